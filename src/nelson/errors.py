@@ -1,0 +1,43 @@
+"""Every error that nelson raises on purpose.
+
+`FormulaError` is bad input, `Unsatisfiable` is a proof, `BudgetExceeded` is neither: a run that
+was stopped says nothing about the formula.
+"""
+
+from __future__ import annotations
+
+
+class NelsonError(Exception):
+    """Base class: `except nelson.NelsonError` catches everything raised on purpose."""
+
+
+class FormulaError(NelsonError, ValueError):
+    """The input does not say a formula (or a weight vector for one).
+
+    The message reads `source:line: what; expected ...`, as compilers print it. `source` and `line`
+    (counted from 1) are None where the formula did not come from a file.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        expected: str | None = None,
+        source: str | None = None,
+        line: int | None = None,
+    ) -> None:
+        self.what = what
+        self.expected = expected
+        self.source = source
+        self.line = line
+        where = ":".join(str(part) for part in (source, line) if part is not None)
+        message = f"{where}: {what}" if where else what
+        super().__init__(f"{message}; expected {expected}" if expected else message)
+
+
+class Unsatisfiable(NelsonError):
+    """A solver, or unit propagation, proved that no assignment satisfies the formula."""
+
+
+class BudgetExceeded(NelsonError):
+    """Rounds or seconds ran out, and the caller had asked for an exception in that case."""

@@ -1,0 +1,81 @@
+"""C(x) for many assignments at once, 8 of them in a byte."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nelson.errors import FormulaError
+from nelson.normal import select
+
+if TYPE_CHECKING:
+    from nelson.formula import Formula
+
+BLOCK = 1 << 24  # bytes of gathered literals at a time
+
+
+def satisfied(f: Formula, x: Any) -> np.ndarray:
+    """(..., n_vars) or (..., n_total) bool -> (...) bool; see `Formula.satisfied`.
+
+    Layout: row v of `bits` holds variable v + 1, bit k of byte b (most significant first) holds
+    assignment 8 b + k. A clause is the OR of its rows, the formula the AND of its clauses.
+    """
+    x = _boolean(x)
+    if x.ndim == 0 or x.shape[-1] not in (f.n_vars, f.n_total):
+        raise FormulaError(f"assignment of shape {x.shape}", expected=f"(..., {f.n_vars})")
+    batch, n = x.shape[:-1], x.shape[-1]
+    rows = x.reshape(int(np.prod(batch, dtype=np.int64)), n)
+    if f.has_empty_clause or len(rows) == 0:
+        return np.zeros(batch, dtype=bool)
+    literals, offsets = (f.literals, f.offsets) if n == f.n_total else _visible(f)
+    ok = _all_clauses(literals, offsets, rows)
+    for constraint in f.constraints:
+        ok &= constraint.satisfied(rows)
+    return ok.reshape(batch)
+
+
+def _boolean(x: Any) -> np.ndarray:
+    x = np.asarray(x)
+    if x.dtype == bool:
+        return x
+    if x.size and not ((x == 0) | (x == 1)).all():
+        raise FormulaError("assignment with values other than 0 and 1", expected="booleans")
+    return x.astype(bool)
+
+
+def _visible(f: Formula) -> tuple[np.ndarray, np.ndarray]:
+    """The clauses over visible variables alone; the others are there for f.constraints."""
+    if f.n_aux == 0:
+        return f.literals, f.offsets
+    if not f.constraints:
+        raise FormulaError(
+            "auxiliary variables that no constraint of the formula explains",
+            expected=f"values for all {f.n_total} variables",
+        )
+    if "visible" not in f._cache:
+        hidden = np.zeros(len(f.literals) + 1, dtype=np.int64)
+        np.cumsum(np.abs(f.literals) > f.n_vars, out=hidden[1:])
+        keep = hidden[f.offsets[1:]] == hidden[f.offsets[:-1]]
+        f._cache["visible"] = select(f.literals, f.offsets, keep)
+    literals, offsets = f._cache["visible"]
+    return literals, offsets
+
+
+def _all_clauses(literals: np.ndarray, offsets: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    m = len(rows)
+    bits = np.packbits(rows.T, axis=1)  # (n, bytes)
+    ok = np.full(bits.shape[1] if bits.size else (m + 7) // 8, 0xFF, dtype=np.uint8)
+    variables = np.abs(literals) - 1
+    flip = np.where(literals < 0, np.uint8(0xFF), np.uint8(0))
+    step = max(BLOCK // max(len(ok), 1), 1)  # literals a block
+    a, n_clauses = 0, len(offsets) - 1
+    while a < n_clauses and ok.any():
+        b = int(np.searchsorted(offsets, offsets[a] + step, side="right")) - 1
+        b = min(max(b, a + 1), n_clauses)
+        lo, hi = offsets[a], offsets[b]
+        values = bits[variables[lo:hi]] ^ flip[lo:hi, None]
+        clauses = np.bitwise_or.reduceat(values, offsets[a:b] - lo, axis=0)
+        ok &= np.bitwise_and.reduce(clauses, axis=0)
+        a = b
+    return np.unpackbits(ok, count=m).astype(bool)

@@ -1,0 +1,108 @@
+"""How the kernels are compiled: once per machine, cached on disk, and said aloud.
+
+Numba's own cache has two gaps that hurt here. It looks only at the file a kernel is defined in,
+so an edit to `rng.py` would leave a stale `rounds.py` kernel behind; and it prefers the package
+folder, which may be read-only. So the kernels of this package are cached in the user's cache
+folder, under a name that hashes the text of *all* of them together with the versions of Numba and
+LLVM bindings.
+"""
+
+import hashlib
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import llvmlite
+import numba
+from numba.core import event
+
+
+def _base_folder() -> Path:
+    if "NUMBA_CACHE_DIR" in os.environ:
+        return Path(os.environ["NUMBA_CACHE_DIR"])
+    if "XDG_CACHE_HOME" in os.environ:
+        return Path(os.environ["XDG_CACHE_HOME"]) / "nelson"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "nelson"
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA", str(Path.home()))) / "nelson"
+    return Path.home() / ".cache" / "nelson"
+
+
+def _writable(folder: Path) -> bool:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except (OSError, RuntimeError):
+        return False
+
+
+@cache
+def folder() -> Path:
+    """Where compiled kernels lie on this machine."""
+    digest = hashlib.sha256(f"{numba.__version__} {llvmlite.__version__}".encode())
+    for file in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(file.read_bytes())
+    name = f"kernels-{digest.hexdigest()[:16]}"
+    base = _base_folder()
+    if not _writable(base / name):
+        owner = os.getuid() if hasattr(os, "getuid") else "user"
+        base = Path(tempfile.gettempdir()) / f"nelson-{owner}"
+        base.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return base / name
+
+
+@contextmanager
+def _cache_folder() -> Iterator[None]:
+    # A dispatcher picks its cache folder when it is made, so the setting need not outlive the
+    # decorator.
+    before = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = str(folder())
+    try:
+        yield
+    finally:
+        numba.config.CACHE_DIR = before
+
+
+def kernel(function: Callable[..., Any]) -> Any:
+    """Decorator of an entry point: compiled without the GIL, cached on disk. No closures: those
+    never hit the cache.
+    """
+    with _cache_folder():
+        return numba.njit(nogil=True, cache=True, _nrt=False)(function)
+
+
+#: Decorators of functions that exist only inside kernels: merged into the caller, or called.
+helper = numba.njit(_nrt=False)
+inline = numba.njit(forceinline=True, _nrt=False)
+
+
+class _Announcer(event.Listener):
+    """Says, once, that a kernel is being compiled; a kernel that comes from the disk cache says
+    nothing.
+    """
+
+    def __init__(self) -> None:
+        self.said = False
+
+    def on_start(self, event: event.Event) -> None:
+        name = getattr(event.data.get("dispatcher"), "__module__", "") or ""
+        if not self.said and name.startswith("nelson."):
+            self.said = True
+            print(
+                f"nelson: compiling kernels for this machine (once; kept in {folder()})",
+                file=sys.stderr,
+                flush=True,
+            )
+
+    def on_end(self, event: event.Event) -> None:
+        pass
+
+
+event.register("numba:compile", _Announcer())
