@@ -1,0 +1,236 @@
+"""The fast kernel against the plain one, bit for bit: methods, widths, tails, contexts, threads,
+splits.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import nelson
+from nelson.kernels import bits, cpu, reference, rng
+from nelson.samplers import get
+from nelson.samplers.base import Request
+from nelson.samplers.problem import Problem, prepare
+from problems import cycle_edges, pigeonhole, random_ksat, sink_free
+
+METHODS = {"lovasz": reference.LOVASZ, "moser-tardos": reference.MOSER_TARDOS, "prs": reference.PRS}
+
+
+def mixed(seed: int, n: int, clauses: int, longest: int) -> nelson.Formula:
+    """Clauses of every length from 1 on; lengths above the kernel's LONG take another path."""
+    random = np.random.default_rng(seed)
+    rows = []
+    for _ in range(clauses):
+        k = int(random.integers(1, longest + 1))
+        v = random.choice(n, size=min(k, n), replace=False) + 1
+        rows.append((v * random.choice([-1, 1], len(v))).tolist())
+    return nelson.Formula(rows, n_vars=n)
+
+
+FORMULAS = {
+    "3-sat": random_ksat(12, 16, 3, 1),
+    "5-sat": random_ksat(40, 44, 5, 2),
+    "sink-free": sink_free(cycle_edges(9)),
+    "units and long clauses": nelson.Formula(
+        [[1], [-1, 2, 3], list(range(3, 40)), [-k for k in range(3, 40)], [5, -6]], n_vars=44
+    ),
+    "unsatisfiable": pigeonhole(2),
+    "no clause": nelson.Formula([], n_vars=5),
+}
+
+
+def theta_for(formula: nelson.Formula, seed: int = 5) -> np.ndarray:
+    theta = np.random.default_rng(seed).normal(size=formula.n_vars)
+    theta[::4] = 0.0  # p = 1/2 has one digit
+    return theta
+
+
+def expected(problem: Problem, theta: np.ndarray, method: str, **options):
+    thr = np.full(problem.formula.n_total, 1 << 31, np.uint32)
+    thr[: problem.n] = reference.threshold(theta)
+    return reference.Reference(problem.program, thr).draw(METHODS[method], **options)
+
+
+def drawn(problem: Problem, theta, method: str, seed, count, max_rounds, sweeps, **options):
+    theta = np.atleast_2d(theta)
+    defaults = {"block": count, "contexts": np.arange(len(theta)), "threads": 1}
+    request = Request(
+        theta=theta,
+        count=count,
+        seed=seed,
+        columns=np.arange(problem.n),
+        sweeps=sweeps,
+        max_rounds=max_rounds,
+        **{**defaults, **options},
+    )
+    return list(get(method).blocks(problem, request))
+
+
+@pytest.mark.parametrize("width", cpu.WIDTHS)
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("name", FORMULAS)
+def test_cpu_equals_reference(name, method, width):
+    problem = prepare(FORMULAS[name])
+    theta = theta_for(problem.formula)
+    for count in (1, 63, 64, 130, 64 * width + 17):
+        options = {"seed": 11, "count": count, "max_rounds": 30, "sweeps": 2}
+        x, valid, rounds, resampled = expected(problem, theta, method, **options)
+        (block,) = drawn(problem, theta, method, width=width, **options)
+        assert np.array_equal(bits.unpack(block.packed[0], count), x[:, : problem.n])
+        assert np.array_equal(bits.unpack(block.valid[0][:, None], count)[:, 0], valid)
+        assert (block.rounds, block.resampled) == (rounds, resampled)
+
+
+def test_the_comparison_would_notice_one_wrong_bit():
+    problem = prepare(FORMULAS["5-sat"])
+    theta = theta_for(problem.formula)
+    options = {"seed": 11, "count": 130, "max_rounds": 30, "sweeps": 2}
+    x = expected(problem, theta, "lovasz", **options)[0]
+    for change in ({"seed": 12}, {"sweeps": 1}, {"max_rounds": 0}):
+        (block,) = drawn(problem, theta, "lovasz", **{**options, **change})
+        assert not np.array_equal(bits.unpack(block.packed[0], 130), x)
+    (block,) = drawn(problem, theta + 1e-6, "lovasz", **options)
+    moved = np.flatnonzero(reference.threshold(theta) != reference.threshold(theta + 1e-6))
+    assert len(moved) > 0  # the thresholds differ; the samples need not
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    n=st.integers(1, 30),
+    clauses=st.integers(0, 40),
+    longest=st.integers(1, 24),
+    method=st.sampled_from(sorted(METHODS)),
+    count=st.integers(1, 300),
+)
+def test_cpu_equals_reference_on_any_formula(seed, n, clauses, longest, method, count):
+    formula = mixed(seed, n, clauses, longest)
+    try:
+        problem = prepare(formula)
+    except nelson.Unsatisfiable:
+        return
+    theta = 3 * theta_for(formula, seed)
+    options = {"seed": seed, "count": count, "max_rounds": 12, "sweeps": 1}
+    x, valid, rounds, resampled = expected(problem, theta, method, **options)
+    (block,) = drawn(problem, theta, method, width=4, **options)
+    assert np.array_equal(bits.unpack(block.packed[0], count), x[:, :n])
+    assert np.array_equal(bits.unpack(block.valid[0][:, None], count)[:, 0], valid)
+    assert (block.rounds, block.resampled) == (rounds, resampled)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("block", [64, 192, 1024, 4096])
+def test_batches_and_threads_change_nothing(threads, block):
+    problem = prepare(FORMULAS["5-sat"])
+    theta = theta_for(problem.formula)
+    options = {"seed": 3, "count": 3000, "max_rounds": 100, "sweeps": 1}
+    (whole,) = drawn(problem, theta, "lovasz", **options)
+    parts = drawn(problem, theta, "lovasz", **options, block=block, threads=threads, deadline=1e18)
+    joined, count = bits.concatenate(
+        [bits.compact(part.packed[0], part.valid[0]) for part in parts], problem.n
+    )
+    assert count == 3000
+    tail = bits.tail_mask(3000)[:, None]
+    assert np.array_equal(joined & tail, whole.packed[0] & tail)
+
+
+def test_a_context_is_what_it_is_alone():
+    problem = prepare(FORMULAS["5-sat"])
+    rows = np.random.default_rng(0).normal(size=(5, problem.n))
+    options = {"seed": 3, "count": 100, "max_rounds": 100, "sweeps": 1}
+    (together,) = drawn(problem, rows, "lovasz", **options)
+    for k, row in enumerate(rows):
+        (alone,) = drawn(problem, row, "lovasz", **options, contexts=np.array([k]))
+        assert np.array_equal(alone.packed[0], together.packed[k])
+        x = expected(problem, row, "lovasz", **options, context=k)[0]
+        assert np.array_equal(bits.unpack(alone.packed[0], 100), x)
+
+
+def test_work_space_is_clean_between_tiles():
+    problem = prepare(random_ksat(30, 120, 3, 4))  # too many clauses: lanes run out of rounds
+    theta = theta_for(problem.formula)
+    for method in METHODS:
+        options = {"seed": 3, "max_rounds": 7, "sweeps": 1}
+        many = drawn(problem, theta, method, count=640, width=1, **options)[0]
+        x = expected(problem, theta, method, count=640, **options)[0]
+        assert np.array_equal(bits.unpack(many.packed[0], 640), x)
+
+
+# ------------------------------------------------------------------------------------ the parts
+
+
+def test_threshold_never_rules_a_value_out():
+    theta = np.array([-1e300, -800.0, -50.0, -23.0, 0.0, 23.0, 50.0, 800.0, 1e300])
+    thr = reference.threshold(theta)
+    assert thr.dtype == np.uint32
+    assert thr[0] == 1 and thr[-1] == 2**32 - 1 and thr[4] == 2**31
+    assert (np.diff(thr.astype(np.int64)) >= 0).all()
+
+
+def test_bernoulli_has_the_right_mean():
+    # 10 probabilities, 5 sigma each: false alarm below 1e-5 in all.
+    words = np.arange(20_000)
+    thr = np.array(
+        [1 << 31, 1 << 30, 3 << 30, 12345678, 2**32 - 9876543, 1, 2**32 - 1, 7 << 28, 1 << 20, 5]
+    )
+    thr = thr.astype(np.uint32)
+    drawn = reference.bernoulli(99, 0, words, np.arange(len(thr)), 0, thr)
+    total = 64 * len(words)
+    p = thr / 2.0**32
+    ones = np.bitwise_count(drawn).sum(0, dtype=np.int64)
+    sigma = np.sqrt(total * p * (1 - p))
+    assert (np.abs(ones - total * p) <= 5 * sigma + 1).all()
+    assert (np.abs(ones - total * (p + 0.01)) > 5 * sigma + 1)[
+        :5
+    ].all()  # would see a shift of 0.01
+
+
+def test_random_words_are_balanced_and_uncorrelated():
+    """Every bit fair; any two of: neighbouring variables, rounds, bits, words, contexts, seeds:
+    uncorrelated.
+    """
+    count = 1 << 16
+    word = np.arange(count, dtype=np.uint64)
+
+    def random(seed=1, context=0, words=word, variable=3, round=2, bit=1):
+        with np.errstate(over="ignore"):
+            key0, key1 = rng.keys(rng.spread_seed(seed), np.uint64(context), words)
+            return rng.scramble(key0 + rng.counter(round, variable, bit), key1)
+
+    base = random()
+    others = [
+        random(seed=2),
+        random(context=1),
+        random(words=word + np.uint64(1)),
+        random(variable=4),
+        random(round=3),
+        random(bit=2),
+    ]
+    sigma = np.sqrt(count) / 2
+    shifts = np.arange(64, dtype=np.uint64)
+    for a in [base, *(base ^ other for other in others)]:
+        ones = ((a[:, None] >> shifts) & np.uint64(1)).sum(0, dtype=np.int64)
+        # 7 * 64 tests at 5.5 sigma: false alarm 2e-5
+        assert np.abs(ones - count / 2).max() < 5.5 * sigma
+    a = base ^ base
+    assert np.bitwise_count(a).sum() == 0  # and a perfect correlation would be seen
+
+
+@given(st.integers(0, 200), st.integers(0, 9), st.integers(0, 2**32))
+def test_pack_and_unpack(count, n, seed):
+    x = np.random.default_rng(seed).random((count, n)) < 0.5
+    packed = bits.pack(x)
+    assert packed.shape == (bits.words_for(count), n)
+    assert np.array_equal(bits.unpack(packed, count), x)
+    assert np.array_equal(reference.lanes(packed, count), x)
+    keep = np.random.default_rng(seed + 1).random(count) < 0.7
+    kept, held = bits.compact(packed, bits.pack(keep[:, None])[:, 0])
+    assert held == keep.sum() and np.array_equal(bits.unpack(kept, held), x[keep])
+    half = count // 2
+    joined, total = bits.concatenate(
+        [(bits.pack(x[:half]), half), (bits.pack(x[half:]), count - half)], n
+    )
+    assert total == count and np.array_equal(bits.unpack(joined, total), x)
