@@ -1,0 +1,84 @@
+"""Every sampler under its name: `nelson.samplers()` lists them, `nelson.sample(..., method=NAME)`
+uses one.
+
+A sampler is one file that defines `SAMPLER`, and one line below. Files are imported when first
+used, so that a missing optional package hurts nobody who does not ask for it.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from nelson.errors import FormulaError
+from nelson.formula import Formula
+
+if TYPE_CHECKING:
+    from nelson.samplers.base import Sampler
+    from nelson.samplers.problem import Problem
+
+_REGISTRY = {
+    "lovasz": "nelson.samplers.lovasz",
+    "moser-tardos": "nelson.samplers.moser_tardos",
+    "prs": "nelson.samplers.prs",
+}
+
+
+class Choice(NamedTuple):
+    method: str
+    sweeps: int
+    guarantee: str
+    why: str
+
+
+def names() -> list[str]:
+    """All registered samplers; "auto" picks among them."""
+    return list(_REGISTRY)
+
+
+def get(name: str) -> Sampler:
+    """The `Sampler` of that name."""
+    if name not in _REGISTRY:
+        raise FormulaError(f"no sampler {name!r}", expected="one of auto, " + ", ".join(names()))
+    return import_module(_REGISTRY[name]).SAMPLER
+
+
+def choose(formula: Formula, theta: Any = None, given: Any = None) -> Choice:
+    """What `auto` takes for one theta vector."""
+    from nelson.samplers.problem import evidence_of, prepare, theta_rows
+
+    rows, _ = theta_rows(formula, theta)
+    problem = prepare(formula, evidence_of(formula, given, rows[0]))
+    return choose_for(problem, np.where(np.isinf(rows[:1]), 0.0, rows[:1]))
+
+
+def choose_for(
+    problem: Problem, theta: np.ndarray, threads: int = 1, deadline: float | None = None
+) -> Choice:
+    """theta: finite, (contexts, n). Runs a pilot if the formula is not extremal."""
+    if problem.extremal:
+        return Choice(
+            "lovasz", 0, "exact", "extremal (Condition 1 holds): resampling alone is exact"
+        )
+    from nelson.samplers.mixing import mixing
+
+    found = mixing(problem, theta, threads, deadline)
+    why = (
+        f"not extremal: {found.sweeps} sweeps of the valid space over {len(problem.program.order)} "
+        f"variables follow ({found}); method='prs' is exact where it converges"
+    )
+    return Choice("lovasz", found.sweeps, "asymptotic" if found.mixed else "heuristic", why)
+
+
+class _Callable(ModuleType):
+    """`nelson.samplers` is this package and, called, the list of names."""
+
+    def __call__(self) -> list[str]:
+        return names()
+
+
+sys.modules[__name__].__class__ = _Callable

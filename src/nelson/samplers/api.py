@@ -1,0 +1,86 @@
+"""`nelson.sample` and `nelson.stream`: a formula and theta in, verified samples out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from nelson.errors import FormulaError
+from nelson.formula import Formula
+from nelson.samplers.collect import collect, in_blocks
+from nelson.samplers.distinct import distinct
+from nelson.samplers.plan import make_plan
+from nelson.samples import Samples
+
+
+def sample(
+    formula: Formula,
+    theta: Any = None,
+    n: int = 1,
+    *,
+    method: str = "auto",
+    sweeps: int | None = None,
+    given: Mapping[int, bool] | Iterable[int] | None = None,
+    project: Iterable[int] | None = None,
+    unique: bool = False,
+    seed: int | None = None,
+    threads: int | None = None,
+    max_rounds: int = 1000,
+    seconds: float | None = None,
+    width: int | None = None,
+) -> Samples:
+    """Draw n samples from P_theta(x | C) = exp(sum_i theta_i x_i) C(x) / Z.
+
+    theta       None (uniform), a vector of n_vars log-odds, or (contexts, n_vars): n samples each.
+                +-inf is hard evidence.
+    method      "auto", or a name of `nelson.samplers()`.
+    sweeps      heat-bath sweeps of the valid space after resampling; None: as `method` needs.
+    given       partial assignment, {3: True, 5: False} or [3, -5].
+    project     variables to return, in this order: the marginal of the law on them.
+    unique      distinct samples only (drawn one after the other, repeats skipped).
+    seed        same seed, same samples: on any number of threads, in any batch.
+    threads     default: all cores. max_rounds, seconds: the budget.
+    width       64-bit words a row of the kernel; never changes a sample.
+
+    Returns `Samples`; `.status` is "budget" if there are fewer than n. Raises Unsatisfiable only
+    if that was proved.
+    """
+    started = time.monotonic()
+    plan = make_plan(
+        formula, theta, n, method, sweeps, given, project, seed, threads, max_rounds, seconds, width
+    )
+    return distinct(plan, started) if unique else collect(plan, started)
+
+
+def stream(
+    formula: Formula,
+    theta: Any = None,
+    n: int | None = None,
+    *,
+    block: int = 65536,
+    method: str = "auto",
+    sweeps: int | None = None,
+    given: Mapping[int, bool] | Iterable[int] | None = None,
+    project: Iterable[int] | None = None,
+    seed: int | None = None,
+    threads: int | None = None,
+    max_rounds: int = 1000,
+    seconds: float | None = None,
+    width: int | None = None,
+) -> Iterator[Samples]:
+    """The samples of `nelson.sample`, in blocks of `block` (a multiple of 64), in constant memory.
+
+    n None: without end. Ctrl-C ends the stream with what was finished, complete and valid, as a
+    last block (info["interrupted"]); so does `seconds`.
+    """
+    if block <= 0 or block % 64:
+        raise FormulaError(f"block = {block}", expected="a positive multiple of 64")
+    plan = make_plan(
+        formula, theta, n, method, sweeps, given, project, seed, threads, max_rounds, seconds, width
+    )
+    if len(plan.parts) > 1:
+        raise FormulaError(
+            "a stream over contexts with different evidence", expected="one stream for each"
+        )
+    return in_blocks(plan, block)

@@ -1,0 +1,201 @@
+"""Resampling on the CPU: cuts a request into tiles, hands tiles to threads, watches clock and
+Ctrl-C.
+
+The kernel runs without the GIL and looks at a stop cell every round, so that a deadline or Ctrl-C
+ends even a formula that never converges. A tile that was cut short leaves nothing; finished tiles
+are complete. Which samples a deadline cuts depends only on how many rounds they took, and for
+partial rejection sampling the number of rounds is independent of the outcome: what is returned is
+still exact.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+
+import numpy as np
+
+from nelson.formula import Formula
+from nelson.kernels import cpu, rng
+from nelson.kernels.bernoulli import Law, law
+from nelson.kernels.bits import words_for
+from nelson.kernels.reference import threshold
+from nelson.samplers.base import Block, Request
+from nelson.samplers.problem import Problem, prepare
+
+#: Widths in use by default. Each is compiled once (a few seconds), so there are only three.
+_WIDTHS = (1, 4, 16)
+#: Bytes of Bernoulli tables to hold at once: contexts are taken in groups that fit.
+_TABLE_BYTES = 256 << 20
+#: Variables times lanes below which a call is run in the caller's thread: no thread is worth it.
+_SMALL = 4_000_000
+#: Seconds to wait at a time: the operating system's longest wait is finite.
+_PATIENCE = 3600.0
+
+
+def width_for(count: int) -> int:
+    """The narrowest row that holds `count` samples, or the widest there is."""
+    return next((width for width in _WIDTHS if count <= 64 * width), _WIDTHS[-1])
+
+
+def compile_seconds(width: int) -> float:
+    """Have the kernel of that width ready; -> seconds that took (next to none if it was)."""
+    started = time.monotonic()
+    problem = prepare(Formula([], n_vars=1))
+    none = np.zeros(1)
+    request = Request(none[None], none, 1, 1, 0, none, 0, 0, 1, width=width)
+    _draw(0, problem, request, laws(problem, request.theta), request.contexts, 0, 1)
+    return time.monotonic() - started
+
+
+def laws(problem: Problem, theta: np.ndarray) -> Law:
+    """Bernoulli tables for theta (contexts, n); auxiliary variables are fair, fixed ones not
+    drawn.
+    """
+    thr = np.full((len(theta), problem.formula.n_total), 1 << 31, np.uint32)
+    thr[:, : problem.n] = threshold(theta)
+    thr[:, np.abs(problem.fixed) - 1] = 0
+    return law(thr)
+
+
+def blocks(method: int, problem: Problem, request: Request) -> Iterator[Block]:
+    """The samples of a request, `request.block` per context at a time."""
+    done = 0
+    group = max(1, _TABLE_BYTES // (64 * max(1, problem.formula.n_total)))
+    shared = laws(problem, request.theta) if len(request.theta) <= group else None
+    while request.count is None or done < request.count:
+        count = request.block if request.count is None else min(request.block, request.count - done)
+        parts: list[Block] = []
+        for first in range(0, len(request.theta), group):
+            rows = slice(first, first + group)
+            table = shared if shared is not None else laws(problem, request.theta[rows])
+            contexts = request.contexts[rows]
+            parts.append(_draw(method, problem, request, table, contexts, done // 64, count))
+            if parts[-1].stopped or parts[-1].interrupted:
+                break
+        yield _stacked(parts, len(request.theta))
+        if parts[-1].stopped or parts[-1].interrupted:
+            return
+        done += count
+
+
+def _stacked(parts: list[Block], contexts: int) -> Block:
+    block = parts[-1]
+    if len(parts) == 1 and len(block.valid) == contexts:
+        return block
+    missing = contexts - sum(len(part.valid) for part in parts)
+    packed = np.zeros((missing, *block.packed.shape[1:]), np.uint64)
+    valid = np.zeros((missing, block.valid.shape[1]), np.uint64)
+    return Block(
+        np.concatenate([part.packed for part in parts] + [packed]),
+        np.concatenate([part.valid for part in parts] + [valid]),
+        max(part.rounds for part in parts),
+        sum(part.resampled for part in parts),
+        block.stopped,
+        block.interrupted,
+        np.logical_and.reduce([part.frozen for part in parts if part.frozen is not None]),
+    )
+
+
+def _draw(
+    method: int,
+    problem: Problem,
+    request: Request,
+    table: Law,
+    contexts: np.ndarray,
+    first_word: int,
+    count: int,
+) -> Block:
+    """`count` samples of each context, from word `first_word` on."""
+    width = request.width or width_for(count)
+    words = words_for(count)
+    per_context = -(-words // width)
+    tiles = per_context * len(contexts)
+    word = np.tile(np.arange(per_context, dtype=np.int64) * width, len(contexts))
+    row = np.repeat(np.arange(len(contexts), dtype=np.int64), per_context)
+    job = cpu.Job(
+        method=method,
+        max_rounds=request.max_rounds,
+        sweeps=request.sweeps if len(problem.program.order) else 0,
+        seed=rng.spread_seed(request.seed),
+        row=row,
+        context=contexts.astype(np.int64)[row],
+        word=first_word + word,
+        lanes=np.minimum(64 * width, count - 64 * word),
+        columns=request.columns.astype(np.int32),
+        n_columns=len(request.columns),
+    )
+    n = problem.formula.n_total
+    result = cpu.Result(
+        packed=np.empty((len(contexts) * words, len(request.columns)), np.uint64),
+        valid=np.zeros(len(contexts) * words, np.uint64),
+        row=row * words + word,
+        rounds=np.full(tiles, cpu.STOPPED, np.int64),
+        resampled=np.zeros(tiles, np.int64),
+        moved=np.zeros(n, np.uint8),
+    )
+    stopped, interrupted = _run(width, problem, table, job, result, request)
+    frozen = np.zeros(n, bool)
+    if job.sweeps:
+        frozen[problem.program.order] = True
+        frozen &= result.moved == 0
+    return Block(
+        result.packed.reshape(len(contexts), words, len(request.columns)),
+        result.valid.reshape(len(contexts), words),
+        int(result.rounds.max(initial=0)),
+        int(result.resampled.sum()),
+        stopped,
+        interrupted,
+        frozen,
+    )
+
+
+def _run(
+    width: int, problem: Problem, table: Law, job: cpu.Job, result: cpu.Result, request: Request
+) -> tuple[bool, bool]:
+    """Run all tiles; -> (cut by the deadline or for want of any valid lane, cut by Ctrl-C)."""
+    tiles = len(job.row)
+    stop = np.zeros(1, np.int32)
+    threads = max(1, min(request.threads, tiles))
+
+    def work(first: int, last: int) -> None:
+        space = cpu.scratch(problem.program, width)
+        cpu.run(width, problem.program, table, job, result, space, stop, (first, last))
+
+    if request.deadline is None and tiles * 64 * width * problem.formula.n_total <= _SMALL:
+        work(0, tiles)
+        return False, False
+
+    starts = itertools.count(1, chunk := max(1, (tiles - 1) // (8 * threads)))
+
+    def take() -> None:
+        space = cpu.scratch(problem.program, width)
+        while stop[0] == 0 and (first := next(starts)) < tiles:
+            last = min(tiles, first + chunk)
+            cpu.run(width, problem.program, table, job, result, space, stop, (first, last))
+
+    # The first tile alone tells whether resampling converges at all; where it does not, the
+    # others would not.
+    with ThreadPoolExecutor(threads) as pool:
+        try:
+            _watch([pool.submit(work, 0, 1)], request.deadline, stop)
+            if stop[0] == 0 and result.valid.any():
+                _watch([pool.submit(take) for _ in range(threads)], request.deadline, stop)
+        except KeyboardInterrupt:
+            return False, True
+        finally:
+            stop[0] = 1
+    return bool((result.rounds == cpu.STOPPED).any()), False
+
+
+def _watch(running: list[Future[None]], deadline: float | None, stop: np.ndarray) -> None:
+    """Wait for the threads; past the deadline, tell them to stop."""
+    while not all(future.done() for future in running):
+        left = _PATIENCE if deadline is None else min(_PATIENCE, deadline - time.monotonic())
+        if left <= 0:
+            stop[0] = 1
+        wait(running, left if left > 0 else None)
+    for future in running:
+        future.result()

@@ -1,0 +1,30 @@
+"""Algorithm 1 of the paper: draw all variables, then redraw those of all violated clauses, until
+there is none.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from nelson.kernels.reference import LOVASZ
+from nelson.samplers import engine
+from nelson.samplers.base import Sampler
+from nelson.samplers.problem import Problem
+
+
+def guarantee(problem: Problem, sweeps: int) -> str:
+    """Theorem 1 asks for Condition 1; without it, sweeps leave P_theta(. | C) stationary."""
+    if problem.extremal:
+        return "exact"
+    return "asymptotic" if sweeps else "heuristic"
+
+
+SAMPLER = Sampler(
+    name="lovasz",
+    summary="resample the variables of all violated clauses at once",
+    citation="Guo, Jerrum, Liu: Uniform sampling through the Lovasz local lemma, J. ACM 66 (2019); "
+    "Jiang, Gu, Xue: Learning Markov random fields for combinatorial structures, AAAI 2023",
+    weighted=True,
+    guarantee=guarantee,
+    blocks=partial(engine.blocks, LOVASZ),
+)

@@ -1,0 +1,128 @@
+"""The arguments of a call, checked and turned into requests to one sampler."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from nelson.checks import checked_projection, count
+from nelson.errors import FormulaError
+from nelson.formula import Formula
+from nelson.samplers import Choice, choose_for, get
+from nelson.samplers.base import Request, Sampler
+from nelson.samplers.engine import compile_seconds, width_for
+from nelson.samplers.problem import Problem, evidence_of, prepare, theta_rows
+
+
+@dataclass
+class Plan:
+    """Everything a run needs, checked. One part for each set of contexts with the same evidence."""
+
+    formula: Formula
+    sampler: Sampler
+    choice: Choice
+    n: int | None
+    single: bool  # theta was one vector
+    contexts: int
+    parts: list[tuple[Problem, Request]]
+
+    @property
+    def problem(self) -> Problem:
+        return self.parts[0][0]
+
+    @property
+    def request(self) -> Request:
+        return self.parts[0][1]
+
+    @property
+    def variables(self) -> tuple[int, ...]:
+        return tuple((self.request.columns + 1).tolist())
+
+
+def make_plan(
+    formula: Formula,
+    theta: Any,
+    n: int | None,
+    method: str,
+    sweeps: int | None,
+    given: Any,
+    project: Any,
+    seed: int | None,
+    threads: int | None,
+    max_rounds: int,
+    seconds: float | None,
+    width: int | None,
+) -> Plan:
+    from nelson.kernels.cpu import WIDTHS
+    from nelson.kernels.rng import MAX_ROUNDS
+
+    if n is not None:
+        n = count(n, "n")
+    if not 0 <= count(max_rounds, "max_rounds") <= MAX_ROUNDS:
+        raise FormulaError(f"max_rounds = {max_rounds}", expected=f"at most {MAX_ROUNDS}")
+    if sweeps is not None and count(sweeps, "sweeps") > MAX_ROUNDS:
+        raise FormulaError(f"sweeps = {sweeps}", expected=f"at most {MAX_ROUNDS}")
+    if seconds is not None and not seconds >= 0:
+        raise FormulaError(f"seconds = {seconds}", expected="a duration")
+    if width is not None and width not in WIDTHS:
+        raise FormulaError(f"width = {width}", expected=f"one of {WIDTHS}")
+    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, (int, np.integer))):
+        raise FormulaError(f"seed = {seed!r}", expected="an integer")
+    deadline = None
+    if seconds is not None:  # a first call's compilation is not the user's time
+        widest = width or width_for(1 << 20 if n is None else n)
+        deadline = compile_seconds(widest) + time.monotonic() + seconds
+    rows, single = theta_rows(formula, theta)
+    chosen = checked_projection(project, formula.n_vars)
+    columns = np.arange(formula.n_vars) if chosen is None else np.array(chosen, int) - 1
+    if threads is not None and not count(threads, "threads"):
+        raise FormulaError("threads = 0", expected="1 or more")
+
+    patterns: dict[tuple[int, ...], list[int]] = {}
+    finite = np.isfinite(rows).all(1)
+    plain = evidence_of(formula, given)
+    for context in range(len(rows)):
+        key = plain if finite[context] else evidence_of(formula, given, rows[context])
+        patterns.setdefault(key, []).append(context)
+    problems = [prepare(formula, evidence) for evidence in patterns]
+    cores = threads or _cores()
+    choice = Choice(method, 0, "exact", "asked for")
+    if method == "auto" and sweeps is None:
+        picks = []
+        for problem, members in zip(problems, patterns.values(), strict=True):
+            finite_rows = np.where(np.isinf(rows[members]), 0.0, rows[members])
+            picks.append(choose_for(problem, finite_rows, cores, deadline))
+        choice = max(picks, key=lambda pick: pick.sweeps, default=choice._replace(method="lovasz"))
+    elif method == "auto":
+        choice = choice._replace(method="lovasz", why=f"{sweeps} sweeps asked for")
+    request = Request(
+        theta=np.zeros((0, formula.n_vars)),
+        contexts=np.zeros(0, np.int64),
+        count=n,
+        block=n or 64,
+        seed=secrets.randbits(63) if seed is None else int(seed),
+        columns=columns,
+        sweeps=choice.sweeps if sweeps is None else sweeps,
+        max_rounds=max_rounds,
+        threads=cores,
+        deadline=deadline,
+        width=width,
+    )
+    parts = []
+    for problem, members in zip(problems, patterns.values(), strict=True):
+        contexts = np.array(members, np.int64)
+        finite_rows = np.where(np.isinf(rows[contexts]), 0.0, rows[contexts])
+        parts.append((problem, replace(request, theta=finite_rows, contexts=contexts)))
+    return Plan(formula, get(choice.method), choice, n, single, len(rows), parts)
+
+
+def _cores() -> int:
+    """The cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
