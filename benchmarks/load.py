@@ -1,7 +1,5 @@
 """Loading a DIMACS file with a million 5-literal clauses: seconds and peak memory.
 
-    python benchmarks/load.py [CLAUSES]
-
 The file is made once, in a temporary folder, then read in a fresh process per run, so that the peak
 resident memory is that of Python, numpy and the reader together. The goals are for a million
 clauses: under 5 s and under 500 MB. The peer in the same run is PySAT's own reader.
@@ -14,23 +12,25 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
-GOAL_SECONDS, GOAL_MB = 5.0, 500.0
+from benchmarks.common import PEAK_MB, Row
+
+CLAUSES = 1_000_000
 RUNS = 3
 
 READ = """
-import json, resource, sys, time
+import json, sys, time
 start = time.perf_counter()
 {imports}
 ready = time.perf_counter()
 {read}
 done = time.perf_counter()
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-peak *= 1 if sys.platform == "darwin" else 1024  # bytes there, KiB elsewhere
-print(json.dumps(dict(imports=ready - start, seconds=done - ready, mb=peak / 2**20)))
+{peak}
+print(json.dumps(dict(imports=ready - start, seconds=done - ready, mb=peak)))
 """
 
 READERS = {
@@ -50,7 +50,7 @@ def write_file(path: Path, clauses: int, k: int = 5, seed: int = 0) -> None:
 
 def measure(name: str, path: Path) -> dict[str, float]:
     imports, read = READERS[name]
-    code = READ.format(imports=imports, read=read)
+    code = READ.format(imports=imports, read=read, peak=PEAK_MB)
     runs = []
     for _ in range(RUNS):
         result = subprocess.run(
@@ -60,21 +60,12 @@ def measure(name: str, path: Path) -> dict[str, float]:
     return {key: statistics.median(run[key] for run in runs) for key in runs[0]}
 
 
-def main() -> None:
-    clauses = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
+def rows() -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "random.cnf"
-        write_file(path, clauses)
-        size = path.stat().st_size / 2**20
-        print(f"{clauses:,} clauses of 5 literals, {size:.0f} MB, median of {RUNS} fresh processes")
-        print(f"goal    read < {GOAL_SECONDS:.2f} s    peak < {GOAL_MB:.0f} MB    for a million")
-        results = {name: measure(name, path) for name in READERS}
-    for name, r in results.items():
-        line = f"{name:7} read   {r['seconds']:.2f} s    peak   {r['mb']:.0f} MB"
-        print(f"{line}    imports {r['imports']:.2f} s")
-    ratio = results["PySAT"]["seconds"] / results["nelson"]["seconds"]
-    print(f"PySAT / nelson {ratio:.1f}x; PySAT leaves repeated clauses and tautologies as they are")
-
-
-if __name__ == "__main__":
-    main()
+        write_file(path, CLAUSES)
+        ours, peer = measure("nelson", path), measure("PySAT", path)
+    note = f"PySAT's reader {peer['seconds']:.2f} s (repeats and tautologies left as they are)"
+    yield Row("load a million 5-literal clauses", ours["seconds"], 5, 5, "s", True, note)
+    note = f"peak of the whole process; PySAT {peer['mb']:.0f} MB"
+    yield Row("  memory", ours["mb"], 500, 500, "MB", True, note)

@@ -70,6 +70,8 @@ def test_satisfiable_but_out_of_reach_is_a_budget():
     formula = nelson.Formula([[1, 2]])
     s = nelson.sample(formula, [-50.0, -50.0], 100, method="lovasz", max_rounds=100)
     assert len(s) == 0 and s.status == "budget" and "solutions exist" in s.info["reason"]
+    with pytest.raises(nelson.BudgetExceeded, match="0 of 100 samples: no sample became valid"):
+        nelson.sample(formula, [-50.0, -50.0], 100, method="lovasz", max_rounds=100, strict=True)
 
 
 def test_the_final_check_trusts_nothing(monkeypatch):
@@ -290,3 +292,20 @@ def test_kernels_are_cached_outside_a_read_only_package(tmp_path):
     assert "cache_misses=Counter({" in runs[0].stdout and "cache_hits=Counter({" in runs[1].stdout
     after = {name for _, _, names in os.walk(package) for name in names if name.endswith(".nbi")}
     assert before == after and any(tmp_path.rglob("*.nbi"))
+
+
+def test_ctrl_c_between_two_small_blocks_ends_the_stream_too():
+    formula = random_ksat(20, 20, 5, 1)
+    timer = threading.Timer(0.3, _thread.interrupt_main)
+    stream = nelson.stream(formula, None, method="lovasz", block=64, seed=3)
+    next(stream)
+    timer.start()
+    total, last = 0, None
+    try:
+        for last in stream:
+            total += len(last)
+    except KeyboardInterrupt:  # it may also hit this loop itself, which is the caller's
+        return
+    assert total > 0
+    assert last is not None
+    assert last.info["interrupted"]

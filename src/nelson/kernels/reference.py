@@ -53,10 +53,13 @@ def lanes(words: np.ndarray, count: int) -> np.ndarray:
 
 
 class Reference:
-    """Draws from one program: `Reference(program, thr).draw(...)`, thr as given by `threshold`."""
+    """Draws from one program: `Reference(program, thr).draw(...)`, thr as given by `threshold`.
+
+    thr and the samples are in the caller's order of variables; inside, as the program numbers them.
+    """
 
     def __init__(self, program: Program, thr: np.ndarray) -> None:
-        self.program, self.thr = program, thr
+        self.program, self.thr = program, thr[program.name]
         pairs = zip(program.clause_ptr[:-1], program.clause_ptr[1:], strict=True)
         codes = [program.lits[a:b] for a, b in pairs]
         self.variables = [code >> 1 for code in codes]
@@ -98,7 +101,8 @@ class Reference:
         every = np.arange(self.program.n)
 
         def fresh(round: int, variables: np.ndarray = every) -> np.ndarray:
-            drawn = bernoulli(seed, context, words, variables, round, self.thr[variables])
+            names, thr = self.program.name[variables], self.thr[variables]
+            drawn = bernoulli(seed, context, words, names, round, thr)
             return lanes(drawn, count)
 
         x, rounds, resampled = fresh(0), 0, 0
@@ -114,7 +118,8 @@ class Reference:
         for sweep in range(sweeps):
             for v in self.program.order:
                 x[:, v] = self.heat_bath(x, v, fresh(rng.SWEEP_ROUND + sweep, np.array([v]))[:, 0])
-        return x, np.logical_not(self.violated(x).any(1)), rounds, resampled
+        valid = np.logical_not(self.violated(x).any(1))
+        return x[:, self.program.place], valid, rounds, resampled
 
     def heat_bath(self, x: np.ndarray, v: int, fresh: np.ndarray) -> np.ndarray:
         """x_v redrawn in the samples where every clause of v holds without it."""

@@ -29,9 +29,11 @@ from nelson.kernels.vector import (
 )
 
 #: Literals and occurrences to look ahead when prefetching.
-AHEAD = 40
+AHEAD = 24
 #: State above this many bytes is prefetched.
 PREFETCH_BYTES = 1_000_000
+#: Rounds are dense while more than one clause in so many is violated in some lane.
+DENSE = 10
 
 
 @inline
@@ -42,7 +44,7 @@ def draw_all(tag, p, law, row, s):
     for first in range(0, p.n, BLOCK):
         queued = 0
         for v in range(first, min(p.n, first + BLOCK)):
-            undecided, value = draw(tag, law, row + v, stream(tag, s, 0, v), key1, every, h)
+            undecided, value = draw(tag, law, row + v, stream(tag, p, s, 0, v), key1, every, h)
             store(s.x, v, value)
             store(s.queue_rows, queued, undecided)
             poke(s.queue, queued, v)
@@ -50,7 +52,7 @@ def draw_all(tag, p, law, row, s):
         for q in range(queued):
             v = peek(s.queue, q)
             undecided = load(tag, s.queue_rows, q)
-            value = finish(tag, law, row + v, stream(tag, s, 0, v), key1, undecided, h)
+            value = finish(tag, law, row + v, stream(tag, p, s, 0, v), key1, undecided, h)
             store(s.x, v, load(tag, s.x, v) | value)
     for q in range(p.n_fixed):
         code = peek(p.fixed, q)
@@ -112,7 +114,7 @@ def finish_queue(tag, p, law, row, s, round, h, queued, mark, listed):
     key1 = load(tag, s.constants, 3)
     for q in range(queued):
         v, undecided = peek(s.queue, q), load(tag, s.queue_rows, q)
-        value = finish(tag, law, row + v, stream(tag, s, round, v), key1, undecided, h)
+        value = finish(tag, law, row + v, stream(tag, p, s, round, v), key1, undecided, h)
         old = load(tag, s.x, v)
         new = (old & ~undecided) | value
         store(s.x, v, new)
@@ -133,7 +135,7 @@ def resample_gathered(tag, p, law, row, s, round, h, ahead):
                 if ahead:
                     prefetch(tag, s.bad, peek(p.occ, e + AHEAD))
                 lanes = lanes | load(tag, s.bad, peek(p.occ, e))
-            undecided, value = draw(tag, law, row + v, stream(tag, s, round, v), key1, lanes, h)
+            undecided, value = draw(tag, law, row + v, stream(tag, p, s, round, v), key1, lanes, h)
             store(s.x, v, (load(tag, s.x, v) & ~(lanes & ~undecided)) | value)
             store(s.queue_rows, queued, undecided)
             poke(s.queue, queued, v)
@@ -164,7 +166,7 @@ def resample_touched(tag, p, law, row, s, round, h, touched, listed):
             poke(s.listed, v, 0)
             lanes = load(tag, s.mask, v)
             store(s.mask, v, none)
-            undecided, value = draw(tag, law, row + v, stream(tag, s, round, v), key1, lanes, h)
+            undecided, value = draw(tag, law, row + v, stream(tag, p, s, round, v), key1, lanes, h)
             old = load(tag, s.x, v)
             new = (old & ~(lanes & ~undecided)) | value
             store(s.x, v, new)
@@ -255,7 +257,7 @@ def rounds(tag, p, law, row, job, s, stop):
         if peek_volatile(stop, 0) != 0:
             return STOPPED, resampled
         round += 1
-        if dense and job.method == LOVASZ and 10 * count > clauses:
+        if dense and job.method == LOVASZ and DENSE * count > clauses:
             hits = total(lanes)
             h = rows_for(hits * per_clause / p.n, law.max_rows)
             resample_gathered(tag, p, law, row, s, round, h, ahead)

@@ -47,7 +47,7 @@ class Job(NamedTuple):
     context: np.ndarray  # per tile: which stream of random numbers
     word: np.ndarray  # per tile: number of its first word of samples
     lanes: np.ndarray  # per tile: samples wanted
-    columns: np.ndarray  # variables to hand out
+    columns: np.ndarray  # variables to hand out, as the program numbers them
     n_columns: int
 
 
@@ -57,7 +57,7 @@ class Result(NamedTuple):
     row: np.ndarray  # per tile: its first row
     rounds: np.ndarray  # per tile: rounds of its slowest lane, or STOPPED
     resampled: np.ndarray  # per tile: constraints resampled in all lanes together
-    moved: np.ndarray  # (n,) uint8: was the variable ever free to move in a sweep
+    moved: np.ndarray  # (n,) uint8, program numbers: was it ever free to move in a sweep
 
 
 def scratch(program: Program, width: int) -> Scratch:
@@ -104,6 +104,6 @@ def _violated_long(tag, lanes, lits, x, constants, at, end):
 
 
 @inline
-def stream(tag, s, round, v):
+def stream(tag, p, s, round, v):
     """Where the random rows of (round, variable) start."""
-    return load(tag, s.constants, 2) + counter(round, v, 0)
+    return load(tag, s.constants, 2) + counter(round, peek(p.name, v), 0)

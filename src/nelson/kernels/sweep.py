@@ -38,7 +38,7 @@ def sweep(tag, p, law, row, s, round, moved):
                         store(s.x, v, every)  # .. then its negative ones
                     stuck = stuck | violated(tag, every, p.clause_ptr, p.lits, s, peek(p.occ, e))
                 undecided, value = draw(
-                    tag, law, row + v, stream(tag, s, round, v), key1, ~stuck, h
+                    tag, law, row + v, stream(tag, p, s, round, v), key1, ~stuck, h
                 )
                 store(s.x, v, (old & (stuck | undecided)) | value)
                 store(s.queue_rows, queued, undecided)

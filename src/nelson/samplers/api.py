@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from nelson.errors import FormulaError
+from nelson.errors import BudgetExceeded, FormulaError
 from nelson.formula import Formula
 from nelson.samplers.collect import collect, in_blocks
 from nelson.samplers.distinct import distinct
@@ -28,6 +28,7 @@ def sample(
     threads: int | None = None,
     max_rounds: int = 1000,
     seconds: float | None = None,
+    strict: bool = False,
     width: int | None = None,
 ) -> Samples:
     """Draw n samples from P_theta(x | C) = exp(sum_i theta_i x_i) C(x) / Z.
@@ -40,7 +41,9 @@ def sample(
     project     variables to return, in this order: the marginal of the law on them.
     unique      distinct samples only (drawn one after the other, repeats skipped).
     seed        same seed, same samples: on any number of threads, in any batch.
-    threads     default: all cores. max_rounds, seconds: the budget.
+    threads     default: all cores.
+    max_rounds, seconds: the budget; compilation in a first call is not counted.
+    strict      raise BudgetExceeded if the budget ends with fewer than n samples.
     width       64-bit words a row of the kernel; never changes a sample.
 
     Returns `Samples`; `.status` is "budget" if there are fewer than n. Raises Unsatisfiable only
@@ -50,7 +53,10 @@ def sample(
     plan = make_plan(
         formula, theta, n, method, sweeps, given, project, seed, threads, max_rounds, seconds, width
     )
-    return distinct(plan, started) if unique else collect(plan, started)
+    samples = distinct(plan, started) if unique else collect(plan, started)
+    if strict and samples.status != "ok":
+        raise BudgetExceeded(f"{len(samples)} of {n} samples: {samples.info['reason']}")
+    return samples
 
 
 def stream(

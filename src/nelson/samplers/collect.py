@@ -145,7 +145,7 @@ def in_blocks(plan: Plan, block_size: int) -> Iterator[Samples]:
     request = replace(request, block=block_size)
     total = 0
     started = time.monotonic()
-    for block in plan.sampler.blocks(problem, request):
+    for block in _until_interrupted(plan.sampler.blocks(problem, request), request):
         pieces = [_kept(block, k) for k in range(len(request.contexts))]
         kept = min(held for _, held in pieces)
         asked = block_size if plan.n is None else min(block_size, plan.n - total)
@@ -157,3 +157,17 @@ def in_blocks(plan: Plan, block_size: int) -> Iterator[Samples]:
         total += asked
         if not kept or block.interrupted:
             return
+
+
+def _until_interrupted(blocks: Iterator[Block], request: Request) -> Iterator[Block]:
+    """The blocks; Ctrl-C that hits between two tiles becomes a last block with nothing in it."""
+    while True:
+        try:
+            block = next(blocks, None)
+        except KeyboardInterrupt:
+            contexts = len(request.contexts)
+            nothing = np.zeros((contexts, 0, len(request.columns)), np.uint64)
+            block = Block(nothing, np.zeros((contexts, 0), np.uint64), interrupted=True)
+        if block is None:
+            return
+        yield block

@@ -44,7 +44,7 @@ def compile_seconds(width: int) -> float:
     """Have the kernel of that width ready; -> seconds that took (next to none if it was)."""
     started = time.monotonic()
     problem = prepare(Formula([], n_vars=1))
-    none = np.zeros(1)
+    none = np.zeros(1, np.int64)
     request = Request(none[None], none, 1, 1, 0, none, 0, 0, 1, width=width)
     _draw(0, problem, request, laws(problem, request.theta), request.contexts, 0, 1)
     return time.monotonic() - started
@@ -57,7 +57,7 @@ def laws(problem: Problem, theta: np.ndarray) -> Law:
     thr = np.full((len(theta), problem.formula.n_total), 1 << 31, np.uint32)
     thr[:, : problem.n] = threshold(theta)
     thr[:, np.abs(problem.fixed) - 1] = 0
-    return law(thr)
+    return law(thr[:, problem.program.name])
 
 
 def blocks(method: int, problem: Problem, request: Request) -> Iterator[Block]:
@@ -124,7 +124,7 @@ def _draw(
         context=contexts.astype(np.int64)[row],
         word=first_word + word,
         lanes=np.minimum(64 * width, count - 64 * word),
-        columns=request.columns.astype(np.int32),
+        columns=problem.program.place[request.columns],
         n_columns=len(request.columns),
     )
     n = problem.formula.n_total
@@ -141,6 +141,7 @@ def _draw(
     if job.sweeps:
         frozen[problem.program.order] = True
         frozen &= result.moved == 0
+        frozen = frozen[problem.program.place]
     return Block(
         result.packed.reshape(len(contexts), words, len(request.columns)),
         result.valid.reshape(len(contexts), words),

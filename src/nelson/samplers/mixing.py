@@ -61,7 +61,7 @@ def mixing(problem: Problem, theta: np.ndarray, threads: int, deadline: float | 
 def _measure(problem: Problem, theta: np.ndarray, threads: int, deadline: float | None) -> Mixing:
     from nelson.samplers.lovasz import SAMPLER
 
-    order = problem.program.order
+    order = problem.program.name[problem.program.order]
     visible = order[order < problem.n]
     columns = visible[:: -(-len(visible) // _MAX_COLUMNS)] if len(visible) else visible
     lanes = 4096 if problem.formula.n_total <= 50_000 else 1024

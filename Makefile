@@ -1,0 +1,60 @@
+# Everything a developer runs, and everything CI runs. `make help` lists it.
+PYTHON  ?= python3
+VENV    := .venv
+BIN     := $(VENV)/bin
+STAMP   := $(VENV)/.installed
+PIP     := $(BIN)/python -m pip --disable-pip-version-check
+PYTEST_ARGS ?=
+.DEFAULT_GOAL := help
+.PHONY: help install demo test check format bench docs clean
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+install: $(STAMP)  ## .venv with nelson and all extras that need no GPU (a few minutes)
+
+# The stamp is newer than what says what to install: `make test` after `make install` installs
+# nothing. Of the foreign samplers one is built from source; a machine that cannot build it gets
+# everything else, and is told.
+$(STAMP): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) install --quiet -c constraints.txt -e ".[all]" || $(MAKE) --no-print-directory most
+	touch $@
+
+EACH_SAMPLER := import tomllib; \
+	print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["samplers"])
+
+.PHONY: most
+most:
+	@echo "*** Installing all extras at once failed (see above). Trying without the samplers." >&2
+	$(PIP) install --quiet -c constraints.txt -e ".[torch,parquet,cluster,plots,docs,dev]"
+	@for package in $$($(BIN)/python -c '$(EACH_SAMPLER)'); do \
+	    $(PIP) install --quiet -c constraints.txt "$$package" || { \
+	        echo "*** WARNING: '$$package' could not be installed; what needs it is SKIPPED." >&2; \
+	        echo "***          pycmsgen is built from source: C++ compiler, zlib headers." >&2; }; \
+	done
+
+demo: $(STAMP)  ## the main job on what ships with the package, with a picture
+	$(BIN)/nelson demo
+
+test: $(STAMP)  ## all tests; PYTEST_ARGS="-k name" for some of them
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+check: $(STAMP)  ## ruff (lint, format) and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(STAMP)  ## let ruff rewrite what it can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(STAMP)  ## the speed table, as ratios within one run
+	$(BIN)/python -m benchmarks
+
+docs: $(STAMP)  ## the documentation as a site, in site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+clean:  ## remove the environment and everything built
+	rm -rf $(VENV) site build dist nelson-demo.png .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,40 @@
+"""`python -m benchmarks [NAME ...]`: the speed table, as ratios measured within one run."""
+
+from __future__ import annotations
+
+import platform
+import sys
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import load, sampler
+from benchmarks.common import Row
+
+ALL = {**sampler.ALL, "load": load.rows}
+
+
+def main() -> int:
+    names = sys.argv[1:] or list(ALL)
+    if unknown := [name for name in names if name not in ALL]:
+        print(f"no benchmark {', '.join(unknown)}; there are {', '.join(ALL)}", file=sys.stderr)
+        return 2
+    console = Console(width=150)
+    rows: list[Row] = []
+    for name in names:
+        for row in ALL[name]():
+            rows.append(row)
+            console.print(f"{row.name}: {row.measured:.3g} {row.unit}  {row.note}", highlight=False)
+    table = Table(title=f"nelson on {platform.processor() or platform.machine()}, one run")
+    for column in ("measure", "measured", "must reach", "aim", "verdict", "how"):
+        table.add_column(column)
+    for row in rows:
+        sign = "<=" if row.at_most else ">="
+        bounds = [f"{sign} {bound:,g} {row.unit}" for bound in (row.must, row.aim)]
+        table.add_row(row.name, f"{row.measured:,.3g} {row.unit}", *bounds, row.verdict, row.note)
+    console.print(table)
+    return 1 if any(row.verdict == "MISSED" for row in rows) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,54 @@
+"""The command line: one file a command. Arguments in, one library call, result out.
+
+Start-up time is part of the interface: modules here import typer at most; numpy, numba, rich and
+the library itself are imported inside the functions that use them.
+"""
+
+from __future__ import annotations
+
+import gc
+
+import typer
+
+from nelson.cli import demo, info, sample
+from nelson.cli.common import EXIT_CODES, guarded
+
+app = typer.Typer(
+    name="nelson",
+    help="Draw structures that are always valid, from a formula that says what valid means.",
+    epilog=EXIT_CODES,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,  # plain help: rich costs a tenth of a second
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from nelson._version import __version__
+
+        typer.echo(f"nelson {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: bool = typer.Option(
+        False, "--version", callback=_version, is_eager=True, help="Print the version and leave."
+    ),
+) -> None:
+    pass
+
+
+app.command("sample", epilog=sample.EXAMPLES)(guarded(sample.sample))
+app.command("info", epilog=info.EXAMPLES)(guarded(info.info))
+app.command("demo", epilog=demo.EXAMPLES)(guarded(demo.demo))
+
+
+def main() -> None:
+    """Entry point of the `nelson` command."""
+    # Importing Numba makes many objects and no garbage: looking for some takes a tenth of a second.
+    gc.set_threshold(200_000)
+    app()

@@ -1,0 +1,139 @@
+"""What the commands share: exit codes, errors in one line, reading a formula and its weights."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+import typer
+
+from nelson.errors import NelsonError, Unsatisfiable
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from nelson.formula import Formula
+
+OK, BAD_INPUT, BUDGET, UNSATISFIABLE = 0, 1, 3, 20
+INTERRUPTED, BROKEN_PIPE = 130, 141  # 128 + the signal's number, as the shell has it
+
+EXIT_CODES = (
+    "Exit codes: 0 all samples drawn, 1 bad input, 2 wrong usage, 3 budget reached (fewer samples "
+    "than asked for, all of them valid), 20 proved unsatisfiable, 130 interrupted."
+)
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def say(message: str) -> None:
+    """One line on stderr. Nothing but data ever goes to stdout."""
+    print(f"nelson: {message}", file=sys.stderr)
+
+
+def fail(message: str, code: int = BAD_INPUT) -> NoReturn:
+    say(message)
+    raise typer.Exit(code)
+
+
+def guarded(command: F) -> F:
+    """What goes wrong becomes one line on stderr and an exit code, never a traceback.
+
+    Set NELSON_DEBUG=1 to get the traceback.
+    """
+
+    @functools.wraps(command)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return command(*args, **kwargs)
+        except Unsatisfiable as error:
+            code, text = UNSATISFIABLE, f"unsatisfiable: {error}"
+        except BrokenPipeError:
+            # The reader has left (`| head`). Python flushes stdout once more at exit: let that
+            # go to a place that takes it.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(BROKEN_PIPE) from None
+        except KeyboardInterrupt:
+            raise typer.Exit(INTERRUPTED) from None
+        except OSError as error:
+            where = f"{error.filename}: " if error.filename else ""
+            code, text = BAD_INPUT, f"error: {where}{error.strerror or error}"
+        except MemoryError as error:
+            code, text = BAD_INPUT, f"error: out of memory{f': {error}' if str(error) else ''}"
+        except (NelsonError, ValueError, ImportError) as error:
+            code, text = BAD_INPUT, f"error: {error}"
+        if os.environ.get("NELSON_DEBUG"):
+            import traceback
+
+            traceback.print_exc()
+        fail(text, code)
+
+    return run  # type: ignore[return-value]
+
+
+def integers(text: str | None, option: str) -> list[int] | None:
+    """`"1,-5"` or `"1 -5"` -> [1, -5]."""
+    if text is None:
+        return None
+    try:
+        return [int(part) for part in text.replace(",", " ").split()]
+    except ValueError:
+        raise typer.BadParameter(
+            f"{text!r} is not a list of whole numbers such as 1,-5", param_hint=option
+        ) from None
+
+
+def read_formula(file: str, dialect: str, quiet: bool = False) -> Formula:
+    """The formula in `file` (`-`: stdin); what the reader had to decide goes to stderr."""
+    from nelson.formula import Formula
+
+    formula = Formula.from_dimacs(file, dialect=dialect)
+    if not quiet:
+        for note in formula.notes:
+            say(f"note: {note}")
+    return formula
+
+
+def read_weights(choice: str | None, formula: Formula) -> np.ndarray | None:
+    """theta, by `--weights`: the file's own (default), none, or a vector in another file."""
+    if choice is None:
+        return formula.theta
+    if choice == "none":
+        return None
+    if choice == "file":
+        if formula.theta is None:
+            raise NelsonError("--weights file: the formula's file gives no weights")
+        return formula.theta
+    import numpy as np
+
+    try:
+        if choice.endswith(".npy"):
+            theta = np.load(choice, allow_pickle=False)
+        else:
+            theta = np.loadtxt(choice, dtype=np.float64, ndmin=1)
+        theta = np.asarray(theta, dtype=np.float64)
+    except (ValueError, TypeError, EOFError) as error:
+        raise NelsonError(f"{choice}: cannot read theta: {error}") from None
+    if theta.shape != (formula.n_vars,):
+        raise NelsonError(
+            f"{choice}: theta has shape {theta.shape}; expected {formula.n_vars} numbers, one a "
+            "variable: theta_i = log w(x_i) - log w(not x_i)"
+        )
+    return theta
+
+
+def load_numba_without_scipy() -> None:
+    """Import Numba so that it does not import SciPy: 0.2 s of the start-up time.
+
+    Where SciPy is installed Numba loads `scipy.linalg`, to offer BLAS inside compiled code. No
+    kernel here uses that. Only the command line does this: a library must not decide it for others.
+    """
+    if "numba" in sys.modules or "scipy" in sys.modules:
+        return
+    sys.modules["scipy"] = None  # type: ignore[assignment]  # makes `import scipy` fail
+    try:
+        import numba.np.arraymath  # noqa: F401
+    finally:
+        del sys.modules["scipy"]
