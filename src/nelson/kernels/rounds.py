@@ -135,6 +135,8 @@ def resample_gathered(tag, p, law, row, s, round, h, ahead):
                 if ahead:
                     prefetch(tag, s.bad, peek(p.occ, e + AHEAD))
                 lanes = lanes | load(tag, s.bad, peek(p.occ, e))
+            if not any_lane(lanes):
+                continue
             undecided, value = draw(tag, law, row + v, stream(tag, p, s, round, v), key1, lanes, h)
             store(s.x, v, (load(tag, s.x, v) & ~(lanes & ~undecided)) | value)
             store(s.queue_rows, queued, undecided)

@@ -161,29 +161,28 @@ def _run(
     stop = np.zeros(1, np.int32)
     threads = max(1, min(request.threads, tiles))
 
-    def work(first: int, last: int) -> None:
-        space = cpu.scratch(problem.program, width)
+    spaces = [cpu.scratch(problem.program, width) for _ in range(threads)]
+
+    def work(space: cpu.Scratch, first: int, last: int) -> None:
         cpu.run(width, problem.program, table, job, result, space, stop, (first, last))
 
     if request.deadline is None and tiles * 64 * width * problem.formula.n_total <= _SMALL:
-        work(0, tiles)
+        work(spaces[0], 0, tiles)
         return False, False
 
     starts = itertools.count(1, chunk := max(1, (tiles - 1) // (8 * threads)))
 
-    def take() -> None:
-        space = cpu.scratch(problem.program, width)
+    def take(space: cpu.Scratch) -> None:
         while stop[0] == 0 and (first := next(starts)) < tiles:
-            last = min(tiles, first + chunk)
-            cpu.run(width, problem.program, table, job, result, space, stop, (first, last))
+            work(space, first, min(tiles, first + chunk))
 
     # The first tile alone tells whether resampling converges at all; where it does not, the
     # others would not.
     with ThreadPoolExecutor(threads) as pool:
         try:
-            _watch([pool.submit(work, 0, 1)], request.deadline, stop)
+            _watch([pool.submit(work, spaces[0], 0, 1)], request.deadline, stop)
             if stop[0] == 0 and result.valid.any():
-                _watch([pool.submit(take) for _ in range(threads)], request.deadline, stop)
+                _watch([pool.submit(take, space) for space in spaces], request.deadline, stop)
         except KeyboardInterrupt:
             return False, True
         finally:
