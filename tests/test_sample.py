@@ -131,6 +131,7 @@ def test_unique():
         ({"theta": [0.0, float("nan"), 0.0]}, "variable 2 is NaN"),
         ({"theta": [0.0, 1.0]}, "shape"),
         ({"theta": ["a", "b", "c"]}, "numeric"),
+        ({"theta": np.zeros((0, 3))}, "no rows"),
         ({"method": "magic"}, "magic.*lovasz"),
         ({"given": [9]}, "9"),
         ({"project": [0]}, "0"),
@@ -309,3 +310,58 @@ def test_ctrl_c_between_two_small_blocks_ends_the_stream_too():
     assert total > 0
     assert last is not None
     assert last.info["interrupted"]
+
+
+def test_sweeps_that_cannot_move_are_not_called_asymptotic():
+    """x1 = x2 xor x3: no single flip stays valid. The chain never leaves its start, and says so."""
+    formula = nelson.Formula([[1, 4]], n_vars=5).xor([1, 2, 3], False)
+    for options in ({"sweeps": 4, "method": "lovasz"}, {"method": "auto"}):
+        s = nelson.sample(formula, None, 500, seed=1, **options)
+        assert s.guarantee == "heuristic"
+    assert "correlate by 1.00" in s.info["why"]
+    free = nelson.sample(nelson.Formula([[1, 2], [1, 3]]), None, 500, sweeps=4, seed=1)
+    assert free.guarantee == "asymptotic"
+
+
+def test_a_forced_variable_is_no_sign_of_a_chain_that_sticks():
+    """x1 is implied, though not by unit propagation; it never moves, and should not."""
+    formula = nelson.Formula([[1, 2], [1, -2], [3, 4, 5], [3, 4, 6]])
+    s = nelson.sample(formula, None, 2000, seed=1)
+    assert s.mean()[0] == 1.0
+    assert s.guarantee == "asymptotic"
+
+
+def test_only_components_that_need_it_are_swept():
+    from nelson.samplers.problem import prepare
+
+    extremal = sink_free(complete_edges(4))
+    clauses = [*extremal.clauses(), [8, 9], [8, 10], [12]]
+    problem = prepare(nelson.Formula(clauses, n_vars=13))
+    swept = {int(problem.program.name[v]) + 1 for v in problem.program.order}
+    assert swept == {8, 9, 10}
+    assert problem.fixed.tolist() == [12]
+    assert not problem.extremal
+    assert prepare(extremal).extremal
+
+
+def test_one_context_out_of_reach_leaves_a_rectangle():
+    rows = np.array([[-50.0, -50.0], [0.0, 0.0]])
+    s = nelson.sample(nelson.Formula([[1, 2]]), rows, 100, method="lovasz", max_rounds=50)
+    assert s.packed.shape == (2, 0, 2)
+    assert s.status == "budget"
+    rows[0] = [-1.0, 2.0]
+    s = nelson.sample(nelson.Formula([[1, 2]]), rows, 100, method="lovasz", max_rounds=1, seed=1)
+    assert 0 < len(s) < 100
+    assert s.to_numpy().shape == (2, len(s), 2)
+    assert s.to_numpy().any(2).all()
+
+
+def test_a_pilot_that_the_clock_cut_is_not_remembered():
+    formula = random_ksat(400, 800, 5, 1)
+    nelson.sample(formula, None, 64, method="lovasz", sweeps=0)  # compiled
+    s = nelson.sample(formula, None, 64, seconds=0.0, seed=1)
+    assert s.status == "budget"
+    assert formula._cache.get("mixing", {}) == {}
+    s = nelson.sample(formula, None, 64, seed=1)
+    assert s.guarantee == "asymptotic"
+    assert len(formula._cache["mixing"]) == 1

@@ -9,8 +9,6 @@ clause, so their undecided lanes may wait until the end of a block.
 A lane that violates a clause keeps violating it: no variable of that clause is free there.
 """
 
-import numpy as np
-
 from nelson.kernels.bernoulli import draw, rows_for
 from nelson.kernels.compile import inline
 from nelson.kernels.rounds import finish_queue
@@ -44,5 +42,6 @@ def sweep(tag, p, law, row, s, round, moved):
                 store(s.queue_rows, queued, undecided)
                 poke(s.queue, queued, v)
                 queued += int(any_lane(undecided))
-                poke(moved, v, peek(moved, v) | np.uint8(any_lane(wanted & ~stuck)))
+                if any_lane(wanted & ~stuck):  # threads share `moved`: only ever set
+                    poke(moved, v, 1)
             finish_queue(tag, p, law, row, s, round, h, queued, False, 0)

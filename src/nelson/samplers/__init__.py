@@ -28,6 +28,10 @@ _REGISTRY = {
 }
 
 
+#: From nothing promised but validity to the law itself.
+GUARANTEES = ("heuristic", "asymptotic", "exact")
+
+
 class Choice(NamedTuple):
     method: str
     sweeps: int

@@ -11,13 +11,12 @@ import numpy as np
 
 from nelson.errors import Unsatisfiable
 from nelson.kernels.bits import compact, concatenate, tail_mask, words_for
-from nelson.samplers import solver
+from nelson.samplers import GUARANTEES, solver
 from nelson.samplers.base import Block, Request
 from nelson.samplers.plan import Plan
 from nelson.samplers.problem import Problem
 from nelson.samples import Samples
 
-_ORDER = ("heuristic", "asymptotic", "exact")
 #: Fewer lanes than this say nothing about variables that no sweep moved.
 _ENOUGH_LANES = 64
 
@@ -82,7 +81,7 @@ def finished(
     request, problem = plan.request, plan.problem
     swept = request.sweeps if any(len(p.program.order) for p, _ in plan.parts) else 0
     promised = [plan.sampler.guarantee(p, swept) for p, _ in plan.parts]
-    guarantee = min([plan.choice.guarantee, *promised], key=_ORDER.index)
+    guarantee = min([plan.choice.guarantee, *promised], key=GUARANTEES.index)
     info: dict[str, Any] = {
         "method": plan.sampler.name,
         "why": plan.choice.why,

@@ -40,14 +40,12 @@ def width_for(count: int) -> int:
     return next((width for width in _WIDTHS if count <= 64 * width), _WIDTHS[-1])
 
 
-def compile_seconds(width: int) -> float:
-    """Have the kernel of that width ready; -> seconds that took (next to none if it was)."""
-    started = time.monotonic()
+def compile_kernel(width: int) -> None:
+    """Have the kernel of that width ready, so that a clock may start."""
     problem = prepare(Formula([], n_vars=1))
     none = np.zeros(1, np.int64)
     request = Request(none[None], none, 1, 1, 0, none, 0, 0, 1, width=width)
     _draw(0, problem, request, laws(problem, request.theta), request.contexts, 0, 1)
-    return time.monotonic() - started
 
 
 def laws(problem: Problem, theta: np.ndarray) -> Law:
@@ -176,12 +174,12 @@ def _run(
         while stop[0] == 0 and (first := next(starts)) < tiles:
             work(space, first, min(tiles, first + chunk))
 
-    # The first tile alone tells whether resampling converges at all; where it does not, the
-    # others would not.
+    # With one theta, the first tile tells whether resampling converges at all; where it does not,
+    # the others would not either.
     with ThreadPoolExecutor(threads) as pool:
         try:
             _watch([pool.submit(work, spaces[0], 0, 1)], request.deadline, stop)
-            if stop[0] == 0 and result.valid.any():
+            if stop[0] == 0 and (result.valid.any() or len(request.theta) > 1):
                 _watch([pool.submit(take, space) for space in spaces], request.deadline, stop)
         except KeyboardInterrupt:
             return False, True

@@ -52,13 +52,19 @@ def mixing(problem: Problem, theta: np.ndarray, threads: int, deadline: float | 
     cache = problem.formula._cache.setdefault("mixing", {})
     key = (problem.evidence, hash(rows.tobytes()))
     if key not in cache:
+        found, complete = _measure(problem, rows, threads, deadline)
+        if not complete:
+            return found
         if len(cache) > 64:
             cache.clear()
-        cache[key] = _measure(problem, rows, threads, deadline)
+        cache[key] = found
     return cache[key]
 
 
-def _measure(problem: Problem, theta: np.ndarray, threads: int, deadline: float | None) -> Mixing:
+def _measure(
+    problem: Problem, theta: np.ndarray, threads: int, deadline: float | None
+) -> tuple[Mixing, bool]:
+    """The measurement, and whether the clock let it finish."""
     from nelson.samplers.lovasz import SAMPLER
 
     order = problem.program.name[problem.program.order]
@@ -68,7 +74,7 @@ def _measure(problem: Problem, theta: np.ndarray, threads: int, deadline: float 
     if deadline is not None:
         deadline = time.monotonic() + 0.3 * max(0.0, deadline - time.monotonic())
 
-    def after(sweeps: int) -> np.ndarray | None:
+    def after(sweeps: int) -> tuple[np.ndarray | None, bool]:
         request = Request(
             theta=theta,
             contexts=np.arange(len(theta)),
@@ -86,20 +92,23 @@ def _measure(problem: Problem, theta: np.ndarray, threads: int, deadline: float 
             raise KeyboardInterrupt
         valid = block.valid[:, :, None]
         enough = np.bitwise_count(valid).sum() >= lanes // 2 * len(theta)
-        return np.concatenate([block.packed & valid, valid], axis=2) if enough else None
+        words = np.concatenate([block.packed & valid, valid], axis=2) if enough else None
+        return words, not block.stopped
 
     tests = max(1, len(columns) * len(theta))
     bar = 0.1 + np.sqrt(2 * np.log(2 * tests) / lanes)  # the largest of `tests` noises
-    lag, rho, early = _LAGS[0], 1.0, after(_LAGS[0])
+    lag, rho, (early, complete) = _LAGS[0], 1.0, after(_LAGS[0])
     for lag in _LAGS:
-        late = after(2 * lag)
-        if early is None or late is None:
+        if early is None or not complete:
+            break
+        late, complete = after(2 * lag)
+        if late is None or not complete:
             break
         rho = correlation(early, late)
         if rho <= bar:
-            return Mixing(_FACTOR * lag, lag, rho, True)
+            return Mixing(_FACTOR * lag, lag, rho, True), True
         early = late
-    return Mixing(_FACTOR * lag, lag, rho, False)
+    return Mixing(_FACTOR * lag, lag, rho, False), complete
 
 
 def correlation(a: np.ndarray, b: np.ndarray) -> float:

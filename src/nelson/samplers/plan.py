@@ -13,9 +13,9 @@ import numpy as np
 from nelson.checks import checked_projection, count
 from nelson.errors import FormulaError
 from nelson.formula import Formula
-from nelson.samplers import Choice, choose_for, get
+from nelson.samplers import GUARANTEES, Choice, choose_for, get
 from nelson.samplers.base import Request, Sampler
-from nelson.samplers.engine import compile_seconds, width_for
+from nelson.samplers.engine import compile_kernel, width_for
 from nelson.samplers.problem import Problem, evidence_of, prepare, theta_rows
 
 
@@ -75,8 +75,8 @@ def make_plan(
         raise FormulaError(f"seed = {seed!r}", expected="an integer")
     deadline = None
     if seconds is not None:  # a first call's compilation is not the user's time
-        widest = width or width_for(1 << 20 if n is None else n)
-        deadline = compile_seconds(widest) + time.monotonic() + seconds
+        compile_kernel(width or width_for(1 << 20 if n is None else n))
+        deadline = time.monotonic() + seconds
     rows, single = theta_rows(formula, theta)
     chosen = checked_projection(project, formula.n_vars)
     columns = np.arange(formula.n_vars) if chosen is None else np.array(chosen, int) - 1
@@ -97,7 +97,8 @@ def make_plan(
         for problem, members in zip(problems, patterns.values(), strict=True):
             finite_rows = np.where(np.isinf(rows[members]), 0.0, rows[members])
             picks.append(choose_for(problem, finite_rows, cores, deadline))
-        choice = max(picks, key=lambda pick: pick.sweeps, default=choice._replace(method="lovasz"))
+        weakest = min((pick.guarantee for pick in picks), key=GUARANTEES.index)
+        choice = max(picks, key=lambda pick: pick.sweeps)._replace(guarantee=weakest)
     elif method == "auto":
         choice = choice._replace(method="lovasz", why=f"{sweeps} sweeps asked for")
     request = Request(

@@ -132,6 +132,8 @@ def theta_rows(formula: Formula, theta: Any) -> tuple[np.ndarray, bool]:
             f"theta of shape {rows.shape}",
             expected=f"({formula.n_vars},), or (contexts, {formula.n_vars})",
         )
+    if rows.ndim == 2 and len(rows) == 0:
+        raise FormulaError("theta has no rows", expected="one row per context")
     if np.isnan(rows).any():
         i = int(np.argwhere(np.isnan(rows))[0][-1]) + 1
         raise FormulaError(f"theta of variable {i} is NaN", expected="a number or +-inf")
