@@ -141,3 +141,24 @@ def test_xor_and_cardinality_are_uniform_over_what_the_user_sees():
         assert formula.satisfied(s.to_numpy()).all()
         assert s.to_numpy().shape[1] == 8
         assert chi_square(s.to_numpy(), exact_law(formula)) > ALPHA
+
+
+@pytest.mark.parametrize("name", EXTREMAL)
+def test_prs_is_lovasz_on_extremal_formulas(name):
+    """Nothing is ever added to the resample set there: the same bits, not only the same law."""
+    theta = weights(EXTREMAL[name])
+    lovasz, prs = (
+        nelson.sample(EXTREMAL[name], theta, 1000, method=method, seed=SEED)
+        for method in ("lovasz", "prs")
+    )
+    assert np.array_equal(lovasz.packed, prs.packed)
+    assert lovasz.info["resampled"] == prs.info["resampled"]
+
+
+def test_prs_is_not_lovasz_elsewhere():
+    s = [
+        nelson.sample(OTHER["path"], None, 1000, method=method, seed=SEED, sweeps=0)
+        for method in ("lovasz", "prs")
+    ]
+    assert not np.array_equal(s[0].packed, s[1].packed)
+    assert s[0].info["resampled"] < s[1].info["resampled"]
