@@ -287,3 +287,19 @@ def test_given_is_linear_on_a_long_chain() -> None:
     g = Formula(clauses).given([1])
     assert g.n_clauses == n
     assert (g.literals == np.arange(1, n + 1)).all()
+
+
+def test_copies_and_worker_processes():
+    import copy
+    import pickle
+
+    f = Formula([[1, 2], [-1, 3]], n_vars=5, theta=[0.1, 0.2, 0.3, 0.4, 0.5], projection=[2]).xor(
+        [1, 2, 3, 4, 5], True
+    )
+    f._cache["something compiled"] = lambda: None  # never travels
+    assert copy.copy(f) is f
+    assert copy.deepcopy([f])[0] is f
+    g = pickle.loads(pickle.dumps(f))
+    assert g == f
+    assert g.constraints == f.constraints
+    assert "something compiled" not in g._cache

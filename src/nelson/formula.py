@@ -192,6 +192,16 @@ class Formula:
         fields = {name: getattr(self, name) for name in self.__slots__ if name in _FIELDS}
         return Formula.from_arrays(**(fields | changes))
 
+    def __copy__(self) -> Formula:
+        return self  # immutable: a copy is the thing itself
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Formula:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What worker processes are sent: the content, without the compiled programs."""
+        return _rebuilt, ({name: getattr(self, name) for name in _FIELDS},)
+
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"Formula is immutable: cannot set {name!r}")
 
@@ -318,3 +328,7 @@ class Formula:
 
 
 _FIELDS = frozenset(Formula.__slots__) - {"_cache", "has_empty_clause"}
+
+
+def _rebuilt(fields: dict[str, Any]) -> Formula:
+    return Formula.from_arrays(**fields)
