@@ -1,0 +1,374 @@
+"""log Z: exact methods against enumeration, estimates against exact values, budgets that hold."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.stats import binom, chi2
+
+from nelson import BudgetExceeded, Formula, FormulaError, NelsonError, Unsatisfiable
+from nelson.partition import LogPartition, exact, log_partition, stages, telescope
+from nelson.partition.circuit import Circuit
+from nelson.partition.reduce import merge, reduce
+from problems import (
+    all_states,
+    extremal,
+    non_extremal,
+    pigeonhole,
+    random_ksat,
+    sink_free,
+    weights,
+)
+
+EXACT = ("enumerate", "count", "circuit")
+FORMULAS = extremal() | non_extremal()
+ENCODED = {
+    "xor": random_ksat(9, 6, 3, seed=4).xor(range(1, 10)),
+    "exactly": Formula([[1, 2, -3]], 9).exactly(range(1, 10), 4),
+    "linear": Formula([[-1, 2]], 8).linear([3, 1, 4, 1, 5, 9, 2, 6], range(1, 9), "<=", 15),
+    "both": Formula([], 10).xor([1, -2, 3, 4, 5, 6, 7]).at_least([2, 4, 6, 8, 10], 2),
+}
+
+
+def brute(f: Formula, theta: np.ndarray | None = None) -> float:
+    """log sum over visible x of exp(theta . x) C(x), by the definition; +-inf is evidence."""
+    states = all_states(f.n_vars)
+    keep = np.asarray(f.satisfied(states), bool)
+    total = np.zeros(len(states))
+    for i in range(f.n_vars if theta is not None else 0):
+        if np.isinf(theta[i]):
+            keep &= states[:, i] == (theta[i] > 0)
+        else:
+            total += theta[i] * states[:, i]
+    return float(np.logaddexp.reduce(total[keep])) if keep.any() else -math.inf
+
+
+def blow_up() -> Formula:
+    """Random 3-SAT that no counter finishes within a minute, and that has solutions."""
+    return random_ksat(300, 600, 3, seed=1)
+
+
+# --- exact ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", [*EXACT, "auto"])
+def test_exact_methods_agree_with_enumeration(method: str) -> None:
+    for name, f in (FORMULAS | ENCODED).items():
+        if f.n_total > exact.ENUMERATE and method == "enumerate":
+            continue
+        for theta in (None, 3 * weights(f)):
+            found = log_partition(f, theta, method=method)
+            assert isinstance(found, LogPartition) and found.exact and found.half_width == 0.0
+            assert float(found) == pytest.approx(brute(f, theta), abs=1e-11), name
+
+
+@pytest.mark.parametrize("method", EXACT)
+def test_evidence(method: str) -> None:
+    f = random_ksat(12, 14, 3, seed=3)
+    theta = weights(f)
+    theta[[1, 4, 7]] = np.inf, -np.inf, np.inf
+    found = log_partition(f, theta, method=method)
+    assert found.value == pytest.approx(brute(f, theta), abs=1e-11)
+    assert found.info["fixed"] >= 3
+    conditioned = f.given([2, -5, 8])
+    finite = np.where(np.isinf(theta), 0.0, theta)
+    assert found.value == pytest.approx(brute(conditioned, finite), abs=1e-11)
+
+
+def test_units_keep_their_weight() -> None:
+    f = Formula([[1], [-1, -2], [2, 3]], n_vars=4)  # 1, not 2, 3; 4 is free
+    theta = np.array([0.3, 1.1, -0.7, 2.0])
+    found = log_partition(f, theta)
+    assert found.value == pytest.approx(0.3 - 0.7 + np.logaddexp(0, 2.0), abs=1e-14)
+    assert found.info["components"] == {} and found.method == "enumerate" and found.exact
+    assert found.info["log_probability"] == pytest.approx(
+        found.value - np.logaddexp(0, theta).sum()
+    )
+
+
+def test_trivial_formulas() -> None:
+    assert log_partition(Formula([], n_vars=0)).value == 0.0
+    assert log_partition(Formula([], n_vars=5)).value == pytest.approx(5 * math.log(2))
+    theta = np.array([-1.0, 700.0, -800.0])
+    assert log_partition(Formula([], n_vars=3), theta).value == pytest.approx(
+        np.logaddexp(0, theta).sum()
+    )
+
+
+def test_components_add_up_each_by_its_own_method() -> None:
+    small, large = random_ksat(8, 10, 3, seed=5), random_ksat(26, 26, 5, seed=6)
+    shift = [[v + int(np.sign(v)) * 8 for v in clause] for clause in large]
+    f = Formula([*small.clauses(), *shift], n_vars=35)  # the last variable is free
+    theta = np.random.default_rng(7).normal(size=35)
+    found = log_partition(f, theta)
+    by_part = (
+        brute(small, theta[:8])
+        + log_partition(large, theta[8:34], method="circuit").value
+        + np.logaddexp(0, theta[34])
+    )
+    assert found.value == pytest.approx(by_part, abs=1e-10)
+    assert found.info["components"] == {"enumerate": 1, "count": 1} and found.method == "count"
+    assert "too large" in found.why
+    merged = merge(reduce(f, theta).parts)  # what an estimate would see
+    assert merged.n == len(set(np.abs(f.literals))) and merged.n_clauses == f.n_clauses
+
+
+def test_many_components_in_one_child() -> None:
+    one = random_ksat(24, 20, 4, seed=8)
+    clauses = [[v + int(np.sign(v)) * 24 * k for v in c] for k in range(20) for c in one]
+    single = log_partition(one, method="count").value
+    for method in ("count", "circuit"):
+        found = log_partition(Formula(clauses, n_vars=480), method=method)
+        assert found.value == pytest.approx(20 * single, rel=1e-12)
+
+
+def test_ganak_and_d4_agree_beyond_enumeration() -> None:
+    for seed in range(3):
+        f = random_ksat(36, 36, 5, seed=seed)
+        theta = weights(f, seed)
+        found = [log_partition(f, theta, method=method).value for method in ("count", "circuit")]
+        assert found[0] == pytest.approx(found[1], abs=1e-11)
+
+
+def test_values_far_outside_the_range_of_a_double() -> None:
+    """P(C) below e^-900: counting must not call that 0, nor a circuit."""
+    f = Formula([[i, i + 1] for i in range(1, 8)], n_vars=8)
+    theta = np.full(8, -300.0) + weights(f)
+    truth = brute(f, theta)
+    assert truth < -890
+    for method in EXACT:
+        assert log_partition(f, theta, method=method).value == pytest.approx(truth, rel=1e-13)
+    found = log_partition(f, 4 * theta, method="circuit")  # weights no double holds
+    assert found.value == pytest.approx(brute(f, 4 * theta), rel=1e-13)
+    with pytest.raises(BudgetExceeded, match="theta"):
+        log_partition(f, 4 * theta, method="count")
+    with pytest.raises(BudgetExceeded, match="resolution"):
+        log_partition(f, 4 * theta, method="telescope")
+
+
+def test_circuit_of_a_known_text() -> None:
+    text = "o 1 0\na 2 0\no 3 0\nt 4 0\n3 4 -1 2 0\n3 4 1 3 0\n2 3 0\n1 2 0\n"
+    log_p = np.log([[0.7, 0.3], [0.4, 0.6], [0.9, 0.1]])
+    assert Circuit.parse(text).log_value(log_p) == pytest.approx(math.log(0.7 * 0.6 + 0.3 * 0.1))
+    assert Circuit.parse("f 1 0\n").log_value(log_p) == -math.inf
+    assert Circuit.parse("t 1 0\n").log_value(log_p) == 0.0
+    with pytest.raises(ValueError, match="order"):
+        Circuit.parse("o 1 0\no 2 0\nt 3 0\n1 2 0\n2 3 1 0\n")
+
+
+# --- unsatisfiable -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["auto", *EXACT, "telescope"])
+def test_unsatisfiable(method: str) -> None:
+    with pytest.raises(Unsatisfiable):
+        log_partition(pigeonhole(4), method=method, seed=1)
+    with pytest.raises(Unsatisfiable):
+        log_partition(Formula([[1, 2], []]), method=method)
+    with pytest.raises(Unsatisfiable):
+        log_partition(Formula([[1, 2]]), [-np.inf, -np.inf], method=method)
+
+
+# --- budgets -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["count", "circuit"])
+def test_a_child_is_killed_when_its_time_is_up(method: str) -> None:
+    parts = reduce(blow_up(), None).parts
+    started = time.monotonic()
+    values, ended = exact.in_child(method, parts, 0.5)
+    assert values == [None] * len(parts) and ended.startswith("stopped after 0.5")
+    assert time.monotonic() - started < 30  # a minute's work ended; no claim on speed
+    with pytest.raises(ChildProcessError):  # nobody is left behind
+        os.waitpid(-1, os.WNOHANG)
+
+
+def test_a_child_is_held_to_its_memory() -> None:
+    large = reduce(random_ksat(100_000, 100_000, 5), None).parts
+    values, ended = exact.in_child("count", large, 60.0, memory=150 << 20)
+    assert values == [None] * len(large) and "memory" in ended
+    small = reduce(random_ksat(24, 24, 5), None).parts  # the same limit suffices where it should
+    values, ended = exact.in_child("count", small, 60.0, memory=150 << 20)
+    assert ended == "done" and None not in values
+
+
+def test_finished_components_outlive_the_kill() -> None:
+    easy, hard = reduce(random_ksat(24, 20, 4, seed=8), None).parts, reduce(blow_up(), None).parts
+    values, ended = exact.in_child("count", [*easy, *hard], 2.0)
+    assert values[: len(easy)] != [None] * len(easy) and values[-1] is None
+    assert "stopped" in ended and "variables" in ended
+
+
+def test_an_exact_method_alone_raises_when_the_budget_ends() -> None:
+    with pytest.raises(BudgetExceeded, match="stopped"):
+        log_partition(blow_up(), method="count", seconds=0.5)
+    with pytest.raises(BudgetExceeded, match="too large"):
+        log_partition(blow_up(), method="enumerate")
+    with pytest.raises(BudgetExceeded):
+        log_partition(random_ksat(2000, 2000, 5), method="telescope", seconds=0.05, seed=1)
+
+
+def test_auto_falls_through_and_says_why() -> None:
+    f = random_ksat(150, 150, 5, seed=2)
+    found = log_partition(f, weights(f), seconds=10.0, half_width=0.2, seed=3)
+    assert found.method == "telescope" and not found.exact and 0 < found.half_width <= 0.2
+    assert found.info["tried"].keys() == {"enumerate", "count", "circuit"}
+    assert "stopped" in found.why and "too large" in found.why and "samples" in found.why
+
+
+def test_what_is_not_installed_is_skipped_or_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        exact, "NEEDS", {"count": ("no_such", "ganak"), "circuit": ("nor_it", "D4")}
+    )
+    f = random_ksat(30, 30, 5, seed=2)
+    found = log_partition(f, half_width=0.2, seed=1)
+    assert found.method == "telescope" and "ganak is not installed" in found.why
+    with pytest.raises(NelsonError, match="samplers"):
+        log_partition(f, method="count")
+
+
+def test_too_little_time_gives_a_wider_interval_that_says_so() -> None:
+    f = random_ksat(100, 100, 5, seed=2)
+    options = {"method": "telescope", "seed": 1, "threads": 1}
+    found = log_partition(f, weights(f), half_width=1e-5, seconds=2.0, **options)
+    assert found.half_width > 1e-5 and not found.info["reached"] and "not reached" in found.why
+
+
+# --- the estimate --------------------------------------------------------------------------------
+
+
+def errors(prs: bool, monkeypatch: pytest.MonkeyPatch) -> tuple[np.ndarray, np.ndarray]:
+    """Errors and half widths of 100 estimates: 5-SAT, n = L = 20, theta ~ N(0, 1)."""
+    if not prs:
+        monkeypatch.setattr(stages, "TRIAL_ROUNDS", 0)
+    off, half = [], []
+    for seed in range(100):
+        f = random_ksat(20, 20, 5, seed=seed)
+        theta = weights(f, seed)
+        found = log_partition(f, theta, method="telescope", seed=seed, threads=1, half_width=0.03)
+        assert found.info["reached"] and not found.exact and found.half_width <= 0.03
+        assert found.info["guarantee"] == "exact" if prs else True
+        off.append(found.value - log_partition(f, theta, method="enumerate").value)
+        half.append(found.half_width)
+    return np.array(off), np.array(half)
+
+
+def honest(off: np.ndarray, half: np.ndarray) -> bool:
+    """Coverage within the band of Binomial(m, 0.95), and errors of the size claimed.
+
+    Each of the three tails has a false-alarm rate of 5e-4 (less for the lower chi-square tail,
+    since half widths include an allowance for bias).
+    """
+    covered = int((np.abs(off) <= half).sum())
+    size = float(((off / (half / 1.96)) ** 2).sum())
+    low, high = chi2.ppf([5e-4, 1 - 5e-4], len(off))
+    return bool(covered >= binom.ppf(5e-4, len(off), 0.95) and low <= size <= high)
+
+
+@pytest.mark.parametrize("prs", [True, False])
+def test_intervals_cover(prs: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    off, half = errors(prs, monkeypatch)
+    print(f"seeds 0..99: {(np.abs(off) <= half).sum()} of {len(off)} covered")
+    assert honest(off, half)
+    assert not honest(off, 0.6 * half)  # too narrow
+    assert not honest(off, 1.7 * half)  # too wide
+    assert not honest(off + half / 2, half)  # biased by a standard deviation
+
+
+def test_estimates_of_weighted_and_encoded_formulas() -> None:
+    """Within 3 half widths (5.9 sigma): a right one fails in 1e-8 of cases."""
+    for name, f in ({"petersen": petersen()} | FORMULAS | ENCODED).items():
+        theta = weights(f)
+        found = log_partition(f, theta, method="telescope", seed=11, half_width=0.05, seconds=20)
+        assert abs(found.value - brute(f, theta)) <= 3 * max(found.half_width, 1e-12), name
+
+
+def petersen() -> Formula:
+    outer = [(i, (i + 1) % 5) for i in range(5)]
+    return sink_free(
+        [*outer, *((i, i + 5) for i in range(5)), *((i + 5, (i + 2) % 5 + 5) for i in range(5))]
+    )
+
+
+def test_sweeps_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At most one of 12 is false: resampling without sweeps is far off, with them it is not.
+
+    Within 2 half widths (3.9 sigma): a right one fails in 1e-4 of cases.
+    """
+    f = Formula([[i, j] for i in range(1, 13) for j in range(1, i)])
+    theta, choose = weights(f), stages.choose
+    monkeypatch.setattr(stages, "TRIAL_ROUNDS", 0)
+    options = {"method": "telescope", "seed": 2, "half_width": 0.02, "threads": 1}
+    right = log_partition(f, theta, **options)
+    assert right.info["guarantee"] == "asymptotic" and right.info["bias"] > 0
+    assert abs(right.value - brute(f, theta)) <= 2 * right.half_width
+
+    def hasty(*arguments):
+        return replace(choose(*arguments), sweeps=0, lag=0)
+
+    monkeypatch.setattr(telescope, "choose", hasty)
+    wrong = log_partition(f, theta, **options)
+    assert abs(wrong.value - brute(f, theta)) > 10 * right.half_width
+    assert wrong.info["guarantee"] == "heuristic" and "guess" in wrong.why
+
+
+def test_the_second_run_tells_of_bias() -> None:
+    """held/drawn after 3 lags and after 1: their difference, and noise, widen the interval."""
+    how = stages.How("lovasz", 3, "asymptotic", lag=1, rho=0.5)
+    same = telescope.Stage(0, 1, how, 0.5, 1.0, 1.0, 50_000, 100_000, 50_000, 100_000)
+    apart = replace(same, held_early=60_000)
+    assert same.bias()[0] == 0.0 and same.bias()[1] > 0
+    assert apart.bias()[0] == pytest.approx(math.log(1.2) / 3, rel=1e-3)  # rho^2 / (1 - rho^2)
+    assert replace(apart, drawn_early=0).bias() == (0.0, 0.0)
+
+
+def test_same_seed_same_estimate_on_any_number_of_threads() -> None:
+    f = random_ksat(120, 120, 5, seed=9)
+    theta = weights(f)
+    options = {"method": "telescope", "half_width": 0.1}
+    one = log_partition(f, theta, seed=4, threads=1, **options)
+    two = log_partition(f, theta, seed=4, threads=2, **options)
+    other = log_partition(f, theta, seed=5, threads=1, **options)
+    assert one.value == two.value and one.half_width == two.half_width
+    assert one.value != other.value
+    low, high = one.interval
+    assert low < one.value < high and "telescope" in str(one)
+
+
+def test_groups_partition_the_clauses() -> None:
+    f = random_ksat(200, 200, 5, seed=10)
+    found = log_partition(f, weights(f), method="telescope", seed=1, half_width=0.2)
+    part = reduce(f, weights(f)).parts[0]
+    _, known, base = telescope.ordered(part)
+    assert known + sum(stage["clauses"] for stage in found.info["stages"]) == f.n_clauses
+    assert base < 0 and all(0.2 < stage["ratio"] < 0.9 for stage in found.info["stages"])
+
+
+def test_surviving_counts_by_packed_words() -> None:
+    """Against booleans, for sample counts that do not fill the last word."""
+    part = reduce(random_ksat(30, 60, 3, seed=12), None).parts[-1]
+    given = stages.Conditional.of(part, 20, 40)
+    for count in (1, 64, 1000):
+        drawn = stages.draw(given, stages.How("lovasz", 0, "heuristic"), count, 3, 1, 60.0)
+        bits = (
+            drawn.rows[:, np.arange(count) // 64] >> (np.arange(count) % 64).astype(np.uint64) & 1
+        )
+        x, alive = bits.T.astype(bool), np.ones(count, bool)
+        for j, clause in enumerate(np.split(given.literals, given.offsets[1:-1])):
+            alive &= (x[:, np.abs(clause) - 1] == (clause > 0)).any(axis=1)
+            assert stages.surviving(given, drawn)[j] == alive.sum()
+
+
+def test_wrong_arguments() -> None:
+    f = Formula([[1, 2]])
+    for bad in ({"method": "guess"}, {"half_width": 0.0}, {"seconds": -1.0}, {"threads": 0}):
+        with pytest.raises(FormulaError):
+            log_partition(f, **bad)
+    for theta in ([0.0], [0.0, np.nan], [[0.0, 0.0]], "ab"):
+        with pytest.raises(FormulaError):
+            log_partition(f, theta)
