@@ -8,10 +8,10 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import load, sampler
+from benchmarks import learning, load, partition, sampler
 from benchmarks.common import Row
 
-ALL = {**sampler.ALL, "load": load.rows}
+ALL = {**sampler.ALL, "load": load.rows, "logz": partition.rows, **learning.ALL}
 
 
 def main() -> int:

@@ -10,7 +10,7 @@ import gc
 
 import typer
 
-from nelson.cli import demo, info, sample
+from nelson.cli import demo, evaluate, generate, info, learn, sample
 from nelson.cli.common import EXIT_CODES, guarded
 
 app = typer.Typer(
@@ -43,6 +43,9 @@ def _root(
 
 
 app.command("sample", epilog=sample.EXAMPLES)(guarded(sample.sample))
+app.command("learn", epilog=learn.EXAMPLES)(guarded(learn.learn))
+app.command("generate", epilog=generate.EXAMPLES)(guarded(generate.generate))
+app.command("evaluate", epilog=evaluate.EXAMPLES)(guarded(evaluate.evaluate))
 app.command("info", epilog=info.EXAMPLES)(guarded(info.info))
 app.command("demo", epilog=demo.EXAMPLES)(guarded(demo.demo))
 

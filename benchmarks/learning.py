@@ -1,0 +1,150 @@
+"""The table of learning: time of an iteration, distance to a planted theta*, error of the gradient.
+
+Ratios are measured within one run. A statistical figure is the mean over several seeds, and its
+note says how many and the worst of them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+import nelson
+from benchmarks.common import Row, ksat, ratio
+from nelson import metrics
+from nelson.learn import Fit, learn
+from nelson.training.draw import Drawer
+
+EXAMPLES = 10_000
+SEEDS = 16
+
+
+def iteration() -> Iterator[Row]:
+    """One iteration of Algorithm 2, n = L = 1000, m = 200: the same loop with another sampler."""
+    import torch
+
+    from benchmarks.dense_torch import DenseTorch
+    from nelson.kernels.dense import probability_of_zero
+
+    formula, theta = ksat(1000)
+    data = nelson.sample(formula, theta, 2000, seed=1)
+    dense = DenseTorch(formula, theta)
+
+    def with_dense(compact: bool) -> Any:
+        def draw(formula: nelson.Formula, at: np.ndarray, m: int, seed: int) -> np.ndarray:
+            torch.manual_seed(seed)
+            dense.P = torch.as_tensor(probability_of_zero(at), dtype=torch.float32)
+            return dense.batch(m, compact=compact)[:, : formula.n_vars]
+
+        return draw
+
+    def seconds(sampler: Any, iterations: int, **more: Any) -> float:
+        """The median of the iterations of one run that starts at the planted theta."""
+        options: dict[str, Any] = {"iterations": iterations, "seed": 1, "threads": 1, **more}
+        fit = learn(formula, data, preset="paper", sampler=sampler, theta0=theta, **options)
+        return metrics.time_per_iteration(fit.history).total
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        for name, mine, compact, must in (
+            ("CD iteration, n=L=1000, m=200, against the dense sampler", {}, False, 150),
+            ("  against the same, improved", {}, True, 1),
+            ("  ours with 12 sweeps (little bias), against the dense", {"sweeps": 12}, False, 1),
+        ):
+            peer_runs = with_dense(compact)
+            figure, peer, ours = ratio(
+                lambda peer_runs=peer_runs: seconds(peer_runs, 2),
+                lambda mine=mine: seconds("lovasz", 50, **mine),
+                5,
+            )
+            note = f"{ours * 1e3:.2f} ms against {peer * 1e3:,.0f} ms"
+            note += "; valid samples leave its batch; not asked for" if compact else ""
+            note += "; not asked for" if mine else ""
+            yield Row(name, figure, must, must, note=note)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def sink_free(edges: int, seed: int) -> nelson.Formula:
+    """Orientations without a sink of a random 4-regular graph: extremal."""
+    import networkx
+
+    graph = networkx.random_regular_graph(4, edges // 2, seed=seed)
+    clauses: list[list[int]] = [[] for _ in graph]
+    for e, (u, v) in enumerate(graph.edges(), 1):
+        clauses[u].append(e)
+        clauses[v].append(-e)
+    return nelson.Formula(clauses, n_vars=edges)
+
+
+def planted() -> Iterator[Row]:
+    """KL(theta*, learned) over its statistical limit n / (2 N)."""
+    for name in ("sink-free, 60 edges", "5-SAT, n = L = 100"):
+        ratios, seconds, converged, bars = [], [], 0, []
+        for seed in range(SEEDS):
+            formula = sink_free(60, seed) if name[0] == "s" else ksat(100, seed=seed)[0]
+            theta = np.random.default_rng(seed).normal(size=formula.n_vars)
+            data = nelson.sample(formula, theta, EXAMPLES, seed=1000 + seed)
+            started = time.perf_counter()
+            fit: Fit = learn(formula, data, seed=seed, threads=1)
+            seconds.append(time.perf_counter() - started)
+            converged += fit.converged
+            found = metrics.kl(formula, theta, fit.theta, samples=1 << 18, seed=7)
+            limit = formula.n_vars / (2 * EXAMPLES)
+            ratios.append(found.value / limit)
+            bars.append(found.half_width / limit)
+        note = (
+            f"mean of {SEEDS} seeds, worst {max(ratios):.2f} (± {max(bars):.2f}); "
+            f"{converged} converged; median {np.median(seconds):.2f} s"
+        )
+        yield Row(f"planted theta*, {name}: KL / (n/2N)", float(np.mean(ratios)), 1.5, 1.1, "x",
+                  True, note)  # fmt: skip
+
+
+def gradient() -> Iterator[Row]:
+    """L1 error of grad log Z over what m exact draws would leave, 5-SAT, n = L = 10..18."""
+    for m, formulas, must in ((2_000, 20, 1.25), (2_000_000, 6, 2.0)):
+        errors, floors, worst = [], [], 0.0
+        for n in range(10, 19, 2):
+            for seed in range(formulas):
+                formula, theta = ksat(n, seed=seed)
+                exact = metrics.exact_marginals(formula, theta)
+                drawer = Drawer(formula, "auto", None, seed, 1)
+                drawer.refresh(theta)
+                errors.append(metrics.gradient_error(drawer(theta, m, 1).mean, exact))
+                floors.append(metrics.gradient_floor(exact, m))
+                worst = max(worst, errors[-1] / floors[-1])
+        note = f"L1 {np.mean(errors):.3g}, floor {np.mean(floors):.3g}; {len(errors)} formulas, "
+        note += f"worst {worst:.2f}"
+        name = f"grad log Z, m = {m:,}: L1 error / Monte Carlo floor"
+        yield Row(name, float(np.mean(errors) / np.mean(floors)), must, 1.1, "x", True, note)
+
+
+def paper() -> Iterator[Row]:
+    """The paper's preset, n = L = 1000, 1,000 iterations, on one core: the whole call."""
+    formula, theta = ksat(1000)
+    data = nelson.sample(formula, theta, 2000, seed=1)
+    learn(formula, data, preset="paper", iterations=5, threads=1)  # kernels
+    for name, how in (("", {}), (", auto sweeps", {"sampler": "auto"})):
+        started = time.perf_counter()
+        options: dict[str, Any] = dict(how)
+        if how:  # sweeps measured, not 0: the bias of the samples goes, the time stays
+            options["sweeps"] = nelson.samplers.choose(formula, theta).sweeps
+        fit = learn(formula, data, preset="paper", seed=1, threads=1, **options)
+        spent = time.perf_counter() - started
+        timing = metrics.time_per_iteration(fit.history)
+        note = f"sampling {timing.sampling * 1e3:.2f} ms, update {timing.update * 1e3:.2f} ms"
+        note += f" an iteration; KL to theta* {metrics.kl(formula, theta, fit.theta)!s}"
+        yield Row(f"paper preset, n=1000, 1,000 iterations{name}", spent, 30, 5, "s", True, note)
+    started = time.perf_counter()
+    fit = learn(formula, data, seed=1, threads=1)
+    spent = time.perf_counter() - started
+    note = f"{len(fit.history)} iterations; KL to theta* {metrics.kl(formula, theta, fit.theta)!s}"
+    yield Row("  default preset, same data; not asked for", spent, 30, 5, "s", True, note)
+
+
+ALL = {"cd": iteration, "planted": planted, "gradient": gradient, "paper": paper}

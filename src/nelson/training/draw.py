@@ -1,0 +1,133 @@
+"""The model's side of the gradient: samples of the present theta, by any sampler.
+
+A biased sampler gives a biased theta. So where the formula is not extremal and no number of sweeps
+was asked for, it is measured (`nelson.samplers.choose`), and measured again as theta moves.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nelson.errors import FormulaError
+from nelson.formula import Formula
+from nelson.samplers import choose, get, names
+from nelson.samplers.api import sample
+from nelson.samples import Samples
+
+#: `sampler(formula, theta, m, seed)` -> Samples, or an (m, n) Boolean array.
+Custom = Callable[[Formula, np.ndarray, int, int], Any]
+
+#: Samplers whose sweeps `choose` can set: what they draw is only made unbiased by those.
+_NEED_SWEEPS = ("lovasz", "moser-tardos")
+
+
+@dataclass
+class Draw:
+    """m samples of one theta: their mean by popcount, and the packed bits themselves."""
+
+    mean: np.ndarray  # (n,)
+    packed: np.ndarray  # (words, n) uint64
+    count: int
+    rounds: int
+    seconds: float
+    guarantee: str
+
+
+class Drawer:
+    """Draws; `refresh(theta)` decides anew how. Sample i of (seed, key) is always the same bits."""
+
+    def __init__(
+        self,
+        formula: Formula,
+        sampler: str | Custom,
+        sweeps: int | None,
+        seed: int,
+        threads: int | None = None,
+    ) -> None:
+        self.formula = formula
+        self.custom = sampler if callable(sampler) else None
+        self.sampler = "custom" if callable(sampler) else sampler
+        self.asked = sweeps
+        self.seed = seed
+        self.threads = threads
+        self.method, self.sweeps = self.sampler, sweeps
+        self.why = "asked for"
+        if self.custom is None and self.sampler != "auto" and self.sampler not in names():
+            get(self.sampler)  # raises, and lists the names
+
+    @property
+    def adaptive(self) -> bool:
+        """Does what to do depend on theta?"""
+        if self.custom is not None or self.asked is not None or self.formula.is_extremal:
+            return False
+        return self.sampler == "auto" or self.sampler in _NEED_SWEEPS
+
+    def refresh(self, theta: np.ndarray) -> None:
+        """Choose method and number of sweeps for this theta (a pilot run, some milliseconds)."""
+        if self.custom is not None:
+            return
+        if not self.adaptive:
+            self.method = "lovasz" if self.sampler == "auto" else self.sampler
+            if self.asked is None and self.method in _NEED_SWEEPS:
+                self.sweeps = 0  # extremal: nothing to mend
+            return
+        choice = choose(self.formula, theta)
+        self.method = choice.method if self.sampler == "auto" else self.sampler
+        self.sweeps, self.why = choice.sweeps, choice.why
+
+    def sample(self, theta: np.ndarray, m: int, key: int) -> Samples:
+        """m samples; theta (n,) or (contexts, n). `key` (the iteration) selects the random bits."""
+        return sample(
+            self.formula,
+            theta,
+            m,
+            method=self.method,
+            sweeps=self.sweeps,
+            seed=stream_seed(self.seed, key),
+            threads=self.threads,
+        )
+
+    def __call__(self, theta: np.ndarray, m: int, key: int) -> Draw:
+        started = time.perf_counter()
+        if self.custom is not None:
+            drawn = self.custom(self.formula, theta, m, stream_seed(self.seed, key))
+        else:
+            drawn = self.sample(theta, m, key)
+        if not isinstance(drawn, Samples):
+            drawn = _packed(self.formula, drawn)
+        return Draw(
+            drawn.mean(),
+            drawn.packed,
+            len(drawn),
+            int(drawn.info.get("rounds") or 0),
+            time.perf_counter() - started,
+            drawn.guarantee,
+        )
+
+    def state(self) -> dict[str, Any]:
+        return {"method": self.method, "sweeps": self.sweeps, "why": self.why}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.method, self.sweeps, self.why = state["method"], state["sweeps"], state["why"]
+
+
+def stream_seed(seed: int, key: int) -> int:
+    """63 bits from (seed, key): every iteration has its own, whatever happened before it."""
+    words = np.random.SeedSequence([abs(seed), int(seed < 0), key]).generate_state(1, np.uint64)
+    return int(words[0] >> np.uint64(1))
+
+
+def _packed(formula: Formula, x: Any) -> Samples:
+    from nelson.kernels.bits import pack
+
+    x = np.asarray(x, bool)
+    if x.ndim != 2 or x.shape[1] != formula.n_vars:
+        raise FormulaError(
+            f"a sampler that returns shape {x.shape}", expected=f"(m, {formula.n_vars})"
+        )
+    return Samples(pack(x), len(x), tuple(range(1, formula.n_vars + 1)), "heuristic")

@@ -1,0 +1,236 @@
+"""Examples in any of the usual forms -> an (N, columns) Boolean matrix and what its columns mean.
+
+| source                 | columns are                                                            |
+|------------------------|------------------------------------------------------------------------|
+| array, `.npy`          | variables 1..n in order                                                |
+| DataFrame (any with `.columns` and `.to_numpy()`), `.csv`, `.parquet` table | `3`, `x3` or `v3`: |
+|                        | variable 3; other names: in order, and kept as names                   |
+| `Samples`, `.npz` and `.parquet` of `nelson sample` | the variables written with them           |
+| `.npz` of anything     | its only 2-D array, or the one called `x` or `data`                    |
+| other text             | literals, a sample a line, ending in 0 (`v` in front is skipped)       |
+
+Text and CSV may be compressed (gzip, xz). Nothing is unpickled.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nelson.errors import FormulaError
+from nelson.files import decompressed, load
+
+_VARIABLE = re.compile(r"[xv]?_?([1-9]\d*)", re.IGNORECASE)
+_TRUE = {"1", "1.0", "true", "t", "yes"}
+_FALSE = {"0", "0.0", "false", "f", "no"}
+
+
+class Table(NamedTuple):
+    """x: (N, columns) bool. variables: of each column, None for 1, 2, ... in order."""
+
+    x: np.ndarray
+    variables: tuple[int, ...] | None = None
+    names: tuple[str, ...] | None = None
+    source: str | None = None
+    first_line: int = 1  # of row 0 in the source, where the source has lines
+
+
+def read(data: Any) -> Table:
+    """Any of the forms above. Raises FormulaError where it is none."""
+    if isinstance(data, (str, os.PathLike)):
+        return _file(os.fspath(data))
+    if hasattr(data, "packed") and hasattr(data, "variables"):
+        if data.packed.ndim != 2:
+            raise FormulaError("samples of several contexts", expected="(N, n) examples")
+        return Table(data.to_numpy(), tuple(data.variables))
+    if hasattr(data, "to_pandas") and hasattr(data, "column_names"):  # a pyarrow.Table
+        return _arrow(data, None)
+    if hasattr(data, "columns") and hasattr(data, "to_numpy"):  # pandas, polars
+        return _named([str(c) for c in data.columns], boolean(data.to_numpy()), None)
+    if hasattr(data, "detach"):  # torch, without importing it
+        data = data.detach().cpu().numpy()
+    return Table(boolean(data))
+
+
+def boolean(values: Any, source: str | None = None) -> np.ndarray:
+    """A 2-D array of True and False, from that or from zeros and ones."""
+    try:
+        x = np.asarray(values)
+    except ValueError:
+        raise FormulaError("rows of different lengths", expected="(N, n)", source=source) from None
+    if x.ndim != 2:
+        raise FormulaError(f"data of shape {x.shape}", expected="(N, n)", source=source)
+    if x.dtype == bool:
+        return x
+    if x.dtype == object:
+        try:
+            x = x.astype(np.float64)
+        except (TypeError, ValueError):
+            x = np.full(x.shape, 2)
+    bad = np.argwhere((x != 0) & (x != 1)) if x.dtype.kind in "iuf" else np.zeros((1, 2), int)
+    if len(bad):
+        row, column = bad[0].tolist()
+        shown = np.asarray(values)[row, column] if x.size else x.dtype
+        raise FormulaError(
+            f"row {row}, column {column}: {shown!r}", expected="0 or 1", source=source
+        )
+    return x.astype(bool)
+
+
+def _file(path: str) -> Table:
+    suffix = Path(path.removesuffix(".gz").removesuffix(".xz")).suffix.lower()
+    if suffix == ".npy":
+        return Table(boolean(_loaded(path), path), source=path)
+    if suffix == ".npz":
+        return _npz(path)
+    if suffix == ".parquet":
+        return _parquet(path)
+    _, raw = load(path)
+    text = decompressed(raw, path).decode("utf-8", "replace")
+    return _csv(text, path) if suffix in (".csv", ".tsv") else _literals(text, path)
+
+
+def _loaded(path: str) -> Any:
+    try:
+        return np.load(path, allow_pickle=False)
+    except OSError as error:
+        reason = error.strerror or "not a numpy file"
+        raise FormulaError(f"cannot read it: {reason}", source=path) from None
+    except (ValueError, EOFError) as error:
+        raise FormulaError(f"cannot read it: {error}", source=path) from None
+
+
+def _npz(path: str) -> Table:
+    archive = _loaded(path)
+    if not hasattr(archive, "files"):
+        return Table(boolean(archive, path), source=path)
+    with archive:
+        if {"packed", "variables", "count"} <= set(archive.files):
+            from nelson.kernels.bits import unpack
+
+            variables = tuple(archive["variables"].tolist())
+            return Table(unpack(archive["packed"], int(archive["count"])), variables, source=path)
+        two = [name for name in archive.files if archive[name].ndim == 2]
+        name = next((name for name in ("x", "data") if name in two), None)
+        if name is None and len(two) == 1:
+            name = two[0]
+        if name is None:
+            raise FormulaError(
+                f"arrays {', '.join(archive.files) or '(none)'}",
+                expected="one (N, n) array, or one of them called x or data",
+                source=path,
+            )
+        return Table(boolean(archive[name], path), source=path)
+
+
+def _parquet(path: str) -> Table:
+    from nelson import io as nio
+
+    _, pq = nio._pyarrow()
+    try:
+        file = pq.ParquetFile(path)
+        if b"nelson.variables" in (file.metadata.metadata or {}):
+            file.close()
+            x, variables, _ = nio.read(path)
+            return Table(x, variables, source=path)
+        with file:
+            return _arrow(file.read(), path)
+    except OSError as error:
+        raise FormulaError(f"cannot read it: {error.strerror or error}", source=path) from None
+    except ValueError as error:  # pyarrow.ArrowInvalid is one
+        if isinstance(error, FormulaError):
+            raise
+        raise FormulaError(f"cannot read it: {error}", source=path) from None
+
+
+def _arrow(table: Any, path: str | None) -> Table:
+    columns = [np.asarray(column.to_pylist()) for column in table.columns]
+    x = np.stack(columns, 1) if columns else np.zeros((table.num_rows, 0), bool)
+    return _named(list(table.column_names), boolean(x, path), path)
+
+
+def _csv(text: str, path: str) -> Table:
+    sample = text[:4096]
+    delimiter = max("\t;,", key=sample.count)
+    rows = [row for row in csv.reader(io.StringIO(text), delimiter=delimiter) if row]
+    if not rows:
+        raise FormulaError("no rows", expected="one example a line", source=path)
+    known = _TRUE | _FALSE
+    head = [cell.strip() for cell in rows[0]]
+    titled = not all(cell.lower() in known for cell in head)
+    body = rows[titled:]
+    x = np.zeros((len(body), len(head)), bool)
+    for k, row in enumerate(body):
+        cells = [cell.strip().lower() for cell in row]
+        if len(cells) != len(head):
+            raise FormulaError(
+                f"{len(cells)} cells",
+                expected=f"{len(head)}, as in the first line",
+                source=path,
+                line=k + 1 + titled,
+            )
+        if odd := [cell for cell in cells if cell not in known]:
+            raise FormulaError(
+                f"cell {odd[0][:40]!r}", expected="0 or 1", source=path, line=k + 1 + titled
+            )
+        x[k] = [cell in _TRUE for cell in cells]
+    table = _named(head, x, path) if titled else Table(x, source=path)
+    return table._replace(first_line=1 + titled)
+
+
+def _named(columns: list[str], x: np.ndarray, path: str | None) -> Table:
+    """Column names that number variables say which; any others are names, in order."""
+    found = [_VARIABLE.fullmatch(name.strip()) for name in columns]
+    if columns and all(found):
+        numbers = tuple(int(match[1]) for match in found if match)
+        if len(set(numbers)) == len(numbers):
+            return Table(x, numbers, source=path)
+    zero_based = columns == [str(i) for i in range(len(columns))]
+    return Table(x, None, None if zero_based else tuple(columns), source=path)
+
+
+def _literals(text: str, path: str) -> Table:
+    """SAT-sampler text: the literals of a line in any order, every line the same variables."""
+    variables: np.ndarray | None = None
+    rows, first = [], 0
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.split()
+        if words and words[0] == "v":
+            words = words[1:]
+        if not words or words[0].startswith("c"):
+            continue
+        try:
+            literals = np.array(words, np.int64)
+        except (ValueError, OverflowError):
+            raise FormulaError(
+                f"{line[:40]!r}", expected="literals ending in 0", source=path, line=number
+            ) from None
+        if literals[-1] != 0 or not literals[:-1].all():
+            raise FormulaError(
+                "a line without its 0 at the end",
+                expected="one sample a line, literals ending in 0",
+                source=path,
+                line=number,
+            )
+        literals = literals[np.argsort(np.abs(literals[:-1]), kind="stable")]
+        if variables is None:
+            variables, first = np.abs(literals), number
+            if (np.diff(variables) == 0).any():
+                raise FormulaError("a variable twice", expected="once", source=path, line=number)
+        elif not np.array_equal(np.abs(literals), variables):
+            raise FormulaError(
+                f"{len(literals)} literals of other variables than line {first}",
+                expected="the same variables in every line",
+                source=path,
+                line=number,
+            )
+        rows.append(literals > 0)
+    if variables is None:
+        raise FormulaError("no samples", expected="one sample a line", source=path)
+    return Table(np.array(rows), tuple(variables.tolist()), source=path, first_line=first)
