@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -57,6 +57,11 @@ class Fit:
     @property
     def theta(self) -> np.ndarray | None:
         return self.model.theta
+
+    @property
+    def terms(self) -> dict[tuple[int, ...], float] | None:
+        """The coefficient of each product, if products were learned."""
+        return self.model.terms
 
     @property
     def formula(self) -> Formula:
@@ -104,6 +109,7 @@ def learn(
     theta0: Any = None,
     contexts: Any = None,
     net: Any = None,
+    terms: Iterable[Iterable[int]] | None = None,
     drop_invalid: bool = False,
     seed: int | None = None,
     threads: int | None = None,
@@ -131,6 +137,8 @@ def learn(
     contexts, net  a conditional model, theta = net(context): contexts (N, ...) one row an example,
                 net an nn.Module to n numbers a row. `optimizer` may be f(parameters) -> a torch
                 optimizer (default Adam with step eta).
+    terms       products of variables to learn a coefficient for as well, [(1, 2), (2, 3, 5)]: see
+                `fit.terms`. Samples come from `nelson.heat_bath`, so `sampler` is not to be given.
     seed        same seed, same theta, on any number of threads.
     seconds     a budget; a run that is cut says so in `why`.
     checkpoint  a folder. A run that was killed goes on from there (`resume`), to the same bits.
@@ -142,6 +150,8 @@ def learn(
     started = time.monotonic()
     if (contexts is None) != (net is None):
         raise FormulaError("contexts without net, or net without contexts", expected="both")
+    if terms is not None and (net is not None or sampler is not None):
+        raise FormulaError("terms with net or sampler", expected="terms alone")
     if checkpoint_every < 1:
         raise FormulaError(f"checkpoint_every = {checkpoint_every}", expected="1 or more")
     named = optimizer if isinstance(optimizer, str) else None
@@ -155,16 +165,22 @@ def learn(
         "level": level,
         "stop": stop,
         "sweeps": sweeps,
-        "sampler": "custom" if callable(sampler) else sampler,
+        "sampler": "custom" if callable(sampler) or terms is not None else sampler,
     }
     settings = settings_for(preset, optimizer=named, **changes)
     if named in ("adam", "sgd") and preset == "default":
         settings = settings_for("adam", optimizer=named, **changes)
+    whole, shape = formula, None
+    if terms is not None:
+        from nelson.training.terms import completed_examples, sampler_of, shape_of
+
+        shape = shape_of(formula, terms)
+        whole, sampler = shape.formula, sampler_of(formula, shape, sweeps, threads)
     options = Options(
         sampler=sampler if callable(sampler) else settings.sampler,
         seed=seed,
         threads=threads,
-        theta0=None if theta0 is None else checked_theta(_array(theta0), formula.n_vars),
+        theta0=None if theta0 is None else checked_theta(_array(theta0), whole.n_vars),
         seconds=seconds,
         checkpoint=None if checkpoint is None else Path(checkpoint),
         every=checkpoint_every,
@@ -175,7 +191,8 @@ def learn(
     )
     examples = load_examples(formula, data, drop_invalid)
     if net is None:
-        outcome = run(formula, examples, settings, options)
+        seen = examples if shape is None else completed_examples(shape, examples)
+        outcome = run(whole, seen, settings, options)
     else:
         from nelson.training.conditional import Conditional, run_conditional
 
@@ -189,8 +206,11 @@ def learn(
         **_told(outcome),
         "seconds": round(time.monotonic() - started, 3),
     }
-    theta = None if net is not None else outcome.theta
-    model = Model(formula, theta, examples.names, metadata, net)
+    theta = None if net is not None else outcome.theta[: formula.n_vars]
+    found = None
+    if shape is not None:
+        found = dict(zip(shape.monomials, outcome.theta[formula.n_vars :].tolist(), strict=True))
+    model = Model(formula, theta, examples.names, metadata, net, found)
     return Fit(
         model,
         outcome.history,

@@ -226,29 +226,44 @@ def evaluate(
     seed: int | None = 0,
     seconds: float | None = None,
     train: Any = None,
+    terms: Any = None,
     drop_invalid: bool = False,
     threads: int | None = None,
 ) -> dict[str, Any]:
     """All that can be said of theta given examples (anything that `nelson.learn` takes).
 
     A dict of plain values. `train`: the examples it was fitted to, for both likelihoods side by
-    side. log Z may take up to `seconds`; if nothing comes, the likelihood is None and `reason` says
-    why. MAP@10 ranks ten examples against ten uniform valid structures, a hundred times.
+    side. `terms`: coefficients of products (see `nelson.learn`). log Z may take up to `seconds`;
+    if nothing comes, the likelihood is None and `reason` says why. MAP@10 ranks ten examples
+    against ten uniform valid structures, a hundred times.
     """
     from nelson.samplers.api import sample
     from nelson.training.data import load_examples
 
     theta = np.asarray(theta, np.float64)
     examples = load_examples(formula, data, drop_invalid)
-    drawn = sample(formula, theta, samples, seed=seed, threads=threads)
     uniform = sample(formula, None, 1000, seed=seed, threads=threads)
+    whole, told = formula, None if train is None else load_examples(formula, train, drop_invalid)
+    if terms:
+        from nelson.conditionals import heat_bath
+        from nelson.lift import lift
+        from nelson.training.terms import completed, completed_examples
+
+        shape = lift(formula, terms, theta)
+        drawn = heat_bath(formula, terms, theta, samples, seed=seed, threads=threads)
+        drawn, uniform = completed(shape, drawn), completed(shape, uniform)
+        examples = completed_examples(shape, examples)
+        told = None if told is None else completed_examples(shape, told)
+        whole, theta = shape.formula, shape.theta
+    else:
+        drawn = sample(formula, theta, samples, seed=seed, threads=threads)
     x = examples.to_numpy()
     report: dict[str, Any] = {
         "examples": examples.count,
         "dropped": examples.dropped,
         "samples": len(drawn),
         "guarantee": drawn.guarantee,
-        "validity": validity(formula, drawn.to_numpy()),
+        "validity": validity(whole, drawn.to_numpy()),
         "moment_gap": moment_gap(examples.mean(), drawn.mean()),
         "map_at_10": _map(theta, x, uniform.to_numpy(), seed),
         "log_likelihood": None,
@@ -256,17 +271,16 @@ def evaluate(
     try:
         from nelson.partition import log_partition
 
-        log_z = log_partition(formula, theta, seconds=seconds, seed=seed, threads=threads)
+        log_z = log_partition(whole, theta, seconds=seconds, seed=seed, threads=threads)
         report["log_z"] = {
             "value": float(log_z),
             "half_width": log_z.half_width,
             "method": log_z.method,
         }
-        report["log_likelihood"] = _plain(log_likelihood(formula, theta, x, log_z=log_z))
-        if train is not None:
-            rows = load_examples(formula, train, drop_invalid).to_numpy()
+        report["log_likelihood"] = _plain(log_likelihood(whole, theta, x, log_z=log_z))
+        if told is not None:
             report["train_log_likelihood"] = _plain(
-                log_likelihood(formula, theta, rows, log_z=log_z)
+                log_likelihood(whole, theta, told.to_numpy(), log_z=log_z)
             )
     except BudgetExceeded as error:
         report["reason"] = str(error)

@@ -29,21 +29,33 @@ _FORMAT = 1
 
 @dataclass(eq=False)
 class Model:
-    """A formula and theta (n,) float64; a conditional model has a torch `net` that gives theta."""
+    """A formula and theta (n,) float64; a conditional model has a torch `net` that gives theta.
+
+    terms: coefficients of products of variables, {(1, 2): 0.7}, added to theta . x.
+    """
 
     formula: Formula
     theta: np.ndarray | None
     names: tuple[str, ...] | None = None
     metadata: dict[str, Any] = field(default_factory=dict)
     net: Any = None
+    terms: dict[tuple[int, ...], float] | None = None
 
     @property
     def mrf(self) -> Any:
-        """`nelson.ConstrainedMRF`: the model as a torch distribution."""
+        """`nelson.ConstrainedMRF`: the model as a torch distribution.
+
+        With terms it is over the lifted formula: the products are further variables, at the end.
+        """
         import torch
 
         from nelson.mrf import ConstrainedMRF
 
+        if self.terms:
+            from nelson.lift import lift
+
+            lifted = lift(self.formula, self.terms, self._vector())
+            return ConstrainedMRF(lifted.formula, torch.as_tensor(lifted.theta))
         return ConstrainedMRF(self.formula, torch.as_tensor(self._vector()), names=self.names)
 
     def theta_for(self, contexts: Any) -> np.ndarray:
@@ -61,6 +73,10 @@ class Model:
         from nelson.samplers.api import sample
 
         theta = self._vector() if contexts is None else self.theta_for(contexts)
+        if self.terms:
+            from nelson.conditionals import heat_bath
+
+            return heat_bath(self.formula, self.terms, theta, n, **options)
         return sample(self.formula, theta, n, **options)
 
     def _vector(self) -> np.ndarray:
@@ -84,6 +100,7 @@ class Model:
                 {"kind": type(c).__name__, **asdict(c)} for c in self.formula.constraints
             ],
             "names": self.names,
+            "terms": [[list(m), c] for m, c in self.terms.items()] if self.terms else None,
             **self.metadata,
         }
         if self.theta is not None:
@@ -141,9 +158,10 @@ def load(path: str | os.PathLike[str], net: Any = None) -> Model:
     except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
         raise NelsonError(f"{folder}: not a whole model ({error})") from None
     names = meta.pop("names", None)
+    terms = {tuple(m): float(c) for m, c in meta.pop("terms", None) or ()} or None
     for name in ("n_vars", "n_aux", "projection", "constraints"):
         meta.pop(name, None)
-    return Model(formula, theta, tuple(names) if names else None, meta, net)
+    return Model(formula, theta, tuple(names) if names else None, meta, net, terms)
 
 
 def _formula(path: Path, meta: dict[str, Any]) -> Formula:
@@ -175,12 +193,13 @@ def _plain(value: Any) -> Any:
 
 
 def _readme(model: Model, meta: dict[str, Any]) -> str:
-    f = model.formula
+    f, terms = model.formula, model.terms or {}
     lines = [
         "# A constrained Markov random field",
         "",
         f"P(x) = exp(sum theta_i x_i) / Z over the assignments that satisfy `formula.cnf` "
         f"({f.n_vars} variables, {f.n_clauses} clauses).",
+        *(f"Plus {c:.6g} where {' '.join(map(str, m))} are all true." for m, c in terms.items()),
         "",
         "```",
         "nelson generate . -n 1000        # new structures, all of them valid",

@@ -44,6 +44,7 @@ def evaluate(
         seed=seed,
         seconds=seconds,
         train=train,
+        terms=loaded.terms,
         drop_invalid=drop_invalid,
         threads=threads,
     )

@@ -47,6 +47,7 @@ def generate(
         raise typer.BadParameter("distinct samples do run out: give a number", param_hint="-n")
     literals = integers(given, "--given")
     load_numba_without_scipy()
+    from nelson.errors import FormulaError
     from nelson.model import load
 
     with _open(output) as out:
@@ -66,5 +67,14 @@ def generate(
         if sweeps is not None:
             options["sweeps"] = sweeps
         columns = options["project"] or range(1, formula.n_vars + 1)
-        total = _write(_blocks(formula, options, unique), columns, n, out, output, quiet)
+        blocks = _blocks(formula, options, unique)
+        if loaded.terms:
+            if n is None or unique or literals or project or method != "auto":
+                raise FormulaError(
+                    "a model with terms is drawn by heat-bath sweeps",
+                    expected="a number of samples, and no --method, --given, --project, --unique",
+                )
+            more = {"seed": seed, "sweeps": sweeps, "threads": threads, "max_rounds": max_rounds}
+            blocks = iter([loaded.sample(n, **more, seconds=seconds)])
+        total = _write(blocks, columns, n, out, output, quiet)
     _finish(total, n, quiet)
