@@ -6,6 +6,7 @@ Seeds are fixed.
 
 from __future__ import annotations
 
+import importlib.util
 import math
 from pathlib import Path
 
@@ -276,13 +277,17 @@ def test_dtype_follows_the_logits(dtype):
 
 
 @pytest.mark.gpu
+@pytest.mark.gpu
 def test_device_follows_the_logits():
     if not torch.cuda.is_available():
         pytest.skip("no card")
     formula = SMALL["example1"]
     mrf = ConstrainedMRF(formula, logits(formula, 2).cuda().requires_grad_())
     x = mrf.sample((3,))
-    made = (x, mrf.log_prob(x), mrf.mean, mrf.mode, mrf.log_partition(), mrf.covariance())
+    made = [x, mrf.log_prob(x), mrf.mean, mrf.log_partition(), mrf.covariance(), mrf.entropy()]
+    made += [mrf.enumerate_support(), mrf.given({1: True}).sample()]
+    if importlib.util.find_spec("pysat") is not None:
+        made.append(mrf.mode)
     assert {one.device.type for one in made} == {"cuda"}
     mrf.log_prob(x).sum().backward()
     assert mrf.logits.grad.device.type == "cuda"
