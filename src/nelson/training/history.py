@@ -64,20 +64,27 @@ class History(list[dict[str, Any]]):
             raise NelsonError('a plot needs matplotlib: pip install "nelson[plots]"') from error
         figure = Figure(figsize=(7, 4.5), layout="constrained")
         FigureCanvasAgg(figure)
-        above, below = figure.subplots(2, 1, sharex=True)
-        for axes, points, label in (
-            (above, [(r["iteration"], r.get("gap_l1")) for r in self], "moment gap (L1)"),
-            (below, [(r["iteration"], _ratio(r)) for r in self], "χ² / its expectation"),
-        ):
-            told = [(x, y) for x, y in points if y is not None and math.isfinite(y) and y > 0]
-            style = "-" if len(told) > 60 else "o-"
-            axes.plot([x for x, _ in told], [y for _, y in told], style, markersize=3)
+        curves = {
+            "moment gap (L1)": [(r["iteration"], r.get("gap_l1")) for r in self],
+            "χ² / its expectation": [(r["iteration"], _ratio(r)) for r in self],
+        }
+        # A preset that does not test as it goes has no second curve.
+        told = {
+            label: [(x, y) for x, y in points if y is not None and math.isfinite(y) and y > 0]
+            for label, points in curves.items()
+        }
+        shown = {label: points for label, points in told.items() if points} or told
+        panels = figure.subplots(len(shown), 1, sharex=True, squeeze=False)[:, 0]
+        for axes, (label, points) in zip(panels, shown.items(), strict=True):
+            style = "-" if len(points) > 60 else "o-"
+            axes.plot([x for x, _ in points], [y for _, y in points], style, markersize=3)
             axes.set_ylabel(label)
-            if told:
+            if points:
                 axes.set_yscale("log")
+            if label.startswith("χ²"):
+                axes.axhline(1.0, color="grey", linestyle=":")
             axes.grid(alpha=0.3)
-        below.axhline(1.0, color="grey", linestyle=":")
-        below.set_xlabel("iteration")
+        panels[-1].set_xlabel("iteration")
         if path is not None:
             figure.savefig(os.fspath(path), dpi=150)
         return figure
