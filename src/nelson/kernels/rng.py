@@ -12,9 +12,9 @@ test.
 
 `scramble` is SplitMix64's finaliser (Stafford's variant 13) with the second key folded in between
 the two multiplications. With one key, two words whose keys differ by a small multiple of GOLDEN
-would run through each other's numbers (by our count about a hundred such pairs in a billion samples); with
-128 bits of key they do not. On AVX-512 the fold becomes part of a three-way XOR, one
-instruction.
+would run through each other's numbers (by our count about a hundred such pairs in a billion
+samples); with 128 bits of key they do not. On AVX-512 the fold becomes part of a three-way XOR,
+one instruction.
 
 Every function works on NumPy arrays, on scalars, and on the rows of `vector.py`.
 """
