@@ -8,21 +8,24 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import learning, load, partition, sampler
+from benchmarks import gpu, learning, load, partition, sampler
 from benchmarks.common import Row
 
 ALL = {**sampler.ALL, "load": load.rows, "logz": partition.rows, **learning.ALL}
+#: Not part of a plain run: needs a GPU.
+EXTRA = {"gpu": gpu.rows}
 
 
 def main() -> int:
     names = sys.argv[1:] or list(ALL)
-    if unknown := [name for name in names if name not in ALL]:
-        print(f"no benchmark {', '.join(unknown)}; there are {', '.join(ALL)}", file=sys.stderr)
+    every = ALL | EXTRA
+    if unknown := [name for name in names if name not in every]:
+        print(f"no benchmark {', '.join(unknown)}; there are {', '.join(every)}", file=sys.stderr)
         return 2
     console = Console(width=150)
     rows: list[Row] = []
     for name in names:
-        for row in ALL[name]():
+        for row in every[name]():
             rows.append(row)
             console.print(f"{row.name}: {row.measured:.3g} {row.unit}  {row.note}", highlight=False)
     table = Table(title=f"nelson on {platform.processor() or platform.machine()}, one run")

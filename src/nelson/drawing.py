@@ -18,7 +18,9 @@ from nelson.compiled import Compiled, compiled
 from nelson.errors import BudgetExceeded
 from nelson.formula import Formula
 from nelson.moments import Enumerated, enumerated, moments_of
+from nelson.samplers import gpu
 from nelson.samplers.api import sample
+from nelson.samplers.device import DeviceSamples
 
 #: Rounds of a second try.
 MANY_ROUNDS = 20_000
@@ -33,8 +35,12 @@ def draw(
     sweeps: int | None = None,
     seed: int,
     fallback: bool | None = None,
-) -> tuple[np.ndarray, dict[str, Any]]:
+    device: Any = None,
+) -> tuple[Any, dict[str, Any]]:
     """`count` samples for each row of theta (b, n) -> (b, count, n) bool, and how they were made.
+
+    device: a torch.device. On a GPU that can be drawn on, the result is a tensor of bytes there;
+    elsewhere, and where another method stepped in, a NumPy array.
 
     method, sweeps: as in `nelson.sample`; "enumerate" and "circuit" draw exactly at once.
     fallback: may another method step in; None: if method and sweeps are left open.
@@ -44,7 +50,7 @@ def draw(
         return np.zeros((len(theta), count, formula.n_vars), bool), {}
     if len(theta) > 1 and (theta == theta[:1]).all():
         options: dict[str, Any] = {"method": method, "sweeps": sweeps, "fallback": fallback}
-        x, info = draw(formula, theta[:1], count * len(theta), seed=seed, **options)
+        x, info = draw(formula, theta[:1], count * len(theta), seed=seed, device=device, **options)
         return x.reshape(len(theta), count, formula.n_vars), info
     if method in ("enumerate", "circuit"):
         listed = enumerated(formula) if method == "enumerate" else compiled(formula)
@@ -54,6 +60,8 @@ def draw(
     if fallback is None:
         fallback = method == "auto" and sweeps is None
     settings: dict[str, Any] = {"method": method, "sweeps": sweeps, "seed": seed}
+    if _on_gpu(device) and method in ("auto", *gpu.METHODS) and np.isfinite(theta).all():
+        settings["device"] = device
     drawn = sample(formula, theta, count, strict=not fallback, **settings)
     if fallback and (drawn.status != "ok" or drawn.guarantee == "heuristic"):
         why = drawn.info["reason"] if drawn.status != "ok" else drawn.info["why"]
@@ -65,7 +73,12 @@ def draw(
         if drawn.guarantee == "heuristic":
             why = drawn.info["why"]
             warnings.warn(f"valid samples, but not of the law asked for: {why}", stacklevel=4)
-    return drawn.to_numpy(), {**drawn.info, "guarantee": drawn.guarantee}
+    x = drawn.to_torch() if isinstance(drawn, DeviceSamples) else drawn.to_numpy()
+    return x, {**drawn.info, "guarantee": drawn.guarantee}
+
+
+def _on_gpu(device: Any) -> bool:
+    return gpu.number(device) is not None and gpu.available()
 
 
 def _exactly(

@@ -134,12 +134,14 @@ class LovaszLayer(nn.Module):
             sweeps=self.sweeps if pilot or not auto else self._piloted,
             seed=torch_seed(),
             fallback=auto,
+            device=logits.device,
         )
         if pilot and self.info:
             self._piloted = self.info["sweeps"]
         self._calls += 1
         shape = (*logits.shape[:-1], self.samples, logits.shape[-1])
-        return torch.from_numpy(x.reshape(shape)).to(logits.device).to(logits.dtype)
+        x = x if isinstance(x, Tensor) else torch.from_numpy(x)
+        return x.reshape(shape).to(logits.device).to(logits.dtype)
 
     def _checked(self, values: Tensor, x: Tensor) -> Tensor:
         if values.shape[: x.ndim - 1] != x.shape[:-1]:

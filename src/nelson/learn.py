@@ -113,6 +113,7 @@ def learn(
     drop_invalid: bool = False,
     seed: int | None = None,
     threads: int | None = None,
+    device: Any = None,
     seconds: float | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: int = 25,
@@ -140,6 +141,7 @@ def learn(
     terms       products of variables to learn a coefficient for as well, [(1, 2), (2, 3, 5)]: see
                 `fit.terms`. Samples come from `nelson.heat_bath`, so `sampler` is not to be given.
     seed        same seed, same theta, on any number of threads.
+    device      where samples are drawn, as in `nelson.sample`: never changes what is learned.
     seconds     a budget; a run that is cut says so in `why`.
     checkpoint  a folder. A run that was killed goes on from there (`resume`), to the same bits.
     progress    True, False, or None: if stderr is a terminal.
@@ -180,6 +182,7 @@ def learn(
         sampler=sampler if callable(sampler) else settings.sampler,
         seed=seed,
         threads=threads,
+        device=device,
         theta0=None if theta0 is None else checked_theta(_array(theta0), whole.n_vars),
         seconds=seconds,
         checkpoint=None if checkpoint is None else Path(checkpoint),

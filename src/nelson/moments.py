@@ -143,32 +143,36 @@ class Sampled:
         error = 0.5 / np.sqrt(self.count)
         return f"estimated from {self.count} samples: standard errors of means up to {error:.2g}"
 
-    def _samples(self, theta: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-        """(row, its samples as (count, n) float64)."""
+    def _samples(self, theta: np.ndarray) -> Iterator[tuple[int, Any]]:
+        """(row, its samples as (count, n) float64, an array or a tensor where they were drawn)."""
         group = max(1, _CHUNK // max(1, self.count * theta.shape[1]))
         for k, first in enumerate(range(0, len(theta), group)):
             for b, x in enumerate(self.draw(theta[first : first + group], self.count, k), first):
-                yield b, x.astype(np.float64)
+                yield b, x.astype(np.float64) if isinstance(x, np.ndarray) else x.double()
 
     def mean(self, theta: np.ndarray) -> np.ndarray:
         out = np.zeros(theta.shape)
         for b, x in self._samples(theta):
-            out[b] = x.mean(axis=0)
+            out[b] = _host(x.mean(0))
         return out
 
     def pull(self, theta: np.ndarray, v: np.ndarray) -> np.ndarray:
         out = np.zeros(theta.shape)
         for b, x in self._samples(theta):
-            along = x @ v[b]
-            out[b] = (along - along.mean()) @ x / (self.count - 1)
+            along = x @ (v[b] if isinstance(x, np.ndarray) else x.new_tensor(v[b]))
+            out[b] = _host((along - along.mean()) @ x / (self.count - 1))
         return out
 
     def covariance(self, theta: np.ndarray) -> np.ndarray:
         out = np.zeros((*theta.shape, theta.shape[1]))
         for b, x in self._samples(theta):
-            x -= x.mean(axis=0)
-            out[b] = x.T @ x / (self.count - 1)
+            x -= x.mean(0)
+            out[b] = _host(x.T @ x / (self.count - 1))
         return out
+
+
+def _host(x: Any) -> np.ndarray:
+    return x if isinstance(x, np.ndarray) else x.cpu().numpy()
 
 
 def condition(formula: Formula, theta: np.ndarray) -> Formula:

@@ -131,13 +131,20 @@ class ConstrainedMRF(Distribution):
         """
         shape = self._extended_shape(torch.Size(sample_shape))
         x = self._draw(rows_of(self.logits), math.prod(torch.Size(sample_shape)), torch_seed())
-        ordered = np.ascontiguousarray(x.swapaxes(0, 1)).reshape(shape)
-        return self._tensor(ordered).to(self.logits.dtype)
+        if not isinstance(x, Tensor):
+            x = self._tensor(np.ascontiguousarray(x))
+        return x.swapaxes(0, 1).reshape(shape).to(self.logits.dtype)
 
-    def _draw(self, rows: np.ndarray, count: int, seed: int) -> np.ndarray:
-        """(contexts, count, n) bool."""
+    def _draw(self, rows: np.ndarray, count: int, seed: int) -> Any:
+        """(contexts, count, n): a bool array, or a tensor of bytes if drawn on a GPU."""
         x, self.info["sample"] = draw(
-            self.formula, rows, count, method=self.method, sweeps=self.sweeps, seed=seed
+            self.formula,
+            rows,
+            count,
+            method=self.method,
+            sweeps=self.sweeps,
+            seed=seed,
+            device=self.logits.device,
         )
         return x
 

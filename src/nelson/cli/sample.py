@@ -70,6 +70,7 @@ def sample(
     ),
     max_rounds: int = typer.Option(1000, help="Give a sample up after this many rounds."),
     threads: int | None = typer.Option(None, help="[default: all cores]"),
+    device: str = typer.Option("cpu", help="cpu, cuda or cuda:N: the same samples on each."),
     dialect: str = typer.Option("auto", help="How to read weight lines; auto: as they look."),
     quiet: bool = typer.Option(False, "-q", "--quiet", help="No progress bar, no summary."),
 ) -> None:
@@ -94,6 +95,7 @@ def sample(
             "threads": threads,
             "max_rounds": max_rounds,
             "seconds": seconds,
+            "device": device,
         }
         if sweeps is not None:
             options["sweeps"] = sweeps
@@ -108,12 +110,14 @@ def _blocks(formula: Formula, options: dict[str, Any], unique: bool) -> Iterator
     load_numba_without_scipy()
     from nelson import sample as draw
     from nelson import stream
+    from nelson.samplers.device import DeviceSamples
 
     if unique:  # needs all of them at once, to tell them apart
         yield draw(formula, unique=True, **options)
         return
     fits = _BLOCK_BITS // max(1, formula.n_vars) // 512 * 512
-    yield from stream(formula, block=min(65536, max(512, fits)), **options)
+    for block in stream(formula, block=min(65536, max(512, fits)), **options):
+        yield block.host() if isinstance(block, DeviceSamples) else block
 
 
 def _write(

@@ -69,22 +69,33 @@ def rows_for(lanes: float, max_rows: int) -> Any:
 
 
 @inline
+def flips(tag, law, at, k):
+    """t_k of table entry `at`, in every lane."""
+    return splat_bit(tag, peek(law.table, at * TABLE + k))
+
+
+@inline
+def unfinished(tag, law, at, h):
+    """All lanes if a digit is left after the first h, else none."""
+    more = (np.uint64(peek(law.thr, at)) << _32) << np.uint64(h) != np.uint64(0)
+    return splat(tag, -np.int64(more))
+
+
+@inline
 def draw(tag, law, at, start, key1, lanes, h):
     """(undecided, value): a Bernoulli draw of the wanted lanes for table entry `at`, from h
     random rows.
 
     start: key0 + counter of (round, variable, bit 0). value is 0 outside the lanes decided.
     """
-    line = at * TABLE
     undecided, y = lanes, start
-    value = undecided & splat_bit(tag, peek(law.table, line))
+    value = undecided & flips(tag, law, at, 0)
     for k in range(h):
         undecided = undecided & scramble(y, key1)
         y = y + GOLDEN
-        value = value ^ (undecided & splat_bit(tag, peek(law.table, line + 1 + k)))
+        value = value ^ (undecided & flips(tag, law, at, k + 1))
     # No digit left: the undecided lanes are 0, and decided.
-    more = (np.uint64(peek(law.thr, at)) << _32) << np.uint64(h) != np.uint64(0)
-    return undecided & splat(tag, -np.int64(more)), value & ~undecided
+    return undecided & unfinished(tag, law, at, h), value & ~undecided
 
 
 @inline

@@ -35,6 +35,7 @@ def log_partition(
     half_width: float = 0.05,
     seed: int | None = None,
     threads: int | None = None,
+    device: Any = None,
 ) -> LogPartition:
     """log Z = log sum_x exp(sum_i theta_i x_i) C(x), over the visible variables.
 
@@ -47,7 +48,8 @@ def log_partition(
                 "telescope"  an estimate from samples, with a 95% confidence interval
     seconds     the budget. None: "auto" gives 5 s to each exact method, the estimate 300 s.
     half_width  of the 95% interval of an estimate; the result says what was reached.
-    seed        of an estimate; threads: default all cores.
+    seed        of an estimate; threads: default all cores; device: where its samples are drawn, as
+                in `nelson.sample`.
 
     Raises Unsatisfiable only if that was proved, BudgetExceeded if no method gave an answer.
     """
@@ -67,7 +69,9 @@ def log_partition(
         budget = _budget(method, name, seconds, time.monotonic() - started)
         if name == "telescope":
             try:
-                estimated = _estimate([parts[k] for k in left], half_width, seed, threads, budget)
+                estimated = _estimate(
+                    [parts[k] for k in left], half_width, seed, threads, budget, device
+                )
             except BudgetExceeded as error:
                 tried[name] = str(error)
                 break
@@ -133,13 +137,18 @@ def _exact(name: str, parts: list[Part], budget: float, asked: bool) -> tuple[ex
 
 
 def _estimate(
-    parts: list[Part], half_width: float, seed: int | None, threads: int | None, budget: float
+    parts: list[Part],
+    half_width: float,
+    seed: int | None,
+    threads: int | None,
+    budget: float,
+    device: Any = None,
 ) -> Estimate:
     """All parts that are left in one run: they share the half width as it costs least."""
     from nelson.partition.telescope import telescope
 
     seed = secrets.randbits(63) if seed is None else int(seed)
-    estimate = telescope(merge(parts), half_width, seed, threads, budget)
+    estimate = telescope(merge(parts), half_width, seed, threads, budget, device)
     estimate.info["seed"] = seed
     return estimate
 

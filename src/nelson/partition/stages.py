@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
+from typing import Any
+
 import numpy as np
 
 from nelson.formula import Formula
@@ -100,9 +102,11 @@ def draw(
     threads: int | None,
     seconds: float,
     max_rounds: int = 1000,
+    device: Any = None,
 ) -> Drawn:
     """`count` samples of the group's variables, packed; bits behind the last are 0."""
     from nelson.samplers.api import sample
+    from nelson.samplers.device import DeviceSamples
 
     deadline = time.monotonic() + seconds
     samples = sample(
@@ -116,7 +120,10 @@ def draw(
         threads=threads,
         max_rounds=max_rounds,
         seconds=max(seconds, 0.0),
+        device=device,
     )
+    if isinstance(samples, DeviceSamples):
+        samples = samples.host()
     late = samples.status != "ok" and time.monotonic() >= deadline
     rows = np.ascontiguousarray(samples.packed.T)
     return Drawn(rows, samples.count, late, samples.guarantee, samples.info.get("reason", ""))

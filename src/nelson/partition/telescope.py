@@ -92,9 +92,12 @@ def _log_ratio(held: int, drawn: int) -> tuple[float, float]:
 class Telescope:
     """A run: `cut` makes the stages, `extend` draws, `estimate` reads them."""
 
-    def __init__(self, part: Part, seed: int, threads: int | None, deadline: float) -> None:
+    def __init__(
+        self, part: Part, seed: int, threads: int | None, deadline: float, device: Any = None
+    ) -> None:
         self.part, self.known, self.base = ordered(part)
         self.seed, self.threads, self.deadline = seed, threads, deadline
+        self.device = device
         self.stages: list[Stage] = []
 
     def numbers(self, stage: int, purpose: int, chunk: int = 0) -> int:
@@ -130,7 +133,13 @@ class Telescope:
         while True:
             began = time.monotonic()
             drawn = draw(
-                given, how, count, self.numbers(number, 1, count), self.threads, self.left()
+                given,
+                how,
+                count,
+                self.numbers(number, 1, count),
+                self.threads,
+                self.left(),
+                device=self.device,
             )
             if drawn.count == 0:
                 raise BudgetExceeded(
@@ -195,7 +204,7 @@ class Telescope:
         if self.left() <= 0:
             return None
         seed = self.numbers(g, 2 if chunk >= 0 else 3, abs(chunk))
-        drawn = draw(given, how, count, seed, self.threads, self.left())
+        drawn = draw(given, how, count, seed, self.threads, self.left(), device=self.device)
         if drawn.late or not drawn.count:
             return None
         return int(surviving(given, drawn)[-1]), drawn.count, drawn.guarantee
@@ -233,7 +242,12 @@ class Telescope:
 
 
 def telescope(
-    part: Part, half_width: float, seed: int, threads: int | None, seconds: float
+    part: Part,
+    half_width: float,
+    seed: int,
+    threads: int | None,
+    seconds: float,
+    device: Any = None,
 ) -> Estimate:
     """log P(part holds) with a 95% half width of at most `half_width`, or what the time allows.
 
@@ -242,7 +256,7 @@ def telescope(
     if _rounding(part) > RESOLUTION:
         far = float(np.abs(part.theta).max())
         raise BudgetExceeded(f"|theta| = {far:.3g} is beyond the sampler's resolution")
-    run = Telescope(part, seed, threads, time.monotonic() + seconds)
+    run = Telescope(part, seed, threads, time.monotonic() + seconds, device)
     run.cut()
     if not run.stages:
         estimate = run.estimate()

@@ -10,7 +10,7 @@ from nelson.errors import BudgetExceeded, FormulaError
 from nelson.formula import Formula
 from nelson.samplers.collect import collect, in_blocks
 from nelson.samplers.distinct import distinct
-from nelson.samplers.plan import make_plan
+from nelson.samplers.plan import Plan, make_plan
 from nelson.samples import Samples
 
 
@@ -30,6 +30,7 @@ def sample(
     seconds: float | None = None,
     strict: bool = False,
     width: int | None = None,
+    device: Any = None,
 ) -> Samples:
     """Draw n samples from P_theta(x | C) = exp(sum_i theta_i x_i) C(x) / Z.
 
@@ -45,6 +46,8 @@ def sample(
     max_rounds, seconds: the budget; compilation in a first call is not counted.
     strict      raise BudgetExceeded if the budget ends with fewer than n samples.
     width       64-bit words a row of the kernel; never changes a sample.
+    device      "cuda", "cuda:1", a torch.device: draw there and leave the samples there
+                (`DeviceSamples`); the same seed gives the same samples on every device.
 
     Returns `Samples`; `.status` is "budget" if there are fewer than n. Raises Unsatisfiable only
     if that was proved.
@@ -53,10 +56,20 @@ def sample(
     plan = make_plan(
         formula, theta, n, method, sweeps, given, project, seed, threads, max_rounds, seconds, width
     )
-    samples = distinct(plan, started) if unique else collect(plan, started)
+    samples = _drawn(plan, unique, device, started)
     if strict and samples.status != "ok":
         raise BudgetExceeded(f"{len(samples)} of {n} samples: {samples.info['reason']}")
     return samples
+
+
+def _drawn(plan: Plan, unique: bool, device: Any, started: float) -> Samples:
+    from nelson.samplers import gpu
+
+    if (index := gpu.number(device)) is None:
+        return distinct(plan, started) if unique else collect(plan, started)
+    if unique:
+        raise FormulaError('unique=True with device="cuda"', expected='device="cpu"')
+    return gpu.collect(plan, index, started)
 
 
 def stream(
@@ -74,6 +87,7 @@ def stream(
     max_rounds: int = 1000,
     seconds: float | None = None,
     width: int | None = None,
+    device: Any = None,
 ) -> Iterator[Samples]:
     """The samples of `nelson.sample`, in blocks of `block` (a multiple of 64), in constant memory.
 
@@ -89,4 +103,8 @@ def stream(
         raise FormulaError(
             "a stream over contexts with different evidence", expected="one stream for each"
         )
+    from nelson.samplers import gpu
+
+    if (index := gpu.number(device)) is not None:
+        return gpu.in_blocks(plan, index, block)
     return in_blocks(plan, block)

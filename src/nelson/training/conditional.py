@@ -68,7 +68,9 @@ def run_conditional(
         same_run(options.checkpoint, found[1]["run"], same)
         seed = int(found[1]["run"]["seed"])
     same["seed"] = seed
-    drawer = Drawer(formula, options.sampler, settings.sweeps, seed, options.threads)
+    drawer = Drawer(
+        formula, options.sampler, settings.sweeps, seed, options.threads, options.device
+    )
     make = how.optimizer or (lambda p: torch.optim.Adam(p, lr=settings.eta))
     optimizer = make(parameters)
     history = History()

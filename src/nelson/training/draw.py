@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from nelson.errors import FormulaError
 from nelson.formula import Formula
 from nelson.samplers import choose, get, names
 from nelson.samplers.api import sample
+from nelson.samplers.device import DeviceSamples
 from nelson.samples import Samples
 
 #: `sampler(formula, theta, m, seed)` -> Samples, or an (m, n) Boolean array.
@@ -31,11 +33,16 @@ class Draw:
     """m samples of one theta: their mean by popcount, and the packed bits themselves."""
 
     mean: np.ndarray  # (n,)
-    packed: np.ndarray  # (words, n) uint64
+    bits: np.ndarray | DeviceSamples  # packed, in the host's memory or on a GPU
     count: int
     rounds: int
     seconds: float
     guarantee: str
+
+    @cached_property
+    def packed(self) -> np.ndarray:
+        """(words, n) uint64, in the host's memory."""
+        return self.bits.host().packed if isinstance(self.bits, DeviceSamples) else self.bits
 
 
 class Drawer:
@@ -48,6 +55,7 @@ class Drawer:
         sweeps: int | None,
         seed: int,
         threads: int | None = None,
+        device: Any = None,
     ) -> None:
         self.formula = formula
         self.custom = sampler if callable(sampler) else None
@@ -55,6 +63,7 @@ class Drawer:
         self.asked = sweeps
         self.seed = seed
         self.threads = threads
+        self.device = device
         self.method, self.sweeps = self.sampler, sweeps
         self.why = "asked for"
         if self.custom is None and self.sampler != "auto" and self.sampler not in names():
@@ -90,6 +99,7 @@ class Drawer:
             sweeps=self.sweeps,
             seed=stream_seed(self.seed, key),
             threads=self.threads,
+            device=self.device,
         )
 
     def __call__(self, theta: np.ndarray, m: int, key: int) -> Draw:
@@ -102,7 +112,7 @@ class Drawer:
             drawn = _packed(self.formula, drawn)
         return Draw(
             drawn.mean(),
-            drawn.packed,
+            drawn if isinstance(drawn, DeviceSamples) else drawn.packed,
             len(drawn),
             int(drawn.info.get("rounds") or 0),
             time.perf_counter() - started,

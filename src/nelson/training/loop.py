@@ -55,6 +55,7 @@ class Options:
     sampler: str | Custom
     seed: int | None = None
     threads: int | None = None
+    device: Any = None
     theta0: np.ndarray | None = None
     seconds: float | None = None
     checkpoint: Path | None = None
@@ -101,7 +102,9 @@ def run(formula: Formula, examples: Examples, settings: Settings, options: Optio
     if found is not None:
         seed = int(found[1]["run"]["seed"])
     same["seed"] = seed
-    drawer = Drawer(formula, options.sampler, settings.sweeps, seed, options.threads)
+    drawer = Drawer(
+        formula, options.sampler, settings.sweeps, seed, options.threads, options.device
+    )
     newton = settings.optimizer == "newton"
     history = History()
     if found is not None:

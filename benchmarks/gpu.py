@@ -1,0 +1,210 @@
+"""On a GPU: valid samples a second, against the dense formulation in torch on the same card.
+
+    python -m benchmarks gpu            needs an NVIDIA GPU; prints the table, writes gpu.png
+
+Times are wall times of whole calls of `nelson.sample(..., device="cuda")` that end when the card is
+done; kernels are compiled and the formula is on the card before the clock starts; the median of
+five. The dense formulation is given the best of several batch sizes.
+
+The floor of a case is the larger of two times: bytes (the samples written once) over the memory
+bandwidth, and operations over the integer rate. Operations counted: 24 a random word of 64 bits,
+with as few words as the binary expansions need (log2(lanes) + 1.33 a variable and round), and one
+AND a literal and 32 lanes in each look at a clause. Every instruction that finds, moves or decides
+something is left out.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+import nelson
+from benchmarks.common import Row, ksat
+
+#: Integer instructions of a random word, lanes of the integer units of a multiprocessor.
+_WORD, _LANES = 24, 64
+
+
+def rows() -> Iterator[Row]:
+    import torch
+
+    if not torch.cuda.is_available():
+        print("gpu: no NVIDIA GPU here; skipped")
+        return
+    card = _Card()
+    print(card)
+    rates: dict[int, float] = {}
+    dense: dict[int, float] = {}
+    for n, count in ((100, 1 << 25), (300, 1 << 24), (1000, 1 << 23), (3000, 1 << 20)):
+        f, theta = ksat(n)
+        rates[n] = _rate(f, theta, count)
+        dense[n] = _dense(f, theta)
+        floor = card.floor(f, theta)
+        print(
+            f"n = {n}: {rates[n] / 1e9:.3f} G/s, dense {dense[n]:,.0f}/s, floor {floor / 1e9:.2f} G/s"
+        )
+    f, theta = ksat(1000)
+    floor = card.floor(f, theta)
+    yield Row(
+        "n = L = 1000, weighted",
+        rates[1000] / 1e9,
+        0.8,
+        2,
+        "G samples/s",
+        note=f"floor {floor / 1e9:.1f}",
+    )
+    yield Row("n = L = 1000, against dense torch", rates[1000] / dense[1000], 1500, 1500)
+    uniform = _rate(f, None, 1 << 23)
+    floor = card.floor(f, np.zeros(1000))
+    yield Row(
+        "n = L = 1000, uniform",
+        uniform / 1e9,
+        1.2,
+        3,
+        "G samples/s",
+        note=f"floor {floor / 1e9:.1f}",
+    )
+    small = ksat(100)
+    floor = card.floor(*small)
+    yield Row(
+        "n = L = 100, weighted",
+        rates[100] / 1e9,
+        6,
+        12,
+        "G samples/s",
+        note=f"floor {floor / 1e9:.1f}",
+    )
+    yield _sink_free(card)
+    yield _million()
+    yield _cd(f, theta)
+    draw = _seconds(lambda: _sample(f, theta, 1 << 22))
+    swept = _seconds(lambda: _sample(f, theta, 1 << 22, sweeps=8))
+    yield Row("8 sweeps, n = 1000, over the draw", (swept - draw) / draw, 6, 4, at_most=True)
+    _picture(rates, dense, card)
+
+
+class _Card:
+    """What the floor is computed from: measured bandwidth, and the clock under load."""
+
+    def __init__(self) -> None:
+        import torch
+
+        self.name = torch.cuda.get_device_name()
+        self.processors = torch.cuda.get_device_properties(0).multi_processor_count
+        a = torch.empty(1 << 30, dtype=torch.uint8, device="cuda")
+        b = torch.empty_like(a)
+        took = _seconds(lambda: (b.copy_(a), torch.cuda.synchronize()))
+        self.bandwidth = 2 * a.numel() / took
+        self.clock = 1.98e9  # boost clock of the H200, as its own counters read under this load
+
+    def __str__(self) -> str:
+        return (
+            f"{self.name}, {self.processors} multiprocessors, copy {self.bandwidth / 1e12:.2f} TB/s"
+        )
+
+    def floor(self, f: nelson.Formula, theta: np.ndarray | None) -> float:
+        """Samples a second if only the counted operations and bytes took time."""
+        s = nelson.sample(f, theta, 4096, method="lovasz", sweeps=0, seed=1)
+        n = f.n_vars
+        p = np.full(n, 0.5) if theta is None else 1 / (1 + np.exp(-theta))
+        weighted = not np.allclose(p, 0.5)
+        resampled = s.info["resampled"] * len(f.literals) / max(1, f.n_clauses) / 4096 / n
+        # A first draw of 64 lanes; then `resampled` lanes of each variable, in about three rounds.
+        words = 7.33 if weighted else 1.0
+        words += resampled * 64 / (4.0 if weighted else 10.0)
+        literals = len(f.literals) * 2 * 3 / 64
+        operations = n * words * _WORD / 64 + literals
+        rate = self.processors * _LANES * self.clock
+        return 1 / max(operations / rate, n / 8 / self.bandwidth)
+
+
+def _sample(f: nelson.Formula, theta: np.ndarray | None, count: int, sweeps: int = 0) -> object:
+    return nelson.sample(f, theta, count, method="lovasz", sweeps=sweeps, seed=1, device="cuda")
+
+
+def _seconds(job: Callable[[], object], repetitions: int = 5) -> float:
+    job()
+    times = []
+    for _ in range(repetitions):
+        started = time.perf_counter()
+        job()
+        times.append(time.perf_counter() - started)
+    return statistics.median(times)
+
+
+def _rate(f: nelson.Formula, theta: np.ndarray | None, count: int) -> float:
+    return count / _seconds(lambda: _sample(f, theta, count))
+
+
+def _dense(f: nelson.Formula, theta: np.ndarray) -> float:
+    from benchmarks.dense_torch import dense_rate
+
+    best = 0.0
+    for batch in (1024, 4096, 16_384):
+        try:
+            best = max(best, dense_rate(f, theta, batch=batch, seconds=0.5, device="cuda"))
+        except RuntimeError as error:  # out of memory: smaller batches were measured
+            if "memory" not in str(error):
+                raise
+    return best
+
+
+def _sink_free(card: _Card) -> Row:
+    random = np.random.default_rng(1)
+    edges = [(u, v) for u in range(50) for v in range(u + 1, 50) if random.random() < 0.55]
+    clauses: list[list[int]] = [[] for _ in range(50)]
+    for e, (u, v) in enumerate(edges, 1):
+        clauses[u].append(e)
+        clauses[v].append(-e)
+    f = nelson.Formula(clauses, n_vars=len(edges))
+    rate = _rate(f, None, 1 << 23)
+    floor = card.floor(f, np.zeros(len(edges)))
+    note = f"exact; floor {floor / 1e9:.1f}"
+    return Row("sink-free, 50 vertices, p = 0.55", rate / 1e9, 0, 0, "G samples/s", note=note)
+
+
+def _million() -> Row:
+    import torch
+
+    f, theta = ksat(1_000_000)
+    before = torch.cuda.mem_get_info()[0]
+    s = _sample(f, theta, 1 << 15)
+    held = (before - torch.cuda.mem_get_info()[0]) / 1e9
+    rate = (1 << 15) / _seconds(lambda: _sample(f, theta, 1 << 15), 2)
+    note = f"{len(s)} samples, {s.status}; {held:.1f} GB on the card"
+    return Row("n = L = 1,000,000, weighted", rate, 0, 0, "samples/s", note=note)
+
+
+def _cd(f: nelson.Formula, theta: np.ndarray) -> Row:
+    """One step of plain contrastive divergence: draw m, mean, update; theta stays on the host."""
+    goal = np.full(f.n_vars, 0.5)
+    state = {"theta": theta.copy()}
+
+    def step() -> None:
+        mean = _sample(f, state["theta"], 65_536).mean()
+        state["theta"] += 0.1 * (goal - mean)
+
+    return Row(
+        "NELSON-CD, n = 1000, m = 65,536", 1e3 * _seconds(step, 15), 3, 1, "ms", at_most=True
+    )
+
+
+def _picture(rates: dict[int, float], dense: dict[int, float], card: _Card) -> None:
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
+    sizes = sorted(rates)
+    axes.loglog(sizes, [rates[n] for n in sizes], "o-", label="nelson")
+    axes.loglog(
+        sizes, [dense[n] for n in sizes], "s--", color="grey", label="dense W, b, V in torch"
+    )
+    axes.set_xlabel("variables (and clauses) of a random 5-SAT formula")
+    axes.set_ylabel("valid samples a second")
+    axes.set_title(card.name)
+    axes.grid(alpha=0.3, which="both")
+    axes.legend()
+    figure.savefig("gpu.png", dpi=150)
+    print("gpu.png written")

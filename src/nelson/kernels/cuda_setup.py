@@ -1,0 +1,238 @@
+"""What CUDA code is written with: the decorator, loads and stores, and warps.
+
+On a GPU a warp is 32 threads. In Numba's simulator (NUMBA_ENABLE_CUDASIM=1) it is one thread, so
+that a ballot is the thread's own flag; the rest of the kernel is the same code.
+"""
+
+# ruff: noqa: E402  (names that numba-cuda needs are given back to NumPy before it is imported)
+
+from types import FunctionType
+
+import numpy as np
+
+# numba-cuda up to 0.30 calls these; NumPy 2.5 no longer has them.
+for _old, _new in (("row_stack", "vstack"), ("in1d", "isin"), ("trapz", "trapezoid")):
+    if not hasattr(np, _old):
+        setattr(np, _old, getattr(np, _new))
+
+from numba import config, cuda, types
+
+config.CUDA_LOW_OCCUPANCY_WARNINGS = False  # a grid of few blocks is no mistake
+SIMULATED = bool(config.ENABLE_CUDASIM)
+WARP = 1 if SIMULATED else 32
+_EVERY = 0xFFFFFFFF
+#: Registers of a thread: so many that 768 threads fit on a multiprocessor.
+REGISTERS = 80
+
+if SIMULATED:
+    device = cuda.jit(device=True)
+
+    def kernel(function):
+        return cuda.jit(function)
+
+    @device
+    def peek(array, i):
+        return array[i]
+
+    @device
+    def poke(array, i, value):
+        array[i] = value
+
+    @device
+    def peek2(array, i):
+        return array[2 * i], array[2 * i + 1]
+
+    @device
+    def poke2(array, i, first, second):
+        array[2 * i] = first
+        array[2 * i + 1] = second
+
+    @device
+    def load2(array, code):
+        return peek2(array, code >> 4)
+
+    @device
+    def negated(code):
+        return ~np.uint64(0) if code & 1 else np.uint64(0)
+
+    @device
+    def ballot(flag):
+        return np.uint32(flag)
+
+    @device
+    def popcount(mask):
+        return np.int32(int(mask).bit_count())
+
+    @device
+    def below(lane):
+        return np.uint32(0)
+
+    @device
+    def sync_warp():
+        pass
+
+    @device
+    def sync(team, which):
+        if team > 1:
+            cuda.syncthreads()
+
+
+else:
+    from llvmlite import ir
+    from numba.cuda.extending import intrinsic
+
+    device = cuda.jit(device=True, forceinline=True)
+
+    def kernel(function):
+        return cuda.jit(cache=True, max_registers=REGISTERS)(function)
+
+    @intrinsic
+    def peek(typingctx, array, i):
+        """array[i] without a test for negative i."""
+        if not isinstance(array, types.Array) or not isinstance(i, types.Integer):
+            return None
+
+        def build(context, builder, signature, args):
+            data = context.make_array(signature.args[0])(context, builder, args[0]).data
+            return builder.load(builder.gep(data, [args[1]], inbounds=True))
+
+        return array.dtype(array, i), build
+
+    @intrinsic
+    def poke(typingctx, array, i, value):
+        """array[i] = value without a test for negative i."""
+        if not isinstance(array, types.Array) or not isinstance(i, types.Integer):
+            return None
+
+        def build(context, builder, signature, args):
+            data = context.make_array(signature.args[0])(context, builder, args[0]).data
+            value = context.cast(builder, args[2], signature.args[2], array.dtype)
+            builder.store(value, builder.gep(data, [args[1]], inbounds=True))
+            return context.get_dummy_value()
+
+        return types.void(array, i, value), build
+
+    def _pairs(context, builder, array_type, array):
+        """The data of an array of 64-bit words as pairs, which one instruction loads or stores."""
+        data = context.make_array(array_type)(context, builder, array).data
+        pair = ir.VectorType(ir.IntType(64), 2)
+        return builder.bitcast(data, pair.as_pointer(data.type.addrspace))
+
+    def _load_pair(context, builder, pointer):
+        loaded = builder.load(pointer)
+        loaded.align = 16
+        parts = [builder.extract_element(loaded, ir.Constant(ir.IntType(32), k)) for k in (0, 1)]
+        return context.make_tuple(builder, types.UniTuple(types.uint64, 2), parts)
+
+    @intrinsic
+    def peek2(typingctx, array, i):
+        """(array[2 i], array[2 i + 1])."""
+        if not isinstance(array, types.Array) or not isinstance(i, types.Integer):
+            return None
+
+        def build(context, builder, signature, args):
+            pairs = _pairs(context, builder, signature.args[0], args[0])
+            return _load_pair(context, builder, builder.gep(pairs, [args[1]], inbounds=True))
+
+        return types.UniTuple(types.uint64, 2)(array, i), build
+
+    @intrinsic
+    def poke2(typingctx, array, i, first, second):
+        """array[2 i], array[2 i + 1] = first, second."""
+        if not isinstance(array, types.Array) or not isinstance(i, types.Integer):
+            return None
+
+        def build(context, builder, signature, args):
+            pairs = _pairs(context, builder, signature.args[0], args[0])
+            value = ir.Constant(ir.VectorType(ir.IntType(64), 2), ir.Undefined)
+            for k in (0, 1):
+                value = builder.insert_element(value, args[2 + k], ir.Constant(ir.IntType(32), k))
+            stored = builder.store(value, builder.gep(pairs, [args[1]], inbounds=True))
+            stored.align = 16
+            return context.get_dummy_value()
+
+        return types.void(array, i, types.uint64, types.uint64), build
+
+    @intrinsic
+    def load2(typingctx, array, code):
+        """Pair code >> 4 of 64-bit words: one AND is all it takes to address it."""
+        if not isinstance(array, types.Array) or not isinstance(code, types.Integer):
+            return None
+
+        def build(context, builder, signature, args):
+            pairs = _pairs(context, builder, signature.args[0], args[0])
+            int32 = ir.IntType(32)
+            code = args[1]
+            if code.type.width != 32:
+                code = (builder.trunc if code.type.width > 32 else builder.zext)(code, int32)
+            bytes_ = builder.bitcast(pairs, ir.IntType(8).as_pointer(pairs.type.addrspace))
+            at = builder.gep(bytes_, [builder.and_(code, ir.Constant(int32, -16))], inbounds=True)
+            return _load_pair(context, builder, builder.bitcast(at, pairs.type))
+
+        return types.UniTuple(types.uint64, 2)(array, code), build
+
+    @intrinsic
+    def negated(typingctx, code):
+        """All ones if the last bit is set: turns a value into "the positive literal is false"."""
+        if not isinstance(code, types.Integer):
+            return None
+
+        def build(context, builder, signature, args):
+            int32, int64 = ir.IntType(32), ir.IntType(64)
+            code = args[0]
+            if code.type.width != 32:
+                code = (builder.trunc if code.type.width > 32 else builder.zext)(code, int32)
+            half = builder.neg(builder.and_(code, ir.Constant(int32, 1)))
+            pair = ir.Constant(ir.VectorType(int32, 2), ir.Undefined)
+            pair = builder.insert_element(pair, half, ir.Constant(int32, 0))
+            pair = builder.insert_element(pair, half, ir.Constant(int32, 1))
+            return builder.bitcast(pair, int64)
+
+        return types.uint64(code), build
+
+    @device
+    def ballot(flag):
+        return np.uint32(cuda.ballot_sync(_EVERY, flag))
+
+    @device
+    def popcount(mask):
+        return np.int32(cuda.popc(mask))
+
+    @device
+    def below(lane):
+        """The threads of a warp before this one."""
+        return (np.uint32(1) << np.uint32(lane)) - np.uint32(1)
+
+    @intrinsic
+    def _barrier(typingctx, number, threads):
+        """Wait for the threads that share a barrier: there are 16 a block."""
+
+        def build(context, builder, signature, args):
+            function = ir.FunctionType(ir.VoidType(), [ir.IntType(32), ir.IntType(32)])
+            code = ir.InlineAsm(function, "bar.sync $0, $1;", "r,r,~{memory}", side_effect=True)
+            builder.call(code, args)
+            return context.get_dummy_value()
+
+        return types.void(types.int32, types.int32), build
+
+    @device
+    def sync(team, which):
+        """Wait for all threads of team `which`; what they wrote can be read."""
+        if team == WARP:
+            cuda.syncwarp()
+        else:
+            _barrier(np.int32(which + 1), team)
+
+    @device
+    def sync_warp():
+        cuda.syncwarp()
+
+
+def on_device(function, **replaced):
+    """The same Python function compiled for the GPU, with some of its globals replaced."""
+    function = getattr(function, "py_func", function)
+    scope = {**function.__globals__, **replaced}
+    copy = FunctionType(
+        function.__code__, scope, function.__name__, function.__defaults__, function.__closure__
+    )
+    return device(copy)

@@ -1,0 +1,371 @@
+"""`device="cuda"`: the plan of a call, drawn on a GPU. Same seed, same samples as on the CPU.
+
+What is drawn stays on the card (`DeviceSamples`). A call waits for the card once, at its end, to
+learn how many samples are valid; with a time limit, after every few waves of work, so that the
+clock is looked at. Work goes to torch's current stream where torch is in use, and its memory comes
+from torch's allocator then: freeing a buffer would otherwise stop the card.
+
+Only `lovasz` and `prs` run there, with their sweeps.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from nelson.errors import FormulaError, NelsonError
+from nelson.kernels import rng
+from nelson.kernels.bits import compact, words_for
+from nelson.kernels.reference import LOVASZ, PRS, threshold
+from nelson.samplers import GUARANTEES
+from nelson.samplers.base import Block, Request
+from nelson.samplers.collect import prove_or_explain
+from nelson.samplers.device import DeviceSamples
+from nelson.samplers.plan import Plan
+from nelson.samplers.problem import Problem
+
+METHODS = {"lovasz": LOVASZ, "prs": PRS}
+#: Waves of tiles between two looks at the clock.
+_WAVES = 4
+#: Programs kept on the card with a formula.
+_KEPT = 8
+
+
+def number(device: Any) -> int | None:
+    """Which GPU is meant: "cuda", "cuda:1", a torch.device; None is the CPU."""
+    if device is None or str(device) == "cpu":
+        return None
+    kind, _, index = str(device).partition(":")
+    if kind != "cuda" or not (index == "" or index.isdigit()):
+        raise FormulaError(f"device={device!r}", expected='"cpu", "cuda" or "cuda:N"')
+    return int(index or 0)
+
+
+@cache
+def _open(index: int) -> Any:
+    """The launch module, with GPU `index` selected; or an error that says what is missing."""
+    try:
+        from nelson.kernels import cuda_launch
+    except ImportError as error:
+        raise NelsonError(
+            f'device="cuda" needs numba-cuda ({error}): pip install "nelson[cuda]"'
+        ) from error
+    from nelson.kernels.cuda_setup import SIMULATED, cuda
+
+    if not SIMULATED:
+        try:
+            found = len(cuda.gpus)
+        except Exception as error:  # the driver's errors have no common type
+            found, why = 0, str(error).strip().splitlines()[0] if str(error).strip() else "none"
+        else:
+            why = f"{found} found"
+        if index >= found:
+            raise NelsonError(
+                f'device="cuda:{index}": no such NVIDIA GPU ({why}); device="cpu" draws the same '
+                "samples"
+            )
+    return cuda_launch
+
+
+def available() -> bool:
+    try:
+        _open(0)
+    except NelsonError:
+        return False
+    return True
+
+
+class Card:
+    """One GPU: memory, streams, launches."""
+
+    def __init__(self, index: int) -> None:
+        self.launch = _open(index)
+        from nelson.kernels.cuda_setup import SIMULATED, cuda
+
+        self.index, self.cuda, self.simulated = index, cuda, SIMULATED
+        if not SIMULATED:
+            cuda.select_device(index)
+        torch = sys.modules.get("torch")
+        usable = torch is not None and not SIMULATED and torch.cuda.is_available()
+        self.torch: Any = torch if usable else None
+        self.stream: Any = 0
+        if self.torch is not None:
+            handle = self.torch.cuda.current_stream(index).cuda_stream
+            self.stream = cuda.external_stream(handle) if handle else 0
+
+    def empty(self, size: int, dtype: type) -> Any:
+        """An uninitialised array of one axis."""
+        if self.torch is None:
+            return self.cuda.device_array(max(1, size), dtype)
+        bytes_ = max(1, size) * np.dtype(dtype).itemsize
+        tensor = self.torch.empty(bytes_, dtype=self.torch.uint8, device=f"cuda:{self.index}")
+        return self.cuda.as_cuda_array(tensor).view(dtype)
+
+    def put(self, array: np.ndarray) -> Any:
+        return self.cuda.to_device(np.ascontiguousarray(array), stream=self.stream)
+
+    def get(self, array: Any) -> np.ndarray:
+        return array.copy_to_host(stream=0 if self.simulated else self.stream)
+
+    def wait(self) -> None:
+        if self.simulated:
+            return
+        if self.stream == 0:
+            self.cuda.synchronize()
+        else:
+            self.stream.synchronize()
+
+    def require(self, wanted: int, what: str) -> None:
+        """An error before the driver's own, if there is too little memory."""
+        if self.simulated:
+            return
+        free = self.cuda.current_context().get_memory_info().free
+        if self.torch is not None:
+            held = self.torch.cuda.memory_reserved(self.index)
+            free += held - self.torch.cuda.memory_allocated(self.index)
+        if wanted > free:
+            raise NelsonError(
+                f"{what} take {wanted / 2**30:.1f} GiB, the GPU has {free / 2**30:.1f} GiB free: "
+                "ask for fewer at a time (nelson.stream), or for fewer variables (project=)"
+            )
+
+
+@dataclass
+class Drawn:
+    """What one call of `draw` left on the card."""
+
+    packed: Any  # (contexts * words * columns,) uint64, flat
+    valid: Any  # (contexts * words,) uint64
+    note: Block  # rounds, resampled, frozen, stopped; no samples
+    invalid: int  # lanes that are not valid
+    ran: int  # tiles that ran, of
+    tiles: int  # tiles a context
+    words: int  # words a tile
+
+    @property
+    def whole(self) -> bool:
+        return self.invalid == 0 and not self.note.stopped
+
+
+def load(
+    card: Card,
+    problem: Problem,
+    columns: np.ndarray,
+    sweeps: bool,
+    words: int,
+    log_copies: int | None,
+) -> Any:
+    """The program on the card for draws of so many words, kept with the formula."""
+    from nelson.kernels.cuda_program import lay_out
+
+    program = problem.program
+    if log_copies is None:
+        log_copies = card.launch.copies_for(program.n, program.n_clauses, words)
+    key = (problem.evidence, columns.tobytes(), sweeps, log_copies, card.index)
+    kept = problem.formula._cache.setdefault("gpu", {})
+    if key not in kept:
+        if len(kept) >= _KEPT:
+            kept.pop(next(iter(kept)))
+        try:
+            laid_out = lay_out(program, program.place[columns], sweeps, log_copies)
+        except ValueError as error:
+            raise NelsonError(f'device="cuda": {error}; use device="cpu"') from error
+        kept[key] = card.launch.Loaded(laid_out)
+    return kept[key]
+
+
+def draw(
+    method: int,
+    card: Card,
+    problem: Problem,
+    request: Request,
+    first: int,
+    count: int,
+    log_copies: int | None = None,
+    rows: int | None = None,
+    **cut: Any,
+) -> Drawn:
+    """`count` samples of each context from word `first` on. log_copies, rows and cut (arguments of
+    `shape_for`) never change a sample.
+    """
+    from nelson.kernels.cuda import COUNTS, Job
+
+    launch, program = card.launch, problem.program
+    sweeps = request.sweeps if len(program.order) else 0
+    contexts, words, columns = len(request.contexts), words_for(count), len(request.columns)
+    loaded = load(card, problem, request.columns, sweeps > 0, words, log_copies)
+    shape = launch.shape_for(loaded.program, method, launch.limits(), **cut)
+
+    thr = np.full((len(request.theta), program.n), 1 << 31, np.uint32)
+    thr[:, : problem.n] = threshold(request.theta)
+    thr[:, np.abs(problem.fixed) - 1] = 0
+    fair = not (thr & np.uint32(0x7FFFFFFF)).any()
+    size = 8 * contexts * words * (columns + 1) + thr.nbytes + shape.global_bytes
+    card.require(size, f"{contexts * count:,} samples of {columns:,} variables")
+    counts = card.put(np.zeros(COUNTS, np.int64))
+    moved = card.put(np.zeros(max(1, program.n), np.uint8))
+    out = launch.Launch(
+        card.empty(contexts * words * columns, np.uint64),
+        card.empty(contexts * words, np.uint64),
+        counts,
+        moved,
+    )
+    slots = 0 if shape.shared else shape.blocks * shape.teams
+    scratch = (
+        card.empty(slots * shape.state64, np.uint64),
+        card.empty(slots * shape.state32, np.uint32),
+    )
+    law = card.put(thr[:, program.name].reshape(-1))
+    streams = card.put(request.contexts.astype(np.int64))
+
+    tile = 2 << loaded.program.log_copies
+    per_context = -(-words // tile)
+    tiles = per_context * contexts
+    step = tiles if request.deadline is None else shape.blocks * shape.teams * _WAVES
+    done, stopped = 0, False
+    while done < tiles and not stopped:
+        job = Job(
+            seed=rng.spread_seed(request.seed),
+            method=np.int32(method),
+            max_rounds=np.int32(request.max_rounds),
+            sweeps=np.int32(sweeps),
+            first=np.int64(done),
+            tiles=np.int64(min(step, tiles - done)),
+            per_context=np.int64(words),
+            first_word=np.int64(first),
+            count=np.int64(count),
+            team=np.int32(shape.team),
+            stride64=np.int32(shape.stride64),
+            stride32=np.int32(shape.stride32),
+            state64=np.int64(shape.state64),
+            state32=np.int64(shape.state32),
+            capacity=np.int32(shape.capacity),
+        )
+        digits = 1 if fair else rows or launch.ROWS
+        launch.draw(loaded, shape, law, digits, streams, job, out, scratch, card.stream)
+        done += int(job.tiles)
+        if request.deadline is not None and done < tiles:
+            card.wait()
+            stopped = time.monotonic() >= request.deadline
+    rounds, resampled, invalid = (int(k) for k in card.get(counts))  # the one wait of a call
+    nothing = np.zeros((contexts, 0, columns), np.uint64)
+    note = Block(nothing, nothing.sum(axis=2), rounds, resampled, stopped=stopped)
+    if sweeps:
+        frozen = np.zeros(program.n, bool)
+        frozen[program.order] = True
+        frozen &= card.get(moved)[: program.n] == 0
+        note.frozen = frozen[program.place]
+    return Drawn(out.packed, out.valid, note, invalid, done, per_context, tile)
+
+
+def _compacted(
+    card: Card, drawn: Drawn, contexts: int, words: int, columns: int
+) -> tuple[np.ndarray, int]:
+    """Where some samples are not valid they are dropped on the host: rare, and slow anyway."""
+    lanes = card.get(drawn.valid)[: contexts * words].reshape(contexts, words)
+    if drawn.note.stopped:  # tiles that did not run left whatever was in memory
+        ran = np.zeros((contexts, drawn.tiles), bool)
+        ran.reshape(-1)[: drawn.ran] = True
+        ran = np.repeat(ran, drawn.words, axis=1)[:, :words]
+        lanes = np.where(ran, lanes, np.uint64(0))
+    host = card.get(drawn.packed)[: contexts * words * columns].reshape(contexts, words, columns)
+    parts = [compact(host[k], lanes[k]) for k in range(contexts)]
+    kept = min((held for _, held in parts), default=0)
+    cut = np.stack([part[: words_for(kept)] for part, _ in parts]) if parts else host[:, :0]
+    return cut, kept
+
+
+def collect(plan: Plan, index: int, started: float) -> DeviceSamples:
+    """All of a plan at once."""
+    return next(_blocks(plan, index, plan.n or 0, started))
+
+
+def in_blocks(plan: Plan, index: int, block: int):
+    return _blocks(plan, index, block, time.monotonic())
+
+
+def _blocks(plan: Plan, index: int, size: int, started: float):
+    if plan.sampler.name not in METHODS:
+        raise FormulaError(
+            f'method={plan.sampler.name!r} with device="cuda"',
+            expected=f'{" or ".join(METHODS)}, or device="cpu"',
+        )
+    if len(plan.parts) > 1:
+        raise FormulaError(
+            'contexts with different evidence with device="cuda"', expected="one call for each"
+        )
+    card = Card(index)
+    problem, request = plan.parts[0]
+    contexts, columns = len(request.contexts), len(request.columns)
+    done = 0
+    while True:
+        count = size if plan.n is None else min(size, plan.n - done)
+        words = words_for(count)
+        drawn = draw(METHODS[plan.sampler.name], card, problem, request, done // 64, count)
+        packed, note, kept = drawn.packed, drawn.note, count
+        if not drawn.whole:
+            host, kept = _compacted(card, drawn, contexts, words, columns)
+            words = words_for(kept)
+            packed = card.put(host.reshape(-1)) if host.size else card.empty(0, np.uint64)
+            if count and not kept and not done:
+                prove_or_explain(plan, problem, request, note)
+        yield _samples(plan, card, packed, words, kept, count, note, started)
+        done += count
+        started = time.monotonic()
+        if note.stopped or not kept or (plan.n is not None and done >= plan.n):
+            return
+
+
+def _samples(
+    plan: Plan,
+    card: Card,
+    packed: Any,
+    words: int,
+    kept: int,
+    asked: int,
+    note: Block,
+    started: float,
+) -> DeviceSamples:
+    problem, request = plan.parts[0]
+    swept = request.sweeps if len(problem.program.order) else 0
+    promised = plan.sampler.guarantee(problem, swept)
+    guarantee = min(plan.choice.guarantee, promised, key=GUARANTEES.index)
+    info: dict[str, Any] = {
+        "method": plan.sampler.name,
+        "why": plan.choice.why,
+        "seed": request.seed,
+        "requested": asked,
+        "rounds": note.rounds,
+        "resampled": note.resampled,
+        "sweeps": swept,
+        "device": f"cuda:{card.index}",
+        "fixed": len(problem.fixed),
+        "seconds": time.monotonic() - started,
+        **note.info,
+    }
+    status = "ok"
+    if kept < asked:
+        status = "budget"
+        info["reason"] = (
+            "the time was up"
+            if note.stopped
+            else f"{kept} of {asked} samples became valid within {request.max_rounds} rounds"
+        )
+    shape = (words, len(request.columns))
+    whole = shape if plan.single else (len(request.contexts), *shape)
+    samples = DeviceSamples(packed, kept, plan.variables, guarantee, status, info, whole, card)
+    if guarantee == "asymptotic" and note.frozen is not None and kept >= 64:
+        frozen = note.frozen[request.columns]
+        if frozen.any():
+            mean = samples.mean().reshape(-1, len(request.columns))
+            stuck = int((frozen & ((mean > 0) & (mean < 1)).any(0)).sum())
+            if stuck:
+                info["frozen"] = stuck
+                info["why"] += f"; but {stuck} variables could not move"
+                samples = replace(samples, guarantee="heuristic")
+    return samples

@@ -1,0 +1,257 @@
+"""The GPU kernels, bit for bit: on the card where there is one, in Numba's simulator elsewhere.
+
+Every choice that must not change a sample (threads a team, teams a block, copies of a small formula,
+random rows at once, where state and formula lie, length of the lists) is varied against the NumPy
+reference, over methods, tails, contexts, clause lengths and evidence. `test_cuda_card.py` adds what
+only a card can show.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import nelson
+from nelson.formula import Formula
+from nelson.kernels.bits import pack, tail_mask, words_for
+from nelson.kernels.reference import LOVASZ, PRS, Reference, threshold
+from nelson.samplers import gpu
+from nelson.samplers.base import Request
+from nelson.samplers.problem import prepare
+from problems import example1, extremal, non_extremal, pigeonhole, random_ksat, weights
+
+pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered")
+SIMULATED = os.environ.get("NUMBA_ENABLE_CUDASIM") == "1"
+WARP = 1 if SIMULATED else 32
+
+
+def by_reference(f, theta, count, method, seed, sweeps, max_rounds, evidence, context):
+    problem = prepare(f, evidence)
+    thr = np.full(f.n_total, 1 << 31, np.uint32)
+    thr[: f.n_vars] = threshold(theta)
+    thr[np.abs(problem.fixed) - 1] = 0
+    return Reference(problem.program, thr).draw(method, seed, count, max_rounds, sweeps, context)
+
+
+def check(
+    f, theta, count, method, *, seed=3, sweeps=0, max_rounds=1000, evidence=(), context=0, **cut
+):
+    """Kernel and reference agree: samples, valid lanes, rounds, constraints resampled."""
+    problem = prepare(f, evidence)
+    request = Request(
+        theta=np.asarray(theta, float)[None],
+        contexts=np.array([context]),
+        count=count,
+        block=count,
+        seed=seed,
+        columns=np.arange(f.n_vars),
+        sweeps=sweeps,
+        max_rounds=max_rounds,
+        threads=1,
+    )
+    card = gpu.Card(0)
+    drawn = gpu.draw(method, card, problem, request, 0, count, **cut)
+    x, valid, rounds, resampled = by_reference(
+        f, theta, count, method, seed, sweeps, max_rounds, evidence, context
+    )
+    words = words_for(count)
+    packed = card.get(drawn.packed)[: words * f.n_vars].reshape(words, f.n_vars)
+    assert np.array_equal(packed & tail_mask(count)[:, None], pack(x[:, : f.n_vars]))
+    assert np.array_equal(card.get(drawn.valid)[:words], pack(valid[:, None])[:, 0])
+    assert (drawn.note.rounds, drawn.note.resampled) == (rounds, resampled)
+    assert drawn.invalid == int((~valid).sum())
+
+
+FORMULAS = {
+    **{name: f for name, f in (extremal() | non_extremal()).items() if f.n_vars <= 12},
+    "no clause": Formula([], n_vars=5),
+    "mixed lengths": Formula([[1, 2], [-2, 3, -4, 5, 6, 7], [-1, -7], [4, -5, 6]], n_vars=8),
+    "hub": Formula([[1, 2, 3], [1, -4, 5], [1, 6, -7], [-1, 8, 9], [1, -2, 9]], n_vars=9),
+}
+
+
+@pytest.mark.parametrize("method", [LOVASZ, PRS], ids=["lovasz", "prs"])
+@pytest.mark.parametrize("name", FORMULAS)
+def test_equals_the_reference(name, method):
+    f = FORMULAS[name]
+    check(f, weights(f), 70, method, sweeps=1, max_rounds=5)
+
+
+CUTS = [
+    {"team": 2 * WARP},
+    {"team": 3 * WARP, "near": False},
+    {"team": 2 * WARP, "shared": False},
+    {"team": WARP, "teams": 2},
+    {"capacity": 3},
+    {"capacity": 0, "team": 2 * WARP},
+    {"rows": 1},
+    {"rows": 2},
+    {"log_copies": 1},
+    {"log_copies": 3, "team": 2 * WARP},
+]
+
+
+@pytest.mark.parametrize("method", [LOVASZ, PRS], ids=["lovasz", "prs"])
+@pytest.mark.parametrize("cut", CUTS, ids=str)
+def test_how_work_is_cut_never_shows(cut, method):
+    f = random_ksat(20, 20, 4, seed=1)
+    if method == PRS and "capacity" in cut:
+        pytest.skip("prs has no lists")
+    check(f, weights(f), 70, method, sweeps=1, max_rounds=4, **{"log_copies": 0, **cut})
+
+
+@pytest.mark.parametrize("count", [1, 63, 64, 65, 129, 200])
+def test_tails(count):
+    f = FORMULAS["hub"]
+    check(f, weights(f), count, LOVASZ, sweeps=1)
+
+
+@pytest.mark.parametrize("context", [1, 7])
+def test_contexts_have_streams_of_their_own(context):
+    f = FORMULAS["hub"]
+    check(f, weights(f), 70, LOVASZ, context=context)
+
+
+def test_uniform_takes_one_random_row():
+    f = random_ksat(15, 12, 3, seed=2)
+    check(f, np.zeros(15), 100, LOVASZ, sweeps=1)
+
+
+def test_evidence_and_fixed_variables():
+    f = random_ksat(15, 12, 4, seed=3)
+    check(f, weights(f), 70, LOVASZ, sweeps=1, evidence=(1, -5))
+
+
+def test_a_wrong_seed_is_seen():
+    f = FORMULAS["hub"]
+    with pytest.raises(AssertionError):
+        check(f, weights(f), 70, LOVASZ, seed=3, log_copies=0, context=0, sweeps=0, max_rounds=0)
+        x = by_reference(f, weights(f), 70, LOVASZ, 4, 0, 0, (), 0)[0]
+        y = by_reference(f, weights(f), 70, LOVASZ, 3, 0, 0, (), 0)[0]
+        assert np.array_equal(x, y)
+
+
+# --- the interface --------------------------------------------------------------------------------
+
+
+OPTIONS = [
+    {},
+    {"method": "prs"},
+    {"method": "lovasz", "sweeps": 2},
+    {"method": "lovasz", "given": [1, -3]},
+    {"method": "lovasz", "project": [3, 1]},
+    {"method": "lovasz", "sweeps": 0, "max_rounds": 1},
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_device_gives_the_same_samples(options):
+    f = random_ksat(12, 10, 3, seed=1)
+    theta = weights(f)
+    host = nelson.sample(f, theta, 100, seed=4, **options)
+    card = nelson.sample(f, theta, 100, seed=4, device="cuda", **options)
+    assert np.array_equal(card.to_numpy(), host.to_numpy())
+    assert np.array_equal(card.host().packed, host.packed)
+    assert np.allclose(card.mean(), host.mean())
+    assert (card.guarantee, card.status, len(card)) == (host.guarantee, host.status, len(host))
+    assert card.info["rounds"] == host.info["rounds"]
+    assert card.info["device"] == "cuda:0"
+
+
+def test_one_theta_row_a_context():
+    f = example1()
+    theta = np.array([[0.3, -1.0, 2.0], [0.0, 0.0, 0.0], [-2.0, 1.0, 0.5]])
+    host = nelson.sample(f, theta, 70, seed=4)
+    card = nelson.sample(f, theta, 70, seed=4, device="cuda")
+    assert card.contexts == 3
+    assert np.array_equal(card.to_numpy(), host.to_numpy())
+    assert np.allclose(card.mean(), host.mean())
+
+
+def test_a_stream_is_the_same_samples_in_blocks():
+    f = example1()
+    blocks = list(nelson.stream(f, None, 300, block=128, seed=1, device="cuda"))
+    assert [len(block) for block in blocks] == [128, 128, 44]
+    x = np.concatenate([block.to_numpy() for block in blocks])
+    assert np.array_equal(x, nelson.sample(f, None, 300, seed=1).to_numpy())
+
+
+def test_nothing_asked_for():
+    assert len(nelson.sample(example1(), None, 0, device="cuda")) == 0
+
+
+def test_a_deadline_leaves_whole_samples():
+    f = random_ksat(12, 10, 3, seed=1)
+    s = nelson.sample(f, None, 2_000, seconds=0.2, seed=4, device="cuda", method="lovasz", sweeps=0)
+    assert f.satisfied(s.to_numpy()).all()
+    assert (s.status == "ok") == (len(s) == 2_000)
+    first = nelson.sample(f, None, 64, seed=4, method="lovasz", sweeps=0).to_numpy()
+    assert np.array_equal(s.to_numpy()[:64], first[: len(s)])
+
+
+def test_unsatisfiable_is_proved():
+    with pytest.raises(nelson.Unsatisfiable):
+        nelson.sample(pigeonhole(3), None, 10, device="cuda", max_rounds=20)
+
+
+def test_learning_is_the_same_on_the_card():
+    f = example1()
+    data = nelson.sample(f, [1.0, 0.5, -0.5], 256, seed=1).to_numpy()
+    options = {"seed": 2, "m": 128, "iterations": 2, "stop": False}
+    one = nelson.learn(f, data, **options).theta
+    two = nelson.learn(f, data, device="cuda", **options).theta
+    assert np.array_equal(one, two)
+
+
+def test_log_z_is_the_same_on_the_card():
+    from nelson.partition import log_partition
+
+    f = example1()
+    options = {"method": "telescope", "seed": 1, "half_width": 0.5, "seconds": 60.0}
+    assert float(log_partition(f, **options)) == float(log_partition(f, device="cuda", **options))
+
+
+# --- errors ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"device": "gpu"}, "cuda"),
+        ({"device": "cuda:x"}, "cuda"),
+        ({"device": "cuda", "unique": True}, "unique"),
+        ({"device": "cuda", "method": "moser-tardos"}, "moser-tardos"),
+    ],
+)
+def test_what_cannot_be_done_is_said(options, said):
+    with pytest.raises(nelson.FormulaError, match=said):
+        nelson.sample(example1(), None, 10, **options)
+
+
+def _python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    plain = {key: value for key, value in os.environ.items() if key != "NUMBA_ENABLE_CUDASIM"}
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=plain | environment
+    )
+
+
+def test_without_a_gpu_the_error_says_what_to_do():
+    code = "import nelson; nelson.sample(nelson.Formula([[1, 2]]), None, 4, device='cuda')"
+    done = _python(code, CUDA_VISIBLE_DEVICES="")
+    assert done.returncode != 0
+    last = done.stderr.strip().splitlines()[-1]
+    assert "NelsonError" in last
+    assert 'device="cpu"' in last or "nelson[cuda]" in last
+
+
+def test_import_never_touches_cuda():
+    code = (
+        "import sys, nelson, nelson.samplers.api; nelson.sample(nelson.Formula([[1, 2]]), None, 4);"
+        "assert not [m for m in sys.modules if m.startswith(('nelson.kernels.cuda', 'cuda.'))]"
+    )
+    done = _python(code)
+    assert done.returncode == 0, done.stderr
