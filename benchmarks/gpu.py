@@ -42,10 +42,8 @@ def rows() -> Iterator[Row]:
         f, theta = ksat(n)
         rates[n] = _rate(f, theta, count)
         dense[n] = _dense(f, theta)
-        floor = card.floor(f, theta)
-        print(
-            f"n = {n}: {rates[n] / 1e9:.3f} G/s, dense {dense[n]:,.0f}/s, floor {floor / 1e9:.2f} G/s"
-        )
+        floor = f"floor {card.floor(f, theta) / 1e9:.2f} G/s"
+        print(f"n = {n}: {rates[n] / 1e9:.3f} G/s, dense {dense[n]:,.0f}/s, {floor}")
     f, theta = ksat(1000)
     floor = card.floor(f, theta)
     yield Row(

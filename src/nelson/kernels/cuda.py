@@ -2,8 +2,8 @@
 
 A *team* (one warp, or a whole block for large formulas) draws a pair of words of 64 samples, or
 several pairs of a small formula: a variable is two 64-bit words, bit k of the first is sample k;
-threads take variables or clauses side by side. All else is as on the CPU (`rounds.py`, `sweep.py`), and so are
-the bits: they depend on (seed, context, word, variable, round, bit) alone.
+threads take variables or clauses side by side. All else is as on the CPU (`rounds.py`, `sweep.py`),
+and so are the bits: they depend on (seed, context, word, variable, round, bit) alone.
 
 What makes it fast:
 
@@ -23,14 +23,13 @@ simulator runs the same code, with warps of one thread.
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import types
+from numba import cuda, types
 
 from nelson.kernels import bernoulli, rng
 from nelson.kernels.cuda_setup import (
     WARP,
     ballot,
     below,
-    cuda,
     device,
     kernel,
     load2,
@@ -84,7 +83,7 @@ class Job(NamedTuple):
     tiles: np.int64
     per_context: np.int64  # words a context
     first_word: np.int64  # number of the first of them
-    count: np.int64  # samples a context, from first_word on
+    samples: np.int64  # a context, from first_word on
     team: np.int32  # threads a team
     stride64: np.int32  # shared words of 64 and of 32 bits that a team has
     stride32: np.int32
@@ -439,7 +438,7 @@ def _stuck(p, w, i):
 def _lanes_of(p, w, kind, i, mask, listed, moved):
     """(variable, lanes to draw it in) at position i of a pass."""
     v, first, second = i, _ALL, _ALL
-    if kind == DIRECT or kind == GATHER:
+    if kind in (DIRECT, GATHER):
         first, second = _gather(p, w, v)
     elif kind == MASKED:
         if listed:
@@ -469,7 +468,7 @@ def _pass(p, w, kind, round, begin, end, h, mask, listed, mark, after, moved):
     Where most variables have lanes, rows are drawn at once for both words, and what is undecided
     waits in the queue; else all of it waits.
     """
-    direct = kind == INIT or kind == DIRECT or kind == SWEEP
+    direct = kind in (INIT, DIRECT, SWEEP)
     waiting, first = int32(0), begin
     while first < end or waiting > 0:
         tail = first >= end
@@ -622,8 +621,9 @@ def _next_round(w, count):
 
 @device
 def _run(p, w, method, max_rounds, sweeps, h, moved):
-    """Draw, resample until no lane is violated, sweep. -> (rounds, lanes resampled). One loop around
-    one pass, so that its code is there once and stays in the cache.
+    """Draw, resample until no lane is violated, sweep. -> (rounds, lanes resampled).
+
+    One loop around one pass, so that its code is there once and stays in the instruction cache.
     """
     kind, round, begin, end, mask = int32(INIT), int32(0), int32(0), p.n, int32(0)
     rounds, resampled, sweeping = int32(0), 0, False
@@ -784,7 +784,7 @@ def draw_words(
         while r < copies:
             number = np.uint64(job.first_word + word + r)
             key0, key1 = keys(job.seed, np.uint64(peek(contexts, context)), number)
-            lanes = _lanes_wanted(job.count - 64 * (word + r))
+            lanes = _lanes_wanted(job.samples - 64 * (word + r))
             poke2(word_cells, int32(r * WORD_CELLS // 2), key0, key1)
             poke2(word_cells, int32(r * WORD_CELLS // 2 + 1), lanes, _0)
             r = int32(r + size)

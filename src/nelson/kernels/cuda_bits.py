@@ -5,8 +5,9 @@ threads take neighbouring columns, so that memory is read and written in whole l
 """
 
 import numpy as np
+from numba import cuda
 
-from nelson.kernels.cuda_setup import cuda, popcount
+from nelson.kernels.cuda_setup import popcount
 
 #: Threads a block, and words a thread counts before it adds to the total.
 _THREADS = 128
@@ -42,7 +43,7 @@ _MAX_BLOCKS = 65_535
 
 
 def count(packed, contexts: int, words: int, columns: int, out, stream=0) -> None:
-    """Ones of each column, added to out (contexts * columns,) int64. All arrays flat, on the card."""
+    """Ones of each column, added to out (contexts * columns,) int64. Arrays are flat."""
     if not (contexts and words and columns):
         return
     blocks = -(-columns // _THREADS), -(-words // _WORDS)

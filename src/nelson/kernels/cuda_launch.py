@@ -6,13 +6,14 @@ many launches a job is cut into follow from the limits that the device itself st
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numba import cuda
 
 from nelson.kernels import cuda as kernels
 from nelson.kernels.cuda_program import GpuProgram
-from nelson.kernels.cuda_setup import SIMULATED, WARP, cuda
+from nelson.kernels.cuda_setup import SIMULATED, WARP
 from nelson.kernels.reference import PRS
 
 #: Shared memory that any kernel may have without asking, in bytes.
@@ -159,7 +160,7 @@ def draw(
     contexts: object,
     job: kernels.Job,
     out: Launch,
-    scratch: tuple[object, object],
+    scratch: tuple[Any, Any],
     stream: object = 0,
 ) -> None:
     """One launch, not waited for. thr: (contexts * n) uint32 on the card; rows: random rows taken

@@ -21,7 +21,7 @@ A small formula is drawn in R copies at a time, as if it were one formula of R t
 variable v of copy r is v R + r. So 32 threads have work for each of them even if it has 20 clauses.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -46,13 +46,16 @@ class Layout(NamedTuple):
     near_words: int  # words and ints that rounds and sweeps read: clauses, occurrences, ..
     near_ints: int
     far_checks: int  # 1 if the clauses as given are others, and so not among those
-    clause: int  # offsets of the slice starts in `ints`: clauses, occurrences, checks, sweep items
+    # Where things begin in `ints`: starts of the slices of clauses and occurrences, names, starts
+    # of the slices of sweep items, the variable of each, the first slice of each class, starts of
+    # the slices of the clauses as given, fixed literals, variables to hand out.
+    clause: int
     occ: int
-    check: int
-    sweep: int
-    order: int  # offsets in `ints`: variables by sweep position, slices of each class, ..
-    classes: int
     name: int
+    sweep: int
+    order: int
+    classes: int
+    check: int
     fixed: int
     columns: int
 
@@ -120,9 +123,8 @@ def lay_out(program: Program, columns: np.ndarray, sweeps: bool, log_copies: int
         raise ValueError("the formula is too large for the GPU kernel")
     sizes = (p.n, p.n_clauses, p.n_fixed, n_checks, len(class_slices) - 1, len(columns))
     near = near_words, at["check"], n_checks and check_start[0] >= near_words
-    layout = Layout(
-        *map(np.int32, sizes + near), **{key: np.int32(value) for key, value in at.items()}
-    )
+    numbers: Any = (*sizes, *near, *at.values())
+    layout = Layout._make(map(np.int32, numbers))  # 32 bits: so is the kernel's arithmetic
     return GpuProgram(layout, slices.words(), flat.astype(np.int32), narrow, log_copies)
 
 
@@ -175,7 +177,8 @@ class _Slices:
     """Collects lists of entries as slices of 32."""
 
     def __init__(self, narrow: bool) -> None:
-        self.narrow, self.parts, self.size = narrow, [], 0
+        self.narrow, self.size = narrow, 0
+        self.parts: list[np.ndarray] = []
 
     def add_clauses(self, codes: np.ndarray, ptr: np.ndarray) -> np.ndarray:
         """Clauses of codes 2 v + s, none of them empty."""

@@ -36,7 +36,8 @@ class DeviceSamples(Samples):
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        own = dict(self.packed.__cuda_array_interface__)
+        words: Any = self.packed
+        own = dict(words.__cuda_array_interface__)
         own.update(shape=self.whole, typestr="<i8", strides=None)
         if 0 in self.whole:
             own["data"] = (0, False)

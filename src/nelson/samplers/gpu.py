@@ -55,7 +55,9 @@ def _open(index: int) -> Any:
         raise NelsonError(
             f'device="cuda" needs numba-cuda ({error}): pip install "nelson[cuda]"'
         ) from error
-    from nelson.kernels.cuda_setup import SIMULATED, cuda
+    from numba import cuda
+
+    from nelson.kernels.cuda_setup import SIMULATED
 
     if not SIMULATED:
         try:
@@ -85,7 +87,9 @@ class Card:
 
     def __init__(self, index: int) -> None:
         self.launch = _open(index)
-        from nelson.kernels.cuda_setup import SIMULATED, cuda
+        from numba import cuda
+
+        from nelson.kernels.cuda_setup import SIMULATED
 
         self.index, self.cuda, self.simulated = index, cuda, SIMULATED
         if not SIMULATED:
@@ -238,7 +242,7 @@ def draw(
             tiles=np.int64(min(step, tiles - done)),
             per_context=np.int64(words),
             first_word=np.int64(first),
-            count=np.int64(count),
+            samples=np.int64(count),
             team=np.int32(shape.team),
             stride64=np.int32(shape.stride64),
             stride32=np.int32(shape.stride32),
