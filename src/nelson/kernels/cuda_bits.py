@@ -7,7 +7,7 @@ threads take neighbouring columns, so that memory is read and written in whole l
 import numpy as np
 from numba import cuda
 
-from nelson.kernels.cuda_setup import popcount
+from nelson.kernels.cuda_setup import atomic_add, popcount
 
 #: Threads a block, and words a thread counts before it adds to the total.
 _THREADS = 128
@@ -23,7 +23,7 @@ def _count(packed, words, columns, out):
         total = 0
         for w in range(first, min(first + _WORDS, words)):
             total += popcount(packed[(context * words + w) * columns + c])
-        cuda.atomic.add(out, context * columns + c, np.int64(total))
+        atomic_add(out, context * columns + c, np.int64(total))
 
 
 @cuda.jit

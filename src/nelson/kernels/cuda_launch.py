@@ -14,6 +14,7 @@ from numba import cuda
 from nelson.kernels import cuda as kernels
 from nelson.kernels.cuda_program import GpuProgram
 from nelson.kernels.cuda_setup import SIMULATED, WARP
+from nelson.kernels.cuda_team import CELLS, QUEUE, WORD_CELLS, Job
 from nelson.kernels.reference import PRS
 
 #: Shared memory that any kernel may have without asking, in bytes.
@@ -25,7 +26,7 @@ _THREADS = 768
 #: Barriers of a block that teams of more than one warp can have.
 _BARRIERS = 15
 #: Variables and clauses of a tile of copies, about.
-_TILE = 256
+_TILE = 512
 
 
 class Limits(NamedTuple):
@@ -97,11 +98,11 @@ def shape_for(
     listed = listed if capacity is None else capacity
 
     def sizes(team: int, shared: bool, capacity: int) -> tuple[int, int, int]:
-        queues = team // WARP * kernels.QUEUE
+        queues = team // WARP * QUEUE
         state32 = -(-m // 32) + 3 * capacity
-        stride64 = queues + 2 * (kernels.WORD_CELLS << program.log_copies)
+        stride64 = queues + 2 * (WORD_CELLS << program.log_copies)
         stride64 += state64 if shared else 0
-        stride32 = queues + kernels.CELLS + (state32 if shared else 0)
+        stride32 = queues + CELLS + (state32 if shared else 0)
         return stride64, stride32 + stride32 % 2, state32
 
     def fitting(team: int, near: bool) -> int:
@@ -158,7 +159,7 @@ def draw(
     thr: object,
     rows: int,
     contexts: object,
-    job: kernels.Job,
+    job: Job,
     out: Launch,
     scratch: tuple[Any, Any],
     stream: object = 0,
@@ -191,11 +192,15 @@ def draw(
         out.moved,
     )
     if not SIMULATED and shared > _PLAIN:
-        _allow_shared(arguments, shared)
+        variant = (rows, shape.shared, shape.near, loaded.program.log_copies, loaded.program.narrow)
+        if _allowed.get(variant, 0) < shared:
+            _allow_shared(arguments, shared)
+            _allowed[variant] = shared
     kernels.draw_words[blocks, shape.team * teams, stream, shared](*arguments)
 
 
-_allowed: dict[object, int] = {}
+#: Shared memory that was asked for, by compiled variant.
+_allowed: dict[tuple, int] = {}
 
 
 def _allow_shared(arguments: tuple, wanted: int) -> None:
@@ -203,9 +208,6 @@ def _allow_shared(arguments: tuple, wanted: int) -> None:
     from numba.cuda.cudadrv.driver import binding, driver
 
     types = tuple(kernels.draw_words.typeof_pyval(a) for a in arguments)
-    if _allowed.get(types, 0) >= wanted:
-        return
     function = kernels.draw_words.compile(types)._codelibrary.get_cufunc()
     attribute = binding.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
     driver.cuKernelSetAttribute(attribute, wanted, function.handle, function.device.id)
-    _allowed[types] = wanted

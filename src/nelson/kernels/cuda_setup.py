@@ -7,6 +7,7 @@ that a ballot is the thread's own flag; the rest of the kernel is the same code.
 # ruff: noqa: E402  (names that numba-cuda needs are given back to NumPy before it is imported)
 
 from types import FunctionType
+from typing import Any
 
 import numpy as np
 
@@ -25,57 +26,71 @@ _EVERY = 0xFFFFFFFF
 REGISTERS = 80
 
 if SIMULATED:
-    device = cuda.jit(device=True)
+    # Plain Python: the simulator swaps the name `cuda` in a function's module while it runs, and
+    # with many threads and modules that goes wrong.
+    import threading
+
+    _lock = threading.Lock()
+
+    def device(function):
+        return function
 
     def kernel(function):
         return cuda.jit(function)
 
-    @device
     def peek(array, i):
         return array[i]
 
-    @device
     def poke(array, i, value):
         array[i] = value
 
-    @device
     def peek2(array, i):
         return array[2 * i], array[2 * i + 1]
 
-    @device
     def poke2(array, i, first, second):
         array[2 * i] = first
         array[2 * i + 1] = second
 
-    @device
     def load2(array, code):
         return peek2(array, code >> 4)
 
-    @device
     def negated(code):
         return ~np.uint64(0) if code & 1 else np.uint64(0)
 
-    @device
     def ballot(flag):
         return np.uint32(flag)
 
-    @device
     def popcount(mask):
         return np.int32(int(mask).bit_count())
 
-    @device
     def below(lane):
         return np.uint32(0)
 
-    @device
     def sync_warp():
         pass
 
-    @device
     def sync(team, which):
         if team > 1:
-            cuda.syncthreads()
+            simulated: Any = threading.current_thread()
+            simulated.syncthreads()
 
+    def _atomic(array, i, change):
+        with _lock:
+            old = array[i]
+            array[i] = change(old)
+        return old
+
+    def atomic_add(array, i, value):
+        return _atomic(array, i, lambda old: old + value)
+
+    def atomic_or(array, i, value):
+        return _atomic(array, i, lambda old: old | value)
+
+    def atomic_and(array, i, value):
+        return _atomic(array, i, lambda old: old & value)
+
+    def atomic_max(array, i, value):
+        return _atomic(array, i, lambda old: max(old, value))
 
 else:
     from llvmlite import ir
@@ -226,6 +241,22 @@ else:
     @device
     def sync_warp():
         cuda.syncwarp()
+
+    @device
+    def atomic_add(array, i, value):
+        return cuda.atomic.add(array, i, value)
+
+    @device
+    def atomic_or(array, i, value):
+        return cuda.atomic.or_(array, i, value)
+
+    @device
+    def atomic_and(array, i, value):
+        return cuda.atomic.and_(array, i, value)
+
+    @device
+    def atomic_max(array, i, value):
+        return cuda.atomic.max(array, i, value)
 
 
 def on_device(function, **replaced):

@@ -32,6 +32,8 @@ from nelson.samplers.problem import Problem
 METHODS = {"lovasz": LOVASZ, "prs": PRS}
 #: Waves of tiles between two looks at the clock.
 _WAVES = 4
+#: Bytes of a draw that is not worth the question how much memory is free.
+_SMALL = 1 << 28
 #: Programs kept on the card with a formula.
 _KEPT = 8
 
@@ -44,6 +46,10 @@ def number(device: Any) -> int | None:
     if kind != "cuda" or not (index == "" or index.isdigit()):
         raise FormulaError(f"device={device!r}", expected='"cpu", "cuda" or "cuda:N"')
     return int(index or 0)
+
+
+#: Arrays of nothing, one pair a GPU.
+_NOTHING: dict[int, tuple[Any, Any]] = {}
 
 
 @cache
@@ -111,7 +117,20 @@ class Card:
         return self.cuda.as_cuda_array(tensor).view(dtype)
 
     def put(self, array: np.ndarray) -> Any:
-        return self.cuda.to_device(np.ascontiguousarray(array), stream=self.stream)
+        array = np.ascontiguousarray(array).reshape(-1)
+        if self.torch is None:
+            return self.cuda.to_device(array, stream=self.stream)
+        there = self.torch.from_numpy(array.view(np.uint8)).to(f"cuda:{self.index}")
+        return self.cuda.as_cuda_array(there).view(array.dtype)
+
+    def scratch(self, size64: int, size32: int) -> tuple[Any, Any]:
+        """Work space in global memory; if none is needed, something to pass for it."""
+        if size64 or self.index not in _NOTHING:
+            space = self.empty(size64, np.uint64), self.empty(size32, np.uint32)
+            if size64:
+                return space
+            _NOTHING[self.index] = space
+        return _NOTHING[self.index]
 
     def get(self, array: Any) -> np.ndarray:
         return array.copy_to_host(stream=0 if self.simulated else self.stream)
@@ -125,8 +144,10 @@ class Card:
             self.stream.synchronize()
 
     def require(self, wanted: int, what: str) -> None:
-        """An error before the driver's own, if there is too little memory."""
-        if self.simulated:
+        """An error before the driver's own, if there is too little memory. To ask takes longer than
+        a small draw does.
+        """
+        if self.simulated or wanted < _SMALL:
             return
         free = self.cuda.current_context().get_memory_info().free
         if self.torch is not None:
@@ -197,7 +218,7 @@ def draw(
     """`count` samples of each context from word `first` on. log_copies, rows and cut (arguments of
     `shape_for`) never change a sample.
     """
-    from nelson.kernels.cuda import COUNTS, Job
+    from nelson.kernels.cuda_team import COUNTS, Job
 
     launch, program = card.launch, problem.program
     sweeps = request.sweeps if len(program.order) else 0
@@ -211,8 +232,18 @@ def draw(
     fair = not (thr & np.uint32(0x7FFFFFFF)).any()
     size = 8 * contexts * words * (columns + 1) + thr.nbytes + shape.global_bytes
     card.require(size, f"{contexts * count:,} samples of {columns:,} variables")
-    counts = card.put(np.zeros(COUNTS, np.int64))
-    moved = card.put(np.zeros(max(1, program.n), np.uint8))
+    # One upload: counts (zeros), streams, thresholds, marks of moved variables (zeros).
+    sizes = 8 * COUNTS, 8 * contexts, 4 * thr.size, max(1, program.n)
+    ends = np.cumsum(sizes)
+    upload = np.zeros(int(ends[-1]), np.uint8)
+    upload[ends[0] : ends[1]] = request.contexts.astype(np.int64).view(np.uint8)
+    upload[ends[1] : ends[2]] = (
+        np.ascontiguousarray(thr[:, program.name]).reshape(-1).view(np.uint8)
+    )
+    there = card.put(upload)
+    counts = there[: ends[0]].view(np.int64)
+    streams, law = there[ends[0] : ends[1]].view(np.int64), there[ends[1] : ends[2]].view(np.uint32)
+    moved = there[ends[2] :]
     out = launch.Launch(
         card.empty(contexts * words * columns, np.uint64),
         card.empty(contexts * words, np.uint64),
@@ -220,12 +251,7 @@ def draw(
         moved,
     )
     slots = 0 if shape.shared else shape.blocks * shape.teams
-    scratch = (
-        card.empty(slots * shape.state64, np.uint64),
-        card.empty(slots * shape.state32, np.uint32),
-    )
-    law = card.put(thr[:, program.name].reshape(-1))
-    streams = card.put(request.contexts.astype(np.int64))
+    scratch = card.scratch(slots * shape.state64, slots * shape.state32)
 
     tile = 2 << loaded.program.log_copies
     per_context = -(-words // tile)

@@ -1,0 +1,187 @@
+"""A team of threads on the GPU: what it works on, its random numbers, its queue, its cells.
+
+`bernoulli.draw` and the functions of `rng` are those of the CPU kernel and the reference, compiled
+for this target.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nelson.kernels import bernoulli, rng
+from nelson.kernels.cuda_setup import (
+    WARP,
+    ballot,
+    below,
+    device,
+    on_device,
+    peek,
+    poke,
+    popcount,
+    sync_warp,
+)
+
+#: Entries of a warp's queue: fewer than a warp wait when two words of each thread come.
+QUEUE = 3 * WARP + WARP % 2
+#: Cells of a team: clauses hit and lanes of them, clauses listed now and for the next round,
+#: variables touched.
+CELLS = 5
+HITS, LANES, NOW, NEXT, TOUCHED = range(5)
+#: 64-bit cells for each word of a team: its two keys, the lanes wanted, the lanes found bad.
+WORD_CELLS = 4
+WANTED, BAD = 2, 3
+#: What a launch counts: rounds of the slowest sample, constraints resampled, lanes not valid.
+COUNTS = 3
+
+#: What a pass over variables does: draw all; redraw where clauses are violated, at once or by the
+#: queue; redraw where a mask says so; sweep. And over clauses: all, the listed, those as given.
+INIT, DIRECT, GATHER, MASKED, SWEEP = range(5)
+ALL, LIST, GIVEN = range(3)
+
+int32 = np.int32
+ZERO, ONE, EVERY = np.uint64(0), np.uint64(1), ~np.uint64(0)
+BIT = np.uint32(1)
+
+
+class Job(NamedTuple):
+    """What one launch draws: tiles first .. first + tiles - 1; a tile is what a team draws."""
+
+    seed: np.uint64
+    method: np.int32
+    max_rounds: np.int32
+    sweeps: np.int32
+    first: np.int64
+    tiles: np.int64
+    per_context: np.int64  # words a context
+    first_word: np.int64  # number of the first of them
+    samples: np.int64  # a context, from first_word on
+    team: np.int32  # threads a team
+    stride64: np.int32  # shared words of 64 and of 32 bits that a team has
+    stride32: np.int32
+    state64: np.int64  # those of the state, in shared or global memory
+    state32: np.int64
+    capacity: np.int32  # entries of a list
+
+
+class Team(NamedTuple):
+    """What a team works on. A pair is two words of 64 samples."""
+
+    log_copies: Any  # a tuple: its length is a constant for the compiler
+    narrow: Any  # likewise: 1 if two entries share a word
+    words: Any  # the entries and numbers that every round reads, in shared memory if they fit
+    ints: Any
+    far_words: Any  # all of them
+    far_ints: Any
+    thr: Any  # of this context
+    x: Any  # n pairs: the state
+    bad: Any  # L + 1 pairs: lanes a clause is violated in; or n: lanes a variable is resampled in;
+    bad32: (
+        Any  # the same, in 32-bit words; prs: then n pairs more, lanes a variable is resampled in
+    )
+    mask: np.int32  # where those begin
+    dirty: Any  # a bit a clause: is it on the next list
+    lists: Any  # clauses to check now, and next; variables touched
+    queue: Any  # of this warp: lanes,
+    items: Any  # and 32 * (2 * variable + half of the pair) + random rows used
+    cells: Any
+    word_cells: Any
+    capacity: np.int32
+    size: np.int32
+    which: np.int32
+    me: np.int32
+    lane: np.int32
+
+
+class Digits(NamedTuple):
+    """The law of one variable: digits of p from the first one not used, and their changes."""
+
+    p: np.uint32
+    t: np.uint32
+
+
+# --- random numbers: the functions of the CPU kernel and the reference, for this target ----------
+
+
+@device
+def _flips(tag, law, at, k):
+    return EVERY if (law.t >> np.uint32(31 - k)) & BIT else ZERO
+
+
+@device
+def _unfinished(tag, law, at, h):
+    return EVERY if np.uint32(law.p << np.uint32(h)) != np.uint32(0) else ZERO
+
+
+scramble = on_device(rng.scramble)
+counter = on_device(rng.counter)
+keys = on_device(rng.keys, scramble=scramble)
+bernoulli_draw = on_device(bernoulli.draw, scramble=scramble, flips=_flips, unfinished=_unfinished)
+
+
+@device
+def law_of(p, w, round, v, k):
+    """Digits of variable v from digit k on, and where its random rows start but for the key."""
+    own = int32(v >> len(w.log_copies))
+    digits = np.uint32(peek(w.thr, own) << np.uint32(k))
+    return digits, counter(round, peek(w.ints, int32(p.name + own)), k)
+
+
+@device
+def draw_rows(digits, start, key1, lanes, h):
+    """(undecided, value) of one word after len(h) random rows."""
+    law = Digits(digits, np.uint32(digits ^ (digits >> BIT)))
+    return bernoulli_draw(0, law, 0, start, key1, lanes, len(h))
+
+
+@device
+def draw_more_rows(digits, start, key1, left, value, h):
+    """len(h) rows after the first len(h)."""
+    digits = np.uint32(digits << np.uint32(len(h)))
+    left, more = draw_rows(digits, start + np.uint64(len(h)) * rng.GOLDEN, key1, left, h)
+    return left, value | more
+
+
+# --- the queue of a warp -------------------------------------------------------------------------
+
+
+@device
+def _put(w, flag, at, item, lanes, k):
+    if flag:
+        poke(w.queue, at, lanes)
+        poke(w.items, at, np.uint32(item * 32 + k))
+
+
+@device
+def push(w, item, lanes, k, waiting):
+    """Queue (2 v + half, lanes, rows used) where there are lanes. -> how many are waiting now."""
+    mask = ballot(lanes != ZERO)
+    _put(w, lanes != ZERO, int32(waiting + popcount(mask & below(w.lane))), item, lanes, k)
+    sync_warp()
+    return int32(waiting + popcount(mask))
+
+
+@device
+def push_pair(w, v, first, second, k, waiting):
+    """Queue both words of a variable."""
+    mask, mask_too = ballot(first != ZERO), ballot(second != ZERO)
+    before = below(w.lane)
+    middle = int32(waiting + popcount(mask))
+    _put(w, first != ZERO, int32(waiting + popcount(mask & before)), int32(2 * v), first, k)
+    at = int32(middle + popcount(mask_too & before))
+    _put(w, second != ZERO, at, int32(2 * v + 1), second, k)
+    sync_warp()
+    return int32(middle + popcount(mask_too))
+
+
+# --- cells ---------------------------------------------------------------------------------------
+
+
+@device
+def set_cell(w, cell, value):
+    if w.me == 0:
+        poke(w.cells, cell, np.uint32(value))
+
+
+@device
+def cell_of(w, cell):
+    return int32(peek(w.cells, cell))
