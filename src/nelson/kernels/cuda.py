@@ -26,6 +26,7 @@ from numba import cuda, types
 from nelson.kernels.cuda_clauses import (
     check,
     clear_flags,
+    clear_touched,
     gather,
     grow,
     mark_turned,
@@ -254,7 +255,9 @@ def _run(p, w, method, max_rounds, sweeps, h, moved):
                 _fix(p, w)
             count = int32(0)
             if listed:
-                if kind != MASKED:
+                if kind == MASKED:
+                    clear_touched(p, w)
+                else:
                     _clear_masks(p, w)
                 count = cell_of(w, NEXT)
                 now, after = after, now
@@ -389,7 +392,7 @@ def draw_words(
         s64, s32 = g64[slot * job.state64 :], g32[slot * job.state32 :]
         bad32 = g64_halves[2 * slot * job.state64 :]
     bad, bad32 = s64[bad_at:], bad32[2 * bad_at :]
-    lists = s32[(p.n_clauses + 31) // 32 :]
+    lists = s32[(p.n_clauses + 31) // 32 + (p.n + 31) // 32 :]
     tiles = (job.per_context + copies - 1) // copies  # of a context
     own = p.n >> len(log_copies)
     t = np.int64(cuda.blockIdx.x) * teams + which

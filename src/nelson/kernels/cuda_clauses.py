@@ -132,21 +132,31 @@ def mark_turned(p, w, v, down, up, after):
 def _spread_word(w, at, lanes):
     """OR into a 64-bit word by halves: for 64 bits at once the card has no instruction."""
     low, high = np.uint32(lanes & np.uint64(0xFFFFFFFF)), np.uint32(lanes >> np.uint64(32))
-    old = atomic_or(w.bad32, int32(2 * at), low)
-    return old | atomic_or(w.bad32, int32(2 * at + 1), high)
+    if low != 0:
+        atomic_or(w.bad32, int32(2 * at), low)
+    if high != 0:
+        atomic_or(w.bad32, int32(2 * at + 1), high)
 
 
 @device
-def _spread(w, code, first, second):
-    """Add a clause's lanes to those of one of its variables, and list that.
+def _spread(p, w, code, first, second):
+    """Add a clause's lanes to those of one of its variables, and list that, once.
 
-    Two threads may both find it not listed and list it twice: then it is drawn twice, with the same
-    random numbers, to the same value.
+    A flag says whether it is listed. What the words held before cannot: they change by halves, and
+    of two threads each may see a half that the other has set.
     """
     v = int32(code >> 4)
-    old = _spread_word(w, int32(2 * v), first) | _spread_word(w, int32(2 * v + 1), second)
-    if old == 0:
+    _spread_word(w, int32(2 * v), first)
+    _spread_word(w, int32(2 * v + 1), second)
+    bit = np.uint32(BIT << np.uint32(v & 31))
+    if atomic_or(w.dirty, int32(_flags_of_variables(p) + (v >> 5)), bit) & bit == 0:
         _append(w, TOUCHED, int32(2 * w.capacity), v)
+
+
+@device
+def _flags_of_variables(p):
+    """Where they begin, behind those of the clauses."""
+    return (p.n_clauses + 31) >> 5
 
 
 @device
@@ -182,8 +192,8 @@ def check(p, w, mode, now, after):
                     at = int32(at + 32)
                     if len(w.narrow):
                         code, other = halves(code)
-                        _spread(w, other, first, second)
-                    _spread(w, code, first, second)
+                        _spread(p, w, other, first, second)
+                    _spread(p, w, code, first, second)
             elif mode == GIVEN:
                 at_bad = int32(at_wanted + BAD - WANTED)
                 atomic_or(w.word_cells, at_bad, first)
@@ -221,12 +231,22 @@ def stuck_lanes(p, w, i):
 
 
 @device
-def clear_flags(p, w):
-    """No clause is listed, and the one that pads lists of clauses is never violated."""
+def clear_touched(p, w):
+    """No variable is listed."""
     q = w.me
-    while 32 * q < p.n_clauses:
+    while 32 * q < p.n:
+        poke(w.dirty, int32(_flags_of_variables(p) + q), np.uint32(0))
+        q = int32(q + w.size)
+
+
+@device
+def clear_flags(p, w):
+    """Nothing is listed, and the clause that pads lists of clauses is never violated."""
+    q = w.me
+    while q < _flags_of_variables(p):
         poke(w.dirty, q, np.uint32(0))
         q = int32(q + w.size)
+    clear_touched(p, w)
     if w.me == 0:
         poke2(w.bad, p.n_clauses, ZERO, ZERO)
 

@@ -99,7 +99,7 @@ def shape_for(
 
     def sizes(team: int, shared: bool, capacity: int) -> tuple[int, int, int]:
         queues = team // WARP * QUEUE
-        state32 = -(-m // 32) + 3 * capacity
+        state32 = -(-m // 32) + -(-n // 32) + 3 * capacity
         stride64 = queues + 2 * (WORD_CELLS << program.log_copies)
         stride64 += state64 if shared else 0
         stride32 = queues + CELLS + (state32 if shared else 0)

@@ -79,7 +79,7 @@ class Team(NamedTuple):
         Any  # the same, in 32-bit words; prs: then n pairs more, lanes a variable is resampled in
     )
     mask: np.int32  # where those begin
-    dirty: Any  # a bit a clause: is it on the next list
+    dirty: Any  # a bit a clause: is it on the next list; a bit a variable: is it touched
     lists: Any  # clauses to check now, and next; variables touched
     queue: Any  # of this warp: lanes,
     items: Any  # and 32 * (2 * variable + half of the pair) + random rows used
