@@ -8,10 +8,16 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import learning, load, partition, sampler
+from benchmarks import circuit, learning, load, partition, sampler
 from benchmarks.common import Row
 
-ALL = {**sampler.ALL, "load": load.rows, "logz": partition.rows, **learning.ALL}
+ALL = {
+    **sampler.ALL,
+    "load": load.rows,
+    "logz": partition.rows,
+    "circuit": circuit.rows,
+    **learning.ALL,
+}
 
 
 def main() -> int:
