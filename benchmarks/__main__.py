@@ -8,10 +8,16 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import gpu, learning, load, partition, sampler
+from benchmarks import circuit, gpu, learning, load, partition, sampler
 from benchmarks.common import Row
 
-ALL = {**sampler.ALL, "load": load.rows, "logz": partition.rows, **learning.ALL}
+ALL = {
+    **sampler.ALL,
+    "load": load.rows,
+    "logz": partition.rows,
+    "circuit": circuit.rows,
+    **learning.ALL,
+}
 #: Not part of a plain run: needs a GPU.
 EXTRA = {"gpu": gpu.rows}
 

@@ -1,10 +1,12 @@
-"""For all tests: Hypothesis draws the same examples in every run, and times nothing. Where there is
-no GPU, CUDA kernels run in Numba's simulator.
+"""For all tests: Hypothesis draws the same examples in every run, and times nothing; compiled
+circuits are kept in a folder of this run, not the user's; where there is no GPU, CUDA kernels run
+in Numba's simulator.
 """
 
 import os
 import shutil
 
+import pytest
 from hypothesis import settings
 
 HAS_GPU = shutil.which("nvidia-smi") is not None
@@ -13,3 +15,27 @@ if not HAS_GPU:  # before Numba is imported
 
 settings.register_profile("nelson", derandomize=True, deadline=None)
 settings.load_profile("nelson")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _circuits(tmp_path_factory):
+    patch = pytest.MonkeyPatch()
+    patch.setenv("NELSON_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+    patch.delenv("NELSON_CACHE_BYTES", raising=False)
+    yield
+    patch.undo()
+
+
+@pytest.fixture
+def compilations(monkeypatch):
+    """A list that grows by one each time a compiler is started."""
+    from nelson.circuits import build
+
+    calls, run_child = [], build.run_child
+
+    def counted(*args, **options):
+        calls.append(args)
+        return run_child(*args, **options)
+
+    monkeypatch.setattr(build, "run_child", counted)
+    return calls

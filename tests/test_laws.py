@@ -36,7 +36,7 @@ def p_value(formula, theta, method, sweeps=None, seed=SEED):
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("method", ["auto", *nelson.samplers()])
+@pytest.mark.parametrize("method", ["auto", "lovasz", "moser-tardos", "prs"])
 @pytest.mark.parametrize("name", EXTREMAL)
 def test_theorem_1(name, method, weighted):
     theta = weights(EXTREMAL[name]) if weighted else None

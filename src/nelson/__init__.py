@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from nelson._version import __version__
 
 if TYPE_CHECKING:
-    from nelson import learn, metrics, partition, samplers
+    from nelson import judge, learn, metrics, partition, samplers
     from nelson.conditionals import heat_bath
     from nelson.errors import BudgetExceeded, FormulaError, NelsonError, Unsatisfiable
     from nelson.formula import Formula
@@ -42,8 +42,8 @@ _HOME = {
     "sample": "nelson.samplers.api",
     "stream": "nelson.samplers.api",
 }
-# Modules; `nelson.learn(...)` and `nelson.samplers()` can also be called.
-_MODULES = ("learn", "metrics", "partition", "samplers")
+# Modules; `nelson.judge(...)`, `nelson.learn(...)` and `nelson.samplers()` can also be called.
+_MODULES = ("judge", "learn", "metrics", "partition", "samplers")
 
 
 def __getattr__(name: str) -> Any:
@@ -73,6 +73,7 @@ __all__ = [
     "Unsatisfiable",
     "__version__",
     "heat_bath",
+    "judge",
     "learn",
     "load",
     "metrics",

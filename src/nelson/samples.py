@@ -10,19 +10,19 @@ import numpy as np
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """m samples of n variables, every one of them valid.
+    """m samples of n variables, every one of them valid (unless `check=False` asked for others).
 
     packed     (words, n) uint64: bit k of word w is sample 64 w + k; bits behind the last are 0.
                One theta row a context: (contexts, words, n).
     count      m (per context)
     variables  the DIMACS variable of each column
-    guarantee  "exact":      drawn from P_theta(. | C), probabilities rounded to multiples of 2^-32
-               "asymptotic": P_theta(. | C) is stationary; the bias shrinks with every sweep
-               "heuristic":  valid, and that is all that is promised
-    status     "ok", or "budget": fewer than asked for (info["reason"] says why), all of them
-    valid info       method, why, seed, rounds, resampled (constraints, over all samples), sweeps,
-    seconds,
-               threads, requested, ...
+    guarantee  "exact":       drawn from P_theta(. | C), probabilities rounded to multiples of 2^-32
+               "approximate": within a factor 1 + info["epsilon"] of it
+               "asymptotic":  P_theta(. | C) is stationary; the bias shrinks with every sweep
+               "heuristic":   valid, and that is all that is promised
+    status     "ok", or "budget": fewer than asked for (info["reason"] says why), all of them valid
+    info       method, why, seed, rounds, resampled (constraints, over all samples), sweeps,
+               seconds, threads, requested, ...
     """
 
     packed: np.ndarray

@@ -12,6 +12,8 @@ structures, but not in an order that this search finds. O(limit n L) bit operati
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 
 from nelson.errors import BudgetExceeded, Unsatisfiable
@@ -24,13 +26,17 @@ LIMIT = 1 << 18
 _WORK = 1 << 28
 
 
-def structures(formula: Formula, limit: int = LIMIT) -> np.ndarray | None:
+def structures(
+    formula: Formula, limit: int = LIMIT, deadline: float | None = None
+) -> np.ndarray | None:
     """(m, n_vars) bool, in lexicographic order with false first; None if that takes more than
     `limit` rows. Kept with the formula. No row at all means: there is no valid structure.
+
+    deadline: time.monotonic(); past it the search raises BudgetExceeded.
     """
     found = formula._cache.get("structures")
     if found is None or (found[1] is None and found[0] < limit):
-        found = (limit, _search(formula, limit))
+        found = (limit, _search(formula, limit, deadline))
         formula._cache["structures"] = found
     rows = found[1]
     return None if rows is None or len(rows) > limit else rows
@@ -44,7 +50,7 @@ def all_structures(formula: Formula, limit: int = LIMIT) -> np.ndarray:
     return rows
 
 
-def _search(formula: Formula, limit: int) -> np.ndarray | None:
+def _search(formula: Formula, limit: int, deadline: float | None = None) -> np.ndarray | None:
     n = formula.n_total
     # One true literal of each clause is enough: a satisfiable formula has 2^(n - L) structures.
     if n - formula.n_clauses > np.log2(limit) or n * len(formula.literals) > _WORK:
@@ -59,6 +65,8 @@ def _search(formula: Formula, limit: int) -> np.ndarray | None:
     place = np.full(n, -1)  # column of each variable in `rows`, -1 as long as it is not set
     rows = np.zeros((1, 0), bool)
     for step in range(n):
+        if deadline is not None and time.monotonic() > deadline:
+            raise BudgetExceeded(f"the time was up with {step} of {n} variables enumerated")
         variable = _next(literals, offsets, left, place)
         place[variable] = step
         value = np.tile([[False], [True]], (len(rows), 1))

@@ -10,7 +10,7 @@ import gc
 
 import typer
 
-from nelson.cli import demo, evaluate, generate, info, learn, sample
+from nelson.cli import cache, demo, evaluate, generate, info, learn, sample, samplers, test
 from nelson.cli.common import EXIT_CODES, guarded
 
 app = typer.Typer(
@@ -47,6 +47,9 @@ app.command("learn", epilog=learn.EXAMPLES)(guarded(learn.learn))
 app.command("generate", epilog=generate.EXAMPLES)(guarded(generate.generate))
 app.command("evaluate", epilog=evaluate.EXAMPLES)(guarded(evaluate.evaluate))
 app.command("info", epilog=info.EXAMPLES)(guarded(info.info))
+app.command("test", epilog=test.EXAMPLES)(guarded(test.check))
+app.command("samplers", epilog=samplers.EXAMPLES)(guarded(samplers.samplers))
+app.command("cache", epilog=cache.EXAMPLES)(guarded(cache.cache))
 app.command("demo", epilog=demo.EXAMPLES)(guarded(demo.demo))
 
 

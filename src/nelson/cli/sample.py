@@ -39,7 +39,8 @@ Exit codes: 0 ok, 1 bad input, 2 wrong usage, 3 budget reached, 20 proved unsati
 """
 
 _BLOCK_BITS = 2**31  # a block of at most 256 MB, whatever the number of variables
-_RANK = ("exact", "asymptotic", "heuristic")  # the whole run is as good as its weakest block
+#: The whole run is as good as its weakest block.
+_RANK = ("exact", "approximate", "asymptotic", "heuristic")
 
 
 def sample(
@@ -55,7 +56,7 @@ def sample(
         "PATH: theta, .npy or text.",
     ),
     seed: int | None = typer.Option(None, help="Same seed, same samples. [default: a fresh one]"),
-    method: str = typer.Option("auto", help="auto, lovasz, moser-tardos, prs."),
+    method: str = typer.Option("auto", help="auto, or a name that `nelson samplers` lists."),
     given: str | None = typer.Option(None, metavar="LITS", help="Fix these literals, e.g. 1,-5."),
     project: str | None = typer.Option(
         None,
@@ -71,13 +72,16 @@ def sample(
     max_rounds: int = typer.Option(1000, help="Give a sample up after this many rounds."),
     threads: int | None = typer.Option(None, help="[default: all cores]"),
     device: str = typer.Option("cpu", help="cpu, cuda or cuda:N: the same samples on each."),
+    no_check: bool = typer.Option(
+        False, "--no-check", help="Print what violates the formula too (gibbs, quicksampler)."
+    ),
     dialect: str = typer.Option("auto", help="How to read weight lines; auto: as they look."),
     quiet: bool = typer.Option(False, "-q", "--quiet", help="No progress bar, no summary."),
 ) -> None:
     """Draw valid assignments of a formula.
 
-    Every line printed satisfies the formula. The summary on stderr says what distribution the
-    samples come from: exact, asymptotic or heuristic.
+    Every line printed satisfies the formula, unless you say --no-check. The summary on stderr says
+    what distribution the samples come from: exact, approximate, asymptotic or heuristic.
     """
     n = _count(count)
     if unique and n is None:
@@ -96,6 +100,7 @@ def sample(
             "max_rounds": max_rounds,
             "seconds": seconds,
             "device": device,
+            "check": not no_check,
         }
         if sweeps is not None:
             options["sweeps"] = sweeps

@@ -8,7 +8,7 @@ them over- or underflows and variables that a method never sees count for a fact
 
     reduce.py     unit propagation, evidence, independent components: log Z adds up over them
     exact.py      enumeration; weighted counting (ganak) and circuits (D4) in a child process
-    child.py      what runs in that child: a script of its own, under limits of time and memory
+    child.py      what runs in that child: a script of its own (run by `nelson.samplers.child`)
     circuit.py    a d-DNNF as flat arrays, evaluated bottom-up in log space
     telescope.py  the estimate: groups of clauses added one after the other, each ratio by sampling
     api.py        `log_partition`, which picks among them

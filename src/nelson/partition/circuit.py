@@ -1,4 +1,4 @@
-"""A d-DNNF as flat arrays, and its value bottom-up in log space.
+"""A d-DNNF as the compiler writes it, and its value bottom-up in log space.
 
     value(true) = 1, value(false) = 0
     value(and)  = prod over edges of weight(edge) value(child)      children share no variable
@@ -8,7 +8,7 @@ weight(edge) is the product of w(l) over the literals it carries. With w(x) + w(
 variable that a branch does not mention contributes a factor of 1, so the circuit need not be
 smooth, and the root's value is P(C). Darwiche 2001; the text format is D4's (Lagniez and Marquis
 2017): "o i 0", "a i 0", "t i 0", "f i 0" declare nodes, "i j l .. 0" is an edge from i to j; node 1
-is the root.
+is the root. For one value of one theta; `nelson.circuits` is for many, and for samples.
 """
 
 from __future__ import annotations
@@ -17,49 +17,44 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nelson.kernels import nnf
 from nelson.kernels.compile import kernel
-
-_OR, _AND, _TRUE, _FALSE = range(4)
-_CODE = 10**12  # what letters become, so that all of the text is integers
 
 
 @dataclass(frozen=True)
 class Circuit:
     kind: np.ndarray  # (nodes + 1,) uint8; entry 0 unused
-    parent: np.ndarray  # (edges,) int64, edges out of a node before edges into it
-    child: np.ndarray  # (edges,) int64
+    parent: np.ndarray  # (edges,) int32, edges out of a node before edges into it
+    child: np.ndarray  # (edges,) int32
     start: np.ndarray  # (edges + 1,) int64: literals of edge e are literals[start[e]:start[e+1]]
-    literals: np.ndarray  # int64
+    literals: np.ndarray  # int32
 
     @classmethod
-    def parse(cls, text: str) -> Circuit:
+    def parse(cls, text: str | bytes) -> Circuit:
         """Linear in the text. Raises ValueError if it is not a circuit."""
-        for k, letter in enumerate("oatf"):
-            text = text.replace(letter, str(_CODE + k))
-        tokens = np.fromstring(text, np.int64, sep=" ")
-        ends = np.flatnonzero(tokens == 0)  # each line ends in its only 0
-        begins = np.concatenate([[0], ends[:-1] + 1])
-        first = tokens[begins]
-        nodes = first >= _CODE
-        names = tokens[begins[nodes] + 1]
-        kind = np.full(int(names.max(initial=1)) + 1, _FALSE, np.uint8)
-        kind[names] = first[nodes] - _CODE
-        begins, ends = begins[~nodes], ends[~nodes]
-        parent, child = tokens[begins], tokens[begins + 1]
-        lengths = ends - begins - 2
-        start = np.concatenate([[0], np.cumsum(lengths)])
-        at = np.arange(start[-1]) + np.repeat(begins + 2 - start[:-1], lengths)
-        circuit = cls(kind, parent, child, start, tokens[at])
-        last_out, first_in = np.full(len(kind), -1), np.full(len(kind), len(parent))
-        np.maximum.at(last_out, parent, np.arange(len(parent)))
-        np.minimum.at(first_in, child, np.arange(len(parent)))
-        if (last_out >= first_in).any():
+        raw = np.frombuffer(text.encode() if isinstance(text, str) else text, np.uint8)
+        size = np.zeros(3, np.int64)
+        nnf.measure(raw, size)
+        nodes, edges, literals = size.tolist()
+        if not 0 < nodes < 2**31 or literals < 0:
+            raise ValueError("not the text of a circuit")
+        circuit = cls(
+            np.full(nodes + 1, nnf.FALSE, np.uint8),
+            np.empty(edges, np.int32),
+            np.empty(edges, np.int32),
+            np.zeros(edges + 1, np.int64),
+            np.empty(literals, np.int32),
+        )
+        c = circuit
+        if not nnf.read(raw, c.kind, c.parent, c.child, c.start, c.literals):
+            raise ValueError("not the text of a circuit")
+        if not nnf.ordered(c.parent, c.child, np.zeros(nodes + 1, np.uint8)):
             raise ValueError("edges of a circuit that are not in bottom-up order")
         return circuit
 
     def log_value(self, log_p: np.ndarray) -> float:
         """log P(C); log_p (n, 2): log P(x_i = 0), log P(x_i = 1). O(edges + literals)."""
-        value = np.where(np.isin(self.kind, (_AND, _TRUE)), 0.0, -np.inf)
+        value = np.where(np.isin(self.kind, (nnf.AND, nnf.TRUE)), 0.0, -np.inf)
         evaluate(self.kind, self.parent, self.child, self.start, self.literals, log_p, value)
         return float(value[1])
 

@@ -1,31 +1,26 @@
 """log P(C) of a part, exactly: by enumeration here, by ganak or D4 in a child process.
 
-A counter or a compiler may need any amount of time and memory. It therefore runs in a child that
-sets its own limits (`child.py`) and that is killed when its time is up; finished parts are kept.
+A counter or a compiler may need any amount of time and memory. It therefore runs in a child under
+limits (`nelson.samplers.child`) and is killed when its time is up; finished parts are kept.
 """
 
 from __future__ import annotations
 
 import importlib.util
-import json
-import os
-import signal
-import subprocess
-import sys
-import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
 
-from nelson.errors import NelsonError, Unsatisfiable
+from nelson.errors import Unsatisfiable
 from nelson.partition.reduce import Part
+from nelson.samplers.child import MEMORY, Answers, run_child
 
 #: Largest part that is enumerated, in variables, and state-clause pairs for all parts together.
 ENUMERATE = 22
 ENUMERATE_WORK = 2_000_000_000
-#: Address space that a child may fill, in bytes.
-MEMORY = 4 << 30
+#: Address space that a method reserves and does not use: D4 maps 1.8 GiB at once.
+RESERVED = {"count": 0, "circuit": 2 << 30}
 #: A double holds no weight far below e^-700: beyond this log-odds ganak is not asked.
 MAX_THETA = 600.0
 #: The package that each method needs, and what is installed to have it.
@@ -107,47 +102,17 @@ def _circuit_value(text: str, part: Part) -> float:
 
 
 def ask_child(
-    method: str, parts: list[Part], seconds: float, memory: int
-) -> tuple[list[dict], str]:
+    method: str, parts: list[Part], seconds: float, memory: int = MEMORY
+) -> tuple[Answers, str]:
     """What the child said before it ended, and in words how it ended if that was early."""
-    problems = [
-        {"n": part.n, "clauses": part.clauses(), "weights": np.exp(part.log_p).tolist()}
+    tasks = [
+        {
+            "method": method,
+            "n": part.n,
+            "clauses": part.clauses(),
+            "weights": np.exp(part.log_p).tolist(),
+        }
         for part in parts
     ]
-    task = {"method": method, "memory": memory, "seconds": seconds, "problems": problems}
-    command = [sys.executable, "-P", str(Path(__file__).with_name("child.py"))]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    with tempfile.TemporaryFile() as question, tempfile.TemporaryFile() as errors:
-        question.write(json.dumps(task).encode())
-        question.seek(0)
-        with subprocess.Popen(
-            command, stdin=question, stdout=subprocess.PIPE, stderr=errors, env=environment
-        ) as child:
-            died = ""
-            try:
-                output, _ = child.communicate(timeout=seconds)
-            except subprocess.TimeoutExpired:
-                child.kill()
-                output, _ = child.communicate()
-                died = "stopped"
-            except BaseException:
-                child.kill()
-                raise
-        errors.seek(0)
-        said = errors.read().decode(errors="replace").strip().splitlines()
-    lines = output.split(b"\n")[:-1]  # a last line without its end was cut short
-    answers = [json.loads(line) for line in lines]
-    if not died and len(answers) < len(parts):
-        said_memory = any("bad_alloc" in line or "emory" in line for line in said)
-        died = "out of memory" if said_memory else _ending(child.returncode)
-        if not answers and child.returncode == 1 and not said_memory:
-            raise NelsonError(f"the child process for {method!r} failed: {said[-1:] or output!r}")
-    return answers, died
-
-
-def _ending(code: int) -> str:
-    if code >= 0:
-        return f"ended (exit status {code})"
-    # Compilers that do not look at what malloc returns end so.
-    told = ", most likely out of memory" if -code == signal.SIGSEGV else ""
-    return f"died (signal {-code}{told})"
+    script = Path(__file__).with_name("child.py")
+    return run_child(script, tasks, seconds, memory + RESERVED[method])

@@ -217,7 +217,7 @@ class Telescope:
         noise = Z95 * math.sqrt(sum(variance for _, variance in pairs))
         bias = abs(sum(b for b, _ in biases)) + 2 * math.sqrt(sum(v for _, v in biases))
         rounding = _rounding(self.part)
-        worst = ["exact", "asymptotic", "heuristic"]
+        worst = ["exact", "approximate", "asymptotic", "heuristic"]
         info = {
             "samples": sum(stage.drawn + stage.drawn_early for stage in self.stages),
             "stages": [

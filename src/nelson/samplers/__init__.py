@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,11 +26,23 @@ _REGISTRY = {
     "lovasz": "nelson.samplers.lovasz",
     "moser-tardos": "nelson.samplers.moser_tardos",
     "prs": "nelson.samplers.prs",
+    "gibbs": "nelson.samplers.gibbs",
+    "rejection": "nelson.samplers.rejection",
+    "enumerate": "nelson.samplers.enumeration",
+    "circuit": "nelson.samplers.circuit",
+    "kus": "nelson.samplers.kus",
+    "waps": "nelson.samplers.waps",
+    "cmsgen": "nelson.samplers.cmsgen",
+    "unigen": "nelson.samplers.unigen",
+    "weightgen": "nelson.samplers.weightgen",
+    "xor": "nelson.samplers.xor",
+    "quicksampler": "nelson.samplers.quicksampler",
 }
 
 
-#: From nothing promised but validity to the law itself.
-GUARANTEES = ("heuristic", "asymptotic", "exact")
+#: From nothing promised but validity to the law itself. "approximate": within a factor of it that
+#: the sampler states, 1 / (1 + epsilon) <= Q(x) / P(x) <= 1 + epsilon.
+GUARANTEES = ("heuristic", "asymptotic", "approximate", "exact")
 
 
 class Choice(NamedTuple):
@@ -49,6 +62,44 @@ def get(name: str) -> Sampler:
     if name not in _REGISTRY:
         raise FormulaError(f"no sampler {name!r}", expected="one of auto, " + ", ".join(names()))
     return import_module(_REGISTRY[name]).SAMPLER
+
+
+def missing_modules(sampler: Sampler) -> list[str]:
+    """Those of its modules that are not installed."""
+    return [name for name in sampler.modules if find_spec(name) is None]
+
+
+class Row(NamedTuple):
+    """One line of the table of samplers."""
+
+    name: str
+    weighted: bool
+    guarantee: str  # in words
+    needs: str | None  # the extra that brings its packages
+    installed: bool
+    summary: str
+    citation: str
+
+
+def describe() -> list[Row]:
+    """What each sampler does, promises and needs, in the order of `names()`."""
+    rows = []
+    for name in names():
+        sampler = get(name)
+        promise = sampler.promise + "; may be invalid" * sampler.may_be_invalid
+        installed = not missing_modules(sampler)
+        rows.append(
+            Row(
+                name,
+                sampler.weighted,
+                promise,
+                sampler.needs,
+                installed,
+                sampler.summary,
+                sampler.citation,
+            )
+        )
+    return rows
 
 
 def choose(formula: Formula, theta: Any = None, given: Any = None) -> Choice:

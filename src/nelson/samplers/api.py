@@ -31,30 +31,49 @@ def sample(
     strict: bool = False,
     width: int | None = None,
     device: Any = None,
+    check: bool = True,
 ) -> Samples:
     """Draw n samples from P_theta(x | C) = exp(sum_i theta_i x_i) C(x) / Z.
 
     theta       None (uniform), a vector of n_vars log-odds, or (contexts, n_vars): n samples each.
                 +-inf is hard evidence.
-    method      "auto", or a name of `nelson.samplers()`.
-    sweeps      heat-bath sweeps of the valid space after resampling; None: as `method` needs.
+    method      "auto", or a name of `nelson.samplers()`; `nelson.samplers.describe()` says what
+                each promises and needs.
+    sweeps      heat-bath sweeps of the valid space after resampling (of all states, for "gibbs");
+                None: as `method` needs.
     given       partial assignment, {3: True, 5: False} or [3, -5].
     project     variables to return, in this order: the marginal of the law on them.
     unique      distinct samples only (drawn one after the other, repeats skipped).
     seed        same seed, same samples: on any number of threads, in any batch.
     threads     default: all cores.
-    max_rounds, seconds: the budget; compilation in a first call is not counted.
+    max_rounds, seconds: the budget; compilation in a first call is not counted. Samplers without
+                rounds have a default number of seconds.
     strict      raise BudgetExceeded if the budget ends with fewer than n samples.
     width       64-bit words a row of the kernel; never changes a sample.
     device      "cuda", "cuda:1", a torch.device: draw there and leave the samples there
                 (`DeviceSamples`); the same seed gives the same samples on every device.
+    check       of a sampler that may emit invalid assignments, drop those and draw others
+                (info["drawn"], info["invalid"]). False: hand them out as drawn; info["validity"]
+                is the share that is valid.
 
     Returns `Samples`; `.status` is "budget" if there are fewer than n. Raises Unsatisfiable only
     if that was proved.
     """
     started = time.monotonic()
     plan = make_plan(
-        formula, theta, n, method, sweeps, given, project, seed, threads, max_rounds, seconds, width
+        formula,
+        theta,
+        n,
+        method=method,
+        sweeps=sweeps,
+        given=given,
+        project=project,
+        seed=seed,
+        threads=threads,
+        max_rounds=max_rounds,
+        seconds=seconds,
+        width=width,
+        check=check,
     )
     samples = _drawn(plan, unique, device, started)
     if strict and samples.status != "ok":
@@ -88,6 +107,7 @@ def stream(
     seconds: float | None = None,
     width: int | None = None,
     device: Any = None,
+    check: bool = True,
 ) -> Iterator[Samples]:
     """The samples of `nelson.sample`, in blocks of `block` (a multiple of 64), in constant memory.
 
@@ -97,7 +117,19 @@ def stream(
     if block <= 0 or block % 64:
         raise FormulaError(f"block = {block}", expected="a positive multiple of 64")
     plan = make_plan(
-        formula, theta, n, method, sweeps, given, project, seed, threads, max_rounds, seconds, width
+        formula,
+        theta,
+        n,
+        method=method,
+        sweeps=sweeps,
+        given=given,
+        project=project,
+        seed=seed,
+        threads=threads,
+        max_rounds=max_rounds,
+        seconds=seconds,
+        width=width,
+        check=check,
     )
     if len(plan.parts) > 1:
         raise FormulaError(

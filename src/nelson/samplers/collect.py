@@ -11,7 +11,7 @@ import numpy as np
 
 from nelson.errors import Unsatisfiable
 from nelson.kernels.bits import compact, concatenate, tail_mask, words_for
-from nelson.samplers import GUARANTEES, solver
+from nelson.samplers import GUARANTEES, checked, solver
 from nelson.samplers.base import Block, Request
 from nelson.samplers.plan import Plan
 from nelson.samplers.problem import Problem
@@ -28,7 +28,7 @@ def collect(plan: Plan, started: float) -> Samples:
     notes: list[Block] = []
     for problem, request in plan.parts:
         pieces: list[list[tuple[np.ndarray, int]]] = [[] for _ in request.contexts]
-        for block in plan.sampler.blocks(problem, request):
+        for block in checked.blocks(plan.sampler, problem, request, plan.check):
             notes.append(block)
             if block.interrupted:
                 raise KeyboardInterrupt
@@ -81,6 +81,9 @@ def finished(
     request, problem = plan.request, plan.problem
     swept = request.sweeps if any(len(p.program.order) for p, _ in plan.parts) else 0
     promised = [plan.sampler.guarantee(p, swept) for p, _ in plan.parts]
+    invalid = sum(block.invalid for block in notes)
+    if invalid:  # whatever was promised: what is left after dropping those is another law
+        promised.append(GUARANTEES[0])
     guarantee = min([plan.choice.guarantee, *promised], key=GUARANTEES.index)
     info: dict[str, Any] = {
         "method": plan.sampler.name,
@@ -96,6 +99,9 @@ def finished(
     }
     for block in notes:
         info |= block.info
+    if plan.sampler.may_be_invalid or invalid:
+        drawn = sum(block.drawn for block in notes)
+        info |= {"drawn": drawn, "invalid": invalid, "validity": 1 - invalid / max(drawn, 1)}
     stuck = _stuck(plan, packed, kept, notes) if guarantee == "asymptotic" else 0
     if stuck:
         guarantee, info["frozen"] = "heuristic", stuck
@@ -126,8 +132,12 @@ def _reason(plan: Plan, kept: int, notes: list[Block], info: dict[str, Any]) -> 
     request = plan.request
     if info.get("interrupted"):
         return "interrupted"
-    if request.deadline is not None and time.monotonic() >= request.deadline:
+    if info.get("ended"):
+        reason = info["ended"]
+    elif request.deadline is not None and time.monotonic() >= request.deadline:
         reason = "the time was up"
+    elif request.patience is not None:
+        reason = f"the {request.patience:g} s that {plan.sampler.name!r} has by default were up"
     else:
         reason = f"{kept} of {plan.n} samples became valid within {request.max_rounds} rounds"
         if not kept:
@@ -144,7 +154,8 @@ def in_blocks(plan: Plan, block_size: int) -> Iterator[Samples]:
     request = replace(request, block=block_size)
     total = 0
     started = time.monotonic()
-    for block in _until_interrupted(plan.sampler.blocks(problem, request), request):
+    blocks = checked.blocks(plan.sampler, problem, request, plan.check)
+    for block in _until_interrupted(blocks, request):
         pieces = [_kept(block, k) for k in range(len(request.contexts))]
         kept = min(held for _, held in pieces)
         asked = block_size if plan.n is None else min(block_size, plan.n - total)

@@ -14,7 +14,7 @@ import numpy as np
 
 from nelson.errors import FormulaError
 from nelson.kernels.bits import pack, unpack
-from nelson.samplers import solver
+from nelson.samplers import checked, solver
 from nelson.samplers.collect import finished, prove_or_explain
 from nelson.samplers.plan import Plan
 
@@ -42,13 +42,15 @@ def distinct(plan: Plan, started: float) -> Samples:
     exhausted, asked, reason = False, False, None
     if wanted == 0:
         return finished(plan, np.zeros((0, len(request.columns)), np.uint64), 0, notes, started)
-    for block in plan.sampler.blocks(problem, replace(request, count=None, block=size)):
+    asking = replace(request, count=None, block=size, deadline=request.until())
+    for block in checked.blocks(plan.sampler, problem, asking, plan.check):
         notes.append(block)
         if block.interrupted:
             raise KeyboardInterrupt
-        lanes = unpack(block.valid[0][:, None], size)[:, 0]
+        there = min(size, 64 * block.valid.shape[1])
+        lanes = unpack(block.valid[0][:, None], there)[:, 0]
         before = len(found)
-        for row in unpack(block.packed[0], size)[lanes]:
+        for row in unpack(block.packed[0], there)[lanes]:
             found.setdefault(np.packbits(row).tobytes(), row)
         if len(found) >= wanted:
             break

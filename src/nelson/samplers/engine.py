@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -40,12 +42,32 @@ def width_for(count: int) -> int:
     return next((width for width in _WIDTHS if count <= 64 * width), _WIDTHS[-1])
 
 
-def compile_kernel(width: int) -> None:
+@dataclass(frozen=True)
+class Kernel:
+    """What runs a tile: `cpu.py`, or another with the same job and tiles."""
+
+    laws: Callable[[Problem, np.ndarray], Any]  # tables for theta (contexts, n)
+    run: Callable[..., None] = cpu.run
+    scratch: Callable[..., Any] = cpu.scratch
+    result: Callable[..., Any] = cpu.Result
+    #: With one theta: leave the other tiles alone if the first holds no valid lane.
+    first_tells: bool = True
+    #: Sweep even where no component needs it.
+    sweeps_all: bool = False
+
+
+def compile_kernel(width: int, kernel: Kernel | None = None) -> None:
     """Have the kernel of that width ready, so that a clock may start."""
     problem = prepare(Formula([], n_vars=1))
     none = np.zeros(1, np.int64)
     request = Request(none[None], none, 1, 1, 0, none, 0, 0, 1, width=width)
-    _draw(0, problem, request, laws(problem, request.theta), request.contexts, 0, 1)
+    kernel = kernel or RESAMPLE
+    draw(kernel, 0, problem, request, kernel.laws(problem, request.theta), none, 0, 1)
+
+
+def ready(count: int, width: int | None = None) -> None:
+    """The kernel for `count` samples."""
+    compile_kernel(width or width_for(count))
 
 
 def laws(problem: Problem, theta: np.ndarray) -> Law:
@@ -58,19 +80,25 @@ def laws(problem: Problem, theta: np.ndarray) -> Law:
     return law(thr[:, problem.program.name])
 
 
-def blocks(method: int, problem: Problem, request: Request) -> Iterator[Block]:
+RESAMPLE = Kernel(laws)
+
+
+def blocks(
+    method: int, problem: Problem, request: Request, kernel: Kernel = RESAMPLE
+) -> Iterator[Block]:
     """The samples of a request, `request.block` per context at a time."""
     done = 0
     group = max(1, _TABLE_BYTES // (64 * max(1, problem.formula.n_total)))
-    shared = laws(problem, request.theta) if len(request.theta) <= group else None
+    shared = kernel.laws(problem, request.theta) if len(request.theta) <= group else None
     while request.count is None or done < request.count:
         count = request.block if request.count is None else min(request.block, request.count - done)
+        timed, word = replace(request, deadline=request.until()), (request.start + done) // 64
         parts: list[Block] = []
         for first in range(0, len(request.theta), group):
             rows = slice(first, first + group)
-            table = shared if shared is not None else laws(problem, request.theta[rows])
+            table = shared if shared is not None else kernel.laws(problem, request.theta[rows])
             contexts = request.contexts[rows]
-            parts.append(_draw(method, problem, request, table, contexts, done // 64, count))
+            parts.append(draw(kernel, method, problem, timed, table, contexts, word, count))
             if parts[-1].stopped or parts[-1].interrupted:
                 break
         yield _stacked(parts, len(request.theta))
@@ -85,23 +113,26 @@ def _stacked(parts: list[Block], contexts: int) -> Block:
         return block
     missing = contexts - sum(len(part.valid) for part in parts)
     packed = np.zeros((missing, *block.packed.shape[1:]), np.uint64)
-    valid = np.zeros((missing, block.valid.shape[1]), np.uint64)
+    none = np.zeros((missing, block.valid.shape[1]), np.uint64)
+    sound = [part.sound for part in parts if part.sound is not None]
     return Block(
         np.concatenate([part.packed for part in parts] + [packed]),
-        np.concatenate([part.valid for part in parts] + [valid]),
+        np.concatenate([part.valid for part in parts] + [none]),
         max(part.rounds for part in parts),
         sum(part.resampled for part in parts),
         block.stopped,
         block.interrupted,
         np.logical_and.reduce([part.frozen for part in parts if part.frozen is not None]),
+        sound=np.concatenate([*sound, none]) if sound else None,
     )
 
 
-def _draw(
+def draw(
+    kernel: Kernel,
     method: int,
     problem: Problem,
     request: Request,
-    table: Law,
+    table: Any,
     contexts: np.ndarray,
     first_word: int,
     count: int,
@@ -116,7 +147,7 @@ def _draw(
     job = cpu.Job(
         method=method,
         max_rounds=request.max_rounds,
-        sweeps=request.sweeps if len(problem.program.order) else 0,
+        sweeps=request.sweeps if kernel.sweeps_all or len(problem.program.order) else 0,
         seed=rng.spread_seed(request.seed),
         row=row,
         context=contexts.astype(np.int64)[row],
@@ -126,7 +157,7 @@ def _draw(
         n_columns=len(request.columns),
     )
     n = problem.formula.n_total
-    result = cpu.Result(
+    result = kernel.result(
         packed=np.empty((len(contexts) * words, len(request.columns)), np.uint64),
         valid=np.zeros(len(contexts) * words, np.uint64),
         row=row * words + word,
@@ -134,7 +165,7 @@ def _draw(
         resampled=np.zeros(tiles, np.int64),
         moved=np.zeros(n, np.uint8),
     )
-    stopped, interrupted = _run(width, problem, table, job, result, request)
+    stopped, interrupted = _run(kernel, width, problem, table, job, result, request)
     frozen = np.zeros(n, bool)
     if job.sweeps:
         frozen[problem.program.order] = True
@@ -148,21 +179,30 @@ def _draw(
         stopped,
         interrupted,
         frozen,
+        sound=result.sound.reshape(len(contexts), words) if hasattr(result, "sound") else None,
     )
 
 
 def _run(
-    width: int, problem: Problem, table: Law, job: cpu.Job, result: cpu.Result, request: Request
+    kernel: Kernel,
+    width: int,
+    problem: Problem,
+    table: Any,
+    job: cpu.Job,
+    result: Any,
+    request: Request,
 ) -> tuple[bool, bool]:
     """Run all tiles; -> (cut by the deadline or for want of any valid lane, cut by Ctrl-C)."""
+    if request.deadline is not None and time.monotonic() >= request.deadline:
+        return True, False
     tiles = len(job.row)
     stop = np.zeros(1, np.int32)
     threads = max(1, min(request.threads, tiles))
 
-    spaces = [cpu.scratch(problem.program, width) for _ in range(threads)]
+    spaces = [kernel.scratch(problem.program, width) for _ in range(threads)]
 
-    def work(space: cpu.Scratch, first: int, last: int) -> None:
-        cpu.run(width, problem.program, table, job, result, space, stop, (first, last))
+    def work(space: Any, first: int, last: int) -> None:
+        kernel.run(width, problem.program, table, job, result, space, stop, (first, last))
 
     if request.deadline is None and tiles * 64 * width * problem.formula.n_total <= _SMALL:
         work(spaces[0], 0, tiles)
@@ -170,7 +210,7 @@ def _run(
 
     starts = itertools.count(1, chunk := max(1, (tiles - 1) // (8 * threads)))
 
-    def take(space: cpu.Scratch) -> None:
+    def take(space: Any) -> None:
         while stop[0] == 0 and (first := next(starts)) < tiles:
             work(space, first, min(tiles, first + chunk))
 
@@ -179,7 +219,8 @@ def _run(
     with ThreadPoolExecutor(threads) as pool:
         try:
             _watch([pool.submit(work, spaces[0], 0, 1)], request.deadline, stop)
-            if stop[0] == 0 and (result.valid.any() or len(request.theta) > 1):
+            hopeless = kernel.first_tells and len(request.theta) == 1 and not result.valid.any()
+            if stop[0] == 0 and not hopeless:
                 _watch([pool.submit(take, space) for space in spaces], request.deadline, stop)
         except KeyboardInterrupt:
             return False, True

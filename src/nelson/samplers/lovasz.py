@@ -27,4 +27,7 @@ SAMPLER = Sampler(
     weighted=True,
     guarantee=guarantee,
     blocks=partial(engine.blocks, LOVASZ),
+    sweeps=0,
+    ready=engine.ready,
+    promise="exact on extremal formulas; asymptotic with sweeps, else heuristic",
 )

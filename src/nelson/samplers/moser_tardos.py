@@ -23,4 +23,7 @@ SAMPLER = Sampler(
     weighted=True,
     guarantee=guarantee,
     blocks=partial(engine.blocks, MOSER_TARDOS),
+    sweeps=0,
+    ready=engine.ready,
+    promise="exact on extremal formulas; asymptotic with sweeps, else heuristic",
 )

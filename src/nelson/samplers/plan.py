@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 
 from nelson.checks import checked_projection, count
-from nelson.errors import FormulaError
+from nelson.errors import FormulaError, NelsonError
 from nelson.formula import Formula
-from nelson.samplers import GUARANTEES, Choice, choose_for, get
+from nelson.samplers import GUARANTEES, Choice, choose_for, get, missing_modules, names
 from nelson.samplers.base import Request, Sampler
-from nelson.samplers.engine import compile_kernel, width_for
 from nelson.samplers.problem import Problem, evidence_of, prepare, theta_rows
 
 
@@ -30,6 +29,7 @@ class Plan:
     single: bool  # theta was one vector
     contexts: int
     parts: list[tuple[Problem, Request]]
+    check: bool = True  # drop what violates the formula
 
     @property
     def problem(self) -> Problem:
@@ -57,6 +57,7 @@ def make_plan(
     max_rounds: int,
     seconds: float | None,
     width: int | None,
+    check: bool,
 ) -> Plan:
     from nelson.kernels.cpu import WIDTHS
     from nelson.kernels.rng import MAX_ROUNDS
@@ -73,11 +74,15 @@ def make_plan(
         raise FormulaError(f"width = {width}", expected=f"one of {WIDTHS}")
     if seed is not None and (isinstance(seed, bool) or not isinstance(seed, (int, np.integer))):
         raise FormulaError(f"seed = {seed!r}", expected="an integer")
+    rows, single = theta_rows(formula, theta)
+    first = get("lovasz" if method == "auto" else method)
+    if method != "auto":
+        able(first, rows, sweeps)
     deadline = None
     if seconds is not None:  # a first call's compilation is not the user's time
-        compile_kernel(width or width_for(1 << 20 if n is None else n))
+        if first.ready:
+            first.ready(1 << 20 if n is None else n, width)
         deadline = time.monotonic() + seconds
-    rows, single = theta_rows(formula, theta)
     chosen = checked_projection(project, formula.n_vars)
     columns = np.arange(formula.n_vars) if chosen is None else np.array(chosen, int) - 1
     if threads is not None and not count(threads, "threads"):
@@ -91,7 +96,7 @@ def make_plan(
         patterns.setdefault(key, []).append(context)
     problems = [prepare(formula, evidence) for evidence in patterns]
     cores = threads or _cores()
-    choice = Choice(method, 0, "exact", "asked for")
+    choice = Choice(method, first.sweeps or 0, "exact", "asked for")
     if method == "auto" and sweeps is None:
         picks = []
         for problem, members in zip(problems, patterns.values(), strict=True):
@@ -101,6 +106,7 @@ def make_plan(
         choice = max(picks, key=lambda pick: pick.sweeps)._replace(guarantee=weakest)
     elif method == "auto":
         choice = choice._replace(method="lovasz", why=f"{sweeps} sweeps asked for")
+    sampler = get(choice.method)
     request = Request(
         theta=np.zeros((0, formula.n_vars)),
         contexts=np.zeros(0, np.int64),
@@ -113,13 +119,34 @@ def make_plan(
         threads=cores,
         deadline=deadline,
         width=width,
+        patience=sampler.seconds if seconds is None else None,
     )
     parts = []
     for problem, members in zip(problems, patterns.values(), strict=True):
         contexts = np.array(members, np.int64)
         finite_rows = np.where(np.isinf(rows[contexts]), 0.0, rows[contexts])
         parts.append((problem, replace(request, theta=finite_rows, contexts=contexts)))
-    return Plan(formula, get(choice.method), choice, n, single, len(rows), parts)
+    return Plan(formula, sampler, choice, n, single, len(rows), parts, bool(check))
+
+
+def able(sampler: Sampler, theta: np.ndarray, sweeps: int | None) -> None:
+    """Raise if the sampler's package is missing, or if it cannot do what is asked."""
+    missing = missing_modules(sampler)
+    if missing:
+        raise NelsonError(
+            f"method {sampler.name!r} needs {', '.join(missing)}: "
+            f'pip install "nelson[{sampler.needs}]"'
+        )
+    if not sampler.weighted and (np.isfinite(theta) & (theta != 0)).any():
+        raise FormulaError(
+            f"theta that is not 0 with the uniform sampler {sampler.name!r}",
+            expected="theta=None, or one of " + ", ".join(n for n in names() if get(n).weighted),
+        )
+    if sweeps and sampler.sweeps is None:
+        raise FormulaError(
+            f"sweeps = {sweeps} with method {sampler.name!r}, which makes none",
+            expected="one of " + ", ".join(n for n in names() if get(n).sweeps is not None),
+        )
 
 
 def _cores() -> int:

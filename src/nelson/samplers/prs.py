@@ -22,4 +22,7 @@ SAMPLER = Sampler(
     weighted=True,
     guarantee=lambda problem, sweeps: "exact",
     blocks=partial(engine.blocks, PRS),
+    sweeps=0,
+    ready=engine.ready,
+    promise="exact, where it converges",
 )

@@ -196,7 +196,7 @@ def caution(guarantee: str, history: History) -> str:
     return f"; but {', and '.join(parts)}: theta carries their bias" if parts else ""
 
 
-_RANK = ("exact", "asymptotic", "heuristic")
+_RANK = ("exact", "approximate", "asymptotic", "heuristic")
 
 
 def _begin(

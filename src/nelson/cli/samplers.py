@@ -1,0 +1,48 @@
+"""`nelson samplers`: what every sampler promises and needs."""
+
+from __future__ import annotations
+
+import typer
+
+from nelson.cli.common import load_numba_without_scipy
+
+EXAMPLES = """\b
+Examples:
+  nelson samplers                      one line a sampler
+  nelson samplers --long               with what each does, and whom to cite
+  nelson samplers --json | jq '.[] | select(.weighted) | .name'
+  nelson sample puzzle.cnf -n 100 --method cmsgen
+"""
+
+
+def samplers(
+    long: bool = typer.Option(False, "--long", "-l", help="Add what each does and its citation."),
+    json: bool = typer.Option(False, "--json", help="Print a JSON list of objects instead."),
+) -> None:
+    """List the samplers: the names that `nelson sample --method` takes.
+
+    For each: whether it takes weights, what its samples are worth, and which extra has to be
+    installed for it. `auto`, the default of `nelson sample`, picks among them.
+    """
+    load_numba_without_scipy()
+    from nelson.samplers import describe
+
+    rows = describe()
+    if json:
+        from json import dumps
+
+        typer.echo(dumps([row._asdict() for row in rows], indent=2))
+        return
+    table = [("name", "weights", "guarantee", "needs")]
+    for row in rows:
+        extra = f"nelson[{row.needs}]" if row.needs else ""
+        missing = "" if row.installed else ", not installed"
+        weights = "any" if row.weighted else "uniform"
+        table.append((row.name, weights, row.guarantee, extra + missing))
+    widths = [max(len(line[k]) for line in table) for k in range(4)]
+    for k, line in enumerate(table):
+        cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+        typer.echo("  ".join(cells).rstrip())
+        if long and k:
+            typer.echo(f"    {rows[k - 1].summary}")
+            typer.echo(f"    {rows[k - 1].citation}")

@@ -1,0 +1,91 @@
+"""What a test says: accept, reject or cannot decide, with the evidence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+#: Said by `reason` already, or of use to programs only.
+_HIDDEN = {"skipped", "statistic", "degrees_of_freedom", "p_value", "level", "exact"}
+WORDS = {True: "accept", False: "reject", None: "undecided"}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """
+    accept    True, False, or None: the test cannot decide (`reason` says why)
+    test      "validity" | "chi-square" | "marginals" | "conditionals" | "barbarik": the one that
+              decided
+    law       the law that was claimed, in words
+    reason    in one sentence why it ended so
+    evidence  what was measured: samples, statistic, p_value, worst, support, exact, ...; "skipped"
+              holds, for each test that did not apply, why
+    shows     what this test shows if it accepts, and what it does not
+    """
+
+    accept: bool | None
+    test: str
+    law: str
+    reason: str
+    evidence: dict[str, Any] = field(default_factory=dict)
+    shows: str = ""
+
+    @property
+    def word(self) -> str:
+        return WORDS[self.accept]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values: for JSON."""
+        return {
+            "verdict": self.word,
+            "accept": self.accept,
+            "test": self.test,
+            "law": self.law,
+            "reason": self.reason,
+            "evidence": plain(self.evidence),
+            "shows": self.shows,
+        }
+
+    def __str__(self) -> str:
+        rows = [("law", self.law), ("test", self.test), ("because", self.reason)]
+        for name, value in self.evidence.items():
+            if name not in _HIDDEN:
+                rows.append((name.replace("_", " "), _shown(value)))
+        for name, why in self.evidence.get("skipped", {}).items():
+            rows.append((f"not {name}", why))
+        if self.shows:
+            rows.append(("shows", self.shows))
+        width = max(len(name) for name, _ in rows)
+        lines = [self.word.upper()] + [f"  {name:<{width}}  {text}" for name, text in rows]
+        return "\n".join(lines)
+
+
+def probability(p: float, level: float | None = None) -> str:
+    """A p-value for people, with the level that it is compared to."""
+    said = f"p = {p:.3g}" if p else "p < 1e-300"
+    return said if level is None else f"{said}, level {level:g}"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, dict):
+        return ", ".join(f"{name.replace('_', ' ')} {_shown(item)}" for name, item in value.items())
+    return str(value)
+
+
+def plain(value: Any) -> Any:
+    """JSON has no NumPy scalar, tuple, infinity or NaN."""
+    if isinstance(value, dict):
+        return {str(name): plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if hasattr(value, "tolist"):
+        return plain(value.tolist())
+    if isinstance(value, float) and value - value != 0:
+        return str(value)
+    return value
