@@ -8,7 +8,7 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import circuit, gpu, learning, load, partition, sampler
+from benchmarks import auto, circuit, gpu, learning, load, partition, peers, sampler
 from benchmarks.common import Row
 
 ALL = {
@@ -16,6 +16,8 @@ ALL = {
     "load": load.rows,
     "logz": partition.rows,
     "circuit": circuit.rows,
+    "auto": auto.rows,
+    "samplers": peers.rows,
     **learning.ALL,
 }
 #: Not part of a plain run: needs a GPU.

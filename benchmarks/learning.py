@@ -133,7 +133,7 @@ def paper() -> Iterator[Row]:
         started = time.perf_counter()
         options: dict[str, Any] = dict(how)
         if how:  # sweeps measured, not 0: the bias of the samples goes, the time stays
-            options["sweeps"] = nelson.samplers.choose(formula, theta).sweeps
+            options["sweeps"] = nelson.samplers.sweeps_for(formula, theta)
         fit = learn(formula, data, preset="paper", seed=1, threads=1, **options)
         spent = time.perf_counter() - started
         timing = metrics.time_per_iteration(fit.history)

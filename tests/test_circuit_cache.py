@@ -121,5 +121,5 @@ def test_the_command(own_cache):
 
     said = run()
     assert said.returncode == 0 and str(own_cache) in said.stdout and "circuits  1" in said.stdout
-    assert "removed 1 circuits" in run("--clear").stdout and not store.entries()
+    assert "removed 1 circuit," in run("--clear").stdout and not store.entries()
     assert "nelson cache --clear" in run("--help").stdout

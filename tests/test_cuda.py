@@ -145,7 +145,6 @@ def test_another_seed_would_be_seen(monkeypatch):
 
 
 OPTIONS = [
-    {},
     {"method": "prs"},
     {"method": "lovasz", "sweeps": 2},
     {"method": "lovasz", "given": [1, -3]},
@@ -166,6 +165,16 @@ def test_device_gives_the_same_samples(options):
     assert (card.guarantee, card.status, len(card)) == (host.guarantee, host.status, len(host))
     assert card.info["rounds"] == host.info["rounds"]
     assert card.info["device"] == "cuda:0"
+
+
+def test_auto_resamples_on_the_card():
+    f = random_ksat(12, 10, 3, seed=1)
+    s = nelson.sample(f, weights(f), 100, seed=4, device="cuda")
+    assert s.info["method"] == "lovasz"
+    assert s.guarantee in ("asymptotic", "heuristic")
+    assert f.satisfied(s.to_numpy()).all()
+    extremal = nelson.sample(example1(), None, 100, seed=4, device="cuda")
+    assert extremal.guarantee == "exact"
 
 
 def test_one_theta_row_a_context():

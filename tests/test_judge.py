@@ -376,6 +376,13 @@ def test_text_that_holds_no_samples_is_refused(tmp_path, text):
         judge(Formula([[1, 2, 3]]), path)
 
 
+def test_a_word_that_is_no_literal_is_told_where_it_stands(tmp_path):
+    path = tmp_path / "samples.txt"
+    path.write_text("1 2 3 0\n1 -2 x\n3 0\n")
+    with pytest.raises(FormulaError, match=r"samples\.txt:2: '1 -2 x'"):
+        judge(Formula([[1, 2, 3]]), path)
+
+
 # ---------------------------------------------------------------------------------------- validity
 
 
@@ -575,7 +582,7 @@ def test_counts_of_ganak_give_marginals(monkeypatch):
     monkeypatch.setattr(api, "exact_moments", lambda *_: (found, ""))
     for name, accept in (("prs", True), ("lovasz", False)):
         verdict = judge(SMALL, name, theta, test="marginals", seed=SEED)
-        assert verdict.accept is accept and "ganak" in verdict.evidence["from"]
+        assert verdict.accept is accept and "ganak" in verdict.evidence["compared_with"]
 
 
 def test_circuits_and_lists_give_the_same_moments(monkeypatch):
@@ -608,6 +615,29 @@ def test_a_verdict_prints_and_travels():
     told = json.loads(json.dumps(verdict.to_dict(), allow_nan=False))
     assert told["verdict"] == "accept" and 0 < told["evidence"]["p_value"] <= 1
     assert told["evidence"]["samples"] == 20_000
+    assert verdict.shows in text and "sampler " in text
+    rejected = judge(SMALL, nelson.sample(SMALL, None, 4000, method="lovasz", seed=SEED))
+    text = str(rejected)  # what acceptance would have shown is not said
+    assert text.startswith("REJECT") and rejected.shows not in text and "samples from " in text
+
+
+def test_samples_that_were_dropped_or_projected_are_told():
+    verdict = judge(SMALL, "quicksampler", n=500, seed=SEED)
+    dropped = nelson.sample(SMALL, None, 500, method="quicksampler", seed=SEED).info["invalid"]
+    assert verdict.evidence["invalid_dropped"] == dropped > 0
+    x = nelson.sample(SMALL, None, 4000, method="prs", project=[2, 5], seed=SEED)
+    assert judge(SMALL, x).evidence["variables"] == f"2 of {SMALL.n_vars}"
+
+
+def test_only_the_kernels_of_the_sampler_are_compiled(monkeypatch):
+    """Each takes seconds on a new machine: the tests of CMSGen need none of resampling."""
+    asked = []
+    monkeypatch.setattr("nelson.samplers.engine.compile_kernel", lambda *args: asked.append(args))
+    for test in ("auto", "barbarik"):
+        judge(SMALL, "cmsgen", test=test, n=200, seed=SEED, seconds=30)
+    assert not asked
+    judge(SMALL, "prs", n=200, seed=SEED)
+    assert asked
 
 
 def test_every_structure_equally_often_is_told_apart_from_chance():
@@ -692,6 +722,8 @@ def test_the_command_says_so_with_its_exit_code(tmp_path, cnf):
     assert code == 3 and out.startswith("UNDECIDED")
     code, out, _ = run("--samples", "-", cnf, input=good.read_text())
     assert code == 0
+    code, out, _ = run("--sampler", "prs", cnf, "-n", "1e3", "--json")
+    assert json.loads(out)["evidence"]["samples"] == 1000
 
 
 def test_the_command_tells_bad_input_from_a_rejection(tmp_path, cnf):
@@ -703,6 +735,7 @@ def test_the_command_tells_bad_input_from_a_rejection(tmp_path, cnf):
         ("--samples", "prs", cnf),  # the name of a sampler is not the name of a file
         ("--sampler", "prs", tmp_path / "none.cnf"),
         ("--sampler", "prs", cnf, "--delta", 2),
+        ("--sampler", "prs", cnf, "-n", "inf"),
         ("--samples", "-", "-"),
     ):
         code, out, err = run(*args)

@@ -64,6 +64,15 @@ def test_plain_resampling_is_biased_there_and_the_test_sees_it(name, method):
 def test_auto_removes_the_bias(name):
     theta = weights(OTHER[name])
     p, s = p_value(OTHER[name], theta, "auto")
+    assert s.guarantee == "exact"
+    assert p > ALPHA
+
+
+@pytest.mark.parametrize("name", OTHER)
+def test_measured_sweeps_remove_the_bias(name):
+    theta = weights(OTHER[name])
+    sweeps = nelson.samplers.sweeps_for(OTHER[name], theta)
+    p, s = p_value(OTHER[name], theta, "lovasz", sweeps)
     assert s.guarantee == "asymptotic" and s.info["sweeps"] > 0
     assert p > ALPHA
 

@@ -17,7 +17,7 @@ torch = pytest.importorskip("torch")
 
 import nelson  # noqa: E402
 from nelson.layer import LovaszLayer  # noqa: E402
-from problems import exact_law, extremal, non_extremal  # noqa: E402
+from problems import exact_law, extremal, non_extremal, random_ksat  # noqa: E402
 
 SIGMAS = 5.2
 ROWS = 4_000
@@ -206,12 +206,15 @@ def test_manual_seed_repeats_and_calls_differ():
 
 
 def test_the_number_of_sweeps_is_measured_once_in_a_while():
-    formula = OTHER["random 5-SAT"]
-    layer = LovaszLayer(formula, 8)
-    layer(torch.zeros(2, 10))
+    layer = LovaszLayer(random_ksat(300, 300, 5, seed=1), 8)  # too wide to be compiled
+    layer(torch.zeros(2, 300))
     found = layer.info
-    layer(torch.zeros(2, 10) + 0.1)
+    layer(torch.zeros(2, 300) + 0.1)
     assert found["sweeps"] == layer.info["sweeps"] > 0 and "asked for" in layer.info["why"]
+    small = LovaszLayer(OTHER["random 5-SAT"], 8)
+    for shift in (0.0, 0.1):
+        small(torch.zeros(2, 10) + shift)
+        assert small.info["guarantee"] == "exact"
     assert LovaszLayer(EXTREMAL["bowtie"], 8)._piloted is None
 
 

@@ -121,8 +121,8 @@ def test_without_sweeps_theta_is_biased_and_the_fit_says_so():
     data = draws(f, theta, 20_000, 6)
     good = learn(f, data, seed=1)
     bad = learn(f, data, seed=1, sampler="lovasz", sweeps=0)
-    assert good.guarantee == "asymptotic"
-    assert good.info["sweeps"] > 0
+    assert good.guarantee == "exact"
+    assert good.info["method"] == "enumerate"
     assert bad.guarantee == "heuristic"
     assert "bias" in bad.why
     assert exact_kl(f, theta, bad.theta) > 4 * exact_kl(f, theta, good.theta)
@@ -307,10 +307,17 @@ def test_presets_are_what_the_paper_says():
 
 def test_sweeps_are_measured_where_they_are_needed_and_only_there():
     f = random_ksat(12, 24, 5, seed=1)
-    for sampler in ("auto", "lovasz", "moser-tardos"):
+    for sampler in ("lovasz", "moser-tardos"):
         drawer = Drawer(f, sampler, None, 0)
         drawer.refresh(np.zeros(12))
         assert drawer.sweeps > 0
+    listed = Drawer(f, "auto", None, 0)
+    listed.refresh(np.zeros(12))
+    assert (listed.method, listed.sweeps) == ("enumerate", None)
+    large = Drawer(random_ksat(300, 300, 5, seed=1), "auto", None, 0)
+    large.refresh(np.zeros(300))
+    assert large.method == "lovasz"
+    assert large.sweeps > 0
     easy = Drawer(mesh(5), "lovasz", None, 0)
     easy.refresh(np.zeros(5))
     assert easy.sweeps == 0

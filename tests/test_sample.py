@@ -51,8 +51,9 @@ def test_every_sample_is_valid_or_it_says_why(clauses, method, count, scale, swe
 
 @pytest.mark.parametrize("method", METHODS)
 def test_unsatisfiable_is_proved_and_nothing_hangs(method):
+    proof = None if method == "auto" else "solver proved"  # "auto" has several ways to prove it
     for holes in (2, 5, 7):
-        with pytest.raises(nelson.Unsatisfiable, match="solver proved"):
+        with pytest.raises(nelson.Unsatisfiable, match=proof):
             nelson.sample(pigeonhole(holes), None, 100, method=method, max_rounds=50)
     for formula in (nelson.Formula([[]]), nelson.Formula([[1], [-1]])):
         with pytest.raises(nelson.Unsatisfiable):
@@ -316,10 +317,10 @@ def test_ctrl_c_between_two_small_blocks_ends_the_stream_too():
 def test_sweeps_that_cannot_move_are_not_called_asymptotic():
     """x1 = x2 xor x3: no single flip stays valid. The chain never leaves its start, and says so."""
     formula = nelson.Formula([[1, 4]], n_vars=5).xor([1, 2, 3], False)
-    for options in ({"sweeps": 4, "method": "lovasz"}, {"method": "auto"}):
-        s = nelson.sample(formula, None, 500, seed=1, **options)
-        assert s.guarantee == "heuristic"
-    assert "correlate by 1.00" in s.info["why"]
+    s = nelson.sample(formula, None, 500, seed=1, sweeps=4)
+    assert s.guarantee == "heuristic"
+    assert "could not move" in s.info["why"]
+    assert nelson.sample(formula, None, 500, seed=1).guarantee == "exact"  # another way was found
     free = nelson.sample(nelson.Formula([[1, 2], [1, 3]]), None, 500, sweeps=4, seed=1)
     assert free.guarantee == "asymptotic"
 
@@ -327,7 +328,7 @@ def test_sweeps_that_cannot_move_are_not_called_asymptotic():
 def test_a_forced_variable_is_no_sign_of_a_chain_that_sticks():
     """x1 is implied, though not by unit propagation; it never moves, and should not."""
     formula = nelson.Formula([[1, 2], [1, -2], [3, 4, 5], [3, 4, 6]])
-    s = nelson.sample(formula, None, 2000, seed=1)
+    s = nelson.sample(formula, None, 2000, seed=1, sweeps=4)
     assert s.mean()[0] == 1.0
     assert s.guarantee == "asymptotic"
 

@@ -78,7 +78,7 @@ class Compiled:
 
     @property
     def why(self) -> str:
-        return f"exact: a d-DNNF of {self.circuit.decisions} decisions, {self.edges} edges"
+        return f"exact: a d-DNNF of {self.circuit.decisions:,} decisions, {self.edges:,} edges"
 
     def rows(self, theta: np.ndarray) -> np.ndarray:
         """theta (b, n) with a 0 for each auxiliary variable."""

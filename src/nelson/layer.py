@@ -56,8 +56,8 @@ class LovaszLayer(nn.Module):
     formula   C
     samples   m, at least 2: one sample has no baseline
     gradient  "score" or "straight-through"; see the module
-    method, sweeps: the sampler, as in `nelson.sample`. For a formula that is not extremal, "auto"
-              measures the number of sweeps at the first call and every hundredth from then on.
+    method, sweeps: the sampler, as in `nelson.sample`. Where "auto" has to measure a number of
+              sweeps it does so at the first call and every hundredth from then on.
 
     `info` tells how the last samples were made. Seeds come from torch's global generator. The layer
     has no parameters. Cost of backward: O(batch m n).
@@ -136,8 +136,9 @@ class LovaszLayer(nn.Module):
             fallback=auto,
             device=logits.device,
         )
-        if pilot and self.info:
-            self._piloted = self.info["sweeps"]
+        if auto and pilot and self.info:
+            plain = self.info["method"] == "lovasz" and self.info["whole"]
+            self._piloted = self.info["sweeps"] if plain else None
         self._calls += 1
         shape = (*logits.shape[:-1], self.samples, logits.shape[-1])
         x = x if isinstance(x, Tensor) else torch.from_numpy(x)

@@ -26,6 +26,9 @@ class Choice:
     sweeps: int
     guarantee: str
     why: str
+    whole: bool = True
+    parts: list[dict[str, Any]] = field(default_factory=list)
+    steps: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -217,11 +220,22 @@ def _rows(r: Report) -> list[tuple[str, str]]:
         rows.append((_CRITERIA[name], verdict + slack + note))
     rows.append(("resampled constraints", _work_words(r)))
     if r.choice is not None:
-        sweeps = f" + {r.choice.sweeps} sweeps" if r.choice.sweeps else ""
-        rows.append(
-            ("auto takes", f"{r.choice.method}{sweeps}, {r.choice.guarantee}: {r.choice.why}")
-        )
+        rows += _choice_rows(r.choice)
     return rows + [("note", note) for note in r.notes]
+
+
+def _choice_rows(choice: Choice) -> list[tuple[str, str]]:
+    """What `auto` does with each component, and why not what comes before that."""
+    rows = [("preprocessing", ", ".join(choice.steps))] if choice.steps else []
+    for part in choice.parts:
+        sweeps = f" + {part['sweeps']} sweeps" if part["sweeps"] else ""
+        several = part["components"] > 1
+        size = f" for {part['components']} components of" if several else " for"
+        size = f"{size} {part['variables']:,} variables" if len(choice.parts) > 1 else ""
+        told = f"{part['method']}{sweeps}{size}, {part['guarantee']}: {part['why']}"
+        rows.append(("auto takes", told))
+        rows += [(f"  not {step}", why) for step, why in part["not taken"].items()]
+    return rows
 
 
 def _work_words(r: Report) -> str:

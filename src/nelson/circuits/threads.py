@@ -29,16 +29,24 @@ def spread(
     threads = max(1, min(threads, pieces))
     chunk = max(1, pieces // (8 * threads))
     starts = itertools.count(0, chunk)
+    inside: set[int] = set()
 
     def take(thread: int) -> None:
-        while stop[0] == 0 and (first := next(starts)) < pieces:
-            work(thread, first, min(pieces, first + chunk))
+        inside.add(thread)
+        try:
+            while stop[0] == 0 and (first := next(starts)) < pieces:
+                work(thread, first, min(pieces, first + chunk))
+        finally:
+            inside.discard(thread)
 
     with ThreadPoolExecutor(threads) as pool:
         try:
             _watch([pool.submit(take, thread) for thread in range(threads)], stop, deadline)
         except KeyboardInterrupt:
             stop[0] = 1
+            # In the middle of `submit` it leaves a thread that the pool does not wait for.
+            while inside:
+                time.sleep(0.001)
             return True
         except BaseException:
             stop[0] = 1

@@ -27,7 +27,7 @@ def cache(
     size = sum(entry.bytes for entry in found)
     if clear:
         removed = store.clear()
-        typer.echo(f"removed {removed:,} circuits, {size:,} bytes")
+        typer.echo(f"removed {removed:,} circuit{'s' * (removed != 1)}, {size:,} bytes")
         left = len(found) - removed
         if left:
             raise OSError(f"{left} circuits in {store.folder()} could not be removed")

@@ -107,6 +107,7 @@ def sample(
         blocks = _blocks(formula, options, unique)
         columns = options["project"] or range(1, formula.n_vars + 1)
         total = _write(blocks, columns, n, out, output, quiet)
+    total["checked"] = not no_check
     _finish(total, n, quiet)
 
 
@@ -164,6 +165,7 @@ def _account(total: dict[str, Any], block: Samples) -> None:
     total["samples"] += len(block)
     total["rounds"] = max(total["rounds"], int(info.get("rounds") or 0))
     total["resampled"] += int(info.get("resampled") or 0)
+    total["invalid"] = total.get("invalid", 0) + int(info.get("invalid") or 0)
     total["seconds"] += float(info.get("seconds") or 0.0)
     total["guarantee"] = max(total["guarantee"], block.guarantee, key=_RANK.index)
     for key in ("method", "sweeps", "seed", "reason"):
@@ -173,14 +175,20 @@ def _account(total: dict[str, Any], block: Samples) -> None:
 
 def _finish(total: dict[str, Any], n: int | None, quiet: bool) -> None:
     """The summary line, and the exit code."""
-    if not quiet:
+    if not quiet and (total["samples"] or n == 0):  # else the reason is all there is to say
         how = total.get("method", "?")
         if total.get("sweeps"):
             how += f" + {total['sweeps']} sweeps"
         parts = [
             f"{total['samples']:,} sample{'s' * (total['samples'] != 1)}",
             f"{total['guarantee']} ({how})",
-            f"{total['rounds']:,} rounds",
+        ]
+        if rounds := total["rounds"]:  # not every sampler has them
+            parts.append(f"{rounds:,} round{'s' * (rounds != 1)}")
+        if total.get("invalid"):
+            where = "dropped" if total.get("checked", True) else "among them"
+            parts.append(f"{total['invalid']:,} invalid {where}")
+        parts += [
             f"drawn in {total['seconds']:.3g} s",
             f"{total['samples'] / max(total['seconds'], 1e-9):,.0f} samples/s",
         ]

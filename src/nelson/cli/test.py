@@ -15,6 +15,7 @@ from nelson.cli.common import (
     read_formula,
     read_weights,
 )
+from nelson.cli.sample import _count
 from nelson.errors import NelsonError, Unsatisfiable
 
 EXAMPLES = """\b
@@ -56,12 +57,12 @@ def check(
     test: str = typer.Option(
         "auto", help="auto, validity, chi-square, marginals, conditionals, barbarik."
     ),
-    count: int | None = typer.Option(
+    count: str | None = typer.Option(
         None,
         "-n",
-        "--samples-count",
+        "--count",
         metavar="N",
-        help="Samples to draw. [default: 20 a structure, 20,000 or more]",
+        help="Samples to draw: 1000, 1e6. [default: 20 a structure, 20,000 or more]",
     ),
     epsilon: float | None = typer.Option(
         None,
@@ -86,6 +87,9 @@ def check(
         raise typer.BadParameter("give one of --sampler NAME, --samples PATH")
     if file == samples == "-":
         raise typer.BadParameter("FILE and --samples cannot both be stdin")
+    n = None if count is None else _count(count)
+    if count is not None and n is None:
+        raise typer.BadParameter("a test needs a number of samples", param_hint="-n")
     load_numba_without_scipy()
     line = Line(wanted=not quiet)
     try:
@@ -103,7 +107,7 @@ def check(
             epsilon=epsilon,
             eta=eta,
             delta=delta,
-            n=count,
+            n=n,
             seed=seed,
             seconds=seconds,
             sweeps=sweeps,

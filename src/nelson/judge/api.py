@@ -112,11 +112,14 @@ def judge(
 
 def _verdict(case: Case, test: str, answer: Answer, skipped: dict[str, str]) -> Verdict:
     accept, reason, evidence = answer
-    evidence = {"sampler": case.source.name, **evidence}
+    evidence = {"sampler" if case.source.draw else "samples_from": case.source.name, **evidence}
     if case.drawn is not None:
-        for key in ("method", "guarantee", "invalid"):
+        seen, n = len(case.drawn.columns), case.formula.n_vars
+        if seen < n:
+            evidence["variables"] = f"{seen:,} of {n:,}"
+        for key, name in (("method",) * 2, ("guarantee",) * 2, ("invalid", "invalid_dropped")):
             if case.drawn.info.get(key) not in (None, 0, case.source.name):
-                evidence[key] = case.drawn.info[key]
+                evidence[name] = case.drawn.info[key]
     evidence["seconds"] = time.monotonic() - case.started
     if skipped:
         evidence["skipped"] = skipped
@@ -149,7 +152,8 @@ def _validity(case: Case, test: str) -> Answer | None:
         return True, f"all of {len(drawn):,} samples are valid", {"samples": len(drawn)}
     if len(drawn) < _SMALLEST:
         more = f": {drawn.info['reason']}" if drawn.info.get("reason") else ""
-        return None, f"{len(drawn)} samples are too few to say anything{more}", {}
+        few = f"{len(drawn)} sample{'s are' if len(drawn) != 1 else ' is'} too few"
+        return None, f"{few} to say anything about the law{more}", {}
     return None
 
 
@@ -190,6 +194,7 @@ def _barbarik(case: Case, auto: bool) -> Answer:
         design = Design(EPSILON if case.epsilon is None else case.epsilon, case.eta, case.delta)
     except FormulaError as error:  # an epsilon for the other tests, in "auto"
         return None, str(error), {}
+    case.untimed(lambda: _ready(case, design.pairs))
     return barbarik(
         case.formula,
         case.theta,
@@ -200,6 +205,16 @@ def _barbarik(case: Case, auto: bool) -> Answer:
         case.deadline,
         case.say,
     )
+
+
+def _ready(case: Case, n: int) -> None:
+    """The kernels for n samples, of the sampler and of the reference."""
+    from nelson.samplers.engine import ready
+
+    if case.source.ready:
+        case.source.ready(n)
+    if enumerated(case.given) is None:  # else the reference is a list
+        ready(n)
 
 
 _RUN: dict[str, Callable[[Case, bool], Answer]] = {

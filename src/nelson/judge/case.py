@@ -81,6 +81,12 @@ class Case:
         """A share of the seconds that are left, but some."""
         return max(0.1, share * (self.deadline - time.monotonic()))
 
+    def untimed(self, job: Callable[[], None]) -> None:
+        """Run what is not the caller's time: kernels that are compiled once on a machine."""
+        before = time.monotonic()
+        job()
+        self.deadline += time.monotonic() - before
+
     def samples(self, wanted: int = FEWEST) -> Drawn:
         """Those there are, or `wanted` of the sampler under test; drawn once."""
         if self.drawn is None and self.source.draw is None:
@@ -111,7 +117,6 @@ def make_case(
     progress: Callable[[str], None] | None,
 ) -> Case:
     """Raises FormulaError for what makes no sense."""
-    from nelson.samplers.engine import compile_kernel, width_for
     from nelson.samplers.problem import theta_rows
 
     if test != "auto" and test not in TESTS:
@@ -130,9 +135,8 @@ def make_case(
     if not single:
         raise FormulaError(f"theta of shape {rows.shape}", expected=f"({formula.n_vars},)")
     source = source_of(formula, sampler, sweeps)
-    if source.registered:  # compiling kernels, once on a machine, is not the caller's time
-        for size in {n or FEWEST, 1} if test in ("auto", "barbarik") else {n or FEWEST}:
-            compile_kernel(width_for(size))
+    if source.ready:  # compiling kernels, once on a machine, is not the caller's time
+        source.ready(n or FEWEST)
     started = time.monotonic()
     return Case(
         formula,

@@ -59,7 +59,7 @@ def exact_moments(
         def joint(chosen: np.ndarray) -> np.ndarray:
             out = np.zeros((len(chosen), len(chosen)))
             for k, i in enumerate(chosen):
-                if mean[i] > 0:
+                if mean[i] > 1e-12:  # below, it is 0 but for rounding
                     given = theta.copy()
                     given[i] = np.inf
                     out[k] = mean[i] * circuit.mean(given[None])[0][chosen]

@@ -56,7 +56,7 @@ def marginals(
     p = float(min(1.0, len(found) * worst["p"]))
     evidence: dict[str, Any] = {
         "samples": m,
-        "from": exact.how,
+        "compared_with": exact.how,
         "exact": True,
         "tests": {family["name"]: family["tests"] for family in found},
         "p_value": p,

@@ -57,6 +57,7 @@ def _text(text: str, path: str, n_vars: int) -> Table:
         else:
             pending += words
             if not pending or pending[-1] != "0":
+                _integers(words, path, number)
                 continue
             found, mine = _literals(pending, path, number)
             pending, drawn = [], int(before or after or 1)
@@ -92,13 +93,7 @@ def _digits(words: list[str], n_vars: int) -> np.ndarray | None:
 
 def _literals(words: list[str], path: str, line: int) -> tuple[np.ndarray, np.ndarray]:
     """(variables in order, their values)."""
-    try:
-        literals = np.array(words, np.int64)
-    except (ValueError, OverflowError):
-        shown = " ".join(words)[:40]
-        raise FormulaError(
-            f"{shown!r}", expected="literals ending in 0, or 0s and 1s", source=path, line=line
-        ) from None
+    literals = _integers(words, path, line)
     if not literals[:-1].all():
         raise FormulaError(
             "a 0 inside a line", expected="one sample a line, ending in 0", source=path, line=line
@@ -108,3 +103,13 @@ def _literals(words: list[str], path: str, line: int) -> tuple[np.ndarray, np.nd
     if (np.diff(variables) == 0).any():
         raise FormulaError("a variable twice", expected="once", source=path, line=line)
     return variables, literals > 0
+
+
+def _integers(words: list[str], path: str, line: int) -> np.ndarray:
+    try:
+        return np.array(words, np.int64)
+    except (ValueError, OverflowError):
+        shown = " ".join(words)[:40]
+        raise FormulaError(
+            f"{shown!r}", expected="literals ending in 0, or 0s and 1s", source=path, line=line
+        ) from None

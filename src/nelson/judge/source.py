@@ -29,31 +29,39 @@ class Drawn:
 
 @dataclass(frozen=True)
 class Source:
-    """`draw(formula, theta, n, seed, seconds)`; None where there are only `samples`."""
+    """`draw(formula, theta, n, seed, seconds)`; None where there are only `samples`.
+
+    `ready(n)` compiles the kernels that n samples need, and no others.
+    """
 
     name: str
     draw: Callable[[Formula, np.ndarray | None, int, int, float], Drawn] | None = None
     samples: Drawn | None = None
-    registered: bool = False
+    ready: Callable[[int], None] | None = None
 
 
 def source_of(formula: Formula, what: Any, sweeps: int | None = None) -> Source:
     """A name of `nelson.samplers()` or "auto", a callable (formula, theta, n, seed) -> (m, n) bool,
     or samples: `Samples`, an array, a file.
     """
-    from nelson.samplers import get, names
+    from nelson.samplers import names
 
     if isinstance(what, str) and (what == "auto" or what in names()):
-        if what != "auto":
-            get(what)  # a package that is missing is told now
-        return Source(what, _registered(what, sweeps), registered=True)
+        return Source(what, _registered(what, sweeps), ready=_ready(what))
     if callable(what) and not hasattr(what, "packed"):
         return Source(getattr(what, "__name__", type(what).__name__), _function(what))
     if isinstance(what, str) and what != "-" and not os.path.exists(what):
         known = ", ".join(["auto", *names()])
         raise FormulaError(f"no sampler or file {what!r}", expected=f"a file, or one of {known}")
-    name = os.fspath(what) if isinstance(what, (str, os.PathLike)) else "samples"
+    name = os.fspath(what) if isinstance(what, (str, os.PathLike)) else "an array"
     return Source(name, samples=_columns(formula, read(what, formula.n_vars)))
+
+
+def _ready(name: str) -> Callable[[int], None] | None:
+    from nelson.samplers import auto, get
+
+    ready = auto.ready if name == "auto" else get(name).ready
+    return None if ready is None else lambda n: ready(n, None)
 
 
 def _registered(name: str, sweeps: int | None) -> Callable[..., Drawn]:

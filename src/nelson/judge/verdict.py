@@ -20,7 +20,7 @@ class Verdict:
     reason    in one sentence why it ended so
     evidence  what was measured: samples, statistic, p_value, worst, support, exact, ...; "skipped"
               holds, for each test that did not apply, why
-    shows     what this test shows if it accepts, and what it does not
+    shows     what this test shows if it accepts, and what it does not; printed if it does
     """
 
     accept: bool | None
@@ -53,7 +53,7 @@ class Verdict:
                 rows.append((name.replace("_", " "), _shown(value)))
         for name, why in self.evidence.get("skipped", {}).items():
             rows.append((f"not {name}", why))
-        if self.shows:
+        if self.shows and self.accept:
             rows.append(("shows", self.shows))
         width = max(len(name) for name, _ in rows)
         lines = [self.word.upper()] + [f"  {name:<{width}}  {text}" for name, text in rows]

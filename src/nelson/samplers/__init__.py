@@ -20,7 +20,6 @@ from nelson.formula import Formula
 
 if TYPE_CHECKING:
     from nelson.samplers.base import Sampler
-    from nelson.samplers.problem import Problem
 
 _REGISTRY = {
     "lovasz": "nelson.samplers.lovasz",
@@ -46,10 +45,15 @@ GUARANTEES = ("heuristic", "asymptotic", "approximate", "exact")
 
 
 class Choice(NamedTuple):
-    method: str
+    """What `auto` does with a formula."""
+
+    method: str  # several, joined by " + ", where components differ
     sweeps: int
-    guarantee: str
+    guarantee: str  # the weakest of all components
     why: str
+    whole: bool = True  # one method for the formula as given: `method=` and `sweeps=` do the same
+    parts: list[dict[str, Any]] = []  # noqa: RUF012  (never written to) how each component is drawn
+    steps: list[str] = []  # noqa: RUF012  what preprocessing did
 
 
 def names() -> list[str]:
@@ -103,30 +107,25 @@ def describe() -> list[Row]:
 
 
 def choose(formula: Formula, theta: Any = None, given: Any = None) -> Choice:
-    """What `auto` takes for one theta vector."""
+    """What `auto` takes for one theta vector; what it finds out is kept with the formula."""
+    from nelson.samplers.auto import Terms, decide
     from nelson.samplers.problem import evidence_of, prepare, theta_rows
 
     rows, _ = theta_rows(formula, theta)
     problem = prepare(formula, evidence_of(formula, given, rows[0]))
-    return choose_for(problem, np.where(np.isinf(rows[:1]), 0.0, rows[:1]))
+    return decide(problem, np.where(np.isinf(rows[:1]), 0.0, rows[:1]), Terms()).choice
 
 
-def choose_for(
-    problem: Problem, theta: np.ndarray, threads: int = 1, deadline: float | None = None
-) -> Choice:
-    """theta: finite, (contexts, n). Runs a pilot if the formula is not extremal."""
-    if problem.extremal:
-        return Choice(
-            "lovasz", 0, "exact", "extremal (Condition 1 holds): resampling alone is exact"
-        )
+def sweeps_for(formula: Formula, theta: Any = None) -> int:
+    """Sweeps that `lovasz` needs on the formula as given; 0 if it is extremal."""
     from nelson.samplers.mixing import mixing
+    from nelson.samplers.problem import evidence_of, prepare, theta_rows
 
-    found = mixing(problem, theta, threads, deadline)
-    why = (
-        f"not extremal: {found.sweeps} sweeps of the valid space over {len(problem.program.order)} "
-        f"variables follow ({found}); method='prs' is exact where it converges"
-    )
-    return Choice("lovasz", found.sweeps, "asymptotic" if found.mixed else "heuristic", why)
+    rows, _ = theta_rows(formula, theta)
+    problem = prepare(formula, evidence_of(formula, None, rows[0]))
+    if problem.extremal:
+        return 0
+    return mixing(problem, np.where(np.isinf(rows[:1]), 0.0, rows[:1]), 1, None).sweeps
 
 
 class _Callable(ModuleType):

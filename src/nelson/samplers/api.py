@@ -8,6 +8,7 @@ from typing import Any
 
 from nelson.errors import BudgetExceeded, FormulaError
 from nelson.formula import Formula
+from nelson.samplers import gpu
 from nelson.samplers.collect import collect, in_blocks
 from nelson.samplers.distinct import distinct
 from nelson.samplers.plan import Plan, make_plan
@@ -60,11 +61,12 @@ def sample(
     if that was proved.
     """
     started = time.monotonic()
+    index = gpu.number(device)
     plan = make_plan(
         formula,
         theta,
         n,
-        method=method,
+        method="lovasz" if index is not None and method == "auto" else method,
         sweeps=sweeps,
         given=given,
         project=project,
@@ -75,16 +77,16 @@ def sample(
         width=width,
         check=check,
     )
-    samples = _drawn(plan, unique, device, started)
+    if index is not None and method == "auto" and sweeps is None:
+        plan = gpu.automatic(plan)
+    samples = _drawn(plan, unique, index, started)
     if strict and samples.status != "ok":
         raise BudgetExceeded(f"{len(samples)} of {n} samples: {samples.info['reason']}")
     return samples
 
 
-def _drawn(plan: Plan, unique: bool, device: Any, started: float) -> Samples:
-    from nelson.samplers import gpu
-
-    if (index := gpu.number(device)) is None:
+def _drawn(plan: Plan, unique: bool, index: int | None, started: float) -> Samples:
+    if index is None:
         return distinct(plan, started) if unique else collect(plan, started)
     if unique:
         raise FormulaError('unique=True with device="cuda"', expected='device="cpu"')
@@ -116,11 +118,12 @@ def stream(
     """
     if block <= 0 or block % 64:
         raise FormulaError(f"block = {block}", expected="a positive multiple of 64")
+    index = gpu.number(device)
     plan = make_plan(
         formula,
         theta,
         n,
-        method=method,
+        method="lovasz" if index is not None and method == "auto" else method,
         sweeps=sweeps,
         given=given,
         project=project,
@@ -135,8 +138,8 @@ def stream(
         raise FormulaError(
             "a stream over contexts with different evidence", expected="one stream for each"
         )
-    from nelson.samplers import gpu
-
-    if (index := gpu.number(device)) is not None:
+    if index is not None:
+        if method == "auto" and sweeps is None:
+            plan = gpu.automatic(plan)
         return gpu.in_blocks(plan, index, block)
     return in_blocks(plan, block)

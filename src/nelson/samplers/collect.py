@@ -66,6 +66,8 @@ def _kept(block: Block, context: int) -> tuple[np.ndarray, int]:
 
 def prove_or_explain(plan: Plan, problem: Problem, request: Request, block: Block) -> None:
     """Nothing valid came: ask a solver once. Raises Unsatisfiable only if it proved that."""
+    if "solver" in block.info:  # one was asked on the way
+        return
     seconds = None if request.deadline is None else max(1.0, request.deadline - time.monotonic())
     answer = solver.satisfiable(plan.formula, problem.evidence, seconds=seconds)
     if answer is False:
@@ -97,6 +99,9 @@ def finished(
         "fixed": len(problem.fixed),
         "seconds": time.monotonic() - started,
     }
+    if plan.choice.parts or not plan.choice.whole:  # it was "auto"
+        known = {"whole": plan.choice.whole, "preprocessing": plan.choice.steps}
+        info |= {"auto": plan.choice.parts} | known
     for block in notes:
         info |= block.info
     if plan.sampler.may_be_invalid or invalid:

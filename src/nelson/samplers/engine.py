@@ -201,31 +201,43 @@ def _run(
 
     spaces = [kernel.scratch(problem.program, width) for _ in range(threads)]
 
+    inside: set[int] = set()
+
     def work(space: Any, first: int, last: int) -> None:
-        kernel.run(width, problem.program, table, job, result, space, stop, (first, last))
+        inside.add(first)
+        try:
+            if stop[0] == 0:
+                kernel.run(width, problem.program, table, job, result, space, stop, (first, last))
+        finally:
+            inside.discard(first)
 
     if request.deadline is None and tiles * 64 * width * problem.formula.n_total <= _SMALL:
         work(spaces[0], 0, tiles)
         return False, False
 
-    starts = itertools.count(1, chunk := max(1, (tiles - 1) // (8 * threads)))
+    # With one theta, the first tile tells whether resampling converges at all; where it does not,
+    # the others would not either.
+    tells = kernel.first_tells and len(request.theta) == 1
+    starts = itertools.count(int(tells), chunk := max(1, (tiles - 1) // (8 * threads)))
 
     def take(space: Any) -> None:
         while stop[0] == 0 and (first := next(starts)) < tiles:
             work(space, first, min(tiles, first + chunk))
 
-    # With one theta, the first tile tells whether resampling converges at all; where it does not,
-    # the others would not either.
     with ThreadPoolExecutor(threads) as pool:
         try:
-            _watch([pool.submit(work, spaces[0], 0, 1)], request.deadline, stop)
-            hopeless = kernel.first_tells and len(request.theta) == 1 and not result.valid.any()
-            if stop[0] == 0 and not hopeless:
+            if tells:
+                _watch([pool.submit(work, spaces[0], 0, 1)], request.deadline, stop)
+            if stop[0] == 0 and not (tells and not result.valid.any()):
                 _watch([pool.submit(take, space) for space in spaces], request.deadline, stop)
         except KeyboardInterrupt:
             return False, True
         finally:
             stop[0] = 1
+            # Ctrl-C in the middle of `submit` leaves a thread that the pool does not know of, and
+            # so does not wait for: it may be writing.
+            while inside:
+                time.sleep(0.001)
     return bool((result.rounds == cpu.STOPPED).any()), False
 
 

@@ -39,7 +39,7 @@ def tables(problem: Problem, deadline: float | None = None) -> list[Table]:
     """One a component, for all variables that are not fixed. Raises Unsatisfiable if one has no
     row, BudgetExceeded if one has too many.
     """
-    cache = problem.formula._cache.setdefault("enumerated", {})
+    cache = problem.formula._cache.setdefault("tables", {})
     if problem.evidence not in cache:
         if len(cache) >= 16:
             cache.pop(next(iter(cache)))

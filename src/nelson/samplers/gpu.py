@@ -22,7 +22,7 @@ from nelson.errors import FormulaError, NelsonError
 from nelson.kernels import rng
 from nelson.kernels.bits import compact, words_for
 from nelson.kernels.reference import LOVASZ, PRS, threshold
-from nelson.samplers import GUARANTEES
+from nelson.samplers import GUARANTEES, Choice
 from nelson.samplers.base import Block, Request
 from nelson.samplers.collect import prove_or_explain
 from nelson.samplers.device import DeviceSamples
@@ -308,6 +308,30 @@ def _compacted(
     kept = min((held for _, held in parts), default=0)
     cut = np.stack([part[: words_for(kept)] for part, _ in parts]) if parts else host[:, :0]
     return cut, kept
+
+
+def automatic(plan: Plan) -> Plan:
+    """What `auto` is on a GPU: resampling, with the sweeps and the guarantee that the host's ladder
+    would give it if it could neither list nor compile the formula.
+    """
+    from nelson.samplers.auto import Terms, decide
+    from nelson.samplers.mixing import mixing
+
+    problem, request = plan.parts[0]
+    terms = Terms(
+        request.threads,
+        request.deadline,
+        request.max_rounds,
+        request.count,
+        skip=frozenset({"enumerate", "circuit"}),
+    )
+    choice = decide(problem, request.theta, terms).choice
+    if not (choice.whole and choice.method == "lovasz"):
+        found = mixing(problem, request.theta, request.threads, request.deadline)
+        why = f"on a GPU only resampling; the host would take {choice.method} ({choice.why})"
+        choice = Choice("lovasz", found.sweeps, "heuristic", why)
+    parts = [(one, replace(asked, sweeps=choice.sweeps)) for one, asked in plan.parts]
+    return replace(plan, choice=choice, parts=parts)
 
 
 def collect(plan: Plan, index: int, started: float) -> DeviceSamples:

@@ -13,7 +13,7 @@ import numpy as np
 from nelson.checks import checked_projection, count
 from nelson.errors import FormulaError, NelsonError
 from nelson.formula import Formula
-from nelson.samplers import GUARANTEES, Choice, choose_for, get, missing_modules, names
+from nelson.samplers import GUARANTEES, Choice, get, missing_modules, names
 from nelson.samplers.base import Request, Sampler
 from nelson.samplers.problem import Problem, evidence_of, prepare, theta_rows
 
@@ -97,16 +97,15 @@ def make_plan(
     problems = [prepare(formula, evidence) for evidence in patterns]
     cores = threads or _cores()
     choice = Choice(method, first.sweeps or 0, "exact", "asked for")
+    sampler = first
     if method == "auto" and sweeps is None:
-        picks = []
-        for problem, members in zip(problems, patterns.values(), strict=True):
-            finite_rows = np.where(np.isinf(rows[members]), 0.0, rows[members])
-            picks.append(choose_for(problem, finite_rows, cores, deadline))
-        weakest = min((pick.guarantee for pick in picks), key=GUARANTEES.index)
-        choice = max(picks, key=lambda pick: pick.sweeps)._replace(guarantee=weakest)
+        own = [rows[members] for members in patterns.values()]
+        if deadline is not None and not all(problem.extremal for problem in problems):
+            deadline += _ready(n, width)
+        terms = cores, deadline, max_rounds, n
+        sampler, choice = _automatic(problems, own, terms)
     elif method == "auto":
         choice = choice._replace(method="lovasz", why=f"{sweeps} sweeps asked for")
-    sampler = get(choice.method)
     request = Request(
         theta=np.zeros((0, formula.n_vars)),
         contexts=np.zeros(0, np.int64),
@@ -127,6 +126,37 @@ def make_plan(
         finite_rows = np.where(np.isinf(rows[contexts]), 0.0, rows[contexts])
         parts.append((problem, replace(request, theta=finite_rows, contexts=contexts)))
     return Plan(formula, sampler, choice, n, single, len(rows), parts, bool(check))
+
+
+def _automatic(
+    problems: list[Problem],
+    theta: list[np.ndarray],
+    terms: tuple[int, float | None, int, int | None],
+) -> tuple[Sampler, Choice]:
+    """A decision for each problem; then one sampler for all of them, and what it is worth."""
+    from nelson.samplers import auto
+
+    decisions = {
+        problem.evidence: auto.decide(
+            problem, np.where(np.isinf(rows), 0.0, rows), auto.Terms(*terms)
+        )
+        for problem, rows in zip(problems, theta, strict=True)
+    }
+    choices = [decision.choice for decision in decisions.values()]
+    weakest = min((choice.guarantee for choice in choices), key=GUARANTEES.index)
+    choice = max(choices, key=lambda choice: choice.sweeps)._replace(guarantee=weakest)
+    if all(choice.whole and choice.method == "lovasz" for choice in choices):
+        return get("lovasz"), choice
+    return auto.sampler(decisions), choice
+
+
+def _ready(n: int | None, width: int | None) -> float:
+    """Compile what a decision may need; -> the seconds that took, which are not the user's."""
+    from nelson.samplers import auto
+
+    started = time.monotonic()
+    auto.ready(1 << 20 if n is None else n, width)
+    return time.monotonic() - started
 
 
 def able(sampler: Sampler, theta: np.ndarray, sweeps: int | None) -> None:

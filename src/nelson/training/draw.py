@@ -1,7 +1,8 @@
 """The model's side of the gradient: samples of the present theta, by any sampler.
 
 A biased sampler gives a biased theta. So where the formula is not extremal and no number of sweeps
-was asked for, it is measured (`nelson.samplers.choose`), and measured again as theta moves.
+was asked for, it is measured (`nelson.samplers.choose`), and measured again as theta moves. Where
+"auto" finds lists or circuits they are kept with the formula: a new theta costs a pass over them.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 
 from nelson.errors import FormulaError
 from nelson.formula import Formula
-from nelson.samplers import choose, get, names
+from nelson.samplers import choose, get, gpu, names, sweeps_for
 from nelson.samplers.api import sample
 from nelson.samplers.device import DeviceSamples
 from nelson.samples import Samples
@@ -24,7 +25,7 @@ from nelson.samples import Samples
 #: `sampler(formula, theta, m, seed)` -> Samples, or an (m, n) Boolean array.
 Custom = Callable[[Formula, np.ndarray, int, int], Any]
 
-#: Samplers whose sweeps `choose` can set: what they draw is only made unbiased by those.
+#: Samplers whose sweeps a pilot run can set: what they draw is only made unbiased by those.
 _NEED_SWEEPS = ("lovasz", "moser-tardos")
 
 
@@ -64,6 +65,8 @@ class Drawer:
         self.seed = seed
         self.threads = threads
         self.device = device
+        if sampler == "auto" and gpu.number(device) is not None:
+            self.sampler = "lovasz"  # what there is on a GPU
         self.method, self.sweeps = self.sampler, sweeps
         self.why = "asked for"
         if self.custom is None and self.sampler != "auto" and self.sampler not in names():
@@ -85,9 +88,19 @@ class Drawer:
             if self.asked is None and self.method in _NEED_SWEEPS:
                 self.sweeps = 0  # extremal: nothing to mend
             return
+        if self.sampler != "auto":
+            self.sweeps = sweeps_for(self.formula, theta)
+            self.why = f"{self.sweeps} sweeps, as a pilot run asks for"
+            return
         choice = choose(self.formula, theta)
-        self.method = choice.method if self.sampler == "auto" else self.sampler
-        self.sweeps, self.why = choice.sweeps, choice.why
+        self.why = choice.why
+        # One method for the formula as given needs no decision until the next look; components
+        # with methods of their own are put together by "auto" in every iteration.
+        if choice.whole:
+            able = get(choice.method).sweeps is not None
+            self.method, self.sweeps = choice.method, choice.sweeps if able else None
+        else:
+            self.method, self.sweeps = "auto", None
 
     def sample(self, theta: np.ndarray, m: int, key: int) -> Samples:
         """m samples; theta (n,) or (contexts, n). `key` (the iteration) selects the random bits."""

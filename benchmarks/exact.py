@@ -1,0 +1,87 @@
+"""What samples are compared with: the exact law, or its marginals, and the noise of m samples."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nelson import Formula
+from nelson.compiled import compiled, why_not
+from nelson.partition import log_partition
+
+#: Structures up to which the whole law is compared.
+LISTED = 20_000
+
+
+Distance = tuple[float, float]
+
+
+@dataclass
+class Law:
+    """The exact law: marginals, and all structures where there are at most `LISTED`."""
+
+    mean: np.ndarray | None  # None: not known
+    rows: np.ndarray  # all structures (k, n) bool, or none
+    states: dict[bytes, float] | None  # their probabilities
+    how: str
+
+    def distances(self, x: np.ndarray) -> tuple[Distance | None, Distance | None]:
+        """(L1 of the means, noise), (L1 of the law, noise), or None; x (m, n) bool."""
+        if self.mean is None:
+            return None, None
+        of_means = np.abs(x.mean(axis=0) - self.mean).sum(), noise(self.mean, len(x))
+        if self.states is None:
+            return of_means, None
+        found, count = np.unique(np.packbits(x, axis=1), axis=0, return_counts=True)
+        share = {row.tobytes(): c / len(x) for row, c in zip(found, count, strict=True)}
+        gap = sum(abs(share.get(key, 0.0) - p) for key, p in self.states.items())
+        gap += sum(v for key, v in share.items() if key not in self.states)
+        p = np.array(list(self.states.values()))
+        return of_means, (gap, noise(p, len(x)))
+
+
+def noise(p: np.ndarray, m: int) -> float:
+    """sum_i E|X_i / m - p_i| for X_i ~ Bin(m, p_i): De Moivre's mean absolute deviation,
+    2 k C(m, k) p^k (1 - p)^(m - k + 1) / m with k = floor(m p) + 1.
+    """
+    from scipy.special import gammaln
+
+    p = p[(p > 0) & (p < 1)]
+    k = np.floor(m * p) + 1
+    ways = gammaln(m + 1) - gammaln(k + 1) - gammaln(m - k + 1)
+    return float((2 * k / m * np.exp(ways + k * np.log(p) + (m - k + 1) * np.log1p(-p))).sum())
+
+
+def exact(formula: Formula, theta: np.ndarray) -> Law:
+    """Structures by a CDCL solver where there are few; else marginals by a circuit, which ganak,
+    a counter that shares no code with it, has to confirm on the first three variables.
+    """
+    from pysat.solvers import Cadical153
+
+    rows: list[list[int]] = []
+    with Cadical153(bootstrap_with=formula.clauses()) as solver:
+        for model in solver.enum_models():
+            rows.append(model[: formula.n_vars])
+            if len(rows) > LISTED:
+                break
+    if len(rows) <= LISTED:
+        x = np.array(rows) > 0
+        weight = np.exp(x @ theta - (x @ theta).max())
+        p = weight / weight.sum()
+        keys = (row.tobytes() for row in np.packbits(x, axis=1))
+        states = dict(zip(keys, p.tolist(), strict=True))
+        return Law(p @ x, x, states, f"{len(x):,} structures listed")
+    none = np.zeros((0, formula.n_vars), bool)
+    circuit = compiled(formula, 60.0)
+    if circuit is None:
+        return Law(None, none, None, f"exact values not known: {why_not(formula)}")
+    mean = circuit.mean(theta[None])[0]
+    total = log_partition(formula, theta, method="count", seconds=60.0).value
+    for i in range(3):
+        part = log_partition(formula.given([i + 1]), theta, method="count", seconds=60.0).value
+        if abs(np.exp(part - total) - mean[i]) > 1e-6:
+            raise AssertionError(f"D4 and ganak disagree on variable {i + 1}")
+    size = float(circuit.log_z(np.zeros((1, formula.n_vars)))[0]) / np.log(10)
+    how = f"10^{size:.1f} structures; marginals by D4, checked by ganak"
+    return Law(mean, none, None, how)

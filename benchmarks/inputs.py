@@ -1,0 +1,80 @@
+"""Samplers that take a *sampling set*, asked for the inputs of a circuit only.
+
+The other wires follow from the inputs, so hashing or mutating them is wasted work: the papers of
+UniGen and QuickSampler use such sets, and so can `weightgen` and `xor`, for which they are
+auxiliary variables. Uniform only: weights of other wires would not be seen.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+import nelson
+from nelson import Formula
+from nelson.samplers import foreign, quicksampler, unigen
+from nelson.samplers.child import run_child
+from nelson.samplers.problem import prepare
+
+NAMES = ("unigen", "weightgen", "xor", "quicksampler")
+
+
+class Drawn(NamedTuple):
+    count: int
+    rows: Callable[[], np.ndarray]  # (count, n) bool
+    seconds: float
+    guarantee: str
+    validity: float = 1.0
+    reason: str = ""  # why there are fewer than asked for
+
+
+Draw = Callable[[int], Drawn]
+
+
+def on_inputs(formula: Formula, name: str, inputs: int, rows: np.ndarray, seconds: float) -> Draw:
+    """Draws of variables 1..inputs, filled up from `rows` (k, n), all solutions of the formula."""
+    place = np.arange(inputs)
+    code = rows[:, :inputs] @ (1 << place)
+    order = np.argsort(code)
+
+    def filled(y: np.ndarray) -> np.ndarray:
+        wanted = y.astype(np.int64) @ (1 << place)
+        at = order[np.searchsorted(code[order], wanted)]
+        if (code[at] != wanted).any():
+            raise AssertionError(f"{name} handed out inputs of no solution")
+        return rows[at]
+
+    def hashed(n: int) -> Drawn:
+        started = time.perf_counter()
+        s = nelson.sample(hidden, None, n, method=name, threads=1, seed=n, seconds=seconds)
+        wall = time.perf_counter() - started
+        rows = partial(filled, s.to_numpy())
+        return Drawn(len(s), rows, wall, s.guarantee, 1.0, s.info.get("reason", ""))
+
+    def native(n: int) -> Drawn:
+        task = {"n": formula.n_total, "clauses": clauses, "known": [], "count": n, "seed": n}
+        if name == "unigen":
+            script, task["set"] = unigen._SCRIPT, list(range(1, inputs + 1))
+        else:
+            script, task["set"], task["seconds"] = quicksampler._SCRIPT, inputs, seconds
+        started = time.perf_counter()
+        answers, ended = run_child(script, [task], seconds)
+        wall = time.perf_counter() - started
+        data = np.frombuffer(b"".join(answer.get("rows", b"") for answer in answers), np.uint8)
+        if name == "unigen":
+            y = data.reshape(-1, inputs)
+        else:
+            packed = data.reshape(-1, -(-inputs // 8))
+            y = np.unpackbits(packed, axis=1, count=inputs, bitorder="little")
+        guarantee = "approximate" if name == "unigen" else "heuristic"
+        return Drawn(len(y[:n]), partial(filled, y[:n]), wall, guarantee, 1.0, ended)
+
+    clauses = foreign.flat_clauses(prepare(formula))
+    hidden = Formula.from_arrays(
+        formula.literals, formula.offsets, n_vars=inputs, n_aux=formula.n_vars - inputs
+    )
+    return hashed if name in ("weightgen", "xor") else native
