@@ -69,7 +69,7 @@ def _open(index: int) -> Any:
         try:
             found = len(cuda.gpus)
         except Exception as error:  # the driver's errors have no common type
-            found, why = 0, str(error).strip().splitlines()[0] if str(error).strip() else "none"
+            found, why = 0, " ".join(str(error).split())[:100].rstrip(" :") or "none"
         else:
             why = f"{found} found"
         if index >= found:
