@@ -62,11 +62,12 @@ def sample(
     """
     started = time.monotonic()
     index = gpu.number(device)
-    plan = make_plan(
+    plan = _plan(
         formula,
         theta,
         n,
-        method="lovasz" if index is not None and method == "auto" else method,
+        index,
+        method=method,
         sweeps=sweeps,
         given=given,
         project=project,
@@ -77,12 +78,20 @@ def sample(
         width=width,
         check=check,
     )
-    if index is not None and method == "auto" and sweeps is None:
-        plan = gpu.automatic(plan)
     samples = _drawn(plan, unique, index, started)
     if strict and samples.status != "ok":
         raise BudgetExceeded(f"{len(samples)} of {n} samples: {samples.info['reason']}")
     return samples
+
+
+def _plan(
+    formula: Formula, theta: Any, n: int | None, index: int | None, *, method: str, **options: Any
+) -> Plan:
+    """The plan of a call; index: of a GPU, where `auto` is a choice of its own."""
+    if index is None or method != "auto":
+        return make_plan(formula, theta, n, method=method, **options)
+    plan = make_plan(formula, theta, n, method="lovasz", **options)
+    return gpu.automatic(plan) if options["sweeps"] is None else plan
 
 
 def _drawn(plan: Plan, unique: bool, index: int | None, started: float) -> Samples:
@@ -119,11 +128,12 @@ def stream(
     if block <= 0 or block % 64:
         raise FormulaError(f"block = {block}", expected="a positive multiple of 64")
     index = gpu.number(device)
-    plan = make_plan(
+    plan = _plan(
         formula,
         theta,
         n,
-        method="lovasz" if index is not None and method == "auto" else method,
+        index,
+        method=method,
         sweeps=sweeps,
         given=given,
         project=project,
@@ -139,7 +149,5 @@ def stream(
             "a stream over contexts with different evidence", expected="one stream for each"
         )
     if index is not None:
-        if method == "auto" and sweeps is None:
-            plan = gpu.automatic(plan)
         return gpu.in_blocks(plan, index, block)
     return in_blocks(plan, block)
