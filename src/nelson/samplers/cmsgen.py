@@ -27,6 +27,19 @@ _SCRIPT = Path(__file__).with_name("scripts") / "cmsgen.py"
 
 
 def draw(problem: Problem, theta: np.ndarray, count: int, seed: int, deadline: float) -> Drawn:
+    return solutions(_SCRIPT, "CMSGen", problem, theta, count, seed, deadline)
+
+
+def solutions(
+    script: Path,
+    solver: str,
+    problem: Problem,
+    theta: np.ndarray,
+    count: int,
+    seed: int,
+    deadline: float,
+) -> Drawn:
+    """What a CDCL solver finds that decides x_i = 1 with probability 1 / (1 + e^-theta_i)."""
     n = problem.formula.n_total
     if not n:
         return Drawn(np.zeros((count, 0), bool))
@@ -38,12 +51,12 @@ def draw(problem: Problem, theta: np.ndarray, count: int, seed: int, deadline: f
         "count": count,
         "seed": seed % 2**31,
     }
-    answers, ended = run_child(_SCRIPT, [task], deadline - time.monotonic())
+    answers, ended = run_child(script, [task], deadline - time.monotonic())
     if any("unsatisfiable" in answer for answer in answers):
-        raise Unsatisfiable("a CDCL solver (CMSGen) proved that the formula has no solution")
+        raise Unsatisfiable(f"a CDCL solver proved that the formula has no solution ({solver})")
     data = b"".join(answer.get("rows", b"") for answer in answers)
     rows = np.frombuffer(data, np.uint8).reshape(-1, n)
-    return Drawn(rows, foreign.explained("CMSGen", answers, ended))
+    return Drawn(rows, foreign.explained(solver, answers, ended))
 
 
 SAMPLER = Sampler(

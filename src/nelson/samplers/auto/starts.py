@@ -12,9 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from nelson.errors import Unsatisfiable
-from nelson.samplers import foreign, get, missing_modules
-from nelson.samplers.child import run_child
+from nelson.samplers import cmsgen, missing_modules
 from nelson.samplers.problem import Problem
 
 _SCRIPT = Path(__file__).parents[1] / "scripts" / "phases.py"
@@ -31,33 +29,10 @@ def find(
 
     theta (n,): preferences. Raises Unsatisfiable if a solver proved it.
     """
-    rows = np.zeros((0, problem.formula.n_total), bool)
-    if not missing_modules(get("cmsgen")):
-        from nelson.samplers.cmsgen import draw
-
+    if not missing_modules(cmsgen.SAMPLER):
         now = time.monotonic()
-        drawn = draw(problem, theta, count, seed, now + 0.6 * (deadline - now))
-        rows = np.asarray(getattr(drawn, "rows", drawn), bool)
-        if len(rows):
-            return rows, "CMSGen"
-    rows = _phases(problem, theta, count, seed, deadline)
-    return rows, "PySAT" if len(rows) else ""
-
-
-def _phases(
-    problem: Problem, theta: np.ndarray, count: int, seed: int, deadline: float
-) -> np.ndarray:
-    n = problem.formula.n_total
-    weight = np.concatenate([theta, np.zeros(problem.formula.n_aux)])
-    task = {
-        "n": n,
-        "clauses": foreign.flat_clauses(problem),
-        "p": np.exp(-np.logaddexp(0, -weight)).tolist(),
-        "count": count,
-        "seed": seed % 2**31,
-    }
-    answers, _ = run_child(_SCRIPT, [task], deadline - time.monotonic())
-    if any("unsatisfiable" in answer for answer in answers):
-        raise Unsatisfiable("a CDCL solver proved that the formula has no solution")
-    data = b"".join(answer.get("rows", b"") for answer in answers)
-    return np.frombuffer(data, np.uint8).reshape(-1, n).astype(bool)
+        drawn = cmsgen.draw(problem, theta, count, seed, now + 0.6 * (deadline - now))
+        if len(drawn.rows):
+            return np.asarray(drawn.rows, bool), "CMSGen"
+    drawn = cmsgen.solutions(_SCRIPT, "PySAT", problem, theta, count, seed, deadline)
+    return np.asarray(drawn.rows, bool), "PySAT" if len(drawn.rows) else ""
