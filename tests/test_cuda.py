@@ -90,7 +90,7 @@ CUTS = [
     {"team": WARP, "teams": 2},
     {"capacity": 3},
     {"capacity": 0, "team": 2 * WARP},
-    {"rows": 1},
+    {"rows": 3},
     {"rows": 2},
     {"log_copies": 1},
     {"log_copies": 3, "team": 2 * WARP},

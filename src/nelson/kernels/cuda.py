@@ -23,16 +23,9 @@ simulator runs the same code, with warps of one thread.
 import numpy as np
 from numba import cuda, types
 
-from nelson.kernels.cuda_clauses import (
-    check,
-    clear_flags,
-    clear_touched,
-    gather,
-    grow,
-    mark_turned,
-    put_on_list,
-    stuck_lanes,
-)
+from nelson.kernels.cuda_clauses import check, gather, grow, mask_of, stuck_lanes
+from nelson.kernels.cuda_late import begin as begin_late
+from nelson.kernels.cuda_late import late
 from nelson.kernels.cuda_setup import (
     WARP,
     atomic_add,
@@ -59,14 +52,10 @@ from nelson.kernels.cuda_team import (
     HITS,
     INIT,
     LANES,
-    LIST,
     MASKED,
-    NEXT,
-    NOW,
     ONE,
     QUEUE,
     SWEEP,
-    TOUCHED,
     WANTED,
     WORD_CELLS,
     ZERO,
@@ -79,19 +68,16 @@ from nelson.kernels.cuda_team import (
     law_of,
     push,
     push_pair,
-    set_cell,
 )
 from nelson.kernels.reference import PRS
 from nelson.kernels.rng import GOLDEN, SWEEP_ROUND
 
-#: A round is a list once fewer than one clause in so many is violated.
-LISTED = 6
 #: A round redraws all variables, touched or not, while more than one clause in so many is violated.
 DIRECT_SHARE = 3
 
 
 @device
-def _take(p, w, round, waiting, h, tail, mark, after):
+def _take(p, w, round, waiting, h, tail):
     """A few random rows for up to a warp of the words waiting; -> how many are left. tail: none."""
     taken = int32(min(waiting, WARP))
     waiting = int32(waiting - taken)
@@ -110,11 +96,10 @@ def _take(p, w, round, waiting, h, tail, mark, after):
     while going:
         if lanes != ZERO:
             left, value = draw_rows(digits, start, key1, lanes, h)
-            old = peek(w.x, item)
-            new = (old & ~(lanes & ~left)) | value
-            poke(w.x, item, new)
-            if mark:
-                mark_turned(p, w, int32(item >> 1), old & ~new, new & ~old, after)
+            at = int32(4 * (item >> 1) + (item & 1))
+            new = (peek(w.x, at) & ~(lanes & ~left)) | value
+            poke(w.x, at, new)
+            poke(w.x, int32(at + 2), ~new)
             lanes = left
         digits = np.uint32(digits << np.uint32(len(h)))
         start += np.uint64(len(h)) * GOLDEN
@@ -125,16 +110,13 @@ def _take(p, w, round, waiting, h, tail, mark, after):
 
 
 @device
-def _lanes_of(p, w, kind, i, mask, listed, moved):
+def _lanes_of(p, w, kind, i, moved):
     """(variable, lanes to draw it in) at position i of a pass."""
     v, first, second = i, EVERY, EVERY
     if kind in (DIRECT, GATHER):
         first, second = gather(p, w, v)
     elif kind == MASKED:
-        if listed:
-            v = int32(peek(w.lists, int32(2 * w.capacity + i)))
-        first, second = peek2(w.bad, int32(mask + v))
-        poke2(w.bad, int32(mask + v), ZERO, ZERO)
+        first, second = peek2(w.bad, int32(mask_of(p) + v))
     elif kind == SWEEP:
         v = peek(w.ints, int32(p.order + i))
         if v < 0:  # padding
@@ -152,13 +134,13 @@ def _lanes_of(p, w, kind, i, mask, listed, moved):
 
 
 @device
-def _pass(p, w, kind, round, begin, end, h, mask, listed, mark, after, moved):
+def _pass(p, w, kind, round, begin, end, h, moved):
     """Draw variables, each in its lanes. The one place where random numbers are made.
 
     Where most variables have lanes, rows are drawn at once for both words, and what is undecided
     waits in the queue; else all of it waits.
     """
-    direct = kind in (INIT, DIRECT, SWEEP)
+    direct = len(h) == 1 or kind in (INIT, DIRECT, SWEEP)
     waiting, first = int32(0), begin
     while first < end or waiting > 0:
         tail = first >= end
@@ -166,7 +148,7 @@ def _pass(p, w, kind, round, begin, end, h, mask, listed, mark, after, moved):
         first = int32(first + w.size)
         v, left, left_too, used = i, ZERO, ZERO, int32(0)
         if i < end:
-            v, left, left_too = _lanes_of(p, w, kind, i, mask, listed, moved)
+            v, left, left_too = _lanes_of(p, w, kind, i, moved)
             if direct and left | left_too != ZERO:
                 lanes, lanes_too = left, left_too
                 used = int32(len(h))
@@ -177,19 +159,22 @@ def _pass(p, w, kind, round, begin, end, h, mask, listed, mark, after, moved):
                 key0, key0_too = key0 + start, key0_too + start
                 left, value = draw_rows(digits, key0, key1, left, h)
                 left_too, value_too = draw_rows(digits, key0_too, key1_too, left_too, h)
-                if kind != DIRECT:
+                if len(h) > 1 and kind != DIRECT:
                     used = int32(2 * len(h))
                     left, value = draw_more_rows(digits, key0, key1, left, value, h)
                     left_too, value_too = draw_more_rows(
                         digits, key0_too, key1_too, left_too, value_too, h
                     )
-                x, y = peek2(w.x, v)
+                x, y = peek2(w.x, int32(2 * v))
                 x = (x & ~(lanes & ~left)) | value
-                poke2(w.x, v, x, (y & ~(lanes_too & ~left_too)) | value_too)
-        if not tail:
-            waiting = push_pair(w, v, left, left_too, used, waiting)
-        while waiting >= (1 if tail else WARP):
-            waiting = _take(p, w, round, waiting, h, tail, mark, after)
+                y = (y & ~(lanes_too & ~left_too)) | value_too
+                poke2(w.x, int32(2 * v), x, y)
+                poke2(w.x, int32(2 * v + 1), ~x, ~y)
+        if len(h) > 1:  # else every probability is 1/2, and one row decides
+            if not tail:
+                waiting = push_pair(w, v, left, left_too, used, waiting)
+            while waiting >= (1 if tail else WARP):
+                waiting = _take(p, w, round, waiting, h, tail)
 
 
 # --- rounds --------------------------------------------------------------------------------------
@@ -201,38 +186,19 @@ def _fix(p, w):
     q = w.me
     while q < p.n_fixed:
         code = peek(w.far_ints, int32(p.fixed + q))
-        poke2(w.x, int32(code >> 1), negated(code), negated(code))
+        value = negated(code)
+        poke2(w.x, int32(code & ~1), value, value)
+        poke2(w.x, int32(code | 1), ~value, ~value)
         q = int32(q + w.size)
     sync(w.size, w.which)
 
 
 @device
-def _begin_list(p, w, after):
-    """List the violated clauses."""
-    j = w.me
-    while j < p.n_clauses:
-        first, second = peek2(w.bad, j)
-        if (first | second) != ZERO:
-            put_on_list(w, j, after)
-        j = int32(j + w.size)
-
-
-@device
-def _clear_masks(p, w):
-    """From here on `bad` belongs to variables, not to clauses."""
-    v = w.me
-    while v < p.n:
-        poke2(w.bad, v, ZERO, ZERO)
-        v = int32(v + w.size)
-
-
-@device
-def _next_round(w, count):
-    set_cell(w, HITS, 0)
-    set_cell(w, LANES, 0)
-    set_cell(w, NOW, count)
-    set_cell(w, NEXT, 0)
-    set_cell(w, TOUCHED, 0)
+def _clear_cells(w):
+    c = w.me
+    while c < CELLS:
+        poke(w.cells, c, np.uint32(0))
+        c = int32(c + w.size)
     sync(w.size, w.which)
 
 
@@ -242,56 +208,44 @@ def _run(p, w, method, max_rounds, sweeps, h, moved):
 
     One loop around one pass, so that its code is there once and stays in the instruction cache.
     """
-    kind, round, begin, end, mask = int32(INIT), int32(0), int32(0), p.n, int32(0)
+    kind, round, begin, end = int32(INIT), int32(0), int32(0), p.n
     rounds, resampled, sweeping = int32(0), 0, False
-    listed, short = False, False  # clauses to check are listed; the variables touched are
-    now, after = int32(0), w.capacity
     c, k = int32(0), int32(0)
     while True:
-        _pass(p, w, kind, round, begin, end, h, mask, short, listed, after, moved)
+        _pass(p, w, kind, round, begin, end, h, moved)
         sync(w.size, w.which)
         if not sweeping:
             if kind == INIT:
                 _fix(p, w)
-            count = int32(0)
-            if listed:
-                if kind == MASKED:
-                    clear_touched(p, w)
-                else:
-                    _clear_masks(p, w)
-                count = cell_of(w, NEXT)
-                now, after = after, now
-                if count > w.capacity:  # too many for a list: look at every clause again
-                    listed = False
-                    clear_flags(p, w)
-                sync(w.size, w.which)
-            _next_round(w, count)
-            check(p, w, LIST if listed else ALL, now, after)
+            _clear_cells(w)
+            check(p, w, ALL)
             sync(w.size, w.which)
-            hits = cell_of(w, HITS)
-            if hits == 0 or rounds == max_rounds:
-                sweeping = True
-                round = int32(SWEEP_ROUND)
-            else:
+            hits, lanes = cell_of(w, HITS), cell_of(w, LANES)
+            sweeping = hits == 0 or rounds == max_rounds
+            by_words = not sweeping
+            if by_words and method != PRS and lanes <= w.capacity:
+                before = rounds
+                begin_late(p, w)
+                sync(w.size, w.which)
+                rounds, more, sweeping = late(p, w, rounds, max_rounds, h)
+                resampled += more
+                by_words = rounds == before  # the lists are too short to begin with
+                end = int32(0)  # else they ran full: draw nothing, look at all clauses
+            if by_words:
                 rounds = int32(rounds + 1)
-                round = rounds
-                resampled += cell_of(w, LANES)
+                resampled += lanes
+                end = p.n
                 if method == PRS:
                     sync(w.size, w.which)
                     resampled += grow(p, w)
-                    kind, mask = int32(MASKED), w.mask
-                elif listed:
-                    kind, end = int32(MASKED), cell_of(w, TOUCHED)
-                    short = end <= w.capacity
-                    end = end if short else p.n
-                elif hits * LISTED < p.n_clauses:
-                    listed, kind, end = True, int32(GATHER), p.n
-                    _begin_list(p, w, after)
+                    kind = int32(MASKED)
                 else:
                     kind = int32(DIRECT if hits * DIRECT_SHARE > p.n_clauses else GATHER)
-                    end = p.n
+            elif kind == INIT:
+                kind = int32(GATHER)
+            round = int32(SWEEP_ROUND) if sweeping else rounds
         if sweeping:
-            kind, listed = int32(SWEEP), False
+            kind = int32(SWEEP)
             if c == p.n_classes:
                 c, k, round = int32(0), int32(k + 1), int32(round + 1)
             if k >= sweeps or p.n_classes == 0:
@@ -320,7 +274,7 @@ def _hand_out(p, w, row, rows, packed, valid, counts):
     while c < last:
         poke(packed, row * columns + c, peek(w.x, peek(w.far_ints, int32(p.columns + c))))
         c = int32(c + w.size)
-    check(p, w, GIVEN, 0, 0)
+    check(p, w, GIVEN)
     sync(w.size, w.which)
     r = w.me
     while r < rows:
@@ -382,17 +336,15 @@ def draw_words(
     own64, own32 = fast64[which * job.stride64 :], fast32[which * job.stride32 :]
     word_cells, queues = own64, own64[copies * WORD_CELLS :]
     cells, items = own32, own32[CELLS:]
-    bad_at = 2 * p.n
     if len(shared):
-        s64, s32 = queues[warps * QUEUE :], items[warps * QUEUE :]
-        bad32 = cuda.shared.array(0, types.uint32)
-        bad32 = bad32[2 * (which * job.stride64 + copies * WORD_CELLS + warps * QUEUE) :]
+        s64, lists = queues[warps * QUEUE :], items[warps * QUEUE :]
+        halves = cuda.shared.array(0, types.uint32)
+        halves = halves[2 * (which * job.stride64 + copies * WORD_CELLS + warps * QUEUE) :]
     else:
         slot = np.int64(cuda.blockIdx.x) * teams + which
-        s64, s32 = g64[slot * job.state64 :], g32[slot * job.state32 :]
-        bad32 = g64_halves[2 * slot * job.state64 :]
-    bad, bad32 = s64[bad_at:], bad32[2 * bad_at :]
-    lists = s32[(p.n_clauses + 31) // 32 + (p.n + 31) // 32 :]
+        s64, lists = g64[slot * job.state64 :], g32[slot * job.state32 :]
+        halves = g64_halves[2 * slot * job.state64 :]
+    bad, bad32 = s64[4 * p.n :], halves[8 * p.n :]
     tiles = (job.per_context + copies - 1) // copies  # of a context
     own = p.n >> len(log_copies)
     t = np.int64(cuda.blockIdx.x) * teams + which
@@ -416,23 +368,24 @@ def draw_words(
             ints,
             thr[context * own :],
             s64,
+            halves,
             bad,
             bad32,
-            int32(max(p.n, p.n_clauses + 1)),
-            s32,
             lists,
             queues[warp * QUEUE :],
             items[warp * QUEUE :],
             cells,
             word_cells,
             job.capacity,
+            job.room,
             size,
             which,
             me,
             int32(me % WARP),
         )
-        clear_flags(p, w)
-        _next_round(w, 0)
+        if me == 0:  # the clause that pads lists of clauses is never violated
+            poke2(bad, p.n_clauses, ZERO, ZERO)
+        _clear_cells(w)
         rounds, resampled = _run(p, w, job.method, job.max_rounds, job.sweeps, h, moved)
         rows = int32(min(copies, job.per_context - word))
         _hand_out(p, w, context * job.per_context + word, rows, packed, valid, counts)

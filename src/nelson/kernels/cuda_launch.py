@@ -25,6 +25,8 @@ ROWS = 4
 _THREADS = 768
 #: Barriers of a block that teams of more than one warp can have.
 _BARRIERS = 15
+#: The last rounds go by events once there are no more than one for so many clauses.
+EVENT_SHARE = 24
 #: Variables and clauses of a tile of copies, about.
 _TILE = 512
 
@@ -60,7 +62,8 @@ class Shape(NamedTuple):
     stride32: int
     state64: int
     state32: int
-    capacity: int
+    capacity: int  # events a list holds
+    room: int  # and items
     blocks: int  # that run at a time
 
     def shared_bytes(self, teams: int) -> int:
@@ -92,21 +95,22 @@ def shape_for(
     Arguments that are given are taken as they are.
     """
     n, m = int(program.layout.n), int(program.layout.n_clauses)
-    state64 = 2 * (n + max(n, m + 1) + (n if method == PRS else 0))
+    state64 = 2 * (2 * n + m + 1 + (n if method == PRS else 0))
     near_bytes = 4 * (int(program.layout.near_words) + int(program.layout.near_ints))
-    listed = 0 if method == PRS else max(64, max(n, m) // 4)
-    listed = listed if capacity is None else capacity
+    if capacity is None:
+        capacity = 0 if method == PRS else max(32, m // EVENT_SHARE)
+    room = capacity * -(-program.literals // max(1, m))
 
-    def sizes(team: int, shared: bool, capacity: int) -> tuple[int, int, int]:
+    def sizes(team: int, shared: bool) -> tuple[int, int, int]:
         queues = team // WARP * QUEUE
-        state32 = -(-m // 32) + -(-n // 32) + 3 * capacity
+        state32 = 2 * capacity + 2 * room
         stride64 = queues + 2 * (WORD_CELLS << program.log_copies)
         stride64 += state64 if shared else 0
         stride32 = queues + CELLS + (state32 if shared else 0)
         return stride64, stride32 + stride32 % 2, state32
 
     def fitting(team: int, near: bool) -> int:
-        stride64, stride32, _ = sizes(team, True, listed)
+        stride64, stride32, _ = sizes(team, True)
         room = limit.shared_block - near * near_bytes
         most = limit.threads // team if team == WARP else min(_BARRIERS, limit.threads // team)
         return min(most, room // (8 * stride64 + 4 * stride32))
@@ -120,19 +124,19 @@ def shape_for(
             ]
             team = max(sizes_of_team, key=lambda t: (min(t * fitting(t, fits_near), 640), -t))
         teams = teams or max(1, fitting(team, fits_near))
-        stride64, stride32, state32 = sizes(team, True, listed)
+        stride64, stride32, state32 = sizes(team, True)
         blocks = limit.processors
         return Shape(
             team, teams, True, fits_near, near_bytes, stride64, stride32, state64, state32,
-            listed, blocks,
+            capacity, room, blocks,
         )  # fmt: skip
     team = team or min(8 * WARP, limit.threads)
-    everything = max(n, m) if capacity is None else capacity
-    stride64, stride32, state32 = sizes(team, False, everything)
+    stride64, stride32, state32 = sizes(team, False)
     blocks = limit.processors * max(1, limit.threads // team)
     return Shape(
-        team, 1, False, False, near_bytes, stride64, stride32, state64, state32, everything, blocks
-    )
+        team, 1, False, False, near_bytes, stride64, stride32, state64, state32,
+        capacity, room, blocks,
+    )  # fmt: skip
 
 
 class Loaded:

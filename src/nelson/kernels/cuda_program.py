@@ -6,16 +6,18 @@ neighbours at a time:
 
     words[start[s] + 32 k + lane]       entry (or pair of entries) k of member 32 s + lane
 
-An entry is `16 index + 2 e + s`: a byte offset into an array of pairs of 64-bit words (a team draws
-two words of samples at a time), with flags in the bits that are zero. Where indices are below 4096,
-two entries of 16 bits share a word. Shorter members
-are padded with entries that change nothing. Clauses are sorted by length, and the program sorts
-variables by degree, so there is little padding.
+An entry is `16 index`: a byte offset into an array of pairs of 64-bit words (a team draws two words
+of samples at a time). Where indices are below 4096, two entries of 16 bits share a word. Shorter
+members are padded with entries that change nothing. Clauses are sorted by length, and the program
+sorts variables by degree, so there is little padding.
 
-    clauses   index: variable, s: sign          padding repeats the clause's first literal
-    occ       index: clause, s: sign            padding is clause L, which is never violated
-    sweep     index: variable, s: sign          the *other* literals of every clause of a variable;
-              e: last of its clause             padding ends no clause
+    clauses   index: literal                    padding repeats the clause's first literal
+    occ       index: clause                     padding is clause L, which is never violated
+    sweep     index: literal, + 2 if it is the  the *other* literals of every clause of a variable;
+              last of its clause                padding ends no clause
+
+Literals are numbered so that row 2 v of the state is x_v and row 2 v + 1 its complement: the row of
+a literal's entry is where the literal is false.
 
 A small formula is drawn in R copies at a time, as if it were one formula of R times its size:
 variable v of copy r is v R + r. So 32 threads have work for each of them even if it has 20 clauses.
@@ -66,6 +68,7 @@ class GpuProgram(NamedTuple):
     ints: np.ndarray  # int32: starts of slices, and everything else
     narrow: bool  # two entries a word
     log_copies: int
+    literals: int  # of all clauses
 
     @property
     def nbytes(self) -> int:
@@ -78,8 +81,8 @@ def lay_out(program: Program, columns: np.ndarray, sweeps: bool, log_copies: int
     copies = 1 << log_copies
     # Words of a tile in their order: copy r has words 2 r and 2 r + 1.
     word = np.arange(2 * copies)[:, None]
-    columns = (2 * (columns[None, :] * copies + word // 2) + word % 2).reshape(-1)
-    narrow = max(p.n, p.n_clauses + 1) <= NARROW
+    columns = (4 * (columns[None, :] * copies + word // 2) + word % 2).reshape(-1)
+    narrow = max(2 * p.n, p.n_clauses + 1) <= NARROW
     slices = _Slices(narrow)
 
     lits = p.lits[: p.clause_ptr[-1]].astype(np.int64)
@@ -89,8 +92,7 @@ def lay_out(program: Program, columns: np.ndarray, sweeps: bool, log_copies: int
     clause_start = slices.add_clauses(*_permuted(lits, p.clause_ptr, by_length))
 
     occ = p.occ[: p.occ_ptr[-1]].astype(np.int64)
-    positive = np.arange(len(occ)) < np.repeat(p.occ_mid, np.diff(p.occ_ptr))
-    occ_start = slices.add(16 * rank[occ] + positive, p.occ_ptr, np.full(p.n, 16 * p.n_clauses))
+    occ_start = slices.add(16 * rank[occ], p.occ_ptr, np.full(p.n, 16 * p.n_clauses))
 
     order, class_slices, values, ptr = _sweep_lists(p) if sweeps else _no_sweeps()
     sweep_start = slices.add(values, ptr, np.zeros(len(ptr) - 1, np.int64))
@@ -125,7 +127,7 @@ def lay_out(program: Program, columns: np.ndarray, sweeps: bool, log_copies: int
     near = near_words, at["check"], n_checks and check_start[0] >= near_words
     numbers: Any = (*sizes, *near, *at.values())
     layout = Layout._make(map(np.int32, numbers))  # 32 bits: so is the kernel's arithmetic
-    return GpuProgram(layout, slices.words(), flat.astype(np.int32), narrow, log_copies)
+    return GpuProgram(layout, slices.words(), flat.astype(np.int32), narrow, log_copies, len(lits))
 
 
 def copied(p: Program, copies: int) -> Program:
@@ -182,7 +184,7 @@ class _Slices:
 
     def add_clauses(self, codes: np.ndarray, ptr: np.ndarray) -> np.ndarray:
         """Clauses of codes 2 v + s, none of them empty."""
-        entries = 16 * (codes >> 1) + (codes & 1)
+        entries = 16 * codes
         return self.add(entries, ptr, entries[ptr[:-1]] if len(ptr) > 1 else entries[:0])
 
     def add(self, entries: np.ndarray, ptr: np.ndarray, padding: np.ndarray) -> np.ndarray:
@@ -272,7 +274,7 @@ def _sweep_lists(p: Program):
     others = (code >> 1) != moved[owner_of]
     code, owner_of, row = code[others], owner_of[others], row[others]
     last = np.diff(row, append=-1) != 0
-    values = 16 * (code >> 1) + 2 * last + (code & 1)
+    values = 16 * code + 2 * last
     # A clause of one literal has no others: propagation has removed those.
     lengths = np.zeros(len(order), np.int64)
     place = np.flatnonzero(order >= 0)  # positions of the moved variables, in their order

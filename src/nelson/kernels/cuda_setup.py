@@ -170,7 +170,7 @@ else:
 
     @intrinsic
     def load2(typingctx, array, code):
-        """Pair code >> 4 of 64-bit words: one AND is all it takes to address it."""
+        """Pair code / 16 of 64-bit words: code is its address already."""
         if not isinstance(array, types.Array) or not isinstance(code, types.Integer):
             return None
 
@@ -181,7 +181,7 @@ else:
             if code.type.width != 32:
                 code = (builder.trunc if code.type.width > 32 else builder.zext)(code, int32)
             bytes_ = builder.bitcast(pairs, ir.IntType(8).as_pointer(pairs.type.addrspace))
-            at = builder.gep(bytes_, [builder.and_(code, ir.Constant(int32, -16))], inbounds=True)
+            at = builder.gep(bytes_, [code], inbounds=True)
             return _load_pair(context, builder, builder.bitcast(at, pairs.type))
 
         return types.UniTuple(types.uint64, 2)(array, code), build

@@ -23,10 +23,9 @@ from nelson.kernels.cuda_setup import (
 
 #: Entries of a warp's queue: fewer than a warp wait when two words of each thread come.
 QUEUE = 3 * WARP + WARP % 2
-#: Cells of a team: clauses hit and lanes of them, clauses listed now and for the next round,
-#: variables touched.
-CELLS = 5
-HITS, LANES, NOW, NEXT, TOUCHED = range(5)
+#: Cells of a team: clauses hit and lanes of them; the lengths of both lists of events and of items.
+CELLS = 6
+HITS, LANES, EVENTS, ITEMS = 0, 1, 2, 4
 #: 64-bit cells for each word of a team: its two keys, the lanes wanted, the lanes found bad.
 WORD_CELLS = 4
 WANTED, BAD = 2, 3
@@ -34,9 +33,9 @@ WANTED, BAD = 2, 3
 COUNTS = 3
 
 #: What a pass over variables does: draw all; redraw where clauses are violated, at once or by the
-#: queue; redraw where a mask says so; sweep. And over clauses: all, the listed, those as given.
+#: queue; redraw where a mask says so; sweep. And over clauses: all, or those as given.
 INIT, DIRECT, GATHER, MASKED, SWEEP = range(5)
-ALL, LIST, GIVEN = range(3)
+ALL, GIVEN = range(2)
 
 int32 = np.int32
 ZERO, ONE, EVERY = np.uint64(0), np.uint64(1), ~np.uint64(0)
@@ -60,7 +59,8 @@ class Job(NamedTuple):
     stride32: np.int32
     state64: np.int64  # those of the state, in shared or global memory
     state32: np.int64
-    capacity: np.int32  # entries of a list
+    capacity: np.int32  # events of a list, and items
+    room: np.int32
 
 
 class Team(NamedTuple):
@@ -73,19 +73,17 @@ class Team(NamedTuple):
     far_words: Any  # all of them
     far_ints: Any
     thr: Any  # of this context
-    x: Any  # n pairs: the state
-    bad: Any  # L + 1 pairs: lanes a clause is violated in; or n: lanes a variable is resampled in;
-    bad32: (
-        Any  # the same, in 32-bit words; prs: then n pairs more, lanes a variable is resampled in
-    )
-    mask: np.int32  # where those begin
-    dirty: Any  # a bit a clause: is it on the next list; a bit a variable: is it touched
-    lists: Any  # clauses to check now, and next; variables touched
+    x: Any  # n times two pairs: a variable and its complement
+    x32: Any  # the same, in 32-bit words
+    bad: Any  # L + 1 pairs: lanes a clause is violated in; prs: then n, lanes to draw a variable in
+    bad32: Any
+    lists: Any  # events now and next, items now and next (`cuda_late.py`)
     queue: Any  # of this warp: lanes,
     items: Any  # and 32 * (2 * variable + half of the pair) + random rows used
     cells: Any
     word_cells: Any
     capacity: np.int32
+    room: np.int32
     size: np.int32
     which: np.int32
     me: np.int32

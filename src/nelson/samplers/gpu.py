@@ -275,6 +275,7 @@ def draw(
             state64=np.int64(shape.state64),
             state32=np.int64(shape.state32),
             capacity=np.int32(shape.capacity),
+            room=np.int32(shape.room),
         )
         digits = 1 if fair else rows or launch.ROWS
         launch.draw(loaded, shape, law, digits, streams, job, out, scratch, card.stream)
