@@ -45,9 +45,7 @@ from nelson.kernels.cuda_setup import (
 from nelson.kernels.cuda_team import (
     ALL,
     CELLS,
-    DIRECT,
     EVERY,
-    GATHER,
     GIVEN,
     HITS,
     INIT,
@@ -56,6 +54,7 @@ from nelson.kernels.cuda_team import (
     ONE,
     QUEUE,
     SWEEP,
+    VIOLATED,
     WANTED,
     WORD_CELLS,
     ZERO,
@@ -71,9 +70,6 @@ from nelson.kernels.cuda_team import (
 )
 from nelson.kernels.reference import PRS
 from nelson.kernels.rng import GOLDEN, SWEEP_ROUND
-
-#: A round redraws all variables, touched or not, while more than one clause in so many is violated.
-DIRECT_SHARE = 3
 
 
 @device
@@ -96,10 +92,7 @@ def _take(p, w, round, waiting, h, tail):
     while going:
         if lanes != ZERO:
             left, value = draw_rows(digits, start, key1, lanes, h)
-            at = int32(4 * (item >> 1) + (item & 1))
-            new = (peek(w.x, at) & ~(lanes & ~left)) | value
-            poke(w.x, at, new)
-            poke(w.x, int32(at + 2), ~new)
+            poke(w.x, item, (peek(w.x, item) & ~(lanes & ~left)) | value)
             lanes = left
         digits = np.uint32(digits << np.uint32(len(h)))
         start += np.uint64(len(h)) * GOLDEN
@@ -113,7 +106,7 @@ def _take(p, w, round, waiting, h, tail):
 def _lanes_of(p, w, kind, i, moved):
     """(variable, lanes to draw it in) at position i of a pass."""
     v, first, second = i, EVERY, EVERY
-    if kind in (DIRECT, GATHER):
+    if kind == VIOLATED:
         first, second = gather(p, w, v)
     elif kind == MASKED:
         first, second = peek2(w.bad, int32(mask_of(p) + v))
@@ -137,21 +130,18 @@ def _lanes_of(p, w, kind, i, moved):
 def _pass(p, w, kind, round, begin, end, h, moved):
     """Draw variables, each in its lanes. The one place where random numbers are made.
 
-    Where most variables have lanes, rows are drawn at once for both words, and what is undecided
-    waits in the queue; else all of it waits.
+    Rows are drawn for both words of a variable; what is undecided then waits in the queue.
     """
-    direct = len(h) == 1 or kind in (INIT, DIRECT, SWEEP)
     waiting, first = int32(0), begin
     while first < end or waiting > 0:
         tail = first >= end
         i = int32(first + w.me)
         first = int32(first + w.size)
-        v, left, left_too, used = i, ZERO, ZERO, int32(0)
+        v, left, left_too = i, ZERO, ZERO
         if i < end:
             v, left, left_too = _lanes_of(p, w, kind, i, moved)
-            if direct and left | left_too != ZERO:
+            if left | left_too != ZERO:
                 lanes, lanes_too = left, left_too
-                used = int32(len(h))
                 digits, start = law_of(p, w, round, v, 0)
                 at = int32((v & ((1 << len(w.log_copies)) - 1)) * WORD_CELLS)
                 key0, key1 = peek2(w.word_cells, at)
@@ -159,19 +149,17 @@ def _pass(p, w, kind, round, begin, end, h, moved):
                 key0, key0_too = key0 + start, key0_too + start
                 left, value = draw_rows(digits, key0, key1, left, h)
                 left_too, value_too = draw_rows(digits, key0_too, key1_too, left_too, h)
-                if len(h) > 1 and kind != DIRECT:
-                    used = int32(2 * len(h))
+                if len(h) > 1 and kind != VIOLATED:
                     left, value = draw_more_rows(digits, key0, key1, left, value, h)
                     left_too, value_too = draw_more_rows(
                         digits, key0_too, key1_too, left_too, value_too, h
                     )
-                x, y = peek2(w.x, int32(2 * v))
+                x, y = peek2(w.x, v)
                 x = (x & ~(lanes & ~left)) | value
-                y = (y & ~(lanes_too & ~left_too)) | value_too
-                poke2(w.x, int32(2 * v), x, y)
-                poke2(w.x, int32(2 * v + 1), ~x, ~y)
+                poke2(w.x, v, x, (y & ~(lanes_too & ~left_too)) | value_too)
         if len(h) > 1:  # else every probability is 1/2, and one row decides
             if not tail:
+                used = int32(len(h) if kind == VIOLATED else 2 * len(h))
                 waiting = push_pair(w, v, left, left_too, used, waiting)
             while waiting >= (1 if tail else WARP):
                 waiting = _take(p, w, round, waiting, h, tail)
@@ -186,9 +174,7 @@ def _fix(p, w):
     q = w.me
     while q < p.n_fixed:
         code = peek(w.far_ints, int32(p.fixed + q))
-        value = negated(code)
-        poke2(w.x, int32(code & ~1), value, value)
-        poke2(w.x, int32(code | 1), ~value, ~value)
+        poke2(w.x, int32(code >> 1), negated(code), negated(code))
         q = int32(q + w.size)
     sync(w.size, w.which)
 
@@ -240,9 +226,9 @@ def _run(p, w, method, max_rounds, sweeps, h, moved):
                     resampled += grow(p, w)
                     kind = int32(MASKED)
                 else:
-                    kind = int32(DIRECT if hits * DIRECT_SHARE > p.n_clauses else GATHER)
-            elif kind == INIT:
-                kind = int32(GATHER)
+                    kind = int32(VIOLATED)
+            else:
+                kind = int32(VIOLATED)
             round = int32(SWEEP_ROUND) if sweeping else rounds
         if sweeping:
             kind = int32(SWEEP)
@@ -344,7 +330,7 @@ def draw_words(
         slot = np.int64(cuda.blockIdx.x) * teams + which
         s64, lists = g64[slot * job.state64 :], g32[slot * job.state32 :]
         halves = g64_halves[2 * slot * job.state64 :]
-    bad, bad32 = s64[4 * p.n :], halves[8 * p.n :]
+    bad, bad32 = s64[2 * p.n :], halves[4 * p.n :]
     tiles = (job.per_context + copies - 1) // copies  # of a context
     own = p.n >> len(log_copies)
     t = np.int64(cuda.blockIdx.x) * teams + which

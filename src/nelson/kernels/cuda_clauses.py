@@ -7,6 +7,7 @@ from nelson.kernels.cuda_setup import (
     atomic_or,
     device,
     load2,
+    negated,
     peek,
     peek2,
     poke2,
@@ -39,6 +40,14 @@ def entries(ints, start, member):
 
 
 @device
+def _and_false(w, code, first, second):
+    """The lanes of a pair in which the literal is false."""
+    x, y = load2(w.x, np.uint32(code & np.uint32(0xFFFFFFF0)))
+    flip = negated(code)
+    return first & (x ^ flip), second & (y ^ flip)
+
+
+@device
 def halves(word):
     return np.uint32(word & np.uint32(0xFFFF)), np.uint32(word >> np.uint32(16))
 
@@ -51,10 +60,8 @@ def violated(w, words, at, end, first, second):
         at = int32(at + 32)
         if len(w.narrow):
             code, other = halves(code)
-            x, y = load2(w.x, other)
-            first, second = first & x, second & y
-        x, y = load2(w.x, code)
-        first, second = first & x, second & y
+            first, second = _and_false(w, other, first, second)
+        first, second = _and_false(w, code, first, second)
     return first, second
 
 
@@ -111,8 +118,7 @@ def check(p, w, mode):
 
 @device
 def _look_without(w, code, stuck, stuck_too, bad, bad_too):
-    x, y = load2(w.x, np.uint32(code & np.uint32(0xFFFFFFFD)))
-    bad, bad_too = bad & x, bad_too & y
+    bad, bad_too = _and_false(w, code, bad, bad_too)
     if code & 2:
         stuck, stuck_too = stuck | bad, stuck_too | bad_too
         bad, bad_too = EVERY, EVERY
@@ -161,8 +167,8 @@ def _grown(p, w):
             k = 0
             while k < 1 + len(w.narrow):
                 code = halves(pair)[k] if len(w.narrow) else pair
-                mask, mask_too = peek2(w.bad, int32(mask_of(p) + int32(code >> np.uint32(5))))
-                false, false_too = load2(w.x, code)
+                mask, mask_too = peek2(w.bad, int32(mask_of(p) + int32(code >> np.uint32(4))))
+                false, false_too = _and_false(w, code, EVERY, EVERY)
                 meets, inside, holds = _look(mask, false, meets, inside, holds)
                 meets_too, inside_too, holds_too = _look(
                     mask_too, false_too, meets_too, inside_too, holds_too

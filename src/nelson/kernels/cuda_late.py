@@ -52,31 +52,20 @@ def _append(p, w, j, lane, side):
     e = int32(atomic_add(w.cells, int32(EVENTS + side), BIT))
     if e < w.capacity:
         poke(w.lists, int32(side * w.capacity + e), np.uint32(j * 128 + lane))
-    start, end = entries(w.ints, p.clause, j)
-    # Padding repeats the first literal: it is no item of its own.
-    first = np.uint32(peek(w.words, start) & np.uint32(0xFFFF if len(w.narrow) else 0xFFFFFFFF))
-    count, at = int32(0), start
-    while at < end:
-        code = peek(w.words, at)
-        if len(w.narrow):
-            code, other = halves(code)
-            count = int32(count + (other != first))
-        count = int32(count + (at == start or code != first))
-        at = int32(at + 32)
+    at, end = entries(w.ints, p.clause, j)
+    count = int32(((end - at + 31) >> 5) << len(w.narrow))  # padding too: its items are twice there
     place = int32(atomic_add(w.cells, int32(ITEMS + side), np.uint32(count)))
-    fits = int32(place + count) <= w.room
-    place, at = int32(place + _first_item(w, side)), start
-    while fits and at < end:
-        code = peek(w.words, at)
-        if len(w.narrow):
-            code, other = halves(code)
-            if other != first:
-                poke(w.lists, place, np.uint32((other >> np.uint32(5)) * 128 + lane))
+    if int32(place + count) <= w.room:
+        place = int32(place + _first_item(w, side))
+        while at < end:
+            code = peek(w.words, at)
+            at = int32(at + 32)
+            if len(w.narrow):
+                code, other = halves(code)
+                poke(w.lists, place, np.uint32((other >> np.uint32(4)) * 128 + lane))
                 place = int32(place + 1)
-        if at == start or code != first:
-            poke(w.lists, place, np.uint32((code >> np.uint32(5)) * 128 + lane))
+            poke(w.lists, place, np.uint32((code >> np.uint32(4)) * 128 + lane))
             place = int32(place + 1)
-        at = int32(at + 32)
 
 
 @device
@@ -109,17 +98,18 @@ def _redraw(p, w, item, round, h):
         value |= more
         digits = np.uint32(digits << np.uint32(len(h)))
         start += np.uint64(len(h)) * GOLDEN
-    at, bit = int32(8 * v + (lane >> 5)), np.uint32(BIT << np.uint32(lane & 31))
-    if (peek(w.x32, at) & bit != 0) != (value != ZERO):
-        on = int32(0 if value != ZERO else 4)
-        atomic_or(w.x32, int32(at + on), bit)
-        atomic_and(w.x32, int32(at + 4 - on), np.uint32(~bit))
+    at, bit = int32(4 * v + (lane >> 5)), np.uint32(BIT << np.uint32(lane & 31))
+    if value != ZERO:
+        atomic_or(w.x32, at, bit)
+    else:
+        atomic_and(w.x32, at, np.uint32(~bit))
 
 
 @device
 def _false_in(w, code, part):
     """The lanes of a quarter of a pair in which a literal is false."""
-    return peek(w.x32, int32((int32(code) >> 2) + part))
+    flip = np.uint32(0) - np.uint32(code & np.uint32(1))
+    return np.uint32(peek(w.x32, int32(((int32(code) >> 4) << 2) + part)) ^ flip)
 
 
 @device

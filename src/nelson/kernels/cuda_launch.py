@@ -95,11 +95,11 @@ def shape_for(
     Arguments that are given are taken as they are.
     """
     n, m = int(program.layout.n), int(program.layout.n_clauses)
-    state64 = 2 * (2 * n + m + 1 + (n if method == PRS else 0))
+    state64 = 2 * (n + m + 1 + (n if method == PRS else 0))
     near_bytes = 4 * (int(program.layout.near_words) + int(program.layout.near_ints))
     if capacity is None:
         capacity = 0 if method == PRS else max(32, m // EVENT_SHARE)
-    room = capacity * -(-program.literals // max(1, m))
+    room = capacity * (-(-program.literals // max(1, m)) + 1)
 
     def sizes(team: int, shared: bool) -> tuple[int, int, int]:
         queues = team // WARP * QUEUE

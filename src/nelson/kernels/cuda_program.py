@@ -6,18 +6,15 @@ neighbours at a time:
 
     words[start[s] + 32 k + lane]       entry (or pair of entries) k of member 32 s + lane
 
-An entry is `16 index`: a byte offset into an array of pairs of 64-bit words (a team draws two words
-of samples at a time). Where indices are below 4096, two entries of 16 bits share a word. Shorter
-members are padded with entries that change nothing. Clauses are sorted by length, and the program
-sorts variables by degree, so there is little padding.
+An entry is `16 index + 2 e + s`: a byte offset into an array of pairs of 64-bit words (a team draws
+two words of samples at a time), with flags in the bits that are zero. Where indices are below 4096,
+two entries of 16 bits share a word. Shorter members are padded with entries that change nothing.
+Clauses are sorted by length, and the program sorts variables by degree, so there is little padding.
 
-    clauses   index: literal                    padding repeats the clause's first literal
+    clauses   index: variable, s: sign          padding repeats literals of the clause
     occ       index: clause                     padding is clause L, which is never violated
-    sweep     index: literal, + 2 if it is the  the *other* literals of every clause of a variable;
-              last of its clause                padding ends no clause
-
-Literals are numbered so that row 2 v of the state is x_v and row 2 v + 1 its complement: the row of
-a literal's entry is where the literal is false.
+    sweep     index: variable, s: sign          the *other* literals of every clause of a variable;
+              e: last of its clause             padding ends no clause
 
 A small formula is drawn in R copies at a time, as if it were one formula of R times its size:
 variable v of copy r is v R + r. So 32 threads have work for each of them even if it has 20 clauses.
@@ -27,6 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from nelson.kernels import cuda_banks
 from nelson.kernels.program import Program
 
 SLICE = 32
@@ -81,18 +79,21 @@ def lay_out(program: Program, columns: np.ndarray, sweeps: bool, log_copies: int
     copies = 1 << log_copies
     # Words of a tile in their order: copy r has words 2 r and 2 r + 1.
     word = np.arange(2 * copies)[:, None]
-    columns = (4 * (columns[None, :] * copies + word // 2) + word % 2).reshape(-1)
-    narrow = max(2 * p.n, p.n_clauses + 1) <= NARROW
+    columns = (2 * (columns[None, :] * copies + word // 2) + word % 2).reshape(-1)
+    narrow = max(p.n, p.n_clauses + 1) <= NARROW
     slices = _Slices(narrow)
 
     lits = p.lits[: p.clause_ptr[-1]].astype(np.int64)
     by_length = np.argsort(np.diff(p.clause_ptr), kind="stable")
+    if narrow:
+        arranged, ptr = _permuted(lits, p.clause_ptr, by_length)
+        by_length = by_length[cuda_banks.balance(arranged >> 1, ptr, p.n)]
     rank = np.empty(p.n_clauses, np.int64)
     rank[by_length] = np.arange(p.n_clauses)
     clause_start = slices.add_clauses(*_permuted(lits, p.clause_ptr, by_length))
 
     occ = p.occ[: p.occ_ptr[-1]].astype(np.int64)
-    occ_start = slices.add(16 * rank[occ], p.occ_ptr, np.full(p.n, 16 * p.n_clauses))
+    occ_start = slices.add(16 * rank[occ], p.occ_ptr, np.full(p.n, 16 * p.n_clauses), spread=True)
 
     order, class_slices, values, ptr = _sweep_lists(p) if sweeps else _no_sweeps()
     sweep_start = slices.add(values, ptr, np.zeros(len(ptr) - 1, np.int64))
@@ -184,11 +185,22 @@ class _Slices:
 
     def add_clauses(self, codes: np.ndarray, ptr: np.ndarray) -> np.ndarray:
         """Clauses of codes 2 v + s, none of them empty."""
-        entries = 16 * codes
-        return self.add(entries, ptr, entries[ptr[:-1]] if len(ptr) > 1 else entries[:0])
+        entries = 16 * (codes >> 1) + (codes & 1)
+        padding = entries[ptr[:-1]] if len(ptr) > 1 else entries[:0]
+        return self.add(entries, ptr, padding, spread=True, repeat=True)
 
-    def add(self, entries: np.ndarray, ptr: np.ndarray, padding: np.ndarray) -> np.ndarray:
-        """CSR rows, padded with one entry each. -> start of each slice, and the end."""
+    def add(
+        self,
+        entries: np.ndarray,
+        ptr: np.ndarray,
+        padding: np.ndarray,
+        spread: bool = False,
+        repeat: bool = False,
+    ) -> np.ndarray:
+        """CSR rows, padded with one entry each. -> start of each slice, and the end.
+
+        spread: in whatever order the banks like. repeat: padding may be any entry of the row.
+        """
         rows = len(ptr) - 1
         lengths = np.diff(ptr)
         slices = -(-rows // SLICE)
@@ -208,6 +220,8 @@ class _Slices:
         row = np.repeat(np.arange(rows), lengths)
         k = np.arange(len(entries)) - np.repeat(ptr[:-1], lengths)
         out[start[row // SLICE] // SLICE + k, row % SLICE] = entries
+        if self.narrow and spread:
+            cuda_banks.spread(out, start // SLICE, padded, repeat)
         if self.narrow:
             out = out[0::2] | out[1::2] << 16
             start //= 2
@@ -274,7 +288,7 @@ def _sweep_lists(p: Program):
     others = (code >> 1) != moved[owner_of]
     code, owner_of, row = code[others], owner_of[others], row[others]
     last = np.diff(row, append=-1) != 0
-    values = 16 * code + 2 * last
+    values = 16 * (code >> 1) + 2 * last + (code & 1)
     # A clause of one literal has no others: propagation has removed those.
     lengths = np.zeros(len(order), np.int64)
     place = np.flatnonzero(order >= 0)  # positions of the moved variables, in their order

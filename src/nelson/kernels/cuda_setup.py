@@ -170,7 +170,7 @@ else:
 
     @intrinsic
     def load2(typingctx, array, code):
-        """Pair code / 16 of 64-bit words: code is its address already."""
+        """Pair code / 16 of 64-bit words: code is its address already, a multiple of 16."""
         if not isinstance(array, types.Array) or not isinstance(code, types.Integer):
             return None
 

@@ -32,9 +32,9 @@ WANTED, BAD = 2, 3
 #: What a launch counts: rounds of the slowest sample, constraints resampled, lanes not valid.
 COUNTS = 3
 
-#: What a pass over variables does: draw all; redraw where clauses are violated, at once or by the
-#: queue; redraw where a mask says so; sweep. And over clauses: all, or those as given.
-INIT, DIRECT, GATHER, MASKED, SWEEP = range(5)
+#: What a pass over variables does: draw all; redraw where clauses are violated, or where a mask
+#: says so; sweep. And over clauses: all, or those as given.
+INIT, VIOLATED, MASKED, SWEEP = range(4)
 ALL, GIVEN = range(2)
 
 int32 = np.int32
@@ -73,7 +73,7 @@ class Team(NamedTuple):
     far_words: Any  # all of them
     far_ints: Any
     thr: Any  # of this context
-    x: Any  # n times two pairs: a variable and its complement
+    x: Any  # n pairs: the state
     x32: Any  # the same, in 32-bit words
     bad: Any  # L + 1 pairs: lanes a clause is violated in; prs: then n, lanes to draw a variable in
     bad32: Any
