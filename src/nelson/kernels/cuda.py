@@ -46,6 +46,7 @@ from nelson.kernels.cuda_team import (
     ALL,
     CELLS,
     EVERY,
+    FEW,
     GIVEN,
     HITS,
     INIT,
@@ -70,6 +71,9 @@ from nelson.kernels.cuda_team import (
 )
 from nelson.kernels.reference import PRS
 from nelson.kernels.rng import GOLDEN, SWEEP_ROUND
+
+#: Violated clauses are few when they are less than one in so many.
+FEW_SHARE = 5
 
 
 @device
@@ -106,7 +110,7 @@ def _take(p, w, round, waiting, h, tail):
 def _lanes_of(p, w, kind, i, moved):
     """(variable, lanes to draw it in) at position i of a pass."""
     v, first, second = i, EVERY, EVERY
-    if kind == VIOLATED:
+    if kind in (VIOLATED, FEW):
         first, second = gather(p, w, v)
     elif kind == MASKED:
         first, second = peek2(w.bad, int32(mask_of(p) + v))
@@ -130,7 +134,8 @@ def _lanes_of(p, w, kind, i, moved):
 def _pass(p, w, kind, round, begin, end, h, moved):
     """Draw variables, each in its lanes. The one place where random numbers are made.
 
-    Rows are drawn for both words of a variable; what is undecided then waits in the queue.
+    Rows are drawn for both words of a variable; what is undecided then waits in the queue, and
+    where few variables have lanes all of it does.
     """
     waiting, first = int32(0), begin
     while first < end or waiting > 0:
@@ -140,7 +145,7 @@ def _pass(p, w, kind, round, begin, end, h, moved):
         v, left, left_too = i, ZERO, ZERO
         if i < end:
             v, left, left_too = _lanes_of(p, w, kind, i, moved)
-            if left | left_too != ZERO:
+            if left | left_too != ZERO and (len(h) == 1 or kind != FEW):
                 lanes, lanes_too = left, left_too
                 digits, start = law_of(p, w, round, v, 0)
                 at = int32((v & ((1 << len(w.log_copies)) - 1)) * WORD_CELLS)
@@ -149,7 +154,7 @@ def _pass(p, w, kind, round, begin, end, h, moved):
                 key0, key0_too = key0 + start, key0_too + start
                 left, value = draw_rows(digits, key0, key1, left, h)
                 left_too, value_too = draw_rows(digits, key0_too, key1_too, left_too, h)
-                if len(h) > 1 and kind != VIOLATED:
+                if len(h) > 1 and kind in (INIT, SWEEP):
                     left, value = draw_more_rows(digits, key0, key1, left, value, h)
                     left_too, value_too = draw_more_rows(
                         digits, key0_too, key1_too, left_too, value_too, h
@@ -159,7 +164,8 @@ def _pass(p, w, kind, round, begin, end, h, moved):
                 poke2(w.x, v, x, (y & ~(lanes_too & ~left_too)) | value_too)
         if len(h) > 1:  # else every probability is 1/2, and one row decides
             if not tail:
-                used = int32(len(h) if kind == VIOLATED else 2 * len(h))
+                used = int32(2 * len(h) if kind in (INIT, SWEEP) else len(h))
+                used = int32(0) if kind == FEW else used
                 waiting = push_pair(w, v, left, left_too, used, waiting)
             while waiting >= (1 if tail else WARP):
                 waiting = _take(p, w, round, waiting, h, tail)
@@ -226,9 +232,9 @@ def _run(p, w, method, max_rounds, sweeps, h, moved):
                     resampled += grow(p, w)
                     kind = int32(MASKED)
                 else:
-                    kind = int32(VIOLATED)
+                    kind = int32(VIOLATED if hits * FEW_SHARE > p.n_clauses else FEW)
             else:
-                kind = int32(VIOLATED)
+                kind = int32(FEW)
             round = int32(SWEEP_ROUND) if sweeping else rounds
         if sweeping:
             kind = int32(SWEEP)

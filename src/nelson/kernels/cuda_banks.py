@@ -137,9 +137,10 @@ def _spread(lines, start, lengths, repeat, w):
 _TRIES = 200
 
 
-def balance(variables: np.ndarray, ptr: np.ndarray, n: int) -> np.ndarray:
+def balance(variables: np.ndarray, ptr: np.ndarray, n: int, copies: int) -> np.ndarray:
     """An order of clauses (CSR rows of variables from 0, sorted by length) in which neighbours by
-    eights ask for different banks, and so do the lists of clauses of neighbouring variables.
+    eights ask for different banks, and so do the lists of clauses of neighbouring variables. A
+    clause's number mod `copies` stays.
     """
     rows = len(ptr) - 1
     order = np.arange(rows)
@@ -151,7 +152,7 @@ def balance(variables: np.ndarray, ptr: np.ndarray, n: int) -> np.ndarray:
     lengths = np.diff(ptr)
     first = np.searchsorted(lengths, lengths, "left")
     last = np.searchsorted(lengths, lengths, "right")
-    _swap_clauses(variables, ptr, order, loads, of_lists, first, last, _TRIES * rows)
+    _swap_clauses(variables, ptr, order, loads, of_lists, first, last, copies, _TRIES * rows)
     return order
 
 
@@ -186,7 +187,7 @@ def _exchange(variables, ptr, order, a, b, loads, of_lists):
 
 
 @kernel
-def _swap_clauses(variables, ptr, order, loads, of_lists, first, last, tries):
+def _swap_clauses(variables, ptr, order, loads, of_lists, first, last, copies, tries):
     """Swap random clauses of one length as long as that makes the loads more even."""
     rows, state = len(order), np.uint64(1)
     for _ in range(tries):
@@ -194,5 +195,6 @@ def _swap_clauses(variables, ptr, order, loads, of_lists, first, last, tries):
         a = np.int64((state >> np.uint64(33)) % np.uint64(rows))
         state = state * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)
         b = first[a] + np.int64((state >> np.uint64(33)) % np.uint64(last[a] - first[a]))
-        if a != b and _exchange(variables, ptr, order, a, b, loads, of_lists) > 0:
+        b += (a - b) % copies
+        if a != b and b < last[a] and _exchange(variables, ptr, order, a, b, loads, of_lists) > 0:
             _exchange(variables, ptr, order, a, b, loads, of_lists)

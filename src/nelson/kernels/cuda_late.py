@@ -39,6 +39,9 @@ from nelson.kernels.cuda_team import (
 )
 from nelson.kernels.rng import GOLDEN
 
+#: Threads that look at the clauses of one item: the last rounds have few items and many threads.
+PARTS = 4
+
 
 @device
 def _first_item(w, side):
@@ -131,13 +134,14 @@ def _look_at(p, w, j, lane, side):
 
 
 @device
-def _look_around(p, w, item, side):
-    """Look at the clauses of an item's variable in its lane."""
+def _look_around(p, w, item, part, side):
+    """Look at the clauses of an item's variable in its lane: at part `part` of PARTS."""
     v, lane = int32(item >> 7), int32(item & 127)
     at, end = entries(w.ints, p.occ, v)
+    at = int32(at + 32 * part)
     while at < end:
         code = peek(w.words, at)
-        at = int32(at + 32)
+        at = int32(at + 32 * PARTS)
         if len(w.narrow):
             code, other = halves(code)
             _look_at(p, w, int32(other >> np.uint32(4)), lane, side)
@@ -173,9 +177,9 @@ def late(p, w, rounds, max_rounds, h):
         set_cell(w, int32(ITEMS + 1 - side), 0)
         sync(w.size, w.which)
         q = w.me
-        while q < items:
-            item = peek(w.lists, int32(_first_item(w, side) + q))
-            _look_around(p, w, item, int32(1 - side))
+        while q < items * PARTS:
+            item = peek(w.lists, int32(_first_item(w, side) + q // PARTS))
+            _look_around(p, w, item, int32(q % PARTS), int32(1 - side))
             q = int32(q + w.size)
         sync(w.size, w.which)
         side = int32(1 - side)

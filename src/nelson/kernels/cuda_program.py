@@ -87,7 +87,7 @@ def lay_out(program: Program, columns: np.ndarray, sweeps: bool, log_copies: int
     by_length = np.argsort(np.diff(p.clause_ptr), kind="stable")
     if narrow:
         arranged, ptr = _permuted(lits, p.clause_ptr, by_length)
-        by_length = by_length[cuda_banks.balance(arranged >> 1, ptr, p.n)]
+        by_length = by_length[cuda_banks.balance(arranged >> 1, ptr, p.n, copies)]
     rank = np.empty(p.n_clauses, np.int64)
     rank[by_length] = np.arange(p.n_clauses)
     clause_start = slices.add_clauses(*_permuted(lits, p.clause_ptr, by_length))

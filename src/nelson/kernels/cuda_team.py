@@ -32,9 +32,10 @@ WANTED, BAD = 2, 3
 #: What a launch counts: rounds of the slowest sample, constraints resampled, lanes not valid.
 COUNTS = 3
 
-#: What a pass over variables does: draw all; redraw where clauses are violated, or where a mask
-#: says so; sweep. And over clauses: all, or those as given.
-INIT, VIOLATED, MASKED, SWEEP = range(4)
+#: What a pass over variables does: draw all; redraw where clauses are violated, at once or (few of
+#: them) through the queue; redraw where a mask says so; sweep. And over clauses: all, or those as
+#: given.
+INIT, VIOLATED, FEW, MASKED, SWEEP = range(5)
 ALL, GIVEN = range(2)
 
 int32 = np.int32
