@@ -107,10 +107,10 @@ def _take(p, w, round, waiting, h, tail):
 
 
 @device
-def _lanes_of(p, w, kind, i, moved):
+def _lanes_of(p, w, kind, violated, i, moved):
     """(variable, lanes to draw it in) at position i of a pass."""
     v, first, second = i, EVERY, EVERY
-    if kind in (VIOLATED, FEW):
+    if violated:
         first, second = gather(p, w, v)
     elif kind == MASKED:
         first, second = peek2(w.bad, int32(mask_of(p) + v))
@@ -137,6 +137,10 @@ def _pass(p, w, kind, round, begin, end, h, moved):
     Rows are drawn for both words of a variable; what is undecided then waits in the queue, and
     where few variables have lanes all of it does.
     """
+    # Numba would turn `kind in (..)` into a loop, run by every thread for every variable.
+    violated, all_of_it = kind == VIOLATED or kind == FEW, kind == INIT or kind == SWEEP
+    few = len(h) > 1 and kind == FEW
+    used = int32(0 if few else (2 * len(h) if all_of_it else len(h)))
     waiting, first = int32(0), begin
     while first < end or waiting > 0:
         tail = first >= end
@@ -144,8 +148,8 @@ def _pass(p, w, kind, round, begin, end, h, moved):
         first = int32(first + w.size)
         v, left, left_too = i, ZERO, ZERO
         if i < end:
-            v, left, left_too = _lanes_of(p, w, kind, i, moved)
-            if left | left_too != ZERO and (len(h) == 1 or kind != FEW):
+            v, left, left_too = _lanes_of(p, w, kind, violated, i, moved)
+            if left | left_too != ZERO and not few:
                 lanes, lanes_too = left, left_too
                 digits, start = law_of(p, w, round, v, 0)
                 at = int32((v & ((1 << len(w.log_copies)) - 1)) * WORD_CELLS)
@@ -154,7 +158,7 @@ def _pass(p, w, kind, round, begin, end, h, moved):
                 key0, key0_too = key0 + start, key0_too + start
                 left, value = draw_rows(digits, key0, key1, left, h)
                 left_too, value_too = draw_rows(digits, key0_too, key1_too, left_too, h)
-                if len(h) > 1 and kind in (INIT, SWEEP):
+                if len(h) > 1 and all_of_it:
                     left, value = draw_more_rows(digits, key0, key1, left, value, h)
                     left_too, value_too = draw_more_rows(
                         digits, key0_too, key1_too, left_too, value_too, h
@@ -164,8 +168,6 @@ def _pass(p, w, kind, round, begin, end, h, moved):
                 poke2(w.x, v, x, (y & ~(lanes_too & ~left_too)) | value_too)
         if len(h) > 1:  # else every probability is 1/2, and one row decides
             if not tail:
-                used = int32(2 * len(h) if kind in (INIT, SWEEP) else len(h))
-                used = int32(0) if kind == FEW else used
                 waiting = push_pair(w, v, left, left_too, used, waiting)
             while waiting >= (1 if tail else WARP):
                 waiting = _take(p, w, round, waiting, h, tail)
