@@ -138,7 +138,8 @@ def _pass(p, w, kind, round, begin, end, h, moved):
     where few variables have lanes all of it does.
     """
     # Numba would turn `kind in (..)` into a loop, run by every thread for every variable.
-    violated, all_of_it = kind == VIOLATED or kind == FEW, kind == INIT or kind == SWEEP
+    violated = kind == VIOLATED or kind == FEW  # noqa: SIM109
+    all_of_it = kind == INIT or kind == SWEEP  # noqa: SIM109
     few = len(h) > 1 and kind == FEW
     used = int32(0 if few else (2 * len(h) if all_of_it else len(h)))
     waiting, first = int32(0), begin

@@ -2,9 +2,9 @@
 
 A few rounds leave one clause in twenty violated, mostly in one lane of 128; words would be drawn
 and looked at for a single bit. From then on a round is a list of *events*, 128 clause + lane, and
-of *items*, 128 variable + lane, the variables of those clauses. Every thread draws one item, then
-looks at the clauses of its variable in that lane alone: whatever is violated after a round has a
-variable that the round has drawn.
+of *items*, 128 variable + lane, the variables of those clauses. Threads draw the items, then look,
+in that lane alone, at the clauses of those that changed, and at the clauses of the events again:
+nothing else can be violated.
 
 An item may stand on the list twice, for two clauses: both draw the same bit. An event stands there
 once: its bit in `bad` says whether it does.
@@ -26,6 +26,7 @@ from nelson.kernels.cuda_setup import (
 )
 from nelson.kernels.cuda_team import (
     BIT,
+    CHANGED,
     EVENTS,
     ITEMS,
     ONE,
@@ -45,7 +46,7 @@ PARTS = 4
 
 @device
 def _first_item(w, side):
-    """Where the items of a side lie, behind the events of both."""
+    """Where the items of a side lie, behind the events of both; side 2: those that changed."""
     return int32(2 * w.capacity + side * w.room)
 
 
@@ -88,8 +89,8 @@ def begin(p, w):
 
 
 @device
-def _redraw(p, w, item, round, h):
-    """Draw a variable in one lane."""
+def _redraw(p, w, item, round, side, h):
+    """Draw a variable in one lane, and list it if it changed."""
     v, lane = int32(item >> 7), int32(item & 127)
     digits, start = law_of(p, w, round, v, 0)
     word = int32(2 * (v & ((1 << len(w.log_copies)) - 1)) + (lane >> 6))
@@ -103,9 +104,12 @@ def _redraw(p, w, item, round, h):
         start += np.uint64(len(h)) * GOLDEN
     at, bit = int32(4 * v + (lane >> 5)), np.uint32(BIT << np.uint32(lane & 31))
     if value != ZERO:
-        atomic_or(w.x32, at, bit)
+        changed = atomic_or(w.x32, at, bit) & bit == 0
     else:
-        atomic_and(w.x32, at, np.uint32(~bit))
+        changed = atomic_and(w.x32, at, np.uint32(~bit)) & bit != 0
+    if changed:
+        place = int32(atomic_add(w.cells, int32(CHANGED + side), BIT))
+        poke(w.lists, int32(_first_item(w, 2) + place), item)
 
 
 @device
@@ -165,7 +169,8 @@ def late(p, w, rounds, max_rounds, h):
         resampled += events
         q = w.me
         while q < items:
-            _redraw(p, w, peek(w.lists, int32(_first_item(w, side) + q)), rounds, h)
+            item = peek(w.lists, int32(_first_item(w, side) + q))
+            _redraw(p, w, item, rounds, side, h)
             q = int32(q + w.size)
         q = w.me
         while q < events:
@@ -175,10 +180,18 @@ def late(p, w, rounds, max_rounds, h):
             q = int32(q + w.size)
         set_cell(w, int32(EVENTS + 1 - side), 0)
         set_cell(w, int32(ITEMS + 1 - side), 0)
+        set_cell(w, int32(CHANGED + 1 - side), 0)
         sync(w.size, w.which)
         q = w.me
-        while q < items * PARTS:
-            item = peek(w.lists, int32(_first_item(w, side) + q // PARTS))
+        while q < events:
+            event = peek(w.lists, int32(side * w.capacity + q))
+            j, lane = int32(event >> np.uint32(7)), int32(event & np.uint32(127))
+            _look_at(p, w, j, lane, int32(1 - side))
+            q = int32(q + w.size)
+        changed = int32(cell_of(w, int32(CHANGED + side)) * PARTS)
+        q = w.me
+        while q < changed:
+            item = peek(w.lists, int32(_first_item(w, 2) + q // PARTS))
             _look_around(p, w, item, int32(q % PARTS), int32(1 - side))
             q = int32(q + w.size)
         sync(w.size, w.which)

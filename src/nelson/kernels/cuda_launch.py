@@ -103,7 +103,7 @@ def shape_for(
 
     def sizes(team: int, shared: bool) -> tuple[int, int, int]:
         queues = team // WARP * QUEUE
-        state32 = 2 * capacity + 2 * room
+        state32 = 2 * capacity + 3 * room
         stride64 = queues + 2 * (WORD_CELLS << program.log_copies)
         stride64 += state64 if shared else 0
         stride32 = queues + CELLS + (state32 if shared else 0)

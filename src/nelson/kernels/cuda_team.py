@@ -23,9 +23,10 @@ from nelson.kernels.cuda_setup import (
 
 #: Entries of a warp's queue: fewer than a warp wait when two words of each thread come.
 QUEUE = 3 * WARP + WARP % 2
-#: Cells of a team: clauses hit and lanes of them; the lengths of both lists of events and of items.
-CELLS = 6
-HITS, LANES, EVENTS, ITEMS = 0, 1, 2, 4
+#: Cells of a team: clauses hit and lanes of them; lengths of the lists of events, items, and items
+#: that changed, now and next.
+CELLS = 8
+HITS, LANES, EVENTS, ITEMS, CHANGED = 0, 1, 2, 4, 6
 #: 64-bit cells for each word of a team: its two keys, the lanes wanted, the lanes found bad.
 WORD_CELLS = 4
 WANTED, BAD = 2, 3
@@ -78,7 +79,7 @@ class Team(NamedTuple):
     x32: Any  # the same, in 32-bit words
     bad: Any  # L + 1 pairs: lanes a clause is violated in; prs: then n, lanes to draw a variable in
     bad32: Any
-    lists: Any  # events now and next, items now and next (`cuda_late.py`)
+    lists: Any  # events and items, now and next, and items that changed (`cuda_late.py`)
     queue: Any  # of this warp: lanes,
     items: Any  # and 32 * (2 * variable + half of the pair) + random rows used
     cells: Any
