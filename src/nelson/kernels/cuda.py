@@ -88,7 +88,7 @@ def _take(p, w, round, waiting, h, tail):
         entry = int32(peek(w.items, at))
         lanes = peek(w.queue, at)
         item, k = int32(entry >> 5), int32(entry & 31)
-        digits, start = law_of(p, w, round, int32(item >> 1), k)
+        digits, start = law_of(p, w, round, int32(item >> 1), k, h)
         word = int32(item & ((2 << len(w.log_copies)) - 1))
         key0, key1 = peek2(w.word_cells, int32(word * WORD_CELLS // 2))
         start += key0
@@ -138,8 +138,8 @@ def _pass(p, w, kind, round, begin, end, h, moved):
     where few variables have lanes all of it does.
     """
     # Numba would turn `kind in (..)` into a loop, run by every thread for every variable.
-    violated = kind == VIOLATED or kind == FEW  # noqa: SIM109
-    all_of_it = kind == INIT or kind == SWEEP  # noqa: SIM109
+    violated = (kind == VIOLATED) | (kind == FEW)
+    all_of_it = (kind == INIT) | (kind == SWEEP)
     few = len(h) > 1 and kind == FEW
     used = int32(0 if few else (2 * len(h) if all_of_it else len(h)))
     waiting, first = int32(0), begin
@@ -152,7 +152,7 @@ def _pass(p, w, kind, round, begin, end, h, moved):
             v, left, left_too = _lanes_of(p, w, kind, violated, i, moved)
             if left | left_too != ZERO and not few:
                 lanes, lanes_too = left, left_too
-                digits, start = law_of(p, w, round, v, 0)
+                digits, start = law_of(p, w, round, v, 0, h)
                 at = int32((v & ((1 << len(w.log_copies)) - 1)) * WORD_CELLS)
                 key0, key1 = peek2(w.word_cells, at)
                 key0_too, key1_too = peek2(w.word_cells, int32(at + WORD_CELLS // 2))
@@ -303,7 +303,7 @@ def draw_words(
 ):
     """One team a tile. The lengths of the first five arguments are constants for the compiler:
     random rows taken at once; whether the state, and the formula, are in shared memory; pairs of
-    words a tile (log 2); whether two entries share a word.
+    words a tile (log 2); 0 or 1 if two entries share a word, + words of a clause if that is known.
     """
     size = job.team
     teams = int32(cuda.blockDim.x // size)

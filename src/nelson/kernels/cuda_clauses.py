@@ -40,6 +40,16 @@ def entries(ints, start, member):
 
 
 @device
+def literals(p, w, j):
+    """(first, number) of the words of clause j; known without a look if all have as many."""
+    if len(w.narrow) > 1:
+        number = len(w.narrow) - 1  # a constant: loops over it are unrolled
+        return int32((j >> 5) * (32 * number) + (j & 31)), number
+    at, end = entries(w.ints, p.clause, j)
+    return at, (end - at + 31) >> 5
+
+
+@device
 def _and_false(w, code, first, second):
     """The lanes of a pair in which the literal is false."""
     x, y = load2(w.x, np.uint32(code & np.uint32(0xFFFFFFF0)))
@@ -53,11 +63,12 @@ def halves(word):
 
 
 @device
-def violated(w, words, at, end, first, second):
+def violated(w, words, at, number, first, second):
     """Lanes (of those given) in which every literal of a clause is false."""
-    while at < end:
-        code = peek(words, at)
-        at = int32(at + 32)
+    k = 0
+    while k < number:
+        code = peek(words, at + 32 * k)
+        k += 1
         if len(w.narrow):
             code, other = halves(code)
             first, second = _and_false(w, other, first, second)
@@ -97,10 +108,11 @@ def check(p, w, mode):
         second = peek(w.word_cells, int32(at_wanted + WORD_CELLS))
         if mode == GIVEN and p.far_checks:
             at, end = entries(w.far_ints, p.check, j)
-            first, second = violated(w, w.far_words, at, end, first, second)
+            number = (end - at + 31) >> 5
+            first, second = violated(w, w.far_words, at, number, first, second)
         else:
-            at, end = entries(w.ints, p.clause, j)
-            first, second = violated(w, w.words, at, end, first, second)
+            at, number = literals(p, w, j)
+            first, second = violated(w, w.words, at, number, first, second)
         if mode == ALL:
             poke2(w.bad, j, first, second)
         if (first | second) != ZERO:
@@ -160,12 +172,13 @@ def _grown(p, w):
     while j < p.n_clauses:
         meets, inside, holds = ZERO, EVERY, ZERO
         meets_too, inside_too, holds_too = ZERO, EVERY, ZERO
-        at, end = entries(w.ints, p.clause, j)
-        while at < end:
-            pair = peek(w.words, at)
-            at = int32(at + 32)
+        at, number = literals(p, w, j)
+        q = 0
+        while q < number:
+            pair = peek(w.words, at + 32 * q)
+            q += 1
             k = 0
-            while k < 1 + len(w.narrow):
+            while k < (2 if len(w.narrow) else 1):
                 code = halves(pair)[k] if len(w.narrow) else pair
                 mask, mask_too = peek2(w.bad, int32(mask_of(p) + int32(code >> np.uint32(4))))
                 false, false_too = _and_false(w, code, EVERY, EVERY)

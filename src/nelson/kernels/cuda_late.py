@@ -12,7 +12,7 @@ once: its bit in `bad` says whether it does.
 
 import numpy as np
 
-from nelson.kernels.cuda_clauses import entries, halves
+from nelson.kernels.cuda_clauses import entries, halves, literals
 from nelson.kernels.cuda_setup import (
     atomic_add,
     atomic_and,
@@ -56,14 +56,16 @@ def _append(p, w, j, lane, side):
     e = int32(atomic_add(w.cells, int32(EVENTS + side), BIT))
     if e < w.capacity:
         poke(w.lists, int32(side * w.capacity + e), np.uint32(j * 128 + lane))
-    at, end = entries(w.ints, p.clause, j)
-    count = int32(((end - at + 31) >> 5) << len(w.narrow))  # padding too: its items are twice there
+    at, number = literals(p, w, j)
+    both = 2 if len(w.narrow) else 1
+    count = int32(number * both)  # padding too: its items are there twice
     place = int32(atomic_add(w.cells, int32(ITEMS + side), np.uint32(count)))
     if int32(place + count) <= w.room:
         place = int32(place + _first_item(w, side))
-        while at < end:
-            code = peek(w.words, at)
-            at = int32(at + 32)
+        k = 0
+        while k < number:
+            code = peek(w.words, at + 32 * k)
+            k += 1
             if len(w.narrow):
                 code, other = halves(code)
                 poke(w.lists, place, np.uint32((other >> np.uint32(4)) * 128 + lane))
@@ -92,7 +94,7 @@ def begin(p, w):
 def _redraw(p, w, item, round, side, h):
     """Draw a variable in one lane, and list it if it changed."""
     v, lane = int32(item >> 7), int32(item & 127)
-    digits, start = law_of(p, w, round, v, 0)
+    digits, start = law_of(p, w, round, v, 0, h)
     word = int32(2 * (v & ((1 << len(w.log_copies)) - 1)) + (lane >> 6))
     key0, key1 = peek2(w.word_cells, int32(word * (WORD_CELLS // 2)))
     start += key0
@@ -125,10 +127,11 @@ def _look_at(p, w, j, lane, side):
     if j >= p.n_clauses:  # padding
         return
     part, bit = int32(lane >> 5), np.uint32(BIT << np.uint32(lane & 31))
-    at, end = entries(w.ints, p.clause, j)
-    while at < end:
-        code = peek(w.words, at)
-        at = int32(at + 32)
+    at, number = literals(p, w, j)
+    k = 0
+    while k < number:
+        code = peek(w.words, at + 32 * k)
+        k += 1
         if len(w.narrow):
             code, other = halves(code)
             bit &= _false_in(w, other, part)

@@ -175,12 +175,13 @@ def draw(
     blocks = min(shape.blocks, tiles)
     teams = min(shape.teams, -(-tiles // blocks))  # few tiles: one for each multiprocessor
     shared = shape.shared_bytes(teams)
+    narrow = 1 + loaded.program.clause_words if loaded.program.narrow else 0
     arguments = (
         (0,) * rows,
         (0,) * int(shape.shared),
         (0,) * int(shape.near),
         (0,) * loaded.program.log_copies,
-        (0,) * int(loaded.program.narrow),
+        (0,) * narrow,
         loaded.program.layout,
         job,
         loaded.words,
@@ -196,7 +197,7 @@ def draw(
         out.moved,
     )
     if not SIMULATED and shared > _PLAIN:
-        variant = (rows, shape.shared, shape.near, loaded.program.log_copies, loaded.program.narrow)
+        variant = (rows, shape.shared, shape.near, loaded.program.log_copies, narrow)
         if _allowed.get(variant, 0) < shared:
             _allow_shared(arguments, shared)
             _allowed[variant] = shared

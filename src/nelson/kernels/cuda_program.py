@@ -30,6 +30,8 @@ from nelson.kernels.program import Program
 SLICE = 32
 #: Indices below this fit 16 bits.
 NARROW = 4096
+#: Words of a clause for which the kernel has no loop, if all clauses have as many.
+_STRAIGHT = 4
 #: Literals of the sweep lists at most; beyond (long clauses), variables are not swept on the GPU.
 MAX_SWEEP = 1 << 28
 
@@ -67,6 +69,7 @@ class GpuProgram(NamedTuple):
     narrow: bool  # two entries a word
     log_copies: int
     literals: int  # of all clauses
+    clause_words: int  # words of every clause; 0 if they differ, or are many
 
     @property
     def nbytes(self) -> int:
@@ -127,8 +130,13 @@ def lay_out(program: Program, columns: np.ndarray, sweeps: bool, log_copies: int
     sizes = (p.n, p.n_clauses, p.n_fixed, n_checks, len(class_slices) - 1, len(columns))
     near = near_words, at["check"], n_checks and check_start[0] >= near_words
     numbers: Any = (*sizes, *near, *at.values())
+    lines = np.diff(clause_start) // SLICE
+    same = int(lines[0]) if narrow and len(lines) and (lines == lines[0]).all() else 0
+    same = same if same <= _STRAIGHT else 0
     layout = Layout._make(map(np.int32, numbers))  # 32 bits: so is the kernel's arithmetic
-    return GpuProgram(layout, slices.words(), flat.astype(np.int32), narrow, log_copies, len(lits))
+    return GpuProgram(
+        layout, slices.words(), flat.astype(np.int32), narrow, log_copies, len(lits), same
+    )
 
 
 def copied(p: Program, copies: int) -> Program:

@@ -42,6 +42,7 @@ ALL, GIVEN = range(2)
 int32 = np.int32
 ZERO, ONE, EVERY = np.uint64(0), np.uint64(1), ~np.uint64(0)
 BIT = np.uint32(1)
+HALF = np.uint32(1 << 31)
 
 
 class Job(NamedTuple):
@@ -69,7 +70,9 @@ class Team(NamedTuple):
     """What a team works on. A pair is two words of 64 samples."""
 
     log_copies: Any  # a tuple: its length is a constant for the compiler
-    narrow: Any  # likewise: 1 if two entries share a word
+    narrow: (
+        Any  # likewise: 0, or 1 if two entries share a word, + words of a clause if all are equal
+    )
     words: Any  # the entries and numbers that every round reads, in shared memory if they fit
     ints: Any
     far_words: Any  # all of them
@@ -119,10 +122,12 @@ bernoulli_draw = on_device(bernoulli.draw, scramble=scramble, flips=_flips, unfi
 
 
 @device
-def law_of(p, w, round, v, k):
+def law_of(p, w, round, v, k, h):
     """Digits of variable v from digit k on, and where its random rows start but for the key."""
     own = int32(v >> len(w.log_copies))
-    digits = np.uint32(peek(w.thr, own) << np.uint32(k))
+    digits = HALF  # one row: every probability is 1/2
+    if len(h) > 1:
+        digits = np.uint32(peek(w.thr, own) << np.uint32(k))
     return digits, counter(round, peek(w.ints, int32(p.name + own)), k)
 
 

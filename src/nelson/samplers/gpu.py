@@ -228,8 +228,9 @@ def draw(
 
     thr = np.full((len(request.theta), program.n), 1 << 31, np.uint32)
     thr[:, : problem.n] = threshold(request.theta)
+    thr[:, np.abs(problem.fixed) - 1] = 1 << 31
+    fair = bool((thr == 1 << 31).all())
     thr[:, np.abs(problem.fixed) - 1] = 0
-    fair = not (thr & np.uint32(0x7FFFFFFF)).any()
     size = 8 * contexts * words * (columns + 1) + thr.nbytes + shape.global_bytes
     card.require(size, f"{contexts * count:,} samples of {columns:,} variables")
     # One upload: counts (zeros), streams, thresholds, marks of moved variables (zeros).
