@@ -78,8 +78,11 @@ FEW_SHARE = 5
 
 @device
 def _take(p, w, round, waiting, h, tail):
-    """A few random rows for up to a warp of the words waiting; -> how many are left. tail: none."""
-    taken = int32(min(waiting, WARP))
+    """A few random rows for a warp of the words waiting; -> how many are left.
+
+    tail: there are less than a warp, and each gets what it needs.
+    """
+    taken = waiting if tail else int32(WARP)
     waiting = int32(waiting - taken)
     item, k, lanes, digits = int32(0), int32(0), ZERO, np.uint32(0)
     start, key1 = ZERO, ZERO
@@ -143,8 +146,7 @@ def _pass(p, w, kind, round, begin, end, h, moved):
     few = len(h) > 1 and kind == FEW
     used = int32(0 if few else (2 * len(h) if all_of_it else len(h)))
     waiting, first = int32(0), begin
-    while first < end or waiting > 0:
-        tail = first >= end
+    while first < end:
         i = int32(first + w.me)
         first = int32(first + w.size)
         v, left, left_too = i, ZERO, ZERO
@@ -168,10 +170,11 @@ def _pass(p, w, kind, round, begin, end, h, moved):
                 x = (x & ~(lanes & ~left)) | value
                 poke2(w.x, v, x, (y & ~(lanes_too & ~left_too)) | value_too)
         if len(h) > 1:  # else every probability is 1/2, and one row decides
-            if not tail:
-                waiting = push_pair(w, v, left, left_too, used, waiting)
-            while waiting >= (1 if tail else WARP):
-                waiting = _take(p, w, round, waiting, h, tail)
+            waiting = push_pair(w, v, left, left_too, used, waiting)
+            while waiting >= WARP:
+                waiting = _take(p, w, round, waiting, h, False)
+    if len(h) > 1 and waiting > 0:
+        _take(p, w, round, waiting, h, True)
 
 
 # --- rounds --------------------------------------------------------------------------------------

@@ -150,17 +150,13 @@ def draw_more_rows(digits, start, key1, left, value, h):
 
 
 @device
-def _put(w, flag, at, item, lanes, k):
-    if flag:
-        poke(w.queue, at, lanes)
-        poke(w.items, at, np.uint32(item * 32 + k))
-
-
-@device
 def push(w, item, lanes, k, waiting):
     """Queue (2 v + half, lanes, rows used) where there are lanes. -> how many are waiting now."""
     mask = ballot(lanes != ZERO)
-    _put(w, lanes != ZERO, int32(waiting + popcount(mask & below(w.lane))), item, lanes, k)
+    if lanes != ZERO:
+        at = int32(waiting + popcount(mask & below(w.lane)))
+        poke(w.queue, at, lanes)
+        poke(w.items, at, np.uint32(item * 32 + k))
     sync_warp()
     return int32(waiting + popcount(mask))
 
@@ -170,12 +166,17 @@ def push_pair(w, v, first, second, k, waiting):
     """Queue both words of a variable."""
     mask, mask_too = ballot(first != ZERO), ballot(second != ZERO)
     before = below(w.lane)
-    middle = int32(waiting + popcount(mask))
-    _put(w, first != ZERO, int32(waiting + popcount(mask & before)), int32(2 * v), first, k)
-    at = int32(middle + popcount(mask_too & before))
-    _put(w, second != ZERO, at, int32(2 * v + 1), second, k)
+    at = int32(waiting + popcount(mask & before) + popcount(mask_too & before))
+    entry = np.uint32(v * 64 + k)
+    if first != ZERO:
+        poke(w.queue, at, first)
+        poke(w.items, at, entry)
+        at = int32(at + 1)
+    if second != ZERO:
+        poke(w.queue, at, second)
+        poke(w.items, at, np.uint32(entry + np.uint32(32)))
     sync_warp()
-    return int32(middle + popcount(mask_too))
+    return int32(waiting + popcount(mask) + popcount(mask_too))
 
 
 # --- cells ---------------------------------------------------------------------------------------
