@@ -73,7 +73,7 @@ from nelson.kernels.reference import PRS
 from nelson.kernels.rng import GOLDEN, SWEEP_ROUND
 
 #: Violated clauses are few when they are less than one in so many.
-FEW_SHARE = 5
+FEW_SHARE = 8
 
 
 @device

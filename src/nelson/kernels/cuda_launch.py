@@ -28,7 +28,7 @@ _BARRIERS = 15
 #: The last rounds go by events once there are no more than one for so many clauses.
 EVENT_SHARE = 24
 #: Variables and clauses of a tile of copies, about.
-_TILE = 512
+_TILE = 1000
 
 
 class Limits(NamedTuple):
