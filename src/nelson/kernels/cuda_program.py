@@ -14,7 +14,8 @@ Clauses are sorted by length, and the program sorts variables by degree, so ther
     clauses   index: variable, s: sign          padding repeats literals of the clause
     occ       index: clause                     padding is clause L, which is never violated
     sweep     index: variable, s: sign          the *other* literals of every clause of a variable;
-              e: last of its clause             padding ends no clause
+              e: last of its clause             padding ends no clause, and is of no variable that
+                                                is drawn at the same time
 
 A small formula is drawn in R copies at a time, as if it were one formula of R times its size:
 variable v of copy r is v R + r. So 32 threads have work for each of them even if it has 20 clauses.
@@ -99,7 +100,7 @@ def lay_out(program: Program, columns: np.ndarray, sweeps: bool, log_copies: int
     occ_start = slices.add(16 * rank[occ], p.occ_ptr, np.full(p.n, 16 * p.n_clauses), spread=True)
 
     order, class_slices, values, ptr = _sweep_lists(p) if sweeps else _no_sweeps()
-    sweep_start = slices.add(values, ptr, np.zeros(len(ptr) - 1, np.int64))
+    sweep_start = slices.add(values, ptr, _sweep_padding(values, ptr, class_slices))
 
     near_words = slices.size
     check_start, n_checks = clause_start, p.n_clauses
@@ -261,6 +262,18 @@ def _permuted(values: np.ndarray, ptr: np.ndarray, order: np.ndarray):
 def _no_sweeps():
     none = np.zeros(0, np.int64)
     return none, np.zeros(1, np.int64), none, np.zeros(1, np.int64)
+
+
+def _sweep_padding(values: np.ndarray, ptr: np.ndarray, class_slices: np.ndarray) -> np.ndarray:
+    """For each list its first literal, without the flag; for an empty one that of another of the
+    same class: no variable of a class is a neighbour of another.
+    """
+    padding, filled = np.zeros(len(ptr) - 1, np.int64), np.diff(ptr) > 0
+    padding[filled] = values[ptr[:-1][filled]] & ~2
+    label = np.repeat(np.arange(len(class_slices) - 1), SLICE * np.diff(class_slices))
+    some = np.zeros(len(class_slices) - 1, np.int64)
+    some[label[filled]] = padding[filled]
+    return np.where(filled, padding, some[label])
 
 
 def _sweep_lists(p: Program):
