@@ -34,7 +34,7 @@ most:
 	        echo "***          pycmsgen is built from source: C++ compiler, zlib headers." >&2; }; \
 	done
 
-demo: $(STAMP)  ## the main job on what ships with the package, with a picture
+demo: $(STAMP)  ## learn a small case of each task; pictures and a page in nelson-demo/
 	$(BIN)/nelson demo
 
 test: $(STAMP)  ## all tests; PYTEST_ARGS="-k name" for some of them
@@ -56,5 +56,5 @@ docs: $(STAMP)  ## the documentation as a site, in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean:  ## remove the environment and everything built
-	rm -rf $(VENV) site build dist nelson-demo.png .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) site build dist nelson-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -412,19 +412,6 @@ def test_info_of_an_unsatisfiable_formula_does_not_hang():
     assert b"Traceback" not in done.stderr
 
 
-def test_demo_shows_the_law_and_the_picture(tmp_path):
-    done = run("demo", "--png", tmp_path / "town.png", env={**os.environ, "COLUMNS": "100"})
-    assert done.returncode == 0, done.stderr
-    text = done.stdout.decode()
-    assert "Invalid samples: 0" in text
-    assert "►" in text
-    assert "What to try next" in text
-    chi2 = float(text.split("χ² = ")[1].split(";")[0])
-    assert chi2 < 45  # 13 degrees of freedom: false alarms 2 in 100,000, and the seed is fixed
-    pytest.importorskip("matplotlib", reason="pip install nelson[plots]")
-    assert (tmp_path / "town.png").read_bytes().startswith(b"\x89PNG")
-
-
 def test_start_up_imports_nothing_heavy():
     """`nelson sample` must start fast: not even numba before a formula is read."""
     code = "import sys, nelson.cli; print(*(m for m in sys.argv[1:] if m in sys.modules))"

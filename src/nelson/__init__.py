@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from nelson._version import __version__
 
 if TYPE_CHECKING:
-    from nelson import judge, learn, metrics, partition, samplers
+    from nelson import judge, learn, metrics, partition, samplers, tasks
     from nelson.conditionals import heat_bath
     from nelson.errors import BudgetExceeded, FormulaError, NelsonError, Unsatisfiable
     from nelson.formula import Formula
@@ -43,7 +43,7 @@ _HOME = {
     "stream": "nelson.samplers.api",
 }
 # Modules; `nelson.judge(...)`, `nelson.learn(...)` and `nelson.samplers()` can also be called.
-_MODULES = ("judge", "learn", "metrics", "partition", "samplers")
+_MODULES = ("judge", "learn", "metrics", "partition", "samplers", "tasks")
 
 
 def __getattr__(name: str) -> Any:
@@ -82,4 +82,5 @@ __all__ = [
     "sample",
     "samplers",
     "stream",
+    "tasks",
 ]

@@ -10,7 +10,7 @@ import gc
 
 import typer
 
-from nelson.cli import cache, demo, evaluate, generate, info, learn, sample, samplers, test
+from nelson.cli import bench, cache, demo, evaluate, generate, info, learn, sample, samplers, test
 from nelson.cli.common import EXIT_CODES, guarded
 
 app = typer.Typer(
@@ -50,6 +50,7 @@ app.command("info", epilog=info.EXAMPLES)(guarded(info.info))
 app.command("test", epilog=test.EXAMPLES)(guarded(test.check))
 app.command("samplers", epilog=samplers.EXAMPLES)(guarded(samplers.samplers))
 app.command("cache", epilog=cache.EXAMPLES)(guarded(cache.cache))
+app.command("bench", epilog=bench.EXAMPLES)(guarded(bench.bench))
 app.command("demo", epilog=demo.EXAMPLES)(guarded(demo.demo))
 
 

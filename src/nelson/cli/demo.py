@@ -1,121 +1,218 @@
-"""`nelson demo`: one short run that shows the thing working, with a picture."""
+"""`nelson demo`: learn one small case of each task, and show what came of it."""
 
 from __future__ import annotations
 
+import sys
 import time
+from contextlib import contextmanager
 from importlib import resources
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 if TYPE_CHECKING:
-    import numpy as np
+    from collections.abc import Callable, Iterator, Sequence
+
     from rich.console import Console
 
+    from nelson.experiments.base import Table
     from nelson.formula import Formula
+    from nelson.tasks.tour import Visit
 
 EXAMPLES = """\b
 Examples:
-  nelson demo
-  nelson demo --seed 7 --png town.png
+  nelson demo                                  all tasks, pictures and a page in ./nelson-demo
+  nelson demo orientations routes              two of them
+  nelson demo --seed 7 -o elsewhere
 """
 
-_DRAWS = 1_000_000
+COLUMNS = ("task", "variables", "law", "valid", "gap", "noise", "log-likelihood", "time")
+NOTE = (
+    "Each model was fitted to {n:,} examples and judged on {n:,} others. valid: share of new "
+    "structures that are. gap: Σ |frequency in the examples − in the model|, over all "
+    "variables; noise: what so many examples and draws alone make of it. log-likelihood: nats "
+    "an example held out; –: log Z is not to be had."
+)
+TITLES = {
+    "ksat": "K-SAT with preferences",
+    "orientations": "Sink-free orientations",
+    "routes": "Delivery routes",
+    "trees": "Rooted spanning trees",
+    "connected": "Root-connected subgraphs",
+}
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
 def demo(
-    seed: int = typer.Option(0, help="Another seed, other samples, the same law."),
-    png: str = typer.Option("nelson-demo.png", help="Picture to write if matplotlib is there."),
+    names: list[str] = typer.Argument(None, metavar="[TASK...]", help="Tasks [all of them]."),
+    seed: int = typer.Option(0, help="Another seed: other problems, other examples."),
+    output: Path = typer.Option(
+        Path("nelson-demo"), "-o", "--output", metavar="FOLDER", help="For pictures and report."
+    ),
 ) -> None:
-    """Show the thing working: exact draws on a small town, fast draws on a large formula."""
+    """Learn one small case of each task, generate more of the kind, judge it, draw it."""
+    from rich.console import Console
+    from rich.markup import escape
+
+    from nelson import tasks
+    from nelson.errors import NelsonError
+    from nelson.tasks.tour import EXAMPLES, tour
+
+    chosen = names or tasks.names()
+    classes = [tasks.get(name) for name in chosen]  # a name that is wrong is told at once
+    console = Console(highlight=False)
+    visits: list[Visit] = []
+    missed: dict[str, str] = {}
+    started = time.monotonic()
+    with _progress(len(chosen)) as say:
+        for number, (name, cls) in enumerate(zip(chosen, classes, strict=True), 1):
+
+            def at(text: str, number: int = number, name: str = name) -> None:
+                say(number, f"{name}: {text}")
+
+            at("preparing")
+            try:
+                visits.append(tour(cls.small(seed), output, seed=seed, say=at))
+            except (NelsonError, ImportError) as error:  # one that fails does not hide the others
+                missed[name] = str(error)
+    table = _table(visits, missed, EXAMPLES)
+    console.rule("[bold]Learn from examples; generate more, always valid")
+    _print(console, table)
+    count = f"{len(visits)} task{'' if len(visits) == 1 else 's'}"
+    console.print(f"\n{count} in {time.monotonic() - started:.0f} s.")
+    for name, why in missed.items():
+        console.print(f"[yellow]{name} was not run:[/] {escape(why)}", soft_wrap=True)
+    _written(console, visits, table, output, seed)
+    if not names:
+        with resources.as_file(resources.files("nelson") / "data" / "ksat-1000.cnf") as path:
+            _large(console, str(path), seed)
+            _next(console, str(path))
+    if missed:
+        raise typer.Exit(1)
+
+
+# --------------------------------------------------------------------------------------- the table
+
+
+def _table(visits: Sequence[Visit], missed: dict[str, str], examples: int) -> Table:
+    from nelson.experiments.base import Table
+
+    rows = [_row(visit) for visit in visits]
+    rows += [[name, "–", "not run", *["–"] * (len(COLUMNS) - 3)] for name in missed]
+    return Table("Learned, generated, judged", COLUMNS, rows, NOTE.format(n=examples))
+
+
+def _row(visit: Visit) -> list[str]:
+    report = visit.report
+    return [
+        visit.task.name,
+        str(visit.task.n_vars),
+        report["guarantee"],
+        f"{report['validity']:.0%}" if report["validity"] == 1 else f"{report['validity']:.2%}",
+        f"{report['moment_gap']['l1']:.2f}",
+        f"{visit.noise:.2f}",
+        _likelihood(report.get("log_likelihood")),
+        f"{sum(visit.seconds.values()):.1f} s",
+    ]
+
+
+def _likelihood(value: Any) -> str:
+    """A number, or one with its error bar, or nothing."""
+    if value is None:
+        return "–"
+    if isinstance(value, dict):
+        return f"{value['value']:.2f} ± {value['half_width']:.2f}"
+    return f"{value:.2f}"
+
+
+def _print(console: Console, table: Table) -> None:
+    from rich.table import Table as Shown
+
+    shown = Shown(box=None, padding=(0, 1), header_style="dim", pad_edge=False)
+    for k, name in enumerate(table.columns):
+        shown.add_column(name, justify="left" if k in (0, 2) else "right", no_wrap=True)
+    for row in table.rows:
+        shown.add_row(*row)
+    console.print(shown)
+    console.print(f"\n[dim]{table.note}[/]")
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Callable[[int, str], None]]:
+    """One line on stderr that says what is going on; a line a task if it is no terminal."""
     from rich.console import Console
 
-    console = Console(highlight=False)
-    data = resources.files("nelson") / "data"
-    with resources.as_file(data / "streets.cnf") as path:
-        _town(console, str(path), seed, png)
-    with resources.as_file(data / "ksat-1000.cnf") as path:
-        _large(console, str(path), seed)
-        _next(console, str(path))
+    console = Console(stderr=True, highlight=False)
+    if not sys.stderr.isatty():
+        told: set[int] = set()
+
+        def plain(number: int, text: str) -> None:
+            if number not in told:
+                told.add(number)
+                name = text.partition(":")[0]
+                print(f"nelson: {number} of {total}: {name}", file=sys.stderr, flush=True)
+
+        yield plain
+        return
+    with console.status("") as status:
+        yield lambda number, text: status.update(f"{number} of {total}: {text}")
 
 
-def _load(path: str) -> Formula:
-    from nelson.formula import Formula
-
-    return Formula.from_dimacs(path)
+# --------------------------------------------------------------------------------- files and a page
 
 
-# ------------------------------------------------------------------------------------ small, exact
+def _written(
+    console: Console, visits: Sequence[Visit], table: Table, output: Path, seed: int
+) -> None:
+    from nelson import __version__
+    from nelson.experiments.report import Image, Section, write_page
 
-
-def _town(console: Console, path: str, seed: int, png: str) -> None:
-    import numpy as np
-
-    from nelson import sample
-    from nelson.cli import streets
-
-    f = _load(path)
-    assert f.theta is not None
-    console.rule("[bold]1. One-way streets: exact draws")
-    console.print(
-        "Six crossings, seven streets. Each street gets a direction, and no crossing may be a dead "
-        "end.\nThe upper road would rather run right (2 : 1), the middle street up (3 : 2).\n"
+    if not any(visit.pictures for visit in visits):
+        console.print('No pictures: they need matplotlib, pip install "nelson\\[plots]".')
+    sections = [Section("All tasks", "", tables=[table])]
+    for visit in visits:
+        task, learned = visit.task, visit.learned
+        sections.append(
+            Section(
+                TITLES.get(task.name, task.name),
+                f"{_sentence(task.describe())}\n\n{_sentence(_how(visit))} "
+                f"{_sentence(learned.why)}",
+                images=[
+                    Image(path, caption, f"{task.name}: {caption}")
+                    for path, caption in zip(
+                        visit.pictures, ("examples, weights, generated", "one new"), strict=False
+                    )
+                ],
+            )
+        )
+    output.mkdir(parents=True, exist_ok=True)
+    page = write_page(
+        output / "report.html",
+        "nelson demo",
+        sections,
+        lead=f"`nelson demo --seed {seed}`, nelson {__version__}, on {_machine()}.",
     )
-    s = sample(f, f.theta, _DRAWS, seed=seed)
-    x = s.to_numpy()
-    console.print(f"{len(s):,} samples. The first four that differ:\n")
-    _, first = np.unique(x[:1000], axis=0, return_index=True)
-    console.print(streets.side_by_side(x[np.sort(first)[:4]]), style="cyan")
-
-    plans, exact = streets.law(f, f.theta)
-    counts = streets.tally(x, plans)
-    console.print(
-        f"\nOf {2**f.n_vars} ways to direct the streets {len(plans)} have no dead end. How often "
-        "each was drawn,\nagainst its exact probability, by enumeration "
-        "(upper road, side streets, lower road):\n"
-    )
-    console.print(_table(plans, exact, counts))
-    expected = exact * len(s)
-    chi2, dof = float(np.sum((counts - expected) ** 2 / expected)), len(plans) - 1
-    invalid = len(s) - int(counts.sum())
-    console.print(
-        f"\nχ² = {chi2:.1f}; a perfect sampler gives {dof} ± {np.sqrt(2 * dof):.1f}. "
-        f"Invalid samples: {invalid}. Guarantee: [bold green]{s.guarantee}[/] ({s.info['method']})."
-    )
-    if png and find_spec("matplotlib"):
-        streets.save_png(png, plans, exact, counts)
-        console.print(f"Picture: {png}")
-    console.print()
+    files = [page, *(path for visit in visits for path in visit.pictures)]
+    console.print(f"Written: {page} and {len(files) - 1} pictures beside it.\n")
 
 
-def _table(plans: np.ndarray, exact: np.ndarray, counts: np.ndarray) -> Any:
-    from rich.table import Table
-
-    from nelson.cli import streets
-
-    table = Table(box=None, padding=(0, 1), header_style="dim")
-    for name, side in (
-        ("plan", "left"),
-        ("exact", "right"),
-        ("drawn", "right"),
-        ("off by", "right"),
-    ):
-        table.add_column(name, justify=side)  # type: ignore[arg-type]
-    table.add_column("")
-    m = counts.sum()
-    for plan, p, count in zip(plans, exact, counts, strict=True):
-        off = (count / m - p) / (p * (1 - p) / m) ** 0.5
-        bar = f"[cyan]{_bar(count / m / exact[0], 32)}"
-        table.add_row(streets.short(plan), f"{p:.3%}", f"{count / m:.3%}", f"{off:+.1f} σ", bar)
-    return table
+def _sentence(text: str) -> str:
+    text = text.strip()
+    return text[:1].upper() + text[1:] + ("" if not text or text[-1] in ".!?" else ".")
 
 
-def _bar(share: float, width: int) -> str:
-    """A bar of eighths of a character; `share` 1 is the full width."""
-    eighths = max(0, round(min(share, 1.05) * width * 8))
-    return "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
+def _how(visit: Visit) -> str:
+    count, seconds = len(visit.learned.history), visit.learned.seconds
+    return f"learned in {count} iterations, {seconds:.1f} s"
+
+
+def _machine() -> str:
+    from nelson.experiments.machine import machine
+
+    told = machine()
+    return f"{told['processor']} ({told['cores']} cores)"
 
 
 # ------------------------------------------------------------------------------------- large, fast
@@ -123,15 +220,18 @@ def _bar(share: float, width: int) -> str:
 
 def _large(console: Console, path: str, seed: int) -> None:
     from nelson import sample
+    from nelson.formula import Formula
 
-    f = _load(path)
-    console.rule("[bold]2. Random 5-SAT: many draws, quickly")
-    console.print(f"{f.n_vars:,} variables, {f.n_clauses:,} clauses of five literals, uniform.\n")
+    f = Formula.from_dimacs(path)
+    console.rule("[bold]And large ones, quickly")
+    console.print(
+        f"Random 5-SAT, {f.n_vars:,} variables, {f.n_clauses:,} clauses, uniform, one thread:\n"
+    )
     for _ in range(2):  # the first run loads the kernels, or compiles them
         started = time.perf_counter()
         s = sample(f, None, 262_144, seed=seed, threads=1)
         ours = len(s) / (time.perf_counter() - started)
-    rates = {f"nelson, {s.info['method']}, one thread": ours}
+    rates = {f"nelson, {s.info['method']}": ours}
     if find_spec("pycmsgen"):
         rates["pycmsgen, same file"] = _pycmsgen_rate(f)
     width = max(map(len, rates))
@@ -143,6 +243,12 @@ def _large(console: Console, path: str, seed: int) -> None:
         f"\nRechecked here, clause by clause: {valid:,} of 65,536 valid. "
         f"Guarantee: [bold yellow]{s.guarantee}[/].\n{s.info.get('why', '')}\n"
     )
+
+
+def _bar(share: float, width: int) -> str:
+    """A bar of eighths of a character; `share` 1 is the full width."""
+    eighths = max(0, round(min(share, 1.05) * width * 8))
+    return "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
 
 
 def _pycmsgen_rate(f: Formula) -> float:
@@ -165,10 +271,10 @@ def _next(console: Console, path: str) -> None:
     shown = min(path, os.path.relpath(path), key=len)
     town = os.path.join(os.path.dirname(shown), "streets.cnf")
     lines = (
-        (f"nelson sample {town} -n 5", "five plans, as literals"),
+        (f"nelson sample {town} -n 5", "seven one-way streets, as literals"),
         (f"nelson sample {town} -n 5 --given 4", "the middle street runs down"),
         (f"nelson info {shown}", "what theory says of it"),
-        (f"nelson sample {shown} -n 1e5 -o out.npz", "packed bits, for numpy"),
+        ("nelson bench table1", "a table of the paper, run here"),
     )
     width = max(len(command) for command, _ in lines)
     console.rule("[bold]What to try next")

@@ -1,0 +1,111 @@
+"""What an experiment is: cells to run, and how their rows become tables and plots.
+
+    EXPERIMENT = Experiment(name=..., title=..., reproduces=..., cells=..., run=..., tables=...)
+
+A *cell* is the smallest thing that is run, timed, limited and remembered: one sampler on one size,
+say. `run(cell)` returns flat *rows* of plain values (str, int, float, bool, None). It is a pure
+function of the cell, and runs in another process, perhaps on another machine: what it needs (sizes,
+seeds) is in the key. The framework adds the fields of the key to every row, and
+
+    experiment     the experiment's name
+    status         "ok", unless the row says otherwise: "T.O.", "out of memory", "not installed",
+                   "failed: ..."; a cell that is killed or dies has one row, with its status
+    cell_seconds   wall-clock time of the whole cell
+
+so `tables` and `plots`, which see the rows of all finished cells, also see what did not work out.
+They must bear rows that are missing: a run may be filtered or interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from nelson.errors import NelsonError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+OK, TIMED_OUT, OUT_OF_MEMORY = "ok", "T.O.", "out of memory"
+NOT_INSTALLED, FAILED = "not installed", "failed: "
+
+#: Bytes that a cell's process and its children may hold in memory.
+MEMORY = 4 << 30
+
+Value = str | int | float | bool | None
+Row = dict[str, Any]
+Rows = Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One piece of work. Equal cells give equal rows, times apart."""
+
+    key: Mapping[str, str | int | float | bool]  # all that determines it: part, sampler, n, seed
+    seconds: float  # wall-clock limit
+    memory: int = MEMORY  # bytes
+    experiment: str = ""  # filled in by the runner
+
+    @property
+    def id(self) -> str:
+        """What tells it from all other cells, whatever the limits."""
+        return json.dumps([self.experiment, sorted(self.key.items())])
+
+    def __str__(self) -> str:
+        return " ".join(f"{name}={value}" for name, value in self.key.items())
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Text, ready to print. An empty cell is printed as a dash: nothing is ever left blank."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            if len(row) != len(self.columns):
+                raise NelsonError(
+                    f"table {self.title!r}: a row has {len(row)} cells, there are "
+                    f"{len(self.columns)} columns"
+                )
+
+
+def _no_plots(rows: Rows) -> dict[str, Callable[[Axes], None]]:
+    return {}
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One table or figure. One file in this package defines one as EXPERIMENT."""
+
+    name: str
+    title: str
+    reproduces: str  # one line: what of the paper, or "ours: ..."
+    cells: Callable[[bool], list[Cell]]  # full? -> cells, in the order to be run
+    run: Callable[[Cell], list[Row]]
+    tables: Callable[[Rows], list[Table]]
+    #: name -> draws onto one matplotlib Axes
+    plots: Callable[[Rows], dict[str, Callable[[Axes], None]]] = field(default=_no_plots)
+
+
+def plain_row(row: Mapping[str, Any]) -> Row:
+    """The row with NumPy numbers as plain ones. Anything else raises: rows are flat."""
+    return {str(name): _plain(name, value) for name, value in row.items()}
+
+
+def _plain(name: str, value: Any) -> Value:
+    if value is None or type(value) in (str, int, float, bool):
+        return value
+    if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
+        return _plain(name, value.item())
+    raise NelsonError(
+        f"a row's {name!r} is {type(value).__name__}, expected str, int, float, bool or None"
+    )

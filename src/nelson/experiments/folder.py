@@ -1,0 +1,216 @@
+"""What a run leaves in its folder, made from its finished cells at any time.
+
+    results.parquet        all rows: key fields, status, figures
+    table.md               all tables
+    NAME-PLOT.png, .svg    all plots
+    report.html            the same as one page, with machine, versions, seeds and command lines
+    cells.jsonl            the finished cells (`store.py`)
+
+The rows are written first, and a table or plot that cannot be made is reported where it would have
+stood: hours of measurements are never lost to a slip in a plot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from nelson.experiments import get, names, plots
+from nelson.experiments.base import OK, TIMED_OUT, Cell, Experiment, Row, Table
+from nelson.experiments.report import DASH, Image, Section, markdown, write_page
+from nelson.experiments.store import Store, replace, write_parquet
+
+LEGEND = (
+    f"`{TIMED_OUT}`: not finished within the cell's time limit. `{DASH}`: no such figure, or its "
+    "cell has not been run."
+)
+
+
+class Written(NamedTuple):
+    """The tables, for those who want to print them; and what could not be made."""
+
+    tables: dict[str, list[Table]]
+    problems: list[str]
+
+
+def write(folder: Path, store: Store, full: bool, *, seconds: float | None = None) -> Written:
+    """Write everything that the finished cells say. seconds: limit that was set for all cells."""
+    order = names()
+    found = sorted(store.experiments(), key=lambda n: order.index(n) if n in order else len(order))
+    experiments = {name: get(name) for name in found}
+    cells = {name: planned(name, full, seconds) for name in found}
+    rows = {name: store.rows(name, cells[name]) for name in found}
+    write_parquet(folder / "results.parquet", [row for name in found for row in rows[name]])
+    problems: list[str] = []
+    tables, sections = {}, []
+    for name, experiment in experiments.items():
+        made = _attempt(f"{name}: tables", partial(experiment.tables, rows[name]), problems)
+        tables[name] = list(made or [])
+        images = _plots(folder, name, experiment, rows[name], problems)
+        done = sum(store.has(cell) for cell in cells[name])
+        told = f"{_purpose(experiment)}\n\n{_counts(done, cells[name], rows[name])}"
+        sections.append(
+            Section(experiment.title, told, tables[name], images, _not_ok(cells[name], rows[name]))
+        )
+    if problems:
+        sections.append(Section("What could not be made", "\n\n".join(problems)))
+    replace(folder / "table.md", _markdown(sections, full).encode())
+    sections += [_made(store, rows, cells)]
+    titles = ", ".join(experiment.name for experiment in experiments.values())
+    title = f"nelson bench: {titles}" if len(found) < 4 else "nelson bench: all results"
+    write_page(folder / "report.html", title, sections, lead=_lead(store, full))
+    return Written(tables, problems)
+
+
+def planned(name: str, full: bool, seconds: float | None = None) -> list[Cell]:
+    """The cells of an experiment, with its name in each."""
+    cells = [
+        Cell(cell.key, seconds or cell.seconds, cell.memory, name) for cell in get(name).cells(full)
+    ]
+    if len({cell.id for cell in cells}) < len(cells):
+        raise ValueError(f"experiment {name}: two cells have the same key")
+    return cells
+
+
+def _attempt(what: str, make: Callable[[], Any], problems: list[str]) -> Any:
+    try:
+        return make()
+    except Exception as error:  # the rows are safe; say what is missing
+        problems.append(f"{what}: {type(error).__name__}: {error}")
+        return None
+
+
+def _plots(
+    folder: Path, name: str, experiment: Experiment, rows: list[Row], problems: list[str]
+) -> list[Image]:
+    images = []
+    found = _attempt(f"{name}: plots", partial(experiment.plots, rows), problems) or {}
+    for plot, draw in found.items():
+        stem = folder / f"{_slug(name)}-{_slug(plot)}"
+        made = _attempt(f"{name}: plot {plot}", partial(plots.save, draw, stem), problems)
+        if made is not None:
+            light, dark = made
+            told = f"{stem.name}.svg"
+            images.append(Image(light, f"`{told}`", f"{experiment.title}: {plot}", ".svg", dark))
+    return images
+
+
+def _slug(text: str) -> str:
+    return "".join(c if c.isalnum() or c in "-_." else "-" for c in text)
+
+
+def _purpose(experiment: Experiment) -> str:
+    text = experiment.reproduces
+    return f"{'O' + text[1:] if text.startswith('ours') else f'Reproduces {text}'}."
+
+
+def _counts(done: int, cells: Sequence[Cell], rows: Sequence[Row]) -> str:
+    """ "12 of 14 cells are finished; 2 rows are T.O." """
+    count: dict[str, int] = {}
+    for row in rows:
+        kind = row["status"].split(":")[0]
+        count[kind] = count.get(kind, 0) + 1
+    others = ", ".join(f"{k} {kind}" for kind, k in count.items() if kind != OK)
+    tail = f"; of {len(rows)} rows {others}" if others else ""
+    return f"{done} of {len(cells)} cells are finished{tail}."
+
+
+def _not_ok(cells: Sequence[Cell], rows: Sequence[Row]) -> list[Table]:
+    """What did not work out, row by row, with the reason."""
+    fields = list(dict.fromkeys(field for cell in cells for field in cell.key))
+    told = [
+        [*(_text(row.get(field)) for field in fields), row["status"], duration(row["cell_seconds"])]
+        for row in rows
+        if row["status"] != OK
+    ]
+    return [Table("Rows without a figure", [*fields, "status", "after"], told)] if told else []
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return DASH
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _lead(store: Store, full: bool) -> str:
+    last = store.runs[-1] if store.runs else {}
+    made = last.get("versions", {})
+    size = (
+        "Full sizes, as in the paper." if full else "Quick sizes: the paper's shapes, scaled down."
+    )
+    return (
+        f"{size} {LEGEND}\n\nnelson {made.get('nelson', '?')}, {_day(last.get('started'))}, "
+        f"{last.get('machine', {}).get('processor', '?')}."
+    )
+
+
+def _day(moment: str | None) -> str:
+    return datetime.fromisoformat(moment).strftime("%Y-%m-%d %H:%M %Z").strip() if moment else "?"
+
+
+def _made(
+    store: Store,
+    rows: Mapping[str, Sequence[Row]],
+    cells: Mapping[str, Sequence[Cell]],
+) -> Section:
+    """Machine, versions, seeds, command lines, durations, limits."""
+    last = store.runs[-1] if store.runs else {}
+    facts = [[name, value] for name, value in last.get("machine", {}).items()]
+    versions = [[name, value] for name, value in last.get("versions", {}).items()]
+    runs = [
+        [
+            _day(run.get("started")),
+            run.get("command", ""),
+            " ".join(run.get("versions", {}).get(name, "?") for name in ("nelson", "source")),
+            _text(run.get("ran")),
+            duration(run["seconds"]) if "seconds" in run else "killed",
+            run.get("end", DASH),
+        ]
+        for run in store.runs
+    ]
+    each = []
+    for name in rows:
+        seeds = sorted({str(row["seed"]) for row in rows[name] if row.get("seed") is not None})
+        seeds.sort(key=lambda s: (len(s), s))
+        shown = ", ".join(seeds[:12]) + (f", ... ({len(seeds)} seeds)" if len(seeds) > 12 else "")
+        limits = sorted({cell.seconds for cell in cells[name]})
+        taken = sum(store.seconds(cell) for cell in cells[name])
+        span = " to ".join(duration(s) for s in dict.fromkeys([limits[0], limits[-1]]))
+        each.append([name, shown or "none in the keys", span, duration(taken)])
+    return Section(
+        "How this was made",
+        "Cells are run one after another in a process of their own, never two at once, unless the "
+        "command line says otherwise.",
+        [
+            Table("Machine", ["what", "value"], facts),
+            Table("Experiments", ["name", "seeds", "time limit a cell", "time taken"], each),
+            Table(
+                "Command lines",
+                ["started", "command", "nelson", "cells run", "took", "ended"],
+                runs,
+            ),
+        ],
+        folded=[Table("Versions", ["package", "version"], versions)],
+    )
+
+
+def _markdown(sections: Sequence[Section], full: bool) -> str:
+    parts = [f"# Results ({'full' if full else 'quick'} sizes)", LEGEND]
+    for section in sections:
+        parts += [f"## {section.heading}", section.prose, *map(markdown, section.tables)]
+    return "\n\n".join(parts) + "\n"
+
+
+def duration(seconds: float) -> str:
+    """0.4 s, 12 s, 3 min 20 s, 2 h 5 min."""
+    if seconds < 10:
+        return f"{seconds:.2g} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s" if whole % 60 else f"{whole // 60} min"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"

@@ -1,0 +1,211 @@
+"""One learning run of Algorithm 2 with any sampler inside, timed iteration by iteration.
+
+    theta <- theta + eta (E_data[x] - mean of m samples),       m = 200, eta = 0.1, 200 examples
+
+The loop is `nelson.training.loop`, with the settings of the preset "paper", whatever the sampler:
+what differs between two runs is who draws. Timed is all of the call: reading the examples, what a
+sampler sets up (a circuit, a count, a pilot run, a child process), drawing, the update. Not timed:
+making the formula and the data, and compiling our kernels, which a small run does beforehand.
+
+    first    seconds until the first iteration is done, set-up included
+    each     mean seconds of an iteration after that
+    seconds  (first + (T - 1) each) / T, T = 1000: the mean iteration of the paper's run, also where
+             the time allowed fewer than T
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from nelson.errors import BudgetExceeded
+from nelson.experiments import published
+from nelson.experiments.base import FAILED, NOT_INSTALLED, OK, TIMED_OUT, Row
+from nelson.experiments.samplers import LOVASZ, Entry, draw, lacking, nothing_kept, overhead
+from nelson.formula import Formula
+
+#: Samples that validity is measured on.
+CHECKED = 1000
+#: A sampler that gave up after less than this share of its time did not time out.
+_SHARE = 0.5
+_WARMED: set[str] = set()
+
+
+class Short(Exception):
+    """A draw that ended with fewer samples than asked for."""
+
+
+@dataclass
+class Fitted:
+    """theta (n,) after `iterations`; None if there was not one."""
+
+    theta: np.ndarray | None
+    iterations: int
+    first: float
+    each: float
+    status: str = OK
+    guarantee: str = ""
+
+    @property
+    def seconds(self) -> float:
+        total = published.ITERATIONS
+        return (self.first + (total - 1) * self.each) / total
+
+
+def fit(
+    entry: Entry,
+    formula: Formula,
+    data: np.ndarray,
+    *,
+    limit: float,
+    loop: float | None = None,
+    iterations: int = published.ITERATIONS,
+    m: int = published.SAMPLES,
+    eta: float = published.RATE,
+    seed: int = 0,
+) -> Fitted:
+    """Up to `iterations` within `limit` seconds, on one thread.
+
+    loop: `limit` is for the first iteration, with all that is set up; so many seconds after it no
+    further one begins. None: `limit` is for the whole run.
+    """
+    from nelson.training.data import load_examples
+    from nelson.training.loop import Options, run
+    from nelson.training.settings import PRESETS
+
+    ends: list[float] = []
+    latest: list[np.ndarray] = []
+    until = [time.monotonic() + limit]
+
+    def drawn(formula: Formula, theta: np.ndarray, m: int, seed: int) -> Any:
+        latest[:] = [theta.copy()]
+        samples = draw(entry, formula, theta, m, seed, until[0] - time.monotonic())
+        if len(samples) < m:
+            raise Short(samples.info.get("reason", "too few samples"))
+        return samples
+
+    own = entry.name in ("auto", "lovasz")  # the loop itself knows how: it keeps what was set up
+    settings = replace(
+        PRESETS["paper"],
+        m=m,
+        eta=eta,
+        iterations=iterations,
+        batch=m,
+        sampler=entry.method if own else "custom",
+        sweeps=entry.sweeps,
+    )
+    started = time.perf_counter()
+
+    def done(row: dict[str, Any]) -> None:
+        ends.append(time.perf_counter() - started)
+        if loop is not None and len(ends) == 1:
+            options.seconds = ends[0] + loop
+            until[0] = time.monotonic() + loop + limit  # one that has begun may end
+
+    options = Options(
+        sampler=entry.method if own else drawn, seed=seed, threads=1, seconds=limit, callback=done
+    )
+    theta, guarantee, reason = None, "", ""
+    try:
+        outcome = run(formula, load_examples(formula, data, False), settings, options)
+        theta, guarantee = outcome.theta, outcome.guarantee
+    except (Short, BudgetExceeded) as error:
+        reason = str(error)
+        theta = latest[0] if latest and ends else None
+    spent = time.perf_counter() - started
+    if not ends or ends[0] > limit:
+        late = spent >= _SHARE * limit
+        status = TIMED_OUT if late else FAILED + (reason or "no iteration")
+        return Fitted(None, 0, math.nan, math.nan, status)
+    each = (ends[-1] - ends[0]) / (len(ends) - 1) if len(ends) > 1 else ends[0]
+    return Fitted(theta, len(ends), ends[0], each, OK, guarantee)
+
+
+def learn_row(
+    entry: Entry,
+    formula: Formula,
+    data: np.ndarray,
+    *,
+    limit: float,
+    loop: float | None = None,
+    seed: int = 0,
+    iterations: int = published.ITERATIONS,
+    eta: float = published.RATE,
+    more: Callable[[Fitted], Row] | None = None,
+) -> Row:
+    """A run as a row: its times, and the validity of what the learned model generates.
+
+    more: further fields, from a run that made at least one iteration.
+    """
+    if missing := lacking(entry):
+        return {"status": NOT_INSTALLED, "reason": ", ".join(missing)}
+    with nothing_kept():
+        warm(entry)
+        own = overhead(entry)
+        fitted = fit(
+            entry,
+            formula,
+            data,
+            limit=limit,
+            loop=loop,
+            iterations=iterations,
+            eta=eta,
+            seed=seed,
+        )
+        row: Row = {"status": fitted.status, "variables": formula.n_vars}
+        if fitted.theta is None:
+            return row
+        row |= {
+            "seconds": fitted.seconds,
+            "first": fitted.first,
+            "each": fitted.each,
+            "iterations": fitted.iterations,
+            "overhead": own,
+            "guarantee": fitted.guarantee,
+        }
+        row |= validity(entry, formula, fitted.theta, limit, seed)
+        if more is not None:
+            row |= more(fitted)
+    return row
+
+
+def validity(
+    entry: Entry, formula: Formula, theta: np.ndarray | None, limit: float, seed: int
+) -> Row:
+    """The share of valid ones among samples as they are drawn; None if none came in time."""
+    samples = draw(entry, formula, theta, CHECKED, seed, limit)
+    share = float(np.mean(formula.satisfied(samples.to_numpy()))) if len(samples) else None
+    return {"validity": share, "checked": len(samples)}
+
+
+def map_at_10(theta: np.ndarray, seen: np.ndarray, unseen: np.ndarray, seed: int = 0) -> float:
+    """MAP@10 of ten examples among twenty structures, the mean of 100 choices (errata 12)."""
+    from nelson.metrics import map_at
+
+    random = np.random.default_rng(seed)
+    scores = []
+    for _ in range(100):
+        rows = random.choice(len(seen), min(10, len(seen)), replace=False)
+        others = random.choice(len(unseen), min(10, len(unseen)), replace=False)
+        scores.append(map_at(theta, seen[rows], unseen[others]))
+    return float(np.mean(scores))
+
+
+def warm(entry: Entry) -> None:
+    """Compile our kernels (or load them from the disk), once a process, on other formulas."""
+    if entry.name in _WARMED:
+        return
+    _WARMED.add(entry.name)
+    from nelson.structured import random_ksat
+
+    # `auto` lists the first, compiles the second, resamples the third, and takes the last apart.
+    for n in (10, 18, 100, 1000) if entry.method == "auto" else (10,):
+        twin = random_ksat(n, n, published.K, seed=1_000_003)
+        data = draw(LOVASZ, twin, None, published.EXAMPLES, 0, 60.0).to_numpy()
+        fit(entry, twin, data, limit=60.0, iterations=2)
+        draw(entry, twin, None, CHECKED, 0, 60.0)

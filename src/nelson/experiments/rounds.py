@@ -1,0 +1,203 @@
+"""The appendix figure: how often a sample is resampled, by `lovasz` and by `moser-tardos`.
+
+    F(r) = share of samples that are valid after at most r rounds
+
+`lovasz` resamples all violated clauses in a round, `moser-tardos` (Algorithmic-LLL) the first. Both
+are run by the kernels themselves: sample i of a seed is the same bits whatever the budget, so the
+number of samples that a call with `max_rounds=r` hands out, over those asked for, is F(r), and the
+distribution is its differences. On an extremal formula the two resample equally many constraints
+on average; rounds are what differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nelson.experiments import published, show
+from nelson.experiments.base import TIMED_OUT, Cell, Experiment, Row, Rows, Table
+from nelson.formula import Formula
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+SAMPLERS = ("lovasz", "moser-tardos")
+CASES = ("uniform", "weighted")
+SIZES = (10, 50, 100, 300, 500, 1000, 1500)
+QUICK_SIZES = (10, 100, 1000)
+COUNT, QUICK_COUNT = 100_000, 10_000
+ALLOWANCE = 240.0
+
+
+def cells(full: bool) -> list[Cell]:
+    return [
+        Cell(
+            {
+                "case": case,
+                "sampler": sampler,
+                "n": n,
+                "seed": seed,
+                "count": COUNT if full else QUICK_COUNT,
+            },
+            (published.LIMIT if full else 60.0) + ALLOWANCE,
+        )
+        for seed in range(published.FORMULAS if full else 1)
+        for case in CASES
+        for n in (SIZES if full else QUICK_SIZES)
+        for sampler in SAMPLERS
+    ]
+
+
+def run(cell: Cell) -> list[Row]:
+    """One row a number of rounds that occurred: `rounds`, `share` of the samples."""
+    from nelson.tasks import KSat
+
+    key = cell.key
+    task = KSat.random(int(key["n"]), seed=int(key["seed"]))
+    theta = task.planted if key["case"] == "weighted" else None
+    count = int(key["count"])
+    done, resampled = distribution(
+        task.formula, theta, str(key["sampler"]), count, int(key["seed"])
+    )
+    shares = np.diff(done, prepend=0) / count
+    rows: list[Row] = [
+        {"rounds": r, "share": float(share), "resampled": resampled / count}
+        for r, share in enumerate(shares)
+        if share
+    ]
+    if done[-1] < count:  # still invalid after the paper's T_tryout rounds
+        rows.append({"status": TIMED_OUT, "share": 1 - done[-1] / count})
+    return rows
+
+
+def distribution(
+    formula: Formula, theta: np.ndarray | None, method: str, count: int, seed: int
+) -> tuple[list[int], int]:
+    """Samples valid after at most 0, 1, 2, .. rounds (up to 1000), and constraints resampled."""
+    from nelson.samplers.api import sample
+
+    def within(rounds: int) -> Any:
+        options: dict[str, Any] = {"method": method, "seed": seed, "sweeps": 0}
+        return sample(formula, theta, count, max_rounds=rounds, **options)
+
+    whole = within(published.TRYOUTS)
+    last = int(whole.info["rounds"])
+    done = [len(within(r)) for r in range(last)]
+    return [*done, len(whole)], int(whole.info["resampled"])
+
+
+def moments(rows: Rows) -> dict[str, float]:
+    """Mean, s.d., median, 95% point and maximum of rows with `rounds` and `share`."""
+    ordered = sorted(rows, key=lambda row: row["rounds"])
+    r = np.array([row["rounds"] for row in ordered], float)
+    p = np.array([row["share"] for row in ordered], float)
+    p = p / p.sum()
+    mean = float(p @ r)
+    below = np.cumsum(p) + 1e-12
+    return {
+        "mean": mean,
+        "sd": float(np.sqrt(max(p @ (r - mean) ** 2, 0.0))),
+        "median": float(r[np.searchsorted(below, 0.5)]),
+        "95%": float(r[np.searchsorted(below, 0.95)]),
+        "most": float(r.max()),
+    }
+
+
+def tables(rows: Rows) -> list[Table]:
+    body, fewer = [], []
+    for case in CASES:
+        for n in show.sizes(show.pick(rows, case=case)):
+            means = {}
+            for sampler in SAMPLERS:
+                here = show.pick(rows, case=case, n=n, sampler=sampler)
+                good = show.good(here)
+                if not here:
+                    continue
+                if not good:
+                    body.append([case, f"{n}", sampler, *[here[0]["status"]] * 6])
+                    continue
+                m = moments(good)
+                means[sampler] = m["mean"]
+                late = sum(row["share"] for row in here if row["status"] == TIMED_OUT)
+                body.append(
+                    [
+                        case,
+                        f"{n}",
+                        sampler,
+                        f"{m['mean']:.4g} ± {m['sd']:.3g}",
+                        f"{m['median']:g}",
+                        f"{m['95%']:g}",
+                        f"{m['most']:g}",
+                        f"{show.mean(good, 'resampled'):.4g}",
+                        show.percent(late) if late else "none",
+                    ]
+                )
+            if len(means) == 2:
+                fewer.append((case, n, means["moser-tardos"] / max(means["lovasz"], 1e-9)))
+    if not body:
+        return []
+    note = (
+        "A round of `lovasz` resamples every violated clause, one of `moser-tardos` the first; "
+        f"unfinished: not valid after {published.TRYOUTS} rounds, the paper's T_tryout. "
+    )
+    wins = sum(ratio > 1 for _, _, ratio in fewer)
+    note += f"`lovasz` takes fewer rounds in {wins} of {len(fewer)} cells"
+    if fewer:
+        note += f" (up to {max(ratio for *_, ratio in fewer):.3g} times fewer)"
+    broken = [f"{case} n = {n}" for case, n, ratio in fewer if ratio <= 1]
+    note += f"; NOT in {', '.join(broken)}." if broken else "."
+    columns = (
+        "law",
+        "n",
+        "sampler",
+        "rounds, mean ± s.d.",
+        "median",
+        "95%",
+        "most",
+        "constraints resampled",
+        "unfinished",
+    )
+    return [Table("Rounds of resampling a sample", columns, body, note)]
+
+
+def plots(rows: Rows) -> dict[str, Callable[[Axes], None]]:
+    def one(case: str, n: int) -> Callable[[Axes], None]:
+        return lambda ax: _plot(ax, show.good(show.pick(rows, case=case, n=n)), case, n)
+
+    return {
+        f"{case}-{n}": one(case, n)
+        for case in CASES
+        for n in show.sizes(show.pick(rows, case=case))
+    }
+
+
+def _plot(ax: Axes, rows: Rows, case: str, n: int) -> None:
+    from nelson.experiments.plots import color, frame
+
+    for sampler in SAMPLERS:
+        own = show.pick(rows, sampler=sampler)
+        if not own:
+            continue
+        shares = np.zeros(max(row["rounds"] for row in own) + 1)
+        np.add.at(shares, [row["rounds"] for row in own], [row["share"] for row in own])
+        shares /= shares.sum()
+        edges = np.arange(len(shares) + 1) - 0.5
+        told = f"{sampler} (mean {moments(own)['mean']:.3g})"
+        ax.stairs(shares, edges, fill=True, color=color(sampler), alpha=0.25)
+        ax.stairs(shares, edges, color=color(sampler), label=told)
+    if ax.has_data():
+        ax.legend(loc="upper right")
+    frame(ax, x="rounds of resampling", y="share of samples", title=f"{case}, n = {n}")
+
+
+EXPERIMENT = Experiment(
+    name="rounds",
+    title="Rounds of resampling: lovasz against moser-tardos",
+    reproduces="the appendix figure on resampling steps",
+    cells=cells,
+    run=run,
+    tables=tables,
+    plots=plots,
+)

@@ -1,0 +1,217 @@
+"""Run experiments cell by cell, remember what is finished, write the folder.
+
+    outcome = run(["table1", "bias"], "folder")        again: goes on where it was
+
+`executor(cells)` runs cells and yields (cell, rows) as they finish, in any order; it is given an
+iterator and takes a cell from it when that cell begins. By default `child.limited`: one after
+another, each under its own time and memory limit. A cluster brings another one, whose tasks call
+`nelson.experiments.run_cell(cell.experiment, cell.key)`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Protocol
+
+from nelson.errors import FormulaError, NelsonError
+from nelson.experiments import folder as folders
+from nelson.experiments import machine
+from nelson.experiments.base import FAILED, Cell, Row, Table
+from nelson.experiments.store import Store
+
+Executor = Callable[[Iterator[Cell]], Iterable[tuple[Cell, list[Row]]]]
+
+
+class Watcher(Protocol):
+    """Told what happens."""
+
+    def start(self, cells: Sequence[Cell], finished: int) -> None:
+        """`cells` are to be run; `finished` of the wanted ones were found finished."""
+
+    def begin(self, cell: Cell) -> None:
+        """This cell begins."""
+
+    def done(self, cell: Cell, rows: Sequence[Row]) -> None:
+        """It is finished, and remembered."""
+
+    def stop(self) -> None:
+        """No more cells. Comes once, also after Ctrl-C."""
+
+
+class Silent:
+    """Says nothing."""
+
+    def start(self, cells: Sequence[Cell], finished: int) -> None:
+        pass
+
+    def begin(self, cell: Cell) -> None:
+        pass
+
+    def done(self, cell: Cell, rows: Sequence[Row]) -> None:
+        pass
+
+    def stop(self) -> None:
+        pass
+
+
+@dataclass
+class Outcome:
+    """What a call of `run` did."""
+
+    folder: Path
+    ran: int = 0  # cells run now
+    found: int = 0  # wanted cells that were finished before
+    left: int = 0  # wanted cells that were not reached
+    failed: list[str] = field(default_factory=list)  # cells that failed now, with their status
+    interrupted: bool = False
+    problems: list[str] = field(default_factory=list)  # tables and plots that could not be made
+    tables: dict[str, list[Table]] = field(default_factory=dict)
+
+
+def run(
+    names: Sequence[str],
+    folder: str | Path,
+    *,
+    full: bool = False,
+    only: Sequence[str] = (),
+    cell_seconds: float | None = None,
+    retry: bool = False,
+    keep: bool = False,
+    report_only: bool = False,
+    executor: Executor | None = None,
+    watcher: Watcher | None = None,
+    command: str = "",
+) -> Outcome:
+    """Run what is not finished yet, and write the folder.
+
+    full: the paper's sizes. only: filters (`matching`). cell_seconds: time limit for every cell, in
+    place of its own. retry: run again what did not work out. keep: go on although version or
+    machine differ. report_only: run nothing. Ctrl-C ends it in order: `outcome.interrupted`.
+    """
+    _require()
+    folder, watcher = Path(folder), watcher or Silent()
+    if executor is None:
+        from nelson.experiments.child import limited
+
+        executor = limited
+    cells = [cell for name in names for cell in folders.planned(name, full, cell_seconds)]
+    cells = matching(cells, only)
+    outcome = Outcome(folder)
+    with Store(folder, _settings(full, cell_seconds), keep=keep, anew=not report_only) as store:
+        todo = [cell for cell in cells if not store.has(cell, ok=retry)]
+        outcome.found = len(cells) - len(todo)
+        if report_only:
+            outcome.left = len(todo)
+        elif todo:
+            store.begin(_run(command))
+            _work(store, todo, executor, watcher, outcome)
+        written = folders.write(folder, store, full, seconds=cell_seconds)
+    outcome.problems, outcome.tables = written.problems, written.tables
+    return outcome
+
+
+def _work(
+    store: Store, todo: list[Cell], executor: Executor, watcher: Watcher, outcome: Outcome
+) -> None:
+    def announced() -> Iterator[Cell]:
+        for cell in todo:
+            watcher.begin(cell)
+            yield cell
+
+    started = time.monotonic()
+    watcher.start(todo, outcome.found)
+    answers = executor(announced())
+    try:
+        for cell, rows in answers:
+            store.add(cell, rows)
+            outcome.ran += 1
+            outcome.failed += [
+                f"{cell.experiment} {cell}: {row['status']}"
+                for row in rows
+                if row["status"].startswith(FAILED)
+            ]
+            watcher.done(cell, rows)
+    except KeyboardInterrupt:
+        outcome.interrupted = True
+    finally:
+        if hasattr(answers, "close"):  # ends the worker
+            answers.close()
+        watcher.stop()
+        outcome.left = len(todo) - outcome.ran
+        ended = "interrupted" if outcome.left else "finished"
+        told = {"ran": outcome.ran, "seconds": time.monotonic() - started, "end": ended}
+        store.end(told)
+
+
+def matching(cells: Sequence[Cell], only: Sequence[str]) -> list[Cell]:
+    """The cells that all filters let through.
+
+    "sampler=lovasz,prs" asks for a field of the key, "lovasz" for any field with that value.
+    Filters for the same field add up, filters for different fields must all hold.
+    """
+    wanted: dict[str, set[str]] = {}
+    for text in only:
+        name, equals, values = text.rpartition("=")
+        wanted.setdefault(name if equals else "", set()).update(
+            value.strip() for value in values.split(",")
+        )
+
+    def fits(cell: Cell) -> bool:
+        texts = {name: str(value) for name, value in cell.key.items()}
+        return all(
+            texts.get(name) in values if name else bool(values & set(texts.values()))
+            for name, values in wanted.items()
+        )
+
+    kept = [cell for cell in cells if fits(cell)]
+    if cells and not kept:
+        raise FormulaError(f"no cell fits --only {' '.join(only)}", expected=_fields(cells))
+    return kept
+
+
+def _fields(cells: Sequence[Cell]) -> str:
+    """ "sampler=lovasz,prs,... or n=10,20" """
+    values: dict[str, dict[str, None]] = {}
+    for cell in cells:
+        for name, value in cell.key.items():
+            values.setdefault(name, {})[str(value)] = None
+    return " or ".join(
+        f"{name}={','.join(list(found)[:8])}{',...' if len(found) > 8 else ''}"
+        for name, found in values.items()
+    )
+
+
+def _settings(full: bool, cell_seconds: float | None) -> dict[str, Any]:
+    """What must be the same for cells to stand in one table."""
+    versions = machine.versions()
+    kept = ("nelson", "source", "python", "numpy", "numba")
+    return {
+        "size": "full" if full else "quick",
+        "cell seconds": cell_seconds,
+        **{name: versions[name] for name in kept},
+        "processor": machine.processor(),
+        "cores": machine.machine()["cores"],
+    }
+
+
+def _run(command: str) -> dict[str, Any]:
+    return {
+        "command": command,
+        "started": datetime.now().astimezone().isoformat(timespec="seconds"),
+        "machine": machine.machine(),
+        "versions": machine.versions(),
+    }
+
+
+def _require() -> None:
+    """Say before the first hour of work what would be missing after it."""
+    missing = [name for name in ("pyarrow", "matplotlib") if find_spec(name) is None]
+    if missing:
+        raise NelsonError(
+            f"results and plots need {' and '.join(missing)}: pip install 'nelson[parquet,plots]'"
+        )

@@ -1,0 +1,174 @@
+"""What "all samplers" means in the tables: ours, and every peer that the registry has.
+
+    draw(entry, formula, theta, m, seed, seconds)     m samples as the sampler makes them
+
+Ours are `auto` (the default of `nelson.sample`), `lovasz` (the paper's Algorithm 1, no sweeps),
+`prs` and `circuit`. Peers are run as the paper runs its baselines: samplers that know only the
+uniform law are given theta and ignore it, and what is invalid is handed out as it is drawn.
+
+Of the peers, `cmsgen` (pycmsgen) and `unigen` (pyunigen) are their authors' programs; `kus` and
+`waps` compile with D4 and draw with our kernel; `gibbs`, `quicksampler`, `weightgen` and `xor` are
+written here after their papers. docs/samplers.md says where they depart. `cmsgen` decides by theta
+here, where the paper counts it among the uniform ones.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from nelson.errors import FormulaError
+from nelson.formula import Formula
+from nelson.samples import Samples
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A row of the tables."""
+
+    name: str
+    method: str
+    ours: bool = False
+    sweeps: int | None = None  # heat-bath sweeps; None: as the method has by default
+    piloted: bool = False  # as many sweeps as a pilot run asks for
+    weighted: bool = True  # can it draw with theta other than 0?
+    child: bool = False  # does each draw start a process?
+
+
+LOVASZ = Entry("lovasz", "lovasz", ours=True, sweeps=0)
+OURS = (
+    Entry("auto", "auto", ours=True),
+    LOVASZ,
+    Entry("prs", "prs", ours=True),
+    Entry("circuit", "circuit", ours=True),
+)
+PEERS = (
+    Entry("gibbs", "gibbs"),
+    Entry("cmsgen", "cmsgen", child=True),
+    Entry("quicksampler", "quicksampler", weighted=False, child=True),
+    Entry("unigen", "unigen", weighted=False, child=True),
+    Entry("kus", "kus", weighted=False),
+    Entry("waps", "waps"),
+    Entry("weightgen", "weightgen", child=True),
+    Entry("xor", "xor", child=True),
+)
+SWEPT = Entry("lovasz + sweeps", "lovasz", ours=True, piloted=True)
+#: Those that no table of the paper has. They are ours too, and parts of `auto`, or plainer.
+OTHERS = (
+    Entry("moser-tardos", "moser-tardos", sweeps=0),
+    Entry("rejection", "rejection"),
+    Entry("enumerate", "enumerate"),
+)
+#: "Our sampler", of which the tables say in how many cells it is valid, fastest, unbiased.
+CLAIMED = ("auto", "lovasz")
+
+_ALL = {entry.name: entry for entry in (*OURS, SWEPT, *PEERS, *OTHERS)}
+
+
+def get(name: str) -> Entry:
+    if name not in _ALL:
+        raise FormulaError(f"no sampler {name!r}", expected="one of " + ", ".join(_ALL))
+    return _ALL[name]
+
+
+def order(names: Iterable[str]) -> list[str]:
+    """Names as the tables list them; `lovasz + k` behind `lovasz`, by k."""
+    known = list(_ALL)
+
+    def place(name: str) -> tuple[int, int, str]:
+        base, _, sweeps = name.partition(" + ")
+        at = known.index(name) if name in known else len(known)
+        return (known.index(base), int(sweeps), name) if sweeps.isdigit() else (at, -1, name)
+
+    return sorted(names, key=place)
+
+
+def is_peer(name: str) -> bool:
+    """Is it a sampler that the paper compares with?"""
+    return any(entry.name == name for entry in PEERS)
+
+
+def lacking(entry: Entry) -> list[str]:
+    """Modules of it that are not installed."""
+    from nelson.samplers import get as registered
+    from nelson.samplers import missing_modules
+
+    return [] if entry.method == "auto" else missing_modules(registered(entry.method))
+
+
+def draw(
+    entry: Entry,
+    formula: Formula,
+    theta: np.ndarray | None,
+    m: int,
+    seed: int,
+    seconds: float,
+    *,
+    threads: int | None = 1,
+    check: bool = False,
+) -> Samples:
+    """m samples, or as many as come within `seconds`; check=False: invalid ones are among them."""
+    from nelson.kernels.rng import MAX_ROUNDS
+    from nelson.samplers import sweeps_for
+    from nelson.samplers.api import sample
+
+    if not entry.weighted:
+        theta = None
+    options: dict[str, Any] = {"sweeps": entry.sweeps}
+    if entry.piloted:
+        options["sweeps"] = sweeps_for(formula, theta)
+    if entry.method in (
+        "prs",
+        "moser-tardos",
+        "rejection",
+    ):  # a round does little: the time is their budget
+        options["max_rounds"] = MAX_ROUNDS
+    return sample(
+        formula,
+        theta,
+        m,
+        method=entry.method,
+        seed=seed,
+        seconds=max(seconds, 0.001),
+        threads=threads,
+        check=check,
+        **options,
+    )
+
+
+@cache
+def overhead(entry: Entry, repeats: int = 5) -> float:
+    """Seconds of a draw that are not the sampler's work: starting a child process.
+
+    Measured as one sample of a formula with three variables, the shortest of five; 0 where no
+    process is started. Once a process.
+    """
+    if not entry.child or lacking(entry):
+        return 0.0
+    tiny, times = Formula([[1, 2], [-2, 3]]), []
+    for k in range(repeats):
+        started = time.perf_counter()
+        draw(entry, tiny, None, 1, k, 10.0)
+        times.append(time.perf_counter() - started)
+    return min(times)
+
+
+@contextmanager
+def nothing_kept() -> Iterator[None]:
+    """No circuit from an earlier run: set-up is paid in every cell."""
+    before = os.environ.get("NELSON_CACHE_BYTES")
+    os.environ["NELSON_CACHE_BYTES"] = "0"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["NELSON_CACHE_BYTES"]
+        else:
+            os.environ["NELSON_CACHE_BYTES"] = before

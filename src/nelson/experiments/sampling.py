@@ -1,0 +1,169 @@
+"""Sampling outside learning: the figures `uniform` and `weighted`, one cell a sampler and a size.
+
+1000 samples of random 5-SAT with L = n in one call, on one thread: seconds from the call to the
+samples (set-up included, our kernels compiled before; the median of some calls on fresh formula
+objects, where a call is short), share of valid ones as they are drawn, and for samplers that
+resample, the rounds of the slowest sample and the constraints resampled a sample.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nelson.experiments import published, show, verdict
+from nelson.experiments.base import FAILED, NOT_INSTALLED, TIMED_OUT, Cell, Row, Rows, Table
+from nelson.experiments.learning import warm
+from nelson.experiments.samplers import (
+    OTHERS,
+    OURS,
+    PEERS,
+    SWEPT,
+    draw,
+    get,
+    lacking,
+    nothing_kept,
+    overhead,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+SIZES = (10, 20, 30, 40, 50, 100, 200, 300, 500, 700, 1000, 1500)
+QUICK_SIZES = (10, 50, 200, 1000)
+QUICK_LIMIT = 3.0
+COUNT = 1000
+ALLOWANCE = 240.0
+#: Calls at most, and seconds after which there are no more.
+REPEATS, ENOUGH = 5, 0.5
+#: Samplers that say how often they resampled.
+ROUNDS = ("lovasz", "lovasz + sweeps", "prs", "moser-tardos", "auto")
+
+
+def cells(full: bool, weighted: bool) -> list[Cell]:
+    limit = published.LIMIT if full else QUICK_LIMIT
+    entries = [entry for entry in (*OURS, SWEPT, *PEERS, *OTHERS) if entry.weighted or not weighted]
+    return [
+        Cell(
+            {"sampler": entry.name, "n": n, "seed": seed, "limit": limit, "count": COUNT},
+            limit + ALLOWANCE,
+        )
+        for seed in range(published.FORMULAS if full else 1)
+        for n in (SIZES if full else QUICK_SIZES)
+        for entry in entries
+    ]
+
+
+def run(cell: Cell, weighted: bool) -> list[Row]:
+    from nelson.tasks import KSat
+
+    key = cell.key
+    entry, seed, limit = get(str(key["sampler"])), int(key["seed"]), float(key["limit"])
+    count = int(key["count"])
+    if missing := lacking(entry):
+        return [{"status": NOT_INSTALLED, "reason": ", ".join(missing)}]
+    task = KSat.random(int(key["n"]), seed=seed)
+    with nothing_kept():
+        warm(entry)
+        own = overhead(entry)
+        theta = task.planted if weighted else None
+        times: list[float] = []
+        while not times or (len(times) < REPEATS and sum(times) < ENOUGH):
+            formula = KSat.random(int(key["n"]), seed=seed).formula  # nothing is kept with it
+            started = time.perf_counter()
+            samples = draw(entry, formula, theta, count, seed, limit)
+            times.append(time.perf_counter() - started)
+    seconds = statistics.median(times)
+    if len(samples) < count:
+        reason = str(samples.info.get("reason", ""))
+        status = TIMED_OUT if seconds > 0.5 * limit else FAILED + reason
+        return [{"status": status, "made": len(samples)}]
+    row: Row = {
+        "seconds": seconds,
+        "overhead": own,
+        "made": len(samples),
+        "validity": float(np.mean(task.formula.satisfied(samples.to_numpy()))),
+        "guarantee": samples.guarantee,
+    }
+    if entry.name in ROUNDS and samples.info.get("rounds"):
+        row |= {
+            "rounds": int(samples.info["rounds"]),
+            "resampled": samples.info["resampled"] / count,
+        }
+    return [row]
+
+
+def tables(rows: Rows, title: str) -> list[Table]:
+    if not rows:
+        return []
+    limits = " and ".join(f"{limit:g} s" for limit in show.sizes(rows, "limit"))
+    resampling = [row for row in rows if row.get("sampler") in ROUNDS]
+
+    def rounds(good: Rows) -> str:
+        known = [row for row in good if row.get("rounds") is not None]
+        if not known:
+            return "none"
+        return f"{show.mean(known, 'rounds'):.3g} / {show.mean(known, 'resampled'):.3g}"
+
+    return [
+        show.grid(
+            f"{title}: time of {COUNT} samples",
+            rows,
+            lambda good: show.duration(show.mean(good, "seconds") or 0.0),
+            notes=(
+                f"One call on one thread, set-up included. T.O.: fewer within {limits}. The paper "
+                "shows curves and no figures. Peers are the samplers that it compares with; "
+                "`moser-tardos`, `rejection` and `enumerate` run in kernels of ours.",
+                verdict.fastest(rows),
+            ),
+        ),
+        show.grid(
+            f"{title}: valid samples",
+            rows,
+            lambda good: show.percent(show.mean(good, "validity") or 0.0),
+            notes=("As the sampler drew them.", verdict.valid(rows)),
+        ),
+        show.grid(
+            f"{title}: rounds of the slowest sample / constraints resampled a sample",
+            resampling,
+            rounds,
+            notes=("`auto` lists or compiles small formulas: no rounds there.",),
+        ),
+    ]
+
+
+def plots(rows: Rows, title: str) -> dict[str, Callable[[Axes], None]]:
+    from nelson.experiments.plots import curves
+
+    def time_plot(ax: Axes) -> None:
+        curves(
+            ax,
+            show.series(rows, "seconds"),
+            x="variables n",
+            y=f"seconds for {COUNT} samples",
+            title=f"{title}: time",
+        )
+
+    def validity_plot(ax: Axes) -> None:
+        shares = show.series(rows, "validity")
+        short = {name: points for name, points in shares.items() if min(points[1]) < 1}
+        drawn = {name: (xs, [100 * y for y in ys]) for name, (xs, ys) in short.items()}
+        every = sorted({x for xs, _ in shares.values() for x in xs})
+        if len(short) < len(shares):
+            drawn[f"all {len(shares) - len(short)} others"] = (every, [100.0] * len(every))
+        curves(ax, drawn, x="variables n", y="% valid", log="x", title=f"{title}: validity")
+
+    def rounds_plot(ax: Axes) -> None:
+        curves(
+            ax,
+            show.series(rows, "rounds"),
+            x="variables n",
+            y="rounds of the slowest sample",
+            title=f"{title}: rounds of resampling",
+        )
+
+    return {"time": time_plot, "validity": validity_plot, "rounds": rounds_plot} if rows else {}

@@ -1,0 +1,149 @@
+"""The sentences below the tables: in how many cells a claim holds, and where it does not.
+
+All are computed from the rows. A cell in which our sampler did not finish counts against it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from nelson.experiments.base import Rows
+from nelson.experiments.samplers import CLAIMED, is_peer
+from nelson.experiments.show import duration, good, mean, percent, pick, sizes, text
+
+#: Standard deviations; one cell in 700 of an exact sampler lies beyond (one-sided).
+SIGMAS = 3.0
+#: Reasons that are spelled out.
+_SHOWN = 12
+
+
+def told(claim: str, cells: Mapping[str, str]) -> str:
+    """cells: name of the cell -> why the claim fails there, "" where it holds."""
+    if not cells:
+        return ""
+    broken = [f"{name}: {why}" for name, why in cells.items() if why]
+    count = f"{claim} in {len(cells) - len(broken)} of {len(cells)} cells"
+    if not broken:
+        return count + "."
+    more = f"; and {len(broken) - _SHOWN} more" if len(broken) > _SHOWN else ""
+    return f"{count}; NOT in {'; '.join(broken[:_SHOWN])}{more}."
+
+
+def _each(
+    rows: Rows, claim: str, judge: Callable[[str, Rows], str], names: Iterable[str] = CLAIMED,
+    key: str = "n",
+) -> str:  # fmt: skip
+    """A sentence a sampler; judge(name, rows of one size) -> why not."""
+    lines = []
+    for name in names:
+        if not pick(rows, sampler=name):
+            continue
+        cells = {}
+        for size in sizes(rows, key):
+            here = pick(rows, **{key: size})
+            own = pick(here, sampler=name)
+            if own:
+                late = len(good(own)) < len(own)
+                cells[f"{key} = {size}"] = text(own, lambda _: "ok") if late else judge(name, here)
+        lines.append(told(f"`{name}`: {claim}", cells))
+    return " ".join(line for line in lines if line)
+
+
+def valid(rows: Rows) -> str:
+    """Is every sample valid?"""
+
+    def judge(name: str, here: Rows) -> str:
+        shares = [row.get("validity") for row in good(pick(here, sampler=name))]
+        if any(share is None for share in shares):
+            return "none drawn in time"
+        worst = min((share for share in shares if share is not None), default=0.0)
+        return "" if worst == 1.0 else percent(worst)
+
+    return _each(rows, "100% valid", judge)
+
+
+def fastest(rows: Rows, field: str = "seconds") -> str:
+    """Is it faster than every peer; also with the start of a child process taken off a peer's time?
+
+    Peers are the samplers that the paper compares with.
+    """
+
+    def against(taken_off: bool) -> Callable[[str, Rows], str]:
+        def judge(name: str, here: Rows) -> str:
+            own = mean(good(pick(here, sampler=name)), field)
+            if own is None:
+                return "no time"
+            better = []
+            for peer in {row["sampler"] for row in here if is_peer(row["sampler"])}:
+                theirs = good(pick(here, sampler=peer))
+                seconds = mean(theirs, field)
+                if seconds is None:
+                    continue
+                if taken_off:
+                    seconds -= mean(theirs, "overhead") or 0.0
+                if seconds <= own:
+                    better.append((seconds, peer))
+            if not better:
+                return ""
+            seconds, peer = min(better)
+            return f"{peer} {duration(max(seconds, 0.0))}, {name} {duration(own)}"
+
+        return judge
+
+    plain = _each(rows, "faster than every peer that ran", against(False))
+    fair = _each(rows, "faster even without the peers' process starts", against(True))
+    return f"{plain} {fair}".strip()
+
+
+def at_floor(rows: Rows, key: str = "n", names: Sequence[str] = CLAIMED) -> str:
+    """Is the error what exact draws, as many, leave? rows: error, floor, floor_sd.
+
+    Mean over the formulas; at most SIGMAS standard deviations above the mean floor.
+    """
+
+    def judge(name: str, here: Rows) -> str:
+        own = good(pick(here, sampler=name))
+        k = len(own)
+        error = sum(row["error"] for row in own) / k
+        floor = sum(row["floor"] for row in own) / k
+        spread = math.sqrt(sum(row["floor_sd"] ** 2 for row in own)) / k
+        if error <= floor + SIGMAS * spread:
+            return ""
+        return f"{error:.3g}, floor {floor:.3g} ± {spread:.2g}"
+
+    claim = f"at the Monte Carlo floor (within {SIGMAS:g} standard deviations)"
+    return _each(rows, claim, judge, names, key)
+
+
+def best(rows: Rows, field: str, bar: str) -> str:
+    """Is no other sampler better by more than its own error bar? Larger is better.
+
+    Compared on the formulas that both finished; bars of several formulas add up as independent.
+    """
+
+    def judge(name: str, here: Rows) -> str:
+        own = _by_formula(good(pick(here, sampler=name)), field)
+        worse = []
+        for other in {row["sampler"] for row in here} - {name}:
+            theirs = _by_formula(good(pick(here, sampler=other)), field)
+            both = own.keys() & theirs.keys()
+            if not both:
+                continue
+            gap = sum(theirs[k][field] - own[k][field] for k in both) / len(both)
+            width = math.sqrt(sum(own[k][bar] ** 2 for k in both)) / len(both)
+            if gap > width:
+                worse.append((gap, other, width))
+        if not own:
+            return "no value"
+        if not worse:
+            return ""
+        gap, other, width = max(worse)
+        return f"{other} is {gap:.3g} better, error bar {width:.2g}"
+
+    return _each(rows, "no other sampler is better by more than the error bar", judge)
+
+
+def _by_formula(rows: Rows, field: str) -> dict[Any, Mapping[str, Any]]:
+    return {row.get("seed"): row for row in rows if row.get(field) is not None}

@@ -1,0 +1,83 @@
+"""Real uses of the library, from data to picture; one file a task.
+
+    town = nelson.tasks.Orientations.small()             # or nelson.tasks.get("orientations")
+    data = town.examples(500, seed=0)                    # (500, n_vars) bool, every row valid
+    fit = town.learn(data)                               # fit.theta
+    new = town.sample(fit.theta, 1000, seed=1)           # new.x, new.guarantee
+    town.evaluate(fit.theta, town.examples(500, seed=2)) # validity, moment_gap, ...
+    town.draw(new.x[0], "town.png", theta=fit.theta)
+
+| name           | structures                                      | law of `sample`               |
+|----------------|-------------------------------------------------|-------------------------------|
+| `ksat`         | assignments that satisfy a random K-SAT formula | as `nelson.sample` says       |
+| `orientations` | a direction for each edge, no vertex a sink     | exact: an extremal formula    |
+| `routes`       | round trips through all locations               | uniform, or chains if weighted|
+| `trees`        | spanning trees directed to a root               | exact: cycle popping          |
+| `connected`    | edges kept such that all vertices reach a root  | exact: cluster popping        |
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from nelson.errors import FormulaError
+
+if TYPE_CHECKING:
+    from nelson.tasks.base import Drawn, FormulaTask, Learned, Task
+    from nelson.tasks.connected import RootConnected
+    from nelson.tasks.ksat import KSat
+    from nelson.tasks.orientations import Orientations
+    from nelson.tasks.routes import Routes
+    from nelson.tasks.trees import SpanningTrees
+
+_REGISTRY = {
+    "ksat": ("nelson.tasks.ksat", "KSat"),
+    "orientations": ("nelson.tasks.orientations", "Orientations"),
+    "routes": ("nelson.tasks.routes", "Routes"),
+    "trees": ("nelson.tasks.trees", "SpanningTrees"),
+    "connected": ("nelson.tasks.connected", "RootConnected"),
+}
+_BASE = ("Drawn", "FormulaTask", "Learned", "Task")
+
+
+def names() -> list[str]:
+    """Names of all tasks, in the order of the table above."""
+    return list(_REGISTRY)
+
+
+def get(name: str) -> type[Task]:
+    """The class of a task."""
+    if name not in _REGISTRY:
+        raise FormulaError(f"no task is called {name!r}", expected=", ".join(_REGISTRY))
+    module, attribute = _REGISTRY[name]
+    found: type[Task] = getattr(import_module(module), attribute)
+    return found
+
+
+def __getattr__(name: str) -> Any:
+    if name in _BASE:
+        return getattr(import_module("nelson.tasks.base"), name)
+    for module, attribute in _REGISTRY.values():
+        if attribute == name:
+            return getattr(import_module(module), attribute)
+    raise AttributeError(f"module 'nelson.tasks' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+__all__ = [
+    "Drawn",
+    "FormulaTask",
+    "KSat",
+    "Learned",
+    "Orientations",
+    "RootConnected",
+    "Routes",
+    "SpanningTrees",
+    "Task",
+    "get",
+    "names",
+]

@@ -1,0 +1,308 @@
+"""What a task is: one concrete problem, from examples to pictures of new structures.
+
+All tasks share one law over their valid structures x in {0, 1}^n,
+
+    P_theta(x) = exp(sum_i theta_i x_i) / Z,        theta = 0: uniform,
+
+so all can be learned from the means of their variables: grad log P = E_data[x] - E_model[x].
+`FormulaTask` does it with `nelson.learn` and `nelson.sample`; a task with a sampler of its own
+derives from `Task`.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from nelson.checks import checked_theta
+from nelson.errors import FormulaError
+from nelson.formula import Formula
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """New structures: x (n, n_vars) bool, every row valid; what their law is worth; how made."""
+
+    x: np.ndarray
+    guarantee: str
+    info: dict[str, Any] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """What `Task.learn` found: theta (n_vars,), one dict an iteration, and how it ended."""
+
+    theta: np.ndarray
+    history: list[dict[str, Any]]
+    seconds: float
+    converged: bool | None = None
+    why: str = ""
+    guarantee: str = ""
+    info: dict[str, Any] = field(default_factory=dict)
+
+
+class Task(ABC):
+    """One problem: this formula, this graph, these locations. Variables are columns 0..n_vars-1.
+
+    names    one readable name a variable
+    formula  CNF over exactly these variables, or None where the task has a sampler of its own
+    planted  the theta that `examples` come from, (n_vars,), or None where there is no such
+    """
+
+    name: ClassVar[str]
+    #: Kinds of training data; the first is the default.
+    KINDS: ClassVar[tuple[str, ...]]
+
+    n_vars: int
+    names: list[str]
+    formula: Formula | None = None
+    planted: np.ndarray | None = None
+
+    @classmethod
+    @abstractmethod
+    def small(cls, seed: int = 0) -> Self:
+        """An instance that is learned in seconds; the one that `nelson demo` shows."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """One line: how large, what is valid."""
+
+    @abstractmethod
+    def valid(self, x: Any) -> np.ndarray:
+        """Which rows are valid structures: (m, n_vars) bool -> (m,) bool."""
+
+    @abstractmethod
+    def examples(self, n: int, *, seed: int = 0, kind: str | None = None) -> np.ndarray:
+        """Training data, (n, n_vars) bool, every row valid; `kind` is one of KINDS."""
+
+    @abstractmethod
+    def sample(self, theta: Any, n: int, *, seed: int = 0, **options: Any) -> Drawn:
+        """n structures of the law of theta (None: uniform)."""
+
+    @abstractmethod
+    def learn(self, data: Any, *, seed: int = 0, **options: Any) -> Learned:
+        """The theta that makes `data`, (N, n_vars), likeliest."""
+
+    @abstractmethod
+    def draw(
+        self,
+        x: Any,
+        path: str | os.PathLike[str],
+        *,
+        theta: Any = None,
+        title: str | None = None,
+    ) -> Path:
+        """A picture of one structure (n_vars,); PNG, SVG or PDF by the path's suffix."""
+
+    @abstractmethod
+    def picture(self, data: Any, theta: Any, generated: Any, path: str | os.PathLike[str]) -> Path:
+        """Examples, learned weights and generated structures side by side."""
+
+    def evaluate(
+        self,
+        theta: Any,
+        held_out: Any,
+        *,
+        train: Any = None,
+        n: int = 2000,
+        seed: int = 0,
+        **options: Any,
+    ) -> dict[str, Any]:
+        """How good theta is on examples that it was not fitted to: plain values.
+
+        validity    share of `n` new structures that are valid, checked by `valid`
+        moment_gap  E_held_out[x] - E_model[x] as {"l1", "l2", "max"} (`nelson.metrics.moment_gap`)
+        floor       what that gap would be of noise alone (`noise_floor`): of the examples held out,
+                    the draws and, given `train`, the examples learned from
+        guarantee   of the new structures
+        log_likelihood, train_log_likelihood  nats an example, as {"value", "half_width"}, where
+                    log Z is to be had
+        """
+        held_out = self.checked(held_out)
+        drawn = self.sample(theta, n, seed=seed, **options)
+        return self.compare(drawn, held_out, 0 if train is None else len(train))
+
+    # ------------------------------------------------------------------------------ for subclasses
+
+    def compare(self, drawn: Drawn, held_out: np.ndarray, trained: int = 0) -> dict[str, Any]:
+        """The part of `evaluate` that every task has; `trained`: examples learned from."""
+        from nelson.metrics import moment_gap
+
+        return {
+            "examples": len(held_out),
+            "samples": len(drawn.x),
+            "guarantee": drawn.guarantee,
+            "validity": float(np.mean(self.valid(drawn.x))),
+            "moment_gap": moment_gap(held_out.mean(axis=0), drawn.x.mean(axis=0)),
+            "floor": noise_floor(held_out.mean(axis=0), len(held_out), len(drawn.x), trained),
+        }
+
+    def checked(self, x: Any) -> np.ndarray:
+        """x as (m, n_vars) bool, or FormulaError. One structure (n_vars,) becomes one row."""
+        x = np.asarray(x)
+        if x.ndim == 1:
+            x = x[None]
+        if x.ndim != 2 or x.shape[1] != self.n_vars:
+            raise FormulaError(
+                f"structures of shape {x.shape}", expected=f"(m, {self.n_vars}): {self.describe()}"
+            )
+        if x.dtype != bool:
+            if not np.isin(x, (0, 1)).all():
+                raise FormulaError("values other than 0 and 1", expected="booleans")
+            x = x.astype(bool)
+        return x
+
+    def checked_data(self, data: Any) -> np.ndarray:
+        """As `checked`; also at least one row, and every row valid."""
+        x = self.checked(data)
+        if not len(x):
+            raise FormulaError("no examples", expected="at least one")
+        bad = np.flatnonzero(~self.valid(x))
+        if len(bad):
+            shown = ", ".join(map(str, bad[:5].tolist())) + (", ..." if len(bad) > 5 else "")
+            raise FormulaError(
+                f"{len(bad)} of {len(x)} examples are invalid (rows {shown})",
+                expected=self.describe(),
+            )
+        return x
+
+    def checked_weights(self, theta: Any) -> np.ndarray:
+        """theta as (n_vars,) float64; None is uniform."""
+        if theta is None:
+            return np.zeros(self.n_vars)
+        found = checked_theta(theta, self.n_vars)
+        assert found is not None
+        return found
+
+    def checked_kind(self, kind: str | None) -> str:
+        """One of KINDS; None is the first."""
+        if kind is None:
+            return self.KINDS[0]
+        if kind not in self.KINDS:
+            raise FormulaError(f"kind {kind!r}", expected=" or ".join(map(repr, self.KINDS)))
+        return kind
+
+    def weights(self, theta: Any) -> dict[str, float]:
+        """theta by name of variable, heaviest first."""
+        pairs = zip(self.names, self.checked_weights(theta).tolist(), strict=True)
+        return dict(sorted(pairs, key=lambda pair: -abs(pair[1])))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.describe()}>"
+
+
+class FormulaTask(Task):
+    """A task whose structures are the solutions of a formula: everything goes through the library.
+
+    `sample` takes the options of `nelson.sample`, `learn` those of `nelson.learn`, `evaluate` those
+    of `nelson.metrics.evaluate`.
+    """
+
+    formula: Formula
+
+    def __init__(
+        self, formula: Formula, names: Sequence[str], planted: np.ndarray | None = None
+    ) -> None:
+        self.formula = formula
+        self.n_vars = formula.n_vars
+        self.names = list(names)
+        self.planted = planted
+        if len(self.names) != self.n_vars:
+            raise FormulaError(f"{len(self.names)} names", expected=f"{self.n_vars}")
+
+    def valid(self, x: Any) -> np.ndarray:
+        return self.formula.satisfied(self.checked(x))
+
+    def sample(self, theta: Any, n: int, *, seed: int = 0, **options: Any) -> Drawn:
+        from nelson.samplers.api import sample
+
+        weights = None if theta is None else self.checked_weights(theta)
+        s = sample(self.formula, weights, n, seed=seed, **{"strict": True, **options})
+        return Drawn(s.to_numpy(), s.guarantee, {**s.info, "status": s.status})
+
+    def learn(self, data: Any, *, seed: int = 0, **options: Any) -> Learned:
+        import time
+
+        from nelson.learn import learn
+
+        started = time.monotonic()
+        fit = learn(self.formula, self.checked(data), seed=seed, **options)
+        assert fit.theta is not None
+        return Learned(
+            fit.theta,
+            list(fit.history),
+            time.monotonic() - started,
+            fit.converged,
+            fit.why,
+            fit.guarantee,
+            fit.info,
+        )
+
+    def evaluate(
+        self,
+        theta: Any,
+        held_out: Any,
+        *,
+        train: Any = None,
+        n: int = 2000,
+        seed: int = 0,
+        **options: Any,
+    ) -> dict[str, Any]:
+        from nelson.metrics import evaluate
+
+        held_out = self.checked(held_out)
+        report = evaluate(
+            self.formula,
+            self.checked_weights(theta),
+            held_out,
+            samples=n,
+            seed=seed,
+            train=None if train is None else self.checked(train),
+            **options,
+        )
+        report["floor"] = noise_floor(
+            held_out.mean(axis=0),
+            len(held_out),
+            report["samples"],
+            0 if train is None else len(train),
+        )
+        return report
+
+
+def data_seed(seed: int, purpose: int = 1) -> int:
+    """A seed for examples, such that `examples(seed=s)` and `sample(seed=s)` share no randomness.
+
+    Randomness is keyed by the seed: data and model drawn with one seed would agree by more than
+    their law, and a model would look better than it is.
+    """
+    return int(np.random.SeedSequence([abs(seed), seed < 0, purpose]).generate_state(2)[0])
+
+
+def noise_floor(
+    mean: np.ndarray, examples: int, samples: int, trained: int = 0
+) -> dict[str, float]:
+    """Expected |E_held_out[x] - E_model[x]| of noise alone, in the norms of `moment_gap`.
+
+    A difference of means is about normal with variance p (1 - p) (1/N + 1/m + 1/T): N examples held
+    out, m draws of the model, and T examples learned from, as the likeliest theta has their means
+    (0: a theta that is known to be right). The mean of its size is sqrt(2 / pi) sigma; "max" is the
+    usual sqrt(2 log 2n) bound for the largest of n.
+    """
+    p = np.clip(np.asarray(mean, float), 0.5 / examples, 1 - 0.5 / examples)
+    counts = [count for count in (examples, samples, trained) if count]
+    sigma = np.sqrt(p * (1 - p) * sum(1 / count for count in counts))
+    widest = float(np.sqrt(2 * np.log(2 * max(len(sigma), 1)))) * float(sigma.max(initial=0.0))
+    return {
+        "l1": float(np.sqrt(2 / np.pi) * sigma.sum()),
+        "l2": float(np.sqrt((sigma**2).sum())),
+        "max": widest,
+    }

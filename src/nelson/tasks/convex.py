@@ -1,0 +1,85 @@
+"""L-BFGS: the minimum of a smooth convex function, from its values and gradients.
+
+Two-loop recursion (Nocedal, Math. Comp. 1980), the step halved until the function falls enough
+(Armijo), or, where the fall drowns in rounding, the slope does (Hager and Zhang, SIAM J. Optim.
+2005). With a first matrix that is a multiple of the identity every step is a combination of
+gradients: a direction in which the function is constant is never taken, so from theta = 0 the end
+point is the one of least norm among equals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+_MEMORY = 20
+_ENOUGH = 1e-4
+_HALVINGS = 40
+_ROUNDING = 1e-13
+
+Function = Callable[[np.ndarray], tuple[float, np.ndarray]]
+
+
+class Minimum(NamedTuple):
+    at: np.ndarray
+    value: float
+    gradient: np.ndarray
+    values: list[float]  # one an iteration
+    slopes: list[float]  # largest |gradient|, one an iteration
+    converged: bool
+
+
+def minimise(
+    function: Function, at: np.ndarray, *, tolerance: float = 1e-8, iterations: int = 1000
+) -> Minimum:
+    """Until max |gradient| <= tolerance, or no step makes the value smaller."""
+    value, gradient = function(at)
+    moves: list[tuple[np.ndarray, np.ndarray]] = []
+    values, slopes = [value], [_largest(gradient)]
+    for _ in range(iterations):
+        if slopes[-1] <= tolerance:
+            break
+        direction = -_times_inverse(gradient, moves)
+        slope = float(gradient @ direction)
+        step = 1.0
+        for _ in range(_HALVINGS):
+            there = at + step * direction
+            new_value, new_gradient = function(there)
+            if new_value <= value + _ENOUGH * step * slope:
+                break
+            # Near the end a gain is below the rounding of the value; the gradient still shows it.
+            flat = new_value - value <= _ROUNDING * max(1.0, abs(value))
+            if flat and abs(float(new_gradient @ direction)) < 0.9 * abs(slope):
+                break
+            step /= 2
+        else:
+            break
+        move, turn = there - at, new_gradient - gradient
+        if move @ turn > 1e-14 * (turn @ turn):
+            moves = [*moves[-_MEMORY + 1 :], (move, turn)]
+        at, value, gradient = there, new_value, new_gradient
+        values.append(value)
+        slopes.append(_largest(gradient))
+    return Minimum(at, value, gradient, values, slopes, slopes[-1] <= tolerance)
+
+
+def _largest(gradient: np.ndarray) -> float:
+    return float(np.abs(gradient).max(initial=0.0))
+
+
+def _times_inverse(gradient: np.ndarray, moves: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+    """The inverse Hessian, as far as the last moves tell it, times the gradient."""
+    if not moves:
+        return gradient / max(1.0, float(np.linalg.norm(gradient)))
+    q, shares = gradient.copy(), []
+    for move, turn in reversed(moves):
+        share = (move @ q) / (move @ turn)
+        shares.append(share)
+        q -= share * turn
+    move, turn = moves[-1]
+    q *= (move @ turn) / (turn @ turn)
+    for (move, turn), share in zip(moves, reversed(shares), strict=True):
+        q += (share - (turn @ q) / (move @ turn)) * move
+    return q

@@ -1,0 +1,128 @@
+"""What the pictures of all tasks share: colours, a figure without pyplot, the usual panels.
+
+Colours are Okabe and Ito's, told apart with any colour vision. Figures are made without pyplot:
+nothing global changes, no window opens, and pictures can be drawn from several threads.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nelson.errors import FormulaError, NelsonError
+
+BLUE, ORANGE, GREEN, RED = "#0072b2", "#e69f00", "#009e73", "#d55e00"
+SKY, PINK, GREY, LIGHT, INK = "#56b4e9", "#cc79a7", "#767676", "#d9d9d9", "#222222"
+SUFFIXES = (".png", ".svg", ".pdf")
+
+
+def figure(width: float, height: float) -> Any:
+    """An empty matplotlib Figure of so many inches, laid out such that labels do not overlap."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise NelsonError('pictures need matplotlib: pip install "nelson[plots]"') from error
+    return Figure(figsize=(width, height), layout="constrained", facecolor="white")
+
+
+def save(fig: Any, path: str | os.PathLike[str]) -> Path:
+    """Write the figure (.png, .svg or .pdf), make the folder if there is none."""
+    path = Path(path)
+    if path.suffix.lower() not in SUFFIXES:
+        raise FormulaError(f"picture {path.name!r}", expected="a name ending in .png, .svg or .pdf")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fig.savefig(path, dpi=130)
+    return path
+
+
+def bare(ax: Any, title: str = "") -> Any:
+    """No frame, no ticks, equal scales: for maps and graphs."""
+    ax.set_axis_off()
+    ax.set_aspect("equal")
+    if title:
+        ax.set_title(title, fontsize=10)
+    return ax
+
+
+def framed(ax: Any, title: str = "", x: str = "", y: str = "") -> Any:
+    """Axes on two sides, with labels: for charts."""
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.set_xlabel(x)
+    ax.set_ylabel(y)
+    ax.tick_params(labelsize=8)
+    if title:
+        ax.set_title(title, fontsize=10)
+    return ax
+
+
+def arrow(
+    ax: Any,
+    tail: Any,
+    head: Any,
+    *,
+    colour: str = INK,
+    width: float = 1.0,
+    bend: float = 0.0,
+    gap: float = 7.0,
+    pointed: bool = True,
+) -> None:
+    """An arrow between two places, ending `gap` points before each; `bend` != 0 curves it."""
+    from matplotlib.patches import FancyArrowPatch
+
+    size = 6 + 3 * min(width, 4.0)
+    ax.add_patch(
+        FancyArrowPatch(
+            (float(tail[0]), float(tail[1])),
+            (float(head[0]), float(head[1])),
+            arrowstyle="-|>" if pointed else "-",
+            mutation_scale=size,
+            shrinkA=gap,
+            shrinkB=gap,
+            lw=width,
+            color=colour,
+            connectionstyle=f"arc3,rad={bend}",
+            joinstyle="miter",
+            capstyle="butt",
+        )
+    )
+
+
+def widths(theta: np.ndarray, least: float = 0.8, most: float = 4.0) -> np.ndarray:
+    """Line widths that grow with |theta|: `least` at 0, `most` at the heaviest."""
+    size = np.abs(np.asarray(theta, float))
+    size = np.where(np.isfinite(size), size, np.max(size[np.isfinite(size)], initial=1.0))
+    return least + (most - least) * size / max(float(size.max(initial=0.0)), 1e-12)
+
+
+def means(ax: Any, data: np.ndarray, generated: np.ndarray, what: str = "variable") -> None:
+    """Marginals of examples against those of new structures, with the band that noise explains.
+
+    data (N, n) bool, generated (m, n) bool. The band is 2 sigma of p (1 - p) (1/N + 1/m), so about
+    one point in twenty lies outside even if both are draws of one law.
+    """
+    p = np.linspace(0, 1, 101)
+    sigma = np.sqrt(p * (1 - p) * (1 / len(data) + 1 / len(generated)))
+    ax.fill_between(p, p - 2 * sigma, p + 2 * sigma, color=LIGHT, lw=0, label="noise, ±2σ")
+    ax.plot([0, 1], [0, 1], color=GREY, lw=0.8)
+    ax.plot(
+        data.mean(axis=0), generated.mean(axis=0), "o", ms=4, color=BLUE, alpha=0.75, mec="none"
+    )
+    ax.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03), aspect="equal")
+    ax.legend(frameon=False, fontsize=8, loc="upper left")
+    framed(ax, f"Frequency of each {what}", f"in {len(data):,} examples", "in new structures")
+
+
+def recovered(ax: Any, planted: np.ndarray, theta: np.ndarray) -> None:
+    """Learned weights against those that the examples were drawn with."""
+    low = float(min(planted.min(), theta.min()))
+    high = float(max(planted.max(), theta.max()))
+    ends = [low - 0.1 * (high - low + 1e-9), high + 0.1 * (high - low + 1e-9)]
+    ax.plot(ends, ends, color=GREY, lw=0.8)
+    ax.plot(planted, theta, "o", ms=4, color=RED, alpha=0.75, mec="none")
+    ax.set(xlim=ends, ylim=ends, aspect="equal")
+    r = float(np.corrcoef(planted, theta)[0, 1]) if len(theta) > 1 else float("nan")
+    ax.text(0.04, 0.96, f"correlation {r:.2f}", transform=ax.transAxes, va="top", fontsize=8)
+    framed(ax, "Weights", "hidden θ*", "learned θ")

@@ -1,0 +1,194 @@
+"""Locations: the 29 of TSPLIB's bayg29, or any table of coordinates.
+
+bayg29 and bays29 (Groetschel, Juenger, Reinelt) are 29 places in Bavaria, given by the coordinates
+below (TSPLIB's display data). Distances here are Euclidean in those map units; the two TSPLIB files
+hold matrices of geographical and of street distances, which `tsplib.read` takes.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from nelson.errors import FormulaError
+
+#: (x, y) of locations 1..29.
+BAYG29 = (
+    (1150, 1760), (630, 1660), (40, 2090), (750, 1100), (750, 2030), (1030, 2070), (1650, 650),
+    (1490, 1630), (790, 2260), (710, 1310), (840, 550), (1170, 2300), (970, 1340), (510, 700),
+    (750, 900), (1280, 1200), (230, 590), (460, 860), (1040, 950), (590, 1390), (830, 1770),
+    (490, 500), (1840, 1240), (1260, 1500), (1280, 790), (490, 2130), (1460, 1420), (1260, 1910),
+    (360, 1980),
+)  # fmt: skip
+FEWEST = 3
+
+
+def checked_names(names: Sequence[Any] | None, n: int) -> list[str]:
+    """One name a location, "1", "2", ... by default; no two the same."""
+    found = [str(k + 1) for k in range(n)] if names is None else [str(name) for name in names]
+    if len(found) != n:
+        raise FormulaError(f"{len(found)} names for {n} locations", expected="as many")
+    seen: dict[str, int] = {}
+    for k, name in enumerate(found):
+        if name in seen:
+            raise FormulaError(
+                f"locations {seen[name] + 1} and {k + 1} are both called {name!r}",
+                expected="a name of its own for each",
+            )
+        seen[name] = k
+    return found
+
+
+def checked_coordinates(coordinates: Any) -> np.ndarray:
+    """(n, 2) float64, finite, n >= 3."""
+    try:
+        found = np.array(coordinates, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise FormulaError(f"coordinates: {error}", expected="(n, 2) numbers") from None
+    if found.ndim != 2 or found.shape[1] != 2:
+        raise FormulaError(f"coordinates of shape {found.shape}", expected="(n, 2)")
+    enough(len(found))
+    bad = ~np.isfinite(found).all(axis=1)
+    if bad.any():
+        k = int(np.argmax(bad))
+        raise FormulaError(
+            f"location {k + 1} is at ({found[k, 0]}, {found[k, 1]})", expected="finite coordinates"
+        )
+    return found
+
+
+def checked_distances(distances: Any) -> np.ndarray:
+    """(n, n) float64, finite, not negative; the diagonal is set to 0."""
+    found = np.array(distances, dtype=np.float64)
+    if found.ndim != 2 or found.shape[0] != found.shape[1]:
+        raise FormulaError(f"distances of shape {found.shape}", expected="(n, n)")
+    enough(len(found))
+    np.fill_diagonal(found, 0.0)
+    bad = ~np.isfinite(found) | (found < 0)
+    if bad.any():
+        i, j = np.argwhere(bad)[0]
+        raise FormulaError(
+            f"the distance from location {i + 1} to {j + 1} is {found[i, j]}",
+            expected="a finite number, not negative",
+        )
+    return found
+
+
+def enough(n: int) -> None:
+    if n < FEWEST:
+        raise FormulaError(f"{n} locations", expected=f"at least {FEWEST} to make a round trip")
+
+
+def euclidean(xy: np.ndarray) -> np.ndarray:
+    """(n, d) -> (n, n)."""
+    return np.sqrt(((xy[:, None] - xy[None]) ** 2).sum(axis=-1))
+
+
+def laid_out(distances: np.ndarray) -> np.ndarray:
+    """Places in the plane whose distances are near those given: classical scaling (Torgerson 1952).
+
+    For pictures of instances that are a matrix and nothing else.
+    """
+    squared = ((distances + distances.T) / 2) ** 2
+    centred = squared - squared.mean(axis=0) - squared.mean(axis=1)[:, None] + squared.mean()
+    values, vectors = np.linalg.eigh(-centred / 2)
+    return vectors[:, -2:] * np.sqrt(np.maximum(values[-2:], 0.0))
+
+
+def from_table(
+    table: Any, x: str | None = None, y: str | None = None, name: str | None = None
+) -> tuple[np.ndarray, list[str] | None]:
+    """(n, 2) coordinates and names from a CSV file, an array, a DataFrame or {name: (x, y)}.
+
+    x, y, name: columns. By default those called so (in any case; `lon`, `lat` and `id` too), else
+    the first two columns with numbers, and the first without.
+    """
+    if isinstance(table, (str, os.PathLike)):
+        return _from_csv(os.fspath(table), x, y, name)
+    if isinstance(table, Mapping):
+        return checked_coordinates(list(table.values())), [str(key) for key in table]
+    if hasattr(table, "columns") and hasattr(table, "to_numpy"):
+        header = [str(c) for c in table.columns]
+        rows = [[str(v) for v in row] for row in table.to_numpy(dtype=object).tolist()]
+        return _from_rows(header, rows, x, y, name, None, list(range(1, len(rows) + 1)))
+    return checked_coordinates(table), None
+
+
+def _from_csv(
+    path: str, x: str | None, y: str | None, name: str | None
+) -> tuple[np.ndarray, list[str] | None]:
+    with open(path, newline="", encoding="utf-8-sig") as file:
+        try:
+            dialect = csv.Sniffer().sniff(file.read(8192), delimiters=",;\t ")
+        except csv.Error:
+            dialect = csv.excel
+        file.seek(0)
+        reader = csv.reader(file, dialect, skipinitialspace=True)
+        lines = [(reader.line_num, [v.strip() for v in row]) for row in reader if any(row)]
+    if not lines:
+        raise FormulaError("an empty table", expected="rows of coordinates", source=path)
+    header: list[str] | None = None
+    if not any(_is_number(v) for v in lines[0][1]):
+        header = lines.pop(0)[1]
+    rows = [row for _, row in lines]
+    return _from_rows(header, rows, x, y, name, path, [number for number, _ in lines])
+
+
+def _from_rows(
+    header: list[str] | None,
+    rows: list[list[str]],
+    x: str | None,
+    y: str | None,
+    name: str | None,
+    source: str | None,
+    lines: list[int],
+) -> tuple[np.ndarray, list[str] | None]:
+    width = len(header) if header is not None else len(rows[0]) if rows else 0
+    for row, line in zip(rows, lines, strict=True):
+        if len(row) != width:
+            raise FormulaError(
+                f"{len(row)} columns", expected=f"{width}, as above", source=source, line=line
+            )
+    columns = [c.lower() for c in header] if header is not None else [""] * width
+    numbers = [c for c in range(width) if rows and _is_number(rows[0][c])]
+
+    def place(asked: str | None, usual: tuple[str, ...], default: int | None) -> int | None:
+        if asked is not None:
+            if asked.lower() not in columns:
+                raise FormulaError(
+                    f"no column {asked!r}", expected=", ".join(header or []), source=source
+                )
+            return columns.index(asked.lower())
+        return next((columns.index(c) for c in usual if c in columns), default)
+
+    named = place(name, ("name", "id", "location"), None)
+    free = [c for c in numbers if c != named]
+    at_x = place(x, ("x", "lon", "longitude"), free[0] if free else None)
+    at_y = place(y, ("y", "lat", "latitude"), free[1] if len(free) > 1 else None)
+    if at_x is None or at_y is None:
+        raise FormulaError("no two columns of numbers", expected="x and y", source=source)
+    if named is None:
+        named = next((c for c in range(width) if c not in numbers and c not in (at_x, at_y)), None)
+    found = []
+    for row, line in zip(rows, lines, strict=True):
+        for c in (at_x, at_y):
+            if not _is_number(row[c]) or not math.isfinite(float(row[c])):
+                raise FormulaError(
+                    f"coordinate {row[c]!r}", expected="a finite number", source=source, line=line
+                )
+        found.append((float(row[at_x]), float(row[at_y])))
+    names = None if named is None else [row[named] for row in rows]
+    return checked_coordinates(np.array(found).reshape(-1, 2)), names
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,126 @@
+"""Have the chains mixed? Split R-hat and effective sample size, for chains of any numbers.
+
+m chains of length t, each cut in two halves: 2 m sequences of length h, with means and variances
+
+    W = mean of the variances within,    B / h = variance of the means,
+    var+ = (h - 1)/h W + B / h,          R-hat = sqrt(var+ / W)
+
+R-hat is near 1 if all halves tell of the same law, and above if chains disagree or drift.
+
+    rho_k = 1 - (W - mean autocovariance at lag k) / var+
+    ESS   = 2 m h / (1 + 2 sum_k rho_k)
+
+with the sum cut where the sum of two neighbours turns negative and made monotone before (Geyer
+1992). Gelman et al., Bayesian Data Analysis, 3rd ed. (2013), 11.4-11.5. A sequence that never
+changes says nothing: R-hat 1 and ESS = NaN.
+
+These see only what is watched: a chain can be stuck in a way that no watched number shows.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nelson.errors import FormulaError
+from nelson.tasks.routes.convert import column, rotated
+from nelson.tasks.routes.moves import ANNEAL, JUDGING, SWEEPS, Chains
+
+
+def _halves(values: Any) -> np.ndarray:
+    values = np.asarray(values, np.float64)
+    if values.ndim != 2 or values.shape[1] < 4:
+        raise FormulaError(
+            f"chains of shape {values.shape}", expected="(chains, length), length at least 4"
+        )
+    h = values.shape[1] // 2
+    return np.concatenate([values[:, :h], values[:, -h:]])
+
+
+def split_rhat(values: Any) -> float:
+    """values (chains, length) -> R-hat."""
+    halves = _halves(values)
+    h = halves.shape[1]
+    within = float(halves.var(axis=1, ddof=1).mean())
+    between = float(halves.mean(axis=1).var(ddof=1))
+    if within == 0:
+        return 1.0 if between == 0 else float("inf")
+    return float(np.sqrt((h - 1) / h + between / within))
+
+
+def effective_size(values: Any) -> float:
+    """values (chains, length) -> how many independent draws have means as good."""
+    halves = _halves(values)
+    m, h = halves.shape
+    within = float(halves.var(axis=1, ddof=1).mean())
+    spread = (h - 1) / h * within + float(halves.mean(axis=1).var(ddof=1))
+    if spread == 0:
+        return float("nan")
+    rho = 1 - (within - _autocovariance(halves)) / spread
+    rho[0] = 1.0
+    pairs = rho[: h - h % 2].reshape(-1, 2).sum(axis=1)
+    negative = np.flatnonzero(pairs < 0)
+    pairs = np.minimum.accumulate(pairs[: negative[0]] if len(negative) else pairs)
+    return float(m * h / max(2 * pairs.sum() - 1, 1 / np.log10(max(m * h, 10))))
+
+
+def _autocovariance(halves: np.ndarray) -> np.ndarray:
+    """Mean over the sequences of the autocovariance at lags 0..h-1, by Fourier transform."""
+    h = halves.shape[1]
+    size = 1 << (2 * h - 1).bit_length()
+    centred = halves - halves.mean(axis=1, keepdims=True)
+    power = np.abs(np.fft.rfft(centred, size, axis=1)) ** 2
+    return np.fft.irfft(power, size, axis=1)[:, :h].mean(axis=0) / (h - 1)
+
+
+def diagnose(
+    theta: np.ndarray,
+    watched: dict[str, np.ndarray],
+    *,
+    chains: int = 32,
+    length: int = 400,
+    thin: int = 5,
+    anneal: int = ANNEAL,
+    sweeps: int = SWEEPS,
+    edges: int = 40,
+    seed: int = 0,
+    threads: int | None = None,
+) -> dict[str, Any]:
+    """`chains` chains from uniform starts, then `length` routes of each, `thin` sweeps apart.
+
+    watched: numbers (n, n) to be summed over a route's edges. Besides those: which of the two
+    directions is driven (by three fixed locations), and the `edges` edges whose presence varies
+    most. -> {"statistics": {name: {"rhat", "ess", "time"}}, "rhat", "ess"}: the largest and the
+    smallest; "time" is the autocorrelation time in sweeps, length * chains * thin / ess.
+    """
+    n = len(theta)
+    walkers = Chains(n, chains, seed=seed, context=JUDGING, threads=threads)
+    walkers.anneal(theta, anneal, sweeps)
+    trace = np.empty((length, chains, n), np.int64)
+    for k in range(length):
+        walkers.advance(theta, np.ones(thin))
+        trace[k] = rotated(walkers.routes)
+    after = np.roll(trace, -1, axis=2)
+    values = {name: w[trace, after].sum(axis=2).T for name, w in watched.items()}
+    where = np.argsort(trace, axis=2)
+    values["direction"] = (where[:, :, n // 3] < where[:, :, 2 * n // 3]).T.astype(float)
+    driven = column(n, trace, after)
+    p = np.bincount(driven.reshape(-1), minlength=n * (n - 1)) / (length * chains)
+    for e in np.argsort(-p * (1 - p), kind="stable")[:edges].tolist():
+        values[f"edge {e}"] = (driven == e).any(axis=2).T.astype(float)
+    found = {name: _told(v, thin) for name, v in values.items()}
+    sizes = [s["ess"] for s in found.values() if np.isfinite(s["ess"])]
+    return {
+        "statistics": found,
+        "rhat": max(s["rhat"] for s in found.values()),
+        "ess": min(sizes) if sizes else float("nan"),
+        "draws": length * chains,
+        "chains": chains,
+        "moved": walkers.moved_share(),
+    }
+
+
+def _told(values: np.ndarray, thin: int) -> dict[str, float]:
+    size = effective_size(values)
+    return {"rhat": split_rhat(values), "ess": size, "time": thin * values.size / size}

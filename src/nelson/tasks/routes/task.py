@@ -1,0 +1,266 @@
+"""Delivery routes: round trips through all locations, weighted by their edges.
+
+    P_theta(x) = exp(sum_ij theta_ij x_ij) / Z,      x_ij = 1 if i -> j is driven
+
+x has n (n - 1) columns, one an ordered pair of locations; location 0 is the depot. Uniform routes
+(theta None) come from resampling and are exact; weighted ones from chains (`moves.py`), asymptotic.
+Clauses over the x_ij alone would have to forbid every set of two or more smaller rounds, 2^n of
+them, so `formula` is None; `cnf()` offers a formula over positions instead.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from itertools import permutations
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from nelson.errors import FormulaError
+from nelson.tasks.base import Drawn, Learned, Task
+from nelson.tasks.routes import convert, data, tsplib
+from nelson.tasks.routes.cnf import RouteFormula, route_formula
+
+#: Locations whose round trips `law` lists: 8! = 40,320 of 9.
+LISTED = 9
+
+
+class Routes(Task):
+    """coordinates (n, 2), or a matrix of distances (n, n), or both; without either, bayg29.
+
+    places     (n, 2) where they stand on the map
+    distances  (n, n) what `lengths` sums; Euclidean unless given
+    locations  their names; the first is the depot
+    """
+
+    name = "routes"
+    KINDS: ClassVar[tuple[str, ...]] = ("districts", "short", "planted")
+
+    def __init__(
+        self,
+        coordinates: Any = None,
+        *,
+        names: Any = None,
+        distances: Any = None,
+        title: str = "",
+    ) -> None:
+        if coordinates is None and distances is None:
+            coordinates, title = data.BAYG29, title or "bayg29"
+        if distances is not None:
+            self.distances = data.checked_distances(distances)
+        if coordinates is not None:
+            self.places = data.checked_coordinates(coordinates)
+        else:
+            self.places = data.laid_out(self.distances)
+        if distances is None:
+            self.distances = data.euclidean(self.places)
+        self.n = len(self.places)
+        if len(self.distances) != self.n:
+            raise FormulaError(
+                f"distances between {len(self.distances)} locations", expected=f"{self.n}"
+            )
+        self.locations = data.checked_names(names, self.n)
+        self.title = title
+        self.n_vars = self.n * (self.n - 1)
+        a, b = convert.pairs(self.n)
+        self.names = [
+            f"{self.locations[i]}->{self.locations[j]}" for i, j in zip(a, b, strict=True)
+        ]
+
+    @classmethod
+    def from_tsplib(cls, path: str | os.PathLike[str]) -> Self:
+        """Any TSPLIB file of locations or distances; its first node is the depot."""
+        found = tsplib.read(path)
+        return cls(found.places, names=found.ids, distances=found.distances, title=found.name)
+
+    @classmethod
+    def from_table(
+        cls, table: Any, *, x: str | None = None, y: str | None = None, name: str | None = None
+    ) -> Self:
+        """A CSV file, an array (n, 2), a DataFrame or {name: (x, y)}; x, y, name are columns."""
+        places, names = data.from_table(table, x, y, name)
+        return cls(places, names=names)
+
+    @classmethod
+    def small(cls, seed: int = 0) -> Self:
+        """Nine locations of bayg29: the first, and eight by the seed."""
+        random = np.random.default_rng([seed, 29])
+        chosen = [0, *sorted((1 + random.permutation(len(data.BAYG29) - 1)[:8]).tolist())]
+        places = [data.BAYG29[k] for k in chosen]
+        return cls(places, names=[str(k + 1) for k in chosen], title="nine of bayg29")
+
+    def describe(self) -> str:
+        title = f" ({self.title})" if self.title else ""
+        return f"round trips that visit each of {self.n} locations{title} once"
+
+    # ------------------------------------------------------------------------------- conversions
+
+    def valid(self, x: Any) -> np.ndarray:
+        return convert.follow(self.checked(x), self.n)[1]
+
+    def to_routes(self, x: Any) -> np.ndarray:
+        """x (m, n_vars) -> (m, n) locations, each row from the depot on."""
+        return convert.to_routes(self.checked(x), self.n)
+
+    def to_x(self, routes: Any) -> np.ndarray:
+        """(m, n) locations -> x (m, n_vars) bool."""
+        return convert.to_x(convert.checked_routes(routes, self.n))
+
+    def matrix(self, theta: Any) -> np.ndarray:
+        """theta (n_vars,) -> (n, n); None is 0, a matrix is checked and kept."""
+        if theta is not None and np.shape(theta) == (self.n, self.n):
+            theta = convert.to_vector(theta)
+        weights = self.checked_weights(theta)
+        if not np.isfinite(weights).all():
+            raise FormulaError("theta that is not finite", expected="finite log-weights of edges")
+        return convert.to_matrix(weights, self.n)
+
+    def vector(self, matrix: Any) -> np.ndarray:
+        """theta (n, n) -> (n_vars,); the diagonal is left out."""
+        return convert.to_vector(self.matrix(matrix))
+
+    def lengths(self, x: Any) -> np.ndarray:
+        """Of x (m, n_vars): (m,)."""
+        return self.checked(x) @ convert.to_vector(self.distances)
+
+    def readable(self, x: Any) -> list[list[str]]:
+        """The locations of each route by name, in the order they are visited."""
+        return [[self.locations[k] for k in route] for route in self.to_routes(x)]
+
+    def cnf(self, edges: bool = False) -> RouteFormula:
+        """The same structures as clauses over position x location; see `routes.cnf`."""
+        return route_formula(self.locations, edges)
+
+    def law(self, theta: Any = None) -> tuple[np.ndarray, np.ndarray]:
+        """All routes ((n - 1)!, n) and their probabilities, by enumeration; up to 9 locations."""
+        if self.n > LISTED:
+            raise FormulaError(f"{self.n} locations", expected=f"at most {LISTED} to list routes")
+        rest = np.array(list(permutations(range(1, self.n))), np.int64)
+        routes = np.concatenate([np.zeros((len(rest), 1), np.int64), rest], axis=1)
+        phi = self.matrix(theta)[routes, np.roll(routes, -1, axis=1)].sum(axis=1)
+        weight = np.exp(phi - phi.max())
+        return routes, weight / weight.sum()
+
+    # ---------------------------------------------------------------- examples, samples, learning
+
+    def examples(self, n: int, *, seed: int = 0, kind: str | None = None) -> np.ndarray:
+        """`districts`, `short` or `planted`: see `routes.examples`."""
+        from nelson.tasks.routes.examples import examples
+
+        kind = self.checked_kind(kind)
+        return convert.to_x(examples(self.distances, self.places, n, kind=kind, seed=seed))
+
+    def planted_theta(self) -> np.ndarray:
+        """theta* that the kind `planted` is drawn with, (n_vars,)."""
+        from nelson.tasks.routes.examples import planted_theta
+
+        return convert.to_vector(planted_theta(self.distances, self.places))
+
+    def sample(self, theta: Any, n: int, *, seed: int = 0, **options: Any) -> Drawn:
+        """theta (n_vars,), (n, n) or None. Options: threads; anneal, sweeps if weighted."""
+        from nelson.tasks.routes.moves import weighted
+        from nelson.tasks.routes.resample import uniform
+
+        started = time.perf_counter()
+        info: dict[str, Any] = {"seed": seed}
+        rounds: np.ndarray | None
+        if theta is None:
+            drawn = uniform(self.n, n, seed=seed, **options)
+            routes, guarantee, rounds = drawn.routes, "exact", drawn.rounds
+            info |= {"method": "resampling", "redrawn": int(drawn.redrawn.sum())}
+        else:
+            chains = weighted(self.matrix(theta), n, seed=seed, **options)
+            routes, guarantee, rounds = chains.found(), "asymptotic", chains.rounds
+            info |= {
+                "method": "chains from uniform starts",
+                "sweeps": chains.steps // self.n,
+                "moved": chains.moved_share(),
+            }
+        assert rounds is not None
+        info["rounds"] = int(rounds.max(initial=0))
+        info["mean_rounds"] = float(rounds.mean()) if n else 0.0
+        info["seconds"] = time.perf_counter() - started
+        return Drawn(convert.to_x(routes), guarantee, info)
+
+    def learn(self, data: Any, *, seed: int = 0, **options: Any) -> Learned:
+        """See `routes.learn`; the distances are a free direction unless `free` says otherwise."""
+        from nelson.tasks.routes.learn import learn
+
+        routes = convert.to_routes(self.checked_data(data), self.n)
+        if "free" not in options:
+            options["free"] = convert.to_vector(self.distances)[None]
+        if options.get("start") is not None:
+            options["start"] = self.vector(options["start"])
+        return learn(routes, seed=seed, **options)
+
+    def diagnose(self, theta: Any, **options: Any) -> dict[str, Any]:
+        """Split R-hat and effective sample size of several chains: see `routes.diagnose`."""
+        from nelson.tasks.routes.diagnose import diagnose
+
+        matrix = self.matrix(theta)
+        return diagnose(matrix, {"potential": matrix, "length": self.distances}, **options)
+
+    def evaluate(
+        self,
+        theta: Any,
+        held_out: Any,
+        *,
+        train: Any = None,
+        n: int = 2000,
+        seed: int = 0,
+        **options: Any,
+    ) -> dict[str, Any]:
+        """As `Task.evaluate`, and how alike edges and lengths are (`routes.compare.alike`).
+
+        Lengths are compared with those of uniform routes too, under "uniform_length_ks": what the
+        test says of routes that know nothing.
+        """
+        from nelson.tasks.routes.compare import alike, ks
+
+        held = self.checked_data(held_out)
+        drawn = self.sample(theta, n, seed=seed, **options)
+        told = None if train is None else self.checked_data(train)
+        trained = 0 if told is None else len(told)
+        report = self.compare(drawn, held, trained)
+        report |= alike(self.to_routes(held), self.to_routes(drawn.x), self.distances, trained)
+        uniform = self.sample(None, n, seed=seed + 1)
+        statistic, p = ks(self.lengths(held), self.lengths(uniform.x))
+        report["uniform_length_ks"], report["uniform_length_p"] = statistic, p
+        if self.n <= LISTED and theta is not None:
+            report["log_likelihood"] = self.log_likelihood(theta, held)
+            if told is not None:
+                report["train_log_likelihood"] = self.log_likelihood(theta, told)
+        return report
+
+    def log_likelihood(self, theta: Any, x: Any) -> dict[str, float]:
+        """Mean log P_theta(x), nats: {"value", "half_width"}, exact by enumeration (n <= 9).
+
+        half_width: 95%, because the examples are a sample.
+        """
+        matrix = self.matrix(theta)
+        routes, _ = self.law()
+        phi = matrix[routes, np.roll(routes, -1, axis=1)].sum(axis=1)
+        log_z = phi.max() + np.log(np.exp(phi - phi.max()).sum())
+        log_p = self.checked_data(x) @ convert.to_vector(matrix) - log_z
+        spread = log_p.std(ddof=1) if len(log_p) > 1 else np.nan
+        half = 1.96 * spread / np.sqrt(len(log_p))
+        return {"value": float(log_p.mean()), "half_width": float(half)}
+
+    # ----------------------------------------------------------------------------------- pictures
+
+    def draw(
+        self, x: Any, path: str | os.PathLike[str], *, theta: Any = None, title: str | None = None
+    ) -> Path:
+        from nelson.tasks.routes.picture import one_route
+
+        weights = None if theta is None else self.matrix(theta)
+        return one_route(self, self.to_routes(x)[0], path, weights, title)
+
+    def picture(self, data: Any, theta: Any, generated: Any, path: str | os.PathLike[str]) -> Path:
+        from nelson.tasks.routes.picture import overview
+
+        return overview(
+            self, self.to_routes(data), self.matrix(theta), self.to_routes(generated), path
+        )

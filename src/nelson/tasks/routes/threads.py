@@ -1,0 +1,21 @@
+"""Chains on threads: the kernels run without the GIL, and Ctrl-C stops them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import numpy as np
+
+Work = Callable[[int, int, np.ndarray], None]
+
+
+def on_threads(work: Work, count: int, threads: int | None) -> None:
+    """work(first, last, stop) over all of 0..count-1, some at a time."""
+    from nelson.circuits.threads import spread
+
+    if threads is None:
+        threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    stop = np.zeros(1, np.int64)
+    if spread(lambda _, first, last: work(first, last, stop), count, threads, stop):
+        raise KeyboardInterrupt

@@ -1,0 +1,401 @@
+"""Root-connected subgraphs: cluster popping against all subgraphs of small graphs, log Z against
+their sum, learning against the planted weights. Next to each test that accepts stands one that
+rejects.
+
+ALPHA is the false-alarm rate of each statistical test here, about 20 of them: 2e-5 in all. Seeds
+are fixed.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import nelson
+from nelson.kernels import rng
+from nelson.tasks.connected import RootConnected
+from nelson.tasks.network import network
+from nelson.tasks.popping import Counter, run
+from problems import all_states, chi_square
+
+nx = pytest.importorskip("networkx")
+chi2 = pytest.importorskip("scipy.stats").chi2
+
+ALPHA = 1e-6
+SIGMAS = 6.0
+DRAWS = 40_000
+
+
+def one_way():
+    """Not symmetric; parallel arcs, an arc that leaves the root, a loop that does not count."""
+    arcs = [("a", "b"), ("b", "c"), ("c", "a"), ("c", "r"), ("a", "r"), ("d", "a"), ("d", "d")]
+    return nx.MultiDiGraph([*arcs, ("b", "d"), ("d", "a"), ("r", "a")])
+
+
+def house():
+    return nx.Graph([(0, 1), (1, 2), (2, 3), (3, 0), (0, 2), (3, 4), (2, 4)])
+
+
+TASKS = {
+    "one-way": lambda: RootConnected(one_way(), "r"),
+    "path, both ways": lambda: RootConnected(nx.path_graph(4), 1, per="arc"),
+    "square, both ways": lambda: RootConnected(nx.cycle_graph(4), per="arc"),
+    "K4": lambda: RootConnected(nx.complete_graph(4), 2),
+    "house": lambda: RootConnected(house()),
+    "double edge": lambda: RootConnected(nx.MultiGraph([(0, 1), (0, 1), (1, 2), (2, 0), (2, 3)])),
+}
+
+
+def is_valid(task, row):
+    """By networkx, from the names of the variables."""
+    one_way = task.arcs.per == "arc"
+    graph = nx.DiGraph() if one_way else nx.Graph()
+    graph.add_nodes_from(str(label) for label in task.arcs.labels)
+    for name, kept in zip(task.names, row, strict=True):
+        if kept:
+            graph.add_edge(*name.split("#")[0].split("->" if one_way else "--"))
+    if one_way:
+        return len(nx.ancestors(graph, str(task.root))) == len(graph) - 1
+    return nx.is_connected(graph)
+
+
+def all_valid(task):
+    states = all_states(task.n_vars)
+    return states[[is_valid(task, row) for row in states]]
+
+
+def law_of(task, theta):
+    states = all_valid(task)
+    weight = np.exp(states @ theta)
+    return states, weight / weight.sum()
+
+
+# ---------------------------------------------------------------------------------------- draws
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_valid_and_the_clauses_agree_with_networkx(name):
+    task = TASKS[name]()
+    states = all_states(task.n_vars)
+    listed = np.array([is_valid(task, row) for row in states])
+    assert 0 < listed.sum() < len(states)
+    assert (task.valid(states) == listed).all()
+    assert task.formula is not None and (task.formula.satisfied(states) == listed).all()
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("name", TASKS)
+def test_subgraphs_follow_their_law(name, weighted):
+    task = TASKS[name]()
+    theta = np.random.default_rng(5).normal(size=task.n_vars) if weighted else np.zeros(task.n_vars)
+    drawn = task.sample(theta if weighted else None, DRAWS, seed=1)
+    assert drawn.guarantee == "exact" and drawn.info["status"] == "ok" and len(drawn) == DRAWS
+    assert task.valid(drawn.x).all() and drawn.info["pops"] > 0
+    assert chi_square(drawn.x, law_of(task, theta)) > ALPHA
+    other = law_of(task, theta + np.where(task.forced, 0, 0.2))
+    assert chi_square(drawn.x, other) < ALPHA  # the test tells laws apart
+
+
+def kept_arcs(task, theta, seed, sample):
+    """draw(v, k): the arcs that leave v, kept or not, at its k-th turn, by plain NumPy."""
+    p, out = task._kept(theta), task.arcs.out
+
+    def draw(v, k):
+        with np.errstate(over="ignore"):
+            key0, key1 = rng.keys(rng.spread_seed(seed), 0, sample)
+            words = [
+                rng.scramble(key0 + rng.counter(k, a, 0), key1) for a in range(out[v], out[v + 1])
+            ]
+        return [
+            float(word >> np.uint64(11)) * 2.0**-53 < p[a]
+            for a, word in zip(range(out[v], out[v + 1]), words, strict=True)
+        ]
+
+    return draw
+
+
+def popped(task, draw, choose):
+    """Cluster popping by networkx. choose(graph, root) -> the vertices to draw anew; none: done.
+    -> kept (arcs,) bool
+    """
+    arcs = task.arcs
+    turn = [0] * arcs.n
+    kept = [draw(v, 0) for v in range(arcs.n)]
+    while True:
+        graph = nx.DiGraph()
+        graph.add_nodes_from(range(arcs.n))
+        flat = np.concatenate(kept).astype(bool)
+        ends = zip(arcs.tail[flat].tolist(), arcs.head[flat].tolist(), strict=True)
+        graph.add_edges_from(ends)
+        again = choose(graph, arcs.root)
+        if not again:
+            return flat
+        for v in again:
+            turn[v] += 1
+            kept[v] = draw(v, turn[v])
+
+
+def minimal(graph, root):
+    """The minimal clusters, each a set of vertices."""
+    parts = nx.condensation(graph)
+    sinks = (parts.nodes[k]["members"] for k in parts if parts.out_degree(k) == 0)
+    return [part for part in sinks if root not in part]
+
+
+def unreached(graph, root):
+    return sorted(set(graph) - nx.ancestors(graph, root) - {root})
+
+
+RULES = {
+    "all minimal": lambda graph, root: [v for part in minimal(graph, root) for v in part],
+    "one minimal": lambda graph, root: list((minimal(graph, root) or [[]])[-1]),
+}
+WRONG = {
+    "all that do not reach the root": unreached,
+    "one vertex of a cluster": lambda graph, root: [min(p) for p in minimal(graph, root)],
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_any_order_of_popping_gives_the_subgraph_of_the_kernel(rule):
+    """Bit for bit, directed and through the coupling's arcs."""
+    task = RootConnected(network(7, 3)[0], per="arc")
+    theta = task.planted - 1.0
+    result, _ = run(task.arcs, task._kept(theta), task._roots(), 40, Counter(9), tell_arcs=True)
+    assert result.pops.max() > 3
+    for i in range(40):
+        kept = popped(task, kept_arcs(task, theta, 9, i), RULES[rule])
+        assert (kept == result.x[i]).all()
+
+
+@pytest.mark.parametrize("rule", WRONG)
+def test_other_rules_are_biased_and_the_test_sees_it(rule):
+    """The twins: draw more than minimal clusters anew, or less."""
+    task = TASKS["square, both ways"]()
+    theta = np.full(task.n_vars, -0.5)
+    law = law_of(task, theta)
+    column = np.argsort(task.arcs.column)
+    for choose, right in ((RULES["all minimal"], True), (WRONG[rule], False)):
+        rows = [popped(task, kept_arcs(task, theta, 2, i), choose)[column] for i in range(4000)]
+        assert task.valid(rows).all()
+        assert (chi_square(np.array(rows), law) > ALPHA) == right
+
+
+@pytest.mark.parametrize("name", ["K4", "house"])
+def test_other_couplings_are_biased_and_the_test_sees_it(name):
+    """The twins: an edge is there if either arc is, or both; or read by the arc away from the root.
+    Each is made valid by dropping what is not connected.
+    """
+    task = TASKS[name]()
+    theta = np.random.default_rng(7).normal(size=task.n_vars)
+    law, arcs = law_of(task, theta), task.arcs
+    result, _ = run(arcs, task._kept(theta), task._roots(), DRAWS, Counter(3), tell_arcs=True)
+    kept = result.x.astype(bool)
+    order = np.argsort(arcs.column, kind="stable").reshape(-1, 2)
+    first, second = kept[:, order[:, 0]], kept[:, order[:, 1]]
+    for x in (first | second, first & second, first):
+        x = x[task.valid(x)]
+        assert len(x) > 1000 and chi_square(x, law) < ALPHA
+    assert chi_square(task.sample(theta, DRAWS, seed=3).x, law) > ALPHA
+
+
+def test_the_root_does_not_matter_without_directions():
+    theta = np.random.default_rng(7).normal(size=7)
+    for root in (1, 4):
+        task = RootConnected(house(), root)
+        assert chi_square(task.sample(theta, DRAWS, seed=8).x, law_of(task, theta)) > ALPHA
+    both = [RootConnected(house(), root, per="arc").log_partition().value for root in (1, 4)]
+    assert math.isclose(both[0], both[1], rel_tol=1e-12)  # Guo and Jerrum: bidirected graphs
+    path = nx.DiGraph([(0, 1), (1, 2), (2, 0), (1, 0)])
+    one = [RootConnected(path, root).log_partition().value for root in (0, 2)]
+    assert not math.isclose(one[0], one[1], rel_tol=1e-3)
+
+
+def test_a_budget_leaves_out_samples_without_bias():
+    """What is popped is independent of what is left. The twin leaves out by what is left."""
+    task = TASKS["house"]()
+    theta = np.full(task.n_vars, -0.7)
+    law = law_of(task, theta)
+    drawn = task.sample(theta, 2 * DRAWS, seed=6, max_pops=1)
+    assert drawn.info["status"] == "budget" and drawn.info["pops_most"] <= 1
+    assert 0.1 * DRAWS < len(drawn) < 1.5 * DRAWS
+    assert chi_square(drawn.x, law) > ALPHA
+    full = task.sample(theta, DRAWS, seed=6).x
+    assert chi_square(full[full.sum(axis=1) < 7], law) < ALPHA
+
+
+def test_nothing_hangs():
+    """A ladder with a way back to the start from each rung: exponentially many pops."""
+    n = 40
+    graph = nx.DiGraph([(k, k + 1) for k in range(n)] + [(k, 0) for k in range(1, n)])
+    task = RootConnected(graph, n)
+    theta = [-1.0 if int(name.split("->")[0]) < n - 1 else -12.0 for name in task.names]
+    for options in ({"max_pops": 300}, {"seconds": 0.3}, {"seconds": 0.0}):
+        drawn = task.sample(theta, 2000, **options)
+        assert drawn.info["status"] == "budget" and len(drawn) < 2000 and drawn.info["reason"]
+        assert task.valid(drawn.x).all()
+
+
+@pytest.mark.parametrize(("p", "n"), [(0.2, 10), (0.6, 20)])
+def test_two_way_graphs_take_few_pops_and_others_may_not(p, n):
+    """Guo and Jerrum: at most m n (1 - p) / p on average; all means here are far from that."""
+    for graph in (nx.complete_graph(6), nx.path_graph(9), nx.grid_2d_graph(3, 3)):
+        task = RootConnected(graph)
+        theta = np.full(task.n_vars, math.log(p / (1 - p)))
+        bound = task.n_vars * task.arcs.n * (1 - p) / p
+        assert task.sample(theta, 2000).info["pops_mean"] < bound
+    graph = nx.DiGraph([(k, k + 1) for k in range(n)] + [(k, 0) for k in range(1, n)])
+    task = RootConnected(graph, n)
+    theta = np.full(task.n_vars, math.log(p / (1 - p)))
+    assert task.sample(theta, 200).info["pops_mean"] > task.n_vars * task.arcs.n * (1 - p) / p
+
+
+def test_the_same_subgraphs_in_any_batch_on_any_number_of_threads():
+    for task in (RootConnected.small(), TASKS["house"]()):
+        one = task.sample(task.planted, 1000, seed=3, threads=1).x
+        assert (task.sample(task.planted, 1000, seed=3, threads=4).x == one).all()
+        parts = [task.sample(task.planted, 333, seed=3, start=k).x for k in (0, 333)]
+        assert (np.vstack(parts) == one[:666]).all()
+        assert (task.sample(task.planted, 1000, seed=4).x != one).any()
+        assert (task.examples(1000, seed=3) != one).any()
+
+
+# ---------------------------------------------------------------------------------------- log Z
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_log_z_by_merging_agrees_with_the_sum(name):
+    task = TASKS[name]()
+    theta = np.random.default_rng(2).normal(size=task.n_vars)
+    exact = task.log_partition(theta)
+    assert exact.exact and exact.method == "enumerate"
+    assert math.isclose(exact.value, np.logaddexp.reduce(all_valid(task) @ theta), rel_tol=1e-12)
+    told = task.log_partition(theta, method="telescope", seed=4)
+    sigma = told.half_width / 1.96
+    assert told.exact == (name == "path, both ways") == (sigma == 0) and sigma < 0.05
+    assert abs(told.value - exact.value) < SIGMAS * sigma + 1e-9
+    # The twin: what the estimate would be if P(K | C) were P(K), that is log P(C) = 0.
+    soft = np.logaddexp(0, theta).sum()
+    assert abs(soft - exact.value) > SIGMAS * sigma
+
+
+def test_error_bars_of_log_z_are_honest():
+    """Of 40 intervals of 95% about 2 miss; more than 9 would be a chance of 1e-4, none of all 40
+    much too wide: the spread of the estimates is what the bars say within a factor of 1.6 (chi
+    with 39 degrees: 1e-5).
+    """
+    task = TASKS["house"]()
+    exact = task.log_partition().value
+    told = [task.log_partition(method="telescope", samples=500, seed=s) for s in range(40)]
+    off = np.array([(t.value - exact) / (t.half_width / 1.96) for t in told])
+    assert (np.abs(off) > 1.96).sum() <= 9
+    assert 1 / 1.6 < math.sqrt(np.mean(off**2)) < 1.6
+
+
+# ------------------------------------------------------------------------------------- learning
+
+
+@pytest.mark.parametrize("name", ["one-way", "square, both ways", "house"])
+def test_learned_weights_match_the_data_and_come_near_the_planted(name):
+    """2 N KL(planted || learned) is about chi-square with as many degrees as free parameters."""
+    task = TASKS[name]()
+    data = task.examples(4000, seed=1)
+    fit = task.learn(data, l2=0.0, samples=1 << 14)
+    assert fit.converged and fit.guarantee == "exact" and (fit.theta[task.forced] == 0).all()
+    states, p = law_of(task, fit.theta)
+    seen = data.mean(axis=0)
+    # 28 averaged iterations: 460,000 draws, and as much again for slack.
+    sigma = np.sqrt(seen * (1 - seen) / (14 * (1 << 14))) + 1e-9
+    assert (np.abs(p @ states - seen) < SIGMAS * sigma).all()
+    planted = law_of(task, task.planted)[1]
+    far = 2 * len(data) * float(planted @ np.log(planted / p))
+    assert chi2.sf(far, int((~task.forced).sum())) > ALPHA
+    # The twin: log-odds of the data, which forget that the examples are conditioned.
+    naive = np.where(task.forced, 0, np.log(seen + 1e-12) - np.log1p(1e-12 - seen))
+    states, p = law_of(task, naive)
+    assert (np.abs(p @ states - seen) > SIGMAS * sigma).any()
+    assert chi2.sf(2 * len(data) * float(planted @ np.log(planted / p)), task.n_vars) < ALPHA
+
+
+def test_what_every_subgraph_has():
+    task = TASKS["path, both ways"]()
+    assert sorted(np.array(task.names)[task.forced]) == ["0->1", "2->1", "3->2"]
+    assert (task.planted[task.forced] == 0).all()
+    always = all_valid(task).all(axis=0)
+    assert (always == task.forced).all()
+
+
+def test_evaluate_prefers_the_learned_theta():
+    task = RootConnected.small()
+    train, held_out = task.examples(1000, seed=0), task.examples(1000, seed=1)
+    theta = task.learn(train, iterations=20, samples=4096).theta
+    good = task.evaluate(theta, held_out, train=train)
+    flat = task.evaluate(np.zeros(task.n_vars), held_out)
+    assert good["validity"] == flat["validity"] == 1.0 and good["guarantee"] == "exact"
+    gap = good["log_likelihood"]["value"] - flat["log_likelihood"]["value"]
+    assert gap > 3 * good["log_likelihood"]["half_width"]
+    assert good["moment_gap"]["l2"] < flat["moment_gap"]["l2"] / 3
+    assert good["log_z"]["method"] == "telescope" and good["log_z"]["half_width"] > 0
+    assert {"train_log_likelihood", "floor", "samples", "examples"} <= set(good)
+
+
+# ------------------------------------------------------------------------------------ the rest
+
+
+@pytest.mark.parametrize("kind", RootConnected.KINDS)
+@pytest.mark.parametrize("name", TASKS)
+def test_examples_are_valid(name, kind):
+    task = TASKS[name]()
+    x = task.examples(200, seed=1, kind=kind)
+    assert x.shape == (200, task.n_vars) and x.dtype == bool and task.valid(x).all()
+    assert (x == task.examples(200, seed=1, kind=kind)).all()
+    assert (x != task.examples(200, seed=2, kind=kind)).any()
+
+
+def test_networks_are_connected():
+    for seed in range(10):
+        graph, root = network(15, seed)
+        assert nx.is_connected(graph) and len(graph) == 15 and root in graph
+
+
+def test_names_and_errors():
+    task = RootConnected(one_way(), "r")
+    assert task.names.count("d->a#2") == 1 and "r->a" in task.names and "d->d" not in task.names
+    assert "connected spanning subgraphs" in RootConnected(house()).describe()
+    with pytest.raises(nelson.Unsatisfiable, match="'island' has no path to the root 'r'"):
+        RootConnected(nx.DiGraph([("a", "r"), ("r", "island")]), "r")
+    with pytest.raises(nelson.Unsatisfiable, match="vertex 2 has no path to the root 0"):
+        RootConnected(nx.Graph([(0, 1), (2, 3)]))
+    with pytest.raises(nelson.FormulaError, match="networkx"):
+        RootConnected([(0, 1)])
+    for call in (
+        lambda: task.sample(np.full(9, -np.inf), 1),
+        lambda: task.sample(np.zeros(3), 1),
+        lambda: task.sample(None, 1, rounds=3),
+        lambda: task.learn(np.zeros((2, 9), bool)),
+        lambda: task.learn(task.examples(2), l2=-1.0),
+        lambda: task.learn(task.examples(2), steps=5),
+        lambda: task.log_partition(method="guess"),
+        lambda: RootConnected.small().log_partition(method="enumerate"),
+        lambda: task.examples(1, kind="thin"),
+    ):
+        with pytest.raises(nelson.FormulaError):
+            call()
+
+
+@pytest.mark.parametrize("name", ["one-way", "house"])
+def test_pictures(name, tmp_path):
+    pytest.importorskip("matplotlib")
+    task = TASKS[name]()
+    data = task.examples(10)
+    one = task.draw(data[0], tmp_path / "one.png", theta=task.planted, title="a subgraph")
+    three = task.picture(data, task.planted, data, tmp_path / "three.svg")
+    assert one.read_bytes().startswith(b"\x89PNG") and b"<?xml" in three.read_bytes()[:200]
+
+
+def test_the_registry_has_it():
+    from nelson import tasks
+
+    assert tasks.get("connected") is RootConnected

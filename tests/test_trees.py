@@ -1,0 +1,491 @@
+"""Spanning trees: cycle popping against all trees of small graphs, the matrix-tree theorem against
+both, learning against the planted weights. Next to each test that accepts stands one that rejects.
+
+ALPHA is the false-alarm rate of each statistical test here, about 20 of them: 2e-5 in all. Seeds
+are fixed.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+
+import nelson
+from nelson.kernels import rng
+from nelson.tasks import convex
+from nelson.tasks.popping import Counter, run
+from nelson.tasks.trees import SpanningTrees
+from problems import all_states, chi_square
+
+nx = pytest.importorskip("networkx")
+chi2 = pytest.importorskip("scipy.stats").chi2
+
+ALPHA = 1e-6
+SIGMAS = 6.0  # of one mean; two-sided 2e-9, times 46 arcs 1e-7
+DRAWS = 40_000
+
+
+def one_way():
+    """Not symmetric, with parallel arcs and a loop that does not count."""
+    arcs = [("a", "b"), ("b", "c"), ("c", "a"), ("c", "r"), ("a", "r"), ("d", "a"), ("d", "d")]
+    return nx.MultiDiGraph([*arcs, ("b", "d"), ("d", "a"), ("r", "a")])
+
+
+def house():
+    return nx.Graph([(0, 1), (1, 2), (2, 3), (3, 0), (0, 2), (3, 4), (2, 4)])
+
+
+TASKS = {
+    "K4": lambda: SpanningTrees(nx.complete_graph(4)),
+    "K4 edges": lambda: SpanningTrees(nx.complete_graph(4), 2, per="edge"),
+    "grid": lambda: SpanningTrees(nx.grid_2d_graph(2, 3), (0, 1)),
+    "one-way": lambda: SpanningTrees(one_way(), "r"),
+    "house edges": lambda: SpanningTrees(house(), 4, per="edge"),
+}
+
+
+def all_trees(task):
+    """(trees, n_vars) bool, one choice of arc a vertex at a time, from the arcs' names alone."""
+    arcs, n = task.arcs, task.arcs.n
+    others = [v for v in range(n) if v != arcs.root]
+    found = []
+    for choice in product(*(range(arcs.out[v], arcs.out[v + 1]) for v in others)):
+        to = dict(zip(others, arcs.head[list(choice)].tolist(), strict=True))
+        ends = set(others)
+        for _ in range(n):
+            ends = {to.get(v, v) for v in ends}
+        if ends == {arcs.root}:
+            row = np.zeros(task.n_vars, bool)
+            row[arcs.column[list(choice)]] = True
+            found.append(row)
+    return np.unique(found, axis=0)
+
+
+def law_of(task, theta):
+    trees = all_trees(task)
+    weight = np.exp(trees @ theta)
+    return trees, weight / weight.sum()
+
+
+# ------------------------------------------------------------------------------ the exact answers
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_the_matrix_tree_theorem_counts_what_enumeration_lists(name):
+    task = TASKS[name]()
+    trees = all_trees(task)
+    assert math.isclose(task.log_partition().value, math.log(len(trees)), rel_tol=1e-12)
+    theta = np.random.default_rng(3).normal(0, 2, task.n_vars)
+    log_z = np.logaddexp.reduce(trees @ theta)
+    exact = task.log_partition(theta)
+    assert math.isclose(exact.value, log_z, rel_tol=1e-12) and exact.exact
+    trees, p = law_of(task, theta)
+    np.testing.assert_allclose(task.marginals(theta), p @ trees, atol=1e-12)
+
+
+def test_cayley_and_a_known_grid():
+    for n in (2, 3, 7):
+        log_z = SpanningTrees(nx.complete_graph(n)).log_partition().value
+        assert math.isclose(log_z, (n - 2) * math.log(n), abs_tol=1e-10)
+    count = SpanningTrees(nx.grid_2d_graph(4, 4), per="edge").log_partition().value
+    assert round(math.exp(count)) == 100_352  # OEIS A007341
+
+
+def test_the_direction_of_arcs_matters():
+    """The twin: with the same arcs and weights turned round, log Z is another number."""
+    arcs = [("a", "b"), ("b", "c"), ("c", "a"), ("a", "r"), ("b", "r"), ("r", "c"), ("r", "a")]
+    weight = dict(zip(arcs, np.linspace(-1, 2, len(arcs)), strict=True))
+    values = []
+    for turn in (1, -1):
+        task = SpanningTrees(nx.DiGraph([arc[::turn] for arc in arcs]), "r")
+        theta = np.array([weight[tuple(name.split("->"))[::turn]] for name in task.names])
+        values.append(task.log_partition(theta).value)
+        assert math.isclose(values[-1], np.logaddexp.reduce(all_trees(task) @ theta))
+    assert abs(values[0] - values[1]) > 0.1
+
+
+def test_the_gradient_of_log_z_is_the_mean():
+    task = SpanningTrees.small()
+    theta, step = np.random.default_rng(0).normal(size=task.n_vars), 1e-5
+    slopes = [
+        (task.solve(theta + e).log_z - task.solve(theta - e).log_z) / (2 * step)
+        for e in step * np.eye(task.n_vars)
+    ]
+    np.testing.assert_allclose(task.marginals(theta), slopes, atol=1e-8)
+
+
+def test_weights_that_elimination_with_subtractions_loses():
+    """Two vertices that prefer each other; the only way out has weight e^-80."""
+    task = SpanningTrees(nx.DiGraph([("a", "b"), ("b", "a"), ("a", "r")]), "r")
+    theta = np.array([{"a->b": 0.0, "b->a": 0.0, "a->r": -80.0}[name] for name in task.names])
+    assert math.isclose(task.log_partition(theta).value, -80.0, rel_tol=1e-14)
+    plain = np.array([[1 + math.exp(-80), -1], [-1, 1]])  # the Laplacian, as it is usually taken
+    assert not math.isclose(np.linalg.slogdet(plain)[1], -80.0, rel_tol=0.1)
+    assert math.isclose(task.expected_pops(theta), 2 * math.exp(80), rel_tol=1e-12)
+    with pytest.raises(nelson.NelsonError, match="too far apart"):
+        task.log_partition(theta * 10)
+
+
+def test_means_where_a_draw_takes_a_billion_arcs():
+    task = SpanningTrees(nx.complete_graph(4))
+    theta = np.array([-21.0 if name.endswith("->0") else 0.0 for name in task.names])
+    theta += np.linspace(-1, 1, len(theta))
+    trees, p = law_of(task, theta)
+    assert task.expected_pops(theta) > 1e8
+    np.testing.assert_allclose(task.marginals(theta), p @ trees, atol=1e-6)
+
+
+# ---------------------------------------------------------------------------------------- draws
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("name", TASKS)
+def test_trees_follow_their_law(name, weighted):
+    task = TASKS[name]()
+    theta = np.random.default_rng(5).normal(size=task.n_vars) if weighted else np.zeros(task.n_vars)
+    drawn = task.sample(theta if weighted else None, DRAWS, seed=1)
+    assert drawn.guarantee == "exact" and drawn.info["status"] == "ok" and len(drawn) == DRAWS
+    assert task.valid(drawn.x).all()
+    assert chi_square(drawn.x, law_of(task, theta)) > ALPHA
+    other = law_of(task, theta + np.linspace(-0.3, 0.3, task.n_vars))
+    assert chi_square(drawn.x, other) < ALPHA  # the test tells laws apart
+
+
+def stacks(task, theta, seed, sample):
+    """draw(v, k): the k-th arc on the stack of v, by plain NumPy."""
+    cumulative = task._cumulative(np.asarray(theta, float))
+    out = task.arcs.out
+
+    def draw(v, k):
+        with np.errstate(over="ignore"):
+            key0, key1 = rng.keys(rng.spread_seed(seed), 0, sample)
+            word = rng.scramble(key0 + rng.counter(k, v, 0), key1)
+        u = float(word >> np.uint64(11)) * 2.0**-53
+        some = cumulative[out[v] : out[v + 1]]
+        return int(out[v] + min(np.searchsorted(some, u, side="right"), len(some) - 1))
+
+    return draw
+
+
+def cycles(task, arc):
+    """The cycles of the graph with one arc a vertex."""
+    found, seen = [], set()
+    for v in arc:
+        path = []
+        while v in arc and v not in seen:
+            seen.add(v)
+            path.append(v)
+            v = int(task.arcs.head[arc[v]])
+        if v in path:
+            found.append(path[path.index(v) :])
+    return found
+
+
+def popped(task, draw, choose):
+    """Cycle popping, in the order that `choose` takes from the cycles there are. -> (x, pops)"""
+    turn = {v: 0 for v in range(task.arcs.n) if v != task.arcs.root}
+    arc = {v: draw(v, 0) for v in turn}
+    pops = 0
+    while found := cycles(task, arc):
+        for v in choose(found):
+            turn[v] += 1
+            arc[v] = draw(v, turn[v])
+            pops += 1
+    x = np.zeros(task.n_vars, bool)
+    x[task.arcs.column[list(arc.values())]] = True
+    return x, pops
+
+
+ORDERS = {
+    "all": lambda found: [v for cycle in found for v in cycle],
+    "first": lambda found: found[0],
+    "last": lambda found: found[-1],
+}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_any_order_of_popping_gives_the_tree_of_the_kernel(order):
+    """Bit for bit: what is popped first changes neither the tree nor how much is popped."""
+    task = SpanningTrees(nx.grid_2d_graph(3, 3))
+    theta = np.random.default_rng(8).normal(size=task.n_vars)
+    result, _ = run(task.arcs, task._cumulative(theta), None, 40, Counter(9))
+    assert result.pops.max() > 5
+    for i in range(40):
+        x, pops = popped(task, stacks(task, theta, 9, i), ORDERS[order])
+        assert (x == result.x[i]).all() and pops == result.pops[i]
+
+
+def test_a_cycle_popped_in_part_is_biased_and_the_test_sees_it():
+    """The twin: only the first vertex of a cycle is drawn anew, the rest is kept."""
+    task = TASKS["grid"]()
+    theta = np.random.default_rng(5).normal(size=task.n_vars)
+    drawn = {
+        name: np.array([popped(task, stacks(task, theta, 2, i), choose)[0] for i in range(4000)])
+        for name, choose in (("whole", ORDERS["all"]), ("part", lambda found: found[0][:1]))
+    }
+    law = law_of(task, theta)
+    assert task.valid(drawn["part"]).all()
+    assert chi_square(drawn["whole"], law) > ALPHA
+    assert chi_square(drawn["part"], law) < ALPHA
+
+
+def test_means_and_work_on_a_grid_too_large_to_list():
+    task = SpanningTrees.small()
+    result, _ = run(task.arcs, task._cumulative(task.planted), None, DRAWS, Counter(4))
+    mean, exact = result.x.mean(axis=0), task.marginals(task.planted)
+    sigma = np.sqrt(exact * (1 - exact) / DRAWS) + 1e-9
+    assert (np.abs(mean - exact) < SIGMAS * sigma).all()
+    assert (np.abs(mean - task.marginals()) > SIGMAS * sigma).sum() > 20  # the uniform law's means
+    error = result.pops.std() / math.sqrt(DRAWS)
+    assert abs(result.pops.mean() - task.expected_pops(task.planted)) < SIGMAS * error
+    assert abs(result.pops.mean() - task.expected_pops()) > SIGMAS * error
+
+
+def aldous_broder(graph, root, most, random):
+    """A walk from the root until all is seen; the arcs back along first entries are a uniform tree.
+    None if that takes more than `most` steps.
+    """
+    at, tree = root, {}
+    for _ in range(most):
+        before, at = at, random.choice(list(graph[at]))
+        if at != root and at not in tree:
+            tree[at] = before
+        if len(tree) == len(graph) - 1:
+            return tree
+    return None
+
+
+def test_a_budget_leaves_out_samples_without_bias():
+    """What is popped is independent of the tree. The twin, a walk whose length tells of its tree,
+    is cut at about the same share of samples and is biased.
+    """
+    import random
+
+    graph = nx.grid_2d_graph(2, 3)
+    task = SpanningTrees(graph, (0, 0))
+    law = law_of(task, np.zeros(task.n_vars))
+    drawn = task.sample(None, DRAWS, seed=6, max_pops=2)
+    assert drawn.info["status"] == "budget" and "pops" in drawn.info["reason"]
+    assert 0.2 * DRAWS < len(drawn) < 0.7 * DRAWS and drawn.info["pops_most"] <= 2
+    assert chi_square(drawn.x, law) > ALPHA
+
+    source, column = random.Random(1), {name: k for k, name in enumerate(task.names)}
+
+    def rows(most):
+        x = []
+        for _ in range(8000):
+            if (tree := aldous_broder(graph, (0, 0), most, source)) is not None:
+                row = np.zeros(task.n_vars, bool)
+                row[[column[f"{v}->{u}"] for v, u in tree.items()]] = True
+                x.append(row)
+        return np.array(x)
+
+    assert chi_square(rows(10_000), law) > ALPHA
+    assert chi_square(rows(9), law) < ALPHA
+
+
+def test_nothing_hangs():
+    task = SpanningTrees(nx.DiGraph([("a", "b"), ("b", "a"), ("a", "r")]), "r")
+    theta = [-60.0 if name == "a->r" else 0.0 for name in task.names]
+    for options in ({"max_pops": 1000}, {"seconds": 0.2, "max_pops": 10**7}, {"seconds": 0.0}):
+        drawn = task.sample(theta, 200_000, **options)
+        assert drawn.info["status"] == "budget" and len(drawn) == 0 and drawn.x.shape == (0, 3)
+        assert drawn.info["reason"]
+    with pytest.raises(nelson.BudgetExceeded):
+        task.evaluate(theta, all_trees(task), seconds=0.0)
+
+
+def test_the_same_trees_in_any_batch_on_any_number_of_threads():
+    task = SpanningTrees.small()
+    one = task.sample(task.planted, 1000, seed=3, threads=1).x
+    assert (task.sample(task.planted, 1000, seed=3, threads=4).x == one).all()
+    parts = [task.sample(task.planted, 333, seed=3, start=k).x for k in (0, 333)]
+    assert (np.vstack(parts) == one[:666]).all()
+    assert (task.sample(task.planted, 1000, seed=4).x != one).any()
+    assert (task.examples(1000, seed=3) != one).any()
+    assert len(task.sample(None, 0)) == 0
+
+
+# ------------------------------------------------------------------------------------- learning
+
+
+def parameters(task):
+    """Dimensions of theta that have an effect."""
+    groups = task._groups
+    return int((groups >= 0).sum()) - len(np.unique(groups[groups >= 0]))
+
+
+@pytest.mark.parametrize("name", ["grid", "K4 edges", "one-way", "small"])
+def test_learned_weights_match_the_data_and_come_near_the_planted(name):
+    """2 N KL(planted || learned) is about chi-square with as many degrees as free parameters."""
+    task = TASKS[name]() if name in TASKS else SpanningTrees.small()
+    data = task.examples(20_000, seed=1)
+    fit = task.learn(data, l2=0.0)
+    assert fit.converged and fit.guarantee == "exact"
+    np.testing.assert_allclose(task.marginals(fit.theta), data.mean(axis=0), atol=1e-7)
+    far = 2 * len(data) * task.kl(task.planted, fit.theta)
+    assert chi2.sf(far, parameters(task)) > ALPHA
+    other = task.learn(task.sample(None, 20_000, seed=1).x, l2=0.0)  # examples of another law
+    assert chi2.sf(2 * len(data) * task.kl(task.planted, other.theta), parameters(task)) < ALPHA
+
+
+def test_a_prior_holds_back_what_was_never_seen():
+    task = TASKS["grid"]()
+    data = np.repeat(task.examples(1, seed=2), 50, axis=0)
+    free, held = task.learn(data, l2=0.0), task.learn(data)
+    assert np.abs(free.theta).max() > 2 * np.abs(held.theta).max()
+    assert held.info["l2"] == 0.1 / 50
+    mean = task.marginals(held.theta)
+    np.testing.assert_allclose(data.mean(axis=0) - mean, held.info["l2"] * held.theta, atol=1e-7)
+
+
+@pytest.mark.parametrize("per", ["arc", "edge"])
+def test_the_gauge(per):
+    """Two blocks and a leaf: some arcs are in no tree, some shifts change nothing."""
+    graph = nx.Graph([(0, 1), (1, 2), (2, 0), (2, 3), (3, 4), (4, 2), (4, 5)])
+    task = SpanningTrees(graph, 0, per=per)
+    theta = np.random.default_rng(1).normal(size=task.n_vars)
+    rest = task.canonical(theta)
+    trees = all_trees(task)
+    np.testing.assert_allclose(law_of(task, theta)[1], law_of(task, rest)[1], atol=1e-12)
+    never = ~trees.any(axis=0)
+    assert (rest[never] == 0).all() and never.any() == (per == "arc")
+    # Least norm: nothing of it lies in a direction that is constant over all trees.
+    flat = np.linalg.svd(trees - trees.mean(axis=0))[2]
+    rank = np.linalg.matrix_rank(trees - trees.mean(axis=0))
+    np.testing.assert_allclose(flat[rank:] @ rest, 0, atol=1e-10)
+    assert np.abs(flat[rank:] @ theta).max() > 0.1
+    assert rank == parameters(task)
+    learned = task.learn(task.examples(2000), l2=0.0).theta
+    np.testing.assert_allclose(learned, task.canonical(learned), atol=1e-6)
+
+
+def test_evaluate_prefers_the_learned_theta():
+    task = SpanningTrees.small()
+    train, held_out = task.examples(2000, seed=0), task.examples(1000, seed=1)
+    theta = task.learn(train).theta
+    good = task.evaluate(theta, held_out, train=train)
+    flat = task.evaluate(np.zeros(task.n_vars), held_out)
+    assert good["validity"] == flat["validity"] == 1.0 and good["guarantee"] == "exact"
+    gap = good["log_likelihood"]["value"] - flat["log_likelihood"]["value"]
+    assert gap > 3 * good["log_likelihood"]["half_width"]
+    assert good["moment_gap"]["l2"] < flat["moment_gap"]["l2"] / 3
+    assert good["exact_moment_gap"]["max"] < flat["exact_moment_gap"]["max"] / 3
+    exact = (held_out @ theta).mean() - task.log_partition(theta).value
+    assert math.isclose(good["log_likelihood"]["value"], exact, rel_tol=1e-12)
+    assert good["train_log_likelihood"]["half_width"] > 0 == good["log_z"]["half_width"]
+
+
+def test_minimise_finds_the_minimum_of_least_norm():
+    random = np.random.default_rng(0)
+    a = random.normal(size=(30, 40))  # 10 flat directions
+    b = random.normal(size=30)
+
+    def half_square(x):
+        return 0.5 * float((a @ x - b) @ (a @ x - b)), a.T @ (a @ x - b)
+
+    found = convex.minimise(half_square, np.zeros(40), tolerance=1e-9)
+    assert found.converged
+    np.testing.assert_allclose(found.at, np.linalg.lstsq(a, b)[0], atol=1e-6)
+    assert not convex.minimise(half_square, np.zeros(40), iterations=2).converged
+
+
+# ------------------------------------------------------------------------------- what is a tree
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_valid_and_the_clauses_agree_with_the_list(name):
+    task = TASKS[name]()
+    states = all_states(task.n_vars) if task.n_vars <= 14 else task.sample(None, 500).x
+    trees = {row.tobytes() for row in all_trees(task)}
+    listed = np.array([row.tobytes() in trees for row in states])
+    assert listed.any() and (task.valid(states) == listed).all()
+    assert task.formula is not None and (task.formula.satisfied(states) == listed).all()
+    wrong = states[listed][:50].copy()
+    wrong[:, 0] ^= True
+    assert not task.valid(wrong).any()
+    assert SpanningTrees.small().formula is None  # sixteen vertices: too many clauses
+
+
+@pytest.mark.parametrize("kind", SpanningTrees.KINDS)
+@pytest.mark.parametrize("name", TASKS)
+def test_examples_are_trees(name, kind):
+    task = TASKS[name]()
+    x = task.examples(200, seed=1, kind=kind)
+    assert x.shape == (200, task.n_vars) and x.dtype == bool and task.valid(x).all()
+    assert (x == task.examples(200, seed=1, kind=kind)).all()
+    assert (x != task.examples(200, seed=2, kind=kind)).any()
+
+
+def test_shortest_trees_are_shortest():
+    task = SpanningTrees(nx.grid_2d_graph(3, 3))
+    from nelson.tasks.arcs import shortest_trees, traffic
+
+    lengths = traffic(task.arcs, 5, 0)
+    choice = shortest_trees(task.arcs, lengths)
+    for row, arcs in zip(lengths, choice, strict=True):
+        graph = nx.DiGraph()
+        ends = zip(task.arcs.tail.tolist(), task.arcs.head.tolist(), row.tolist(), strict=True)
+        graph.add_weighted_edges_from((v, u, w) for u, v, w in ends)
+        far = nx.single_source_dijkstra_path_length(graph, task.arcs.root)
+        for v in range(task.arcs.n):
+            if v != task.arcs.root:
+                a = arcs[v]
+                assert task.arcs.tail[a] == v
+                assert math.isclose(far[v], row[a] + far[int(task.arcs.head[a])])
+
+
+def test_names_and_errors():
+    task = SpanningTrees(one_way(), "r")
+    assert sorted(task.names) == sorted(
+        ["a->b", "b->c", "c->a", "c->r", "a->r", "d->a", "d->a#2", "b->d"]
+    )
+    assert task.root == "r" and "5 vertices" in task.describe()
+    lost = nx.DiGraph([("a", "r"), ("r", "island")])
+    with pytest.raises(nelson.Unsatisfiable, match="'island' has no path to the root 'r'"):
+        SpanningTrees(lost, "r")
+    for graph, options, match in (
+        (house(), {"root": "nowhere"}, "root 'nowhere'"),
+        (house(), {"per": "path"}, "per='path'"),
+        (one_way(), {"root": "r", "per": "edge"}, "directed"),
+        (nx.Graph(), {}, "0 vertices"),
+        ([(0, 1)], {}, "networkx"),
+    ):
+        with pytest.raises(nelson.FormulaError, match=match):
+            SpanningTrees(graph, **options)
+    for call in (
+        lambda: task.sample(np.full(8, np.inf), 1),
+        lambda: task.sample(np.zeros(3), 1),
+        lambda: task.sample(None, -1),
+        lambda: task.sample(None, 1, rounds=3),
+        lambda: task.sample(None, 1, max_pops=2**40),
+        lambda: task.learn(np.zeros((2, 8), bool)),
+        lambda: task.learn(task.examples(2), l2=-1.0),
+        lambda: task.learn(task.examples(2), steps=5),
+        lambda: task.examples(1, kind="tall"),
+        lambda: task.draw(task.examples(1), "tree.txt"),
+    ):
+        with pytest.raises(nelson.FormulaError):
+            call()
+
+
+@pytest.mark.parametrize(("name", "suffix"), [("grid", "png"), ("one-way", "svg")])
+def test_pictures(name, suffix, tmp_path):
+    pytest.importorskip("matplotlib")
+    task = TASKS[name]()
+    data = task.examples(10)
+    one = task.draw(data[0], tmp_path / f"one.{suffix}", theta=task.planted, title="a tree")
+    three = task.picture(data, task.planted, data, tmp_path / f"three.{suffix}")
+    for path in (one, three):
+        head = path.read_bytes()[:200]
+        assert head.startswith(b"\x89PNG") if suffix == "png" else b"<?xml" in head
+        assert path.stat().st_size > 2000
+
+
+def test_the_registry_has_it():
+    from nelson import tasks
+
+    assert tasks.get("trees") is SpanningTrees
