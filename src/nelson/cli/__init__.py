@@ -10,7 +10,19 @@ import gc
 
 import typer
 
-from nelson.cli import cache, demo, evaluate, generate, info, learn, sample, samplers, test
+from nelson.cli import (
+    cache,
+    cluster,
+    demo,
+    evaluate,
+    generate,
+    info,
+    learn,
+    read,
+    sample,
+    samplers,
+    test,
+)
 from nelson.cli.common import EXIT_CODES, guarded
 
 app = typer.Typer(
@@ -42,7 +54,8 @@ def _root(
     pass
 
 
-app.command("sample", epilog=sample.EXAMPLES)(guarded(sample.sample))
+app.command("sample", cls=cluster.Command, epilog=sample.EXAMPLES)(guarded(sample.sample))
+app.command("read", epilog=read.EXAMPLES)(guarded(read.read))
 app.command("learn", epilog=learn.EXAMPLES)(guarded(learn.learn))
 app.command("generate", epilog=generate.EXAMPLES)(guarded(generate.generate))
 app.command("evaluate", epilog=evaluate.EXAMPLES)(guarded(evaluate.evaluate))
