@@ -1,4 +1,4 @@
-"""`python -m benchmarks [NAME ...]`: the speed table, as ratios measured within one run."""
+"""`python -m benchmarks [NAME ...] [--quick]`: the speed table, as ratios within one run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import auto, circuit, gpu, learning, load, partition, peers, sampler
+from benchmarks import auto, circuit, cluster, gpu, learning, load, partition, peers, sampler
 from benchmarks.common import Row
 
 ALL = {
@@ -19,13 +19,14 @@ ALL = {
     "auto": auto.rows,
     "samplers": peers.rows,
     **learning.ALL,
+    "cluster": cluster.rows,
 }
 #: Not part of a plain run: needs a GPU.
 EXTRA = {"gpu": gpu.rows}
 
 
 def main() -> int:
-    names = sys.argv[1:] or list(ALL)
+    names = [name for name in sys.argv[1:] if name != "--quick"] or list(ALL)
     every = ALL | EXTRA
     if unknown := [name for name in names if name not in every]:
         print(f"no benchmark {', '.join(unknown)}; there are {', '.join(every)}", file=sys.stderr)

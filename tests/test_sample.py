@@ -179,7 +179,7 @@ def test_same_seed_same_samples_after_a_restart():
     assert runs.pop().strip() == FROZEN
 
 
-FROZEN = "70c5e824f985b5cf630f55c8d313c3de95205d24772fd9801bdacdef73c350a7"
+FROZEN = "f1f1971c0dab88dfa3276c3a02685b2084caa4d2509bafcd2fdd4a238384a3fa"
 
 
 def test_stream_is_sample_in_blocks():

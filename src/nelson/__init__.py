@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from nelson._version import __version__
 
 if TYPE_CHECKING:
-    from nelson import judge, learn, metrics, partition, samplers, tasks
+    from nelson import cluster, experiments, judge, learn, metrics, partition, samplers, tasks
+    from nelson.cluster.read import read
     from nelson.conditionals import heat_bath
     from nelson.errors import BudgetExceeded, FormulaError, NelsonError, Unsatisfiable
     from nelson.formula import Formula
@@ -38,12 +39,22 @@ _HOME = {
     "Unsatisfiable": "nelson.errors",
     "heat_bath": "nelson.conditionals",
     "load": "nelson.model",
+    "read": "nelson.cluster.read",
     "report": "nelson.lemma",
     "sample": "nelson.samplers.api",
     "stream": "nelson.samplers.api",
 }
 # Modules; `nelson.judge(...)`, `nelson.learn(...)` and `nelson.samplers()` can also be called.
-_MODULES = ("judge", "learn", "metrics", "partition", "samplers", "tasks")
+_MODULES = (
+    "cluster",
+    "experiments",
+    "judge",
+    "learn",
+    "metrics",
+    "partition",
+    "samplers",
+    "tasks",
+)
 
 
 def __getattr__(name: str) -> Any:
@@ -72,12 +83,15 @@ __all__ = [
     "Samples",
     "Unsatisfiable",
     "__version__",
+    "cluster",
+    "experiments",
     "heat_bath",
     "judge",
     "learn",
     "load",
     "metrics",
     "partition",
+    "read",
     "report",
     "sample",
     "samplers",

@@ -29,6 +29,7 @@ from nelson.model import Model
 from nelson.samples import Samples
 from nelson.training.data import load_examples
 from nelson.training.draw import Custom
+from nelson.training.group import ALONE, Group
 from nelson.training.history import History
 from nelson.training.loop import Options, Outcome, run
 from nelson.training.settings import settings_for
@@ -121,6 +122,7 @@ def learn(
     progress: bool | None = False,
     tensorboard: str | os.PathLike[str] | None = None,
     callback: Callable[[dict[str, Any]], Any] | None = None,
+    group: Group = ALONE,
 ) -> Fit:
     """Maximise the likelihood of `data`, (N, n) zeros and ones, every row valid.
 
@@ -145,6 +147,7 @@ def learn(
     seconds     a budget; a run that is cut says so in `why`.
     checkpoint  a folder. A run that was killed goes on from there (`resume`), to the same bits.
     progress    True, False, or None: if stderr is a terminal.
+    group       processes that learn together, each calling this: see `nelson.cluster.train`.
 
     Ctrl-C ends the run with what has been learned so far. Cost: samples, n^2 m / 128 word
     operations and some tens of n^2 for the curvature (n <= 1024); about 15 iterations.
@@ -191,7 +194,10 @@ def learn(
         progress=progress,
         tensorboard=tensorboard,
         callback=callback,
+        group=group,
     )
+    if net is not None and group.size > 1:
+        raise FormulaError("net on several ranks", expected="theta as one vector, or one process")
     examples = load_examples(formula, data, drop_invalid)
     if net is None:
         seen = examples if shape is None else completed_examples(shape, examples)

@@ -10,7 +10,20 @@ import gc
 
 import typer
 
-from nelson.cli import bench, cache, demo, evaluate, generate, info, learn, sample, samplers, test
+from nelson.cli import (
+    bench,
+    cache,
+    cluster,
+    demo,
+    evaluate,
+    generate,
+    info,
+    learn,
+    read,
+    sample,
+    samplers,
+    test,
+)
 from nelson.cli.common import EXIT_CODES, guarded
 
 app = typer.Typer(
@@ -42,7 +55,8 @@ def _root(
     pass
 
 
-app.command("sample", epilog=sample.EXAMPLES)(guarded(sample.sample))
+app.command("sample", cls=cluster.Command, epilog=sample.EXAMPLES)(guarded(sample.sample))
+app.command("read", epilog=read.EXAMPLES)(guarded(read.read))
 app.command("learn", epilog=learn.EXAMPLES)(guarded(learn.learn))
 app.command("generate", epilog=generate.EXAMPLES)(guarded(generate.generate))
 app.command("evaluate", epilog=evaluate.EXAMPLES)(guarded(evaluate.evaluate))
@@ -50,7 +64,7 @@ app.command("info", epilog=info.EXAMPLES)(guarded(info.info))
 app.command("test", epilog=test.EXAMPLES)(guarded(test.check))
 app.command("samplers", epilog=samplers.EXAMPLES)(guarded(samplers.samplers))
 app.command("cache", epilog=cache.EXAMPLES)(guarded(cache.cache))
-app.command("bench", epilog=bench.EXAMPLES)(guarded(bench.bench))
+app.command("bench", cls=cluster.Command, epilog=bench.EXAMPLES)(guarded(bench.bench))
 app.command("demo", epilog=demo.EXAMPLES)(guarded(demo.demo))
 
 

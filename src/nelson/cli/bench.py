@@ -28,6 +28,7 @@ Examples:
   nelson bench table3 --full --cell-seconds 60
   nelson bench all -o run1 --report            run nothing: write tables and page again
   nelson bench my_module:EXPERIMENT            an experiment of your own
+  nelson bench all --full --cluster auto       its cells as Ray tasks (timings then share machines)
 
 \b
 The folder gets results.parquet, table.md, plots (.png, .svg) and report.html, one page that needs
@@ -62,6 +63,11 @@ def bench(
     ),
     report: bool = typer.Option(False, "--report", help="Run nothing; write what is finished."),
     quiet: bool = typer.Option(False, "-q", "--quiet", help="No progress."),
+    cluster: str | None = typer.Option(
+        None,
+        metavar="[ADDRESS]",
+        help="Run cells as Ray tasks: alone, on this machine; or on the cluster at ADDRESS.",
+    ),
 ) -> None:
     """Reproduce tables and figures of the paper: run, tabulate, plot, report."""
     from nelson.experiments import names as registered
@@ -87,9 +93,22 @@ def bench(
         keep=keep,
         report_only=report,
         watcher=None if quiet else Bar() if sys.stderr.isatty() else Lines(),
+        executor=_on_cluster(cluster),
         command=_command(),
     )
     _tell(outcome, chosen)
+
+
+def _on_cluster(address: str | None) -> Any:
+    """What runs the cells; None: one after the other, here."""
+    if address is None:
+        return None
+    from functools import partial
+
+    from nelson.cli.cluster import LOCAL
+    from nelson.cluster.bench import executor
+
+    return partial(executor, address=None if address == LOCAL else address)
 
 
 def _tell(outcome: Outcome, chosen: list[str]) -> None:

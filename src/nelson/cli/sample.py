@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import typer
 
+from nelson.cli import cluster as on_cluster
 from nelson.cli.common import (
     BUDGET,
     fail,
@@ -33,6 +34,7 @@ Examples:
   nelson sample puzzle.cnf -n 10 --weights theta.npy  weighted; theta_i = log-odds of x_i
   nelson sample puzzle.cnf --method prs -n 100        exact on any formula, or says it cannot
   zcat puzzle.cnf.gz | nelson sample - -n inf | head  endless, until the reader has enough
+  nelson sample puzzle.cnf -n 1e9 --cluster -o many/  all cores, into a folder of Parquet parts
 
 Text output is the SAT samplers' convention: one sample a line, literals, ending in 0.
 Exit codes: 0 ok, 1 bad input, 2 wrong usage, 3 budget reached, 20 proved unsatisfiable.
@@ -75,6 +77,18 @@ def sample(
     no_check: bool = typer.Option(
         False, "--no-check", help="Print what violates the formula too (gibbs, quicksampler)."
     ),
+    cluster: str | None = typer.Option(
+        None,
+        metavar="[ADDRESS]",
+        help="Draw on a Ray cluster into the folder -o; alone: on one of its own, on this machine. "
+        "Goes on where it was stopped.",
+    ),
+    workers: int | None = typer.Option(
+        None, min=1, help="With --cluster: processes. [default: all cores]"
+    ),
+    shard: str | None = typer.Option(
+        None, metavar="N", help="With --cluster: samples a part. [default: about 128 MB]"
+    ),
     dialect: str = typer.Option("auto", help="How to read weight lines; auto: as they look."),
     quiet: bool = typer.Option(False, "-q", "--quiet", help="No progress bar, no summary."),
 ) -> None:
@@ -87,9 +101,32 @@ def sample(
     if unique and n is None:
         raise typer.BadParameter("distinct samples do run out: give a number", param_hint="-n")
     literals = integers(given, "--given")
+    options: dict[str, Any]
+    if cluster is not None:
+        _refuse({"--unique": unique, "--device": device != "cpu", "-n inf": n is None})
+        folder = on_cluster.folder_of(output)
+        formula = read_formula(file, dialect, quiet)
+        options = {
+            "theta": read_weights(weights, formula),
+            "n": n,
+            "method": method,
+            "sweeps": sweeps,
+            "given": literals,
+            "project": _projection(project, formula),
+            "seed": seed,
+            "threads": threads or 1,
+            "max_rounds": max_rounds,
+            "seconds": seconds,
+            "check": not no_check,
+            "workers": workers,
+            "shard": None if shard is None else _count(shard),
+        }
+        on_cluster.run(formula, options, cluster, folder, quiet)
+        return
+    _refuse({"--workers": workers is not None, "--shard": shard is not None}, "without")
     with _open(output) as out:
         formula = read_formula(file, dialect, quiet)
-        options: dict[str, Any] = {
+        options = {
             "theta": read_weights(weights, formula),
             "n": n,
             "method": method,
@@ -109,6 +146,13 @@ def sample(
         total = _write(blocks, columns, n, out, output, quiet)
     total["checked"] = not no_check
     _finish(total, n, quiet)
+
+
+def _refuse(options: dict[str, bool], how: str = "with") -> None:
+    """Options that make no sense with (or without) --cluster."""
+    for name, used in options.items():
+        if used:
+            raise typer.BadParameter(f"not {how} --cluster", param_hint=name)
 
 
 def _blocks(formula: Formula, options: dict[str, Any], unique: bool) -> Iterator[Samples]:
@@ -214,6 +258,8 @@ def _open(output: str) -> Iterator[BinaryIO]:
         return
     from nelson.io import atomic, format_of
 
+    if output.endswith("/"):
+        raise typer.BadParameter("a folder is what --cluster writes", param_hint="-o")
     format_of(output)  # a name that cannot be written is refused before any work is done
     with atomic(output) as out:
         yield out

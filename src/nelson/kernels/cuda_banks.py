@@ -34,7 +34,8 @@ def spread(lines: np.ndarray, start: np.ndarray, lengths: np.ndarray, repeat: bo
     be any entry of the list.
     """
     slots = max(1, int(np.diff(start).max(initial=0)))
-    work = _Work(*np.empty((3, slots, GROUP), np.int64), np.empty(GROUP, np.int64))
+    lists, in_lane, in_bank = np.empty((3, slots, GROUP), np.int64)
+    work = _Work(lists, in_lane, in_bank, np.empty(GROUP, np.int64))
     _spread(lines, start, lengths, repeat, work)
 
 

@@ -362,7 +362,8 @@ def _blocks(plan: Plan, index: int, size: int, started: float):
     while True:
         count = size if plan.n is None else min(size, plan.n - done)
         words = words_for(count)
-        drawn = draw(METHODS[plan.sampler.name], card, problem, request, done // 64, count)
+        first = (request.start + done) // 64
+        drawn = draw(METHODS[plan.sampler.name], card, problem, request, first, count)
         packed, note, kept = drawn.packed, drawn.note, count
         if not drawn.whole:
             host, kept = _compacted(card, drawn, contexts, words, columns)

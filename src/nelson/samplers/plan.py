@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import secrets
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +17,9 @@ from nelson.formula import Formula
 from nelson.samplers import GUARANTEES, Choice, get, missing_modules, names
 from nelson.samplers.base import Request, Sampler
 from nelson.samplers.problem import Problem, evidence_of, prepare, theta_rows
+
+if TYPE_CHECKING:
+    from nelson.samplers.auto import Decision
 
 
 @dataclass
@@ -30,6 +34,7 @@ class Plan:
     contexts: int
     parts: list[tuple[Problem, Request]]
     check: bool = True  # drop what violates the formula
+    decisions: Mapping[tuple[int, ...], Decision] | None = None  # of "auto", by evidence
 
     @property
     def problem(self) -> Problem:
@@ -97,13 +102,13 @@ def make_plan(
     problems = [prepare(formula, evidence) for evidence in patterns]
     cores = threads or _cores()
     choice = Choice(method, first.sweeps or 0, "exact", "asked for")
-    sampler = first
+    sampler, decisions = first, None
     if method == "auto" and sweeps is None:
         own = [rows[members] for members in patterns.values()]
         if deadline is not None and not all(problem.extremal for problem in problems):
             deadline += _ready(n, width)
         terms = cores, deadline, max_rounds, n
-        sampler, choice = _automatic(problems, own, terms)
+        sampler, choice, decisions = _automatic(problems, own, terms)
     elif method == "auto":
         choice = choice._replace(method="lovasz", why=f"{sweeps} sweeps asked for")
     request = Request(
@@ -125,14 +130,14 @@ def make_plan(
         contexts = np.array(members, np.int64)
         finite_rows = np.where(np.isinf(rows[contexts]), 0.0, rows[contexts])
         parts.append((problem, replace(request, theta=finite_rows, contexts=contexts)))
-    return Plan(formula, sampler, choice, n, single, len(rows), parts, bool(check))
+    return Plan(formula, sampler, choice, n, single, len(rows), parts, bool(check), decisions)
 
 
 def _automatic(
     problems: list[Problem],
     theta: list[np.ndarray],
     terms: tuple[int, float | None, int, int | None],
-) -> tuple[Sampler, Choice]:
+) -> tuple[Sampler, Choice, Mapping[tuple[int, ...], Decision]]:
     """A decision for each problem; then one sampler for all of them, and what it is worth."""
     from nelson.samplers import auto
 
@@ -146,8 +151,8 @@ def _automatic(
     weakest = min((choice.guarantee for choice in choices), key=GUARANTEES.index)
     choice = max(choices, key=lambda choice: choice.sweeps)._replace(guarantee=weakest)
     if all(choice.whole and choice.method == "lovasz" for choice in choices):
-        return get("lovasz"), choice
-    return auto.sampler(decisions), choice
+        return get("lovasz"), choice, decisions
+    return auto.sampler(decisions), choice, decisions
 
 
 def _ready(n: int | None, width: int | None) -> float:

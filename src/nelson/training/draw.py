@@ -3,6 +3,8 @@
 A biased sampler gives a biased theta. So where the formula is not extremal and no number of sweeps
 was asked for, it is measured (`nelson.samplers.choose`), and measured again as theta moves. Where
 "auto" finds lists or circuits they are kept with the formula: a new theta costs a pass over them.
+
+Several ranks draw a share each of the same m samples, cut by their numbers (`shares.py`).
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from nelson.samplers import choose, get, gpu, names, sweeps_for
 from nelson.samplers.api import sample
 from nelson.samplers.device import DeviceSamples
 from nelson.samples import Samples
+from nelson.training.group import ALONE, Group
 
 #: `sampler(formula, theta, m, seed)` -> Samples, or an (m, n) Boolean array.
 Custom = Callable[[Formula, np.ndarray, int, int], Any]
@@ -31,7 +34,10 @@ _NEED_SWEEPS = ("lovasz", "moser-tardos")
 
 @dataclass
 class Draw:
-    """m samples of one theta: their mean by popcount, and the packed bits themselves."""
+    """m samples of one theta: their mean by popcount, and the packed bits themselves.
+
+    Of several ranks, mean and count are of all samples; each holds some, in order of the ranks.
+    """
 
     mean: np.ndarray  # (n,)
     bits: np.ndarray | DeviceSamples  # packed, in the host's memory or on a GPU
@@ -39,11 +45,42 @@ class Draw:
     rounds: int
     seconds: float
     guarantee: str
+    first: int = 0  # number of the first sample held here
+    held: int | None = None  # how many are; None: all
+    group: Group = ALONE
 
     @cached_property
     def packed(self) -> np.ndarray:
         """(words, n) uint64, in the host's memory."""
         return self.bits.host().packed if isinstance(self.bits, DeviceSamples) else self.bits
+
+    def pair_counts(self, columns: np.ndarray, most: int) -> tuple[np.ndarray, int]:
+        """X^T X of some columns over the first samples, `most` of them or all; how many those are.
+
+        Integers: the same for any number of ranks.
+        """
+        from nelson.kernels.bits import words_for
+        from nelson.kernels.moments import pair_counts
+
+        held = self.count if self.held is None else self.held
+        mine = min(held, max(0, most - self.first))
+        words = self.packed[: words_for(mine)][:, columns]
+        if mine % 64:
+            words[-1] &= np.uint64((1 << mine % 64) - 1)
+        return self.group.sum(pair_counts(words)), min(self.count, most)
+
+    def spread(self, weights: np.ndarray) -> float:
+        """The standard deviation of X w.
+
+        Ranks hand their X w around, 8 bytes a sample: a sum of floats depends on its order, and so
+        it has one. Rank 0 adds them up.
+        """
+        from nelson.kernels.moments import dot
+
+        held = self.count if self.held is None else self.held
+        along = self.group.join(dot(self.packed, held, weights))
+        found = float(along.std()) if self.group.rank == 0 else 0.0
+        return float(self.group.sum(np.array([found]))[0])
 
 
 class Drawer:
@@ -57,8 +94,10 @@ class Drawer:
         seed: int,
         threads: int | None = None,
         device: Any = None,
+        group: Group = ALONE,
     ) -> None:
         self.formula = formula
+        self.group = group
         self.custom = sampler if callable(sampler) else None
         self.sampler = "custom" if callable(sampler) else sampler
         self.asked = sweeps
@@ -81,6 +120,11 @@ class Drawer:
 
     def refresh(self, theta: np.ndarray) -> None:
         """Choose method and number of sweeps for this theta (a pilot run, some milliseconds)."""
+        if self.group.rank == 0:
+            self._choose(theta)
+        self.restore(self.group.tell(({}, self.state()))[1])
+
+    def _choose(self, theta: np.ndarray) -> None:
         if self.custom is not None:
             return
         if not self.adaptive:
@@ -116,6 +160,14 @@ class Drawer:
         )
 
     def __call__(self, theta: np.ndarray, m: int, key: int) -> Draw:
+        if self.group.size > 1:
+            from nelson.training.shares import drawn_together
+
+            return drawn_together(self, theta, m, key)
+        return self.alone(theta, m, key)
+
+    def alone(self, theta: np.ndarray, m: int, key: int) -> Draw:
+        """All m of them, here."""
         started = time.perf_counter()
         if self.custom is not None:
             drawn = self.custom(self.formula, theta, m, stream_seed(self.seed, key))

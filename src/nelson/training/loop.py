@@ -2,13 +2,14 @@
 budget, history and checkpoints.
 
 Everything random is a function of (seed, iteration), and sums over samples are integer popcounts:
-a run that is killed and resumed ends with the same bits, on any number of threads.
+a run that is killed and resumed ends with the same bits, on any number of threads, and of ranks
+(`group.py`): those draw and count together, rank 0 tells the others where it is, and rank 0 alone
+reads and writes checkpoints.
 """
 
 from __future__ import annotations
 
 import hashlib
-import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -21,9 +22,11 @@ from nelson.formula import Formula
 from nelson.training.checkpoint import load_checkpoint, same_run, save_checkpoint
 from nelson.training.data import Examples
 from nelson.training.draw import Custom, Drawer
+from nelson.training.group import ALONE, Group
 from nelson.training.history import History
 from nelson.training.newton import Newton
 from nelson.training.settings import Settings
+from nelson.training.state import follow, restore, state_of, told
 from nelson.training.steps import FirstOrder, check_row
 from nelson.training.watch import Watcher
 
@@ -64,6 +67,7 @@ class Options:
     progress: bool | None = None
     tensorboard: Any = None
     callback: Callable[[dict[str, Any]], Any] | None = None
+    group: Group = ALONE
 
 
 def formula_fingerprint(formula: Formula) -> str:
@@ -95,15 +99,15 @@ def identity(
 def run(formula: Formula, examples: Examples, settings: Settings, options: Options) -> Outcome:
     started = time.monotonic()
     same = identity(formula, examples, settings, options)
-    found = load_checkpoint(options.checkpoint) if options.checkpoint and options.resume else None
+    group = options.group
+    reads = options.resume and group.rank == 0
+    found = load_checkpoint(options.checkpoint) if reads and options.checkpoint else None
+    found, seed = told(found, options.seed, group)
     if found is not None and options.checkpoint is not None:
         same_run(options.checkpoint, found[1]["run"], same)
-    seed = options.seed if options.seed is not None else secrets.randbits(62)
-    if found is not None:
-        seed = int(found[1]["run"]["seed"])
     same["seed"] = seed
     drawer = Drawer(
-        formula, options.sampler, settings.sweeps, seed, options.threads, options.device
+        formula, options.sampler, settings.sweeps, seed, options.threads, options.device, group
     )
     newton = settings.optimizer == "newton"
     history = History()
@@ -111,28 +115,29 @@ def run(formula: Formula, examples: Examples, settings: Settings, options: Optio
         arrays, rest = found
         kind = Newton if newton else FirstOrder
         rule = kind(settings, arrays["target"], np.zeros(formula.n_vars), examples.count)
-        _restore(rule, arrays, rest)
+        restore(rule, arrays, rest)
         drawer.restore(rest["drawer"])
         history.extend(rest["history"])
         chosen_at, guarantee = rest["chosen_at"], rest["guarantee"]
     else:
         rule = _begin(formula, examples, settings, options, drawer)
         chosen_at, guarantee = [-_REFRESH, 0], "exact"
+    follow(rule, group)
     batches = None
     if settings.batch is not None and settings.batch < examples.count and not newton:
         batches = examples.shuffled(seed)
 
     def save() -> None:
-        if options.checkpoint is None:
+        if options.checkpoint is None or group.rank != 0:
             return
-        arrays = {name: getattr(rule, name) for name in rule.ARRAYS}
+        arrays, scalars = state_of(rule)
         save_checkpoint(
             options.checkpoint,
             arrays,
             {
                 "iteration": len(history),
                 "run": same,
-                "scalars": {name: getattr(rule, name) for name in rule.SCALARS},
+                **scalars,
                 "drawer": drawer.state(),
                 "chosen_at": chosen_at,
                 "guarantee": guarantee,
@@ -144,8 +149,11 @@ def run(formula: Formula, examples: Examples, settings: Settings, options: Optio
     with Watcher(settings.iterations, options.progress, options.tensorboard) as watcher:
         try:
             while not rule.done and len(history) < settings.iterations:
-                if options.seconds is not None and time.monotonic() - started > options.seconds:
-                    why = f"the time was up after {len(history):,} iterations"
+                late = options.seconds is not None and time.monotonic() - started > options.seconds
+                if halt := group.halt(late):
+                    interrupted = halt == "interrupted"
+                    why = "interrupted" if interrupted else "the time was up"
+                    why += f" after {len(history):,} iterations"
                     break
                 k = len(history)
                 if k - chosen_at[0] >= _REFRESH or rule.m > 2 * chosen_at[1]:
@@ -161,6 +169,7 @@ def run(formula: Formula, examples: Examples, settings: Settings, options: Optio
                     if batches is not None and settings.batch is not None:
                         target = batches.batch_mean(rule.batch_number, settings.batch)
                     row = rule.update(draw, target)
+                follow(rule, group)
                 guarantee = max(guarantee, draw.guarantee, key=_RANK.index)
                 row = {"iteration": k + 1, **row}
                 row |= {"m": draw.count, "rounds": draw.rounds, "sweeps": drawer.sweeps or 0}
@@ -177,9 +186,9 @@ def run(formula: Formula, examples: Examples, settings: Settings, options: Optio
             interrupted, why = True, f"interrupted after {len(history):,} iterations"
     save()
     theta = rule.result().copy()
-    converged, told = _verdict(rule, history, settings, drawer, theta, examples, bool(why))
-    told = (f"{why}; " if why else "") + told + caution(guarantee, history)
-    outcome = Outcome(theta, history, converged, told, seed, settings, guarantee)
+    converged, verdict = _verdict(rule, history, settings, drawer, theta, examples, bool(why))
+    verdict = (f"{why}; " if why else "") + verdict + caution(guarantee, history)
+    outcome = Outcome(theta, history, converged, verdict, seed, settings, guarantee)
     outcome.interrupted = interrupted
     outcome.info = {"method": drawer.method, "sweeps": drawer.sweeps, "how": drawer.why}
     return outcome
@@ -238,15 +247,6 @@ def _fixed(formula: Formula) -> np.ndarray:
     fixed = np.zeros(formula.n_total, bool)
     fixed[np.abs(prepare(formula).fixed) - 1] = True
     return fixed[: formula.n_vars]
-
-
-def _restore(
-    rule: Newton | FirstOrder, arrays: dict[str, np.ndarray], rest: dict[str, Any]
-) -> None:
-    for name in rule.ARRAYS:
-        setattr(rule, name, np.array(arrays[name]))
-    for name in rule.SCALARS:
-        setattr(rule, name, rest["scalars"][name])
 
 
 def _verdict(

@@ -103,10 +103,8 @@ class Newton:
 
     def _overshot(self, draw: Draw, g: np.ndarray) -> dict[str, Any] | None:
         """Has the slope along the last step turned by more than noise? Then cut the step."""
-        from nelson.kernels.moments import dot
-
         s = 1 / draw.count + (1 / self.behind if self.behind else 0.0)
-        noise = 3 * float(dot(draw.packed, draw.count, self.step).std()) * np.sqrt(s)
+        noise = 3 * draw.spread(self.step) * np.sqrt(s)
         slope = float((g * self.step).sum())
         if not slope < -0.5 * self.slope - noise:
             self.relax = min(1.0, 1.3 * self.relax)

@@ -57,17 +57,13 @@ class Gap:
 
 def curvature(draw: Draw, free: np.ndarray) -> Curvature:
     """From packed samples; `free` (n,) bool selects the variables. O(n^2 m / 128) for n <= 1024."""
-    from nelson.kernels.moments import pair_counts
-
     columns = np.flatnonzero(free)
     n = len(columns)
     if n == 0:
         return Curvature(np.zeros((0, 0)), 0.0)
     chosen = columns if n <= DENSE else columns[:: -(-n // DENSE)]
-    words = min(len(draw.packed), _MOST // 64)
-    m = min(draw.count, 64 * words)
-    block = draw.packed[:words][:, chosen]
-    counts = pair_counts(block).astype(np.float64)
+    pairs, m = draw.pair_counts(chosen, _MOST)
+    counts = pairs.astype(np.float64)
     mean = np.diag(counts) / m
     covariance = counts / m - np.outer(mean, mean)
     # A column that never varied here has no correlation that could be seen.

@@ -9,15 +9,18 @@
 | `.npz` of anything     | its only 2-D array, or the one called `x` or `data`                    |
 | other text             | literals, a sample a line, ending in 0 (`v` in front is skipped)       |
 
-Text and CSV may be compressed (gzip, xz). Nothing is unpickled.
+Text and CSV may be compressed (gzip, xz). Nothing is unpickled. `nelson.cluster.slices` reads some
+of the rows of a file, with the same functions.
 """
 
 from __future__ import annotations
 
 import csv
 import io
+import itertools
 import os
 import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -58,8 +61,8 @@ def read(data: Any) -> Table:
     return Table(boolean(data))
 
 
-def boolean(values: Any, source: str | None = None) -> np.ndarray:
-    """A 2-D array of True and False, from that or from zeros and ones."""
+def boolean(values: Any, source: str | None = None, first: int = 0) -> np.ndarray:
+    """A 2-D array of True and False, from that or from zeros and ones; first: number of row 0."""
     try:
         x = np.asarray(values)
     except ValueError:
@@ -78,13 +81,18 @@ def boolean(values: Any, source: str | None = None) -> np.ndarray:
         row, column = bad[0].tolist()
         shown = np.asarray(values)[row, column] if x.size else x.dtype
         raise FormulaError(
-            f"row {row}, column {column}: {shown!r}", expected="0 or 1", source=source
+            f"row {first + row}, column {column}: {shown!r}", expected="0 or 1", source=source
         )
     return x.astype(bool)
 
 
+def suffix_of(path: str) -> str:
+    """What names the format: that before .gz or .xz."""
+    return Path(path.removesuffix(".gz").removesuffix(".xz")).suffix.lower()
+
+
 def _file(path: str) -> Table:
-    suffix = Path(path.removesuffix(".gz").removesuffix(".xz")).suffix.lower()
+    suffix = suffix_of(path)
     if suffix == ".npy":
         return Table(boolean(_loaded(path), path), source=path)
     if suffix == ".npz":
@@ -93,12 +101,14 @@ def _file(path: str) -> Table:
         return _parquet(path)
     _, raw = load(path)
     text = decompressed(raw, path).decode("utf-8", "replace")
-    return _csv(text, path) if suffix in (".csv", ".tsv") else _literals(text, path)
+    if suffix in (".csv", ".tsv"):
+        return _csv(text, path)
+    return literals(text.splitlines(), path)
 
 
-def _loaded(path: str) -> Any:
+def _loaded(path: str, mmap_mode: Any = None) -> Any:
     try:
-        return np.load(path, allow_pickle=False)
+        return np.load(path, mmap_mode, allow_pickle=False)
     except OSError as error:
         reason = error.strerror or "not a numpy file"
         raise FormulaError(f"cannot read it: {reason}", source=path) from None
@@ -116,17 +126,21 @@ def _npz(path: str) -> Table:
 
             variables = tuple(archive["variables"].tolist())
             return Table(unpack(archive["packed"], int(archive["count"])), variables, source=path)
-        two = [name for name in archive.files if archive[name].ndim == 2]
-        name = next((name for name in ("x", "data") if name in two), None)
-        if name is None and len(two) == 1:
-            name = two[0]
-        if name is None:
-            raise FormulaError(
-                f"arrays {', '.join(archive.files) or '(none)'}",
-                expected="one (N, n) array, or one of them called x or data",
-                source=path,
-            )
+        name = npz_array({name: archive[name].ndim for name in archive.files}, path)
         return Table(boolean(archive[name], path), source=path)
+
+
+def npz_array(axes: dict[str, int], path: str) -> str:
+    """Which of an archive's arrays, given the number of axes of each, holds the examples."""
+    two = [name for name, count in axes.items() if count == 2]
+    known = [name for name in ("x", "data") if name in two] or (two if len(two) == 1 else [])
+    if not known:
+        raise FormulaError(
+            f"arrays {', '.join(axes) or '(none)'}",
+            expected="one (N, n) array, or one of them called x or data",
+            source=path,
+        )
+    return known[0]
 
 
 def _parquet(path: str) -> Table:
@@ -149,22 +163,36 @@ def _parquet(path: str) -> Table:
         raise FormulaError(f"cannot read it: {error}", source=path) from None
 
 
-def _arrow(table: Any, path: str | None) -> Table:
+def _arrow(table: Any, path: str | None, first: int = 0) -> Table:
     columns = [np.asarray(column.to_pylist()) for column in table.columns]
     x = np.stack(columns, 1) if columns else np.zeros((table.num_rows, 0), bool)
-    return _named(list(table.column_names), boolean(x, path), path)
+    return _named(list(table.column_names), boolean(x, path, first), path)
 
 
 def _csv(text: str, path: str) -> Table:
-    sample = text[:4096]
+    titled, head, rows = csv_rows(text[:4096], io.StringIO(text), path)
+    return csv_table(titled, head, list(rows), path)
+
+
+def csv_rows(
+    sample: str, lines: Iterable[str], path: str
+) -> tuple[bool, list[str], Iterator[list[str]]]:
+    """Is there a line of titles; the first line; the rows. sample: how the text begins."""
     delimiter = max("\t;,", key=sample.count)
-    rows = [row for row in csv.reader(io.StringIO(text), delimiter=delimiter) if row]
-    if not rows:
+    rows = (row for row in csv.reader(lines, delimiter=delimiter) if row)
+    first = next(rows, None)
+    if first is None:
         raise FormulaError("no rows", expected="one example a line", source=path)
+    head = [cell.strip() for cell in first]
+    titled = not all(cell.lower() in _TRUE | _FALSE for cell in head)
+    return titled, head, rows if titled else itertools.chain([first], rows)
+
+
+def csv_table(
+    titled: bool, head: list[str], body: list[list[str]], path: str, first: int = 0
+) -> Table:
+    """first: number of the first row of body."""
     known = _TRUE | _FALSE
-    head = [cell.strip() for cell in rows[0]]
-    titled = not all(cell.lower() in known for cell in head)
-    body = rows[titled:]
     x = np.zeros((len(body), len(head)), bool)
     for k, row in enumerate(body):
         cells = [cell.strip().lower() for cell in row]
@@ -173,11 +201,11 @@ def _csv(text: str, path: str) -> Table:
                 f"{len(cells)} cells",
                 expected=f"{len(head)}, as in the first line",
                 source=path,
-                line=k + 1 + titled,
+                line=first + k + 1 + titled,
             )
         if odd := [cell for cell in cells if cell not in known]:
             raise FormulaError(
-                f"cell {odd[0][:40]!r}", expected="0 or 1", source=path, line=k + 1 + titled
+                f"cell {odd[0][:40]!r}", expected="0 or 1", source=path, line=first + k + 1 + titled
             )
         x[k] = [cell in _TRUE for cell in cells]
     table = _named(head, x, path) if titled else Table(x, source=path)
@@ -195,42 +223,56 @@ def _named(columns: list[str], x: np.ndarray, path: str | None) -> Table:
     return Table(x, None, None if zero_based else tuple(columns), source=path)
 
 
-def _literals(text: str, path: str) -> Table:
-    """SAT-sampler text: the literals of a line in any order, every line the same variables."""
-    variables: np.ndarray | None = None
-    rows, first = [], 0
-    for number, line in enumerate(text.splitlines(), 1):
+def sample_lines(lines: Iterable[str]) -> Iterator[tuple[int, str, list[str]]]:
+    """Of SAT-sampler text, the lines that hold samples: number, text, words."""
+    for number, line in enumerate(lines, 1):
         words = line.split()
         if words and words[0] == "v":
             words = words[1:]
-        if not words or words[0].startswith("c"):
+        if words and not words[0].startswith("c"):
+            yield number, line, words
+
+
+def literals(lines: Iterable[str], path: str, rows: range | None = None) -> Table:
+    """SAT-sampler text: the literals of a line in any order, every line the same variables.
+
+    rows: the samples to keep; None: all. The first is looked at in any case.
+    """
+    variables: np.ndarray | None = None
+    kept, first = [], 0
+    for row, (number, line, words) in enumerate(sample_lines(lines)):
+        if rows is not None and row not in rows and row:
+            if row >= rows.stop:
+                break
             continue
         try:
-            literals = np.array(words, np.int64)
+            values = np.array(words, np.int64)
         except (ValueError, OverflowError):
             raise FormulaError(
                 f"{line[:40]!r}", expected="literals ending in 0", source=path, line=number
             ) from None
-        if literals[-1] != 0 or not literals[:-1].all():
+        if values[-1] != 0 or not values[:-1].all():
             raise FormulaError(
                 "a line without its 0 at the end",
                 expected="one sample a line, literals ending in 0",
                 source=path,
                 line=number,
             )
-        literals = literals[np.argsort(np.abs(literals[:-1]), kind="stable")]
+        values = values[np.argsort(np.abs(values[:-1]), kind="stable")]
         if variables is None:
-            variables, first = np.abs(literals), number
+            variables, first = np.abs(values), number
             if (np.diff(variables) == 0).any():
                 raise FormulaError("a variable twice", expected="once", source=path, line=number)
-        elif not np.array_equal(np.abs(literals), variables):
+        elif not np.array_equal(np.abs(values), variables):
             raise FormulaError(
-                f"{len(literals)} literals of other variables than line {first}",
+                f"{len(values)} literals of other variables than line {first}",
                 expected="the same variables in every line",
                 source=path,
                 line=number,
             )
-        rows.append(literals > 0)
+        if rows is None or row in rows:
+            kept.append(values > 0)
     if variables is None:
         raise FormulaError("no samples", expected="one sample a line", source=path)
-    return Table(np.array(rows), tuple(variables.tolist()), source=path, first_line=first)
+    x = np.array(kept, bool).reshape(len(kept), len(variables))
+    return Table(x, tuple(variables.tolist()), source=path, first_line=first)

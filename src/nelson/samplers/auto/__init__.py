@@ -8,8 +8,8 @@ groups.py    components that share a method, as one problem
 draw.py      one draw of each group, put together and rebuilt
 """
 
-from nelson.samplers.auto.draw import ready, sampler
+from nelson.samplers.auto.draw import ready, sampler, settled
 from nelson.samplers.auto.groups import Decision, Group, Terms
 from nelson.samplers.auto.ladder import decide
 
-__all__ = ["Decision", "Group", "Terms", "decide", "ready", "sampler"]
+__all__ = ["Decision", "Group", "Terms", "decide", "ready", "sampler", "settled"]

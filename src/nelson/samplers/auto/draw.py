@@ -113,19 +113,34 @@ def _note(total: Block, group: Group, block: Block) -> None:
         total.frozen[group.variables] |= block.frozen
 
 
-def _source(number: int, group: Group, request: Request) -> Iterator[Block]:
-    """The samples of a group, over all of its variables."""
+def _asked(number: int, group: Group, request: Request) -> Request:
+    """What a group is asked for: all of its variables, with random numbers of its own."""
     words = np.random.SeedSequence([abs(request.seed), int(request.seed < 0), number])
-    asked = replace(
+    return replace(
         request,
         theta=group.theta,
         seed=int(words.generate_state(1, np.uint64)[0] >> np.uint64(1)),
         columns=np.arange(len(group.variables)),
         sweeps=group.sweeps,
     )
+
+
+def _source(number: int, group: Group, request: Request) -> Iterator[Block]:
+    """The samples of a group, over all of its variables."""
+    asked = _asked(number, group, request)
     if group.method == "cdcl":
         return _from_starts(group, asked)
     return get(group.method).blocks(group.problem, asked)
+
+
+def settled(decision: Decision, request: Request) -> Decision:
+    """The decision with the starts of its chains found, so that no clock has a say any more."""
+    groups = []
+    for number, group in enumerate(decision.groups):
+        if group.method == "cdcl":
+            group = replace(group, pool=_pool(group, _asked(number, group, request))[0])
+        groups.append(group)
+    return replace(decision, groups=groups)
 
 
 def _from_starts(group: Group, request: Request) -> Iterator[Block]:
@@ -150,6 +165,8 @@ def _from_starts(group: Group, request: Request) -> Iterator[Block]:
 
 def _pool(group: Group, request: Request) -> tuple[list[np.ndarray], dict[str, Any]]:
     """Starts of each context, and what to say of them."""
+    if group.pool:
+        return group.pool, {"starts": min(len(rows) for rows in group.pool)}
     pool: list[np.ndarray] = []
     if len(request.theta) <= _OWN_STARTS:
         count = min(starts.MOST, request.count or starts.MOST)

@@ -60,6 +60,7 @@ class Group:
     theta: np.ndarray
     records: list[dict[str, Any]]  # for `s.info["auto"]`, one for each kind of component
     starts: list[np.ndarray] = field(default_factory=list)  # cdcl: found while deciding
+    pool: list[np.ndarray] = field(default_factory=list)  # cdcl: those to draw from, if settled
 
 
 @dataclass(frozen=True)

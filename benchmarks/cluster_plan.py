@@ -1,0 +1,112 @@
+"""Plan large jobs from measured figures: machines, hours, bytes.
+
+    python -m benchmarks.cluster_plan                    as Markdown, from cluster-figures.json
+    python -m benchmarks.cluster_plan --write            into docs/cluster.md, between its marks
+
+    core seconds = N / rate + formulas (decide + job)     rate: samples/s a core, all of them busy
+    hours        = max(core seconds / cores, bytes / write speed) / machines / 3600
+    bytes        = N * bytes a sample
+
+A machine of the plan is assumed, not measured; its cores are taken to be as fast as those that were
+measured, and N machines as fast as N times one: shards share nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from benchmarks.cluster import FIGURES
+
+PAGE = Path(__file__).parents[1] / "docs" / "cluster.md"
+MARKS = "<!-- plan -->\n", "<!-- end of plan -->"
+
+
+class Machine(NamedTuple):
+    """What is assumed of a machine."""
+
+    cores: int = 64
+    write_mb_s: float = 1000.0  # to the store, all cores together
+
+
+class Job(NamedTuple):
+    name: str
+    samples: float
+    formulas: int = 1
+
+
+JOBS = (
+    Job("10^12 samples of one formula", 1e12),
+    Job("10,000 formulas, 10^6 samples each", 1e10, 10_000),
+    Job("10,000 formulas, 10^8 samples each", 1e12, 10_000),
+)
+MACHINES = (1, 10, 100)
+
+
+def hours(
+    figures: Mapping[str, Any], job: Job, machines: int, machine: Machine, rate: str = "rate"
+) -> tuple[float, str]:
+    """How long, and what it waits for."""
+    work = job.samples / figures[rate] + job.formulas * (figures["decide"] + figures["job"])
+    drawing = work / machine.cores / machines / 3600
+    writing = job.samples * figures["bytes"] / (machine.write_mb_s * 1e6) / machines / 3600
+    return max((drawing, "cores"), (writing, "writing"))
+
+
+def markdown(figures: Mapping[str, Any], machine: Machine = Machine()) -> str:  # noqa: B008
+    told = [
+        f"Measured ({figures['cores']} cores, nelson {figures['nelson']}): "
+        f"{figures['rate']:,.0f} samples/s a core with `auto` ({figures['guarantee']}), "
+        f"{figures['plain']:,.0f} with `lovasz` without sweeps ({figures['plain_guarantee']}), "
+        f"{figures['bytes']:.1f} bytes a sample, {figures['decide']:.2f} s for `auto` to decide, "
+        f"{figures['job']:.2f} s for a job of 64 samples; 2 workers against 1: "
+        f"{figures['scaling']:.2f}x; this disk: {figures['disk_mb_s']:,.0f} MB/s."
+    ]
+    if figures["quick"]:
+        told.append("**From a `--quick` run: too small to plan by.**")
+    told.append(
+        f"Assumed of a machine: {machine.cores} such cores, {machine.write_mb_s:,.0f} MB/s to the "
+        "store. Hours, and what they wait for:"
+    )
+    table = ["| job | bytes | " + " | ".join(_machines(m) for m in MACHINES) + " |"]
+    table.append("|---" * (2 + len(MACHINES)) + "|")
+    for job in JOBS:
+        cells = [job.name, _bytes(job.samples * figures["bytes"])]
+        for machines in MACHINES:
+            long, what = hours(figures, job, machines, machine)
+            cells.append(f"{long:,.3g} ({what})")
+        table.append("| " + " | ".join(cells) + " |")
+    return "\n\n".join(told) + "\n\n" + "\n".join(table) + "\n"
+
+
+def _machines(count: int) -> str:
+    return f"{count} machine{'s' * (count != 1)}"
+
+
+def _bytes(size: float) -> str:
+    for unit in ("GB", "TB", "PB"):
+        size /= 1e9 if unit == "GB" else 1e3
+        if size < 1000:
+            break
+    return f"{size:,.3g} {unit}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("figures", nargs="?", type=Path, default=FIGURES)
+    parser.add_argument("--write", action="store_true", help="into docs/cluster.md")
+    arguments = parser.parse_args()
+    text = markdown(json.loads(arguments.figures.read_text()))
+    if not arguments.write:
+        print(text, end="")
+        return
+    page = PAGE.read_text()
+    begin, end = page.index(MARKS[0]) + len(MARKS[0]), page.index(MARKS[1])
+    PAGE.write_text(f"{page[:begin]}\n{text}\n{page[end:]}")
+
+
+if __name__ == "__main__":
+    main()

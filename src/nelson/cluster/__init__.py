@@ -1,0 +1,28 @@
+"""The same work on many processes and machines.
+
+    nelson.cluster.sample(formula, theta, n, out="folder/")    on Ray: `job.py`
+    nelson.read("folder/")                                     what that wrote: `read.py`
+    nelson.cluster.bench.executor(cells)                       sweeps as Ray tasks: `bench.py`
+    torchrun -m nelson.cluster.train FILE DATA -o model        training on torch.distributed
+
+Names are loaded when first used: Ray, pyarrow and torch are optional.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nelson.cluster.job import sample
+    from nelson.cluster.read import Folder
+
+
+def __getattr__(name: str) -> Any:
+    if name == "bench":
+        return import_module("nelson.cluster.bench")
+    home = {"Folder": "nelson.cluster.read", "sample": "nelson.cluster.job"}.get(name)
+    if home is None:
+        raise AttributeError(f"module 'nelson.cluster' has no attribute {name!r}")
+    return getattr(import_module(home), name)
+
+
+__all__ = ["Folder", "sample"]

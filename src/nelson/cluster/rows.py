@@ -1,0 +1,123 @@
+"""The examples of a file, some rows on each rank: rank r of R holds N r / R .. N (r + 1) / R.
+
+    E_data[x] = (sum over ranks of popcounts) / N          integers: the same for any R
+
+`slices.py` says what a rank holds while it reads. Minibatches are cut from one random order of all
+N rows, as in one process; for the moment that takes, a rank holds that order, 8 N bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nelson.cluster.slices import part
+from nelson.errors import FormulaError
+from nelson.formula import Formula
+from nelson.training.data import _SHOWN, Examples, _columns, _valid, pack_rows, violated
+from nelson.training.draw import stream_seed
+from nelson.training.group import ALONE, Group, span
+
+
+@dataclass(frozen=True, eq=False)
+class Share(Examples):
+    """`count` is of all ranks; `packed` holds the rows of this one, `first` being where they begin.
+
+    After `shuffled`, `places` says where each of them stands in the order of all.
+    """
+
+    group: Group = ALONE
+    first: int = 0
+    held: int = 0
+    digest: str = ""
+    places: np.ndarray | None = None
+
+    def mean(self) -> np.ndarray:
+        return self._ones(0, self.count) / self.count
+
+    def _ones(self, start: int, stop: int) -> np.ndarray:
+        if self.places is None:
+            begin, end = (min(max(0, at - self.first), self.held) for at in (start, stop))
+        else:
+            begin, end = np.searchsorted(self.places, [start, stop]).tolist()
+        none = np.zeros(self.packed.shape[1], np.int64)
+        return self.group.sum(super()._ones(begin, end) if begin < end else none)
+
+    def shuffled(self, seed: int) -> Share:
+        order = np.random.default_rng(stream_seed(seed, 1 << 41)).permutation(self.count)
+        places = np.flatnonzero((order >= self.first) & (order < self.first + self.held))
+        mine = self.to_numpy()[order[places] - self.first]
+        return Share(
+            pack_rows(mine),
+            self.count,
+            self.names,
+            self.source,
+            group=self.group,
+            held=self.held,
+            digest=self.digest,
+            places=places,
+        )
+
+    def to_numpy(self) -> np.ndarray:
+        """The rows of this rank."""
+        from nelson.kernels.bits import unpack
+
+        return unpack(self.packed, self.held)
+
+    def fingerprint(self) -> str:
+        """Of the file: it does not depend on who holds what."""
+        return self.digest
+
+
+def load_share(
+    formula: Formula, path: str, group: Group, digest: str, drop_invalid: bool = False
+) -> Share:
+    """As `load_examples`, of this rank's rows. Errors count the invalid rows of all ranks."""
+    table, first, total = part(path, lambda count: span(count, group))
+    if total < group.size:
+        raise FormulaError(
+            f"{total} rows for {group.size} ranks", expected="a row a rank at least", source=path
+        )
+    x = _columns(formula, table)
+    valid = _valid(formula, x)
+    bad = np.flatnonzero(~valid)
+    broken = [[first + row, violated(formula, x[row])] for row in bad[:_SHOWN].tolist()]
+    told: list[Any] = group.gather([len(bad), broken, len(x) - len(bad)])
+    dropped = sum(count for count, _, _ in told)
+    if dropped and not drop_invalid:
+        shown = [text for _, texts, _ in told for text in texts][:_SHOWN]
+        listed = "; ".join(f"row {row} breaks {what}" for row, what in shown)
+        more = f"; and {dropped - _SHOWN:,} more" if dropped > _SHOWN else ""
+        raise FormulaError(
+            f"{dropped:,} of {total:,} rows are invalid: {listed}{more} "
+            "(rows count from 0; --drop-invalid leaves them out)",
+            source=path,
+        )
+    kept = [count for _, _, count in told]
+    if not sum(kept):
+        what = f"all {total} rows are invalid" if total else "no rows"
+        raise FormulaError(what, expected="at least one example", source=path)
+    return Share(
+        pack_rows(x[valid] if len(bad) else x),
+        sum(kept),
+        table.names,
+        path,
+        dropped,
+        group=group,
+        first=sum(kept[: group.rank]),
+        held=kept[group.rank],
+        digest=digest,
+    )
+
+
+def file_digest(path: str) -> str:
+    """sha256 of the bytes, read a piece at a time."""
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise FormulaError(f"cannot read it: {reason}", source=path) from None
