@@ -43,7 +43,7 @@ def bench(
         None, metavar="[NAME...|all]", help="Experiments (--list shows them)."
     ),
     full: bool = typer.Option(
-        False, "--full/--quick", help="The paper's sizes and time limits, or smaller ones."
+        False, "--full/--quick", help="The paper's sizes (an hour a sampler), or smaller ones."
     ),
     output: Path | None = typer.Option(
         None, "-o", "--output", metavar="FOLDER", help="Folder [nelson-bench-quick or -full]."

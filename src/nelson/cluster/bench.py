@@ -16,13 +16,10 @@ from __future__ import annotations
 
 import atexit
 from collections.abc import Iterable, Iterator
-from importlib import import_module
 from typing import Any
 
 from nelson.cluster import engine
 
-#: `module:class` of what runs a cell under its limits: `.run(cell)` -> rows, `.end()`.
-RUNNER = "nelson.experiments.child:Worker"
 #: Times that a cell is run again if its machine goes away.
 RETRIES = 2
 
@@ -30,11 +27,7 @@ Rows = list[dict[str, Any]]
 
 
 def executor(
-    cells: Iterable[Any],
-    *,
-    address: str | None = None,
-    workers: int | None = None,
-    runner: str = RUNNER,
+    cells: Iterable[Any], *, address: str | None = None, workers: int | None = None
 ) -> Iterator[tuple[Any, Rows]]:
     """Run cells on a Ray cluster (None: one of our own); yields (cell, rows) as they end.
 
@@ -48,19 +41,20 @@ def executor(
             asked = getattr(cell, "memory", 0)
             return {"memory": int(min(asked, most))} if asked and most else {}
 
-        yield from tasks.results(run_cell, runner, cells, ahead=1, lost=_lost, options=memory)
+        yield from tasks.results(run_cell, None, cells, ahead=1, lost=_lost, options=memory)
 
 
-_runners: dict[str, Any] = {}
+_workers: list[Any] = []  # of this process: one, once there is a cell
 
 
-def run_cell(runner: str, cell: Any) -> tuple[Any, Rows]:
-    """In a Ray worker: one runner a process, for all cells that come here."""
-    if runner not in _runners:
-        module, _, name = runner.partition(":")
-        _runners[runner] = getattr(import_module(module), name)()
-        atexit.register(_runners[runner].end)
-    return cell, _runners[runner].run(cell)
+def run_cell(_: None, cell: Any) -> tuple[Any, Rows]:
+    """In a Ray worker: one process that runs cells, for all that come here."""
+    if not _workers:
+        from nelson.experiments.child import Worker
+
+        _workers.append(Worker())
+        atexit.register(_workers[0].end)
+    return cell, _workers[0].run(cell)
 
 
 def _lost(cell: Any, why: str) -> tuple[Any, Rows]:

@@ -26,6 +26,7 @@ from nelson.samplers.api import _plan
 from nelson.samplers.collect import collect
 from nelson.samplers.device import DeviceSamples
 from nelson.samplers.plan import Plan
+from nelson.samplers.span import NUMBERED
 from nelson.samples import Samples
 from nelson.training.draw import Draw, stream_seed
 from nelson.training.group import span
@@ -33,8 +34,8 @@ from nelson.training.group import span
 if TYPE_CHECKING:
     from nelson.training.draw import Drawer
 
-#: Sample i of a seed is the same bits whatever is drawn beside it.
-BY_NUMBER = frozenset({"lovasz", "moser-tardos", "prs", "enumerate", "circuit"})
+#: Sample i of a seed is the same bits whatever is drawn beside it, and found without a clock.
+BY_NUMBER = frozenset(NUMBERED) - {"cdcl"}
 
 
 def drawn_together(drawer: Drawer, theta: np.ndarray, m: int, key: int) -> Draw:
