@@ -115,7 +115,7 @@ def _counts(done: int, cells: Sequence[Cell], rows: Sequence[Row]) -> str:
         count[kind] = count.get(kind, 0) + 1
     others = ", ".join(f"{k} {kind}" for kind, k in count.items() if kind != OK)
     tail = f"; of {len(rows)} rows {others}" if others else ""
-    return f"{done} of {len(cells)} cells are finished{tail}."
+    return f"{done} of {len(cells)} cells are finished{tail}".removesuffix(".") + "."
 
 
 def _not_ok(cells: Sequence[Cell], rows: Sequence[Row]) -> list[Table]:
