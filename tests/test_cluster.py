@@ -653,6 +653,23 @@ def command(*args: object) -> tuple[int, str, str]:
     return child.returncode, out, errors
 
 
+def test_bench_runs_its_cells_on_the_cluster(ray, tmp_path):
+    """`nelson bench --cluster ADDRESS`: the sweep goes on past cells that exceed their limits; run
+    again, nothing is left to do.
+    """
+    address = ray.get_runtime_context().gcs_address
+    args = ["bench", "toy_experiment:PLAIN", "--cluster", address, "-o", tmp_path / "run"]
+    code, out, errors = command(*args)
+    assert code == 0, errors
+    told = {row.split("|")[1].strip(): row for row in out.splitlines() if row.startswith("| ")}
+    assert "0.200" in told["works"] and "0.050" in told["works"]
+    assert "T.O." in told["stalls"] and "out of memory" in told["eats"]
+    assert "failed: died" in told["dies"] and "failed: ValueError" in told["raises"]
+    code, again, errors = command(*args)
+    assert code == 0 and again == out
+    assert "cells were finished before" in errors
+
+
 def test_the_command_line_is_interrupted_and_goes_on(ray, tmp_path):
     """The first run has a cluster of its own; the second is a guest at the address of ours."""
     out = tmp_path / "many"

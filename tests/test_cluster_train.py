@@ -235,9 +235,9 @@ def test_a_run_goes_on_with_another_number_of_ranks(tmp_path, data):
 
 def test_a_share_on_the_gpu_begins_at_its_first_sample():
     """In Numba's simulator where there is no GPU."""
-    from nelson.samplers import gpu
+    from nelson.samplers import card
 
-    if not gpu.available():
+    if not card.available():
         pytest.skip("numba-cuda is not installed")
 
     def draw(group: Group) -> Draw:

@@ -16,7 +16,7 @@ import numpy as np
 
 from nelson.formula import Formula
 from nelson.moments import Enumerated, moments_of
-from nelson.samplers import gpu
+from nelson.samplers import card, gpu
 from nelson.samplers.api import sample
 from nelson.samplers.device import DeviceSamples
 
@@ -73,4 +73,4 @@ def draw(
 
 
 def _on_gpu(device: Any) -> bool:
-    return gpu.number(device) is not None and gpu.available()
+    return gpu.number(device) is not None and card.available()

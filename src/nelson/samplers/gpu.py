@@ -2,18 +2,15 @@
 
 What is drawn stays on the card (`DeviceSamples`). A call waits for the card once, at its end, to
 learn how many samples are valid; with a time limit, after every few waves of work, so that the
-clock is looked at. Work goes to torch's current stream where torch is in use, and its memory comes
-from torch's allocator then: freeing a buffer would otherwise stop the card.
+clock is looked at.
 
 Only `lovasz` and `prs` run there, with their sweeps.
 """
 
 from __future__ import annotations
 
-import sys
 import time
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -24,6 +21,7 @@ from nelson.kernels.bits import compact, words_for
 from nelson.kernels.reference import LOVASZ, PRS, threshold
 from nelson.samplers import GUARANTEES, Choice
 from nelson.samplers.base import Block, Request
+from nelson.samplers.card import Card
 from nelson.samplers.collect import prove_or_explain
 from nelson.samplers.device import DeviceSamples
 from nelson.samplers.plan import Plan
@@ -32,8 +30,6 @@ from nelson.samplers.problem import Problem
 METHODS = {"lovasz": LOVASZ, "prs": PRS}
 #: Waves of tiles between two looks at the clock.
 _WAVES = 4
-#: Bytes of a draw that is not worth the question how much memory is free.
-_SMALL = 1 << 28
 #: Programs kept on the card with a formula.
 _KEPT = 8
 
@@ -46,118 +42,6 @@ def number(device: Any) -> int | None:
     if kind != "cuda" or not (index == "" or index.isdigit()):
         raise FormulaError(f"device={device!r}", expected='"cpu", "cuda" or "cuda:N"')
     return int(index or 0)
-
-
-#: Arrays of nothing, one pair a GPU.
-_NOTHING: dict[int, tuple[Any, Any]] = {}
-
-
-@cache
-def _open(index: int) -> Any:
-    """The launch module, with GPU `index` selected; or an error that says what is missing."""
-    try:
-        from nelson.kernels import cuda_launch
-    except ImportError as error:
-        raise NelsonError(
-            f'device="cuda" needs numba-cuda ({error}): pip install "nelson[cuda]"'
-        ) from error
-    from numba import cuda
-
-    from nelson.kernels.cuda_setup import SIMULATED
-
-    if not SIMULATED:
-        try:
-            found = len(cuda.gpus)
-        except Exception as error:  # the driver's errors have no common type
-            found, why = 0, " ".join(str(error).split())[:100].rstrip(" :") or "none"
-        else:
-            why = f"{found} found"
-        if index >= found:
-            raise NelsonError(
-                f'device="cuda:{index}": no such NVIDIA GPU ({why}); device="cpu" draws the same '
-                "samples"
-            )
-    return cuda_launch
-
-
-def available() -> bool:
-    try:
-        _open(0)
-    except NelsonError:
-        return False
-    return True
-
-
-class Card:
-    """One GPU: memory, streams, launches."""
-
-    def __init__(self, index: int) -> None:
-        self.launch = _open(index)
-        from numba import cuda
-
-        from nelson.kernels.cuda_setup import SIMULATED
-
-        self.index, self.cuda, self.simulated = index, cuda, SIMULATED
-        if not SIMULATED:
-            cuda.select_device(index)
-        torch = sys.modules.get("torch")
-        usable = torch is not None and not SIMULATED and torch.cuda.is_available()
-        self.torch: Any = torch if usable else None
-        self.stream: Any = 0
-        if self.torch is not None:
-            handle = self.torch.cuda.current_stream(index).cuda_stream
-            self.stream = cuda.external_stream(handle) if handle else 0
-
-    def empty(self, size: int, dtype: type) -> Any:
-        """An uninitialised array of one axis."""
-        if self.torch is None:
-            return self.cuda.device_array(max(1, size), dtype)
-        bytes_ = max(1, size) * np.dtype(dtype).itemsize
-        tensor = self.torch.empty(bytes_, dtype=self.torch.uint8, device=f"cuda:{self.index}")
-        return self.cuda.as_cuda_array(tensor).view(dtype)
-
-    def put(self, array: np.ndarray) -> Any:
-        array = np.ascontiguousarray(array).reshape(-1)
-        if self.torch is None:
-            return self.cuda.to_device(array, stream=self.stream)
-        there = self.torch.from_numpy(array.view(np.uint8)).to(f"cuda:{self.index}")
-        return self.cuda.as_cuda_array(there).view(array.dtype)
-
-    def scratch(self, size64: int, size32: int) -> tuple[Any, Any]:
-        """Work space in global memory; if none is needed, something to pass for it."""
-        if size64 or self.index not in _NOTHING:
-            space = self.empty(size64, np.uint64), self.empty(size32, np.uint32)
-            if size64:
-                return space
-            _NOTHING[self.index] = space
-        return _NOTHING[self.index]
-
-    def get(self, array: Any) -> np.ndarray:
-        return array.copy_to_host(stream=0 if self.simulated else self.stream)
-
-    def wait(self) -> None:
-        if self.simulated:
-            return
-        if self.stream == 0:
-            self.cuda.synchronize()
-        else:
-            self.stream.synchronize()
-
-    def require(self, wanted: int, what: str) -> None:
-        """An error before the driver's own, if there is too little memory. To ask takes longer than
-        a small draw does.
-        """
-        if self.simulated or wanted < _SMALL:
-            return
-        free = self.cuda.current_context().get_memory_info().free
-        if self.torch is not None:
-            held = self.torch.cuda.memory_reserved(self.index)
-            free += held - self.torch.cuda.memory_allocated(self.index)
-        if wanted > free:
-            raise NelsonError(
-                f"{what} take {wanted / 2**30:.1f} GiB, the GPU has {free / 2**30:.1f} GiB free: "
-                "ask for fewer at a time (nelson.stream), or for fewer variables (project=)"
-            )
 
 
 @dataclass
