@@ -11,6 +11,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
+from importlib import import_module
 from types import SimpleNamespace
 
 import numpy as np
@@ -317,3 +319,120 @@ def test_banks_and_slots():
     spread(after, np.arange(0, len(lines) + 1, 6), np.full(rows, k), True)
     assert kept == [set(after[6 * (j // 32) :, j % 32][:6].tolist()) for j in range(rows)]
     assert waits(after) < 0.75 * waits(before)
+
+
+# ------------------------------------------------------------------------------- races
+
+
+class Accesses:
+    """What each thread reads and writes between two barriers, in Numba's simulator.
+
+    A race is an address that one thread writes and another one touches between the same two
+    barriers, unless both do it atomically, or both write the same value.
+    """
+
+    MODULES = ("cuda", "cuda_clauses", "cuda_late", "cuda_team")
+    ATOMIC = ("atomic_add", "atomic_or", "atomic_and", "atomic_max")
+
+    def __init__(self, monkeypatch):
+        self.epoch, self.log = {}, []
+        plain = import_module("nelson.kernels.cuda_setup")
+        watched = {name: getattr(self, name) for name in ("peek", "peek2", "load2")}
+        watched |= {name: getattr(self, name) for name in ("poke", "poke2", "sync")}
+        watched |= {name: self.atomic(getattr(plain, name)) for name in self.ATOMIC}
+        self.plain = {name: getattr(plain, name) for name in watched}
+        for module in map(import_module, (f"nelson.kernels.{name}" for name in self.MODULES)):
+            for name in watched.keys() & vars(module).keys():
+                monkeypatch.setattr(module, name, watched[name])
+
+    def note(self, array, first, count, kind, value=None):
+        array = getattr(array, "_ary", array)
+        at = array.__array_interface__["data"][0] + int(first) * array.itemsize
+        me = threading.get_ident()
+        self.log.append((me, self.epoch.get(me, 0), at, count * array.itemsize, kind, value))
+
+    def races(self):
+        """Pairs of kinds of access."""
+        changed = {at + k for _, _, at, size, kind, _ in self.log if kind != "read"
+                   for k in range(0, size, 4)}  # fmt: skip
+        seen, found = {}, set()
+        for me, epoch, at, size, kind, value in self.log:
+            for byte in set(range(at, at + size, 4)) & changed:
+                others = seen.setdefault((epoch, byte), {})
+                for (who, what), held in others.items():
+                    same = value is not None and held == value
+                    if who != me and {kind, what} not in ({"read"}, {"atomic"}) and not same:
+                        found.add(frozenset((what, kind)))
+                others[me, kind] = value
+        return found
+
+    def peek(self, array, i):
+        self.note(array, i, 1, "read")
+        return self.plain["peek"](array, i)
+
+    def peek2(self, array, i):
+        self.note(array, 2 * i, 2, "read")
+        return self.plain["peek2"](array, i)
+
+    def load2(self, array, code):
+        self.note(array, 2 * (code >> 4), 2, "read")
+        return self.plain["load2"](array, code)
+
+    def poke(self, array, i, value):
+        self.note(array, i, 1, "write", int(value))
+        self.plain["poke"](array, i, value)
+
+    def poke2(self, array, i, first, second):
+        self.note(array, 2 * i, 2, "write", (int(first), int(second)))
+        self.plain["poke2"](array, i, first, second)
+
+    def atomic(self, function):
+        def watched(array, i, value):
+            self.note(array, i, 1, "atomic")
+            return function(array, i, value)
+
+        return watched
+
+    def sync(self, team, which):
+        self.plain["sync"](team, which)
+        me = threading.get_ident()
+        self.epoch[me] = self.epoch.get(me, 0) + 1
+
+
+def mixed():
+    """Every variable is swept, with lists of many lengths."""
+    return random_ksat(20, 20, 5, seed=0)
+
+
+RACY = {
+    "late": (mixed(), LOVASZ, {"log_copies": 0}),
+    "copies": (random_ksat(8, 8, 3, seed=3), LOVASZ, {"log_copies": 1}),
+    "full lists": (random_ksat(12, 12, 4, seed=2), LOVASZ, {"log_copies": 0, "capacity": 4}),
+    "prs": (random_ksat(12, 5, 3, seed=4), PRS, {"log_copies": 0}),
+}
+
+
+@pytest.mark.skipif(not SIMULATED, reason="threads are watched in the simulator")
+@pytest.mark.parametrize("name", RACY)
+def test_no_thread_touches_what_another_writes(name, monkeypatch):
+    f, method, cut = RACY[name]
+    accesses = Accesses(monkeypatch)
+    check(f, weights(f), 128, method, sweeps=1, team=3, **cut)
+    assert accesses.races() == set()
+
+
+@pytest.mark.skipif(not SIMULATED, reason="threads are watched in the simulator")
+@pytest.mark.parametrize("broken", ["padding", "barrier"])
+def test_races_would_be_seen(broken, monkeypatch):
+    """Padding that names a variable which is being drawn; a barrier that is none."""
+    if broken == "padding":
+        program = import_module("nelson.kernels.cuda_program")
+        zeros = lambda values, ptr, slices: np.zeros(len(ptr) - 1, int)  # noqa: E731
+        monkeypatch.setattr(program, "_sweep_padding", zeros)
+    accesses = Accesses(monkeypatch)
+    if broken == "barrier":  # not counted as one
+        late = import_module("nelson.kernels.cuda_late")
+        monkeypatch.setattr(late, "sync", accesses.plain["sync"])
+    f = mixed()  # laid out anew
+    check(f, weights(f), 128, LOVASZ, sweeps=1, team=3, log_copies=0)
+    assert accesses.races()

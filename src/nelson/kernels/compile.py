@@ -23,10 +23,10 @@ from numba.core import event
 
 
 def _base_folder() -> Path:
-    if "NUMBA_CACHE_DIR" in os.environ:
-        return Path(os.environ["NUMBA_CACHE_DIR"])
-    if "XDG_CACHE_HOME" in os.environ:
-        return Path(os.environ["XDG_CACHE_HOME"]) / "nelson"
+    if given := os.environ.get("NUMBA_CACHE_DIR"):
+        return Path(given)
+    if given := os.environ.get("XDG_CACHE_HOME"):
+        return Path(given) / "nelson"
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Caches" / "nelson"
     if sys.platform == "win32":
