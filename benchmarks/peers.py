@@ -15,11 +15,9 @@ what of each peer is called: its own interface, one call for many samples.
 
 from __future__ import annotations
 
-import os
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -33,6 +31,7 @@ from benchmarks.common import Row, ksat
 from benchmarks.exact import Law, exact
 from benchmarks.inputs import NAMES, Draw, Drawn, on_inputs
 from nelson import Formula, samplers
+from nelson.experiments.samplers import nothing_kept
 from nelson.kernels.rng import MAX_ROUNDS
 from nelson.structured import feature_model, grid, multiplier
 
@@ -176,20 +175,6 @@ def registered(problem: Problem, name: str, theta: np.ndarray, sweeps: int | Non
         return Drawn(len(s), rows, wall, s.guarantee, validity, s.info.get("reason", ""))
 
     return draw
-
-
-@contextmanager
-def nothing_kept() -> Iterator[None]:
-    """No circuit from an earlier run."""
-    before = os.environ.get("NELSON_CACHE_BYTES")
-    os.environ["NELSON_CACHE_BYTES"] = "0"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["NELSON_CACHE_BYTES"]
-        else:
-            os.environ["NELSON_CACHE_BYTES"] = before
 
 
 def table(problem: Problem, weighted: bool) -> tuple[Table, list[Cell]]:
