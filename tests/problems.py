@@ -205,3 +205,17 @@ def chi_square(samples: np.ndarray, law: Law) -> float:
         return 1.0
     o, e = np.array(bins).T
     return float(chi2.sf(((o - e) ** 2 / e).sum(), len(bins) - 1))
+
+
+def one_way_graph():
+    """Not symmetric; parallel arcs, an arc that leaves the root "r", a loop that does not count."""
+    import networkx as nx
+
+    arcs = [("a", "b"), ("b", "c"), ("c", "a"), ("c", "r"), ("a", "r"), ("d", "a"), ("d", "d")]
+    return nx.MultiDiGraph([*arcs, ("b", "d"), ("d", "a"), ("r", "a")])
+
+
+def house_graph():
+    import networkx as nx
+
+    return nx.Graph([(0, 1), (1, 2), (2, 3), (3, 0), (0, 2), (3, 4), (2, 4)])

@@ -18,7 +18,7 @@ from nelson.kernels import rng
 from nelson.tasks.connected import RootConnected
 from nelson.tasks.network import network
 from nelson.tasks.popping import Counter, run
-from problems import all_states, chi_square
+from problems import all_states, chi_square, house_graph, one_way_graph
 
 nx = pytest.importorskip("networkx")
 chi2 = pytest.importorskip("scipy.stats").chi2
@@ -28,22 +28,12 @@ SIGMAS = 6.0
 DRAWS = 40_000
 
 
-def one_way():
-    """Not symmetric; parallel arcs, an arc that leaves the root, a loop that does not count."""
-    arcs = [("a", "b"), ("b", "c"), ("c", "a"), ("c", "r"), ("a", "r"), ("d", "a"), ("d", "d")]
-    return nx.MultiDiGraph([*arcs, ("b", "d"), ("d", "a"), ("r", "a")])
-
-
-def house():
-    return nx.Graph([(0, 1), (1, 2), (2, 3), (3, 0), (0, 2), (3, 4), (2, 4)])
-
-
 TASKS = {
-    "one-way": lambda: RootConnected(one_way(), "r"),
+    "one-way": lambda: RootConnected(one_way_graph(), "r"),
     "path, both ways": lambda: RootConnected(nx.path_graph(4), 1, per="arc"),
     "square, both ways": lambda: RootConnected(nx.cycle_graph(4), per="arc"),
     "K4": lambda: RootConnected(nx.complete_graph(4), 2),
-    "house": lambda: RootConnected(house()),
+    "house": lambda: RootConnected(house_graph()),
     "double edge": lambda: RootConnected(nx.MultiGraph([(0, 1), (0, 1), (1, 2), (2, 0), (2, 3)])),
 }
 
@@ -204,9 +194,9 @@ def test_other_couplings_are_biased_and_the_test_sees_it(name):
 def test_the_root_does_not_matter_without_directions():
     theta = np.random.default_rng(7).normal(size=7)
     for root in (1, 4):
-        task = RootConnected(house(), root)
+        task = RootConnected(house_graph(), root)
         assert chi_square(task.sample(theta, DRAWS, seed=8).x, law_of(task, theta)) > ALPHA
-    both = [RootConnected(house(), root, per="arc").log_partition().value for root in (1, 4)]
+    both = [RootConnected(house_graph(), root, per="arc").log_partition().value for root in (1, 4)]
     assert math.isclose(both[0], both[1], rel_tol=1e-12)  # Guo and Jerrum: bidirected graphs
     path = nx.DiGraph([(0, 1), (1, 2), (2, 0), (1, 0)])
     one = [RootConnected(path, root).log_partition().value for root in (0, 2)]
@@ -361,9 +351,9 @@ def test_networks_are_connected():
 
 
 def test_names_and_errors():
-    task = RootConnected(one_way(), "r")
+    task = RootConnected(one_way_graph(), "r")
     assert task.names.count("d->a#2") == 1 and "r->a" in task.names and "d->d" not in task.names
-    assert "connected spanning subgraphs" in RootConnected(house()).describe()
+    assert "connected spanning subgraphs" in RootConnected(house_graph()).describe()
     with pytest.raises(nelson.Unsatisfiable, match="'island' has no path to the root 'r'"):
         RootConnected(nx.DiGraph([("a", "r"), ("r", "island")]), "r")
     with pytest.raises(nelson.Unsatisfiable, match="vertex 2 has no path to the root 0"):

@@ -18,7 +18,7 @@ from nelson.kernels import rng
 from nelson.tasks import convex
 from nelson.tasks.popping import Counter, run
 from nelson.tasks.trees import SpanningTrees
-from problems import all_states, chi_square
+from problems import all_states, chi_square, house_graph, one_way_graph
 
 nx = pytest.importorskip("networkx")
 chi2 = pytest.importorskip("scipy.stats").chi2
@@ -28,22 +28,12 @@ SIGMAS = 6.0  # of one mean; two-sided 2e-9, times 46 arcs 1e-7
 DRAWS = 40_000
 
 
-def one_way():
-    """Not symmetric, with parallel arcs and a loop that does not count."""
-    arcs = [("a", "b"), ("b", "c"), ("c", "a"), ("c", "r"), ("a", "r"), ("d", "a"), ("d", "d")]
-    return nx.MultiDiGraph([*arcs, ("b", "d"), ("d", "a"), ("r", "a")])
-
-
-def house():
-    return nx.Graph([(0, 1), (1, 2), (2, 3), (3, 0), (0, 2), (3, 4), (2, 4)])
-
-
 TASKS = {
     "K4": lambda: SpanningTrees(nx.complete_graph(4)),
     "K4 edges": lambda: SpanningTrees(nx.complete_graph(4), 2, per="edge"),
     "grid": lambda: SpanningTrees(nx.grid_2d_graph(2, 3), (0, 1)),
-    "one-way": lambda: SpanningTrees(one_way(), "r"),
-    "house edges": lambda: SpanningTrees(house(), 4, per="edge"),
+    "one-way": lambda: SpanningTrees(one_way_graph(), "r"),
+    "house edges": lambda: SpanningTrees(house_graph(), 4, per="edge"),
 }
 
 
@@ -439,7 +429,7 @@ def test_shortest_trees_are_shortest():
 
 
 def test_names_and_errors():
-    task = SpanningTrees(one_way(), "r")
+    task = SpanningTrees(one_way_graph(), "r")
     assert sorted(task.names) == sorted(
         ["a->b", "b->c", "c->a", "c->r", "a->r", "d->a", "d->a#2", "b->d"]
     )
@@ -448,9 +438,9 @@ def test_names_and_errors():
     with pytest.raises(nelson.Unsatisfiable, match="'island' has no path to the root 'r'"):
         SpanningTrees(lost, "r")
     for graph, options, match in (
-        (house(), {"root": "nowhere"}, "root 'nowhere'"),
-        (house(), {"per": "path"}, "per='path'"),
-        (one_way(), {"root": "r", "per": "edge"}, "directed"),
+        (house_graph(), {"root": "nowhere"}, "root 'nowhere'"),
+        (house_graph(), {"per": "path"}, "per='path'"),
+        (one_way_graph(), {"root": "r", "per": "edge"}, "directed"),
         (nx.Graph(), {}, "0 vertices"),
         ([(0, 1)], {}, "networkx"),
     ):
