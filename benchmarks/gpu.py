@@ -78,8 +78,8 @@ def rows() -> Iterator[Row]:
     yield _sink_free(card)
     yield _million()
     yield _cd(f, theta)
-    draw = _seconds(lambda: _sample(f, theta, 1 << 22))
-    swept = _seconds(lambda: _sample(f, theta, 1 << 22, sweeps=8))
+    draw = _seconds(lambda: _sample(f, theta, 1 << 24))
+    swept = _seconds(lambda: _sample(f, theta, 1 << 24, sweeps=8))
     yield Row("8 sweeps, n = 1000, over the draw", (swept - draw) / draw, 6, 4, at_most=True)
     _picture(rates, dense, card)
 

@@ -87,11 +87,15 @@ def test_equals_the_reference(name, method):
 
 CUTS = [
     {"team": 2 * WARP},
-    {"team": 3 * WARP, "near": False},
+    {"team": 3 * WARP, "near": 0},
+    {"team": 2 * WARP, "near": 1},
     {"team": 2 * WARP, "shared": False},
     {"team": WARP, "teams": 2},
-    {"capacity": 3},
-    {"capacity": 0, "team": 2 * WARP},
+    {"few": 0},
+    {"few": 1000},
+    {"few": 1000, "capacity": 3},
+    {"few": 1000, "capacity": 0, "team": 2 * WARP},
+    {"few": 1000, "capacity": 3, "team": 3 * WARP, "log_copies": 1},
     {"rows": 3},
     {"rows": 2},
     {"log_copies": 1},
@@ -275,23 +279,6 @@ def test_import_never_touches_cuda():
     assert done.returncode == 0, done.stderr
 
 
-def test_padding_of_sweep_lists_is_not_drawn_at_the_same_time():
-    """No thread reads what another writes: entries of a class name no variable of that class."""
-    from nelson.kernels.cuda_program import SLICE, lay_out
-
-    for f in (random_ksat(60, 60, 5, seed=60), random_ksat(200, 90, 3, seed=1), FORMULAS["hub"]):
-        program = prepare(f).program
-        laid_out = lay_out(program, np.arange(f.n_vars), True, 1)
-        p, ints = laid_out.layout, laid_out.ints
-        assert p.n_classes > 1
-        for c in range(p.n_classes):
-            first, last = ints[p.classes + c : p.classes + c + 2]
-            members = set(ints[p.order + SLICE * first : p.order + SLICE * last].tolist())
-            words = laid_out.words[ints[p.sweep + first] : ints[p.sweep + last]]
-            read = set(((words & 0xFFFF) >> 4).tolist()) | set((words >> 20).tolist())
-            assert not read & members
-
-
 def test_banks_and_slots():
     """Reordering keeps every list, and leaves fewer threads waiting for a bank."""
     from nelson.kernels.cuda_banks import GROUP, balance, spread
@@ -325,17 +312,19 @@ def test_banks_and_slots():
 
 
 class Accesses:
-    """What each thread reads and writes between two barriers, in Numba's simulator.
+    """What each thread reads and writes, and in which order barriers put that, in the simulator.
 
-    A race is an address that one thread writes and another one touches between the same two
-    barriers, unless both do it atomically, or both write the same value.
+    A race is an address that one thread writes and another one touches, with no barrier of both in
+    between, unless both do it atomically, or both write the same value. Every thread has a clock
+    that ticks at its barriers, and knows up to when it has waited for each of the others.
     """
 
     MODULES = ("cuda", "cuda_clauses", "cuda_late", "cuda_team")
     ATOMIC = ("atomic_add", "atomic_or", "atomic_and", "atomic_max")
 
     def __init__(self, monkeypatch):
-        self.epoch, self.log = {}, []
+        self.now, self.known, self.log = {}, {}, []
+        self.met, self.lock = {}, threading.Lock()
         plain = import_module("nelson.kernels.cuda_setup")
         watched = {name: getattr(self, name) for name in ("peek", "peek2", "load2")}
         watched |= {name: getattr(self, name) for name in ("poke", "poke2", "sync")}
@@ -349,21 +338,23 @@ class Accesses:
         array = getattr(array, "_ary", array)
         at = array.__array_interface__["data"][0] + int(first) * array.itemsize
         me = threading.get_ident()
-        self.log.append((me, self.epoch.get(me, 0), at, count * array.itemsize, kind, value))
+        access = me, self.now.get(me, 0), self.known.get(me, {}), kind, value
+        self.log.append((at, count * array.itemsize, access))
 
     def races(self):
         """Pairs of kinds of access."""
-        changed = {at + k for _, _, at, size, kind, _ in self.log if kind != "read"
+        changed = {at + k for at, size, access in self.log if access[3] != "read"
                    for k in range(0, size, 4)}  # fmt: skip
         seen, found = {}, set()
-        for me, epoch, at, size, kind, value in self.log:
+        for at, size, (me, now, known, kind, value) in self.log:
             for byte in set(range(at, at + size, 4)) & changed:
-                others = seen.setdefault((epoch, byte), {})
-                for (who, what), held in others.items():
+                others = seen.setdefault(byte, {})
+                for (who, what), (then, held) in others.items():
                     same = value is not None and held == value
-                    if who != me and {kind, what} not in ({"read"}, {"atomic"}) and not same:
+                    apart = who != me and then > known.get(who, -1)
+                    if apart and {kind, what} not in ({"read"}, {"atomic"}) and not same:
                         found.add(frozenset((what, kind)))
-                others[me, kind] = value
+                others[me, kind] = now, value
         return found
 
     def peek(self, array, i):
@@ -394,9 +385,18 @@ class Accesses:
         return watched
 
     def sync(self, team, which):
-        self.plain["sync"](team, which)
         me = threading.get_ident()
-        self.epoch[me] = self.epoch.get(me, 0) + 1
+        now = self.now.get(me, 0)
+        with self.lock:
+            visit = self.met.setdefault((me, team, which), [0])
+            visit[0] += 1
+            here = self.met.setdefault((team, which if team > 1 else me, visit[0]), [])
+            here.append({**self.known.get(me, {}), me: now})
+        self.plain["sync"](team, which)
+        met = {}
+        for known in here:
+            met = {who: max(met.get(who, -1), known.get(who, -1)) for who in met | known}
+        self.now[me], self.known[me] = now + 1, met
 
 
 def mixed():
@@ -417,22 +417,16 @@ RACY = {
 def test_no_thread_touches_what_another_writes(name, monkeypatch):
     f, method, cut = RACY[name]
     accesses = Accesses(monkeypatch)
-    check(f, weights(f), 128, method, sweeps=1, team=3, **cut)
+    check(f, weights(f), 128, method, sweeps=1, **{"team": 3, **cut})
     assert accesses.races() == set()
 
 
 @pytest.mark.skipif(not SIMULATED, reason="threads are watched in the simulator")
-@pytest.mark.parametrize("broken", ["padding", "barrier"])
-def test_races_would_be_seen(broken, monkeypatch):
-    """Padding that names a variable which is being drawn; a barrier that is none."""
-    if broken == "padding":
-        program = import_module("nelson.kernels.cuda_program")
-        zeros = lambda values, ptr, slices: np.zeros(len(ptr) - 1, int)  # noqa: E731
-        monkeypatch.setattr(program, "_sweep_padding", zeros)
+@pytest.mark.parametrize("module", ["cuda", "cuda_late"])
+def test_races_would_be_seen(module, monkeypatch):
+    """A barrier that is none: it is not counted as one."""
     accesses = Accesses(monkeypatch)
-    if broken == "barrier":  # not counted as one
-        late = import_module("nelson.kernels.cuda_late")
-        monkeypatch.setattr(late, "sync", accesses.plain["sync"])
-    f = mixed()  # laid out anew
+    monkeypatch.setattr(f"nelson.kernels.{module}.sync", accesses.plain["sync"])
+    f = mixed()
     check(f, weights(f), 128, LOVASZ, sweeps=1, team=3, log_copies=0)
     assert accesses.races()

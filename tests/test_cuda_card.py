@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -60,6 +62,26 @@ def test_many_contexts():
     host = nelson.sample(f, theta, 100, **options)
     card = nelson.sample(f, theta, 100, device="cuda", **options)
     assert np.array_equal(card.host().packed, host.packed)
+
+
+def test_threads_do_not_disturb_each_other():
+    """Buffers are kept from call to call, but by each thread."""
+    f = random_ksat(60, 50, 5, seed=2)
+    thetas = np.random.default_rng(0).normal(size=(4, 60))
+
+    def many(theta):
+        drawn = [nelson.sample(f, theta, 700, method="lovasz", sweeps=1, seed=k, device="cuda")
+                 for k in range(30)]  # fmt: skip
+        return [s.host().packed for s in drawn], [s.mean() for s in drawn]
+
+    many(thetas[0])  # compiled once
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(many, thetas))
+    for theta, (packed, means) in zip(thetas, results, strict=True):
+        for k in range(30):
+            host = nelson.sample(f, theta, 700, method="lovasz", sweeps=1, seed=k)
+            assert np.array_equal(packed[k], host.packed)
+            assert np.allclose(means[k], host.mean())
 
 
 def test_torch_sees_the_words_without_a_copy():

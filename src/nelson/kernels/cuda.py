@@ -73,7 +73,7 @@ from nelson.kernels.reference import PRS
 from nelson.kernels.rng import GOLDEN, SWEEP_ROUND
 
 #: Violated clauses are few when they are less than one in so many.
-FEW_SHARE = 8
+FEW_SHARE = 2
 
 
 @device
@@ -122,7 +122,7 @@ def _lanes_of(p, w, kind, violated, i, moved):
         if v < 0:  # padding
             first, second = ZERO, ZERO
         else:
-            stuck, stuck_too = stuck_lanes(p, w, i)
+            stuck, stuck_too = stuck_lanes(p, w, i, v)
             first, second = ~stuck, ~stuck_too
             at = int32((v & ((1 << len(w.log_copies)) - 1)) * 2 * WORD_CELLS + WANTED)
             free = peek(w.word_cells, at) & first
@@ -201,13 +201,13 @@ def _clear_cells(w):
 
 
 @device
-def _run(p, w, method, max_rounds, sweeps, h, moved):
+def _run(p, w, job, h, moved):
     """Draw, resample until no lane is violated, sweep. -> (rounds, lanes resampled).
 
     One loop around one pass, so that its code is there once and stays in the instruction cache.
     """
     kind, round, begin, end = int32(INIT), int32(0), int32(0), p.n
-    rounds, resampled, sweeping = int32(0), 0, False
+    rounds, resampled, sweeping, few = int32(0), 0, False, job.few
     c, k = int32(0), int32(0)
     while True:
         _pass(p, w, kind, round, begin, end, h, moved)
@@ -219,34 +219,32 @@ def _run(p, w, method, max_rounds, sweeps, h, moved):
             check(p, w, ALL)
             sync(w.size, w.which)
             hits, lanes = cell_of(w, HITS), cell_of(w, LANES)
-            sweeping = hits == 0 or rounds == max_rounds
-            by_words = not sweeping
-            if by_words and method != PRS and lanes <= w.capacity:
-                before = rounds
+            sweeping = hits == 0 or rounds == job.max_rounds
+            if not sweeping and lanes <= few:
                 begin_late(p, w)
                 sync(w.size, w.which)
-                rounds, more, sweeping = late(p, w, rounds, max_rounds, h)
+                rounds, more, full = late(p, w, rounds, job.max_rounds, h)
                 resampled += more
-                by_words = rounds == before  # the lists are too short to begin with
-                end = int32(0)  # else they ran full: draw nothing, look at all clauses
-            if by_words:
+                sweeping = True
+                if full:  # once more, without such rounds
+                    few, rounds, resampled, sweeping = int32(0), int32(0), 0, False
+                    kind, round = int32(INIT), int32(0)
+                    continue
+            if not sweeping:
                 rounds = int32(rounds + 1)
                 resampled += lanes
-                end = p.n
-                if method == PRS:
+                if job.method == PRS:
                     sync(w.size, w.which)
                     resampled += grow(p, w)
                     kind = int32(MASKED)
                 else:
                     kind = int32(VIOLATED if hits * FEW_SHARE > p.n_clauses else FEW)
-            else:
-                kind = int32(FEW)
             round = int32(SWEEP_ROUND) if sweeping else rounds
         if sweeping:
             kind = int32(SWEEP)
             if c == p.n_classes:
                 c, k, round = int32(0), int32(k + 1), int32(round + 1)
-            if k >= sweeps or p.n_classes == 0:
+            if k >= job.sweeps or p.n_classes == 0:
                 return rounds, resampled
             begin = int32(peek(w.ints, int32(p.classes + c)) * 32)
             c = int32(c + 1)
@@ -305,39 +303,46 @@ def draw_words(
     moved,
 ):
     """One team a tile. The lengths of the first five arguments are constants for the compiler:
-    random rows taken at once; whether the state, and the formula, are in shared memory; pairs of
-    words a tile (log 2); 0 or 1 if two entries share a word, + words of a clause if that is known.
+    random rows taken at once; whether the state is in shared memory; whether the clauses are (1),
+    and all else of the formula (2); pairs of words a tile (log 2); 0, or 1 if two entries share a
+    word, + literals of a clause if that is known.
     """
     size = job.team
     teams = int32(cuda.blockDim.x // size)
     which = int32(cuda.threadIdx.x // size)
-    me = int32(cuda.threadIdx.x - which * size)
+    # A warp stays with one of four schedulers, and where there is little to do the first warps of a
+    # team do it: those of the next team are with another scheduler.
+    turned = np.uint32(cuda.threadIdx.x - which * size + which * WARP)
+    me = int32(turned % np.uint32(size))
     warp, warps = int32(me // WARP), int32(size // WARP)
     copies = 2 << len(log_copies)  # words a tile
     fast64 = cuda.shared.array(0, types.uint64)
     fast32 = cuda.shared.array(0, types.uint32)[2 * teams * job.stride64 :]
-    near_words, near_ints = words, ints
+    clauses, near_words, near_ints = words, words, ints
     if len(near):
-        shared_words = fast32[teams * job.stride32 :]
-        shared_ints = cuda.shared.array(0, types.int32)[2 * teams * job.stride64 :]
-        shared_ints = shared_ints[teams * job.stride32 + p.near_words :]
-        i = int32(cuda.threadIdx.x)
-        while i < p.near_words:
-            poke(shared_words, i, peek(words, i))
+        clauses = fast32[teams * job.stride32 :]
+        i, end = int32(cuda.threadIdx.x), p.near_words if len(near) > 1 else p.near_clauses
+        while i < end:
+            poke(clauses, i, peek(words, i))
             i = int32(i + cuda.blockDim.x)
-        i = int32(cuda.threadIdx.x)
-        while i < p.near_ints:
-            poke(shared_ints, i, peek(ints, i))
-            i = int32(i + cuda.blockDim.x)
+        if len(near) > 1:
+            near_words = clauses
+            near_ints = cuda.shared.array(0, types.int32)[2 * teams * job.stride64 :]
+            near_ints = near_ints[teams * job.stride32 + p.near_words :]
+            i = int32(cuda.threadIdx.x)
+            while i < p.near_ints:
+                poke(near_ints, i, peek(ints, i))
+                i = int32(i + cuda.blockDim.x)
         cuda.syncthreads()
-        near_words, near_ints = shared_words, shared_ints
     own64, own32 = fast64[which * job.stride64 :], fast32[which * job.stride32 :]
-    word_cells, queues = own64, own64[copies * WORD_CELLS :]
-    cells, items = own32, own32[CELLS:]
+    # Of a team: words of 64 bits its cells, its state, its queues; words of 32 bits its cells.
+    word_cells, cells = own64, own32
+    halves = cuda.shared.array(0, types.uint32)[2 * which * job.stride64 :]
+    queues = own64[job.queues :]
+    items = halves[2 * (job.queues + warps * QUEUE) :]
     if len(shared):
-        s64, lists = queues[warps * QUEUE :], items[warps * QUEUE :]
-        halves = cuda.shared.array(0, types.uint32)
-        halves = halves[2 * (which * job.stride64 + copies * WORD_CELLS + warps * QUEUE) :]
+        s64, lists = own64[copies * WORD_CELLS :], halves[2 * job.queues :]
+        halves = halves[2 * copies * WORD_CELLS :]
     else:
         slot = np.int64(cuda.blockIdx.x) * teams + which
         s64, lists = g64[slot * job.state64 :], g32[slot * job.state32 :]
@@ -360,6 +365,7 @@ def draw_words(
         w = Team(
             log_copies,
             narrow,
+            clauses,
             near_words,
             near_ints,
             words,
@@ -381,10 +387,11 @@ def draw_words(
             me,
             int32(me % WARP),
         )
-        if me == 0:  # the clause that pads lists of clauses is never violated
+        if me == 0:  # the clause that pads lists is never violated, and a literal never holds
             poke2(bad, p.n_clauses, ZERO, ZERO)
+            poke2(bad, int32(p.n_clauses + 1), EVERY, EVERY)
         _clear_cells(w)
-        rounds, resampled = _run(p, w, job.method, job.max_rounds, job.sweeps, h, moved)
+        rounds, resampled = _run(p, w, job, h, moved)
         rows = int32(min(copies, job.per_context - word))
         _hand_out(p, w, context * job.per_context + word, rows, packed, valid, counts)
         sync(size, which)

@@ -27,16 +27,18 @@ class _Work(NamedTuple):
     lengths: np.ndarray  # (GROUP,)
 
 
-def spread(lines: np.ndarray, start: np.ndarray, lengths: np.ndarray, repeat: bool) -> None:
+def spread(
+    lines: np.ndarray, start: np.ndarray, lengths: np.ndarray, repeat: bool, slots: int = 0
+) -> None:
     """Reorder lines[start[s] + k, lane] over k for each lane.
 
     lengths (slices * 32): entries of each list; what is behind them is padding. repeat: padding may
-    be any entry of the list.
+    be any entry of the list. slots: lines that matter, of every slice, if not all do.
     """
-    slots = max(1, int(np.diff(start).max(initial=0)))
-    lists, in_lane, in_bank = np.empty((3, slots, GROUP), np.int64)
+    most = max(1, int(np.diff(start).max(initial=0)))
+    lists, in_lane, in_bank = np.empty((3, most, GROUP), np.int64)
     work = _Work(lists, in_lane, in_bank, np.empty(GROUP, np.int64))
-    _spread(lines, start, lengths, repeat, work)
+    _spread(lines, start, lengths, repeat, slots or most, work)
 
 
 @inline
@@ -105,9 +107,9 @@ def _padding(w, slot, lane):
 
 
 @kernel
-def _spread(lines, start, lengths, repeat, w):
+def _spread(lines, start, lengths, repeat, most, w):
     for s in range(len(start) - 1):
-        first, slots = start[s], start[s + 1] - start[s]
+        first, slots = start[s], min(start[s + 1] - start[s], most)
         for group in range(0, 32, GROUP):
             for lane in range(GROUP):
                 w.lengths[lane] = lengths[s * 32 + group + lane]
@@ -135,7 +137,7 @@ def _spread(lines, start, lengths, repeat, w):
 
 
 #: Swaps of two clauses that are tried for each clause.
-_TRIES = 200
+_TRIES = 400
 
 
 def balance(variables: np.ndarray, ptr: np.ndarray, n: int, copies: int) -> np.ndarray:

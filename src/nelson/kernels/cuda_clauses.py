@@ -43,7 +43,7 @@ def entries(ints, start, member):
 def literals(p, w, j):
     """(first, number) of the words of clause j; known without a look if all have as many."""
     if len(w.narrow) > 1:
-        number = len(w.narrow) - 1  # a constant: loops over it are unrolled
+        number = len(w.narrow) >> 1  # a constant: loops over it are unrolled
         return int32((j >> 5) * (32 * number) + (j & 31)), number
     at, end = entries(w.ints, p.clause, j)
     return at, (end - at + 31) >> 5
@@ -63,16 +63,25 @@ def halves(word):
 
 
 @device
-def violated(w, words, at, number, first, second):
-    """Lanes (of those given) in which every literal of a clause is false."""
+def second_half(w, k):
+    """Whether word k of a clause has two literals: always, but for clauses of one odd length."""
+    return len(w.narrow) == 1 or 2 * k + 2 < len(w.narrow)
+
+
+@device
+def violated(w, words, at, number, first, second, given):
+    """Lanes (of those given) in which every literal of a clause is false. given: it is not one of
+    `w.clauses`, and may have another length.
+    """
     k = 0
     while k < number:
         code = peek(words, at + 32 * k)
-        k += 1
         if len(w.narrow):
             code, other = halves(code)
-            first, second = _and_false(w, other, first, second)
+            if given or second_half(w, k):
+                first, second = _and_false(w, other, first, second)
         first, second = _and_false(w, code, first, second)
+        k += 1
     return first, second
 
 
@@ -109,10 +118,10 @@ def check(p, w, mode):
         if mode == GIVEN and p.far_checks:
             at, end = entries(w.far_ints, p.check, j)
             number = (end - at + 31) >> 5
-            first, second = violated(w, w.far_words, at, number, first, second)
+            first, second = violated(w, w.far_words, at, number, first, second, True)
         else:
             at, number = literals(p, w, j)
-            first, second = violated(w, w.words, at, number, first, second)
+            first, second = violated(w, w.clauses, at, number, first, second, False)
         if mode == ALL:
             poke2(w.bad, j, first, second)
         if (first | second) != ZERO:
@@ -129,33 +138,56 @@ def check(p, w, mode):
 
 
 @device
-def _look_without(w, code, stuck, stuck_too, bad, bad_too):
-    bad, bad_too = _and_false(w, code, bad, bad_too)
-    if code & 2:
-        stuck, stuck_too = stuck | bad, stuck_too | bad_too
-        bad, bad_too = EVERY, EVERY
-    return stuck, stuck_too, bad, bad_too
+def _but(p, code, v):
+    """A literal; one that is always false if it is of variable v."""
+    ones = np.uint32(16 * (p.n + p.n_clauses + 1))  # behind the masks of the clauses
+    return ones if int32(code >> np.uint32(4)) == v else code
 
 
 @device
-def stuck_lanes(p, w, i):
-    """Lanes in which some clause of the variable at position i does not hold without it."""
+def _others_false(p, w, j, v):
+    """Lanes in which clause j does not hold without variable v."""
+    first, second = EVERY, EVERY
+    at, number = literals(p, w, j)
+    k = 0
+    while k < number:
+        code = peek(w.clauses, at + 32 * k)
+        if len(w.narrow):
+            code, other = halves(code)
+            if second_half(w, k):
+                first, second = _and_false(w, _but(p, other, v), first, second)
+        first, second = _and_false(w, _but(p, code, v), first, second)
+        k += 1
+    return first, second
+
+
+@device
+def stuck_lanes(p, w, i, v):
+    """Lanes in which some clause of v, the variable at position i, does not hold without it."""
     at, end = entries(w.ints, p.sweep, i)
-    stuck, stuck_too, bad, bad_too = ZERO, ZERO, EVERY, EVERY
+    if at < end:
+        code = peek(w.words, at)
+        if len(w.narrow):
+            code, _ = halves(code)
+        if int32(code >> np.uint32(4)) >= p.n_clauses:  # nothing but padding
+            end = at
+    stuck, stuck_too = ZERO, ZERO
     while at < end:
         code = peek(w.words, at)
         at = int32(at + 32)
         if len(w.narrow):
-            now, code = halves(code)
-            stuck, stuck_too, bad, bad_too = _look_without(w, now, stuck, stuck_too, bad, bad_too)
-        stuck, stuck_too, bad, bad_too = _look_without(w, code, stuck, stuck_too, bad, bad_too)
+            code, other = halves(code)
+            first, second = _others_false(p, w, int32(other >> np.uint32(4)), v)
+            stuck, stuck_too = stuck | first, stuck_too | second
+        first, second = _others_false(p, w, int32(code >> np.uint32(4)), v)
+        stuck, stuck_too = stuck | first, stuck_too | second
     return stuck, stuck_too
 
 
 @device
 def mask_of(p):
     """prs: where the lanes begin in which a variable is drawn."""
-    return int32(p.n_clauses + 1)
+    return int32(p.n_clauses + 2)
 
 
 @device
@@ -175,7 +207,7 @@ def _grown(p, w):
         at, number = literals(p, w, j)
         q = 0
         while q < number:
-            pair = peek(w.words, at + 32 * q)
+            pair = peek(w.clauses, at + 32 * q)
             q += 1
             k = 0
             while k < (2 if len(w.narrow) else 1):

@@ -1,18 +1,19 @@
 """The last rounds on the GPU: a clause and a lane at a time.
 
 A few rounds leave one clause in twenty violated, mostly in one lane of 128; words would be drawn
-and looked at for a single bit. From then on a round is a list of *events*, 128 clause + lane, and
-of *items*, 128 variable + lane, the variables of those clauses. Threads draw the items, then look,
-in that lane alone, at the clauses of those that changed, and at the clauses of the events again:
-nothing else can be violated.
+and looked at for a single bit. From then on a round is a list of *events*, 128 clause + lane.
+Threads draw the variables of those clauses in that lane, list the *items*, 128 variable + lane,
+that changed, then look, in that lane alone, at the clauses of these, and at the clauses of the
+events again: nothing else can be violated.
 
-An item may stand on the list twice, for two clauses: both draw the same bit. An event stands there
-once: its bit in `bad` says whether it does.
+A variable may be drawn twice, for two clauses: both draw the same bit, and one of them sees it
+change. An event is listed once: its bit in `bad` says whether it is. Where a list is too short the
+team begins anew, and does without these rounds: whatever the way, the bits are the same.
 """
 
 import numpy as np
 
-from nelson.kernels.cuda_clauses import entries, halves, literals
+from nelson.kernels.cuda_clauses import entries, halves, literals, second_half
 from nelson.kernels.cuda_setup import (
     atomic_add,
     atomic_and,
@@ -22,13 +23,13 @@ from nelson.kernels.cuda_setup import (
     peek2,
     poke,
     popcount,
+    rolled,
     sync,
 )
 from nelson.kernels.cuda_team import (
     BIT,
     CHANGED,
     EVENTS,
-    ITEMS,
     ONE,
     WORD_CELLS,
     ZERO,
@@ -40,38 +41,29 @@ from nelson.kernels.cuda_team import (
 )
 from nelson.kernels.rng import GOLDEN
 
-#: Threads that look at the clauses of one item: the last rounds have few items and many threads.
-PARTS = 4
+#: Threads that look at the clauses of one item.
+LOG_PARTS = 2
+PARTS = 1 << LOG_PARTS
 
 
 @device
-def _first_item(w, side):
-    """Where the items of a side lie, behind the events of both; side 2: those that changed."""
-    return int32(2 * w.capacity + side * w.room)
+def _event_at(w, side, e):
+    """Where event e of a list is."""
+    return int32(side * w.capacity + e)
 
 
 @device
-def _append(p, w, j, lane, side):
-    """List clause j in a lane, and its variables."""
+def _item_at(w, k):
+    """Where item k of those that changed is."""
+    return int32(2 * w.capacity + k)
+
+
+@device
+def _append(w, j, lane, side):
+    """List clause j in a lane."""
     e = int32(atomic_add(w.cells, int32(EVENTS + side), BIT))
     if e < w.capacity:
-        poke(w.lists, int32(side * w.capacity + e), np.uint32(j * 128 + lane))
-    at, number = literals(p, w, j)
-    both = 2 if len(w.narrow) else 1
-    count = int32(number * both)  # padding too: its items are there twice
-    place = int32(atomic_add(w.cells, int32(ITEMS + side), np.uint32(count)))
-    if int32(place + count) <= w.room:
-        place = int32(place + _first_item(w, side))
-        k = 0
-        while k < number:
-            code = peek(w.words, at + 32 * k)
-            k += 1
-            if len(w.narrow):
-                code, other = halves(code)
-                poke(w.lists, place, np.uint32((other >> np.uint32(4)) * 128 + lane))
-                place = int32(place + 1)
-            poke(w.lists, place, np.uint32((code >> np.uint32(4)) * 128 + lane))
-            place = int32(place + 1)
+        poke(w.lists, _event_at(w, side, e), np.uint32(j * 128 + lane))
 
 
 @device
@@ -85,15 +77,15 @@ def begin(p, w):
             if first == ZERO:
                 first, second, lane = second, ZERO, int32(64)
             low = first & (~first + ONE)
-            _append(p, w, j, int32(lane + popcount(low - ONE)), 0)
+            _append(w, j, int32(lane + popcount(low - ONE)), 0)
             first ^= low
         j = int32(j + w.size)
 
 
 @device
-def _redraw(p, w, item, round, side, h):
-    """Draw a variable in one lane, and list it if it changed."""
-    v, lane = int32(item >> 7), int32(item & 127)
+def _redraw(p, w, code, lane, round, side, h):
+    """Draw the variable of a literal in one lane, and list it if it changed."""
+    v = int32(code >> np.uint32(4))
     digits, start = law_of(p, w, round, v, 0, h)
     word = int32(2 * (v & ((1 << len(w.log_copies)) - 1)) + (lane >> 6))
     key0, key1 = peek2(w.word_cells, int32(word * (WORD_CELLS // 2)))
@@ -111,7 +103,57 @@ def _redraw(p, w, item, round, side, h):
         changed = atomic_and(w.x32, at, np.uint32(~bit)) & bit != 0
     if changed:
         place = int32(atomic_add(w.cells, int32(CHANGED + side), BIT))
-        poke(w.lists, int32(_first_item(w, 2) + place), item)
+        if place < w.room:
+            poke(w.lists, _item_at(w, place), np.uint32(v * 128 + lane))
+
+
+@device
+def _parts(w):
+    """Threads that draw the variables of one event."""
+    return len(w.narrow) - 1 if len(w.narrow) > 1 else PARTS
+
+
+@device
+def _redraw_clause(p, w, j, lane, part, round, side, h):
+    """Draw the variables of a clause in a lane: part `part` of _parts(w)."""
+    at, number = literals(p, w, j)
+    if len(w.narrow) > 1:  # one literal
+        code = peek(w.clauses, int32(at + 32 * (part >> 1)))
+        code = np.uint32(code >> np.uint32(16 * (part & 1))) & np.uint32(0xFFFF)
+        _redraw(p, w, code, lane, round, side, h)
+        return
+    k = part
+    while k < number:
+        code = peek(w.clauses, int32(at + 32 * k))
+        k = int32(k + PARTS)
+        half = 0
+        while half < (2 if len(w.narrow) else 1):
+            now = halves(code)[half] if len(w.narrow) else code
+            _redraw(p, w, now, lane, round, side, h)
+            half += 1
+
+
+@device
+def _redraw_list(p, w, count, round, side, h):
+    """Draw the variables of so many events."""
+    q = w.me
+    while q < count * _parts(w):
+        e = int32(np.uint32(q) // np.uint32(_parts(w)))
+        event = peek(w.lists, _event_at(w, side, e))
+        j, lane = int32(event >> np.uint32(7)), int32(event & np.uint32(127))
+        _redraw_clause(p, w, j, lane, int32(q - e * _parts(w)), round, side, h)
+        q = int32(q + w.size)
+
+
+@device
+def _forget(w, count, side):
+    """Clear the bits of so many events in `bad`."""
+    q = w.me
+    while q < count:
+        event = peek(w.lists, _event_at(w, side, q))
+        at = int32(4 * int32(event >> np.uint32(7)) + int32((event & np.uint32(127)) >> 5))
+        poke(w.bad32, at, np.uint32(0))
+        q = int32(q + w.size)
 
 
 @device
@@ -130,72 +172,77 @@ def _look_at(p, w, j, lane, side):
     at, number = literals(p, w, j)
     k = 0
     while k < number:
-        code = peek(w.words, at + 32 * k)
-        k += 1
+        code = peek(w.clauses, at + 32 * k)
         if len(w.narrow):
             code, other = halves(code)
-            bit &= _false_in(w, other, part)
+            if second_half(w, k):
+                bit &= _false_in(w, other, part)
         bit &= _false_in(w, code, part)
+        k += 1
     if bit != 0 and atomic_or(w.bad32, int32(4 * j + part), bit) & bit == 0:
-        _append(p, w, j, lane, side)
+        _append(w, j, lane, side)
 
 
 @device
-def _look_around(p, w, item, part, side):
-    """Look at the clauses of an item's variable in its lane: at part `part` of PARTS."""
-    v, lane = int32(item >> 7), int32(item & 127)
-    at, end = entries(w.ints, p.occ, v)
-    at = int32(at + 32 * part)
-    while at < end:
-        code = peek(w.words, at)
-        at = int32(at + 32 * PARTS)
-        if len(w.narrow):
-            code, other = halves(code)
-            _look_at(p, w, int32(other >> np.uint32(4)), lane, side)
-        _look_at(p, w, int32(code >> np.uint32(4)), lane, side)
+def _look_around(p, w, events, changed, side):
+    """Look at the clauses of so many events, and of so many items that changed."""
+    last = int32(1 if len(w.narrow) else 0)  # half of a word of clauses
+    q = w.me
+    while q < events + changed * PARTS:
+        at, end, half = int32(0), int32(0), last
+        if q < events:
+            event = peek(w.lists, _event_at(w, side, q))
+            lane = int32(event & np.uint32(127))
+            word = np.uint32((event >> np.uint32(7)) << np.uint32(4 + 16 * last))
+        else:
+            k = int32(q - events)
+            item = peek(w.lists, _item_at(w, k >> LOG_PARTS))
+            lane = int32(item & np.uint32(127))
+            at, end = entries(w.ints, p.occ, int32(item >> np.uint32(7)))
+            at = int32(at + 32 * (k & (PARTS - 1)))
+            word = np.uint32(p.n_clauses << (4 + 16 * last))  # padding
+            if at < end:
+                word, half = peek(w.words, at), int32(0)
+        going = True
+        while going:
+            rolled()
+            code = np.uint32(word >> np.uint32(16 * half))
+            if len(w.narrow):
+                code &= np.uint32(0xFFFF)
+            _look_at(p, w, int32(code >> np.uint32(4)), lane, int32(1 - side))
+            if half < last:
+                half = last
+            else:
+                half, at = int32(0), int32(at + 32 * PARTS)
+                going = bool(at < end)
+                if going:
+                    word = peek(w.words, at)
+        q = int32(q + w.size)
 
 
 @device
 def late(p, w, rounds, max_rounds, h):
-    """Rounds from the lists until nothing is violated. -> (rounds, lanes resampled, done).
-
-    Not done: the lists are full. What is violated then has to be found by a look at all clauses.
+    """Rounds from the lists until nothing is violated. -> (rounds, lanes resampled, whether a list
+    was too short, which ends them).
     """
-    side, resampled = int32(0), 0
+    side, resampled, full = int32(0), int32(0), False
     while True:
-        events, items = cell_of(w, int32(EVENTS + side)), cell_of(w, int32(ITEMS + side))
-        if events == 0 or rounds == max_rounds:
-            return rounds, resampled, True
-        if events > w.capacity or items > w.room:
-            return rounds, resampled, False
+        events = cell_of(w, int32(EVENTS + side))
+        if events > w.capacity:
+            full = True
+        if events == 0 or rounds == max_rounds or full:
+            return rounds, resampled, full
         rounds = int32(rounds + 1)
-        resampled += events
-        q = w.me
-        while q < items:
-            item = peek(w.lists, int32(_first_item(w, side) + q))
-            _redraw(p, w, item, rounds, side, h)
-            q = int32(q + w.size)
-        q = w.me
-        while q < events:
-            event = peek(w.lists, int32(side * w.capacity + q))
-            at = int32(4 * int32(event >> np.uint32(7)) + int32((event & np.uint32(127)) >> 5))
-            poke(w.bad32, at, np.uint32(0))
-            q = int32(q + w.size)
+        resampled = int32(resampled + events)
+        _redraw_list(p, w, events, rounds, side, h)
+        _forget(w, events, side)
         set_cell(w, int32(EVENTS + 1 - side), 0)
-        set_cell(w, int32(ITEMS + 1 - side), 0)
         set_cell(w, int32(CHANGED + 1 - side), 0)
         sync(w.size, w.which)
-        q = w.me
-        while q < events:
-            event = peek(w.lists, int32(side * w.capacity + q))
-            j, lane = int32(event >> np.uint32(7)), int32(event & np.uint32(127))
-            _look_at(p, w, j, lane, int32(1 - side))
-            q = int32(q + w.size)
-        changed = int32(cell_of(w, int32(CHANGED + side)) * PARTS)
-        q = w.me
-        while q < changed:
-            item = peek(w.lists, int32(_first_item(w, 2) + q // PARTS))
-            _look_around(p, w, item, int32(q % PARTS), int32(1 - side))
-            q = int32(q + w.size)
+        changed = cell_of(w, int32(CHANGED + side))
+        if changed > w.room:
+            full = True
+        else:
+            _look_around(p, w, events, changed, side)
         sync(w.size, w.which)
         side = int32(1 - side)

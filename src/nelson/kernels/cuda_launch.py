@@ -6,6 +6,7 @@ many launches a job is cut into follow from the limits that the device itself st
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,10 +24,15 @@ _PLAIN = 48 << 10
 ROWS = 4
 #: Threads of a block: what the registers of a multiprocessor do for (`cuda_setup.REGISTERS` each).
 _THREADS = 768
+#: Threads of a multiprocessor from which on more of them are not what matters most.
+_ENOUGH = 640
 #: Barriers of a block that teams of more than one warp can have.
 _BARRIERS = 15
 #: The last rounds go by events once there are no more than one for so many clauses.
-EVENT_SHARE = 24
+EVENT_SHARE = 20
+#: Bytes of the formula that every round may read from global memory: the first-level cache has
+#: little room beside full shared memory.
+_CACHED = 20 << 10
 #: Variables and clauses of a tile of copies, about.
 _TILE = 1000
 
@@ -39,7 +45,9 @@ class Limits(NamedTuple):
     threads: int  # of a block
 
 
-def limits() -> Limits:
+@cache
+def limits(index: int = 0) -> Limits:
+    """Of the device that is selected, number `index`."""
     if SIMULATED:
         return Limits(1, 200 << 10, 4)
     device = cuda.get_current_device()
@@ -56,18 +64,20 @@ class Shape(NamedTuple):
     team: int
     teams: int
     shared: bool  # is the state in shared memory
-    near: bool  # is the formula
+    near: int  # 1: the clauses too, 2: all of the formula
     near_bytes: int
-    stride64: int
+    stride64: int  # words of 64 and of 32 bits a team has in shared memory
     stride32: int
-    state64: int
+    queues: int  # where the queues begin among the former
+    state64: int  # words of the state, wherever it lies
     state32: int
+    few: int  # events with which the last rounds begin
     capacity: int  # events a list holds
-    room: int  # and items
+    room: int  # and items that changed
     blocks: int  # that run at a time
 
     def shared_bytes(self, teams: int) -> int:
-        return teams * (8 * self.stride64 + 4 * self.stride32) + self.near * self.near_bytes
+        return teams * (8 * self.stride64 + 4 * self.stride32) + self.near_bytes
 
     @property
     def global_bytes(self) -> int:
@@ -88,54 +98,84 @@ def shape_for(
     team: int | None = None,
     teams: int | None = None,
     shared: bool | None = None,
-    near: bool | None = None,
+    near: int | None = None,
+    few: int | None = None,
     capacity: int | None = None,
 ) -> Shape:
-    """As many teams as fit into shared memory beside the formula, and threads for all registers.
-    Arguments that are given are taken as they are.
+    """As many threads as have registers, in as many teams as fit into shared memory; and beside
+    them as much of the formula as fits. Arguments that are given are taken as they are.
     """
+    if few is None:
+        few = max(32, int(program.layout.n_clauses) // EVENT_SHARE)
+    few = 0 if method == PRS else few
+
+    def cut(team: int, shared: bool, near: int) -> Shape:
+        return _cut(program, method, limit, team, teams, shared, near, few, capacity)
+
+    def worth(shape: Shape) -> tuple:
+        """Two teams rather than one; many threads; then a formula at hand, more threads, teams.
+        Sweeps have no use for more threads: what they draw at a time is less.
+        """
+        at_hand = _near_bytes(program)[2] - shape.near_bytes <= _CACHED
+        threads = shape.team * shape.teams
+        enough = min(threads, _ENOUGH)
+        more = 0 if program.layout.n_classes else threads
+        return min(shape.teams, 2), enough, at_hand, more, shape.teams, shape.near
+
+    if shared is not False:
+        sizes = [WARP * k for k in (1, 2, 3, 4, 6, 8, 12, 16, 24) if WARP * k <= limit.threads]
+        shapes = [
+            cut(threads, True, here)
+            for threads in ([team] if team else sizes)
+            for here in ((0, 1, 2) if near is None else (near,))
+        ]
+        fitting = [s for s in shapes if shared or s.shared_bytes(s.teams) <= limit.shared_block]
+        if fitting:
+            return max(fitting, key=worth)
+    return cut(team or min(8 * WARP, limit.threads), False, 0)
+
+
+def _near_bytes(program: GpuProgram) -> tuple[int, int, int]:
+    """Bytes of a formula of which nothing, the clauses, or all is in shared memory."""
+    layout = program.layout
+    return 0, 4 * int(layout.near_clauses), 4 * int(layout.near_words + layout.near_ints)
+
+
+def _cut(
+    program: GpuProgram,
+    method: int,
+    limit: Limits,
+    team: int,
+    teams: int | None,
+    shared: bool,
+    near: int,
+    few: int,
+    capacity: int | None,
+) -> Shape:
+    """What teams of so many threads have; one of them at least, whether or not it fits."""
     n, m = int(program.layout.n), int(program.layout.n_clauses)
-    state64 = 2 * (n + m + 1 + (n if method == PRS else 0))
-    near_bytes = 4 * (int(program.layout.near_words) + int(program.layout.near_ints))
-    if capacity is None:
-        capacity = 0 if method == PRS else max(32, m // EVENT_SHARE)
-    room = capacity * (-(-program.literals // max(1, m)) + 1)
-
-    def sizes(team: int, shared: bool) -> tuple[int, int, int]:
-        queues = team // WARP * QUEUE
-        state32 = 2 * capacity + 3 * room
-        stride64 = queues + 2 * (WORD_CELLS << program.log_copies)
-        stride64 += state64 if shared else 0
-        stride32 = queues + CELLS + (state32 if shared else 0)
-        return stride64, stride32 + stride32 % 2, state32
-
-    def fitting(team: int, near: bool) -> int:
-        stride64, stride32, _ = sizes(team, True)
-        room = limit.shared_block - near * near_bytes
-        most = limit.threads // team if team == WARP else min(_BARRIERS, limit.threads // team)
-        return min(most, room // (8 * stride64 + 4 * stride32))
-
-    fits_near = fitting(WARP, True) >= min(2, fitting(WARP, False)) if near is None else near
-    if shared is not False and (shared or fitting(WARP, fits_near) >= 1):
-        if team is None:  # the smallest team with which most threads have work
-            sizes_of_team = [WARP * k for k in (1, 2, 3, 4, 6, 8, 12, 16, 24)]
-            sizes_of_team = [
-                t for t in sizes_of_team if t <= limit.threads and fitting(t, fits_near)
-            ]
-            team = max(sizes_of_team, key=lambda t: (min(t * fitting(t, fits_near), 640), -t))
-        teams = teams or max(1, fitting(team, fits_near))
-        stride64, stride32, state32 = sizes(team, True)
-        blocks = limit.processors
-        return Shape(
-            team, teams, True, fits_near, near_bytes, stride64, stride32, state64, state32,
-            capacity, room, blocks,
-        )  # fmt: skip
-    team = team or min(8 * WARP, limit.threads)
-    stride64, stride32, state32 = sizes(team, False)
-    blocks = limit.processors * max(1, limit.threads // team)
+    state64 = 2 * (n + m + 2 + (n if method == PRS else 0))
+    cells = 2 * (WORD_CELLS << program.log_copies)
+    queue = 3 * (team // WARP) * QUEUE  # 32-bit words
+    # The lists of the last rounds take the place of the queues, or more if these are too short.
+    change = -(-program.literals // max(1, 2 * m))  # half of the literals of an event
+    if capacity is None and few:
+        capacity = max((queue - WARP) // (2 + change), 2 * few)
+    capacity = capacity or 0
+    room = capacity * change + WARP
+    state32 = 2 * capacity + room
+    stride64 = cells + (state64 if shared else 0)
+    queues, stride64 = stride64, stride64 + (max(queue, state32 if shared else 0) + 1) // 2
+    stride64 += stride64 % 2
+    most = limit.threads // team if team == WARP else min(_BARRIERS, limit.threads // team)
+    if shared:
+        bytes_ = 8 * stride64 + 4 * CELLS
+        fit = (limit.shared_block - _near_bytes(program)[near]) // bytes_
+        teams = teams or max(1, min(most, fit))
+    blocks = limit.processors * (1 if shared else max(1, limit.threads // team))
     return Shape(
-        team, 1, False, False, near_bytes, stride64, stride32, state64, state32,
-        capacity, room, blocks,
+        team, teams if shared and teams else 1, shared, near, _near_bytes(program)[near],
+        stride64, CELLS, queues, state64, state32, few, capacity, room, blocks,
     )  # fmt: skip
 
 
@@ -144,8 +184,16 @@ class Loaded:
 
     def __init__(self, program: GpuProgram) -> None:
         self.program = program
+        self.shapes: dict[Any, Shape] = {}
         self.words = cuda.to_device(program.words)
         self.ints = cuda.to_device(program.ints)
+
+    def shape(self, method: int, limit: Limits, **cut: Any) -> Shape:
+        """`shape_for`, looked up if it was asked for before."""
+        key = method, limit, *cut.items()
+        if key not in self.shapes:
+            self.shapes[key] = shape_for(self.program, method, limit, **cut)
+        return self.shapes[key]
 
 
 class Launch(NamedTuple):
@@ -165,7 +213,7 @@ def draw(
     contexts: object,
     job: Job,
     out: Launch,
-    scratch: tuple[Any, Any],
+    scratch: tuple[Any, ...],
     stream: object = 0,
 ) -> None:
     """One launch, not waited for. thr: (contexts * n) uint32 on the card; rows: random rows taken
@@ -175,11 +223,11 @@ def draw(
     blocks = min(shape.blocks, tiles)
     teams = min(shape.teams, -(-tiles // blocks))  # few tiles: one for each multiprocessor
     shared = shape.shared_bytes(teams)
-    narrow = 1 + loaded.program.clause_words if loaded.program.narrow else 0
+    narrow = 1 + loaded.program.each if loaded.program.narrow else 0
     arguments = (
         (0,) * rows,
         (0,) * int(shape.shared),
-        (0,) * int(shape.near),
+        (0,) * shape.near,
         (0,) * loaded.program.log_copies,
         (0,) * narrow,
         loaded.program.layout,
@@ -188,9 +236,7 @@ def draw(
         loaded.ints,
         thr,
         contexts,
-        scratch[0],
-        scratch[0].view(np.uint32),
-        scratch[1],
+        *scratch,
         out.packed,
         out.valid,
         out.counts,

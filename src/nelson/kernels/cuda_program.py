@@ -6,16 +6,15 @@ neighbours at a time:
 
     words[start[s] + 32 k + lane]       entry (or pair of entries) k of member 32 s + lane
 
-An entry is `16 index + 2 e + s`: a byte offset into an array of pairs of 64-bit words (a team draws
+An entry is `16 index + s`: a byte offset into an array of pairs of 64-bit words (a team draws
 two words of samples at a time), with flags in the bits that are zero. Where indices are below 4096,
 two entries of 16 bits share a word. Shorter members are padded with entries that change nothing.
 Clauses are sorted by length, and the program sorts variables by degree, so there is little padding.
 
     clauses   index: variable, s: sign          padding repeats literals of the clause
     occ       index: clause                     padding is clause L, which is never violated
-    sweep     index: variable, s: sign          the *other* literals of every clause of a variable;
-              e: last of its clause             padding ends no clause, and is of no variable that
-                                                is drawn at the same time
+    sweep     index: clause                     those of a variable again, in the order of sweeps;
+                                                padding repeats one; clause L if there is none
 
 A small formula is drawn in R copies at a time, as if it were one formula of R times its size:
 variable v of copy r is v R + r. So 32 threads have work for each of them even if it has 20 clauses.
@@ -31,10 +30,8 @@ from nelson.kernels.program import Program
 SLICE = 32
 #: Indices below this fit 16 bits.
 NARROW = 4096
-#: Words of a clause for which the kernel has no loop, if all clauses have as many.
-_STRAIGHT = 4
-#: Literals of the sweep lists at most; beyond (long clauses), variables are not swept on the GPU.
-MAX_SWEEP = 1 << 28
+#: Literals of a clause for which the kernel has no loop, if all clauses have as many.
+_STRAIGHT = 8
 
 
 class Layout(NamedTuple):
@@ -48,16 +45,17 @@ class Layout(NamedTuple):
     n_columns: int
     near_words: int  # words and ints that rounds and sweeps read: clauses, occurrences, ..
     near_ints: int
+    near_clauses: int  # the words among them that are clauses
     far_checks: int  # 1 if the clauses as given are others, and so not among those
-    # Where things begin in `ints`: starts of the slices of clauses and occurrences, names, starts
-    # of the slices of sweep items, the variable of each, the first slice of each class, starts of
-    # the slices of the clauses as given, fixed literals, variables to hand out.
+    # Where things begin in `ints`: starts of the slices of clauses, occurrences and sweep items,
+    # the variable of each of these, the first slice of each class, names, starts of the slices of
+    # the clauses as given, fixed literals, variables to hand out.
     clause: int
     occ: int
-    name: int
     sweep: int
     order: int
     classes: int
+    name: int
     check: int
     fixed: int
     columns: int
@@ -70,7 +68,7 @@ class GpuProgram(NamedTuple):
     narrow: bool  # two entries a word
     log_copies: int
     literals: int  # of all clauses
-    clause_words: int  # words of every clause; 0 if they differ, or are many
+    each: int  # literals of every clause, with padding; 0 if they differ, or are many
 
     @property
     def nbytes(self) -> int:
@@ -94,13 +92,17 @@ def lay_out(program: Program, columns: np.ndarray, sweeps: bool, log_copies: int
         by_length = by_length[cuda_banks.balance(arranged >> 1, ptr, p.n, copies)]
     rank = np.empty(p.n_clauses, np.int64)
     rank[by_length] = np.arange(p.n_clauses)
-    clause_start = slices.add_clauses(*_permuted(lits, p.clause_ptr, by_length))
+    each = _literals_each(p.clause_ptr) if narrow else 0
+    arranged, ptr = _permuted(lits, p.clause_ptr, by_length)
+    clause_start = slices.add_clauses(arranged, ptr, slots=each)
 
     occ = p.occ[: p.occ_ptr[-1]].astype(np.int64)
     occ_start = slices.add(16 * rank[occ], p.occ_ptr, np.full(p.n, 16 * p.n_clauses), spread=True)
 
-    order, class_slices, values, ptr = _sweep_lists(p) if sweeps else _no_sweeps()
-    sweep_start = slices.add(values, ptr, _sweep_padding(values, ptr, class_slices))
+    order, class_slices, swept, ptr = _sweep_lists(p) if sweeps else _no_sweeps()
+    filler, filled = np.full(len(ptr) - 1, p.n_clauses), np.diff(ptr) > 0
+    filler[filled] = rank[swept[ptr[:-1][filled]]]
+    sweep_start = slices.add(16 * rank[swept], ptr, 16 * filler)
 
     near_words = slices.size
     check_start, n_checks = clause_start, p.n_clauses
@@ -114,10 +116,10 @@ def lay_out(program: Program, columns: np.ndarray, sweeps: bool, log_copies: int
     for key, array in (
         ("clause", clause_start),
         ("occ", occ_start),
-        ("name", program.name),
         ("sweep", sweep_start),
         ("order", order),
         ("classes", class_slices),
+        ("name", program.name),
         ("check", check_start),
         ("fixed", p.fixed),
         ("columns", columns),
@@ -129,14 +131,11 @@ def lay_out(program: Program, columns: np.ndarray, sweeps: bool, log_copies: int
     if offset >= 1 << 31 or flat.max(initial=0) >= 1 << 31 or max(p.n, p.n_clauses) >= 1 << 25:
         raise ValueError("the formula is too large for the GPU kernel")
     sizes = (p.n, p.n_clauses, p.n_fixed, n_checks, len(class_slices) - 1, len(columns))
-    near = near_words, at["check"], n_checks and check_start[0] >= near_words
+    near = near_words, at["name"], clause_start[-1], n_checks and check_start[0] >= near_words
     numbers: Any = (*sizes, *near, *at.values())
-    lines = np.diff(clause_start) // SLICE
-    same = int(lines[0]) if narrow and len(lines) and (lines == lines[0]).all() else 0
-    same = same if same <= _STRAIGHT else 0
     layout = Layout._make(map(np.int32, numbers))  # 32 bits: so is the kernel's arithmetic
     return GpuProgram(
-        layout, slices.words(), flat.astype(np.int32), narrow, log_copies, len(lits), same
+        layout, slices.words(), flat.astype(np.int32), narrow, log_copies, len(lits), each
     )
 
 
@@ -192,11 +191,11 @@ class _Slices:
         self.narrow, self.size = narrow, 0
         self.parts: list[np.ndarray] = []
 
-    def add_clauses(self, codes: np.ndarray, ptr: np.ndarray) -> np.ndarray:
+    def add_clauses(self, codes: np.ndarray, ptr: np.ndarray, slots: int = 0) -> np.ndarray:
         """Clauses of codes 2 v + s, none of them empty."""
         entries = 16 * (codes >> 1) + (codes & 1)
         padding = entries[ptr[:-1]] if len(ptr) > 1 else entries[:0]
-        return self.add(entries, ptr, padding, spread=True, repeat=True)
+        return self.add(entries, ptr, padding, spread=True, repeat=True, slots=slots)
 
     def add(
         self,
@@ -205,10 +204,12 @@ class _Slices:
         padding: np.ndarray,
         spread: bool = False,
         repeat: bool = False,
+        slots: int = 0,
     ) -> np.ndarray:
         """CSR rows, padded with one entry each. -> start of each slice, and the end.
 
         spread: in whatever order the banks like. repeat: padding may be any entry of the row.
+        slots: how many entries of a row are ever read, if that is known.
         """
         rows = len(ptr) - 1
         lengths = np.diff(ptr)
@@ -230,7 +231,7 @@ class _Slices:
         k = np.arange(len(entries)) - np.repeat(ptr[:-1], lengths)
         out[start[row // SLICE] // SLICE + k, row % SLICE] = entries
         if self.narrow and spread:
-            cuda_banks.spread(out, start // SLICE, padded, repeat)
+            cuda_banks.spread(out, start // SLICE, padded, repeat, slots)
         if self.narrow:
             out = out[0::2] | out[1::2] << 16
             start //= 2
@@ -241,6 +242,13 @@ class _Slices:
 
     def words(self) -> np.ndarray:
         return np.concatenate([*self.parts, np.zeros(1, np.uint32)])
+
+
+def _literals_each(ptr: np.ndarray) -> int:
+    """Literals of a clause if all have as many, or one less, which fills as many words; else 0."""
+    lengths = np.diff(ptr)
+    each = int(lengths.max(initial=0))
+    return each if each <= _STRAIGHT and ((lengths + 1) // 2 == (each + 1) // 2).all() else 0
 
 
 def _same_clauses(p: Program) -> bool:
@@ -264,55 +272,21 @@ def _no_sweeps():
     return none, np.zeros(1, np.int64), none, np.zeros(1, np.int64)
 
 
-def _sweep_padding(values: np.ndarray, ptr: np.ndarray, class_slices: np.ndarray) -> np.ndarray:
-    """For each list its first literal, without the flag; for an empty one that of another of the
-    same class: no variable of a class is a neighbour of another.
-    """
-    padding, filled = np.zeros(len(ptr) - 1, np.int64), np.diff(ptr) > 0
-    padding[filled] = values[ptr[:-1][filled]] & ~2
-    label = np.repeat(np.arange(len(class_slices) - 1), SLICE * np.diff(class_slices))
-    some = np.zeros(len(class_slices) - 1, np.int64)
-    some[label[filled]] = padding[filled]
-    return np.where(filled, padding, some[label])
-
-
 def _sweep_lists(p: Program):
     """Every class padded to whole slices: (variable at each position or -1, first slice of each
-    class, list entries, their CSR pointers).
+    class, clauses of these variables, their CSR pointers).
     """
     sizes = np.diff(p.class_ptr)
-    slices = -(-sizes // SLICE)
-    class_slices = np.concatenate([[0], np.cumsum(slices)])
+    class_slices = np.concatenate([[0], np.cumsum(-(-sizes // SLICE))])
     order = np.full(int(class_slices[-1]) * SLICE, -1, np.int64)
     moved = p.order.astype(np.int64)
     position = np.arange(len(moved)) - np.repeat(p.class_ptr[:-1], sizes)
     # Within a class by degree: neighbours in a slice then have lists of one length.
-    degree = np.diff(p.occ_ptr)[moved]
+    degree = np.diff(p.occ_ptr)
     label = np.repeat(np.arange(len(sizes)), sizes)
-    moved = moved[np.lexsort((degree, label))]
+    moved = moved[np.lexsort((degree[moved], label))]
     order[np.repeat(class_slices[:-1] * SLICE, sizes) + position] = moved
-
-    # All (variable, clause, literal) triples of swept variables, but for the variable's own.
-    counts = np.diff(p.occ_ptr)[moved]
-    start = np.repeat(p.occ_ptr[:-1][moved], counts)
-    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    clause = p.occ[start + within].astype(np.int64)
-    owner = np.repeat(np.arange(len(moved)), counts)
-    sizes = np.diff(p.clause_ptr)[clause]
-    if sizes.sum() > MAX_SWEEP:
-        raise ValueError(f"sweep lists of more than {MAX_SWEEP} literals")
-    at = np.repeat(p.clause_ptr[:-1][clause], sizes)
-    k = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    code = p.lits[at + k].astype(np.int64)  # 2 v + s
-    owner_of = np.repeat(owner, sizes)
-    row = np.repeat(np.arange(len(clause)), sizes)
-    others = (code >> 1) != moved[owner_of]
-    code, owner_of, row = code[others], owner_of[others], row[others]
-    last = np.diff(row, append=-1) != 0
-    values = 16 * (code >> 1) + 2 * last + (code & 1)
-    # A clause of one literal has no others: propagation has removed those.
-    lengths = np.zeros(len(order), np.int64)
-    place = np.flatnonzero(order >= 0)  # positions of the moved variables, in their order
-    lengths[place] = np.bincount(owner_of, minlength=len(moved))
+    lengths = np.where(order >= 0, degree[order], 0)
     ptr = np.concatenate([[0], np.cumsum(lengths)])
-    return order, class_slices, values, ptr
+    first = np.repeat(p.occ_ptr[:-1][moved] - ptr[:-1][order >= 0], degree[moved])
+    return order, class_slices, p.occ[np.arange(ptr[-1]) + first].astype(np.int64), ptr

@@ -57,6 +57,9 @@ if SIMULATED:
     def negated(code):
         return ~np.uint64(0) if code & 1 else np.uint64(0)
 
+    def rolled():
+        pass
+
     def ballot(flag):
         return np.uint32(flag)
 
@@ -70,9 +73,12 @@ if SIMULATED:
         pass
 
     def sync(team, which):
-        if team > 1:
+        if team > 1:  # the simulator knows one barrier, of all threads
             simulated: Any = threading.current_thread()
-            simulated.syncthreads()
+            with _lock:
+                barriers = vars(simulated._manager).setdefault("barriers", {})
+                barrier = barriers.setdefault((which, team), threading.Barrier(team, timeout=60))
+            barrier.wait()
 
     def _atomic(array, i, change):
         with _lock:
@@ -204,6 +210,18 @@ else:
             return builder.bitcast(pair, int64)
 
         return types.uint64(code), build
+
+    @intrinsic
+    def rolled(typingctx):
+        """First in a loop: it is not unrolled. Code that is not there need not be fetched."""
+
+        def build(context, builder, signature, args):
+            function = ir.FunctionType(ir.VoidType(), [])
+            code = ir.InlineAsm(function, r".pragma \22nounroll\22;", "", side_effect=True)
+            builder.call(code, args)
+            return context.get_dummy_value()
+
+        return types.void(), build
 
     @device
     def ballot(flag):

@@ -22,11 +22,11 @@ from nelson.kernels.cuda_setup import (
 )
 
 #: Entries of a warp's queue: fewer than a warp wait when two words of each thread come.
-QUEUE = 3 * WARP + WARP % 2
-#: Cells of a team: clauses hit and lanes of them; lengths of the lists of events, items, and items
-#: that changed, now and next.
-CELLS = 8
-HITS, LANES, EVENTS, ITEMS, CHANGED = 0, 1, 2, 4, 6
+QUEUE = 3 * WARP - 1
+#: Cells of a team: clauses hit and lanes of them; lengths of the lists of events and of items that
+#: changed, now and next.
+CELLS = 6
+HITS, LANES, EVENTS, CHANGED = 0, 1, 2, 4
 #: 64-bit cells for each word of a team: its two keys, the lanes wanted, the lanes found bad.
 WORD_CELLS = 4
 WANTED, BAD = 2, 3
@@ -60,9 +60,11 @@ class Job(NamedTuple):
     team: np.int32  # threads a team
     stride64: np.int32  # shared words of 64 and of 32 bits that a team has
     stride32: np.int32
+    queues: np.int32  # where the queues begin among the former
     state64: np.int64  # those of the state, in shared or global memory
     state32: np.int64
-    capacity: np.int32  # events of a list, and items
+    few: np.int32  # events with which the last rounds begin
+    capacity: np.int32  # events of a list, and items that changed
     room: np.int32
 
 
@@ -73,17 +75,19 @@ class Team(NamedTuple):
     narrow: (
         Any  # likewise: 0, or 1 if two entries share a word, + words of a clause if all are equal
     )
-    words: Any  # the entries and numbers that every round reads, in shared memory if they fit
+    clauses: Any  # the entries and numbers that every round reads, in shared memory if they fit:
+    words: Any  # those of clauses, all others
     ints: Any
     far_words: Any  # all of them
     far_ints: Any
     thr: Any  # of this context
     x: Any  # n pairs: the state
     x32: Any  # the same, in 32-bit words
-    bad: Any  # L + 1 pairs: lanes a clause is violated in; prs: then n, lanes to draw a variable in
+    bad: Any  # L + 2 pairs: lanes a clause is violated in, none of them, all of them; prs: then n,
+    # lanes to draw a variable in
     bad32: Any
-    lists: Any  # events and items, now and next, and items that changed (`cuda_late.py`)
-    queue: Any  # of this warp: lanes,
+    lists: Any  # events, now and next, and items that changed (`cuda_late.py`)
+    queue: Any  # of this warp, where the lists of the last rounds lie later: lanes,
     items: Any  # and 32 * (2 * variable + half of the pair) + random rows used
     cells: Any
     word_cells: Any
@@ -128,7 +132,7 @@ def law_of(p, w, round, v, k, h):
     digits = HALF  # one row: every probability is 1/2
     if len(h) > 1:
         digits = np.uint32(peek(w.thr, own) << np.uint32(k))
-    return digits, counter(round, peek(w.ints, int32(p.name + own)), k)
+    return digits, counter(round, peek(w.far_ints, int32(p.name + own)), k)
 
 
 @device

@@ -7,6 +7,7 @@ then: freeing a buffer would otherwise stop the card.
 from __future__ import annotations
 
 import sys
+import threading
 from functools import cache
 from typing import Any
 
@@ -16,8 +17,22 @@ from nelson.errors import NelsonError
 
 #: Bytes of a draw that is not worth the question how much memory is free.
 _SMALL = 1 << 28
-#: Arrays of nothing, one pair a GPU.
-_NOTHING: dict[int, tuple[Any, Any]] = {}
+#: Arrays of nothing, three a GPU.
+_NOTHING: dict[int, tuple[Any, ...]] = {}
+#: Bytes of an upload whose place on the card is kept, and how many of them.
+_KEPT_BYTES, _KEPT = 1 << 20, 8
+
+
+class _Places(threading.local):
+    """Where a thread's uploads lie, for the next ones of the same shape: to make one of Numba's
+    arrays takes longer than to fill it.
+    """
+
+    def __init__(self) -> None:
+        self.held: dict[Any, tuple[Any, tuple[Any, ...]]] = {}
+
+
+_places = _Places()
 
 
 @cache
@@ -80,9 +95,7 @@ class Card:
         """An uninitialised array of one axis."""
         if self.torch is None:
             return self.cuda.device_array(max(1, size), dtype)
-        bytes_ = max(1, size) * np.dtype(dtype).itemsize
-        tensor = self.torch.empty(bytes_, dtype=self.torch.uint8, device=f"cuda:{self.index}")
-        return self.cuda.as_cuda_array(tensor).view(dtype)
+        return self._of_torch(self.torch.empty, size, dtype)
 
     def put(self, array: np.ndarray) -> Any:
         array = np.ascontiguousarray(array).reshape(-1)
@@ -91,10 +104,50 @@ class Card:
         there = self.torch.from_numpy(array.view(np.uint8)).to(f"cuda:{self.index}")
         return self.cuda.as_cuda_array(there).view(array.dtype)
 
-    def scratch(self, size64: int, size32: int) -> tuple[Any, Any]:
-        """Work space in global memory; if none is needed, something to pass for it."""
+    def _of_torch(self, make: Any, size: int, dtype: type) -> Any:
+        bytes_ = max(1, size) * np.dtype(dtype).itemsize
+        tensor = make(bytes_, dtype=self.torch.uint8, device=f"cuda:{self.index}")
+        return self.cuda.as_cuda_array(tensor).view(dtype)
+
+    def lend(self, arrays: list[np.ndarray]) -> tuple[Any, ...]:
+        """Copies of arrays of one axis, in one transfer. They are the caller's until this thread
+        asks for others of the same sizes.
+        """
+        ends = np.cumsum([-(-array.nbytes // 8) * 8 for array in arrays]).tolist()
+        host, begins = np.zeros(ends[-1], np.uint8), [0, *ends[:-1]]
+        for begin, array in zip(begins, arrays, strict=True):
+            host[begin : begin + array.nbytes] = array.view(np.uint8)
+        key = self.index, self.torch is None, *((array.dtype, array.size) for array in arrays)
+        whole, parts = _places.held.get(key) or self._place(len(host), begins, arrays)
+        if len(host) <= _KEPT_BYTES and key not in _places.held:
+            if len(_places.held) >= _KEPT:
+                _places.held.pop(next(iter(_places.held)))
+            _places.held[key] = whole, parts
+        if self.torch is None:
+            whole.copy_to_device(host)
+        else:
+            whole.copy_(self.torch.from_numpy(host), non_blocking=True)
+        return parts
+
+    def _place(self, size: int, begins: list[int], arrays: list[np.ndarray]) -> tuple[Any, tuple]:
+        """Memory, torch's or Numba's, and arrays of Numba's in it."""
+        if self.torch is None:
+            whole = there = self.cuda.device_array(size, np.uint8)
+        else:
+            whole = self.torch.empty(size, dtype=self.torch.uint8, device=f"cuda:{self.index}")
+            there = self.cuda.as_cuda_array(whole)
+        return whole, tuple(
+            there[begin : begin + array.nbytes].view(array.dtype)
+            for begin, array in zip(begins, arrays, strict=True)
+        )
+
+    def scratch(self, size64: int, size32: int) -> tuple[Any, ...]:
+        """Work space in global memory: words of 64 bits, their halves, words of 32 bits; if none is
+        needed, something to pass for it.
+        """
         if size64 or self.index not in _NOTHING:
-            space = self.empty(size64, np.uint64), self.empty(size32, np.uint32)
+            wide = self.empty(size64, np.uint64)
+            space = wide, wide.view(np.uint32), self.empty(size32, np.uint32)
             if size64:
                 return space
             _NOTHING[self.index] = space

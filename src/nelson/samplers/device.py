@@ -73,7 +73,7 @@ class DeviceSamples(Samples):
         from nelson.kernels import cuda_bits
 
         contexts, words, columns = self._sizes
-        ones = self.card.put(np.zeros(max(1, contexts * columns), np.int64))
+        (ones,) = self.card.lend([np.zeros(max(1, contexts * columns), np.int64)])
         full = self.count // 64  # whole words; the last lanes are looked at on the host
         if full:
             view = self.packed

@@ -30,6 +30,8 @@ from nelson.samplers.problem import Problem
 METHODS = {"lovasz": LOVASZ, "prs": PRS}
 #: Waves of tiles between two looks at the clock.
 _WAVES = 4
+#: Words of samples for which no array of marks is worth making.
+_FEW_WORDS = 8192
 #: Programs kept on the card with a formula.
 _KEPT = 8
 
@@ -108,7 +110,7 @@ def draw(
     sweeps = request.sweeps if len(program.order) else 0
     contexts, words, columns = len(request.contexts), words_for(count), len(request.columns)
     loaded = load(card, problem, request.columns, sweeps > 0, words, log_copies)
-    shape = launch.shape_for(loaded.program, method, launch.limits(), **cut)
+    shape = loaded.shape(method, launch.limits(card.index), **cut)
 
     thr = np.full((len(request.theta), program.n), 1 << 31, np.uint32)
     thr[:, : problem.n] = threshold(request.theta)
@@ -117,24 +119,19 @@ def draw(
     thr[:, np.abs(problem.fixed) - 1] = 0
     size = 8 * contexts * words * (columns + 1) + thr.nbytes + shape.global_bytes
     card.require(size, f"{contexts * count:,} samples of {columns:,} variables")
-    # One upload: counts (zeros), streams, thresholds, marks of moved variables (zeros).
-    sizes = 8 * COUNTS, 8 * contexts, 4 * thr.size, max(1, program.n)
-    ends = np.cumsum(sizes)
-    upload = np.zeros(int(ends[-1]), np.uint8)
-    upload[ends[0] : ends[1]] = request.contexts.astype(np.int64).view(np.uint8)
-    upload[ends[1] : ends[2]] = (
-        np.ascontiguousarray(thr[:, program.name]).reshape(-1).view(np.uint8)
+    few = contexts * words < _FEW_WORDS  # then their marks are lent too
+    counts, streams, law, moved, valid = card.lend(
+        [
+            np.zeros(COUNTS, np.int64),
+            request.contexts.astype(np.int64),
+            np.ascontiguousarray(thr[:, program.name]).reshape(-1),
+            np.zeros(max(1, program.n), np.uint8),
+            np.zeros(max(1, contexts * words) if few else 1, np.uint64),
+        ]
     )
-    there = card.put(upload)
-    counts = there[: ends[0]].view(np.int64)
-    streams, law = there[ends[0] : ends[1]].view(np.int64), there[ends[1] : ends[2]].view(np.uint32)
-    moved = there[ends[2] :]
-    out = launch.Launch(
-        card.empty(contexts * words * columns, np.uint64),
-        card.empty(contexts * words, np.uint64),
-        counts,
-        moved,
-    )
+    packed = card.empty(contexts * words * columns, np.uint64)
+    valid = valid if few else card.empty(contexts * words, np.uint64)
+    out = launch.Launch(packed, valid, counts, moved)
     slots = 0 if shape.shared else shape.blocks * shape.teams
     scratch = card.scratch(slots * shape.state64, slots * shape.state32)
 
@@ -157,8 +154,10 @@ def draw(
             team=np.int32(shape.team),
             stride64=np.int32(shape.stride64),
             stride32=np.int32(shape.stride32),
+            queues=np.int32(shape.queues),
             state64=np.int64(shape.state64),
             state32=np.int64(shape.state32),
+            few=np.int32(shape.few),
             capacity=np.int32(shape.capacity),
             room=np.int32(shape.room),
         )
