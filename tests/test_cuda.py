@@ -28,8 +28,10 @@ from nelson.samplers.base import Request
 from nelson.samplers.problem import prepare
 from problems import example1, extremal, non_extremal, pigeonhole, random_ksat, weights
 
-pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered")
 SIMULATED = os.environ.get("NUMBA_ENABLE_CUDASIM") == "1"
+pytestmark = [pytest.mark.filterwarnings("ignore:overflow encountered")]
+if not SIMULATED:  # on a card
+    pytestmark.append(pytest.mark.gpu)
 WARP = 1 if SIMULATED else 32
 
 
@@ -319,7 +321,7 @@ class Accesses:
     that ticks at its barriers, and knows up to when it has waited for each of the others.
     """
 
-    MODULES = ("cuda", "cuda_clauses", "cuda_late", "cuda_team")
+    MODULES = ("cuda", "cuda_clauses", "cuda_late", "cuda_pass", "cuda_team")
     ATOMIC = ("atomic_add", "atomic_or", "atomic_and", "atomic_max")
 
     def __init__(self, monkeypatch):

@@ -7,10 +7,7 @@ and so are the bits: they depend on (seed, context, word, variable, round, bit) 
 
 What makes it fast:
 
-* Random rows are what costs. A thread with one lane still undecided would keep 31 others waiting;
-  so a draw takes a few rows, and what is left goes to a queue of the warp, from which 32 are taken
-  at a time. Resampling goes through the same queue: however few variables a round touches, random
-  rows are computed by full warps.
+* Random rows are computed by full warps, however few lanes are undecided (`cuda_pass.py`).
 * The first rounds check every clause and let every variable gather the masks of its clauses. Once
   few clauses are violated a round is a list: clauses to look at, and the variables they touch.
 * Literals lie in slices of 32 (`cuda_program.py`), two to a word: a warp reads its indices as whole
@@ -23,14 +20,14 @@ simulator runs the same code, with warps of one thread.
 import numpy as np
 from numba import cuda, types
 
-from nelson.kernels.cuda_clauses import check, gather, grow, mask_of, stuck_lanes
+from nelson.kernels.cuda_clauses import check, grow
 from nelson.kernels.cuda_late import begin as begin_late
 from nelson.kernels.cuda_late import late
+from nelson.kernels.cuda_pass import draw_pass
 from nelson.kernels.cuda_setup import (
     WARP,
     atomic_add,
     atomic_max,
-    ballot,
     device,
     kernel,
     negated,
@@ -40,7 +37,6 @@ from nelson.kernels.cuda_setup import (
     poke2,
     popcount,
     sync,
-    sync_warp,
 )
 from nelson.kernels.cuda_team import (
     ALL,
@@ -56,125 +52,18 @@ from nelson.kernels.cuda_team import (
     QUEUE,
     SWEEP,
     VIOLATED,
-    WANTED,
     WORD_CELLS,
     ZERO,
     Team,
     cell_of,
-    draw_more_rows,
-    draw_rows,
     int32,
     keys,
-    law_of,
-    push,
-    push_pair,
 )
 from nelson.kernels.reference import PRS
-from nelson.kernels.rng import GOLDEN, SWEEP_ROUND
+from nelson.kernels.rng import SWEEP_ROUND
 
 #: Violated clauses are few when they are less than one in so many.
 FEW_SHARE = 2
-
-
-@device
-def _take(p, w, round, waiting, h, tail):
-    """A few random rows for a warp of the words waiting; -> how many are left.
-
-    tail: there are less than a warp, and each gets what it needs.
-    """
-    taken = waiting if tail else int32(WARP)
-    waiting = int32(waiting - taken)
-    item, k, lanes, digits = int32(0), int32(0), ZERO, np.uint32(0)
-    start, key1 = ZERO, ZERO
-    if w.lane < taken:
-        at = int32(waiting + w.lane)
-        entry = int32(peek(w.items, at))
-        lanes = peek(w.queue, at)
-        item, k = int32(entry >> 5), int32(entry & 31)
-        digits, start = law_of(p, w, round, int32(item >> 1), k, h)
-        word = int32(item & ((2 << len(w.log_copies)) - 1))
-        key0, key1 = peek2(w.word_cells, int32(word * WORD_CELLS // 2))
-        start += key0
-    going = True
-    while going:
-        if lanes != ZERO:
-            left, value = draw_rows(digits, start, key1, lanes, h)
-            poke(w.x, item, (peek(w.x, item) & ~(lanes & ~left)) | value)
-            lanes = left
-        digits = np.uint32(digits << np.uint32(len(h)))
-        start += np.uint64(len(h)) * GOLDEN
-        k = int32(k + len(h))
-        going = tail and ballot(lanes != ZERO) != 0
-    sync_warp()
-    return waiting if tail else push(w, item, lanes, k, waiting)
-
-
-@device
-def _lanes_of(p, w, kind, violated, i, moved):
-    """(variable, lanes to draw it in) at position i of a pass."""
-    v, first, second = i, EVERY, EVERY
-    if violated:
-        first, second = gather(p, w, v)
-    elif kind == MASKED:
-        first, second = peek2(w.bad, int32(mask_of(p) + v))
-    elif kind == SWEEP:
-        v = peek(w.ints, int32(p.order + i))
-        if v < 0:  # padding
-            first, second = ZERO, ZERO
-        else:
-            stuck, stuck_too = stuck_lanes(p, w, i, v)
-            first, second = ~stuck, ~stuck_too
-            at = int32((v & ((1 << len(w.log_copies)) - 1)) * 2 * WORD_CELLS + WANTED)
-            free = peek(w.word_cells, at) & first
-            free |= peek(w.word_cells, int32(at + WORD_CELLS)) & second
-            own = int32(v >> len(w.log_copies))
-            if free != ZERO and peek(moved, own) == 0:  # all blocks write here: as seldom as can be
-                poke(moved, own, np.uint8(1))
-    return v, first, second
-
-
-@device
-def _pass(p, w, kind, round, begin, end, h, moved):
-    """Draw variables, each in its lanes. The one place where random numbers are made.
-
-    Rows are drawn for both words of a variable; what is undecided then waits in the queue, and
-    where few variables have lanes all of it does.
-    """
-    # Numba would turn `kind in (..)` into a loop, run by every thread for every variable.
-    violated = (kind == VIOLATED) | (kind == FEW)
-    all_of_it = (kind == INIT) | (kind == SWEEP)
-    few = len(h) > 1 and kind == FEW
-    used = int32(0 if few else (2 * len(h) if all_of_it else len(h)))
-    waiting, first = int32(0), begin
-    while first < end:
-        i = int32(first + w.me)
-        first = int32(first + w.size)
-        v, left, left_too = i, ZERO, ZERO
-        if i < end:
-            v, left, left_too = _lanes_of(p, w, kind, violated, i, moved)
-            if left | left_too != ZERO and not few:
-                lanes, lanes_too = left, left_too
-                digits, start = law_of(p, w, round, v, 0, h)
-                at = int32((v & ((1 << len(w.log_copies)) - 1)) * WORD_CELLS)
-                key0, key1 = peek2(w.word_cells, at)
-                key0_too, key1_too = peek2(w.word_cells, int32(at + WORD_CELLS // 2))
-                key0, key0_too = key0 + start, key0_too + start
-                left, value = draw_rows(digits, key0, key1, left, h)
-                left_too, value_too = draw_rows(digits, key0_too, key1_too, left_too, h)
-                if len(h) > 1 and all_of_it:
-                    left, value = draw_more_rows(digits, key0, key1, left, value, h)
-                    left_too, value_too = draw_more_rows(
-                        digits, key0_too, key1_too, left_too, value_too, h
-                    )
-                x, y = peek2(w.x, v)
-                x = (x & ~(lanes & ~left)) | value
-                poke2(w.x, v, x, (y & ~(lanes_too & ~left_too)) | value_too)
-        if len(h) > 1:  # else every probability is 1/2, and one row decides
-            waiting = push_pair(w, v, left, left_too, used, waiting)
-            while waiting >= WARP:
-                waiting = _take(p, w, round, waiting, h, False)
-    if len(h) > 1 and waiting > 0:
-        _take(p, w, round, waiting, h, True)
 
 
 # --- rounds --------------------------------------------------------------------------------------
@@ -210,7 +99,7 @@ def _run(p, w, job, h, moved):
     rounds, resampled, sweeping, few = int32(0), 0, False, job.few
     c, k = int32(0), int32(0)
     while True:
-        _pass(p, w, kind, round, begin, end, h, moved)
+        draw_pass(p, w, kind, round, begin, end, h, moved)
         sync(w.size, w.which)
         if not sweeping:
             if kind == INIT:
