@@ -95,7 +95,9 @@ class Card:
         """An uninitialised array of one axis."""
         if self.torch is None:
             return self.cuda.device_array(max(1, size), dtype)
-        return self._of_torch(self.torch.empty, size, dtype)
+        bytes_ = max(1, size) * np.dtype(dtype).itemsize
+        tensor = self.torch.empty(bytes_, dtype=self.torch.uint8, device=f"cuda:{self.index}")
+        return self.cuda.as_cuda_array(tensor).view(dtype)
 
     def put(self, array: np.ndarray) -> Any:
         array = np.ascontiguousarray(array).reshape(-1)
@@ -103,11 +105,6 @@ class Card:
             return self.cuda.to_device(array, stream=self.stream)
         there = self.torch.from_numpy(array.view(np.uint8)).to(f"cuda:{self.index}")
         return self.cuda.as_cuda_array(there).view(array.dtype)
-
-    def _of_torch(self, make: Any, size: int, dtype: type) -> Any:
-        bytes_ = max(1, size) * np.dtype(dtype).itemsize
-        tensor = make(bytes_, dtype=self.torch.uint8, device=f"cuda:{self.index}")
-        return self.cuda.as_cuda_array(tensor).view(dtype)
 
     def lend(self, arrays: list[np.ndarray]) -> tuple[Any, ...]:
         """Copies of arrays of one axis, in one transfer. They are the caller's until this thread
