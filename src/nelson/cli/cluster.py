@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import signal
+import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 from typer.core import TyperCommand
 
 from nelson.cli.common import BUDGET, INTERRUPTED, fail, load_numba_without_scipy, say
-from nelson.cli.progress import Progress
+from nelson.progress import Bar
 
 if TYPE_CHECKING:
     from nelson.cluster.read import Folder
@@ -56,7 +57,7 @@ def run(formula: Formula, options: dict[str, Any], address: str, output: str, qu
     safe = 0
     before = signal.signal(signal.SIGTERM, _terminated)
     try:
-        with Progress(options["n"], wanted=not quiet) as bar:
+        with Bar("sampling", options["n"], not quiet and sys.stderr.isatty()) as bar:
 
             def progress(done: int) -> None:
                 nonlocal safe

@@ -20,7 +20,7 @@ from nelson.cli.common import (
     say,
 )
 from nelson.cli.interrupt import Interruptible
-from nelson.cli.progress import Progress
+from nelson.progress import Bar
 
 if TYPE_CHECKING:
     from nelson.formula import Formula
@@ -190,7 +190,7 @@ def _write(
     total: dict[str, Any] = {"samples": 0, "guarantee": _RANK[0], "rounds": 0, "resampled": 0}
     total["seconds"] = 0.0  # of drawing; not of start-up, nor of writing
     source = Interruptible(blocks)
-    with Progress(n, wanted=bar) as progress, source:
+    with Bar("sampling", n, bar and sys.stderr.isatty()) as progress, source:
         for block in source:
             writer = writer or make_writer(kind, out, block.variables)
             writer.write(block.packed, len(block))

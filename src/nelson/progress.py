@@ -1,0 +1,59 @@
+"""A progress bar on stderr, for people: only for runs that take a moment."""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+from typing import Any
+
+PATIENCE = 0.4  # seconds before the bar appears; shorter runs never import rich
+_EVERY = 0.05  # seconds between two updates
+
+
+class Bar:
+    """`total` steps (None: no end), with a text behind them. Does nothing unless `shown`."""
+
+    def __init__(self, label: str, total: int | None, shown: bool) -> None:
+        self._label, self._total, self._shown = label, total, shown
+        self._started = self._last = time.perf_counter()
+        self._bar: Any = None
+        self._task: Any = None
+
+    def __enter__(self) -> Bar:
+        return self
+
+    def update(self, done: int, text: str = "", samples: int | None = None) -> None:
+        """So many steps are done; `samples` were drawn for them, if that is another number."""
+        now = time.perf_counter()
+        if not self._shown or now - self._started < PATIENCE or now - self._last < _EVERY:
+            return
+        self._last = now
+        if self._bar is None:
+            self._start()
+        rate = (done if samples is None else samples) / (now - self._started)
+        self._bar.update(self._task, completed=done, text=f"{text}{rate:,.0f} samples/s")
+
+    def _start(self) -> None:
+        from rich import progress
+        from rich.console import Console
+
+        self._bar = progress.Progress(
+            progress.TextColumn(self._label),
+            progress.BarColumn(),
+            progress.MofNCompleteColumn(),
+            progress.TextColumn("{task.fields[text]}"),
+            progress.TimeRemainingColumn(),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        self._bar.start()
+        self._task = self._bar.add_task("", total=self._total, text="")
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
