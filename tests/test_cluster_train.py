@@ -233,6 +233,7 @@ def test_a_run_goes_on_with_another_number_of_ranks(tmp_path, data):
     assert ten.theta.tobytes() != whole.theta.tobytes()
 
 
+@pytest.mark.filterwarnings("ignore:overflow encountered")
 def test_a_share_on_the_gpu_begins_at_its_first_sample():
     """In Numba's simulator where there is no GPU."""
     from nelson.samplers import card
