@@ -52,7 +52,7 @@ def _open(index: int) -> Any:
         try:
             found = len(cuda.gpus)
         except Exception as error:  # the driver's errors have no common type
-            found, why = 0, " ".join(str(error).split())[:100].rstrip(" :") or "none"
+            found, why = 0, " ".join(str(error).split()).split(". ")[0][:100] or "none"
         else:
             why = f"{found} found"
         if index >= found:
