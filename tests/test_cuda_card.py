@@ -107,8 +107,11 @@ def test_work_goes_to_torchs_stream():
     with torch.cuda.stream(torch.cuda.Stream()):
         s = nelson.sample(f, None, 100_000, seed=2, device="cuda", method="lovasz", sweeps=0)
         total = s.to_torch(torch.float32).sum()
+    with torch.cuda.stream(torch.cuda.Stream()):  # another one
+        again, mean = s.to_torch(torch.float32).sum(), s.mean()
     host = nelson.sample(f, None, 100_000, seed=2, method="lovasz", sweeps=0)
-    assert int(total) == int(np.bitwise_count(host.packed).sum())
+    assert int(total) == int(again) == int(np.bitwise_count(host.packed).sum())
+    assert np.allclose(mean, host.mean())
 
 
 def test_distribution_and_layer_draw_on_the_card():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from types import TracebackType
 from typing import Any
 
 PATIENCE = 0.4  # seconds before the bar appears; shorter runs never import rich
@@ -49,11 +48,6 @@ class Bar:
         self._bar.start()
         self._task = self._bar.add_task("", total=self._total, text="")
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._bar is not None:
             self._bar.stop()

@@ -37,6 +37,7 @@ from nelson.kernels.cuda_setup import (
     poke2,
     popcount,
     sync,
+    sync_block,
 )
 from nelson.kernels.cuda_team import (
     ALL,
@@ -222,7 +223,7 @@ def draw_words(
             while i < p.near_ints:
                 poke(near_ints, i, peek(ints, i))
                 i = int32(i + cuda.blockDim.x)
-        cuda.syncthreads()
+        sync_block()
     own64, own32 = fast64[which * job.stride64 :], fast32[which * job.stride32 :]
     # Of a team: words of 64 bits its cells, its state, its queues; words of 32 bits its cells.
     word_cells, cells = own64, own32

@@ -69,9 +69,16 @@ def second_half(w, k):
 
 
 @device
-def violated(w, words, at, number, first, second, given):
-    """Lanes (of those given) in which every literal of a clause is false. given: it is not one of
-    `w.clauses`, and may have another length.
+def _without(p, code, v):
+    """A literal; one that is always false if it is of variable v."""
+    never = np.uint32(16 * (p.n + p.n_clauses + 1))  # behind the masks of the clauses
+    return never if int32(code >> np.uint32(4)) == v else code
+
+
+@device
+def violated(p, w, words, at, number, first, second, given, v):
+    """Lanes (of those that come in) in which every literal of a clause is false, but for those of
+    variable v (-1: none). given: it is not one of `w.clauses`, and may have another length.
     """
     k = 0
     while k < number:
@@ -79,8 +86,8 @@ def violated(w, words, at, number, first, second, given):
         if len(w.narrow):
             code, other = halves(code)
             if given or second_half(w, k):
-                first, second = _and_false(w, other, first, second)
-        first, second = _and_false(w, code, first, second)
+                first, second = _and_false(w, _without(p, other, v), first, second)
+        first, second = _and_false(w, _without(p, code, v), first, second)
         k += 1
     return first, second
 
@@ -118,10 +125,10 @@ def check(p, w, mode):
         if mode == GIVEN and p.far_checks:
             at, end = entries(w.far_ints, p.check, j)
             number = (end - at + 31) >> 5
-            first, second = violated(w, w.far_words, at, number, first, second, True)
+            first, second = violated(p, w, w.far_words, at, number, first, second, True, -1)
         else:
             at, number = literals(p, w, j)
-            first, second = violated(w, w.clauses, at, number, first, second, False)
+            first, second = violated(p, w, w.clauses, at, number, first, second, False, -1)
         if mode == ALL:
             poke2(w.bad, j, first, second)
         if (first | second) != ZERO:
@@ -138,27 +145,11 @@ def check(p, w, mode):
 
 
 @device
-def _but(p, code, v):
-    """A literal; one that is always false if it is of variable v."""
-    ones = np.uint32(16 * (p.n + p.n_clauses + 1))  # behind the masks of the clauses
-    return ones if int32(code >> np.uint32(4)) == v else code
-
-
-@device
-def _others_false(p, w, j, v):
-    """Lanes in which clause j does not hold without variable v."""
-    first, second = EVERY, EVERY
-    at, number = literals(p, w, j)
-    k = 0
-    while k < number:
-        code = peek(w.clauses, at + 32 * k)
-        if len(w.narrow):
-            code, other = halves(code)
-            if second_half(w, k):
-                first, second = _and_false(w, _but(p, other, v), first, second)
-        first, second = _and_false(w, _but(p, code, v), first, second)
-        k += 1
-    return first, second
+def _stuck(p, w, code, v, stuck, stuck_too):
+    """Add the lanes in which a clause does not hold without v."""
+    at, number = literals(p, w, int32(code >> np.uint32(4)))
+    first, second = violated(p, w, w.clauses, at, number, EVERY, EVERY, False, v)
+    return stuck | first, stuck_too | second
 
 
 @device
@@ -177,10 +168,8 @@ def stuck_lanes(p, w, i, v):
         at = int32(at + 32)
         if len(w.narrow):
             code, other = halves(code)
-            first, second = _others_false(p, w, int32(other >> np.uint32(4)), v)
-            stuck, stuck_too = stuck | first, stuck_too | second
-        first, second = _others_false(p, w, int32(code >> np.uint32(4)), v)
-        stuck, stuck_too = stuck | first, stuck_too | second
+            stuck, stuck_too = _stuck(p, w, other, v, stuck, stuck_too)
+        stuck, stuck_too = _stuck(p, w, code, v, stuck, stuck_too)
     return stuck, stuck_too
 
 

@@ -46,7 +46,7 @@ class Limits(NamedTuple):
 
 
 @cache
-def limits(index: int = 0) -> Limits:
+def limits(index: int) -> Limits:
     """Of the device that is selected, number `index`."""
     if SIMULATED:
         return Limits(1, 200 << 10, 4)

@@ -73,12 +73,16 @@ if SIMULATED:
         pass
 
     def sync(team, which):
-        if team > 1:  # the simulator knows one barrier, of all threads
+        if team > 1:  # the simulator's own barrier is one of the whole block
             simulated: Any = threading.current_thread()
             with _lock:
                 barriers = vars(simulated._manager).setdefault("barriers", {})
                 barrier = barriers.setdefault((which, team), threading.Barrier(team, timeout=60))
             barrier.wait()
+
+    def sync_block():
+        simulated: Any = threading.current_thread()
+        simulated.syncthreads()
 
     def _atomic(array, i, change):
         with _lock:
@@ -259,6 +263,10 @@ else:
     @device
     def sync_warp():
         cuda.syncwarp()
+
+    @device
+    def sync_block():
+        cuda.syncthreads()
 
     @device
     def atomic_add(array, i, value):

@@ -72,9 +72,7 @@ class Team(NamedTuple):
     """What a team works on. A pair is two words of 64 samples."""
 
     log_copies: Any  # a tuple: its length is a constant for the compiler
-    narrow: (
-        Any  # likewise: 0, or 1 if two entries share a word, + words of a clause if all are equal
-    )
+    narrow: Any  # likewise: 0, or 1 if two entries share a word, + literals of a clause if known
     clauses: Any  # the entries and numbers that every round reads, in shared memory if they fit:
     words: Any  # those of clauses, all others
     ints: Any

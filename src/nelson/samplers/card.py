@@ -86,10 +86,14 @@ class Card:
         torch = sys.modules.get("torch")
         usable = torch is not None and not SIMULATED and torch.cuda.is_available()
         self.torch: Any = torch if usable else None
-        self.stream: Any = 0
-        if self.torch is not None:
-            handle = self.torch.cuda.current_stream(index).cuda_stream
-            self.stream = cuda.external_stream(handle) if handle else 0
+
+    @property
+    def stream(self) -> Any:
+        """Torch's current one, also if samples were drawn on another: they have been waited for."""
+        if self.torch is None:
+            return 0
+        handle = self.torch.cuda.current_stream(self.index).cuda_stream
+        return self.cuda.external_stream(handle) if handle else 0
 
     def empty(self, size: int, dtype: type) -> Any:
         """An uninitialised array of one axis."""
@@ -156,10 +160,11 @@ class Card:
     def wait(self) -> None:
         if self.simulated:
             return
-        if self.stream == 0:
+        stream = self.stream
+        if stream == 0:
             self.cuda.synchronize()
         else:
-            self.stream.synchronize()
+            stream.synchronize()
 
     def require(self, wanted: int, what: str) -> None:
         """An error before the driver's own, if there is too little memory. To ask takes longer than
