@@ -1,14 +1,19 @@
-"""Cells for the tests of `nelson.cluster.bench`: what `nelson.experiments` takes under the name
-"cluster_cells:EXPERIMENT".
+"""What the workers of the tests of `nelson.cluster` import: a store that kills those who write to
+it, and cells for `nelson.cluster.bench` (`nelson.experiments` takes them under the name
+"cluster_cells:EXPERIMENT").
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
+
+from nelson.cluster.store import Local, Sink
 
 NAME = "cluster_cells:EXPERIMENT"
 
@@ -31,3 +36,38 @@ def run(cell: Any) -> list[dict[str, Any]]:
 
 
 EXPERIMENT = SimpleNamespace(run=run)
+
+
+class Deadly(Local):
+    """Kills the process that writes to one of `names`, in the middle of it; once for each name.
+
+    Who died is in the folder `graves`: a file for each name, that holds the process id.
+    """
+
+    def __init__(self, folder: Any, graves: Any, names: list[str]) -> None:
+        super().__init__(folder)
+        self.graves, self.names = os.fspath(graves), names
+
+    @contextlib.contextmanager
+    def writing(self, name: str) -> Iterator[Sink]:
+        grave = os.path.join(self.graves, name)
+        with super().writing(name) as sink:
+            yield _Fatal(sink, grave) if name in self.names and not os.path.exists(grave) else sink
+
+
+class _Fatal:
+    """A sink: the first write of more than a few bytes is the last thing the process does."""
+
+    def __init__(self, sink: Sink, grave: str) -> None:
+        self._sink, self._grave = sink, grave
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._sink, name)
+
+    def write(self, data: Any) -> int:
+        written = self._sink.write(data)
+        if written > 1000:
+            with open(self._grave, "x") as file:
+                file.write(str(os.getpid()))
+            os.kill(os.getpid(), signal.SIGKILL)
+        return written

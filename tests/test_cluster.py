@@ -246,20 +246,28 @@ def workers_of(ray, title: str) -> list[int]:
     return found
 
 
-@pytest.mark.skipif(not Path("/proc").is_dir(), reason="finds processes in /proc")
-def test_killed_workers_lose_nothing(ray, ksat, tmp_path):
+@pytest.fixture
+def deadly(tmp_path, monkeypatch):
+    """deadly(shards): workers die while they write those, once for each; -> the folder of graves,
+    a file for each shard that holds the process id.
+    """
+    graves = tmp_path / "graves"
+    graves.mkdir()
+
+    def set_up(*firsts: int) -> Path:
+        names = [parts.part_name(first) for first in firsts]
+        monkeypatch.setattr(job, "store", lambda out: cluster_cells.Deadly(out, graves, names))
+        return graves
+
+    return set_up
+
+
+def test_killed_workers_lose_nothing(ray, ksat, tmp_path, deadly):
     """SIGKILL to a worker in the middle of a shard, three times: n rows, each once."""
-    killed: list[int] = []
-
-    def kill(safe: int) -> None:
-        if len(killed) < 3 and safe:
-            for pid in workers_of(ray, "draw_shard")[:1]:
-                os.kill(pid, signal.SIGKILL)
-                killed.append(pid)
-
-    n, out = 600_000, tmp_path / "job"
-    found = cluster.sample(ksat, None, n, out, seed=2, shard=30_016, progress=kill, **QUICK)
-    assert len(set(killed)) == 3
+    n, shard, out = 600_000, 30_016, tmp_path / "job"
+    graves = deadly(2 * shard, 7 * shard, 19 * shard)
+    found = cluster.sample(ksat, None, n, out, seed=2, shard=shard, **QUICK)
+    assert len({grave.read_text() for grave in graves.iterdir()}) == 3  # different processes
     assert (len(found), found.info["drawn"], found.info["parts"]) == (n, 20, 20)
     assert not list(out.glob(".tmp-*"))  # what they left behind is gone
     expected = nelson.stream(ksat, n=n, seed=2, block=65536, **QUICK)
@@ -267,19 +275,14 @@ def test_killed_workers_lose_nothing(ray, ksat, tmp_path):
         assert np.array_equal(block.packed, right.packed)
 
 
-@pytest.mark.skipif(not Path("/proc").is_dir(), reason="finds processes in /proc")
-def test_a_shard_that_is_lost_too_often_is_an_error(ray, ksat, tmp_path):
+def test_a_shard_that_is_lost_too_often_is_an_error(ray, ksat, tmp_path, deadly):
     """No retries, and one worker killed: it says so, and what is finished stays."""
-    killed: list[int] = []
-
-    def kill(safe: int) -> None:
-        for pid in workers_of(ray, "draw_shard")[: 1 - len(killed)] if safe else ():
-            os.kill(pid, signal.SIGKILL)
-            killed.append(pid)
-
     options = {"seed": 2, "shard": 30_016, **QUICK}
+    graves = deadly(10 * 30_016)
     with pytest.raises(NelsonError, match="was lost with its worker"):
-        cluster.sample(ksat, None, 600_000, tmp_path / "job", progress=kill, retries=0, **options)
+        cluster.sample(ksat, None, 600_000, tmp_path / "job", retries=0, **options)
+    assert len(list(graves.iterdir())) == 1
+    assert list((tmp_path / "job").glob(".tmp-*"))  # it was in the middle of it
     found = cluster.sample(ksat, None, 600_000, tmp_path / "job", **options)
     assert found.info["kept"] and found.info["kept"] + found.info["drawn"] == 20
     found.verify()
