@@ -132,6 +132,7 @@ def _browser():
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
+            env=os.environ | {"TMPDIR": profile},  # what it leaves behind goes with the profile
         )  # fmt: skip
         os.close(theirs_in)
         os.close(theirs_out)
