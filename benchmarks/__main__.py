@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import platform
 import sys
 
@@ -25,12 +26,28 @@ ALL = {
 EXTRA = {"gpu": gpu.rows}
 
 
-def main() -> int:
-    names = [name for name in sys.argv[1:] if name != "--quick"] or list(ALL)
-    every = ALL | EXTRA
+def _names(every: list[str]) -> list[str]:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        description="The speed table: ratios to peers in one run. Exit code 1: a goal is missed.",
+        epilog="Example: python -m benchmarks peers sweep",
+    )
+    parser.add_argument(
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help=f"{', '.join(every)} (default: all but gpu; 20 min)",
+    )
+    parser.add_argument("--quick", action="store_true", help="cluster: a hundredth of the samples")
+    names = parser.parse_args().names
     if unknown := [name for name in names if name not in every]:
-        print(f"no benchmark {', '.join(unknown)}; there are {', '.join(every)}", file=sys.stderr)
-        return 2
+        parser.error(f"no benchmark {', '.join(unknown)}; there are {', '.join(every)}")
+    return names or list(ALL)
+
+
+def main() -> int:
+    every = ALL | EXTRA
+    names = _names(list(every))
     console = Console(width=150)
     rows: list[Row] = []
     for name in names:
