@@ -37,7 +37,7 @@ def iteration() -> Iterator[Row]:
         def draw(formula: nelson.Formula, at: np.ndarray, m: int, seed: int) -> np.ndarray:
             torch.manual_seed(seed)
             dense.P = torch.as_tensor(probability_of_zero(at), dtype=torch.float32)
-            return dense.batch(m, compact=compact)[:, : formula.n_vars]
+            return dense.batch(m, compact=compact)[:, : formula.n_vars].numpy()
 
         return draw
 
