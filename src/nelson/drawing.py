@@ -73,4 +73,4 @@ def draw(
 
 
 def _on_gpu(device: Any) -> bool:
-    return gpu.number(device) is not None and card.available()
+    return card.number(device) is not None and card.available()

@@ -1,15 +1,15 @@
 """The GPU kernel: a team of threads draws 128 samples, bit-sliced, in shared memory if they fit.
 
-A *team* (one warp, or a whole block for large formulas) draws a pair of words of 64 samples, or
-several pairs of a small formula: a variable is two 64-bit words, bit k of the first is sample k;
-threads take variables or clauses side by side. All else is as on the CPU (`rounds.py`, `sweep.py`),
+A *team* (a few warps; several teams are a block) draws a pair of words of 64 samples, or several
+pairs of a small formula: a variable is two 64-bit words, bit k of the first is sample k; threads
+take variables or clauses side by side. All else is as on the CPU (`rounds.py`, `sweep.py`),
 and so are the bits: they depend on (seed, context, word, variable, round, bit) alone.
 
 What makes it fast:
 
 * Random rows are computed by full warps, however few lanes are undecided (`cuda_pass.py`).
 * The first rounds check every clause and let every variable gather the masks of its clauses. Once
-  few clauses are violated a round is a list: clauses to look at, and the variables they touch.
+  few lanes are left a round is a list of clauses, each with its lane (`cuda_late.py`).
 * Literals lie in slices of 32 (`cuda_program.py`), two to a word: a warp reads its indices as whole
   lines, and each is an address already, of two words of samples.
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from nelson.errors import BudgetExceeded, FormulaError
 from nelson.formula import Formula
-from nelson.samplers import gpu
+from nelson.samplers import card, gpu
 from nelson.samplers.collect import collect, in_blocks
 from nelson.samplers.distinct import distinct
 from nelson.samplers.plan import Plan, make_plan
@@ -61,7 +61,7 @@ def sample(
     if that was proved.
     """
     started = time.monotonic()
-    index = gpu.number(device)
+    index = card.number(device)
     plan = _plan(
         formula,
         theta,
@@ -127,7 +127,7 @@ def stream(
     """
     if block <= 0 or block % 64:
         raise FormulaError(f"block = {block}", expected="a positive multiple of 64")
-    index = gpu.number(device)
+    index = card.number(device)
     plan = _plan(
         formula,
         theta,

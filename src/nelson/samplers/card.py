@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from nelson.errors import NelsonError
+from nelson.errors import FormulaError, NelsonError
 
 #: Bytes of a draw that is not worth the question how much memory is free.
 _SMALL = 1 << 28
@@ -33,6 +33,16 @@ class _Places(threading.local):
 
 
 _places = _Places()
+
+
+def number(device: Any) -> int | None:
+    """Which GPU is meant: "cuda", "cuda:1", a torch.device; None is the CPU."""
+    if device is None or str(device) == "cpu":
+        return None
+    kind, _, index = str(device).partition(":")
+    if kind != "cuda" or not (index == "" or index.isdigit()):
+        raise FormulaError(f"device={device!r}", expected='"cpu", "cuda" or "cuda:N"')
+    return int(index or 0)
 
 
 @cache

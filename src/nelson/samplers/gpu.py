@@ -36,16 +36,6 @@ _FEW_WORDS = 8192
 _KEPT = 8
 
 
-def number(device: Any) -> int | None:
-    """Which GPU is meant: "cuda", "cuda:1", a torch.device; None is the CPU."""
-    if device is None or str(device) == "cpu":
-        return None
-    kind, _, index = str(device).partition(":")
-    if kind != "cuda" or not (index == "" or index.isdigit()):
-        raise FormulaError(f"device={device!r}", expected='"cpu", "cuda" or "cuda:N"')
-    return int(index or 0)
-
-
 @dataclass
 class Drawn:
     """What one call of `draw` left on the card."""
@@ -181,7 +171,7 @@ def draw(
 def _compacted(
     card: Card, drawn: Drawn, contexts: int, words: int, columns: int
 ) -> tuple[np.ndarray, int]:
-    """Where some samples are not valid they are dropped on the host: rare, and slow anyway."""
+    """Samples that are not valid are dropped on the host: rare, and slow anyway."""
     lanes = card.get(drawn.valid)[: contexts * words].reshape(contexts, words)
     if drawn.note.stopped:  # tiles that did not run left whatever was in memory
         ran = np.zeros((contexts, drawn.tiles), bool)
@@ -296,9 +286,9 @@ def _samples(
             if note.stopped
             else f"{kept} of {asked} samples became valid within {request.max_rounds} rounds"
         )
-    shape = (words, len(request.columns))
-    whole = shape if plan.single else (len(request.contexts), *shape)
-    samples = DeviceSamples(packed, kept, plan.variables, guarantee, status, info, whole, card)
+    contexts = () if plan.single else (len(request.contexts),)
+    shape = (*contexts, words, len(request.columns))
+    samples = DeviceSamples(packed, kept, plan.variables, guarantee, status, info, shape, card)
     if guarantee == "asymptotic" and note.frozen is not None and kept >= 64:
         frozen = note.frozen[request.columns]
         if frozen.any():

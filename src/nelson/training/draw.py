@@ -19,7 +19,7 @@ import numpy as np
 
 from nelson.errors import FormulaError
 from nelson.formula import Formula
-from nelson.samplers import choose, get, gpu, names, sweeps_for
+from nelson.samplers import card, choose, get, names, sweeps_for
 from nelson.samplers.api import sample
 from nelson.samplers.device import DeviceSamples
 from nelson.samples import Samples
@@ -104,7 +104,7 @@ class Drawer:
         self.seed = seed
         self.threads = threads
         self.device = device
-        if sampler == "auto" and gpu.number(device) is not None:
+        if sampler == "auto" and card.number(device) is not None:
             self.sampler = "lovasz"  # what there is on a GPU
         self.method, self.sweeps = self.sampler, sweeps
         self.why = "asked for"

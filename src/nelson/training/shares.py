@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nelson.samplers import GUARANTEES, gpu
+from nelson.samplers import GUARANTEES, card, gpu
 from nelson.samplers.api import _plan
 from nelson.samplers.collect import collect
 from nelson.samplers.device import DeviceSamples
@@ -87,7 +87,7 @@ def _planned(drawer: Drawer, theta: np.ndarray, m: int, key: int) -> Plan:
         drawer.formula,
         theta,
         m,
-        gpu.number(drawer.device),
+        card.number(drawer.device),
         method=drawer.method,
         sweeps=drawer.sweeps,
         given=None,
@@ -126,7 +126,7 @@ def _part(plan: Plan, first: int, last: int, drawer: Drawer) -> Samples:
         for problem, request in plan.parts
     ]
     plan = replace(plan, n=count, parts=parts)
-    index = gpu.number(drawer.device)
+    index = card.number(drawer.device)
     if index is None:
         return collect(plan, time.monotonic())
     return gpu.collect(plan, index, time.monotonic())
