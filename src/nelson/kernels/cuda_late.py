@@ -38,6 +38,7 @@ from nelson.kernels.cuda_team import (
     int32,
     law_of,
     set_cell,
+    start_of,
 )
 from nelson.kernels.rng import GOLDEN
 
@@ -86,10 +87,10 @@ def begin(p, w):
 def _redraw(p, w, code, lane, round, side, h):
     """Draw the variable of a literal in one lane, and list it if it changed."""
     v = int32(code >> np.uint32(4))
-    digits, start = law_of(p, w, round, v, 0, h)
+    digits, place = law_of(w, v, 0, h)
     word = int32(2 * (v & ((1 << len(w.log_copies)) - 1)) + (lane >> 6))
     key0, key1 = peek2(w.word_cells, int32(word * (WORD_CELLS // 2)))
-    start += key0
+    start = start_of(round, place, key0)
     lanes, value = ONE << np.uint64(lane & 63), ZERO
     while lanes != ZERO:
         lanes, more = draw_rows(digits, start, key1, lanes, h)

@@ -208,7 +208,7 @@ class Launch(NamedTuple):
 def draw(
     loaded: Loaded,
     shape: Shape,
-    thr: object,
+    law: object,
     rows: int,
     contexts: object,
     job: Job,
@@ -216,8 +216,8 @@ def draw(
     scratch: tuple[Any, ...],
     stream: object = 0,
 ) -> None:
-    """One launch, not waited for. thr: (contexts * n) uint32 on the card; rows: random rows taken
-    at once, 1 if every probability is 1/2.
+    """One launch, not waited for. law: (contexts * n) uint64 on the card, as `Team` has it; rows:
+    random rows taken at once, 1 if every probability is 1/2.
     """
     tiles = int(job.tiles)
     blocks = min(shape.blocks, tiles)
@@ -234,7 +234,7 @@ def draw(
         job,
         loaded.words,
         loaded.ints,
-        thr,
+        law,
         contexts,
         *scratch,
         out.packed,

@@ -35,6 +35,7 @@ from nelson.kernels.cuda_team import (
     law_of,
     push,
     push_pair,
+    start_of,
 )
 from nelson.kernels.rng import GOLDEN
 
@@ -54,10 +55,10 @@ def _take(p, w, round, waiting, h, tail):
         entry = int32(peek(w.items, at))
         lanes = peek(w.queue, at)
         item, k = int32(entry >> 5), int32(entry & 31)
-        digits, start = law_of(p, w, round, int32(item >> 1), k, h)
+        digits, place = law_of(w, int32(item >> 1), k, h)
         word = int32(item & ((2 << len(w.log_copies)) - 1))
         key0, key1 = peek2(w.word_cells, int32(word * WORD_CELLS // 2))
-        start += key0
+        start = start_of(round, place, key0)
     going = True
     while going:
         if lanes != ZERO:
@@ -117,11 +118,12 @@ def draw_pass(p, w, kind, round, begin, end, h, moved):
             v, left, left_too = _lanes_of(p, w, kind, violated, i, moved)
             if left | left_too != ZERO and not few:
                 lanes, lanes_too = left, left_too
-                digits, start = law_of(p, w, round, v, 0, h)
+                digits, place = law_of(w, v, 0, h)
                 at = int32((v & ((1 << len(w.log_copies)) - 1)) * WORD_CELLS)
                 key0, key1 = peek2(w.word_cells, at)
                 key0_too, key1_too = peek2(w.word_cells, int32(at + WORD_CELLS // 2))
-                key0, key0_too = key0 + start, key0_too + start
+                key0 = start_of(round, place, key0)
+                key0_too = start_of(round, place, key0_too)
                 left, value = draw_rows(digits, key0, key1, left, h)
                 left_too, value_too = draw_rows(digits, key0_too, key1_too, left_too, h)
                 if len(h) > 1 and all_of_it:

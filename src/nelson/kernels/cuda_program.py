@@ -48,14 +48,13 @@ class Layout(NamedTuple):
     near_clauses: int  # the words among them that are clauses
     far_checks: int  # 1 if the clauses as given are others, and so not among those
     # Where things begin in `ints`: starts of the slices of clauses, occurrences and sweep items,
-    # the variable of each of these, the first slice of each class, names, starts of the slices of
-    # the clauses as given, fixed literals, variables to hand out.
+    # the variable of each of these, the first slice of each class, starts of the slices of the
+    # clauses as given, fixed literals, variables to hand out.
     clause: int
     occ: int
     sweep: int
     order: int
     classes: int
-    name: int
     check: int
     fixed: int
     columns: int
@@ -119,7 +118,6 @@ def lay_out(program: Program, columns: np.ndarray, sweeps: bool, log_copies: int
         ("sweep", sweep_start),
         ("order", order),
         ("classes", class_slices),
-        ("name", program.name),
         ("check", check_start),
         ("fixed", p.fixed),
         ("columns", columns),
@@ -131,7 +129,7 @@ def lay_out(program: Program, columns: np.ndarray, sweeps: bool, log_copies: int
     if offset >= 1 << 31 or flat.max(initial=0) >= 1 << 31 or max(p.n, p.n_clauses) >= 1 << 25:
         raise ValueError("the formula is too large for the GPU kernel")
     sizes = (p.n, p.n_clauses, p.n_fixed, n_checks, len(class_slices) - 1, len(columns))
-    near = near_words, at["name"], clause_start[-1], n_checks and check_start[0] >= near_words
+    near = near_words, at["check"], clause_start[-1], n_checks and check_start[0] >= near_words
     numbers: Any = (*sizes, *near, *at.values())
     layout = Layout._make(map(np.int32, numbers))  # 32 bits: so is the kernel's arithmetic
     return GpuProgram(

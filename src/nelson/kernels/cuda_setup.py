@@ -57,6 +57,12 @@ if SIMULATED:
     def negated(code):
         return ~np.uint64(0) if code & 1 else np.uint64(0)
 
+    def sign(word):
+        return ~np.uint64(0) if word >> np.uint32(31) else np.uint64(0)
+
+    def multiply_add(y, factor, more):
+        return y * factor + more
+
     def rolled():
         pass
 
@@ -196,6 +202,25 @@ else:
 
         return types.UniTuple(types.uint64, 2)(array, code), build
 
+    def _twice(builder, half):
+        """A 32-bit word in both halves of 64 bits."""
+        int32 = ir.IntType(32)
+        pair = ir.Constant(ir.VectorType(int32, 2), ir.Undefined)
+        for k in (0, 1):
+            pair = builder.insert_element(pair, half, ir.Constant(int32, k))
+        return builder.bitcast(pair, ir.IntType(64))
+
+    _MULTIPLY_ADD = """{
+        .reg .u32 a, b, c, d, low, high; .reg .u64 wide;
+        mov.b64 {a, b}, $1;
+        mov.b64 {c, d}, $2;
+        mad.wide.u32 wide, a, c, $3;
+        mov.b64 {low, high}, wide;
+        mad.lo.u32 high, b, c, high;
+        mad.lo.u32 high, a, d, high;
+        mov.b64 $0, {low, high};
+    }"""
+
     @intrinsic
     def negated(typingctx, code):
         """All ones if the last bit is set: turns a value into "the positive literal is false"."""
@@ -203,17 +228,37 @@ else:
             return None
 
         def build(context, builder, signature, args):
-            int32, int64 = ir.IntType(32), ir.IntType(64)
+            int32 = ir.IntType(32)
             code = args[0]
             if code.type.width != 32:
                 code = (builder.trunc if code.type.width > 32 else builder.zext)(code, int32)
-            half = builder.neg(builder.and_(code, ir.Constant(int32, 1)))
-            pair = ir.Constant(ir.VectorType(int32, 2), ir.Undefined)
-            pair = builder.insert_element(pair, half, ir.Constant(int32, 0))
-            pair = builder.insert_element(pair, half, ir.Constant(int32, 1))
-            return builder.bitcast(pair, int64)
+            return _twice(builder, builder.neg(builder.and_(code, ir.Constant(int32, 1))))
 
         return types.uint64(code), build
+
+    @intrinsic
+    def sign(typingctx, word):
+        """Bit 31 of a 32-bit word, in all of 64 bits."""
+        if word != types.uint32:
+            return None
+
+        def build(context, builder, signature, args):
+            return _twice(builder, builder.ashr(args[0], ir.Constant(ir.IntType(32), 31)))
+
+        return types.uint64(word), build
+
+    @intrinsic
+    def multiply_add(typingctx, y, factor, more):
+        """y * factor + more, all 64 bits, in three instructions: the compiler takes four to six."""
+        if (y, factor, more) != (types.uint64,) * 3:
+            return None
+
+        def build(context, builder, signature, args):
+            int64 = ir.IntType(64)
+            function = ir.FunctionType(int64, [int64] * 3)
+            return builder.call(ir.InlineAsm(function, _MULTIPLY_ADD, "=l,l,l,l"), args)
+
+        return types.uint64(y, factor, more), build
 
     @intrinsic
     def rolled(typingctx):

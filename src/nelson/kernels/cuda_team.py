@@ -14,10 +14,12 @@ from nelson.kernels.cuda_setup import (
     ballot,
     below,
     device,
+    multiply_add,
     on_device,
     peek,
     poke,
     popcount,
+    sign,
     sync_warp,
 )
 
@@ -78,7 +80,7 @@ class Team(NamedTuple):
     ints: Any
     far_words: Any  # all of them
     far_ints: Any
-    thr: Any  # of this context
+    law: Any  # of this context: 2^32 * threshold + 32 * name of each variable
     x: Any  # n pairs: the state
     x32: Any  # the same, in 32-bit words
     bad: Any  # L + 2 pairs: lanes a clause is violated in, none of them, all of them; prs: then n,
@@ -109,7 +111,7 @@ class Digits(NamedTuple):
 
 @device
 def _flips(tag, law, at, k):
-    return EVERY if (law.t >> np.uint32(31 - k)) & BIT else ZERO
+    return sign(np.uint32(law.t << np.uint32(k)))
 
 
 @device
@@ -117,20 +119,31 @@ def _unfinished(tag, law, at, h):
     return EVERY if np.uint32(law.p << np.uint32(h)) != np.uint32(0) else ZERO
 
 
-scramble = on_device(rng.scramble)
-counter = on_device(rng.counter)
+@device
+def _multiply(y):
+    return multiply_add(y, rng.MULTIPLIER, ZERO)
+
+
+scramble = on_device(rng.scramble, multiply=_multiply)
 keys = on_device(rng.keys, scramble=scramble)
 bernoulli_draw = on_device(bernoulli.draw, scramble=scramble, flips=_flips, unfinished=_unfinished)
 
 
 @device
-def law_of(p, w, round, v, k, h):
-    """Digits of variable v from digit k on, and where its random rows start but for the key."""
-    own = int32(v >> len(w.log_copies))
+def law_of(w, v, k, h):
+    """Digits of variable v from digit k on, and where its random rows are: 32 * name + k."""
+    law = peek(w.law, int32(v >> len(w.log_copies)))
     digits = HALF  # one row: every probability is 1/2
     if len(h) > 1:
-        digits = np.uint32(peek(w.thr, own) << np.uint32(k))
-    return digits, counter(round, peek(w.far_ints, int32(p.name + own)), k)
+        digits = np.uint32(np.uint32(law >> np.uint64(32)) << np.uint32(k))
+    return digits, np.uint32(law) | np.uint32(k)
+
+
+@device
+def start_of(round, place, key0):
+    """key0 + rng.counter(round, name, k)."""
+    position = (np.uint64(round) << np.uint64(37)) | np.uint64(place)
+    return multiply_add(position, rng.GOLDEN, key0)
 
 
 @device

@@ -25,7 +25,7 @@ from numba.extending import register_jitable
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _ODD = np.uint64(0xD1342543DE82EF95)
-_MULTIPLY = np.uint64(0xDABA0B6EB09322E3)
+MULTIPLIER = np.uint64(0xDABA0B6EB09322E3)
 _S5, _S32, _S37, _S40 = (np.uint64(k) for k in (5, 32, 37, 40))
 _ZERO, _TWO = np.uint64(0), np.uint64(2)
 
@@ -38,9 +38,14 @@ BITS = 32
 
 
 @register_jitable(forceinline=True)
+def multiply(y):
+    return y * MULTIPLIER
+
+
+@register_jitable(forceinline=True)
 def scramble(y, key):
-    y = (y ^ (y >> _S32)) * _MULTIPLY
-    y = (y ^ (y >> _S32) ^ key) * _MULTIPLY
+    y = multiply(y ^ (y >> _S32))
+    y = multiply(y ^ (y >> _S32) ^ key)
     return y ^ (y >> _S32)
 
 

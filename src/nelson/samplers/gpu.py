@@ -107,14 +107,14 @@ def draw(
     thr[:, np.abs(problem.fixed) - 1] = 1 << 31
     fair = bool((thr == 1 << 31).all())
     thr[:, np.abs(problem.fixed) - 1] = 0
-    size = 8 * contexts * words * (columns + 1) + thr.nbytes + shape.global_bytes
+    size = 8 * contexts * words * (columns + 1) + 2 * thr.nbytes + shape.global_bytes
     card.require(size, f"{contexts * count:,} samples of {columns:,} variables")
     few = contexts * words < _FEW_WORDS  # then their marks are lent too
     counts, streams, law, moved, valid = card.lend(
         [
             np.zeros(COUNTS, np.int64),
             request.contexts.astype(np.int64),
-            np.ascontiguousarray(thr[:, program.name]).reshape(-1),
+            (thr[:, program.name].astype(np.uint64) << 32 | program.name.astype(np.uint64) << 5).reshape(-1),
             np.zeros(max(1, program.n), np.uint8),
             np.zeros(max(1, contexts * words) if few else 1, np.uint64),
         ]
