@@ -50,7 +50,7 @@ def _take(p, w, round, waiting, h, tail):
     waiting = int32(waiting - taken)
     item, k, lanes, digits = int32(0), int32(0), ZERO, np.uint32(0)
     start, key1 = ZERO, ZERO
-    if w.lane < taken:
+    if not tail or w.lane < taken:
         at = int32(waiting + w.lane)
         entry = int32(peek(w.items, at))
         lanes = peek(w.queue, at)
@@ -61,7 +61,7 @@ def _take(p, w, round, waiting, h, tail):
         start = start_of(round, place, key0)
     going = True
     while going:
-        if lanes != ZERO:
+        if not tail or lanes != ZERO:
             left, value = draw_rows(digits, start, key1, lanes, h)
             poke(w.x, item, (peek(w.x, item) & ~(lanes & ~left)) | value)
             lanes = left

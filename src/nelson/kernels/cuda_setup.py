@@ -63,6 +63,11 @@ if SIMULATED:
     def multiply_add(y, factor, more):
         return y * factor + more
 
+    def pinned(array):
+        return array
+
+    pinned_far = pinned
+
     def rolled():
         pass
 
@@ -259,6 +264,29 @@ else:
             return builder.call(ir.InlineAsm(function, _MULTIPLY_ADD, "=l,l,l,l"), args)
 
         return types.uint64(y, factor, more), build
+
+    def _pin(space):
+        @intrinsic
+        def pin(typingctx, array):
+            """The same array, its address in a register: else every access adds up its parts."""
+            if not isinstance(array, types.Array):
+                return None
+
+            def build(context, builder, signature, args):
+                pinned = context.make_array(signature.args[0])(context, builder, args[0])
+                data, int64 = pinned.data, ir.IntType(64)
+                here = ir.PointerType(data.type.pointee, space)
+                address = builder.ptrtoint(builder.addrspacecast(data, here), int64)
+                move = ir.InlineAsm(ir.FunctionType(int64, [int64]), "mov.b64 $0, $1;", "=l,l")
+                address = builder.inttoptr(builder.call(move, [address]), here)
+                pinned.data = builder.addrspacecast(address, data.type)
+                return pinned._getvalue()
+
+            return array(array), build
+
+        return pin
+
+    pinned, pinned_far = _pin(3), _pin(1)  # of shared memory, of global memory
 
     @intrinsic
     def rolled(typingctx):
