@@ -23,7 +23,7 @@ from numba import cuda, types
 from nelson.kernels.cuda_clauses import check, grow
 from nelson.kernels.cuda_late import begin as begin_late
 from nelson.kernels.cuda_late import late
-from nelson.kernels.cuda_pass import draw_pass
+from nelson.kernels.cuda_pass import draw_listed, draw_pass
 from nelson.kernels.cuda_setup import (
     WARP,
     atomic_add,
@@ -50,6 +50,7 @@ from nelson.kernels.cuda_team import (
     HITS,
     INIT,
     LANES,
+    LISTED,
     MASKED,
     ONE,
     QUEUE,
@@ -64,10 +65,6 @@ from nelson.kernels.cuda_team import (
 )
 from nelson.kernels.reference import PRS
 from nelson.kernels.rng import SWEEP_ROUND
-
-#: Violated clauses are few when they are less than one in so many.
-FEW_SHARE = 2
-
 
 # --- rounds --------------------------------------------------------------------------------------
 
@@ -100,27 +97,32 @@ def _run(p, w, job, h, moved):
     """
     kind, round, begin, end = int32(INIT), int32(0), int32(0), p.n
     rounds, resampled, sweeping, few = int32(0), 0, False, job.few
-    c, k = int32(0), int32(0)
+    c, k, hits, listing = int32(0), int32(0), int32(0), False
     while True:
-        draw_pass(p, w, kind, round, begin, end, h, moved)
+        if len(w.narrow) > 1 and kind == LISTED:
+            draw_listed(p, w, round, hits, h)
+        else:
+            draw_pass(p, w, kind, round, begin, end, h, moved)
         sync(w.size, w.which)
         if not sweeping:
             if kind == INIT:
                 _fix(p, w)
             _clear_cells(w)
-            check(p, w, ALL)
+            check(p, w, ALL, listing)
             sync(w.size, w.which)
             hits, lanes = cell_of(w, HITS), cell_of(w, LANES)
-            sweeping = hits == 0 or rounds == job.max_rounds
+            sweeping = lanes == 0 or rounds == job.max_rounds
+            listed = listing and hits <= w.listed_room
+            listing = w.listed_room > 0 and lanes <= p.n_clauses  # the next time
             if not sweeping and lanes <= few:
-                begin_late(p, w)
+                begin_late(p, w, listed, hits)
                 sync(w.size, w.which)
                 rounds, more, full = late(p, w, rounds, job.max_rounds, h)
                 resampled += more
                 sweeping = True
                 if full:  # once more, without such rounds
                     few, rounds, resampled, sweeping = int32(0), int32(0), 0, False
-                    kind, round = int32(INIT), int32(0)
+                    kind, round, listing = int32(INIT), int32(0), False
                     continue
             if not sweeping:
                 rounds = int32(rounds + 1)
@@ -129,8 +131,10 @@ def _run(p, w, job, h, moved):
                     sync(w.size, w.which)
                     resampled += grow(p, w)
                     kind = int32(MASKED)
+                elif len(w.narrow) > 1 and listed:
+                    kind = int32(LISTED)
                 else:
-                    kind = int32(VIOLATED if hits * FEW_SHARE > p.n_clauses else FEW)
+                    kind = int32(VIOLATED if lanes > p.n_clauses else FEW)
             round = int32(SWEEP_ROUND) if sweeping else rounds
         if sweeping:
             kind = int32(SWEEP)
@@ -162,7 +166,7 @@ def _hand_out(p, w, row, rows, packed, valid, counts):
     while c < last:
         poke(packed, row * columns + c, peek(w.x, peek(w.far_ints, int32(p.columns + c))))
         c = int32(c + w.size)
-    check(p, w, GIVEN)
+    check(p, w, GIVEN, False)
     sync(w.size, w.which)
     r = w.me
     while r < rows:
@@ -212,7 +216,7 @@ def draw_words(
     fast32 = cuda.shared.array(0, types.uint32)[2 * teams * job.stride64 :]
     clauses, near_words, near_ints = words, words, ints
     if len(near):
-        clauses = fast32[teams * job.stride32 :]
+        clauses = pinned(fast32[teams * job.stride32 :])
         i, end = int32(cuda.threadIdx.x), p.near_words if len(near) > 1 else p.near_clauses
         while i < end:
             poke(clauses, i, peek(words, i))
@@ -268,12 +272,15 @@ def draw_words(
             bad,
             bad32,
             lists,
+            queues,
             pinned(queues[warp * QUEUE :]),
             pinned(items[warp * QUEUE :]),
             cells,
             word_cells,
             job.capacity,
             job.room,
+            job.listed,
+            job.listed_room,
             size,
             which,
             me,

@@ -10,6 +10,7 @@ from nelson.kernels.cuda_setup import (
     negated,
     peek,
     peek2,
+    poke,
     poke2,
     popcount,
     sync,
@@ -17,6 +18,7 @@ from nelson.kernels.cuda_setup import (
 from nelson.kernels.cuda_team import (
     ALL,
     BAD,
+    BIT,
     EVERY,
     GIVEN,
     HITS,
@@ -44,7 +46,7 @@ def literals(p, w, j):
     """(first, number) of the words of clause j; known without a look if all have as many."""
     if len(w.narrow) > 1:
         number = len(w.narrow) >> 1  # a constant: loops over it are unrolled
-        return int32((j >> 5) * (32 * number) + (j & 31)), number
+        return int32(j + (j & ~31) * (number - 1)), number
     at, end = entries(w.ints, p.clause, j)
     return at, (end - at + 31) >> 5
 
@@ -110,38 +112,70 @@ def gather(p, w, v):
 
 
 @device
-def check(p, w, mode):
+def check(p, w, mode, listing):
     """Look at clauses; count hits and lanes in the cells.
 
-    ALL     every clause: its lanes to bad[j]
+    ALL     every clause: its lanes to bad[j]; listing: and where in `bad` there are some to the
+            list, as long as it has room
     GIVEN   the clauses as given: bad lanes to the cells of their words
     """
-    hits, lanes, j = int32(0), int32(0), w.me
+    lanes, j, mine, bit = int32(0), w.me, np.uint32(0), BIT  # mine: clauses hit, of this thread's
     count = p.n_clauses if mode == ALL else p.n_checks
+    wanted, wanted_too = _wanted(w, 0)
     while j < count:
-        at_wanted = int32((j & ((1 << len(w.log_copies)) - 1)) * 2 * WORD_CELLS + WANTED)
-        first = peek(w.word_cells, at_wanted)
-        second = peek(w.word_cells, int32(at_wanted + WORD_CELLS))
+        if len(w.log_copies):
+            wanted, wanted_too = _wanted(w, j)
         if mode == GIVEN and p.far_checks:
             at, end = entries(w.far_ints, p.check, j)
             number = (end - at + 31) >> 5
-            first, second = violated(p, w, w.far_words, at, number, first, second, True, -1)
+            first, second = violated(p, w, w.far_words, at, number, wanted, wanted_too, True, -1)
         else:
             at, number = literals(p, w, j)
-            first, second = violated(p, w, w.clauses, at, number, first, second, False, -1)
+            first, second = violated(p, w, w.clauses, at, number, wanted, wanted_too, False, -1)
         if mode == ALL:
             poke2(w.bad, j, first, second)
-        if (first | second) != ZERO:
-            hits = int32(hits + 1)
             lanes = int32(lanes + popcount(first) + popcount(second))
-            if mode == GIVEN:
-                at_bad = int32(at_wanted + BAD - WANTED)
-                atomic_or(w.word_cells, at_bad, first)
-                atomic_or(w.word_cells, int32(at_bad + WORD_CELLS), second)
+            mine = np.uint32(mine | (bit if first | second != ZERO else np.uint32(0)))
+            bit = np.uint32(bit << BIT)
+        elif first | second != ZERO:
+            at_bad = int32(_cells_of(w, j) + BAD)
+            atomic_or(w.word_cells, at_bad, first)
+            atomic_or(w.word_cells, int32(at_bad + WORD_CELLS), second)
         j = int32(j + w.size)
-    if hits:
-        atomic_add(w.cells, HITS, np.uint32(hits))
+    if lanes:
         atomic_add(w.cells, LANES, np.uint32(lanes))
+        if listing:
+            _list(w, mine)
+
+
+@device
+def _cells_of(w, j):
+    """Where the cells of the words are that clause j belongs to."""
+    return int32((j & ((1 << len(w.log_copies)) - 1)) * 2 * WORD_CELLS)
+
+
+@device
+def _wanted(w, j):
+    """The lanes wanted of these words."""
+    at = int32(_cells_of(w, j) + WANTED)
+    return peek(w.word_cells, at), peek(w.word_cells, int32(at + WORD_CELLS))
+
+
+@device
+def _list(w, mine):
+    """List the words of the clauses hit among those a thread has looked at."""
+    while mine != 0:
+        low = np.uint32(mine & (~mine + BIT))
+        mine = np.uint32(mine ^ low)
+        j = int32(w.me + w.size * popcount(np.uint32(low - BIT)))
+        first, second = peek2(w.bad, j)
+        k = 0
+        while k < 2:
+            if (second if k else first) != ZERO:
+                at = int32(atomic_add(w.cells, HITS, BIT))
+                if at < w.listed_room:
+                    poke(w.lists, int32(w.listed + at), np.uint32(2 * j + k))
+            k += 1
 
 
 @device

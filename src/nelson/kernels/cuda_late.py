@@ -62,25 +62,25 @@ def _item_at(w, k):
 @device
 def _append(w, j, lane, side):
     """List clause j in a lane."""
-    e = int32(atomic_add(w.cells, int32(EVENTS + side), BIT))
+    e = int32(atomic_add(w.cells, np.uint32(EVENTS + side), BIT))
     if e < w.capacity:
         poke(w.lists, _event_at(w, side, e), np.uint32(j * 128 + lane))
 
 
 @device
-def begin(p, w):
-    """List what `bad` holds."""
-    j = w.me
-    while j < p.n_clauses:
-        first, second = peek2(w.bad, j)
-        lane = int32(0)
-        while (first | second) != ZERO:
-            if first == ZERO:
-                first, second, lane = second, ZERO, int32(64)
-            low = first & (~first + ONE)
-            _append(w, j, int32(lane + popcount(low - ONE)), 0)
-            first ^= low
-        j = int32(j + w.size)
+def begin(p, w, listed, count):
+    """List what `bad` holds; listed: in the words that `count` entries of the list name."""
+    q, last = w.me, count if listed else int32(2 * p.n_clauses)
+    while q < last:
+        at = q
+        if listed:
+            at = int32(peek(w.lists, int32(w.listed + q)))
+        lanes = peek(w.bad, at)
+        while lanes != ZERO:
+            low = lanes & (~lanes + ONE)
+            lanes ^= low
+            _append(w, int32(at >> 1), int32(64 * (at & 1) + popcount(low - ONE)), 0)
+        q = int32(q + w.size)
 
 
 @device
@@ -97,13 +97,13 @@ def _redraw(p, w, code, lane, round, side, h):
         value |= more
         digits = np.uint32(digits << np.uint32(len(h)))
         start += np.uint64(len(h)) * GOLDEN
-    at, bit = int32(4 * v + (lane >> 5)), np.uint32(BIT << np.uint32(lane & 31))
+    at, bit = np.uint32(4 * v + (lane >> 5)), np.uint32(BIT << np.uint32(lane & 31))
     if value != ZERO:
         changed = atomic_or(w.x32, at, bit) & bit == 0
     else:
         changed = atomic_and(w.x32, at, np.uint32(~bit)) & bit != 0
     if changed:
-        place = int32(atomic_add(w.cells, int32(CHANGED + side), BIT))
+        place = int32(atomic_add(w.cells, np.uint32(CHANGED + side), BIT))
         if place < w.room:
             poke(w.lists, _item_at(w, place), np.uint32(v * 128 + lane))
 
@@ -180,7 +180,7 @@ def _look_at(p, w, j, lane, side):
                 bit &= _false_in(w, other, part)
         bit &= _false_in(w, code, part)
         k += 1
-    if bit != 0 and atomic_or(w.bad32, int32(4 * j + part), bit) & bit == 0:
+    if bit != 0 and atomic_or(w.bad32, np.uint32(4 * j + part), bit) & bit == 0:
         _append(w, j, lane, side)
 
 

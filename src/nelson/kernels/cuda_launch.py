@@ -15,7 +15,7 @@ from numba import cuda
 from nelson.kernels import cuda as kernels
 from nelson.kernels.cuda_program import GpuProgram
 from nelson.kernels.cuda_setup import SIMULATED, WARP
-from nelson.kernels.cuda_team import CELLS, QUEUE, WORD_CELLS, Job
+from nelson.kernels.cuda_team import CELLS, QUEUE, SHORT, WORD_CELLS, Job
 from nelson.kernels.reference import PRS
 
 #: Shared memory that any kernel may have without asking, in bytes.
@@ -74,6 +74,8 @@ class Shape(NamedTuple):
     few: int  # events with which the last rounds begin
     capacity: int  # events a list holds
     room: int  # and items that changed
+    listed: int  # where the list of violated words is among the lists, and its length
+    listed_room: int
     blocks: int  # that run at a time
 
     def shared_bytes(self, teams: int) -> int:
@@ -164,8 +166,13 @@ def _cut(
     capacity = capacity or 0
     room = capacity * change + WARP
     state32 = 2 * capacity + room
+    lists = max(queue, state32 if shared else 0)
+    # Behind a shorter queue, and behind the events that are made of it.
+    listed = max(3 * (team // WARP) * SHORT, capacity)
+    can = shared and method != PRS and m <= 32 * team
+    listed_room = max(0, lists - listed) if can else 0
     stride64 = cells + (state64 if shared else 0)
-    queues, stride64 = stride64, stride64 + (max(queue, state32 if shared else 0) + 1) // 2
+    queues, stride64 = stride64, stride64 + (lists + 1) // 2
     stride64 += stride64 % 2
     most = limit.threads // team if team == WARP else min(_BARRIERS, limit.threads // team)
     if shared:
@@ -175,7 +182,8 @@ def _cut(
     blocks = limit.processors * (1 if shared else max(1, limit.threads // team))
     return Shape(
         team, teams if shared and teams else 1, shared, near, _near_bytes(program)[near],
-        stride64, CELLS, queues, state64, state32, few, capacity, room, blocks,
+        stride64, CELLS, queues, state64, state32, few, capacity, room,
+        listed, listed_room, blocks,
     )  # fmt: skip
 
 

@@ -8,13 +8,16 @@ are computed by full warps.
 
 import numpy as np
 
-from nelson.kernels.cuda_clauses import gather, mask_of, stuck_lanes
+from nelson.kernels.cuda_clauses import gather, literals, mask_of, stuck_lanes
 from nelson.kernels.cuda_setup import (
     WARP,
+    atomic_and,
+    atomic_or,
     ballot,
     device,
     peek,
     peek2,
+    pinned,
     poke,
     poke2,
     sync_warp,
@@ -24,6 +27,7 @@ from nelson.kernels.cuda_team import (
     FEW,
     INIT,
     MASKED,
+    SHORT,
     SWEEP,
     VIOLATED,
     WANTED,
@@ -70,7 +74,7 @@ def _take(p, w, round, waiting, h, tail):
         k = int32(k + len(h))
         going = tail and ballot(lanes != ZERO) != 0
     sync_warp()
-    return waiting if tail else push(w, item, lanes, k, waiting)
+    return waiting if tail else push(w, w.queue, w.items, item, lanes, k, waiting)
 
 
 @device
@@ -140,3 +144,67 @@ def draw_pass(p, w, kind, round, begin, end, h, moved):
                 waiting = _take(p, w, round, waiting, h, False)
     if len(h) > 1 and waiting > 0:
         _take(p, w, round, waiting, h, True)
+
+
+@device
+def _write(w, item, lanes, value):
+    """Set the lanes of a word to those of value; others may do the same."""
+    off, k = lanes & ~value, 0
+    while k < 2:
+        zeros, ones = np.uint32(off >> np.uint64(32 * k)), np.uint32(value >> np.uint64(32 * k))
+        if zeros != 0:
+            atomic_and(w.x32, np.uint32(2 * item + k), np.uint32(~zeros))
+        if ones != 0:
+            atomic_or(w.x32, np.uint32(2 * item + k), ones)
+        k += 1
+
+
+@device
+def draw_listed(p, w, round, count, h):
+    """Draw the variables of `count` listed words of clauses, in the lanes violated there.
+
+    A warp draws literal k of 32 of these. A variable of two clauses is drawn twice, but both draw
+    the same bits. Only for clauses of one length, and a state in shared memory.
+    """
+    warp, warps, parts = int32(w.me // WARP), int32(w.size // WARP), len(w.narrow) - 1
+    queue = pinned(w.queues[SHORT * warp :])
+    items = pinned(w.lists[SHORT * (2 * warps + warp) :])
+    waiting, unit, units = int32(0), warp, int32((count + WARP - 1) // WARP * parts)
+    while unit < units or waiting > 0:
+        item, k, lanes, tail = int32(0), int32(0), ZERO, False
+        if waiting < WARP and unit < units:
+            some = int32(np.uint32(unit) // np.uint32(parts))
+            part = int32(unit - some * parts)
+            q = int32(some * WARP + w.lane)
+            if q < count:
+                at = int32(peek(w.lists, int32(w.listed + q)))
+                lanes = peek(w.bad, at)
+                first, _ = literals(p, w, int32(at >> 1))
+                code = peek(w.clauses, int32(first + 32 * (part >> 1)))
+                code = np.uint32(code >> np.uint32(16 * (part & 1))) & np.uint32(0xFFF0)
+                item = int32(int32(code >> np.uint32(3)) | (at & 1))
+            unit = int32(unit + warps)
+        else:
+            tail = waiting < WARP
+            at = int32(w.lane if tail else waiting - WARP + w.lane)
+            if at < waiting:
+                entry = int32(peek(items, at))
+                lanes = peek(queue, at)
+                item, k = int32(entry >> 5), int32(entry & 31)
+            waiting = int32(0 if tail else waiting - WARP)
+        digits, place = law_of(w, int32(item >> 1), k, h)
+        word = int32(item & ((2 << len(w.log_copies)) - 1))
+        key0, key1 = peek2(w.word_cells, int32(word * WORD_CELLS // 2))
+        start = start_of(round, place, key0)
+        going = True
+        while going:
+            left, value = draw_rows(digits, start, key1, lanes, h)
+            _write(w, item, lanes & ~left, value)
+            lanes = left
+            digits = np.uint32(digits << np.uint32(len(h)))
+            start += np.uint64(len(h)) * GOLDEN
+            going = tail and ballot(lanes != ZERO) != 0
+        if len(h) > 1:
+            sync_warp()
+            if not tail:
+                waiting = push(w, queue, items, item, lanes, int32(k + len(h)), waiting)

@@ -25,8 +25,10 @@ from nelson.kernels.cuda_setup import (
 
 #: Entries of a warp's queue: fewer than a warp wait when two words of each thread come.
 QUEUE = 3 * WARP - 1
-#: Cells of a team: clauses hit and lanes of them; lengths of the lists of events and of items that
-#: changed, now and next.
+#: Those of a shorter one, for passes in which one word of each thread comes.
+SHORT = 2 * WARP - 1
+#: Cells of a team: words of clauses listed and lanes violated; lengths of the lists of events
+#: and of items that changed, now and next.
 CELLS = 6
 HITS, LANES, EVENTS, CHANGED = 0, 1, 2, 4
 #: 64-bit cells for each word of a team: its two keys, the lanes wanted, the lanes found bad.
@@ -35,10 +37,10 @@ WANTED, BAD = 2, 3
 #: What a launch counts: rounds of the slowest sample, constraints resampled, lanes not valid.
 COUNTS = 3
 
-#: What a pass over variables does: draw all; redraw where clauses are violated, at once or (few of
-#: them) through the queue; redraw where a mask says so; sweep. And over clauses: all, or those as
-#: given.
-INIT, VIOLATED, FEW, MASKED, SWEEP = range(5)
+#: What a pass does: draw all variables; redraw where clauses are violated, at once or (few of them)
+#: through the queue; redraw those of the clauses listed; redraw where a mask says so; sweep. And
+#: over clauses: all, or those as given.
+INIT, VIOLATED, FEW, LISTED, MASKED, SWEEP = range(6)
 ALL, GIVEN = range(2)
 
 int32 = np.int32
@@ -68,6 +70,8 @@ class Job(NamedTuple):
     few: np.int32  # events with which the last rounds begin
     capacity: np.int32  # events of a list, and items that changed
     room: np.int32
+    listed: np.int32  # where the list of violated words begins among the lists, and its length
+    listed_room: np.int32
 
 
 class Team(NamedTuple):
@@ -87,12 +91,15 @@ class Team(NamedTuple):
     # lanes to draw a variable in
     bad32: Any
     lists: Any  # events, now and next, and items that changed (`cuda_late.py`)
-    queue: Any  # of this warp, where the lists of the last rounds lie later: lanes,
+    queues: Any  # of all warps, where the lists of the last rounds lie later
+    queue: Any  # of this warp: lanes,
     items: Any  # and 32 * (2 * variable + half of the pair) + random rows used
     cells: Any
     word_cells: Any
     capacity: np.int32
     room: np.int32
+    listed: np.int32
+    listed_room: np.int32
     size: np.int32
     which: np.int32
     me: np.int32
@@ -165,13 +172,13 @@ def draw_more_rows(digits, start, key1, left, value, h):
 
 
 @device
-def push(w, item, lanes, k, waiting):
+def push(w, queue, items, item, lanes, k, waiting):
     """Queue (2 v + half, lanes, rows used) where there are lanes. -> how many are waiting now."""
     mask = ballot(lanes != ZERO)
     if lanes != ZERO:
         at = int32(waiting + popcount(mask & below(w.lane)))
-        poke(w.queue, at, lanes)
-        poke(w.items, at, np.uint32(item * 32 + k))
+        poke(queue, at, lanes)
+        poke(items, at, np.uint32(item * 32 + k))
     sync_warp()
     return int32(waiting + popcount(mask))
 

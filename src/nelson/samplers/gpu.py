@@ -107,14 +107,15 @@ def draw(
     thr[:, np.abs(problem.fixed) - 1] = 1 << 31
     fair = bool((thr == 1 << 31).all())
     thr[:, np.abs(problem.fixed) - 1] = 0
-    size = 8 * contexts * words * (columns + 1) + 2 * thr.nbytes + shape.global_bytes
+    law = thr[:, program.name].astype(np.uint64) << 32 | program.name.astype(np.uint64) << 5
+    size = 8 * contexts * words * (columns + 1) + law.nbytes + shape.global_bytes
     card.require(size, f"{contexts * count:,} samples of {columns:,} variables")
     few = contexts * words < _FEW_WORDS  # then their marks are lent too
-    counts, streams, law, moved, valid = card.lend(
+    counts, streams, law_there, moved, valid = card.lend(
         [
             np.zeros(COUNTS, np.int64),
             request.contexts.astype(np.int64),
-            (thr[:, program.name].astype(np.uint64) << 32 | program.name.astype(np.uint64) << 5).reshape(-1),
+            law.reshape(-1),
             np.zeros(max(1, program.n), np.uint8),
             np.zeros(max(1, contexts * words) if few else 1, np.uint64),
         ]
@@ -150,9 +151,11 @@ def draw(
             few=np.int32(shape.few),
             capacity=np.int32(shape.capacity),
             room=np.int32(shape.room),
+            listed=np.int32(shape.listed),
+            listed_room=np.int32(shape.listed_room),
         )
         digits = 1 if fair else rows or launch.ROWS
-        launch.draw(loaded, shape, law, digits, streams, job, out, scratch, card.stream)
+        launch.draw(loaded, shape, law_there, digits, streams, job, out, scratch, card.stream)
         done += int(job.tiles)
         if request.deadline is not None and done < tiles:
             card.wait()
