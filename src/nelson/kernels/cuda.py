@@ -45,7 +45,6 @@ from nelson.kernels.cuda_team import (
     ALL,
     CELLS,
     EVERY,
-    FEW,
     GIVEN,
     HITS,
     INIT,
@@ -99,7 +98,7 @@ def _run(p, w, job, h, moved):
     rounds, resampled, sweeping, few = int32(0), 0, False, job.few
     c, k, hits, listing = int32(0), int32(0), int32(0), False
     while True:
-        if len(w.narrow) > 1 and kind == LISTED:
+        if kind == LISTED:
             draw_listed(p, w, round, hits, h)
         else:
             draw_pass(p, w, kind, round, begin, end, h, moved)
@@ -131,10 +130,8 @@ def _run(p, w, job, h, moved):
                     sync(w.size, w.which)
                     resampled += grow(p, w)
                     kind = int32(MASKED)
-                elif len(w.narrow) > 1 and listed:
-                    kind = int32(LISTED)
                 else:
-                    kind = int32(VIOLATED if lanes > p.n_clauses else FEW)
+                    kind = int32(LISTED if listed else VIOLATED)
             round = int32(SWEEP_ROUND) if sweeping else rounds
         if sweeping:
             kind = int32(SWEEP)

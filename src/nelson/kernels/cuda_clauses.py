@@ -7,12 +7,14 @@ from nelson.kernels.cuda_setup import (
     atomic_or,
     device,
     load2,
-    negated,
     peek,
     peek2,
     poke,
     poke2,
     popcount,
+    rolled,
+    sign,
+    sign_low,
     sync,
 )
 from nelson.kernels.cuda_team import (
@@ -52,16 +54,35 @@ def literals(p, w, j):
 
 
 @device
-def _and_false(w, code, first, second):
-    """The lanes of a pair in which the literal is false."""
-    x, y = load2(w.x, np.uint32(code & np.uint32(0xFFFFFFF0)))
-    flip = negated(code)
-    return first & (x ^ flip), second & (y ^ flip)
+def variable(w, word, half):
+    """The variable of a literal: a half of a word, or (wide) all of it."""
+    if len(w.narrow):
+        return int32((word >> np.uint32(3 + 16 * half)) & np.uint32(0xFFF))
+    return int32((word >> np.uint32(3)) & np.uint32(0xFFFFFFF))
 
 
 @device
-def halves(word):
-    return np.uint32(word & np.uint32(0xFFFF)), np.uint32(word >> np.uint32(16))
+def flip(w, word, half):
+    """All ones if that literal is of a variable's negation."""
+    if len(w.narrow) and half == 0:
+        return sign_low(word)
+    return sign(word)
+
+
+@device
+def _place(w, word, half):
+    """Where the pair of words of its variable is, in bytes."""
+    if len(w.narrow) and half:
+        return np.uint32((word & np.uint32(0x7FF80000)) >> np.uint32(15))
+    mask = np.uint32(0x7FF8 if len(w.narrow) else 0x7FFFFFF8)
+    return np.uint32((word & mask) << np.uint32(1))
+
+
+@device
+def _and_false(w, place, negation, first, second):
+    """Those lanes of a pair in which a literal is false."""
+    x, y = load2(w.x, place)
+    return first & (x ^ negation), second & (y ^ negation)
 
 
 @device
@@ -71,10 +92,12 @@ def second_half(w, k):
 
 
 @device
-def _without(p, code, v):
-    """A literal; one that is always false if it is of variable v."""
-    never = np.uint32(16 * (p.n + p.n_clauses + 1))  # behind the masks of the clauses
-    return never if int32(code >> np.uint32(4)) == v else code
+def _and_false_but(p, w, word, half, v, first, second):
+    """The same; a literal of variable v is always false."""
+    place, negation = _place(w, word, half), flip(w, word, half)
+    if variable(w, word, half) == v:  # behind the masks of the clauses
+        place, negation = np.uint32(16 * (p.n + p.n_clauses + 1)), ZERO
+    return _and_false(w, place, negation, first, second)
 
 
 @device
@@ -84,24 +107,33 @@ def violated(p, w, words, at, number, first, second, given, v):
     """
     k = 0
     while k < number:
-        code = peek(words, at + 32 * k)
-        if len(w.narrow):
-            code, other = halves(code)
-            if given or second_half(w, k):
-                first, second = _and_false(w, _without(p, other, v), first, second)
-        first, second = _and_false(w, _without(p, code, v), first, second)
+        word = peek(words, at + 32 * k)
+        if len(w.narrow) and (given or second_half(w, k)):
+            first, second = _and_false_but(p, w, word, 1, v, first, second)
+        first, second = _and_false_but(p, w, word, 0, v, first, second)
         k += 1
     return first, second
+
+
+@device
+def halves(word):
+    """Two clauses of a list."""
+    return np.uint32(word & np.uint32(0xFFFF)), np.uint32(word >> np.uint32(16))
 
 
 @device
 def gather(p, w, v):
     """Lanes in which a clause of v is to be resampled."""
     at, end = entries(w.ints, p.occ, v)
-    first, second = ZERO, ZERO
+    first, second, after = ZERO, ZERO, np.uint32(0)
+    if at < end:
+        after = peek(w.words, at)
     while at < end:
-        code = peek(w.words, at)
+        rolled()
+        code = after
         at = int32(at + 32)
+        if at < end:  # a word ahead
+            after = peek(w.words, at)
         if len(w.narrow):
             code, other = halves(code)
             x, y = load2(w.bad, other)
@@ -234,9 +266,9 @@ def _grown(p, w):
             q += 1
             k = 0
             while k < (2 if len(w.narrow) else 1):
-                code = halves(pair)[k] if len(w.narrow) else pair
-                mask, mask_too = peek2(w.bad, int32(mask_of(p) + int32(code >> np.uint32(4))))
-                false, false_too = _and_false(w, code, EVERY, EVERY)
+                mask, mask_too = peek2(w.bad, int32(mask_of(p) + variable(w, pair, k)))
+                place, negation = _place(w, pair, k), flip(w, pair, k)
+                false, false_too = _and_false(w, place, negation, EVERY, EVERY)
                 meets, inside, holds = _look(mask, false, meets, inside, holds)
                 meets_too, inside_too, holds_too = _look(
                     mask_too, false_too, meets_too, inside_too, holds_too

@@ -13,7 +13,7 @@ team begins anew, and does without these rounds: whatever the way, the bits are 
 
 import numpy as np
 
-from nelson.kernels.cuda_clauses import entries, halves, literals, second_half
+from nelson.kernels.cuda_clauses import entries, flip, literals, second_half, variable
 from nelson.kernels.cuda_setup import (
     atomic_add,
     atomic_and,
@@ -84,9 +84,8 @@ def begin(p, w, listed, count):
 
 
 @device
-def _redraw(p, w, code, lane, round, side, h):
-    """Draw the variable of a literal in one lane, and list it if it changed."""
-    v = int32(code >> np.uint32(4))
+def _redraw(w, v, lane, round, side, h):
+    """Draw a variable in one lane, and list it if it changed."""
     digits, place = law_of(w, v, 0, h)
     word = int32(2 * (v & ((1 << len(w.log_copies)) - 1)) + (lane >> 6))
     key0, key1 = peek2(w.word_cells, int32(word * (WORD_CELLS // 2)))
@@ -119,18 +118,16 @@ def _redraw_clause(p, w, j, lane, part, round, side, h):
     """Draw the variables of a clause in a lane: part `part` of _parts(w)."""
     at, number = literals(p, w, j)
     if len(w.narrow) > 1:  # one literal
-        code = peek(w.clauses, int32(at + 32 * (part >> 1)))
-        code = np.uint32(code >> np.uint32(16 * (part & 1))) & np.uint32(0xFFFF)
-        _redraw(p, w, code, lane, round, side, h)
+        word = peek(w.clauses, int32(at + 32 * (part >> 1)))
+        _redraw(w, variable(w, word, part & 1), lane, round, side, h)
         return
     k = part
     while k < number:
-        code = peek(w.clauses, int32(at + 32 * k))
+        word = peek(w.clauses, int32(at + 32 * k))
         k = int32(k + PARTS)
         half = 0
         while half < (2 if len(w.narrow) else 1):
-            now = halves(code)[half] if len(w.narrow) else code
-            _redraw(p, w, now, lane, round, side, h)
+            _redraw(w, variable(w, word, half), lane, round, side, h)
             half += 1
 
 
@@ -158,10 +155,10 @@ def _forget(w, count, side):
 
 
 @device
-def _false_in(w, code, part):
+def _false_in(w, word, half, part):
     """The lanes of a quarter of a pair in which a literal is false."""
-    flip = np.uint32(0) - np.uint32(code & np.uint32(1))
-    return np.uint32(peek(w.x32, int32(((int32(code) >> 4) << 2) + part)) ^ flip)
+    x = peek(w.x32, int32(4 * variable(w, word, half) + part))
+    return np.uint32(x ^ np.uint32(flip(w, word, half)))
 
 
 @device
@@ -173,12 +170,10 @@ def _look_at(p, w, j, lane, side):
     at, number = literals(p, w, j)
     k = 0
     while k < number:
-        code = peek(w.clauses, at + 32 * k)
-        if len(w.narrow):
-            code, other = halves(code)
-            if second_half(w, k):
-                bit &= _false_in(w, other, part)
-        bit &= _false_in(w, code, part)
+        word = peek(w.clauses, at + 32 * k)
+        if len(w.narrow) and second_half(w, k):
+            bit &= _false_in(w, word, 1, part)
+        bit &= _false_in(w, word, 0, part)
         k += 1
     if bit != 0 and atomic_or(w.bad32, np.uint32(4 * j + part), bit) & bit == 0:
         _append(w, j, lane, side)

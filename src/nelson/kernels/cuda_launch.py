@@ -169,7 +169,8 @@ def _cut(
     lists = max(queue, state32 if shared else 0)
     # Behind a shorter queue, and behind the events that are made of it.
     listed = max(3 * (team // WARP) * SHORT, capacity)
-    can = shared and method != PRS and m <= 32 * team
+    even = program.layout.longest * m <= 2 * program.literals
+    can = shared and method != PRS and even and m <= 32 * team
     listed_room = max(0, lists - listed) if can else 0
     stride64 = cells + (state64 if shared else 0)
     queues, stride64 = stride64, stride64 + (lists + 1) // 2

@@ -6,15 +6,15 @@ neighbours at a time:
 
     words[start[s] + 32 k + lane]       entry (or pair of entries) k of member 32 s + lane
 
-An entry is `16 index + s`: a byte offset into an array of pairs of 64-bit words (a team draws
-two words of samples at a time), with flags in the bits that are zero. Where indices are below 4096,
-two entries of 16 bits share a word. Shorter members are padded with entries that change nothing.
-Clauses are sorted by length, and the program sorts variables by degree, so there is little padding.
+An entry leads to a pair of 64-bit words (a team draws two words of samples at a time) with as few
+instructions as can be. Where indices are below 4096, two entries of 16 bits share a word. Shorter
+members are padded with entries that change nothing. Clauses are sorted by length, and the program
+sorts variables by degree, so there is little padding.
 
-    clauses   index: variable, s: sign          padding repeats literals of the clause
-    occ       index: clause                     padding is clause L, which is never violated
-    sweep     index: clause                     those of a variable again, in the order of sweeps;
-                                                padding repeats one; clause L if there is none
+    clauses   8 variable, and the sign in the highest bit; padding repeats literals of the clause
+    occ       16 clause; padding is clause L, which is never violated
+    sweep     16 clause, those of a variable again, in the order of sweeps; padding repeats one;
+              clause L if there is none
 
 A small formula is drawn in R copies at a time, as if it were one formula of R times its size:
 variable v of copy r is v R + r. So 32 threads have work for each of them even if it has 20 clauses.
@@ -47,6 +47,7 @@ class Layout(NamedTuple):
     near_ints: int
     near_clauses: int  # the words among them that are clauses
     far_checks: int  # 1 if the clauses as given are others, and so not among those
+    longest: int  # entries of the longest clause, with padding
     # Where things begin in `ints`: starts of the slices of clauses, occurrences and sweep items,
     # the variable of each of these, the first slice of each class, starts of the slices of the
     # clauses as given, fixed literals, variables to hand out.
@@ -130,7 +131,9 @@ def lay_out(program: Program, columns: np.ndarray, sweeps: bool, log_copies: int
         raise ValueError("the formula is too large for the GPU kernel")
     sizes = (p.n, p.n_clauses, p.n_fixed, n_checks, len(class_slices) - 1, len(columns))
     near = near_words, at["check"], clause_start[-1], n_checks and check_start[0] >= near_words
-    numbers: Any = (*sizes, *near, *at.values())
+    longest = int(np.diff(p.clause_ptr).max(initial=1))
+    longest += longest % 2 if narrow and not each else 0
+    numbers: Any = (*sizes, *near, longest, *at.values())
     layout = Layout._make(map(np.int32, numbers))  # 32 bits: so is the kernel's arithmetic
     return GpuProgram(
         layout, slices.words(), flat.astype(np.int32), narrow, log_copies, len(lits), each
@@ -193,7 +196,7 @@ class _Slices:
         """Clauses of codes 2 v + s, none of them empty."""
         entries = 16 * (codes >> 1) + (codes & 1)
         padding = entries[ptr[:-1]] if len(ptr) > 1 else entries[:0]
-        return self.add(entries, ptr, padding, spread=True, repeat=True, slots=slots)
+        return self.add(entries, ptr, padding, spread=True, signs=True, slots=slots)
 
     def add(
         self,
@@ -201,12 +204,13 @@ class _Slices:
         ptr: np.ndarray,
         padding: np.ndarray,
         spread: bool = False,
-        repeat: bool = False,
+        signs: bool = False,
         slots: int = 0,
     ) -> np.ndarray:
         """CSR rows, padded with one entry each. -> start of each slice, and the end.
 
-        spread: in whatever order the banks like. repeat: padding may be any entry of the row.
+        spread: in whatever order the banks like. signs: entries are literals, 16 v + s, so that
+        padding may be any entry of the row; the sign goes to the highest bit.
         slots: how many entries of a row are ever read, if that is known.
         """
         rows = len(ptr) - 1
@@ -229,7 +233,9 @@ class _Slices:
         k = np.arange(len(entries)) - np.repeat(ptr[:-1], lengths)
         out[start[row // SLICE] // SLICE + k, row % SLICE] = entries
         if self.narrow and spread:
-            cuda_banks.spread(out, start // SLICE, padded, repeat, slots)
+            cuda_banks.spread(out, start // SLICE, padded, signs, slots)
+        if signs:
+            out = out >> 4 << 3 | (out & 1) << (15 if self.narrow else 31)
         if self.narrow:
             out = out[0::2] | out[1::2] << 16
             start //= 2

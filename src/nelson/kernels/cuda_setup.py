@@ -60,6 +60,9 @@ if SIMULATED:
     def sign(word):
         return ~np.uint64(0) if word >> np.uint32(31) else np.uint64(0)
 
+    def sign_low(word):
+        return sign(np.uint32(word << np.uint32(16)))
+
     def multiply_add(y, factor, more):
         return y * factor + more
 
@@ -253,6 +256,20 @@ else:
         return types.uint64(word), build
 
     @intrinsic
+    def sign_low(typingctx, word):
+        """Bit 15 of a 32-bit word, in all of 64 bits."""
+        if word != types.uint32:
+            return None
+
+        def build(context, builder, signature, args):
+            int32 = ir.IntType(32)
+            code = "prmt.b32 $0, $1, 0, 0x9999;"  # the sign of byte 1, four times
+            asm = ir.InlineAsm(ir.FunctionType(int32, [int32]), code, "=r,r")
+            return _twice(builder, builder.call(asm, args))
+
+        return types.uint64(word), build
+
+    @intrinsic
     def multiply_add(typingctx, y, factor, more):
         """y * factor + more, all 64 bits, in three instructions: the compiler takes four to six."""
         if (y, factor, more) != (types.uint64,) * 3:
@@ -356,6 +373,12 @@ else:
     @device
     def atomic_max(array, i, value):
         return cuda.atomic.max(array, i, value)
+
+
+@device
+def some(lanes):
+    """Whether there are any; of 32-bit halves, which is one instruction less."""
+    return (np.uint32(lanes) | np.uint32(lanes >> np.uint64(32))) != 0
 
 
 def on_device(function, **replaced):

@@ -20,6 +20,7 @@ from nelson.kernels.cuda_setup import (
     poke,
     popcount,
     sign,
+    some,
     sync_warp,
 )
 
@@ -37,10 +38,9 @@ WANTED, BAD = 2, 3
 #: What a launch counts: rounds of the slowest sample, constraints resampled, lanes not valid.
 COUNTS = 3
 
-#: What a pass does: draw all variables; redraw where clauses are violated, at once or (few of them)
-#: through the queue; redraw those of the clauses listed; redraw where a mask says so; sweep. And
-#: over clauses: all, or those as given.
-INIT, VIOLATED, FEW, LISTED, MASKED, SWEEP = range(6)
+#: What a pass does: draw all variables; redraw those of violated clauses, all or listed ones;
+#: redraw where a mask says so; sweep. And over clauses: all, or those as given.
+INIT, VIOLATED, LISTED, MASKED, SWEEP = range(5)
 ALL, GIVEN = range(2)
 
 int32 = np.int32
@@ -174,8 +174,8 @@ def draw_more_rows(digits, start, key1, left, value, h):
 @device
 def push(w, queue, items, item, lanes, k, waiting):
     """Queue (2 v + half, lanes, rows used) where there are lanes. -> how many are waiting now."""
-    mask = ballot(lanes != ZERO)
-    if lanes != ZERO:
+    mask = ballot(some(lanes))
+    if some(lanes):
         at = int32(waiting + popcount(mask & below(w.lane)))
         poke(queue, at, lanes)
         poke(items, at, np.uint32(item * 32 + k))
@@ -186,15 +186,15 @@ def push(w, queue, items, item, lanes, k, waiting):
 @device
 def push_pair(w, v, first, second, k, waiting):
     """Queue both words of a variable."""
-    mask, mask_too = ballot(first != ZERO), ballot(second != ZERO)
+    mask, mask_too = ballot(some(first)), ballot(some(second))
     before = below(w.lane)
     at = int32(waiting + popcount(mask & before) + popcount(mask_too & before))
     entry = np.uint32(v * 64 + k)
-    if first != ZERO:
+    if some(first):
         poke(w.queue, at, first)
         poke(w.items, at, entry)
         at = int32(at + 1)
-    if second != ZERO:
+    if some(second):
         poke(w.queue, at, second)
         poke(w.items, at, np.uint32(entry + np.uint32(32)))
     sync_warp()
