@@ -45,6 +45,7 @@ from nelson.kernels.cuda_team import (
     ALL,
     CELLS,
     EVERY,
+    FEW,
     GIVEN,
     HITS,
     INIT,
@@ -61,6 +62,7 @@ from nelson.kernels.cuda_team import (
     cell_of,
     int32,
     keys,
+    set_cell,
 )
 from nelson.kernels.reference import PRS
 from nelson.kernels.rng import SWEEP_ROUND
@@ -96,7 +98,7 @@ def _run(p, w, job, h, moved):
     """
     kind, round, begin, end = int32(INIT), int32(0), int32(0), p.n
     rounds, resampled, sweeping, few = int32(0), 0, False, job.few
-    c, k, hits, listing = int32(0), int32(0), int32(0), False
+    c, k, hits, listing, turn = int32(0), int32(0), int32(0), False, int32(0)
     while True:
         if kind == LISTED:
             draw_listed(p, w, round, hits, h)
@@ -104,12 +106,14 @@ def _run(p, w, job, h, moved):
             draw_pass(p, w, kind, round, begin, end, h, moved)
         sync(w.size, w.which)
         if not sweeping:
-            if kind == INIT:
+            if kind == INIT and p.n_fixed:
                 _fix(p, w)
-            _clear_cells(w)
-            check(p, w, ALL, listing)
+            check(p, w, ALL, listing, turn)
             sync(w.size, w.which)
-            hits, lanes = cell_of(w, HITS), cell_of(w, LANES)
+            hits, lanes = cell_of(w, int32(HITS + turn)), cell_of(w, int32(LANES + turn))
+            turn = int32(1 - turn)  # everybody has read those of the last turn long ago
+            set_cell(w, int32(HITS + turn), 0)
+            set_cell(w, int32(LANES + turn), 0)
             sweeping = lanes == 0 or rounds == job.max_rounds
             listed = listing and hits <= w.listed_room
             listing = w.listed_room > 0 and lanes <= p.n_clauses  # the next time
@@ -121,17 +125,19 @@ def _run(p, w, job, h, moved):
                 sweeping = True
                 if full:  # once more, without such rounds
                     few, rounds, resampled, sweeping = int32(0), int32(0), 0, False
-                    kind, round, listing = int32(INIT), int32(0), False
+                    kind, round, listing, turn = int32(INIT), int32(0), False, int32(0)
+                    sync(w.size, w.which)
+                    _clear_cells(w)
                     continue
             if not sweeping:
                 rounds = int32(rounds + 1)
                 resampled += lanes
                 if job.method == PRS:
                     sync(w.size, w.which)
-                    resampled += grow(p, w)
+                    resampled += grow(p, w, int32(1 - turn))
                     kind = int32(MASKED)
                 else:
-                    kind = int32(LISTED if listed else VIOLATED)
+                    kind = int32(LISTED if listed else (VIOLATED if lanes > p.n_clauses else FEW))
             round = int32(SWEEP_ROUND) if sweeping else rounds
         if sweeping:
             kind = int32(SWEEP)
@@ -163,7 +169,7 @@ def _hand_out(p, w, row, rows, packed, valid, counts):
     while c < last:
         poke(packed, row * columns + c, peek(w.x, peek(w.far_ints, int32(p.columns + c))))
         c = int32(c + w.size)
-    check(p, w, GIVEN, False)
+    check(p, w, GIVEN, False, 0)
     sync(w.size, w.which)
     r = w.me
     while r < rows:

@@ -7,6 +7,7 @@ from nelson.kernels.cuda_setup import (
     atomic_or,
     device,
     load2,
+    masked,
     peek,
     peek2,
     poke,
@@ -73,9 +74,8 @@ def flip(w, word, half):
 def _place(w, word, half):
     """Where the pair of words of its variable is, in bytes."""
     if len(w.narrow) and half:
-        return np.uint32((word & np.uint32(0x7FF80000)) >> np.uint32(15))
-    mask = np.uint32(0x7FF8 if len(w.narrow) else 0x7FFFFFF8)
-    return np.uint32((word & mask) << np.uint32(1))
+        return np.uint32(masked(word, 0x7FF80000) >> np.uint32(15))
+    return np.uint32(masked(word, 0x7FF8 if len(w.narrow) else 0x7FFFFFF8) << np.uint32(1))
 
 
 @device
@@ -122,30 +122,38 @@ def halves(word):
 
 
 @device
+def _or_bad(w, word, first, second):
+    """Add the lanes of one clause of a list, or of two."""
+    code = word
+    if len(w.narrow):
+        code, other = halves(word)
+        x, y = load2(w.bad, other)
+        first, second = first | x, second | y
+    x, y = load2(w.bad, code)
+    return first | x, second | y
+
+
+@device
 def gather(p, w, v):
     """Lanes in which a clause of v is to be resampled."""
     at, end = entries(w.ints, p.occ, v)
-    first, second, after = ZERO, ZERO, np.uint32(0)
-    if at < end:
-        after = peek(w.words, at)
+    first, second = ZERO, ZERO
     while at < end:
         rolled()
-        code = after
-        at = int32(at + 32)
-        if at < end:  # a word ahead
-            after = peek(w.words, at)
-        if len(w.narrow):
-            code, other = halves(code)
-            x, y = load2(w.bad, other)
-            first, second = first | x, second | y
-        x, y = load2(w.bad, code)
-        first, second = first | x, second | y
+        k = np.int64(at)  # 64 bits: the second load needs no arithmetic
+        word = peek(w.words, k)
+        after = np.uint32(p.n_clauses * (0x100010 if len(w.narrow) else 16))  # padding
+        if int32(at + 32) < end:
+            after = peek(w.words, k + 32)
+        at = int32(at + 64)
+        first, second = _or_bad(w, word, first, second)
+        first, second = _or_bad(w, after, first, second)
     return first, second
 
 
 @device
-def check(p, w, mode, listing):
-    """Look at clauses; count hits and lanes in the cells.
+def check(p, w, mode, listing, turn):
+    """Look at clauses; count hits and lanes in the cells of a turn.
 
     ALL     every clause: its lanes to bad[j]; listing: and where in `bad` there are some to the
             list, as long as it has room
@@ -175,9 +183,9 @@ def check(p, w, mode, listing):
             atomic_or(w.word_cells, int32(at_bad + WORD_CELLS), second)
         j = int32(j + w.size)
     if lanes:
-        atomic_add(w.cells, LANES, np.uint32(lanes))
+        atomic_add(w.cells, np.uint32(LANES + turn), np.uint32(lanes))
         if listing:
-            _list(w, mine)
+            _list(w, mine, turn)
 
 
 @device
@@ -194,7 +202,7 @@ def _wanted(w, j):
 
 
 @device
-def _list(w, mine):
+def _list(w, mine, turn):
     """List the words of the clauses hit among those a thread has looked at."""
     while mine != 0:
         low = np.uint32(mine & (~mine + BIT))
@@ -204,7 +212,7 @@ def _list(w, mine):
         k = 0
         while k < 2:
             if (second if k else first) != ZERO:
-                at = int32(atomic_add(w.cells, HITS, BIT))
+                at = int32(atomic_add(w.cells, np.uint32(HITS + turn), BIT))
                 if at < w.listed_room:
                     poke(w.lists, int32(w.listed + at), np.uint32(2 * j + k))
             k += 1
@@ -251,7 +259,7 @@ def _look(mask, false, meets, inside, holds):
 
 
 @device
-def _grown(p, w):
+def _grown(p, w, turn):
     """prs: add to the resample set, all at once, each clause that meets it and does not hold
     inside it. Clauses and lanes are counted in the cells.
     """
@@ -282,13 +290,13 @@ def _grown(p, w):
             lanes = int32(lanes + popcount(add) + popcount(add_too))
         j = int32(j + w.size)
     if added:
-        atomic_add(w.cells, HITS, np.uint32(added))
-        atomic_add(w.cells, LANES, np.uint32(lanes))
+        atomic_add(w.cells, np.uint32(HITS + turn), np.uint32(added))
+        atomic_add(w.cells, np.uint32(LANES + turn), np.uint32(lanes))
 
 
 @device
-def grow(p, w):
-    """prs: the resample set to mask. -> lanes added."""
+def grow(p, w, turn):
+    """prs: the resample set to mask. -> lanes added. Leaves the cells of the turn at zero."""
     resampled, hits = 0, int32(1)
     while hits > 0:
         v = w.me
@@ -296,12 +304,12 @@ def grow(p, w):
             first, second = gather(p, w, v)
             poke2(w.bad, int32(mask_of(p) + v), first, second)
             v = int32(v + w.size)
-        set_cell(w, HITS, 0)
-        set_cell(w, LANES, 0)
+        set_cell(w, int32(HITS + turn), 0)
+        set_cell(w, int32(LANES + turn), 0)
         sync(w.size, w.which)
-        _grown(p, w)
+        _grown(p, w, turn)
         sync(w.size, w.which)
-        hits = cell_of(w, HITS)
-        resampled += cell_of(w, LANES)
+        hits = cell_of(w, int32(HITS + turn))
+        resampled += cell_of(w, int32(LANES + turn))
         sync(w.size, w.which)
     return resampled

@@ -20,11 +20,11 @@ from nelson.kernels.cuda_setup import (
     pinned,
     poke,
     poke2,
-    some,
     sync_warp,
 )
 from nelson.kernels.cuda_team import (
     EVERY,
+    FEW,
     INIT,
     MASKED,
     SHORT,
@@ -72,12 +72,12 @@ def _draw(w, round, item, k, lanes, h, whole, alone):
         left, value = draw_rows(digits, start, key1, lanes, h)
         if not alone:
             _write(w, item, lanes & ~left, value)
-        elif not whole or some(lanes):
+        elif not whole or lanes != ZERO:
             poke(w.x, item, (peek(w.x, item) & ~(lanes & ~left)) | value)
         lanes = left
         digits = np.uint32(digits << np.uint32(len(h)))
         start += np.uint64(len(h)) * GOLDEN
-        going = whole and ballot(some(lanes)) != 0
+        going = whole and ballot(lanes != ZERO) != 0
     return lanes
 
 
@@ -110,10 +110,10 @@ def _finish(w, queue, items, round, waiting, h, alone):
 
 
 @device
-def _lanes_of(p, w, kind, i, moved):
+def _lanes_of(p, w, kind, violated, i, moved):
     """(variable, lanes to draw it in) at position i of a pass."""
     v, first, second = i, EVERY, EVERY
-    if kind == VIOLATED:
+    if violated:
         first, second = gather(p, w, v)
     elif kind == MASKED:
         first, second = peek2(w.bad, int32(mask_of(p) + v))
@@ -137,18 +137,22 @@ def _lanes_of(p, w, kind, i, moved):
 def draw_pass(p, w, kind, round, begin, end, h, moved):
     """Draw variables, each in its lanes. The one place where random numbers are made.
 
-    Rows are drawn for both words of a variable; what is undecided then waits in the queue.
+    Rows are drawn for both words of a variable; what is undecided then waits in the queue, and
+    where few variables have lanes all of it does.
     """
-    all_of_it = (kind == INIT) | (kind == SWEEP)  # Numba would make a loop of `kind in (..)`
-    used = int32(2 * len(h) if all_of_it else len(h))
+    # Numba would make a loop of `kind in (..)`, run by every thread for every variable.
+    violated = (kind == VIOLATED) | (kind == FEW)
+    all_of_it = (kind == INIT) | (kind == SWEEP)
+    few = len(h) > 1 and kind == FEW
+    used = int32(0 if few else (2 * len(h) if all_of_it else len(h)))
     waiting, first = int32(0), begin
     while first < end:
         i = int32(first + w.me)
         first = int32(first + w.size)
         v, left, left_too = i, ZERO, ZERO
         if i < end:
-            v, left, left_too = _lanes_of(p, w, kind, i, moved)
-            if left | left_too != ZERO:
+            v, left, left_too = _lanes_of(p, w, kind, violated, i, moved)
+            if left | left_too != ZERO and not few:
                 lanes, lanes_too = left, left_too
                 digits, place = law_of(w, v, 0, h)
                 at = int32((v & ((1 << len(w.log_copies)) - 1)) * WORD_CELLS)

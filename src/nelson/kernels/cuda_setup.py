@@ -63,6 +63,9 @@ if SIMULATED:
     def sign_low(word):
         return sign(np.uint32(word << np.uint32(16)))
 
+    def masked(word, mask):
+        return np.uint32(word & mask)
+
     def multiply_add(y, factor, more):
         return y * factor + more
 
@@ -270,6 +273,22 @@ else:
         return types.uint64(word), build
 
     @intrinsic
+    def masked(typingctx, word, mask):
+        """word & mask, first of all: LLVM would shift before, and then nothing can be fused."""
+        if word != types.uint32 or not isinstance(mask, types.Integer):
+            return None
+
+        def build(context, builder, signature, args):
+            int32 = ir.IntType(32)
+            asm = ir.InlineAsm(
+                ir.FunctionType(int32, [int32, int32]), "and.b32 $0, $1, $2;", "=r,r,r"
+            )
+            mask = context.cast(builder, args[1], signature.args[1], types.uint32)
+            return builder.call(asm, [args[0], mask])
+
+        return types.uint32(word, mask), build
+
+    @intrinsic
     def multiply_add(typingctx, y, factor, more):
         """y * factor + more, all 64 bits, in three instructions: the compiler takes four to six."""
         if (y, factor, more) != (types.uint64,) * 3:
@@ -373,12 +392,6 @@ else:
     @device
     def atomic_max(array, i, value):
         return cuda.atomic.max(array, i, value)
-
-
-@device
-def some(lanes):
-    """Whether there are any; of 32-bit halves, which is one instruction less."""
-    return (np.uint32(lanes) | np.uint32(lanes >> np.uint64(32))) != 0
 
 
 def on_device(function, **replaced):

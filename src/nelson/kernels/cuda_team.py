@@ -20,7 +20,6 @@ from nelson.kernels.cuda_setup import (
     poke,
     popcount,
     sign,
-    some,
     sync_warp,
 )
 
@@ -28,19 +27,20 @@ from nelson.kernels.cuda_setup import (
 QUEUE = 3 * WARP - 1
 #: Those of a shorter one, for passes in which one word of each thread comes.
 SHORT = 2 * WARP - 1
-#: Cells of a team: words of clauses listed and lanes violated; lengths of the lists of events
-#: and of items that changed, now and next.
-CELLS = 6
-HITS, LANES, EVENTS, CHANGED = 0, 1, 2, 4
+#: Cells of a team, each for two turns: words of clauses listed, lanes violated; lengths of lists
+#: of events and of items that changed.
+CELLS = 8
+HITS, LANES, EVENTS, CHANGED = 0, 2, 4, 6
 #: 64-bit cells for each word of a team: its two keys, the lanes wanted, the lanes found bad.
 WORD_CELLS = 4
 WANTED, BAD = 2, 3
 #: What a launch counts: rounds of the slowest sample, constraints resampled, lanes not valid.
 COUNTS = 3
 
-#: What a pass does: draw all variables; redraw those of violated clauses, all or listed ones;
-#: redraw where a mask says so; sweep. And over clauses: all, or those as given.
-INIT, VIOLATED, LISTED, MASKED, SWEEP = range(5)
+#: What a pass does: draw all variables; redraw those of violated clauses, at once, (few of them)
+#: through the queue, or those listed; redraw where a mask says so; sweep. And over clauses: all, or
+#: those as given.
+INIT, VIOLATED, FEW, LISTED, MASKED, SWEEP = range(6)
 ALL, GIVEN = range(2)
 
 int32 = np.int32
@@ -174,8 +174,8 @@ def draw_more_rows(digits, start, key1, left, value, h):
 @device
 def push(w, queue, items, item, lanes, k, waiting):
     """Queue (2 v + half, lanes, rows used) where there are lanes. -> how many are waiting now."""
-    mask = ballot(some(lanes))
-    if some(lanes):
+    mask = ballot(lanes != ZERO)
+    if lanes != ZERO:
         at = int32(waiting + popcount(mask & below(w.lane)))
         poke(queue, at, lanes)
         poke(items, at, np.uint32(item * 32 + k))
@@ -186,15 +186,15 @@ def push(w, queue, items, item, lanes, k, waiting):
 @device
 def push_pair(w, v, first, second, k, waiting):
     """Queue both words of a variable."""
-    mask, mask_too = ballot(some(first)), ballot(some(second))
+    mask, mask_too = ballot(first != ZERO), ballot(second != ZERO)
     before = below(w.lane)
     at = int32(waiting + popcount(mask & before) + popcount(mask_too & before))
     entry = np.uint32(v * 64 + k)
-    if some(first):
+    if first != ZERO:
         poke(w.queue, at, first)
         poke(w.items, at, entry)
         at = int32(at + 1)
-    if some(second):
+    if second != ZERO:
         poke(w.queue, at, second)
         poke(w.items, at, np.uint32(entry + np.uint32(32)))
     sync_warp()
