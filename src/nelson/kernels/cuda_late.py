@@ -42,8 +42,8 @@ from nelson.kernels.cuda_team import (
 )
 from nelson.kernels.rng import GOLDEN
 
-#: Threads that look at the clauses of one item.
-LOG_PARTS = 2
+#: Threads that look at the clauses of one item (log 2): one has one of them, mostly.
+LOG_PARTS = 3
 PARTS = 1 << LOG_PARTS
 
 
@@ -108,38 +108,21 @@ def _redraw(w, v, lane, round, side, h):
 
 
 @device
-def _parts(w):
-    """Threads that draw the variables of one event."""
-    return len(w.narrow) - 1 if len(w.narrow) > 1 else PARTS
-
-
-@device
-def _redraw_clause(p, w, j, lane, part, round, side, h):
-    """Draw the variables of a clause in a lane: part `part` of _parts(w)."""
-    at, number = literals(p, w, j)
-    if len(w.narrow) > 1:  # one literal
-        word = peek(w.clauses, int32(at + 32 * (part >> 1)))
-        _redraw(w, variable(w, word, part & 1), lane, round, side, h)
-        return
-    k = part
-    while k < number:
-        word = peek(w.clauses, int32(at + 32 * k))
-        k = int32(k + PARTS)
-        half = 0
-        while half < (2 if len(w.narrow) else 1):
-            _redraw(w, variable(w, word, half), lane, round, side, h)
-            half += 1
-
-
-@device
 def _redraw_list(p, w, count, round, side, h):
-    """Draw the variables of so many events."""
+    """Draw the variables of so many events; a thread has one of them, or one in `parts`."""
+    parts = len(w.narrow) - 1 if len(w.narrow) > 1 else p.parts
     q = w.me
-    while q < count * _parts(w):
-        e = int32(np.uint32(q) // np.uint32(_parts(w)))
+    while q < count * parts:
+        e = int32(np.uint32(q) // np.uint32(parts))
+        k = int32(q - e * parts)
         event = peek(w.lists, _event_at(w, side, e))
-        j, lane = int32(event >> np.uint32(7)), int32(event & np.uint32(127))
-        _redraw_clause(p, w, j, lane, int32(q - e * _parts(w)), round, side, h)
+        lane = int32(event & np.uint32(127))
+        at, number = literals(p, w, int32(event >> np.uint32(7)))
+        slots = int32(2 * number if len(w.narrow) else number)
+        while k < slots:
+            word = peek(w.clauses, int32(at + 32 * (k >> 1 if len(w.narrow) else k)))
+            _redraw(w, variable(w, word, k & 1), lane, round, side, h)
+            k = slots if len(w.narrow) > 1 else int32(k + parts)
         q = int32(q + w.size)
 
 
@@ -182,23 +165,25 @@ def _look_at(p, w, j, lane, side):
 @device
 def _look_around(p, w, events, changed, side):
     """Look at the clauses of so many events, and of so many items that changed."""
-    last = int32(1 if len(w.narrow) else 0)  # half of a word of clauses
+    log_halves = 1 if len(w.narrow) else 0
+    step = int32(32 * (PARTS >> log_halves))
     q = w.me
     while q < events + changed * PARTS:
-        at, end, half = int32(0), int32(0), last
+        at, end, half = int32(0), int32(0), int32(0)
         if q < events:
             event = peek(w.lists, _event_at(w, side, q))
             lane = int32(event & np.uint32(127))
-            word = np.uint32((event >> np.uint32(7)) << np.uint32(4 + 16 * last))
+            word = np.uint32((event >> np.uint32(7)) << np.uint32(4))
         else:
             k = int32(q - events)
             item = peek(w.lists, _item_at(w, k >> LOG_PARTS))
             lane = int32(item & np.uint32(127))
+            half = int32(k & log_halves)
             at, end = entries(w.ints, p.occ, int32(item >> np.uint32(7)))
-            at = int32(at + 32 * (k & (PARTS - 1)))
-            word = np.uint32(p.n_clauses << (4 + 16 * last))  # padding
+            at = int32(at + 32 * ((k & (PARTS - 1)) >> log_halves))
+            word = np.uint32(p.n_clauses * (0x100010 if len(w.narrow) else 16))  # padding
             if at < end:
-                word, half = peek(w.words, at), int32(0)
+                word = peek(w.words, at)
         going = True
         while going:
             rolled()
@@ -206,13 +191,10 @@ def _look_around(p, w, events, changed, side):
             if len(w.narrow):
                 code &= np.uint32(0xFFFF)
             _look_at(p, w, int32(code >> np.uint32(4)), lane, int32(1 - side))
-            if half < last:
-                half = last
-            else:
-                half, at = int32(0), int32(at + 32 * PARTS)
-                going = bool(at < end)
-                if going:
-                    word = peek(w.words, at)
+            at = int32(at + step)
+            going = bool(at < end)
+            if going:
+                word = peek(w.words, at)
         q = int32(q + w.size)
 
 

@@ -48,6 +48,7 @@ class Layout(NamedTuple):
     near_clauses: int  # the words among them that are clauses
     far_checks: int  # 1 if the clauses as given are others, and so not among those
     longest: int  # entries of the longest clause, with padding
+    parts: int  # threads that draw the variables of one clause in the last rounds
     # Where things begin in `ints`: starts of the slices of clauses, occurrences and sweep items,
     # the variable of each of these, the first slice of each class, starts of the slices of the
     # clauses as given, fixed literals, variables to hand out.
@@ -133,7 +134,7 @@ def lay_out(program: Program, columns: np.ndarray, sweeps: bool, log_copies: int
     near = near_words, at["check"], clause_start[-1], n_checks and check_start[0] >= near_words
     longest = int(np.diff(p.clause_ptr).max(initial=1))
     longest += longest % 2 if narrow and not each else 0
-    numbers: Any = (*sizes, *near, longest, *at.values())
+    numbers: Any = (*sizes, *near, longest, min(longest, SLICE), *at.values())
     layout = Layout._make(map(np.int32, numbers))  # 32 bits: so is the kernel's arithmetic
     return GpuProgram(
         layout, slices.words(), flat.astype(np.int32), narrow, log_copies, len(lits), each
