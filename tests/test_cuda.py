@@ -20,6 +20,7 @@ import pytest
 
 import nelson
 from nelson.formula import Formula
+from nelson.kernels import cuda as kernels
 from nelson.kernels import rng
 from nelson.kernels.bits import pack, tail_mask, words_for
 from nelson.kernels.reference import LOVASZ, PRS, Reference, threshold
@@ -124,6 +125,45 @@ def test_entries_of_32_bits(kind, method, cut, monkeypatch):
     if kind == "mixed":
         f = Formula([[1, 2], [-3, 4, 5, 6, 7], [3, 8, -9], [-1, 10, 11, -12]], n_vars=12)
     check(f, weights(f), 70, method, sweeps=2, max_rounds=5, **{"log_copies": 0, **cut})
+
+
+LISTED = {
+    "one length": random_ksat(24, 24, 4, seed=7),
+    "odd length": random_ksat(24, 20, 3, seed=7),
+    "mixed": Formula([[v, -v - 1, v + 2, *([v + 3] * (v % 2))] for v in range(1, 20)], n_vars=22),
+}
+
+
+@pytest.mark.parametrize("cut", [{}, {"team": 3 * WARP}, {"log_copies": 1}, {"rows": 2}], ids=str)
+@pytest.mark.parametrize("name", LISTED)
+@pytest.mark.parametrize("uniform", [False, True])
+def test_rounds_of_listed_clauses(uniform, name, cut, monkeypatch):
+    """Without the last rounds, those before them go on to the end."""
+    passes, f = listed_passes(monkeypatch), LISTED[name]
+    theta = np.zeros(f.n_vars) if uniform else weights(f)
+    check(f, theta, 130, LOVASZ, **{"log_copies": 0, "team": 2 * WARP, "few": 0, **cut})
+    assert len(passes) > 2 or not SIMULATED
+
+
+@pytest.mark.skipif(not SIMULATED, reason="a pass is replaced in the simulator")
+def test_a_clause_that_is_not_drawn_would_be_seen(monkeypatch):
+    listed_passes(monkeypatch, fewer=1)
+    f = LISTED["one length"]
+    with pytest.raises(AssertionError):
+        check(f, weights(f), 130, LOVASZ, log_copies=0, few=0, max_rounds=40)
+
+
+def listed_passes(monkeypatch, fewer=0):
+    """How many clauses each pass from a list draws, in the simulator; `fewer` are left out."""
+    passes, plain = [], kernels.draw_listed
+
+    def counted(p, w, round, count, h):
+        passes.append(count)
+        plain(p, w, round, count - fewer, h)
+
+    if SIMULATED:
+        monkeypatch.setattr(kernels, "draw_listed", counted)
+    return passes
 
 
 @pytest.mark.parametrize("few", [0, 1000])
@@ -451,6 +491,7 @@ def mixed():
 
 RACY = {
     "late": (mixed(), LOVASZ, {"log_copies": 0}),
+    "listed": (mixed(), LOVASZ, {"log_copies": 0, "few": 0}),
     "copies": (random_ksat(8, 8, 3, seed=3), LOVASZ, {"log_copies": 1}),
     "full lists": (random_ksat(12, 12, 4, seed=2), LOVASZ, {"log_copies": 0, "capacity": 4}),
     "prs": (random_ksat(12, 5, 3, seed=4), PRS, {"log_copies": 0}),

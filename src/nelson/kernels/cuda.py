@@ -164,10 +164,23 @@ def _lanes_wanted(left):
 @device
 def _hand_out(p, w, row, rows, packed, valid, counts):
     """Check the clauses as given, and write the words: `rows` of them, from row `row` on."""
-    columns = int32(p.n_columns >> (1 + len(w.log_copies)))
-    c, last = w.me, int32(columns * rows)
-    while c < last:
-        poke(packed, row * columns + c, peek(w.x, peek(w.far_ints, int32(p.columns + c))))
+    columns = int32(p.n_columns >> len(w.log_copies))
+    out = pinned_far(packed[row * columns :])
+    q, c, r, after = w.me, w.me, int32(0), int32(0)
+    if q < p.n_columns:
+        after = peek(w.far_ints, int32(p.columns + q))
+    while q < p.n_columns:
+        at = after
+        q = int32(q + w.size)
+        if q < p.n_columns:  # ahead of its use: it comes from far
+            after = peek(w.far_ints, int32(p.columns + q))
+        while len(w.log_copies) and c >= columns:
+            c, r = int32(c - columns), int32(r + 2)
+        x, y = peek2(w.x, at)
+        if r < rows:
+            poke(out, int32(r * columns + c), x)
+        if r + 1 < rows:
+            poke(out, int32(r * columns + columns + c), y)
         c = int32(c + w.size)
     check(p, w, GIVEN, False, 0)
     sync(w.size, w.which)

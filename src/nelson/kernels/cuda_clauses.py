@@ -95,7 +95,7 @@ def second_half(w, k):
 def _and_false_but(p, w, word, half, v, first, second):
     """The same; a literal of variable v is always false."""
     place, negation = _place(w, word, half), flip(w, word, half)
-    if variable(w, word, half) == v:  # behind the masks of the clauses
+    if v >= 0 and place == np.uint32(16 * v):  # behind the masks of the clauses
         place, negation = np.uint32(16 * (p.n + p.n_clauses + 1)), ZERO
     return _and_false(w, place, negation, first, second)
 

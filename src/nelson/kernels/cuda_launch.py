@@ -29,7 +29,7 @@ _ENOUGH = 640
 #: Barriers of a block that teams of more than one warp can have.
 _BARRIERS = 15
 #: The last rounds go by events once there are no more than one for so many clauses.
-EVENT_SHARE = 20
+EVENT_SHARE = 30
 #: Bytes of the formula that every round may read from global memory: the first-level cache has
 #: little room beside full shared memory.
 _CACHED = 20 << 10

@@ -80,9 +80,8 @@ def lay_out(program: Program, columns: np.ndarray, sweeps: bool, log_copies: int
     """columns: variables to hand out, as the program numbers them. sweeps: build their lists."""
     p = copied(program, 1 << log_copies)
     copies = 1 << log_copies
-    # Words of a tile in their order: copy r has words 2 r and 2 r + 1.
-    word = np.arange(2 * copies)[:, None]
-    columns = (2 * (columns[None, :] * copies + word // 2) + word % 2).reshape(-1)
+    # Pairs of words of a tile in their order.
+    columns = (columns[None, :] * copies + np.arange(copies)[:, None]).reshape(-1)
     narrow = max(p.n, p.n_clauses + 1) <= NARROW
     slices = _Slices(narrow)
 
