@@ -53,14 +53,17 @@ def main() -> int:
     for name in names:
         for row in every[name]():
             rows.append(row)
-            console.print(f"{row.name}: {row.measured:.3g} {row.unit}  {row.note}", highlight=False)
+            console.print(f"{row.name}: {row}  {row.note}", highlight=False)
     table = Table(title=f"nelson on {platform.processor() or platform.machine()}, one run")
     for column in ("measure", "measured", "must reach", "aim", "verdict", "how"):
         table.add_column(column)
     for row in rows:
         sign = "<=" if row.at_most else ">="
-        bounds = [f"{sign} {bound:,g} {row.unit}" for bound in (row.must, row.aim)]
-        table.add_row(row.name, f"{row.measured:,.3g} {row.unit}", *bounds, row.verdict, row.note)
+        bounds = [
+            "" if bound is None else f"{sign} {bound:,g} {row.unit}"
+            for bound in (row.must, row.aim)
+        ]
+        table.add_row(row.name, str(row), *bounds, row.verdict, row.note)
     console.print(table)
     return 1 if any(row.verdict == "MISSED" for row in rows) else 0
 

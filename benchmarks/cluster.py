@@ -141,7 +141,9 @@ def rows() -> Iterator[Row]:
             speed, own = size / took / 1e6, statistics.median(disk[-2:])
             told = f"{speed:.0f} MB/s, the disk {own:.0f}; {many / took:,.0f} samples/s"
             note = f"{told}, {took:.0f} s, {size / 1e9:.1f} GB, {large.guarantee}; not asked for"
-            yield Row(f"  {many:,} samples to Parquet ({label})", speed / own, 0, 0, note=note)
+            yield Row(
+                f"  {many:,} samples to Parquet ({label})", speed / own, None, None, note=note
+            )
             growth = large.info["peak_mb"] / small.info["peak_mb"]
             note = f"{small.info['peak_mb']:.0f} MB for {few:,}, {large.info['peak_mb']:.0f} MB"
             yield Row(

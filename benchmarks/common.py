@@ -25,18 +25,25 @@ peak = next(int(l.split()[1]) / 1024 for l in open("/proc/self/status") if l.sta
 
 @dataclass
 class Row:
-    """One line of the table: `measured` must be at least (or at most) `must`."""
+    """One line of the table: `measured` must be at least (or at most) `must`, if that is given."""
 
     name: str
     measured: float
-    must: float
-    aim: float
+    must: float | None
+    aim: float | None
     unit: str = "x"
     at_most: bool = False
     note: str = ""
 
+    def __str__(self) -> str:
+        digits = ",.0f" if abs(self.measured) >= 1000 else ".3g"
+        return f"{self.measured:{digits}} {self.unit}"
+
     @property
     def verdict(self) -> str:
+        if self.must is None or self.aim is None:
+            return ""
+
         def reached(bar: float) -> bool:
             return self.measured <= bar if self.at_most else self.measured >= bar
 

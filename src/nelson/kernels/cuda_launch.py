@@ -22,7 +22,7 @@ from nelson.kernels.reference import PRS
 _PLAIN = 48 << 10
 #: Random rows at once; a first draw takes twice as many. Probabilities 1/2 need one.
 ROWS = 4
-#: Threads of a block: what the registers of a multiprocessor do for (`cuda_setup.REGISTERS` each).
+#: Threads of a block: what the registers of a multiprocessor do for, REGISTERS each.
 _THREADS = 768
 #: Threads of a multiprocessor from which on more of them are not what matters most.
 _ENOUGH = 640
@@ -82,10 +82,9 @@ class Shape(NamedTuple):
         return teams * (8 * self.stride64 + 4 * self.stride32) + self.near_bytes
 
     @property
-    def global_bytes(self) -> int:
-        if self.shared:
-            return 0
-        return self.blocks * self.teams * (8 * self.state64 + 4 * self.state32)
+    def state_bytes(self) -> int:
+        """What a team needs in global memory, if its state lies there."""
+        return 8 * self.state64 + 4 * self.state32
 
 
 def copies_for(n: int, n_clauses: int, words: int) -> int:

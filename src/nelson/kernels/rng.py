@@ -12,7 +12,7 @@ test.
 
 `scramble` is Lea's 64-bit mixer (that of Java's LXM generators) with the second key folded in
 between the two multiplications. It shifts by 32 only, which is free where registers have 32 bits:
-on a GPU a random word takes 14 instructions, with SplitMix64's finaliser 23. With one key, two
+on a GPU a random word takes 12 instructions, with SplitMix64's finaliser some 20. With one key, two
 words whose keys differ by a small multiple of GOLDEN would run through each other's numbers (by our
 count about a hundred such pairs in a billion samples); with 128 bits of key they do not. On AVX-512
 the fold becomes part of a three-way XOR, one instruction.

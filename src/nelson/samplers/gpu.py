@@ -107,8 +107,12 @@ def draw(
     thr[:, np.abs(problem.fixed) - 1] = 1 << 31
     fair = bool((thr == 1 << 31).all())
     thr[:, np.abs(problem.fixed) - 1] = 0
+    tile = 2 << loaded.program.log_copies
+    per_context = -(-words // tile)
+    tiles = per_context * contexts
+    slots = 0 if shape.shared else min(shape.blocks, tiles) * shape.teams
     law = thr[:, program.name].astype(np.uint64) << 32 | program.name.astype(np.uint64) << 5
-    size = 8 * contexts * words * (columns + 1) + law.nbytes + shape.global_bytes
+    size = 8 * contexts * words * (columns + 1) + law.nbytes + slots * shape.state_bytes
     card.require(size, f"{contexts * count:,} samples of {columns:,} variables")
     few = contexts * words < _FEW_WORDS  # then their marks are lent too
     counts, streams, law_there, moved, valid = card.lend(
@@ -123,12 +127,8 @@ def draw(
     packed = card.empty(contexts * words * columns, np.uint64)
     valid = valid if few else card.empty(contexts * words, np.uint64)
     out = launch.Launch(packed, valid, counts, moved)
-    slots = 0 if shape.shared else shape.blocks * shape.teams
     scratch = card.scratch(slots * shape.state64, slots * shape.state32)
 
-    tile = 2 << loaded.program.log_copies
-    per_context = -(-words // tile)
-    tiles = per_context * contexts
     step = tiles if request.deadline is None else shape.blocks * shape.teams * _WAVES
     done, stopped = 0, False
     while done < tiles and not stopped:
