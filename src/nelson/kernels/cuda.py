@@ -8,8 +8,9 @@ and so are the bits: they depend on (seed, context, word, variable, round, bit) 
 What makes it fast:
 
 * Random rows are computed by full warps, however few lanes are undecided (`cuda_pass.py`).
-* The first rounds check every clause and let every variable gather the masks of its clauses. Once
-  few lanes are left a round is a list of clauses, each with its lane (`cuda_late.py`).
+* The first rounds check every clause and let every variable gather the masks of its clauses. Then
+  the violated words of clauses are listed, and their variables drawn from the list. Once few lanes
+  are left a round is a list of clauses, each with its lane (`cuda_late.py`).
 * Literals lie in slices of 32 (`cuda_program.py`), two to a word: a warp reads its indices as whole
   lines, and each is an address already, of two words of samples.
 
