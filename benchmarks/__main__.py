@@ -64,7 +64,8 @@ def main() -> int:
             for bound in (row.must, row.aim)
         ]
         table.add_row(row.name, str(row), *bounds, row.verdict, row.note)
-    console.print(table)
+    if rows:
+        console.print(table)
     return 1 if any(row.verdict == "MISSED" for row in rows) else 0
 
 
