@@ -396,7 +396,7 @@ class Accesses:
     that ticks at its barriers, and knows up to when it has waited for each of the others.
     """
 
-    MODULES = ("cuda", "cuda_clauses", "cuda_late", "cuda_pass", "cuda_team")
+    MODULES = ("cuda", "cuda_clauses", "cuda_late", "cuda_pass", "cuda_prs", "cuda_team")
     ATOMIC = ("atomic_add", "atomic_or", "atomic_and", "atomic_max")
 
     def __init__(self, monkeypatch):

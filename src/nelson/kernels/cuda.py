@@ -21,17 +21,17 @@ simulator runs the same code, with warps of one thread.
 import numpy as np
 from numba import cuda, types
 
-from nelson.kernels.cuda_clauses import check, grow
+from nelson.kernels.cuda_clauses import check
 from nelson.kernels.cuda_late import begin as begin_late
 from nelson.kernels.cuda_late import late
 from nelson.kernels.cuda_pass import draw_listed, draw_pass
+from nelson.kernels.cuda_prs import grow
 from nelson.kernels.cuda_setup import (
     WARP,
     atomic_add,
     atomic_max,
     device,
     kernel,
-    negated,
     peek,
     peek2,
     pinned,
@@ -39,6 +39,7 @@ from nelson.kernels.cuda_setup import (
     poke,
     poke2,
     popcount,
+    sign,
     sync,
     sync_block,
 )
@@ -77,7 +78,8 @@ def _fix(p, w):
     q = w.me
     while q < p.n_fixed:
         code = peek(w.far_ints, int32(p.fixed + q))
-        poke2(w.x, int32(code >> 1), negated(code), negated(code))
+        value = sign(np.uint32(code << 31))
+        poke2(w.x, int32(code >> 1), value, value)
         q = int32(q + w.size)
     sync(w.size, w.which)
 

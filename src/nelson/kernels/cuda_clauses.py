@@ -16,7 +16,6 @@ from nelson.kernels.cuda_setup import (
     rolled,
     sign,
     sign_low,
-    sync,
 )
 from nelson.kernels.cuda_team import (
     ALL,
@@ -29,9 +28,7 @@ from nelson.kernels.cuda_team import (
     WANTED,
     WORD_CELLS,
     ZERO,
-    cell_of,
     int32,
-    set_cell,
 )
 
 # --- clauses -------------------------------------------------------------------------------------
@@ -71,7 +68,7 @@ def flip(w, word, half):
 
 
 @device
-def _place(w, word, half):
+def place_of(w, word, half):
     """Where the pair of words of its variable is, in bytes."""
     if len(w.narrow) and half:
         return np.uint32(masked(word, 0x7FF80000) >> np.uint32(15))
@@ -79,7 +76,7 @@ def _place(w, word, half):
 
 
 @device
-def _and_false(w, place, negation, first, second):
+def and_false(w, place, negation, first, second):
     """Those lanes of a pair in which a literal is false."""
     x, y = load2(w.x, place)
     return first & (x ^ negation), second & (y ^ negation)
@@ -94,10 +91,10 @@ def second_half(w, k):
 @device
 def _and_false_but(p, w, word, half, v, first, second):
     """The same; a literal of variable v is always false."""
-    place, negation = _place(w, word, half), flip(w, word, half)
+    place, negation = place_of(w, word, half), flip(w, word, half)
     if v >= 0 and place == np.uint32(16 * v):  # behind the masks of the clauses
         place, negation = np.uint32(16 * (p.n + p.n_clauses + 1)), ZERO
-    return _and_false(w, place, negation, first, second)
+    return and_false(w, place, negation, first, second)
 
 
 @device
@@ -122,6 +119,12 @@ def halves(word):
 
 
 @device
+def padding(p, w):
+    """Nothing but clauses that are never violated."""
+    return np.uint32(p.n_clauses * (0x100010 if len(w.narrow) else 16))
+
+
+@device
 def _or_bad(w, word, first, second):
     """Add the lanes of one clause of a list, or of two."""
     code = word
@@ -142,7 +145,7 @@ def gather(p, w, v):
         rolled()
         k = np.int64(at)  # 64 bits: the second load needs no arithmetic
         word = peek(w.words, k)
-        after = np.uint32(p.n_clauses * (0x100010 if len(w.narrow) else 16))  # padding
+        after = padding(p, w)
         if int32(at + 32) < end:
             after = peek(w.words, k + 32)
         at = int32(at + 64)
@@ -153,7 +156,7 @@ def gather(p, w, v):
 
 @device
 def check(p, w, mode, listing, turn):
-    """Look at clauses; count hits and lanes in the cells of a turn.
+    """Look at clauses; count violated lanes, and what is listed, in the cells of a turn.
 
     ALL     every clause: its lanes to bad[j]; listing: and where in `bad` there are some to the
             list, as long as it has room
@@ -161,10 +164,10 @@ def check(p, w, mode, listing, turn):
     """
     lanes, j, mine, bit = int32(0), w.me, np.uint32(0), BIT  # mine: clauses hit, of this thread's
     count = p.n_clauses if mode == ALL else p.n_checks
-    wanted, wanted_too = _wanted(w, 0)
+    wanted, wanted_too = wanted_lanes(w, 0)
     while j < count:
         if len(w.log_copies):
-            wanted, wanted_too = _wanted(w, j)
+            wanted, wanted_too = wanted_lanes(w, j)
         if mode == GIVEN and p.far_checks:
             at, end = entries(w.far_ints, p.check, j)
             number = (end - at + 31) >> 5
@@ -195,7 +198,7 @@ def _cells_of(w, j):
 
 
 @device
-def _wanted(w, j):
+def wanted_lanes(w, j):
     """The lanes wanted of these words."""
     at = int32(_cells_of(w, j) + WANTED)
     return peek(w.word_cells, at), peek(w.word_cells, int32(at + WORD_CELLS))
@@ -245,71 +248,3 @@ def stuck_lanes(p, w, i, v):
             stuck, stuck_too = _stuck(p, w, other, v, stuck, stuck_too)
         stuck, stuck_too = _stuck(p, w, code, v, stuck, stuck_too)
     return stuck, stuck_too
-
-
-@device
-def mask_of(p):
-    """prs: where the lanes begin in which a variable is drawn."""
-    return int32(p.n_clauses + 2)
-
-
-@device
-def _look(mask, false, meets, inside, holds):
-    return meets | mask, inside & mask, holds | (mask & ~false)
-
-
-@device
-def _grown(p, w, turn):
-    """prs: add to the resample set, all at once, each clause that meets it and does not hold
-    inside it. Clauses and lanes are counted in the cells.
-    """
-    added, lanes, j = int32(0), int32(0), w.me
-    while j < p.n_clauses:
-        meets, inside, holds = ZERO, EVERY, ZERO
-        meets_too, inside_too, holds_too = ZERO, EVERY, ZERO
-        at, number = literals(p, w, j)
-        q = 0
-        while q < number:
-            pair = peek(w.clauses, at + 32 * q)
-            q += 1
-            k = 0
-            while k < (2 if len(w.narrow) else 1):
-                mask, mask_too = peek2(w.bad, int32(mask_of(p) + variable(w, pair, k)))
-                place, negation = _place(w, pair, k), flip(w, pair, k)
-                false, false_too = _and_false(w, place, negation, EVERY, EVERY)
-                meets, inside, holds = _look(mask, false, meets, inside, holds)
-                meets_too, inside_too, holds_too = _look(
-                    mask_too, false_too, meets_too, inside_too, holds_too
-                )
-                k += 1
-        add, add_too = meets & ~inside & ~holds, meets_too & ~inside_too & ~holds_too
-        if (add | add_too) != ZERO:
-            first, second = peek2(w.bad, j)
-            poke2(w.bad, j, first | add, second | add_too)
-            added = int32(added + 1)
-            lanes = int32(lanes + popcount(add) + popcount(add_too))
-        j = int32(j + w.size)
-    if added:
-        atomic_add(w.cells, np.uint32(HITS + turn), np.uint32(added))
-        atomic_add(w.cells, np.uint32(LANES + turn), np.uint32(lanes))
-
-
-@device
-def grow(p, w, turn):
-    """prs: the resample set to mask. -> lanes added. Leaves the cells of the turn at zero."""
-    resampled, hits = 0, int32(1)
-    while hits > 0:
-        v = w.me
-        while v < p.n:
-            first, second = gather(p, w, v)
-            poke2(w.bad, int32(mask_of(p) + v), first, second)
-            v = int32(v + w.size)
-        set_cell(w, int32(HITS + turn), 0)
-        set_cell(w, int32(LANES + turn), 0)
-        sync(w.size, w.which)
-        _grown(p, w, turn)
-        sync(w.size, w.which)
-        hits = cell_of(w, int32(HITS + turn))
-        resampled += cell_of(w, int32(LANES + turn))
-        sync(w.size, w.which)
-    return resampled

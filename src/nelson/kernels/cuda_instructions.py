@@ -130,47 +130,31 @@ _MULTIPLY_ADD = """{
 }"""
 
 
-@intrinsic
-def negated(typingctx, code):
-    """All ones if the last bit is set: turns a value into "the positive literal is false"."""
-    if not isinstance(code, types.Integer):
-        return None
+def _spread(in_all_of_32):
+    """One bit of a 32-bit word in all of 64 bits, from one that has it in all of 32."""
 
-    def build(context, builder, signature, args):
-        int32 = ir.IntType(32)
-        code = args[0]
-        if code.type.width != 32:
-            code = (builder.trunc if code.type.width > 32 else builder.zext)(code, int32)
-        return _twice(builder, builder.neg(builder.and_(code, ir.Constant(int32, 1))))
+    @intrinsic
+    def spread(typingctx, word):
+        if word != types.uint32:
+            return None
 
-    return types.uint64(code), build
+        def build(context, builder, signature, args):
+            return _twice(builder, in_all_of_32(builder, args[0]))
 
+        return types.uint64(word), build
 
-@intrinsic
-def sign(typingctx, word):
-    """Bit 31 of a 32-bit word, in all of 64 bits."""
-    if word != types.uint32:
-        return None
-
-    def build(context, builder, signature, args):
-        return _twice(builder, builder.ashr(args[0], ir.Constant(ir.IntType(32), 31)))
-
-    return types.uint64(word), build
+    return spread
 
 
-@intrinsic
-def sign_low(typingctx, word):
-    """Bit 15 of a 32-bit word, in all of 64 bits."""
-    if word != types.uint32:
-        return None
+def _bit_15(builder, word):
+    """The sign of byte 1, four times."""
+    function = ir.FunctionType(word.type, [word.type])
+    code = ir.InlineAsm(function, "prmt.b32 $0, $1, 0, 0x9999;", "=r,r")
+    return builder.call(code, [word])
 
-    def build(context, builder, signature, args):
-        int32 = ir.IntType(32)
-        code = "prmt.b32 $0, $1, 0, 0x9999;"  # the sign of byte 1, four times
-        asm = ir.InlineAsm(ir.FunctionType(int32, [int32]), code, "=r,r")
-        return _twice(builder, builder.call(asm, args))
 
-    return types.uint64(word), build
+sign = _spread(lambda builder, word: builder.ashr(word, ir.Constant(word.type, 31)))
+sign_low = _spread(_bit_15)
 
 
 @intrinsic

@@ -13,7 +13,7 @@ team begins anew, and does without these rounds: whatever the way, the bits are 
 
 import numpy as np
 
-from nelson.kernels.cuda_clauses import entries, flip, literals, second_half, variable
+from nelson.kernels.cuda_clauses import entries, flip, literals, padding, second_half, variable
 from nelson.kernels.cuda_setup import (
     atomic_add,
     atomic_and,
@@ -181,7 +181,7 @@ def _look_around(p, w, events, changed, side):
             half = int32(k & log_halves)
             at, end = entries(w.ints, p.occ, int32(item >> np.uint32(7)))
             at = int32(at + 32 * ((k & (PARTS - 1)) >> log_halves))
-            word = np.uint32(p.n_clauses * (0x100010 if len(w.narrow) else 16))  # padding
+            word = padding(p, w)
             if at < end:
                 word = peek(w.words, at)
         going = True

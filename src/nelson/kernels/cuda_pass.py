@@ -1,4 +1,5 @@
-"""A pass of a team over variables: which lanes of each are drawn, and the random rows for them.
+"""A pass of a team over variables, or over listed clauses: which lanes are drawn, and the random
+rows for them.
 
 Random rows are what costs. A thread with one lane still undecided would keep 31 others waiting;
 so a draw takes a few rows, and what is left goes to a queue of the warp, from which 32 are taken at
@@ -8,7 +9,8 @@ are computed by full warps.
 
 import numpy as np
 
-from nelson.kernels.cuda_clauses import gather, literals, mask_of, stuck_lanes, variable
+from nelson.kernels.cuda_clauses import gather, literals, stuck_lanes, variable, wanted_lanes
+from nelson.kernels.cuda_prs import mask_of
 from nelson.kernels.cuda_setup import (
     WARP,
     atomic_and,
@@ -30,7 +32,6 @@ from nelson.kernels.cuda_team import (
     SHORT,
     SWEEP,
     VIOLATED,
-    WANTED,
     WORD_CELLS,
     ZERO,
     draw_more_rows,
@@ -124,9 +125,8 @@ def _lanes_of(p, w, kind, violated, i, moved):
         else:
             stuck, stuck_too = stuck_lanes(p, w, i, v)
             first, second = ~stuck, ~stuck_too
-            at = int32((v & ((1 << len(w.log_copies)) - 1)) * 2 * WORD_CELLS + WANTED)
-            free = peek(w.word_cells, at) & first
-            free |= peek(w.word_cells, int32(at + WORD_CELLS)) & second
+            wanted, wanted_too = wanted_lanes(w, v)
+            free = (wanted & first) | (wanted_too & second)
             own = int32(v >> len(w.log_copies))
             if free != ZERO and peek(moved, own) == 0:  # all blocks write here: as seldom as can be
                 poke(moved, own, np.uint8(1))
@@ -135,7 +135,7 @@ def _lanes_of(p, w, kind, violated, i, moved):
 
 @device
 def draw_pass(p, w, kind, round, begin, end, h, moved):
-    """Draw variables, each in its lanes. The one place where random numbers are made.
+    """Draw variables, each in its lanes.
 
     Rows are drawn for both words of a variable; what is undecided then waits in the queue, and
     where few variables have lanes all of it does.

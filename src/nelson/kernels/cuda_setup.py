@@ -4,7 +4,8 @@ On a GPU a warp is 32 threads. In Numba's simulator (NUMBA_ENABLE_CUDASIM=1) it 
 that a ballot is the thread's own flag; the rest of the kernel is the same code.
 """
 
-# ruff: noqa: E402  (names that numba-cuda needs are given back to NumPy before it is imported)
+# ruff: noqa: E402, F403, F405  (names that numba-cuda needs are given back to NumPy before it is
+# imported, and the instructions are those of one of two modules)
 
 from types import FunctionType
 
@@ -22,61 +23,9 @@ SIMULATED = bool(config.ENABLE_CUDASIM)
 WARP = 1 if SIMULATED else 32
 
 if SIMULATED:
-    from nelson.kernels.cuda_simulated import (
-        atomic_add,
-        atomic_and,
-        atomic_max,
-        atomic_or,
-        ballot,
-        below,
-        device,
-        kernel,
-        load2,
-        masked,
-        multiply_add,
-        negated,
-        peek,
-        peek2,
-        pinned,
-        pinned_far,
-        poke,
-        poke2,
-        popcount,
-        rolled,
-        sign,
-        sign_low,
-        sync,
-        sync_block,
-        sync_warp,
-    )
+    from nelson.kernels.cuda_simulated import *
 else:
-    from nelson.kernels.cuda_instructions import (
-        atomic_add,
-        atomic_and,
-        atomic_max,
-        atomic_or,
-        ballot,
-        below,
-        device,
-        kernel,
-        load2,
-        masked,
-        multiply_add,
-        negated,
-        peek,
-        peek2,
-        pinned,
-        pinned_far,
-        poke,
-        poke2,
-        popcount,
-        rolled,
-        sign,
-        sign_low,
-        sync,
-        sync_block,
-        sync_warp,
-    )
+    from nelson.kernels.cuda_instructions import *
 
 
 def on_device(function, **replaced):
@@ -87,35 +36,3 @@ def on_device(function, **replaced):
         function.__code__, scope, function.__name__, function.__defaults__, function.__closure__
     )
     return device(copy)
-
-
-__all__ = [
-    "SIMULATED",
-    "WARP",
-    "atomic_add",
-    "atomic_and",
-    "atomic_max",
-    "atomic_or",
-    "ballot",
-    "below",
-    "device",
-    "kernel",
-    "load2",
-    "masked",
-    "multiply_add",
-    "negated",
-    "on_device",
-    "peek",
-    "peek2",
-    "pinned",
-    "pinned_far",
-    "poke",
-    "poke2",
-    "popcount",
-    "rolled",
-    "sign",
-    "sign_low",
-    "sync",
-    "sync_block",
-    "sync_warp",
-]

@@ -42,10 +42,6 @@ def load2(array, code):
     return peek2(array, code >> 4)
 
 
-def negated(code):
-    return ~np.uint64(0) if code & 1 else np.uint64(0)
-
-
 def sign(word):
     return ~np.uint64(0) if word >> np.uint32(31) else np.uint64(0)
 

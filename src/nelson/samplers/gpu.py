@@ -111,15 +111,15 @@ def draw(
     per_context = -(-words // tile)
     tiles = per_context * contexts
     slots = 0 if shape.shared else min(shape.blocks, tiles) * shape.teams
-    law = thr[:, program.name].astype(np.uint64) << 32 | program.name.astype(np.uint64) << 5
-    size = 8 * contexts * words * (columns + 1) + law.nbytes + slots * shape.state_bytes
+    laws = thr[:, program.name].astype(np.uint64) << 32 | program.name.astype(np.uint64) << 5
+    size = 8 * contexts * words * (columns + 1) + laws.nbytes + slots * shape.state_bytes
     card.require(size, f"{contexts * count:,} samples of {columns:,} variables")
     few = contexts * words < _FEW_WORDS  # then their marks are lent too
-    counts, streams, law_there, moved, valid = card.lend(
+    counts, streams, law, moved, valid = card.lend(
         [
             np.zeros(COUNTS, np.int64),
             request.contexts.astype(np.int64),
-            law.reshape(-1),
+            laws.reshape(-1),
             np.zeros(max(1, program.n), np.uint8),
             np.zeros(max(1, contexts * words) if few else 1, np.uint64),
         ]
@@ -155,7 +155,7 @@ def draw(
             listed_room=np.int32(shape.listed_room),
         )
         digits = 1 if fair else rows or launch.ROWS
-        launch.draw(loaded, shape, law_there, digits, streams, job, out, scratch, card.stream)
+        launch.draw(loaded, shape, law, digits, streams, job, out, scratch, card.stream)
         done += int(job.tiles)
         if request.deadline is not None and done < tiles:
             card.wait()
