@@ -2,7 +2,7 @@
 
 The cost is that of `nelson.sample` on a formula object that nobody has seen, against
 `method="lovasz"` with the same number of sweeps on another such object, in turns. The thirty
-formulas of `nelson.structured.suite` have 20 s each; `nelson.judge` then tests the samples against
+formulas of `tests.structured.suite` have 20 s each; `nelson.judge` then tests the samples against
 the law. A guarantee that it rejects would be an over-claim; what it cannot decide is neither.
 """
 
@@ -17,10 +17,10 @@ from typing import NamedTuple
 import numpy as np
 from rich.console import Console
 from rich.table import Table
+from tests.structured import suite
 
 from benchmarks.common import Row, ksat, ratio, seconds
 from nelson import Formula, Unsatisfiable, judge, sample
-from nelson.structured import suite
 
 BUDGET, SAMPLES, JUDGE = 20.0, 20_000, 30.0
 #: Seconds above the budget that starting, stopping and handing over may take.
@@ -91,7 +91,7 @@ def outcome(name: str, formula: Formula, theta: np.ndarray | None) -> Outcome:
 
 def outcomes() -> Iterator[Outcome]:
     """Nothing comes from the disk: every circuit is compiled within the budget."""
-    from nelson.samplers.auto import ready
+    from nelson.sampling.auto import ready
 
     ready(SAMPLES, None)
     before = os.environ.get("NELSON_CACHE_DIR")

@@ -15,10 +15,10 @@ import numpy as np
 
 from benchmarks.common import Row, ksat, ratio, seconds
 from nelson import Formula, sample
-from nelson.circuits import child
-from nelson.compiled import compiled
-from nelson.partition.circuit import Circuit, evaluate
-from nelson.samplers.child import run_child
+from nelson.exact.circuit import compile_child
+from nelson.exact.circuit.nnf import Circuit, evaluate
+from nelson.exact.compiled import compiled
+from nelson.process.child import run_child
 
 OURS, PEER = 200_000, 10_000
 
@@ -67,7 +67,7 @@ class Plain:
     def __init__(self, formula: Formula, theta: np.ndarray) -> None:
         task = {"compiler": "d4", "n": formula.n_total, "literals": formula.literals}
         answers, _ = run_child(
-            child.__file__, [task | {"offsets": formula.offsets}], 300.0, 8 << 30
+            compile_child.__file__, [task | {"offsets": formula.offsets}], 300.0, 8 << 30
         )
         c = self.circuit = Circuit.parse(answers[0]["nnf"])
         log_p = np.stack([-np.logaddexp(0, theta), -np.logaddexp(0, -theta)], axis=1)

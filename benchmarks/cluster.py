@@ -27,7 +27,7 @@ import nelson
 from benchmarks.common import Row, ksat
 from nelson import Formula, cluster
 from nelson.cluster import engine
-from nelson.samplers.plan import make_plan
+from nelson.sampling.plan import make_plan
 
 FIGURES = Path("cluster-figures.json")
 #: Samples: of one run of the scaling row, of the large job, of a small one before it.
@@ -41,7 +41,7 @@ PLAIN: dict[str, Any] = {"method": "lovasz", "sweeps": 0}
 
 
 def formula() -> Formula:
-    return Formula.from_dimacs(str(resources.files("nelson") / "data" / "ksat-1000.cnf"))
+    return Formula.from_dimacs(str(resources.files("nelson.tasks") / "data" / "ksat-1000.cnf"))
 
 
 def disk_speed(folder: Path, size: int) -> float:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from nelson import Formula
-from nelson.compiled import compiled, why_not
-from nelson.partition import log_partition
+from nelson.exact.compiled import compiled, why_not
+from nelson.log_z import log_partition
 
 #: Structures up to which the whole law is compared.
 LISTED = 20_000

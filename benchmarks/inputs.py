@@ -16,9 +16,10 @@ import numpy as np
 
 import nelson
 from nelson import Formula
-from nelson.samplers import foreign, quicksampler, unigen
-from nelson.samplers.child import run_child
-from nelson.samplers.problem import prepare
+from nelson.process.child import run_child
+from nelson.sampling import foreign
+from nelson.sampling.methods import quicksampler, unigen
+from nelson.sampling.problem import prepare
 
 NAMES = ("unigen", "weightgen", "xor", "quicksampler")
 

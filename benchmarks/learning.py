@@ -15,8 +15,8 @@ import numpy as np
 import nelson
 from benchmarks.common import Row, ksat, ratio
 from nelson import metrics
-from nelson.learn import Fit, learn
-from nelson.training.draw import Drawer
+from nelson.learning.draw import Drawer
+from nelson.learning.learn import Fit, learn
 
 EXAMPLES = 10_000
 SEEDS = 16
@@ -27,7 +27,7 @@ def iteration() -> Iterator[Row]:
     import torch
 
     from benchmarks.dense_torch import DenseTorch
-    from nelson.kernels.dense import probability_of_zero
+    from nelson.kernels.core.dense import probability_of_zero
 
     formula, theta = ksat(1000)
     data = nelson.sample(formula, theta, 2000, seed=1)
@@ -133,7 +133,7 @@ def paper() -> Iterator[Row]:
         started = time.perf_counter()
         options: dict[str, Any] = dict(how)
         if how:  # sweeps measured, not 0: the bias of the samples goes, the time stays
-            options["sweeps"] = nelson.samplers.sweeps_for(formula, theta)
+            options["sweeps"] = nelson.sampling.registry.sweeps_for(formula, theta)
         fit = learn(formula, data, preset="paper", seed=1, threads=1, **options)
         spent = time.perf_counter() - started
         timing = metrics.time_per_iteration(fit.history)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from benchmarks.common import Row, ksat
-from nelson.partition import log_partition
+from nelson.log_z import log_partition
 
 FORMULAS = 100
 

@@ -25,15 +25,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from rich.console import Console
 from rich.table import Table
+from tests.structured import feature_model, grid, multiplier
 
 import nelson
 from benchmarks.common import Row, ksat
 from benchmarks.exact import Law, exact
 from benchmarks.inputs import NAMES, Draw, Drawn, on_inputs
-from nelson import Formula, samplers
+from nelson import Formula
 from nelson.experiments.samplers import nothing_kept
-from nelson.kernels.rng import MAX_ROUNDS
-from nelson.structured import feature_model, grid, multiplier
+from nelson.kernels.core.rng import MAX_ROUNDS
+from nelson.sampling import registry
 
 COUNT, SECONDS = 100_000, 6.0
 #: Of calls that take less, the median of three is taken, with more samples if it takes far less.
@@ -188,8 +189,8 @@ def table(problem: Problem, weighted: bool) -> tuple[Table, list[Cell]]:
     for k, column in enumerate(COLUMNS):
         shown.add_column(column, justify="right" if 2 <= k <= 7 else "left")
     cells = []
-    for name in samplers():
-        if weighted and not samplers.get(name).weighted:
+    for name in registry.names():
+        if weighted and not registry.get(name).weighted:
             continue
         jobs: dict[str, Callable[[], Draw]] = {name: partial(registered, problem, name, theta)}
         if name == "lovasz" and not formula.is_extremal:
@@ -200,7 +201,7 @@ def table(problem: Problem, weighted: bool) -> tuple[Table, list[Cell]]:
             jobs[f"{name}, inputs"] = job
         for title, job in jobs.items():
             cells.append(Cell(title))
-            if missing := samplers.missing_modules(samplers.get(name)):
+            if missing := registry.missing_modules(registry.get(name)):
                 cells[-1].remark = f"not installed ({', '.join(missing)})"
             else:
                 measure(cells[-1], job(), law)
@@ -217,11 +218,11 @@ def rows() -> Iterator[Row]:
                 shown, cells = table(problem, weighted)
                 console.print(shown, highlight=False)
                 every += cells
-    uniform_only = [name for name in samplers() if not samplers.get(name).weighted]
+    uniform_only = [name for name in registry.names() if not registry.get(name).weighted]
     console.print(f"Not in the weighted tables, since uniform only: {', '.join(uniform_only)}.")
     console.print('"inputs": asked for the inputs of the circuit only, which determine the rest.')
-    for name in samplers():
-        console.print(f"{name}: {HOW.get(name, samplers.get(name).summary)}", highlight=False)
+    for name in registry.names():
+        console.print(f"{name}: {HOW.get(name, registry.get(name).summary)}", highlight=False)
     judged = [c for c in every if c.guarantee == "exact" and c.means is not None]
     ratios = [e / floor for c in judged for e, floor in (c.means, c.law or c.means) if floor]
     note = f"{len(judged)} cells of samplers that claim to be exact, {COUNT:,} samples each at most"

@@ -21,10 +21,11 @@ import numpy as np
 
 import nelson
 from benchmarks.common import PEAK_MB, Row, ksat, ratio, seconds
-from nelson.kernels import cpu, rng
-from nelson.kernels.state import Job
-from nelson.samplers.engine import laws
-from nelson.samplers.problem import prepare
+from nelson.kernels.core import rng
+from nelson.kernels.cpu import tiles as cpu
+from nelson.kernels.cpu.state import Job
+from nelson.sampling.engine import laws
+from nelson.sampling.problem import prepare
 
 MANY = {100: 1 << 18, 1_000: 1 << 16, 10_000: 1 << 13, 1_000_000: 1 << 10}
 
@@ -212,7 +213,7 @@ def handing_over() -> Iterator[Row]:
     formula, theta = ksat(1000)
     s = nelson.sample(formula, theta, MANY[1000], method="lovasz", threads=1, seed=1, sweeps=0)
     buffer = np.empty((len(s), 1000), np.uint8)
-    from nelson.kernels.bits import _unpack
+    from nelson.kernels.core.bits import _unpack
 
     figure, unpacked, drawn = ratio(
         lambda: seconds(lambda: _unpack(s.packed, buffer)) / len(s),

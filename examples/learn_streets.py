@@ -23,8 +23,8 @@ import torch
 from torch import Tensor, nn
 
 import nelson
-from nelson.layer import LovaszLayer
-from nelson.mrf import ConstrainedMRF
+from nelson.distribution.layer import LovaszLayer
+from nelson.distribution.mrf import ConstrainedMRF
 
 ROWS, COLUMNS = 3, 4
 CROSSINGS = ROWS * COLUMNS

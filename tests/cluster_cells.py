@@ -1,6 +1,6 @@
 """What the workers of the tests of `nelson.cluster` import: a store that kills those who write to
 it, and cells for `nelson.cluster.bench` (`nelson.experiments` takes them under the name
-"cluster_cells:EXPERIMENT").
+"tests.cluster_cells:EXPERIMENT").
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
-from nelson.cluster.store import Local, Sink
+from nelson.cluster.part_files import Local, Sink
 
-NAME = "cluster_cells:EXPERIMENT"
+NAME = "tests.cluster_cells:EXPERIMENT"
 
 
 def run(cell: Any) -> list[dict[str, Any]]:

@@ -29,7 +29,7 @@ def _circuits(tmp_path_factory):
 @pytest.fixture
 def compilations(monkeypatch):
     """A list that grows by one each time a compiler is started."""
-    from nelson.circuits import build
+    from nelson.exact.circuit import build
 
     calls, run_child = [], build.run_child
 

@@ -9,14 +9,14 @@ import pytest
 
 import nelson
 from nelson.formula import Formula
-from nelson.kernels.bits import compact, unpack
-from nelson.samplers import auto, engine
-from nelson.samplers.auto import agree, compiling, starts
-from nelson.samplers.base import Request
-from nelson.samplers.chain import Chains, resumed
-from nelson.samplers.mixing import pilot_request
-from nelson.samplers.problem import prepare
-from problems import (
+from nelson.kernels.core.bits import compact, unpack
+from nelson.sampling import auto, engine
+from nelson.sampling.auto import agree, compiling, starts
+from nelson.sampling.chain import Chains, resumed
+from nelson.sampling.mixing import pilot_request
+from nelson.sampling.problem import prepare
+from nelson.sampling.sampler import Request
+from tests.problems import (
     chi_square,
     exact_law,
     example1,
@@ -78,7 +78,7 @@ def xor3() -> Formula:
 
 
 def test_extremal_formulas_go_no_further(monkeypatch):
-    monkeypatch.setattr("nelson.samplers.auto.ladder.preprocess", None)  # must not be called
+    monkeypatch.setattr("nelson.sampling.auto.ladder.preprocess", None)  # must not be called
     s = nelson.sample(example1(), None, 1000, seed=1)
     assert (s.info["method"], s.guarantee, s.info["sweeps"]) == ("lovasz", "exact", 0)
     assert s.info["auto"][0]["not taken"] == {}
@@ -271,7 +271,7 @@ def test_seeds_tails_streams_contexts_projection_distinct():
 
 
 def test_large_draws_come_in_chunks(monkeypatch):
-    from nelson.samplers.auto import draw
+    from nelson.sampling.auto import draw
 
     f = mixed()
     whole = nelson.sample(f, None, 1000, seed=7).packed
@@ -295,7 +295,7 @@ def test_a_new_theta_costs_no_new_circuit(monkeypatch):
     def refuse(*args, **more):
         raise AssertionError("compiled again")
 
-    monkeypatch.setattr("nelson.compiled.build", refuse)
+    monkeypatch.setattr("nelson.exact.compiled.build", refuse)
     for k in range(3):
         s = nelson.sample(f, np.random.default_rng(k).normal(size=f.n_vars), 10, seed=1)
         assert s.guarantee == "exact"

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 import nelson
-from problems import exact_law, random_ksat, weights
+from tests.problems import exact_law, random_ksat, weights
 
 pytest.importorskip("pycryptosat")
 
-from nelson.hashing import cells, counting, paws, weightgen
-from nelson.hashing.embed import MAX_BITS, chain, comparator, embed
+from nelson.sampling.methods.hashing import cells, counting, paws, weightgen
+from nelson.sampling.methods.hashing.embed import MAX_BITS, chain, comparator, embed
 
 FORMULA = random_ksat(12, 10, 4, seed=3)  # 1966 solutions
 LAW = exact_law(FORMULA)

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import nelson
-from nelson.samplers import foreign
-from nelson.samplers.base import Request
-from nelson.samplers.child import run_child
-from nelson.samplers.problem import prepare
-from problems import exact_law, extremal
+from nelson.process.child import run_child
+from nelson.sampling import foreign
+from nelson.sampling.problem import prepare
+from nelson.sampling.sampler import Request
+from tests.problems import exact_law, extremal
 
 SCRIPT = """
 import time
@@ -131,7 +131,7 @@ def test_block_of_checks_every_row():
     assert block.packed.shape == (2, 2, 2) and block.valid.shape == (2, 2)
     assert np.bitwise_count(block.valid).sum(1).tolist() == [72, 5]
     assert np.bitwise_count(block.sound).sum(1).tolist() == [32, 5]
-    unpacked = nelson.kernels.bits.unpack(block.packed[0], 72)
+    unpacked = nelson.kernels.core.bits.unpack(block.packed[0], 72)
     assert np.array_equal(unpacked, rows[0][:, [4, 0]])
 
 

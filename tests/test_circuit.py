@@ -10,16 +10,17 @@ import numpy as np
 import pytest
 
 import nelson
-from nelson import compiled as module
-from nelson.circuits import build, draw
-from nelson.circuits.draw import Draws, clauses_of
-from nelson.circuits.flat import decisions_of, joined
-from nelson.compiled import compiled
-from nelson.kernels import circuit, rng
-from nelson.kernels.bits import unpack
-from nelson.partition import log_partition
-from nelson.partition.circuit import Circuit
-from problems import exact_law, extremal, non_extremal, random_ksat, weights
+from nelson.exact import compiled as module
+from nelson.exact.circuit import build, draw
+from nelson.exact.circuit.draw import Draws, clauses_of
+from nelson.exact.circuit.flat import decisions_of, joined
+from nelson.exact.circuit.nnf import Circuit
+from nelson.exact.compiled import compiled
+from nelson.kernels.circuit import passes
+from nelson.kernels.core import rng
+from nelson.kernels.core.bits import unpack
+from nelson.log_z import log_partition
+from tests.problems import exact_law, extremal, non_extremal, random_ksat, weights
 
 pytest.importorskip("py_d4")
 
@@ -130,17 +131,17 @@ def test_weights_that_no_double_holds():
 
 def plain_descent(formula, flat, theta, seed, context, count):
     """The specification of `kernels.descent`, one sample and one decision after the other."""
-    work, log_p = circuit.work(flat.n, flat.decisions), np.zeros(1)
-    circuit.solve(flat.kernel, theta, work, log_p, np.zeros((0, 0)), 0, 1)
+    work, log_p = passes.work(flat.n, flat.decisions), np.zeros(1)
+    passes.solve(flat.kernel, theta, work, log_p, np.zeros((0, 0)), 0, 1)
     x = np.zeros((count, flat.n), bool)
     laws = np.zeros(flat.n, np.uint64)
     for v in range(flat.n):
         off, on = work.log_w[2 * v : 2 * v + 2]
-        laws[v] = circuit.threshold(off, on) if np.isfinite([off, on]).all() else 0
-        laws[v] = circuit.CERTAIN if off == -np.inf else laws[v]
+        laws[v] = passes.threshold(off, on) if np.isfinite([off, on]).all() else 0
+        laws[v] = passes.CERTAIN if off == -np.inf else laws[v]
 
     def bernoulli(thr, word, lane, variable, round):
-        if thr in (0, circuit.CERTAIN):
+        if thr in (0, passes.CERTAIN):
             return thr != 0
         with np.errstate(over="ignore"):
             key0, key1 = rng.keys(rng.spread_seed(seed), np.uint64(context), np.uint64(word))

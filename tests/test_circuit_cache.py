@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import nelson
-from nelson.circuits import store
-from nelson.compiled import compiled
-from problems import non_extremal, random_ksat, weights
+from nelson.exact.circuit import disk_cache
+from nelson.exact.compiled import compiled
+from tests.problems import non_extremal, random_ksat, weights
 
 pytest.importorskip("py_d4")
 
@@ -36,14 +36,14 @@ def test_a_circuit_is_found_on_disk(compilations, own_cache):
     theta = weights(formula)
     first = nelson.sample(again(formula), theta, 500, method="circuit", seed=1)
     second = nelson.sample(again(formula), theta, 500, method="circuit", seed=1)
-    assert len(compilations) == 1 and len(store.entries()) == 1
+    assert len(compilations) == 1 and len(disk_cache.entries()) == 1
     assert second.info["cached"] and not first.info["cached"]
     assert np.array_equal(first.packed, second.packed)
     other = nelson.Formula(formula.clauses(), n_vars=formula.n_vars + 1)
     nelson.sample(other, None, 5, method="circuit")
     nelson.sample(random_ksat(8, 16, 3, seed=9), None, 5, method="circuit")
-    assert len(compilations) == 3 and len(store.entries()) == 3
-    assert store.clear() == 3 and not store.entries()
+    assert len(compilations) == 3 and len(disk_cache.entries()) == 3
+    assert disk_cache.clear() == 3 and not disk_cache.entries()
 
 
 def _truncate(path):
@@ -74,7 +74,7 @@ def _pickled(path):
 def test_a_spoiled_file_is_replaced(spoil, compilations, own_cache):
     formula = FORMULAS["random 3-SAT"]
     expected = compiled(again(formula)).log_z(np.zeros((1, 8)))
-    (entry,) = store.entries()
+    (entry,) = disk_cache.entries()
     spoil(entry.path)
     assert compiled(again(formula)).log_z(np.zeros((1, 8))) == expected
     assert len(compilations) == 2
@@ -84,24 +84,24 @@ def test_a_spoiled_file_is_replaced(spoil, compilations, own_cache):
 
 def test_the_cache_is_bounded(own_cache, monkeypatch):
     flat = compiled(again(FORMULAS["random 3-SAT"])).circuit
-    store.clear()
+    disk_cache.clear()
     size = 0
     for k in range(6):
-        assert store.save(f"{k:040}", flat)
-        size = store.entries()[0].bytes
+        assert disk_cache.save(f"{k:040}", flat)
+        size = disk_cache.entries()[0].bytes
         os.utime(own_cache / f"{k:040}.npz", (k, k))
-    assert store.load(f"{0:040}") is not None  # used now, though written first
+    assert disk_cache.load(f"{0:040}") is not None  # used now, though written first
     monkeypatch.setenv("NELSON_CACHE_BYTES", str(3 * size))
     (own_cache / ".part-left").write_bytes(b"x")
     os.utime(own_cache / ".part-left", (0, 0))
-    assert store.save("f" * 40, flat)
-    left = {entry.path.stem for entry in store.entries()}
+    assert disk_cache.save("f" * 40, flat)
+    left = {entry.path.stem for entry in disk_cache.entries()}
     assert left == {"f" * 40, f"{0:040}", f"{5:040}"}
     assert not (own_cache / ".part-left").exists()
     monkeypatch.setenv("NELSON_CACHE_BYTES", "0")
-    assert not store.save("e" * 40, flat) and store.load("e" * 40) is None
+    assert not disk_cache.save("e" * 40, flat) and disk_cache.load("e" * 40) is None
     monkeypatch.setenv("NELSON_CACHE_BYTES", "many")
-    assert store.bound() == store.BYTES
+    assert disk_cache.bound() == disk_cache.BYTES
 
 
 def test_a_folder_that_cannot_be_written_to_is_no_error(tmp_path, monkeypatch, compilations):
@@ -109,7 +109,7 @@ def test_a_folder_that_cannot_be_written_to_is_no_error(tmp_path, monkeypatch, c
     monkeypatch.setenv("NELSON_CACHE_DIR", str(tmp_path / "file"))
     for _ in range(2):
         assert compiled(again(FORMULAS["path"])) is not None
-    assert len(compilations) == 2 and store.entries() == [] and store.clear() == 0
+    assert len(compilations) == 2 and disk_cache.entries() == [] and disk_cache.clear() == 0
 
 
 def test_the_command(own_cache):
@@ -121,5 +121,5 @@ def test_the_command(own_cache):
 
     said = run()
     assert said.returncode == 0 and str(own_cache) in said.stdout and "circuits  1" in said.stdout
-    assert "removed 1 circuit," in run("--clear").stdout and not store.entries()
+    assert "removed 1 circuit," in run("--clear").stdout and not disk_cache.entries()
     assert "nelson cache --clear" in run("--help").stdout

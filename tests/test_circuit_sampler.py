@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 import nelson
-from nelson.circuits import build
-from nelson.circuits.draw import Draws, clauses_of
-from nelson.compiled import compiled, why_not
-from problems import (
+from nelson.exact.circuit import build
+from nelson.exact.circuit.draw import Draws, clauses_of
+from nelson.exact.compiled import compiled, why_not
+from tests.problems import (
     chi_square,
     exact_law,
     extremal,

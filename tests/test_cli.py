@@ -19,10 +19,10 @@ import numpy as np
 import pytest
 
 from nelson import Formula
-from nelson import io as nio
+from nelson.io import sample_files as nio
 
 NELSON = [sys.executable, "-m", "nelson.cli"]
-DATA = Path(str(resources.files("nelson") / "data"))
+DATA = Path(str(resources.files("nelson.tasks") / "data"))
 STREETS, KSAT = DATA / "streets.cnf", DATA / "ksat-1000.cnf"
 UNSAT = "p cnf 2 4\n1 2 0\n-1 2 0\n1 -2 0\n-1 -2 0\n"
 TIMEOUT = 240  # seconds; the first call may have to compile

@@ -13,11 +13,11 @@ import pytest
 
 import nelson
 from nelson import Formula, metrics
-from nelson import io as nio
-from nelson.model import load
+from nelson.io import sample_files as nio
+from nelson.learning.model import load
 
 NELSON = [sys.executable, "-m", "nelson.cli"]
-STREETS = Path(str(resources.files("nelson") / "data")) / "streets.cnf"
+STREETS = Path(str(resources.files("nelson.tasks") / "data")) / "streets.cnf"
 TIMEOUT = 240  # seconds; the first call may have to compile
 
 

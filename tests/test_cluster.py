@@ -21,20 +21,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import cluster_cells
 import nelson
 from nelson import Formula, NelsonError, cluster
-from nelson.cluster import bench, engine, job, parts, shards, store
+from nelson.cluster import bench, engine, job, part_files, parts, shards
 from nelson.cluster.read import Folder
-from nelson.kernels.bits import concatenate, pack
-from nelson.kernels.rows import from_rows, to_rows
-from nelson.samplers import span
-from nelson.samplers.plan import make_plan
+from nelson.kernels.core.bits import concatenate, pack
+from nelson.kernels.cpu.rows import from_rows, to_rows
+from nelson.sampling import shards as span
+from nelson.sampling.plan import make_plan
+from tests import ROOT, cluster_cells
 
 pytest.importorskip("ray")
 pytest.importorskip("pyarrow")
 
-DATA = Path(str(resources.files("nelson") / "data"))
+DATA = Path(str(resources.files("nelson.tasks") / "data"))
 STREETS, KSAT = DATA / "streets.cnf", DATA / "ksat-1000.cnf"
 TOWN = Formula([[1, 3], [-1, 2, 4], [-2, 5], [-3, 6], [-4, -6, 7], [-5, -7]])
 THETA = [0.7, 0.7, 0, -0.4, 0, 0, 0]
@@ -47,7 +47,7 @@ TIMEOUT = 240
 def ray():
     """A cluster whose workers find the modules beside this file."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
+        patch.setenv("PYTHONPATH", str(ROOT), prepend=os.pathsep)
         with engine.cluster(None, workers=2) as found:
             yield found
 
@@ -136,8 +136,8 @@ def test_spans_are_the_samples_of_one_call(method, formula, options):
 
 def test_starts_of_chains_are_found_once(monkeypatch):
     """`auto` on a formula that it gives to a solver: workers look for no starts of their own."""
-    from nelson.samplers import auto, plan
-    from nelson.samplers.auto import starts
+    from nelson.sampling import auto, plan
+    from nelson.sampling.auto import starts
 
     terms, find, calls = auto.Terms, starts.find, []
     skip = frozenset(("enumerate", "circuit", "resampling"))
@@ -200,7 +200,7 @@ def test_same_samples_whatever_workers_and_shards(ray, ksat, tmp_path):
 
 
 def test_auto_decides_once(ray, tmp_path, monkeypatch):
-    from nelson.samplers import auto
+    from nelson.sampling import auto
 
     calls, decide = [], auto.decide
     monkeypatch.setattr(auto, "decide", lambda *args: calls.append(args) or decide(*args))
@@ -539,7 +539,7 @@ def test_damage_elsewhere_is_seen_by_verify(copy):
 
 
 def test_a_duplicate_in_the_manifest_is_seen(copy):
-    found = store.Local(copy)
+    found = part_files.Local(copy)
     whole = parts.read_json(found, parts.MANIFEST)
     for values in whole["parts"].values():
         values.insert(1, values[0])
@@ -563,14 +563,14 @@ def test_no_folder_of_ours(tmp_path):
 # ------------------------------------------------------------------------------------------- stores
 
 
-def half(place: store.Store) -> None:
+def half(place: part_files.Store) -> None:
     with place.writing("b") as sink:
         sink.write(b"half")
         raise RuntimeError
 
 
 def test_a_file_appears_when_it_is_complete(tmp_path):
-    place = store.Local(tmp_path)
+    place = part_files.Local(tmp_path)
     with place.writing("a") as sink:
         sink.write(b"half")
         assert place.sizes() == {} and len(list(tmp_path.iterdir())) == 1
@@ -588,7 +588,7 @@ def test_a_job_through_a_file_system_of_pyarrow(tmp_path):
     """What s3:// would do, on the one such file system that is at hand."""
     from pyarrow import fs
 
-    place = store.Remote("test://job", fs.LocalFileSystem(), str(tmp_path / "job"))
+    place = part_files.Remote("test://job", fs.LocalFileSystem(), str(tmp_path / "job"))
     place.make()
     told = job.described(TOWN, THETA, 1000, "auto", None, None, None, 1000, True, None)
     whole = settled(TOWN, 1000, theta=THETA, seed=3)
@@ -607,8 +607,8 @@ def test_a_job_through_a_file_system_of_pyarrow(tmp_path):
         half(place)
     assert "b" not in place.sizes()
     with pytest.raises(NelsonError, match="cannot be opened"):
-        store.store("nosuch://bucket/folder")
-    assert isinstance(store.store(f"file://{tmp_path}"), store.Local)
+        part_files.store("nosuch://bucket/folder")
+    assert isinstance(part_files.store(f"file://{tmp_path}"), part_files.Local)
 
 
 # ------------------------------------------------------------------------------------------- sweeps
@@ -661,7 +661,7 @@ def test_bench_runs_its_cells_on_the_cluster(ray, tmp_path):
     again, nothing is left to do.
     """
     address = ray.get_runtime_context().gcs_address
-    args = ["bench", "toy_experiment:PLAIN", "--cluster", address, "-o", tmp_path / "run"]
+    args = ["bench", "tests.toy_experiment:PLAIN", "--cluster", address, "-o", tmp_path / "run"]
     code, out, errors = command(*args)
     assert code == 0, errors
     told = {row.split("|")[1].strip(): row for row in out.splitlines() if row.startswith("| ")}

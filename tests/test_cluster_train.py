@@ -25,18 +25,20 @@ import pytest
 
 import nelson
 from nelson import Formula, FormulaError
-from nelson import io as nio
+from nelson.cli.train import same_everywhere
 from nelson.cluster.rows import file_digest, load_share
-from nelson.cluster.slices import part
-from nelson.cluster.train import same_everywhere
-from nelson.kernels.bits import pack, unpack
-from nelson.model import load
-from nelson.training import readers, shares
-from nelson.training.data import load_examples
-from nelson.training.draw import Draw, Drawer
-from nelson.training.group import ALONE, Group, span
+from nelson.io import sample_files as nio
+from nelson.io import tables as readers
+from nelson.io.table_slices import part
+from nelson.kernels.core.bits import pack, unpack
+from nelson.learning import shares
+from nelson.learning.data import load_examples
+from nelson.learning.draw import Draw, Drawer
+from nelson.learning.group import ALONE, Group, span
+from nelson.learning.model import load
+from tests import ROOT
 
-STREETS = Path(str(resources.files("nelson") / "data")) / "streets.cnf"
+STREETS = Path(str(resources.files("nelson.tasks") / "data")) / "streets.cnf"
 THETA = [1.5, -1.0, 0.5, 0.0, 1.0, -0.5, 0.0]
 TIMEOUT = 240  # seconds; the first call may have to compile
 
@@ -236,7 +238,7 @@ def test_a_run_goes_on_with_another_number_of_ranks(tmp_path, data):
 @pytest.mark.filterwarnings("ignore:overflow encountered")
 def test_a_share_on_the_gpu_begins_at_its_first_sample():
     """In Numba's simulator where there is no GPU."""
-    from nelson.samplers import card
+    from nelson.sampling.device import device as card
 
     if not card.available():
         pytest.skip("numba-cuda is not installed")
@@ -419,7 +421,7 @@ import numpy as np
 import nelson
 from nelson.cluster.ranks import join
 from nelson.cluster.rows import load_share
-from test_cluster_train import CASES
+from tests.test_cluster_train import CASES
 
 group = join()
 found = {"ranks": np.array([group.rank, group.size])}
@@ -483,7 +485,7 @@ def folder(tmp_path_factory, examples) -> Path:
 def launched(ranks: int, *args: object, **options: str) -> subprocess.Popen:
     pytest.importorskip("torch", reason="pip install nelson[torch]")
     source = Path(nelson.__file__).parents[1]
-    paths = [str(source), str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
+    paths = [str(source), str(ROOT), os.environ.get("PYTHONPATH", "")]
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join(paths),
         "OMP_NUM_THREADS": "1",
@@ -534,8 +536,8 @@ def test_two_and_four_ranks_of_torchrun_learn_what_one_process_does(folder):
     assert alone["newton"].theta.tobytes() != alone["another seed"].theta.tobytes()
 
 
-TRAIN = ["-m", "nelson.cluster.train"]
-#: `nelson.cluster.train`, but a rank is killed at its 27th iteration, the first time.
+TRAIN = ["-m", "nelson.cli.train"]
+#: `nelson.cli.train`, but a rank is killed at its 27th iteration, the first time.
 KILLED = """
 import os, signal
 from nelson.cluster import train
@@ -608,7 +610,7 @@ def test_one_rank_with_torchrun_and_without(tmp_path, data):
         assert load(tmp_path / name).theta.tobytes() == alone.theta.tobytes()
 
 
-#: `nelson.cluster.train` on "machines" with files of their own.
+#: `nelson.cli.train` on "machines" with files of their own.
 ELSEWHERE = """
 import os
 os.chdir(os.environ["RANK"])

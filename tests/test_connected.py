@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 import nelson
-from nelson.kernels import rng
-from nelson.tasks.connected import RootConnected
-from nelson.tasks.network import network
-from nelson.tasks.popping import Counter, run
-from problems import all_states, chi_square, house_graph, one_way_graph
+from nelson.kernels.core import rng
+from nelson.tasks.arcs.popping import Counter, run
+from nelson.tasks.connected.network import network
+from nelson.tasks.connected.task import RootConnected
+from tests.problems import all_states, chi_square, house_graph, one_way_graph
 
 nx = pytest.importorskip("networkx")
 chi2 = pytest.importorskip("scipy.stats").chi2

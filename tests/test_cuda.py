@@ -20,14 +20,14 @@ import pytest
 
 import nelson
 from nelson.formula import Formula
-from nelson.kernels import cuda as kernels
-from nelson.kernels import rng
-from nelson.kernels.bits import pack, tail_mask, words_for
-from nelson.kernels.reference import LOVASZ, PRS, Reference, threshold
-from nelson.samplers import gpu
-from nelson.samplers.base import Request
-from nelson.samplers.problem import prepare
-from problems import example1, extremal, non_extremal, pigeonhole, random_ksat, weights
+from nelson.kernels.core import rng
+from nelson.kernels.core.bits import pack, tail_mask, words_for
+from nelson.kernels.core.reference import LOVASZ, PRS, Reference, threshold
+from nelson.kernels.cuda import draw as kernels
+from nelson.sampling.device import draw
+from nelson.sampling.problem import prepare
+from nelson.sampling.sampler import Request
+from tests.problems import example1, extremal, non_extremal, pigeonhole, random_ksat, weights
 
 SIMULATED = os.environ.get("NUMBA_ENABLE_CUDASIM") == "1"
 pytestmark = [pytest.mark.filterwarnings("ignore:overflow encountered")]
@@ -60,8 +60,8 @@ def check(
         max_rounds=max_rounds,
         threads=1,
     )
-    card = gpu.Card(0)
-    drawn = gpu.draw(method, card, problem, request, 0, count, **cut)
+    card = draw.Card(0)
+    drawn = draw.draw(method, card, problem, request, 0, count, **cut)
     x, valid, rounds, resampled = by_reference(
         f, theta, count, method, seed, sweeps, max_rounds, evidence, context
     )
@@ -120,7 +120,7 @@ def test_how_work_is_cut_never_shows(cut, method):
 @pytest.mark.parametrize("kind", ["one length", "mixed"])
 def test_entries_of_32_bits(kind, method, cut, monkeypatch):
     """As formulas of over 4095 variables or clauses have them."""
-    monkeypatch.setattr("nelson.kernels.cuda_program.NARROW", 1)
+    monkeypatch.setattr("nelson.kernels.cuda.program.NARROW", 1)
     f = random_ksat(12, 10, 3, seed=5)  # not one whose layout is kept
     if kind == "mixed":
         f = Formula([[1, 2], [-3, 4, 5, 6, 7], [3, 8, -9], [-1, 10, 11, -12]], n_vars=12)
@@ -179,7 +179,7 @@ def test_work_goes_to_the_stream_that_is_current():
     """Also that of samples which were drawn on another one."""
     from types import SimpleNamespace
 
-    card, current = gpu.Card(0), SimpleNamespace(cuda_stream=7)
+    card, current = draw.Card(0), SimpleNamespace(cuda_stream=7)
     card.torch = SimpleNamespace(cuda=SimpleNamespace(current_stream=lambda index: current))
     card.cuda = SimpleNamespace(external_stream=lambda handle: f"stream {handle}")
     assert card.stream == "stream 7"
@@ -219,7 +219,7 @@ def test_another_seed_would_be_seen(monkeypatch):
     wrong = by_reference(f, theta, 70, LOVASZ, 4, 0, 1000, (), 0)
     assert not np.array_equal(right[0], wrong[0])
     other = SimpleNamespace(spread_seed=lambda seed: rng.spread_seed(seed + 1))
-    monkeypatch.setattr(gpu, "rng", other)
+    monkeypatch.setattr(draw, "rng", other)
     with pytest.raises(AssertionError):
         check(f, theta, 70, LOVASZ)
 
@@ -307,7 +307,7 @@ def test_learning_is_the_same_on_the_card():
 
 
 def test_log_z_is_the_same_on_the_card():
-    from nelson.partition import log_partition
+    from nelson.log_z import log_partition
 
     f = example1()
     options = {"method": "telescope", "seed": 1, "half_width": 0.5, "seconds": 60.0}
@@ -349,8 +349,8 @@ def test_without_a_gpu_the_error_says_what_to_do():
 
 def test_import_never_touches_cuda():
     code = (
-        "import sys, nelson, nelson.samplers.api; nelson.sample(nelson.Formula([[1, 2]]), None, 4);"
-        "assert not [m for m in sys.modules if m.startswith(('nelson.kernels.cuda', 'cuda.'))]"
+        "import sys, nelson, nelson.sampling.sample_stream; nelson.sample(nelson.Formula([[1, 2]]), None, 4);"
+        "assert not [m for m in sys.modules if m.startswith(('nelson.kernels.cuda.draw', 'cuda.'))]"
     )
     done = _python(code)
     assert done.returncode == 0, done.stderr
@@ -358,7 +358,7 @@ def test_import_never_touches_cuda():
 
 def test_banks_and_slots():
     """Reordering keeps every list, and leaves fewer threads waiting for a bank."""
-    from nelson.kernels.cuda_banks import GROUP, balance, spread
+    from nelson.kernels.cuda.banks import GROUP, balance, spread
 
     random = np.random.default_rng(1)
     n, rows, k = 200, 320, 5
@@ -402,7 +402,7 @@ class Accesses:
     def __init__(self, monkeypatch):
         self.now, self.known, self.log = {}, {}, []
         self.met, self.visits, self.lock = {}, {}, threading.Lock()
-        plain = import_module("nelson.kernels.cuda_setup")
+        plain = import_module("nelson.kernels.cuda.setup")
         watched = {name: getattr(self, name) for name in ("peek", "peek2", "load2")}
         watched |= {name: getattr(self, name) for name in ("poke", "poke2", "sync", "sync_block")}
         watched |= {name: self.atomic(getattr(plain, name)) for name in self.ATOMIC}

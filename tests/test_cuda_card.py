@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import nelson
-from conftest import HAS_GPU
-from problems import complete_edges, random_ksat, sink_free, weights
+from tests.conftest import HAS_GPU
+from tests.problems import complete_edges, random_ksat, sink_free, weights
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not HAS_GPU, reason="no NVIDIA GPU")]
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from nelson.errors import FormulaError
 from nelson.formula import Formula
-from nelson.weights import log_ratio, parse_number, to_weights
+from nelson.formula.dimacs.weights import log_ratio, parse_number, to_weights
 
 PLAIN = "c a comment\np cnf 3 2\n1 -2 0\n2 3 -1 0\n"
 CLAUSES = [[1, -2], [2, 3, -1]]

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nelson import encode
 from nelson.errors import FormulaError
-from nelson.formula import Formula
+from nelson.formula import Formula, encode
 
 pysat_solvers = pytest.importorskip("pysat.solvers")
 pysat_card = pytest.importorskip("pysat.card")

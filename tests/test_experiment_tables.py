@@ -30,10 +30,10 @@ from nelson.experiments import (
 )
 from nelson.experiments.base import Cell, Table
 from nelson.experiments.report import markdown
-from nelson.kernels.reference import LOVASZ, MOSER_TARDOS, Reference, threshold
-from nelson.samplers.problem import prepare
-from nelson.structured import random_ksat
-from problems import complete_edges, cycle_edges, sink_free, weights
+from nelson.kernels.core.reference import LOVASZ, MOSER_TARDOS, Reference, threshold
+from nelson.sampling.problem import prepare
+from tests.problems import complete_edges, cycle_edges, sink_free, weights
+from tests.structured import random_ksat
 
 TABLES = ("table1", "table2", "table3", "uniform", "weighted", "rounds", "bias")
 installed = pytest.mark.skipif(
@@ -96,7 +96,7 @@ def test_all_samplers_are_in_the_tables():
     assert {entry.method for entry in entries} == {"auto", *nelson.samplers()}
     for entry in entries:
         if entry.method != "auto":
-            assert entry.weighted == nelson.samplers.get(entry.method).weighted, entry
+            assert entry.weighted == nelson.sampling.registry.get(entry.method).weighted, entry
     assert {samplers.get(ours).name for ours in published.SAMPLERS.values()} <= {
         entry.name for entry in (*samplers.OURS, *samplers.PEERS)
     }

@@ -16,14 +16,15 @@ import pytest
 
 from nelson import experiments
 from nelson.errors import FormulaError, NelsonError
-from nelson.experiments import child, machine, plots, run_cell, runner, store
+from nelson.experiments import child_process, machine, plots, records, run_cell, runner
 from nelson.experiments.base import Cell, Experiment, Table, plain_row
 from nelson.experiments.folder import duration, planned
 from nelson.experiments.report import markdown
-from toy_experiment import NAME
+from tests import ROOT
+from tests.toy_experiment import NAME
 
-PLAIN = "toy_experiment:PLAIN"  # without plots: quick
-BROKEN = "toy_experiment:BROKEN"
+PLAIN = "tests.toy_experiment:PLAIN"  # without plots: quick
+BROKEN = "tests.toy_experiment:BROKEN"
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="process groups")
 
 
@@ -128,21 +129,21 @@ def test_a_slow_cell_within_its_limit_is_not_killed(monkeypatch):
     monkeypatch.setenv("TOY_SLEEP", "0.6")
     cell = Cell({"sampler": "works", "n": 4, "seed": 1}, 60.0, experiment=NAME)
     tight = Cell({"sampler": "works", "n": 5, "seed": 1}, 0.2, experiment=NAME)
-    (_, good), (_, late) = child.limited(iter([cell, tight]))
+    (_, good), (_, late) = child_process.limited(iter([cell, tight]))
     assert good[0]["status"] == "ok" and late[0]["status"] == "T.O."
 
 
 def test_a_large_cell_within_its_memory_is_not_killed():
     """The twin of "out of memory": the same appetite, ended by the clock under a larger limit."""
     key = {"sampler": "eats", "n": 1, "seed": 1}
-    ((_, rows),) = child.limited([Cell(key, 0.5, memory=64 << 30, experiment=NAME)])
+    ((_, rows),) = child_process.limited([Cell(key, 0.5, memory=64 << 30, experiment=NAME)])
     assert rows[0]["status"] == "T.O."
 
 
 def test_a_worker_that_cannot_start_is_an_error(monkeypatch):
     monkeypatch.setattr(sys, "executable", "/bin/false")
     with pytest.raises(NelsonError, match="cannot start"):
-        list(child.limited([Cell({"n": 1}, 1.0, experiment=NAME)]))
+        list(child_process.limited([Cell({"n": 1}, 1.0, experiment=NAME)]))
 
 
 # ---------------------------------------------------------------------------- resuming
@@ -186,7 +187,7 @@ def test_killed_in_the_middle_it_goes_on(tmp_path, log):
 
 
 def _finished(folder):
-    lines = (folder / store.NAME).read_text().split("\n")[:-1]
+    lines = (folder / records.NAME).read_text().split("\n")[:-1]
     return [line["cell"] for line in map(json.loads, lines) if "cell" in line]
 
 
@@ -213,7 +214,7 @@ def test_interrupt_ends_in_order(tmp_path, log):
 def test_a_torn_last_line_is_dropped(tmp_path, log):
     folder = tmp_path / "run"
     runner.run([PLAIN], folder, only=["works"])
-    path = folder / store.NAME
+    path = folder / records.NAME
     whole = path.read_bytes()
     lines = whole.split(b"\n")
     last = next(k for k in reversed(range(len(lines))) if lines[k].startswith(b'{"cell"'))
@@ -248,11 +249,11 @@ def test_another_kind_of_run_in_the_folder_is_refused(tmp_path, monkeypatch, log
 
 def test_two_runs_do_not_share_a_folder(tmp_path):
     with (
-        store.Store(tmp_path, {"size": "quick"}),
+        records.Store(tmp_path, {"size": "quick"}),
         pytest.raises(NelsonError, match="another run is writing here"),
     ):
-        store.Store(tmp_path, {"size": "quick"})
-    store.Store(tmp_path, {"size": "quick"}).__exit__()  # free again
+        records.Store(tmp_path, {"size": "quick"})
+    records.Store(tmp_path, {"size": "quick"}).__exit__()  # free again
 
 
 def test_retry_runs_what_did_not_work_out(tmp_path, log):
@@ -331,9 +332,9 @@ def test_a_cell_is_announced_when_it_begins(tmp_path):
 def test_equal_keys_are_refused(monkeypatch):
     twice = [Cell({"n": 1}, 1.0), Cell({"n": 1}, 2.0)]
     broken = Experiment("twice", "", "", lambda full: twice, lambda cell: [], lambda rows: [])
-    monkeypatch.setattr("toy_experiment.TWICE", broken, raising=False)
+    monkeypatch.setattr("tests.toy_experiment.TWICE", broken, raising=False)
     with pytest.raises(ValueError, match="two cells have the same key"):
-        planned("toy_experiment:TWICE", False)
+        planned("tests.toy_experiment:TWICE", False)
 
 
 # --------------------------------------------------------------------------- what is written
@@ -390,7 +391,7 @@ def test_parquet_takes_any_mixture(tmp_path):
         {"a": 2.5, "b": "x", "c": None, "d": 1},
         {"f": float("nan")},
     ]
-    store.write_parquet(path, rows)
+    records.write_parquet(path, rows)
     read = pq.read_table(path).to_pydict()
     assert read["a"] == [1.0, 2.5, None] and read["b"] == ["1", "x", None]
     assert read["c"] == [True, None, None] and read["d"] == [str(2**64), "1", None]
@@ -399,14 +400,14 @@ def test_parquet_takes_any_mixture(tmp_path):
 
 def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     path = tmp_path / "file"
-    store.replace(path, b"old")
+    records.replace(path, b"old")
 
     def full(descriptor):
         raise OSError("disk full")
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="disk full"):
-        store.replace(path, b"new")
+        records.replace(path, b"new")
     assert path.read_bytes() == b"old" and list(tmp_path.iterdir()) == [path]
 
 
@@ -471,7 +472,7 @@ def test_command_line(tmp_path):
 
 
 def test_the_example_of_the_docs(tmp_path, monkeypatch):
-    docs = Path(__file__).resolve().parent.parent / "docs" / "experiments.md"
+    docs = ROOT / "docs" / "experiments.md"
     (code,) = re.findall(r"^```python\n(.*?)^```$", docs.read_text(), re.MULTILINE | re.DOTALL)
     (tmp_path / "my_module.py").write_text(code)
     monkeypatch.syspath_prepend(str(tmp_path))

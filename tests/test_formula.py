@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from nelson.errors import FormulaError, Unsatisfiable
 from nelson.formula import Formula
+from nelson.formula.memo import Slot
 
 N = 6
 LITERALS = st.integers(1, N).flatmap(lambda v: st.sampled_from([v, -v]))
@@ -86,8 +87,8 @@ def test_blocks_of_the_normal_form(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(7)
     clauses = [rng.choice([1, -1], 3) * rng.integers(1, 6, 3) for _ in range(500)]
     whole = Formula(clauses)
-    monkeypatch.setattr("nelson.normal.BLOCK", 10)
-    monkeypatch.setattr("nelson.evaluate.BLOCK", 64)
+    monkeypatch.setattr("nelson.formula.canonical.BLOCK", 10)
+    monkeypatch.setattr("nelson.formula.evaluate.BLOCK", 64)
     assert Formula(clauses) == whole
     assert whole.satisfied(ALL[:, :5]).tolist() == [holds(whole.clauses(), x) for x in ALL]
 
@@ -296,10 +297,11 @@ def test_copies_and_worker_processes():
     f = Formula([[1, 2], [-1, 3]], n_vars=5, theta=[0.1, 0.2, 0.3, 0.4, 0.5], projection=[2]).xor(
         [1, 2, 3, 4, 5], True
     )
-    f._cache["something compiled"] = lambda: None  # never travels
+    slot = Slot("something compiled")
+    f.memo.put(slot, lambda: None)  # never travels
     assert copy.copy(f) is f
     assert copy.deepcopy([f])[0] is f
     g = pickle.loads(pickle.dumps(f))
     assert g == f
     assert g.constraints == f.constraints
-    assert "something compiled" not in g._cache
+    assert g.memo.get(slot) is None

@@ -9,9 +9,9 @@ import traceback
 
 import pytest
 
-from nelson.dimacs import parse
 from nelson.errors import FormulaError
 from nelson.formula import Formula
+from nelson.formula.dimacs.read import parse
 
 SEED = 20240229
 FILES = 100_000

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import nelson
-from nelson.kernels import reference
-from nelson.samplers import gibbs
-from nelson.samplers.base import Request
-from nelson.samplers.problem import prepare
-from problems import all_states, chi_square, exact_law, pigeonhole, random_ksat, weights
+from nelson.kernels.core import reference
+from nelson.sampling.methods import gibbs
+from nelson.sampling.problem import prepare
+from nelson.sampling.sampler import Request
+from tests.problems import all_states, chi_square, exact_law, pigeonhole, random_ksat, weights
 
 ALPHA = 1e-6
 SEED = 5
@@ -94,9 +94,9 @@ def test_kernel_equals_a_plain_loop(name, width):
         for c in range(2):
             x = plain(problem, rows[c], count, sweeps, SEED, context=c)
             assert np.array_equal(
-                nelson.kernels.bits.unpack(block.packed[c], count), x[:, : problem.n]
+                nelson.kernels.core.bits.unpack(block.packed[c], count), x[:, : problem.n]
             )
-            sound = nelson.kernels.bits.unpack(block.sound[c][:, None], count)[:, 0]
+            sound = nelson.kernels.core.bits.unpack(block.sound[c][:, None], count)[:, 0]
             holds = np.array([problem.formula.satisfied(row) for row in x], bool)
             assert np.array_equal(sound, holds)
             assert np.bitwise_count(block.valid[c]).sum() == count

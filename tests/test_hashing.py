@@ -17,12 +17,12 @@ import numpy as np
 import pytest
 
 import nelson
-from problems import chi_square, exact_law, random_ksat, state_codes, weights
+from tests.problems import chi_square, exact_law, random_ksat, state_codes, weights
 
 pytest.importorskip("pycryptosat")
 
-from nelson.hashing import cells, counting, paws, weightgen
-from nelson.samplers.scripts import hashing as script
+from nelson.sampling.methods.hashing import cells, counting, paws, weightgen
+from nelson.sampling.methods.scripts import hashing as script
 
 ALPHA = 1e-6
 FORMULA = random_ksat(12, 10, 4, seed=3)  # 1966 solutions

@@ -9,8 +9,8 @@ import stat
 import numpy as np
 import pytest
 
-from nelson import io as nio
 from nelson.errors import NelsonError
+from nelson.io import sample_files as nio
 
 COUNTS = (0, 1, 63, 64, 65, 200, 1000)
 CUTS = ("whole", "words", "odd")

@@ -19,14 +19,15 @@ from typer.testing import CliRunner
 import nelson
 from nelson.cli import app
 from nelson.errors import FormulaError, Unsatisfiable
+from nelson.exact.listing import structures
 from nelson.formula import Formula
-from nelson.judge import TESTS, Verdict, api, exact, kernel, reading, tails
-from nelson.judge.band import Band
-from nelson.judge.barbarik import Design
-from nelson.samplers import get, missing_modules
-from nelson.samplers.problem import prepare
-from nelson.support import structures
-from problems import (
+from nelson.io import judged_tables
+from nelson.judging import TESTS, Verdict, exact, judgement, kernel, tails
+from nelson.judging.band import Band
+from nelson.judging.barbarik import Design
+from nelson.sampling.problem import prepare
+from nelson.sampling.registry import get, missing_modules
+from tests.problems import (
     all_states,
     complete_edges,
     exact_law,
@@ -344,7 +345,7 @@ def test_a_file_of_the_wrong_weights_is_rejected():
 def test_text_of_samplers_is_read(tmp_path, text):
     path = tmp_path / "samples.txt"
     path.write_text(text)
-    table = reading.read(path, 3)
+    table = judged_tables.read(path, 3)
     assert table.variables == (1, 2, 3)
     np.testing.assert_array_equal(table.x, [[1, 0, 1], [0, 0, 1], [0, 0, 1]])
 
@@ -353,7 +354,7 @@ def test_text_of_samplers_is_read(tmp_path, text):
 def test_files_of_nelson_sample_are_read(tmp_path, kind):
     if kind == "parquet":
         pytest.importorskip("pyarrow")
-    from nelson.io import atomic, make_writer
+    from nelson.io.sample_files import atomic, make_writer
 
     samples = nelson.sample(SMALL, None, 5000, method="prs", seed=SEED)
     path = tmp_path / f"samples.{kind}"
@@ -548,8 +549,8 @@ def test_barbarik_does_not_judge_a_sampler_that_is_another_one_on_kernels():
 @pytest.fixture
 def nothing_counts(monkeypatch):
     """As on a formula that neither compiles nor can be counted."""
-    monkeypatch.setattr(api, "exact_moments", lambda *_: (None, "nothing counts here"))
-    monkeypatch.setattr(api, "_support", lambda case: None)
+    monkeypatch.setattr(judgement, "exact_moments", lambda *_: (None, "nothing counts here"))
+    monkeypatch.setattr(judgement, "_support", lambda case: None)
 
 
 def test_where_nothing_counts_samples_are_rejected_or_undecided(nothing_counts):
@@ -579,7 +580,7 @@ def test_counts_of_ganak_give_marginals(monkeypatch):
     np.testing.assert_allclose(
         found.mean, exact_marginals(SMALL, theta)[found.variables], atol=1e-9
     )
-    monkeypatch.setattr(api, "exact_moments", lambda *_: (found, ""))
+    monkeypatch.setattr(judgement, "exact_moments", lambda *_: (found, ""))
     for name, accept in (("prs", True), ("lovasz", False)):
         verdict = judge(SMALL, name, theta, test="marginals", seed=SEED)
         assert verdict.accept is accept and "ganak" in verdict.evidence["compared_with"]
@@ -632,7 +633,7 @@ def test_samples_that_were_dropped_or_projected_are_told():
 def test_only_the_kernels_of_the_sampler_are_compiled(monkeypatch):
     """Each takes seconds on a new machine: the tests of CMSGen need none of resampling."""
     asked = []
-    monkeypatch.setattr("nelson.samplers.engine.compile_kernel", lambda *args: asked.append(args))
+    monkeypatch.setattr("nelson.sampling.engine.compile_kernel", lambda *args: asked.append(args))
     for test in ("auto", "barbarik"):
         judge(SMALL, "cmsgen", test=test, n=200, seed=SEED, seconds=30)
     assert not asked

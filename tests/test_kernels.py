@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nelson
-from nelson.kernels import bits, cpu, reference, rng
-from nelson.samplers import get
-from nelson.samplers.base import Request
-from nelson.samplers.problem import Problem, prepare
-from problems import cycle_edges, pigeonhole, random_ksat, sink_free
+from nelson.kernels.core import bits, reference, rng
+from nelson.kernels.cpu import tiles
+from nelson.sampling.problem import Problem, prepare
+from nelson.sampling.registry import get
+from nelson.sampling.sampler import Request
+from tests.problems import cycle_edges, pigeonhole, random_ksat, sink_free
 
 METHODS = {"lovasz": reference.LOVASZ, "moser-tardos": reference.MOSER_TARDOS, "prs": reference.PRS}
 
@@ -69,7 +70,7 @@ def drawn(problem: Problem, theta, method: str, seed, count, max_rounds, sweeps,
     return list(get(method).blocks(problem, request))
 
 
-@pytest.mark.parametrize("width", cpu.WIDTHS)
+@pytest.mark.parametrize("width", tiles.WIDTHS)
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("name", FORMULAS)
 def test_cpu_equals_reference(name, method, width):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import nelson
-from problems import (
+from tests.problems import (
     chi_square,
     errata3,
     exact_law,
@@ -71,7 +71,7 @@ def test_auto_removes_the_bias(name):
 @pytest.mark.parametrize("name", OTHER)
 def test_measured_sweeps_remove_the_bias(name):
     theta = weights(OTHER[name])
-    sweeps = nelson.samplers.sweeps_for(OTHER[name], theta)
+    sweeps = nelson.sampling.registry.sweeps_for(OTHER[name], theta)
     p, s = p_value(OTHER[name], theta, "lovasz", sweeps)
     assert s.guarantee == "asymptotic" and s.info["sweeps"] > 0
     assert p > ALPHA

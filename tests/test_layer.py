@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import runpy
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,8 +15,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import nelson  # noqa: E402
-from nelson.layer import LovaszLayer  # noqa: E402
-from problems import exact_law, extremal, non_extremal, random_ksat  # noqa: E402
+from nelson.distribution.layer import LovaszLayer  # noqa: E402
+from tests import ROOT  # noqa: E402
+from tests.problems import exact_law, extremal, non_extremal, random_ksat  # noqa: E402
 
 SIGMAS = 5.2
 ROWS = 4_000
@@ -282,7 +282,7 @@ def test_a_network_learns_through_it():
 
 def test_the_example_runs(capsys):
     """examples/learn_streets.py, shortened: plans are all valid and already far better."""
-    path = Path(__file__).resolve().parent.parent / "examples" / "learn_streets.py"
+    path = ROOT / "examples" / "learn_streets.py"
     result = runpy.run_path(str(path))["main"](steps=40, seed=0)
     print(capsys.readouterr().out)
     assert result["valid"] == 1.0

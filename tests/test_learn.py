@@ -15,12 +15,12 @@ import pytest
 
 import nelson
 from nelson import Formula, FormulaError
-from nelson.learn import learn
-from nelson.model import Model, load
-from nelson.training.draw import Draw, Drawer
-from nelson.training.noise import chi2_quantile, curvature, judge
-from nelson.training.settings import PRESETS, settings_for
-from problems import (
+from nelson.learning.draw import Draw, Drawer
+from nelson.learning.learn import learn
+from nelson.learning.model import Model, load
+from nelson.learning.noise import chi2_quantile, curvature, judge
+from nelson.learning.settings import PRESETS, settings_for
+from tests.problems import (
     all_states,
     complete_edges,
     exact_law,
@@ -144,7 +144,7 @@ def test_first_order_presets_reach_it_too():
 
 @pytest.mark.parametrize("sampler", [*nelson.samplers(), "auto"])
 def test_samplers_are_exchangeable(sampler):
-    pick = nelson.samplers.get(sampler) if sampler != "auto" else None
+    pick = nelson.sampling.registry.get(sampler) if sampler != "auto" else None
     if pick is not None and (pick.needs or not pick.weighted or pick.may_be_invalid):
         pytest.skip(f"{sampler} is optional, unweighted or biased")
     f = mesh(6)
@@ -248,7 +248,7 @@ def test_the_gap_test_keeps_its_level(shift):
     passed = 0
     for _ in range(300):
         x = states[rng.choice(len(states), 1000, p=p)]
-        from nelson.kernels.bits import pack
+        from nelson.kernels.core.bits import pack
 
         draw = Draw(x.mean(0), pack(x), 1000, 0, 0.0, "exact")
         free = np.ones(9, bool)
@@ -266,8 +266,8 @@ def test_chi2_quantile_is_good_to_a_few_percent():
 
 
 def test_pair_counts_and_dot_are_those_of_unpacked_samples():
-    from nelson.kernels.bits import pack
-    from nelson.kernels.moments import dot, pair_counts
+    from nelson.kernels.core.bits import pack
+    from nelson.kernels.cpu.moments import dot, pair_counts
 
     for m in (1, 63, 64, 200):
         x = np.random.default_rng([SEED, m]).random((m, 7)) < 0.4
@@ -379,9 +379,9 @@ def test_the_history_is_a_table_a_file_and_a_picture(tmp_path):
 def test_learning_needs_no_torch_and_import_loads_nothing():
     code = textwrap.dedent("""
         import sys, numpy as np, nelson
-        assert "nelson.learn" not in sys.modules
+        assert "nelson.learning" not in sys.modules
         sys.modules["torch"] = None
-        import nelson.learn
+        import nelson.learning.learn
         fit = nelson.learn(nelson.Formula([[1, 2]]), np.array([[0, 1], [1, 1]]), seed=0)
         assert fit.converged, fit.why
     """)

@@ -7,9 +7,9 @@ import pytest
 
 import nelson
 from nelson import Formula, FormulaError
-from nelson.learn import learn
-from nelson.training.data import load_examples
-from problems import sink_free, weights
+from nelson.learning.data import load_examples
+from nelson.learning.learn import learn
+from tests.problems import sink_free, weights
 
 SEED = 20230207
 FIVE = sink_free([(0, 1), (1, 2), (2, 0), (0, 3), (3, 1)])

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import nelson
-from nelson.metrics import evaluate
-from problems import random_ksat
+from nelson.learning.metrics import evaluate
+from tests.problems import random_ksat
 
 N, SEED = 5_000, 7
 FORMULA = random_ksat(8, 8, 4, 5)

@@ -15,10 +15,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 import nelson
-from nelson.conditionals import compile_chain, heat_bath, sweep
-from nelson.lift import Polynomial, lift
-from nelson.partition import log_partition
-from problems import all_states, chi_square, exact_law, extremal, non_extremal, random_ksat
+from nelson.distribution.heat_bath import compile_chain, heat_bath, sweep
+from nelson.distribution.polynomial import Polynomial, lift
+from nelson.log_z import log_partition
+from tests.problems import all_states, chi_square, exact_law, extremal, non_extremal, random_ksat
 
 ALPHA = 1e-6
 DRAWS = 50_000
@@ -176,7 +176,7 @@ def test_sweeps_of_single_variables_cannot_move_a_lifted_formula_and_say_so():
 
 def test_a_distribution_over_a_lifted_formula():
     torch = pytest.importorskip("torch")
-    from nelson.mrf import ConstrainedMRF
+    from nelson.distribution.mrf import ConstrainedMRF
 
     formula = SMALL["complete4"]
     phi, theta = Polynomial.of(terms_of()), theta_of(formula)
@@ -230,7 +230,7 @@ def test_one_sweep_against_a_plain_loop():
     x = states[np.random.default_rng(1).choice(len(states), 200)].T.copy()
     before = x.copy()
     sweep(compile_chain(formula, phi, phi.linear(7, theta)), x, SEED, 3)
-    from nelson.conditionals import _Uniform
+    from nelson.distribution.heat_bath import _Uniform
 
     uniform = _Uniform(SEED, 200)
     for k in range(200):

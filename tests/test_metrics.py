@@ -9,7 +9,14 @@ import pytest
 
 import nelson
 from nelson import Formula, FormulaError, metrics
-from problems import complete_edges, exact_law, exact_marginals, random_ksat, sink_free, weights
+from tests.problems import (
+    complete_edges,
+    exact_law,
+    exact_marginals,
+    random_ksat,
+    sink_free,
+    weights,
+)
 
 EXAMPLE = Formula([[1, 2], [-1, 3]], n_vars=3)  # valid: 010, 011, 101, 111
 SEED = 20230207

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib.util
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,9 +18,10 @@ from hypothesis import strategies as st
 torch = pytest.importorskip("torch")
 
 import nelson  # noqa: E402
-from nelson.mrf import ConstrainedMRF, same_clauses  # noqa: E402
-from nelson.partition import log_partition  # noqa: E402
-from problems import (  # noqa: E402
+from nelson.distribution.mrf import ConstrainedMRF, same_clauses  # noqa: E402
+from nelson.log_z import log_partition  # noqa: E402
+from tests import ROOT  # noqa: E402
+from tests.problems import (  # noqa: E402
     all_states,
     chi_square,
     complete_edges,
@@ -35,7 +35,7 @@ from problems import (  # noqa: E402
     weights,
 )
 
-DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "mrf.md"
+DOCUMENT = ROOT / "docs" / "mrf.md"
 ALPHA = 1e-6
 SIGMAS = 5.2  # two-sided: 2e-7 a number
 SMALL = {**extremal(), **non_extremal()}
@@ -506,7 +506,7 @@ def test_weights_of_a_file_are_not_applied_by_themselves():
 
 def test_the_documentation_runs_and_prints_what_it_says():
     """docs/mrf.md; `python tests/test_mrf.py` writes the real output into it."""
-    from test_readme import outputs
+    from tests.test_readme import outputs
 
     text = DOCUMENT.read_text()
     pairs = outputs(text)
@@ -516,7 +516,7 @@ def test_the_documentation_runs_and_prints_what_it_says():
 
 
 if __name__ == "__main__":
-    from test_readme import EXAMPLE, outputs
+    from tests.test_readme import EXAMPLE, outputs
 
     content = DOCUMENT.read_text()
     real = iter(outputs(content))

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import nelson
-import problems
-from nelson import lemma
 from nelson.formula import Formula
-from nelson.kernels import dense
+from nelson.kernels.core import dense
+from nelson.theory import local_lemma
+from tests import problems
 
 # --- Example 1 -----------------------------------------------------------------------------------
 
@@ -127,7 +127,7 @@ def test_theorems_1_and_2_by_linear_algebra(name, weighted):
     theta = problems.weights(f) if weighted else np.zeros(f.n_vars)
     law, work = absorbed(f, theta)
     np.testing.assert_allclose(law, full_law(f, theta), atol=1e-10)
-    assert work == pytest.approx(lemma.expected_resamplings(f, theta), rel=1e-9)
+    assert work == pytest.approx(local_lemma.expected_resamplings(f, theta), rel=1e-9)
 
 
 @pytest.mark.parametrize("name", ["shared literal", "path", "horn", "random 3-SAT"])
@@ -137,7 +137,7 @@ def test_theorems_1_and_2_need_condition_1(name):
     law, work = absorbed(f, np.zeros(f.n_vars))
     assert law.sum() == pytest.approx(1)
     assert np.abs(law - full_law(f, np.zeros(f.n_vars))).sum() > 0.01
-    assert abs(work / lemma.expected_resamplings(f) - 1) > 0.02
+    assert abs(work / local_lemma.expected_resamplings(f) - 1) > 0.02
 
 
 def laws_by_round(f: Formula, theta: np.ndarray, rounds: int) -> list[np.ndarray]:
@@ -198,7 +198,7 @@ def test_theorem_2_on_extremal_formulas(name, weighted):
     f = problems.extremal()[name]
     theta = problems.weights(f) if weighted else None
     mean, error = measured_work(f, theta)
-    theory = lemma.expected_resamplings(f, theta)
+    theory = local_lemma.expected_resamplings(f, theta)
     print(f"seed {SEED}: {name} {mean:.4f} +- {error:.4f}, theory {theory:.4f}")
     assert abs(mean - theory) < BAND * error
 
@@ -208,5 +208,5 @@ def test_theorem_2_is_rejected_without_condition_1(name):
     """The twin: the sampler follows the chain, and the chain does not follow Theorem 2."""
     f = problems.non_extremal()[name]
     mean, error = measured_work(f, None)
-    assert abs(mean - lemma.expected_resamplings(f)) > BAND * error
+    assert abs(mean - local_lemma.expected_resamplings(f)) > BAND * error
     assert abs(mean - absorbed(f, np.zeros(f.n_vars))[1]) < BAND * error

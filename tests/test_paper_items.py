@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import nelson
-from problems import all_states, cycle_edges, example1, sink_free, weights
+from tests import ROOT
+from tests.problems import all_states, cycle_edges, example1, sink_free, weights
 
-ROOT = Path(__file__).parents[1]
 PAPER = (ROOT / "docs" / "paper.md").read_text()
 EXTREMAL = {"example 1": example1(), "sink-free, a square": sink_free(cycle_edges(4))}
 OTHER = nelson.Formula([[1, 2], [1, 3]])  # both fail at 000

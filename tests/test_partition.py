@@ -12,10 +12,10 @@ import pytest
 from scipy.stats import binom, chi2
 
 from nelson import BudgetExceeded, Formula, FormulaError, NelsonError, Unsatisfiable
-from nelson.partition import LogPartition, exact, log_partition, stages, telescope
-from nelson.partition.circuit import Circuit
-from nelson.partition.reduce import merge, reduce
-from problems import (
+from nelson.exact.circuit.nnf import Circuit
+from nelson.exact.reduce import merge, reduce
+from nelson.log_z import LogPartition, exact, log_partition, stages, telescope
+from tests.problems import (
     all_states,
     extremal,
     non_extremal,

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nelson.errors import FormulaError, Unsatisfiable
+from nelson.exact.preprocess import STEPS, eliminate_for_start, gates, pipeline, preprocess
 from nelson.formula import Formula
-from nelson.kernels.bits import pack, tail_mask, unpack
-from nelson.preprocess import STEPS, api, eliminate_for_start, gates, preprocess
-from nelson.structured import feature_model, multiplier, random_ksat, suite
-from problems import all_states, state_codes
+from nelson.kernels.core.bits import pack, tail_mask, unpack
+from tests.problems import all_states, state_codes
+from tests.structured import feature_model, multiplier, random_ksat, suite
 
 TOLERANCE = 1e-9
 
@@ -162,8 +162,8 @@ def test_a_merge_that_forgets_a_sign_breaks_the_law(monkeypatch):
     formula = Formula([[1, 2], [-1, -2], [2, 3]], n_vars=3)
     rows = np.array([[0.5, -1.0, 2.0]])
     assert differs(formula, rows) is None
-    merge = api.State.merge
-    monkeypatch.setattr(api.State, "merge", lambda s, v, into: merge(s, v, np.abs(into)))
+    merge = pipeline.State.merge
+    monkeypatch.setattr(pipeline.State, "merge", lambda s, v, into: merge(s, v, np.abs(into)))
     assert differs(formula, rows) is not None
 
 
@@ -263,10 +263,10 @@ def test_components_free_variables_and_evidence():
 
 
 def test_many_components_are_bundled():
-    pairs = 2 * api.COMPONENTS
+    pairs = 2 * pipeline.COMPONENTS
     formula = Formula([[2 * k + 1, 2 * k + 2] for k in range(pairs)], n_vars=2 * pairs)
     reduced = preprocess(formula, np.ones((1, 2 * pairs)))
-    assert len(reduced.components) == api.COMPONENTS
+    assert len(reduced.components) == pipeline.COMPONENTS
     variables = np.concatenate([part.variables for part in reduced.components])
     assert np.array_equal(np.sort(variables), np.arange(2 * pairs))
     assert sum(part.n_clauses for part in reduced.components) == pairs
@@ -322,8 +322,8 @@ def test_what_a_deadline_leaves_undone_is_still_the_law():
 
 @pytest.mark.parametrize("visits", [1, 30, 100, 300, 1000])
 def test_any_budget_of_visits_keeps_the_law(monkeypatch, visits):
-    monkeypatch.setattr(api, "VISITS", visits)
-    monkeypatch.setattr(api, "VISITS_A_LITERAL", 0)
+    monkeypatch.setattr(pipeline, "VISITS", visits)
+    monkeypatch.setattr(pipeline, "VISITS_A_LITERAL", 0)
     clauses = [*GATES["xor"], *GATES["counter"], [5, 6], [-5, 6, 7], [-6, 8], [6, -8, 1], [-7, 9]]
     assert differs(Formula(clauses, n_vars=9), np.zeros((1, 9))) is None
 
@@ -332,10 +332,10 @@ def test_a_million_clauses_are_bounded():
     """The work is bounded in visits, with at most one pass of each step beyond them."""
     formula, _ = suite()[-1].make()
     assert formula.n_clauses > 999_000
-    state = api.begin(formula, np.zeros((1, formula.n_vars)), (), None)
+    state = pipeline.begin(formula, np.zeros((1, formula.n_vars)), (), None)
     visits, size = state.budget.left, len(formula.literals)
-    assert visits <= api.VISITS + api.VISITS_A_LITERAL * size
-    api._reduce(state, STEPS)
+    assert visits <= pipeline.VISITS + pipeline.VISITS_A_LITERAL * size
+    pipeline._reduce(state, STEPS)
     assert state.budget.left > -20 * size
 
 

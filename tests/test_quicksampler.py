@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import nelson
-from nelson.samplers.scripts import quicksampler as script
-from problems import all_states, chi_square, exact_law, random_ksat
+from nelson.sampling.methods.scripts import quicksampler as script
+from tests.problems import all_states, chi_square, exact_law, random_ksat
 
 SEED = 11
 

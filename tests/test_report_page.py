@@ -13,13 +13,13 @@ from html.parser import HTMLParser
 
 import pytest
 
-import browser
 from nelson.errors import NelsonError
 from nelson.experiments import runner
 from nelson.experiments.base import Table
 from nelson.experiments.plots import curves, render
 from nelson.experiments.report import Image, Section, page, write_page
-from toy_experiment import NAME
+from tests import browser
+from tests.toy_experiment import NAME
 
 NASTY = "<script>document.title='owned'</script><img src=x onerror=alert(1)>\"'&"
 

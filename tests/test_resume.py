@@ -6,15 +6,15 @@ import json
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import nelson
 from nelson import FormulaError
-from nelson.learn import learn
-from problems import complete_edges, exact_law, random_ksat, sink_free, weights
+from nelson.learning.learn import learn
+from tests import ROOT
+from tests.problems import complete_edges, exact_law, random_ksat, sink_free, weights
 
 MESH = sink_free(complete_edges(4))
 
@@ -22,7 +22,7 @@ MESH = sink_free(complete_edges(4))
 CHILD = """
 import os, signal, sys
 sys.path.insert(0, {tests!r})
-from test_resume import resumable
+from tests.test_resume import resumable
 def stop(row):
     if row["iteration"] == {at}:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -59,7 +59,7 @@ def test_a_killed_run_resumes_to_the_same_bits(tmp_path, kind):
     if kind == "net":
         pytest.importorskip("torch", reason="pip install nelson[torch]")
     folder = tmp_path / "run"
-    child = CHILD.format(tests=str(Path(__file__).parent), at=17, kind=kind, folder=str(folder))
+    child = CHILD.format(tests=str(ROOT), at=17, kind=kind, folder=str(folder))
     done = subprocess.run([sys.executable, "-c", child], capture_output=True, timeout=240)
     assert done.returncode == -signal.SIGKILL, done.stderr.decode()
     state = json.loads((folder / "checkpoint.json").read_text())

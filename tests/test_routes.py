@@ -17,7 +17,7 @@ import nelson
 from nelson.errors import BudgetExceeded, FormulaError
 from nelson.experiments.base import Cell
 from nelson.experiments.routes import EXPERIMENT
-from nelson.judge.tails import chi_square_tail
+from nelson.judging.tails import chi_square_tail
 from nelson.tasks.routes import Routes, examples, tsplib
 from nelson.tasks.routes import resample as resampling
 from nelson.tasks.routes.check import chi_square, numbered

@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nelson
-from problems import complete_edges, example1, pigeonhole, random_ksat, sink_free
+from nelson.sampling.mixing import MEASURED
+from tests.problems import complete_edges, example1, pigeonhole, random_ksat, sink_free
 
 #: Samplers that resample; what all of them have to do is in test_samplers.py.
 METHODS = ["auto", "lovasz", "moser-tardos", "prs"]
@@ -61,7 +62,7 @@ def test_unsatisfiable_is_proved_and_nothing_hangs(method):
 
 
 def test_a_timeout_is_not_called_unsatisfiable(monkeypatch):
-    from nelson.samplers import solver
+    from nelson.exact import solver
 
     monkeypatch.setattr(solver, "satisfiable", lambda *args, **options: None)
     s = nelson.sample(pigeonhole(5), None, 100, max_rounds=20, method="lovasz")
@@ -242,7 +243,7 @@ def test_ctrl_c_ends_a_stream_with_a_complete_block():
 def test_memory_of_a_stream_is_constant():
     """Two runs, one forty times as long: the peak differs by less than three blocks."""
     code = (
-        "import nelson, resource, sys; from problems import random_ksat;"
+        "import nelson, resource, sys; from tests.problems import random_ksat;"
         "f = random_ksat(500, 500, 5, 1);"
         "total = sum(len(b) for b in nelson.stream(f, None, int(sys.argv[1]), block=1 << 15,"
         " method='lovasz', seed=1)); assert total == int(sys.argv[1]);"
@@ -334,7 +335,7 @@ def test_a_forced_variable_is_no_sign_of_a_chain_that_sticks():
 
 
 def test_only_components_that_need_it_are_swept():
-    from nelson.samplers.problem import prepare
+    from nelson.sampling.problem import prepare
 
     extremal = sink_free(complete_edges(4))
     clauses = [*extremal.clauses(), [8, 9], [8, 10], [12]]
@@ -363,7 +364,7 @@ def test_a_pilot_that_the_clock_cut_is_not_remembered():
     nelson.sample(formula, None, 64, method="lovasz", sweeps=0)  # compiled
     s = nelson.sample(formula, None, 64, seconds=0.0, seed=1)
     assert s.status == "budget"
-    assert formula._cache.get("mixing", {}) == {}
+    assert not formula.memo.get(MEASURED)
     s = nelson.sample(formula, None, 64, seed=1)
     assert s.guarantee == "asymptotic"
-    assert len(formula._cache["mixing"]) == 1
+    assert len(formula.memo.get(MEASURED)) == 1

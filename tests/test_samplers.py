@@ -16,16 +16,18 @@ import subprocess
 import sys
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import nelson
 from nelson import samplers
-from nelson.samplers import foreign, get, missing_modules
-from nelson.samplers.problem import evidence_of, prepare
-from problems import (
+from nelson.formula.checks import evidence_of
+from nelson.sampling import foreign
+from nelson.sampling.problem import prepare
+from nelson.sampling.registry import get, missing_modules
+from tests import ROOT
+from tests.problems import (
     chi_square,
     complete_edges,
     exact_law,
@@ -41,7 +43,7 @@ from problems import (
 ALPHA = 1e-6
 SEED = 7
 NAMES = nelson.samplers()
-DOCS = Path(__file__).resolve().parent.parent / "docs" / "samplers.md"
+DOCS = ROOT / "docs" / "samplers.md"
 #: One parity over visible variables (auxiliary variables behind it), a unit, a free variable.
 MIXED = nelson.Formula([[1, 2], [-2, 3, 4], [9], [-9, -3, 8]], n_vars=10).xor([1, 2, 3, 4, 5, 6])
 
@@ -85,7 +87,7 @@ def test_declaration(key):
 
 
 def test_the_table_holds_every_sampler():
-    rows = nelson.samplers.describe()
+    rows = nelson.sampling.registry.describe()
     assert [row.name for row in rows] == nelson.samplers()
     assert {row.name for row in rows if not row.weighted} >= {"unigen"}
     assert all(row.installed for row in rows if row.needs is None)
@@ -98,7 +100,7 @@ def test_docs_hold_the_same_table():
 
 def table() -> str:
     lines = ["| method | weights | guarantee | needs | citation |", "|---|---|---|---|---|"]
-    for row in nelson.samplers.describe():
+    for row in nelson.sampling.registry.describe():
         needs = f"`nelson[{row.needs}]`" if row.needs else ""
         kind = "any" if row.weighted else "uniform only"
         lines.append(f"| `{row.name}` | {kind} | {row.guarantee} | {needs} | {row.citation} |")
@@ -118,7 +120,7 @@ def test_the_command_prints_it():
 
     assert [line.split()[0] for line in said("samplers").splitlines()] == ["name", *NAMES]
     rows = json.loads(said("samplers", "--json"))
-    assert rows == [row._asdict() for row in nelson.samplers.describe()]
+    assert rows == [row._asdict() for row in nelson.sampling.registry.describe()]
     assert all(row["citation"] in said("samplers", "--long") for row in rows[:2])
     assert "nelson samplers --json |" in said("samplers", "--help")
 
@@ -210,7 +212,7 @@ def test_a_budget_ends_it_with_what_is_there(name):
 
 
 def test_a_timeout_is_not_called_unsatisfiable(name, monkeypatch):
-    from nelson.samplers import solver
+    from nelson.exact import solver
 
     monkeypatch.setattr(solver, "satisfiable", lambda *args, **options: None)
     hard = random_ksat(200, 820, 3, 1)
@@ -386,7 +388,7 @@ def test_a_missing_package_names_the_extra(fake):
     method = fake(biased, modules=("no_such_package",), needs="samplers")
     with pytest.raises(nelson.NelsonError, match=r'no_such_package.*pip install "nelson\[samplers'):
         draw(method, LAWS["complete4"])
-    row = next(row for row in nelson.samplers.describe() if row.name == "fake")
+    row = next(row for row in nelson.sampling.registry.describe() if row.name == "fake")
     assert not row.installed
     with pytest.raises(nelson.NelsonError, match=r"nelson\[samplers\]"):
         foreign.require("no_such_package")
@@ -465,7 +467,9 @@ def test_evidence_reaches_the_check():
     problem = prepare(formula, evidence_of(formula, [2]))
     states, _ = exact_law(formula)
     lanes = foreign.checked(
-        problem, nelson.kernels.bits.pack(states), nelson.kernels.bits.tail_mask(len(states))
+        problem,
+        nelson.kernels.core.bits.pack(states),
+        nelson.kernels.core.bits.tail_mask(len(states)),
     )
     assert np.bitwise_count(lanes).sum() == states[:, 1].sum()
 

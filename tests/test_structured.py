@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from nelson.errors import FormulaError
+from nelson.exact.listing import all_structures
+from nelson.exact.solver import satisfiable
 from nelson.formula import Formula
-from nelson.samplers.solver import satisfiable
-from nelson.structured import (
+from tests.problems import all_states
+from tests.structured import (
     adder,
     cardinality,
     colouring,
@@ -33,8 +35,6 @@ from nelson.structured import (
     xor_chain,
     xor_system,
 )
-from nelson.support import all_structures
-from problems import all_states
 
 
 def numbers(x: np.ndarray, first: int, bits: int) -> np.ndarray:

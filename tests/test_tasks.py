@@ -8,7 +8,6 @@ import re
 import runpy
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,11 +16,12 @@ import nelson
 from nelson import tasks
 from nelson.cli.demo import TITLES
 from nelson.errors import BudgetExceeded, FormulaError, NelsonError, Unsatisfiable
-from nelson.structured import random_ksat
 from nelson.tasks import KSat, Orientations, drawing
 from nelson.tasks.base import data_seed, noise_floor
-from nelson.tasks.orientations import tree_component
-from problems import all_states, chi_square, complete_edges, cycle_edges
+from nelson.tasks.orientations.task import tree_component
+from tests import ROOT
+from tests.problems import all_states, chi_square, complete_edges, cycle_edges
+from tests.structured import random_ksat
 
 nx = pytest.importorskip("networkx", reason="pip install nelson[plots]")
 FORMULA_TASKS = [KSat, Orientations]
@@ -209,7 +209,7 @@ def test_formulas_without_solution_are_drawn_again():
 
 
 def test_undecided_is_not_unsatisfiable(monkeypatch):
-    monkeypatch.setattr("nelson.samplers.solver.satisfiable", lambda *a, **k: None)
+    monkeypatch.setattr("nelson.exact.solver.satisfiable", lambda *a, **k: None)
     with pytest.raises(BudgetExceeded, match="no solver decided"):
         KSat.random(10)
 
@@ -236,7 +236,7 @@ def test_listing_ends():
         task.examples(5, kind="paper", seconds=0.0)
     with pytest.raises(FormulaError, match="-1 examples"):
         task.examples(-1)
-    from nelson.tasks.ksat import listed
+    from nelson.tasks.ksat.task import listed
 
     with pytest.raises(Unsatisfiable):
         listed(nelson.Formula([[1], [-1]], n_vars=1), 1)
@@ -484,8 +484,6 @@ def test_tour_goes_all_the_way(tmp_path):
 
 
 # --------------------------------------------------------------------------- examples and documents
-
-ROOT = Path(__file__).resolve().parent.parent
 
 
 def test_documentation_runs(tmp_path, monkeypatch, capsys):

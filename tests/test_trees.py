@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 import nelson
-from nelson.kernels import rng
-from nelson.tasks import convex
-from nelson.tasks.popping import Counter, run
-from nelson.tasks.trees import SpanningTrees
-from problems import all_states, chi_square, house_graph, one_way_graph
+from nelson.kernels.core import rng
+from nelson.tasks.arcs.popping import Counter, run
+from nelson.tasks.trees import convex
+from nelson.tasks.trees.task import SpanningTrees
+from tests.problems import all_states, chi_square, house_graph, one_way_graph
 
 nx = pytest.importorskip("networkx")
 chi2 = pytest.importorskip("scipy.stats").chi2
@@ -412,7 +412,7 @@ def test_examples_are_trees(name, kind):
 
 def test_shortest_trees_are_shortest():
     task = SpanningTrees(nx.grid_2d_graph(3, 3))
-    from nelson.tasks.arcs import shortest_trees, traffic
+    from nelson.tasks.arcs.arcs import shortest_trees, traffic
 
     lengths = traffic(task.arcs, 5, 0)
     choice = shortest_trees(task.arcs, lengths)

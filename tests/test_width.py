@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import nelson
-from nelson.width import estimate
-from problems import random_ksat
+from nelson.exact.compile_guess import estimate
+from tests.problems import random_ksat
 
 
 def width_by_networkx(formula):
@@ -53,7 +53,7 @@ def test_random_5_sat_is_hopeless_from_100_on(n):
 
 
 def test_what_compiles_is_not_hopeless():
-    from nelson.structured import adder, feature_model, latin_square, multiplier, planted_ksat
+    from tests.structured import adder, feature_model, latin_square, multiplier, planted_ksat
 
     made = adder(32), feature_model(100, 15), multiplier(6), latin_square(9, 30)
     for formula in (*made, planted_ksat(150, 4.2), feature_model(500, 100, seed=1)):

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from nelson.experiments.base import Cell, Experiment, Table
 
-NAME = "toy_experiment:EXPERIMENT"
+NAME = "tests.toy_experiment:EXPERIMENT"
 KINDS = ("works", "stalls", "eats", "dies", "raises")
 
 

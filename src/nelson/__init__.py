@@ -13,56 +13,61 @@ from typing import TYPE_CHECKING, Any
 from nelson._version import __version__
 
 if TYPE_CHECKING:
-    from nelson import cluster, experiments, judge, learn, metrics, partition, samplers, tasks
+    from nelson import cluster, experiments, log_z, tasks
+    from nelson import log_z as partition
     from nelson.cluster.read import read
-    from nelson.conditionals import heat_bath
+    from nelson.distribution.heat_bath import heat_bath
+    from nelson.distribution.layer import LovaszLayer
+    from nelson.distribution.mrf import ConstrainedMRF
+    from nelson.distribution.polynomial import Polynomial
     from nelson.errors import BudgetExceeded, FormulaError, NelsonError, Unsatisfiable
     from nelson.formula import Formula
-    from nelson.layer import LovaszLayer
-    from nelson.lemma import report
-    from nelson.lift import Polynomial
-    from nelson.model import Model, load
-    from nelson.mrf import ConstrainedMRF
-    from nelson.samplers.api import sample, stream
-    from nelson.samples import Samples
+    from nelson.judging import judge
+    from nelson.learning import metrics
+    from nelson.learning.learn import learn
+    from nelson.learning.model import Model, load
+    from nelson.sampling.registry import names as samplers
+    from nelson.sampling.report import report
+    from nelson.sampling.sample_stream import sample, stream
+    from nelson.sampling.samples import Samples
 
+#: Where each public name lives: "module" for a module, "module:attribute" for anything else.
 _HOME = {
-    "BudgetExceeded": "nelson.errors",
-    "ConstrainedMRF": "nelson.mrf",
-    "Formula": "nelson.formula",
-    "FormulaError": "nelson.errors",
-    "LovaszLayer": "nelson.layer",
-    "Model": "nelson.model",
-    "NelsonError": "nelson.errors",
-    "Polynomial": "nelson.lift",
-    "Samples": "nelson.samples",
-    "Unsatisfiable": "nelson.errors",
-    "heat_bath": "nelson.conditionals",
-    "load": "nelson.model",
-    "read": "nelson.cluster.read",
-    "report": "nelson.lemma",
-    "sample": "nelson.samplers.api",
-    "stream": "nelson.samplers.api",
+    "BudgetExceeded": "nelson.errors:BudgetExceeded",
+    "ConstrainedMRF": "nelson.distribution.mrf:ConstrainedMRF",
+    "Formula": "nelson.formula:Formula",
+    "FormulaError": "nelson.errors:FormulaError",
+    "LovaszLayer": "nelson.distribution.layer:LovaszLayer",
+    "Model": "nelson.learning.model:Model",
+    "NelsonError": "nelson.errors:NelsonError",
+    "Polynomial": "nelson.distribution.polynomial:Polynomial",
+    "Samples": "nelson.sampling.samples:Samples",
+    "Unsatisfiable": "nelson.errors:Unsatisfiable",
+    "cluster": "nelson.cluster",
+    "experiments": "nelson.experiments",
+    "heat_bath": "nelson.distribution.heat_bath:heat_bath",
+    "judge": "nelson.judging:judge",
+    "learn": "nelson.learning.learn:learn",
+    "load": "nelson.learning.model:load",
+    "log_z": "nelson.log_z",
+    "metrics": "nelson.learning.metrics",
+    "partition": "nelson.log_z",
+    "read": "nelson.cluster.read:read",
+    "report": "nelson.sampling.report:report",
+    "sample": "nelson.sampling.sample_stream:sample",
+    "samplers": "nelson.sampling.registry:names",
+    "stream": "nelson.sampling.sample_stream:stream",
+    "tasks": "nelson.tasks",
 }
-# Modules; `nelson.judge(...)`, `nelson.learn(...)` and `nelson.samplers()` can also be called.
-_MODULES = (
-    "cluster",
-    "experiments",
-    "judge",
-    "learn",
-    "metrics",
-    "partition",
-    "samplers",
-    "tasks",
-)
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return import_module(f"nelson.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'nelson' has no attribute {name!r}")
-    value = getattr(import_module(_HOME[name]), name)
+    module, _, attribute = _HOME[name].partition(":")
+    value: Any = import_module(module)
+    if attribute:
+        value = getattr(value, attribute)
     globals()[name] = value
     return value
 
@@ -89,6 +94,7 @@ __all__ = [
     "judge",
     "learn",
     "load",
+    "log_z",
     "metrics",
     "partition",
     "read",

@@ -21,17 +21,17 @@ def cache(
     NELSON_CACHE_DIR/circuits, or lies in the user's cache folder; it holds at most
     NELSON_CACHE_BYTES (1 GiB), and what was not used for longest goes first.
     """
-    from nelson.circuits import store
+    from nelson.exact.circuit import disk_cache
 
-    found = store.entries()
+    found = disk_cache.entries()
     size = sum(entry.bytes for entry in found)
     if clear:
-        removed = store.clear()
+        removed = disk_cache.clear()
         typer.echo(f"removed {removed:,} circuit{'s' * (removed != 1)}, {size:,} bytes")
         left = len(found) - removed
         if left:
-            raise OSError(f"{left} circuits in {store.folder()} could not be removed")
+            raise OSError(f"{left} circuits in {disk_cache.folder()} could not be removed")
         return
-    typer.echo(f"path      {store.folder()}")
+    typer.echo(f"path      {disk_cache.folder()}")
     typer.echo(f"circuits  {len(found):,}")
-    typer.echo(f"bytes     {size:,} of at most {store.bound():,}")
+    typer.echo(f"bytes     {size:,} of at most {disk_cache.bound():,}")

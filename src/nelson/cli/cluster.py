@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperCommand
 
 from nelson.cli.common import BUDGET, INTERRUPTED, fail, load_numba_without_scipy, say
-from nelson.progress import Bar
+from nelson.io.progress import Bar
 
 if TYPE_CHECKING:
     from nelson.cluster.read import Folder

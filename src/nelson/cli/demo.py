@@ -86,7 +86,7 @@ def demo(
         console.print(f"[yellow]{name} was not run:[/] {escape(why)}", soft_wrap=True)
     _written(console, visits, table, output, seed)
     if not names:
-        with resources.as_file(resources.files("nelson") / "data" / "ksat-1000.cnf") as path:
+        with resources.as_file(resources.files("nelson.tasks") / "data" / "ksat-1000.cnf") as path:
             _large(console, str(path), seed)
             _next(console, str(path))
     if missed:

@@ -32,8 +32,8 @@ def evaluate(
     as_json: bool = typer.Option(False, "--json", help="One JSON object on stdout."),
 ) -> None:
     """Likelihood, moments, MAP@10 and validity of a model, given examples."""
-    from nelson.metrics import evaluate as judge
-    from nelson.model import load
+    from nelson.learning.metrics import evaluate as judge
+    from nelson.learning.model import load
 
     loaded = load(model)
     report = judge(

@@ -48,7 +48,7 @@ def generate(
     literals = integers(given, "--given")
     load_numba_without_scipy()
     from nelson.errors import FormulaError
-    from nelson.model import load
+    from nelson.learning.model import load
 
     with _open(output) as out:
         loaded = load(model)

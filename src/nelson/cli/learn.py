@@ -9,7 +9,7 @@ import typer
 from nelson.cli.common import BUDGET, INTERRUPTED, fail, read_formula, say
 
 if TYPE_CHECKING:
-    from nelson.learn import Fit
+    from nelson.learning.learn import Fit
 
 EXAMPLES = """\b
 Examples:
@@ -65,8 +65,8 @@ def learn(
     quiet: bool = typer.Option(False, "-q", "--quiet", help="No progress bar, no summary."),
 ) -> None:
     """Fit theta to examples of valid structures (NELSON-CD)."""
-    from nelson.learn import learn as fit_to
-    from nelson.model import writable
+    from nelson.learning.learn import learn as fit_to
+    from nelson.learning.model import writable
 
     writable(output)  # refused before any work is done
     formula = read_formula(file, dialect, quiet)

@@ -48,7 +48,7 @@ def read(
         return
     stop = len(source) if wanted is None else min(len(source), start + wanted)
     with _open(output) as out:
-        from nelson.io import format_of, make_writer
+        from nelson.io.sample_files import format_of, make_writer
 
         kind = "text" if output == "-" else format_of(output)
         writer = make_writer(kind, out, source.variables)

@@ -20,11 +20,12 @@ from nelson.cli.common import (
     say,
 )
 from nelson.cli.interrupt import Interruptible
-from nelson.progress import Bar
+from nelson.io.progress import Bar
+from nelson.sampling.guarantee import weakest
 
 if TYPE_CHECKING:
     from nelson.formula import Formula
-    from nelson.samples import Samples
+    from nelson.sampling.samples import Samples
 
 EXAMPLES = """\b
 Examples:
@@ -42,7 +43,6 @@ Exit codes: 0 ok, 1 bad input, 2 wrong usage, 3 budget reached, 20 proved unsati
 
 _BLOCK_BITS = 2**31  # a block of at most 256 MB, whatever the number of variables
 #: The whole run is as good as its weakest block.
-_RANK = ("exact", "approximate", "asymptotic", "heuristic")
 
 
 def sample(
@@ -160,7 +160,7 @@ def _blocks(formula: Formula, options: dict[str, Any], unique: bool) -> Iterator
     load_numba_without_scipy()
     from nelson import sample as draw
     from nelson import stream
-    from nelson.samplers.device import DeviceSamples
+    from nelson.sampling.device.samples import DeviceSamples
 
     if unique:  # needs all of them at once, to tell them apart
         yield draw(formula, unique=True, **options)
@@ -182,12 +182,12 @@ def _write(
 
     `columns` are the variables of a file without samples.
     """
-    from nelson.io import Writer, format_of, make_writer
+    from nelson.io.sample_files import Writer, format_of, make_writer
 
     kind = "text" if output == "-" else format_of(output)
     bar = not quiet and not (output == "-" and sys.stdout.isatty())
     writer: Writer | None = None
-    total: dict[str, Any] = {"samples": 0, "guarantee": _RANK[0], "rounds": 0, "resampled": 0}
+    total: dict[str, Any] = {"samples": 0, "guarantee": "exact", "rounds": 0, "resampled": 0}
     total["seconds"] = 0.0  # of drawing; not of start-up, nor of writing
     source = Interruptible(blocks)
     with Bar("sampling", n, bar and sys.stderr.isatty()) as progress, source:
@@ -211,7 +211,7 @@ def _account(total: dict[str, Any], block: Samples) -> None:
     total["resampled"] += int(info.get("resampled") or 0)
     total["invalid"] = total.get("invalid", 0) + int(info.get("invalid") or 0)
     total["seconds"] += float(info.get("seconds") or 0.0)
-    total["guarantee"] = max(total["guarantee"], block.guarantee, key=_RANK.index)
+    total["guarantee"] = weakest([total["guarantee"], block.guarantee])
     for key in ("method", "sweeps", "seed", "reason"):
         if info.get(key) is not None:
             total[key] = info[key] if isinstance(info[key], str) else int(info[key])
@@ -256,7 +256,7 @@ def _open(output: str) -> Iterator[BinaryIO]:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    from nelson.io import atomic, format_of
+    from nelson.io.sample_files import atomic, format_of
 
     if output.endswith("/"):
         raise typer.BadParameter("a folder is what --cluster writes", param_hint="-o")

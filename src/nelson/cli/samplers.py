@@ -25,7 +25,7 @@ def samplers(
     installed for it. `auto`, the default of `nelson sample`, picks among them.
     """
     load_numba_without_scipy()
-    from nelson.samplers import describe
+    from nelson.sampling.registry import describe
 
     rows = describe()
     if json:

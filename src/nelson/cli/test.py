@@ -93,8 +93,8 @@ def check(
     load_numba_without_scipy()
     line = Line(wanted=not quiet)
     try:
-        from nelson.judge import judge
-        from nelson.samplers import get
+        from nelson.judging import judge
+        from nelson.sampling.registry import get
 
         if sampler is not None and sampler != "auto":
             get(sampler)  # a typing error must not be taken for the name of a file

@@ -3,7 +3,7 @@
     nelson.cluster.sample(formula, theta, n, out="folder/")    on Ray: `job.py`
     nelson.read("folder/")                                     what that wrote: `read.py`
     nelson.cluster.bench.executor(cells)                       sweeps as Ray tasks: `bench.py`
-    torchrun -m nelson.cluster.train FILE DATA -o model        training on torch.distributed
+    torchrun -m nelson.cli.train FILE DATA -o model        training on torch.distributed
 
 Names are loaded when first used: Ray, pyarrow and torch are optional.
 """

@@ -50,7 +50,7 @@ _workers: list[Any] = []  # of this process: one, once there is a cell
 def run_cell(_: None, cell: Any) -> tuple[Any, Rows]:
     """In a Ray worker: one process that runs cells, for all that come here."""
     if not _workers:
-        from nelson.experiments.child import Worker
+        from nelson.experiments.child_process import Worker
 
         _workers.append(Worker())
         atexit.register(_workers[0].end)

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from nelson.errors import NelsonError
+from nelson.kernels.core.threads import usable_cores
 
 #: Bytes of Ray's store of objects: jobs travel through it, samples do not.
 _STORE = 128 << 20
@@ -88,7 +89,7 @@ def cluster(address: str | None, workers: int | None = None, threads: int = 1) -
         yield ray
         return
     if address is None or address == "local":
-        with _embedded(ray, (workers or cores()) * threads):
+        with _embedded(ray, (workers or usable_cores()) * threads):
             yield ray
         return
     reachable(address)
@@ -146,13 +147,6 @@ def _loopback(ray: Any) -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
-
-
-def cores() -> int:
-    """The cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 class Tasks:

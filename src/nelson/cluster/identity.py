@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 
 from nelson._version import __version__
-from nelson.checks import checked_projection, evidence_literals
-from nelson.checks import count as whole_number
 from nelson.cluster import parts
-from nelson.cluster.store import Store
+from nelson.cluster.part_files import Store
 from nelson.errors import FormulaError, NelsonError
 from nelson.formula import Formula
-from nelson.samplers.problem import theta_rows
-from nelson.samplers.span import MOST
+from nelson.formula.checks import checked_projection, evidence_literals, theta_rows
+from nelson.formula.checks import count as whole_number
+from nelson.sampling.shards import MOST
 
 #: Bytes of a part, if the caller does not say how many samples a shard has; and the fewest parts.
 _BYTES, _PARTS = 128 << 20, 16

@@ -20,14 +20,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from nelson.checks import count as whole_number
 from nelson.cluster import engine, parts
 from nelson.cluster.identity import described, known_of, seed_of, shard_of
+from nelson.cluster.part_files import Store, store
 from nelson.cluster.read import Folder
-from nelson.cluster.store import Store, store
 from nelson.errors import FormulaError, NelsonError
 from nelson.formula import Formula
-from nelson.samplers.span import Settled, settle
+from nelson.formula.checks import count as whole_number
+from nelson.sampling.guarantee import weakest
+from nelson.sampling.shards import Settled, settle
 
 
 def sample(
@@ -121,7 +122,7 @@ def _settled(
     formula: Formula, theta: Any, job: Mapping[str, Any], given: Any, project: Any, threads: int
 ) -> Settled:
     """What `nelson.sample` would do, decided and found out."""
-    from nelson.samplers.plan import make_plan
+    from nelson.sampling.plan import make_plan
 
     method, sweeps = job["asked"]
     plan = make_plan(
@@ -149,7 +150,7 @@ def _decided(settled: Settled) -> dict[str, Any]:
     return {
         "method": plan.sampler.name,
         "sweeps": swept,
-        "guarantee": parts.weakest([plan.choice.guarantee, promised]),
+        "guarantee": weakest([plan.choice.guarantee, promised]),
         "why": plan.choice.why,
         "keyed": "sample" if settled.numbered else "shard",
         "digest": settled.digest,

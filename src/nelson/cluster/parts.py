@@ -21,10 +21,9 @@ import zlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from nelson.cluster.store import Store
+from nelson.cluster.part_files import Store
 from nelson.errors import NelsonError
-from nelson.samplers import GUARANTEES
-from nelson.samples import Samples
+from nelson.sampling.samples import Samples
 
 FORMAT, VERSION = "nelson samples", 1
 JOB, MANIFEST = "job.json", "manifest.json"
@@ -42,10 +41,6 @@ def manifest_name(first: int) -> str:
     return f"part-{first:015d}.json"
 
 
-def weakest(guarantees: Iterable[str]) -> str:
-    return min(guarantees, key=GUARANTEES.index, default="exact")
-
-
 def write_part(
     store: Store, job: Mapping[str, Any], first: int, asked: int, blocks: Iterable[Samples]
 ) -> Manifest:
@@ -53,7 +48,7 @@ def write_part(
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from nelson.kernels.rows import to_rows
+    from nelson.kernels.cpu.rows import to_rows
 
     kind = pa.binary(max(1, -(-len(job["variables"]) // 8)))
     schema = pa.schema([pa.field("x", kind, nullable=False)], metadata=_metadata(job, first, asked))

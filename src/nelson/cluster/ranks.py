@@ -23,8 +23,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from nelson.errors import FormulaError, NelsonError
-from nelson.training.checkpoint import pack_tensors, unpack_tensors
-from nelson.training.group import ALONE, Group, State
+from nelson.learning.checkpoint import pack_tensors, unpack_tensors
+from nelson.learning.group import ALONE, Group, State
 
 T = TypeVar("T")
 _LAST_WORDS = 5.0  # seconds to find out who fails first

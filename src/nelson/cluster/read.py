@@ -26,9 +26,10 @@ from typing import Any
 import numpy as np
 
 from nelson.cluster import parts
-from nelson.cluster.store import Store, store
+from nelson.cluster.part_files import Store, store
 from nelson.errors import FormulaError, NelsonError
-from nelson.samples import Samples
+from nelson.sampling.guarantee import weakest
+from nelson.sampling.samples import Samples
 
 #: Samples of a block unless the caller says, and bytes at a time when a part is summed.
 BLOCK, _CHUNK = 1 << 16, 8 << 20
@@ -101,7 +102,7 @@ class Folder:
                 "run it again to go on, or read it with partial=True"
             )
         return {
-            "guarantee": parts.weakest([self.job["guarantee"], *(p["guarantee"] for p in have)]),
+            "guarantee": weakest([self.job["guarantee"], *(p["guarantee"] for p in have)]),
             "rounds": max((part["rounds"] for part in have), default=0),
             "resampled": sum(part["resampled"] for part in have),
             "parts": {key: [part[key] for part in have] for key in parts.FIELDS},
@@ -291,7 +292,7 @@ class Folder:
         return np.unpackbits(rows, axis=1, count=len(self.variables), bitorder="little")
 
     def _samples(self, rows: np.ndarray) -> Samples:
-        from nelson.kernels.rows import from_rows
+        from nelson.kernels.cpu.rows import from_rows
 
         packed = from_rows(rows, len(self.variables))
         info = {key: self.info[key] for key in ("method", "why", "seed", "sweeps")}
@@ -305,6 +306,6 @@ def _size(size: int) -> int:
 
 
 def _arrow() -> tuple[Any, Any]:
-    from nelson.io import _pyarrow
+    from nelson.io.sample_files import _pyarrow
 
     return _pyarrow()

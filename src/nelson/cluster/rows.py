@@ -14,12 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from nelson.cluster.slices import part
 from nelson.errors import FormulaError
 from nelson.formula import Formula
-from nelson.training.data import _SHOWN, Examples, _columns, _valid, pack_rows, violated
-from nelson.training.draw import stream_seed
-from nelson.training.group import ALONE, Group, span
+from nelson.formula.evaluate import violated
+from nelson.io.table_slices import part
+from nelson.learning.data import _SHOWN, Examples, _columns, _valid, pack_rows
+from nelson.learning.draw import stream_seed
+from nelson.learning.group import ALONE, Group, span
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +64,7 @@ class Share(Examples):
 
     def to_numpy(self) -> np.ndarray:
         """The rows of this rank."""
-        from nelson.kernels.bits import unpack
+        from nelson.kernels.core.bits import unpack
 
         return unpack(self.packed, self.held)
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from nelson._version import __version__
+from nelson.cluster.part_files import Store
 from nelson.cluster.parts import Manifest, write_part
-from nelson.cluster.store import Store
 from nelson.errors import NelsonError
-from nelson.samplers import span
+from nelson.sampling import shards
 
 #: Bits of a block of samples, and samples at most: what a worker holds at once, whatever n is.
 _BITS, _SAMPLES = 1 << 28, 1 << 16
@@ -25,7 +25,7 @@ class Work:
 
     store: Store
     job: Mapping[str, Any]
-    settled: span.Settled
+    settled: shards.Settled
 
     def pickled(self) -> bytes:
         """As bytes: Ray would hand out arrays in shared memory as read-only, which are another
@@ -58,7 +58,7 @@ def draw_shard(blob: bytes, shard: tuple[int, int]) -> tuple[Manifest, dict[str,
     """Draw samples first .. first + count - 1 into their part; -> its manifest, what it took."""
     started = time.monotonic()
     work, (first, count) = _loaded(blob), shard
-    blocks = span.blocks(work.settled, first, count, block_for(work.settled.plan.formula.n_total))
+    blocks = shards.blocks(work.settled, first, count, block_for(work.settled.plan.formula.n_total))
     manifest = write_part(work.store, work.job, first, count, blocks)
     return manifest, {"seconds": time.monotonic() - started, "peak_mb": peak_mb()}
 

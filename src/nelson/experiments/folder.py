@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 
 from nelson.experiments import get, names, plots
 from nelson.experiments.base import OK, TIMED_OUT, Cell, Experiment, Row, Table
+from nelson.experiments.records import Store, replace, write_parquet
 from nelson.experiments.report import DASH, Image, Section, markdown, write_page
-from nelson.experiments.store import Store, replace, write_parquet
 
 LEGEND = (
     f"`{TIMED_OUT}`: not finished within the cell's time limit. `{DASH}`: no such figure, or its "

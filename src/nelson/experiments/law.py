@@ -17,7 +17,7 @@ import numpy as np
 
 from nelson.errors import FormulaError
 from nelson.formula import Formula
-from nelson.metrics import gradient_floor
+from nelson.learning.metrics import gradient_floor
 
 #: Variables up to which all states are listed; clauses up to which sets of them are.
 STATES, CLAUSES = 20, 20
@@ -52,7 +52,7 @@ def _moments(formula: Formula, theta: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 
 def _enumerated(formula: Formula, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    from nelson.metrics import _law
+    from nelson.learning.metrics import _law
 
     states, weight = _law(formula, theta)
     mu = weight @ states

@@ -2,7 +2,7 @@
 
     theta <- theta + eta (E_data[x] - mean of m samples),       m = 200, eta = 0.1, 200 examples
 
-The loop is `nelson.training.loop`, with the settings of the preset "paper", whatever the sampler:
+The loop is `nelson.learning.loop`, with the settings of the preset "paper", whatever the sampler:
 what differs between two runs is who draws. Timed is all of the call: reading the examples, what a
 sampler sets up (a circuit, a count, a pilot run, a child process), drawing, the update. Not timed:
 making the formula and the data, and compiling our kernels, which a small run does beforehand.
@@ -74,9 +74,9 @@ def fit(
     loop: `limit` is for the first iteration, with all that is set up; so many seconds after it no
     further one begins. None: `limit` is for the whole run.
     """
-    from nelson.training.data import load_examples
-    from nelson.training.loop import Options, run
-    from nelson.training.settings import PRESETS
+    from nelson.learning.data import load_examples
+    from nelson.learning.loop import Options, run
+    from nelson.learning.settings import PRESETS
 
     ends: list[float] = []
     latest: list[np.ndarray] = []
@@ -185,7 +185,7 @@ def validity(
 
 def map_at_10(theta: np.ndarray, seen: np.ndarray, unseen: np.ndarray, seed: int = 0) -> float:
     """MAP@10 of ten examples among twenty structures, the mean of 100 choices (errata 12)."""
-    from nelson.metrics import map_at
+    from nelson.learning.metrics import map_at
 
     random = np.random.default_rng(seed)
     scores = []
@@ -201,7 +201,7 @@ def warm(entry: Entry) -> None:
     if entry.name in _WARMED:
         return
     _WARMED.add(entry.name)
-    from nelson.structured import random_ksat
+    from nelson.formula.random_ksat import random_ksat
 
     # `auto` lists the first, compiles the second, resamples the third, and takes the last apart.
     for n in (10, 18, 100, 1000) if entry.method == "auto" else (10,):

@@ -10,6 +10,7 @@ from importlib import metadata
 from pathlib import Path
 
 import nelson
+from nelson.kernels.core.threads import usable_cores
 
 #: Distributions whose versions are listed, by their names on PyPI.
 PACKAGES = (
@@ -20,10 +21,9 @@ PACKAGES = (
 
 def machine() -> dict[str, str]:
     """Processor, cores, memory, system, GPU."""
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return {
         "processor": processor(),
-        "cores": f"{usable} of {os.cpu_count()}",
+        "cores": f"{usable_cores()} of {os.cpu_count()}",
         "memory": _memory(),
         "system": _system(),
         "GPU": _gpu(),

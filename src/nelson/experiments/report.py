@@ -22,7 +22,7 @@ from pathlib import Path
 
 from nelson.errors import NelsonError
 from nelson.experiments.base import FAILED, NOT_INSTALLED, OUT_OF_MEMORY, TIMED_OUT, Table
-from nelson.experiments.store import replace
+from nelson.experiments.records import replace
 
 DASH = "–"
 _TYPES = {

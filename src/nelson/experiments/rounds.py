@@ -76,7 +76,7 @@ def distribution(
     formula: Formula, theta: np.ndarray | None, method: str, count: int, seed: int
 ) -> tuple[list[int], int]:
     """Samples valid after at most 0, 1, 2, .. rounds (up to 1000), and constraints resampled."""
-    from nelson.samplers.api import sample
+    from nelson.sampling.sample_stream import sample
 
     def within(rounds: int) -> Any:
         options: dict[str, Any] = {"method": method, "seed": seed, "sweeps": 0}

@@ -94,7 +94,7 @@ def _bias(key: dict[str, Any]) -> list[Row]:
 
 
 def _enumerate(key: dict[str, Any]) -> list[Row]:
-    from nelson.judge.tails import chi_square_tail
+    from nelson.judging.tails import chi_square_tail
     from nelson.tasks.routes.check import chi_square
     from nelson.tasks.routes.data import BAYG29
     from nelson.tasks.routes.task import Routes

@@ -22,7 +22,7 @@ from nelson.errors import FormulaError, NelsonError
 from nelson.experiments import folder as folders
 from nelson.experiments import machine
 from nelson.experiments.base import FAILED, Cell, Row, Table
-from nelson.experiments.store import Store
+from nelson.experiments.records import Store
 
 Executor = Callable[[Iterator[Cell]], Iterable[tuple[Cell, list[Row]]]]
 
@@ -96,7 +96,7 @@ def run(
     _require()
     folder, watcher = Path(folder), watcher or Silent()
     if executor is None:
-        from nelson.experiments.child import limited
+        from nelson.experiments.child_process import limited
 
         executor = limited
     cells = [cell for name in names for cell in folders.planned(name, full, cell_seconds)]

@@ -26,7 +26,7 @@ import numpy as np
 
 from nelson.errors import FormulaError
 from nelson.formula import Formula
-from nelson.samples import Samples
+from nelson.sampling.samples import Samples
 
 
 @dataclass(frozen=True)
@@ -97,8 +97,8 @@ def is_peer(name: str) -> bool:
 
 def lacking(entry: Entry) -> list[str]:
     """Modules of it that are not installed."""
-    from nelson.samplers import get as registered
-    from nelson.samplers import missing_modules
+    from nelson.sampling.registry import get as registered
+    from nelson.sampling.registry import missing_modules
 
     return [] if entry.method == "auto" else missing_modules(registered(entry.method))
 
@@ -115,9 +115,9 @@ def draw(
     check: bool = False,
 ) -> Samples:
     """m samples, or as many as come within `seconds`; check=False: invalid ones are among them."""
-    from nelson.kernels.rng import MAX_ROUNDS
-    from nelson.samplers import sweeps_for
-    from nelson.samplers.api import sample
+    from nelson.kernels.core.rng import MAX_ROUNDS
+    from nelson.sampling.registry import sweeps_for
+    from nelson.sampling.sample_stream import sample
 
     if not entry.weighted:
         theta = None

@@ -4,7 +4,7 @@
 
     LL = mean of theta . x over the examples - log Z(theta)
 
-log Z is `nelson.partition.log_partition` (exact where that is possible, else an estimate with a 95%
+log Z is `nelson.log_z.log_partition` (exact where that is possible, else an estimate with a 95%
 interval), the same way for every sampler's theta; the error bar of LL holds that of log Z and that
 of the examples. Two kinds of data: "paper", 400 models listed by Glucose4, half of them held out;
 and "planted", 200 draws of a known theta* ~ N(0, 1) and 1000 held-out ones (errata 16).
@@ -108,8 +108,8 @@ def likelihoods(
     seconds: float = 60.0,
 ) -> Row:
     """Mean log-likelihoods with their 95% bars, one log Z for both."""
-    from nelson.metrics import log_likelihood
-    from nelson.partition import log_partition
+    from nelson.learning.metrics import log_likelihood
+    from nelson.log_z import log_partition
 
     method = "auto" if formula.n_vars < 100 else "telescope"  # nothing exact works beyond
     try:

@@ -25,18 +25,18 @@ from nelson.errors import FormulaError
 
 if TYPE_CHECKING:
     from nelson.tasks.base import Drawn, FormulaTask, Learned, Task
-    from nelson.tasks.connected import RootConnected
-    from nelson.tasks.ksat import KSat
-    from nelson.tasks.orientations import Orientations
+    from nelson.tasks.connected.task import RootConnected
+    from nelson.tasks.ksat.task import KSat
+    from nelson.tasks.orientations.task import Orientations
     from nelson.tasks.routes import Routes
-    from nelson.tasks.trees import SpanningTrees
+    from nelson.tasks.trees.task import SpanningTrees
 
 _REGISTRY = {
-    "ksat": ("nelson.tasks.ksat", "KSat"),
-    "orientations": ("nelson.tasks.orientations", "Orientations"),
+    "ksat": ("nelson.tasks.ksat.task", "KSat"),
+    "orientations": ("nelson.tasks.orientations.task", "Orientations"),
     "routes": ("nelson.tasks.routes", "Routes"),
-    "trees": ("nelson.tasks.trees", "SpanningTrees"),
-    "connected": ("nelson.tasks.connected", "RootConnected"),
+    "trees": ("nelson.tasks.trees.task", "SpanningTrees"),
+    "connected": ("nelson.tasks.connected.task", "RootConnected"),
 }
 _BASE = ("Drawn", "FormulaTask", "Learned", "Task")
 

@@ -20,9 +20,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from nelson.checks import checked_theta
 from nelson.errors import FormulaError
 from nelson.formula import Formula
+from nelson.formula.checks import checked_theta
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +135,7 @@ class Task(ABC):
 
     def compare(self, drawn: Drawn, held_out: np.ndarray, trained: int = 0) -> dict[str, Any]:
         """The part of `evaluate` that every task has; `trained`: examples learned from."""
-        from nelson.metrics import moment_gap
+        from nelson.learning.metrics import moment_gap
 
         return {
             "examples": len(held_out),
@@ -223,7 +223,7 @@ class FormulaTask(Task):
         return self.formula.satisfied(self.checked(x))
 
     def sample(self, theta: Any, n: int, *, seed: int = 0, **options: Any) -> Drawn:
-        from nelson.samplers.api import sample
+        from nelson.sampling.sample_stream import sample
 
         weights = None if theta is None else self.checked_weights(theta)
         s = sample(self.formula, weights, n, seed=seed, **{"strict": True, **options})
@@ -232,7 +232,7 @@ class FormulaTask(Task):
     def learn(self, data: Any, *, seed: int = 0, **options: Any) -> Learned:
         import time
 
-        from nelson.learn import learn
+        from nelson.learning.learn import learn
 
         started = time.monotonic()
         fit = learn(self.formula, self.checked(data), seed=seed, **options)
@@ -257,7 +257,7 @@ class FormulaTask(Task):
         seed: int = 0,
         **options: Any,
     ) -> dict[str, Any]:
-        from nelson.metrics import evaluate
+        from nelson.learning.metrics import evaluate
 
         held_out = self.checked(held_out)
         report = evaluate(

@@ -24,7 +24,7 @@ import numpy as np
 
 from nelson.errors import FormulaError
 from nelson.formula import Formula
-from nelson.names import Names
+from nelson.formula.names import Names
 from nelson.tasks.routes.convert import checked_routes, column, to_x
 
 

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nelson.kernels.rng import spread_seed
+from nelson.kernels.core.rng import spread_seed
 from nelson.tasks.routes.convert import rotated
 from nelson.tasks.routes.moves import EXAMPLES, weighted
 from nelson.tasks.routes.resample import uniform
@@ -77,7 +77,7 @@ def local_optima(
     worth: np.ndarray, count: int, *, noise: float, seed: int, threads: int | None = None
 ) -> np.ndarray:
     """`count` routes, each 2-opt from its own uniform start with its own worths. (count, n)."""
-    from nelson.kernels.route_descent import descend
+    from nelson.tasks.routes.kernels.route_descent import descend
 
     n, spread = len(worth), spread_seed(seed)
     routes = uniform(n, count, seed=seed, context=EXAMPLES, threads=threads).orders

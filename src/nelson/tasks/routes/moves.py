@@ -52,7 +52,7 @@ class Chains:
         start: np.ndarray | None = None,
         threads: int | None = None,
     ) -> None:
-        from nelson.kernels.rng import spread_seed
+        from nelson.kernels.core.rng import spread_seed
 
         self.n, self.count = n, count
         self.rounds: np.ndarray | None = None
@@ -67,7 +67,7 @@ class Chains:
 
     def advance(self, theta: np.ndarray, betas: Any, mix: tuple[float, float] = MIX) -> None:
         """One sweep for each of betas, theta (n, n)."""
-        from nelson.kernels import routes as kernels
+        from nelson.tasks.routes.kernels import routes as kernels
 
         betas = np.atleast_1d(np.asarray(betas, np.float64))
         if self.steps + self.n * len(betas) > _MOST_STEPS:

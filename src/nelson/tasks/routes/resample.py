@@ -70,9 +70,9 @@ def resample(
     keep: "first" or "none" of the positions that hold the same location.
     log_weights: of locations, (n,) or for each position (n, n); None: equal.
     """
-    from nelson.kernels import routes as kernels
-    from nelson.kernels.rng import MAX_ROUNDS as LONGEST
-    from nelson.kernels.rng import spread_seed
+    from nelson.kernels.core.rng import MAX_ROUNDS as LONGEST
+    from nelson.kernels.core.rng import spread_seed
+    from nelson.tasks.routes.kernels import routes as kernels
 
     if n < 1 or count < 0:
         raise FormulaError(f"{count} orders of {n} locations", expected="n >= 1, count >= 0")

@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from nelson.errors import FormulaError
+from nelson.log_z.result import Z95
 from nelson.tasks.base import Drawn, Learned, Task
 from nelson.tasks.routes import convert, data, tsplib
 from nelson.tasks.routes.cnf import RouteFormula, route_formula
@@ -245,7 +246,7 @@ class Routes(Task):
         log_z = phi.max() + np.log(np.exp(phi - phi.max()).sum())
         log_p = self.checked_data(x) @ convert.to_vector(matrix) - log_z
         spread = log_p.std(ddof=1) if len(log_p) > 1 else np.nan
-        half = 1.96 * spread / np.sqrt(len(log_p))
+        half = Z95 * spread / np.sqrt(len(log_p))
         return {"value": float(log_p.mean()), "half_width": float(half)}
 
     # ----------------------------------------------------------------------------------- pictures

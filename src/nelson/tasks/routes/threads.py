@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 
 import numpy as np
@@ -12,10 +11,10 @@ Work = Callable[[int, int, np.ndarray], None]
 
 def on_threads(work: Work, count: int, threads: int | None) -> None:
     """work(first, last, stop) over all of 0..count-1, some at a time."""
-    from nelson.circuits.threads import spread
+    from nelson.kernels.core.threads import spread, usable_cores
 
     if threads is None:
-        threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+        threads = usable_cores()
     stop = np.zeros(1, np.int64)
     if spread(lambda _, first, last: work(first, last, stop), count, threads, stop):
         raise KeyboardInterrupt

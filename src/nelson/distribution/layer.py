@@ -1,0 +1,185 @@
+"""A network layer whose outputs are always valid structures.
+
+    forward     theta (..., n)  ->  x (..., m, n),   x_k ~ P_theta(. | C) independently
+
+A draw of bits has no pathwise derivative. What has one is an expectation,
+
+    d E[f(x)] / d theta_i = Cov(f(x), x_i),
+
+and m samples estimate it without bias, with no need of log Z or E[x]:
+
+    1/m sum_k (f_k - mean of the other f_l) x_k  =  1/(m-1) sum_k (f_k - f_mean) (x_k - x_mean)
+
+(score function with a leave-one-out baseline: Kool, van Hoof, Welling 2019.) The estimate needs the
+*values* f(x_k). Autograd hands a layer the gradients of the loss at the samples and nothing else,
+so no backward of the samples can be right for every f. Hence two ways in.
+
+`layer.expectation(f, theta)`: any f, differentiable or not, unbiased; also for parameters inside f.
+`layer.score(values, x, theta)` is the same with values that are at hand already.
+
+`layer(theta)`: samples, whose backward puts for the missing values what the trapezoid rule makes of
+the gradients g_k = f'(x_k),
+
+    f_k - f(x_mean)  ~  (g_k + g_mean)/2 . (x_k - x_mean),
+
+which is an equality if f is quadratic. So for a mean over samples of something linear or quadratic
+(a squared error, a moment, a quadratic energy) it is the estimate above, number for number; for a
+smooth function of the samples' mean it is right as m grows (there the rule is the derivative of
+E[x], the covariance); for losses of higher order in a single sample it is biased, and one that is
+not differentiable has no gradient at all. Then use `expectation`.
+
+`gradient="straight-through"` makes both pass gradients through as if x were theta: dx/dtheta := I.
+Biased always, and offered by that name because it is in wide use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nelson.distribution.autograd import rows_of, torch_seed
+from nelson.distribution.draw_or_raise import draw
+from nelson.errors import FormulaError
+from nelson.formula import Formula
+
+GRADIENTS = ("score", "straight-through")
+#: Calls after which the number of sweeps is measured anew: theta moves while a network learns.
+PILOT_EVERY = 100
+
+
+class LovaszLayer(nn.Module):
+    """theta (..., n) -> samples (..., m, n) of P_theta(x | C) = exp(theta . x) C(x) / Z, all valid.
+
+    formula   C
+    samples   m, at least 2: one sample has no baseline
+    gradient  "score" or "straight-through"; see the module
+    method, sweeps: the sampler, as in `nelson.sample`. Where "auto" has to measure a number of
+              sweeps it does so at the first call and every hundredth from then on.
+
+    `info` tells how the last samples were made. Seeds come from torch's global generator. The layer
+    has no parameters. Cost of backward: O(batch m n).
+    """
+
+    def __init__(
+        self,
+        formula: Formula,
+        samples: int = 32,
+        *,
+        gradient: str = "score",
+        method: str = "auto",
+        sweeps: int | None = None,
+    ) -> None:
+        super().__init__()
+        if gradient not in GRADIENTS:
+            raise FormulaError(f"gradient={gradient!r}", expected=" or ".join(GRADIENTS))
+        if samples < 2:
+            raise FormulaError(f"samples={samples}", expected="2 or more: a baseline needs another")
+        self.formula, self.samples, self.gradient = formula, samples, gradient
+        self.method, self.sweeps = method, sweeps
+        self.info: dict[str, Any] = {}
+        self._calls = 0
+        self._piloted = sweeps
+
+    def extra_repr(self) -> str:
+        return f"{self.formula!r}, samples={self.samples}, gradient={self.gradient!r}"
+
+    def forward(self, logits: Tensor) -> Tensor:
+        x = self.sample(logits)
+        through = _StraightThrough if self.gradient == "straight-through" else _Trapezoid
+        return through.apply(logits, x)
+
+    def expectation(self, f: Callable[[Tensor], Tensor], logits: Tensor) -> Tensor:
+        """The mean of f over m samples; its backward is the leave-one-out estimate of Cov(f, x).
+
+        f maps samples (..., m, n) to values (..., m) or (..., m, k, ...): the result is (...) or
+        (..., k, ...). Gradients with respect to parameters inside f are those of the mean.
+        """
+        if self.gradient == "straight-through":
+            x = self(logits)
+            return self._checked(f(x), x).mean(logits.ndim - 1)
+        x = self.sample(logits)
+        return self.score(f(x), x, logits)
+
+    def score(self, values: Tensor, x: Tensor, logits: Tensor) -> Tensor:
+        """The mean of values f(x_k), (..., m) or (..., m, k, ...), with the backward of
+        `expectation`; x (..., m, n) as drawn by `sample`.
+        """
+        m, axis = x.shape[-2], logits.ndim - 1
+        values = self._checked(values, x)
+        theta = logits.masked_fill(torch.isinf(logits), 0.0)
+        potential = (theta.unsqueeze(-2) * x.detach()).sum(-1)  # (..., m)
+        mean = values.mean(axis)
+        # f_k - mean of the others = m / (m - 1) (f_k - mean): constants, they sum to 0.
+        weight = (values - mean.unsqueeze(axis)).detach() / (m - 1)
+        potential = potential.reshape(potential.shape + (1,) * (values.ndim - potential.ndim))
+        surrogate = (weight * potential).sum(axis)
+        return mean + (surrogate - surrogate.detach())
+
+    @torch.no_grad()
+    def sample(self, logits: Tensor) -> Tensor:
+        """(..., n) -> (..., m, n) in the dtype and on the device of the logits; no gradient."""
+        if logits.ndim == 0 or logits.shape[-1] != self.formula.n_vars:
+            shape, n = tuple(logits.shape), self.formula.n_vars
+            raise FormulaError(f"logits of shape {shape}", expected=f"(..., {n})")
+        auto = self.method == "auto" and self.sweeps is None
+        pilot = self._calls % PILOT_EVERY == 0
+        x, self.info = draw(
+            self.formula,
+            rows_of(logits),
+            self.samples,
+            method=self.method,
+            sweeps=self.sweeps if pilot or not auto else self._piloted,
+            seed=torch_seed(),
+            fallback=auto,
+            device=logits.device,
+        )
+        if auto and pilot and self.info:
+            plain = self.info["method"] == "lovasz" and self.info["whole"]
+            self._piloted = self.info["sweeps"] if plain else None
+        self._calls += 1
+        shape = (*logits.shape[:-1], self.samples, logits.shape[-1])
+        x = x if isinstance(x, Tensor) else torch.from_numpy(x)
+        return x.reshape(shape).to(logits.device).to(logits.dtype)
+
+    def _checked(self, values: Tensor, x: Tensor) -> Tensor:
+        if values.shape[: x.ndim - 1] != x.shape[:-1]:
+            raise FormulaError(
+                f"values of shape {tuple(values.shape)} for samples {tuple(x.shape)}",
+                expected=f"{tuple(x.shape[:-1])} first: one value a sample",
+            )
+        return values
+
+
+class _StraightThrough(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, x: Tensor) -> Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        return grad.sum(-2), None
+
+
+class _Trapezoid(torch.autograd.Function):
+    """m/(m-1) sum_k [(g_k + g_mean)/2 . (x_k - x_mean)] (x_k - x_mean); 0 at infinite logits.
+
+    g_k is the gradient of the whole loss at sample k, so a loss that is a mean brings its own 1/m.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, x: Tensor) -> Tensor:
+        ctx.save_for_backward(logits, x)
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        logits, x = ctx.saved_tensors
+        m = x.shape[-2]
+        centred = x - x.mean(-2, keepdim=True)
+        slope = (grad + grad.mean(-2, keepdim=True)) / 2
+        rise = (slope * centred).sum(-1, keepdim=True)
+        pulled = (rise * centred).sum(-2) * (m / (m - 1))
+        return pulled.masked_fill(torch.isinf(logits), 0.0), None

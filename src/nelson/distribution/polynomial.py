@@ -1,0 +1,223 @@
+"""Potentials over several variables, and their single-variable form.
+
+    phi(x) = sum_S c_S prod_{i in S} x_i          (multilinear: every function on {0,1}^n is one)
+    c_S    = sum_{T subset of S} (-1)^(|S| - |T|) phi(1_T)                        (Moebius)
+
+Each monomial of degree two or more gets a variable y_S and the clauses of y_S <-> AND_{i in S} x_i:
+
+    (not y_S or x_i) for i in S,    (y_S or not x_i or not x_j ...)
+
+so each x has exactly one completion, and phi(x) = constant + theta . (x, y) is a sum over single
+variables. Appendix C.1 of Jiang, Gu, Xue (2023), after Sang, Beame, Kautz (2005), with three
+corrections (docs/errata.md, 6-8): only the product itself carries the coefficient; this is the
+multilinear and not the Fourier expansion; and the new clauses break Condition 1, since
+(not y or x_1) and (not y or x_2) both fail at y = 1, x = 0: a lifted formula is not extremal.
+
+y_S is tied to its x_i, so none of them can move alone and heat-bath sweeps of a lifted formula are
+stuck. `ConstrainedMRF` draws from it exactly where it compiles to a circuit; `method="prs"` is
+exact but slow, since its resample sets spread along the new clauses. For large n leave the formula
+as it is and use `nelson.distribution.heat_bath.heat_bath`, whose moves know the terms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nelson.errors import FormulaError
+from nelson.formula import Formula
+
+Monomial = tuple[int, ...]  # sorted distinct variables, from 1
+
+#: Variables of the largest table.
+_MAX_SCOPE = 20
+
+
+@dataclass(frozen=True)
+class Polynomial:
+    """phi(x) = sum over monomials of coefficient * product of its variables.
+
+        Polynomial({(1,): 0.5, (1, 2): -1.0, (3, -4): 2.0})      # -4 stands for 1 - x_4
+        Polynomial.table([1, 2], [[0, 0], [0, 3]])               # 3 where x_1 = x_2 = 1
+
+    Stored expanded: `coefficients` has positive, sorted, distinct variables (x^2 = x), and () is
+    the constant. Polynomials add, and scale by a number.
+    """
+
+    coefficients: Mapping[Monomial, float]
+
+    def __post_init__(self) -> None:
+        total: dict[Monomial, float] = {}
+        for literals, coefficient in self.coefficients.items():
+            if not np.isfinite(coefficient):
+                raise FormulaError(
+                    f"coefficient {coefficient} of {literals}",
+                    expected="a finite number; what is forbidden is a clause",
+                )
+            for monomial, sign in _expanded(literals):
+                total[monomial] = total.get(monomial, 0.0) + sign * float(coefficient)
+        kept = {m: c for m, c in total.items() if c != 0.0}
+        object.__setattr__(self, "coefficients", dict(sorted(kept.items(), key=_by_degree)))
+
+    @classmethod
+    def table(cls, scope: Iterable[int], values: Any) -> Polynomial:
+        """phi(x) = values[x_a, x_b, ...] for scope (a, b, ...); values (2,) * k or flat, 2^k long.
+
+        O(k 2^k). Coefficients that are rounding noise, below 2^k machine epsilons of the largest
+        value, are dropped.
+        """
+        scope = [int(v) for v in scope]
+        k = len(scope)
+        if len(set(scope)) < k or min(scope, default=1) < 1 or k > _MAX_SCOPE:
+            raise FormulaError(
+                f"scope {scope}", expected=f"at most {_MAX_SCOPE} distinct variables"
+            )
+        array = np.array(values, np.float64)
+        if array.size != 2**k:
+            raise FormulaError(f"table of {array.size} values", expected=f"2^{k}")
+        if not np.isfinite(array).all():
+            raise FormulaError("table", expected="finite values; what is forbidden is a clause")
+        array = array.reshape((2,) * k)
+        noise = np.abs(array).max() * 2.0**k * np.finfo(np.float64).eps
+        for axis in range(k):  # Moebius, one variable at a time
+            low, high = (np.take(array, [value], axis) for value in (0, 1))
+            array = np.concatenate([low, high - low], axis)
+        return cls(
+            {
+                tuple(scope[i] for i in np.flatnonzero(index)): float(array[tuple(index)])
+                for index in np.argwhere(np.abs(array) > noise)
+            }
+        )
+
+    @classmethod
+    def of(cls, terms: Any) -> Polynomial:
+        """A Polynomial, a mapping of monomials, a (scope, table) pair, or an iterable of those."""
+        if isinstance(terms, Polynomial):
+            return terms
+        if isinstance(terms, Mapping):
+            return cls(terms)
+        if isinstance(terms, tuple) and len(terms) == 2 and not isinstance(terms[0], Polynomial):
+            return cls.table(*terms)
+        total = cls({})
+        for term in terms:
+            total = total + cls.of(term)
+        return total
+
+    def __add__(self, other: Polynomial) -> Polynomial:
+        total = dict(self.coefficients)
+        for monomial, coefficient in other.coefficients.items():
+            total[monomial] = total.get(monomial, 0.0) + coefficient
+        return Polynomial(total)
+
+    def __mul__(self, factor: float) -> Polynomial:
+        return Polynomial({m: factor * c for m, c in self.coefficients.items()})
+
+    __rmul__ = __mul__
+
+    @property
+    def constant(self) -> float:
+        return self.coefficients.get((), 0.0)
+
+    @property
+    def products(self) -> dict[Monomial, float]:
+        """The monomials of degree two or more."""
+        return {m: c for m, c in self.coefficients.items() if len(m) > 1}
+
+    def linear(self, n: int, theta: Any = None) -> np.ndarray:
+        """(n,): the coefficients of single variables, plus theta."""
+        largest = max((m[-1] for m in self.coefficients if m), default=0)
+        if largest > n:
+            raise FormulaError(f"a term over variable {largest}", expected=f"1..{n}")
+        weights = np.zeros(n) if theta is None else np.array(theta, np.float64)
+        if weights.shape != (n,):
+            raise FormulaError(f"theta of shape {weights.shape}", expected=f"({n},)")
+        for monomial, coefficient in self.coefficients.items():
+            if len(monomial) == 1:
+                weights[monomial[0] - 1] += coefficient
+        return weights
+
+    def __call__(self, x: Any) -> np.ndarray:
+        """phi(x): (..., n) 0/1 -> (...)."""
+        x = np.asarray(x) != 0
+        total = np.zeros(x.shape[:-1])
+        for monomial, coefficient in self.coefficients.items():
+            total += coefficient * x[..., np.array(monomial, int) - 1].all(-1)
+        return total
+
+
+@dataclass(frozen=True)
+class Lifted:
+    """phi(x) + theta . x in single-variable form: constant + theta . (x, y).
+
+    formula   over (x, y), n + len(monomials) visible variables; not extremal if there is any y
+    theta     (n + len(monomials),), for `ConstrainedMRF(lifted.formula, lifted.theta)`, or for
+              `nelson.sample(lifted.formula, lifted.theta, ..., method="prs")`
+    monomials S of y_S, in the order of the new variables n + 1, n + 2, ...
+    constant  of phi: it cancels in P(x), and log Z of the original is log Z + constant
+    """
+
+    formula: Formula
+    theta: np.ndarray
+    n: int
+    monomials: tuple[Monomial, ...]
+    constant: float
+
+    def project(self, x: Any) -> Any:
+        """(..., n + monomials) -> (..., n): arrays and tensors alike."""
+        return x[..., : self.n]
+
+    def complete(self, x: Any) -> np.ndarray:
+        """(..., n) -> (..., n + monomials) bool: each y_S is the product of its variables."""
+        x = np.asarray(x) != 0
+        y = [x[..., np.array(m, int) - 1].all(-1, keepdims=True) for m in self.monomials]
+        return np.concatenate([x, *y], axis=-1)
+
+
+def lift(formula: Formula, terms: Any, theta: Any = None) -> Lifted:
+    """P(x) ~ exp(theta . x + phi(x)) C(x) as a law over single variables.
+
+    terms: a `Polynomial`, or what `Polynomial.of` takes. O(total size of the monomials).
+    """
+    phi = Polynomial.of(terms)
+    n = formula.n_vars
+    products = phi.products
+    gates = len(products)
+    # Gates are visible, since they carry weight: auxiliary variables move up to make room.
+    moved = np.abs(formula.literals) > n
+    old = formula.literals + np.sign(formula.literals) * np.where(moved, gates, 0).astype(np.int32)
+    literals, lengths = [old], [np.diff(formula.offsets)]
+    for y, monomial in enumerate(products, start=n + 1):
+        arms = [part for v in monomial for part in (-y, v)]
+        literals.append(np.array([*arms, y, *(-v for v in monomial)], np.int32))
+        lengths.append(np.array([2] * len(monomial) + [len(monomial) + 1]))
+    lifted = Formula.from_arrays(
+        np.concatenate(literals),
+        np.concatenate([[0], np.cumsum(np.concatenate(lengths))]),
+        n_vars=n + gates,
+        n_aux=formula.n_aux,
+        constraints=formula.constraints,
+        projection=range(1, n + 1),
+        notes=("lifted: each product of variables became a variable",),
+    )
+    weights = np.concatenate([phi.linear(n, theta), list(products.values())])
+    return Lifted(lifted, weights, n, tuple(products), phi.constant)
+
+
+def _expanded(literals: Iterable[int]) -> list[tuple[Monomial, int]]:
+    """A product of literals as signed monomials: 1 - x for a negative one."""
+    chosen = {int(v) for v in literals}
+    if 0 in chosen:
+        raise FormulaError(f"monomial {tuple(literals)}", expected="non-zero integers")
+    if any(-v in chosen for v in chosen):
+        return []  # x (1 - x) = 0
+    parts: list[tuple[Monomial, int]] = [(tuple(sorted(v for v in chosen if v > 0)), 1)]
+    for v in sorted(-v for v in chosen if v < 0):
+        parts += [(tuple(sorted((*monomial, v))), -sign) for monomial, sign in parts]
+    return parts
+
+
+def _by_degree(item: tuple[Monomial, float]) -> tuple[int, Monomial]:
+    return len(item[0]), item[0]

@@ -1,0 +1,74 @@
+"""What a child process does for `build.py`: one component compiled by D4 or by PySDD.
+
+A script for `nelson.process.child.run_child`: nothing of nelson is imported here.
+
+    task     {"compiler": "d4" | "sdd", "n": n, "literals": int32 bytes, "offsets": int64 bytes}
+    answer   {"nnf": bytes}: a d-DNNF in D4's text format
+"""
+
+from array import array
+
+#: Bytes of a page of D4's cache. Its own defaults are 4 GiB and 512 MiB.
+PAGE = 1 << 26
+
+
+def clauses(task):
+    literals, offsets = array("i", task["literals"]), array("q", task["offsets"])
+    return [literals[a:b].tolist() for a, b in zip(offsets, offsets[1:])]  # noqa: B905, RUF007
+
+
+def d4(task):
+    import py_d4
+
+    options = py_d4.load_options_from_dict(
+        {"cache": {"bucket": {"sizeFirstPage": PAGE, "sizeAdditionalPage": PAGE}}}
+    )
+    return py_d4.Solver(clauses(task), task["n"], options).compile().getNNFString().encode()
+
+
+def sdd(task):
+    """An SDD is a d-DNNF: a decision is an or-node over its elements, an element an and-node of its
+    prime and its sub. Primes exclude each other; prime and sub share no variable.
+    """
+    from pysdd.sdd import SddManager
+
+    rows = [" ".join(map(str, [*clause, 0])) for clause in clauses(task)]
+    text = "\n".join([f"p cnf {task['n']} {len(rows)}", *rows, ""])
+    _, root = SddManager.from_cnf_string(text)  # balanced vtree, minimised as it grows
+    if root.is_false():
+        return b"f 1 0\n"
+    true, declared, edges = 2, ["a 1 0", "t 2 0"], []
+    name: dict[int, int] = {}
+    names = iter(range(3, 2**31))
+    stack = [(root, False)]
+    while stack:  # children first
+        node, ready = stack.pop()
+        if not node.is_decision() or node.id in name:
+            continue
+        parts = [pair for pair in node.elements() if not pair[1].is_false()]
+        if not ready:
+            stack.append((node, True))
+            stack += [(part, False) for pair in parts for part in pair]
+            continue
+        outgoing = []
+        for pair in parts:
+            element = next(names)
+            declared.append(f"a {element} 0")
+            edges += [_edge(element, part, name, true) for part in pair if not part.is_true()]
+            outgoing.append(element)
+        name[node.id] = next(names)
+        declared.append(f"o {name[node.id]} 0")
+        edges += [f"{name[node.id]} {element} 0" for element in outgoing]
+    if not root.is_true():
+        edges.append(_edge(1, root, name, true))
+    return "\n".join([*declared, *edges, ""]).encode()
+
+
+def _edge(parent, node, name, true):
+    if node.is_literal():
+        return f"{parent} {true} {node.literal} 0"
+    return f"{parent} {name[node.id]} 0"
+
+
+def solve(task):
+    return {"nnf": {"d4": d4, "sdd": sdd}[task["compiler"]](task)}

@@ -1,0 +1,153 @@
+"""log Z, means, covariances and samples of a formula that compiles to a d-DNNF: exact, for any
+theta.
+
+    log Z  = sum_i log(1 + e^theta_i) + log P(C)
+    E[x_i] = F(i) + (1 - F(i) - F(-i)) p_i,      p_i = 1 / (1 + e^-theta_i)
+
+P(C) is the probability that independent x_i of law p_i satisfy the formula, F(l) the probability
+that a draw passes a branch of the circuit that carries literal l (`nelson.kernels.circuit.passes`). A
+variable that no branch on the way mentions keeps its own law p_i. The circuit depends on the
+clauses alone: it is compiled once, kept with the formula and on disk (`nelson.exact.circuit.disk_cache`);
+each theta costs O(edges). Infinite theta, hard evidence, is p_i = 0 or 1: no new circuit.
+
+Cov(x) v is the derivative of E[x] along v, taken as a central difference of exact means: about
+nine digits.
+
+The compiler is D4 (or PySDD), in a child process under limits (`nelson.exact.circuit.build`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nelson.errors import Unsatisfiable
+from nelson.exact.circuit import passes
+from nelson.exact.circuit.build import Built, build
+from nelson.exact.circuit.draw import Draws, clauses_of
+from nelson.exact.circuit.flat import Flat
+from nelson.formula import Formula
+from nelson.formula.memo import Slot
+from nelson.kernels.core.bits import unpack
+from nelson.process.child import MEMORY
+
+#: Seconds the compiler has unless the caller says; then the formula counts as one that does not
+#: compile.
+SECONDS = 3.0
+#: By compiler: what it built, and the limits (seconds, bytes) it had.
+Circuits = dict[str, tuple[Built, tuple[float, int]]]
+_CIRCUITS: Slot[Circuits] = Slot("circuits by compiler")
+_REFUTED: Slot[str] = Slot("proof that there is no solution")
+_STEP = 1e-5
+_IMPOSSIBLE = "no valid structure agrees with the infinite log-odds"
+
+
+def compiled(
+    formula: Formula, seconds: float = SECONDS, memory: int = MEMORY, compiler: str = "d4"
+) -> Compiled | None:
+    """The circuit of a formula; None if the compiler is not there or did not end within its
+    limits: `why_not` says which. A failure is remembered, and tried again only with more of them.
+    Raises Unsatisfiable if that was proved.
+    """
+    if (refuted := formula.memo.get(_REFUTED)) is not None:
+        raise Unsatisfiable(refuted)
+    kept = known_circuits(formula)
+    built, limits = kept.get(compiler, (None, (0.0, 0)))
+    if built is None or (built.flat is None and (seconds > limits[0] or memory > limits[1])):
+        try:
+            built = build(formula, seconds, memory, compiler)
+        except Unsatisfiable as error:
+            formula.memo.put(_REFUTED, str(error))
+            raise
+        kept[compiler] = built, (seconds, memory)
+    return None if built.flat is None else Compiled(formula, built.flat, built)
+
+
+def known_circuits(formula: Formula) -> Circuits:
+    """What each compiler has made of the formula so far, failures included."""
+    return formula.memo.once(_CIRCUITS, dict)
+
+
+def keep_circuits(formula: Formula, circuits: Circuits) -> None:
+    """Take over circuits that another process compiled, unless some are known already."""
+    formula.memo.once(_CIRCUITS, lambda: circuits)
+
+
+def why_not(formula: Formula, compiler: str = "d4") -> str:
+    """Why `compiled` gave None."""
+    built, _ = known_circuits(formula).get(compiler, (None, None))
+    return "" if built is None else built.why_not
+
+
+@dataclass
+class Compiled:
+    formula: Formula
+    circuit: Flat
+    built: Built
+    exact: bool = True
+
+    @property
+    def edges(self) -> int:
+        return self.circuit.edges
+
+    @property
+    def why(self) -> str:
+        return f"exact: a d-DNNF of {self.circuit.decisions:,} decisions, {self.edges:,} edges"
+
+    def rows(self, theta: np.ndarray) -> np.ndarray:
+        """theta (b, n) with a 0 for each auxiliary variable."""
+        out = np.zeros((len(theta), self.formula.n_total))
+        out[:, : theta.shape[1]] = theta
+        return out
+
+    def log_z(self, theta: np.ndarray) -> np.ndarray:
+        """(b, n) -> (b,): over the finite theta_i, as everywhere."""
+        rows = self.rows(theta)
+        log_p, _ = passes.solve(self.circuit, rows, means=False)
+        if np.isneginf(log_p).any():
+            raise Unsatisfiable(_IMPOSSIBLE)
+        soft = np.where(np.isinf(rows), -np.inf, rows)
+        return log_p + np.logaddexp(0, soft).sum(axis=1)
+
+    def mean(self, theta: np.ndarray) -> np.ndarray:
+        """(b, n) -> (b, n)."""
+        log_p, mean = passes.solve(self.circuit, self.rows(theta), means=True)
+        if np.isneginf(log_p).any():
+            raise Unsatisfiable(_IMPOSSIBLE)
+        return mean[:, : theta.shape[1]]
+
+    def pull(self, theta: np.ndarray, v: np.ndarray) -> np.ndarray:
+        size = np.abs(v).max(axis=1, keepdims=True)
+        step = _STEP * v / np.where(size == 0, 1.0, size)
+        return (self.mean(theta + step) - self.mean(theta - step)) * size / (2 * _STEP)
+
+    def covariance(self, theta: np.ndarray) -> np.ndarray:
+        n = theta.shape[1]
+        out = np.zeros((len(theta), n, n))
+        for b, row in enumerate(theta):
+            out[b] = self.pull(np.tile(row, (n, 1)), np.eye(n))
+            out[b] = (out[b] + out[b].T) / 2
+        return out
+
+    def draw(self, theta: np.ndarray, count: int, seed: int) -> np.ndarray:
+        """(b, count, n) bool, independent. Sample k of row b is a function of (seed, b, k)."""
+        n = theta.shape[1]
+        draws = Draws(
+            self.circuit,
+            self.rows(theta),
+            np.arange(n),
+            clauses_of(self.formula),
+            seed,
+            np.arange(len(theta)),
+            expected=count,
+        )
+        drawn = draws.block(0, count)
+        if drawn.interrupted:
+            raise KeyboardInterrupt
+        if np.isneginf(drawn.log_p).any():
+            raise Unsatisfiable(_IMPOSSIBLE)
+        out = np.empty((len(theta), count, n), bool)
+        for b, words in enumerate(drawn.packed):
+            out[b] = unpack(words, count)
+        return out

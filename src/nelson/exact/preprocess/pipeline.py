@@ -1,0 +1,163 @@
+"""`preprocess`: the steps, one after the other, to a fixpoint or the end of the budget."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Collection, Sequence
+from functools import cache
+
+import numpy as np
+
+from nelson.errors import FormulaError, Unsatisfiable
+from nelson.exact.preprocess import gates, simplify
+from nelson.exact.preprocess.result import Preprocessed, Rebuild, split
+from nelson.exact.preprocess.state import Budget, State
+from nelson.formula import Formula
+from nelson.formula.checks import evidence_literals
+
+#: Every step but unit propagation, which is always done.
+STEPS = ("equal", "probe", "subsume", "gates")
+#: Visits in all, and for each literal of the formula. Seconds if the caller sets no deadline.
+VISITS, VISITS_A_LITERAL = 20_000_000, 2
+SECONDS = 2.0
+ROUNDS = 16
+#: Components that are told apart.
+COMPONENTS = 256
+
+_WORDS = {
+    "propagated": "{} variables fixed by propagation",
+    "failed": "{} failed literals",
+    "necessary": "{} literals implied by both values of another",
+    "implied": "{} more variables fixed by these",
+    "merged": "{} literals merged",
+    "subsumed": "{} clauses subsumed",
+    "strengthened": "{} literals removed from clauses",
+    "gates": "{} gates",
+}
+
+
+def preprocess(
+    formula: Formula,
+    theta_rows: np.ndarray,
+    evidence: Sequence[int] = (),
+    *,
+    deadline: float | None = None,
+    steps: Collection[str] = STEPS,
+) -> Preprocessed:
+    """Reduce P_theta(x | C) = exp(theta . x) C(x) / Z to independent smaller problems, exactly.
+
+    x = rebuild(y, z) maps draws y of the components and z of the free variables one-to-one onto the
+    solutions of C that agree with the evidence, and keeps their weight up to the constant: the law
+    over all variables, auxiliary ones included, is kept.
+
+    theta_rows  (contexts, n_vars) finite; auxiliary variables weigh nothing.
+    evidence    literals of visible variables.
+    deadline    time.monotonic() at which to stop with what there is.
+    steps       some of STEPS.
+
+    - units, from the clauses and the evidence, by propagation
+    - failed literals: assume a literal, propagate, take it back
+    - equivalent literals: x_v = x_u, or not x_u, adds +-theta_v to theta_u
+    - subsumed clauses, and literals that self-subsuming resolution removes
+    - gates: a variable that its clauses define as a function of others, with theta = 0 in every
+      context, is resolved away where that adds no clause
+
+    Raises Unsatisfiable if one of these proves it. O(total literals) a round, and a number of
+    visits that is bounded: a reduction is the same in every run, unless its deadline cuts it.
+    """
+    unknown = set(steps) - set(STEPS)
+    if unknown:
+        raise FormulaError(f"step {min(unknown)!r}", expected="some of " + ", ".join(STEPS))
+    compile_kernels()
+    return _preprocess(formula, theta_rows, evidence, deadline, steps)
+
+
+@cache
+def compile_kernels() -> None:
+    """Have all kernels ready, so that a clock may start: once a process, seconds once a machine."""
+    gate = [[-1, 2], [-1, 3], [1, -2, -3]]
+    tiny = Formula([[7], *gate, [-4, 5], [4, -5], [4, 6, -3], [2, 6, -3]], n_vars=7)
+    reduced = _preprocess(tiny, np.zeros((1, 7)), (), math.inf, STEPS)
+    reduced.rebuild(np.zeros((1, 7), np.uint64))
+
+
+def _preprocess(
+    formula: Formula,
+    theta_rows: np.ndarray,
+    evidence: Sequence[int],
+    deadline: float | None,
+    steps: Collection[str],
+) -> Preprocessed:
+    state = begin(formula, theta_rows, evidence, deadline)
+    complete = _reduce(state, steps)
+    changed = bool(set(state.did) - {"propagated"})
+    mentioned = np.zeros(state.n, bool)
+    mentioned[np.abs(state.literals) - 1] = True
+    theta = np.ascontiguousarray(state.theta.T)
+    free = np.flatnonzero(~mentioned & ~state.out)
+    components = split(state.literals, state.offsets, theta, COMPONENTS)
+    words = [_WORDS[what].format(number) for what, number in state.did.items()]
+    if len(components) > 1:
+        words.append(f"{len(components)} independent components")
+    if len(free):
+        words.append(f"{len(free)} free variables")
+    if not complete:
+        words.append("ended by the budget")
+    return Preprocessed(
+        changed=changed,
+        components=components,
+        free=free,
+        free_theta=theta[:, free],
+        fixed=np.concatenate([np.zeros(0, np.int32), *state.fixed]),
+        log_constant=state.log_constant,
+        steps=words,
+        complete=complete,
+        rebuild=Rebuild(*state.taken.program()),
+    )
+
+
+def begin(
+    formula: Formula, theta_rows: np.ndarray, evidence: Sequence[int], deadline: float | None
+) -> State:
+    """The problem as given, with its units propagated."""
+    if formula.has_empty_clause:
+        raise Unsatisfiable("the formula has an empty clause")
+    rows = np.asarray(theta_rows, np.float64)
+    if rows.ndim != 2 or rows.shape[1] != formula.n_vars:
+        raise FormulaError(f"theta of shape {rows.shape}", expected=f"(contexts, {formula.n_vars})")
+    if not np.isfinite(rows).all():
+        raise FormulaError("theta that is not finite", expected="evidence as literals")
+    theta = np.zeros((formula.n_total, len(rows)))
+    theta[: formula.n_vars] = rows.T
+    visits = VISITS + VISITS_A_LITERAL * len(formula.literals)
+    state = State(
+        n=formula.n_total,
+        literals=formula.literals,
+        offsets=formula.offsets,
+        theta=theta,
+        budget=Budget(visits, time.monotonic() + SECONDS if deadline is None else deadline),
+        log_constant=np.zeros(len(rows)),
+        out=np.zeros(formula.n_total, bool),
+    )
+    simplify.units(state, "propagated", evidence_literals(evidence, formula.n_vars))
+    return state
+
+
+def _reduce(state: State, steps: Collection[str]) -> bool:
+    """All steps until none changes anything. -> whether it came to that"""
+    for _ in range(ROUNDS):
+        if state.budget.spent:
+            return False
+        before, share = state.version, max(1, state.budget.left // 3)
+        if "equal" in steps:
+            simplify.equal(state)
+        if "probe" in steps and simplify.probe(state, share) and "equal" in steps:
+            simplify.equal(state)
+        if "subsume" in steps:
+            simplify.subsume(state, share)
+        if "gates" in steps:
+            gates.gates(state, share)
+        if state.version == before:
+            return not state.cut
+    return False

@@ -1,0 +1,231 @@
+"""Cells in a process of their own, one after another, each under a time and a memory limit.
+
+    for cell, rows in limited(cells): ...          never two at once: they are timed
+
+One long-lived worker serves many cells, because a fresh Python with Numba costs a second or two. It
+is killed, with all processes that it started, when a cell is over its limit, and replaced when it
+died or has grown. `nelson.process.child` is for a batch of tasks under one limit and imports
+nothing; its messages are used here.
+
+    to the worker     {"name": experiment, "key": {...}, "seconds": s}
+    from the worker   {"rows": [...]} or {"error": status}
+
+Memory is what the worker and its descendants hold (resident), looked at every POLL seconds: address
+space, which the system could limit by itself, is reserved by the gigabyte by thread pools and by
+CUDA. Where there is no /proc the memory limit does not hold, the time limit does.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from typing import IO, Any
+
+from nelson.errors import NelsonError
+from nelson.experiments.base import FAILED, OUT_OF_MEMORY, TIMED_OUT, Cell, Row
+from nelson.process import child_main
+
+POLL = 0.05
+START = 300.0  # seconds that a worker may take to start
+#: A worker that holds more than this after a cell is replaced before the next.
+GROWN = 1 << 30
+
+
+def limited(cells: Iterable[Cell]) -> Iterator[tuple[Cell, list[Row]]]:
+    """Run the cells in order; a cell is taken from `cells` when it begins."""
+    worker = Worker()
+    try:
+        for cell in cells:
+            yield cell, worker.run(cell)
+    finally:
+        worker.end()
+
+
+class Worker:
+    """The parent's side: at most one process, started when needed."""
+
+    def __init__(self) -> None:
+        self._child: subprocess.Popen[bytes] | None = None
+        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  (closed in `end`)
+
+    def run(self, cell: Cell) -> list[Row]:
+        """Its rows; one row with a status if it was killed, died or raised."""
+        if self._child is not None and self._child.poll() is not None:
+            self._kill()  # it died between two cells
+        child = self._child or self._start()
+        said_before = self._errors.seek(0, os.SEEK_END)
+        started = time.monotonic()
+        question = {"name": cell.experiment, "key": dict(cell.key), "seconds": cell.seconds}
+        try:
+            child_main.write(child.stdin, question)
+            status = _watch(child, started + cell.seconds, cell.memory)
+            answer = None if status else child_main.read(child.stdout)
+        except BrokenPipeError:
+            status, answer = "", None
+        except BaseException:  # Ctrl-C: nothing stays behind
+            self._kill()
+            raise
+        if answer is not None and "rows" in answer:
+            if _resident(child.pid) > min(GROWN, cell.memory // 2):
+                self._kill()
+            return answer["rows"]
+        if answer is None:
+            code = self._kill()
+            status = status or self._ending(code, said_before)
+        else:
+            status = answer["error"]
+        head = {"experiment": cell.experiment, **cell.key, "status": status}
+        return [{**head, "cell_seconds": time.monotonic() - started}]
+
+    def end(self) -> None:
+        self._kill()
+        self._errors.close()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        environment = os.environ | {
+            "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)
+        }
+        self._child = child = subprocess.Popen(
+            [sys.executable, "-P", "-m", "nelson.experiments.child_process", str(os.getpid())],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            env=environment,
+            start_new_session=True,  # a group to be killed as one; Ctrl-C comes to the parent only
+        )
+        try:
+            status = _watch(child, time.monotonic() + START, sys.maxsize)
+            ready = None if status else child_main.read(child.stdout)
+        except BaseException:
+            self._kill()
+            raise
+        if ready is None:
+            self._kill()
+            raise NelsonError(f"cannot start a process for the cells: {self._last_line(0)}")
+        return child
+
+    def _kill(self) -> int | None:
+        """End the process and its descendants; its exit status if it had ended by itself."""
+        child, self._child = self._child, None
+        if child is None:
+            return None
+        try:
+            child.wait(1.0 if child.stdout and _at_end(child.stdout) else 0)
+        except subprocess.TimeoutExpired:
+            pass
+        code = child.returncode
+        try:
+            os.killpg(child.pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            pass
+        child.wait()
+        for pipe in (child.stdin, child.stdout):
+            if pipe:
+                try:
+                    pipe.close()
+                except OSError:  # what could not be written any more
+                    pass
+        return code
+
+    def _ending(self, code: int | None, since: int) -> str:
+        said = self._last_line(since)
+        if "bad_alloc" in said or "MemoryError" in said:
+            return OUT_OF_MEMORY
+        if code is not None and code < 0:
+            told = ", perhaps by the system, for want of memory" if -code == signal.SIGKILL else ""
+            how = f"died (signal {-code}{told})"
+        else:
+            how = f"ended (exit status {code})"
+        return f"{FAILED}{how}{f': {said}' if said else ''}"
+
+    def _last_line(self, since: int) -> str:
+        self._errors.seek(since)
+        lines = self._errors.read().decode(errors="replace").split("\n")
+        return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
+
+def _watch(child: subprocess.Popen[bytes], until: float, memory: int) -> str:
+    """Wait for an answer or the end: "". Or why it must be killed."""
+    assert child.stdout is not None
+    while not select.select([child.stdout], [], [], POLL)[0]:
+        if time.monotonic() > until:
+            return TIMED_OUT
+        if memory < sys.maxsize and _resident(child.pid) > memory:
+            return OUT_OF_MEMORY
+    return ""
+
+
+def _at_end(pipe: IO[bytes]) -> bool:
+    return bool(select.select([pipe], [], [], 0)[0])
+
+
+def _resident(pid: int) -> int:
+    """Bytes that a process and its descendants hold in memory; 0 where there is no /proc."""
+    try:
+        with open(f"/proc/{pid}/statm") as file:
+            held = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{thread}/children") as file:
+                held += sum(_resident(int(child)) for child in file.read().split())
+    except (OSError, ValueError, IndexError):  # it has just ended
+        return 0
+    return held
+
+
+# ---------------------------------------------------------------------------- the worker's side
+
+
+def main(parent: int) -> None:
+    """Serve cells until there are no more. What they print goes nowhere."""
+    _die_with(parent)
+    out = os.fdopen(os.dup(1), "wb")
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    child_main.write(out, {"ready": True})
+    while (question := child_main.read(sys.stdin.buffer)) is not None:
+        child_main.write(out, answer(question))
+
+
+def answer(question: dict[str, Any]) -> dict[str, Any]:
+    import gc
+
+    from nelson.experiments import run_cell
+
+    try:
+        said: dict[str, Any] = {
+            "rows": run_cell(question["name"], question["key"], question["seconds"])
+        }
+    except MemoryError:
+        said = {"error": OUT_OF_MEMORY}
+    except Exception as error:  # the parent reports it
+        if os.environ.get("NELSON_DEBUG"):
+            import traceback
+
+            traceback.print_exc()
+        text = " ".join(f"{type(error).__name__}: {error}".split())
+        said = {"error": OUT_OF_MEMORY if "bad_alloc" in text else FAILED + text}
+    gc.collect()
+    return said
+
+
+def _die_with(parent: int) -> None:
+    """No core files; and if the parent is killed, so is this process (Linux)."""
+    try:
+        import ctypes
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+    except (ImportError, OSError, AttributeError, ValueError):
+        return
+    if os.getppid() != parent:  # it was quicker
+        os._exit(1)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -1,0 +1,142 @@
+"""Checks of what the constructors of `Formula` are given; all raise FormulaError."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nelson.errors import FormulaError
+
+if TYPE_CHECKING:
+    from nelson.formula.formula import Formula
+
+MAX_VARIABLE = 2**28
+"""Largest variable number. Nothing of length n_vars is allocated before a weight asks for it."""
+
+
+def flatten(clauses: Iterable[Iterable[int]] | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Nested clauses -> (literals int64, offsets int64)."""
+    if isinstance(clauses, np.ndarray) and clauses.ndim == 2:
+        m, k = clauses.shape
+        return clauses.reshape(-1), np.arange(m + 1, dtype=np.int64) * k
+    flat: list[int] = []
+    ends = [0]
+    for clause in clauses:
+        try:
+            flat.extend(clause)
+        except TypeError:
+            raise FormulaError(f"clause {clause!r}", expected="a list of literals") from None
+        ends.append(len(flat))
+    return integers(flat), np.array(ends, dtype=np.int64)
+
+
+def integers(values: Any) -> np.ndarray:
+    """An int64 array, or FormulaError: floats and bools are refused rather than truncated."""
+    array = np.asarray(values)
+    if array.size == 0:
+        return np.zeros(0, dtype=np.int64)
+    if array.dtype.kind not in "iu" or array.ndim != 1:
+        raise FormulaError(f"literals of type {array.dtype}", expected="non-zero integers")
+    return array
+
+
+def checked_arrays(literals: Any, offsets: Any) -> tuple[np.ndarray, np.ndarray]:
+    literals = integers(literals)
+    offsets = np.asarray(offsets, dtype=np.int64)
+    ends_fit = offsets.ndim == 1 and len(offsets) > 0 and offsets[0] == 0
+    if not ends_fit or offsets[-1] != len(literals) or (np.diff(offsets) < 0).any():
+        raise FormulaError(
+            "clause offsets", expected="0 = offsets[0] <= ... <= offsets[-1] = len(literals)"
+        )
+    if len(literals) and (literals == 0).any():
+        raise FormulaError("literal 0", expected="non-zero integers")
+    if largest_variable(literals) > MAX_VARIABLE:
+        raise FormulaError(
+            f"literal of variable {largest_variable(literals)}", expected=f"at most {MAX_VARIABLE}"
+        )
+    return literals.astype(np.int32, copy=False), offsets
+
+
+def largest_variable(literals: np.ndarray) -> int:
+    return max(int(literals.max()), -int(literals.min())) if len(literals) else 0
+
+
+def count(value: Any, name: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
+        raise FormulaError(f"{name} = {value!r}", expected="a count")
+    return int(value)
+
+
+def checked_theta(theta: Any, n_vars: int) -> np.ndarray | None:
+    if theta is None:
+        return None
+    try:
+        array = np.array(theta, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise FormulaError("theta", expected=f"{n_vars} numbers") from None
+    if array.shape != (n_vars,):
+        raise FormulaError(f"theta of shape {array.shape}", expected=f"({n_vars},)")
+    if np.isnan(array).any():
+        i = int(np.flatnonzero(np.isnan(array))[0]) + 1
+        raise FormulaError(f"theta of variable {i} is NaN", expected="a number or +-inf")
+    array += 0.0  # -0.0 -> 0.0: equal formulas have equal bytes
+    array.setflags(write=False)
+    return array
+
+
+def checked_projection(variables: Iterable[int] | None, n_vars: int) -> tuple[int, ...] | None:
+    if variables is None:
+        return None
+    chosen = tuple(dict.fromkeys(integers(list(variables)).tolist()))
+    for v in chosen:
+        if not 1 <= v <= n_vars:
+            raise FormulaError(f"projection on variable {v}", expected=f"1..{n_vars}")
+    return chosen
+
+
+def evidence_literals(evidence: Mapping[int, bool] | Iterable[int], n_vars: int) -> np.ndarray:
+    if isinstance(evidence, Mapping):
+        evidence = [v if value else -v for v, value in evidence.items()]
+    literals = integers(list(evidence))
+    for literal in literals.tolist():
+        if not 1 <= abs(literal) <= n_vars:
+            raise FormulaError(f"given literal {literal}", expected=f"a variable in 1..{n_vars}")
+    return literals.astype(np.int32)
+
+
+def evidence_of(
+    formula: Formula,
+    given: Mapping[int, bool] | Iterable[int] | None,
+    theta: np.ndarray | None = None,
+) -> tuple[int, ...]:
+    """The literals that `given` and the infinities of a theta vector fix, sorted by variable."""
+    literals = set(evidence_literals(given if given is not None else (), formula.n_vars).tolist())
+    if theta is not None:
+        infinite = np.flatnonzero(np.isinf(theta))
+        literals |= {int(i + 1) if theta[i] > 0 else -int(i + 1) for i in infinite}
+    return tuple(sorted(literals, key=lambda literal: (abs(literal), literal)))
+
+
+def theta_rows(formula: Formula, theta: Any) -> tuple[np.ndarray, bool]:
+    """theta as (contexts, n) float64, and whether it was one vector. None is uniform."""
+    if theta is None:
+        return np.zeros((1, formula.n_vars)), True
+    if hasattr(theta, "detach"):  # a torch tensor, without importing torch
+        theta = theta.detach().cpu().numpy()
+    try:
+        rows = np.asarray(theta, np.float64)
+    except (TypeError, ValueError):
+        raise FormulaError("theta is not numeric", expected=f"{formula.n_vars} numbers") from None
+    if rows.ndim not in (1, 2) or rows.shape[-1] != formula.n_vars:
+        raise FormulaError(
+            f"theta of shape {rows.shape}",
+            expected=f"({formula.n_vars},), or (contexts, {formula.n_vars})",
+        )
+    if rows.ndim == 2 and len(rows) == 0:
+        raise FormulaError("theta has no rows", expected="one row per context")
+    if np.isnan(rows).any():
+        i = int(np.argwhere(np.isnan(rows))[0][-1]) + 1
+        raise FormulaError(f"theta of variable {i} is NaN", expected="a number or +-inf")
+    return np.atleast_2d(rows), rows.ndim == 1

@@ -1,0 +1,86 @@
+"""Results that are computed once for a formula and kept with it.
+
+A module that keeps something declares a `Slot`, which carries the type of what is kept:
+
+    _LABELS: Slot[np.ndarray] = Slot("component of each variable")
+    labels = formula.memo.once(_LABELS, lambda: compute(formula))
+
+A memo is never part of a formula's content: it is not compared, hashed, pickled or copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Recent(Generic[K, V]):
+    """A mapping of bounded size: the entry that was not used for longest goes first."""
+
+    __slots__ = ("_kept", "size")
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._kept: dict[K, V] = {}
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def get(self, key: K) -> V | None:
+        """The value of a key, or None."""
+        if key not in self._kept:
+            return None
+        return self.put(key, self._kept.pop(key))
+
+    def put(self, key: K, value: V) -> V:
+        """Keep a value, and return it."""
+        if key not in self._kept and len(self._kept) >= self.size:
+            self._kept.pop(next(iter(self._kept)))
+        self._kept[key] = value
+        return value
+
+    def once(self, key: K, compute: Callable[[], V]) -> V:
+        """The value of a key; computed and kept at the first call."""
+        if key in self._kept:
+            return self.put(key, self._kept.pop(key))
+        return self.put(key, compute())
+
+
+class Slot(Generic[T]):
+    """One kind of result; two slots never share what they hold, whatever their names."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"Slot({self.name!r})"
+
+
+class Memo:
+    """What is kept with one formula, by slot."""
+
+    __slots__ = ("_kept",)
+
+    def __init__(self) -> None:
+        self._kept: dict[Slot[Any], Any] = {}
+
+    def get(self, slot: Slot[T]) -> T | None:
+        """What the slot holds, or None."""
+        return self._kept.get(slot)
+
+    def put(self, slot: Slot[T], value: T) -> T:
+        """Keep a value, and return it."""
+        self._kept[slot] = value
+        return value
+
+    def once(self, slot: Slot[T], compute: Callable[[], T]) -> T:
+        """What the slot holds; computed and kept at the first call."""
+        if slot not in self._kept:
+            self._kept[slot] = compute()
+        return self._kept[slot]

@@ -1,0 +1,284 @@
+"""Samples on their way out of the process, and back in: text, `.npz`, `.parquet`.
+
+All writers take *bit-sliced* blocks, the sampler's own layout: `packed` is `(words, n)` uint64 and
+bit k of `packed[w, j]` is the value of variable `variables[j]` in sample `64*w + k` of the block.
+They write block by block in constant memory, and a regular file appears under its name only when it
+is complete (temporary file in the same folder, then a rename), whole samples only.
+
+| format     | content                                                                          |
+|------------|----------------------------------------------------------------------------------|
+| text       | one sample a line: DIMACS literals, ending in 0 (what SAT samplers print)         |
+| `.npz`     | `packed`, `variables`, `count`, `info` (JSON text); loads without pickle           |
+| `.parquet` | one row a sample, one column `x`: ceil(n/8) bytes, bit j%8 of byte j//8 is column j |
+
+pyarrow is imported when a `.parquet` file is asked for, numba when text is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol
+
+import numpy as np
+
+from nelson.errors import NelsonError
+
+FORMATS = ("text", "npz", "parquet")
+_OTHER_FORMATS = {".npy", ".csv", ".tsv", ".json", ".gz", ".xz", ".bz2", ".zst", ".arrow", ".h5"}
+_ROWS_PER_GROUP = 65536  # Parquet row group: large enough to read fast, small enough to hold
+
+
+class Writer(Protocol):
+    """Takes blocks, then is closed once with what is known of the whole run."""
+
+    def write(self, packed: np.ndarray, count: int) -> None: ...
+    def close(self, info: dict[str, Any]) -> None: ...
+
+
+def format_of(path: str) -> str:
+    """The format that a file name asks for; names that ask for something else are refused."""
+    suffix = Path(path).suffix.lower()
+    if suffix in _OTHER_FORMATS:
+        raise NelsonError(f"{path}: cannot write {suffix} files; use .txt, .npz or .parquet")
+    return suffix[1:] if suffix in (".npz", ".parquet") else "text"
+
+
+# ------------------------------------------------------------------------------------------- bits
+
+
+def unpack_word(row: np.ndarray) -> np.ndarray:
+    """`(n,)` uint64 -> `(64, n)` uint8 of 0 and 1: the 64 samples of one word, one a row."""
+    octets = np.ascontiguousarray(row, dtype="<u8").view(np.uint8).reshape(-1, 8)
+    return np.unpackbits(octets, axis=1, bitorder="little").T
+
+
+def _append_bits(tail: np.ndarray, used: int, packed: np.ndarray) -> np.ndarray:
+    """Shift a block up by `used` lanes and put it on top of the `used` lanes of `tail`, `(n,)`.
+
+    The last row may be empty; `tail` must be zero above its `used` lanes and 0 < used < 64.
+    """
+    out = np.zeros((packed.shape[0] + 1, packed.shape[1]), dtype=np.uint64)
+    out[:-1] = packed << np.uint64(used)
+    out[1:] |= packed >> np.uint64(64 - used)
+    out[0] |= tail
+    return out
+
+
+def _clear_tail(packed: np.ndarray, count: int) -> np.ndarray:
+    """The words that `count` samples occupy, with the lanes above them set to 0."""
+    packed = packed[: -(-count // 64)]
+    if count % 64:
+        packed = packed.copy()
+        packed[-1] &= np.uint64((1 << (count % 64)) - 1)
+    return packed
+
+
+# ------------------------------------------------------------------------------------------- text
+
+
+class TextWriter:
+    """One sample a line, literals, ending in 0: a kernel spells 64 lines at a time.
+
+    See `nelson.kernels.cpu.text` for the table of spellings. About 600 MB/s on one core.
+    """
+
+    def __init__(self, out: BinaryIO, variables: Sequence[int]) -> None:
+        from nelson.kernels.cpu.text import SLACK
+
+        self._out = out
+        n = len(variables)
+        spell = np.array([[b"-%d " % v, b"%d " % v] for v in variables], dtype=bytes).reshape(n, 2)
+        width = max(1, -(-spell.dtype.itemsize // 8))
+        self._lengths = np.char.str_len(spell).astype(np.int64)
+        self._tokens = spell.astype(f"S{8 * width}").view(np.uint64).reshape(n, 2, width)
+        longest = int(self._lengths.max(axis=1, initial=0).sum()) + len("0\n")
+        self._buffer = np.empty(64 * longest + SLACK, dtype=np.uint8)
+
+    def write(self, packed: np.ndarray, count: int) -> None:
+        from nelson.kernels.cpu.text import spell
+
+        packed = np.ascontiguousarray(packed, dtype=np.uint64)
+        for w in range(-(-count // 64)):
+            lanes = min(64, count - 64 * w)
+            size = spell(packed[w], self._tokens, self._lengths, lanes, self._buffer)
+            self._out.write(self._buffer[:size].data)
+
+    def close(self, info: dict[str, Any]) -> None:
+        self._out.flush()
+
+
+# -------------------------------------------------------------------------------------------- npz
+
+
+class NpzWriter:
+    """Bit-sliced words, `(ceil(count/64), n)` uint64, as the sampler holds them.
+
+    The shape stands at the head of a `.npy` member, but is known at the end only: the words go to a
+    scratch file first and are copied from there into the archive (stored, not compressed: random
+    bits do not compress).
+    """
+
+    def __init__(self, out: BinaryIO, variables: Sequence[int]) -> None:
+        self._out = out
+        self._variables = np.asarray(variables, dtype=np.int64)
+        self._scratch = tempfile.TemporaryFile()  # noqa: SIM115 - lives until close()
+        self._tail = np.zeros(len(variables), dtype=np.uint64)
+        self._count = 0
+
+    def write(self, packed: np.ndarray, count: int) -> None:
+        packed = _clear_tail(packed, count)
+        used = self._count % 64
+        if used and count:
+            packed = _append_bits(self._tail, used, packed)
+        self._count += count
+        full = (used + count) // 64
+        self._scratch.write(np.ascontiguousarray(packed[:full], dtype="<u8").data)
+        if (used + count) % 64 and count:
+            self._tail = packed[full].copy()
+
+    def close(self, info: dict[str, Any]) -> None:
+        if self._count % 64:
+            self._scratch.write(np.ascontiguousarray(self._tail, dtype="<u8").data)
+        self._scratch.seek(0)
+        shape = (-(-self._count // 64), len(self._variables))
+        small = {"variables": self._variables, "count": np.int64(self._count)}
+        with zipfile.ZipFile(self._out, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+            with archive.open("packed.npy", "w", force_zip64=True) as member:
+                header = {"descr": "<u8", "fortran_order": False, "shape": shape}
+                np.lib.format.write_array_header_2_0(member, header)
+                shutil.copyfileobj(self._scratch, member, 1 << 20)
+            for name, array in {**small, "info": np.array(json.dumps(info))}.items():
+                with archive.open(f"{name}.npy", "w") as member:
+                    np.lib.format.write_array(member, np.asarray(array), allow_pickle=False)
+        self._scratch.close()
+
+
+# ---------------------------------------------------------------------------------------- parquet
+
+
+class ParquetWriter:
+    """One row a sample: a fixed-size binary column `x`, so that a million variables are no trouble.
+
+    The schema's metadata holds `variables` and `info` as JSON. Back to Booleans:
+    `np.unpackbits(rows, axis=1, count=n, bitorder="little")`, or `read`.
+    """
+
+    def __init__(self, out: BinaryIO, variables: Sequence[int]) -> None:
+        pa, pq = _pyarrow()
+        self._n = len(variables)
+        self._bytes = max(1, -(-self._n // 8))
+        self._type = pa.binary(self._bytes)
+        meta = {"nelson.variables": json.dumps([int(v) for v in variables])}
+        schema = pa.schema([pa.field("x", self._type, nullable=False)], metadata=meta)
+        self._file = pq.ParquetWriter(out, schema, compression="none", use_dictionary=False)
+
+    def write(self, packed: np.ndarray, count: int) -> None:
+        pa, _ = _pyarrow()
+        for start in range(0, count, _ROWS_PER_GROUP):
+            stop = min(count, start + _ROWS_PER_GROUP)
+            rows = np.zeros((stop - start, self._bytes), dtype=np.uint8)
+            for lo in range(start, stop, 64):
+                bits = unpack_word(packed[lo // 64])[: min(64, stop - lo)]
+                octets = np.packbits(bits, axis=1, bitorder="little")
+                rows[lo - start : lo - start + len(bits), : octets.shape[1]] = octets
+            column = pa.Array.from_buffers(self._type, len(rows), [None, pa.py_buffer(rows)])
+            self._file.write_batch(pa.record_batch([column], schema=self._file.schema))
+
+    def close(self, info: dict[str, Any]) -> None:
+        self._file.add_key_value_metadata({"nelson.info": json.dumps(info)})
+        self._file.close()
+
+
+def _pyarrow() -> tuple[Any, Any]:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as error:
+        raise NelsonError(
+            'Parquet needs pyarrow, which is not installed: pip install "nelson[parquet]"'
+        ) from error
+    return pyarrow, pyarrow.parquet
+
+
+_WRITERS: dict[str, Any] = {"text": TextWriter, "npz": NpzWriter, "parquet": ParquetWriter}
+
+
+def make_writer(kind: str, out: BinaryIO, variables: Sequence[int]) -> Writer:
+    """A writer of the named format (`FORMATS`) over an open binary file."""
+    if kind == "parquet":
+        _pyarrow()
+    writer: Writer = _WRITERS[kind](out, variables)
+    return writer
+
+
+@contextlib.contextmanager
+def atomic(path: str) -> Iterator[BinaryIO]:
+    """A binary file that gets the name `path` when the block ends well, and vanishes otherwise.
+
+    What is not a regular file (a pipe, /dev/null) cannot be renamed over: it is written directly.
+    """
+    target = os.path.realpath(path)
+    if os.path.exists(target) and not os.path.isfile(target):
+        with open(target, "wb") as out:
+            yield out
+        return
+    folder, name = os.path.split(target)
+    handle, scratch = tempfile.mkstemp(prefix=f".{name}.", suffix=".part", dir=folder)
+    try:
+        with os.fdopen(handle, "wb") as out:
+            yield out
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(scratch, 0o666 & ~umask)  # mkstemp makes private files; this one is not
+        os.replace(scratch, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(scratch)
+        raise
+
+
+# ---------------------------------------------------------------------------------------- reading
+
+
+def read(path: str | os.PathLike[str]) -> tuple[np.ndarray, tuple[int, ...], dict[str, Any]]:
+    """Samples that `nelson sample` wrote: `(m, n)` bool, the variables of the columns, the info.
+
+    Text has no info, and an empty text file has no variables.
+    """
+    path = os.fspath(path)
+    kind = format_of(path)
+    if kind == "npz":
+        with np.load(path, allow_pickle=False) as data:
+            packed, count = data["packed"], int(data["count"])
+            variables, info = data["variables"], json.loads(str(data["info"]))
+        x = np.concatenate([np.zeros((0, packed.shape[1]), np.uint8), *map(unpack_word, packed)])[
+            :count
+        ]
+        return x.astype(bool), tuple(variables.tolist()), info
+    if kind == "parquet":
+        _, pq = _pyarrow()
+        table = pq.ParquetFile(path)
+        meta = table.metadata.metadata
+        variables = json.loads(meta[b"nelson.variables"])
+        column = table.read(["x"]).column("x").combine_chunks()
+        width = column.type.byte_width
+        start = column.offset * width
+        raw = np.frombuffer(column.buffers()[1], np.uint8)[start : start + len(column) * width]
+        x = np.unpackbits(
+            raw.reshape(-1, width), axis=1, count=len(variables), bitorder="little"
+        ).astype(bool)
+        return x, tuple(variables), json.loads(meta.get(b"nelson.info", b"{}"))
+    rows = [line.split() for line in Path(path).read_text().splitlines() if line.strip()]
+    for number, row in enumerate(rows, 1):
+        if row[-1] != "0" or len(row) != len(rows[0]):
+            raise NelsonError(f"{path}:{number}: not a whole sample; expected literals and a 0")
+    literals = np.array(rows, dtype=np.int64).reshape(len(rows), -1)[:, :-1]
+    variables = tuple(np.abs(literals[0]).tolist()) if rows else ()
+    return literals > 0, variables, {}

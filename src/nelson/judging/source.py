@@ -1,0 +1,115 @@
+"""What is judged: a registered sampler, a function that draws, or samples that are there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from nelson.errors import FormulaError
+from nelson.formula import Formula
+from nelson.io.judged_tables import read
+from nelson.io.tables import Table, boolean
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """x (m, columns) bool; columns: which visible variables, from 0, ascending."""
+
+    x: np.ndarray
+    columns: np.ndarray
+    info: dict[str, Any] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+
+@dataclass(frozen=True)
+class Source:
+    """`draw(formula, theta, n, seed, seconds)`; None where there are only `samples`.
+
+    `ready(n)` compiles the kernels that n samples need, and no others.
+    """
+
+    name: str
+    draw: Callable[[Formula, np.ndarray | None, int, int, float], Drawn] | None = None
+    samples: Drawn | None = None
+    ready: Callable[[int], None] | None = None
+
+
+def source_of(formula: Formula, what: Any, sweeps: int | None = None) -> Source:
+    """A name of `nelson.samplers()` or "auto", a callable (formula, theta, n, seed) -> (m, n) bool,
+    or samples: `Samples`, an array, a file.
+    """
+    from nelson.sampling.registry import names
+
+    if isinstance(what, str) and (what == "auto" or what in names()):
+        return Source(what, _registered(what, sweeps), ready=_ready(what))
+    if callable(what) and not hasattr(what, "packed"):
+        return Source(getattr(what, "__name__", type(what).__name__), _function(what))
+    if isinstance(what, str) and what != "-" and not os.path.exists(what):
+        known = ", ".join(["auto", *names()])
+        raise FormulaError(f"no sampler or file {what!r}", expected=f"a file, or one of {known}")
+    name = os.fspath(what) if isinstance(what, (str, os.PathLike)) else "an array"
+    return Source(name, samples=_columns(formula, read(what, formula.n_vars)))
+
+
+def _ready(name: str) -> Callable[[int], None] | None:
+    from nelson.sampling import auto
+    from nelson.sampling.registry import get
+
+    ready = auto.ready if name == "auto" else get(name).ready
+    return None if ready is None else lambda n: ready(n, None)
+
+
+def _registered(name: str, sweeps: int | None) -> Callable[..., Drawn]:
+    def draw(
+        formula: Formula, theta: np.ndarray | None, n: int, seed: int, seconds: float
+    ) -> Drawn:
+        from nelson.sampling.sample_stream import sample
+
+        got = sample(formula, theta, n, method=name, sweeps=sweeps, seed=seed, seconds=seconds)
+        info = {"guarantee": got.guarantee, "status": got.status, **got.info}
+        return Drawn(got.to_numpy(), np.arange(formula.n_vars), info)
+
+    return draw
+
+
+def _function(function: Callable[..., Any]) -> Callable[..., Drawn]:
+    def draw(
+        formula: Formula, theta: np.ndarray | None, n: int, seed: int, seconds: float
+    ) -> Drawn:
+        got = function(formula, theta, n, seed)
+        if hasattr(got, "packed"):
+            return _columns(formula, read(got, formula.n_vars))
+        x = boolean(got)
+        if x.shape[1] not in (formula.n_vars, formula.n_total):
+            raise FormulaError(
+                f"the sampler returned shape {x.shape}", expected=f"(m, {formula.n_vars})"
+            )
+        return Drawn(x[:, : formula.n_vars], np.arange(formula.n_vars))
+
+    return draw
+
+
+def _columns(formula: Formula, table: Table) -> Drawn:
+    """Columns in the order of the variables; auxiliary ones go, visible ones may be missing."""
+    n = formula.n_vars
+    if table.variables is None:
+        if table.x.shape[1] not in (n, formula.n_total):
+            raise FormulaError(
+                f"{table.x.shape[1]} columns", expected=f"{n} variables", source=table.source
+            )
+        return Drawn(table.x[:, :n], np.arange(n))
+    variables = np.array(table.variables, np.int64)
+    beyond = variables[variables > formula.n_total]
+    if len(beyond):
+        raise FormulaError(
+            f"a column for variable {beyond[0]}", expected=f"1..{n}", source=table.source
+        )
+    order = np.argsort(variables, kind="stable")
+    order = order[variables[order] <= n]
+    return Drawn(table.x[:, order], variables[order] - 1)

@@ -1,0 +1,114 @@
+"""Random dives of a backtracking search: how deep before everything is decided.
+
+Knuth (Estimating the efficiency of backtrack programs, 1975): a dive that takes a random branch at
+each of d binary decisions estimates the number of leaves by 2^d, without bias.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from nelson.kernels.core.compile import inline, kernel
+from nelson.kernels.core.rng import GOLDEN, scramble
+
+_ZERO, _ONE = np.uint64(0), np.uint64(1)
+
+
+class Search(NamedTuple):
+    literals: np.ndarray  # codes 2 v + sign
+    offsets: np.ndarray
+    first: np.ndarray  # (2 n + 1,): clauses that hold a literal code
+    clauses: np.ndarray
+    order: np.ndarray  # variables as they are decided
+    value: np.ndarray  # (n,) int8, -1: open
+    left: np.ndarray  # (m,) int32: literals that are not false
+    by: np.ndarray  # (m,) int32: place in the trail of the literal that satisfied it, -1: none
+    trail: np.ndarray  # (n,) int32: literals made true
+
+
+@inline
+def _assign(s, code, height, head):
+    """Make a literal true and propagate. -> (height of the trail, how much of it is propagated,
+    steps, was there a conflict).
+    """
+    s.trail[height] = code
+    s.value[code >> 1] = code & 1
+    height += 1
+    steps, conflict = 0, False
+    while head < height and not conflict:
+        lit = s.trail[head]
+        for k in range(s.first[lit], s.first[lit + 1]):
+            if s.by[s.clauses[k]] < 0:
+                s.by[s.clauses[k]] = head
+        steps += s.first[lit + 1] - s.first[lit] + 4
+        head += 1
+        for k in range(s.first[lit ^ 1], s.first[(lit ^ 1) + 1]):
+            c = s.clauses[k]
+            s.left[c] -= 1
+            steps += 1
+            if s.by[c] >= 0 or s.left[c] > 1 or conflict:
+                continue
+            if s.left[c] == 0:
+                conflict = True
+                continue
+            for z in range(s.offsets[c], s.offsets[c + 1]):
+                other = s.literals[z]
+                held = s.value[other >> 1]
+                if held < 0:
+                    s.trail[height] = other
+                    s.value[other >> 1] = other & 1
+                    height += 1
+                    break
+                if held == other & 1:  # true, and still to be propagated
+                    break
+            steps += s.offsets[c + 1] - s.offsets[c]
+    return height, head, steps, conflict
+
+
+@inline
+def _undo(s, height, head):
+    for back in range(height):
+        lit = s.trail[height - 1 - back]
+        s.value[lit >> 1] = -1
+        if height - 1 - back >= head:  # never propagated
+            continue
+        for k in range(s.first[lit], s.first[lit + 1]):
+            if s.by[s.clauses[k]] == height - 1 - back:
+                s.by[s.clauses[k]] = -1
+        for k in range(s.first[lit ^ 1], s.first[(lit ^ 1) + 1]):
+            s.left[s.clauses[k]] += 1
+
+
+@kernel
+def dives(s, most, work, depth):
+    """Fill depth with the decisions of as many dives, each at most `most`. -> steps; stops filling
+    (-1) after `work` of them.
+    """
+    steps = 0
+    for d in range(depth.size):
+        depth[d] = -1
+        if steps > work:
+            continue
+        key = scramble(np.uint64(d + 1) * GOLDEN, _ZERO)
+        height, head, decided, conflict = 0, 0, 0, False
+        for q in range(s.order.size):
+            v = s.order[q]
+            if s.value[v] >= 0:
+                continue
+            wanted = False
+            for k in range(s.first[2 * v], s.first[2 * v + 2]):
+                steps += 1
+                if s.by[s.clauses[k]] < 0:
+                    wanted = True
+                    break
+            if not wanted:
+                continue
+            sign = np.int64(scramble(key + np.uint64(decided) * GOLDEN, _ONE) & _ONE)
+            decided += 1
+            height, head, more, conflict = _assign(s, 2 * v + sign, height, head)
+            steps += more
+            if conflict or decided >= most or steps > work:
+                break
+        _undo(s, height, head)
+        depth[d] = decided
+    return steps

@@ -1,0 +1,1 @@
+"""What all kernels share: compilation, random numbers, bit layout, the NumPy reference."""

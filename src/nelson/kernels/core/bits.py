@@ -1,0 +1,87 @@
+"""Packed samples: `packed[w, i]` holds variable i of samples 64 w .. 64 w + 63, bit k being
+sample 64 w + k.
+
+Bits behind the last sample are zero. Packed is eight times smaller than one byte a variable, and
+counting is a popcount; so samples stay packed until somebody asks for booleans, and then a kernel
+spreads them.
+"""
+
+import numpy as np
+
+from nelson.kernels.core.compile import kernel
+
+
+def words_for(count: int) -> int:
+    return -(-count // 64)
+
+
+def tail_mask(count: int) -> np.ndarray:
+    """(words,) uint64 with a one for every sample there is."""
+    mask = np.full(words_for(count), ~np.uint64(0))
+    if count % 64:
+        mask[-1] = np.uint64((1 << (count % 64)) - 1)
+    return mask
+
+
+def unpack(packed: np.ndarray, count: int) -> np.ndarray:
+    """(words, n) uint64 -> (count, n) bool."""
+    out = np.empty((count, packed.shape[1]), np.uint8)
+    _unpack(np.ascontiguousarray(packed), out)
+    return out.view(np.bool_)
+
+
+def pack(x: np.ndarray) -> np.ndarray:
+    """(count, n) bool -> (words, n) uint64."""
+    packed = np.zeros((words_for(len(x)), x.shape[1]), np.uint64)
+    _pack(np.ascontiguousarray(x, np.bool_).view(np.uint8), packed)
+    return packed
+
+
+def compact(packed: np.ndarray, valid: np.ndarray) -> tuple[np.ndarray, int]:
+    """Keep the samples whose bit is set in valid (words,); order kept. -> (packed, how many)."""
+    count = int(np.bitwise_count(valid).sum())
+    out = np.zeros((words_for(count), packed.shape[1]), np.uint64)
+    _compact(np.ascontiguousarray(packed), np.ascontiguousarray(valid), out)
+    return out, count
+
+
+def concatenate(parts: list[tuple[np.ndarray, int]], columns: int) -> tuple[np.ndarray, int]:
+    """Join packed parts of any length. Parts that end on a word are joined by copying words."""
+    parts = [(packed[: words_for(count)], count) for packed, count in parts if count]
+    if not parts:
+        return np.zeros((0, columns), np.uint64), 0
+    if len(parts) == 1:
+        return parts[0]
+    joined = np.concatenate([packed for packed, _ in parts])
+    if all(count % 64 == 0 for _, count in parts[:-1]):
+        return joined, sum(count for _, count in parts)
+    return compact(joined, np.concatenate([tail_mask(count) for _, count in parts]))
+
+
+@kernel
+def _unpack(packed, out):
+    # One pass a sample over a row that stays in L1: eight words a step become eight bytes.
+    for i in range(out.shape[0]):
+        word, shift = i >> 6, np.uint64(i & 63)
+        for v in range(out.shape[1]):
+            out[i, v] = np.uint8((packed[word, v] >> shift) & np.uint64(1))
+
+
+@kernel
+def _pack(x, packed):
+    for i in range(x.shape[0]):
+        word, shift = i >> 6, np.uint64(i & 63)
+        for v in range(x.shape[1]):
+            packed[word, v] |= np.uint64(x[i, v]) << shift
+
+
+@kernel
+def _compact(packed, valid, out):
+    to = 0
+    for word in range(packed.shape[0]):
+        for bit in range(64):
+            if (valid[word] >> np.uint64(bit)) & np.uint64(1):
+                row, shift = to >> 6, np.uint64(to & 63)
+                for v in range(packed.shape[1]):
+                    out[row, v] |= ((packed[word, v] >> np.uint64(bit)) & np.uint64(1)) << shift
+                to += 1

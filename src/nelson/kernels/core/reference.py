@@ -1,0 +1,131 @@
+"""The specification: every method in plain NumPy, one boolean a sample and a variable.
+
+Slow and obvious on purpose. The fast kernels are judged by it bit for bit, which is possible
+because the randomness is a function of (seed, context, word, variable, round, bit) and of nothing
+else.
+"""
+
+import numpy as np
+
+from nelson.kernels.core import rng
+from nelson.kernels.core.program import Program
+
+LOVASZ, MOSER_TARDOS, PRS = 0, 1, 2
+
+
+def threshold(theta: np.ndarray) -> np.ndarray:
+    """round(2^32 / (1 + e^-theta)), kept within [1, 2^32 - 1]: no value that theta allows is ever
+    ruled out.
+    """
+    half = np.exp(-np.abs(np.asarray(theta, float)))
+    minor = half / (1 + half)  # the rarer value's probability, without cancellation
+    p = np.where(np.asarray(theta) > 0, 1 - minor, minor)
+    return np.clip(np.round(p * 2.0**32), 1, 2**32 - 1).astype(np.uint32)
+
+
+def bernoulli(
+    seed: int, context: int, words: np.ndarray, variables: np.ndarray, round: int, thr: np.ndarray
+) -> np.ndarray:
+    """Draw Bernoulli(thr / 2^32) for 64 samples a word: (words, variables) uint64.
+
+    A lane reads random bits until the first 0; if that is bit k, its value is binary digit k of p.
+    So P(1) = sum_k 2^-(k+1) p_k = p. A lane that reads 32 ones is 0.
+    """
+    with np.errstate(over="ignore"):
+        key0, key1 = rng.keys(
+            rng.spread_seed(seed), np.uint64(context), words.astype(np.uint64)[:, None]
+        )
+        start = key0 + rng.counter(round, variables.astype(np.uint64), 0)
+        undecided = np.full(start.shape, ~np.uint64(0))
+        value = np.zeros(start.shape, np.uint64)
+        for k in range(rng.BITS):
+            random = rng.scramble(start + np.uint64(k) * rng.GOLDEN, key1)
+            digit = ((thr >> np.uint32(31 - k)) & np.uint32(1)).astype(bool)
+            value |= np.where(digit, undecided & ~random, np.uint64(0))
+            undecided &= random
+    return value
+
+
+def lanes(words: np.ndarray, count: int) -> np.ndarray:
+    """(words, n) uint64 -> (count, n) bool; bit k of word w is sample 64 w + k."""
+    bits = (words[:, None, :] >> np.arange(64, dtype=np.uint64)[None, :, None]) & np.uint64(1)
+    return bits.reshape(64 * len(words), words.shape[1])[:count].astype(bool)
+
+
+class Reference:
+    """Draws from one program: `Reference(program, thr).draw(...)`, thr as given by `threshold`.
+
+    thr and the samples are in the caller's order of variables; inside, as the program numbers them.
+    """
+
+    def __init__(self, program: Program, thr: np.ndarray) -> None:
+        self.program, self.thr = program, thr[program.name]
+        pairs = zip(program.clause_ptr[:-1], program.clause_ptr[1:], strict=True)
+        codes = [program.lits[a:b] for a, b in pairs]
+        self.variables = [code >> 1 for code in codes]
+        self.wanted = [(code & 1).astype(bool) for code in codes]
+
+    def violated(self, x: np.ndarray) -> np.ndarray:
+        """(m, n) -> (m, L): clause j is violated by sample i."""
+        false = [(x[:, v] != w).all(1) for v, w in zip(self.variables, self.wanted, strict=True)]
+        return np.array(false, bool).reshape(len(false), len(x)).T
+
+    def spread(self, clauses: np.ndarray) -> np.ndarray:
+        """(m, L) -> (m, n): the variables of the marked clauses."""
+        mask = np.zeros((len(clauses), self.program.n), bool)
+        for j, v in enumerate(self.variables):
+            mask[:, v] |= clauses[:, j, None]
+        return mask
+
+    def grow(self, x: np.ndarray, resampled: np.ndarray) -> np.ndarray:
+        """The resample set of partial rejection sampling: add, all at once, each clause that
+        meets it
+        and is not satisfied by the variables inside it, until there is none."""
+        while True:
+            inside = self.spread(resampled)
+            grown = resampled.copy()
+            for j, (v, w) in enumerate(zip(self.variables, self.wanted, strict=True)):
+                holds_inside = (inside[:, v] & (x[:, v] == w)).any(1)
+                grown[:, j] |= inside[:, v].any(1) & ~inside[:, v].all(1) & ~holds_inside
+            if (grown == resampled).all():
+                return resampled
+            resampled = grown
+
+    def draw(
+        self, method: int, seed: int, count: int, max_rounds: int, sweeps: int = 0, context: int = 0
+    ) -> tuple[np.ndarray, np.ndarray, int, int]:
+        """(x (count, n), valid (count,), rounds of the slowest sample, constraints resampled in
+        all).
+        """
+        words = np.arange(-(-count // 64))
+        every = np.arange(self.program.n)
+
+        def fresh(round: int, variables: np.ndarray = every) -> np.ndarray:
+            names, thr = self.program.name[variables], self.thr[variables]
+            drawn = bernoulli(seed, context, words, names, round, thr)
+            return lanes(drawn, count)
+
+        x, rounds, resampled = fresh(0), 0, 0
+        x[:, self.program.fixed >> 1] = self.program.fixed & 1
+        while (bad := self.violated(x)).any() and rounds < max_rounds:
+            rounds += 1
+            if method == MOSER_TARDOS:
+                bad &= np.cumsum(bad, 1) == 1
+            elif method == PRS:
+                bad = self.grow(x, bad)
+            resampled += int(bad.sum())
+            x = np.where(self.spread(bad), fresh(rounds), x)
+        for sweep in range(sweeps):
+            for v in self.program.order:
+                x[:, v] = self.heat_bath(x, v, fresh(rng.SWEEP_ROUND + sweep, np.array([v]))[:, 0])
+        valid = np.logical_not(self.violated(x).any(1))
+        return x[:, self.program.place], valid, rounds, resampled
+
+    def heat_bath(self, x: np.ndarray, v: int, fresh: np.ndarray) -> np.ndarray:
+        """x_v redrawn in the samples where every clause of v holds without it."""
+        free = np.ones(len(x), bool)
+        for vs, w in zip(self.variables, self.wanted, strict=True):
+            if v in vs:
+                others = vs != v
+                free &= (x[:, vs[others]] == w[others]).any(1)
+        return np.where(free, fresh, x[:, v])

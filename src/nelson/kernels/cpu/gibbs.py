@@ -1,0 +1,221 @@
+"""Single-site Gibbs sampling of a soft formula, 64 W chains at a time, bit-sliced.
+
+    pi(x) ~ exp(theta . x - penalty * (number of violated clauses))
+    P(x_v = 1 | all others) = 1 / (1 + exp(-(theta_v - penalty * d))),
+    d = (clauses violated with x_v = 1) - (with x_v = 0)
+
+d differs from lane to lane. It is kept one-hot: row `level[zero + d]` holds the lanes with that d.
+A clause of v that no other literal satisfies moves its lanes down (v stands positive in it) or up
+(negated); only levels between the lowest and the highest reached are touched, mostly -1, 0, 1.
+Then one Bernoulli draw serves all levels: a lane reads random bits until the first 0 and takes that
+binary digit of *its level's* p, so the digit row is the OR over levels of (lanes & digit).
+
+Levels beyond the widest tabulated one share its p: tables end where p or 1 - p is below 2^-32.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from nelson.kernels.core.bernoulli import Law
+from nelson.kernels.core.compile import inline, kernel
+from nelson.kernels.core.program import Program
+from nelson.kernels.core.reference import threshold
+from nelson.kernels.core.rng import BITS, GOLDEN, scramble
+from nelson.kernels.core.vector import (
+    aligned,
+    any_lane,
+    bare,
+    load,
+    ones,
+    peek,
+    peek_volatile,
+    poke,
+    splat,
+    store,
+    tag,
+    zeros,
+)
+from nelson.kernels.cpu.rounds import draw_all
+from nelson.kernels.cpu.state import BLOCK, STOPPED, Job, stream, violated
+from nelson.kernels.cpu.tiles import _begin
+
+#: |log-odds| beyond which a probability is within 2^-32 of 0 or 1.
+_CERTAIN = 32 * np.log(2.0)
+
+
+class Soft(NamedTuple):
+    """The product law that chains start from, and P(x_v = 1 | d) for d = -most .. most."""
+
+    thr: np.ndarray
+    table: np.ndarray
+    max_rows: int
+    soft: np.ndarray  # (contexts * n * (2 most + 1)) uint32, multiples of 2^-32
+    most: int
+
+
+class Space(NamedTuple):
+    """Work space of one thread; `x`, `queue_rows`, `queue`, `constants` as in `state.Scratch`."""
+
+    x: np.ndarray
+    queue_rows: np.ndarray
+    queue: np.ndarray
+    constants: np.ndarray
+    level: np.ndarray  # 2 * (most clauses of a variable) + 1 rows: lanes by d
+    free: np.ndarray  # (n,) uint8: not fixed
+
+
+class Result(NamedTuple):
+    """As `state.Result`; `valid` are all lanes of a finished tile, `sound` those that satisfy the
+    clauses as given.
+    """
+
+    packed: np.ndarray
+    valid: np.ndarray
+    row: np.ndarray
+    rounds: np.ndarray
+    resampled: np.ndarray
+    moved: np.ndarray
+    sound: np.ndarray
+
+
+def result(**fields: np.ndarray) -> Result:
+    return Result(**fields, sound=np.zeros_like(fields["valid"]))
+
+
+def soften(law: Law, program: Program, theta: np.ndarray, penalty: float) -> Soft:
+    """Tables for theta (contexts, n), variables as the program numbers them."""
+    degree = int(np.diff(program.occ_ptr).max(initial=0))
+    largest = float(np.abs(theta).max(initial=0.0))
+    most = int(min(degree, np.ceil((_CERTAIN + largest) / penalty)))
+    levels = np.arange(-most, most + 1)
+    soft = threshold(theta[:, :, None] - penalty * levels)
+    return Soft(law.thr, law.table, law.max_rows, soft.reshape(-1), most)
+
+
+def scratch(program: Program, width: int) -> Space:
+    constants = aligned(5 * width, fill=0)
+    constants[width : 2 * width] = ~np.uint64(0)
+    degree = int(np.diff(program.occ_ptr).max(initial=0))
+    free = np.ones(program.n, np.uint8)
+    free[program.fixed >> 1] = 0
+    return Space(
+        x=aligned(program.n * width, fill=0),
+        queue_rows=aligned((BLOCK + 1) * width),
+        queue=np.empty(BLOCK + 1, np.int32),
+        constants=constants,
+        level=aligned((2 * degree + 1) * width),
+        free=free,
+    )
+
+
+def run(
+    width: int,
+    program: Program,
+    law: Soft,
+    job: Job,
+    result: Result,
+    space: Space,
+    stop: np.ndarray,
+    tiles: tuple[int, int],
+) -> None:
+    """Sweep tiles `tiles[0] .. tiles[1] - 1` of the job; returns early once stop[0] is set."""
+    zero = (len(space.level) // width - 1) // 2
+    _tiles(tag(width), program, law, job, result, space, stop, tiles[0], tiles[1], zero)
+
+
+@inline
+def _shift(tag, s, moved, step, low, high, zero):
+    """Lanes `moved` go from d to d + step. -> the lowest and highest level reached."""
+    none = zeros(tag)
+    if step > 0:
+        store(s.level, zero + high + 1, none)
+        for d in range(high, low - 1, -1):
+            here = load(tag, s.level, zero + d)
+            store(s.level, zero + d + 1, load(tag, s.level, zero + d + 1) | (here & moved))
+            store(s.level, zero + d, here & ~moved)
+        return low, high + 1
+    store(s.level, zero + low - 1, none)
+    for d in range(low, high + 1):
+        here = load(tag, s.level, zero + d)
+        store(s.level, zero + d - 1, load(tag, s.level, zero + d - 1) | (here & moved))
+        store(s.level, zero + d, here & ~moved)
+    return low - 1, high
+
+
+@inline
+def _digits(tag, law, at, s, k, low, high, zero):
+    """Binary digit k of each lane's p."""
+    row = zeros(tag)
+    for d in range(low, high + 1):
+        p = peek(law.soft, at + max(-law.most, min(law.most, d)))
+        bit = np.int64((p >> np.uint32(31 - k)) & np.uint32(1))
+        row = row | (load(tag, s.level, zero + d) & splat(tag, -bit))
+    return row
+
+
+@inline
+def _sweep(tag, p, law, row, s, round, zero):
+    """One update of every variable that is not fixed, in the program's order."""
+    key1, every, none = load(tag, s.constants, 3), ones(tag), zeros(tag)
+    for v in range(p.n):
+        if peek(s.free, v) == 0:
+            continue
+        low, high = 0, 0
+        store(s.level, zero, every)
+        start, middle = peek(p.occ_ptr, v), peek(p.occ_mid, v)
+        store(s.x, v, none)  # no literal of v holds: first its positive clauses, ..
+        for e in range(start, peek(p.occ_ptr, v + 1)):
+            if e == middle:
+                store(s.x, v, every)  # .. then its negative ones
+            bad = violated(tag, every, p.clause_ptr, p.lits, s, peek(p.occ, e))
+            if any_lane(bad):
+                step = -1 if e < middle else 1
+                low, high = _shift(tag, s, bad, step, low, high, zero)
+        at = (row + v) * (2 * law.most + 1) + law.most
+        y, undecided, value = stream(tag, p, s, round, v), every, none
+        for k in range(BITS):
+            random = scramble(y, key1)
+            y = y + GOLDEN
+            digits = _digits(tag, law, at, s, k, low, high, zero)
+            value = value | (undecided & ~random & digits)
+            undecided = undecided & random
+            if not any_lane(undecided):
+                break
+        store(s.x, v, value)
+
+
+@inline
+def _hand_out(tag, p, job, result, s, t):
+    """All wanted lanes are handed out; `sound` says which satisfy the clauses as given."""
+    width, at = len(tag), peek(result.row, t)
+    wanted = load(tag, s.constants, 4)
+    sound = wanted
+    for j in range(p.n_checks):
+        sound = sound & ~violated(tag, sound, p.check_ptr, p.check_lits, s, j)
+    store(s.queue_rows, 0, wanted)
+    store(s.queue_rows, 1, sound)
+    words = min(width, (peek(job.lanes, t) + 63) // 64)
+    for w in range(words):
+        poke(result.valid, at + w, peek(s.queue_rows, w))
+        poke(result.sound, at + w, peek(s.queue_rows, width + w))
+        to = (at + w) * job.n_columns
+        for c in range(job.n_columns):
+            word = peek(s.x, np.int64(peek(job.columns, c)) * width + w)
+            poke(result.packed, to + c, word & peek(s.queue_rows, w))
+
+
+@kernel
+def _tiles(tag, program, law, job, result, space, stop, first, last, zero):
+    p, law, job, result, s = bare(program), bare(law), bare(job), bare(result), bare(space)
+    for t in range(first, last):
+        row = peek(job.row, t) * p.n
+        _begin(tag, job, s, t)
+        draw_all(tag, p, law, row, s)
+        for k in range(job.sweeps):
+            if peek_volatile(stop, 0) != 0:
+                poke(result.rounds, t, STOPPED)
+                return
+            _sweep(tag, p, law, row, s, k + 1, zero)
+        _hand_out(tag, p, job, result, s, t)
+        poke(result.rounds, t, 0)

@@ -1,0 +1,289 @@
+"""Rounds of resampling: draw every variable, redraw those of violated clauses until none is left.
+
+While more than a tenth of the clauses is violated in some lane, rounds are *dense*: check every
+clause, then gather for every variable the masks of its clauses. Later rounds are *listed*:
+violated clauses scatter their masks, touched variables are listed, and only clauses in which a
+literal turned false in some lane are checked again (S_(t+1) lies in the neighbourhood of S_t).
+Both give the same bits. Once a state does not fit the L2 cache, the dense loops prefetch.
+
+The three methods differ only in which violated clauses a lane resamples: all of them (lovasz), the
+first (moser-tardos), or all of them and what they may have shaped (prs).
+"""
+
+from nelson.kernels.core.bernoulli import draw, finish, rows_for
+from nelson.kernels.core.compile import inline
+from nelson.kernels.core.reference import LOVASZ, MOSER_TARDOS, PRS
+from nelson.kernels.core.vector import (
+    any_lane,
+    load,
+    ones,
+    peek,
+    peek_volatile,
+    poke,
+    popcount,
+    prefetch,
+    store,
+    total,
+    zeros,
+)
+from nelson.kernels.cpu.state import BLOCK, STOPPED, stream, violated
+
+#: Literals and occurrences to look ahead when prefetching.
+AHEAD = 24
+#: State above this many bytes is prefetched.
+PREFETCH_BYTES = 1_000_000
+#: Rounds are dense while more than one clause in so many is violated in some lane.
+DENSE = 10
+
+
+@inline
+def draw_all(tag, p, law, row, s):
+    """Line 1 of the algorithm: every variable, every lane."""
+    key1, every = load(tag, s.constants, 3), ones(tag)
+    h = rows_for(64.0 * len(tag), law.max_rows)
+    for first in range(0, p.n, BLOCK):
+        queued = 0
+        for v in range(first, min(p.n, first + BLOCK)):
+            undecided, value = draw(tag, law, row + v, stream(tag, p, s, 0, v), key1, every, h)
+            store(s.x, v, value)
+            store(s.queue_rows, queued, undecided)
+            poke(s.queue, queued, v)
+            queued += int(any_lane(undecided))
+        for q in range(queued):
+            v = peek(s.queue, q)
+            undecided = load(tag, s.queue_rows, q)
+            value = finish(tag, law, row + v, stream(tag, p, s, 0, v), key1, undecided, h)
+            store(s.x, v, load(tag, s.x, v) | value)
+    for q in range(p.n_fixed):
+        code = peek(p.fixed, q)
+        store(s.x, code >> 1, load(tag, s.constants, code & 1))
+
+
+@inline
+def check_all(tag, p, s, ahead):
+    """Every clause: masks to bad[j], violated ones listed in `hit`. -> (how many, violated lanes
+    by word).
+    """
+    count, lanes, wanted = 0, zeros(tag), load(tag, s.constants, 4)
+    for j in range(p.n_clauses):
+        if ahead:
+            for e in range(peek(p.clause_ptr, j), peek(p.clause_ptr, j + 1)):
+                prefetch(tag, s.x, peek(p.lits, e + AHEAD) >> 1)
+        bad = violated(tag, wanted, p.clause_ptr, p.lits, s, j)
+        store(s.bad, j, bad)
+        poke(s.hit, count, j)
+        count += int(any_lane(bad))
+        lanes = lanes + popcount(bad)
+    return count, lanes
+
+
+@inline
+def check_listed(tag, p, s, listed):
+    """The clauses of `clauses`: violated ones to `hit`, their masks to bad[0], bad[1], .."""
+    count, lanes, wanted = 0, zeros(tag), load(tag, s.constants, 4)
+    for q in range(listed):
+        j = peek(s.clauses, q)
+        poke(s.dirty, j, 0)
+        bad = violated(tag, wanted, p.clause_ptr, p.lits, s, j)
+        store(s.bad, count, bad)
+        poke(s.hit, count, j)
+        count += int(any_lane(bad))
+        lanes = lanes + popcount(bad)
+    return count, lanes
+
+
+@inline
+def turned_false(p, s, v, old, new, listed):
+    """List the clauses in which a literal of v went from true to false in some lane."""
+    middle = peek(p.occ_mid, v)
+    start = peek(p.occ_ptr, v) if any_lane(old & ~new) else middle
+    end = peek(p.occ_ptr, v + 1) if any_lane(new & ~old) else middle
+    for e in range(start, end):
+        j = peek(p.occ, e)
+        poke(s.clauses, listed, j)
+        listed += int(peek(s.dirty, j) == 0)
+        poke(s.dirty, j, 1)
+    return listed
+
+
+@inline
+def finish_queue(tag, p, law, row, s, round, h, queued, mark, listed):
+    """Give the queued variables their missing lanes; `mark`: list clauses that may be violated
+    now.
+    """
+    key1 = load(tag, s.constants, 3)
+    for q in range(queued):
+        v, undecided = peek(s.queue, q), load(tag, s.queue_rows, q)
+        value = finish(tag, law, row + v, stream(tag, p, s, round, v), key1, undecided, h)
+        old = load(tag, s.x, v)
+        new = (old & ~undecided) | value
+        store(s.x, v, new)
+        if mark:
+            listed = turned_false(p, s, v, old, new, listed)
+    return listed
+
+
+@inline
+def resample_gathered(tag, p, law, row, s, round, h, ahead):
+    """Dense: every variable collects the masks of its clauses and is redrawn there."""
+    key1 = load(tag, s.constants, 3)
+    for first in range(0, p.n, BLOCK):
+        queued = 0
+        for v in range(first, min(p.n, first + BLOCK)):
+            lanes = zeros(tag)
+            for e in range(peek(p.occ_ptr, v), peek(p.occ_ptr, v + 1)):
+                if ahead:
+                    prefetch(tag, s.bad, peek(p.occ, e + AHEAD))
+                lanes = lanes | load(tag, s.bad, peek(p.occ, e))
+            if not any_lane(lanes):
+                continue
+            undecided, value = draw(tag, law, row + v, stream(tag, p, s, round, v), key1, lanes, h)
+            store(s.x, v, (load(tag, s.x, v) & ~(lanes & ~undecided)) | value)
+            store(s.queue_rows, queued, undecided)
+            poke(s.queue, queued, v)
+            queued += int(any_lane(undecided))
+        finish_queue(tag, p, law, row, s, round, h, queued, False, 0)
+
+
+@inline
+def scatter(tag, p, s, j, bad, touched):
+    """Add a clause's lanes to the masks of its variables and list those."""
+    for e in range(peek(p.clause_ptr, j), peek(p.clause_ptr, j + 1)):
+        v = peek(p.lits, e) >> 1
+        store(s.mask, v, load(tag, s.mask, v) | bad)
+        poke(s.touched, touched, v)
+        touched += int(peek(s.listed, v) == 0)
+        poke(s.listed, v, 1)
+    return touched
+
+
+@inline
+def resample_touched(tag, p, law, row, s, round, h, touched, listed):
+    """Listed: redraw the touched variables under their masks, list the clauses to check next."""
+    key1, none = load(tag, s.constants, 3), zeros(tag)
+    for first in range(0, touched, BLOCK):
+        queued = 0
+        for q in range(first, min(touched, first + BLOCK)):
+            v = peek(s.touched, q)
+            poke(s.listed, v, 0)
+            lanes = load(tag, s.mask, v)
+            store(s.mask, v, none)
+            undecided, value = draw(tag, law, row + v, stream(tag, p, s, round, v), key1, lanes, h)
+            old = load(tag, s.x, v)
+            new = (old & ~(lanes & ~undecided)) | value
+            store(s.x, v, new)
+            store(s.queue_rows, queued, undecided)
+            poke(s.queue, queued, v)
+            queued += int(any_lane(undecided))
+            listed = turned_false(p, s, v, old, new, listed)
+        listed = finish_queue(tag, p, law, row, s, round, h, queued, True, listed)
+    return listed
+
+
+@inline
+def first_only(tag, s, count):
+    """moser-tardos: in each lane keep the first violated clause. -> lanes kept, by word."""
+    taken, lanes = zeros(tag), zeros(tag)
+    for q in range(count):
+        j = peek(s.hit, q)
+        bad = load(tag, s.bad, j)
+        store(s.bad, j, bad & ~taken)
+        lanes = lanes + popcount(bad & ~taken)
+        taken = taken | bad
+    return lanes
+
+
+@inline
+def grow(tag, p, s, touched, lanes):
+    """prs: add, all at once, each clause that meets the resample set and does not hold inside it;
+    repeat.
+
+    A clause whose variables are all inside needs no adding. -> (variables touched, lanes by word).
+    """
+    front = touched
+    for q in range(touched):
+        poke(s.front, q, peek(s.touched, q))
+    while front > 0:
+        listed = 0
+        for q in range(front):
+            v = peek(s.front, q)
+            poke(s.listed, v, 1)
+            for e in range(peek(p.occ_ptr, v), peek(p.occ_ptr, v + 1)):
+                j = peek(p.occ, e)
+                poke(s.clauses, listed, j)
+                listed += int(peek(s.dirty, j) == 0)
+                poke(s.dirty, j, 1)
+        added = 0
+        for q in range(listed):
+            j = peek(s.clauses, q)
+            poke(s.dirty, j, 0)
+            meets, inside, holds = zeros(tag), ones(tag), zeros(tag)
+            for e in range(peek(p.clause_ptr, j), peek(p.clause_ptr, j + 1)):
+                code = peek(p.lits, e)
+                mask = load(tag, s.mask, code >> 1)
+                false = load(tag, s.x, code >> 1) ^ load(tag, s.constants, code & 1)
+                meets, inside, holds = meets | mask, inside & mask, holds | (mask & ~false)
+            add = meets & ~inside & ~holds
+            store(s.bad, added, add)
+            poke(s.hit, added, j)
+            added += int(any_lane(add))
+            lanes = lanes + popcount(add)
+        front = 0
+        for q in range(added):
+            j, add = peek(s.hit, q), load(tag, s.bad, q)
+            for e in range(peek(p.clause_ptr, j), peek(p.clause_ptr, j + 1)):
+                v = peek(p.lits, e) >> 1
+                store(s.mask, v, load(tag, s.mask, v) | add)
+                poke(s.touched, touched, v)
+                touched += int(peek(s.listed, v) == 0)
+                poke(s.front, front, v)
+                front += int(peek(s.listed, v) != 2)
+                poke(s.listed, v, 2)
+    return touched, lanes
+
+
+@inline
+def rounds(tag, p, law, row, job, s, stop):
+    """Resample until no lane is violated. -> (rounds or STOPPED, constraints resampled)."""
+    clauses = p.n_clauses
+    ahead = 16 * len(tag) * max(p.n, clauses) > PREFETCH_BYTES
+    per_clause = peek(p.clause_ptr, clauses) / max(1, clauses)
+    dense, listed, round, resampled = True, 0, 0, 0
+    while True:
+        if dense:
+            count, lanes = check_all(tag, p, s, ahead)
+        else:
+            count, lanes = check_listed(tag, p, s, listed)
+        if count == 0 or round == job.max_rounds:
+            return round, resampled
+        if peek_volatile(stop, 0) != 0:
+            return STOPPED, resampled
+        round += 1
+        if dense and job.method == LOVASZ and DENSE * count > clauses:
+            hits = total(lanes)
+            h = rows_for(hits * per_clause / p.n, law.max_rows)
+            resample_gathered(tag, p, law, row, s, round, h, ahead)
+        else:
+            if job.method == MOSER_TARDOS:
+                lanes = first_only(tag, s, count)
+            touched, listed = 0, 0
+            for q in range(count):
+                j = peek(s.hit, q)
+                bad = load(tag, s.bad, j if dense else q)
+                touched = scatter(tag, p, s, j, bad, touched)
+            if job.method == PRS:
+                touched, lanes = grow(tag, p, s, touched, lanes)
+            elif job.method == LOVASZ:
+                for q in range(count):
+                    j = peek(s.hit, q)
+                    poke(s.clauses, listed, j)
+                    listed += 1
+                    poke(s.dirty, j, 1)
+            hits = total(lanes)
+            h = rows_for(hits * per_clause / max(1, touched), law.max_rows)
+            listed = resample_touched(tag, p, law, row, s, round, h, touched, listed)
+            dense = job.method != LOVASZ
+            if dense:
+                for q in range(listed):
+                    poke(s.dirty, peek(s.clauses, q), 0)
+        resampled += hits

@@ -1,0 +1,1 @@
+"""Kernels of the GPU; the same random numbers and the same samples as `kernels.cpu`."""

@@ -1,0 +1,203 @@
+"""Where clauses stand, and the order of the entries of a list, so that the threads of a warp find
+them in different banks.
+
+Shared memory hands out 128 bytes a cycle: a pair of words for each of eight threads, if these lie
+in different banks (index mod 8). Eight neighbours in a slice read entry k of their lists at once,
+and the order within a list is free: give each entry of each of them a *slot* k, so that no list and
+no bank has a slot twice. That is an edge colouring of a bipartite graph (lists, banks), and there
+is one with as many colours as the largest degree: it is found by swapping two colours along a path
+wherever an edge has no colour left (König). So what matters is that no bank is asked for more often
+than there are slots: `balance` swaps clauses until those loads are even.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from nelson.kernels.core.compile import inline, kernel
+
+#: Threads served at a time, and banks.
+GROUP = 8
+
+
+class _Work(NamedTuple):
+    lists: np.ndarray  # (slots, GROUP): entries, as they came
+    in_lane: np.ndarray  # (slots, GROUP): entry that a lane has in a slot, or -1
+    in_bank: np.ndarray  # (slots, GROUP): lane that has a bank in a slot, or -1
+    lengths: np.ndarray  # (GROUP,)
+
+
+def spread(
+    lines: np.ndarray, start: np.ndarray, lengths: np.ndarray, repeat: bool, slots: int = 0
+) -> None:
+    """Reorder lines[start[s] + k, lane] over k for each lane.
+
+    lengths (slices * 32): entries of each list; what is behind them is padding. repeat: padding may
+    be any entry of the list. slots: lines that matter, of every slice, if not all do.
+    """
+    most = max(1, int(np.diff(start).max(initial=0)))
+    lists, in_lane, in_bank = np.empty((3, most, GROUP), np.int64)
+    work = _Work(lists, in_lane, in_bank, np.empty(GROUP, np.int64))
+    _spread(lines, start, lengths, repeat, slots or most, work)
+
+
+@inline
+def _bank(w, e, lane):
+    return (w.lists[e, lane] >> 4) % GROUP
+
+
+@inline
+def _free(table, slots, i):
+    """First slot in which i has nothing, or -1."""
+    for k in range(slots):
+        if table[k, i] < 0:
+            return k
+    return -1
+
+
+@inline
+def _swap(w, bank, a, c):
+    """Swap slots a and c along the path that leaves `bank` with a."""
+    lane, moved, k, other = w.in_bank[a, bank], w.in_bank[a, bank], a, c
+    w.in_bank[a, bank] = -1
+    # The edge (lane, bank) leaves slot k for `other`; whatever the lane has there has to go on.
+    while moved >= 0:
+        e = w.in_lane[k, lane]
+        pushed = w.in_lane[other, lane]
+        w.in_lane[other, lane] = e
+        w.in_bank[other, bank] = lane
+        w.in_lane[k, lane] = -1
+        if pushed < 0:
+            moved = -1
+        else:  # that edge takes slot k, and the lane that had its bank there goes on
+            bank = _bank(w, pushed, lane)
+            w.in_bank[other, bank] = -1
+            after = w.in_bank[k, bank]
+            w.in_lane[k, lane] = pushed
+            w.in_bank[k, bank] = lane
+            lane, moved = after, after
+
+
+@inline
+def _place(w, slots, e, lane):
+    """Give entry e of a lane a slot of its own, and of its bank if that has one left."""
+    bank = _bank(w, e, lane)
+    a, c = _free(w.in_lane, slots, lane), _free(w.in_bank, slots, bank)
+    if c < 0:
+        return False
+    for k in range(slots):
+        if w.in_lane[k, lane] < 0 and w.in_bank[k, bank] < 0:
+            a = k
+    if w.in_bank[a, bank] >= 0:
+        _swap(w, bank, a, c)
+    w.in_lane[a, lane] = e
+    w.in_bank[a, bank] = lane
+    return True
+
+
+@inline
+def _padding(w, slot, lane):
+    """An entry of the lane whose bank nobody wants in this slot, if there is one."""
+    for e in range(w.lengths[lane]):
+        bank = _bank(w, e, lane)
+        if w.in_bank[slot, bank] < 0:
+            w.in_bank[slot, bank] = lane
+            return e
+    return 0
+
+
+@kernel
+def _spread(lines, start, lengths, repeat, most, w):
+    for s in range(len(start) - 1):
+        first, slots = start[s], min(start[s + 1] - start[s], most)
+        for group in range(0, 32, GROUP):
+            for lane in range(GROUP):
+                w.lengths[lane] = lengths[s * 32 + group + lane]
+                for k in range(slots):
+                    w.lists[k, lane] = lines[first + k, group + lane]
+                    w.in_lane[k, lane] = w.in_bank[k, lane] = -1
+            for lane in range(GROUP):
+                for e in range(w.lengths[lane]):
+                    _place(w, slots, e, lane)
+            for lane in range(GROUP):
+                for e in range(w.lengths[lane]):
+                    placed = False
+                    for k in range(slots):
+                        placed = placed or w.in_lane[k, lane] == e
+                    if not placed:  # its bank is full: it has to wait, whatever the slot
+                        w.in_lane[_free(w.in_lane, slots, lane), lane] = e
+            for lane in range(GROUP):
+                for k in range(slots):
+                    e = w.in_lane[k, lane]
+                    if e < 0 and repeat and w.lengths[lane] > 0:
+                        e = _padding(w, k, lane)
+                    elif e < 0:
+                        e = slots - 1  # the padding as it came
+                    lines[first + k, group + lane] = w.lists[e, lane]
+
+
+#: Swaps of two clauses that are tried for each clause.
+_TRIES = 400
+
+
+def balance(variables: np.ndarray, ptr: np.ndarray, n: int, copies: int) -> np.ndarray:
+    """An order of clauses (CSR rows of variables from 0, sorted by length) in which neighbours by
+    eights ask for different banks, and so do the lists of clauses of neighbouring variables. A
+    clause's number mod `copies` stays.
+    """
+    rows = len(ptr) - 1
+    order = np.arange(rows)
+    same = np.repeat(np.arange(rows), np.diff(ptr))
+    loads = np.zeros((-(-rows // GROUP), GROUP), np.int64)
+    np.add.at(loads, (same // GROUP, variables % GROUP), 1)
+    of_lists = np.zeros((-(-n // GROUP), GROUP), np.int64)
+    np.add.at(of_lists, (variables // GROUP, same % GROUP), 1)
+    lengths = np.diff(ptr)
+    first = np.searchsorted(lengths, lengths, "left")
+    last = np.searchsorted(lengths, lengths, "right")
+    _swap_clauses(variables, ptr, order, loads, of_lists, first, last, copies, _TRIES * rows)
+    return order
+
+
+@inline
+def _add(loads, row, bank, by):
+    """-> by how much the sum of fourth powers grows: few large loads are worse than many."""
+    before = loads[row, bank]
+    loads[row, bank] = before + by
+    return (before + by) ** 4 - before**4
+
+
+@inline
+def _move(variables, ptr, j, place, loads, of_lists, by):
+    """Put clause j to a place, or take it away (by = -1). -> what that costs."""
+    cost = np.int64(0)
+    for q in range(ptr[j], ptr[j + 1]):
+        v = variables[q]
+        cost += _add(loads, place // GROUP, v % GROUP, by)
+        cost += _add(of_lists, v // GROUP, place % GROUP, by)
+    return cost
+
+
+@inline
+def _exchange(variables, ptr, order, a, b, loads, of_lists):
+    i, j = order[a], order[b]
+    cost = _move(variables, ptr, i, a, loads, of_lists, -1)
+    cost += _move(variables, ptr, j, b, loads, of_lists, -1)
+    cost += _move(variables, ptr, i, b, loads, of_lists, 1)
+    cost += _move(variables, ptr, j, a, loads, of_lists, 1)
+    order[a], order[b] = j, i
+    return cost
+
+
+@kernel
+def _swap_clauses(variables, ptr, order, loads, of_lists, first, last, copies, tries):
+    """Swap random clauses of one length as long as that makes the loads more even."""
+    rows, state = len(order), np.uint64(1)
+    for _ in range(tries):
+        state = state * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)
+        a = np.int64((state >> np.uint64(33)) % np.uint64(rows))
+        state = state * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)
+        b = first[a] + np.int64((state >> np.uint64(33)) % np.uint64(last[a] - first[a]))
+        b += (a - b) % copies
+        if a != b and b < last[a] and _exchange(variables, ptr, order, a, b, loads, of_lists) > 0:
+            _exchange(variables, ptr, order, a, b, loads, of_lists)

@@ -1,0 +1,296 @@
+"""A program laid out for a GPU: rows of 32 that neighbouring threads read side by side.
+
+Clauses, occurrences and sweep items come in *slices* of 32. A slice is as long as its longest
+member, and entry k of all 32 members lies together, so that a warp that handles one slice reads 32
+neighbours at a time:
+
+    words[start[s] + 32 k + lane]       entry (or pair of entries) k of member 32 s + lane
+
+An entry leads to a pair of 64-bit words (a team draws two words of samples at a time) with as few
+instructions as can be. Where indices are below 4096, two entries of 16 bits share a word. Shorter
+members are padded with entries that change nothing. Clauses are sorted by length, and the program
+sorts variables by degree, so there is little padding.
+
+    clauses   8 variable, and the sign in the highest bit; padding repeats literals of the clause
+    occ       16 clause; padding is clause L, which is never violated
+    sweep     16 clause, those of a variable again, in the order of sweeps; padding repeats one;
+              clause L if there is none
+
+A small formula is drawn in R copies at a time, as if it were one formula of R times its size:
+variable v of copy r is v R + r. So 32 threads have work for each of them even if it has 20 clauses.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nelson.kernels.core.program import Program
+from nelson.kernels.cuda import banks as cuda_banks
+
+SLICE = 32
+#: Indices below this fit 16 bits.
+NARROW = 4096
+#: Literals of a clause for which the kernel has no loop, if all clauses have as many.
+_STRAIGHT = 8
+
+
+class Layout(NamedTuple):
+    """Sizes and offsets: what a kernel has to know beside the arrays."""
+
+    n: int
+    n_clauses: int
+    n_fixed: int
+    n_checks: int
+    n_classes: int
+    n_columns: int
+    near_words: int  # words and ints that rounds and sweeps read: clauses, occurrences, ..
+    near_ints: int
+    near_clauses: int  # the words among them that are clauses
+    far_checks: int  # 1 if the clauses as given are others, and so not among those
+    longest: int  # entries of the longest clause, with padding
+    parts: int  # threads that draw the variables of one clause in the last rounds
+    # Where things begin in `ints`: starts of the slices of clauses, occurrences and sweep items,
+    # the variable of each of these, the first slice of each class, starts of the slices of the
+    # clauses as given, fixed literals, variables to hand out.
+    clause: int
+    occ: int
+    sweep: int
+    order: int
+    classes: int
+    check: int
+    fixed: int
+    columns: int
+
+
+class GpuProgram(NamedTuple):
+    layout: Layout
+    words: np.ndarray  # uint32: all slices
+    ints: np.ndarray  # int32: starts of slices, and everything else
+    narrow: bool  # two entries a word
+    log_copies: int
+    literals: int  # of all clauses
+    each: int  # literals of every clause, with padding; 0 if they differ, or are many
+
+    @property
+    def nbytes(self) -> int:
+        return self.words.nbytes + self.ints.nbytes
+
+
+def lay_out(program: Program, columns: np.ndarray, sweeps: bool, log_copies: int = 0) -> GpuProgram:
+    """columns: variables to hand out, as the program numbers them. sweeps: build their lists."""
+    p = copied(program, 1 << log_copies)
+    copies = 1 << log_copies
+    # Pairs of words of a tile in their order.
+    columns = (columns[None, :] * copies + np.arange(copies)[:, None]).reshape(-1)
+    narrow = max(p.n, p.n_clauses + 1) <= NARROW
+    slices = _Slices(narrow)
+
+    lits = p.lits[: p.clause_ptr[-1]].astype(np.int64)
+    by_length = np.argsort(np.diff(p.clause_ptr), kind="stable")
+    if narrow:
+        arranged, ptr = _permuted(lits, p.clause_ptr, by_length)
+        by_length = by_length[cuda_banks.balance(arranged >> 1, ptr, p.n, copies)]
+    rank = np.empty(p.n_clauses, np.int64)
+    rank[by_length] = np.arange(p.n_clauses)
+    each = _literals_each(p.clause_ptr) if narrow else 0
+    arranged, ptr = _permuted(lits, p.clause_ptr, by_length)
+    clause_start = slices.add_clauses(arranged, ptr, slots=each)
+
+    occ = p.occ[: p.occ_ptr[-1]].astype(np.int64)
+    occ_start = slices.add(16 * rank[occ], p.occ_ptr, np.full(p.n, 16 * p.n_clauses), spread=True)
+
+    order, class_slices, swept, ptr = _sweep_lists(p) if sweeps else _no_sweeps()
+    filler, filled = np.full(len(ptr) - 1, p.n_clauses), np.diff(ptr) > 0
+    filler[filled] = rank[swept[ptr[:-1][filled]]]
+    sweep_start = slices.add(16 * rank[swept], ptr, 16 * filler)
+
+    near_words = slices.size
+    check_start, n_checks = clause_start, p.n_clauses
+    if not _same_clauses(p):
+        n_checks = p.n_checks
+        checks = p.check_lits[: p.check_ptr[-1]].astype(np.int64)
+        by_length = np.argsort(np.diff(p.check_ptr), kind="stable")
+        check_start = slices.add_clauses(*_permuted(checks, p.check_ptr, by_length))
+
+    at, ints, offset = {}, [], 0
+    for key, array in (
+        ("clause", clause_start),
+        ("occ", occ_start),
+        ("sweep", sweep_start),
+        ("order", order),
+        ("classes", class_slices),
+        ("check", check_start),
+        ("fixed", p.fixed),
+        ("columns", columns),
+    ):
+        at[key] = offset
+        ints.append(np.asarray(array, np.int64))
+        offset += len(array)
+    flat = np.concatenate(ints)
+    if offset >= 1 << 31 or flat.max(initial=0) >= 1 << 31 or max(p.n, p.n_clauses) >= 1 << 25:
+        raise ValueError("the formula is too large for the GPU kernel")
+    sizes = (p.n, p.n_clauses, p.n_fixed, n_checks, len(class_slices) - 1, len(columns))
+    near = near_words, at["check"], clause_start[-1], n_checks and check_start[0] >= near_words
+    longest = int(np.diff(p.clause_ptr).max(initial=1))
+    longest += longest % 2 if narrow and not each else 0
+    numbers: Any = (*sizes, *near, longest, min(longest, SLICE), *at.values())
+    layout = Layout._make(map(np.int32, numbers))  # 32 bits: so is the kernel's arithmetic
+    return GpuProgram(
+        layout, slices.words(), flat.astype(np.int32), narrow, log_copies, len(lits), each
+    )
+
+
+def copied(p: Program, copies: int) -> Program:
+    """The program of so many disjoint copies: variable v of copy r is v * copies + r."""
+    if copies == 1:
+        return p
+    r = np.arange(copies)
+
+    def rows(values: np.ndarray, ptr: np.ndarray, factor: int):
+        """CSR rows: row j of copy r is j * copies + r; entries are index * factor + flags."""
+        lengths = np.repeat(np.diff(ptr), copies)
+        out = np.concatenate([[0], np.cumsum(lengths)])
+        source = np.repeat(np.repeat(ptr[:-1], copies) - out[:-1], lengths)
+        entry = values[np.arange(out[-1]) + source].astype(np.int64)
+        copy = np.repeat(np.tile(r, len(ptr) - 1), lengths)
+        return (entry // factor * copies + copy) * factor + entry % factor, out
+
+    lits, clause_ptr = rows(p.lits, p.clause_ptr, 2)
+    check_lits, check_ptr = rows(p.check_lits, p.check_ptr, 2)
+    if p.check_lits is p.lits:
+        check_lits, check_ptr = lits, clause_ptr
+    occ, occ_ptr = rows(p.occ, p.occ_ptr, 1)
+    positives = np.repeat(p.occ_mid - p.occ_ptr[:-1], copies)
+    sizes = np.diff(p.class_ptr)
+    # A class holds its variables of all copies.
+    order = (p.order.astype(np.int64)[:, None] * copies + r).reshape(-1)
+    class_ptr = np.concatenate([[0], np.cumsum(sizes * copies)])
+    fixed = (p.fixed.astype(np.int64) >> 1)[:, None] * copies + r
+    fixed = (2 * fixed + (p.fixed & 1)[:, None]).reshape(-1)
+    return p._replace(
+        n=p.n * copies,
+        n_clauses=p.n_clauses * copies,
+        n_fixed=p.n_fixed * copies,
+        n_checks=p.n_checks * copies,
+        clause_ptr=clause_ptr,
+        lits=lits,
+        occ_ptr=occ_ptr,
+        occ_mid=occ_ptr[:-1] + positives,
+        occ=occ,
+        fixed=fixed,
+        order=order,
+        class_ptr=class_ptr,
+        check_ptr=check_ptr,
+        check_lits=check_lits,
+    )
+
+
+class _Slices:
+    """Collects lists of entries as slices of 32."""
+
+    def __init__(self, narrow: bool) -> None:
+        self.narrow, self.size = narrow, 0
+        self.parts: list[np.ndarray] = []
+
+    def add_clauses(self, codes: np.ndarray, ptr: np.ndarray, slots: int = 0) -> np.ndarray:
+        """Clauses of codes 2 v + s, none of them empty."""
+        entries = 16 * (codes >> 1) + (codes & 1)
+        padding = entries[ptr[:-1]] if len(ptr) > 1 else entries[:0]
+        return self.add(entries, ptr, padding, spread=True, signs=True, slots=slots)
+
+    def add(
+        self,
+        entries: np.ndarray,
+        ptr: np.ndarray,
+        padding: np.ndarray,
+        spread: bool = False,
+        signs: bool = False,
+        slots: int = 0,
+    ) -> np.ndarray:
+        """CSR rows, padded with one entry each. -> start of each slice, and the end.
+
+        spread: in whatever order the banks like. signs: entries are literals, 16 v + s, so that
+        padding may be any entry of the row; the sign goes to the highest bit.
+        slots: how many entries of a row are ever read, if that is known.
+        """
+        rows = len(ptr) - 1
+        lengths = np.diff(ptr)
+        slices = -(-rows // SLICE)
+        padded = np.zeros(slices * SLICE, np.int64)
+        padded[:rows] = lengths
+        longest = padded.reshape(slices, SLICE).max(1, initial=0)
+        if self.narrow:
+            longest += longest % 2
+        start = np.concatenate([[0], np.cumsum(longest * SLICE)])
+        filler = np.zeros(slices * SLICE, np.int64)
+        filler[:rows] = padding
+        if rows:
+            filler[rows:] = padding[-1]
+        # Entry k of slice s stands in row (start[s] / 32 + k).
+        lines = np.repeat(np.arange(slices), longest)
+        out = filler.reshape(slices, SLICE)[lines] if slices else np.zeros((0, SLICE), np.int64)
+        row = np.repeat(np.arange(rows), lengths)
+        k = np.arange(len(entries)) - np.repeat(ptr[:-1], lengths)
+        out[start[row // SLICE] // SLICE + k, row % SLICE] = entries
+        if self.narrow and spread:
+            cuda_banks.spread(out, start // SLICE, padded, signs, slots)
+        if signs:
+            out = out >> 4 << 3 | (out & 1) << (15 if self.narrow else 31)
+        if self.narrow:
+            out = out[0::2] | out[1::2] << 16
+            start //= 2
+        start += self.size
+        self.parts.append(out.reshape(-1).astype(np.uint32))
+        self.size += out.size
+        return start
+
+    def words(self) -> np.ndarray:
+        return np.concatenate([*self.parts, np.zeros(1, np.uint32)])
+
+
+def _literals_each(ptr: np.ndarray) -> int:
+    """Literals of a clause if all have as many, or one less, which fills as many words; else 0."""
+    lengths = np.diff(ptr)
+    each = int(lengths.max(initial=0))
+    return each if each <= _STRAIGHT and ((lengths + 1) // 2 == (each + 1) // 2).all() else 0
+
+
+def _same_clauses(p: Program) -> bool:
+    return p.check_lits is p.lits or (
+        p.n_checks == p.n_clauses
+        and np.array_equal(p.check_ptr, p.clause_ptr)
+        and np.array_equal(p.check_lits, p.lits)
+    )
+
+
+def _permuted(values: np.ndarray, ptr: np.ndarray, order: np.ndarray):
+    """CSR rows in another order."""
+    lengths = np.diff(ptr)[order]
+    out = np.concatenate([[0], np.cumsum(lengths)])
+    take = np.arange(out[-1]) + np.repeat(ptr[:-1][order] - out[:-1], lengths)
+    return values[take], out
+
+
+def _no_sweeps():
+    none = np.zeros(0, np.int64)
+    return none, np.zeros(1, np.int64), none, np.zeros(1, np.int64)
+
+
+def _sweep_lists(p: Program):
+    """Every class padded to whole slices: (variable at each position or -1, first slice of each
+    class, clauses of these variables, their CSR pointers).
+    """
+    sizes = np.diff(p.class_ptr)
+    class_slices = np.concatenate([[0], np.cumsum(-(-sizes // SLICE))])
+    order = np.full(int(class_slices[-1]) * SLICE, -1, np.int64)
+    moved = p.order.astype(np.int64)
+    position = np.arange(len(moved)) - np.repeat(p.class_ptr[:-1], sizes)
+    # Within a class by degree: neighbours in a slice then have lists of one length.
+    degree = np.diff(p.occ_ptr)
+    label = np.repeat(np.arange(len(sizes)), sizes)
+    moved = moved[np.lexsort((degree[moved], label))]
+    order[np.repeat(class_slices[:-1] * SLICE, sizes) + position] = moved
+    lengths = np.where(order >= 0, degree[order], 0)
+    ptr = np.concatenate([[0], np.cumsum(lengths)])
+    first = np.repeat(p.occ_ptr[:-1][moved] - ptr[:-1][order >= 0], degree[moved])
+    return order, class_slices, p.occ[np.arange(ptr[-1]) + first].astype(np.int64), ptr

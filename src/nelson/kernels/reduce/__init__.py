@@ -1,0 +1,1 @@
+"""Kernels that simplify formulas: propagation, probing, subsumption, elimination, components."""

@@ -1,0 +1,76 @@
+"""Unit propagation. Every literal is touched O(1) times."""
+
+from nelson.kernels.core.compile import kernel
+
+FIXPOINT = -1
+CONTRADICTION = -2
+
+
+@kernel
+def fixpoint(literals, offsets, fixed, values, start, fill, where, left, queue):
+    """Fill `values`; return FIXPOINT, or a falsified clause, or CONTRADICTION within `fixed`.
+
+    literals, offsets  int32, int64: flat clauses
+    fixed              int32: literals that are given
+    values             int8 (n + 1): +1 true, -1 false, 0 open; out, zero at first
+    start, fill        int64 (2 n + 3), (2 n + 2): literal code c = 2 v + (literal < 0) occurs in
+                       clauses where[start[c]:start[c + 1]]; fill is at first a copy of start
+    where              int32 (total literals): scratch, the clauses of each literal code
+    left               int32 (n_clauses): scratch, literals of a clause that are not yet false
+    queue              int32 (n + 1): scratch, literals that became true, in order
+
+    A literal that becomes true visits the clauses of its negation and lowers their `left`. At one,
+    the clause is scanned, once, for the literal that is left, which becomes true in turn.
+    """
+    n_clauses = len(offsets) - 1
+    head = 0
+    tail = 0
+    for literal in fixed:
+        v = abs(literal)
+        sign = 1 if literal > 0 else -1
+        if values[v] == -sign:
+            return CONTRADICTION
+        if values[v] == 0:
+            values[v] = sign
+            queue[tail] = literal
+            tail += 1
+    for j in range(n_clauses):
+        left[j] = offsets[j + 1] - offsets[j]
+        if left[j] == 0:
+            return j
+        for k in range(offsets[j], offsets[j + 1]):
+            code = 2 * abs(literals[k]) + (1 if literals[k] < 0 else 0)
+            where[fill[code]] = j
+            fill[code] += 1
+        if left[j] == 1:
+            literal = literals[offsets[j]]
+            v = abs(literal)
+            sign = 1 if literal > 0 else -1
+            if values[v] == -sign:
+                return j
+            if values[v] == 0:
+                values[v] = sign
+                queue[tail] = literal
+                tail += 1
+    while head < tail:
+        literal = queue[head]
+        head += 1
+        negation = 2 * abs(literal) + (1 if literal > 0 else 0)
+        for k in range(start[negation], start[negation + 1]):
+            j = where[k]
+            left[j] -= 1
+            if left[j] == 0:
+                return j
+            if left[j] == 1:
+                for p in range(offsets[j], offsets[j + 1]):
+                    other = literals[p]
+                    v = abs(other)
+                    sign = 1 if other > 0 else -1
+                    if values[v] == sign:
+                        break
+                    if values[v] == 0:
+                        values[v] = sign
+                        queue[tail] = other
+                        tail += 1
+                        break
+    return FIXPOINT

@@ -1,0 +1,1 @@
+"""Kernels of the local lemma: fixpoints, Shearer's polynomial, enumeration of violations."""

@@ -1,0 +1,142 @@
+"""The examples: checked against the formula once, then kept as packed bits."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nelson.errors import FormulaError
+from nelson.formula import Formula
+from nelson.formula.evaluate import violated
+from nelson.io.tables import Table, read
+from nelson.learning.draw import stream_seed
+
+_SHOWN = 5  # invalid rows that the error lists
+_BITS = 1 << 27  # checked at a time
+
+
+@dataclass(frozen=True, eq=False)
+class Examples:
+    """N valid examples of n variables, packed: (words, n) uint64, bit k of word w is 64 w + k."""
+
+    packed: np.ndarray
+    count: int
+    names: tuple[str, ...] | None = None
+    source: str | None = None
+    dropped: int = 0
+    kept: np.ndarray | None = None  # rows of the source that stayed; None: all
+
+    def mean(self) -> np.ndarray:
+        """E_data[x] by popcount, (n,)."""
+        return np.bitwise_count(self.packed).sum(axis=0, dtype=np.int64) / self.count
+
+    def batch_mean(self, k: int, m: int) -> np.ndarray:
+        """The mean of minibatch k: rows k m .. (k+1) m, modulo N. All of them if m >= N."""
+        if m >= self.count:
+            return self.mean()
+        start = k * m % self.count
+        stop = start + m
+        ones = self._ones(start, min(stop, self.count))
+        if stop > self.count:
+            ones = ones + self._ones(0, stop - self.count)
+        return ones / m
+
+    def _ones(self, start: int, stop: int) -> np.ndarray:
+        """How many of the rows start..stop have each variable set; the ends are masked."""
+        words = self.packed[start // 64 : -(-stop // 64)].copy()
+        words[0] &= ~np.uint64(0) << np.uint64(start % 64)
+        if stop % 64:
+            words[-1] &= np.uint64((1 << (stop % 64)) - 1)
+        return np.bitwise_count(words).sum(axis=0, dtype=np.int64)
+
+    def shuffled(self, seed: int) -> Examples:
+        """The same rows in a random order, so that minibatches are random."""
+        order = np.random.default_rng(stream_seed(seed, 1 << 41)).permutation(self.count)
+        return Examples(pack_rows(self.to_numpy()[order]), self.count, self.names, self.source)
+
+    def to_numpy(self) -> np.ndarray:
+        from nelson.kernels.core.bits import unpack
+
+        return unpack(self.packed, self.count)
+
+    def fingerprint(self) -> str:
+        digest = hashlib.sha256(np.ascontiguousarray(self.packed, "<u8").tobytes())
+        digest.update(str(self.count).encode())
+        return digest.hexdigest()
+
+
+def pack_rows(x: np.ndarray) -> np.ndarray:
+    from nelson.kernels.core.bits import pack
+
+    return pack(x)
+
+
+def load_examples(formula: Formula, data: Any, drop_invalid: bool = False) -> Examples:
+    """Read, put columns in the order of the variables, check every row, pack.
+
+    Raises FormulaError that lists the first rows which break the formula, each with a clause it
+    breaks, and counts the others; `drop_invalid` leaves them out instead.
+    """
+    if isinstance(data, Examples):
+        return data
+    table = read(data)
+    x = _columns(formula, table)
+    valid = _valid(formula, x)
+    bad = np.flatnonzero(~valid)
+    if len(bad) and not drop_invalid:
+        raise FormulaError(_complaint(formula, table, x, bad), source=table.source)
+    if not valid.any():
+        what = f"all {len(x)} rows are invalid" if len(x) else "no rows"
+        raise FormulaError(what, expected="at least one example", source=table.source)
+    kept = np.flatnonzero(valid) if len(bad) else None
+    return Examples(
+        pack_rows(x if kept is None else x[kept]),
+        int(valid.sum()),
+        table.names,
+        table.source,
+        len(bad),
+        kept,
+    )
+
+
+def _columns(formula: Formula, table: Table) -> np.ndarray:
+    n = formula.n_vars
+    if table.variables is None:
+        if table.x.shape[1] != n:
+            raise FormulaError(
+                f"{table.x.shape[1]} columns", expected=f"{n} variables", source=table.source
+            )
+        return table.x
+    place = np.full(n + 1, -1)
+    for column, v in enumerate(table.variables):
+        if 1 <= v <= n:
+            place[v] = column
+        elif v > formula.n_total:
+            raise FormulaError(
+                f"a column for variable {v}", expected=f"1..{n}", source=table.source
+            )
+    missing = np.flatnonzero(place[1:] < 0) + 1
+    if len(missing):
+        shown = ", ".join(map(str, missing[:5].tolist())) + ", ..." * (len(missing) > 5)
+        raise FormulaError(
+            f"no column for variable {shown}", expected=f"all of 1..{n}", source=table.source
+        )
+    return table.x[:, place[1:]]
+
+
+def _valid(formula: Formula, x: np.ndarray) -> np.ndarray:
+    step = max(1, _BITS // max(1, formula.n_vars))
+    blocks = [formula.satisfied(x[k : k + step]) for k in range(0, len(x), step)]
+    return np.concatenate(blocks) if blocks else np.zeros(0, bool)
+
+
+def _complaint(formula: Formula, table: Table, x: np.ndarray, bad: np.ndarray) -> str:
+    parts = [f"row {row} breaks {violated(formula, x[row])}" for row in bad[:_SHOWN].tolist()]
+    more = f"; and {len(bad) - _SHOWN:,} more" if len(bad) > _SHOWN else ""
+    return (
+        f"{len(bad):,} of {len(x):,} rows are invalid: {'; '.join(parts)}{more} "
+        "(rows count from 0; drop_invalid leaves them out)"
+    )

@@ -1,0 +1,319 @@
+"""How good a model is: numbers with their error, each tested on cases done by hand.
+
+| function             | what it says                                                              |
+|----------------------|---------------------------------------------------------------------------|
+| `validity`           | share of assignments that satisfy the formula                             |
+| `map_at`             | MAP@10: are examples ranked above other valid structures?                 |
+| `log_likelihood`     | mean log P_theta(x) over examples, with its error bar                     |
+| `kl`                 | KL(P_theta* || P_theta) to a planted theta*                               |
+| `gradient_error`     | L1 error of an estimate of grad log Z = E_theta[x]                        |
+| `moment_gap`         | E_data[x] - E_model[x] in three norms                                     |
+| `time_per_iteration` | seconds, split into sampling and update                                   |
+| `evaluate`           | the report that `nelson evaluate` prints                                  |
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nelson.errors import BudgetExceeded, FormulaError
+from nelson.formula import Formula
+from nelson.log_z.result import Z95
+
+_ENUMERATED = 20  # variables up to which laws are summed over all states
+
+
+class Estimate(NamedTuple):
+    """A number and its 95% half-width; 0 where it is exact."""
+
+    value: float
+    half_width: float
+    method: str = "exact"
+
+    def __float__(self) -> float:
+        return self.value
+
+    def __str__(self) -> str:
+        bar = f" ± {self.half_width:.2g}" if self.half_width else ""
+        return f"{self.value:.6g}{bar}"
+
+
+class Likelihood(NamedTuple):
+    """Mean log P_theta(x | C) over examples.
+
+    half_width  95%, of both errors together: log Z's own, and (s.d. of phi) / sqrt(N) because the
+                examples are a sample. The first moves train and held-out values together.
+    """
+
+    value: float
+    half_width: float
+    log_z: float
+    log_z_half_width: float
+    data_half_width: float
+    examples: int
+    method: str
+
+    def __str__(self) -> str:
+        return f"{self.value:.6g} ± {self.half_width:.2g} nats ({self.examples:,} examples)"
+
+
+class Timing(NamedTuple):
+    """Seconds an iteration."""
+
+    sampling: float
+    update: float
+
+    @property
+    def total(self) -> float:
+        return self.sampling + self.update
+
+
+def validity(formula: Formula, x: Any) -> float:
+    """Share of the rows of x, (m, n) bool, with C(x) = 1. NaN if there are none."""
+    ok = formula.satisfied(x)
+    return float(np.mean(ok)) if ok.size else math.nan
+
+
+def potential(theta: Any, x: Any) -> np.ndarray:
+    """phi_theta(x) = sum_i theta_i x_i, (m,); x (m, n) bool, or packed `Samples`."""
+    theta = np.asarray(theta, np.float64)
+    if hasattr(x, "packed"):
+        from nelson.kernels.cpu.moments import dot
+
+        return dot(x.packed, len(x), theta)
+    return np.asarray(x, np.float64) @ theta
+
+
+def map_at(theta: Any, seen: Any, unseen: Any, k: int = 10) -> float:
+    """MAP@k = (1/k) sum_(j=1..k) (examples among the j highest potentials) / j.
+
+    `seen`: examples; `unseen`: other valid structures; ranked together, highest potential first
+    (errata 12). Of equal potentials the unseen come first: a model that tells nothing apart gets no
+    credit. If there are fewer than k in all, k is that many.
+    """
+    scores = np.concatenate([potential(theta, unseen), potential(theta, seen)])
+    relevant = np.arange(len(scores)) >= len(scores) - len(seen)
+    k = min(k, len(scores))
+    if k == 0:
+        return math.nan
+    top = relevant[np.argsort(-scores, kind="stable")[:k]]
+    return float(np.mean(np.cumsum(top) / np.arange(1, k + 1)))
+
+
+def log_likelihood(
+    formula: Formula, theta: Any, x: Any, *, log_z: Any = None, **options: Any
+) -> Likelihood:
+    """(1/N) sum_k phi_theta(x_k) - log Z(theta), for examples x (N, n) or `Samples`.
+
+    log_z: a `LogPartition` or a number; None asks `nelson.log_z.log_partition`, which gets the
+    options. -inf if an example is invalid.
+    """
+    if log_z is None:
+        from nelson.log_z import log_partition
+
+        log_z = log_partition(formula, np.asarray(theta, np.float64), **options)
+    z, z_error = float(log_z), float(getattr(log_z, "half_width", 0.0))
+    phi = potential(theta, x)
+    if not len(phi):
+        raise FormulaError("no examples", expected="at least one")
+    rows = x.to_numpy() if hasattr(x, "to_numpy") else np.asarray(x)
+    value = float(phi.mean()) - z if validity(formula, rows) == 1.0 else -math.inf
+    spread = float(phi.std(ddof=1)) if len(phi) > 1 else math.nan
+    data_error = Z95 * spread / math.sqrt(len(phi))
+    return Likelihood(
+        value,
+        math.hypot(data_error, z_error),
+        z,
+        z_error,
+        data_error,
+        len(phi),
+        str(getattr(log_z, "method", "given")),
+    )
+
+
+def exact_marginals(formula: Formula, theta: Any = None) -> np.ndarray:
+    """grad log Z = P_theta(x_i = 1 | C), (n,), by enumeration of 2^n states, n <= 20."""
+    states, weight = _law(formula, theta)
+    return weight @ states
+
+
+def gradient_error(estimate: Any, exact: Any) -> float:
+    """sum_i |estimate_i - exact_i|, both (n,): the L1 error of grad log Z (errata 13)."""
+    return float(np.abs(np.asarray(estimate, float) - np.asarray(exact, float)).sum())
+
+
+def gradient_floor(exact: Any, m: int) -> float:
+    """What m exact and independent draws leave of it on average: sum_i sqrt(2 v_i / (pi m)).
+
+    v_i = mu_i (1 - mu_i), by the normal law: good where m v_i > 10 or so.
+    """
+    mu = np.asarray(exact, float)
+    return float(np.sqrt(2 * mu * (1 - mu) / (np.pi * m)).sum())
+
+
+def kl(
+    formula: Formula,
+    planted: Any,
+    theta: Any,
+    *,
+    samples: int = 1 << 18,
+    seed: int = 0,
+    method: str = "auto",
+    **options: Any,
+) -> Estimate:
+    """KL(P_theta* || P_theta) = (theta* - theta) . mu* - log Z(theta*) + log Z(theta).
+
+    method "enumerate" (n <= 20): exact. "samples": with y = (theta - theta*) . x under P_theta*,
+
+        log Z(theta) - log Z(theta*) = log E[exp y],    KL = log E[exp y] - E[y],
+
+    whose two terms share their noise: for a small KL the relative error is about sqrt(2/samples),
+    where a difference of two log Z would drown. The options go to `nelson.sample`.
+    """
+    planted, theta = np.asarray(planted, np.float64), np.asarray(theta, np.float64)
+    if method == "auto":
+        method = "enumerate" if formula.n_vars <= _ENUMERATED else "samples"
+    if method == "enumerate":
+        states, p = _law(formula, planted)
+        phi = states @ (theta - planted)
+        mean = float(p @ phi)
+        return Estimate(float(np.log(p @ np.exp(phi - mean))), 0.0, method)
+    if method != "samples":
+        raise FormulaError(f"method {method!r}", expected="auto, enumerate or samples")
+    from nelson.sampling.sample_stream import sample
+
+    drawn = sample(formula, planted, samples, seed=seed, **options)
+    if len(drawn) < 2:
+        raise BudgetExceeded("no samples of the planted theta within the budget")
+    y = potential(theta - planted, drawn)
+    y -= y.mean()
+    weight = np.exp(y - y.max())
+    value = float(np.log(weight.mean()) + y.max())
+    error = Z95 * float((weight / weight.mean() - y).std()) / math.sqrt(len(y))
+    return Estimate(value, error, method)
+
+
+def moment_gap(data: Any, model: Any) -> dict[str, float]:
+    """|E_data[x] - E_model[x]| as {"l1", "l2", "max"}; arguments are means (n,)."""
+    gap = np.abs(np.asarray(data, float) - np.asarray(model, float))
+    return {
+        "l1": float(gap.sum()),
+        "l2": float(np.sqrt((gap**2).sum())),
+        "max": float(gap.max(initial=0.0)),
+    }
+
+
+def time_per_iteration(history: Sequence[dict[str, Any]]) -> Timing:
+    """Medians over the iterations of a `History`."""
+    if not history:
+        return Timing(math.nan, math.nan)
+    return Timing(
+        float(np.median([row["sampling"] for row in history])),
+        float(np.median([row["update"] for row in history])),
+    )
+
+
+def evaluate(
+    formula: Formula,
+    theta: Any,
+    data: Any,
+    *,
+    samples: int = 10_000,
+    seed: int | None = 0,
+    seconds: float | None = None,
+    train: Any = None,
+    terms: Any = None,
+    drop_invalid: bool = False,
+    threads: int | None = None,
+) -> dict[str, Any]:
+    """All that can be said of theta given examples (anything that `nelson.learn` takes).
+
+    A dict of plain values. `train`: the examples it was fitted to, for both likelihoods side by
+    side. `terms`: coefficients of products (see `nelson.learn`). log Z may take up to `seconds`;
+    if nothing comes, the likelihood is None and `reason` says why. MAP@10 ranks ten examples
+    against ten uniform valid structures, a hundred times.
+    """
+    from nelson.learning.data import load_examples
+    from nelson.sampling.sample_stream import sample
+
+    theta = np.asarray(theta, np.float64)
+    examples = load_examples(formula, data, drop_invalid)
+    uniform = sample(formula, None, 1000, seed=seed, threads=threads)
+    whole, told = formula, None if train is None else load_examples(formula, train, drop_invalid)
+    if terms:
+        from nelson.distribution.heat_bath import heat_bath
+        from nelson.distribution.polynomial import lift
+        from nelson.learning.terms import completed, completed_examples
+
+        shape = lift(formula, terms, theta)
+        drawn = heat_bath(formula, terms, theta, samples, seed=seed, threads=threads)
+        drawn, uniform = completed(shape, drawn), completed(shape, uniform)
+        examples = completed_examples(shape, examples)
+        told = None if told is None else completed_examples(shape, told)
+        whole, theta = shape.formula, shape.theta
+    else:
+        drawn = sample(formula, theta, samples, seed=seed, threads=threads)
+    x = examples.to_numpy()
+    report: dict[str, Any] = {
+        "examples": examples.count,
+        "dropped": examples.dropped,
+        "samples": len(drawn),
+        "guarantee": drawn.guarantee,
+        "validity": validity(whole, drawn.to_numpy()),
+        "moment_gap": moment_gap(examples.mean(), drawn.mean()),
+        "map_at_10": _map(theta, x, uniform.to_numpy(), seed),
+        "log_likelihood": None,
+    }
+    try:
+        from nelson.log_z import log_partition
+
+        log_z = log_partition(whole, theta, seconds=seconds, seed=seed, threads=threads)
+        report["log_z"] = {
+            "value": float(log_z),
+            "half_width": log_z.half_width,
+            "method": log_z.method,
+        }
+        report["log_likelihood"] = _plain(log_likelihood(whole, theta, x, log_z=log_z))
+        if told is not None:
+            report["train_log_likelihood"] = _plain(
+                log_likelihood(whole, theta, told.to_numpy(), log_z=log_z)
+            )
+    except BudgetExceeded as error:
+        report["reason"] = str(error)
+    return report
+
+
+def _plain(value: Likelihood) -> dict[str, float]:
+    return {"value": value.value, "half_width": value.half_width}
+
+
+def _map(theta: np.ndarray, x: np.ndarray, unseen: np.ndarray, seed: int | None) -> float:
+    if not len(unseen):
+        return math.nan
+    random = np.random.default_rng(seed)
+    scores = []
+    for _ in range(100):
+        rows = random.choice(len(x), min(10, len(x)), replace=False)
+        others = random.choice(len(unseen), min(10, len(unseen)), replace=False)
+        scores.append(map_at(theta, x[rows], unseen[others]))
+    return float(np.mean(scores))
+
+
+def _law(formula: Formula, theta: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Valid states (m, n) bool and their probabilities (m,)."""
+    n = formula.n_vars
+    if n > _ENUMERATED:
+        raise FormulaError(f"{n} variables", expected=f"at most {_ENUMERATED} to enumerate")
+    states = (np.arange(2**n)[:, None] >> np.arange(n - 1, -1, -1) & 1).astype(bool)
+    states = states[formula.satisfied(states)]
+    if not len(states):
+        from nelson.errors import Unsatisfiable
+
+        raise Unsatisfiable("no assignment satisfies the formula")
+    phi = states @ (np.zeros(n) if theta is None else np.asarray(theta, np.float64))
+    weight = np.exp(phi - phi.max())
+    return states, weight / weight.sum()

@@ -1,0 +1,220 @@
+"""A model is a folder, and loads without unpickling anything.
+
+    theta.safetensors   theta, (n,) float64; net.safetensors holds a network's weights
+    formula.cnf         what must hold, DIMACS
+    model.json          names, how it was trained, what the test of the fit said
+    history.csv         one line an iteration
+    README.md           the same for people
+
+P_theta(x | C) = exp(sum_i theta_i x_i) C(x) / Z.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nelson._version import __version__
+from nelson.errors import FormulaError, NelsonError
+from nelson.formula import Formula
+from nelson.sampling.samples import Samples
+
+_FORMAT = 1
+
+
+@dataclass(eq=False)
+class Model:
+    """A formula and theta (n,) float64; a conditional model has a torch `net` that gives theta.
+
+    terms: coefficients of products of variables, {(1, 2): 0.7}, added to theta . x.
+    """
+
+    formula: Formula
+    theta: np.ndarray | None
+    names: tuple[str, ...] | None = None
+    metadata: dict[str, Any] = field(default_factory=dict)
+    net: Any = None
+    terms: dict[tuple[int, ...], float] | None = None
+
+    @property
+    def mrf(self) -> Any:
+        """`nelson.ConstrainedMRF`: the model as a torch distribution.
+
+        With terms it is over the lifted formula: the products are further variables, at the end.
+        """
+        import torch
+
+        from nelson.distribution.mrf import ConstrainedMRF
+
+        if self.terms:
+            from nelson.distribution.polynomial import lift
+
+            lifted = lift(self.formula, self.terms, self._vector())
+            return ConstrainedMRF(lifted.formula, torch.as_tensor(lifted.theta))
+        return ConstrainedMRF(self.formula, torch.as_tensor(self._vector()), names=self.names)
+
+    def theta_for(self, contexts: Any) -> np.ndarray:
+        """theta = net(contexts), (contexts, n) float64."""
+        import torch
+
+        if self.net is None:
+            raise NelsonError("this model has no network: its theta is one vector")
+        with torch.no_grad():
+            rows = self.net(torch.as_tensor(contexts, dtype=torch.float32))
+        return rows.double().cpu().numpy()
+
+    def sample(self, n: int = 1, *, contexts: Any = None, **options: Any) -> Samples:
+        """n new structures, all valid; options as of `nelson.sample`."""
+        from nelson.sampling.sample_stream import sample
+
+        theta = self._vector() if contexts is None else self.theta_for(contexts)
+        if self.terms:
+            from nelson.distribution.heat_bath import heat_bath
+
+            return heat_bath(self.formula, self.terms, theta, n, **options)
+        return sample(self.formula, theta, n, **options)
+
+    def _vector(self) -> np.ndarray:
+        if self.theta is None:
+            raise NelsonError("a conditional model: theta depends on the context, give contexts=")
+        return self.theta
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the folder. Every file is renamed into place; model.json comes last."""
+        from nelson.learning.checkpoint import pack_tensors, write_atomically
+
+        folder = writable(path)
+        folder.mkdir(parents=True, exist_ok=True)
+        meta = {
+            "format": _FORMAT,
+            "nelson": __version__,
+            "n_vars": self.formula.n_vars,
+            "n_aux": self.formula.n_aux,
+            "projection": self.formula.projection,
+            "constraints": [
+                {"kind": type(c).__name__, **asdict(c)} for c in self.formula.constraints
+            ],
+            "names": self.names,
+            "terms": [[list(m), c] for m, c in self.terms.items()] if self.terms else None,
+            **self.metadata,
+        }
+        if self.theta is not None:
+            data = pack_tensors({"theta": np.asarray(self.theta, np.float64)})
+            write_atomically(folder / "theta.safetensors", data)
+        if self.net is not None:
+            weights = {k: v.detach().cpu().numpy() for k, v in self.net.state_dict().items()}
+            write_atomically(folder / "net.safetensors", pack_tensors(weights))
+        write_atomically(folder / "formula.cnf", str(self.formula.to_dimacs()).encode())
+        write_atomically(folder / "README.md", _readme(self, meta).encode())
+        text = json.dumps(meta, indent=1, default=_plain)
+        write_atomically(folder / "model.json", text.encode())
+
+    def __repr__(self) -> str:
+        what = "theta" if self.net is None else f"net {type(self.net).__name__}"
+        return f"Model({self.formula!r}, {what}, {self.metadata.get('why', 'not trained')})"
+
+
+def writable(path: str | os.PathLike[str]) -> Path:
+    """A folder that a model may be written to: new, empty, or a model already."""
+    folder = Path(path)
+    taken = folder.exists() and not folder.is_dir()
+    if taken or (folder.exists() and any(folder.iterdir()) and not _is_model(folder)):
+        raise NelsonError(f"{folder}: exists, and is no model of nelson; not written over")
+    return folder
+
+
+def _is_model(folder: Path) -> bool:
+    return (folder / "model.json").is_file()
+
+
+def load(path: str | os.PathLike[str], net: Any = None) -> Model:
+    """A model folder. `net`: the module whose weights it holds, if it is a conditional one."""
+    from nelson.learning.checkpoint import unpack_tensors
+
+    folder = Path(path)
+    if not _is_model(folder):
+        raise FormulaError("no model here", expected="a folder with model.json", source=str(folder))
+    try:
+        meta = json.loads((folder / "model.json").read_text())
+        if meta.pop("format") != _FORMAT:
+            raise ValueError("a format that this version does not know")
+        formula = _formula(folder / "formula.cnf", meta)
+        theta = None
+        if (folder / "theta.safetensors").exists():
+            theta = unpack_tensors((folder / "theta.safetensors").read_bytes())["theta"]
+            if theta.shape != (formula.n_vars,) or np.isnan(theta).any():
+                raise ValueError(f"theta of shape {theta.shape} for {formula.n_vars} variables")
+        if (folder / "net.safetensors").exists() and net is not None:
+            import torch
+
+            arrays = unpack_tensors((folder / "net.safetensors").read_bytes())
+            net.load_state_dict({k: torch.from_numpy(v.copy()) for k, v in arrays.items()})
+            net.eval()
+    except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
+        raise NelsonError(f"{folder}: not a whole model ({error})") from None
+    names = meta.pop("names", None)
+    terms = {tuple(m): float(c) for m, c in meta.pop("terms", None) or ()} or None
+    for name in ("n_vars", "n_aux", "projection", "constraints"):
+        meta.pop(name, None)
+    return Model(formula, theta, tuple(names) if names else None, meta, net, terms)
+
+
+def _formula(path: Path, meta: dict[str, Any]) -> Formula:
+    """As written: DIMACS knows no auxiliary variables, model.json does."""
+    from nelson.formula.encode import Linear, Xor
+
+    read = Formula.from_dimacs(path)
+    kinds = {"Xor": Xor, "Linear": Linear}
+    constraints = []
+    for entry in meta["constraints"]:
+        fields = {k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()}
+        constraints.append(kinds[str(fields.pop("kind"))](**fields))
+    n = int(meta["n_vars"])
+    return Formula.from_arrays(
+        read.literals,
+        read.offsets,
+        n,
+        theta=None if read.theta is None else read.theta[:n],
+        projection=meta["projection"],
+        n_aux=int(meta["n_aux"]),
+        constraints=constraints,
+        source=str(path),
+    )
+
+
+def _plain(value: Any) -> Any:
+    """JSON for numpy's scalars and arrays."""
+    return value.tolist() if hasattr(value, "tolist") else str(value)
+
+
+def _readme(model: Model, meta: dict[str, Any]) -> str:
+    f, terms = model.formula, model.terms or {}
+    lines = [
+        "# A constrained Markov random field",
+        "",
+        f"P(x) = exp(sum theta_i x_i) / Z over the assignments that satisfy `formula.cnf` "
+        f"({f.n_vars} variables, {f.n_clauses} clauses).",
+        *(f"Plus {c:.6g} where {' '.join(map(str, m))} are all true." for m, c in terms.items()),
+        "",
+        "```",
+        "nelson generate . -n 1000        # new structures, all of them valid",
+        "nelson evaluate . DATA           # how well it fits",
+        "```",
+        "",
+        "In Python: `nelson.load(folder)`. Nothing in this folder is pickled.",
+        "",
+        "| how it was made | |",
+        "|---|---|",
+    ]
+    shown = ("preset", "examples", "data", "dropped", "iterations", "converged", "why", "seed")
+    for key in (*shown, "sampler", "sweeps", "guarantee", "seconds", "nelson"):
+        if meta.get(key) is not None:
+            lines.append(f"| {key} | {meta[key]} |")
+    for key, value in (meta.get("settings") or {}).items():
+        lines.append(f"| {key} (setting) | {value} |")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,46 @@
+"""What `log_partition` returns: a number with its error, and where it comes from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+#: Standard errors in half the width of a 95% confidence interval of a normal law.
+Z95 = 1.959963984540054
+
+
+@dataclass(frozen=True)
+class LogPartition:
+    """log Z in nats.
+
+    value       log Z
+    half_width  half the width of the 95% confidence interval; 0.0 if exact
+    method      "enumerate" | "count" | "circuit" | "telescope": the most elaborate one that some
+                component of the formula needed (info["components"] counts them all)
+    why         what was used, and why not something else
+    seconds     wall-clock time
+    exact       up to floating-point rounding
+    info        log_probability (log P(C) under the product law), components (how many each method
+                took), fixed (variables that propagation fixed), tried (what else was tried, and how
+                it ended), and for an estimate: seed, samples, stages, guarantee, bias, reached
+    """
+
+    value: float
+    half_width: float
+    method: str
+    why: str
+    seconds: float
+    exact: bool
+    info: dict[str, Any] = field(default_factory=dict)
+
+    def __float__(self) -> float:
+        return self.value
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 95% confidence interval."""
+        return self.value - self.half_width, self.value + self.half_width
+
+    def __str__(self) -> str:
+        error = "exact" if self.exact else f"+- {self.half_width:.2g}, 95%"
+        return f"log Z = {self.value:.10g} ({error}; {self.method}, {self.seconds:.2g} s)"

@@ -1,0 +1,109 @@
+"""A bundle of chains in the valid space that can be looked at between sweeps.
+
+Random numbers are a function of (seed, context, word, variable, sweep): k sweeps and then k more
+are the same bits as 2k sweeps at once, so a diagnostic that looks at several lengths pays for the
+longest only.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from nelson.kernels.core.bits import words_for
+from nelson.kernels.core.reference import LOVASZ
+from nelson.kernels.cpu import resume
+from nelson.sampling import engine
+from nelson.sampling.problem import Problem
+from nelson.sampling.sampler import Block, Request
+
+#: Variables times lanes times sweeps below which a second thread costs more than it brings.
+_SMALL = 1 << 25
+
+
+@dataclass
+class Chains:
+    problem: Problem
+    request: Request  # theta, contexts, seed, threads, deadline of all of them
+    words: np.ndarray  # (contexts, words, n_total): the states
+    valid: np.ndarray  # (contexts, words)
+    swept: int = 0
+    complete: bool = True  # no clock cut it
+
+    @classmethod
+    def resampled(cls, problem: Problem, request: Request, theta: np.ndarray) -> Chains:
+        """Starts by resampling under the law `theta` (contexts, n); sweeps follow request.theta."""
+        every = np.arange(problem.formula.n_total)
+        asked = replace(request, theta=theta, sweeps=0, columns=every)
+        if len(every) * (request.count or 0) * len(theta) <= _SMALL // 8:
+            asked = replace(asked, threads=1)
+        block = next(engine.blocks(LOVASZ, problem, asked))
+        if block.interrupted:
+            raise KeyboardInterrupt
+        return cls(problem, request, block.packed, block.valid, 0, not block.stopped)
+
+    @classmethod
+    def given(cls, problem: Problem, request: Request, states: Sequence[np.ndarray]) -> Chains:
+        """Starts (m, n_total) 0/1 for each context, in turns if there are fewer than lanes."""
+        lanes = request.count or 64
+        words = np.stack([tiled(rows, 0, words_for(lanes)) for rows in states])
+        return cls(problem, request, words, np.full(words.shape[:2], ~np.uint64(0)))
+
+    def sweep_to(self, sweeps: int) -> None:
+        """Go on until `sweeps` are done."""
+        request = replace(self.request, sweeps=sweeps - self.swept)
+        block = resumed(self.problem, request, self.words, self.swept, 0, self.request.count or 0)
+        self.words, self.valid = block.packed, self.valid & block.valid
+        self.swept, self.complete = sweeps, self.complete and not block.stopped
+
+    def lanes(self) -> int:
+        return int(np.bitwise_count(self.valid).sum())
+
+    def look(self, columns: np.ndarray) -> np.ndarray:
+        """(contexts, words, columns + 1) uint64: those variables, then which lanes count."""
+        valid = self.valid[:, :, None]
+        return np.concatenate([self.words[:, :, columns] & valid, valid], axis=2)
+
+
+def tiled(rows: np.ndarray, first_word: int, words: int) -> np.ndarray:
+    """Starts (m, n) as packed states (words, n): sample i begins at start i mod 64 ceil(m / 64)."""
+    from nelson.kernels.core.bits import pack
+
+    size = 64 * words_for(len(rows))
+    packed = pack(np.asarray(rows, bool)[np.arange(size) % len(rows)])
+    return packed[(first_word + np.arange(words)) % len(packed)]
+
+
+def resumed(
+    problem: Problem,
+    request: Request,
+    words: np.ndarray,
+    swept: int,
+    first_word: int,
+    count: int,
+) -> Block:
+    """`request.sweeps` sweeps from states (contexts, words, n_total); all columns come back."""
+    n = problem.formula.n_total
+    states = resume.States(np.ascontiguousarray(words).reshape(-1, n), swept)
+    run = partial(resume.run, states)
+    kernel = engine.Kernel(engine.laws, run=run, first_tells=False, sweeps_all=True)
+    asked = replace(request, columns=np.arange(n), deadline=request.until())
+    table = kernel.laws(problem, request.theta)
+    if n * count * len(request.theta) * max(1, request.sweeps) <= _SMALL:
+        asked = replace(asked, threads=1)
+    block = engine.draw(kernel, 0, problem, asked, table, request.contexts, first_word, count)
+    if block.interrupted:
+        raise KeyboardInterrupt
+    return block
+
+
+def share(deadline: float | None, part: float, default: float | None = None) -> float | None:
+    """A deadline at a part of the time that is left; `default` seconds where there is none."""
+    now = time.monotonic()
+    if deadline is None:
+        return None if default is None else now + default
+    return now + part * max(0.0, deadline - now)

@@ -1,0 +1,20 @@
+"""What a sample is worth, and the one order of those words.
+
+heuristic     valid; nothing is known about the distribution
+asymptotic    P_theta(x | C) is stationary, and the chains are measured to have forgotten their
+              start: the bias only shrinks with more sweeps
+approximate   within a factor that the sampler states: 1 / (1 + eps) <= Q(x) / P(x) <= 1 + eps
+exact         P_theta(x | C) itself
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+#: Weakest first.
+GUARANTEES = ("heuristic", "asymptotic", "approximate", "exact")
+
+
+def weakest(guarantees: Iterable[str]) -> str:
+    """The guarantee of samples that were put together from several sources; "exact" of none."""
+    return min(guarantees, key=GUARANTEES.index, default="exact")

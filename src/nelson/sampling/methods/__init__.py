@@ -1,0 +1,1 @@
+"""One file for each sampler; `sampling.registry` lists them by name."""

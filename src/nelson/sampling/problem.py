@@ -1,0 +1,99 @@
+"""One sampling problem, prepared: what is fixed, what is left, and what theory says of the rest.
+
+Preparation keeps the distribution. Unit propagation fixes what evidence and unit clauses imply;
+what is left falls into independent components, and those that are extremal are drawn exactly by
+resampling alone, so only the variables of the others need sweeps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nelson.errors import Unsatisfiable
+from nelson.formula import Formula
+from nelson.formula.memo import Recent, Slot
+from nelson.kernels.core.program import Program, build
+
+_PREPARED: Slot[Recent[tuple[int, ...], Problem]] = Slot("prepared problems by evidence")
+#: Non-extremal components that are looked for one by one; beyond, every variable is swept.
+_MAX_WITNESSES = 32
+#: Conditioned programs kept with a formula.
+_CACHE_SIZE = 16
+
+
+@dataclass(frozen=True)
+class Problem:
+    formula: Formula  # as given
+    evidence: tuple[int, ...]  # literals given with the call
+    rest: Formula  # clauses that are left, over the same variables
+    fixed: np.ndarray  # literals that propagation found
+    extremal: bool  # is what is left extremal
+    program: Program
+
+    @property
+    def n(self) -> int:
+        return self.formula.n_vars
+
+
+def prepare(formula: Formula, evidence: tuple[int, ...] = ()) -> Problem:
+    """Condition, simplify, compile. Raises Unsatisfiable if propagation proves it."""
+    prepared = formula.memo.once(_PREPARED, lambda: Recent(_CACHE_SIZE))
+    return prepared.once(evidence, lambda: _prepare(formula, evidence))
+
+
+def _prepare(formula: Formula, evidence: tuple[int, ...]) -> Problem:
+    if formula.has_empty_clause:
+        raise Unsatisfiable("the formula has an empty clause")
+    simplified = formula.given(evidence)
+    lengths = np.diff(simplified.offsets)
+    unit = lengths == 1
+    fixed = simplified.literals[simplified.offsets[:-1][unit]]
+    rest = Formula.from_arrays(
+        simplified.literals[np.repeat(~unit, lengths)],
+        np.concatenate([[0], np.cumsum(lengths[~unit])]),
+        n_vars=formula.n_vars,
+        n_aux=formula.n_aux,
+    )
+    swept, extremal = _swept(rest)
+    given = np.array(evidence, np.int32)
+    ends = formula.offsets[-1] + np.arange(1, len(given) + 1)
+    program = build(
+        formula.n_total,
+        rest.literals,
+        rest.offsets,
+        swept,
+        fixed,
+        check=(np.concatenate([formula.literals, given]), np.concatenate([formula.offsets, ends])),
+    )
+    return Problem(formula, evidence, rest, fixed, extremal, program)
+
+
+def _swept(rest: Formula) -> tuple[np.ndarray, bool]:
+    """(variables of components that are not extremal, whether there is none)."""
+    from nelson.theory.local_lemma import components, condition1
+
+    swept = np.zeros(rest.n_total, bool)
+    if (witness := condition1(rest)) is None:
+        return swept, True
+    label = components(rest)
+    clause_label = label[np.abs(rest.literals[rest.offsets[:-1]]) - 1]
+    left = np.arange(rest.n_clauses)  # clauses of components not looked at yet
+    part = rest
+    for _ in range(_MAX_WITNESSES):
+        if witness is None:
+            return swept, False
+        bad = clause_label[left[witness[0]]]
+        swept |= label == bad
+        left = left[clause_label[left] != bad]
+        lengths = np.diff(rest.offsets)
+        keep = np.isin(np.arange(rest.n_clauses), left)
+        part = Formula.from_arrays(
+            rest.literals[np.repeat(keep, lengths)],
+            np.concatenate([[0], np.cumsum(lengths[keep])]),
+            n_vars=rest.n_total,
+        )
+        witness = condition1(part)
+    swept[np.abs(rest.literals) - 1] = True
+    return swept, False

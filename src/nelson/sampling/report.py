@@ -1,0 +1,268 @@
+"""`nelson.report`: what theory and a pilot run say of a formula, as a table and as a dict."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nelson.errors import Unsatisfiable
+from nelson.sampling.pilot import Work, expected_work
+from nelson.theory import local_lemma
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from nelson.formula import Formula
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What `method="auto"` would do with this formula."""
+
+    method: str
+    sweeps: int
+    guarantee: str
+    why: str
+    whole: bool = True
+    parts: list[dict[str, Any]] = field(default_factory=list)
+    steps: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Report:
+    """What theory and a pilot run say of a formula. Prints as a table.
+
+    Shape and Condition 1 are of the formula as given (theta of +-inf conditioned on first); degree,
+    criteria and work are of what is left after unit propagation, which is what a sampler sees.
+    """
+
+    n_vars: int
+    n_aux: int
+    n_clauses: int
+    clause_lengths: dict[int, int]
+    components: int
+    largest_component: int
+    free_variables: int
+    evidence: int
+    fixed: int
+    satisfiable: bool | None
+    satisfiable_why: str
+    extremal: bool
+    witness: tuple[int, int] | None
+    witness_clauses: tuple[list[int], list[int]] | None
+    degree: local_lemma.Degree
+    criteria: dict[str, local_lemma.Criterion]
+    work: Work
+    choice: Choice | None
+    notes: list[str] = field(default_factory=list)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain dicts, lists, numbers and strings; an infinite number becomes None."""
+        return _plain(asdict(self))
+
+    def __str__(self) -> str:
+        from io import StringIO
+
+        from rich.console import Console
+
+        console = Console(file=StringIO(), width=100, color_system=None)
+        console.print(self)
+        return console.file.getvalue().rstrip("\n")  # type: ignore[attr-defined]
+
+    __repr__ = __str__
+
+    def __rich__(self) -> Table:
+        from rich.markup import escape
+        from rich.table import Table
+
+        table = Table(box=None, show_header=False, pad_edge=False)
+        table.add_column(style="bold", no_wrap=True)
+        table.add_column(overflow="fold")
+        for name, text in _rows(self):
+            table.add_row(name, escape(text))
+        return table
+
+
+def report(f: Formula, theta: Any = None, *, pilot: bool = True, seed: int = 0) -> Report:
+    """What theory and a pilot run say of f under theta; print it, or take `.to_dict()`.
+
+    pilot=False skips the pilot run that measures the expected work. Reporting what `auto` would
+    choose may still need a short trial run. theta of +-inf is hard evidence. Cost: linear in the
+    formula, plus the pilot run.
+    """
+    theta = local_lemma.check_theta(f, theta)
+    evidence = _evidence(theta)
+    shown, rest, fixed, unsat = f, f, 0, ""
+    try:
+        propagated = f.given(evidence)
+        shown = propagated if evidence else f
+        rest, fixed = _without_units(propagated)
+    except Unsatisfiable as error:
+        unsat = str(error)
+    labels, witness = local_lemma.components(rest), local_lemma.condition1(shown)
+    mentioned = np.unique(np.abs(rest.literals)) - 1
+    sizes = np.bincount(labels)[np.unique(labels[mentioned])]
+    clauses = _clauses(shown, witness)
+    criteria = {
+        "symmetric": local_lemma.symmetric(rest, theta),
+        "asymmetric": local_lemma.asymmetric(rest, theta),
+        "cluster": local_lemma.cluster(rest, theta),
+        "shearer": local_lemma.shearer(rest, theta),
+    }
+    rest_extremal = witness is None or (fixed > 0 and local_lemma.condition1(rest) is None)
+    satisfiable: bool | None
+    notes = []
+    if witness is not None and rest_extremal:
+        notes.append("what unit propagation leaves of the formula is extremal")
+    if unsat:
+        satisfiable, why = False, unsat
+        work, choice = Work(None, None, "unsatisfiable"), None
+    else:
+        work, satisfiable, why = expected_work(f, rest, theta, rest_extremal, pilot, seed)
+        proof = next((name for name, c in criteria.items() if c.holds), None)
+        if proof is not None:
+            satisfiable, why = True, f"{proof} criterion"
+        choice = None if satisfiable is False else _choose(f, theta)
+    return Report(
+        n_vars=f.n_vars,
+        n_aux=f.n_aux,
+        n_clauses=f.n_clauses,
+        clause_lengths=local_lemma.clause_lengths(f),
+        components=len(sizes),
+        largest_component=int(sizes.max()) if len(sizes) else 0,
+        free_variables=f.n_total - fixed - len(mentioned),
+        evidence=len(evidence),
+        fixed=fixed,
+        satisfiable=satisfiable,
+        satisfiable_why=why,
+        extremal=witness is None,
+        witness=witness,
+        witness_clauses=clauses,
+        degree=local_lemma.degree(rest),
+        criteria=criteria,
+        work=work,
+        choice=choice,
+        notes=notes,
+    )
+
+
+def _evidence(theta: np.ndarray | None) -> list[int]:
+    if theta is None:
+        return []
+    hard = np.flatnonzero(np.isinf(theta))
+    return np.where(theta[hard] > 0, hard + 1, -hard - 1).tolist()
+
+
+def _without_units(f: Formula) -> tuple[Formula, int]:
+    """A propagated formula less its unit clauses, and their number.
+
+    No other clause mentions their variables.
+    """
+    lengths = np.diff(f.offsets)
+    keep = lengths != 1
+    if keep.all():
+        return f, 0
+    offsets = np.concatenate([[0], np.cumsum(lengths[keep])])
+    rest = f.replace(literals=f.literals[np.repeat(keep, lengths)], offsets=offsets)
+    return rest, int((~keep).sum())
+
+
+def _clauses(f: Formula, pair: tuple[int, int] | None) -> tuple[list[int], list[int]] | None:
+    if pair is None:
+        return None
+    i, j = (f.literals[f.offsets[k] : f.offsets[k + 1]].tolist() for k in pair)
+    return i, j
+
+
+def _choose(f: Formula, theta: np.ndarray | None) -> Choice | None:
+    from nelson.sampling.registry import choose
+
+    try:
+        return Choice(*choose(f, theta))
+    except Unsatisfiable:
+        return None
+
+
+# --- words ---------------------------------------------------------------------------------------
+
+_CRITERIA = {
+    "symmetric": "LLL, symmetric",
+    "asymmetric": "LLL, asymmetric",
+    "cluster": "LLL, cluster expansion",
+    "shearer": "Shearer",
+}
+
+
+def _rows(r: Report) -> list[tuple[str, str]]:
+    aux = f" and {r.n_aux:,} auxiliary" if r.n_aux else ""
+    rows = [("variables", f"{r.n_vars:,}{aux}, {r.free_variables:,} in no clause")]
+    if r.fixed:
+        rows.append(("fixed", f"{r.fixed:,} by unit propagation, {r.evidence:,} of them evidence"))
+    lengths = ", ".join(f"{n:,} of length {k}" for k, n in list(r.clause_lengths.items())[:8])
+    more = ", ..." if len(r.clause_lengths) > 8 else ""
+    rows.append(("clauses", f"{r.n_clauses:,}" + (f" ({lengths}{more})" if lengths else "")))
+    rows.append(("components", f"{r.components:,}, largest {r.largest_component:,} variables"))
+    known = {True: "yes", False: "NO", None: "unknown"}[r.satisfiable]
+    rows.append(("satisfiable", f"{known} ({r.satisfiable_why})"))
+    if r.witness is None or r.witness_clauses is None:
+        rows.append(("Condition 1", "extremal: plain resampling is exact"))
+    else:
+        i, j = (
+            f"clause {k + 1} ({_literals(c)})"
+            for k, c in zip(r.witness, r.witness_clauses, strict=True)
+        )
+        rows.append(("Condition 1", f"not extremal: {i} and {j} can be violated together"))
+    d = r.degree
+    word = "" if d.exact else "at most "
+    rows.append(("dependency degree", f"{word}max {d.max:,}, mean {d.mean:.4g}, {d.edges:,} edges"))
+    for name, c in r.criteria.items():
+        verdict = {True: "holds", False: "fails", None: "not decided"}[c.holds]
+        slack = "" if c.slack is None or math.isinf(c.slack) else f", slack {c.slack:.3g}x"
+        note = f" ({c.note})" if c.note else ""
+        rows.append((_CRITERIA[name], verdict + slack + note))
+    rows.append(("resampled constraints", _work_words(r)))
+    if r.choice is not None:
+        rows += _choice_rows(r.choice)
+    return rows + [("note", note) for note in r.notes]
+
+
+def _choice_rows(choice: Choice) -> list[tuple[str, str]]:
+    """What `auto` does with each component, and why not what comes before that."""
+    rows = [("preprocessing", ", ".join(choice.steps))] if choice.steps else []
+    for part in choice.parts:
+        sweeps = f" + {part['sweeps']} sweeps" if part["sweeps"] else ""
+        several = part["components"] > 1
+        size = f" for {part['components']} components of" if several else " for"
+        size = f"{size} {part['variables']:,} variables" if len(choice.parts) > 1 else ""
+        told = f"{part['method']}{sweeps}{size}, {part['guarantee']}: {part['why']}"
+        rows.append(("auto takes", told))
+        rows += [(f"  not {step}", why) for step, why in part["not taken"].items()]
+    return rows
+
+
+def _work_words(r: Report) -> str:
+    w = r.work
+    if w.value is None:
+        return w.how
+    if math.isinf(w.value):
+        return "infinite: no solution"
+    error = f" ± {w.standard_error:.2g}" if w.standard_error else ""
+    text = f"{w.value:.4g}{error} a sample ({w.how}"
+    return text + ("; Theorem 2)" if w.equality else "; Theorem 2 is for extremal formulas)")
+
+
+def _literals(clause: list[int], most: int = 10) -> str:
+    return " ".join(map(str, clause[:most])) + (" ..." if len(clause) > most else "")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

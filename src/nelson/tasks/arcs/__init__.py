@@ -1,0 +1,1 @@
+"""Structures made of arcs, one out of each vertex: what trees and connected subgraphs share."""

@@ -1,0 +1,1 @@
+"""Kernels of cycle and cluster popping."""

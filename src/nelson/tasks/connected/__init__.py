@@ -1,0 +1,1 @@
+"""Connected subgraphs for network reliability, drawn by cluster popping."""

@@ -1,0 +1,1 @@
+"""Random K-SAT with preferred solutions."""

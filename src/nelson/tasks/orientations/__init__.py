@@ -1,0 +1,1 @@
+"""Sink-free orientations: one-way streets without dead ends."""

@@ -1,0 +1,1 @@
+"""Kernels that draw and improve routes."""

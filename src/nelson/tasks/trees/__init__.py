@@ -1,0 +1,1 @@
+"""Spanning trees directed to a root, drawn by cycle popping."""

@@ -1,0 +1,48 @@
+"""Generators of structured formulas: the kinds that users bring, deterministic in their seed.
+
+    from tests.structured import feature_model, multiplier, suite
+    formula = multiplier(8, product=3599)        # its solutions are the pairs of factors
+
+Each docstring says which variable means what and, where it is known, how many solutions there are.
+"""
+
+from nelson.formula.random_ksat import (
+    cardinality,
+    knapsack,
+    planted_ksat,
+    random_ksat,
+    xor_chain,
+    xor_system,
+)
+from tests.structured.circuits import Circuit, adder, multiplier, random_circuit
+from tests.structured.features import FeatureTree, feature_model, feature_tree
+from tests.structured.graphs import colouring, cycle, grid, random_colouring, random_graph
+from tests.structured.puzzles import grid_obstacles, grid_path, latin_square, pigeonhole
+from tests.structured.suite import Entry, suite
+
+__all__ = [
+    "Circuit",
+    "Entry",
+    "FeatureTree",
+    "adder",
+    "cardinality",
+    "colouring",
+    "cycle",
+    "feature_model",
+    "feature_tree",
+    "grid",
+    "grid_obstacles",
+    "grid_path",
+    "knapsack",
+    "latin_square",
+    "multiplier",
+    "pigeonhole",
+    "planted_ksat",
+    "random_circuit",
+    "random_colouring",
+    "random_graph",
+    "random_ksat",
+    "suite",
+    "xor_chain",
+    "xor_system",
+]
