@@ -23,6 +23,7 @@ from typing import Any
 
 from nelson.cluster.part_files import Store
 from nelson.errors import NelsonError
+from nelson.sampling.guarantee import weakest
 from nelson.sampling.samples import Samples
 
 FORMAT, VERSION = "nelson samples", 1
