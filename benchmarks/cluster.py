@@ -27,6 +27,7 @@ import nelson
 from benchmarks.common import Row, ksat
 from nelson import Formula, cluster
 from nelson.cluster import engine
+from nelson.sampling.options import Options
 from nelson.sampling.plan import make_plan
 
 FIGURES = Path("cluster-figures.json")
@@ -90,21 +91,7 @@ def decide_seconds() -> float:
     def once(seed: int) -> float:
         fresh, theta = ksat(1000, seed=seed)
         started = time.perf_counter()
-        make_plan(
-            fresh,
-            theta,
-            1 << 20,
-            method="auto",
-            sweeps=None,
-            given=None,
-            project=None,
-            seed=0,
-            threads=1,
-            max_rounds=1000,
-            seconds=None,
-            width=None,
-            check=True,
-        )
+        make_plan(fresh, theta, 1 << 20, Options(seed=0, threads=1))
         return time.perf_counter() - started
 
     once(99)

@@ -59,9 +59,9 @@ def on_inputs(formula: Formula, name: str, inputs: int, rows: np.ndarray, second
     def native(n: int) -> Drawn:
         task = {"n": formula.n_total, "clauses": clauses, "known": [], "count": n, "seed": n}
         if name == "unigen":
-            script, task["set"] = unigen._SCRIPT, list(range(1, inputs + 1))
+            script, task["set"] = unigen.SCRIPT, list(range(1, inputs + 1))
         else:
-            script, task["set"], task["seconds"] = quicksampler._SCRIPT, inputs, seconds
+            script, task["set"], task["seconds"] = quicksampler.SCRIPT, inputs, seconds
         started = time.perf_counter()
         answers, ended = run_child(script, [task], seconds)
         wall = time.perf_counter() - started

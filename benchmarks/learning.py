@@ -17,6 +17,7 @@ from benchmarks.common import Row, ksat, ratio
 from nelson import metrics
 from nelson.learning.draw import Drawer
 from nelson.learning.learn import Fit, learn
+from nelson.sampling.choose import sweeps_for
 
 EXAMPLES = 10_000
 SEEDS = 16
@@ -133,7 +134,7 @@ def paper() -> Iterator[Row]:
         started = time.perf_counter()
         options: dict[str, Any] = dict(how)
         if how:  # sweeps measured, not 0: the bias of the samples goes, the time stays
-            options["sweeps"] = nelson.sampling.registry.sweeps_for(formula, theta)
+            options["sweeps"] = sweeps_for(formula, theta)
         fit = learn(formula, data, preset="paper", seed=1, threads=1, **options)
         spent = time.perf_counter() - started
         timing = metrics.time_per_iteration(fit.history)

@@ -28,6 +28,7 @@ from nelson.cluster.read import Folder
 from nelson.kernels.core.bits import concatenate, pack
 from nelson.kernels.cpu.rows import from_rows, to_rows
 from nelson.sampling import shards as span
+from nelson.sampling.options import Options
 from nelson.sampling.plan import make_plan
 from tests import ROOT, cluster_cells
 
@@ -92,9 +93,9 @@ def test_rows_are_packed_bits(n, m):
 
 
 def settled(formula, n, method="auto", **options) -> span.Settled:
-    known = dict.fromkeys(("sweeps", "given", "project", "seconds", "width"))
-    known |= {"seed": 5, "threads": 1, "max_rounds": 1000, "check": True} | options
-    plan = make_plan(formula, known.pop("theta", None), n, method=method, **known)
+    theta = options.pop("theta", None)
+    chosen = Options(method, **{"seed": 5, "threads": 1, **options})
+    plan = make_plan(formula, theta, n, chosen)
     return pickle.loads(pickle.dumps(span.settle(plan)))  # as a worker gets it
 
 
@@ -136,13 +137,13 @@ def test_spans_are_the_samples_of_one_call(method, formula, options):
 
 def test_starts_of_chains_are_found_once(monkeypatch):
     """`auto` on a formula that it gives to a solver: workers look for no starts of their own."""
-    from nelson.sampling import auto, plan
+    from nelson.sampling import plan
     from nelson.sampling.auto import starts
 
-    terms, find, calls = auto.Terms, starts.find, []
+    limits, find, calls = plan.Limits, starts.find, []
     skip = frozenset(("enumerate", "circuit", "resampling"))
-    monkeypatch.setattr(plan, "_cores", lambda: 1)
-    monkeypatch.setattr(auto, "Terms", lambda *args: terms(*args, skip=skip))
+    monkeypatch.setattr(plan, "usable_cores", lambda: 1)
+    monkeypatch.setattr(plan, "Limits", lambda *args: limits(*args, skip=skip))
 
     def counted(*args):
         calls.append(args)

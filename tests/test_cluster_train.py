@@ -238,9 +238,9 @@ def test_a_run_goes_on_with_another_number_of_ranks(tmp_path, data):
 @pytest.mark.filterwarnings("ignore:overflow encountered")
 def test_a_share_on_the_gpu_begins_at_its_first_sample():
     """In Numba's simulator where there is no GPU."""
-    from nelson.sampling.device import device as card
+    from nelson.sampling.device.gpu import available
 
-    if not card.available():
+    if not available():
         pytest.skip("numba-cuda is not installed")
 
     def draw(group: Group) -> Draw:

@@ -25,6 +25,7 @@ from nelson.kernels.core.bits import pack, tail_mask, words_for
 from nelson.kernels.core.reference import LOVASZ, PRS, Reference, threshold
 from nelson.kernels.cuda import draw as kernels
 from nelson.sampling.device import draw
+from nelson.sampling.device.gpu import Gpu
 from nelson.sampling.problem import prepare
 from nelson.sampling.sampler import Request
 from tests.problems import example1, extremal, non_extremal, pigeonhole, random_ksat, weights
@@ -60,7 +61,7 @@ def check(
         max_rounds=max_rounds,
         threads=1,
     )
-    card = draw.Card(0)
+    card = Gpu(0)
     drawn = draw.draw(method, card, problem, request, 0, count, **cut)
     x, valid, rounds, resampled = by_reference(
         f, theta, count, method, seed, sweeps, max_rounds, evidence, context
@@ -69,7 +70,7 @@ def check(
     packed = card.get(drawn.packed)[: words * f.n_vars].reshape(words, f.n_vars)
     assert np.array_equal(packed & tail_mask(count)[:, None], pack(x[:, : f.n_vars]))
     assert np.array_equal(card.get(drawn.valid)[:words], pack(valid[:, None])[:, 0])
-    assert (drawn.note.rounds, drawn.note.resampled) == (rounds, resampled)
+    assert (drawn.block.rounds, drawn.block.resampled) == (rounds, resampled)
     assert drawn.invalid == int((~valid).sum())
 
 
@@ -179,7 +180,7 @@ def test_work_goes_to_the_stream_that_is_current():
     """Also that of samples which were drawn on another one."""
     from types import SimpleNamespace
 
-    card, current = draw.Card(0), SimpleNamespace(cuda_stream=7)
+    card, current = Gpu(0), SimpleNamespace(cuda_stream=7)
     card.torch = SimpleNamespace(cuda=SimpleNamespace(current_stream=lambda index: current))
     card.cuda = SimpleNamespace(external_stream=lambda handle: f"stream {handle}")
     assert card.stream == "stream 7"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import typer
 
 from nelson.cli.common import integers, load_numba_without_scipy
@@ -49,25 +47,25 @@ def generate(
     load_numba_without_scipy()
     from nelson.errors import FormulaError
     from nelson.learning.model import load
+    from nelson.sampling.options import Options
 
     with _open(output) as out:
         loaded = load(model)
         formula = loaded.formula
-        options: dict[str, Any] = {
-            "theta": loaded._vector(),
-            "n": n,
-            "method": method,
-            "given": literals,
-            "project": _projection(project, formula),
-            "seed": seed,
-            "threads": threads,
-            "max_rounds": max_rounds,
-            "seconds": seconds,
-        }
-        if sweeps is not None:
-            options["sweeps"] = sweeps
-        columns = options["project"] or range(1, formula.n_vars + 1)
-        blocks = _blocks(formula, options, unique)
+        variables = _projection(project, formula)
+        options = Options(
+            method=method,
+            sweeps=sweeps,
+            given=literals,
+            project=variables,
+            unique=unique,
+            seed=seed,
+            threads=threads,
+            max_rounds=max_rounds,
+            seconds=seconds,
+        )
+        columns = variables or range(1, formula.n_vars + 1)
+        blocks = _blocks(formula, loaded._vector(), n, options)
         if loaded.terms:
             if n is None or unique or literals or project or method != "auto":
                 raise FormulaError(

@@ -25,6 +25,7 @@ from nelson.sampling.guarantee import weakest
 
 if TYPE_CHECKING:
     from nelson.formula import Formula
+    from nelson.sampling.options import Options
     from nelson.sampling.samples import Samples
 
 EXAMPLES = """\b
@@ -101,12 +102,11 @@ def sample(
     if unique and n is None:
         raise typer.BadParameter("distinct samples do run out: give a number", param_hint="-n")
     literals = integers(given, "--given")
-    options: dict[str, Any]
     if cluster is not None:
         _refuse({"--unique": unique, "--device": device != "cpu", "-n inf": n is None})
         folder = on_cluster.folder_of(output)
         formula = read_formula(file, dialect, quiet)
-        options = {
+        options: dict[str, Any] = {
             "theta": read_weights(weights, formula),
             "n": n,
             "method": method,
@@ -126,23 +126,25 @@ def sample(
     _refuse({"--workers": workers is not None, "--shard": shard is not None}, "without")
     with _open(output) as out:
         formula = read_formula(file, dialect, quiet)
-        options = {
-            "theta": read_weights(weights, formula),
-            "n": n,
-            "method": method,
-            "given": literals,
-            "project": _projection(project, formula),
-            "seed": seed,
-            "threads": threads,
-            "max_rounds": max_rounds,
-            "seconds": seconds,
-            "device": device,
-            "check": not no_check,
-        }
-        if sweeps is not None:
-            options["sweeps"] = sweeps
-        blocks = _blocks(formula, options, unique)
-        columns = options["project"] or range(1, formula.n_vars + 1)
+        theta, variables = read_weights(weights, formula), _projection(project, formula)
+        load_numba_without_scipy()
+        from nelson.sampling.options import Options
+
+        drawing = Options(
+            method=method,
+            sweeps=sweeps,
+            given=literals,
+            project=variables,
+            unique=unique,
+            seed=seed,
+            threads=threads,
+            max_rounds=max_rounds,
+            seconds=seconds,
+            device=device,
+            check=not no_check,
+        )
+        blocks = _blocks(formula, theta, n, drawing)
+        columns = variables or range(1, formula.n_vars + 1)
         total = _write(blocks, columns, n, out, output, quiet)
     total["checked"] = not no_check
     _finish(total, n, quiet)
@@ -155,18 +157,16 @@ def _refuse(options: dict[str, bool], how: str = "with") -> None:
             raise typer.BadParameter(f"not {how} --cluster", param_hint=name)
 
 
-def _blocks(formula: Formula, options: dict[str, Any], unique: bool) -> Iterator[Samples]:
+def _blocks(formula: Formula, theta: Any, n: int | None, options: Options) -> Iterator[Samples]:
     """The samples, a bounded number of bits at a time."""
-    load_numba_without_scipy()
-    from nelson import sample as draw
-    from nelson import stream
     from nelson.sampling.device.samples import DeviceSamples
+    from nelson.sampling.sample_stream import draw, draw_stream
 
-    if unique:  # needs all of them at once, to tell them apart
-        yield draw(formula, unique=True, **options)
+    if options.unique:  # needs all of them at once, to tell them apart
+        yield draw(formula, theta, n or 0, options)
         return
     fits = _BLOCK_BITS // max(1, formula.n_vars) // 512 * 512
-    for block in stream(formula, block=min(65536, max(512, fits)), **options):
+    for block in draw_stream(formula, theta, n, options, min(65536, max(512, fits))):
         yield block.host() if isinstance(block, DeviceSamples) else block
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from nelson.cluster import engine, parts
@@ -27,7 +27,8 @@ from nelson.cluster.read import Folder
 from nelson.errors import FormulaError, NelsonError
 from nelson.formula import Formula
 from nelson.formula.checks import count as whole_number
-from nelson.sampling.guarantee import weakest
+from nelson.sampling.options import Options
+from nelson.sampling.plan import make_plan
 from nelson.sampling.shards import Settled, settle
 
 
@@ -75,11 +76,19 @@ def sample(
     started = time.monotonic()
     if not os.fspath(out):
         raise FormulaError("no folder to write to", expected='out="folder/"')
-    for name, value in (("workers", workers), ("threads", threads)):
-        if value is not None and not whole_number(value, name):
-            raise FormulaError(f"{name} = 0", expected="1 or more")
-    if seconds is not None and not seconds >= 0:
-        raise FormulaError(f"seconds = {seconds}", expected="a duration")
+    if workers is not None and not whole_number(workers, "workers"):
+        raise FormulaError("workers = 0", expected="1 or more")
+    options = Options(
+        method=method,
+        sweeps=sweeps,
+        given=given,
+        project=project,
+        seed=seed,
+        threads=threads,
+        max_rounds=max_rounds,
+        seconds=seconds,
+        check=check,
+    )
     engine.require()
     engine.reachable(address)
     where = store(out)
@@ -95,7 +104,7 @@ def sample(
     missing = [(first, size) for first, size in layout.items() if first not in run.done]
     note: dict[str, Any] = {"kept": len(run.done), "drawn": len(missing)}
     if known is None or missing:
-        settled = _settled(formula, theta, job, given, project, threads)
+        settled = _settled(formula, theta, job, options)
         job |= _decided(settled)
         _begin(where, job, known)
         until = None if seconds is None else started + seconds
@@ -118,39 +127,19 @@ def shards(n: int, size: int) -> dict[int, int]:
     return {first: min(size, n - first) for first in range(0, n, size)}
 
 
-def _settled(
-    formula: Formula, theta: Any, job: Mapping[str, Any], given: Any, project: Any, threads: int
-) -> Settled:
+def _settled(formula: Formula, theta: Any, job: Mapping[str, Any], options: Options) -> Settled:
     """What `nelson.sample` would do, decided and found out."""
-    from nelson.sampling.plan import make_plan
-
-    method, sweeps = job["asked"]
-    plan = make_plan(
-        formula,
-        theta,
-        job["n"],
-        method=method,
-        sweeps=sweeps,
-        given=given,
-        project=None if project is None else job["variables"],
-        seed=job["seed"],
-        threads=threads,
-        max_rounds=job["max_rounds"],
-        seconds=None,
-        width=None,
-        check=job["check"],
-    )
-    return settle(plan)
+    project = None if options.project is None else job["variables"]
+    options = replace(options, seed=job["seed"], project=project, seconds=None)
+    return settle(make_plan(formula, theta, job["n"], options))
 
 
 def _decided(settled: Settled) -> dict[str, Any]:
     plan = settled.plan
-    swept = plan.request.sweeps if len(plan.problem.program.order) else 0
-    promised = plan.sampler.guarantee(plan.problem, swept)
     return {
         "method": plan.sampler.name,
-        "sweeps": swept,
-        "guarantee": weakest([plan.choice.guarantee, promised]),
+        "sweeps": plan.sweeps,
+        "guarantee": plan.guarantee,
         "why": plan.choice.why,
         "keyed": "sample" if settled.numbered else "shard",
         "digest": settled.digest,

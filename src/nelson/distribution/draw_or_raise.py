@@ -10,16 +10,18 @@ is without promise is announced by a warning.
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from nelson.formula import Formula
 from nelson.log_z.moments import Enumerated, moments_of
-from nelson.sampling.device import device as card
-from nelson.sampling.device import draw as gpu
+from nelson.sampling.device.draw import GPU_METHODS
+from nelson.sampling.device.gpu import available
 from nelson.sampling.device.samples import DeviceSamples
-from nelson.sampling.sample_stream import sample
+from nelson.sampling.options import Options, gpu_number
+from nelson.sampling.sample_stream import draw as draw_samples
 
 #: Rounds of a second try.
 MANY_ROUNDS = 20_000
@@ -48,30 +50,27 @@ def draw(
     if not len(theta) or not count:
         return np.zeros((len(theta), count, formula.n_vars), bool), {}
     if len(theta) > 1 and (theta == theta[:1]).all():
-        options: dict[str, Any] = {"method": method, "sweeps": sweeps, "fallback": fallback}
-        x, info = draw(formula, theta[:1], count * len(theta), seed=seed, device=device, **options)
+        how: dict[str, Any] = {"method": method, "sweeps": sweeps, "fallback": fallback}
+        x, info = draw(formula, theta[:1], count * len(theta), seed=seed, device=device, **how)
         return x.reshape(len(theta), count, formula.n_vars), info
     if fallback is None:
         fallback = method == "auto" and sweeps is None
-    settings: dict[str, Any] = {"method": method, "sweeps": sweeps, "seed": seed}
-    if _on_gpu(device) and method in ("auto", *gpu.METHODS) and np.isfinite(theta).all():
-        settings["device"] = device
-    drawn = sample(formula, theta, count, strict=not fallback, **settings)
+    on_gpu = gpu_number(device) is not None and available()
+    on_gpu = on_gpu and method in ("auto", *GPU_METHODS) and bool(np.isfinite(theta).all())
+    options = Options(method, sweeps, seed=seed, device=device if on_gpu else None)
+    drawn = draw_samples(formula, theta, count, replace(options, strict=not fallback))
+    options = replace(options, strict=True)
     if fallback and drawn.status != "ok":
         if (exact := moments_of(formula)) is not None:
             method = "enumerate" if isinstance(exact, Enumerated) else "circuit"
             told = {"method": method, "why": drawn.info["reason"], "guarantee": "exact"}
             return exact.draw(theta, count, seed), {**drawn.info, **told, "sweeps": 0}
-        settings |= {"method": "auto", "sweeps": None, "max_rounds": MANY_ROUNDS}
-        drawn = sample(formula, theta, count, strict=True, **settings)
-    if fallback and drawn.guarantee == "heuristic" and settings.pop("device", None) is not None:
-        drawn = sample(formula, theta, count, strict=True, **settings)  # the host has more methods
+        options = replace(options, method="auto", sweeps=None, max_rounds=MANY_ROUNDS)
+        drawn = draw_samples(formula, theta, count, options)
+    if fallback and on_gpu and drawn.guarantee == "heuristic":  # the host has more methods
+        drawn = draw_samples(formula, theta, count, replace(options, device=None))
     if fallback and drawn.guarantee == "heuristic":
         why = drawn.info["why"]
         warnings.warn(f"valid samples, but not of the law asked for: {why}", stacklevel=4)
     x = drawn.to_torch() if isinstance(drawn, DeviceSamples) else drawn.to_numpy()
     return x, {**drawn.info, "guarantee": drawn.guarantee}
-
-
-def _on_gpu(device: Any) -> bool:
-    return card.number(device) is not None and card.available()

@@ -116,7 +116,7 @@ def draw(
 ) -> Samples:
     """m samples, or as many as come within `seconds`; check=False: invalid ones are among them."""
     from nelson.kernels.core.rng import MAX_ROUNDS
-    from nelson.sampling.registry import sweeps_for
+    from nelson.sampling.choose import sweeps_for
     from nelson.sampling.sample_stream import sample
 
     if not entry.weighted:

@@ -1,7 +1,7 @@
 """The model's side of the gradient: samples of the present theta, by any sampler.
 
 A biased sampler gives a biased theta. So where the formula is not extremal and no number of sweeps
-was asked for, it is measured (`nelson.sampling.registry.choose`), and measured again as theta moves. Where
+was asked for, it is measured (`nelson.sampling.choose`), and measured again as theta moves. Where
 "auto" finds lists or circuits they are kept with the formula: a new theta costs a pass over them.
 
 Several ranks draw a share each of the same m samples, cut by their numbers (`shares.py`).
@@ -20,10 +20,11 @@ import numpy as np
 from nelson.errors import FormulaError
 from nelson.formula import Formula
 from nelson.learning.group import ALONE, Group
-from nelson.sampling.device import device as card
+from nelson.sampling.choose import choose, sweeps_for
 from nelson.sampling.device.samples import DeviceSamples
-from nelson.sampling.registry import choose, get, names, sweeps_for
-from nelson.sampling.sample_stream import sample
+from nelson.sampling.options import Options, gpu_number
+from nelson.sampling.registry import get, names
+from nelson.sampling.sample_stream import draw
 from nelson.sampling.samples import Samples
 
 #: `sampler(formula, theta, m, seed)` -> Samples, or an (m, n) Boolean array.
@@ -105,7 +106,7 @@ class Drawer:
         self.seed = seed
         self.threads = threads
         self.device = device
-        if sampler == "auto" and card.number(device) is not None:
+        if sampler == "auto" and gpu_number(device) is not None:
             self.sampler = "lovasz"  # what there is on a GPU
         self.method, self.sweeps = self.sampler, sweeps
         self.why = "asked for"
@@ -147,18 +148,19 @@ class Drawer:
         else:
             self.method, self.sweeps = "auto", None
 
-    def sample(self, theta: np.ndarray, m: int, key: int) -> Samples:
-        """m samples; theta (n,) or (contexts, n). `key` (the iteration) selects the random bits."""
-        return sample(
-            self.formula,
-            theta,
-            m,
+    def options(self, key: int) -> Options:
+        """`key` (the iteration) selects the random bits."""
+        return Options(
             method=self.method,
             sweeps=self.sweeps,
             seed=stream_seed(self.seed, key),
             threads=self.threads,
             device=self.device,
         )
+
+    def sample(self, theta: np.ndarray, m: int, key: int) -> Samples:
+        """m samples; theta (n,) or (contexts, n)."""
+        return draw(self.formula, theta, m, self.options(key))
 
     def __call__(self, theta: np.ndarray, m: int, key: int) -> Draw:
         if self.group.size > 1:

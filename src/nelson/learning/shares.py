@@ -21,15 +21,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nelson.learning.draw import Draw, stream_seed
+from nelson.learning.draw import Draw
 from nelson.learning.group import span
-from nelson.sampling.collect import collect
-from nelson.sampling.device import device
-from nelson.sampling.device import draw as gpu
 from nelson.sampling.device.samples import DeviceSamples
 from nelson.sampling.guarantee import GUARANTEES
-from nelson.sampling.plan import Plan
-from nelson.sampling.sample_stream import _plan
+from nelson.sampling.plan import Plan, make_plan
+from nelson.sampling.sample_stream import carry_out
 from nelson.sampling.samples import Samples
 from nelson.sampling.shards import NUMBERED
 
@@ -85,22 +82,7 @@ def drawn_together(drawer: Drawer, theta: np.ndarray, m: int, key: int) -> Draw:
 
 def _planned(drawer: Drawer, theta: np.ndarray, m: int, key: int) -> Plan:
     """Of all m samples, so that what is decided does not depend on a share's size."""
-    return _plan(
-        drawer.formula,
-        theta,
-        m,
-        device.number(drawer.device),
-        method=drawer.method,
-        sweeps=drawer.sweeps,
-        given=None,
-        project=None,
-        seed=stream_seed(drawer.seed, key),
-        threads=drawer.threads,
-        max_rounds=1000,
-        seconds=None,
-        width=None,
-        check=True,
-    )
+    return make_plan(drawer.formula, theta, m, drawer.options(key))
 
 
 def _agreed(plan: Plan, drawer: Drawer) -> bool:
@@ -127,11 +109,7 @@ def _part(plan: Plan, first: int, last: int, drawer: Drawer) -> Samples:
         (problem, replace(request, start=first, count=count, block=count))
         for problem, request in plan.parts
     ]
-    plan = replace(plan, n=count, parts=parts)
-    index = device.number(drawer.device)
-    if index is None:
-        return collect(plan, time.monotonic())
-    return gpu.collect(plan, index, time.monotonic())
+    return carry_out(replace(plan, n=count, parts=parts), time.monotonic())
 
 
 def _ones(drawn: Samples) -> np.ndarray | int:

@@ -1,4 +1,6 @@
-"""Drawing samples: options -> problem -> plan -> engine -> samples, each with a guarantee.
+"""Drawing samples: options -> plan -> sampler -> blocks -> samples with a guarantee.
 
-Import `sample` and `stream` from `sample_stream`, samplers by name from `registry`.
+Other rooms import `sample`, `stream` and `draw` from `sample_stream`, `Options` from `options`,
+`choose` from `choose` (which way "auto" goes), samplers by name from `registry`, `report` from
+`report`, and `Samples` from `samples`.
 """

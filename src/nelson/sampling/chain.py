@@ -1,8 +1,8 @@
-"""A bundle of chains in the valid space that can be looked at between sweeps.
+"""Chains in the valid space that can be observed between sweeps.
 
-Random numbers are a function of (seed, context, word, variable, sweep): k sweeps and then k more
-are the same bits as 2k sweeps at once, so a diagnostic that looks at several lengths pays for the
-longest only.
+Random numbers are a function of (seed, context, word, variable, sweep): k sweeps followed by k more
+give the same bits as 2k sweeps at once. So a diagnostic that compares several lengths pays only for
+the longest.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from functools import partial
 
 import numpy as np
 
-from nelson.kernels.core.bits import words_for
+from nelson.kernels.core.bits import pack, words_for
 from nelson.kernels.core.reference import LOVASZ
 from nelson.kernels.cpu import resume
 from nelson.sampling import engine
 from nelson.sampling.problem import Problem
 from nelson.sampling.sampler import Block, Request
 
-#: Variables times lanes times sweeps below which a second thread costs more than it brings.
+#: Up to this product of variables, lanes and sweeps a second thread costs more than it saves.
 _SMALL = 1 << 25
 
 
@@ -32,11 +32,11 @@ class Chains:
     words: np.ndarray  # (contexts, words, n_total): the states
     valid: np.ndarray  # (contexts, words)
     swept: int = 0
-    complete: bool = True  # no clock cut it
+    complete: bool = True  # no deadline cut it short
 
     @classmethod
     def resampled(cls, problem: Problem, request: Request, theta: np.ndarray) -> Chains:
-        """Starts by resampling under the law `theta` (contexts, n); sweeps follow request.theta."""
+        """Starts by resampling under `theta` (contexts, n); sweeps are under request.theta."""
         every = np.arange(problem.formula.n_total)
         asked = replace(request, theta=theta, sweeps=0, columns=every)
         if len(every) * (request.count or 0) * len(theta) <= _SMALL // 8:
@@ -48,13 +48,13 @@ class Chains:
 
     @classmethod
     def given(cls, problem: Problem, request: Request, states: Sequence[np.ndarray]) -> Chains:
-        """Starts (m, n_total) 0/1 for each context, in turns if there are fewer than lanes."""
+        """Starts (m, n_total) of 0/1 for each context; lanes share them if there are too few."""
         lanes = request.count or 64
         words = np.stack([tiled(rows, 0, words_for(lanes)) for rows in states])
         return cls(problem, request, words, np.full(words.shape[:2], ~np.uint64(0)))
 
     def sweep_to(self, sweeps: int) -> None:
-        """Go on until `sweeps` are done."""
+        """Continue until `sweeps` sweeps are done in total."""
         request = replace(self.request, sweeps=sweeps - self.swept)
         block = resumed(self.problem, request, self.words, self.swept, 0, self.request.count or 0)
         self.words, self.valid = block.packed, self.valid & block.valid
@@ -64,15 +64,13 @@ class Chains:
         return int(np.bitwise_count(self.valid).sum())
 
     def look(self, columns: np.ndarray) -> np.ndarray:
-        """(contexts, words, columns + 1) uint64: those variables, then which lanes count."""
+        """(contexts, words, columns + 1) uint64: those variables, then the valid lanes."""
         valid = self.valid[:, :, None]
         return np.concatenate([self.words[:, :, columns] & valid, valid], axis=2)
 
 
 def tiled(rows: np.ndarray, first_word: int, words: int) -> np.ndarray:
     """Starts (m, n) as packed states (words, n): sample i begins at start i mod 64 ceil(m / 64)."""
-    from nelson.kernels.core.bits import pack
-
     size = 64 * words_for(len(rows))
     packed = pack(np.asarray(rows, bool)[np.arange(size) % len(rows)])
     return packed[(first_word + np.arange(words)) % len(packed)]
@@ -86,7 +84,7 @@ def resumed(
     first_word: int,
     count: int,
 ) -> Block:
-    """`request.sweeps` sweeps from states (contexts, words, n_total); all columns come back."""
+    """`request.sweeps` sweeps from states (contexts, words, n_total); returns all columns."""
     n = problem.formula.n_total
     states = resume.States(np.ascontiguousarray(words).reshape(-1, n), swept)
     run = partial(resume.run, states)
@@ -102,7 +100,7 @@ def resumed(
 
 
 def share(deadline: float | None, part: float, default: float | None = None) -> float | None:
-    """A deadline at a part of the time that is left; `default` seconds where there is none."""
+    """A deadline after that part of the time left; after `default` seconds without a deadline."""
     now = time.monotonic()
     if deadline is None:
         return None if default is None else now + default

@@ -1,32 +1,29 @@
-"""`unique=True`: draw on, skip what was drawn before, until there are n or there are no more.
+"""`unique=True`: keep drawing and skip repeats until there are n samples or no more exist.
 
-The law is that of drawing without replacement by rejection. That no further solution exists is
-said only if a solver proved it.
+The law is that of drawing without replacement by rejection. The result claims that no further
+solution exists only if a solver proved it.
 """
 
 from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nelson.errors import FormulaError
 from nelson.exact import solver
-from nelson.kernels.core.bits import pack, unpack
-from nelson.sampling import checked
-from nelson.sampling.collect import finished, prove_or_explain
+from nelson.kernels.core.bits import pack, unpack, words_for
+from nelson.sampling.collect import samples_of
 from nelson.sampling.plan import Plan
+from nelson.sampling.result import prove_or_explain, result
+from nelson.sampling.sampler import Block
+from nelson.sampling.samples import Samples
+from nelson.sampling.validity import valid_blocks
 
-if TYPE_CHECKING:
-    from nelson.sampling.sampler import Block
-    from nelson.sampling.samples import Samples
-
-#: A block that brings fewer new samples than this share of itself makes us ask whether any are
-#: left.
+#: If less than this share of a block is new, a solver is asked whether more samples exist.
 _STALE = 0.05
-#: Blocks drawn at most; each holds as many samples as were asked for.
+#: Most blocks; each holds as many samples as the caller asked for.
 _MAX_BLOCKS = 64
 
 
@@ -37,45 +34,47 @@ def distinct(plan: Plan, started: float) -> Samples:
         )
     problem, request = plan.parts[0]
     wanted = plan.n or 0
-    size = 64 * max(1, -(-wanted // 64))
-    found: dict[bytes, np.ndarray] = {}
-    notes: list[Block] = []
+    size = 64 * max(1, words_for(wanted))
+    rows: dict[bytes, np.ndarray] = {}
+    blocks: list[Block] = []
     exhausted, asked, reason = False, False, None
     if wanted == 0:
-        return finished(plan, np.zeros((0, len(request.columns)), np.uint64), 0, notes, started)
+        nothing = np.zeros((0, len(request.columns)), np.uint64)
+        return result(plan, samples_of(plan, [nothing], 0), blocks, started)
     asking = replace(request, count=None, block=size, deadline=request.until())
-    for block in checked.blocks(plan.sampler, problem, asking, plan.check):
-        notes.append(block)
+    for block in valid_blocks(plan.sampler, problem, asking, plan.check):
+        blocks.append(block)
         if block.interrupted:
             raise KeyboardInterrupt
         there = min(size, 64 * block.valid.shape[1])
         lanes = unpack(block.valid[0][:, None], there)[:, 0]
-        before = len(found)
+        before = len(rows)
         for row in unpack(block.packed[0], there)[lanes]:
-            found.setdefault(np.packbits(row).tobytes(), row)
-        if len(found) >= wanted:
+            rows.setdefault(np.packbits(row).tobytes(), row)
+        if len(rows) >= wanted:
             break
-        if not found:
+        if not rows:
             prove_or_explain(plan, problem, request, block)
             break
-        if not asked and len(found) - before < _STALE * size:
+        if not asked and len(rows) - before < _STALE * size:
             asked = True
             left = None if request.deadline is None else request.deadline - time.monotonic()
-            exhausted = not _another(plan, found, left)
+            exhausted = not _another(plan, rows, left)
             if exhausted:
                 break
-        if len(notes) == _MAX_BLOCKS:
-            reason = f"{len(found)} distinct samples among {size * len(notes)} drawn"
+        if len(blocks) == _MAX_BLOCKS:
+            reason = f"{len(rows)} distinct samples among {size * len(blocks)} drawn"
             break
-    rows = np.array(list(found.values())[:wanted], bool).reshape(-1, len(request.columns))
+    x = np.array(list(rows.values())[:wanted], bool).reshape(-1, len(request.columns))
     if exhausted:
-        reason = f"only {len(rows)} distinct samples exist"
-    return finished(plan, pack(rows), len(rows), notes, started, reason=reason, exhausted=exhausted)
+        reason = f"only {len(x)} distinct samples exist"
+    samples = samples_of(plan, [pack(x)], len(x))
+    return result(plan, samples, blocks, started, reason=reason, exhausted=exhausted)
 
 
-def _another(plan: Plan, found: dict[bytes, np.ndarray], seconds: float | None) -> bool:
-    """May there be a solution that differs from all found on the columns? True unless disproved."""
+def _another(plan: Plan, rows: dict[bytes, np.ndarray], seconds: float | None) -> bool:
+    """May a solution exist that differs from all rows on the columns? True unless disproved."""
     variables = plan.request.columns + 1
-    blocked = (np.where(row, -variables, variables).tolist() for row in found.values())
+    blocked = (np.where(row, -variables, variables).tolist() for row in rows.values())
     answer = solver.satisfiable(plan.formula, plan.problem.evidence, blocked, seconds)
     return answer is not False

@@ -1,19 +1,16 @@
-"""Resampling on the CPU: cuts a request into tiles, hands tiles to threads, watches clock and
-Ctrl-C.
+"""Resampling on the CPU: cuts a request into tiles and hands the tiles to threads.
 
 The kernel runs without the GIL and looks at a stop cell every round, so that a deadline or Ctrl-C
-ends even a formula that never converges. A tile that was cut short leaves nothing; finished tiles
-are complete. Which samples a deadline cuts depends only on how many rounds they took, and for
-partial rejection sampling the number of rounds is independent of the outcome: what is returned is
-still exact.
+ends even a formula that never converges. A tile that was cut short returns nothing; finished tiles
+are complete. Which samples a deadline cuts depends only on the number of rounds they took. For
+partial rejection sampling that number is independent of the outcome, so the samples that remain
+are still exact.
 """
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,42 +20,41 @@ from nelson.formula import Formula
 from nelson.kernels.core import rng
 from nelson.kernels.core.bernoulli import Law, law
 from nelson.kernels.core.bits import words_for
-from nelson.kernels.core.reference import threshold
+from nelson.kernels.core.threads import spread
 from nelson.kernels.cpu import tiles as cpu
 from nelson.sampling.problem import Problem, prepare
-from nelson.sampling.sampler import Block, Request
+from nelson.sampling.sampler import Block, Request, joined
 
-#: Widths in use by default. Each is compiled once (a few seconds), so there are only three.
+#: Widths of tiles in use. Compiling one takes a few seconds, so there are only three.
 _WIDTHS = (1, 4, 16)
-#: Bytes of Bernoulli tables to hold at once: contexts are taken in groups that fit.
+#: Bytes of Bernoulli tables held at once: contexts are taken in groups whose tables fit.
 _TABLE_BYTES = 256 << 20
-#: Variables times lanes below which a call is run in the caller's thread: no thread is worth it.
+#: Up to this product of variables and lanes a call runs in the caller's thread: starting threads
+#: would take longer.
 _SMALL = 4_000_000
-#: Seconds to wait at a time: the operating system's longest wait is finite.
-_PATIENCE = 3600.0
 
 
 def width_for(count: int) -> int:
-    """The narrowest row that holds `count` samples, or the widest there is."""
+    """The narrowest width whose tile holds `count` samples, or the widest."""
     return next((width for width in _WIDTHS if count <= 64 * width), _WIDTHS[-1])
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """What runs a tile: `cpu.py`, or another with the same job and tiles."""
+    """What runs a tile: `kernels.cpu.tiles`, or another module with the same job and tiles."""
 
     laws: Callable[[Problem, np.ndarray], Any]  # tables for theta (contexts, n)
     run: Callable[..., None] = cpu.run
     scratch: Callable[..., Any] = cpu.scratch
     result: Callable[..., Any] = cpu.Result
-    #: With one theta: leave the other tiles alone if the first holds no valid lane.
+    #: With one theta: skip the other tiles if the first tile holds no valid lane.
     first_tells: bool = True
-    #: Sweep even where no component needs it.
+    #: Sweep components that are extremal, too.
     sweeps_all: bool = False
 
 
 def compile_kernel(width: int, kernel: Kernel | None = None) -> None:
-    """Have the kernel of that width ready, so that a clock may start."""
+    """Compile the kernel of that width, before a clock starts."""
     problem = prepare(Formula([], n_vars=1))
     none = np.zeros(1, np.int64)
     request = Request(none[None], none, 1, 1, 0, none, 0, 0, 1, width=width)
@@ -67,18 +63,13 @@ def compile_kernel(width: int, kernel: Kernel | None = None) -> None:
 
 
 def ready(count: int, width: int | None = None) -> None:
-    """The kernel for `count` samples."""
+    """Compile the kernel for `count` samples."""
     compile_kernel(width or width_for(count))
 
 
 def laws(problem: Problem, theta: np.ndarray) -> Law:
-    """Bernoulli tables for theta (contexts, n); auxiliary variables are fair, fixed ones not
-    drawn.
-    """
-    thr = np.full((len(theta), problem.formula.n_total), 1 << 31, np.uint32)
-    thr[:, : problem.n] = threshold(theta)
-    thr[:, np.abs(problem.fixed) - 1] = 0
-    return law(thr[:, problem.program.name])
+    """Bernoulli tables for theta (contexts, n)."""
+    return law(problem.thresholds(theta)[:, problem.program.name])
 
 
 RESAMPLE = Kernel(laws)
@@ -88,44 +79,26 @@ def blocks(
     method: int, problem: Problem, request: Request, kernel: Kernel = RESAMPLE
 ) -> Iterator[Block]:
     """The samples of a request, `request.block` per context at a time."""
-    done = 0
     group = max(1, _TABLE_BYTES // (64 * max(1, problem.formula.n_total)))
     shared = kernel.laws(problem, request.theta) if len(request.theta) <= group else None
-    while request.count is None or done < request.count:
-        count = request.block if request.count is None else min(request.block, request.count - done)
-        timed, word = replace(request, deadline=request.until()), (request.start + done) // 64
+    for start, count in request.pieces():
+        timed = replace(request, deadline=request.until())
         parts: list[Block] = []
         for first in range(0, len(request.theta), group):
             rows = slice(first, first + group)
             table = shared if shared is not None else kernel.laws(problem, request.theta[rows])
             contexts = request.contexts[rows]
-            parts.append(draw(kernel, method, problem, timed, table, contexts, word, count))
-            if parts[-1].stopped or parts[-1].interrupted:
+            parts.append(draw(kernel, method, problem, timed, table, contexts, start // 64, count))
+            if parts[-1].last:
                 break
-        yield _stacked(parts, len(request.theta))
-        if parts[-1].stopped or parts[-1].interrupted:
+        missing = request.contexts[sum(len(part.valid) for part in parts) :]
+        if len(missing):  # a budget ended before their turn
+            none = replace(request, contexts=missing)
+            parts.append(Block.empty(none, words_for(count)))
+        block = joined(parts, axis=0)
+        yield block
+        if block.last:
             return
-        done += count
-
-
-def _stacked(parts: list[Block], contexts: int) -> Block:
-    block = parts[-1]
-    if len(parts) == 1 and len(block.valid) == contexts:
-        return block
-    missing = contexts - sum(len(part.valid) for part in parts)
-    packed = np.zeros((missing, *block.packed.shape[1:]), np.uint64)
-    none = np.zeros((missing, block.valid.shape[1]), np.uint64)
-    sound = [part.sound for part in parts if part.sound is not None]
-    return Block(
-        np.concatenate([part.packed for part in parts] + [packed]),
-        np.concatenate([part.valid for part in parts] + [none]),
-        max(part.rounds for part in parts),
-        sum(part.resampled for part in parts),
-        block.stopped,
-        block.interrupted,
-        np.logical_and.reduce([part.frozen for part in parts if part.frozen is not None]),
-        sound=np.concatenate([*sound, none]) if sound else None,
-    )
 
 
 def draw(
@@ -157,21 +130,15 @@ def draw(
         columns=problem.program.place[request.columns],
         n_columns=len(request.columns),
     )
-    n = problem.formula.n_total
     result = kernel.result(
         packed=np.empty((len(contexts) * words, len(request.columns)), np.uint64),
         valid=np.zeros(len(contexts) * words, np.uint64),
         row=row * words + word,
         rounds=np.full(tiles, cpu.STOPPED, np.int64),
         resampled=np.zeros(tiles, np.int64),
-        moved=np.zeros(n, np.uint8),
+        moved=np.zeros(problem.formula.n_total, np.uint8),
     )
     stopped, interrupted = _run(kernel, width, problem, table, job, result, request)
-    frozen = np.zeros(n, bool)
-    if job.sweeps:
-        frozen[problem.program.order] = True
-        frozen &= result.moved == 0
-        frozen = frozen[problem.program.place]
     return Block(
         result.packed.reshape(len(contexts), words, len(request.columns)),
         result.valid.reshape(len(contexts), words),
@@ -179,7 +146,7 @@ def draw(
         int(result.resampled.sum()),
         stopped,
         interrupted,
-        frozen,
+        problem.frozen(result.moved) if job.sweeps else np.zeros(problem.formula.n_total, bool),
         sound=result.sound.reshape(len(contexts), words) if hasattr(result, "sound") else None,
     )
 
@@ -193,61 +160,25 @@ def _run(
     result: Any,
     request: Request,
 ) -> tuple[bool, bool]:
-    """Run all tiles; -> (cut by the deadline or for want of any valid lane, cut by Ctrl-C)."""
+    """Run all tiles; -> (was a tile left out or cut short, was it Ctrl-C)."""
     if request.deadline is not None and time.monotonic() >= request.deadline:
         return True, False
     tiles = len(job.row)
     stop = np.zeros(1, np.int32)
     threads = max(1, min(request.threads, tiles))
-
     spaces = [kernel.scratch(problem.program, width) for _ in range(threads)]
 
-    inside: set[int] = set()
-
-    def work(space: Any, first: int, last: int) -> None:
-        inside.add(first)
-        try:
-            if stop[0] == 0:
-                kernel.run(width, problem.program, table, job, result, space, stop, (first, last))
-        finally:
-            inside.discard(first)
+    def work(thread: int, first: int, last: int) -> None:
+        space = spaces[thread]
+        kernel.run(width, problem.program, table, job, result, space, stop, (first, last))
 
     if request.deadline is None and tiles * 64 * width * problem.formula.n_total <= _SMALL:
-        work(spaces[0], 0, tiles)
+        work(0, 0, tiles)
         return False, False
-
-    # With one theta, the first tile tells whether resampling converges at all; where it does not,
-    # the others would not either.
+    # With one theta, the first tile tells whether resampling converges at all. If it does not, the
+    # other tiles would not converge either.
     tells = kernel.first_tells and len(request.theta) == 1
-    starts = itertools.count(int(tells), chunk := max(1, (tiles - 1) // (8 * threads)))
-
-    def take(space: Any) -> None:
-        while stop[0] == 0 and (first := next(starts)) < tiles:
-            work(space, first, min(tiles, first + chunk))
-
-    with ThreadPoolExecutor(threads) as pool:
-        try:
-            if tells:
-                _watch([pool.submit(work, spaces[0], 0, 1)], request.deadline, stop)
-            if stop[0] == 0 and not (tells and not result.valid.any()):
-                _watch([pool.submit(take, space) for space in spaces], request.deadline, stop)
-        except KeyboardInterrupt:
-            return False, True
-        finally:
-            stop[0] = 1
-            # Ctrl-C in the middle of `submit` leaves a thread that the pool does not know of, and
-            # so does not wait for: it may be writing.
-            while inside:
-                time.sleep(0.001)
+    go_on = (lambda: bool(result.valid.any())) if tells else None
+    if spread(work, tiles, threads, stop, request.deadline, go_on):
+        return False, True
     return bool((result.rounds == cpu.STOPPED).any()), False
-
-
-def _watch(running: list[Future[None]], deadline: float | None, stop: np.ndarray) -> None:
-    """Wait for the threads; past the deadline, tell them to stop."""
-    while not all(future.done() for future in running):
-        left = _PATIENCE if deadline is None else min(_PATIENCE, deadline - time.monotonic())
-        if left <= 0:
-            stop[0] = 1
-        wait(running, left if left > 0 else None)
-    for future in running:
-        future.result()

@@ -1,71 +1,59 @@
-"""Samplers that hand out rows, behind the interface of those that hand out packed blocks.
+"""Samplers that produce rows, behind the interface of samplers that produce packed blocks.
 
-    draw(problem, theta, count, seed, deadline) -> Drawn (or its rows alone)
+    draw(problem, theta, count, seed, deadline) -> DrawnRows (or its rows alone)
 
         theta      (n_vars,) finite log-odds of one context
         count      rows wanted; more are cut off, fewer mean that a budget ended
         seed       63 bits, a function of (seed of the call, context, number of the first sample)
-        deadline   time.monotonic(); shared fairly among the contexts
-        rows       (m, n_total) bool or 0/1; (m, n_vars) where the formula has no auxiliary
-                   variables or its `constraints` explain them
-        Drawn      (rows, ended, info): `ended` says in words why there are fewer than count
+        deadline   time.monotonic(); the contexts get equal shares of the time
+        rows       (m, n_total) bool or 0/1; or (m, n_vars), if the formula has no auxiliary
+                   variables or its `constraints` define them
 
     SAMPLER = Sampler(..., blocks=partial(foreign.blocks, draw), needs="samplers",
                       modules=("pycmsgen",), seconds=60.0)
 
-    blocks(draw, problem, request)          all blocks of a request, one draw a context and block
-    block_of(problem, request, rows, ...)   packs rows, checks them against the clauses as given
-    require(module, extra="samplers")       imports, or says what to install
-    clauses_left(problem)                   what a solver is asked, as lists of literals
-    flat_clauses(problem)                   the same as int32, each clause ending in 0
+    blocks(draw, problem, request)          all blocks of a request, one draw per context and block
+    block_of(problem, request, rows, ...)   packs rows and checks them against the clauses as given
+    satisfying(problem, packed, lanes)      that check
+    flat_clauses(problem)                   what a solver is asked, as int32; each clause ends in 0
     seed_of(seed, context, first)           the seed above
-    explained(name, answers, ended)         what `child.run_child` said, as `Drawn.ended`
+    ask(script, solver, task, deadline)     runs a solver's script in a child process
 
-Rows are checked here and nowhere else is trusted: what violates a clause or the evidence is marked
-in `Block.sound`. A draw that proves that there is no solution raises Unsatisfiable; one that just
-finds none returns no row, and a solver is asked.
+No sampler's rows are trusted: `Block.sound` marks the rows that satisfy clauses and evidence. A
+draw that proves that there is no solution raises Unsatisfiable. A draw that just finds none returns
+no row, and then a solver is asked.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from importlib import import_module
-from types import ModuleType
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from nelson.errors import NelsonError
+from nelson.errors import Unsatisfiable
 from nelson.kernels.core import rng
-from nelson.kernels.core.bits import pack, tail_mask, unpack
+from nelson.kernels.core.bits import pack, tail_mask, unpack, words_for
 from nelson.kernels.cpu.check import holds
+from nelson.process.child import run_child
 from nelson.sampling.problem import Problem
-from nelson.sampling.sampler import Block, Request
+from nelson.sampling.sampler import Block, Request, joined
 
 #: Seconds of a draw if nobody set a limit.
 SECONDS = 60.0
-#: Rows times variables that one draw is asked for: bytes of its rows.
+#: Most rows times variables of one draw: the bytes of its rows.
 _MAX_CELLS = 1 << 26
 
 
-class Drawn(NamedTuple):
+class DrawnRows(NamedTuple):
     rows: np.ndarray
-    ended: str = ""
+    ended: str = ""  # in words: why there are fewer rows than asked for
     info: dict[str, Any] = {}  # noqa: RUF012  (never written to)
 
 
-Draw = Callable[[Problem, np.ndarray, int, int, float], "Drawn | np.ndarray"]
-
-
-def require(module: str, extra: str = "samplers") -> ModuleType:
-    """The module; NelsonError names the extra that brings it."""
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise NelsonError(
-            f'{module} is not installed: pip install "nelson[{extra}]" ({error})'
-        ) from None
+Draw = Callable[[Problem, np.ndarray, int, int, float], "DrawnRows | np.ndarray"]
 
 
 def seed_of(seed: int, context: int, first: int) -> int:
@@ -75,13 +63,11 @@ def seed_of(seed: int, context: int, first: int) -> int:
     return int(key) >> 1
 
 
-def clauses_left(problem: Problem) -> list[list[int]]:
-    """The formula given its evidence, as lists: unit clauses for what is known, then the rest."""
-    return [[literal] for literal in problem.fixed.tolist()] + problem.rest.clauses()
-
-
 def flat_clauses(problem: Problem, fixed: bool = True) -> np.ndarray:
-    """The same in one int32 array, each clause ending in 0; fixed=False: without what is known."""
+    """The formula given its evidence: unit clauses for fixed variables (if `fixed`), then the rest.
+
+    int32; each clause ends in 0.
+    """
     literals, offsets = problem.rest.literals, problem.rest.offsets
     rest = np.zeros(len(literals) + len(offsets) - 1, np.int32)
     clause = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
@@ -91,16 +77,33 @@ def flat_clauses(problem: Problem, fixed: bool = True) -> np.ndarray:
     return np.concatenate([units.reshape(-1), rest])
 
 
+def ask(
+    script: Path, solver: str, task: dict[str, Any], deadline: float
+) -> tuple[np.ndarray, list[dict[str, Any]], str]:
+    """A solver's answer to a task, from a child process; Unsatisfiable if the solver proved that.
+
+    -> (bytes of all rows, uint8; the messages that held rows; why there are fewer than asked for)
+    """
+    answers, ended = run_child(script, [task], deadline - time.monotonic())
+    if any("unsatisfiable" in answer for answer in answers):
+        raise Unsatisfiable(f"a CDCL solver proved that the formula has no solution ({solver})")
+    messages = [answer for answer in answers if "rows" in answer]
+    rows = np.frombuffer(b"".join(message["rows"] for message in messages), np.uint8)
+    ended = next((answer["error"] for answer in answers if "error" in answer), ended)
+    return (
+        rows,
+        messages,
+        "the time was up" if ended == "stopped" else ended and f"{solver}: {ended}",
+    )
+
+
 def blocks(draw: Draw, problem: Problem, request: Request) -> Iterator[Block]:
     """The samples of a request, `request.block` per context at a time."""
-    done = 0
-    while request.count is None or done < request.count:
-        count = request.block if request.count is None else min(request.block, request.count - done)
-        block = _block(draw, problem, request, request.start + done, count)
+    for first, count in request.pieces():
+        block = _block(draw, problem, request, first, count)
         yield block
         if block.stopped:
             return
-        done += count
 
 
 def _block(draw: Draw, problem: Problem, request: Request, first: int, count: int) -> Block:
@@ -119,20 +122,14 @@ def _block(draw: Draw, problem: Problem, request: Request, first: int, count: in
             share = now + (deadline - now) / (len(request.theta) - k)
             seed = seed_of(request.seed, context, first + at)
             drawn = draw(problem, theta, size, seed, share)
-            drawn = drawn if isinstance(drawn, Drawn) else Drawn(drawn)
+            drawn = drawn if isinstance(drawn, DrawnRows) else DrawnRows(drawn)
             rows.append(drawn.rows[:size])
             short |= len(drawn.rows) < size
             info |= drawn.info | ({"ended": drawn.ended} if drawn.ended else {})
         parts.append(block_of(problem, request, rows, info, short))
         if short:
             break
-    return parts[0] if len(parts) == 1 else _joined(parts)
-
-
-def explained(name: str, answers: Sequence[dict[str, Any]], ended: str) -> str:
-    """Why `run_child` gave fewer rows than asked for, in words for the user; "" if it did not."""
-    ended = next((answer["error"] for answer in answers if "error" in answer), ended)
-    return "the time was up" if ended == "stopped" else ended and f"{name}: {ended}"
+    return joined(parts)
 
 
 def block_of(
@@ -146,8 +143,7 @@ def block_of(
 
     Contexts may differ in length: lanes behind the last row of a context are not `valid`.
     """
-    most = max((len(x) for x in rows), default=0)
-    words = -(-most // 64)
+    words = words_for(max((len(x) for x in rows), default=0))
     packed = np.zeros((len(rows), words, len(request.columns)), np.uint64)
     valid, sound = np.zeros((2, len(rows), words), np.uint64)
     for c, x in enumerate(rows):
@@ -155,12 +151,12 @@ def block_of(
         full = pack(np.asarray(x, np.bool_))
         packed[c, : len(full)] = full[:, request.columns]
         valid[c, : len(full)] = mask
-        sound[c, : len(full)] = checked(problem, full, mask)
+        sound[c, : len(full)] = satisfying(problem, full, mask)
     return Block(packed, valid, stopped=stopped, info=dict(info or {}), sound=sound)
 
 
-def checked(problem: Problem, packed: np.ndarray, lanes: np.ndarray) -> np.ndarray:
-    """Lanes (words,) in which formula and evidence hold; packed (words, n_total or n_vars)."""
+def satisfying(problem: Problem, packed: np.ndarray, lanes: np.ndarray) -> np.ndarray:
+    """The lanes (words,) in which formula and evidence hold; packed (words, n_total or n_vars)."""
     formula = problem.formula
     for literal in problem.evidence:
         column = packed[:, abs(literal) - 1]
@@ -170,18 +166,3 @@ def checked(problem: Problem, packed: np.ndarray, lanes: np.ndarray) -> np.ndarr
     count = 64 * len(lanes)
     good = formula.satisfied(unpack(packed, count)) if count else np.zeros(0, bool)
     return lanes & pack(good[:, None])[:, 0]
-
-
-def _joined(parts: list[Block]) -> Block:
-    """Blocks one after the other; all but the last are full."""
-    info: dict[str, Any] = {}
-    for part in parts:
-        info |= part.info
-    sound = np.concatenate([p.valid if p.sound is None else p.sound for p in parts], axis=1)
-    return Block(
-        np.concatenate([part.packed for part in parts], axis=1),
-        np.concatenate([part.valid for part in parts], axis=1),
-        stopped=parts[-1].stopped,
-        info=info,
-        sound=sound,
-    )

@@ -1,4 +1,4 @@
-"""What a sample is worth, and the one order of those words.
+"""The guarantees of a sample, and their order.
 
 heuristic     valid; nothing is known about the distribution
 asymptotic    P_theta(x | C) is stationary, and the chains are measured to have forgotten their
@@ -16,5 +16,5 @@ GUARANTEES = ("heuristic", "asymptotic", "approximate", "exact")
 
 
 def weakest(guarantees: Iterable[str]) -> str:
-    """The guarantee of samples that were put together from several sources; "exact" of none."""
+    """The guarantee of samples that are put together from several sources; "exact" for none."""
     return min(guarantees, key=GUARANTEES.index, default="exact")

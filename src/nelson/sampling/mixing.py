@@ -1,21 +1,20 @@
 """How many sweeps a formula needs: measured, not guessed.
 
-Counter-based randomness makes the chain after k sweeps and after 2k sweeps two looks at one run.
+With counter-based random numbers, the chain after k and after 2k sweeps is one run, observed twice.
 So the autocorrelation at lag k,
 
     rho(k) = max_v |corr(x_v after k sweeps, x_v after 2k sweeps)|,
 
-costs 2k sweeps and a popcount. k doubles until rho(k) <= 0.1 + noise; then 3k sweeps leave about
+costs 2k sweeps and a popcount. k doubles until rho(k) <= 0.1 + noise. Then 3k sweeps leave about
 0.1^3 of the bias that resampling starts with. Measured on random 5-SAT (n = 18, L = n and 2n,
 theta ~ N(0,1), 24 formulas): the L1 error of the marginals over 2 million draws is 0.7 to 1.5
-times the noise floor; without sweeps it is 10 to 130 times.
+times the noise floor; without sweeps it is 10 to 130 times the floor.
 
-The drift max_v |E[x_v] after 2k - E[x_v] after k| comes with it: what the second half of the run
-still moved, beside what the first half did.
+The same run gives the drift max_v |E[x_v] after 2k - E[x_v] after k|: how far the second half of
+the run still moved the marginals, to compare with the first half.
 
 rho sees single variables only: a chain can be slow in ways that no single variable shows. That is
-why the guarantee stays "asymptotic", and why a chain whose rho does not fall is called
-"heuristic".
+why the guarantee stays "asymptotic". A chain whose rho does not fall is called "heuristic".
 """
 
 from __future__ import annotations
@@ -33,12 +32,16 @@ SEED = 0x6E656C736F6E
 #: By (evidence, hash of theta).
 MEASURED: Slot[Recent[tuple[tuple[int, ...], int], Mixing]] = Slot("measured mixing")
 _LAGS = (1, 2, 4, 8, 16, 32, 64)
-#: Sweeps are this many times the lag at which the correlation is gone.
+#: A draw makes this many times the lag at which the correlation is gone.
 _FACTOR = 3
-#: Lanes of a pilot run, by the number of variables.
-_PILOT = ((500, 4096), (20_000, 2048), (200_000, 1024), (np.inf, 256))
+#: (most variables, lanes of the pilot run)
+_PILOT_LANES = ((500, 4096), (20_000, 2048), (200_000, 1024), (np.inf, 256))
+#: Variables that are observed; enough to see a chain that is slow anywhere.
 _MAX_COLUMNS = 4096
+#: Contexts that are measured; the others are taken to be alike.
 _MAX_CONTEXTS = 4
+#: The correlation is gone when it is below this, plus noise.
+_GONE = 0.1
 
 
 @dataclass(frozen=True)
@@ -46,13 +49,13 @@ class Mixing:
     sweeps: int
     lag: int
     rho: float
-    mixed: bool  # did the correlation fall below the bar
-    converged: bool = True  # were there valid states to begin with
+    mixed: bool  # is the correlation gone after `lag` sweeps
+    converged: bool = True  # did resampling find valid states to start from
     moved: float = 0.0  # largest change of a marginal over the first `lag` sweeps
-    drift: float = 0.0  # and over the next `lag`
-    noise: float = 0.0  # what the drift may be by chance
-    complete: bool = True  # did the clock let it finish
-    #: Marginals (contexts, columns) at the end, and lanes (contexts, 1) behind them.
+    drift: float = 0.0  # the same over the next `lag` sweeps
+    noise: float = 0.0  # how large the drift may be by chance
+    complete: bool = True  # did the deadline let it finish
+    #: Marginals (contexts, columns) at the end, and their number of lanes (contexts, 1).
     means: tuple[np.ndarray, np.ndarray] | None = field(default=None, repr=False, compare=False)
 
     def __str__(self) -> str:
@@ -71,7 +74,7 @@ def rows_for(theta: np.ndarray) -> np.ndarray:
 
 
 def columns_for(problem: Problem) -> np.ndarray:
-    """Swept visible variables, at most some thousand of them."""
+    """Swept visible variables, at most 4096 of them."""
     order = problem.program.name[problem.program.order]
     visible = order[order < problem.n]
     return visible[:: -(-len(visible) // _MAX_COLUMNS)] if len(visible) else visible
@@ -102,14 +105,14 @@ def mixing(problem: Problem, theta: np.ndarray, threads: int, deadline: float | 
     if (kept := known.get(key)) is not None:
         return kept
     n = problem.formula.n_total
-    lanes = next(lanes for most, lanes in _PILOT if n <= most)
+    lanes = next(lanes for most, lanes in _PILOT_LANES if n <= most)
     request = pilot_request(rows, lanes, threads, share(deadline, 0.2))
     measured = measure(Chains.resampled(problem, request, rows))
     return known.put(key, measured) if measured.complete else measured
 
 
 def measure(chains: Chains) -> Mixing:
-    """Sweep the chains until a lag is found at which they have forgotten where they were."""
+    """Sweep the chains until a lag is found at which they have forgotten their start."""
     columns, wanted = columns_for(chains.problem), (chains.request.count or 0) * len(chains.words)
     tests = max(1, len(columns) * len(chains.words))
     lanes = max(1, chains.request.count or 1)
@@ -128,7 +131,7 @@ def measure(chains: Chains) -> Mixing:
             break
         early, late = late, chains.look(columns)
         rho = correlation(early, late)
-        if rho <= 0.1 + spread:
+        if rho <= _GONE + spread:
             mixed = True
             break
     moved, drift = change(before, early), change(early, late)
@@ -151,7 +154,7 @@ def _counts(words: np.ndarray) -> np.ndarray:
 
 
 def means(words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Of packed looks (contexts, words, columns + 1): marginals (contexts, columns), and lanes
+    """Marginals (contexts, columns) of a packed look (contexts, words, columns + 1), and lanes
     (contexts, 1).
     """
     m = np.maximum(_counts(words[:, :, -1:]), 1)
@@ -166,9 +169,9 @@ def change(a: np.ndarray, b: np.ndarray) -> float:
 def correlation(a: np.ndarray, b: np.ndarray) -> float:
     """Largest |correlation| of a column between two packed looks (contexts, words, columns + 1).
 
-    The last column marks the valid lanes. Columns that are (nearly) constant say nothing.
+    The last column marks the valid lanes. (Nearly) constant columns are left out.
     """
     (one, m), (two, _), (both, _) = means(a), means(b), means(a & b)
     spread = np.sqrt(one * (1 - one) * two * (1 - two))
-    told = spread * m > 64
-    return float(np.max(np.abs(both - one * two)[told] / spread[told], initial=0.0))
+    varies = spread * m > 64
+    return float(np.max(np.abs(both - one * two)[varies] / spread[varies], initial=0.0))

@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from nelson.errors import Unsatisfiable
+from nelson.formula import Formula
+from nelson.sampling.options import Options
+from nelson.sampling.sample_stream import draw
 from nelson.theory import local_lemma
 
-if TYPE_CHECKING:
-    from nelson.formula import Formula
-
-BATCHES = 8  # their spread gives the standard error
-SECONDS = 5.0  # after which no new batch is begun, once there are two
-LIMIT = 20.0  # for one batch; the first one may have to compile
+#: Batches of a pilot run; their spread gives the standard error.
+_BATCHES = 8
+#: Seconds after which no new batch begins, once there are two.
+_SECONDS = 5.0
+#: Seconds of one batch.
+_BATCH_SECONDS = 20.0
 
 
 @dataclass(frozen=True)
 class Work:
     """E[resampled constraints] of `lovasz` for one sample (constraints, not rounds).
 
-    how is "enumerated" (Theorem 2), "pilot run of ... samples", or why there is no value.
+    how: "enumerated" (Theorem 2), "pilot run of ... samples", or why there is no value.
     equality: Theorem 2 applies, so the value is, or estimates, sum_j q_j / q_empty.
     """
 
@@ -34,15 +36,12 @@ class Work:
     equality: bool = False
 
 
-Found = tuple[Work, bool | None, str]
-
-
 def expected_work(
     f: Formula, rest: Formula, theta: np.ndarray | None, extremal: bool, pilot: bool, seed: int
-) -> Found:
+) -> tuple[Work, bool | None, str]:
     """(work, satisfiable, why): finding the work may decide satisfiability on the way.
 
-    rest is what unit propagation leaves of f, less unit clauses; extremal says whether that is.
+    rest: f after unit propagation, without unit clauses; extremal: is `rest` extremal.
     """
     if rest.n_clauses == 0:
         return Work(0.0, 0.0, "enumerated", True), True, "unit propagation leaves no clause"
@@ -51,35 +50,34 @@ def expected_work(
         return Work(math.inf, None, "enumerated", extremal), False, "enumerated"
     if extremal and value is not None:
         return Work(value, 0.0, "enumerated", True), True, "enumerated"
-    found = (None, "not decided here") if value is None else (True, "enumerated")
+    satisfiable = (None, "not decided here") if value is None else (True, "enumerated")
     if not pilot:
-        return Work(None, None, "no pilot run asked for"), *found
+        return Work(None, None, "no pilot run asked for"), *satisfiable
     try:
         work, drawn = pilot_run(f, theta, seed)
     except Unsatisfiable as error:
         return Work(math.inf, None, str(error), extremal), False, str(error)
     if drawn and value is None:
-        found = True, drawn
-    return Work(work.value, work.standard_error, work.how, extremal), *found
+        satisfiable = True, drawn
+    return Work(work.value, work.standard_error, work.how, extremal), *satisfiable
 
 
 def pilot_run(f: Formula, theta: np.ndarray | None, seed: int) -> tuple[Work, str]:
-    """Mean resampled constraints a sample over independent batches, with its standard error.
+    """Mean resampled constraints per sample over independent batches, with its standard error.
 
-    Also what it proves on satisfiability: a sample was drawn, a solver found one, or "".
+    Also a proof of satisfiability in words, if there is one: a sample was drawn, or a solver found
+    one.
     """
-    from nelson import sample
-
     size = int(np.clip(20_000_000 // max(f.literals.size, 1) // 64 * 64, 64, 2048))
-    # Rounds enough that time, not rounds, ends a pilot: leaving out slow samples would bias it.
-    how: dict[str, Any] = {"method": "lovasz", "sweeps": 0, "max_rounds": 1_000_000}
+    # So many rounds that only time ends a batch: leaving out slow samples would bias the mean.
+    options = Options(method="lovasz", sweeps=0, max_rounds=1_000_000, seconds=_BATCH_SECONDS)
     means: list[float] = []
     proof = ""
     began = time.monotonic()
-    while len(means) < BATCHES:
-        if len(means) > 1 and time.monotonic() - began > SECONDS:
+    while len(means) < _BATCHES:
+        if len(means) > 1 and time.monotonic() - began > _SECONDS:
             break
-        s = sample(f, theta, size, seed=seed + len(means), seconds=LIMIT, **how)
+        s = draw(f, theta, size, replace(options, seed=seed + len(means)))
         if len(s):
             proof = "a sample was drawn"
         elif s.info.get("solver") == "satisfiable":

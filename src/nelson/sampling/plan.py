@@ -6,7 +6,7 @@ import secrets
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,13 +14,17 @@ from nelson.errors import FormulaError, NelsonError
 from nelson.formula import Formula
 from nelson.formula.checks import checked_projection, count, evidence_of, theta_rows
 from nelson.kernels.core.threads import usable_cores
+from nelson.sampling import auto
+from nelson.sampling.auto import Choice, Decision, Limits
+from nelson.sampling.choose import Chosen, choose_sampler, finite
 from nelson.sampling.guarantee import weakest
+from nelson.sampling.options import Options
 from nelson.sampling.problem import Problem, prepare
-from nelson.sampling.registry import Choice, get, missing_modules, names
+from nelson.sampling.registry import get, missing_modules, names
 from nelson.sampling.sampler import Request, Sampler
 
-if TYPE_CHECKING:
-    from nelson.sampling.auto import Decision
+#: Samples that kernels are compiled for if their number is not known: enough for the widest tile.
+_MANY_SAMPLES = 1 << 20
 
 
 @dataclass
@@ -30,11 +34,12 @@ class Plan:
     formula: Formula
     sampler: Sampler
     choice: Choice
-    n: int | None
+    n: int | None  # samples per context; None: without end
     single: bool  # theta was one vector
     contexts: int
     parts: list[tuple[Problem, Request]]
-    check: bool = True  # drop what violates the formula
+    check: bool = True  # drop samples that violate the formula
+    gpu: int | None = None  # the number of the GPU to draw on; None: the CPU
     decisions: Mapping[tuple[int, ...], Decision] | None = None  # of "auto", by evidence
 
     @property
@@ -47,126 +52,102 @@ class Plan:
 
     @property
     def variables(self) -> tuple[int, ...]:
+        """The DIMACS variable of each column."""
         return tuple((self.request.columns + 1).tolist())
 
+    @property
+    def sweeps(self) -> int:
+        """Sweeps that are made: none if every component is extremal."""
+        return self.request.sweeps if any(len(p.program.order) for p, _ in self.parts) else 0
 
-def make_plan(
-    formula: Formula,
-    theta: Any,
-    n: int | None,
-    method: str,
-    sweeps: int | None,
-    given: Any,
-    project: Any,
-    seed: int | None,
-    threads: int | None,
-    max_rounds: int,
-    seconds: float | None,
-    width: int | None,
-    check: bool,
-) -> Plan:
-    from nelson.kernels.core.rng import MAX_ROUNDS
-    from nelson.kernels.cpu.tiles import WIDTHS
+    @property
+    def guarantee(self) -> str:
+        """The weakest of what `auto` says and of what the sampler promises for each part."""
+        promised = [self.sampler.guarantee(problem, self.sweeps) for problem, _ in self.parts]
+        return weakest([self.choice.guarantee, *promised])
 
+
+def make_plan(formula: Formula, theta: Any, n: int | None, options: Options) -> Plan:
     if n is not None:
         n = count(n, "n")
-    if not 0 <= count(max_rounds, "max_rounds") <= MAX_ROUNDS:
-        raise FormulaError(f"max_rounds = {max_rounds}", expected=f"at most {MAX_ROUNDS}")
-    if sweeps is not None and count(sweeps, "sweeps") > MAX_ROUNDS:
-        raise FormulaError(f"sweeps = {sweeps}", expected=f"at most {MAX_ROUNDS}")
-    if seconds is not None and not seconds >= 0:
-        raise FormulaError(f"seconds = {seconds}", expected="a duration")
-    if width is not None and width not in WIDTHS:
-        raise FormulaError(f"width = {width}", expected=f"one of {WIDTHS}")
-    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, (int, np.integer))):
-        raise FormulaError(f"seed = {seed!r}", expected="an integer")
     rows, single = theta_rows(formula, theta)
-    first = get("lovasz" if method == "auto" else method)
-    if method != "auto":
-        able(first, rows, sweeps)
+    sampler = get("lovasz" if options.method == "auto" else options.method)
+    if options.method != "auto":
+        _require_able(sampler, rows, options.sweeps)
     deadline = None
-    if seconds is not None:  # a first call's compilation is not the user's time
-        if first.ready:
-            first.ready(1 << 20 if n is None else n, width)
-        deadline = time.monotonic() + seconds
-    chosen = checked_projection(project, formula.n_vars)
-    columns = np.arange(formula.n_vars) if chosen is None else np.array(chosen, int) - 1
-    if threads is not None and not count(threads, "threads"):
-        raise FormulaError("threads = 0", expected="1 or more")
+    if options.seconds is not None:  # compiling kernels in a first call is not the user's time
+        if sampler.ready:
+            sampler.ready(_MANY_SAMPLES if n is None else n, options.width)
+        deadline = time.monotonic() + options.seconds
+    projection = checked_projection(options.project, formula.n_vars)
+    columns = np.arange(formula.n_vars) if projection is None else np.array(projection, int) - 1
 
-    patterns: dict[tuple[int, ...], list[int]] = {}
-    finite = np.isfinite(rows).all(1)
-    plain = evidence_of(formula, given)
-    for context in range(len(rows)):
-        key = plain if finite[context] else evidence_of(formula, given, rows[context])
-        patterns.setdefault(key, []).append(context)
-    problems = [prepare(formula, evidence) for evidence in patterns]
-    cores = threads or usable_cores()
-    choice = Choice(method, first.sweeps or 0, "exact", "asked for")
-    sampler, decisions = first, None
-    if method == "auto" and sweeps is None:
-        own = [rows[members] for members in patterns.values()]
+    members = _contexts_by_evidence(formula, rows, options.given)
+    problems = [prepare(formula, evidence) for evidence in members]
+    theta_of = [finite(rows[contexts]) for contexts in members.values()]
+    threads = options.threads or usable_cores()
+    if options.method == "auto" and options.sweeps is None:
         if deadline is not None and not all(problem.extremal for problem in problems):
-            deadline += _ready(n, width)
-        terms = cores, deadline, max_rounds, n
-        sampler, choice, decisions = _automatic(problems, own, terms)
-    elif method == "auto":
-        choice = choice._replace(method="lovasz", why=f"{sweeps} sweeps asked for")
+            deadline += _ready(n, options.width)
+        limits = Limits(threads, deadline, options.max_rounds, n)
+        chosen = choose_sampler(problems, theta_of, limits, gpu=options.gpu is not None)
+    else:
+        sweeps = (sampler.sweeps or 0) if options.sweeps is None else options.sweeps
+        why = "asked for" if options.method != "auto" else f"{sweeps} sweeps asked for"
+        chosen = Chosen(sampler, Choice(sampler.name, sweeps, "exact", why))
     request = Request(
         theta=np.zeros((0, formula.n_vars)),
         contexts=np.zeros(0, np.int64),
         count=n,
         block=n or 64,
-        seed=secrets.randbits(63) if seed is None else int(seed),
+        seed=secrets.randbits(63) if options.seed is None else int(options.seed),
         columns=columns,
-        sweeps=choice.sweeps if sweeps is None else sweeps,
-        max_rounds=max_rounds,
-        threads=cores,
+        sweeps=chosen.choice.sweeps,
+        max_rounds=options.max_rounds,
+        threads=threads,
         deadline=deadline,
-        width=width,
-        patience=sampler.seconds if seconds is None else None,
+        width=options.width,
+        patience=chosen.sampler.seconds if options.seconds is None else None,
     )
-    parts = []
-    for problem, members in zip(problems, patterns.values(), strict=True):
-        contexts = np.array(members, np.int64)
-        finite_rows = np.where(np.isinf(rows[contexts]), 0.0, rows[contexts])
-        parts.append((problem, replace(request, theta=finite_rows, contexts=contexts)))
-    return Plan(formula, sampler, choice, n, single, len(rows), parts, bool(check), decisions)
+    parts = [
+        (problem, replace(request, theta=own, contexts=np.array(contexts, np.int64)))
+        for problem, own, contexts in zip(problems, theta_of, members.values(), strict=True)
+    ]
+    return Plan(
+        formula,
+        chosen.sampler,
+        chosen.choice,
+        n,
+        single,
+        len(rows),
+        parts,
+        bool(options.check),
+        options.gpu,
+        chosen.decisions,
+    )
 
 
-def _automatic(
-    problems: list[Problem],
-    theta: list[np.ndarray],
-    terms: tuple[int, float | None, int, int | None],
-) -> tuple[Sampler, Choice, Mapping[tuple[int, ...], Decision]]:
-    """A decision for each problem; then one sampler for all of them, and what it is worth."""
-    from nelson.sampling import auto
-
-    decisions = {
-        problem.evidence: auto.decide(
-            problem, np.where(np.isinf(rows), 0.0, rows), auto.Terms(*terms)
-        )
-        for problem, rows in zip(problems, theta, strict=True)
-    }
-    choices = [decision.choice for decision in decisions.values()]
-    worst = weakest(choice.guarantee for choice in choices)
-    choice = max(choices, key=lambda choice: choice.sweeps)._replace(guarantee=worst)
-    if all(choice.whole and choice.method == "lovasz" for choice in choices):
-        return get("lovasz"), choice, decisions
-    return auto.sampler(decisions), choice, decisions
+def _contexts_by_evidence(
+    formula: Formula, theta: np.ndarray, given: Any
+) -> dict[tuple[int, ...], list[int]]:
+    """The contexts with the same evidence, which is `given` and the infinite entries of theta."""
+    members: dict[tuple[int, ...], list[int]] = {}
+    plain = evidence_of(formula, given)
+    for context, is_finite in enumerate(np.isfinite(theta).all(1)):
+        evidence = plain if is_finite else evidence_of(formula, given, theta[context])
+        members.setdefault(evidence, []).append(context)
+    return members
 
 
 def _ready(n: int | None, width: int | None) -> float:
-    """Compile what a decision may need; -> the seconds that took, which are not the user's."""
-    from nelson.sampling import auto
-
+    """Compile what a decision may need; -> the seconds it took, which are not the user's."""
     started = time.monotonic()
-    auto.ready(1 << 20 if n is None else n, width)
+    auto.ready(_MANY_SAMPLES if n is None else n, width)
     return time.monotonic() - started
 
 
-def able(sampler: Sampler, theta: np.ndarray, sweeps: int | None) -> None:
-    """Raise if the sampler's package is missing, or if it cannot do what is asked."""
+def _require_able(sampler: Sampler, theta: np.ndarray, sweeps: int | None) -> None:
+    """Raise if the sampler's package is missing, or if it cannot do what the call asks for."""
     missing = missing_modules(sampler)
     if missing:
         raise NelsonError(

@@ -1,8 +1,8 @@
-"""One sampling problem, prepared: what is fixed, what is left, and what theory says of the rest.
+"""One sampling problem, prepared: the fixed variables, the remaining clauses, and their program.
 
-Preparation keeps the distribution. Unit propagation fixes what evidence and unit clauses imply;
-what is left falls into independent components, and those that are extremal are drawn exactly by
-resampling alone, so only the variables of the others need sweeps.
+Preparation keeps the distribution. Unit propagation fixes the variables that evidence and unit
+clauses imply. The remaining clauses fall into independent components. Resampling alone draws the
+extremal components exactly, so only the variables of the other components need sweeps.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from nelson.errors import Unsatisfiable
 from nelson.formula import Formula
 from nelson.formula.memo import Recent, Slot
 from nelson.kernels.core.program import Program, build
+from nelson.kernels.core.reference import threshold
 
 _PREPARED: Slot[Recent[tuple[int, ...], Problem]] = Slot("prepared problems by evidence")
-#: Non-extremal components that are looked for one by one; beyond, every variable is swept.
+#: Up to this many non-extremal components are found one by one; with more, all variables are swept.
 _MAX_WITNESSES = 32
 #: Conditioned programs kept with a formula.
 _CACHE_SIZE = 16
@@ -27,14 +28,31 @@ _CACHE_SIZE = 16
 class Problem:
     formula: Formula  # as given
     evidence: tuple[int, ...]  # literals given with the call
-    rest: Formula  # clauses that are left, over the same variables
+    rest: Formula  # the clauses that propagation leaves, over the same variables
     fixed: np.ndarray  # literals that propagation found
-    extremal: bool  # is what is left extremal
+    extremal: bool  # is `rest` extremal
     program: Program
 
     @property
     def n(self) -> int:
         return self.formula.n_vars
+
+    def thresholds(self, theta: np.ndarray) -> np.ndarray:
+        """2^32 P(x_v = 1) for theta (contexts, n): (contexts, n_total) uint32.
+
+        Auxiliary variables are fair; fixed variables are not drawn and get 0.
+        """
+        thresholds = np.full((len(theta), self.formula.n_total), 1 << 31, np.uint32)
+        thresholds[:, : self.n] = threshold(theta)
+        thresholds[:, np.abs(self.fixed) - 1] = 0
+        return thresholds
+
+    def frozen(self, moved: np.ndarray) -> np.ndarray:
+        """(n_total,) bool: swept variables that never moved; `moved` is in the program's order."""
+        frozen = np.zeros(self.program.n, bool)
+        frozen[self.program.order] = True
+        frozen &= moved == 0
+        return frozen[self.program.place]
 
 
 def prepare(formula: Formula, evidence: tuple[int, ...] = ()) -> Problem:

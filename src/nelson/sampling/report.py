@@ -1,42 +1,32 @@
-"""`nelson.report`: what theory and a pilot run say of a formula, as a table and as a dict."""
+"""`nelson.report`: what theory and a pilot run say about a formula, as a table and as a dict."""
 
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nelson.errors import Unsatisfiable
+from nelson.formula import Formula
+from nelson.sampling.auto import Choice
+from nelson.sampling.choose import choose
 from nelson.sampling.pilot import Work, expected_work
 from nelson.theory import local_lemma
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from nelson.formula import Formula
-
-
-@dataclass(frozen=True)
-class Choice:
-    """What `method="auto"` would do with this formula."""
-
-    method: str
-    sweeps: int
-    guarantee: str
-    why: str
-    whole: bool = True
-    parts: list[dict[str, Any]] = field(default_factory=list)
-    steps: list[str] = field(default_factory=list)
-
 
 @dataclass(frozen=True)
 class Report:
-    """What theory and a pilot run say of a formula. Prints as a table.
+    """What theory and a pilot run say about a formula. Prints as a table.
 
-    Shape and Condition 1 are of the formula as given (theta of +-inf conditioned on first); degree,
-    criteria and work are of what is left after unit propagation, which is what a sampler sees.
+    Shape and Condition 1 describe the formula as given (after conditioning on infinite theta).
+    Degree, criteria and work describe the formula after unit propagation, which a sampler sees.
     """
 
     n_vars: int
@@ -64,8 +54,6 @@ class Report:
         return _plain(asdict(self))
 
     def __str__(self) -> str:
-        from io import StringIO
-
         from rich.console import Console
 
         console = Console(file=StringIO(), width=100, color_system=None)
@@ -87,9 +75,9 @@ class Report:
 
 
 def report(f: Formula, theta: Any = None, *, pilot: bool = True, seed: int = 0) -> Report:
-    """What theory and a pilot run say of f under theta; print it, or take `.to_dict()`.
+    """What theory and a pilot run say about f under theta; print it, or take `.to_dict()`.
 
-    pilot=False skips the pilot run that measures the expected work. Reporting what `auto` would
+    pilot=False skips the pilot run that measures the expected work. To report what `auto` would
     choose may still need a short trial run. theta of +-inf is hard evidence. Cost: linear in the
     formula, plus the pilot run.
     """
@@ -116,16 +104,18 @@ def report(f: Formula, theta: Any = None, *, pilot: bool = True, seed: int = 0) 
     satisfiable: bool | None
     notes = []
     if witness is not None and rest_extremal:
-        notes.append("what unit propagation leaves of the formula is extremal")
+        notes.append("after unit propagation the formula is extremal")
+    choice = None
     if unsat:
-        satisfiable, why = False, unsat
-        work, choice = Work(None, None, "unsatisfiable"), None
+        satisfiable, why, work = False, unsat, Work(None, None, "unsatisfiable")
     else:
         work, satisfiable, why = expected_work(f, rest, theta, rest_extremal, pilot, seed)
         proof = next((name for name, c in criteria.items() if c.holds), None)
         if proof is not None:
             satisfiable, why = True, f"{proof} criterion"
-        choice = None if satisfiable is False else _choose(f, theta)
+        if satisfiable is not False:
+            with suppress(Unsatisfiable):
+                choice = choose(f, theta)
     return Report(
         n_vars=f.n_vars,
         n_aux=f.n_aux,
@@ -177,15 +167,6 @@ def _clauses(f: Formula, pair: tuple[int, int] | None) -> tuple[list[int], list[
     return i, j
 
 
-def _choose(f: Formula, theta: np.ndarray | None) -> Choice | None:
-    from nelson.sampling.registry import choose
-
-    try:
-        return Choice(*choose(f, theta))
-    except Unsatisfiable:
-        return None
-
-
 # --- words ---------------------------------------------------------------------------------------
 
 _CRITERIA = {
@@ -230,7 +211,7 @@ def _rows(r: Report) -> list[tuple[str, str]]:
 
 
 def _choice_rows(choice: Choice) -> list[tuple[str, str]]:
-    """What `auto` does with each component, and why not what comes before that."""
+    """How `auto` draws each component, and why it does not take the steps before."""
     rows = [("preprocessing", ", ".join(choice.steps))] if choice.steps else []
     for part in choice.parts:
         sweeps = f" + {part['sweeps']} sweeps" if part["sweeps"] else ""
@@ -250,12 +231,13 @@ def _work_words(r: Report) -> str:
     if math.isinf(w.value):
         return "infinite: no solution"
     error = f" ± {w.standard_error:.2g}" if w.standard_error else ""
-    text = f"{w.value:.4g}{error} a sample ({w.how}"
+    text = f"{w.value:.4g}{error} per sample ({w.how}"
     return text + ("; Theorem 2)" if w.equality else "; Theorem 2 is for extremal formulas)")
 
 
-def _literals(clause: list[int], most: int = 10) -> str:
-    return " ".join(map(str, clause[:most])) + (" ..." if len(clause) > most else "")
+def _literals(clause: list[int]) -> str:
+    """The first ten literals."""
+    return " ".join(map(str, clause[:10])) + (" ..." if len(clause) > 10 else "")
 
 
 def _plain(value: Any) -> Any:

@@ -1,13 +1,14 @@
-"""What a sampler is: one file with one `SAMPLER`, and one line in the registry.
+"""What a sampler is, what it is asked (`Request`), and what it answers (`Block`).
 
-A sampler of our own kernels yields blocks itself (`engine.py`); one that hands out plain rows
-(another package, a child process) is a `draw` function behind `foreign.blocks`.
+A sampler is one file in `methods/` that defines `SAMPLER`, and one line in the registry. A sampler
+that runs our kernels yields blocks itself (`engine.py`). A sampler that produces plain rows (of
+another package, or of a child process) is a `draw` function behind `foreign.blocks`.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,47 +22,98 @@ class Request:
     """What is asked of a sampler. Sample i of context c is a function of (seed, c, i) alone."""
 
     theta: np.ndarray  # (contexts, n) finite log-odds
-    contexts: np.ndarray  # (contexts,) number of each: selects its random numbers
+    contexts: np.ndarray  # (contexts,) number of each context: selects its random numbers
     count: int | None  # samples per context; None: without end
     block: int  # samples per context and block, a multiple of 64 unless it is the only block
     seed: int
-    columns: np.ndarray  # variables to hand out, from 0
+    columns: np.ndarray  # variables to return, counted from 0
     sweeps: int
     max_rounds: int
     threads: int
     deadline: float | None = None  # time.monotonic()
-    width: int | None = None  # words a row; None: chosen by the sampler
-    patience: float | None = None  # seconds a block may take where there is no deadline
-    start: int = 0  # number of the first sample (samplers with `may_be_invalid` are asked for more)
+    width: int | None = None  # words per row of a tile; None: the sampler chooses
+    patience: float | None = None  # seconds per block where there is no deadline
+    start: int = 0  # number of the first sample
 
     def until(self) -> float | None:
-        """When a block that begins now has to be done; time.monotonic()."""
+        """The deadline of a block that begins now; time.monotonic()."""
         if self.deadline is not None or self.patience is None:
             return self.deadline
         return time.monotonic() + self.patience
 
+    def pieces(self) -> Iterator[tuple[int, int]]:
+        """(number of the first sample, number of samples) of each block."""
+        done = 0
+        while self.count is None or done < self.count:
+            size = self.block if self.count is None else min(self.block, self.count - done)
+            yield self.start + done, size
+            done += size
+
 
 @dataclass
 class Block:
-    """Samples as they come, for each context: packed (contexts, words, columns) and valid
-    (contexts, words).
+    """Samples of each context, and what happened while they were drawn.
 
-    `valid` says which lanes are samples at all; the others are dropped by the caller. `sound`, of
-    the same shape, says which of those satisfy the formula; None: all of them do. `drawn` and
-    `invalid` are counts that `checked.py` fills in.
+    packed   (contexts, words, columns) uint64
+    valid    (contexts, words): the lanes that hold a sample. The caller drops the other lanes.
+    sound    (contexts, words): the lanes that satisfy the formula; None: all valid lanes do
+    drawn, invalid   lanes drawn, and those of them that violate the formula (`validity.py`)
     """
 
     packed: np.ndarray
     valid: np.ndarray
     rounds: int = 0
     resampled: int = 0
-    stopped: bool = False  # a budget cut it short; info["ended"] may say which
-    interrupted: bool = False  # Ctrl-C did
+    stopped: bool = False  # a budget ended it early; info["ended"] may say which
+    interrupted: bool = False  # Ctrl-C ended it
     frozen: np.ndarray | None = None  # (n,) bool: swept variables that no sweep could move
     info: dict[str, Any] = field(default_factory=dict)
     sound: np.ndarray | None = None
     drawn: int = 0
     invalid: int = 0
+
+    @classmethod
+    def empty(cls, request: Request, words: int = 0, **more: Any) -> Block:
+        """A block of `words` words in which no lane is valid."""
+        shape = len(request.contexts), words
+        packed = np.zeros((*shape, len(request.columns)), np.uint64)
+        return cls(packed, np.zeros(shape, np.uint64), **more)
+
+    @property
+    def last(self) -> bool:
+        """Does the sampler end after this block?"""
+        return self.stopped or self.interrupted
+
+    def add(self, other: Block) -> None:
+        """Add the counts, flags and info of another block, not its samples."""
+        self.rounds = max(self.rounds, other.rounds)
+        self.resampled += other.resampled
+        self.drawn += other.drawn
+        self.invalid += other.invalid
+        self.stopped |= other.stopped
+        self.interrupted |= other.interrupted
+        self.info |= other.info
+
+
+def joined(parts: Sequence[Block], axis: int = 1) -> Block:
+    """Blocks as one: axis=1 appends their words (all but the last are full), axis=0 contexts."""
+    if len(parts) == 1:
+        return parts[0]
+    sound = frozen = None
+    if any(part.sound is not None for part in parts):
+        sounds = [part.valid if part.sound is None else part.sound for part in parts]
+        sound = np.concatenate(sounds, axis=axis)
+    if all_frozen := [part.frozen for part in parts if part.frozen is not None]:
+        frozen = np.logical_and.reduce(all_frozen)
+    total = Block(
+        np.concatenate([part.packed for part in parts], axis=axis),
+        np.concatenate([part.valid for part in parts], axis=axis),
+        sound=sound,
+        frozen=frozen,
+    )
+    for part in parts:
+        total.add(part)
+    return total
 
 
 @dataclass(frozen=True)
@@ -72,22 +124,21 @@ class Sampler:
     citation: str
     #: May theta differ from 0?
     weighted: bool
-    #: One of `nelson.sampling.registry.GUARANTEES`, given the problem and the number of sweeps
+    #: One of `nelson.sampling.guarantee.GUARANTEES`, for a problem and a number of sweeps.
     guarantee: Callable[[Problem, int], str]
     blocks: Callable[[Problem, Request], Iterator[Block]]
-    #: Extra that must be installed: `pip install "nelson[needs]"`.
+    #: The extra that installs its packages: `pip install "nelson[needs]"`.
     needs: str | None = None
-    #: May it emit assignments that violate the formula? They are then marked in `Block.sound`.
+    #: May it return assignments that violate the formula? It then marks them in `Block.sound`.
     may_be_invalid: bool = False
-    #: Sweeps if the caller does not say how many. None: the method makes none.
+    #: Sweeps if the caller gives no number. None: the method makes no sweeps.
     sweeps: int | None = None
-    #: Seconds of the budget if the caller gives none (of each block, in a stream). None: the
-    #: rounds are budget enough.
+    #: Seconds of the budget if the caller gives none (per block, in a stream). None: the number of
+    #: rounds is budget enough.
     seconds: float | None = None
-    #: Called with the number of samples (and the width asked for) before the clock starts: compiles
-    #: what has to be compiled.
+    #: Called with the number of samples and the width before the clock starts: compiles kernels.
     ready: Callable[[int, int | None], None] | None = None
-    #: Modules that are imported when it draws; `needs` is what installs them.
+    #: Modules that it imports when it draws.
     modules: tuple[str, ...] = ()
     #: The guarantee in words, for tables.
     promise: str = ""

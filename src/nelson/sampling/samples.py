@@ -1,4 +1,4 @@
-"""What a sampler returns: packed bits, and where they come from."""
+"""The result of a draw: packed bits, their guarantee, and how they were drawn."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import numpy as np
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """m samples of n variables, every one of them valid (unless `check=False` asked for others).
+    """m samples of n variables, all of them valid (unless `check=False` allowed invalid ones).
 
     packed     (words, n) uint64: bit k of word w is sample 64 w + k; bits behind the last are 0.
-               One theta row a context: (contexts, words, n).
+               For a batch of theta rows: (contexts, words, n).
     count      m (per context)
     variables  the DIMACS variable of each column
     guarantee  "exact":       drawn from P_theta(. | C), probabilities rounded to multiples of 2^-32
                "approximate": within a factor 1 + info["epsilon"] of it
                "asymptotic":  P_theta(. | C) is stationary; the bias shrinks with every sweep
-               "heuristic":   valid, and that is all that is promised
-    status     "ok", or "budget": fewer than asked for (info["reason"] says why), all of them valid
+               "heuristic":   valid; nothing is known about the distribution
+    status     "ok", or "budget": fewer samples than asked for (info["reason"] says why), all valid
     info       method, why, seed, rounds, resampled (constraints, over all samples), sweeps,
                seconds, threads, requested, ...
     """
@@ -37,7 +37,7 @@ class Samples:
 
     @property
     def contexts(self) -> int | None:
-        """How many theta rows these were drawn for; None for a single vector."""
+        """The number of theta rows; None for a single vector."""
         return self.packed.shape[0] if self.packed.ndim == 3 else None
 
     def to_numpy(self) -> np.ndarray:

@@ -12,8 +12,8 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 
 import numpy as np
 
-#: Seconds to wait at a time: the operating system's longest wait is finite.
-_PATIENCE = 3600.0
+#: Seconds of one wait: the operating system's longest wait is finite.
+_LONGEST_WAIT = 3600.0
 
 
 def usable_cores() -> int:
@@ -29,19 +29,24 @@ def spread(
     threads: int,
     stop: np.ndarray,
     deadline: float | None = None,
+    go_on: Callable[[], bool] | None = None,
 ) -> bool:
-    """work(thread, first, last) over all pieces, some at a time; -> was it interrupted (Ctrl-C).
+    """Run work(thread, first, last) over all pieces, several at a time; -> did Ctrl-C end it?
 
-    Past the deadline stop[0] is set; work is to return early then.
+    Past the deadline stop[0] is set, and work must return early. If `go_on` is given, piece 0 runs
+    alone, and the other pieces run only if go_on() is true after it.
     """
     threads = max(1, min(threads, pieces))
     chunk = max(1, pieces // (8 * threads))
-    starts = itertools.count(0, chunk)
+    starts = itertools.count(0 if go_on is None else 1, chunk)
     inside: set[int] = set()
 
-    def take(thread: int) -> None:
+    def take(thread: int, trial: bool = False) -> None:
         inside.add(thread)
         try:
+            if trial:
+                work(thread, 0, 1)
+                return
             while stop[0] == 0 and (first := next(starts)) < pieces:
                 work(thread, first, min(pieces, first + chunk))
         finally:
@@ -49,10 +54,13 @@ def spread(
 
     with ThreadPoolExecutor(threads) as pool:
         try:
-            _watch([pool.submit(take, thread) for thread in range(threads)], stop, deadline)
+            if go_on is not None:
+                _watch([pool.submit(take, 0, True)], stop, deadline)
+            if go_on is None or (stop[0] == 0 and go_on()):
+                _watch([pool.submit(take, thread) for thread in range(threads)], stop, deadline)
         except KeyboardInterrupt:
             stop[0] = 1
-            # In the middle of `submit` it leaves a thread that the pool does not wait for.
+            # Ctrl-C inside `submit` leaves a thread that the pool does not wait for.
             while inside:
                 time.sleep(0.001)
             return True
@@ -63,8 +71,11 @@ def spread(
 
 
 def _watch(running: list[Future[None]], stop: np.ndarray, deadline: float | None) -> None:
+    """Wait for the threads; past the deadline, tell them to stop."""
     while not all(future.done() for future in running):
-        left = _PATIENCE if deadline is None else min(_PATIENCE, deadline - time.monotonic())
+        left = _LONGEST_WAIT
+        if deadline is not None:
+            left = min(left, deadline - time.monotonic())
         if left <= 0:
             stop[0] = 1
         wait(running, left if left > 0 else None)

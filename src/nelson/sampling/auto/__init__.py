@@ -1,15 +1,16 @@
 """`method="auto"`: the strongest guarantee that a formula allows within its budget.
 
-ladder.py    which method for which component, and why not the ones before it
+ladder.py    which method for which component, and why not the methods before it
+decision.py  what was decided: groups of components that share a method, and the choice in short
 compiling.py one circuit for all components that may have one
+chains.py    chains in the valid space: how many sweeps, and with which guarantee
+agree.py     do chains with different starts come to agree
 starts.py    valid states from a CDCL solver
-agree.py     do chains that begin in different places come to agree
-groups.py    components that share a method, as one problem
 draw.py      one draw of each group, put together and rebuilt
 """
 
+from nelson.sampling.auto.decision import Choice, Decision, Group, Limits
 from nelson.sampling.auto.draw import ready, sampler, settled
-from nelson.sampling.auto.groups import Decision, Group, Terms
 from nelson.sampling.auto.ladder import decide
 
-__all__ = ["Decision", "Group", "Terms", "decide", "ready", "sampler", "settled"]
+__all__ = ["Choice", "Decision", "Group", "Limits", "decide", "ready", "sampler", "settled"]

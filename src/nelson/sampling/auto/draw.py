@@ -1,8 +1,8 @@
 """One draw of each group, put together by sample number, and rebuilt to the formula as given.
 
-Sample i of the formula is sample i of every group: groups share no variable, and each has random
-numbers of its own, so they are independent. A lane counts if it is valid in all of them. What is
-put together is checked against the clauses as given.
+Sample i of the formula is sample i of every group: groups share no variable, and each has its own
+random numbers, so they are independent. A lane is valid if it is valid in all groups. The complete
+samples are checked against the clauses as given.
 """
 
 from __future__ import annotations
@@ -14,21 +14,25 @@ from typing import Any
 
 import numpy as np
 
+from nelson.exact.compile_guess import estimate
+from nelson.exact.preprocess import compile_kernels
 from nelson.formula import Formula
 from nelson.kernels.core.bits import tail_mask, words_for
 from nelson.sampling import foreign
 from nelson.sampling.auto import starts
-from nelson.sampling.auto.groups import Decision, Group
+from nelson.sampling.auto.decision import Decision, Group
 from nelson.sampling.chain import Chains, resumed, share, tiled
 from nelson.sampling.engine import width_for
+from nelson.sampling.mixing import pilot_request
 from nelson.sampling.problem import Problem, prepare
 from nelson.sampling.registry import get, missing_modules
-from nelson.sampling.sampler import Block, Request, Sampler
+from nelson.sampling.sampler import Block, Request, Sampler, joined
 
-#: Bits of states held at once, and samples: groups take turns, so that a deadline finds all of them
-#: equally far.
-_BITS, _SAMPLES = 1 << 29, 1 << 16
-#: Contexts that have starts of their own; more share those found while deciding.
+#: Most bits of states held at once.
+_BITS = 1 << 29
+#: Most samples drawn of one group before the next group's turn: a deadline finds all equally far.
+_SAMPLES = 1 << 16
+#: Up to this many contexts get their own starts; more contexts share the starts found by `decide`.
 _OWN_STARTS = 4
 
 
@@ -58,15 +62,12 @@ def blocks(decision: Decision, problem: Problem, request: Request) -> Iterator[B
     if chunk == request.block:
         yield from _chunks(decision, problem, request)
         return
-    done = 0
-    while request.count is None or done < request.count:
-        count = request.block if request.count is None else min(request.block, request.count - done)
-        asked = replace(request, start=request.start + done, count=count, block=chunk)
-        block = _joined(list(_chunks(decision, problem, asked)))
+    for first, count in request.pieces():
+        asked = replace(request, start=first, count=count, block=chunk)
+        block = joined(list(_chunks(decision, problem, asked)))
         yield block
-        if block.stopped or block.interrupted:
+        if block.last:
             return
-        done += count
 
 
 def _chunks(decision: Decision, problem: Problem, request: Request) -> Iterator[Block]:
@@ -74,9 +75,7 @@ def _chunks(decision: Decision, problem: Problem, request: Request) -> Iterator[
     reduced = decision.reduced
     assert reduced is not None
     sources = [_source(k, group, request) for k, group in enumerate(decision.groups)]
-    done = 0
-    while request.count is None or done < request.count:
-        count = request.block if request.count is None else min(request.block, request.count - done)
+    for _, count in request.pieces():
         words, n = words_for(count), problem.formula.n_total
         full = np.zeros((len(request.theta), words, n), np.uint64)
         valid = np.tile(tail_mask(count), (len(request.theta), 1))
@@ -84,38 +83,29 @@ def _chunks(decision: Decision, problem: Problem, request: Request) -> Iterator[
         total = Block(full[:, :, request.columns], valid, frozen=frozen)
         for group, source in zip(decision.groups, sources, strict=True):
             block = next(source, None)
-            if block is None:  # it said before that it would end
+            if block is None:  # it ended with its last block
                 total.stopped, total.valid = True, valid & np.uint64(0)
                 break
             held = block.valid.shape[1]
             full[:, :held, group.variables] = block.packed
             valid[:, :held] &= block.valid if block.sound is None else block.valid & block.sound
             valid[:, held:] = 0
-            _note(total, group, block)
+            total.add(block)
+            if block.frozen is not None:
+                frozen[group.variables] |= block.frozen
         else:
             total.sound = valid.copy()
             for c in range(len(full)):
                 reduced.rebuild(full[c], valid[c])
-                total.sound[c] = foreign.checked(problem, full[c], valid[c])
+                total.sound[c] = foreign.satisfying(problem, full[c], valid[c])
             total.packed = full[:, :, request.columns]
         yield total
-        if total.stopped or total.interrupted:
+        if total.last:
             return
-        done += count
-
-
-def _note(total: Block, group: Group, block: Block) -> None:
-    total.rounds = max(total.rounds, block.rounds)
-    total.resampled += block.resampled
-    total.stopped |= block.stopped
-    total.interrupted |= block.interrupted
-    total.info |= block.info
-    if block.frozen is not None and total.frozen is not None:
-        total.frozen[group.variables] |= block.frozen
 
 
 def _asked(number: int, group: Group, request: Request) -> Request:
-    """What a group is asked for: all of its variables, with random numbers of its own."""
+    """The request to a group: all of its variables, with its own random numbers."""
     words = np.random.SeedSequence([abs(request.seed), int(request.seed < 0), number])
     return replace(
         request,
@@ -135,7 +125,7 @@ def _source(number: int, group: Group, request: Request) -> Iterator[Block]:
 
 
 def settled(decision: Decision, request: Request) -> Decision:
-    """The decision with the starts of its chains found, so that no clock has a say any more."""
+    """The decision with the starts of its chains found: no clock changes its samples any more."""
     groups = []
     for number, group in enumerate(decision.groups):
         if group.method == "cdcl":
@@ -147,30 +137,26 @@ def settled(decision: Decision, request: Request) -> Decision:
 def _from_starts(group: Group, request: Request) -> Iterator[Block]:
     """Sweeps from solutions of a CDCL solver; sample i begins at start i, modulo their number."""
     pool, info = _pool(group, request)
-    contexts, done = len(request.theta), 0
-    while request.count is None or done < request.count:
-        count = request.block if request.count is None else min(request.block, request.count - done)
+    for first, count in request.pieces():
         if not pool:
-            nothing = np.zeros((contexts, 0, len(request.columns)), np.uint64)
-            yield Block(nothing, nothing[:, :, 0], stopped=True, info=info)
+            yield Block.empty(request, stopped=True, info=info)
             return
-        word, words = (request.start + done) // 64, words_for(count)
-        states = np.stack([tiled(rows, word, words) for rows in pool])
+        word = first // 64
+        states = np.stack([tiled(rows, word, words_for(count)) for rows in pool])
         block = resumed(group.problem, request, states, 0, word, count)
         block.info = dict(info)
         yield block
         if block.stopped:
             return
-        done += count
 
 
 def _pool(group: Group, request: Request) -> tuple[list[np.ndarray], dict[str, Any]]:
-    """Starts of each context, and what to say of them."""
+    """The starts of each context, and info about them."""
     if group.pool:
         return group.pool, {"starts": min(len(rows) for rows in group.pool)}
     pool: list[np.ndarray] = []
     if len(request.theta) <= _OWN_STARTS:
-        count = min(starts.MOST, request.count or starts.MOST)
+        count = min(starts.MAX_STARTS, request.count or starts.MAX_STARTS)
         for k, (theta, context) in enumerate(zip(request.theta, request.contexts, strict=True)):
             part = (0.5 if group.starts else 0.9) / (len(request.theta) - k)
             until = share(request.deadline, part, starts.SECONDS)
@@ -188,33 +174,9 @@ def _pool(group: Group, request: Request) -> tuple[list[np.ndarray], dict[str, A
     return pool, {"starts": min(len(rows) for rows in pool)}
 
 
-def _joined(parts: list[Block]) -> Block:
-    """Blocks one after the other; all but the last are full."""
-    if len(parts) == 1:
-        return parts[0]
-    total = parts[-1]
-    total.packed = np.concatenate([part.packed for part in parts], axis=1)
-    total.sound = np.concatenate([_sound(part) for part in parts], axis=1)
-    total.valid = np.concatenate([part.valid for part in parts], axis=1)
-    total.rounds = max(part.rounds for part in parts)
-    total.resampled = sum(part.resampled for part in parts)
-    total.frozen = np.logical_and.reduce([p.frozen for p in parts if p.frozen is not None])
-    for part in parts:
-        total.info = part.info | total.info
-    return total
-
-
-def _sound(block: Block) -> np.ndarray:
-    return block.valid if block.sound is None else block.sound
-
-
 @cache
 def ready(count: int, width: int | None) -> None:
-    """Compile, or load, the kernels of all steps of the ladder."""
-    from nelson.exact.compile_guess import estimate
-    from nelson.exact.preprocess import compile_kernels
-    from nelson.sampling.mixing import pilot_request
-
+    """Compile the kernels of all steps of the ladder, or load them from the cache."""
     compile_kernels()
     formula = Formula([[1, 2], [1, 3]], n_vars=3)
     estimate(formula)

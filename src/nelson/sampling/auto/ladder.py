@@ -1,23 +1,25 @@
 """Which method for which component: the first that applies and fits the budget.
 
-    1  preprocess, so that the law is kept; then for each independent component
+    1  preprocess, keeping the law; then for each independent component
     2  extremal                                  lovasz         exact
        few structures                            enumerate      exact
     3  a d-DNNF within a share of the budget     circuit        exact
-    4  resampling converges in a pilot run       lovasz, sweeps asymptotic if the diagnostics say so
-    5  else starts from a CDCL solver            cdcl, sweeps   asymptotic if they say so
-    6  else nothing, and no word of "unsatisfiable" unless that was proved
+    4  resampling converges in a pilot run       lovasz, sweeps asymptotic if the diagnostics pass
+    5  else starts from a CDCL solver            cdcl, sweeps   asymptotic if the diagnostics pass
+    6  else no samples; "unsatisfiable" only if it was proved
 
-An extremal formula goes no further than its own check and a trial of one tile; another one is
-preprocessed, and compiled only if `nelson.exact.compile_guess` does not call that hopeless. Why a step was not
-taken is kept with each component. Cost where resampling is right (random 5-SAT, n = L = 1000):
-preprocessing 1 ms, the guess on compiling 1.5 ms, and chains as long as those of 6,000 samples.
+An extremal formula pays for the check of Condition 1 and a trial of one tile. Any other formula is
+preprocessed, and compiled unless `nelson.exact.compile_guess` calls that hopeless. Each component
+keeps the reasons why steps were not taken. Cost where resampling is the right method (random 5-SAT,
+n = L = 1000): preprocessing 1 ms, the guess on compiling 1.5 ms, and chains as long as those of
+6,000 samples.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -26,44 +28,41 @@ from nelson.exact.listing import LIMIT, structures
 from nelson.exact.preprocess import Preprocessed, preprocess
 from nelson.sampling.auto import compiling
 from nelson.sampling.auto.chains import Verdict, by_resampling, from_solver
-from nelson.sampling.auto.groups import (
-    Decision,
-    Group,
-    Part,
-    Terms,
-    interned,
-    joined,
-    part_of,
-    record,
-)
+from nelson.sampling.auto.decision import Decision, Group, Limits, Part, interned, joined, part_of
 from nelson.sampling.chain import Chains, share
 from nelson.sampling.engine import width_for
 from nelson.sampling.guarantee import GUARANTEES
 from nelson.sampling.mixing import pilot_request, rows_for
 from nelson.sampling.problem import Problem
 
-#: Components of so few variables are listed; up to so many it is tried, for so many structures.
-FEW, SOME, ROWS = 16, 64, 1 << 14
-#: Structures times contexts that may be weighed.
-WEIGHED = 1 << 22
-#: Components that have a pilot run, or a search, of their own; more than that share one.
-OWN = 8
-#: Seconds of preprocessing without a limit, and its share of a limit.
-SECONDS, SHARE = 2.0, 0.1
+#: Components with at most this many variables are enumerated.
+_ENUMERATE_ALWAYS = 16
+#: Up to this many variables enumeration is tried before compiling.
+_TRY_TO_ENUMERATE = 64
+#: Most structures of such a trial: a circuit is better for more.
+_TRIED_STRUCTURES = 1 << 14
+#: Most structures times contexts: each context weighs all structures.
+_MAX_WEIGHED = 1 << 22
+#: Components with their own pilot run or search; the smaller ones beyond share one.
+_MAX_SEPARATE = 8
+#: Seconds of preprocessing without a limit.
+_PREPROCESSING_SECONDS = 2.0
+#: The share of a limit that preprocessing gets.
+_PREPROCESSING_SHARE = 0.1
 
 EXTREMAL = Verdict(0, "exact", "extremal (Condition 1 holds): resampling alone is exact")
-SLOW = "extremal, but some of a trial did not become valid within {} rounds"
-LISTED = Verdict(0, "exact", "few structures: all of them are listed")
+SLOW = "extremal, but some samples of a trial did not become valid within {} rounds"
+ENUMERATED = Verdict(0, "exact", "few structures: all of them are enumerated")
 
 
-def decide(problem: Problem, theta: np.ndarray, terms: Terms) -> Decision:
+def decide(problem: Problem, theta: np.ndarray, limits: Limits) -> Decision:
     """theta (contexts, n) finite. Raises Unsatisfiable if a step proved it."""
-    return _Ladder(problem, theta, terms).decide()
+    return _Ladder(problem, theta, limits).decide()
 
 
 class _Ladder:
-    def __init__(self, problem: Problem, theta: np.ndarray, terms: Terms) -> None:
-        self.problem, self.terms, self.owner = problem, terms, problem.formula
+    def __init__(self, problem: Problem, theta: np.ndarray, limits: Limits) -> None:
+        self.problem, self.limits, self.owner = problem, limits, problem.formula
         self.whole = Part(np.arange(self.owner.n_total), theta, self.owner, problem.evidence)
         self.taken: dict[str, list[tuple[Part, Verdict]]] = {
             name: [] for name in ("enumerate", "circuit", "cdcl", "lovasz")
@@ -72,12 +71,12 @@ class _Ladder:
     def decide(self) -> Decision:
         if self.problem.extremal and self.converges(self.whole):
             return Decision([_group("lovasz", self.whole, [(self.whole, EXTREMAL)])], None)
-        until = share(self.terms.deadline, SHARE, SECONDS)
+        until = share(self.limits.deadline, _PREPROCESSING_SHARE, _PREPROCESSING_SECONDS)
         reduced = preprocess(self.owner, self.whole.theta, self.problem.evidence, deadline=until)
         parts = [part_of(self.owner, component) for component in reduced.components]
-        # One component of a formula that is not extremal is not either.
+        # The only component of a formula that is not extremal is not extremal.
         known = len(parts) == 1 and not reduced.changed and not self.problem.extremal
-        left = self.listed(self.extremal(parts, known))
+        left = self.enumerated(self.extremal(parts, known))
         untouched = not reduced.changed and len(left) == len(parts)
         left = self.compiled(left, untouched and not self.problem.evidence)
         exact = self.taken["enumerate"] or self.taken["circuit"]
@@ -85,19 +84,19 @@ class _Ladder:
         self.searched(left)
         return self.decision(reduced)
 
-    # --- the steps: each takes the components that are left, and leaves some ---------------------
+    # --- the steps: each gets the remaining components and returns those it does not take ---------
 
     def extremal(self, parts: list[Part], known: bool) -> list[Part]:
-        found = [] if known else [part for part in parts if part.problem.extremal]
+        extremal = [] if known else [part for part in parts if part.problem.extremal]
         self.slow = self.problem.extremal or (
-            bool(found) and not self.converges(joined(self.owner, found))
+            bool(extremal) and not self.converges(joined(self.owner, extremal))
         )
         left = []
         for part in parts:
-            if not any(part is one for one in found):
+            if not any(part is one for one in extremal):
                 part.passed["extremal"] = "Condition 1 does not hold"
             elif self.slow:
-                part.passed["extremal"] = SLOW.format(self.terms.max_rounds)
+                part.passed["extremal"] = SLOW.format(self.limits.max_rounds)
             else:
                 self.taken["lovasz"].append((part, EXTREMAL))
                 continue
@@ -105,36 +104,36 @@ class _Ladder:
         return left
 
     def converges(self, part: Part) -> bool:
-        """Does one tile become valid, but for 1%? Yes if there is no time to tell."""
+        """Do 99% of one tile become valid? True if there is no time to tell."""
         if not part.problem.rest.n_clauses:
             return True
-        lanes = 64 * width_for(1 << 20 if self.terms.count is None else self.terms.count)
+        lanes = 64 * width_for(1 << 20 if self.limits.count is None else self.limits.count)
         rows = rows_for(part.theta)
-        until = share(self.terms.deadline, 0.3)
-        request = pilot_request(rows, lanes, self.terms.threads, until)
-        request = replace(request, max_rounds=self.terms.max_rounds)
+        until = share(self.limits.deadline, 0.3)
+        request = pilot_request(rows, lanes, self.limits.threads, until)
+        request = replace(request, max_rounds=self.limits.max_rounds)
         chains = Chains.resampled(part.problem, request, rows)
         return not chains.complete or chains.lanes() >= 0.99 * lanes * len(rows)
 
-    def listed(self, parts: list[Part]) -> list[Part]:
+    def enumerated(self, parts: list[Part]) -> list[Part]:
         left = []
         for part in parts:
-            if why := self.unlisted(part):
+            if why := self.not_enumerated(part):
                 part.passed["enumerate"] = why
                 left.append(part)
             else:
-                self.taken["enumerate"].append((part, LISTED))
+                self.taken["enumerate"].append((part, ENUMERATED))
         return left
 
-    def unlisted(self, part: Part) -> str:
-        """Why the structures of a component are not listed; "" if they are."""
-        n, limit, until = len(part.variables), LIMIT, share(self.terms.deadline, 0.05, 1.0)
-        if "enumerate" in self.terms.skip:
+    def not_enumerated(self, part: Part) -> str:
+        """Why the structures of a component are not enumerated; "" if they are."""
+        n, limit, until = len(part.variables), LIMIT, share(self.limits.deadline, 0.05, 1.0)
+        if "enumerate" in self.limits.skip:
             return "left out"
-        if n > SOME and compiling.installed():
-            return f"{n} variables: more than {SOME} are left to the circuit"
-        if n > FEW and compiling.installed():
-            limit = ROWS
+        if n > _TRY_TO_ENUMERATE and compiling.installed():
+            return f"{n} variables: more than {_TRY_TO_ENUMERATE} are left to the circuit"
+        if n > _ENUMERATE_ALWAYS and compiling.installed():
+            limit = _TRIED_STRUCTURES
         try:
             rows = structures(part.formula, limit, until)
         except BudgetExceeded as error:
@@ -143,19 +142,19 @@ class _Ladder:
             return f"more than {limit:,} structures, or no order of search that finds them"
         if not len(rows):
             raise Unsatisfiable("enumeration proved that the formula has no solution")
-        if len(rows) * len(part.theta) > WEIGHED:
-            return f"{len(rows):,} structures to be weighed for each of {len(part.theta)} contexts"
+        if len(rows) * len(part.theta) > _MAX_WEIGHED:
+            return f"{len(rows):,} structures for each of {len(part.theta)} contexts are too many"
         return ""
 
     def compiled(self, parts: list[Part], as_given: bool) -> list[Part]:
-        if "circuit" in self.terms.skip:
+        if "circuit" in self.limits.skip:
             for part in parts:
                 part.passed["circuit"] = "left out"
             return parts
-        some = compiling.promising(parts)
-        until = share(self.terms.deadline, compiling.SHARE, compiling.SECONDS)
-        whole = self.whole if as_given and len(some) == len(parts) else None
-        done, circuit = compiling.circuit(self.owner, some, whole, until)
+        promising = compiling.promising(parts)
+        until = share(self.limits.deadline, compiling.SHARE, compiling.SECONDS)
+        whole = self.whole if as_given and len(promising) == len(parts) else None
+        done, circuit = compiling.compile_parts(self.owner, promising, whole, until)
         if circuit is not None:
             verdict = Verdict(0, "exact", f"a d-DNNF of {circuit.circuit.decisions:,} decisions")
             self.taken["circuit"] += [(part, verdict) for part in done]
@@ -168,11 +167,11 @@ class _Ladder:
         parts = [part for part in parts if not (self.slow and part.problem.extremal)]
         if not parts:
             return []
-        if "resampling" in self.terms.skip:
+        if "resampling" in self.limits.skip:
             for part in parts:
                 part.passed["resampling"] = "left out"
             return parts
-        if as_given and (verdict := by_resampling(self.whole, self.terms)) is not None:
+        if as_given and (verdict := by_resampling(self.whole, self.limits)) is not None:
             self.taken["lovasz"] += [(part, verdict) for part in parts]
             return []
         if as_given and len(parts) == 1:
@@ -180,7 +179,7 @@ class _Ladder:
             return parts
         left = []
         for part in self.few(parts):
-            verdict = by_resampling(part, self.terms)
+            verdict = by_resampling(part, self.limits)
             if verdict is None:
                 left.append(part)
             else:
@@ -189,17 +188,18 @@ class _Ladder:
 
     def searched(self, parts: list[Part]) -> None:
         for k, part in enumerate(some := self.few(parts)):
-            until = share(self.terms.deadline, 0.7 / (len(some) - k))
-            verdict = from_solver(part, replace(self.terms, deadline=until))
+            until = share(self.limits.deadline, 0.7 / (len(some) - k))
+            verdict = from_solver(part, replace(self.limits, deadline=until))
             self.taken["cdcl"].append((part, verdict))
 
     def few(self, parts: list[Part]) -> list[Part]:
-        """As they are, or the smaller ones as one."""
-        if len(parts) <= OWN:
+        """The parts, the smaller ones joined if there are many."""
+        if len(parts) <= _MAX_SEPARATE:
             return parts
-        return [*parts[: OWN - 1], joined(self.owner, parts[OWN - 1 :])]
+        first = _MAX_SEPARATE - 1
+        return [*parts[:first], joined(self.owner, parts[first:])]
 
-    # --- what came out ---------------------------------------------------------------------------
+    # --- the decision ----------------------------------------------------------------------------
 
     def decision(self, reduced: Preprocessed) -> Decision:
         used = [name for name, pairs in self.taken.items() if pairs]
@@ -217,8 +217,8 @@ class _Ladder:
             pairs = [*pairs, (self.free(reduced), replace(EXTREMAL, why="in no clause"))]
         if pairs:
             groups.append(_group("lovasz", joined(self.owner, [part for part, _ in pairs]), pairs))
-        # The slowest last: what a deadline leaves of it is all that is lost.
-        groups += [_group("cdcl", part, [(part, found)]) for part, found in self.taken["cdcl"]]
+        # The slowest groups are drawn last: a deadline cuts them and no other.
+        groups += [_group("cdcl", part, [(part, verdict)]) for part, verdict in self.taken["cdcl"]]
         return Decision(groups, reduced, reduced.steps)
 
     def free(self, reduced: Preprocessed) -> Part:
@@ -228,13 +228,12 @@ class _Ladder:
 
 
 def _group(method: str, part: Part, pairs: Sequence[tuple[Part, Verdict]]) -> Group:
-    """Components that are drawn together; those with the same verdict share a record."""
+    """Components that are drawn together; components with the same verdict share a record."""
     verdicts = {id(verdict): verdict for _, verdict in pairs}
-    records = []
-    for key, verdict in verdicts.items():
-        mine = [part for part, own in pairs if id(own) == key]
-        sizes = method, verdict.sweeps, verdict.guarantee, verdict.why
-        records.append(record(*sizes, mine, **verdict.more))
+    records = [
+        _record(method, verdict, [part for part, own in pairs if own is verdict])
+        for verdict in verdicts.values()
+    ]
     worst = min(verdicts.values(), key=lambda verdict: GUARANTEES.index(verdict.guarantee))
     return Group(
         method,
@@ -247,3 +246,18 @@ def _group(method: str, part: Part, pairs: Sequence[tuple[Part, Verdict]]) -> Gr
         records,
         worst.starts,
     )
+
+
+def _record(method: str, verdict: Verdict, parts: Sequence[Part]) -> dict[str, Any]:
+    """An entry of `s.info["auto"]`; "not taken" holds the reasons of the largest component."""
+    return {
+        "components": len(parts),
+        "variables": sum(len(part.variables) for part in parts),
+        "clauses": sum(part.formula.n_clauses for part in parts),
+        "method": method,
+        "sweeps": verdict.sweeps,
+        "guarantee": verdict.guarantee,
+        "why": verdict.why,
+        "not taken": dict(parts[0].passed) if parts else {},
+        **verdict.more,
+    }

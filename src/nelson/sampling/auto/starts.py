@@ -1,8 +1,8 @@
-"""Valid states from a CDCL solver, for formulas on which resampling does not get there.
+"""Valid states from a CDCL solver, for formulas on which resampling does not converge.
 
-CMSGen where it is installed (P(decide x_i = 1) by theta_i, random restarts), else, and where that
-finds nothing, CaDiCaL or Glucose of PySAT with random phases. What they draw has no known law: they
-are starts of chains. Everything runs in a child process under the limits of `child.py`.
+CMSGen if it is installed (P(decide x_i = 1) by theta_i, random restarts). If it is missing or finds
+nothing, CaDiCaL and Glucose of PySAT with random phases. Their solutions have no known law: they
+are starts of chains. The solvers run in a child process under the limits of `nelson.process.child`.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from nelson.sampling.problem import Problem
 from nelson.sampling.registry import missing_modules
 
 _SCRIPT = Path(__file__).parents[1] / "methods" / "scripts" / "phases.py"
-#: Distinct starts at most; samples beyond share them in turns.
-MOST = 1024
-#: Seconds where nobody set a limit.
+#: Most distinct starts of a draw; more samples share them in turns.
+MAX_STARTS = 1024
+#: Seconds if nobody set a limit.
 SECONDS = 20.0
 
 
 def find(
     problem: Problem, theta: np.ndarray, count: int, seed: int, deadline: float
 ) -> tuple[np.ndarray, str]:
-    """Up to `count` solutions (m, n_total) bool, and which solver found them ("" where none did).
+    """Up to `count` solutions (m, n_total) bool, and the name of the solver that found them, or "".
 
     theta (n,): preferences. Raises Unsatisfiable if a solver proved it.
     """

@@ -3,21 +3,20 @@
     P(branch | decision) = value(branch) / value(decision)
 
 from the root down, where the value of a branch is the weight of all assignments below it. D4
-compiles (in a child process, under limits of time and memory; the result is kept with the formula
-and on disk), one pass up weighs all decisions in log space, and a bit-sliced descent draws. New
-theta, evidence and projections need no new compilation: evidence is w = 0. Where the formula does
-not compile but the formula given the evidence does, that one is used.
+compiles in a child process, under limits of time and memory; the circuit is kept with the formula
+and on disk. One pass up computes the weights of all decisions in log space, and a bit-sliced
+descent draws. New theta, evidence and projections need no new compilation: evidence is weight 0. If
+the formula does not compile but the formula given the evidence does, that circuit is used.
 
-A formula of n variables may have a circuit of 2^n nodes. What bounds it is its treewidth;
-`nelson.exact.compile_guess` estimates that beforehand. Exact up to rounding: values are doubles, probabilities
-multiples of 2^-64.
+A formula of n variables may have a circuit of 2^n nodes. Its treewidth bounds the size;
+`nelson.exact.compile_guess` estimates the treewidth beforehand. Exact up to rounding: values are
+doubles, probabilities multiples of 2^-64.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,20 +29,22 @@ from nelson.kernels.core.bits import words_for
 from nelson.sampling.problem import Problem, prepare
 from nelson.sampling.sampler import Block, Request, Sampler
 
-#: Seconds the compiler has if the caller set no limit, and its share of a limit.
-SECONDS, SHARE = 60.0, 0.8
+#: Seconds of the compiler if the caller set no limit.
+SECONDS = 60.0
+#: The compiler's share of the caller's limit; the rest is for drawing.
+SHARE = 0.8
 
 
 def circuit_of(problem: Problem, deadline: float | None) -> tuple[Compiled | None, str]:
-    """The circuit of the formula, else of what the evidence leaves of it; or None, and why."""
+    """The circuit of the formula, or of the formula given the evidence; or None and the reason."""
     seconds = SECONDS if deadline is None else SHARE * (deadline - time.monotonic())
     evidence = bool(problem.evidence)
-    found = compiled(problem.formula, max(0.0, seconds * (0.5 if evidence else 1.0)))
+    circuit = compiled(problem.formula, max(0.0, seconds * (0.5 if evidence else 1.0)))
     reason = why_not(problem.formula)
-    if found is None and evidence:
-        found = compiled(problem.rest, max(0.0, seconds * 0.5))
+    if circuit is None and evidence:
+        circuit = compiled(problem.rest, max(0.0, seconds * 0.5))
         reason += "; given the evidence: " + why_not(problem.rest)
-    return found, reason
+    return circuit, reason
 
 
 def blocks(problem: Problem, request: Request) -> Iterator[Block]:
@@ -51,13 +52,10 @@ def blocks(problem: Problem, request: Request) -> Iterator[Block]:
     if request.count == 0:
         return
     source, reason = circuit_of(problem, request.deadline)
-    contexts = len(request.contexts)
     if source is None:
-        none = np.zeros((contexts, 0, len(request.columns)), np.uint64)
-        ended = f"no circuit: {reason}"
-        yield Block(none, none[:, :, 0], stopped=True, info={"ended": ended})
+        yield Block.empty(request, stopped=True, info={"ended": f"no circuit: {reason}"})
         return
-    theta = np.zeros((contexts, problem.formula.n_total))
+    theta = np.zeros((len(request.contexts), problem.formula.n_total))
     theta[:, : problem.n] = request.theta
     theta[:, np.abs(problem.fixed) - 1] = np.where(problem.fixed > 0, np.inf, -np.inf)
     draws = Draws(
@@ -77,31 +75,26 @@ def blocks(problem: Problem, request: Request) -> Iterator[Block]:
         "compile_seconds": source.built.seconds,
         "cached": source.built.cached,
     }
-    done = 0
-    while request.count is None or done < request.count:
-        count = request.block if request.count is None else min(request.block, request.count - done)
-        drawn = draws.block((request.start + done) // 64, count, request.until())
+    for first, count in request.pieces():
+        drawn = draws.block(first // 64, count, request.until())
         if np.isneginf(drawn.log_p).any():
             given = f" given {list(problem.evidence)}" if problem.evidence else ""
             raise Unsatisfiable(
                 f"a solver proved that the formula has no solution{given}: its circuit is false"
             )
-        stopped, interrupted = drawn.stopped, drawn.interrupted
-        yield Block(
-            drawn.packed, drawn.valid, stopped=stopped, interrupted=interrupted, info=dict(info)
-        )
-        if stopped or interrupted:
+        block = Block(drawn.packed, drawn.valid, info=dict(info))
+        block.stopped, block.interrupted = drawn.stopped, drawn.interrupted
+        yield block
+        if block.last:
             return
-        done += count
 
 
 def ready(count: int, width: int | None = None) -> None:
-    """Compile the kernels for `count` samples, so that a clock may start."""
-    formula = Formula([], n_vars=1)
+    """Compile the kernels for `count` samples, before a clock starts."""
     one = np.zeros(1, np.int64)
+    width = width or WIDTHS[words_for(count) > 1]
     request = Request(one[None].astype(float), one, 1, 1, 0, one, 0, 0, 1, width=width)
-    request = replace(request, width=width or WIDTHS[words_for(count) > 1])
-    next(blocks(prepare(formula), request))
+    next(blocks(prepare(Formula([], n_vars=1)), request))
 
 
 SAMPLER = Sampler(

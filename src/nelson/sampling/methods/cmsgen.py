@@ -2,31 +2,29 @@
 
     P(decide x_i = 1) = 1 / (1 + e^-theta_i)
 
-Each sample is one more call of one solver (pycmsgen's only way to draw many), so that clauses it
-learned serve all later samples. Weights bias decisions, not the law: what propagation sets keeps no
-weight, and the law of the output is not P_theta(. | C). Its authors' tester accepts it as close to
-uniform on most of their formulas; nothing is proved. Hence "heuristic".
+Each sample is one more call of one solver (pycmsgen's only way to draw many samples), so clauses
+that the solver learned serve all later samples. Weights bias decisions, not the law: a variable
+that propagation sets ignores its weight, and the law of the output is not P_theta(. | C). Its
+authors' tester accepts it as close to uniform on most of their formulas, but nothing is proved.
+Hence "heuristic".
 """
 
 from __future__ import annotations
 
-import time
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from nelson.errors import Unsatisfiable
-from nelson.process.child import run_child
 from nelson.sampling import foreign
-from nelson.sampling.foreign import Drawn
+from nelson.sampling.foreign import DrawnRows
 from nelson.sampling.problem import Problem
 from nelson.sampling.sampler import Sampler
 
 _SCRIPT = Path(__file__).with_name("scripts") / "cmsgen.py"
 
 
-def draw(problem: Problem, theta: np.ndarray, count: int, seed: int, deadline: float) -> Drawn:
+def draw(problem: Problem, theta: np.ndarray, count: int, seed: int, deadline: float) -> DrawnRows:
     return solutions(_SCRIPT, "CMSGen", problem, theta, count, seed, deadline)
 
 
@@ -38,11 +36,11 @@ def solutions(
     count: int,
     seed: int,
     deadline: float,
-) -> Drawn:
-    """What a CDCL solver finds that decides x_i = 1 with probability 1 / (1 + e^-theta_i)."""
+) -> DrawnRows:
+    """Solutions of a CDCL solver that decides x_i = 1 with probability 1 / (1 + e^-theta_i)."""
     n = problem.formula.n_total
     if not n:
-        return Drawn(np.zeros((count, 0), bool))
+        return DrawnRows(np.zeros((count, 0), bool))
     weight = np.concatenate([theta, np.zeros(problem.formula.n_aux)])
     task = {
         "n": n,
@@ -51,12 +49,8 @@ def solutions(
         "count": count,
         "seed": seed % 2**31,
     }
-    answers, ended = run_child(script, [task], deadline - time.monotonic())
-    if any("unsatisfiable" in answer for answer in answers):
-        raise Unsatisfiable(f"a CDCL solver proved that the formula has no solution ({solver})")
-    data = b"".join(answer.get("rows", b"") for answer in answers)
-    rows = np.frombuffer(data, np.uint8).reshape(-1, n)
-    return Drawn(rows, foreign.explained(solver, answers, ended))
+    rows, _, ended = foreign.ask(script, solver, task, deadline)
+    return DrawnRows(rows.reshape(-1, n), ended)
 
 
 SAMPLER = Sampler(

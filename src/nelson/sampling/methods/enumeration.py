@@ -1,12 +1,12 @@
-"""List all valid structures of each component, then draw rows by their weights: exact.
+"""Enumerate the valid structures of each component, then draw rows by their weights: exact.
 
     P_theta(x | C) = prod over components k of w(x_k) / (sum over valid rows y of k of w(y)),
     w(x_k) = exp(sum_{i in k} theta_i x_i)
 
-Components share no variable, so each has a table of its own; a variable that no clause mentions is
-a table of two rows. The rows depend on clauses and evidence alone and are kept with the formula;
-a new theta costs one pass over them. A component may have at most `support.LIMIT` rows: where one
-has more, there is no sample, and the reason says which. O(sum_k log rows_k + n) a sample.
+Components share no variable, so each has its own table. A variable that no clause mentions is a
+table of two rows. The tables depend on clauses and evidence alone and are kept with the formula; a
+new theta costs one pass over them. A component may have at most `listing.LIMIT` rows. If one has
+more, there is no sample, and the reason names its size. O(sum_k log rows_k + n) per sample.
 """
 
 from __future__ import annotations
@@ -22,24 +22,26 @@ from nelson.exact.listing import LIMIT, structures
 from nelson.formula import Formula
 from nelson.formula.memo import Recent, Slot
 from nelson.kernels.core import rng
+from nelson.kernels.core.bits import tail_mask, words_for
 from nelson.kernels.cpu.choice import Tables, choose
 from nelson.sampling.problem import Problem
 from nelson.sampling.sampler import Block, Request, Sampler
 
 _TABLES: Slot[Recent[tuple[int, ...], list[Table]]] = Slot("solution tables by evidence")
-#: Samples drawn between two looks at the clock.
+#: Samples between two looks at the clock; a multiple of 64.
 _STEP = 1 << 16
 
 
 @dataclass(frozen=True)
 class Table:
-    variables: np.ndarray  # visible ones, from 0
+    variables: np.ndarray  # the visible ones, counted from 0
     rows: np.ndarray  # (m, variables) uint8
 
 
 def tables(problem: Problem, deadline: float | None = None) -> list[Table]:
-    """One a component, for all variables that are not fixed. Raises Unsatisfiable if one has no
-    row, BudgetExceeded if one has too many.
+    """One table for each component and each free variable.
+
+    Raises Unsatisfiable if a table has no row, BudgetExceeded if one has too many.
     """
     kept = problem.formula.memo.once(_TABLES, lambda: Recent(16))
     return kept.once(problem.evidence, lambda: _tables(problem, deadline))
@@ -50,19 +52,17 @@ def _tables(problem: Problem, deadline: float | None) -> list[Table]:
     known = np.zeros(problem.rest.n_total, bool)
     known[np.abs(problem.rest.literals) - 1] = True
     known[np.abs(problem.fixed) - 1] = True
-    found = [Table(np.array([v]), coin) for v in np.flatnonzero(~known[:n])]
+    tables = [Table(np.array([v]), coin) for v in np.flatnonzero(~known[:n])]
     for own, formula in _components(problem):
         if deadline is not None and time.monotonic() > deadline:
-            raise BudgetExceeded(f"the time was up after {len(found)} components")
+            raise BudgetExceeded(f"the time was up after {len(tables)} components")
         rows = structures(formula, LIMIT, deadline)
         if rows is None:
-            raise BudgetExceeded(
-                f"listing a component of {len(own)} variables takes more than {LIMIT} rows"
-            )
+            raise BudgetExceeded(f"a component of {len(own)} variables has more than {LIMIT} rows")
         if not len(rows):
             raise Unsatisfiable("enumeration found no solution")
-        found.append(Table(own[: formula.n_vars], rows.view(np.uint8)))
-    return found
+        tables.append(Table(own[: formula.n_vars], rows.view(np.uint8)))
+    return tables
 
 
 def _components(problem: Problem) -> Iterator[tuple[np.ndarray, Formula]]:
@@ -89,16 +89,16 @@ def _components(problem: Problem) -> Iterator[tuple[np.ndarray, Formula]]:
         )
 
 
-def flatten(found: list[Table], theta: np.ndarray, columns: np.ndarray) -> Tables:
+def flatten(tables: list[Table], theta: np.ndarray, columns: np.ndarray) -> Tables:
     """The tables end to end, with cumulative weights for one theta; columns: variables to draw."""
     to = np.full(len(theta), -1)
     to[columns] = np.arange(len(columns))
     weights = [np.zeros(0)]
-    for table in found:
+    for table in tables:
         score = table.rows @ theta[table.variables]
         weights.append(np.cumsum(np.exp(score - score.max())))
-    widths = np.array([len(table.variables) for table in found], np.int64)
-    heights = np.array([len(table.rows) for table in found], np.int64)
+    widths = np.array([len(table.variables) for table in tables], np.int64)
+    heights = np.array([len(table.rows) for table in tables], np.int64)
 
     def begins(sizes: np.ndarray) -> np.ndarray:
         return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
@@ -106,69 +106,61 @@ def flatten(found: list[Table], theta: np.ndarray, columns: np.ndarray) -> Table
     return Tables(
         cumulative=np.concatenate(weights),
         first=begins(heights),
-        rows=np.concatenate([np.zeros(0, np.uint8)] + [t.rows.reshape(-1) for t in found]),
+        rows=np.concatenate([np.zeros(0, np.uint8)] + [t.rows.reshape(-1) for t in tables]),
         start=begins(widths * heights),
         width=widths,
-        column=to[np.concatenate([np.zeros(0, np.int64)] + [t.variables for t in found])],
+        column=to[np.concatenate([np.zeros(0, np.int64)] + [t.variables for t in tables])],
         place=begins(widths),
     )
 
 
 def blocks(problem: Problem, request: Request) -> Iterator[Block]:
-    nothing = np.zeros((len(request.contexts), 0, len(request.columns)), np.uint64)
     if request.count == 0:
         return
     try:
-        found = tables(problem, request.until())
+        known = tables(problem, request.until())
     except BudgetExceeded as error:
-        yield Block(nothing, nothing[:, :, 0], stopped=True, info={"ended": str(error)})
+        yield Block.empty(request, stopped=True, info={"ended": str(error)})
         return
-    flat = [flatten(found, theta, request.columns) for theta in request.theta]
-    done = 0
-    while request.count is None or done < request.count:
-        count = request.block if request.count is None else min(request.block, request.count - done)
-        block = _draw(problem, request, flat, (request.start + done) // 64, count)
-        block.info["log2_count"] = float(np.log2([len(table.rows) for table in found]).sum())
+    flat = [flatten(known, theta, request.columns) for theta in request.theta]
+    log2_count = float(np.log2([len(table.rows) for table in known]).sum())
+    for first, count in request.pieces():
+        block = _draw(problem, request, flat, first // 64, count)
+        block.info["log2_count"] = log2_count
         yield block
         if block.stopped:
             return
-        done += count
 
 
 def _draw(problem: Problem, request: Request, flat: list[Tables], word: int, count: int) -> Block:
-    deadline, words = request.until(), -(-count // 64)
-    packed = np.zeros((len(flat), words, len(request.columns)), np.uint64)
-    valid = np.zeros((len(flat), words), np.uint64)
+    deadline, block = request.until(), Block.empty(request, words_for(count))
     known = np.full(problem.n, -1)
     fixed = problem.fixed[np.abs(problem.fixed) <= problem.n]
     known[np.abs(fixed) - 1] = fixed > 0
     always = known[request.columns] == 1
     seed = rng.spread_seed(request.seed)
-    stopped = False
     for first in range(0, count, _STEP):
-        size = min(_STEP, count - first)
-        part = slice(first // 64, -(-(first + size) // 64))
         if deadline is not None and time.monotonic() > deadline:
-            stopped = True
+            block.stopped = True
             break
-        lanes = np.full(part.stop - part.start, ~np.uint64(0))
-        if size % 64:
-            lanes[-1] = np.uint64((1 << size % 64) - 1)
+        size = min(_STEP, count - first)
+        lanes = tail_mask(size)
+        part = slice(first // 64, first // 64 + len(lanes))
         for k, (table, context) in enumerate(zip(flat, request.contexts, strict=True)):
-            out = packed[k, part]
+            out = block.packed[k, part]
             choose(table, seed, np.int64(context), np.int64(word + part.start), size, out)
             out[:, always] = lanes[:, None]
-            valid[k, part] = lanes
-    return Block(packed, valid, stopped=stopped)
+            block.valid[k, part] = lanes
+    return block
 
 
 SAMPLER = Sampler(
     name="enumerate",
-    summary="list all valid structures of each component, draw rows by weight",
+    summary="enumerate the valid structures of each component, draw rows by weight",
     citation="Devroye: Non-uniform random variate generation, Springer 1986 (inversion)",
     weighted=True,
     guarantee=lambda problem, sweeps: "exact",
     blocks=blocks,
     seconds=20.0,
-    promise=f"exact, up to {LIMIT:,} structures a component",
+    promise=f"exact, up to {LIMIT:,} structures per component",
 )

@@ -2,15 +2,15 @@
 
     pi(x) ~ exp(theta . x - penalty * (number of violated clauses)),      penalty = 10
 
-Each sample is a chain of its own: drawn from the product law of theta, then `sweeps` (100 unless
-said otherwise) systematic sweeps of P(x_v | all others). With a penalty this high pi puts almost
-all its mass on valid assignments, 1 - O(L e^-10), and given validity it is P_theta(. | C); but the
-same penalty keeps a chain that sits in a local minimum of violations there. So what comes out may
-be invalid, which is its point as a baseline: `check=False` hands that out as drawn, the default
-drops it, and either way the law after finitely many sweeps is not P_theta(. | C).
+Each sample is one chain: it starts from the product law of theta, then makes `sweeps` (100 by
+default) systematic sweeps of P(x_v | all others). With a penalty this high pi puts almost all its
+mass on valid assignments, 1 - O(L e^-10), and given validity pi is P_theta(. | C). But the same
+penalty keeps a chain in a local minimum of violations. So samples may be invalid, which is its
+point as a baseline: `check=False` returns them as drawn, the default drops them. Either way the law
+after finitely many sweeps is not P_theta(. | C).
 
-Unit clauses and evidence are not soft: unit propagation fixes those variables first. Cost: one look
-at every clause of every variable a sweep, for 64 chains at a time a word.
+Unit clauses and evidence are not soft: unit propagation fixes those variables first. Cost of a
+sweep: one look at every clause of every variable, for the 64 chains of a word at once.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from nelson.sampling import engine
 from nelson.sampling.problem import Problem
 from nelson.sampling.sampler import Block, Request, Sampler
 
-#: Log-odds that a violated clause costs.
+#: Log-odds of a violated clause.
 PENALTY = 10.0
 SWEEPS = 100
 
@@ -52,7 +52,7 @@ def ready(count: int, width: int | None = None) -> None:
 
 SAMPLER = Sampler(
     name="gibbs",
-    summary="one chain a sample: x_v ~ P(x_v | others) of exp(theta.x - 10 violated clauses)",
+    summary="one chain per sample: x_v ~ P(x_v | others) of exp(theta.x - 10 violated clauses)",
     citation="Geman, Geman: Stochastic relaxation, Gibbs distributions, and the Bayesian "
     "restoration of images, IEEE PAMI 6 (1984)",
     weighted=True,

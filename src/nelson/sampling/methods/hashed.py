@@ -1,27 +1,24 @@
-"""`weightgen` and `xor` on this side of their child process.
+"""The parent's side of `weightgen` and `xor`, which run in a child process.
 
-Variables that propagation fixed are not hashed, nor those that no clause mentions any more, which
-are drawn from their own law. Hashed are the other visible ones; auxiliary ones follow from those.
+The visible variables that some remaining clause mentions are hashed. The others are not: fixed
+variables have their value, and variables that no clause mentions are drawn from their own law here.
+Auxiliary variables follow from the visible ones.
 """
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import numpy as np
 
-from nelson.errors import Unsatisfiable
-from nelson.process.child import run_child
 from nelson.sampling import foreign
-from nelson.sampling.foreign import Drawn
+from nelson.sampling.foreign import DrawnRows
 from nelson.sampling.problem import Problem
 
 _SCRIPT = Path(__file__).with_name("scripts") / "hashing.py"
-#: What the child tells of its work: tries, of which some failed; solutions, where there were so few
-#: that all were listed; hash bits, parities over them, and the ratio of weights that were not
-#: turned into bits.
-_TOLD = ("tries", "structures", "hash_bits", "parities", "tilt")
+#: What the child reports: tries (failed ones too); structures, if all were enumerated; hash bits,
+#: parities over them, and the ratio of the weights that were not turned into bits.
+_REPORTED = ("tries", "structures", "hash_bits", "parities", "tilt")
 
 
 def draw(
@@ -32,7 +29,7 @@ def draw(
     count: int,
     seed: int,
     deadline: float,
-) -> Drawn:
+) -> DrawnRows:
     formula, rest = problem.formula, problem.rest
     x = np.zeros((count, formula.n_total), bool)
     x[:, np.abs(problem.fixed) - 1] = problem.fixed > 0
@@ -43,10 +40,9 @@ def draw(
     for v, p in zip(free, np.exp(-np.logaddexp(0, -theta[free])), strict=True):
         x[:, v] = rng.random(count) < p
     if not rest.n_clauses:
-        return Drawn(x, info={"epsilon": 0.0})
-    clauses = np.zeros(len(rest.literals) + rest.n_clauses, np.int32)
-    at = np.arange(len(place)) + np.repeat(np.arange(rest.n_clauses), np.diff(rest.offsets))
-    clauses[at] = np.sign(rest.literals) * (place + 1)
+        return DrawnRows(x, info={"epsilon": 0.0})
+    clauses = foreign.flat_clauses(problem, fixed=False)
+    clauses[clauses != 0] = np.sign(rest.literals) * (place + 1)
     task = {
         "method": method,
         "n": len(own),
@@ -55,13 +51,9 @@ def draw(
         "count": count,
         "seed": seed,
     }
-    answers, ended = run_child(_SCRIPT, [task], deadline - time.monotonic())
-    if any("unsatisfiable" in answer for answer in answers):
-        raise Unsatisfiable("a CDCL solver (CryptoMiniSat) proved that there is no solution")
-    parts = [answer for answer in answers if "rows" in answer]
-    rows = np.frombuffer(b"".join(part["rows"] for part in parts), np.uint8)
+    rows, messages, ended = foreign.ask(_SCRIPT, method, task, deadline)
     rows = rows.reshape(-1, len(own))
     x = x[: len(rows)]
     x[:, own - 1] = rows
-    info = {key: parts[-1][key] for key in _TOLD if parts and key in parts[-1]}
-    return Drawn(x, foreign.explained(method, answers, ended), {"epsilon": epsilon, **info})
+    info = {key: messages[-1][key] for key in _REPORTED if messages and key in messages[-1]}
+    return DrawnRows(x, ended, {"epsilon": epsilon, **info})

@@ -1,8 +1,8 @@
 """KUS: uniform samples from a compiled circuit. The uniform use of `circuit`.
 
 KUS compiles with D4, counts the models below each node bottom-up, and draws top-down, all samples
-of a call in one descent. So does `circuit`: where KUS splits a list of samples at an or-node, lanes
-of words are split; where it counts in integers of any length, shares are doubles in log space.
+of a call in one descent. So does `circuit`: KUS splits a list of samples at an or-node, `circuit`
+splits the lanes of words; KUS counts in integers of any length, `circuit` in doubles in log space.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Algorithm 1 of the paper: draw all variables, then redraw those of all violated clauses, until
-there is none.
+"""Algorithm 1 of the paper: draw all variables, then redraw the variables of all violated clauses
+until no clause is violated.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from nelson.sampling.sampler import Sampler
 
 
 def guarantee(problem: Problem, sweeps: int) -> str:
-    """Theorem 1 asks for Condition 1; without it, sweeps leave P_theta(. | C) stationary."""
+    """Theorem 1 needs Condition 1; without it, sweeps leave P_theta(. | C) stationary."""
     if problem.extremal:
         return "exact"
     return "asymptotic" if sweeps else "heuristic"

@@ -1,9 +1,9 @@
-"""Moser and Tardos, sequentially: redraw the variables of one violated clause, the first, until
-there is none.
+"""Moser and Tardos, sequentially: redraw the variables of the first violated clause until no clause
+is violated.
 
-The law of its output is that of `lovasz` on extremal formulas: there violated clauses share no
-variable, so the order in which they are resampled does not matter. It takes as many rounds as
-`lovasz` resamples constraints.
+On extremal formulas its law is the law of `lovasz`: there violated clauses share no variable, so
+the order of resampling does not matter. It takes one round for each constraint that `lovasz`
+resamples.
 """
 
 from __future__ import annotations

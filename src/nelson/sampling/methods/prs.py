@@ -1,10 +1,10 @@
 """General partial rejection sampling: exact on any formula.
 
-The resample set starts as the violated clauses and grows by each clause that meets it and is not
-satisfied by the variables inside it. Then nothing outside the set was looked at except through
-clauses that hold, so what is kept is distributed as it should be. On an extremal formula nothing
-is ever added: it is `lovasz`. Where the set percolates it is plain rejection, which the budget
-ends.
+The resample set starts as the violated clauses. It grows by each clause that shares a variable with
+it and that the variables inside the set do not satisfy already. Then the variables outside the set
+are known only through clauses that hold, so they keep the right distribution. On an extremal
+formula nothing is ever added: it is `lovasz`. If the set grows to the whole formula it is plain
+rejection, which the budget ends.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from nelson.sampling.sampler import Sampler
 
 SAMPLER = Sampler(
     name="prs",
-    summary="resample violated clauses and all around them that they may have shaped",
+    summary="resample violated clauses and the clauses around them that they may have influenced",
     citation="Guo, Jerrum, Liu: Uniform sampling through the Lovasz local lemma, J. ACM 66 (2019)",
     weighted=True,
     guarantee=lambda problem, sweeps: "exact",

@@ -2,14 +2,15 @@
 
     sample i = the i-th valid one of the proposals 0, 1, 2, .., each ~ prod_i p_i^x_i q_i^(1 - x_i)
 
-Proposals go on where the block before ended, so that a stream is the same samples in blocks.
-Exact on any formula, by definition; the oracle that others are judged by. It takes 1 / P(C)
-proposals a sample. A call may make `max_rounds` proposals for each sample asked for; that, or
-`seconds`, ends it, or that the first 64 max_rounds hold nothing: were P(C) >= 1 / max_rounds, that
-would happen once in e^64 calls. What a budget leaves is still exact: the first so many valid ones.
+Proposals continue where the last block ended, so that a stream is the same samples in blocks. Exact
+on any formula, by definition: the reference that other samplers are judged by. A sample takes 1 /
+P(C) proposals on average. Three budgets end a call: `max_rounds` proposals for each sample asked
+for, `seconds`, or no valid one among the first 64 max_rounds proposals (if P(C) >= 1 / max_rounds,
+that happens once in e^64 calls). The samples before the end are still exact: they are the first
+valid proposals.
 
 A proposal is what the resampling kernel draws before its first round, bit-sliced and on all
-threads: 64 proposals cost one AND a literal and the bits of one Bernoulli row a variable.
+threads: 64 proposals cost one AND per literal and the bits of one Bernoulli word per variable.
 """
 
 from __future__ import annotations
@@ -19,14 +20,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from nelson.kernels.core.bits import compact, concatenate, tail_mask
+from nelson.kernels.core.bits import compact, concatenate, tail_mask, words_for
 from nelson.kernels.core.reference import LOVASZ
 from nelson.sampling import engine
 from nelson.sampling.problem import Problem
 from nelson.sampling.sampler import Block, Request, Sampler
 
-#: Proposals of a first draw, and bytes that a draw's packed proposals may fill.
+#: Fewest proposals of a draw.
 _FIRST = 1024
+#: Most bytes of a draw's packed proposals.
 _BYTES = 64 << 20
 
 KERNEL = replace(engine.RESAMPLE, first_tells=False)
@@ -41,31 +43,31 @@ class Proposals:
         self.table = engine.laws(problem, request.theta[row])
         self.context = request.contexts[row]
         self.word = request.start // 64  # the next word of proposals
-        self.left = np.zeros((0, self.columns), np.uint64), 0  # valid ones not handed out yet
+        self.left = np.zeros((0, self.columns), np.uint64), 0  # valid ones not returned yet
 
     def take(self, request: Request, count: int, block: Block) -> tuple[np.ndarray, np.ndarray]:
-        """The next `count` as (packed, lanes), or fewer; what happened goes to `block`."""
-        pieces, held, tried, found = [self.left], self.left[1], 0, 0
+        """The next `count` as (packed, lanes), or fewer; counts and flags go to `block`."""
+        pieces, held, tried, hits = [self.left], self.left[1], 0, 0
         budget = count * max(1, request.max_rounds)
         largest = max(_FIRST, _BYTES // (8 * max(1, self.columns)) * 64)
         size = max(_FIRST, count - held)
         asking = replace(request, max_rounds=0, sweeps=0)
-        while held < count and tried < budget and not (block.stopped or block.interrupted):
-            size = min(64 * -(-size // 64), largest)
+        while held < count and tried < budget and not block.last:
+            size = min(64 * words_for(size), largest)
             drawn = engine.draw(
                 KERNEL, LOVASZ, self.problem, asking, self.table, self.context, self.word, size
             )
             pieces.append(compact(drawn.packed[0], drawn.valid[0]))
-            tried, found, held = tried + size, found + pieces[-1][1], held + pieces[-1][1]
+            tried, hits, held = tried + size, hits + pieces[-1][1], held + pieces[-1][1]
             self.word += size // 64
             block.stopped |= drawn.stopped
             block.interrupted |= drawn.interrupted
-            if not found and tried >= max(_FIRST, 64 * request.max_rounds):
+            if not hits and tried >= max(_FIRST, 64 * request.max_rounds):
                 break
-            needed = 1.1 * (count - held + 8) * tried / max(found, 0.5)
+            needed = 1.1 * (count - held + 8) * tried / max(hits, 0.5)
             size = max(_FIRST, int(min(needed, 8 * size, budget - tried)))
-        block.rounds = max(block.rounds, -(-tried // max(found, 1)))
-        block.resampled += tried - found
+        block.rounds = max(block.rounds, -(-tried // max(hits, 1)))
+        block.resampled += tried - hits
         packed, held = concatenate(pieces, self.columns)
         lanes, more = tail_mask(min(count, held)), tail_mask(held)
         more[: len(lanes)] &= ~lanes
@@ -75,23 +77,17 @@ class Proposals:
 
 def blocks(problem: Problem, request: Request) -> Iterator[Block]:
     streams = [Proposals(problem, request, c) for c in range(len(request.contexts))]
-    done = 0
-    while request.count is None or done < request.count:
-        count = request.block if request.count is None else min(request.block, request.count - done)
+    for _, count in request.pieces():
         timed = replace(request, deadline=request.until())
-        shape = len(streams), -(-count // 64)
-        block = Block(
-            np.zeros((*shape, len(request.columns)), np.uint64), np.zeros(shape, np.uint64)
-        )
+        block = Block.empty(request, words_for(count))
         for c, stream in enumerate(streams):
             packed, lanes = stream.take(timed, count, block)
             block.packed[c, : len(lanes)] = packed
             block.valid[c, : len(lanes)] = lanes
         block.stopped |= int(np.bitwise_count(block.valid).sum()) < len(streams) * count
         yield block
-        if block.stopped or block.interrupted:
+        if block.last:
             return
-        done += count
 
 
 SAMPLER = Sampler(

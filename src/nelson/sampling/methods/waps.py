@@ -1,10 +1,10 @@
 """WAPS: weighted and projected samples from a compiled circuit. The weighted use of `circuit`.
 
 WAPS compiles with D4, annotates the nodes with the weight of the models below them, and draws
-top-down. So does `circuit`, in doubles and in log space where WAPS takes floats of a chosen
-precision. WAPS compiles once for each projection (Dsharp_PCompile): here samples over all variables
-are drawn and the projection is read off, which has the same law where a projected assignment
-weighs what all its extensions weigh together.
+top-down. So does `circuit`: in doubles in log space, where WAPS uses floats of a chosen precision.
+WAPS compiles once for each projection (Dsharp_PCompile). `circuit` draws all variables and returns
+the projected ones, which is the same law if the weight of a projected assignment is the sum over
+all its extensions.
 """
 
 from __future__ import annotations

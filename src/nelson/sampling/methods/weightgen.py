@@ -3,32 +3,32 @@
     w(y) / ((1 + epsilon) w(S)) <= P(a try gives y) <= (1 + epsilon) w(y) / w(S),   epsilon = 16
     P(a try gives anything) >= 0.62
 
-for every solution y of S. So what comes out is within a factor (1 + epsilon) / 0.62 of the law:
-that is `info["epsilon"]` + 1. What is observed is far closer.
+for every solution y of S. So the samples are within a factor (1 + epsilon) / 0.62 of the law; this
+factor is `info["epsilon"]` + 1. The observed law is far closer.
 
-A try. kappa solves (1 + kappa) (7.55 + 0.29 / (1 - kappa)^2) - 1 = epsilon, and
-pivot = ceil(4.03 (1 + 1/kappa)^2). With weights scaled to at most 1, the total weight is estimated
-once, within a factor 1.8, and q = ceil(log2(1.8 w(S) / pivot)). For k = q - 3, .., q random
-parities in turn, the solutions in the cell are listed until their weight passes
-hiThresh = 1 + sqrt(2) (1 + kappa) pivot. The first cell of a weight from
-loThresh = pivot / (sqrt(2) (1 + kappa)) to hiThresh gives one of its solutions, by weight; if there
-is none, the try has failed. Each try has parities of its own: samples are independent, given the
-estimate. Where there are at most 256 solutions all are listed, and the draw is exact.
+A try. kappa solves (1 + kappa) (7.55 + 0.29 / (1 - kappa)^2) - 1 = epsilon, and pivot = ceil(4.03
+(1 + 1/kappa)^2). With weights scaled to at most 1, the total weight is estimated once, within a
+factor 1.8, and q = ceil(log2(1.8 w(S) / pivot)). For k = q - 3, .., q random parities in turn, the
+solutions in the cell are enumerated until their weight exceeds hiThresh = 1 + sqrt(2) (1 + kappa)
+pivot. The first cell with a weight between loThresh = pivot / (sqrt(2) (1 + kappa)) and hiThresh
+gives one of its solutions, drawn by weight. If no cell has such a weight, the try has failed. Each
+try has its own parities: samples are independent, given the estimate. If there are at most 256
+solutions, all are enumerated, and the draw is exact.
 
 Where it departs from the paper:
 
 * Tilt. Cells hold up to r hiThresh solutions, r = max w / min w, which for an MRF is up to
   exp(sum_i |theta_i|): hopeless beyond a few units. So weights are first turned into extra bits of
-  the formula (`nelson.sampling.methods.hashing.embed`: the reduction of Chakraborty, Fried, Meel, Vardi, IJCAI
-  2015) until the weights that are left have r <= 2. Summed over the extra bits of y they are w(y):
-  the promise above is kept as it is. It costs some 3 to 6 hash bits a weighted variable; a formula
-  that is hard to cut by many parities is then out of reach, and the budget says so.
-* The estimate is a mean of cell weights (`nelson.sampling.methods.hashing.counting`), not WeightMC's median of many:
-  within 1.8 with probability 0.93, where 0.8 is asked for.
-* Parities are drawn independent of each other, and a cell of few dimensions is listed at once
-  without a solver (`nelson.sampling.methods.hashing.cells`); neither changes what is promised.
+  the formula (`hashing.embed`: the reduction of Chakraborty, Fried, Meel, Vardi, IJCAI 2015) until
+  the remaining weights have r <= 2. Summed over the extra bits of y they are w(y), so the promise
+  above holds unchanged. It costs 3 to 6 hash bits per weighted variable. A formula that is hard to
+  cut by many parities is then out of reach: the budget ends the call.
+* The estimate is a mean of cell weights (`hashing.counting`), not WeightMC's median: it is within a
+  factor 1.8 with probability 0.93; the theory needs 0.8.
+* Parities are drawn independent of each other, and a cell of few dimensions is enumerated without a
+  solver (`hashing.cells`). Neither changes the promise.
 
-Cost: about 2 cells of some dozens of solutions a sample.
+Cost: about 2 cells of some dozens of solutions per sample.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from nelson.sampling.methods.hashed import draw
 from nelson.sampling.methods.hashing.weightgen import EPSILON
 from nelson.sampling.sampler import Sampler
 
-#: Probability that a try succeeds, at least.
+#: The probability that a try succeeds is at least this.
 SUCCESS = 0.62
 
 SAMPLER = Sampler(

@@ -1,19 +1,19 @@
-"""Cells: what k random parity constraints leave of a formula's solutions.
+"""Cells: the solutions of a formula that satisfy k random parity constraints.
 
 An *element* is an assignment of the m hash bits that satisfies the formula. A visible variable is
-one hash bit, or several if its weight was turned into bits (`embed`). A cell is a random affine
-subspace of {0,1}^m of dimension m - k, cut with the formula: k linear equations that are drawn
+one hash bit, or several if its weight was turned into bits (`embed`). A cell is the intersection of
+the elements with a random affine subspace of {0,1}^m of dimension m - k: k linear equations, drawn
 uniformly among the independent ones. Each element lies in it with probability 2^-k. Affine maps
 take any three points to any three others, so that given one element of the cell, any two others are
 in it with at most the product of their probabilities: means and variances are at least as good as
 those of the hash families H_xor(m, k, 3) of the papers, whose equations may depend on each other.
 
-A cell is listed in one of two ways, which find the same elements:
+A cell is enumerated in one of two ways, which find the same elements:
 
-* few free dimensions f (those of the subspace and the auxiliary variables): all 2^f points at once,
-  a variable being an integer of 2^f bits, a clause an OR of those;
-* else CryptoMiniSat, with the equations in reduced form, one element after the other, each
-  forbidden by its free bits.
+* if there are few free dimensions f (of the subspace and the auxiliary variables): all 2^f points
+  at once. A variable is an integer of 2^f bits, and a clause is an OR of such integers;
+* else CryptoMiniSat, with the equations in reduced form, finds one element after the other. A
+  clause over the free bits excludes each element found.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from typing import Any, NamedTuple
 
 from nelson.sampling.methods.hashing.embed import comparator, embed
 
-#: Free dimensions up to which all points of a subspace are looked at.
+#: Up to this many free dimensions all points of a subspace are checked.
 DIMENSIONS = 18
-#: Local search and guesses before each search cost ten times what the search does here.
+#: Local search and lucky guesses before each search cost ten times as much as the search itself.
 OPTIONS = {"sls": "0", "lucky": "0"}
 
 
@@ -78,8 +78,8 @@ class Space:
     def _all_points(
         self, origin: int, basis: list[int], limit: float, weighted: bool
     ) -> Cell | None:
-        """Point t, a number of f bits, is origin + sum of basis[i] over the bits i of t; the bits
-        above those are the auxiliary variables.
+        """Point t is origin + the sum of basis[i] over the set bits i of t, for i < f; the higher
+        bits of t are the auxiliary variables.
         """
         f = len(basis)
         size = 1 << f + len(self.hidden)
@@ -142,22 +142,23 @@ class Space:
             else:
                 solver.add_xor_clause(others, bool(row & 1))
         free = [self.names[j] for j in range(self.m) if j not in system]
-        found: list[tuple[bool, ...]] = []
+        elements: list[tuple[bool, ...]] = []
         total = 0.0
         while True:
             satisfiable, model = solver.solve()
             if not satisfiable:
                 break
-            found.append(_values(model, self.n))
-            total += self.weight(found[-1]) if weighted else 1
+            elements.append(_values(model, self.n))
+            total += self.weight(elements[-1]) if weighted else 1
             if total > limit:
                 return None
             if not free:
                 break
-            # Bits that nothing mentions are not in the model: they are False by our choice.
+            # The model leaves out bits that no clause mentions: they count as False.
             solver.add_clause([-v if v < len(model) and model[v] else v for v in free])
-        found.sort(key=lambda values: values[1:])  # whatever the solver's order was
-        return Cell([self.weight(values) for values in found], lambda j: list(found[j][1:]))
+        elements.sort(key=lambda values: values[1:])  # independent of the solver's order
+        weights = [self.weight(values) for values in elements]
+        return Cell(weights, lambda j: list(elements[j][1:]))
 
 
 def _values(model: tuple[bool | None, ...], n: int) -> tuple[bool, ...]:
@@ -179,7 +180,7 @@ def _digits(value: int, width: int) -> str:
 
 
 def _ones(mask: int) -> list[int]:
-    """Positions of the bits that are set."""
+    """Positions of the set bits."""
     text = bin(mask)[:1:-1]
     places, at = [], text.find("1")
     while at >= 0:

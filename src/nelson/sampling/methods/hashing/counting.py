@@ -1,7 +1,7 @@
-"""How many parity constraints leave a small cell, and from that how large the whole is.
+"""How many parity constraints leave a small cell, and from that the size of the whole space.
 
 Let N be the weight of a space (or the number of its elements) and mu = N / 2^k the mean weight of
-a cell of k equations; weights are at most 1, so the variance of that is at most mu as well.
+a cell of k equations. Weights are at most 1, so the variance of a cell's weight is at most mu.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from nelson.sampling.methods.hashing.cells import DIMENSIONS, Space
 
-#: Chance that `bracket` errs.
+#: Probability that `bracket` errs.
 DELTA = 0.05
 #: Cells that `estimate` averages.
 CELLS = 32
@@ -30,8 +30,8 @@ def bracket(space: Space, rng: random.Random, limit: float, weighted: bool) -> i
     """k such that most cells of k equations are at most `limit`, and (k > 0) most of k - 1 are not.
 
     With probability 1 - DELTA,  log2(N / P) - gamma <= k <= log2(N / P) + gamma + 1.  (ComputeK of
-    PAWS.) The first guess comes from `_rough`, one cell a step. Each k that is then tested has
-    T = 8 ln((m + 1) / DELTA) votes: a majority errs with probability at most exp(-T / 8) where one
+    PAWS.) The first guess comes from `_rough`, with one cell per step. Then each k is tested with
+    T = 8 ln((m + 1) / DELTA) votes: a majority errs with probability at most exp(-T / 8) if one
     vote errs with at most 1/4 (Hoeffding), and there are m + 1 values of k.
     """
 
@@ -58,9 +58,9 @@ def bracket(space: Space, rng: random.Random, limit: float, weighted: bool) -> i
 
 
 def _rough(space: Space, small: Callable[[int], bool]) -> int:
-    """About where cells become small: from the cheap ends inwards, then bisection.
+    """About the k at which cells become small: from the cheap ends inwards, then bisection.
 
-    Few free dimensions are cheap whatever the formula is; else few equations are better than many.
+    Cells of few free dimensions are cheap for any formula; else few equations are cheaper.
     """
     low, high = -1, space.m
     free = 1

@@ -5,9 +5,9 @@ values of y, a make x true. Counted over y, C then carries the log-odds log(a / 
 
     residual e = theta - log(a / (2^b - a))
 
-is what is left as a weight. The weights exp(sum_i e_i x_i) of two elements differ at most by the
-factor exp(sum_i |e_i|), the *tilt*: bits are added until it is small. b = 1 is no extra bit at all
-(x is its own y), so theta = 0 costs nothing.
+is the weight that remains. The weights exp(sum_i e_i x_i) of two elements differ at most by the
+factor exp(sum_i |e_i|), the *tilt*: bits are added until it is small. b = 1 means no extra bit
+(x is y itself), so theta = 0 costs nothing.
 
 Chakraborty, Fried, Meel, Vardi: From weighted to unweighted model counting, IJCAI 2015.
 """
@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-#: Bits for one variable at most: |theta| up to about 700, where exp ends.
+#: Most bits of one variable: enough for |theta| up to about 700, where exp overflows.
 MAX_BITS = 1024
 
 
@@ -30,7 +30,7 @@ class Chain(NamedTuple):
 
 
 def chain(theta: float, tolerance: float) -> Chain:
-    """The fewest bits whose residual is at most `tolerance` in absolute value."""
+    """The chain with the fewest bits whose residual is at most `tolerance` in absolute value."""
     small = math.exp(-abs(theta)) / (1 + math.exp(-abs(theta)))  # the less likely value
     for bits in range(1, MAX_BITS + 1):
         above = max(1, round(math.ldexp(small, bits)))
@@ -44,7 +44,7 @@ def chain(theta: float, tolerance: float) -> Chain:
 
 
 def embed(theta: list[float], tilt: float) -> list[Chain]:
-    """Chains whose residuals keep the tilt: exp(sum_i |e_i|) <= tilt. tilt > 1, or inf: none."""
+    """Chains of residuals with exp(sum_i |e_i|) <= tilt; tilt > 1. inf: no extra bits."""
     allowed = math.log(tilt)
     tolerance = allowed
     while True:
@@ -57,8 +57,8 @@ def embed(theta: list[float], tilt: float) -> list[Chain]:
 def comparator(x: int, y: list[int], above: int) -> list[list[int]]:
     """Clauses of x <=> [y < above]; y: variables, most significant first, 0 < above < 2^len(y).
 
-    y <= c for c = above - 1: where c has a 0, y has none unless it fell below c before; and so for
-    y >= above where that has a 1. O(len(y)) clauses.
+    y <= c for c = above - 1: where c has a 0, y has a 0 too, unless y is below c in a more
+    significant bit. The same for y >= above, where `above` has a 1. O(len(y)) clauses.
     """
     clauses = []
     below, c = [], above - 1

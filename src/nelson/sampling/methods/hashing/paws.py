@@ -1,4 +1,4 @@
-"""PAWS: embed, cut by parities, draw in the cell. The theory is in `nelson.sampling.methods.xor`."""
+"""PAWS: embed, cut by parities, draw in the cell. The theory is in `methods/xor.py`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from nelson.sampling.methods.hashing.cells import Space
 from nelson.sampling.methods.hashing.counting import bracket, gamma
 
-#: P: cells of P elements or more are given up.
+#: P: a cell of P or more elements is a failed try.
 CELL = 64
-#: Equations beyond what makes most cells smaller than P.
+#: Equations added to those that make most cells smaller than P.
 ALPHA = 1
 
 
@@ -21,7 +21,7 @@ def factor(cell: int = CELL, alpha: int = ALPHA) -> float:
 
 
 def success(cell: int = CELL, alpha: int = ALPHA) -> float:
-    """What a try succeeds with at least, before weights that were not embedded are corrected."""
+    """Least probability that a try succeeds, before the rejection that corrects weights."""
     return factor(cell, alpha) * 2 ** -(gamma(cell) + alpha + 1) * cell / (cell - 1)
 
 

@@ -1,5 +1,5 @@
-"""WeightGen: a cell of the right weight, and a draw by weight in it. The theory is in
-`nelson.sampling.methods.weightgen`.
+"""WeightGen: find a cell of the right weight, draw by weight in it. The theory is in
+`methods/weightgen.py`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from nelson.sampling.methods.hashing.cells import Space
 from nelson.sampling.methods.hashing.counting import estimate
 
 #: Tolerance: probabilities are within a factor 1 + EPSILON. The theory needs more than 6.84; the
-#: paper's experiments have 16.
+#: paper's experiments use 16.
 EPSILON = 16.0
 
 

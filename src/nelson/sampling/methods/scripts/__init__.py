@@ -1,4 +1,5 @@
-"""What runs in a child process (`nelson.process.child`): one plain script a package.
+"""What runs in a child process (`nelson.process.child`): one plain script for each package.
 
-Nothing here imports nelson, and packages are imported inside functions.
+A script imports its package inside a function, and of nelson only modules without dependencies: a
+child process starts fast.
 """

@@ -2,24 +2,25 @@
 
     task     {"n": variables, "clauses": int32 bytes (each clause ends in 0), "set": s, "known":
               literals that hold in every solution, "count", "seed", "seconds"}
-    answers  {"rows": ceil(s / 8) bytes a sample, bit k of byte j being variable 8 j + k + 1,
+    answers  {"rows": ceil(s / 8) bytes per sample, bit k of byte j being variable 8 j + k + 1,
               "epochs": .., "mutations": ..} for each epoch; {"unsatisfiable": true}
 
 Samples are over variables 1..s, held as the bits of an integer.
 """
 
-import array
 import itertools
 import math
 import random
 import threading
 import time
 
-#: Mutations that are combined at most.
+from nelson.sampling.methods.scripts.messages import clauses
+
+#: Most mutations in one combination.
 LEVELS = 6
-#: Samples of an epoch at most.
+#: Most samples of an epoch.
 EPOCH = 1024
-#: Share of the time after which no further mutation is looked for, so that what was found is used.
+#: After this share of the time no further mutation is searched for, so that those found are used.
 SHARE = 0.8
 
 
@@ -30,14 +31,14 @@ class TimeUp(Exception):
 class Formula:
     def __init__(self, clauses, n, s, deadline=math.inf):
         self.clauses, self.n, self.s, self.deadline = clauses, n, s, deadline
-        self.uses: dict[int, list[int]] = {}  # clauses that hold a literal
+        self.uses: dict[int, list[int]] = {}  # clauses that contain a literal
         for j, clause in enumerate(clauses):
             for literal in clause:
                 self.uses.setdefault(literal, []).append(j)
 
     def closest(self, target, hard=()):
-        """A solution (literals by variable) that satisfies `hard` and differs from the bits of
-        `target` on the fewest of 1..s; None if there is no solution. (RC2)
+        """The solution that satisfies `hard` and differs from the bits of `target` in the fewest
+        variables of 1..s, as literals by variable; None if there is no solution. (RC2)
         """
         from pysat.examples.rc2 import RC2
         from pysat.formula import WCNF
@@ -75,7 +76,7 @@ class Formula:
         """The bits in which the solution closest to `base` with variable v flipped differs from it,
         or None if v has the same value in every solution.
 
-        If all clauses hold with v flipped alone, that is the answer, and no solver is asked.
+        If all clauses still hold after v alone is flipped, no solver is asked.
         """
         lonely = (
             all(base[abs(literal)] != literal for literal in self.clauses[j] if abs(literal) != v)
@@ -95,11 +96,11 @@ def combinations(base, mutations, levels=LEVELS):
     """All samples of an epoch: base with the bits of up to `levels` mutations flipped, where two
     mutations that share a bit flip it once (m1 | m2, not m1 ^ m2). Distinct, in a fixed order.
     """
-    found: dict[int, None] = {}
+    distinct: dict[int, None] = {}
     for level in range(min(levels, len(mutations)) + 1):
         for chosen in itertools.combinations(mutations, level):
-            found[base ^ union(chosen)] = None
-    return list(found)
+            distinct[base ^ union(chosen)] = None
+    return list(distinct)
 
 
 def union(masks):
@@ -110,14 +111,14 @@ def union(masks):
 
 
 def some(base, mutations, size, rng, levels=LEVELS):
-    """`size` of the combinations at random, distinct, each choice of mutations being as likely as
-    any other; all of them, in random order, if there are no more.
+    """`size` distinct combinations at random, each choice of mutations being equally likely; all
+    combinations in random order if there are at most `size`.
     """
     ways = [math.comb(len(mutations), level) for level in range(levels + 1)]
     if sum(ways) <= size:
-        found = combinations(base, mutations, levels)
-        rng.shuffle(found)
-        return found
+        every = combinations(base, mutations, levels)
+        rng.shuffle(every)
+        return every
     distinct: dict[int, None] = {}
     for _ in range(4 * size):
         (level,) = rng.choices(range(levels + 1), ways)
@@ -128,8 +129,9 @@ def some(base, mutations, size, rng, levels=LEVELS):
 
 
 def epoch(formula, frozen, rng):
-    """(base, distinct mutations), base None if there is no solution. Variables that turn out to
-    have one value only go to `frozen`.
+    """(base, distinct mutations); base is None if there is no solution.
+
+    Variables that have the same value in every solution are added to `frozen`.
     """
     base = formula.closest(rng.getrandbits(formula.s) if formula.s else 0)
     if base is None:
@@ -151,14 +153,8 @@ def epoch(formula, frozen, rng):
 
 def solve(task):
     started = time.monotonic()
-    clauses, clause = [], []
-    for literal in array.array("i", task["clauses"]):
-        if literal:
-            clause.append(literal)
-        else:
-            clauses.append(clause)
-            clause = []
-    formula = Formula(clauses, task["n"], task["set"], started + SHARE * task["seconds"])
+    deadline = started + SHARE * task["seconds"]
+    formula = Formula(clauses(task["clauses"]), task["n"], task["set"], deadline)
     rng, frozen = random.Random(task["seed"]), {abs(literal) for literal in task["known"]}
     width = -(-task["set"] // 8)
     done = epochs = 0
@@ -171,7 +167,7 @@ def solve(task):
         if base is None:
             yield {"unsatisfiable": True}
             return
-        found = some(base, mutations, EPOCH, rng)[: task["count"] - done]
-        done, epochs = done + len(found), epochs + 1
-        rows = b"".join(sample.to_bytes(width, "little") for sample in found)
+        samples = some(base, mutations, EPOCH, rng)[: task["count"] - done]
+        done, epochs = done + len(samples), epochs + 1
+        rows = b"".join(sample.to_bytes(width, "little") for sample in samples)
         yield {"rows": rows, "epochs": epochs, "mutations": len(mutations)}

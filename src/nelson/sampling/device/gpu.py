@@ -1,7 +1,7 @@
-"""One GPU: whether it is there, its memory, its stream.
+"""One GPU: whether it exists, its memory, its stream.
 
-Work goes to torch's current stream where torch is in use, and memory comes from torch's allocator
-then: freeing a buffer would otherwise stop the card.
+If torch is in use, work goes to torch's current stream and memory comes from torch's allocator:
+freeing a buffer of another allocator would stall the GPU.
 """
 
 from __future__ import annotations
@@ -13,41 +13,31 @@ from typing import Any
 
 import numpy as np
 
-from nelson.errors import FormulaError, NelsonError
+from nelson.errors import NelsonError
 
-#: Bytes of a draw that is not worth the question how much memory is free.
-_SMALL = 1 << 28
-#: Arrays of nothing, three a GPU.
-_NOTHING: dict[int, tuple[Any, ...]] = {}
-#: Bytes of an upload whose place on the card is kept, and how many of them.
-_KEPT_BYTES, _KEPT = 1 << 20, 8
+#: Draws below this number of bytes do not ask for the free memory: the question takes longer.
+_SMALL_DRAW_BYTES = 1 << 28
+#: Empty arrays to pass as scratch space, by the number of the GPU.
+_NO_SCRATCH: dict[int, tuple[Any, ...]] = {}
+#: Buffers of uploads up to this size are kept for the next upload of the same shape.
+_MAX_KEPT_BYTES = 1 << 20
+#: Buffers kept per thread.
+_MAX_KEPT_BUFFERS = 8
 
 
-class _Places(threading.local):
-    """Where a thread's uploads lie, for the next ones of the same shape: to make one of Numba's
-    arrays takes longer than to fill it.
-    """
+class _UploadBuffers(threading.local):
+    """Buffers of this thread's uploads: to make an array of Numba takes longer than to fill it."""
 
     def __init__(self) -> None:
         self.held: dict[Any, tuple[Any, tuple[Any, ...]]] = {}
 
 
-_places = _Places()
-
-
-def number(device: Any) -> int | None:
-    """Which GPU is meant: "cuda", "cuda:1", a torch.device; None is the CPU."""
-    if device is None or str(device) == "cpu":
-        return None
-    kind, _, index = str(device).partition(":")
-    if kind != "cuda" or not (index == "" or index.isdigit()):
-        raise FormulaError(f"device={device!r}", expected='"cpu", "cuda" or "cuda:N"')
-    return int(index or 0)
+_buffers = _UploadBuffers()
 
 
 @cache
 def _open(index: int) -> Any:
-    """The launch module, with GPU `index` selected; or an error that says what is missing."""
+    """The launch module, if GPU `index` exists; else NelsonError says what is missing."""
     try:
         from nelson.kernels.cuda import launch as cuda_launch
     except ImportError as error:
@@ -60,12 +50,12 @@ def _open(index: int) -> Any:
 
     if not SIMULATED:
         try:
-            found = len(cuda.gpus)
+            gpus = len(cuda.gpus)
         except Exception as error:  # the driver's errors have no common type
-            found, why = 0, " ".join(str(error).split()).split(". ")[0][:100] or "none"
+            gpus, why = 0, " ".join(str(error).split()).split(". ")[0][:100] or "none"
         else:
-            why = f"{found} found"
-        if index >= found:
+            why = f"{gpus} found"
+        if index >= gpus:
             raise NelsonError(
                 f'device="cuda:{index}": no such NVIDIA GPU ({why}); device="cpu" draws the same '
                 "samples"
@@ -81,7 +71,7 @@ def available() -> bool:
     return True
 
 
-class Card:
+class Gpu:
     """One GPU: memory, streams, launches."""
 
     def __init__(self, index: int) -> None:
@@ -99,7 +89,7 @@ class Card:
 
     @property
     def stream(self) -> Any:
-        """Torch's current one, also if samples were drawn on another: they have been waited for."""
+        """Torch's current stream. Samples drawn on another stream are complete: a draw waits."""
         if self.torch is None:
             return 0
         handle = self.torch.cuda.current_stream(self.index).cuda_stream
@@ -121,19 +111,20 @@ class Card:
         return self.cuda.as_cuda_array(there).view(array.dtype)
 
     def lend(self, arrays: list[np.ndarray]) -> tuple[Any, ...]:
-        """Copies of arrays of one axis, in one transfer. They are the caller's until this thread
-        asks for others of the same sizes.
+        """Copies of one-dimensional arrays, in one transfer.
+
+        The caller may use them until this thread calls `lend` again with the same sizes.
         """
         ends = np.cumsum([-(-array.nbytes // 8) * 8 for array in arrays]).tolist()
         host, begins = np.zeros(ends[-1], np.uint8), [0, *ends[:-1]]
         for begin, array in zip(begins, arrays, strict=True):
             host[begin : begin + array.nbytes] = array.view(np.uint8)
         key = self.index, self.torch is None, *((array.dtype, array.size) for array in arrays)
-        whole, parts = _places.held.get(key) or self._place(len(host), begins, arrays)
-        if len(host) <= _KEPT_BYTES and key not in _places.held:
-            if len(_places.held) >= _KEPT:
-                _places.held.pop(next(iter(_places.held)))
-            _places.held[key] = whole, parts
+        whole, parts = _buffers.held.get(key) or self._place(len(host), begins, arrays)
+        if len(host) <= _MAX_KEPT_BYTES and key not in _buffers.held:
+            if len(_buffers.held) >= _MAX_KEPT_BUFFERS:
+                _buffers.held.pop(next(iter(_buffers.held)))
+            _buffers.held[key] = whole, parts
         if self.torch is None:
             whole.copy_to_device(host)
         else:
@@ -141,7 +132,7 @@ class Card:
         return parts
 
     def _place(self, size: int, begins: list[int], arrays: list[np.ndarray]) -> tuple[Any, tuple]:
-        """Memory, torch's or Numba's, and arrays of Numba's in it."""
+        """A buffer from torch or Numba, and Numba's views of it, one for each array."""
         if self.torch is None:
             whole = there = self.cuda.device_array(size, np.uint8)
         else:
@@ -153,16 +144,17 @@ class Card:
         )
 
     def scratch(self, size64: int, size32: int) -> tuple[Any, ...]:
-        """Work space in global memory: words of 64 bits, their halves, words of 32 bits; if none is
-        needed, something to pass for it.
+        """Work space in global memory: 64-bit words, the same as 32-bit words, more 32-bit words.
+
+        A kernel that needs none still has to be given arrays: those are kept.
         """
-        if size64 or self.index not in _NOTHING:
+        if size64 or self.index not in _NO_SCRATCH:
             wide = self.empty(size64, np.uint64)
             space = wide, wide.view(np.uint32), self.empty(size32, np.uint32)
             if size64:
                 return space
-            _NOTHING[self.index] = space
-        return _NOTHING[self.index]
+            _NO_SCRATCH[self.index] = space
+        return _NO_SCRATCH[self.index]
 
     def get(self, array: Any) -> np.ndarray:
         return array.copy_to_host(stream=0 if self.simulated else self.stream)
@@ -177,10 +169,8 @@ class Card:
             stream.synchronize()
 
     def require(self, wanted: int, what: str) -> None:
-        """An error before the driver's own, if there is too little memory. To ask takes longer than
-        a small draw does.
-        """
-        if self.simulated or wanted < _SMALL:
+        """Raise an error with advice if there is too little memory, before the driver does."""
+        if self.simulated or wanted < _SMALL_DRAW_BYTES:
             return
         free = self.cuda.current_context().get_memory_info().free
         if self.torch is not None:

@@ -1,4 +1,4 @@
-"""Components that share a method, joined to one problem; and what was decided in all."""
+"""What `auto` decided: which method draws which components, with which guarantee and why."""
 
 from __future__ import annotations
 
@@ -14,16 +14,15 @@ from nelson.formula import Formula
 from nelson.formula.memo import Recent, Slot
 from nelson.sampling.guarantee import weakest
 from nelson.sampling.problem import Problem, prepare
-from nelson.sampling.registry import Choice
 
-_PARTS: Slot[Recent[bytes, Formula]] = Slot("formulas of components")
-#: Formulas of components kept with the formula they are parts of.
-_KEPT = 64
+_COMPONENTS: Slot[Recent[bytes, Formula]] = Slot("formulas of components")
+#: Formulas of components that are kept with the formula they come from.
+_MAX_COMPONENTS = 64
 
 
 @dataclass(frozen=True)
-class Terms:
-    """What a decision may use."""
+class Limits:
+    """What a decision may use, and the draw that it is for."""
 
     threads: int = 1
     deadline: float | None = None  # time.monotonic()
@@ -32,11 +31,24 @@ class Terms:
     skip: frozenset[str] = frozenset()  # steps of the ladder to leave out
 
 
+@dataclass(frozen=True)
+class Choice:
+    """A decision in short. Of a method that the caller named, it holds that method."""
+
+    method: str  # several names joined by " + " where components differ
+    sweeps: int
+    guarantee: str  # the weakest of all components
+    why: str
+    whole: bool = True  # one method for the whole formula: the same as `method=` and `sweeps=`
+    parts: list[dict[str, Any]] = field(default_factory=list)  # how each component is drawn
+    steps: list[str] = field(default_factory=list)  # what preprocessing did
+
+
 @dataclass
 class Part:
     """One component on its way down the ladder."""
 
-    variables: np.ndarray  # from 0, of the formula as given
+    variables: np.ndarray  # its variables in the formula as given, counted from 0
     theta: np.ndarray  # (contexts, k)
     formula: Formula
     evidence: tuple[int, ...] = ()
@@ -44,14 +56,16 @@ class Part:
 
     @property
     def problem(self) -> Problem:
-        """Made when first asked for; kept with the formula."""
+        """Prepared at first use, then kept with the formula."""
         return prepare(self.formula, self.evidence)
 
 
 @dataclass(frozen=True)
 class Group:
-    """Components that are drawn together. `problem` is over variables 0..k-1, `variables` says
-    which those are in the formula as given; for the whole formula it is the problem as given.
+    """Components that are drawn together, as one problem over variables 0..k-1.
+
+    `variables` maps them to the formula as given. A group that is the whole formula holds the
+    problem as given.
     """
 
     method: str  # a registered name, or "cdcl"
@@ -62,19 +76,18 @@ class Group:
     variables: np.ndarray
     theta: np.ndarray
     records: list[dict[str, Any]]  # for `s.info["auto"]`, one for each kind of component
-    starts: list[np.ndarray] = field(default_factory=list)  # cdcl: found while deciding
-    pool: list[np.ndarray] = field(default_factory=list)  # cdcl: those to draw from, if settled
+    starts: list[np.ndarray] = field(default_factory=list)  # "cdcl": starts found while deciding
+    pool: list[np.ndarray] = field(default_factory=list)  # "cdcl": starts to use, once settled
 
 
 @dataclass(frozen=True)
 class Decision:
     groups: list[Group]
     reduced: Preprocessed | None  # None: one group, which is the problem as given
-    steps: list[str] = field(default_factory=list)  # of preprocessing, in words
+    steps: list[str] = field(default_factory=list)  # what preprocessing did, in words
 
     @property
     def choice(self) -> Choice:
-        """In short."""
         guarantee = weakest(group.guarantee for group in self.groups)
         records = [record for group in self.groups for record in group.records]
         why = self.groups[0].why if len(self.groups) == 1 else "every variable is fixed"
@@ -94,30 +107,11 @@ class Decision:
         )
 
 
-def record(
-    method: str, sweeps: int, guarantee: str, why: str, parts: Sequence[Part], **more: Any
-) -> dict[str, Any]:
-    """What was done with some components, and what was not; plain values. Reasons are those of
-    the largest.
-    """
-    return {
-        "components": len(parts),
-        "variables": sum(len(part.variables) for part in parts),
-        "clauses": sum(part.formula.n_clauses for part in parts),
-        "method": method,
-        "sweeps": sweeps,
-        "guarantee": guarantee,
-        "why": why,
-        "not taken": dict(parts[0].passed) if parts else {},
-        **more,
-    }
-
-
 def interned(owner: Formula, literals: np.ndarray, offsets: np.ndarray, n: int) -> Formula:
-    """The formula with these clauses; the same object each time, with all that is kept with it:
-    lists, circuits, failures. So a new theta costs no new compilation.
+    """The formula with these clauses, the same object each time. Tables of structures, circuits and
+    failed attempts are kept with that object, so a new theta needs no new compilation.
     """
-    kept = owner.memo.once(_PARTS, lambda: Recent(_KEPT))
+    kept = owner.memo.once(_COMPONENTS, lambda: Recent(_MAX_COMPONENTS))
     digest = hashlib.blake2b(literals.tobytes(), digest_size=16)
     digest.update(offsets.tobytes() + n.to_bytes(8, "little"))
     key = digest.digest()
@@ -130,7 +124,7 @@ def part_of(owner: Formula, component: Component) -> Part:
 
 
 def joined(owner: Formula, parts: Sequence[Part]) -> Part:
-    """All of them as one problem. O(total literals)."""
+    """The components as one problem. O(total literals)."""
     if len(parts) == 1:
         return parts[0]
     sizes = np.cumsum([0] + [len(part.variables) for part in parts])

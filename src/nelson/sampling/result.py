@@ -1,0 +1,120 @@
+"""The result of a draw: guarantee, status and info, for samples from the CPU and from a GPU."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import numpy as np
+
+from nelson.errors import Unsatisfiable
+from nelson.exact import solver
+from nelson.sampling.guarantee import weakest
+from nelson.sampling.plan import Plan
+from nelson.sampling.problem import Problem
+from nelson.sampling.sampler import Block, Request
+from nelson.sampling.samples import Samples
+
+#: With fewer samples than this, variables that no sweep moved tell nothing about the chain.
+_ENOUGH_LANES = 64
+
+AnySamples = TypeVar("AnySamples", bound=Samples)
+
+
+def result(
+    plan: Plan, samples: AnySamples, blocks: Sequence[Block], started: float, **more: Any
+) -> AnySamples:
+    """The samples of `plan`, which `blocks` brought, with guarantee, status and info.
+
+    more: further entries of info; reason=: why there are fewer samples than plan.n.
+    """
+    guarantee, request = plan.guarantee, plan.request
+    total = Block(np.zeros(0), np.zeros(0))
+    for block in blocks:
+        total.add(block)
+    if total.invalid:  # whatever was promised: the samples that remain follow another law
+        guarantee = weakest([guarantee, "heuristic"])
+    info: dict[str, Any] = {
+        "method": plan.sampler.name,
+        "why": plan.choice.why,
+        "seed": request.seed,
+        "requested": plan.n,
+        "rounds": total.rounds,
+        "resampled": total.resampled,
+        "sweeps": plan.sweeps,
+        **({"threads": request.threads} if plan.gpu is None else {"device": f"cuda:{plan.gpu}"}),
+        "fixed": len(plan.problem.fixed),
+        "seconds": time.monotonic() - started,
+    }
+    if plan.choice.parts or not plan.choice.whole:  # it was "auto"
+        info |= {
+            "auto": plan.choice.parts,
+            "whole": plan.choice.whole,
+            "preprocessing": plan.choice.steps,
+        }
+    info |= total.info
+    if plan.sampler.may_be_invalid or total.invalid:
+        validity = 1 - total.invalid / max(total.drawn, 1)
+        info |= {"drawn": total.drawn, "invalid": total.invalid, "validity": validity}
+    if guarantee == "asymptotic" and (stuck := _stuck(request, samples, blocks)):
+        guarantee, info["frozen"] = "heuristic", stuck
+        info["why"] += (
+            f"; but {stuck} variables could not move: parts of the valid space are cut off"
+        )
+    if total.interrupted:
+        info["interrupted"] = True
+    status, kept = "ok", len(samples)
+    reason = more.pop("reason", None)
+    if (plan.n is not None and kept < plan.n) or total.interrupted:
+        status, info["reason"] = "budget", reason or _reason(plan, kept, info)
+    return replace(samples, guarantee=guarantee, status=status, info=info | more)
+
+
+def _stuck(request: Request, samples: Samples, blocks: Sequence[Block]) -> int:
+    """Variables that take both values and that no sweep could move in any sample."""
+    frozen = [block.frozen for block in blocks if block.frozen is not None]
+    if not frozen or len(samples) < _ENOUGH_LANES:
+        return 0
+    candidates = np.logical_and.reduce(frozen)[request.columns]
+    if not candidates.any():
+        return 0
+    mean = samples.mean().reshape(-1, len(request.columns))
+    return int((candidates & ((mean > 0) & (mean < 1)).any(0)).sum())
+
+
+def _reason(plan: Plan, kept: int, info: dict[str, Any]) -> str:
+    request = plan.request
+    if info.get("interrupted"):
+        return "interrupted"
+    if info.get("ended"):
+        reason = info["ended"]
+    elif request.deadline is not None and time.monotonic() >= request.deadline:
+        reason = "the time was up"
+    elif request.patience is not None:
+        reason = f"the {request.patience:g} s that {plan.sampler.name!r} has by default were up"
+    else:
+        reason = f"{kept} of {plan.n} samples became valid within {request.max_rounds} rounds"
+        if not kept:
+            reason = f"no sample became valid within {request.max_rounds} rounds"
+    told = {
+        "satisfiable": "; a solver says that solutions exist",
+        "undecided": "; a solver could not decide whether there are solutions",
+    }
+    return reason + told.get(info.get("solver", ""), "")
+
+
+def prove_or_explain(plan: Plan, problem: Problem, request: Request, block: Block) -> None:
+    """No sample was valid: ask a solver, unless one was asked already.
+
+    Raises Unsatisfiable if the solver proves it; else the block's info holds the answer.
+    """
+    if "solver" in block.info:
+        return
+    seconds = None if request.deadline is None else max(1.0, request.deadline - time.monotonic())
+    answer = solver.satisfiable(plan.formula, problem.evidence, seconds=seconds)
+    if answer is False:
+        given = f" given {list(problem.evidence)}" if problem.evidence else ""
+        raise Unsatisfiable(f"a CDCL solver proved that the formula has no solution{given}")
+    block.info["solver"] = "satisfiable" if answer else "undecided"
