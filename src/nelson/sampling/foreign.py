@@ -86,7 +86,7 @@ def ask(
     """
     answers, ended = run_child(script, [task], deadline - time.monotonic())
     if any("unsatisfiable" in answer for answer in answers):
-        raise Unsatisfiable(f"a CDCL solver proved that the formula has no solution ({solver})")
+        raise Unsatisfiable(f"a CDCL solver proved that the formula has no solution: {solver}")
     messages = [answer for answer in answers if "rows" in answer]
     rows = np.frombuffer(b"".join(message["rows"] for message in messages), np.uint8)
     ended = next((answer["error"] for answer in answers if "error" in answer), ended)

@@ -51,7 +51,7 @@ def draw(
         "count": count,
         "seed": seed,
     }
-    rows, messages, ended = foreign.ask(_SCRIPT, method, task, deadline)
+    rows, messages, ended = foreign.ask(_SCRIPT, f"CryptoMiniSat ({method})", task, deadline)
     rows = rows.reshape(-1, len(own))
     x = x[: len(rows)]
     x[:, own - 1] = rows

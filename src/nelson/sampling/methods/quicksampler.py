@@ -55,7 +55,7 @@ def draw(problem: Problem, theta: np.ndarray, count: int, seed: int, deadline: f
         "seed": seed,
         "seconds": deadline - time.monotonic(),
     }
-    packed, messages, ended = foreign.ask(SCRIPT, "QuickSampler", task, deadline)
+    packed, messages, ended = foreign.ask(SCRIPT, "QuickSampler (RC2)", task, deadline)
     rows = np.unpackbits(packed.reshape(-1, -(-width // 8)), axis=1, count=width, bitorder="little")
     info = {key: messages[-1][key] for key in ("epochs", "mutations") if messages}
     return DrawnRows(rows, ended, info)

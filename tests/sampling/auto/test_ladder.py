@@ -1,0 +1,181 @@
+"""`method="auto"`: each rung of its ladder on a formula made for it, and what it says."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import nelson
+from nelson.formula import Formula
+from nelson.kernels.core.bits import unpack
+from nelson.sampling.auto import compiling, starts
+from nelson.sampling.chain import Chains
+from nelson.sampling.mixing import pilot_request
+from nelson.sampling.problem import prepare
+from tests.problems import (
+    chi_square,
+    exact_law,
+    example1,
+    pigeonhole,
+    random_ksat,
+    weights,
+)
+from tests.sampling.auto.decisions import ALPHA, decided, drawn, joined, mixed, needs_d4
+
+# --- each rung --------------------------------------------------------------------------------
+
+
+def test_extremal_formulas_go_no_further(monkeypatch):
+    monkeypatch.setattr("nelson.sampling.auto.ladder.preprocess", None)  # must not be called
+    s = nelson.sample(example1(), None, 1000, seed=1)
+    assert (s.info["method"], s.guarantee, s.info["sweeps"]) == ("lovasz", "exact", 0)
+    assert s.info["auto"][0]["not taken"] == {}
+    named = nelson.sample(example1(), None, 1000, seed=1, method="lovasz")
+    assert np.array_equal(s.packed, named.packed)
+
+
+def test_an_extremal_formula_that_does_not_converge_is_drawn_otherwise():
+    s = nelson.sample(Formula([[1, 2]]), [-50.0, -50.0], 1000, seed=1)
+    assert s.status == "ok"
+    assert s.guarantee == "exact"
+    assert "did not become valid" in s.info["auto"][0]["not taken"]["extremal"]
+    # Half of them each: 5 standard errors of 1000 fair coins.
+    assert abs(s.mean()[0] - 0.5) < 5 * np.sqrt(0.25 / 1000)
+
+
+def test_few_structures_are_listed():
+    f = random_ksat(12, 24, 3, seed=3)  # falls apart under single flips
+    s = nelson.sample(f, weights(f), 20_000, seed=1)
+    assert (s.info["method"], s.guarantee) == ("enumerate", "exact")
+    assert chi_square(s.to_numpy(), exact_law(f, weights(f))) > ALPHA
+    named = nelson.sample(f, weights(f), 20_000, seed=1, method="enumerate")
+    assert np.array_equal(s.packed, named.packed)  # nothing was reduced: the formula as given
+
+
+@needs_d4
+def test_what_compiles_is_compiled():
+    f = random_ksat(18, 18, 5, seed=4)
+    s = nelson.sample(f, weights(f), 20_000, seed=1)
+    assert (s.info["method"], s.guarantee) == ("circuit", "exact")
+    assert chi_square(s.to_numpy(), exact_law(f, weights(f))) > ALPHA
+    assert set(s.info["auto"][0]["not taken"]) == {"extremal", "enumerate"}
+    named = nelson.sample(f, weights(f), 20_000, seed=1, method="circuit")
+    assert np.array_equal(s.packed, named.packed)
+
+
+def test_what_does_not_compile_is_resampled_and_swept(monkeypatch):
+    monkeypatch.setattr(compiling, "compiled", None)  # hopeless: it must not even be tried
+    f = random_ksat(300, 300, 5, seed=1)
+    theta = weights(f)
+    s = nelson.sample(f, theta, 1000, seed=1)
+    assert (s.info["method"], s.guarantee) == ("lovasz", "asymptotic")
+    part = s.info["auto"][0]
+    assert set(part["not taken"]) == {"extremal", "enumerate", "circuit"}
+    assert part["rho"] < 0.3
+    assert part["drift"] <= part["moved"] + part["noise"]
+    assert part["agreement"] <= 1
+    assert "marginals moved by" in s.info["why"]
+    named = nelson.sample(f, theta, 1000, seed=1, method="lovasz", sweeps=s.info["sweeps"])
+    assert np.array_equal(s.packed, named.packed)
+
+
+def test_starts_from_a_solver():
+    f = random_ksat(14, 20, 3, seed=5)
+    decision = decided(f, "enumerate", "circuit", "resampling", theta=np.zeros(14))
+    assert decision.choice.method == "cdcl"
+    assert set(decision.groups[0].records[0]["not taken"]) == {
+        "extremal",
+        "enumerate",
+        "circuit",
+        "resampling",
+    }
+    x = drawn(f, decision, 3000)
+    assert len(x) == 3000
+    assert f.satisfied(x).all()
+    again = drawn(f, decision, 100)
+    assert np.array_equal(x[:100], again)  # sample i depends on the seed and i alone
+    assert not np.array_equal(drawn(f, decision, 100, seed=2), again)
+
+
+def test_sweeps_from_a_solver_s_starts_reach_the_law():
+    """One start for all lanes, and sweeps: the law is that of the chain. The twin makes none."""
+    f = random_ksat(10, 12, 5, seed=2)
+    theta, law = weights(f), exact_law(f, weights(f))
+    problem, count = prepare(f), 20_000
+    request = pilot_request(theta[None], count, 1, None)
+    start = law[0][:1].astype(bool)
+
+    def after(sweeps: int) -> np.ndarray:
+        chains = Chains.given(problem, request, [start])
+        chains.sweep_to(sweeps)
+        return unpack(chains.words[0], count)
+
+    assert chi_square(after(40), law) > ALPHA
+    assert chi_square(after(0), law) < 1e-12
+
+
+def test_without_cmsgen_pysat_finds_the_starts(monkeypatch):
+    pytest.importorskip("pysat")
+    monkeypatch.setattr(starts, "missing_modules", lambda sampler: ["pycmsgen"])
+    f = random_ksat(30, 60, 3, seed=2)
+    decision = decided(f, "enumerate", "circuit", "resampling")
+    assert "PySAT" in decision.choice.why
+    x = drawn(f, decision, 200)
+    assert f.satisfied(x).all()
+    assert len(np.unique(x, axis=0)) > 20
+    with pytest.raises(nelson.Unsatisfiable, match="CDCL solver proved"):
+        decided(pigeonhole(4), "enumerate", "circuit", "resampling")
+
+
+# --- no solution, no time -------------------------------------------------------------------------
+
+
+def test_unsatisfiable_only_if_proved(monkeypatch):
+    for holes in (3, 6):
+        with pytest.raises(nelson.Unsatisfiable):
+            nelson.sample(pigeonhole(holes), None, 10)
+    with pytest.raises(nelson.Unsatisfiable):  # one component of two
+        nelson.sample(joined(example1(), pigeonhole(4)), None, 10)
+    f = pigeonhole(7)
+    monkeypatch.setattr(starts, "find", lambda *a: (np.zeros((0, f.n_vars), bool), ""))
+    monkeypatch.setattr(compiling, "installed", lambda: True)
+    monkeypatch.setattr(compiling, "promising", lambda parts: [])
+    s = nelson.sample(f, None, 10, seconds=5)
+    assert s.status == "budget"
+    assert len(s) == 0
+    assert "found no solution in the time" in s.info["reason"]
+
+
+def test_no_time_is_a_budget():
+    f = random_ksat(400, 800, 5, seed=1)
+    s = nelson.sample(f, None, 64, seconds=0.0, seed=1)
+    assert s.status == "budget"
+    assert s.info["reason"]
+    assert s.guarantee == "heuristic"
+
+
+# --- said to the user ---------------------------------------------------------------------------
+
+
+def test_every_step_not_taken_is_explained():
+    ladder = ("extremal", "enumerate", "circuit", "resampling")
+    reached = {"lovasz": 3, "enumerate": 1, "circuit": 2, "cdcl": 4}
+    for f, skip in (
+        (random_ksat(12, 24, 3, seed=3), ()),
+        (random_ksat(18, 18, 5, seed=4), ()),
+        (random_ksat(300, 300, 5, seed=1), ()),
+        (random_ksat(14, 20, 3, seed=5), ("enumerate", "circuit", "resampling")),
+    ):
+        for part in decided(f, *skip).choice.parts:
+            passed = part["not taken"]
+            assert tuple(passed) == ladder[: reached[part["method"]]], part
+            assert all(passed.values())
+
+
+def test_info_prints_the_choice():
+    text = str(nelson.report(mixed()))
+    assert text.count("auto takes") == 3
+    assert "not extremal" in text
+    assert "preprocessing" in text
+    told = nelson.report(mixed()).to_dict()["choice"]
+    assert told["parts"][0]["not taken"]

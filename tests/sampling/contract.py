@@ -1,0 +1,42 @@
+"""The samplers and problems that the contract tests run over."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import nelson
+from nelson.sampling.registry import get
+from tests.problems import extremal, non_extremal, weights
+
+#: A test of a law that must accept rejects a right sampler with this probability. There are fewer
+#: than 200 such tests: 2e-4 in all. Seeds are fixed.
+ALPHA = 1e-6
+SEED = 7
+NAMES = nelson.samplers()
+#: Samplers that start a child process.
+STARTS_A_CHILD = {name for name in NAMES if get(name).modules} | {"quicksampler"}
+#: One parity over visible variables (auxiliary variables behind it), a unit, a free variable.
+MIXED = nelson.Formula([[1, 2], [-2, 3, 4], [9], [-9, -3, 8]], n_vars=10).xor([1, 2, 3, 4, 5, 6])
+LAWS = {
+    "complete4": extremal()["complete4"],
+    "free variable": extremal()["free variable"],
+    "path": non_extremal()["path"],
+    "random 3-SAT": non_extremal()["random 3-SAT"],
+    "mixed": MIXED,
+}
+
+
+def theta_for(name, formula, seed=0):
+    return weights(formula, seed) if get(name).weighted else None
+
+
+def draw(name, formula, theta=None, n=65, **options):
+    return nelson.sample(formula, theta, n, method=name, **{"seed": SEED, **options})
+
+
+def assert_good(s, formula, n=None):
+    """Valid, and not a bit behind the last sample."""
+    assert s.to_numpy().shape[-2] == len(s) and (n is None or len(s) == n), s.info.get("reason")
+    assert formula.satisfied(s.to_numpy()).all()
+    tail = s.packed[..., -1:, :] >> np.uint64(len(s) % 64)
+    assert len(s) % 64 == 0 or not tail.any()

@@ -1,0 +1,78 @@
+"""What every sampler says about itself: in the registry, in docs/samplers.md, in the command."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from typer.testing import CliRunner
+
+import nelson
+from nelson.cli import app
+from nelson.sampling.guarantee import GUARANTEES
+from nelson.sampling.problem import prepare
+from nelson.sampling.registry import describe, get
+from tests import ROOT
+from tests.problems import extremal, non_extremal
+from tests.sampling.contract import NAMES
+
+DOCS = ROOT / "docs" / "samplers.md"
+
+
+@pytest.mark.parametrize("key", NAMES)
+def test_declaration(key):
+    sampler = get(key)
+    assert sampler.name == key
+    assert sampler.summary and sampler.citation and sampler.promise
+    assert (sampler.needs is None) == (not sampler.modules)
+    for formula in (*extremal().values(), *non_extremal().values()):
+        assert sampler.guarantee(prepare(formula), 0) in GUARANTEES
+    assert not sampler.may_be_invalid or sampler.guarantee(prepare(formula), 9) == "heuristic"
+
+
+def test_the_table_holds_every_sampler():
+    rows = describe()
+    assert [row.name for row in rows] == nelson.samplers()
+    assert {row.name for row in rows if not row.weighted} >= {"unigen"}
+    assert all(row.installed for row in rows if row.needs is None)
+
+
+def test_docs_hold_the_same_table():
+    """docs/samplers.md between its marks; `python -m tests.sampling.test_registry` writes it."""
+    assert table() in DOCS.read_text()
+
+
+def table() -> str:
+    lines = ["| method | weights | guarantee | needs | citation |", "|---|---|---|---|---|"]
+    for row in describe():
+        needs = f"`nelson[{row.needs}]`" if row.needs else ""
+        kind = "any" if row.weighted else "uniform only"
+        lines.append(f"| `{row.name}` | {kind} | {row.guarantee} | {needs} | {row.citation} |")
+    return "\n".join(lines) + "\n"
+
+
+def test_the_docs_name_no_sampler_that_is_not_there():
+    entries = re.findall(r"^\*\*(`.*?`)\*\*", DOCS.read_text(), re.MULTILINE)
+    named = [name.strip("`") for entry in entries for name in entry.split(", ")]
+    assert len(named) == len(set(named)) >= 8 and set(named) <= set(NAMES)
+
+
+def test_the_command_prints_it():
+    def said(*arguments):
+        done = CliRunner().invoke(app, arguments, catch_exceptions=False)
+        assert done.exit_code == 0
+        return done.stdout
+
+    assert [line.split()[0] for line in said("samplers").splitlines()] == ["name", *NAMES]
+    rows = json.loads(said("samplers", "--json"))
+    assert rows == [row._asdict() for row in describe()]
+    assert all(row["citation"] in said("samplers", "--long") for row in rows[:2])
+    assert "nelson samplers --json |" in said("samplers", "--help")
+
+
+if __name__ == "__main__":
+    text = DOCS.read_text()
+    begin, end = "<!-- table -->\n", "<!-- end of table -->"
+    before, rest = text.split(begin)
+    DOCS.write_text(before + begin + table() + end + rest.split(end)[1])
