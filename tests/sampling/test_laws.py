@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import nelson
+from nelson.sampling.choose import sweeps_for
 from tests.problems import (
     chi_square,
     errata3,
@@ -71,7 +72,7 @@ def test_auto_removes_the_bias(name):
 @pytest.mark.parametrize("name", OTHER)
 def test_measured_sweeps_remove_the_bias(name):
     theta = weights(OTHER[name])
-    sweeps = nelson.sampling.registry.sweeps_for(OTHER[name], theta)
+    sweeps = sweeps_for(OTHER[name], theta)
     p, s = p_value(OTHER[name], theta, "lovasz", sweeps)
     assert s.guarantee == "asymptotic" and s.info["sweeps"] > 0
     assert p > ALPHA

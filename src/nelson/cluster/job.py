@@ -73,22 +73,11 @@ def sample(
     numbers are not keyed by the sample (cmsgen, unigen, rejection, ...) gets a seed a shard: its
     samples depend on `shard`, but on nothing else.
     """
-    started = time.monotonic()
+    started, options = time.monotonic(), Options.among(locals())
     if not os.fspath(out):
         raise FormulaError("no folder to write to", expected='out="folder/"')
     if workers is not None and not whole_number(workers, "workers"):
         raise FormulaError("workers = 0", expected="1 or more")
-    options = Options(
-        method=method,
-        sweeps=sweeps,
-        given=given,
-        project=project,
-        seed=seed,
-        threads=threads,
-        max_rounds=max_rounds,
-        seconds=seconds,
-        check=check,
-    )
     engine.require()
     engine.reachable(address)
     where = store(out)

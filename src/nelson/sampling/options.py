@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -53,10 +53,18 @@ class Options:
         if self.unique and self.gpu is not None:
             raise FormulaError('unique=True with device="cuda"', expected='device="cpu"')
 
+    @classmethod
+    def among(cls, arguments: Mapping[str, Any]) -> Options:
+        """The options among the arguments of a function, which passes its `locals()`."""
+        return cls(**{name: arguments[name] for name in _NAMES if name in arguments})
+
     @property
     def gpu(self) -> int | None:
         """The number of the GPU to draw on; None: the CPU."""
         return gpu_number(self.device)
+
+
+_NAMES = [field.name for field in fields(Options)]
 
 
 def gpu_number(device: Any) -> int | None:

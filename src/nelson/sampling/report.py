@@ -94,12 +94,7 @@ def report(f: Formula, theta: Any = None, *, pilot: bool = True, seed: int = 0) 
     mentioned = np.unique(np.abs(rest.literals)) - 1
     sizes = np.bincount(labels)[np.unique(labels[mentioned])]
     clauses = _clauses(shown, witness)
-    criteria = {
-        "symmetric": local_lemma.symmetric(rest, theta),
-        "asymmetric": local_lemma.asymmetric(rest, theta),
-        "cluster": local_lemma.cluster(rest, theta),
-        "shearer": local_lemma.shearer(rest, theta),
-    }
+    criteria = {name: getattr(local_lemma, name)(rest, theta) for name in _CRITERIA}
     rest_extremal = witness is None or (fixed > 0 and local_lemma.condition1(rest) is None)
     satisfiable: bool | None
     notes = []

@@ -61,22 +61,7 @@ def sample(
     Returns `Samples`; `.status` is "budget" if there are fewer than n. Raises Unsatisfiable only
     if it was proved.
     """
-    options = Options(
-        method=method,
-        sweeps=sweeps,
-        given=given,
-        project=project,
-        unique=unique,
-        seed=seed,
-        threads=threads,
-        max_rounds=max_rounds,
-        seconds=seconds,
-        strict=strict,
-        width=width,
-        device=device,
-        check=check,
-    )
-    return draw(formula, theta, n, options)
+    return draw(formula, theta, n, Options.among(locals()))
 
 
 def draw(formula: Formula, theta: Any, n: int, options: Options) -> Samples:
@@ -117,20 +102,7 @@ def stream(
     n None: without end. Ctrl-C ends the stream with a last block (info["interrupted"]) that holds
     the samples finished so far, all complete and valid; `seconds` ends it in the same way.
     """
-    options = Options(
-        method=method,
-        sweeps=sweeps,
-        given=given,
-        project=project,
-        seed=seed,
-        threads=threads,
-        max_rounds=max_rounds,
-        seconds=seconds,
-        width=width,
-        device=device,
-        check=check,
-    )
-    return draw_stream(formula, theta, n, options, block)
+    return draw_stream(formula, theta, n, Options.among(locals()), block)
 
 
 def draw_stream(

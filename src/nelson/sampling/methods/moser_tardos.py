@@ -8,22 +8,18 @@ resamples.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from nelson.kernels.core.reference import MOSER_TARDOS
 from nelson.sampling import engine
-from nelson.sampling.methods.lovasz import guarantee
-from nelson.sampling.sampler import Sampler
+from nelson.sampling.methods import lovasz
 
-SAMPLER = Sampler(
+SAMPLER = replace(
+    lovasz.SAMPLER,
     name="moser-tardos",
     summary="resample the variables of one violated clause at a time",
     citation="Moser, Tardos: A constructive proof of the general Lovasz local lemma, "
     "J. ACM 57 (2010)",
-    weighted=True,
-    guarantee=guarantee,
     blocks=partial(engine.blocks, MOSER_TARDOS),
-    sweeps=0,
-    ready=engine.ready,
-    promise="exact on extremal formulas; asymptotic with sweeps, else heuristic",
 )
