@@ -50,7 +50,7 @@ class Options:
             raise FormulaError(f"seed = {seed!r}", expected="an integer")
         if self.threads is not None and not count(self.threads, "threads"):
             raise FormulaError("threads = 0", expected="1 or more")
-        if self.unique and self.gpu is not None:
+        if self.gpu is not None and self.unique:
             raise FormulaError('unique=True with device="cuda"', expected='device="cpu"')
 
     @classmethod
