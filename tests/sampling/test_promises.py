@@ -95,6 +95,7 @@ def test_a_biased_sampler_is_rejected_by_the_same_test(fake):
     assert chi_square(s.to_numpy(), exact_law(formula)) > ALPHA
 
 
+@pytest.mark.process
 def test_a_real_heuristic_is_rejected_by_the_same_test():
     if missing_modules(get("cmsgen")):
         pytest.skip("needs pycmsgen")

@@ -20,6 +20,7 @@ from tests.sampling.auto.decisions import ALPHA, joined, mixed, needs_d4
 
 
 @needs_d4
+@pytest.mark.process
 def test_components_have_methods_of_their_own():
     f = joined(example1(), Formula([[1, 2], [1, 3]]), random_ksat(18, 18, 5, seed=4))
     f = Formula(f.clauses(), n_vars=f.n_vars + 2)  # and two free variables
@@ -119,6 +120,7 @@ def test_sweeps_asked_for_mean_lovasz():
     assert "auto" not in s.info
 
 
+@pytest.mark.process
 def test_a_new_theta_costs_no_new_circuit(monkeypatch):
     f = joined(random_ksat(18, 18, 5, seed=4), example1())
     nelson.sample(f, None, 10, seed=1)

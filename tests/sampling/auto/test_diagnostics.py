@@ -48,6 +48,7 @@ def test_a_start_that_is_not_valid_is_not_handed_out():
 
 
 @pytest.mark.parametrize("skip", [(), ("resampling",)])
+@pytest.mark.process
 def test_chains_that_are_cut_off_are_called_heuristic(skip):
     """Two parities with a shared variable; 3-SAT whose space falls apart. The twin is connected."""
     for f in (xor3(), random_ksat(12, 24, 3, seed=3)):

@@ -53,6 +53,7 @@ def test_few_structures_are_listed():
 
 
 @needs_d4
+@pytest.mark.process
 def test_what_compiles_is_compiled():
     f = random_ksat(18, 18, 5, seed=4)
     s = nelson.sample(f, weights(f), 20_000, seed=1)
@@ -79,6 +80,7 @@ def test_what_does_not_compile_is_resampled_and_swept(monkeypatch):
     assert np.array_equal(s.packed, named.packed)
 
 
+@pytest.mark.process
 def test_starts_from_a_solver():
     f = random_ksat(14, 20, 3, seed=5)
     decision = decided(f, "enumerate", "circuit", "resampling", theta=np.zeros(14))
@@ -114,6 +116,7 @@ def test_sweeps_from_a_solver_s_starts_reach_the_law():
     assert chi_square(after(0), law) < 1e-12
 
 
+@pytest.mark.process
 def test_without_cmsgen_pysat_finds_the_starts(monkeypatch):
     pytest.importorskip("pysat")
     monkeypatch.setattr(starts, "missing_modules", lambda sampler: ["pycmsgen"])
@@ -130,6 +133,7 @@ def test_without_cmsgen_pysat_finds_the_starts(monkeypatch):
 # --- no solution, no time -------------------------------------------------------------------------
 
 
+@pytest.mark.process
 def test_unsatisfiable_only_if_proved(monkeypatch):
     for holes in (3, 6):
         with pytest.raises(nelson.Unsatisfiable):
@@ -157,6 +161,7 @@ def test_no_time_is_a_budget():
 # --- said to the user ---------------------------------------------------------------------------
 
 
+@pytest.mark.process
 def test_every_step_not_taken_is_explained():
     ladder = ("extremal", "enumerate", "circuit", "resampling")
     reached = {"lovasz": 3, "enumerate": 1, "circuit": 2, "cdcl": 4}

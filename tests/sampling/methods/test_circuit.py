@@ -28,6 +28,8 @@ from tests.problems import (
 
 pytest.importorskip("py_d4")
 
+pytestmark = pytest.mark.process  # D4 runs in a child process
+
 ALPHA = 1e-6
 DRAWS = 100_000
 SEED = 1977

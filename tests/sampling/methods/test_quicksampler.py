@@ -128,6 +128,7 @@ def test_time_that_is_up():
 # --- what comes out -----------------------------------------------------------------------------
 
 
+@pytest.mark.process
 def test_parts_that_do_not_meet_are_always_valid():
     """Mutations of different components never disturb each other. The twin flips single bits."""
     formula = pairs(15)
@@ -140,6 +141,7 @@ def test_parts_that_do_not_meet_are_always_valid():
     assert formula.satisfied(wrong).mean() < 0.1
 
 
+@pytest.mark.process
 def test_most_are_valid_where_clauses_are_loose():
     """5-SAT, n = L = 50: 0.82 of 5000 are valid. The band is 5 sigma below 0.7 of independent
     samples times 3, for samples of one epoch depend on each other. The twin, six random single
@@ -158,6 +160,7 @@ def test_most_are_valid_where_clauses_are_loose():
 
 
 @pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.process
 def test_every_solution_is_found(seed):
     formula = random_ksat(10, 20, 4, seed=seed)
     states, _ = exact_law(formula)
@@ -166,6 +169,7 @@ def test_every_solution_is_found(seed):
     assert len(found) == len(states)
 
 
+@pytest.mark.process
 def test_it_is_not_uniform_and_does_not_say_so():
     """Which the twin is: `enumerate` passes the same test, which errs with probability 1e-6."""
     formula = random_ksat(14, 14, 5, seed=1)
@@ -176,6 +180,7 @@ def test_it_is_not_uniform_and_does_not_say_so():
     assert chi_square(s.to_numpy(), law) > 1e-6
 
 
+@pytest.mark.process
 def test_auxiliary_variables_follow():
     formula = nelson.Formula([[1, 2, 3]], n_vars=10).xor(range(1, 11))
     assert formula.n_aux
@@ -188,6 +193,7 @@ def test_auxiliary_variables_follow():
     assert len(s) == 50 and formula.satisfied(s.to_numpy()).all()
 
 
+@pytest.mark.process
 def test_weights_are_refused_and_unsatisfiable_is_proved():
     formula = nelson.Formula([[1, 2]])
     with pytest.raises(nelson.FormulaError, match="quicksampler"):
@@ -197,6 +203,7 @@ def test_weights_are_refused_and_unsatisfiable_is_proved():
         nelson.sample(nothing, None, 5, method="quicksampler")
 
 
+@pytest.mark.process
 def test_a_budget_keeps_what_was_found():
     hard = random_ksat(200, 800, 3, seed=1)
     s = nelson.sample(hard, None, 10**6, method="quicksampler", seed=SEED, check=False, seconds=4)
