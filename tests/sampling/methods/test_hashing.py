@@ -166,6 +166,7 @@ def test_a_draw_that_ignores_what_is_left_of_the_weights_is_noticed():
 # --- as samplers --------------------------------------------------------------------------------
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("method", METHODS)
 class TestSamplers:
     def test_draws(self, method):
