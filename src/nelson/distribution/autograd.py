@@ -1,10 +1,10 @@
-"""log Z and the mean as differentiable functions of theta, wherever their values come from.
+"""log Z and the mean as differentiable functions of theta, for any way to compute their values.
 
     d log Z / d theta = E[x],      d E[x] / d theta = Cov(x)
 
-so one backward pass through log Z needs a mean, and two need a product with the covariance. Both
-come from a `nelson.log_z.moments.Moments`, made only when a gradient is asked for. Gradients at infinite
-theta (hard evidence) are 0. Third derivatives are not offered.
+So a backward pass through log Z needs a mean, and a second one needs a product with the covariance.
+Both come from a `nelson.log_z.moments.Moments`, which is made only if a gradient is needed.
+Gradients at infinite theta (hard evidence) are 0. There are no third derivatives.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from nelson.errors import FormulaError
+from nelson.formula import Formula
 from nelson.log_z.moments import Moments
 
 Source = Callable[[], Moments]
@@ -38,8 +40,19 @@ def rows_of(theta: Tensor) -> np.ndarray:
     return flat.double().cpu().numpy()
 
 
+def finite(theta: Tensor) -> Tensor:
+    """theta with 0 for hard evidence, whose part of the potential is the same for every x."""
+    return theta.masked_fill(torch.isinf(theta), 0.0)
+
+
+def check_shape(logits: Tensor, formula: Formula) -> None:
+    if logits.ndim == 0 or logits.shape[-1] != formula.n_vars:
+        shape = tuple(logits.shape)
+        raise FormulaError(f"logits of shape {shape}", expected=f"(..., {formula.n_vars})")
+
+
 def torch_seed() -> int:
-    """A seed from torch's global generator, so that `torch.manual_seed` decides."""
+    """A seed from torch's global generator, so that `torch.manual_seed` makes draws repeatable."""
     return int(torch.randint(0, 2**62, ()).item())
 
 

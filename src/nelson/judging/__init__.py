@@ -5,13 +5,8 @@
     nelson.judge(formula, "samples.txt")           samples of any origin
 
 returns a `Verdict`: accept, reject, or cannot decide, with the evidence. Import `judge`, `Verdict`
-and `TESTS` from here, and tail probabilities from `tails`. The tests, one file each:
-
-    validity.py      every sample satisfies the formula
-    chi_square.py    the whole law, if all structures can be enumerated
-    marginals.py     variables, pairs and the score against exact values (`exact.py`)
-    conditionals.py  each variable given the others; can only reject
-    barbarik.py      pairs of structures, by sampling from conditioned formulas
+and `TESTS` from here, and tail probabilities from `tails`. Each test has a file of its name;
+`judgement.py` chooses among them, `case.py` holds their common input.
 """
 
 from nelson.judging.case import TESTS

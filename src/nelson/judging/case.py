@@ -89,6 +89,10 @@ class Case:
         self.deadline = self.started + (self.options.seconds or SECONDS)
 
     @property
+    def auto(self) -> bool:
+        return self.options.test == "auto"
+
+    @property
     def seed(self) -> int:
         return int(self.options.seed)
 
@@ -138,12 +142,6 @@ class Case:
     def left(self, share: float = 1.0) -> float:
         """A share of the seconds until the deadline, but at least 0.1."""
         return max(0.1, share * (self.deadline - time.monotonic()))
-
-    def untimed(self, job: Callable[[], None]) -> None:
-        """Run `job` and move the deadline by the time that it took."""
-        before = time.monotonic()
-        job()
-        self.deadline += time.monotonic() - before
 
     def samples(self, wanted: int = FEWEST) -> JudgedSamples:
         """The samples under test. A sampler draws them once: `options.n` or else `wanted` many."""

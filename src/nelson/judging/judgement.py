@@ -94,22 +94,22 @@ def _decide(case: Case) -> Verdict:
     answer = _validity(case, test)
     if answer is not None:
         return _verdict(case, "validity", answer)
-    if test != "auto":
-        return _verdict(case, test, _RUN[test](case, False))
+    if not case.auto:
+        return _verdict(case, test, _RUN[test](case))
     skipped: dict[str, str] = {}
     for name in ("chi-square", "marginals"):
-        answer = _RUN[name](case, True)
+        answer = _RUN[name](case)
         if answer.accept is not None or "p_value" in answer.evidence:
             return _verdict(case, name, answer, skipped)
         skipped[name] = answer.reason
     if case.source.draw is None:
-        return _verdict(case, "conditionals", _conditionals(case, True), skipped)
+        return _verdict(case, "conditionals", _conditionals(case), skipped)
     case.delta /= 2  # two more tests may reject
-    answer = _conditionals(case, True)
+    answer = _conditionals(case)
     if answer.accept is False:
         return _verdict(case, "conditionals", answer, skipped)
     skipped["conditionals"] = answer.reason
-    return _verdict(case, "barbarik", _barbarik(case, True), skipped)
+    return _verdict(case, "barbarik", _barbarik(case), skipped)
 
 
 def _verdict(
@@ -165,19 +165,19 @@ def _wanted(case: Case, test: str) -> int:
     return FEWEST
 
 
-def _chi_square(case: Case, auto: bool) -> Answer:
+def _chi_square(case: Case) -> Answer:
     states = _support(case)
     if states is None:
         return Answer(None, f"more than {MAX_STRUCTURES:,} structures to list", {})
     drawn = case.samples()
     law = listed(states, case.weights, drawn.columns)
-    if auto and len(law.states) > 1 and not resolved(law, len(drawn)):
+    if case.auto and len(law.states) > 1 and not resolved(law, len(drawn)):
         few = f"{len(drawn):,} samples are too few for {len(law.states):,} structures"
         return Answer(None, few, {})
     return chi_square(drawn.x, law, case.band, case.delta)
 
 
-def _marginals(case: Case, auto: bool) -> Answer:
+def _marginals(case: Case) -> Answer:
     case.say("counting")
     until = time.monotonic() + case.left(0.6)
     exact, why = exact_moments(case.given, case.weights, case.seed, until)
@@ -187,35 +187,37 @@ def _marginals(case: Case, auto: bool) -> Answer:
     return marginals(case.samples(), case.weights, exact, case.band, case.delta, case.seed)
 
 
-def _conditionals(case: Case, auto: bool) -> Answer:
+def _conditionals(case: Case) -> Answer:
     drawn = case.samples()
     if len(drawn.columns) < case.formula.n_vars:
         return Answer(None, "samples of some of the variables only", {})
     case.say("testing each variable given the others")
-    until = time.monotonic() + case.left(0.3 if auto else 1.0)
+    until = time.monotonic() + case.left(0.3 if case.auto else 1.0)
     return conditionals(drawn.x, case.given, case.weights, case.band, case.delta, case.seed, until)
 
 
-def _barbarik(case: Case, auto: bool) -> Answer:
+def _barbarik(case: Case) -> Answer:
     if case.source.draw is None:
         return Answer(None, "samples alone cannot be conditioned: give the sampler", {})
     try:
         design = case.options.design(case.delta)
     except FormulaError as error:  # in "auto", epsilon may suit the other tests only
         return Answer(None, str(error), {})
-    case.untimed(lambda: _compile_kernels(case, design.pairs))
+    _compile_kernels(case, design.pairs)
     return barbarik(case, design)
 
 
 def _compile_kernels(case: Case, n: int) -> None:
-    """Kernels for n samples, of the sampler and of the reference."""
+    """For n samples of the sampler and of the reference. This time is not counted."""
+    before = time.monotonic()
     if case.source.ready:
         case.source.ready(n)
     if enumerated(case.given) is None:  # else the reference needs no kernel
         ready(n)
+    case.deadline += time.monotonic() - before
 
 
-_RUN: dict[str, Callable[[Case, bool], Answer]] = {
+_RUN: dict[str, Callable[[Case], Answer]] = {
     "chi-square": _chi_square,
     "marginals": _marginals,
     "conditionals": _conditionals,

@@ -44,15 +44,7 @@ class Verdict:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
-        return {
-            "verdict": self.word,
-            "accept": self.accept,
-            "test": self.test,
-            "law": self.law,
-            "reason": self.reason,
-            "evidence": plain(self.evidence),
-            "shows": self.shows,
-        }
+        return {"verdict": self.word} | _plain(vars(self))
 
     def __str__(self) -> str:
         rows = [("law", self.law), ("test", self.test), ("because", self.reason)]
@@ -86,14 +78,14 @@ def _shown(value: Any) -> str:
     return str(value)
 
 
-def plain(value: Any) -> Any:
+def _plain(value: Any) -> Any:
     """NumPy values, tuples, infinities and NaN as values that JSON has."""
     if isinstance(value, dict):
-        return {str(name): plain(item) for name, item in value.items()}
+        return {str(name): _plain(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
+        return [_plain(item) for item in value]
     if hasattr(value, "tolist"):
-        return plain(value.tolist())
+        return _plain(value.tolist())
     if isinstance(value, float) and value - value != 0:
         return str(value)
     return value
