@@ -95,7 +95,7 @@ class Polynomial:
 
     @classmethod
     def of(cls, terms: Any) -> Polynomial:
-        """A Polynomial from itself, a mapping of monomials, a (scope, table) pair, or a list of them."""
+        """terms: a Polynomial, a mapping of monomials, a (scope, table) pair, or a list of them."""
         if isinstance(terms, Polynomial):
             return terms
         if isinstance(terms, Mapping):
