@@ -168,7 +168,7 @@ def _wanted(case: Case, test: str) -> int:
 def _chi_square(case: Case) -> Answer:
     states = _support(case)
     if states is None:
-        return Answer(None, f"more than {MAX_STRUCTURES:,} structures to list", {})
+        return Answer(None, f"more than {MAX_STRUCTURES:,} structures to enumerate", {})
     drawn = case.samples()
     law = listed(states, case.weights, drawn.columns)
     if case.auto and len(law.states) > 1 and not resolved(law, len(drawn)):

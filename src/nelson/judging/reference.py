@@ -26,7 +26,7 @@ def reference_samples(
     least "asymptotic".
     """
     if (listed := enumerated(formula)) is not None:
-        return listed.draw(theta[None], count, seed)[0], "the list of all structures (exact)"
+        return listed.draw(theta[None], count, seed)[0], "enumeration of all structures (exact)"
     if (seconds := _SHARE * (deadline - time.monotonic())) <= 0:
         return None, "the time was up"
     if (circuit := compiled(formula, seconds=seconds)) is not None:
