@@ -17,9 +17,9 @@ torch = pytest.importorskip("torch")
 import nelson  # noqa: E402
 from nelson.distribution.layer import LovaszLayer  # noqa: E402
 from tests import ROOT  # noqa: E402
+from tests.distribution.models import SIGMAS  # noqa: E402
 from tests.problems import exact_law, extremal, non_extremal, random_ksat  # noqa: E402
 
-SIGMAS = 5.2
 ROWS = 4_000
 EXTREMAL, OTHER = extremal(), non_extremal()
 CASES = {name: EXTREMAL[name] for name in ("complete4", "bowtie")} | {"path": OTHER["path"]}

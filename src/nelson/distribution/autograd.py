@@ -12,13 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from nelson.errors import FormulaError
-from nelson.formula import Formula
+from nelson.distribution.tensors import rows_of
 from nelson.log_z.moments import Moments
 
 Source = Callable[[], Moments]
@@ -32,28 +30,6 @@ def log_z(theta: Tensor, values: Tensor, source: Source) -> Tensor:
 def mean(theta: Tensor, source: Source) -> Tensor:
     """E[x], (batch, n) float64, as a function of theta (batch, n) float64."""
     return _Mean.apply(theta, source())
-
-
-def rows_of(theta: Tensor) -> np.ndarray:
-    """(..., n) -> (contexts, n) float64 NumPy."""
-    flat = theta.detach().reshape(theta.shape[:-1].numel(), theta.shape[-1])
-    return flat.double().cpu().numpy()
-
-
-def finite(theta: Tensor) -> Tensor:
-    """theta with 0 for hard evidence, whose part of the potential is the same for every x."""
-    return theta.masked_fill(torch.isinf(theta), 0.0)
-
-
-def check_shape(logits: Tensor, formula: Formula) -> None:
-    if logits.ndim == 0 or logits.shape[-1] != formula.n_vars:
-        shape = tuple(logits.shape)
-        raise FormulaError(f"logits of shape {shape}", expected=f"(..., {formula.n_vars})")
-
-
-def torch_seed() -> int:
-    """A seed from torch's global generator, so that `torch.manual_seed` makes draws repeatable."""
-    return int(torch.randint(0, 2**62, ()).item())
 
 
 class _LogZ(torch.autograd.Function):

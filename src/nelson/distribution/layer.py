@@ -42,8 +42,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nelson.distribution.autograd import check_shape, finite, rows_of, torch_seed
 from nelson.distribution.draw_or_raise import draw
+from nelson.distribution.tensors import check_shape, finite, rows_of, torch_seed
 from nelson.errors import FormulaError
 from nelson.formula import Formula
 

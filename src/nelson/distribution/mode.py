@@ -23,6 +23,7 @@ import numpy as np
 from nelson.errors import BudgetExceeded, Unsatisfiable
 from nelson.formula import Formula
 
+#: Default budget.
 SECONDS = 60.0
 
 

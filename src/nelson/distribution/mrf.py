@@ -19,9 +19,9 @@ from torch import Tensor
 from torch.distributions import Distribution, constraints, register_kl
 
 from nelson.distribution import autograd
-from nelson.distribution.autograd import check_shape, finite, rows_of, torch_seed
 from nelson.distribution.draw_or_raise import draw
-from nelson.distribution.mode import most_likely
+from nelson.distribution.mode import SECONDS, most_likely
+from nelson.distribution.tensors import check_shape, finite, rows_of, torch_seed
 from nelson.distribution.validity import ValidStructure
 from nelson.errors import BudgetExceeded, FormulaError
 from nelson.exact.compiled import compiled
@@ -249,7 +249,7 @@ class ConstrainedMRF(Distribution):
         """A most likely valid structure, batch_shape + (n,), with proof: weighted MaxSAT."""
         return self.most_likely()
 
-    def most_likely(self, seconds: float | None = 60.0) -> Tensor:
+    def most_likely(self, seconds: float | None = SECONDS) -> Tensor:
         """`mode` with a budget for each batch element; BudgetExceeded if it runs out.
 
         The arithmetic is exact. If there are several maxima, every call returns the same one.
