@@ -66,7 +66,9 @@ def test_a_slip_in_a_table_loses_no_results(tmp_path):
     folder = tmp_path / "run"
     told = call(BROKEN, "-o", folder)
     assert told.returncode == 1
-    assert "error: tests.toy_experiment:BROKEN: tables: KeyError: 'a slip in a table'" in told.stderr
+    assert (
+        "error: tests.toy_experiment:BROKEN: tables: KeyError: 'a slip in a table'" in told.stderr
+    )
     assert rows_of(folder)[0]["status"] == "ok"
     assert "a slip in a table" in (folder / "report.html").read_text()
 
