@@ -77,6 +77,7 @@ def fit(
     from nelson.learning.data import load_examples
     from nelson.learning.loop import Options, run
     from nelson.learning.settings import PRESETS
+    from nelson.learning.steps import FirstOrder
 
     ends: list[float] = []
     latest: list[np.ndarray] = []
@@ -112,8 +113,9 @@ def fit(
     )
     theta, guarantee, reason = None, "", ""
     try:
-        outcome = run(formula, load_examples(formula, data, False), settings, options)
-        theta, guarantee = outcome.theta, outcome.guarantee
+        learner = FirstOrder(formula, load_examples(formula, data, False), settings)
+        outcome = run(learner, options)
+        theta, guarantee = learner.result(), outcome.guarantee
     except (Short, BudgetExceeded) as error:
         reason = str(error)
         theta = latest[0] if latest and ends else None
