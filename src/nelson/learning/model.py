@@ -58,31 +58,30 @@ class Model:
         from nelson.distribution.mrf import ConstrainedMRF  # loads torch
 
         if self.terms:
-            lifted = lift(self.formula, self.terms, self._vector())
+            lifted = lift(self.formula, self.terms, self.theta_for())
             return ConstrainedMRF(lifted.formula, torch.as_tensor(lifted.theta))
-        return ConstrainedMRF(self.formula, torch.as_tensor(self._vector()), names=self.names)
+        return ConstrainedMRF(self.formula, torch.as_tensor(self.theta_for()), names=self.names)
 
-    def theta_for(self, contexts: Any) -> np.ndarray:
-        """theta = net(contexts), (contexts, n) float64."""
-        import torch
-
+    def theta_for(self, contexts: Any = None) -> np.ndarray:
+        """theta, (n,); for a conditional model net(contexts), (contexts, n) float64."""
+        if contexts is None:
+            if self.theta is None:
+                raise NelsonError("this model is conditional (theta = net(context)): give contexts")
+            return self.theta
         if self.net is None:
             raise NelsonError("this model has no network: its theta is one vector")
+        import torch
+
         with torch.no_grad():
             rows = self.net(torch.as_tensor(contexts, dtype=torch.float32))
         return rows.double().cpu().numpy()
 
     def sample(self, n: int = 1, *, contexts: Any = None, **options: Any) -> Samples:
         """n new structures, all valid; the options are those of `nelson.sample`."""
-        theta = self._vector() if contexts is None else self.theta_for(contexts)
+        theta = self.theta_for(contexts)
         if self.terms:
             return heat_bath(self.formula, self.terms, theta, n, **options)
         return sample(self.formula, theta, n, **options)
-
-    def _vector(self) -> np.ndarray:
-        if self.theta is None:
-            raise NelsonError("this model is conditional: theta = net(context), so give contexts=")
-        return self.theta
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the folder. Every file is renamed into place; model.json comes last."""
