@@ -185,19 +185,6 @@ def validity(
     return {"validity": share, "checked": len(samples)}
 
 
-def map_at_10(theta: np.ndarray, seen: np.ndarray, unseen: np.ndarray, seed: int = 0) -> float:
-    """MAP@10 of ten examples among twenty structures, the mean of 100 choices (errata 12)."""
-    from nelson.learning.metrics import map_at
-
-    random = np.random.default_rng(seed)
-    scores = []
-    for _ in range(100):
-        rows = random.choice(len(seen), min(10, len(seen)), replace=False)
-        others = random.choice(len(unseen), min(10, len(unseen)), replace=False)
-        scores.append(map_at(theta, seen[rows], unseen[others]))
-    return float(np.mean(scores))
-
-
 def warm(entry: Entry) -> None:
     """Compile our kernels (or load them from the disk), once a process, on other formulas."""
     if entry.name in _WARMED:

@@ -20,9 +20,10 @@ import numpy as np
 from nelson.errors import BudgetExceeded
 from nelson.experiments import published, show, verdict
 from nelson.experiments.base import Cell, Experiment, Row, Rows, Table
-from nelson.experiments.learning import Fitted, learn_row, map_at_10
+from nelson.experiments.learning import Fitted, learn_row
 from nelson.experiments.samplers import OURS, PEERS, get
 from nelson.formula import Formula
+from nelson.learning.metrics import map_at_10
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

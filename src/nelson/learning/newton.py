@@ -21,17 +21,15 @@ This is an interior point for any data, hence theta is finite. `bound` limits th
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from nelson.errors import BudgetExceeded
-from nelson.formula import Formula
-from nelson.learning.data import Examples
 from nelson.learning.history import History
 from nelson.learning.moments import Draw
 from nelson.learning.noise import Gap, constant, direction, judge_draw, noise_scale
-from nelson.learning.settings import Settings
 from nelson.learning.unary import Unary
 
 _AVERAGED_STEPS = 8  # Newton results whose mean is the answer
@@ -43,27 +41,19 @@ class Newton(Unary):
     ARRAYS = ("point", "theta", "step", "total", "target")
     SCALARS = ("m", "m_final", "phase", "slope", "averaged", "has_step", "relax", "done", "behind")
 
-    def __init__(
-        self,
-        formula: Formula,
-        examples: Examples,
-        settings: Settings,
-        theta0: np.ndarray | None = None,
-    ) -> None:
-        super().__init__(formula, examples, settings, theta0)
-        n = formula.n_vars
-        most = max(64, _MAX_DRAW_BITS // max(1, n) // 64 * 64)
-        first = max(_MIN_SAMPLES, min(4 * n, 8192))
-        self.m_final = settings.m or min(max(4 * examples.count, 2 * first), most)
-        self.m = settings.m or min(first, self.m_final)
-        self.slope = float("nan")  # (mu - mu_theta) . step at theta; NaN: not known
-        self.has_step = False
-        self.relax = 1.0  # factor of the next steps, below 1 after an overshoot
-        self.phase = "grow"
-        self.behind = 0.0  # number of samples whose noise `point` carries; 0: no noise
+    phase = "grow"
+    slope = math.nan  # (mu - mu_theta) . step at theta; NaN: not known
+    has_step = False
+    relax = 1.0  # factor of the next steps, below 1 after an overshoot
+    behind = 0.0  # number of samples whose noise `point` carries; 0: no noise
 
     def start_from(self, uniform: np.ndarray) -> None:
         """Without theta0: a step from theta = 0, where the model's mean is `uniform`."""
+        n, m = self.formula.n_vars, self.settings.m
+        most = max(64, _MAX_DRAW_BITS // max(1, n) // 64 * 64)
+        first = max(_MIN_SAMPLES, min(4 * n, 8192))
+        self.m_final = m or min(max(4 * self.examples.count, 2 * first), most)
+        self.m = m or min(first, self.m_final)
         start = self.theta0
         if start is None:
             with np.errstate(divide="ignore", invalid="ignore"):

@@ -13,12 +13,10 @@ from typing import Any
 import numpy as np
 
 from nelson.errors import BudgetExceeded
-from nelson.formula import Formula
 from nelson.learning.data import Examples
 from nelson.learning.draw import Drawer
 from nelson.learning.group import State
 from nelson.learning.moments import Draw
-from nelson.learning.settings import Settings
 from nelson.learning.unary import Unary
 
 _CHECK_EVERY = 100  # iterations between two tests of a run that may stop by itself
@@ -31,19 +29,9 @@ class FirstOrder(Unary):
     ARRAYS = ("point", "theta", "target", "total", "first", "second")
     SCALARS = ("m", "t", "averaged", "checking", "done")
 
-    def __init__(
-        self,
-        formula: Formula,
-        examples: Examples,
-        settings: Settings,
-        theta0: np.ndarray | None = None,
-    ) -> None:
-        super().__init__(formula, examples, settings, theta0)
-        self.m = settings.m or _DEFAULT_M
-        self.t = 0
-        self.first = self.second = np.zeros(formula.n_vars)  # moments of Adam
-        self.checking = False
-        self.batches: Examples | None = None  # shuffled; None: every step sees all examples
+    t = 0  # steps done
+    checking = False
+    batches: Examples | None = None  # shuffled; None: every step sees all examples
 
     def begin(self, drawer: Drawer, saved: State | None) -> None:
         super().begin(drawer, saved)
@@ -51,9 +39,11 @@ class FirstOrder(Unary):
             self.batches = self.examples.shuffled(drawer.seed)
 
     def start_from(self, uniform: np.ndarray) -> None:
+        self.m = self.settings.m or _DEFAULT_M
         if self.theta0 is not None:
             self.theta = self.clipped(self.theta0)
         self.point = self.theta
+        self.first = self.second = np.zeros_like(self.theta)  # moments of Adam
 
     def update(self, draw: Draw) -> dict[str, Any]:
         if draw.count == 0:

@@ -33,7 +33,9 @@ class Unary(Learner):
     ARRAYS: tuple[str, ...]
     SCALARS: tuple[str, ...]
 
+    target: np.ndarray  # the moments to reach
     point: np.ndarray  # where to draw next
+    averaged = 0  # iterates in the sum `total`
 
     def __init__(
         self,
@@ -44,9 +46,7 @@ class Unary(Learner):
     ) -> None:
         super().__init__(formula, examples, settings)
         self.theta0 = theta0
-        self.theta = np.zeros(formula.n_vars)
-        self.total = np.zeros(formula.n_vars)  # sum of the iterates that are averaged
-        self.averaged = 0  # their number
+        self.theta, self.total = np.zeros(formula.n_vars), np.zeros(formula.n_vars)
 
     @abstractmethod
     def start_from(self, uniform: np.ndarray) -> None:
