@@ -25,6 +25,7 @@ from tests.problems import random_ksat
         {"theta0": [1, 2, 3]},
         {"checkpoint_every": 0},
         {"net": object()},
+        {"net": object(), "contexts": [[0], [1], [2]], "sampler": print},
     ],
 )
 def test_bad_options_are_refused(options):

@@ -86,6 +86,6 @@ def unpack_tensors(data: bytes) -> dict[str, np.ndarray]:
         arrays: dict[str, np.ndarray] = _safetensors().load(data)
     except NelsonError:
         raise
-    except Exception as error:  # safetensors raises an error type of its own
+    except Exception as error:  # the error type of safetensors is no ValueError
         raise ValueError(f"not safetensors: {error}") from None
     return arrays

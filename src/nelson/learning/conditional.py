@@ -21,15 +21,13 @@ from nelson.learning.group import State
 from nelson.learning.history import History
 from nelson.learning.learner import Learner
 from nelson.learning.moments import Draw
-from nelson.learning.noise import judge
+from nelson.learning.noise import gap_size, judge
 from nelson.learning.seeds import MINIBATCHES, OUTSIDE_ITERATIONS, stream_seed
 from nelson.learning.settings import Settings
 
 if TYPE_CHECKING:
     import torch
 
-_DEFAULT_M = 64
-_DEFAULT_BATCH = 64
 _VERDICT_EXAMPLES = 4096  # at most, for the test at the end
 _VERDICT_BATCH = 256  # examples drawn in one call
 _VERDICT_SAMPLES = 64  # for each example
@@ -57,8 +55,8 @@ class Conditional(Learner):
         super().__init__(formula, examples, settings)
         self.net = net
         self.data = examples.to_numpy()
-        self.m = settings.m or _DEFAULT_M
-        self.batch = min(settings.batch or _DEFAULT_BATCH, len(self.data))
+        assert settings.m is not None and settings.batch is not None  # `settings_for` sets both
+        self.m, self.batch = settings.m, min(settings.batch, len(self.data))
         self.contexts = torch.as_tensor(contexts)
         if examples.kept is not None:
             self.contexts = self.contexts[torch.as_tensor(examples.kept)]
@@ -95,12 +93,7 @@ class Conditional(Learner):
         self.optimizer.zero_grad()
         theta.backward(score)
         self.optimizer.step()
-        mean = np.abs(gap.mean(0))
-        return {
-            "phase": "net",
-            "gap_l1": float(mean.sum()),
-            "gap_max": float(mean.max(initial=0.0)),
-        }
+        return {"phase": "net", **gap_size(gap.mean(0))}
 
     def _theta(self, rows: np.ndarray) -> torch.Tensor:
         theta = self.net(self.contexts[self.torch.as_tensor(rows)])

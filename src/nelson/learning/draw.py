@@ -59,7 +59,7 @@ class Drawer:
         self.threads = threads
         self.device = device
         if sampler == "auto" and card.number(device) is not None:
-            self.sampler = "lovasz"  # "auto" never chooses another method on a GPU
+            self.sampler = "lovasz"  # the only choice of "auto" on a GPU
         self.method, self.sweeps = self.sampler, sweeps
         self.why = "asked for"
         if self.custom is None and self.sampler != "auto" and self.sampler not in names():

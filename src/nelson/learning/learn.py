@@ -24,7 +24,7 @@ from nelson.errors import FormulaError
 from nelson.formula import Formula
 from nelson.formula.checks import checked_theta
 from nelson.learning.conditional import Conditional
-from nelson.learning.data import load_examples
+from nelson.learning.data import Examples, load_examples
 from nelson.learning.draw import Custom
 from nelson.learning.group import ALONE, Group
 from nelson.learning.learner import Learner
@@ -157,14 +157,7 @@ def learn(
     operations and some tens of n^2 for the curvature (n <= 1024); about 15 iterations.
     """
     started = time.monotonic()
-    if (contexts is None) != (net is None):
-        raise FormulaError("contexts without net, or net without contexts", expected="both")
-    if terms is not None and (net is not None or sampler is not None):
-        raise FormulaError("terms with net or sampler", expected="terms alone")
-    if net is not None and callable(sampler):
-        raise FormulaError("a function as sampler of a net", expected="the name of a sampler")
-    if net is not None and group.size > 1:
-        raise FormulaError("net on several ranks", expected="theta as one vector, or one process")
+    _check(contexts, net, terms, sampler, group)
     if checkpoint_every < 1:
         raise FormulaError(f"checkpoint_every = {checkpoint_every}", expected="1 or more")
     settings = settings_for(
@@ -186,18 +179,18 @@ def learn(
     if shape is not None:
         sampler = sampler_of(formula, shape, sweeps, threads)
     options = Options(
-        sampler if callable(sampler) else settings.sampler,
-        seed,
-        threads,
-        device,
-        seconds,
-        None if checkpoint is None else Path(checkpoint),
-        checkpoint_every,
-        resume,
-        progress,
-        tensorboard,
-        callback,
-        group,
+        sampler=sampler if callable(sampler) else settings.sampler,
+        seed=seed,
+        threads=threads,
+        device=device,
+        seconds=seconds,
+        checkpoint=None if checkpoint is None else Path(checkpoint),
+        checkpoint_every=checkpoint_every,
+        resume=resume,
+        progress=progress,
+        tensorboard=tensorboard,
+        callback=callback,
+        group=group,
     )
     whole = formula if shape is None else shape.formula
     start = None if theta0 is None else checked_theta(_array(theta0), whole.n_vars)
@@ -216,6 +209,28 @@ def learn(
         theta, products = theta[: formula.n_vars], coefficients(shape, theta)
     metadata = {
         "preset": preset,
+        **_provenance(examples, outcome),
+        "settings": settings.to_dict(),
+        "seconds": round(time.monotonic() - started, 3),
+    }
+    model = Model(formula, theta, examples.names, metadata, net, products)
+    return Fit(**vars(outcome), model=model)
+
+
+def _check(contexts: Any, net: Any, terms: Any, sampler: Any, group: Group) -> None:
+    """Refuse arguments that contradict each other."""
+    if (contexts is None) != (net is None):
+        raise FormulaError("contexts without net, or net without contexts", expected="both")
+    if terms is not None and (net is not None or sampler is not None):
+        raise FormulaError("terms with net or sampler", expected="terms alone")
+    if net is not None and callable(sampler):
+        raise FormulaError("a function as sampler of a net", expected="the name of a sampler")
+    if net is not None and group.size > 1:
+        raise FormulaError("net on several ranks", expected="theta as one vector, or one process")
+
+
+def _provenance(examples: Examples, outcome: Outcome) -> dict[str, Any]:
+    return {
         "examples": examples.count,
         "data": examples.source,
         "dropped": examples.dropped,
@@ -226,11 +241,7 @@ def learn(
         "sampler": outcome.info["method"],
         "sweeps": outcome.info["sweeps"],
         "guarantee": outcome.guarantee,
-        "settings": settings.to_dict(),
-        "seconds": round(time.monotonic() - started, 3),
     }
-    model = Model(formula, theta, examples.names, metadata, net, products)
-    return Fit(**vars(outcome), model=model)
 
 
 def _array(theta: Any) -> Any:

@@ -36,7 +36,7 @@ _ENUMERATED = 20  # variables up to which laws are summed over all states
 
 
 class Estimate(NamedTuple):
-    """A number and its 95% half-width; 0 where it is exact."""
+    """A number and its 95% half-width, which is 0 if the number is exact."""
 
     value: float
     half_width: float
@@ -98,7 +98,7 @@ def map_at(theta: Any, seen: Any, unseen: Any, k: int = 10) -> float:
     """MAP@k = (1/k) sum_(j=1..k) (examples among the j highest potentials) / j.
 
     `seen`: examples; `unseen`: other valid structures; ranked together, highest potential first
-    (errata 12). Among equal potentials the unseen come first, so a constant potential scores 0. If
+    (errata 12). Among equal potentials the unseen come first, so ties earn nothing. If
     there are fewer than k structures, k is their number.
     """
     scores = np.concatenate([potential(theta, unseen), potential(theta, seen)])

@@ -29,7 +29,14 @@ import numpy as np
 from nelson.errors import BudgetExceeded
 from nelson.learning.history import History
 from nelson.learning.moments import Draw
-from nelson.learning.noise import Gap, constant, direction, judge_draw, noise_scale
+from nelson.learning.noise import (
+    Gap,
+    constant_variables,
+    direction,
+    gap_size,
+    judge_draw,
+    noise_scale,
+)
 from nelson.learning.unary import Unary
 
 _AVERAGED_STEPS = 8  # Newton results whose mean is the answer
@@ -38,6 +45,8 @@ _MIN_SAMPLES = 1024
 
 
 class Newton(Unary):
+    """In phase "grow", `point` = `theta` + `step`, where theta is the last accepted point."""
+
     ARRAYS = ("point", "theta", "step", "total", "target")
     SCALARS = ("m", "m_final", "phase", "slope", "averaged", "has_step", "relax", "done", "behind")
 
@@ -82,7 +91,7 @@ class Newton(Unary):
     def _free(self, g: np.ndarray) -> np.ndarray:
         """Variables that can still move: neither constant nor pushed against the bound."""
         held = (np.abs(self.point) >= self.settings.bound) & (g * self.point > 0)
-        return ~held & ~constant(g, self.target)
+        return ~held & ~constant_variables(g, self.target)
 
     def _overshot(self, draw: Draw, g: np.ndarray) -> dict[str, Any] | None:
         """Cut the last step if the slope along it has changed its sign by more than noise."""
@@ -93,7 +102,7 @@ class Newton(Unary):
             return None
         cut = min(0.9, max(0.1, self.slope / (self.slope - slope)))
         self.relax = max(1e-3, self.relax * cut)
-        return self._cut(cut, np.abs(g))
+        return self._cut(cut, g)
 
     def _retreat(self) -> dict[str, Any]:
         """There is no valid sample at this point: go back half of the step."""
@@ -103,12 +112,11 @@ class Newton(Unary):
             self.phase, self.averaged = "grow", 0
         return self._cut(0.5, np.full(len(self.target), np.nan))
 
-    def _cut(self, by: float, gap: np.ndarray) -> dict[str, Any]:
+    def _cut(self, by: float, g: np.ndarray) -> dict[str, Any]:
         self.step *= by
         self.slope *= by
         self.point = self.theta + self.step
-        size = Gap(float(gap.sum()), float(gap.max(initial=0.0)))
-        return size.row("cut", float(np.abs(self.step).max(initial=0.0)))
+        return Gap(**gap_size(g)).row("cut", float(np.abs(self.step).max(initial=0.0)))
 
     def _advance(self, g: np.ndarray, following: np.ndarray, within: bool, count: int) -> None:
         self.theta = self.point

@@ -17,9 +17,9 @@ says how far to shrink R^ towards the identity before inverting it (Ledoit and W
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from statistics import NormalDist
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -41,27 +41,27 @@ class Curvature:
 
 @dataclass(frozen=True)
 class Gap:
-    """A moment gap: its size and its test. NaN where there was no test."""
+    """A moment gap, its size and its test: columns of the history. NaN: there was no test."""
 
-    l1: float
-    largest: float
+    gap_l1: float
+    gap_max: float
     chi2: float = math.nan  # Q
     dof: float = math.nan  # the mean of Q if the gap is only noise
     bound: float = math.nan  # the (1 - level) quantile of Q if the gap is only noise
     within: bool = False  # Q <= bound
 
     def row(self, phase: str, move: float) -> dict[str, Any]:
-        """The columns of a `History`; `move` is the largest change of a theta_i."""
-        return {
-            "phase": phase,
-            "gap_l1": self.l1,
-            "gap_max": self.largest,
-            "chi2": self.chi2,
-            "dof": self.dof,
-            "bound": self.bound,
-            "within": self.within,
-            "move": move,
-        }
+        return {"phase": phase, **asdict(self), "move": move}
+
+
+class GapSize(TypedDict):
+    gap_l1: float
+    gap_max: float
+
+
+def gap_size(g: np.ndarray) -> GapSize:
+    size = np.abs(g)
+    return {"gap_l1": float(size.sum()), "gap_max": float(size.max(initial=0.0))}
 
 
 def curvature(draw: Draw, free: np.ndarray) -> Curvature:
@@ -131,7 +131,7 @@ def judge(g: np.ndarray, variance: np.ndarray, s: float, trace2: float, level: f
     spread = 2 * max(trace2, float(n)) + float(((1 - 6 * variance) * s / variance).clip(0).sum())
     nu = 2 * n * n / spread
     bound = n / nu * chi2_quantile(nu, 1 - level)
-    return Gap(float(np.abs(g).sum()), float(np.abs(g).max()), q, float(n), bound, q <= bound)
+    return Gap(**gap_size(g), chi2=q, dof=float(n), bound=bound, within=q <= bound)
 
 
 def judge_draw(
@@ -154,7 +154,7 @@ def noise_scale(draw: Draw, behind: float) -> float:
     return 1 / draw.count + (1 / behind if behind else 0.0)
 
 
-def constant(g: np.ndarray, target: np.ndarray) -> np.ndarray:
+def constant_variables(g: np.ndarray, target: np.ndarray) -> np.ndarray:
     """Variables that have the same value in all data and in all samples of the model, (n,) bool."""
     return (g == 0) & ((target == 0) | (target == 1))
 

@@ -38,8 +38,8 @@ from nelson.sampling.shards import NUMBERED
 BY_NUMBER = frozenset(NUMBERED) - {"cdcl"}
 
 
-class Drawer(Protocol):
-    """What is needed of a `draw.Drawer` to share its draws."""
+class SharedDrawer(Protocol):
+    """The parts of `draw.Drawer` that are needed to share its draws."""
 
     formula: Formula
     custom: Any
@@ -53,7 +53,7 @@ class Drawer(Protocol):
     def alone(self, theta: np.ndarray, m: int, key: int) -> Draw: ...
 
 
-def drawn_together(drawer: Drawer, theta: np.ndarray, m: int, key: int) -> Draw:
+def drawn_together(drawer: SharedDrawer, theta: np.ndarray, m: int, key: int) -> Draw:
     """The samples of `drawer.alone`, drawn by all ranks; each rank holds its share."""
     group, started = drawer.group, time.perf_counter()
     plan = None
@@ -69,7 +69,7 @@ def drawn_together(drawer: Drawer, theta: np.ndarray, m: int, key: int) -> Draw:
     else:
         nothing = np.zeros((0, drawer.formula.n_vars), np.uint64)
         mine = Draw(np.zeros(drawer.formula.n_vars), nothing, 0, 0, 0.0, "exact")
-    # One collective sum: the popcounts, and three numbers of each rank in a place of their own.
+    # One collective sum: the popcounts, then three numbers of each rank, each in its own place.
     n, size = drawer.formula.n_vars, group.size
     vector = np.zeros(n + 3 * size, np.int64)
     if mine.count:  # exact: the mean of fewer than 2^52 bits determines its numerator
@@ -93,7 +93,7 @@ def drawn_together(drawer: Drawer, theta: np.ndarray, m: int, key: int) -> Draw:
     )
 
 
-def _planned(drawer: Drawer, theta: np.ndarray, m: int, key: int) -> Plan:
+def _planned(drawer: SharedDrawer, theta: np.ndarray, m: int, key: int) -> Plan:
     """The plan for all m samples, so that decisions do not depend on the size of a share."""
     return _plan(
         drawer.formula,
@@ -113,7 +113,7 @@ def _planned(drawer: Drawer, theta: np.ndarray, m: int, key: int) -> Plan:
     )
 
 
-def _agreed(plan: Plan, drawer: Drawer) -> bool:
+def _agreed(plan: Plan, drawer: SharedDrawer) -> bool:
     """Have all ranks decided the same, and only for samplers that number their samples?
 
     They see the same formula and theta, but each rank has another clock.
@@ -127,7 +127,7 @@ def _agreed(plan: Plan, drawer: Drawer) -> bool:
     return "" not in answers and len(set(answers)) == 1
 
 
-def _share(plan: Plan, first: int, last: int, drawer: Drawer) -> Samples:
+def _share(plan: Plan, first: int, last: int, drawer: SharedDrawer) -> Samples:
     """Samples first..last of a plan; first is a multiple of 64."""
     count = last - first
     parts = [

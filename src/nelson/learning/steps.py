@@ -17,6 +17,7 @@ from nelson.learning.data import Examples
 from nelson.learning.draw import Drawer
 from nelson.learning.group import State
 from nelson.learning.moments import Draw
+from nelson.learning.noise import gap_size
 from nelson.learning.unary import Unary
 
 _CHECK_EVERY = 100  # iterations between two tests of a run that may stop by itself
@@ -26,6 +27,8 @@ _BETA1, _BETA2, _EPSILON = 0.9, 0.999, 1e-8  # Kingma and Ba, 2015
 
 
 class FirstOrder(Unary):
+    """SGD or Adam. Every 100 steps a larger draw tests the moments, if the run may stop."""
+
     ARRAYS = ("point", "theta", "target", "total", "first", "second")
     SCALARS = ("m", "t", "averaged", "checking", "done")
 
@@ -65,13 +68,8 @@ class FirstOrder(Unary):
         if self.settings.stop and self.t % _CHECK_EVERY == 0:
             self.checking, self.m = True, self.m * _CHECK_FACTOR
         self.point = self.result() if self.checking else self.theta
-        size = np.abs(g)
-        return {
-            "phase": self.settings.optimizer,
-            "gap_l1": float(size.sum()),
-            "gap_max": float(size.max(initial=0.0)),
-            "move": float(np.abs(move).max(initial=0.0)),
-        }
+        largest = float(np.abs(move).max(initial=0.0))
+        return {"phase": self.settings.optimizer, **gap_size(g), "move": largest}
 
     def _move(self, g: np.ndarray) -> np.ndarray:
         eta = self.settings.eta / (1 + self.settings.decay * self.t)

@@ -17,7 +17,7 @@ from nelson.learning.group import State
 from nelson.learning.history import History
 from nelson.learning.learner import Learner
 from nelson.learning.moments import Draw
-from nelson.learning.noise import constant, judge_draw
+from nelson.learning.noise import constant_variables, judge_draw
 from nelson.learning.seeds import OUTSIDE_ITERATIONS
 from nelson.learning.settings import Settings
 from nelson.sampling.problem import prepare
@@ -53,7 +53,7 @@ class Unary(Learner):
         """Choose the first point; `uniform` is E[x] of the uniform law, if it was estimated."""
 
     def start(self) -> None:
-        """The target: the data's moments, with the prior mixed in."""
+        """Set the target: the data's moments, with the prior mixed in."""
         self.target = self.examples.mean()
         uniform = np.full(self.formula.n_vars, 0.5)
         prior = self.settings.prior
@@ -83,7 +83,7 @@ class Unary(Learner):
 
     def test(self, draw: Draw, behind: float = 0.0) -> dict[str, Any]:
         """A test of the moments as a row of the history; `behind` as in `noise.judge_draw`."""
-        free = ~constant(self.target - draw.mean, self.target)
+        free = ~constant_variables(self.target - draw.mean, self.target)
         gap, _, _ = judge_draw(draw, self.target, free, behind, self.settings.level)
         return gap.row("check", 0.0)
 
