@@ -18,9 +18,10 @@ from nelson.errors import FormulaError
 from nelson.formula import Formula
 from nelson.formula.evaluate import violated
 from nelson.io.table_slices import part
-from nelson.learning.data import _SHOWN, Examples, _columns, _valid, pack_rows
-from nelson.learning.draw import stream_seed
+from nelson.kernels.core.bits import pack
+from nelson.learning.data import INVALID_ROWS_SHOWN, Examples, valid_rows, variable_columns
 from nelson.learning.group import ALONE, Group, span
+from nelson.learning.seeds import MINIBATCHES, stream_seed
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,11 +49,11 @@ class Share(Examples):
         return self.group.sum(super()._ones(begin, end) if begin < end else none)
 
     def shuffled(self, seed: int) -> Share:
-        order = np.random.default_rng(stream_seed(seed, 1 << 41)).permutation(self.count)
+        order = np.random.default_rng(stream_seed(seed, MINIBATCHES)).permutation(self.count)
         places = np.flatnonzero((order >= self.first) & (order < self.first + self.held))
         mine = self.to_numpy()[order[places] - self.first]
         return Share(
-            pack_rows(mine),
+            pack(mine),
             self.count,
             self.names,
             self.source,
@@ -82,16 +83,18 @@ def load_share(
         raise FormulaError(
             f"{total} rows for {group.size} ranks", expected="a row a rank at least", source=path
         )
-    x = _columns(formula, table)
-    valid = _valid(formula, x)
+    x = variable_columns(formula, table)
+    valid = valid_rows(formula, x)
     bad = np.flatnonzero(~valid)
-    broken = [[first + row, violated(formula, x[row])] for row in bad[:_SHOWN].tolist()]
+    broken = [[first + row, violated(formula, x[row])] for row in bad[:INVALID_ROWS_SHOWN].tolist()]
     told: list[Any] = group.gather([len(bad), broken, len(x) - len(bad)])
     dropped = sum(count for count, _, _ in told)
     if dropped and not drop_invalid:
-        shown = [text for _, texts, _ in told for text in texts][:_SHOWN]
+        shown = [text for _, texts, _ in told for text in texts][:INVALID_ROWS_SHOWN]
         listed = "; ".join(f"row {row} breaks {what}" for row, what in shown)
-        more = f"; and {dropped - _SHOWN:,} more" if dropped > _SHOWN else ""
+        more = (
+            f"; and {dropped - INVALID_ROWS_SHOWN:,} more" if dropped > INVALID_ROWS_SHOWN else ""
+        )
         raise FormulaError(
             f"{dropped:,} of {total:,} rows are invalid: {listed}{more} "
             "(rows count from 0; --drop-invalid leaves them out)",
@@ -102,7 +105,7 @@ def load_share(
         what = f"all {total} rows are invalid" if total else "no rows"
         raise FormulaError(what, expected="at least one example", source=path)
     return Share(
-        pack_rows(x[valid] if len(bad) else x),
+        pack(x[valid] if len(bad) else x),
         sum(kept),
         table.names,
         path,
