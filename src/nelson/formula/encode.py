@@ -34,7 +34,7 @@ import numpy as np
 from nelson.errors import FormulaError
 
 if TYPE_CHECKING:
-    from nelson.formula import Formula
+    from nelson.formula.formula import Formula
 
 CUT = 5  # variables of the longest XOR that is written out
 DIRECT = 2_000  # clauses up to which a cardinality is written out
