@@ -6,10 +6,10 @@
 `literals[offsets[j]:offsets[j + 1]]` (compressed sparse rows). Memory is O(total literals), and
 every layer above turns the arrays into its own flat program once.
 
-Variables 1..n_vars are *visible*: structures are assignments to them. Variables
-n_vars+1..n_vars+n_aux are *auxiliary*: an encoder introduced them (`nelson.formula.encode`). Each is
-a function of the visible variables, so a visible solution has exactly one completion, and a uniform
-draw over the encoded clauses is a uniform draw over the visible solutions.
+Variables 1..n_vars are *visible*: structures are assignments to them. The next n_aux variables are
+*auxiliary*: an encoder introduced them (`nelson.formula.encode`). Each is a function of the visible
+variables, so a visible solution has exactly one completion, and a uniform draw over the encoded
+clauses is a uniform draw over the visible solutions.
 """
 
 from __future__ import annotations

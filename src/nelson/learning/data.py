@@ -11,7 +11,8 @@ import numpy as np
 from nelson.errors import FormulaError
 from nelson.formula import Formula
 from nelson.formula.evaluate import violated
-from nelson.io.tables import Table, read
+from nelson.io.boolean_table import Table
+from nelson.io.tables import read
 from nelson.learning.draw import stream_seed
 
 _SHOWN = 5  # invalid rows that the error lists

@@ -45,11 +45,12 @@ class History(list[dict[str, Any]]):
         write_atomically(Path(path), text.getvalue().encode())
 
     def to_parquet(self, path: str | os.PathLike[str]) -> None:
-        from nelson.io.sample_files import _pyarrow, atomic
+        from nelson.io import atomic
+        from nelson.io.arrow import load_pyarrow
 
-        pa, pq = _pyarrow()
+        pa, pq = load_pyarrow()
         columns = {name: [row.get(name) for row in self] for name in self.columns()}
-        with atomic(os.fspath(path)) as out:
+        with atomic.writing(path) as out:
             pq.write_table(pa.table(columns), out)
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Any:

@@ -130,7 +130,7 @@ class _Reader:
     def _comment(self, fields: list[str], line: int) -> None:
         """Comments with a meaning: `c p ...`, `c ind ...`, `c weights ...`, `c t ...`.
 
-        `c ind` and `c weights` need a number after them: a plain comment may begin with these words.
+        `c ind` and `c weights` need a number after them: plain comments may begin so too.
         """
         if fields[0] != "c" or len(fields) < 3:
             return
