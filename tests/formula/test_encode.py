@@ -88,7 +88,7 @@ def test_xor(literals: list[int], parity: bool) -> None:
 @pytest.mark.parametrize("n", [5, 6, 9, 11])
 def test_long_xor(n: int) -> None:
     f = Formula(n_vars=n).xor(range(1, n + 1), False)
-    assert (f.n_aux > 0) == (n > encode.CUT)
+    assert (f.n_aux > 0) == (n > encode.MAX_PLAIN_XOR)
     check(f, cube(n).sum(1) % 2 == 0)
 
 

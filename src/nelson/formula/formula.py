@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import IO, Any
 
 import numpy as np
@@ -43,6 +44,7 @@ _EXTREMAL: Slot[bool] = Slot("Condition 1 holds")
 _HASH: Slot[int] = Slot("hash of the content")
 
 
+@dataclass(frozen=True, eq=False, init=False, repr=False)
 class Formula:
     """A CNF formula C over x in {0,1}^n; immutable, equal by content, hashable.
 
@@ -55,21 +57,6 @@ class Formula:
     +-inf is hard evidence. The formula only carries theta: `nelson.sample` takes its own.
     projection: the variables of projected samples and counts, or None for all.
     """
-
-    __slots__ = (
-        "constraints",
-        "dialect",
-        "has_empty_clause",
-        "literals",
-        "memo",
-        "n_aux",
-        "n_vars",
-        "notes",
-        "offsets",
-        "projection",
-        "source",
-        "theta",
-    )
 
     literals: np.ndarray  # int32, read-only
     offsets: np.ndarray  # int64, n_clauses + 1, read-only
@@ -94,7 +81,7 @@ class Formula:
         n_aux: int = 0,
     ) -> None:
         literals, offsets = flatten(clauses)
-        self._fill(literals, offsets, n_vars, theta, projection, n_aux, ())
+        self._fill(literals, offsets, n_vars, theta, projection, n_aux)
 
     @classmethod
     def from_arrays(
@@ -113,9 +100,8 @@ class Formula:
     ) -> Formula:
         """From flat arrays as above. `constraints` are encoded by the auxiliary variables."""
         f = cls.__new__(cls)
-        f._fill(literals, offsets, n_vars, theta, projection, n_aux, constraints)
-        for name, value in (("source", source), ("dialect", dialect), ("notes", tuple(notes))):
-            object.__setattr__(f, name, value)
+        about = source, dialect, tuple(notes)
+        f._fill(literals, offsets, n_vars, theta, projection, n_aux, constraints, *about)
         return f
 
     @classmethod
@@ -136,17 +122,10 @@ class Formula:
 
     @classmethod
     def _from_file(cls, file: DimacsFile) -> Formula:
-        f = cls.from_arrays(
-            file.literals,
-            file.offsets,
-            file.n_vars,
-            theta=file.theta,
-            projection=file.projection,
-            source=file.source,
-            dialect=file.dialect,
-            notes=file.notes,
-        )
-        return extend(f, file.xors) if file.xors else f
+        arguments = dict(vars(file))
+        xors = arguments.pop("xors")
+        f = cls.from_arrays(**arguments)
+        return extend(f, xors) if xors else f
 
     @classmethod
     def from_pysat(cls, cnf: Any) -> Formula:
@@ -167,8 +146,12 @@ class Formula:
         theta: Any,
         projection: Iterable[int] | None,
         n_aux: int,
-        constraints: Sequence[Constraint],
+        constraints: Sequence[Constraint] = (),
+        source: str | None = None,
+        dialect: str | None = None,
+        notes: tuple[str, ...] = (),
     ) -> None:
+        """Check the arguments and set all fields."""
         literals, offsets = checked_arrays(literals, offsets)
         largest = largest_variable(literals)
         n_aux = count(n_aux, "n_aux")
@@ -192,9 +175,9 @@ class Formula:
             "projection": checked_projection(projection, n_vars),
             "constraints": tuple(constraints),
             "has_empty_clause": bool((offsets[1:] == offsets[:-1]).any()),
-            "source": None,
-            "dialect": None,
-            "notes": (),
+            "source": source,
+            "dialect": dialect,
+            "notes": notes,
             "memo": Memo(),
         }
         for name, value in values.items():
@@ -202,8 +185,12 @@ class Formula:
 
     def replace(self, **changes: Any) -> Formula:
         """A copy with other values for some arguments of `from_arrays`."""
-        fields = {name: getattr(self, name) for name in self.__slots__ if name in _FIELDS}
-        return Formula.from_arrays(**(fields | changes))
+        return Formula.from_arrays(**(self._arguments() | changes))
+
+    def _arguments(self) -> dict[str, Any]:
+        """The arguments with which `from_arrays` gives an equal formula."""
+        derived = {"has_empty_clause", "memo"}
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in derived}
 
     def __copy__(self) -> Formula:
         return self  # immutable, so it can stand for its own copy
@@ -213,13 +200,7 @@ class Formula:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the content only: worker processes compile their own programs."""
-        return _rebuilt, ({name: getattr(self, name) for name in _FIELDS},)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(f"Formula is immutable: cannot set {name!r}")
-
-    def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"Formula is immutable: cannot delete {name!r}")
+        return _rebuilt, (self._arguments(),)
 
     # --- properties -----------------------------------------------------------------------------
 
@@ -321,8 +302,5 @@ class Formula:
         return self.linear([1] * len(literals), literals, "==", k)
 
 
-_FIELDS = frozenset(Formula.__slots__) - {"has_empty_clause", "memo"}
-
-
-def _rebuilt(fields: dict[str, Any]) -> Formula:
-    return Formula.from_arrays(**fields)
+def _rebuilt(arguments: dict[str, Any]) -> Formula:
+    return Formula.from_arrays(**arguments)
