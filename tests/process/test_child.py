@@ -83,11 +83,11 @@ def test_time_is_up_and_what_was_done_is_kept(script):
 
 
 def test_memory_is_limited(script):
-    tasks = [{"kind": "eat", "bytes": 1 << 20}, {"kind": "eat", "bytes": 1 << 30}]
-    answers, ended = run_child(script, tasks, 60.0, memory=256 << 20)
+    tasks = [{"kind": "eat", "bytes": 1 << 20}, {"kind": "eat", "bytes": 1 << 28}]
+    answers, ended = run_child(script, tasks, 60.0, memory=192 << 20)
     assert answers == [{"size": 1 << 20}, {"error": "out of memory"}] and ended == ""
-    answers, _ = run_child(script, tasks, 60.0, memory=2 << 30)  # with enough memory it works
-    assert answers[1] == {"size": 1 << 30}
+    answers, _ = run_child(script, tasks, 60.0, memory=1 << 30)  # with enough memory it works
+    assert answers[1] == {"size": 1 << 28}
 
 
 def test_how_it_ended(script):

@@ -1,4 +1,4 @@
-"""Rows of foreign samplers as blocks of samples: every row is checked, draws are cut into pieces."""
+"""Rows of foreign samplers become blocks: every row is checked, large draws come in pieces."""
 
 from __future__ import annotations
 

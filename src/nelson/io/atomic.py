@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from typing import BinaryIO
 
-#: An unfinished file is called PREFIX + name + random letters + SUFFIX, in the folder of the target.
+#: Unfinished files are called PREFIX + name + random letters + SUFFIX, in the folder of the target.
 PREFIX, SUFFIX = ".", ".part"
 
 

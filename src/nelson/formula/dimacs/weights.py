@@ -10,9 +10,9 @@
 | `minic2d` | `c weights w(1) w(-1) w(2) w(-2) ...`             | miniC2D                          |
 
 A variable without a weight has w(v) = w(-v) = 1. In `mcc` and `literal`, if only one literal of a
-variable has a weight W, the other gets 1 - W if W <= 1 (as in Ganak, WAPS and CMSGen), else 1. With
-this rule `w 3 0.4` means the same as a `cachet` and as a `literal` line; only -1 makes a difference.
-W is a decimal or a fraction like 1/3.
+variable has a weight W, the other gets 1 - W if W <= 1 (as in Ganak, WAPS and CMSGen), else 1. By
+this rule `w 3 0.4` means the same in `cachet` and in `literal`; only -1 makes a difference. W is a
+decimal or a fraction like 1/3.
 """
 
 from __future__ import annotations
