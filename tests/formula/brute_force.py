@@ -1,4 +1,4 @@
-"""Random small formulas, and plain versions of what is known about clauses, to test against."""
+"""Random small formulas, and slow, plain versions of functions on clauses to compare with."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Components: groups of variables that no clause connects. P_theta(. | C) is a product over them.
 
 `components` labels the variables, `by_component` sorts variables and clauses by component, and
-`split` gives each component clauses and variables of its own, renumbered from 1.
+`split` cuts a formula into its components, each with variables renumbered from 1.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def _labels(literals: np.ndarray, offsets: np.ndarray, n: int) -> np.ndarray:
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:
-    """A view that cannot be written: for Numba a type of its own, which is compiled already."""
+    """A read-only view. Numba compiles once for it, and again for an array that can be written."""
     view = array.view()
     view.setflags(write=False)
     return view

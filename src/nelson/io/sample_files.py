@@ -30,7 +30,7 @@ import numpy as np
 
 from nelson.errors import NelsonError
 from nelson.io.arrow import load_pyarrow
-from nelson.io.table_formats import npz, parquet, sampler_text
+from nelson.io.table_formats import npz, parquet, text
 
 FORMATS = ("text", "npz", "parquet")
 _OTHER_FORMATS = {".npy", ".csv", ".tsv", ".json", ".gz", ".xz", ".bz2", ".zst", ".arrow", ".h5"}
@@ -199,7 +199,7 @@ class ParquetWriter:
 
 
 _WRITERS: dict[str, Any] = {"text": TextWriter, "npz": NpzWriter, "parquet": ParquetWriter}
-_READERS = {"text": sampler_text, "npz": npz, "parquet": parquet}
+_READERS = {"text": text, "npz": npz, "parquet": parquet}
 
 
 def make_writer(kind: str, out: BinaryIO, variables: Sequence[int]) -> Writer:

@@ -27,10 +27,10 @@ _TIMES = re.compile(r"(?:(\d+)\s*:)?\s*(.*?)\s*(?::\s*(\d+))?")
 
 
 class Sample(NamedTuple):
-    line: int  # where it begins
+    line: int  # the line in which the sample begins, from 1
     words: list[str]
     digits: bool  # one digit per variable; otherwise literals and a closing 0
-    times: int  # how often it was drawn
+    times: int  # how often the sample was drawn
 
 
 def samples(lines: Iterable[str], path: str, n_vars: int | None = None) -> Iterator[Sample]:
@@ -66,7 +66,7 @@ def samples(lines: Iterable[str], path: str, n_vars: int | None = None) -> Itera
 
 
 def read_samples(
-    found: Iterable[Sample], path: str, first: int = 0, last: int | None = None
+    stream: Iterable[Sample], path: str, first: int = 0, last: int | None = None
 ) -> Table:
     """Rows first..last (default: all) of the samples. The variables are those of the first sample.
 
@@ -77,7 +77,7 @@ def read_samples(
     rows: list[np.ndarray] = []
     times: list[int] = []
     end = line = 0
-    for sample in found:
+    for sample in stream:
         begin, end = end, end + sample.times
         if last is not None and begin >= last and variables is not None:
             break
@@ -100,7 +100,9 @@ def read_samples(
     if variables is None:
         return Table(np.zeros((0, 0), bool), (), source=path)
     x = np.array(rows, bool).reshape(len(rows), len(variables))
-    return Table(np.repeat(x, times, axis=0), tuple(variables.tolist()), source=path)
+    if max(times, default=1) > 1:
+        x = np.repeat(x, times, axis=0)
+    return Table(x, tuple(variables.tolist()), source=path)
 
 
 def _is_digits(words: list[str], n_vars: int | None) -> bool:

@@ -5,7 +5,7 @@ Memory that a reader needs beside the rows it returns:
 | file                 | memory                                                                  |
 |----------------------|-------------------------------------------------------------------------|
 | `.npy`               | none: the file is mapped, and only the pages of the rows are read       |
-| `.npz`               | none: the archive is read up to the rows, a piece at a time             |
+| `.npz`               | none: the archive is read in pieces, up to the last of the rows         |
 | `.parquet`           | the row groups in which the rows lie                                    |
 | `.csv`, `.tsv`, text | one line; a window is read in two passes, to count and to parse         |
 
@@ -54,7 +54,7 @@ def _bounds(window: Window, total: int) -> tuple[int, int]:
 
 @contextmanager
 def _readable(path: str) -> Iterator[None]:
-    """Turns whatever a broken or missing file raises into a FormulaError."""
+    """Any error that a broken or missing file causes becomes a FormulaError."""
     try:
         yield
     except FormulaError:
@@ -198,7 +198,7 @@ def _octets(column: Any) -> np.ndarray:
 # --- text ----------------------------------------------------------------------------------------
 
 
-def sampler_text(path: str, window: Window = None, n_vars: int | None = None) -> Rows:
+def text(path: str, window: Window = None, n_vars: int | None = None) -> Rows:
     """The forms of `nelson.io.sampler_text`; "-" is stdin."""
     first, last, total = 0, None, 0
     if window is not None:

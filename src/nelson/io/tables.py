@@ -65,7 +65,7 @@ def read_rows(
     suffix = Path(path.removesuffix(".gz").removesuffix(".xz")).suffix.lower()
     if suffix in _READERS:
         return _READERS[suffix](path, window)
-    rows = table_formats.sampler_text(path, window, n_vars)
+    rows = table_formats.text(path, window, n_vars)
     if rows.table.variables == () and not len(rows.table.x):
         raise FormulaError("no samples", expected="one sample per line", source=path)
     return rows

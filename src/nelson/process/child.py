@@ -110,7 +110,7 @@ def _messages(output: bytes) -> tuple[Answers, bool]:
 def _ending(code: int) -> str:
     if code >= 0:
         return f"ended (exit status {code})"
-    if -code == signal.SIGXCPU:  # the limit of CPU seconds was reached before that of the parent
+    if -code == signal.SIGXCPU:  # the CPU limit ended it before the clock of the parent
         return "stopped"
     # A compiler that does not check the result of malloc dies of this signal.
     reason = ", most likely out of memory" if -code == signal.SIGSEGV else ""
