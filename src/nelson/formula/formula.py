@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import IO, Any
 
 import numpy as np
@@ -80,8 +80,8 @@ class Formula:
         projection: Iterable[int] | None = None,
         n_aux: int = 0,
     ) -> None:
-        literals, offsets = flatten(clauses)
-        self._fill(literals, offsets, n_vars, theta, projection, n_aux)
+        options = {"theta": theta, "projection": projection, "n_aux": n_aux}
+        vars(self).update(vars(Formula.from_arrays(*flatten(clauses), n_vars, **options)))
 
     @classmethod
     def from_arrays(
@@ -99,9 +99,35 @@ class Formula:
         notes: Sequence[str] = (),
     ) -> Formula:
         """From flat arrays as above. `constraints` are encoded by the auxiliary variables."""
+        literals, offsets = checked_arrays(literals, offsets)
+        largest = largest_variable(literals)
+        n_aux = count(n_aux, "n_aux")
+        n_vars = max(largest - n_aux, 0) if n_vars is None else count(n_vars, "n_vars")
+        if largest > n_vars + n_aux:
+            known = f"{n_vars} variables" + (f" and {n_aux} auxiliary ones" if n_aux else "")
+            raise FormulaError(f"literal of variable {largest}", expected=known)
+        if n_vars + n_aux > MAX_VARIABLE:
+            raise FormulaError(
+                f"{n_vars + n_aux} variables", expected=f"at most {MAX_VARIABLE} variables"
+            )
+        literals, offsets = normalise(literals, offsets)
+        literals.setflags(write=False)
+        offsets.setflags(write=False)
         f = cls.__new__(cls)
-        about = source, dialect, tuple(notes)
-        f._fill(literals, offsets, n_vars, theta, projection, n_aux, constraints, *about)
+        vars(f).update(
+            literals=literals,
+            offsets=offsets,
+            n_vars=n_vars,
+            n_aux=n_aux,
+            theta=checked_theta(theta, n_vars),
+            projection=checked_projection(projection, n_vars),
+            constraints=tuple(constraints),
+            has_empty_clause=bool((offsets[1:] == offsets[:-1]).any()),
+            source=source,
+            dialect=dialect,
+            notes=tuple(notes),
+            memo=Memo(),
+        )
         return f
 
     @classmethod
@@ -136,52 +162,7 @@ class Formula:
         """Write the MCC form to a path or file (.gz and .xz compress); None returns the text."""
         return write(self, target)
 
-    # --- construction ---------------------------------------------------------------------------
-
-    def _fill(
-        self,
-        literals: Any,
-        offsets: Any,
-        n_vars: int | None,
-        theta: Any,
-        projection: Iterable[int] | None,
-        n_aux: int,
-        constraints: Sequence[Constraint] = (),
-        source: str | None = None,
-        dialect: str | None = None,
-        notes: tuple[str, ...] = (),
-    ) -> None:
-        """Check the arguments and set all fields."""
-        literals, offsets = checked_arrays(literals, offsets)
-        largest = largest_variable(literals)
-        n_aux = count(n_aux, "n_aux")
-        n_vars = max(largest - n_aux, 0) if n_vars is None else count(n_vars, "n_vars")
-        if largest > n_vars + n_aux:
-            known = f"{n_vars} variables" + (f" and {n_aux} auxiliary ones" if n_aux else "")
-            raise FormulaError(f"literal of variable {largest}", expected=known)
-        if n_vars + n_aux > MAX_VARIABLE:
-            raise FormulaError(
-                f"{n_vars + n_aux} variables", expected=f"at most {MAX_VARIABLE} variables"
-            )
-        literals, offsets = normalise(literals, offsets)
-        literals.setflags(write=False)
-        offsets.setflags(write=False)
-        values = {
-            "literals": literals,
-            "offsets": offsets,
-            "n_vars": n_vars,
-            "n_aux": n_aux,
-            "theta": checked_theta(theta, n_vars),
-            "projection": checked_projection(projection, n_vars),
-            "constraints": tuple(constraints),
-            "has_empty_clause": bool((offsets[1:] == offsets[:-1]).any()),
-            "source": source,
-            "dialect": dialect,
-            "notes": notes,
-            "memo": Memo(),
-        }
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+    # --- a value, not an object ------------------------------------------------------------------
 
     def replace(self, **changes: Any) -> Formula:
         """A copy with other values for some arguments of `from_arrays`."""
@@ -190,7 +171,7 @@ class Formula:
     def _arguments(self) -> dict[str, Any]:
         """The arguments with which `from_arrays` gives an equal formula."""
         derived = {"has_empty_clause", "memo"}
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in derived}
+        return {name: value for name, value in vars(self).items() if name not in derived}
 
     def __copy__(self) -> Formula:
         return self  # immutable, so it can stand for its own copy

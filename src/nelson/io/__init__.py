@@ -4,6 +4,17 @@
 reads examples and samples in any format, `sample_files` writes samples, `atomic` replaces files.
 """
 
-from nelson.io.sample_files import read
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nelson.io.sample_files import read
 
 __all__ = ["read"]
+
+
+def __getattr__(name: str) -> Any:
+    """Load `read` when it is first used: the command line starts without NumPy."""
+    if name == "read":
+        return import_module("nelson.io.sample_files").read
+    raise AttributeError(f"module 'nelson.io' has no attribute {name!r}")

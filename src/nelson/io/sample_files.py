@@ -12,7 +12,7 @@ They write block by block in constant memory, and whole samples only. Use them o
 | `.parquet` | one row per sample, one column `x` of ceil(n/8) bytes: bit j%8 of byte j//8 is    |
 |            | column j                                                                          |
 
-pyarrow is imported when a `.parquet` file is written, numba when text is.
+pyarrow is imported when a `.parquet` file is written, numba when text or `.parquet` is.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from nelson.io.table_formats import npz, parquet, text
 
 FORMATS = ("text", "npz", "parquet")
 _OTHER_FORMATS = {".npy", ".csv", ".tsv", ".json", ".gz", ".xz", ".bz2", ".zst", ".arrow", ".h5"}
-_ROWS_PER_GROUP = 65536  # a Parquet row group: large enough to read fast, small enough for memory
+_ROWS_PER_GROUP = 65536  # of Parquet, a multiple of 64: fast to read, and small enough for memory
 
 
 class Writer(Protocol):
@@ -53,12 +53,6 @@ def format_of(path: str) -> str:
 
 
 # ------------------------------------------------------------------------------------------- bits
-
-
-def unpack_word(row: np.ndarray) -> np.ndarray:
-    """`(n,)` uint64 -> `(64, n)` uint8 of 0 and 1: the 64 samples of one word, one per row."""
-    octets = np.ascontiguousarray(row, dtype="<u8").view(np.uint8).reshape(-1, 8)
-    return np.unpackbits(octets, axis=1, bitorder="little").T
 
 
 def _append_bits(tail: np.ndarray, used: int, packed: np.ndarray) -> np.ndarray:
@@ -174,22 +168,18 @@ class ParquetWriter:
 
     def __init__(self, out: BinaryIO, variables: Sequence[int]) -> None:
         pa, pq = load_pyarrow()
-        self._n = len(variables)
-        self._bytes = max(1, -(-self._n // 8))
-        self._type = pa.binary(self._bytes)
+        self._type = pa.binary(max(1, -(-len(variables) // 8)))
         meta = {"nelson.variables": json.dumps([int(v) for v in variables])}
         schema = pa.schema([pa.field("x", self._type, nullable=False)], metadata=meta)
         self._file = pq.ParquetWriter(out, schema, compression="none", use_dictionary=False)
 
     def write(self, packed: np.ndarray, count: int) -> None:
+        from nelson.kernels.cpu.rows import to_rows
+
         pa, _ = load_pyarrow()
         for start in range(0, count, _ROWS_PER_GROUP):
             stop = min(count, start + _ROWS_PER_GROUP)
-            rows = np.zeros((stop - start, self._bytes), dtype=np.uint8)
-            for lo in range(start, stop, 64):
-                bits = unpack_word(packed[lo // 64])[: min(64, stop - lo)]
-                octets = np.packbits(bits, axis=1, bitorder="little")
-                rows[lo - start : lo - start + len(bits), : octets.shape[1]] = octets
+            rows = to_rows(packed[start // 64 : -(-stop // 64)], stop - start)
             column = pa.Array.from_buffers(self._type, len(rows), [None, pa.py_buffer(rows)])
             self._file.write_batch(pa.record_batch([column], schema=self._file.schema))
 
