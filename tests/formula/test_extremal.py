@@ -13,6 +13,11 @@ from nelson.formula.extremal import condition1
 from tests import problems
 from tests.formula.brute_force import formulas, is_witness, plain_condition1
 
+N = 6
+LITERALS = st.integers(1, N).flatmap(lambda v: st.sampled_from([v, -v]))
+CLAUSES = st.lists(st.lists(LITERALS, max_size=4), max_size=12)
+EVIDENCE = st.dictionaries(st.integers(1, N), st.booleans(), max_size=N)
+
 
 @given(formulas())
 @settings(deadline=None, max_examples=300)
@@ -82,3 +87,36 @@ def test_conditioning_keeps_extremal(f, data):
     except Unsatisfiable:
         return
     assert not f.is_extremal or g.is_extremal
+
+
+@st.composite
+def extremal_formulas(draw: st.DrawFn) -> Formula:
+    """Random clauses, each kept if the formula stays extremal."""
+    kept: list[list[int]] = []
+    for clause in draw(st.lists(st.lists(LITERALS, min_size=1, max_size=4), max_size=30)):
+        if plain_condition1(Formula([*kept, clause], n_vars=N)):
+            kept.append(clause)
+    return Formula(kept, n_vars=N)
+
+
+@settings(max_examples=300, deadline=None)
+@given(extremal_formulas(), EVIDENCE)
+def test_conditioning_an_extremal_formula_leaves_it_extremal(
+    f: Formula, evidence: dict[int, bool]
+) -> None:
+    assert plain_condition1(f)
+    assert f.is_extremal
+    try:
+        g = f.given(evidence)
+    except Unsatisfiable:
+        return
+    assert plain_condition1(g)
+    assert g.is_extremal
+
+
+@settings(deadline=None)  # the first call compiles
+@given(CLAUSES)
+def test_is_extremal_is_condition_1(clauses: list[list[int]]) -> None:
+    """The twin: formulas that are not extremal are told apart."""
+    f = Formula(clauses, n_vars=N)
+    assert f.is_extremal == plain_condition1(f)

@@ -2,8 +2,9 @@
 
     E_data[x] = (sum over ranks of popcounts) / N          integers: the same for any R
 
-`nelson.io.table_formats` says what a rank holds while it reads. Minibatches are cut from one random order of all
-N rows, as in one process; for the moment that takes, a rank holds that order, 8 N bytes.
+`nelson.io.table_formats` says what a rank holds while it reads. Minibatches are cut from one random
+order of all N rows, as in one process; for the moment that takes, a rank holds that order, 8 N
+bytes.
 """
 
 from __future__ import annotations

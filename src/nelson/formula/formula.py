@@ -32,7 +32,7 @@ from nelson.formula.checks import (
     flatten,
     largest_variable,
 )
-from nelson.formula.dimacs.read import DimacsFile, parse, read
+from nelson.formula.dimacs.read import DimacsFile, read
 from nelson.formula.dimacs.write import write
 from nelson.formula.encode import Constraint, Linear, Xor, extend
 from nelson.formula.evaluate import satisfied
@@ -144,7 +144,7 @@ class Formula:
     @classmethod
     def from_string(cls, text: str, *, dialect: str = "auto") -> Formula:
         """Read DIMACS text."""
-        return cls._from_file(parse(text.encode(), source="<string>", dialect=dialect))
+        return cls._from_file(read(text.encode(), dialect=dialect, name="<string>"))
 
     @classmethod
     def _from_file(cls, file: DimacsFile) -> Formula:

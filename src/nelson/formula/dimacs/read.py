@@ -42,32 +42,33 @@ class DimacsFile:
     theta: np.ndarray | None  # (n_vars,)
     projection: list[int] | None
     xors: list[Xor]
-    source: str | None
+    source: str
     dialect: str | None  # how the weights were read; None if there are none
     notes: list[str]  # irregularities and decisions, in words for the user
 
 
-def read(source: str | os.PathLike[str] | IO[Any] | bytes, *, dialect: str = "auto") -> DimacsFile:
-    """Read a path, "-" (stdin), an open file (text or binary) or bytes.
+def read(
+    source: str | os.PathLike[str] | IO[Any] | bytes,
+    *,
+    dialect: str = "auto",
+    name: str | None = None,
+) -> DimacsFile:
+    """Read a path, "-" (stdin), an open file (text or binary) or bytes; plain, gzip or xz.
 
-    gzip and xz are recognised by their first bytes. Whatever the input holds, the only error that
-    is raised is FormulaError.
+    name: what error messages call the source. Whatever the input holds, the only error that is
+    raised is FormulaError.
     """
-    name, data = load(source)
-    return parse(data, source=name, dialect=dialect)
-
-
-def parse(data: bytes, *, source: str | None = None, dialect: str = "auto") -> DimacsFile:
-    """Read the bytes of a DIMACS file (plain, gzip or xz)."""
+    known, data = load(source)
+    name = known if name is None else name
     if dialect not in DIALECTS:
         raise FormulaError(f"dialect {dialect!r}", expected=f"one of {', '.join(DIALECTS)}")
-    return _Reader(decompressed(data, source), source).content(dialect)
+    return _Reader(decompressed(data, name), name).content(dialect)
 
 
 class _Reader:
     """Collects the content of one file: special lines first, then the body."""
 
-    def __init__(self, data: bytes, source: str | None) -> None:
+    def __init__(self, data: bytes, source: str) -> None:
         if b"\r" in data:
             data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         self.source = source
@@ -163,11 +164,7 @@ class _Reader:
         if variables < 0 or clauses < 0:
             self.fail("negative count in the header", expected=expected, line=line)
         if variables > self.limit:
-            self.fail(
-                f"header with {variables} variables",
-                expected=f"at most {self.limit} for a file of this size",
-                line=line,
-            )
+            self._too_large(f"header with {variables} variables", line)
         self.header = variables, clauses
         self.weights.wcnf = "w" in fields[1]
 
@@ -190,7 +187,7 @@ class _Reader:
         if literal == 0:
             self.fail("literal 0", expected="a non-zero literal", line=line)
         if abs(literal) > self.limit:
-            self._too_large(token.lstrip("+-"), line)
+            self._too_large(f"variable {token.lstrip('+-')[:40]}", line)
         self.largest = max(self.largest, abs(literal))
         return literal
 
@@ -199,12 +196,8 @@ class _Reader:
             self.fail(f"{_short(token)}", expected=expected, line=line)
         return int(token)
 
-    def _too_large(self, variable: str, line: int) -> NoReturn:
-        self.fail(
-            f"variable {variable[:40]}",
-            expected=f"at most {self.limit} for a file of this size",
-            line=line,
-        )
+    def _too_large(self, what: str, line: int) -> NoReturn:
+        self.fail(what, expected=f"at most {self.limit} for a file of this size", line=line)
 
     # --- the body ---------------------------------------------------------------------------------
 
@@ -245,7 +238,7 @@ class _Reader:
             self.largest = max(self.largest, int(numbers.max()), -int(numbers.min()))
             if self.largest > self.limit:
                 token, line = self._token(int(np.flatnonzero(np.abs(numbers) > self.limit)[0]))
-                self._too_large(token.lstrip("-"), line)
+                self._too_large(f"variable {token.lstrip('-')[:40]}", line)
             if numbers[-1] != 0:
                 numbers = self._closed(numbers)
         ends = np.flatnonzero(numbers == 0)
@@ -279,8 +272,12 @@ class _Reader:
         taken, notes = choose(self.weights, dialect)
         n_vars = max(self.largest, self.weights.largest() if taken == "minic2d" else 0)
         if self.header is not None:
-            self._compare_header(n_vars, n_clauses)
-            n_vars = max(n_vars, self.header[0])
+            variables, clauses = self.header
+            if n_vars > variables:
+                self.notes.append(f"header says {variables} variables, the file uses {n_vars}")
+            if n_clauses != clauses:
+                self.notes.append(f"header says {clauses} clauses, the file has {n_clauses}")
+            n_vars = max(n_vars, variables)
         theta, more = to_theta(self.weights, taken, n_vars, self.fail)
         if self.weights.wcnf and not self.weights.w and not self.weights.mcc:
             notes.append("`p wcnf` without weights of literals: was it a MaxSAT file?")
@@ -289,23 +286,8 @@ class _Reader:
         for note in self.notes:
             log.info("%s: %s", self.source, note)
         return DimacsFile(
-            literals,
-            offsets,
-            n_vars,
-            theta,
-            projection,
-            self.xors,
-            self.source,
-            taken,
-            self.notes,
+            literals, offsets, n_vars, theta, projection, self.xors, self.source, taken, self.notes
         )
-
-    def _compare_header(self, n_vars: int, n_clauses: int) -> None:
-        assert self.header is not None
-        if n_vars > self.header[0]:
-            self.notes.append(f"header says {self.header[0]} variables, the file uses {n_vars}")
-        if n_clauses != self.header[1]:
-            self.notes.append(f"header says {self.header[1]} clauses, the file has {n_clauses}")
 
     def _projection(self) -> list[int] | None:
         shown, independent = self.shows.get("c p show"), self.shows.get("c ind")
