@@ -2,8 +2,9 @@
 
     E_data[x] = (sum over ranks of popcounts) / N          integers: the same for any R
 
-`slices.py` says what a rank holds while it reads. Minibatches are cut from one random order of all
-N rows, as in one process; for the moment that takes, a rank holds that order, 8 N bytes.
+`nelson.io.table_formats` says what a rank holds while it reads. Minibatches are cut from one random
+order of all N rows, as in one process; for the moment that takes, a rank holds that order, 8 N
+bytes.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy as np
 from nelson.errors import FormulaError
 from nelson.formula import Formula
 from nelson.formula.evaluate import violated
-from nelson.io.table_slices import part
+from nelson.io.tables import read_rows
 from nelson.kernels.core.bits import pack
 from nelson.learning.data import INVALID_ROWS_SHOWN, Examples, valid_rows, variable_columns
 from nelson.learning.group import ALONE, Group, span
@@ -78,7 +79,7 @@ def load_share(
     formula: Formula, path: str, group: Group, digest: str, drop_invalid: bool = False
 ) -> Share:
     """As `load_examples`, of this rank's rows. Errors count the invalid rows of all ranks."""
-    table, first, total = part(path, lambda count: span(count, group))
+    table, first, total = read_rows(path, lambda count: span(count, group))
     if total < group.size:
         raise FormulaError(
             f"{total} rows for {group.size} ranks", expected="a row a rank at least", source=path

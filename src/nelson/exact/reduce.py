@@ -17,8 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from nelson.errors import FormulaError, Unsatisfiable
+from nelson.errors import FormulaError
 from nelson.formula import Formula
+from nelson.formula.canonical import normalise
+from nelson.formula.checks import evidence_of, theta_rows
+from nelson.formula.components import split
+from nelson.formula.propagate import propagated
 
 
 @dataclass(frozen=True)
@@ -57,47 +61,22 @@ class Reduced:
 
 def reduce(f: Formula, theta: Any) -> Reduced:
     """Raises Unsatisfiable if propagation proves it. O(total literals) but for the sort."""
-    from nelson.formula.checks import evidence_of, theta_rows
-
     rows, single = theta_rows(f, theta)
     if not single:
         raise FormulaError(f"theta of shape {rows.shape}", expected=f"one vector, ({f.n_vars},)")
-    if f.has_empty_clause:
-        raise Unsatisfiable("the formula has an empty clause")
-    g = f.given(evidence_of(f, None, rows[0]))
+    left = propagated(f, evidence_of(f, None, rows[0]))
     weight = np.zeros(f.n_total)
     weight[: f.n_vars] = np.where(np.isinf(rows[0]), 0.0, rows[0])
-    lengths = np.diff(g.offsets)
-    units = g.literals[g.offsets[:-1][lengths == 1]]
+    units = left.fixed
     free = np.ones(f.n_total, bool)
     free[np.abs(units) - 1] = False
     constant = weight[units[units > 0] - 1].sum() + np.logaddexp(0, weight[free]).sum()
-    literals = g.literals[np.repeat(lengths > 1, lengths)]
-    offsets = np.concatenate([[0], np.cumsum(lengths[lengths > 1])])
+    components = split(*normalise(left.literals, left.offsets), f.n_total)
+    parts = [Part(c.literals, c.offsets, weight[c.variables]) for c in components]
     finite = rows[0][np.isfinite(rows[0])]
     product = float(np.logaddexp(0, finite).sum())
-    return Reduced(float(constant), split(literals, offsets, weight), len(units), product)
-
-
-def split(literals: np.ndarray, offsets: np.ndarray, theta: np.ndarray) -> list[Part]:
-    """The components, smallest first. Clauses keep their order within each."""
-    from nelson.formula.clause_graph import by_component
-
-    f = Formula.from_arrays(literals, offsets, n_vars=len(theta))
-    members, first, variables, start = by_component(f)
-    place = np.empty(len(theta), np.int32)
-    lengths = np.diff(f.offsets)
-    parts = []
-    for c in np.flatnonzero(np.diff(first)):
-        own = variables[start[c] : start[c + 1]]
-        place[own] = np.arange(1, len(own) + 1)
-        clauses = members[first[c] : first[c + 1]]
-        ends = np.concatenate([[0], np.cumsum(lengths[clauses])])
-        shift = np.repeat(f.offsets[clauses] - ends[:-1], lengths[clauses])
-        chosen = f.literals[np.arange(ends[-1]) + shift]
-        codes = np.sign(chosen) * place[np.abs(chosen) - 1]
-        parts.append(Part(codes.astype(np.int32), ends, theta[own]))
-    return sorted(parts, key=lambda part: part.n)
+    parts.sort(key=lambda part: part.n)
+    return Reduced(float(constant), parts, len(units), product)
 
 
 def merge(parts: list[Part]) -> Part:

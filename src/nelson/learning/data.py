@@ -11,7 +11,8 @@ import numpy as np
 from nelson.errors import FormulaError
 from nelson.formula import Formula
 from nelson.formula.evaluate import violated
-from nelson.io.tables import Table, read
+from nelson.io.boolean_table import Table
+from nelson.io.tables import read
 from nelson.kernels.core.bits import pack, unpack
 from nelson.learning.seeds import MINIBATCHES, stream_seed
 

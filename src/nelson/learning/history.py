@@ -10,6 +10,7 @@ from typing import Any
 
 from nelson.errors import NelsonError
 from nelson.io import atomic
+from nelson.io.arrow import load_pyarrow
 
 
 class History(list[dict[str, Any]]):
@@ -44,14 +45,10 @@ class History(list[dict[str, Any]]):
         atomic.write(path, text.getvalue().encode())
 
     def to_parquet(self, path: str | os.PathLike[str]) -> None:
-        try:
-            import pyarrow
-            import pyarrow.parquet
-        except ImportError as error:
-            raise NelsonError('Parquet needs pyarrow: pip install "nelson[parquet]"') from error
+        pa, pq = load_pyarrow()
         columns = {name: [row.get(name) for row in self] for name in self.columns()}
         with atomic.writing(path) as out:
-            pyarrow.parquet.write_table(pyarrow.table(columns), out)
+            pq.write_table(pa.table(columns), out)
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
         """The learning curves: moment gap, and chi^2 over its expectation, against the iteration.

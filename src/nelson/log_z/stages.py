@@ -54,7 +54,7 @@ class Conditional:
     @classmethod
     def of(cls, part: Part, first: int, last: int) -> Conditional:
         """Condition on clauses [0, first); the group is [first, last). O(total literals)."""
-        from nelson.formula.clause_graph import components
+        from nelson.formula.components import components
 
         offsets = part.offsets
         before, group = (

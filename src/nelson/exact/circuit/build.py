@@ -1,6 +1,6 @@
 """Compile a formula: from the cache, or by D4 in a child process under limits.
 
-Unit propagation and the split into components come first (`nelson.exact.reduce`); each
+Unit propagation and the split into components come first; each
 component is compiled on its own, in one child for all of them. Evidence is no part of it: it is
 theta = +-inf, and needs no new circuit.
 """
@@ -12,12 +12,13 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from nelson.errors import FormulaError, NelsonError, Unsatisfiable
 from nelson.exact.circuit import disk_cache
 from nelson.exact.circuit.flat import Flat, decisions_of, joined
 from nelson.formula import Formula
+from nelson.formula.canonical import normalise
+from nelson.formula.components import split
+from nelson.formula.propagate import propagated
 from nelson.process.child import MEMORY, Answers, run_child
 
 #: Module, and name for people, of each compiler.
@@ -74,21 +75,16 @@ def _compile(
     formula: Formula, seconds: float, memory: int, compiler: str
 ) -> tuple[Flat | None, str]:
     from nelson.exact.circuit.nnf import Circuit
-    from nelson.exact.reduce import split
 
-    given = formula.given(())
-    lengths = np.diff(given.offsets)
-    unit = lengths == 1
-    rest = given.literals[np.repeat(~unit, lengths)]
-    offsets = np.concatenate([[0], np.cumsum(lengths[~unit])])
-    # `split` carries one number a variable along: here, which variable it is.
-    parts = split(rest, offsets, np.arange(formula.n_total, dtype=np.float64))
+    left = propagated(formula)
+    parts = split(*normalise(left.literals, left.offsets), formula.n_total)
+    parts.sort(key=lambda part: part.n_vars)
     tasks = [
         {
             "compiler": compiler,
-            "n": part.n,
-            "literals": part.literals.astype(np.int32),
-            "offsets": part.offsets.astype(np.int64),
+            "n": part.n_vars,
+            "literals": part.literals,
+            "offsets": part.offsets,
         }
         for part in parts
     ]
@@ -111,17 +107,16 @@ def _compile(
             ended = f"a circuit of {len(answer['nnf']):,} bytes is too large"
             break
         circuit = Circuit.parse(answer.pop("nnf"))
-        flat = decisions_of(circuit, part.theta.astype(np.int64))
+        flat = decisions_of(circuit, part.variables)
         if flat is None:
             said = COMPILERS[compiler][1]
             raise Unsatisfiable(f"a solver proved that the formula has no solution: {said}")
         flats.append(flat)
     if len(flats) < len(parts):
-        left = parts[len(flats)]
+        hard = parts[len(flats)]
         name = COMPILERS[compiler][1]
         return None, (
-            f"{name} {ended} after {took:.3g} s at a component of {left.n} variables, "
-            f"{left.n_clauses} clauses (limits: {seconds:.3g} s, {memory / 2**30:.3g} GiB)"
+            f"{name} {ended} after {took:.3g} s at a component of {hard.n_vars} variables, "
+            f"{hard.n_clauses} clauses (limits: {seconds:.3g} s, {memory / 2**30:.3g} GiB)"
         )
-    fixed = given.literals[given.offsets[:-1][unit]]
-    return joined(flats, fixed, formula.n_total), ""
+    return joined(flats, left.fixed, formula.n_total), ""

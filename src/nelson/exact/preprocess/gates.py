@@ -9,7 +9,7 @@ import numpy as np
 from nelson.errors import Unsatisfiable
 from nelson.exact.preprocess.simplify import units
 from nelson.exact.preprocess.state import State
-from nelson.formula.canonical import lengths_to_offsets
+from nelson.formula.flat import lengths_to_offsets
 
 if TYPE_CHECKING:
     from nelson.kernels.reduce.clause_store import Definitions, Store
