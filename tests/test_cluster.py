@@ -685,7 +685,7 @@ def test_the_command_line_is_interrupted_and_goes_on(ray, tmp_path):
     child.send_signal(signal.SIGINT)
     errors = child.communicate(timeout=TIMEOUT)[1]
     assert child.returncode == 130, errors
-    assert "the same command goes on from there" in errors
+    assert "run the command again to go on" in errors
     assert not list(out.glob(".tmp-*"))
     safe = len(list(out.glob("part-*.json")))
     assert 0 < safe < 47

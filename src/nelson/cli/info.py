@@ -1,4 +1,4 @@
-"""`nelson info FILE`: what theory and a pilot run say of a formula."""
+"""`nelson info FILE`: what theory and a pilot run say about a formula."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import typer
 
+from nelson.cli import options as opt
 from nelson.cli.common import read_formula, read_weights
 
 EXAMPLES = """\b
@@ -16,17 +17,18 @@ Examples:
 
 
 def info(
-    file: str = typer.Argument(..., metavar="FILE", help="DIMACS file (.gz, .xz); - is stdin."),
-    weights: str | None = typer.Option(
-        None, metavar="none|file|PATH", help="Weights, as in `nelson sample`."
-    ),
-    dialect: str = typer.Option("auto", help="How to read weight lines; auto: as they look."),
-    json: bool = typer.Option(False, "--json", help="Print one JSON object instead of a table."),
+    file: opt.FormulaFile,
+    weights: opt.Weights = None,
+    dialect: opt.Dialect = "auto",
+    json: opt.Json = False,
+    weights: opt.Weights = None,
+    dialect: opt.Dialect = "auto",
+    json: opt.Json = False,
 ) -> None:
-    """Say what is known of a formula before sampling it.
+    """Print what is known about a formula before sampling it.
 
-    Size, Condition 1 (is plain resampling exact here?) with a witness pair of clauses if it fails,
-    the local lemma's criteria, the expected work, and the method `auto` would take, and why.
+    Its size; Condition 1 (is plain resampling exact here?), and two clauses that break it if it
+    fails; the criteria of the local lemma; the expected work; the method `auto` takes, and why.
     """
     formula = read_formula(file, dialect)
     theta = read_weights(weights, formula)
@@ -42,7 +44,7 @@ def info(
 
 
 def _plain(value: Any) -> Any:
-    """JSON has no infinity, NaN, tuple or numpy scalar: strings and plain numbers instead."""
+    """For JSON: infinities and NaN as strings, tuples as lists, numpy scalars as numbers."""
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
