@@ -21,9 +21,6 @@ def info(
     weights: opt.Weights = None,
     dialect: opt.Dialect = "auto",
     json: opt.Json = False,
-    weights: opt.Weights = None,
-    dialect: opt.Dialect = "auto",
-    json: opt.Json = False,
 ) -> None:
     """Print what is known about a formula before sampling it.
 
