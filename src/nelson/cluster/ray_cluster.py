@@ -1,7 +1,8 @@
-"""Ray: a cluster of our own or somebody's, and tasks with back-pressure. No scheduler of our own.
+"""Ray: connect to a cluster or start one, and run tasks on it. Ray does the scheduling.
 
-An embedded cluster listens on the loopback interface only, tells nobody of its use, keeps its
-files in a short folder of its own (a socket's path may have 107 characters) and is gone at the end.
+A cluster that is started here listens on the loopback interface only, sends no usage statistics,
+keeps its files in a temporary folder with a short path (a socket's path may have 107 characters),
+and is stopped at the end.
 """
 
 from __future__ import annotations
@@ -21,27 +22,29 @@ from typing import Any
 from nelson.errors import NelsonError
 from nelson.kernels.core.threads import usable_cores
 
-#: Bytes of Ray's store of objects: jobs travel through it, samples do not.
-_STORE = 128 << 20
+#: Ray's object store, in bytes: jobs travel through it, samples do not.
+_OBJECT_STORE_BYTES = 128 << 20
 #: Tasks handed to Ray for each worker: one that it works on, one that waits.
-_AHEAD = 2
-#: Seconds between two looks at the size of the cluster, and the longest wait for a result.
-_LOOK, _WAIT = 10.0, 1.0
+_TASKS_PER_WORKER = 2
+#: Seconds between two queries of the size of the cluster, which may grow.
+_QUERY_SECONDS = 10.0
+#: Longest wait for a result, in seconds: after it, deadline and size are looked at again.
+_WAIT_SECONDS = 1.0
 #: Seconds that an address has to answer.
-_ANSWER = 5.0
+_ANSWER_SECONDS = 5.0
 
 _ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_DISABLE_IMPORT_WARNING": "1",
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # leave CUDA_VISIBLE_DEVICES alone; else it warns
-    # On Windows and macOS Ray does not make a cluster that others can join, and then everything
-    # listens on 127.0.0.1. That is what we want everywhere; `_node_ip_address` does not do it.
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # keep CUDA_VISIBLE_DEVICES; else Ray warns
+    # On Windows and macOS Ray starts a cluster that no other machine can join, all of whose
+    # processes listen on 127.0.0.1. We want that everywhere; `_node_ip_address` does not do it.
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
 }
 
 
-def require() -> Any:
-    """The module."""
+def require_ray() -> Any:
+    """The module `ray`; raises NelsonError if it or pyarrow is not installed."""
     os.environ.setdefault("RAY_DISABLE_IMPORT_WARNING", "1")
     try:
         import pyarrow  # noqa: F401
@@ -53,48 +56,48 @@ def require() -> Any:
     return ray
 
 
-def reachable(address: str | None) -> None:
-    """Raise if nothing answers at host:port; Ray itself would try for many minutes."""
+def check_reachable(address: str | None) -> None:
+    """Raise NelsonError if nothing answers at host:port; Ray itself would try for many minutes."""
     host, _, port = (address or "").rpartition("://")[2].rpartition(":")
     if not (host and port.isdigit()):
         return
     try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER).close()
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_SECONDS).close()
     except (OSError, OverflowError) as error:
         raise NelsonError(f"no Ray cluster at {address}: {error}") from None
 
 
-def _only_here(ray: Any, address: str) -> bool:
-    """Does it answer on the loopback interface alone? Ray takes 127.0.0.1 for the machine's own
-    address, and would not find it.
+def _on_loopback_only(ray: Any, address: str) -> bool:
+    """Whether the address answers on the loopback interface only. Ray replaces 127.0.0.1 by the
+    machine's own address, and would not find it there.
     """
     host, _, port = address.rpartition(":")
     if host not in ("127.0.0.1", "localhost", "[::1]"):
         return False
     try:
-        reachable(f"{ray.util.get_node_ip_address()}:{port}")
+        check_reachable(f"{ray.util.get_node_ip_address()}:{port}")
     except NelsonError:
         return True
     return False
 
 
 @contextlib.contextmanager
-def cluster(address: str | None, workers: int | None = None, threads: int = 1) -> Iterator[Any]:
-    """`ray`, connected: to `address`, or to a cluster of our own that ends with the block.
+def connected(address: str | None, workers: int | None = None, threads: int = 1) -> Iterator[Any]:
+    """`ray`, connected to `address`; None: to a cluster that lives as long as the block.
 
-    A process that is connected already stays so, whatever the address.
+    A process that is connected already keeps its connection, whatever the address.
     """
-    ray = require()
+    ray = require_ray()
     if ray.is_initialized():
         yield ray
         return
     if address is None or address == "local":
-        with _embedded(ray, (workers or usable_cores()) * threads):
+        with _started_here(ray, (workers or usable_cores()) * threads):
             yield ray
         return
-    reachable(address)
+    check_reachable(address)
     try:
-        with _loopback(ray) if _only_here(ray, address) else contextlib.nullcontext():
+        with _loopback(ray) if _on_loopback_only(ray, address) else contextlib.nullcontext():
             ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False)
     except (ConnectionError, RuntimeError, ValueError, OSError) as error:
         raise NelsonError(f"no Ray cluster at {address}: {error}") from None
@@ -105,9 +108,9 @@ def cluster(address: str | None, workers: int | None = None, threads: int = 1) -
 
 
 @contextlib.contextmanager
-def _embedded(ray: Any, cpus: int) -> Iterator[None]:
+def _started_here(ray: Any, cpus: int) -> Iterator[None]:
     base = tempfile.gettempdir()
-    before = signal.getsignal(signal.SIGTERM)  # Ray puts its own in the place
+    before = signal.getsignal(signal.SIGTERM)  # Ray replaces the handler
     folder = tempfile.mkdtemp(prefix="r", dir=base if len(base) <= 24 else "/tmp")
     try:
         with _loopback(ray):
@@ -116,7 +119,7 @@ def _embedded(ray: Any, cpus: int) -> Iterator[None]:
                 num_cpus=cpus,
                 num_gpus=0,
                 include_dashboard=False,
-                object_store_memory=_STORE,
+                object_store_memory=_OBJECT_STORE_BYTES,
                 logging_level=logging.ERROR,
                 log_to_driver=False,
                 _temp_dir=folder,
@@ -131,11 +134,11 @@ def _embedded(ray: Any, cpus: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _loopback(ray: Any) -> Iterator[None]:
-    """The environment above while Ray starts; its processes inherit it."""
+    """Set `_ENVIRONMENT` while Ray starts; its processes inherit it."""
     from ray._private import ray_constants
 
     before = {name: os.environ.get(name) for name in _ENVIRONMENT}
-    flag = getattr(ray_constants, "ENABLE_RAY_CLUSTER", True)  # read when Ray was imported
+    flag = getattr(ray_constants, "ENABLE_RAY_CLUSTER", True)  # Ray read the variable at import
     os.environ.update(_ENVIRONMENT)
     ray_constants.ENABLE_RAY_CLUSTER = False
     try:
@@ -150,28 +153,29 @@ def _loopback(ray: Any) -> Iterator[None]:
 
 
 class Tasks:
-    """Calls of one function on a cluster; a bounded number of them at Ray at a time."""
+    """Runs functions on a cluster, with a bounded number of tasks handed to Ray at a time."""
 
     def __init__(
         self, ray: Any, workers: int | None = None, cpus: int = 1, retries: int = 5, **options: Any
     ) -> None:
         self._ray, self._workers, self._cpus = ray, workers, cpus
         self._options = {"num_cpus": cpus, "max_retries": retries, **options}
-        self._looked, self._there = -_LOOK, 1
+        self._queried, self._cluster_slots = -_QUERY_SECONDS, 1
 
     def slots(self) -> int:
-        """Tasks that can run at once; the cluster may grow."""
-        if time.monotonic() - self._looked >= _LOOK:
-            self._there = max(1, int(self._ray.cluster_resources().get("CPU", 1)) // self._cpus)
-            self._looked = time.monotonic()
-        return self._there if self._workers is None else min(self._workers, self._there)
+        """How many tasks can run at once; the cluster may grow."""
+        if time.monotonic() - self._queried >= _QUERY_SECONDS:
+            cores = int(self._ray.cluster_resources().get("CPU", 1))
+            self._cluster_slots = max(1, cores // self._cpus)
+            self._queried = time.monotonic()
+        return min(self._workers or self._cluster_slots, self._cluster_slots)
 
-    def _room(self, ahead: int) -> int:
-        """Tasks that Ray may have. Where there are fewer workers than the cluster could run, those
-        that wait would not wait.
+    def _limit(self, ahead: int) -> int:
+        """How many tasks Ray may hold. If the caller wants fewer workers than the cluster could
+        run, Ray would start waiting tasks at once, so there are none.
         """
         slots = self.slots()
-        return slots * (ahead if slots == self._there else 1)
+        return slots * (ahead if slots == self._cluster_slots else 1)
 
     def results(
         self,
@@ -180,19 +184,19 @@ class Tasks:
         jobs: Iterable[Any],
         deadline: float | None = None,
         *,
-        ahead: int = _AHEAD,
+        ahead: int = _TASKS_PER_WORKER,
         lost: Callable[[Any, str], Any] | None = None,
         options: Callable[[Any], dict[str, Any]] | None = None,
     ) -> Iterator[Any]:
-        """function(shared, job) of every job, in the order in which they end.
+        """Yields function(shared, job) of every job, in the order in which they end.
 
-        A worker that dies is replaced, and what it did is done again, `retries` times at most; so
-        is what an OSError ended. Then it raises, or goes on with lost(job, why). What is not done
-        at the deadline is not waited for. Jobs are taken from their iterator as there is room for
-        them. options(job): more for Ray.
+        A task whose worker died, or that raised OSError, is run again, at most `retries` times.
+        After that the error is raised here, or lost(job, why) is yielded. Tasks that run at the
+        deadline are not waited for. A job is taken from its iterator when Ray may have one more
+        task. options(job): further options of `ray.remote`.
 
-        Tasks that nobody waits for any more end with the cluster, or by themselves: `ray.cancel` of
-        a task that is just being finished ends the calling process (Ray 2.60, a failed check).
+        Tasks that nobody waits for end by themselves, or with the cluster. They are not cancelled:
+        `ray.cancel` of a task that is about to end kills the calling process (Ray 2.60).
         """
         ray = self._ray
         remote = ray.remote(retry_exceptions=[OSError], **self._options)(function)
@@ -200,22 +204,22 @@ class Tasks:
         waiting = iter(jobs)
         running: dict[Any, Any] = {}
         while True:
-            left = _WAIT if deadline is None else min(_WAIT, deadline - time.monotonic())
-            while left > 0 and len(running) < self._room(ahead):
+            wait = _WAIT_SECONDS if deadline is None else deadline - time.monotonic()
+            while wait > 0 and len(running) < self._limit(ahead):
                 job = next(waiting, None)
                 if job is None:
                     break
                 more = options(job) if options else {}
                 running[remote.options(**more).remote(common, job)] = job
-            if not running or left <= 0:
+            if not running or wait <= 0:
                 return
-            ready, _ = ray.wait(list(running), num_returns=1, timeout=left)
+            ready, _ = ray.wait(list(running), num_returns=1, timeout=min(_WAIT_SECONDS, wait))
             for reference in ready:
-                yield _got(ray, reference, running.pop(reference), lost)
+                yield _result(ray, reference, running.pop(reference), lost)
 
 
-def _got(ray: Any, reference: Any, job: Any, lost: Callable[[Any, str], Any] | None) -> Any:
-    """What a task returned; what it raised is raised here as it was raised there."""
+def _result(ray: Any, reference: Any, job: Any, lost: Callable[[Any, str], Any] | None) -> Any:
+    """The value that a task returned; an error that it raised is raised here, with its own type."""
     errors = ray.exceptions
     try:
         return ray.get(reference)
@@ -230,6 +234,6 @@ def _got(ray: Any, reference: Any, job: Any, lost: Callable[[Any, str], Any] | N
         if lost is not None:
             return lost(job, f"lost with its worker ({type(error).__name__})")
         raise NelsonError(
-            f"{job} was lost with its worker ({type(error).__name__}), again and again; what is "
-            "finished is kept, and the same call goes on from there"
+            f"{job} was lost with its worker ({type(error).__name__}), more often than it may be "
+            "retried; finished parts are kept, and the same call continues"
         ) from None
