@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import os
 import sys
 from collections.abc import Callable
@@ -153,6 +154,25 @@ def read_weights(choice: str | None, formula: Formula) -> np.ndarray | None:
             "each variable: theta_i = log w(x_i) - log w(not x_i)"
         )
     return theta
+
+
+def print_json(value: Any, indent: int | None = 2) -> None:
+    """Print a value on stdout, with infinities and NaN, which JSON does not have, as strings."""
+    import json
+
+    typer.echo(json.dumps(_plain(value), indent=indent, allow_nan=False))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if hasattr(value, "tolist"):  # a numpy scalar or array
+        return _plain(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value
 
 
 def load_numba_without_scipy() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import typer
 
 from nelson.cli import options as opt
+from nelson.cli.common import print_json
 
 EXAMPLES = """\b
 Examples:
@@ -49,12 +50,9 @@ def evaluate(
         threads=threads,
     )
     if json:
-        from json import dumps
-
-        typer.echo(dumps(report))
-        return
-    for line in _lines(report):
-        typer.echo(line)
+        print_json(report, indent=None)
+    else:
+        typer.echo("\n".join(_lines(report)))
 
 
 def _lines(report: dict[str, Any]) -> list[str]:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import typer
 
 from nelson.cli import options as opt
-from nelson.cli.common import read_formula, read_weights
+from nelson.cli.common import print_json, read_formula, read_weights
 
 EXAMPLES = """\b
 Examples:
@@ -32,22 +30,7 @@ def info(
     from nelson import report
 
     result = report(formula, theta)
-    if not json:
+    if json:
+        print_json(result.to_dict())
+    else:
         typer.echo(str(result))
-        return
-    from json import dumps
-
-    typer.echo(dumps(_plain(result.to_dict()), indent=2, allow_nan=False))
-
-
-def _plain(value: Any) -> Any:
-    """For JSON: infinities and NaN as strings, tuples as lists, numpy scalars as numbers."""
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if hasattr(value, "tolist"):
-        return _plain(value.tolist())
-    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
-        return str(value)
-    return value

@@ -40,8 +40,7 @@ def read(
 
     source = read_folder(folder, partial=partial or info)
     if info:
-        for line in _description(source):
-            typer.echo(line)
+        typer.echo(_description(source))
         return
     if verify:
         source.verify()
@@ -61,7 +60,7 @@ def _info(source: Folder) -> dict[str, Any]:
     return {"guarantee": source.guarantee, **{key: source.info[key] for key in keys}}
 
 
-def _description(source: Folder) -> list[str]:
+def _description(source: Folder) -> str:
     job, info = source.job, source.info
     unfinished = "" if source.complete else f" of {job['n']:,}: not finished"
     rows = {
@@ -73,4 +72,4 @@ def _description(source: Folder) -> list[str]:
         "formula": job["formula"],
         "parts": f"{info['parts']:,} of up to {job['shard']:,} samples, {info['bytes']:,} bytes",
     }
-    return [f"{key:<10} {value}" for key, value in rows.items()]
+    return "\n".join(f"{key:<10} {value}" for key, value in rows.items())

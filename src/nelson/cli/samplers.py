@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from nelson.cli import options as opt
-from nelson.cli.common import load_numba_without_scipy
+from nelson.cli.common import load_numba_without_scipy, print_json
 
 EXAMPLES = """\b
 Examples:
@@ -30,9 +30,7 @@ def samplers(
 
     rows = describe()
     if json:
-        from json import dumps
-
-        typer.echo(dumps([row._asdict() for row in rows], indent=2))
+        print_json([row._asdict() for row in rows])
         return
     table = [("name", "weights", "guarantee", "needs")]
     for row in rows:

@@ -7,7 +7,13 @@ from pathlib import Path
 import typer
 
 from nelson.cli import options as opt
-from nelson.cli.common import load_numba_without_scipy, parsed_count, read_formula, read_weights
+from nelson.cli.common import (
+    load_numba_without_scipy,
+    parsed_count,
+    print_json,
+    read_formula,
+    read_weights,
+)
 from nelson.cli.status_line import StatusLine
 
 EXAMPLES = """\b
@@ -102,9 +108,7 @@ def check(
             progress=line.show,
         )
     if json:
-        from json import dumps
-
-        typer.echo(dumps(verdict.to_dict(), indent=2, allow_nan=False))
+        print_json(verdict.to_dict())
     else:
         typer.echo(str(verdict))
     raise typer.Exit(_EXIT_CODES[verdict.accept])

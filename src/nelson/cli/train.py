@@ -123,10 +123,12 @@ def _train(group: Group, given: dict[str, Any]) -> None:
 
 
 def same_everywhere(group: Group, mine: dict[str, Any]) -> None:
-    """Raises FormulaError with the first name whose value differs between ranks."""
-    by_rank = group.gather(mine)
-    for name in mine:
-        values = [values_of_rank[name] for values_of_rank in by_rank]
+    """Raises FormulaError with the first name whose value differs between ranks.
+
+    Names are those of this rank: a path may be another one on another machine.
+    """
+    by_rank = zip(*(values.values() for values in group.gather(mine)), strict=True)
+    for name, values in zip(mine, by_rank, strict=True):
         other = [rank for rank, value in enumerate(values) if value != values[0]]
         if other:
             ranks = ", ".join(map(str, other[:8])) + ", ..." * (len(other) > 8)

@@ -97,7 +97,7 @@ def connected(address: str | None, workers: int | None = None, threads: int = 1)
         return
     check_reachable(address)
     try:
-        with _loopback(ray) if _on_loopback_only(ray, address) else contextlib.nullcontext():
+        with _loopback() if _on_loopback_only(ray, address) else contextlib.nullcontext():
             ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False)
     except (ConnectionError, RuntimeError, ValueError, OSError) as error:
         raise NelsonError(f"no Ray cluster at {address}: {error}") from None
@@ -113,7 +113,7 @@ def _started_here(ray: Any, cpus: int) -> Iterator[None]:
     before = signal.getsignal(signal.SIGTERM)  # Ray replaces the handler
     folder = tempfile.mkdtemp(prefix="r", dir=base if len(base) <= 24 else "/tmp")
     try:
-        with _loopback(ray):
+        with _loopback():
             ray.init(
                 address="local",
                 num_cpus=cpus,
@@ -133,7 +133,7 @@ def _started_here(ray: Any, cpus: int) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _loopback(ray: Any) -> Iterator[None]:
+def _loopback() -> Iterator[None]:
     """Set `_ENVIRONMENT` while Ray starts; its processes inherit it."""
     from ray._private import ray_constants
 
