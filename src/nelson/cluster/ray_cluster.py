@@ -26,9 +26,7 @@ from nelson.kernels.core.threads import usable_cores
 _OBJECT_STORE_BYTES = 128 << 20
 #: Tasks handed to Ray for each worker: one that it works on, one that waits.
 _TASKS_PER_WORKER = 2
-#: Seconds between two queries of the size of the cluster, which may grow.
-_QUERY_SECONDS = 10.0
-#: Longest wait for a result, in seconds: after it, deadline and size are looked at again.
+#: Longest wait for a result: after it, the deadline and the size of the cluster are checked again.
 _WAIT_SECONDS = 1.0
 #: Seconds that an address has to answer.
 _ANSWER_SECONDS = 5.0
@@ -156,26 +154,24 @@ class Tasks:
     """Runs functions on a cluster, with a bounded number of tasks handed to Ray at a time."""
 
     def __init__(
-        self, ray: Any, workers: int | None = None, cpus: int = 1, retries: int = 5, **options: Any
+        self, ray: Any, workers: int | None = None, cpus: int = 1, retries: int = 5
     ) -> None:
-        self._ray, self._workers, self._cpus = ray, workers, cpus
-        self._options = {"num_cpus": cpus, "max_retries": retries, **options}
-        self._queried, self._cluster_slots = -_QUERY_SECONDS, 1
+        self._ray, self._workers, self._cpus, self._retries = ray, workers, cpus, retries
 
     def slots(self) -> int:
         """How many tasks can run at once; the cluster may grow."""
-        if time.monotonic() - self._queried >= _QUERY_SECONDS:
-            cores = int(self._ray.cluster_resources().get("CPU", 1))
-            self._cluster_slots = max(1, cores // self._cpus)
-            self._queried = time.monotonic()
-        return min(self._workers or self._cluster_slots, self._cluster_slots)
+        fit = self._cluster_slots()
+        return min(self._workers or fit, fit)
+
+    def _cluster_slots(self) -> int:
+        return max(1, int(self._ray.cluster_resources().get("CPU", 1)) // self._cpus)
 
     def _limit(self, ahead: int) -> int:
-        """How many tasks Ray may hold. If the caller wants fewer workers than the cluster could
-        run, Ray would start waiting tasks at once, so there are none.
+        """How many tasks Ray may hold. With fewer workers than the cluster could run, Ray would not
+        let further tasks wait but start them at once, so it gets none.
         """
-        slots = self.slots()
-        return slots * (ahead if slots == self._cluster_slots else 1)
+        fit = self._cluster_slots()
+        return self._workers if self._workers and self._workers < fit else fit * ahead
 
     def results(
         self,
@@ -199,13 +195,16 @@ class Tasks:
         `ray.cancel` of a task that is about to end kills the calling process (Ray 2.60).
         """
         ray = self._ray
-        remote = ray.remote(retry_exceptions=[OSError], **self._options)(function)
+        remote = ray.remote(
+            num_cpus=self._cpus, max_retries=self._retries, retry_exceptions=[OSError]
+        )(function)
         common = ray.put(shared)
         waiting = iter(jobs)
         running: dict[Any, Any] = {}
         while True:
             wait = _WAIT_SECONDS if deadline is None else deadline - time.monotonic()
-            while wait > 0 and len(running) < self._limit(ahead):
+            limit = self._limit(ahead) if wait > 0 else 0
+            while len(running) < limit:
                 job = next(waiting, None)
                 if job is None:
                     break

@@ -87,10 +87,10 @@ def load_share(
     valid = _valid(formula, x)
     bad = np.flatnonzero(~valid)
     broken = [[first + row, violated(formula, x[row])] for row in bad[:_SHOWN].tolist()]
-    by_rank: list[Any] = group.gather([len(bad), broken, len(x) - len(bad)])
-    dropped = sum(count for count, _, _ in by_rank)
+    told: list[Any] = group.gather([len(bad), broken, len(x) - len(bad)])
+    dropped = sum(count for count, _, _ in told)
     if dropped and not drop_invalid:
-        shown = [text for _, texts, _ in by_rank for text in texts][:_SHOWN]
+        shown = [text for _, texts, _ in told for text in texts][:_SHOWN]
         listed = "; ".join(f"row {row} breaks {what}" for row, what in shown)
         more = f"; and {dropped - _SHOWN:,} more" if dropped > _SHOWN else ""
         raise FormulaError(
@@ -98,7 +98,7 @@ def load_share(
             "(rows count from 0; --drop-invalid leaves them out)",
             source=path,
         )
-    kept = [count for _, _, count in by_rank]
+    kept = [count for _, _, count in told]
     if not sum(kept):
         what = f"all {total} rows are invalid" if total else "no rows"
         raise FormulaError(what, expected="at least one example", source=path)
