@@ -23,7 +23,7 @@ from nelson.cli import (
     samplers,
     test,
 )
-from nelson.cli.common import EXIT_CODES, guarded
+from nelson.cli.common import APP_SETTINGS, EXIT_CODES, guarded
 from nelson.cli.options import ClusterCommand
 
 app = typer.Typer(
@@ -31,10 +31,7 @@ app = typer.Typer(
     help="Draw structures that are always valid, from a formula that says what valid means.",
     epilog=EXIT_CODES,
     no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,  # plain help: rich costs 0.1 s
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    **APP_SETTINGS,
 )
 
 

@@ -30,6 +30,14 @@ EXIT_CODES = (
     "than asked for, all of them valid), 20 proved unsatisfiable, 130 interrupted."
 )
 
+#: Of every `typer.Typer`.
+APP_SETTINGS: dict[str, Any] = {
+    "add_completion": False,
+    "rich_markup_mode": None,  # plain help: rich costs 0.1 s
+    "pretty_exceptions_enable": False,
+    "context_settings": {"help_option_names": ["-h", "--help"]},
+}
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from nelson.cli import learn as command
-from nelson.cli.common import BUDGET, INTERRUPTED, fail, guarded, read_formula, say
+from nelson.cli.common import APP_SETTINGS, BUDGET, INTERRUPTED, fail, guarded, read_formula, say
 from nelson.errors import FormulaError
 
 if TYPE_CHECKING:
@@ -181,11 +181,6 @@ def _write(fit: Fit, given: dict[str, Any], quiet: bool, tidy: bool) -> None:
 
 def _declare_options() -> None:
     """Give `train` the options of `nelson learn`, and those that only ranks have."""
-
-    def parameter(name: str, kind: Any, default: Any = inspect.Parameter.empty) -> Any:
-        usual = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        return inspect.Parameter(name, usual, default=default, annotation=kind)
-
     options = dict(inspect.signature(command.learn, eval_str=True).parameters)
     path = typer.Argument(metavar="FILE", help="DIMACS file (.gz, .xz).")
     threads = typer.Option(help="Of each rank. [default: its share of the cores]")
@@ -197,27 +192,22 @@ def _declare_options() -> None:
     every = typer.Option("--checkpoint-every", help="Iterations between checkpoints.")
     device = typer.Option(help="cpu (gloo), or cuda (NCCL): one GPU for each rank.")
     timeout = typer.Option(help="Seconds without an answer until a rank counts as lost.")
-    for name, kind, *default in (
-        ("file", Annotated[str, path]),
+    for name, kind, default in (
+        ("file", Annotated[str, path], inspect.Parameter.empty),
         ("checkpoint", Annotated[str | None, checkpoint], None),
         ("every", Annotated[int, every], 5),
         ("threads", Annotated[int | None, threads], None),
         ("device", Annotated[str, device], "cpu"),
         ("timeout", Annotated[float, timeout], 600.0),
     ):
-        options[name] = parameter(name, kind, *default)
+        options[name] = options["data"].replace(name=name, annotation=kind, default=default)
     train.__signature__ = inspect.Signature(list(options.values()))  # type: ignore[attr-defined]
     train.__annotations__ = {name: option.annotation for name, option in options.items()}
 
 
 def main() -> None:
     _declare_options()
-    app = typer.Typer(
-        add_completion=False,
-        rich_markup_mode=None,
-        pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
-    )
+    app = typer.Typer(**APP_SETTINGS)
     app.command(epilog=EXAMPLES)(guarded(train))
     app(prog_name="nelson.cluster.train")
 
