@@ -136,7 +136,7 @@ def _report(outcome: Outcome, chosen: list[str]) -> None:
     if outcome.interrupted:
         say(
             f"interrupted: {outcome.ran} cells are finished and kept, {outcome.left} are left; "
-            "run the command again to go on"
+            "the same command goes on from here"
         )
         raise typer.Exit(INTERRUPTED)
     if outcome.problems:
