@@ -17,7 +17,7 @@ from tests.cluster import ranks
 from tests.cluster.jobs import KSAT, THETA, TOWN
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def ray():
     """Connected to a real cluster on the loopback interface, whose workers can import `tests`.
 
@@ -36,7 +36,7 @@ def ksat() -> Formula:
     return Formula.from_dimacs(KSAT)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def finished(ray, tmp_path_factory) -> Path:
     """A finished job of four parts."""
     out = tmp_path_factory.mktemp("done") / "job"
