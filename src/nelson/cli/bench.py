@@ -125,7 +125,7 @@ def _report(outcome: Outcome, chosen: list[str]) -> None:
             for table in tables:
                 print(markdown(table), end="\n\n")
     if outcome.found and not outcome.ran:
-        say(f"{outcome.found} cells were finished before; remove {outcome.folder} to rerun them")
+        say(f"{outcome.found} cells were finished before; remove {outcome.folder} to run them anew")
     for text in outcome.failed[:5]:
         say(text)
     if len(outcome.failed) > 5:

@@ -18,7 +18,6 @@ from nelson.errors import FormulaError
 from nelson.formula import Formula
 from nelson.formula.evaluate import violated
 from nelson.io.table_slices import part
-from nelson.kernels.core.bits import unpack
 from nelson.learning.data import _SHOWN, Examples, _columns, _valid, pack_rows
 from nelson.learning.draw import stream_seed
 from nelson.learning.group import ALONE, Group, span
@@ -65,6 +64,8 @@ class Share(Examples):
 
     def to_numpy(self) -> np.ndarray:
         """The rows of this rank."""
+        from nelson.kernels.core.bits import unpack
+
         return unpack(self.packed, self.held)
 
     def fingerprint(self) -> str:
