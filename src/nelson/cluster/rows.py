@@ -1,10 +1,9 @@
-"""The examples of a file, some rows on each rank: rank r of R holds N r / R .. N (r + 1) / R.
+"""The examples of a file, spread over ranks: rank r of R holds rows N r / R .. N (r + 1) / R.
 
-    E_data[x] = (sum over ranks of popcounts) / N          integers: the same for any R
+    E_data[x] = (sum over ranks of popcounts) / N          sums of integers: the same for any R
 
-`nelson.io.table_formats` says what a rank holds while it reads. Minibatches are cut from one random
-order of all N rows, as in one process; for the moment that takes, a rank holds that order, 8 N
-bytes.
+`io/table_formats.py` says how much memory a rank needs to read its rows. Minibatches are cut from
+one random order of all N rows, as in one process; making it takes 8 N bytes on every rank.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ from nelson.learning.seeds import MINIBATCHES, stream_seed
 
 @dataclass(frozen=True, eq=False)
 class Share(Examples):
-    """`count` is of all ranks; `packed` holds the rows of this one, `first` being where they begin.
+    """`packed` holds the `held` rows of this rank, from row `first` on; `count` is of all ranks.
 
-    After `shuffled`, `places` says where each of them stands in the order of all.
+    After `shuffled`, `places` holds the position of each of these rows in the order of all rows.
     """
 
     group: Group = ALONE
@@ -71,18 +70,20 @@ class Share(Examples):
         return unpack(self.packed, self.held)
 
     def fingerprint(self) -> str:
-        """Of the file: it does not depend on who holds what."""
+        """The digest of the whole file, the same on every rank."""
         return self.digest
 
 
 def load_share(
     formula: Formula, path: str, group: Group, digest: str, drop_invalid: bool = False
 ) -> Share:
-    """As `load_examples`, of this rank's rows. Errors count the invalid rows of all ranks."""
+    """`load_examples` for the rows of this rank. Errors count the invalid rows of all ranks."""
     table, first, total = read_rows(path, lambda count: span(count, group))
     if total < group.size:
         raise FormulaError(
-            f"{total} rows for {group.size} ranks", expected="a row a rank at least", source=path
+            f"{total} rows for {group.size} ranks",
+            expected="at least one row for each rank",
+            source=path,
         )
     x = variable_columns(formula, table)
     valid = valid_rows(formula, x)
@@ -119,7 +120,7 @@ def load_share(
 
 
 def file_digest(path: str) -> str:
-    """sha256 of the bytes, read a piece at a time."""
+    """sha256 of the bytes of a file, in constant memory."""
     try:
         with open(path, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

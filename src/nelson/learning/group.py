@@ -1,7 +1,7 @@
 """The processes that learn together. With a single process every collective is a no-op.
 
 Random bits depend on a sample's number only, and sums are over integers. So theta is the same for
-any number of ranks (`nelson.cli.train`).
+any number of ranks (`nelson.cluster.train`).
 """
 
 from __future__ import annotations

@@ -151,7 +151,7 @@ def learn(
     progress    show a bar: True, False, or None (if stderr is a terminal).
     tensorboard a folder for TensorBoard's files.
     callback    called with the row of the history after each iteration.
-    group       processes that learn together, each of which calls `learn`: see `nelson.cli.train`.
+    group       processes that learn together, each of which calls `learn`: see `nelson.cluster.train`.
 
     Ctrl-C ends the run with what has been learned so far. Cost: the samples, n^2 m / 128 word
     operations and some tens of n^2 for the curvature (n <= 1024); about 15 iterations.

@@ -1,6 +1,6 @@
 """What the workers of the tests of `nelson.cluster` import: a store that kills those who write to
 it, and cells for `nelson.cluster.bench` (`nelson.experiments` takes them under the name
-"tests.cluster_cells:EXPERIMENT").
+"tests.cluster.cells:EXPERIMENT").
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
-from nelson.cluster.part_files import Local, Sink
+from nelson.cluster.job_files import LocalFiles, Sink
 
-NAME = "tests.cluster_cells:EXPERIMENT"
+NAME = "tests.cluster.cells:EXPERIMENT"
 
 
 def run(cell: Any) -> list[dict[str, Any]]:
@@ -38,7 +38,7 @@ def run(cell: Any) -> list[dict[str, Any]]:
 EXPERIMENT = SimpleNamespace(run=run)
 
 
-class Deadly(Local):
+class Deadly(LocalFiles):
     """Kills the process that writes to one of `names`, in the middle of it; once for each name.
 
     Who died is in the folder `graves`: a file for each name, that holds the process id.

@@ -1,11 +1,8 @@
-"""`nelson learn`, `generate`, `evaluate` from outside: exit codes, folders, streams."""
+"""`nelson learn`, `generate`, `evaluate` exit codes, folders, streams."""
 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-from importlib import resources
 from pathlib import Path
 
 import numpy as np
@@ -13,22 +10,9 @@ import pytest
 
 import nelson
 from nelson import Formula, metrics
-from nelson.io import sample_files as nio
+from nelson.io import sample_files
 from nelson.learning.model import load
-
-NELSON = [sys.executable, "-m", "nelson.cli"]
-STREETS = Path(str(resources.files("nelson.tasks") / "data")) / "streets.cnf"
-TIMEOUT = 240  # seconds; the first call may have to compile
-
-
-def run(*args: object) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [*NELSON, *map(str, args)],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=TIMEOUT,
-        text=True,
-    )
+from tests.cli.commands import STREETS, literals, run
 
 
 @pytest.fixture(scope="module")
@@ -67,12 +51,12 @@ def test_learn_writes_a_model_that_is_close(model, theta):
 def test_generate_is_sample_with_the_model(model, tmp_path):
     done = run("generate", model, "-n", 200, "--seed", 5)
     assert done.returncode == 0, done.stderr
-    x = np.array([[int(t) for t in line.split()][:-1] for line in done.stdout.splitlines()])
+    x = literals(done.stdout)
     assert Formula.from_dimacs(STREETS).satisfied(x > 0).all()
     np.testing.assert_array_equal(x > 0, load(model).sample(200, seed=5).to_numpy())
     out = tmp_path / "new.npz"
     assert run("generate", model, "-n", 200, "--seed", 5, "-o", out, "-q").stderr == ""
-    np.testing.assert_array_equal(nio.read(out)[0], x > 0)
+    np.testing.assert_array_equal(sample_files.read(out)[0], x > 0)
     some = run("generate", model, "-n", 20, "--given", "1,-2", "--project", "1,2", "--seed", 1)
     assert set(some.stdout.splitlines()) == {"1 -2 0"}
 
