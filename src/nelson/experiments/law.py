@@ -16,6 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from nelson.errors import FormulaError
+from nelson.exact.enumerated import law
 from nelson.formula import Formula
 from nelson.learning.metrics import gradient_floor
 
@@ -52,9 +53,7 @@ def _moments(formula: Formula, theta: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 
 def _enumerated(formula: Formula, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    from nelson.learning.metrics import _law
-
-    states, weight = _law(formula, theta)
+    states, weight = law(formula, theta)
     mu = weight @ states
     second = (states * weight[:, None]).T @ states.astype(np.float64)
     return mu, second - np.outer(mu, mu)

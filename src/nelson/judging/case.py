@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from nelson.errors import FormulaError
+from nelson.exact.enumerated import finite
 from nelson.formula import Formula
 from nelson.formula.checks import count
 from nelson.judging.band import Band
 from nelson.judging.barbarik import Design
 from nelson.judging.source import Drawn, Source, source_of
-from nelson.log_z.moments import condition, finite
+from nelson.log_z.moments import condition
 
 TESTS = ("validity", "chi-square", "marginals", "conditionals", "barbarik")
 #: Defaults.

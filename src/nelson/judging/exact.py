@@ -17,8 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from nelson.errors import BudgetExceeded, NelsonError, Unsatisfiable
+from nelson.exact.enumerated import Enumerated, enumerated
 from nelson.formula import Formula
-from nelson.log_z.moments import Enumerated, enumerated
 
 #: Variables that are counted one by one, at most; chosen at random where there are more.
 _COUNTED = 64

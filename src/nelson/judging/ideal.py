@@ -7,8 +7,8 @@ import time
 import numpy as np
 
 from nelson.errors import NelsonError
+from nelson.exact.enumerated import enumerated
 from nelson.formula import Formula
-from nelson.log_z.moments import enumerated
 
 #: Of the time that is left, what each reference may take.
 _SHARE = 0.25

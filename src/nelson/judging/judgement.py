@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from nelson.errors import FormulaError
+from nelson.exact.enumerated import enumerated
 from nelson.formula import Formula
 from nelson.judging.barbarik import Design, barbarik
 from nelson.judging.case import DELTA, EPSILON, ETA, FEWEST, Case, make_case
@@ -18,7 +19,6 @@ from nelson.judging.exact import exact_moments
 from nelson.judging.marginals import marginals
 from nelson.judging.validity import first_invalid
 from nelson.judging.verdict import Verdict
-from nelson.log_z.moments import enumerated
 
 SHOWS = {
     "validity": "every sample is valid; nothing about how often each comes",

@@ -21,10 +21,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nelson.errors import BudgetExceeded, FormulaError
+from nelson.exact.enumerated import MAX_LAW_VARIABLES, law
 from nelson.formula import Formula
 from nelson.log_z.result import Z95
-
-_ENUMERATED = 20  # variables up to which laws are summed over all states
 
 
 class Estimate(NamedTuple):
@@ -137,7 +136,7 @@ def log_likelihood(
 
 def exact_marginals(formula: Formula, theta: Any = None) -> np.ndarray:
     """grad log Z = P_theta(x_i = 1 | C), (n,), by enumeration of 2^n states, n <= 20."""
-    states, weight = _law(formula, theta)
+    states, weight = law(formula, theta)
     return weight @ states
 
 
@@ -176,9 +175,9 @@ def kl(
     """
     planted, theta = np.asarray(planted, np.float64), np.asarray(theta, np.float64)
     if method == "auto":
-        method = "enumerate" if formula.n_vars <= _ENUMERATED else "samples"
+        method = "enumerate" if formula.n_vars <= MAX_LAW_VARIABLES else "samples"
     if method == "enumerate":
-        states, p = _law(formula, planted)
+        states, p = law(formula, planted)
         phi = states @ (theta - planted)
         mean = float(p @ phi)
         return Estimate(float(np.log(p @ np.exp(phi - mean))), 0.0, method)
@@ -301,19 +300,3 @@ def _map(theta: np.ndarray, x: np.ndarray, unseen: np.ndarray, seed: int | None)
         others = random.choice(len(unseen), min(10, len(unseen)), replace=False)
         scores.append(map_at(theta, x[rows], unseen[others]))
     return float(np.mean(scores))
-
-
-def _law(formula: Formula, theta: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Valid states (m, n) bool and their probabilities (m,)."""
-    n = formula.n_vars
-    if n > _ENUMERATED:
-        raise FormulaError(f"{n} variables", expected=f"at most {_ENUMERATED} to enumerate")
-    states = (np.arange(2**n)[:, None] >> np.arange(n - 1, -1, -1) & 1).astype(bool)
-    states = states[formula.satisfied(states)]
-    if not len(states):
-        from nelson.errors import Unsatisfiable
-
-        raise Unsatisfiable("no assignment satisfies the formula")
-    phi = states @ (np.zeros(n) if theta is None else np.asarray(theta, np.float64))
-    weight = np.exp(phi - phi.max())
-    return states, weight / weight.sum()

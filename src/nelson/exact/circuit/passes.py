@@ -1,44 +1,42 @@
-"""log P(C) and means of many theta at once, on threads. O(edges) each."""
+"""log P(C) and means of many theta at once, on threads. O(edges) for each theta."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from nelson.exact.circuit.flat import Flat
+from nelson.exact.circuit.decisions import DecisionCircuit
 from nelson.kernels.circuit import passes
 from nelson.kernels.core.threads import spread, usable_cores
 
-#: Edges times rows below which no thread is worth its start.
-_SMALL = 200_000
+#: Edges times theta below which starting a thread costs more than it saves.
+_MIN_THREADED_VISITS = 200_000
 #: Bytes of work space that all threads together may take.
-_BYTES = 2 << 30
+_MAX_WORK_BYTES = 2 << 30
 
 
 def solve(
-    flat: Flat, theta: np.ndarray, means: bool, threads: int | None = None
+    circuit: DecisionCircuit, theta: np.ndarray, means: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """theta (b, n), +-inf being evidence -> log P(C) (b,), -inf if it is impossible, and the means
-    (b, n) of the others if they are wanted.
+    """theta (b, n) -> log P(C), (b,), and the means (b, n) if they are asked for, else (0, 0).
+
+    theta = +-inf is evidence. log P(C) is -inf if no structure agrees with it; the means of that
+    row are then meaningless.
     """
     theta = np.ascontiguousarray(theta, np.float64)
     log_p = np.zeros(len(theta))
     mean = np.zeros(theta.shape if means else (0, 0))
-    c = flat.kernel
-    if len(theta) * (flat.edges + flat.n) <= _SMALL or len(theta) < 2:
-        passes.solve(c, theta, _work(flat), log_p, mean, 0, len(theta))
-        return log_p, mean
-    fit = max(1, _BYTES // (24 * flat.decisions + 32 * flat.n + 1))
-    threads = min(threads or usable_cores(), fit, len(theta))
-    works = [_work(flat) for _ in range(threads)]
-    stop = np.zeros(1, np.int32)
+    n, decisions, threads = circuit.n, circuit.decisions, 1
+    threaded = len(theta) > 1 and len(theta) * (circuit.edges + n) > _MIN_THREADED_VISITS
+    if threaded:
+        fit = max(1, _MAX_WORK_BYTES // (24 * decisions + 32 * n + 1))
+        threads = min(usable_cores(), fit, len(theta))
+    works = [passes.work(n, decisions) for _ in range(threads)]
 
-    def work(thread: int, first: int, last: int) -> None:
-        passes.solve(c, theta, works[thread], log_p, mean, first, last)
+    def some(thread: int, first: int, last: int) -> None:
+        passes.solve(circuit.kernel, theta, works[thread], log_p, mean, first, last)
 
-    if spread(work, len(theta), threads, stop):
+    if not threaded:
+        some(0, 0, len(theta))
+    elif spread(some, len(theta), threads, np.zeros(1, np.int32)):
         raise KeyboardInterrupt
     return log_p, mean
-
-
-def _work(flat: Flat) -> passes.Work:
-    return passes.work(flat.n, flat.decisions)

@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 
 import nelson
-from nelson.exact import compiled as module
-from nelson.exact.circuit import build, draw
+from nelson.exact.circuit import build, draw, passes
+from nelson.exact.circuit.decisions import decisions_of, joined
 from nelson.exact.circuit.draw import Draws, clauses_of
-from nelson.exact.circuit.flat import decisions_of, joined
 from nelson.exact.circuit.nnf import Circuit
 from nelson.exact.compiled import compiled
-from nelson.kernels.circuit import passes
+from nelson.kernels.circuit import passes as kernels
 from nelson.kernels.core import rng
 from nelson.kernels.core.bits import unpack
 from nelson.log_z import log_partition
@@ -53,11 +52,11 @@ TEXTS = {
 def test_the_normal_form_has_the_value_of_the_text(name):
     parsed = Circuit.parse(TEXTS[name])
     own = np.array([4, 0, 6, 2, 1, 3, 5])  # variables of a larger formula
-    flat = joined([decisions_of(parsed, own)], np.array([9, -8], np.int32), 9)
-    assert flat.sound() and flat.decisions <= len(parsed.kind) + 3
+    circuit = joined([decisions_of(parsed, own)], np.array([9, -8], np.int32), 9)
+    assert circuit.sound() and circuit.decisions <= len(parsed.kind) + 3
     theta = np.random.default_rng(0).normal(size=(5, 9)) * 3
     theta[1, 4], theta[2, 2] = np.inf, -np.inf
-    log_p, mean = module.passes.solve(flat, theta, means=True)
+    log_p, mean = passes.solve(circuit, theta, means=True)
     for row, value in zip(theta, log_p, strict=True):
         pair = np.stack([-np.logaddexp(0, row), -np.logaddexp(0, -row)], axis=1)
         top = pair[8, 1] + pair[7, 0]
@@ -108,7 +107,7 @@ def test_many_theta_on_threads_are_those_of_one():
     formula = random_ksat(30, 30, 5, seed=1)
     found = compiled(formula, 60.0)
     theta = np.random.default_rng(1).normal(size=(64, 30))
-    assert len(theta) * found.edges > module.passes._SMALL
+    assert len(theta) * found.edges > passes._MIN_THREADED_VISITS
     mean, log_z = found.mean(theta), found.log_z(theta)
     for k in (0, 17, 63):
         assert np.array_equal(found.mean(theta[k : k + 1])[0], mean[k])
@@ -129,19 +128,19 @@ def test_weights_that_no_double_holds():
 # --- samples, bit for bit ------------------------------------------------------------------------
 
 
-def plain_descent(formula, flat, theta, seed, context, count):
+def plain_descent(formula, circuit, theta, seed, context, count):
     """The specification of `kernels.descent`, one sample and one decision after the other."""
-    work, log_p = passes.work(flat.n, flat.decisions), np.zeros(1)
-    passes.solve(flat.kernel, theta, work, log_p, np.zeros((0, 0)), 0, 1)
-    x = np.zeros((count, flat.n), bool)
-    laws = np.zeros(flat.n, np.uint64)
-    for v in range(flat.n):
+    work, log_p = kernels.work(circuit.n, circuit.decisions), np.zeros(1)
+    kernels.solve(circuit.kernel, theta, work, log_p, np.zeros((0, 0)), 0, 1)
+    x = np.zeros((count, circuit.n), bool)
+    laws = np.zeros(circuit.n, np.uint64)
+    for v in range(circuit.n):
         off, on = work.log_w[2 * v : 2 * v + 2]
-        laws[v] = passes.threshold(off, on) if np.isfinite([off, on]).all() else 0
-        laws[v] = passes.CERTAIN if off == -np.inf else laws[v]
+        laws[v] = kernels.threshold(off, on) if np.isfinite([off, on]).all() else 0
+        laws[v] = kernels.CERTAIN if off == -np.inf else laws[v]
 
     def bernoulli(thr, word, lane, variable, round):
-        if thr in (0, passes.CERTAIN):
+        if thr in (0, kernels.CERTAIN):
             return thr != 0
         with np.errstate(over="ignore"):
             key0, key1 = rng.keys(rng.spread_seed(seed), np.uint64(context), np.uint64(word))
@@ -154,26 +153,26 @@ def plain_descent(formula, flat, theta, seed, context, count):
 
     for s in range(count):
         word, lane = divmod(s, 64)
-        x[s] = [bernoulli(laws[v], word, lane, v, 0) for v in range(flat.n)]
-        pending = [flat.decisions - 1]
+        x[s] = [bernoulli(laws[v], word, lane, v, 0) for v in range(circuit.n)]
+        pending = [circuit.decisions - 1]
         while pending:
             i = pending.pop()
             b = 2 * i + bernoulli(work.thr[i], word, lane, i, 1)
-            for code in flat.lits[flat.lit_ptr[b] : flat.lit_ptr[b + 1]]:
+            for code in circuit.lits[circuit.lit_ptr[b] : circuit.lit_ptr[b + 1]]:
                 x[s, code >> 1] = code & 1
-            pending += flat.kids[flat.kid_ptr[b] : flat.kid_ptr[b + 1]].tolist()
+            pending += circuit.kids[circuit.kid_ptr[b] : circuit.kid_ptr[b + 1]].tolist()
     return x
 
 
-def kernel_draws(formula, flat, theta, seed, context, count, lanes, width, threads=1):
+def kernel_draws(formula, circuit, theta, seed, context, count, lanes, width, threads=1):
     """The same from the kernel, with decisions dense from `lanes` lanes a tile on."""
     before, draw.DENSE_LANES = draw.DENSE_LANES, lanes
-    few, draw._FEW = draw._FEW, 0
+    few, draw._MAX_DECISIONS_PER_SAMPLE = draw._MAX_DECISIONS_PER_SAMPLE, 0
     try:
         draws = Draws(
-            flat,
+            circuit,
             theta,
-            np.arange(flat.n),
+            np.arange(circuit.n),
             clauses_of(formula),
             seed,
             np.array([context]),
@@ -185,7 +184,7 @@ def kernel_draws(formula, flat, theta, seed, context, count, lanes, width, threa
             draws.job = draws.job._replace(least=2.0)
         return unpack(draws.block(0, count).packed[0], count)
     finally:
-        draw.DENSE_LANES, draw._FEW = before, few
+        draw.DENSE_LANES, draw._MAX_DECISIONS_PER_SAMPLE = before, few
 
 
 BITWISE = {
@@ -202,15 +201,17 @@ def test_the_kernel_is_the_plain_descent_bit_for_bit(name):
     formula, count = BITWISE[name]
     theta = rows_of(formula, 2 * weights(formula))
     source = compiled(formula, 60.0)
-    flat = source.circuit
+    circuit = source.circuit
     theta[0, 2] = np.inf if source.mean(np.zeros((1, formula.n_vars)))[0, 2] > 0 else -np.inf
-    expected = plain_descent(formula, flat, theta, SEED, 3, count)
+    expected = plain_descent(formula, circuit, theta, SEED, 3, count)
     for width in (1, 16):
         for lanes in (None, 1e-9, 2.0, 40.0):
-            found = kernel_draws(formula, flat, theta, SEED, 3, count, lanes, width)
+            found = kernel_draws(formula, circuit, theta, SEED, 3, count, lanes, width)
             assert np.array_equal(found, expected), (width, lanes)
-    assert np.array_equal(kernel_draws(formula, flat, theta, SEED, 3, 70, 2.0, 16), expected[:70])
-    other = kernel_draws(formula, flat, theta, SEED + 1, 3, count, 2.0, 16)
+    assert np.array_equal(
+        kernel_draws(formula, circuit, theta, SEED, 3, 70, 2.0, 16), expected[:70]
+    )
+    other = kernel_draws(formula, circuit, theta, SEED + 1, 3, count, 2.0, 16)
     assert not np.array_equal(other, expected)
 
 
