@@ -320,7 +320,7 @@ def test_sweeps_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_second_run_tells_of_bias() -> None:
     """held/drawn after 3 lags and after 1: their difference, and noise, widen the interval."""
     how = stages.StageSampler("lovasz", 3, "asymptotic", lag=1, rho=0.5)
-    same = telescope.Stage(0, 1, how, 0.5, 1.0, 1.0, 50_000, 100_000, 50_000, 100_000)
+    same = stages.Stage(0, 1, how, 0.5, 1.0, 1.0, 50_000, 100_000, 50_000, 100_000)
     apart = replace(same, held_early=60_000)
     assert same.bias()[0] == 0.0 and same.bias()[1] > 0
     assert apart.bias()[0] == pytest.approx(math.log(1.2) / 3, rel=1e-3)  # rho^2 / (1 - rho^2)

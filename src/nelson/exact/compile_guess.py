@@ -18,7 +18,7 @@ sink-free orientations lie between. With BOUND = 45 none of the 48 is called hop
 33 that did not compile are: random 5-SAT n = L = 100 (over 24 formulas of n = L = 100 to 200,
 widths were at least 53 and depths at least 52), random 3-SAT n = L >= 200, feature models of 3000
 and 20,000 features, 4-colourings of 200 vertices, cardinality constraints over 300 variables, a
-random circuit of 3000 gates. The other 25 are tried, and use up the time that the compiler is given.
+random circuit of 3000 gates. The other 25 are tried, and use up the compiler's time limit.
 
 Cost: 1 ms for random 5-SAT n = L = 1000; at most about MAX_STEPS steps and a few passes over the
 literals, 0.5 s for a million clauses.
@@ -75,8 +75,8 @@ def _estimate(formula: Formula) -> Estimate:
     first, at = np.zeros(2 * n + 1, np.int64), np.empty(len(codes), np.int64)
     nnf.group(codes, first, at)
     clauses = np.repeat(np.arange(m, dtype=np.int32), lengths)[at]  # by literal code
-    depth = _depth(formula, codes, lengths, first, clauses)
-    ended, width = _width(formula, codes, lengths, first[::2], clauses)
+    depth = _depth(formula, codes, first, clauses)
+    ended, width = _width(formula, codes, first[::2], clauses)
     wide, deep = ended != elimination_width.DONE, depth > BOUND
     told = f"width {'>= ' * wide}{width}"
     if ended == elimination_width.TIRED:
@@ -88,15 +88,9 @@ def _estimate(formula: Formula) -> Estimate:
     return Estimate(width, not wide, depth, False, f"worth compiling: {told} ({reason})")
 
 
-def _depth(
-    formula: Formula,
-    codes: np.ndarray,
-    lengths: np.ndarray,
-    first: np.ndarray,
-    clauses: np.ndarray,
-) -> float:
+def _depth(formula: Formula, codes: np.ndarray, first: np.ndarray, clauses: np.ndarray) -> float:
     """The median depth of the dives. Variables in many short clauses are decided first."""
-    n, m = formula.n_total, formula.n_clauses
+    n, m, lengths = formula.n_total, formula.n_clauses, np.diff(formula.offsets)
     weight = np.repeat(2.0 ** -np.minimum(lengths, 60), lengths)
     score = np.bincount(codes >> 1, weights=weight, minlength=n)
     search = dive.Search(
@@ -116,13 +110,9 @@ def _depth(
 
 
 def _width(
-    formula: Formula,
-    codes: np.ndarray,
-    lengths: np.ndarray,
-    first: np.ndarray,
-    clauses: np.ndarray,
+    formula: Formula, codes: np.ndarray, first: np.ndarray, clauses: np.ndarray
 ) -> tuple[int, int]:
-    """(how it ended, width so far)."""
+    """(how the elimination ended, width so far)."""
     n, m, size = formula.n_total, formula.n_clauses, len(codes)
     members = np.empty(2 * size + 1, np.int32)
     members[:size] = codes >> 1
@@ -132,7 +122,7 @@ def _width(
     head[0] = 0 if n else -1
     graph = elimination_width.Graph(
         np.concatenate([formula.offsets[:-1], np.zeros(n, np.int64)]),
-        np.concatenate([lengths, np.zeros(n, np.int64)]),
+        np.concatenate([np.diff(formula.offsets), np.zeros(n, np.int64)]),
         members,
         first,
         np.diff(first),

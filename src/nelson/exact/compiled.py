@@ -21,7 +21,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from nelson.errors import Unsatisfiable
-from nelson.exact.circuit import passes
 from nelson.exact.circuit.build import BuildResult, build
 from nelson.exact.circuit.decisions import DecisionCircuit
 from nelson.exact.circuit.draw import Draws, clauses_of
@@ -98,14 +97,14 @@ class Compiled:
     def log_z(self, theta: np.ndarray) -> np.ndarray:
         """(b, n) -> (b,). The sum runs over the finite theta_i, as everywhere."""
         rows = self._rows(theta)
-        log_p, _ = passes.solve(self.circuit, rows, means=False)
+        log_p, _ = self.circuit.solve(rows, means=False)
         _check_possible(log_p)
         soft = np.where(np.isinf(rows), -np.inf, rows)
         return log_p + np.logaddexp(0, soft).sum(axis=1)
 
     def mean(self, theta: np.ndarray) -> np.ndarray:
         """(b, n) -> (b, n)."""
-        log_p, mean = passes.solve(self.circuit, self._rows(theta), means=True)
+        log_p, mean = self.circuit.solve(self._rows(theta), means=True)
         _check_possible(log_p)
         return mean[:, : theta.shape[1]]
 

@@ -20,7 +20,7 @@ from nelson.log_z.telescope import Estimate, telescope
 METHODS = ("enumerate", "count", "circuit", "telescope")
 #: Without a limit by the caller, seconds for each exact method within "auto".
 EXACT_SECONDS = 5.0
-#: Without a limit by the caller, seconds for the estimate, or for an exact method asked for by name.
+#: Without a limit by the caller, seconds for the estimate, or for an exact method chosen by name.
 SECONDS = 300.0
 #: With a limit, the share of the remaining time that "auto" gives to each exact method.
 EXACT_SHARE = 0.2

@@ -89,8 +89,9 @@ def by_counting(parts: list[Part], seconds: float, memory: int = MEMORY) -> tupl
 def by_circuits(parts: list[Part], seconds: float, memory: int = MEMORY) -> tuple[Values, str]:
     """The value of the d-DNNF that D4 compiles in a child process."""
     values: Values = [None] * len(parts)
-    compilation, ended = build.compile_parts(parts, "d4", seconds, memory), "done"
-    for k, circuit in enumerate(compilation.circuits()):
+    ended, started = "done", time.monotonic()
+    circuits, died = build.compile_parts(parts, "d4", seconds, memory)
+    for k, circuit in enumerate(circuits):
         if isinstance(circuit, str):
             ended = circuit
             continue
@@ -98,8 +99,8 @@ def by_circuits(parts: list[Part], seconds: float, memory: int = MEMORY) -> tupl
         if value == -np.inf:
             raise Unsatisfiable("D4 proved that the formula has no solution")
         values[k] = value
-    if (done := len(compilation.answers)) < len(parts):
-        ended = _ended_at(parts[done], compilation.ended, compilation.seconds)
+    if len(circuits) < len(parts):
+        ended = _ended_at(parts[len(circuits)], died, time.monotonic() - started)
     return values, ended
 
 

@@ -68,7 +68,7 @@ class Sampled:
         return f"estimated from {self.count} samples: standard errors of means up to {error:.2g}"
 
     def _samples(self, theta: np.ndarray) -> Iterator[tuple[int, Any]]:
-        """(row, its samples (count, n) as float64: an array, or a tensor on the device that drew)."""
+        """(row, its samples (count, n) as float64: an array, or a tensor on a GPU)."""
         group = max(1, _MAX_DRAWN // max(1, self.count * theta.shape[1]))
         for k, first in enumerate(range(0, len(theta), group)):
             for b, x in enumerate(self.draw(theta[first : first + group], self.count, k), first):

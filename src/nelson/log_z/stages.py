@@ -4,15 +4,16 @@ satisfy the group.
 
 from __future__ import annotations
 
+import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from nelson.exact.reduce import Part
 from nelson.formula import Formula
-from nelson.formula.canonical import lengths_to_offsets
+from nelson.formula.canonical import select
 from nelson.formula.clause_graph import components
 from nelson.kernels.core.bits import tail_mask
 from nelson.sampling.device.samples import DeviceSamples
@@ -48,6 +49,43 @@ class StageSampler:
         return (formula.n_vars + formula.literals.size) * (1 + SWEEP_COST * self.sweeps)
 
 
+@dataclass
+class Stage:
+    """One ratio: clauses [first, last) of the ordered list, given the clauses before them."""
+
+    first: int
+    last: int
+    sampler: StageSampler
+    guess: float  # the ratio in the pilot
+    cost: float  # of a sample, relative to the other stages
+    seconds: float  # of a sample in the pilot; used for budgets only
+    held: int = 0  # samples that satisfy the group
+    drawn: int = 0  # samples
+    held_early: int = 0  # the same for the run that stops after one lag
+    drawn_early: int = 0
+    chunks: int = field(default=0, repr=False)
+
+    @property
+    def wanted(self) -> float:
+        """Numbers of samples in proportion to this give the least variance for the time."""
+        return math.sqrt((1 / self.guess - 1) / self.cost)
+
+    def bias(self) -> tuple[float, float]:
+        """(the remaining bias of log r, the variance of this estimate)."""
+        if not self.drawn_early:
+            return 0.0, 0.0
+        factor = self.sampler.rho**2 / (1 - self.sampler.rho**2)
+        late, late_variance = log_ratio(self.held, self.drawn)
+        early, early_variance = log_ratio(self.held_early, self.drawn_early)
+        return factor * (early - late), factor**2 * (late_variance + early_variance)
+
+
+def log_ratio(held: int, drawn: int) -> tuple[float, float]:
+    """(estimate of log r, its variance): its bias is O(N^-2), its variance is never 0."""
+    smooth = (held + 2) / (drawn + 4)
+    return math.log((held + 0.5) / (drawn + 0.5)), (1 / smooth - 1) / drawn
+
+
 @dataclass(frozen=True)
 class Conditional:
     """The law given the clauses before a group, restricted to components that the group touches."""
@@ -68,15 +106,11 @@ class Conditional:
         wanted = np.zeros(part.n, bool)
         wanted[label[np.abs(group) - 1]] = True
         inside = wanted[label]  # variables kept
-        lengths = np.diff(offsets[: first + 1])
         kept = inside[np.abs(before[offsets[:first]]) - 1]
         name = np.cumsum(inside)  # from 1
-        clauses = before[np.repeat(kept, lengths)]
-        formula = Formula.from_arrays(
-            np.sign(clauses) * name[np.abs(clauses) - 1],
-            lengths_to_offsets(lengths[kept]),
-            n_vars=int(inside.sum()),
-        )
+        clauses, ends = select(before, offsets[: first + 1], kept)
+        clauses = np.sign(clauses) * name[np.abs(clauses) - 1]
+        formula = Formula.from_arrays(clauses, ends, n_vars=int(inside.sum()))
         columns, place = np.unique(np.abs(group), return_inverse=True)
         return cls(
             formula,

@@ -2,13 +2,13 @@
 
     log P(C) = log P(G_0) + sum_g log P(G_g | G_0, .., G_(g-1))
 
-G_0 is a maximal set of clauses that share no variable: its factor is known. Each later ratio r_g is
-estimated by the fraction k_g / N_g of samples, drawn given the earlier groups, that satisfy group g.
-A pilot run cuts the groups so that r_g is about 1/3: if the ratios are e^-a and a sample costs c,
-the work for a given variance grows with (e^a - 1) / a^2, which is flat from a = 0.9 to 2.4. The
-variance is least for the time with N_g ~ sqrt((1/r_g - 1) / c_g). Only the components that a group
-touches are sampled. The method is Jerrum, Valiant, Vazirani 1986 with the sampler of Guo, Jerrum,
-Liu 2019.
+G_0 is a maximal set of clauses that share no variable: its factor is known. For each later group,
+N_g samples are drawn given the groups before it, and the fraction k_g / N_g that satisfies group g
+estimates the ratio r_g. A pilot run cuts the groups so that r_g is about 1/3: with ratios e^-a the
+work for a given variance grows with (e^a - 1) / a^2, which is flat from a = 0.9 to 2.4. If a sample
+costs c_g, the variance is least for the time with N_g ~ sqrt((1/r_g - 1) / c_g). Only the
+components that a group touches are sampled. The method is Jerrum, Valiant, Vazirani 1986 with the
+sampler of Guo, Jerrum, Liu 2019.
 
 The half width of the interval is the sum of three terms:
 - noise: 1.96 standard deviations of the sum of log r_g. Its terms are independent, since each has
@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -34,16 +34,18 @@ from nelson.errors import BudgetExceeded, Unsatisfiable
 from nelson.exact import solver
 from nelson.exact.reduce import Part
 from nelson.formula import Formula
-from nelson.formula.canonical import lengths_to_offsets
+from nelson.formula.canonical import select
 from nelson.kernels.core.bits import words_for
 from nelson.kernels.core.reference import threshold
 from nelson.log_z.result import Z95
 from nelson.log_z.stages import (
     Conditional,
     GroupSamples,
+    Stage,
     StageSampler,
     choose,
     draw,
+    log_ratio,
     surviving,
 )
 from nelson.sampling.guarantee import weakest
@@ -68,48 +70,11 @@ EXTENSIONS = 4
 MAX_ROUNDING = 5.0
 
 
-@dataclass
-class Stage:
-    """One ratio: clauses [first, last) of the ordered list, given the clauses before them."""
-
-    first: int
-    last: int
-    sampler: StageSampler
-    guess: float  # the ratio in the pilot
-    cost: float  # of a sample, relative to the other stages
-    seconds: float  # of a sample in the pilot; used for budgets only
-    held: int = 0  # samples that satisfy the group
-    drawn: int = 0  # samples
-    held_early: int = 0  # the same for the run that stops after one lag
-    drawn_early: int = 0
-    chunks: int = field(default=0, repr=False)
-
-    @property
-    def wanted(self) -> float:
-        """Numbers of samples in proportion to this give the least variance for the time."""
-        return math.sqrt((1 / self.guess - 1) / self.cost)
-
-    def bias(self) -> tuple[float, float]:
-        """(the remaining bias of log r, the variance of this estimate)."""
-        if not self.drawn_early:
-            return 0.0, 0.0
-        factor = self.sampler.rho**2 / (1 - self.sampler.rho**2)
-        late, late_variance = _log_ratio(self.held, self.drawn)
-        early, early_variance = _log_ratio(self.held_early, self.drawn_early)
-        return factor * (early - late), factor**2 * (late_variance + early_variance)
-
-
 @dataclass(frozen=True)
 class Estimate:
     log_p: float
     half_width: float
     info: dict[str, Any]
-
-
-def _log_ratio(held: int, drawn: int) -> tuple[float, float]:
-    """(estimate of log r, its variance): its bias is O(N^-2), its variance is never 0."""
-    smooth = (held + 2) / (drawn + 4)
-    return math.log((held + 0.5) / (drawn + 0.5)), (1 / smooth - 1) / drawn
 
 
 class Telescope:
@@ -152,7 +117,7 @@ class Telescope:
             first = stage.last
 
     def _pilot(self, first: int, window: int, prs: bool) -> Stage:
-        """The stage that begins with clause `first`, ending before clause `window` at the latest."""
+        """The stage that begins with clause `first`; it ends before clause `window` or earlier."""
         given = Conditional.of(self.part, first, window)
         number, count = len(self.stages), PILOT
         sampler = choose(given, self.threads, self.left(), self.seed_of(number, 0), prs)
@@ -236,7 +201,7 @@ class Telescope:
     # --- the answer -------------------------------------------------------------------------------
 
     def estimate(self) -> Estimate:
-        pairs = [_log_ratio(stage.held, stage.drawn) for stage in self.stages]
+        pairs = [log_ratio(stage.held, stage.drawn) for stage in self.stages]
         biases = [stage.bias() for stage in self.stages]
         noise = Z95 * math.sqrt(sum(variance for _, variance in pairs))
         bias = abs(sum(b for b, _ in biases)) + 2 * math.sqrt(sum(v for _, v in biases))
@@ -321,16 +286,17 @@ def _rounding(part: Part) -> float:
 
 
 def ordered(part: Part) -> tuple[Part, int, float]:
-    """(the part with the clauses of G_0 first, their number, log P(G_0)). G_0 is chosen greedily."""
+    """(the part with the clauses of G_0 first, their number, log P(G_0)); G_0 is taken greedily."""
     taken = np.zeros(part.n, bool)
     front = np.zeros(part.n_clauses, bool)
     for j in range(part.n_clauses):
         own = np.abs(part.literals[part.offsets[j] : part.offsets[j + 1]]) - 1
         if not taken[own].any():
             taken[own] = front[j] = True
-    lengths = np.diff(part.offsets)
-    order = np.argsort(~front, kind="stable")
-    ends = lengths_to_offsets(lengths[order])
-    at = np.arange(ends[-1]) + np.repeat(part.offsets[order] - ends[:-1], lengths[order])
+    (literals, ends), (others, other_ends) = (
+        select(part.literals, part.offsets, chosen) for chosen in (front, ~front)
+    )
+    literals = np.concatenate([literals, others])
+    offsets = np.concatenate([ends, other_ends[1:] + ends[-1]])
     base = float(np.log1p(-_violation(part)[front]).sum())
-    return Part(part.literals[at], ends, part.theta), int(front.sum()), base
+    return Part(literals, offsets, part.theta), int(front.sum()), base

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import nelson
-from nelson.exact.circuit import build, draw, passes
+from nelson.exact.circuit import build, decisions, draw
 from nelson.exact.circuit.decisions import decisions_of, joined
 from nelson.exact.circuit.draw import Draws, clauses_of
 from nelson.exact.circuit.nnf import Circuit
 from nelson.exact.compiled import compiled
-from nelson.kernels.circuit import passes as kernels
+from nelson.kernels.circuit import passes
 from nelson.kernels.core import rng
 from nelson.kernels.core.bits import unpack
 from nelson.log_z import log_partition
@@ -56,7 +56,7 @@ def test_the_normal_form_has_the_value_of_the_text(name):
     assert circuit.sound() and circuit.decisions <= len(parsed.kind) + 3
     theta = np.random.default_rng(0).normal(size=(5, 9)) * 3
     theta[1, 4], theta[2, 2] = np.inf, -np.inf
-    log_p, mean = passes.solve(circuit, theta, means=True)
+    log_p, mean = circuit.solve(theta, means=True)
     for row, value in zip(theta, log_p, strict=True):
         pair = np.stack([-np.logaddexp(0, row), -np.logaddexp(0, -row)], axis=1)
         top = pair[8, 1] + pair[7, 0]
@@ -107,7 +107,7 @@ def test_many_theta_on_threads_are_those_of_one():
     formula = random_ksat(30, 30, 5, seed=1)
     found = compiled(formula, 60.0)
     theta = np.random.default_rng(1).normal(size=(64, 30))
-    assert len(theta) * found.edges > passes._MIN_THREADED_VISITS
+    assert len(theta) * found.edges > decisions.MIN_THREADED_VISITS
     mean, log_z = found.mean(theta), found.log_z(theta)
     for k in (0, 17, 63):
         assert np.array_equal(found.mean(theta[k : k + 1])[0], mean[k])
@@ -129,18 +129,18 @@ def test_weights_that_no_double_holds():
 
 
 def plain_descent(formula, circuit, theta, seed, context, count):
-    """The specification of `kernels.descent`, one sample and one decision after the other."""
-    work, log_p = kernels.work(circuit.n, circuit.decisions), np.zeros(1)
-    kernels.solve(circuit.kernel, theta, work, log_p, np.zeros((0, 0)), 0, 1)
+    """The specification of `kernels.circuit.descent`: one sample after the other."""
+    work, log_p = passes.work(circuit.n, circuit.decisions), np.zeros(1)
+    passes.solve(circuit.kernel, theta, work, log_p, np.zeros((0, 0)), 0, 1)
     x = np.zeros((count, circuit.n), bool)
     laws = np.zeros(circuit.n, np.uint64)
     for v in range(circuit.n):
         off, on = work.log_w[2 * v : 2 * v + 2]
-        laws[v] = kernels.threshold(off, on) if np.isfinite([off, on]).all() else 0
-        laws[v] = kernels.CERTAIN if off == -np.inf else laws[v]
+        laws[v] = passes.threshold(off, on) if np.isfinite([off, on]).all() else 0
+        laws[v] = passes.CERTAIN if off == -np.inf else laws[v]
 
     def bernoulli(thr, word, lane, variable, round):
-        if thr in (0, kernels.CERTAIN):
+        if thr in (0, passes.CERTAIN):
             return thr != 0
         with np.errstate(over="ignore"):
             key0, key1 = rng.keys(rng.spread_seed(seed), np.uint64(context), np.uint64(word))

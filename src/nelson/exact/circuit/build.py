@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import importlib.util
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from nelson.exact.circuit.decisions import DecisionCircuit, decisions_of, joined
 from nelson.exact.circuit.nnf import Circuit
 from nelson.exact.reduce import Part
 from nelson.formula import Formula
-from nelson.process.child import MEMORY, Answers, run_child
+from nelson.process.child import MEMORY, run_child
 
 #: Module, and name for people, of each compiler.
 COMPILERS = {"d4": ("py_d4", "D4"), "sdd": ("pysdd", "PySDD")}
@@ -43,27 +44,6 @@ class BuildResult:
     why_not: str = ""
 
 
-@dataclass(frozen=True)
-class Compilation:
-    """The answers of a compiler, in the order of the parts; fewer than parts if it ended early."""
-
-    answers: Answers
-    ended: str  # how the child process ended; "" if it answered for every part
-    seconds: float
-
-    def circuits(self) -> Iterator[Circuit | str]:
-        """For each answer the circuit, or the reason why there is none. To be read once: a text is
-        freed as soon as it is parsed.
-        """
-        for answer in self.answers:
-            if "error" in answer:
-                yield answer["error"]
-            elif len(answer["nnf"]) > MAX_TEXT:
-                yield f"a circuit of {len(answer['nnf']):,} bytes is too large"
-            else:
-                yield Circuit.parse(answer.pop("nnf"))
-
-
 def missing(compiler: str) -> str | None:
     """None, or what has to be installed first."""
     module, name = COMPILERS[compiler]
@@ -74,11 +54,12 @@ def missing(compiler: str) -> str | None:
 
 def compile_parts(
     parts: Sequence[Part], compiler: str, seconds: float, memory: int = MEMORY
-) -> Compilation:
-    """All parts, one after the other, in one child process with these limits (seconds, bytes)."""
-    if not parts:
-        return Compilation([], "", 0.0)
-    started = time.monotonic()
+) -> tuple[list[Circuit | str], str]:
+    """All parts, one after the other, in one child process with these limits (seconds, bytes).
+
+    -> for each part its circuit or the compiler's error. The list is shorter than `parts` if the
+    child process ended early; the second value then says how it ended.
+    """
     tasks = [
         {
             "compiler": compiler,
@@ -88,14 +69,24 @@ def compile_parts(
         }
         for part in parts
     ]
+    if not tasks:
+        return [], ""
     script = Path(__file__).with_name("compile_child.py")
-    answers: Answers = []
     try:
         answers, ended = run_child(script, tasks, seconds, memory + RESERVED[compiler])
     except NelsonError as error:
         # libsdd ends the process if it cannot allocate its first tables.
-        ended = "out of memory" if "alloc failed" in str(error) else str(error)
-    return Compilation(answers, ended, time.monotonic() - started)
+        return [], "out of memory" if "alloc failed" in str(error) else str(error)
+    return [_read(answer) for answer in answers], ended
+
+
+def _read(answer: dict[str, Any]) -> Circuit | str:
+    if "error" in answer:
+        return answer["error"]
+    text = answer.pop("nnf")  # freed when it is parsed
+    if len(text) > MAX_TEXT:
+        return f"a circuit of {len(text):,} bytes is too large"
+    return Circuit.parse(text)
 
 
 def build(
@@ -147,10 +138,11 @@ def _compile(
     offsets = np.concatenate([[0], np.cumsum(lengths[~unit])])
     # `split` carries one number a variable along: here, which variable it is.
     parts = split(rest, offsets, np.arange(formula.n_total, dtype=np.float64))
-    name = COMPILERS[compiler][1]
-    compilation = compile_parts(parts, compiler, seconds, memory)
-    ended, circuits = compilation.ended, []
-    for part, answer in zip(parts, compilation.circuits(), strict=False):
+    name, circuits = COMPILERS[compiler][1], []
+    started = time.monotonic()
+    answers, ended = compile_parts(parts, compiler, seconds, memory)
+    took = time.monotonic() - started
+    for part, answer in zip(parts, answers, strict=False):
         if isinstance(answer, str):
             ended = answer
             break
@@ -161,9 +153,8 @@ def _compile(
     if len(circuits) < len(parts):
         left = parts[len(circuits)]
         return None, (
-            f"{name} {ended} after {compilation.seconds:.3g} s at a component of {left.n} "
-            f"variables, {left.n_clauses} clauses "
-            f"(limits: {seconds:.3g} s, {memory / 2**30:.3g} GiB)"
+            f"{name} {ended} after {took:.3g} s at a component of {left.n} variables, "
+            f"{left.n_clauses} clauses (limits: {seconds:.3g} s, {memory / 2**30:.3g} GiB)"
         )
     fixed = given.literals[given.offsets[:-1][unit]]
     return joined(circuits, fixed, formula.n_total), ""

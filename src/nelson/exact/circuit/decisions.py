@@ -24,7 +24,12 @@ from nelson.exact.circuit.nnf import Circuit
 from nelson.formula.canonical import lengths_to_offsets
 from nelson.kernels.circuit import nnf, passes, records
 from nelson.kernels.core.bits import words_for
+from nelson.kernels.core.threads import spread, usable_cores
 
+#: Edges times theta below which starting a thread costs more than it saves.
+MIN_THREADED_VISITS = 200_000
+#: Bytes of work space that the threads of a pass may take together.
+_MAX_WORK_BYTES = 2 << 30
 #: Edges to visit, at most, to find the variables that no sample has to draw by themselves.
 _MAX_VISITS = 1_000_000_000
 
@@ -79,6 +84,31 @@ class DecisionCircuit:
     def kernel(self) -> passes.Decisions:
         """The arrays as the kernels take them."""
         return passes.Decisions(**self.arrays)
+
+    def solve(self, theta: np.ndarray, means: bool) -> tuple[np.ndarray, np.ndarray]:
+        """theta (b, n) -> log P(C), (b,), and the means (b, n) if they are asked for, else (0, 0).
+
+        theta = +-inf is evidence. log P(C) is -inf if no structure agrees with it; the means of
+        that row are then meaningless. O(edges) for each theta, on threads.
+        """
+        theta = np.ascontiguousarray(theta, np.float64)
+        log_p = np.zeros(len(theta))
+        mean = np.zeros(theta.shape if means else (0, 0))
+        threads = 1
+        threaded = len(theta) > 1 and len(theta) * (self.edges + self.n) > MIN_THREADED_VISITS
+        if threaded:
+            fit = max(1, _MAX_WORK_BYTES // (24 * self.decisions + 32 * self.n + 1))
+            threads = min(usable_cores(), fit, len(theta))
+        works = [passes.work(self.n, self.decisions) for _ in range(threads)]
+
+        def some(thread: int, first: int, last: int) -> None:
+            passes.solve(self.kernel, theta, works[thread], log_p, mean, first, last)
+
+        if not threaded:
+            some(0, 0, len(theta))
+        elif spread(some, len(theta), threads, np.zeros(1, np.int32)):
+            raise KeyboardInterrupt
+        return log_p, mean
 
     @cached_property
     def unmentioned(self) -> np.ndarray:

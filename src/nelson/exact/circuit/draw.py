@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -39,8 +40,11 @@ _MIN_THREADED_VISITS = 500_000
 _MAX_PROGRAM_BYTES = 1 << 30
 
 Clauses = tuple[np.ndarray, np.ndarray]
-#: (thread, program, contexts first to last, tiles first to last, lay the program out first)
-Call = Callable[[int, int, tuple[int, int], tuple[int, int], bool], None]
+Range = tuple[int, int]  # [first, last)
+#: Draw: (thread, program, contexts, tiles, lay the program out first) -> None
+Call = Callable[[int, int, Range, Range, bool], None]
+#: `spread` over the threads of a draw: (work, pieces) -> was it interrupted
+Run = Callable[[Callable[[int, int, int], None], int], bool]
 
 
 @dataclass
@@ -139,40 +143,25 @@ class Draws:
             threads = max(1, min(threads, _MAX_PROGRAM_BYTES // program_bytes, contexts))
         self._reserve(threads, threads if by_context else 1)
         stop = np.zeros(1, np.int32)
+        out = packed, done, self.log_p, stop
 
-        def call(
-            thread: int, program: int, rows: tuple[int, int], part: tuple[int, int], fresh: bool
-        ) -> None:
-            descent.draw(
-                tag(self.width),
-                circuit.kernel,
-                self.theta,
-                *self._programs[program],
-                self._spaces[thread],
-                job,
-                packed,
-                done,
-                self.log_p,
-                stop,
-                rows,
-                part,
-                fresh,
-            )
+        def call(thread: int, program: int, rows: Range, part: Range, fresh: bool) -> None:
+            own = *self._programs[program], self._spaces[thread]
+            fixed = tag(self.width), circuit.kernel, self.theta
+            descent.draw(*fixed, *own, job, *out, rows, part, fresh)
 
         if visits <= _MIN_THREADED_VISITS and deadline is None:
             fresh = contexts > 1 or self._laid_out != 0
             self._laid_out = 0 if contexts == 1 else -1
             call(0, 0, (0, contexts), (0, tiles), fresh)
             return False
+        run = partial(spread, threads=threads, stop=stop, deadline=deadline)
         if by_context:
-            return self._by_context(call, tiles, threads, stop, deadline)
-        return any(
-            self._by_tile(call, row, tiles, threads, stop, deadline) for row in range(contexts)
-        )
+            return self._by_context(run, call, tiles, stop)
+        return any(self._by_tile(run, call, row, tiles) for row in range(contexts))
 
-    def _by_context(
-        self, call: Call, tiles: int, threads: int, stop: np.ndarray, deadline: float | None
-    ) -> bool:
+    def _by_context(self, run: Run, call: Call, tiles: int, stop: np.ndarray) -> bool:
+        """Each thread lays out a program of its own for one context after the other."""
         self._laid_out = -1
 
         def some(thread: int, first: int, last: int) -> None:
@@ -180,17 +169,11 @@ class Draws:
                 if stop[0] == 0:
                     call(thread, thread, (row, row + 1), (0, tiles), True)
 
-        return spread(some, len(self.theta), threads, stop, deadline)
+        return run(some, len(self.theta))
 
-    def _by_tile(
-        self,
-        call: Call,
-        row: int,
-        tiles: int,
-        threads: int,
-        stop: np.ndarray,
-        deadline: float | None,
-    ) -> bool:
+    def _by_tile(self, run: Run, call: Call, row: int, tiles: int) -> bool:
+        """The threads share the program of one context."""
+
         def lay_out(thread: int, first: int, last: int) -> None:
             call(0, 0, (row, row + 1), (0, 0), True)
 
@@ -202,7 +185,7 @@ class Draws:
             if spread(lay_out, 1, 1, np.zeros(1, np.int32)):
                 self._laid_out = -1
                 return True
-        return spread(some, tiles, threads, stop, deadline)
+        return run(some, tiles)
 
     def _reserve(self, spaces: int, programs: int) -> None:
         """Have at least this many programs, and work spaces of threads."""

@@ -27,7 +27,7 @@ ROOM = 1 << 14
 
 
 def gates(state: State, share: int) -> None:
-    """Resolve away the variables that their clauses define and whose theta is 0 in every context."""
+    """Resolve away variables that their clauses define, with theta = 0 in every context."""
     eliminate(state, share, (state.theta == 0).all(axis=1))
 
 
@@ -129,7 +129,7 @@ def _unload(state: State, store: Store, definitions: Definitions) -> int:
     first, start = definitions.first[: entries + 1], definitions.start[: clauses + 1]
     target = definitions.target[:entries].copy()
     flip, literals = definitions.flip[:entries].copy(), definitions.literals[: start[-1]].copy()
-    state.eliminated.definitions(target, flip, first, start, literals)
+    state.eliminated.add(target, flip, np.diff(first), np.diff(start), literals)
     state.out[target] = True
     alive = np.flatnonzero(store.size[: store.used[0]])
     lengths = store.size[alive].astype(np.int64)

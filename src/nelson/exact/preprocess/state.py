@@ -35,49 +35,33 @@ class Budget:
         self.left -= int(visits)
 
 
-#: dtypes of the columns of `Eliminated`.
-_DTYPES = (np.int32, np.uint8, np.int64, np.int64, np.int32)
-
-
-@dataclass
 class Eliminated:
-    """Variables that were eliminated, oldest first, as entries of `kernels.reduce.rebuild`."""
+    """Variables that were eliminated, oldest first, as entries of `nelson.kernels.reduce.rebuild`.
 
-    target: list[np.ndarray] = field(default_factory=list)  # int32
-    flip: list[np.ndarray] = field(default_factory=list)  # uint8
-    clauses: list[np.ndarray] = field(default_factory=list)  # clauses of each entry
-    lengths: list[np.ndarray] = field(default_factory=list)  # literals of each clause
-    literals: list[np.ndarray] = field(default_factory=list)  # int32
+    Columns: target, flip, the number of clauses of each entry, the length of each clause, literals.
+    """
+
+    DTYPES = (np.int32, np.uint8, np.int64, np.int64, np.int32)
+
+    def __init__(self) -> None:
+        self._columns = [[np.zeros(0, dtype)] for dtype in self.DTYPES]
+
+    def add(self, *columns: np.ndarray | list[int]) -> None:
+        for kept, column, dtype in zip(self._columns, columns, self.DTYPES, strict=True):
+            kept.append(np.asarray(column, dtype))
 
     def constants(self, literals: np.ndarray) -> None:
         """Literals that hold: an entry without a clause, flipped where the literal is positive."""
-        self._add(np.abs(literals) - 1, literals > 0, np.zeros(len(literals)), [], [])
+        self.add(np.abs(literals) - 1, literals > 0, np.zeros(len(literals)), [], [])
 
     def copies(self, variables: np.ndarray, of: np.ndarray) -> None:
         """x_v = l(x): an entry with one clause, which is violated where l is true."""
         ones = np.ones(len(variables))
-        self._add(variables, np.zeros(len(variables)), ones, ones, -of)
-
-    def definitions(
-        self,
-        target: np.ndarray,
-        flip: np.ndarray,
-        first: np.ndarray,
-        start: np.ndarray,
-        literals: np.ndarray,
-    ) -> None:
-        self._add(target, flip, np.diff(first), np.diff(start), literals)
-
-    def _add(self, *columns: np.ndarray | list[int]) -> None:
-        for name, dtype, column in zip(self.__dataclass_fields__, _DTYPES, columns, strict=True):
-            getattr(self, name).append(np.asarray(column, dtype))
+        self.add(variables, np.zeros(len(variables)), ones, ones, -of)
 
     def program(self) -> tuple[np.ndarray, ...]:
         """(target, flip, first, start, literals) for the kernel."""
-        target, flip, clauses, lengths, literals = (
-            np.concatenate([np.zeros(0, dtype), *getattr(self, name)])
-            for name, dtype in zip(self.__dataclass_fields__, _DTYPES, strict=True)
-        )
+        target, flip, clauses, lengths, literals = map(np.concatenate, self._columns)
         return target, flip, lengths_to_offsets(clauses), lengths_to_offsets(lengths), literals
 
 
