@@ -1,52 +1,37 @@
-"""log Z: exact methods against enumeration, estimates against exact values, budgets that hold."""
+"""log Z: exact methods against enumeration, proofs, budgets that hold, wrong arguments."""
 
 from __future__ import annotations
 
 import math
 import os
 import time
-from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.stats import binom, chi2
 
 from nelson import BudgetExceeded, Formula, FormulaError, NelsonError, Unsatisfiable
 from nelson.exact.circuit import build
 from nelson.exact.circuit.nnf import Circuit
 from nelson.exact.reduce import merge, reduce
-from nelson.log_z import LogPartition, exact, log_partition, stages, telescope
+from nelson.log_z import LogPartition, exact, log_partition
+from tests import ROOT
 from tests.problems import (
-    all_states,
+    encoded,
+    exact_log_z,
     extremal,
     non_extremal,
     pigeonhole,
     random_ksat,
-    sink_free,
     weights,
 )
 
 EXACT = ("enumerate", "count", "circuit")
-FORMULAS = extremal() | non_extremal()
-ENCODED = {
-    "xor": random_ksat(9, 6, 3, seed=4).xor(range(1, 10)),
-    "exactly": Formula([[1, 2, -3]], 9).exactly(range(1, 10), 4),
-    "linear": Formula([[-1, 2]], 8).linear([3, 1, 4, 1, 5, 9, 2, 6], range(1, 9), "<=", 15),
-    "both": Formula([], 10).xor([1, -2, 3, 4, 5, 6, 7]).at_least([2, 4, 6, 8, 10], 2),
+#: Every method, for `parametrize`; three of them start a child process.
+EACH = {
+    name: pytest.param(name, marks=pytest.mark.process) for name in ("count", "circuit", "auto")
 }
-
-
-def brute(f: Formula, theta: np.ndarray | None = None) -> float:
-    """log sum over visible x of exp(theta . x) C(x), by the definition; +-inf is evidence."""
-    states = all_states(f.n_vars)
-    keep = np.asarray(f.satisfied(states), bool)
-    total = np.zeros(len(states))
-    for i in range(f.n_vars if theta is not None else 0):
-        if np.isinf(theta[i]):
-            keep &= states[:, i] == (theta[i] > 0)
-        else:
-            total += theta[i] * states[:, i]
-    return float(np.logaddexp.reduce(total[keep])) if keep.any() else -math.inf
+EACH |= {name: pytest.param(name) for name in ("enumerate", "telescope")}
+FORMULAS = extremal() | non_extremal() | encoded()
 
 
 def blow_up() -> Formula:
@@ -57,28 +42,28 @@ def blow_up() -> Formula:
 # --- exact ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", [*EXACT, "auto"])
+@pytest.mark.parametrize("method", [EACH[name] for name in (*EXACT, "auto")])
 def test_exact_methods_agree_with_enumeration(method: str) -> None:
-    for name, f in (FORMULAS | ENCODED).items():
+    for name, f in FORMULAS.items():
         if f.n_total > exact.ENUMERATE and method == "enumerate":
             continue
         for theta in (None, 3 * weights(f)):
             found = log_partition(f, theta, method=method)
             assert isinstance(found, LogPartition) and found.exact and found.half_width == 0.0
-            assert float(found) == pytest.approx(brute(f, theta), abs=1e-11), name
+            assert float(found) == pytest.approx(exact_log_z(f, theta), abs=1e-11), name
 
 
-@pytest.mark.parametrize("method", EXACT)
+@pytest.mark.parametrize("method", [EACH[name] for name in EXACT])
 def test_evidence(method: str) -> None:
     f = random_ksat(12, 14, 3, seed=3)
     theta = weights(f)
     theta[[1, 4, 7]] = np.inf, -np.inf, np.inf
     found = log_partition(f, theta, method=method)
-    assert found.value == pytest.approx(brute(f, theta), abs=1e-11)
+    assert found.value == pytest.approx(exact_log_z(f, theta), abs=1e-11)
     assert found.info["fixed"] >= 3
     conditioned = f.given([2, -5, 8])
     finite = np.where(np.isinf(theta), 0.0, theta)
-    assert found.value == pytest.approx(brute(conditioned, finite), abs=1e-11)
+    assert found.value == pytest.approx(exact_log_z(conditioned, finite), abs=1e-11)
 
 
 def test_units_keep_their_weight() -> None:
@@ -101,6 +86,7 @@ def test_trivial_formulas() -> None:
     )
 
 
+@pytest.mark.process
 def test_components_add_up_each_by_its_own_method() -> None:
     small, large = random_ksat(8, 10, 3, seed=5), random_ksat(26, 26, 5, seed=6)
     shift = [[v + int(np.sign(v)) * 8 for v in clause] for clause in large]
@@ -108,7 +94,7 @@ def test_components_add_up_each_by_its_own_method() -> None:
     theta = np.random.default_rng(7).normal(size=35)
     found = log_partition(f, theta)
     by_part = (
-        brute(small, theta[:8])
+        exact_log_z(small, theta[:8])
         + log_partition(large, theta[8:34], method="circuit").value
         + np.logaddexp(0, theta[34])
     )
@@ -119,6 +105,7 @@ def test_components_add_up_each_by_its_own_method() -> None:
     assert merged.n == len(set(np.abs(f.literals))) and merged.n_clauses == f.n_clauses
 
 
+@pytest.mark.process
 def test_many_components_in_one_child() -> None:
     one = random_ksat(24, 20, 4, seed=8)
     clauses = [[v + int(np.sign(v)) * 24 * k for v in c] for k in range(10) for c in one]
@@ -128,6 +115,7 @@ def test_many_components_in_one_child() -> None:
         assert found.value == pytest.approx(10 * single, rel=1e-12)
 
 
+@pytest.mark.process
 def test_ganak_and_d4_agree_beyond_enumeration() -> None:
     for seed in range(3):
         f = random_ksat(36, 36, 5, seed=seed)
@@ -136,20 +124,29 @@ def test_ganak_and_d4_agree_beyond_enumeration() -> None:
         assert found[0] == pytest.approx(found[1], abs=1e-11)
 
 
+@pytest.mark.process
 def test_values_far_outside_the_range_of_a_double() -> None:
     """P(C) below e^-900: counting must not call that 0, nor a circuit."""
     f = Formula([[i, i + 1] for i in range(1, 8)], n_vars=8)
     theta = np.full(8, -300.0) + weights(f)
-    truth = brute(f, theta)
+    truth = exact_log_z(f, theta)
     assert truth < -890
     for method in EXACT:
         assert log_partition(f, theta, method=method).value == pytest.approx(truth, rel=1e-13)
     found = log_partition(f, 4 * theta, method="circuit")  # weights no double holds
-    assert found.value == pytest.approx(brute(f, 4 * theta), rel=1e-13)
+    assert found.value == pytest.approx(exact_log_z(f, 4 * theta), rel=1e-13)
     with pytest.raises(BudgetExceeded, match="theta"):
         log_partition(f, 4 * theta, method="count")
     with pytest.raises(BudgetExceeded, match="resolution"):
         log_partition(f, 4 * theta, method="telescope")
+
+
+@pytest.mark.process
+def test_only_the_room_of_circuits_starts_d4(compilations: list) -> None:
+    log_partition(random_ksat(24, 20, 4, seed=8), method="circuit")
+    assert len(compilations) == 1
+    sources = (ROOT / "src").rglob("*.py")
+    assert [p.name for p in sources if "import py_d4" in p.read_text()] == ["compile_child.py"]
 
 
 def test_circuit_of_a_known_text() -> None:
@@ -165,7 +162,7 @@ def test_circuit_of_a_known_text() -> None:
 # --- unsatisfiable -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", ["auto", *EXACT, "telescope"])
+@pytest.mark.parametrize("method", EACH.values())
 def test_unsatisfiable(method: str) -> None:
     with pytest.raises(Unsatisfiable):
         log_partition(pigeonhole(4), method=method, seed=1)
@@ -178,6 +175,7 @@ def test_unsatisfiable(method: str) -> None:
 # --- budgets -------------------------------------------------------------------------------------
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("method", [exact.by_counting, exact.by_circuits])
 def test_a_child_is_killed_when_its_time_is_up(method) -> None:
     parts = reduce(blow_up(), None).parts
@@ -189,6 +187,7 @@ def test_a_child_is_killed_when_its_time_is_up(method) -> None:
         os.waitpid(-1, os.WNOHANG)
 
 
+@pytest.mark.process
 def test_a_child_is_held_to_its_memory() -> None:
     large = reduce(random_ksat(100_000, 100_000, 5), None).parts
     values, ended = exact.by_counting(large, 60.0, memory=150 << 20)
@@ -198,6 +197,7 @@ def test_a_child_is_held_to_its_memory() -> None:
     assert ended == "done" and None not in values
 
 
+@pytest.mark.process
 def test_finished_components_outlive_the_kill() -> None:
     easy, hard = reduce(random_ksat(24, 20, 4, seed=8), None).parts, reduce(blow_up(), None).parts
     values, ended = exact.by_counting([*easy, *hard], 2.0)
@@ -205,6 +205,7 @@ def test_finished_components_outlive_the_kill() -> None:
     assert "stopped" in ended and "variables" in ended
 
 
+@pytest.mark.process
 def test_an_exact_method_alone_raises_when_the_budget_ends() -> None:
     with pytest.raises(BudgetExceeded, match="stopped"):
         log_partition(blow_up(), method="count", seconds=0.5)
@@ -214,6 +215,7 @@ def test_an_exact_method_alone_raises_when_the_budget_ends() -> None:
         log_partition(random_ksat(2000, 2000, 5), method="telescope", seconds=0.05, seed=1)
 
 
+@pytest.mark.process
 def test_auto_falls_through_and_says_why() -> None:
     f = random_ksat(150, 150, 5, seed=2)
     found = log_partition(f, weights(f), seconds=6.0, half_width=0.2, seed=3)
@@ -237,131 +239,6 @@ def test_too_little_time_gives_a_wider_interval_that_says_so() -> None:
     options = {"method": "telescope", "seed": 1, "threads": 1}
     found = log_partition(f, weights(f), half_width=1e-5, seconds=2.0, **options)
     assert found.half_width > 1e-5 and not found.info["reached"] and "not reached" in found.why
-
-
-# --- the estimate --------------------------------------------------------------------------------
-
-
-def errors(prs: bool, monkeypatch: pytest.MonkeyPatch) -> tuple[np.ndarray, np.ndarray]:
-    """Errors and half widths of 100 estimates: 5-SAT, n = L = 20, theta ~ N(0, 1)."""
-    if not prs:
-        monkeypatch.setattr(stages, "TRIAL_ROUNDS", 0)
-    off, half = [], []
-    for seed in range(100):
-        f = random_ksat(20, 20, 5, seed=seed)
-        theta = weights(f, seed)
-        found = log_partition(f, theta, method="telescope", seed=seed, threads=1, half_width=0.03)
-        assert found.info["reached"] and not found.exact and found.half_width <= 0.03
-        assert found.info["guarantee"] == "exact" if prs else True
-        off.append(found.value - log_partition(f, theta, method="enumerate").value)
-        half.append(found.half_width)
-    return np.array(off), np.array(half)
-
-
-def honest(off: np.ndarray, half: np.ndarray) -> bool:
-    """Coverage within the band of Binomial(m, 0.95), and errors of the size claimed.
-
-    Each of the three tails has a false-alarm rate of 5e-4 (less for the lower chi-square tail,
-    since half widths include an allowance for bias).
-    """
-    covered = int((np.abs(off) <= half).sum())
-    size = float(((off / (half / 1.96)) ** 2).sum())
-    low, high = chi2.ppf([5e-4, 1 - 5e-4], len(off))
-    return bool(covered >= binom.ppf(5e-4, len(off), 0.95) and low <= size <= high)
-
-
-@pytest.mark.parametrize("prs", [True, False])
-def test_intervals_cover(prs: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    off, half = errors(prs, monkeypatch)
-    print(f"seeds 0..99: {(np.abs(off) <= half).sum()} of {len(off)} covered")
-    assert honest(off, half)
-    assert not honest(off, 0.6 * half)  # too narrow
-    assert not honest(off, 1.7 * half)  # too wide
-    assert not honest(off + half / 2, half)  # biased by a standard deviation
-
-
-def test_estimates_of_weighted_and_encoded_formulas() -> None:
-    """Within 3 half widths (5.9 sigma): a right one fails in 1e-8 of cases."""
-    for name, f in ({"petersen": petersen()} | FORMULAS | ENCODED).items():
-        theta = weights(f)
-        found = log_partition(f, theta, method="telescope", seed=11, half_width=0.05, seconds=20)
-        assert abs(found.value - brute(f, theta)) <= 3 * max(found.half_width, 1e-12), name
-
-
-def petersen() -> Formula:
-    outer = [(i, (i + 1) % 5) for i in range(5)]
-    return sink_free(
-        [*outer, *((i, i + 5) for i in range(5)), *((i + 5, (i + 2) % 5 + 5) for i in range(5))]
-    )
-
-
-def test_sweeps_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At most one of 12 is false: resampling without sweeps is far off, with them it is not.
-
-    Within 2 half widths (3.9 sigma): a right one fails in 1e-4 of cases.
-    """
-    f = Formula([[i, j] for i in range(1, 13) for j in range(1, i)])
-    theta, choose = weights(f), stages.choose
-    monkeypatch.setattr(stages, "TRIAL_ROUNDS", 0)
-    options = {"method": "telescope", "seed": 2, "half_width": 0.02, "threads": 1}
-    right = log_partition(f, theta, **options)
-    assert right.info["guarantee"] == "asymptotic" and right.info["bias"] > 0
-    assert abs(right.value - brute(f, theta)) <= 2 * right.half_width
-
-    def hasty(*arguments):
-        return replace(choose(*arguments), sweeps=0, lag=0)
-
-    monkeypatch.setattr(telescope, "choose", hasty)
-    wrong = log_partition(f, theta, **options)
-    assert abs(wrong.value - brute(f, theta)) > 10 * right.half_width
-    assert wrong.info["guarantee"] == "heuristic" and "guess" in wrong.why
-
-
-def test_the_second_run_tells_of_bias() -> None:
-    """held/drawn after 3 lags and after 1: their difference, and noise, widen the interval."""
-    how = stages.StageSampler("lovasz", 3, "asymptotic", lag=1, rho=0.5)
-    same = stages.Stage(0, 1, how, 0.5, 1.0, 1.0, 50_000, 100_000, 50_000, 100_000)
-    apart = replace(same, held_early=60_000)
-    assert same.bias()[0] == 0.0 and same.bias()[1] > 0
-    assert apart.bias()[0] == pytest.approx(math.log(1.2) / 3, rel=1e-3)  # rho^2 / (1 - rho^2)
-    assert replace(apart, drawn_early=0).bias() == (0.0, 0.0)
-
-
-def test_same_seed_same_estimate_on_any_number_of_threads() -> None:
-    f = random_ksat(120, 120, 5, seed=9)
-    theta = weights(f)
-    options = {"method": "telescope", "half_width": 0.1}
-    one = log_partition(f, theta, seed=4, threads=1, **options)
-    two = log_partition(f, theta, seed=4, threads=2, **options)
-    other = log_partition(f, theta, seed=5, threads=1, **options)
-    assert one.value == two.value and one.half_width == two.half_width
-    assert one.value != other.value
-    low, high = one.interval
-    assert low < one.value < high and "telescope" in str(one)
-
-
-def test_groups_partition_the_clauses() -> None:
-    f = random_ksat(200, 200, 5, seed=10)
-    found = log_partition(f, weights(f), method="telescope", seed=1, half_width=0.2)
-    part = reduce(f, weights(f)).parts[0]
-    _, known, base = telescope.ordered(part)
-    assert known + sum(stage["clauses"] for stage in found.info["stages"]) == f.n_clauses
-    assert base < 0 and all(0.2 < stage["ratio"] < 0.9 for stage in found.info["stages"])
-
-
-def test_surviving_counts_by_packed_words() -> None:
-    """Against booleans, for sample counts that do not fill the last word."""
-    part = reduce(random_ksat(30, 60, 3, seed=12), None).parts[-1]
-    given = stages.Conditional.of(part, 20, 40)
-    for count in (1, 64, 1000):
-        drawn = stages.draw(given, stages.StageSampler("lovasz", 0, "heuristic"), count, 3, 1, 60.0)
-        bits = (
-            drawn.rows[:, np.arange(count) // 64] >> (np.arange(count) % 64).astype(np.uint64) & 1
-        )
-        x, alive = bits.T.astype(bool), np.ones(count, bool)
-        for j, clause in enumerate(np.split(given.literals, given.offsets[1:-1])):
-            alive &= (x[:, np.abs(clause) - 1] == (clause > 0)).any(axis=1)
-            assert stages.surviving(given, drawn)[j] == alive.sum()
 
 
 def test_wrong_arguments() -> None:

@@ -73,6 +73,7 @@ def test_what_is_false_or_no_circuit():
             Circuit.parse(text)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("compiler", ["d4", "sdd"])
 @pytest.mark.parametrize("name", ["random 3-SAT", "free variable", "triangles", "encoded"])
 def test_log_z_and_means_against_enumeration(name, compiler):
@@ -90,6 +91,7 @@ def test_log_z_and_means_against_enumeration(name, compiler):
     assert found.log_z(np.zeros((1, formula.n_vars))) == pytest.approx(math.log(len(states)))
 
 
+@pytest.mark.process
 def test_log_z_and_means_against_ganak():
     pytest.importorskip("pyganak")
     formula = random_ksat(32, 50, 4, seed=3)
@@ -103,6 +105,7 @@ def test_log_z_and_means_against_ganak():
     assert found.mean(theta[None])[0, 6] == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.process
 def test_many_theta_on_threads_are_those_of_one():
     formula = random_ksat(30, 30, 5, seed=1)
     found = compiled(formula, 60.0)
@@ -114,6 +117,7 @@ def test_many_theta_on_threads_are_those_of_one():
         assert found.log_z(theta[k : k + 1])[0] == log_z[k]
 
 
+@pytest.mark.process
 def test_weights_that_no_double_holds():
     """P(C) is below e^-10,000; its conditionals are what they are."""
     formula = random_ksat(30, 60, 3, seed=5)
@@ -196,6 +200,7 @@ BITWISE = {
 }
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("name", BITWISE)
 def test_the_kernel_is_the_plain_descent_bit_for_bit(name):
     formula, count = BITWISE[name]
@@ -215,6 +220,7 @@ def test_the_kernel_is_the_plain_descent_bit_for_bit(name):
     assert not np.array_equal(other, expected)
 
 
+@pytest.mark.process
 def test_seeds_threads_blocks_widths_and_batches_give_the_same_bits():
     formula = random_ksat(30, 40, 4, seed=6)
     theta = weights(formula)
@@ -241,6 +247,7 @@ def test_seeds_threads_blocks_widths_and_batches_give_the_same_bits():
     assert not np.array_equal(nelson.sample(formula, theta, 700, method="circuit", seed=1), x[:700])
 
 
+@pytest.mark.process
 def test_contexts_are_their_own_streams():
     formula = random_ksat(24, 30, 4, seed=7)
     rows = np.stack([weights(formula, k) for k in range(7)])

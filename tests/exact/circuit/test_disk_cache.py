@@ -17,6 +17,7 @@ from nelson.io import atomic
 from tests.problems import non_extremal, random_ksat, weights
 
 pytest.importorskip("py_d4")
+pytestmark = pytest.mark.process  # each test compiles
 
 FORMULAS = non_extremal()
 
