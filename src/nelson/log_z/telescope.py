@@ -126,7 +126,8 @@ class Telescope:
             drawn = self._draw(given, sampler, count, self.seed_of(number, 1, count))
             if drawn.count == 0:
                 raise BudgetExceeded(
-                    f"no sample of {first} of {self.part.n_clauses} clauses ({drawn.reason})"
+                    f"no sample satisfied the first {first} of {self.part.n_clauses} clauses "
+                    f"({drawn.reason})"
                 )
             each = (time.monotonic() - began) / count
             alive = surviving(given, drawn, RATIO)
@@ -136,8 +137,8 @@ class Telescope:
             count = RARE_PILOT
         if alive[0] == 0:
             raise BudgetExceeded(
-                f"clause {first + 1} (in the order used) holds in fewer than one of "
-                f"{drawn.count} samples of those before it"
+                f"clause {first + 1} (in the order used) held in none of {drawn.count} samples "
+                "of the clauses before it"
             )
         clauses = max(int((alive >= RATIO * drawn.count).sum()), 1)  # `alive` never grows
         guess = (alive[clauses - 1] + 0.5) / (drawn.count + 1)

@@ -1,4 +1,4 @@
-"""Compiled circuits on disk, under the hash of what was compiled.
+"""Compiled circuits on disk, under the hash of the formula and the compiler.
 
     $NELSON_CACHE_DIR/circuits/HASH.npz        else the user's cache folder, e.g. ~/.cache/nelson
 

@@ -115,7 +115,7 @@ class Draws:
         done = np.full(contexts * tiles, descent.MISSING, np.uint8)
         interrupted = self._run(job, packed, done, tiles, deadline)
         if (done == descent.WRONG).any():
-            raise NelsonError("a circuit gave an assignment that violates the formula it was of")
+            raise NelsonError("a sample drawn from a circuit violates the circuit's own formula")
         finished = np.repeat(done.reshape(contexts, tiles) == descent.FINISHED, self.width, 1)
         return DrawnBlock(
             packed.reshape(contexts, words, len(job.columns)),
@@ -161,7 +161,7 @@ class Draws:
         return any(self._by_tile(run, call, row, tiles) for row in range(contexts))
 
     def _by_context(self, run: Run, call: Call, tiles: int, stop: np.ndarray) -> bool:
-        """Each thread lays out a program of its own for one context after the other."""
+        """Each thread has its own program, and takes one context after the other."""
         self._laid_out = -1
 
         def some(thread: int, first: int, last: int) -> None:

@@ -18,9 +18,9 @@ from nelson.formula.checks import evidence_literals
 
 #: All steps except unit propagation, which is always done.
 STEPS = ("equal", "probe", "subsume", "gates")
-#: The budget in visits (of a literal, a clause, an edge): a constant,
+#: Visits (of a literal, a clause, an edge) that any formula is allowed.
 VISITS = 20_000_000
-#: and an addition for each literal of the formula.
+#: Further visits for each literal of the formula.
 VISITS_PER_LITERAL = 2
 #: Seconds if the caller sets no deadline.
 SECONDS = 2.0
@@ -72,7 +72,7 @@ def preprocess(
     """
     unknown = set(steps) - set(STEPS)
     if unknown:
-        raise FormulaError(f"step {min(unknown)!r}", expected="some of " + ", ".join(STEPS))
+        raise FormulaError(f"no step {min(unknown)!r}", expected="some of " + ", ".join(STEPS))
     compile_kernels()
     return _preprocess(formula, theta_rows, evidence, deadline, steps)
 
@@ -131,7 +131,9 @@ def begin(
     if rows.ndim != 2 or rows.shape[1] != formula.n_vars:
         raise FormulaError(f"theta of shape {rows.shape}", expected=f"(contexts, {formula.n_vars})")
     if not np.isfinite(rows).all():
-        raise FormulaError("theta that is not finite", expected="evidence as literals")
+        raise FormulaError(
+            "theta is not finite", expected="finite numbers, and evidence as literals"
+        )
     theta = np.zeros((formula.n_total, len(rows)))
     theta[: formula.n_vars] = rows.T
     visits = VISITS + VISITS_PER_LITERAL * len(formula.literals)

@@ -75,7 +75,7 @@ class Preprocessed:
     free_theta: np.ndarray  # (contexts, k)
     fixed: np.ndarray  # int32: literals that hold in every solution
     log_constant: np.ndarray  # (contexts,)
-    steps: list[str]  # what was done, in words
+    steps: list[str]  # the changes made, in words
     complete: bool  # False: the budget ended it before the fixpoint
     rebuild: Rebuild
 
