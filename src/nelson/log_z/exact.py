@@ -90,7 +90,8 @@ def by_circuits(parts: list[Part], seconds: float, memory: int = MEMORY) -> tupl
     """The value of the d-DNNF that D4 compiles in a child process."""
     values: Values = [None] * len(parts)
     ended, started = "done", time.monotonic()
-    circuits, died = build.compile_parts(parts, "d4", seconds, memory)
+    clauses = [(part.literals, part.offsets) for part in parts]
+    circuits, died = build.compile_parts(clauses, "d4", seconds, memory)
     for k, circuit in enumerate(circuits):
         if isinstance(circuit, str):
             ended = circuit

@@ -22,7 +22,6 @@ from nelson.errors import FormulaError, NelsonError, Unsatisfiable
 from nelson.exact.circuit import disk_cache
 from nelson.exact.circuit.decisions import DecisionCircuit, decisions_of, joined
 from nelson.exact.circuit.nnf import Circuit
-from nelson.exact.reduce import Part
 from nelson.formula import Formula
 from nelson.process.child import MEMORY, run_child
 
@@ -53,9 +52,14 @@ def missing(compiler: str) -> str | None:
 
 
 def compile_parts(
-    parts: Sequence[Part], compiler: str, seconds: float, memory: int = MEMORY
+    parts: Sequence[tuple[np.ndarray, np.ndarray]],
+    compiler: str,
+    seconds: float,
+    memory: int = MEMORY,
 ) -> tuple[list[Circuit | str], str]:
     """All parts, one after the other, in one child process with these limits (seconds, bytes).
+
+    A part is (literals, offsets) of clauses over variables 1..n, each of them in some clause.
 
     -> for each part its circuit or the compiler's error. The list is shorter than `parts` if the
     child process ended early; the second value then says how it ended.
@@ -63,11 +67,11 @@ def compile_parts(
     tasks = [
         {
             "compiler": compiler,
-            "n": part.n,
-            "literals": part.literals.astype(np.int32),
-            "offsets": part.offsets.astype(np.int64),
+            "n": int(np.abs(literals).max()),
+            "literals": literals.astype(np.int32),
+            "offsets": offsets.astype(np.int64),
         }
-        for part in parts
+        for literals, offsets in parts
     ]
     if not tasks:
         return [], ""
@@ -140,7 +144,8 @@ def _compile(
     parts = split(rest, offsets, np.arange(formula.n_total, dtype=np.float64))
     name, circuits = COMPILERS[compiler][1], []
     started = time.monotonic()
-    answers, ended = compile_parts(parts, compiler, seconds, memory)
+    clauses = [(part.literals, part.offsets) for part in parts]
+    answers, ended = compile_parts(clauses, compiler, seconds, memory)
     took = time.monotonic() - started
     for part, answer in zip(parts, answers, strict=False):
         if isinstance(answer, str):
