@@ -119,8 +119,8 @@ def _tell(outcome: Outcome, chosen: list[str]) -> None:
         if name in chosen or not chosen:
             for table in tables:
                 print(markdown(table), end="\n\n")
-    if outcome.found and not outcome.ran:
-        say(f"{outcome.found} cells were finished before; remove {outcome.folder} to run them anew")
+    if outcome.known and not outcome.ran:
+        say(f"{outcome.known} cells were finished before; remove {outcome.folder} to run them anew")
     for text in outcome.failed[:5]:
         say(text)
     if len(outcome.failed) > 5:

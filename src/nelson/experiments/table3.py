@@ -30,6 +30,7 @@ from nelson.experiments.table1 import (
     validity_table,
 )
 from nelson.formula import Formula
+from nelson.tasks.orientations.task import Orientations
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -69,8 +70,6 @@ def cells(full: bool) -> list[Cell]:
 
 
 def run(cell: Cell) -> list[Row]:
-    from nelson.tasks import Orientations
-
     key = cell.key
     entry, n, seed = get(str(key["sampler"])), int(key["n"]), int(key["seed"])
     limit, p = float(key["limit"]), published.EDGE_PROBABILITY

@@ -111,6 +111,7 @@ def test_what_is_no_picture_is_refused(tmp_path, plot):
 # ---------------------------------------------------------------------------- in a browser
 
 
+@pytest.mark.process
 @needs_browser
 def test_the_report_in_a_browser(folder):
     seen = browser.look(folder / "report.html")
@@ -133,6 +134,7 @@ def test_the_report_in_a_browser(folder):
     assert {"python", "numpy", "numba", "torch", "nelson", "pyunigen"} <= set(packages)
 
 
+@pytest.mark.process
 @needs_browser
 def test_dark_and_on_a_phone(folder):
     light = browser.look(folder / "report.html")
@@ -147,6 +149,7 @@ def _brightness(colour: str) -> float:
     return sum(map(int, re.findall(r"\d+", colour)[:3])) / 3
 
 
+@pytest.mark.process
 @needs_browser
 def test_a_page_of_ones_own(tmp_path, plot):
     svg, dark, png = plot
@@ -159,6 +162,7 @@ def test_a_page_of_ones_own(tmp_path, plot):
     assert seen.facts["tables"] == [[["a", "b"], ["1", "–"]]]
 
 
+@pytest.mark.process
 @needs_browser
 @pytest.mark.parametrize(
     ("what", "expected"),
@@ -179,6 +183,7 @@ def test_a_bad_page_is_caught(tmp_path, what, expected):
     assert any(expected in problem for problem in problems), problems
 
 
+@pytest.mark.process
 @needs_browser
 def test_the_policy_forbids_loading(tmp_path):
     text = page("t", [Section("s")]).replace("<h1>", '<img src="missing.png"><h1>', 1)

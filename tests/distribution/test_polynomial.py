@@ -1,7 +1,4 @@
-"""Potentials over several variables: the expansion, the lifted formula, the full conditionals.
-
-Chi-square tests reject a right sampler with probability ALPHA each; about 25 of them: 3e-5 in all.
-"""
+"""Potentials over several variables: the expansion and the lifted formula."""
 
 from __future__ import annotations
 
@@ -15,42 +12,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 import nelson
-from nelson.distribution.heat_bath import compile_chain, heat_bath, sweep
 from nelson.distribution.polynomial import Polynomial, lift
 from nelson.log_z import log_partition
-from tests.problems import all_states, chi_square, exact_law, extremal, non_extremal, random_ksat
-
-ALPHA = 1e-6
-DRAWS = 50_000
-SEED = 31
-SMALL = {**extremal(), **non_extremal()}
-#: Where single variables can move from anywhere to anywhere.
-CONNECTED = ("example1", "complete4", "bowtie", "tree", "free variable", "shared literal", "path",
-             "horn", "random 5-SAT")  # fmt: skip
-
-
-def law(formula, phi, theta):
-    """P(x) ~ exp(theta . x + phi(x)) C(x) by enumeration."""
-    states, _ = exact_law(formula)
-    score = states @ theta + phi(states)
-    p = np.exp(score - score.max())
-    return states, p / p.sum()
-
-
-def terms_of(seed=0):
-    rng = np.random.default_rng([seed, 5])
-    return [
-        {(1, 2): 1.5, (2, -3): -1.0},
-        ([1, 3], rng.normal(size=(2, 2))),
-        ([3, 1, 2], rng.normal(size=8)),
-    ]
-
-
-def theta_of(formula, seed=0):
-    return np.random.default_rng([seed, 6]).normal(size=formula.n_vars)
-
-
-# --- the expansion --------------------------------------------------------------------------------
+from tests.distribution.terms import ALPHA, DRAWS, SEED, SMALL, law, terms_of, theta_of
+from tests.problems import all_states, chi_square, exact_law
 
 
 @settings(max_examples=60)
@@ -190,96 +155,3 @@ def test_a_distribution_over_a_lifted_formula():
     assert mrf.info["sample"]["guarantee"] == "exact"
     assert chi_square(drawn, (states, p)) > ALPHA
     assert chi_square(drawn, law(formula, phi, theta * 0.8)) < ALPHA
-
-
-# --- full conditionals ----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", CONNECTED)
-def test_heat_bath_draws_the_law_of_the_terms(name):
-    formula = SMALL[name]
-    phi, theta = Polynomial.of(terms_of()), theta_of(formula)
-    s = heat_bath(formula, terms_of(), theta, DRAWS, seed=SEED)
-    x = s.to_numpy()
-    p = chi_square(x, law(formula, phi, theta))
-    print(f"{s!r} sweeps={s.info['sweeps']} seed={SEED} p={p:.3g}")
-    assert s.guarantee == "asymptotic" and s.status == "ok" and formula.satisfied(x).all()
-    assert p > ALPHA
-    # Twins: without the terms, or with their sign turned, the same test rejects.
-    for wrong in (Polynomial({}), -1 * phi):
-        y = heat_bath(formula, wrong, theta, DRAWS, seed=SEED).to_numpy()
-        assert chi_square(y, law(formula, phi, theta)) < ALPHA
-
-
-def test_stuck_chains_say_so():
-    for name in ("cycle3", "triangles"):  # two orientations of a cycle: no street turns alone
-        s = heat_bath(SMALL[name], terms_of(), None, 1000, seed=SEED)
-        assert s.guarantee == "heuristic" and s.info["frozen"] > 0
-    encoded = nelson.Formula([], n_vars=30).exactly(range(1, 31), 15)
-    s = heat_bath(encoded, {(1, 2): 1.0}, None, 256, seed=SEED)
-    assert s.guarantee == "heuristic" and encoded.satisfied(s.to_numpy()).all()
-
-
-def test_one_sweep_against_a_plain_loop():
-    """The vectorised sweep is the sequence of conditionals, variable by variable, bit for bit."""
-    formula = random_ksat(7, 12, 3, seed=4)
-    phi, theta = Polynomial.of(terms_of()), theta_of(formula)
-    theta[5] = np.inf
-    theta_finite = np.where(np.isinf(theta), 0, theta)
-    states, _ = exact_law(formula, theta)
-    x = states[np.random.default_rng(1).choice(len(states), 200)].T.copy()
-    before = x.copy()
-    sweep(compile_chain(formula, phi, phi.linear(7, theta)), x, SEED, 3)
-    from nelson.distribution.heat_bath import _Uniform
-
-    uniform = _Uniform(SEED, 200)
-    for k in range(200):
-        y = before[:, k].copy()
-        for v in range(7):
-            pair = np.stack([y, y])
-            pair[:, v] = [False, True]
-            valid = formula.satisfied(pair)
-            if v == 5 or not valid.all():
-                continue
-            off, on = pair @ theta_finite + phi(pair)
-            y[v] = uniform(3, v)[k] < 1 / (1 + math.exp(off - on))
-        np.testing.assert_array_equal(x[:, k], y)
-    assert (x != before).any() and formula.satisfied(x.T).all()
-
-
-def test_detailed_balance():
-    """The exact kernel of one variable's update, built from conditionals, leaves the law as it is.
-
-    A chain with the log-odds halved does not: the check would notice.
-    """
-    formula = SMALL["random 3-SAT"]
-    phi, theta = Polynomial.of(terms_of()), theta_of(formula)
-    states, p = law(formula, phi, theta)
-    place = {row.tobytes(): i for i, row in enumerate(states)}
-    for factor, stationary in ((1.0, True), (0.5, False)):
-        q = p.copy()
-        for v in range(formula.n_vars):
-            after = np.zeros(len(q))
-            for i, row in enumerate(states):
-                flipped = row.copy()
-                flipped[v] ^= True
-                j = place.get(flipped.tobytes())
-                if j is None:
-                    after[i] += q[i]
-                    continue
-                on, off = (i, j) if row[v] else (j, i)
-                score = states @ theta + phi(states)
-                chance = 1 / (1 + math.exp(factor * (score[off] - score[on])))
-                after[on] += q[i] * chance
-                after[off] += q[i] * (1 - chance)
-            q = after
-        assert np.allclose(q, p) == stationary
-
-
-def test_same_seed_same_samples_for_any_count():
-    formula, terms = SMALL["random 5-SAT"], terms_of()
-    many = heat_bath(formula, terms, None, 1000, sweeps=5, seed=7).to_numpy()
-    few = heat_bath(formula, terms, None, 100, sweeps=5, seed=7).to_numpy()
-    np.testing.assert_array_equal(many[:100], few)
-    other = heat_bath(formula, terms, None, 100, sweeps=5, seed=8).to_numpy()
-    assert (few != other).any()

@@ -1,4 +1,4 @@
-"""The framework behind `nelson bench`, on a toy: limits, resuming, filters, what is written."""
+"""Running cells: limits, resuming, filters, executors; on a toy experiment."""
 
 from __future__ import annotations
 
@@ -8,78 +8,18 @@ import re
 import signal
 import subprocess
 import sys
-import time
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from nelson import experiments
 from nelson.errors import FormulaError, NelsonError
-from nelson.experiments import child_process, machine, plots, records, run_cell, runner
-from nelson.experiments.base import Cell, Experiment, Table, plain_row
-from nelson.experiments.folder import duration, planned
-from nelson.experiments.report import markdown
-from tests import ROOT
+from nelson.experiments import child_process, machine, records, run_cell, runner
+from nelson.experiments.base import Cell, Experiment, plain_row
+from nelson.experiments.folder import planned
+from tests.experiments.toy_runs import PLAIN, alive, by_cell, call, cli, pids, rows_of, wait
 from tests.toy_experiment import NAME
 
-PLAIN = "tests.toy_experiment:PLAIN"  # without plots: quick
-BROKEN = "tests.toy_experiment:BROKEN"
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="process groups")
-
-
-@pytest.fixture(autouse=True)
-def log(tmp_path, monkeypatch):
-    """Every execution of a toy cell, whatever the process: its lines, when called."""
-    path = tmp_path / "log"
-    monkeypatch.setenv("TOY_LOG", str(path))
-    monkeypatch.setattr(machine, "source", lambda: "source")  # may be edited while tests run
-
-    def lines():
-        return path.read_text().splitlines() if path.exists() else []
-
-    return lines
-
-
-def rows_of(folder):
-    import pyarrow.parquet as pq
-
-    return pq.read_table(folder / "results.parquet").to_pylist()
-
-
-def by_cell(folder):
-    return {(row["sampler"], row["n"]): row for row in rows_of(folder)}
-
-
-def alive(pid: int) -> bool:
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return False
-    return text.rpartition(")")[2].split()[0] != "Z"
-
-
-def pids(lines, word):
-    return [int(line.rpartition("pid=")[2]) for line in lines if word in line]
-
-
-def wait(condition):
-    until = time.monotonic() + 120
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.02)
-
-
-def cli(*arguments, **options):
-    return [sys.executable, "-m", "nelson.cli", "bench", *map(str, arguments)], {
-        "env": os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)} | options,
-        "text": True,
-    }
-
-
-def call(*arguments, **options):
-    command, more = cli(*arguments, **options)
-    return subprocess.run(command, capture_output=True, timeout=300, check=False, **more)
 
 
 # -------------------------------------------------------------------------------- one cell
@@ -104,6 +44,7 @@ def test_rows_are_plain():
         plain_row({"a": np.zeros(2)})
 
 
+@pytest.mark.process
 def test_limits_and_what_is_said(tmp_path, log):
     """A stall, a hunger, a crash, an exception: a row each, and the cells after them still run."""
     outcome = runner.run([NAME], tmp_path / "run")
@@ -124,6 +65,7 @@ def test_limits_and_what_is_said(tmp_path, log):
     assert not any(map(alive, workers)) and not any(map(alive, pids(log(), "sleeper")))
 
 
+@pytest.mark.process
 def test_a_slow_cell_within_its_limit_is_not_killed(monkeypatch):
     """The twin of T.O.: what takes the time that stalled above, under a limit that allows it."""
     monkeypatch.setenv("TOY_SLEEP", "0.6")
@@ -133,6 +75,7 @@ def test_a_slow_cell_within_its_limit_is_not_killed(monkeypatch):
     assert good[0]["status"] == "ok" and late[0]["status"] == "T.O."
 
 
+@pytest.mark.process
 def test_a_large_cell_within_its_memory_is_not_killed():
     """The twin of "out of memory": the same appetite, ended by the clock under a larger limit."""
     key = {"sampler": "eats", "n": 1, "seed": 1}
@@ -140,6 +83,7 @@ def test_a_large_cell_within_its_memory_is_not_killed():
     assert rows[0]["status"] == "T.O."
 
 
+@pytest.mark.process
 def test_a_worker_that_cannot_start_is_an_error(monkeypatch):
     monkeypatch.setattr(sys, "executable", "/bin/false")
     with pytest.raises(NelsonError, match="cannot start"):
@@ -149,17 +93,19 @@ def test_a_worker_that_cannot_start_is_an_error(monkeypatch):
 # ---------------------------------------------------------------------------- resuming
 
 
+@pytest.mark.process
 def test_finished_cells_are_not_run_again(tmp_path, log):
     only = ["works"]
     assert runner.run([PLAIN], tmp_path / "run", only=["n=20"]).ran == 1
     again = runner.run([PLAIN], tmp_path / "run", only=only)
-    assert (again.ran, again.found) == (2, 1) and len(log()) == 3
+    assert (again.ran, again.known) == (2, 1) and len(log()) == 3
     once_more = runner.run([PLAIN], tmp_path / "run", only=only)
-    assert (once_more.ran, once_more.found) == (0, 3) and len(log()) == 3
+    assert (once_more.ran, once_more.known) == (0, 3) and len(log()) == 3
     # The order is that of the experiment, not that in which they were run.
     assert [row["n"] for row in rows_of(tmp_path / "run")] == [10, 20, 5]
 
 
+@pytest.mark.process
 def test_killed_in_the_middle_it_goes_on(tmp_path, log):
     """SIGKILL, twice: no cell that was finished is executed a second time."""
     folder, cells = tmp_path / "run", 5
@@ -177,7 +123,7 @@ def test_killed_in_the_middle_it_goes_on(tmp_path, log):
     done = marks[-1][1]
     assert 0 < len(done) < cells
     outcome = runner.run([PLAIN], folder, full=True, only=["works"], keep=True)
-    assert outcome.found == len(done) and outcome.ran == cells - len(done)
+    assert outcome.known == len(done) and outcome.ran == cells - len(done)
     executed = [re.search(r"n=\d+", line)[0] for line in log()]
     assert len(set(executed)) == cells
     assert len(executed) <= cells + len(marks)  # only what was under way is repeated
@@ -191,6 +137,7 @@ def _finished(folder):
     return [line["cell"] for line in map(json.loads, lines) if "cell" in line]
 
 
+@pytest.mark.process
 def test_interrupt_ends_in_order(tmp_path, log):
     """Ctrl-C: exit code 130, the folder holds what is finished, and it says how to go on."""
     folder = tmp_path / "run"
@@ -211,6 +158,7 @@ def test_interrupt_ends_in_order(tmp_path, log):
     assert len(rows_of(folder)) == 5 and len(log()) <= 6
 
 
+@pytest.mark.process
 def test_a_torn_last_line_is_dropped(tmp_path, log):
     folder = tmp_path / "run"
     runner.run([PLAIN], folder, only=["works"])
@@ -223,13 +171,14 @@ def test_a_torn_last_line_is_dropped(tmp_path, log):
         path.write_bytes(head + cut)
         before = len(log())
         outcome = runner.run([PLAIN], folder, only=["works"])
-        assert (outcome.found, outcome.ran) == (2, 1) and len(log()) == before + 1
+        assert (outcome.known, outcome.ran) == (2, 1) and len(log()) == before + 1
         assert len(rows_of(folder)) == 3
     path.write_bytes(b"not json\n" + whole)
     with pytest.raises(NelsonError, match=r"cells\.jsonl:1: not a line of a run"):
         runner.run([PLAIN], folder, only=["works"])
 
 
+@pytest.mark.process
 def test_another_kind_of_run_in_the_folder_is_refused(tmp_path, monkeypatch, log):
     folder = tmp_path / "run"
     runner.run([PLAIN], folder, only=["n=20"])
@@ -249,13 +198,14 @@ def test_another_kind_of_run_in_the_folder_is_refused(tmp_path, monkeypatch, log
 
 def test_two_runs_do_not_share_a_folder(tmp_path):
     with (
-        records.Store(tmp_path, {"size": "quick"}),
+        records.CellStore(tmp_path, {"size": "quick"}),
         pytest.raises(NelsonError, match="another run is writing here"),
     ):
-        records.Store(tmp_path, {"size": "quick"})
-    records.Store(tmp_path, {"size": "quick"}).__exit__()  # free again
+        records.CellStore(tmp_path, {"size": "quick"})
+    records.CellStore(tmp_path, {"size": "quick"}).__exit__()  # free again
 
 
+@pytest.mark.process
 def test_retry_runs_what_did_not_work_out(tmp_path, log):
     folder = tmp_path / "run"
     runner.run([PLAIN], folder, only=["works,raises"])
@@ -264,6 +214,7 @@ def test_retry_runs_what_did_not_work_out(tmp_path, log):
     assert outcome.ran == 1 and len(log()) == 5 and len(rows_of(folder)) == 4
 
 
+@pytest.mark.process
 def test_report_only_runs_nothing(tmp_path, log):
     with pytest.raises(NelsonError, match="no run is here"):
         runner.run([PLAIN], tmp_path / "none", report_only=True)
@@ -291,6 +242,7 @@ def test_filters():
         runner.matching(cells, ["colour=works"])
 
 
+@pytest.mark.process
 def test_an_executor_of_ones_own(tmp_path, log):
     """As a cluster would: all cells taken at once, finished in another order."""
     taken = []
@@ -306,6 +258,7 @@ def test_an_executor_of_ones_own(tmp_path, log):
     assert [row["n"] for row in rows_of(tmp_path / "run")] == [10, 20, 5]
 
 
+@pytest.mark.process
 def test_a_cell_is_announced_when_it_begins(tmp_path):
     events = []
 
@@ -335,176 +288,3 @@ def test_equal_keys_are_refused(monkeypatch):
     monkeypatch.setattr("tests.toy_experiment.TWICE", broken, raising=False)
     with pytest.raises(ValueError, match="two cells have the same key"):
         planned("tests.toy_experiment:TWICE", False)
-
-
-# --------------------------------------------------------------------------- what is written
-
-
-def test_no_cell_of_a_table_is_blank(tmp_path):
-    runner.run([NAME], tmp_path / "run")
-    text = (tmp_path / "run" / "table.md").read_text()
-    lines = [line for line in text.splitlines() if line.startswith("|")]
-    assert len(lines) == 7
-    cells = [re.split(r"(?<!\\)\|", line)[1:-1] for line in lines]
-    assert len({len(row) for row in cells}) == 1
-    assert all(cell.strip() for row in cells for cell in row)
-    assert "T.O." in text and "out of memory" in text and "failed: died" in text
-    # The twin: the experiment itself does leave blanks, and they were found.
-    (table,) = experiments.get(NAME).tables(rows_of(tmp_path / "run"))
-    assert any(cell == "" for row in table.rows for cell in row) and "–" in text
-
-
-def test_markdown_keeps_its_columns_and_obeys_no_html():
-    text = markdown(Table("t", ["a|b", "c"], [["<script>x", "1 < 2"], ["", "3"]]))
-    assert "a\\|b" in text and "&lt;script>" in text and "1 < 2" in text
-    with pytest.raises(NelsonError, match="1 cells, there are 2 columns"):
-        Table("t", ["a", "b"], [["1"]])
-
-
-def test_the_folder(tmp_path):
-    folder = tmp_path / "run"
-    runner.run([NAME], folder, only=["works"], command="nelson bench <toy>")
-    stem = "toy_experiment-EXPERIMENT-value"
-    assert (folder / f"{stem}.png").read_bytes().startswith(b"\x89PNG")
-    assert b"<svg" in (folder / f"{stem}.svg").read_bytes()
-    page = (folder / "report.html").read_text()
-    for text in (machine.processor(), np.__version__, "nelson bench &lt;toy&gt;", "7, 8"):
-        assert text in page
-    assert not list(folder.glob(".*")), "no half-written file is left"
-
-
-def test_a_slip_in_a_table_loses_no_results(tmp_path):
-    folder = tmp_path / "run"
-    told = call(BROKEN, "-o", folder)
-    assert told.returncode == 1
-    assert "error: toy_experiment:BROKEN: tables: KeyError: 'a slip in a table'" in told.stderr
-    assert rows_of(folder)[0]["status"] == "ok"
-    assert "a slip in a table" in (folder / "report.html").read_text()
-
-
-def test_parquet_takes_any_mixture(tmp_path):
-    import pyarrow.parquet as pq
-
-    path = tmp_path / "results.parquet"
-    rows = [
-        {"a": 1, "b": 1, "c": True, "d": 2**64, "e": None},
-        {"a": 2.5, "b": "x", "c": None, "d": 1},
-        {"f": float("nan")},
-    ]
-    records.write_parquet(path, rows)
-    read = pq.read_table(path).to_pydict()
-    assert read["a"] == [1.0, 2.5, None] and read["b"] == ["1", "x", None]
-    assert read["c"] == [True, None, None] and read["d"] == [str(2**64), "1", None]
-    assert read["e"] == [None] * 3 and np.isnan(read["f"][2])
-
-
-def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
-    path = tmp_path / "file"
-    records.replace(path, b"old")
-
-    def full(descriptor):
-        raise OSError("disk full")
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="disk full"):
-        records.replace(path, b"new")
-    assert path.read_bytes() == b"old" and list(tmp_path.iterdir()) == [path]
-
-
-def test_durations():
-    told = [duration(s) for s in (0.0412, 9.96, 12.4, 60, 200, 7500)]
-    assert told == ["0.041 s", "10 s", "12 s", "1 min", "3 min 20 s", "2 h 5 min"]
-
-
-# ----------------------------------------------------------------------------------- plots
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_labels_keep_apart(seed):
-    random = np.random.default_rng(seed)
-    wanted = np.sort(random.uniform(size=12) ** 3).tolist()
-    placed = plots.spread(wanted, 0.06)
-    assert (np.diff(placed) > 0.06 - 1e-9).all() and min(placed) >= 0 and max(placed) <= 1 + 1e-9
-    far = [0.1, 0.5, 0.9]
-    assert plots.spread(far, 0.06) == far  # what is far apart stays where it is
-
-
-def test_plots_bear_gaps_and_nothing():
-    def gaps(ax):
-        series = {"lovasz": ([10, 20, 30], [1.0, None, float("nan")]), "mine": ([1], [0.0])}
-        plots.curves(ax, series, x="n", y="s")
-
-    def nothing(ax):
-        plots.curves(ax, {}, x="n", y="s")
-
-    def alike(ax):
-        plots.steps(ax, {"lovasz": [3, 3, 3], "prs": []}, x="rounds")
-
-    for draw in (gaps, nothing, alike):
-        assert plots.render(draw, "png").startswith(b"\x89PNG")
-    assert plots.render(gaps, "svg") == plots.render(gaps, "svg")  # the same plot, the same file
-    assert plots.render(gaps, "svg") != plots.render(gaps, "svg", dark=True)
-
-
-def test_series_look_different():
-    with plots.style():
-        names = [*plots.KNOWN, "mine", "yours"]
-        looks = [plots.look(name, ["mine", "yours"]) for name in names]
-    assert len({(k["color"], k["marker"], str(k["linestyle"])) for k in looks}) == len(names)
-
-
-# ------------------------------------------------------------------------------ the command
-
-
-def test_command_line(tmp_path):
-    assert "nelson bench table1" in call("--help").stdout
-    assert call().returncode == 2
-    unknown = call("table9")
-    assert unknown.returncode == 1 and "no experiment 'table9'; expected one of" in unknown.stderr
-    listed = call(NAME, "--list", "--only", "n=20")
-    assert listed.stdout == f"{NAME}: sampler=works n=20 seed=7; at most 1 min\n"
-    assert len(call(NAME, "--list", "--full").stdout.splitlines()) == 9
-    filters = ("--only", "works,stalls", "--only", "n=20")
-    run = call(NAME, *filters, "--cell-seconds", "20", "-o", tmp_path / "run")
-    assert run.returncode == 0, run.stderr
-    assert "1/1" in run.stderr and "(at most 20 s); time left: not known yet" in run.stderr
-    assert "| works   |  0.050 |" in run.stdout
-
-
-def test_the_example_of_the_docs(tmp_path, monkeypatch):
-    docs = ROOT / "docs" / "experiments.md"
-    (code,) = re.findall(r"^```python\n(.*?)^```$", docs.read_text(), re.MULTILINE | re.DOTALL)
-    (tmp_path / "my_module.py").write_text(code)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    outcome = runner.run(["my_module:EXPERIMENT"], tmp_path / "run")
-    assert outcome.ran == 3 and not outcome.problems
-    rows = rows_of(tmp_path / "run")
-    assert [row["status"] for row in rows] == ["ok"] * 3, rows
-    assert all(0.5 < row["ones"] < 1 for row in rows)
-
-
-# ------------------------------------------------------------------- every real experiment
-
-
-@pytest.mark.parametrize("name", experiments.names())
-@pytest.mark.parametrize("full", [False, True])
-def test_contract_of_experiments(name, full):
-    """Keys are plain and differ, limits are set, and rows that are missing or bad are borne."""
-    experiment = experiments.get(name)
-    assert experiment.name == name and experiment.title and experiment.reproduces
-    cells = planned(name, full)
-    assert cells and all(cell.seconds > 0 and cell.memory > 0 for cell in cells)
-    for cell in cells:
-        assert all(type(value) in (str, int, float, bool) for value in cell.key.values())
-        assert json.loads(json.dumps(dict(cell.key))) == dict(cell.key)
-    cells = cells[:: max(1, len(cells) // 100)]
-    late = [
-        {"experiment": name, **cell.key, "status": status, "cell_seconds": cell.seconds}
-        for cell, status in zip(cells, ["T.O.", "failed: x", "out of memory"] * len(cells))  # noqa: B905
-    ]
-    for rows in ([], late[:1], late):
-        for table in experiment.tables(rows):
-            assert markdown(table)
-        for draw in [] if full else experiment.plots(rows).values():
-            assert plots.render(draw, "png")
-    assert any("T.O." in cell for t in experiment.tables(late) for row in t.rows for cell in row)

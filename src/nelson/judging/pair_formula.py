@@ -1,16 +1,17 @@
-"""A formula whose solutions are extensions of two given structures, as many of each.
+"""A formula K whose solutions extend one of two given structures, equally many for each.
 
     K = C(x)  and  (x = s  or  x = t)  and, for some literals l of s,
-        (l -> psi(y))  and  (not l -> psi(not y))            y new, a fresh block for each l
+        (l -> psi(y))  and  (not l -> psi(not y))            y: a block of new variables for each l
 
-psi is a chain formula: psi = y_1 o (y_2 o ( ... y_k)), each o an OR or an AND, has exactly c
-solutions where c = (o_1 ... o_(k-1) 1) in binary with OR for 1 (Chakraborty, Fried, Meel, Vardi
-2015). So s and t have prod c extensions each, and P_theta(x = s | K) = w(s) / (w(s) + w(t)): new
-variables weigh 1 either way. A sampler that looks for distinct or diverse solutions has plenty.
+psi is a chain formula, psi = y_1 o (y_2 o ( ... y_k)) with each o an OR or an AND. It has exactly c
+solutions, where c = (o_1 ... o_(k-1) 1) in binary with 1 for OR (Chakraborty, Fried, Meel, Vardi
+2015). So s and t have prod c extensions each. New variables have weight 1 either way, hence
+P_theta(x = s | K) = w(s) / (w(s) + w(t)). The extensions are there for samplers that look for
+distinct or diverse solutions.
 
-The construction is Kernel of Barbarik2 (Meel, Pote, Chakraborty 2020) with these differences:
-variables in which s and t agree become unit clauses instead of two binary ones each; the counts c
-are drawn (odd, 4 bits) instead of fixed; blocks are added until there are `least` extensions.
+This is the formula "Kernel" of Barbarik2 (Meel, Pote, Chakraborty 2020) with these differences:
+a variable in which s and t agree becomes one unit clause instead of two binary clauses; the counts
+c are random (odd, 4 bits) instead of fixed; blocks are added until there are `least` extensions.
 """
 
 from __future__ import annotations
@@ -21,17 +22,18 @@ import numpy as np
 
 from nelson.formula import Formula
 
-_BITS = 4
+#: New variables in a block.
+_BLOCK = 4
 
 
 @dataclass(frozen=True)
-class Kernel:
-    formula: Formula  # visible variables: those of the original, then the new ones
-    new: int
-    extensions: int  # of each of the two
+class PairFormula:
+    formula: Formula  # visible variables: those of the original formula, then the new ones
+    new: int  # number of new variables
+    extensions: int  # of each of the two structures
 
 
-def kernel(f: Formula, s: np.ndarray, t: np.ndarray, least: int, seed: int) -> Kernel:
+def pair_formula(f: Formula, s: np.ndarray, t: np.ndarray, least: int, seed: int) -> PairFormula:
     """s, t: (n,) bool, two different structures of f. O(total literals + n)."""
     rng = np.random.default_rng([seed, 17])
     n = f.n_vars
@@ -41,19 +43,19 @@ def kernel(f: Formula, s: np.ndarray, t: np.ndarray, least: int, seed: int) -> K
     lead = int(rng.choice(differ))
     for i in differ[differ != lead]:
         clauses += [[-int(mine[lead]), int(mine[i])], [int(mine[lead]), -int(mine[i])]]
-    # Blocks hang on variables that tell s from t as long as there are any.
+    # Variables that differ between s and t get the first blocks.
     order = np.concatenate([rng.permutation(differ), rng.permutation(np.flatnonzero(s == t))])
     extensions, blocks = 1, 0
     while extensions < least:
         literal = int(mine[order[blocks % n]])
-        c = int(rng.integers(1 << (_BITS - 2), 1 << (_BITS - 1))) * 2 + 1
-        y = [n + blocks * _BITS + k for k in range(1, _BITS + 1)]
+        c = int(rng.integers(1 << (_BLOCK - 2), 1 << (_BLOCK - 1))) * 2 + 1
+        y = [n + blocks * _BLOCK + k for k in range(1, _BLOCK + 1)]
         clauses += [[-literal, *clause] for clause in chain(c, y)]
         clauses += [[literal, *clause] for clause in chain(c, [-v for v in y])]
         extensions, blocks = extensions * c, blocks + 1
-    new = blocks * _BITS
+    new = blocks * _BLOCK
     old = f.literals.copy()
-    old[old > n] += new  # auxiliary variables come last
+    old[old > n] += new  # auxiliary variables move behind the new ones
     old[old < -n] -= new
     flat = np.array([literal for clause in clauses for literal in clause], np.int32)
     ends = np.cumsum([len(clause) for clause in clauses], dtype=np.int64)
@@ -64,7 +66,7 @@ def kernel(f: Formula, s: np.ndarray, t: np.ndarray, least: int, seed: int) -> K
         n_aux=f.n_aux,
         constraints=f.constraints,
     )
-    return Kernel(joined, new, extensions)
+    return PairFormula(joined, new, extensions)
 
 
 def chain(c: int, literals: list[int]) -> list[list[int]]:
