@@ -20,6 +20,7 @@ import pytest
 
 from nelson import Formula
 from nelson.io import sample_files as nio
+from nelson.kernels.core.bits import unpack
 
 NELSON = [sys.executable, "-m", "nelson.cli"]
 DATA = Path(str(resources.files("nelson.tasks") / "data"))
@@ -364,8 +365,8 @@ def first_and_last(path: Path) -> list[np.ndarray]:
             packed, count, info = data["packed"], int(data["count"]), json.loads(str(data["info"]))
         assert info["samples"] == count
         assert len(packed) == -(-count // 64)
-        tail = nio.unpack_word(packed[-1])[: count - 64 * (len(packed) - 1)]
-        return [nio.unpack_word(packed[0]).astype(bool)[:count], tail.astype(bool)]
+        tail = unpack(packed[-1:], count - 64 * (len(packed) - 1))
+        return [unpack(packed[:1], min(64, count)), tail]
     from pyarrow import parquet
 
     file = parquet.ParquetFile(path)

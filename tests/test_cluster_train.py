@@ -28,8 +28,8 @@ from nelson import Formula, FormulaError
 from nelson.cli.train import same_everywhere
 from nelson.cluster.rows import file_digest, load_share
 from nelson.io import sample_files as nio
-from nelson.io import tables as readers
-from nelson.io.table_slices import part
+from nelson.io import tables
+from nelson.io.atomic import writing
 from nelson.kernels.core.bits import pack, unpack
 from nelson.learning import shares
 from nelson.learning.data import load_examples
@@ -277,7 +277,7 @@ def _files(folder: Path, samples: nelson.Samples) -> list[Path]:
     np.savez(folder / "plain.npz", x=x, other=np.zeros(3))
     np.savez_compressed(folder / "compressed.npz", only=np.asfortranarray(x))
     for name in ("packed.npz", "packed.parquet"):
-        with nio.atomic(str(folder / name)) as out:
+        with writing(folder / name) as out:
             kind = "npz" if name.endswith("npz") else "parquet"
             writer = nio.make_writer(kind, out, samples.variables)
             writer.write(samples.packed, len(samples))
@@ -305,16 +305,14 @@ def test_parts_of_every_format_are_the_whole(tmp_path):
     paths = _files(tmp_path, samples)
     assert len(paths) == 11
     for path in paths:
-        whole = readers.read(str(path))
+        whole = tables.read(str(path))
         for size in (1, 2, 3):
             groups = [Threads.Rank(Threads(size), rank) for rank in range(size)]
-            parts = [part(str(path), lambda n, g=group: span(n, g)) for group in groups]
-            tables = [table for table, _, _ in parts]
-            np.testing.assert_array_equal(np.concatenate([t.x for t in tables]), whole.x)
+            parts = [tables.read_rows(str(path), lambda n, g=group: span(n, g)) for group in groups]
+            shares = [table for table, _, _ in parts]
+            np.testing.assert_array_equal(np.concatenate([t.x for t in shares]), whole.x)
             assert {total for _, _, total in parts} == {203}
-            assert {(t.variables, t.names, t.first_line) for t in tables} == {
-                whole[1:3] + whole[4:]
-            }
+            assert {(t.variables, t.names) for t in shares} == {whole[1:3]}
         share = load_share(formula, str(path), ALONE, file_digest(str(path)))
         assert share.packed.tobytes() == load_examples(formula, str(path)).packed.tobytes()
         assert share.mean().tobytes() == samples.mean().tobytes()
@@ -326,20 +324,20 @@ def test_errors_of_a_part_name_the_line_of_the_file(tmp_path, examples):
     cells[7] = "0,1,0,1,0,1,maybe"
     (tmp_path / "a.csv").write_text("\n".join(cells))
     with pytest.raises(FormulaError, match=r"a\.csv:8: cell 'maybe'"):
-        part(str(tmp_path / "a.csv"), lambda n: span(n, second))
-    part(str(tmp_path / "a.csv"), lambda n: (0, 5))  # not its line
+        tables.read_rows(str(tmp_path / "a.csv"), lambda n: span(n, second))
+    tables.read_rows(str(tmp_path / "a.csv"), lambda n: (0, 5))  # not its line
     (tmp_path / "b.txt").write_text("c\n" + "1 2 0\n" * 9 + "1 3 0\n")
     with pytest.raises(FormulaError, match=r"b\.txt:11: .* than line 2"):
-        part(str(tmp_path / "b.txt"), lambda n: span(n, second))
+        tables.read_rows(str(tmp_path / "b.txt"), lambda n: span(n, second))
     np.save(tmp_path / "c.npy", np.array([[0]] * 9 + [[2]]))
     with pytest.raises(FormulaError, match="row 9, column 0"):
-        part(str(tmp_path / "c.npy"), lambda n: span(n, second))
+        tables.read_rows(str(tmp_path / "c.npy"), lambda n: span(n, second))
     (tmp_path / "d.npz").write_bytes(b"PK no archive")
     with pytest.raises(FormulaError, match="cannot read it"):
-        part(str(tmp_path / "d.npz"), lambda n: span(n, second))
+        tables.read_rows(str(tmp_path / "d.npz"), lambda n: span(n, second))
     (tmp_path / "e.txt").write_bytes(b"\x1f\x8b broken")
     with pytest.raises(FormulaError, match="broken compressed data"):
-        part(str(tmp_path / "e.txt"), lambda n: span(n, second))
+        tables.read_rows(str(tmp_path / "e.txt"), lambda n: span(n, second))
 
 
 @pytest.mark.parametrize("name", ["a.npy", "a.npz", "a.csv", "a.txt"])
@@ -360,7 +358,7 @@ def test_a_rank_holds_its_part_only(tmp_path, name):
 
     def highest(size: int) -> int:
         tracemalloc.start()
-        part(path, lambda n: (n - n // size, n))
+        tables.read_rows(path, lambda n: (n - n // size, n))
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         return peak

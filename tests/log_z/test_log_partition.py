@@ -12,8 +12,8 @@ import pytest
 from nelson import BudgetExceeded, Formula, FormulaError, NelsonError, Unsatisfiable
 from nelson.exact.circuit import build
 from nelson.exact.circuit.nnf import Circuit
-from nelson.exact.reduce import merge, reduce
 from nelson.log_z import LogPartition, exact, log_partition
+from nelson.log_z.parts import merge, reduce
 from tests import ROOT
 from tests.problems import (
     encoded,

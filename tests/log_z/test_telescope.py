@@ -10,8 +10,8 @@ import pytest
 from scipy.stats import binom, chi2
 
 from nelson import Formula
-from nelson.exact.reduce import reduce
 from nelson.log_z import log_partition, stages, telescope
+from nelson.log_z.parts import reduce
 from tests.problems import (
     encoded,
     exact_log_z,

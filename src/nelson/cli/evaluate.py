@@ -38,7 +38,7 @@ def evaluate(
     loaded = load(model)
     report = judge(
         loaded.formula,
-        loaded._vector(),
+        loaded.theta_for(),
         data,
         samples=samples,
         seed=seed,

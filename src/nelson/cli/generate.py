@@ -54,7 +54,7 @@ def generate(
         loaded = load(model)
         formula = loaded.formula
         options: dict[str, Any] = {
-            "theta": loaded._vector(),
+            "theta": loaded.theta_for(),
             "n": n,
             "method": method,
             "given": literals,

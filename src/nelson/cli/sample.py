@@ -256,12 +256,13 @@ def _open(output: str) -> Iterator[BinaryIO]:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    from nelson.io.sample_files import atomic, format_of
+    from nelson.io.atomic import writing
+    from nelson.io.sample_files import format_of
 
     if output.endswith("/"):
         raise typer.BadParameter("a folder is what --cluster writes", param_hint="-o")
     format_of(output)  # a name that cannot be written is refused before any work is done
-    with atomic(output) as out:
+    with writing(output) as out:
         yield out
 
 

@@ -306,6 +306,6 @@ def _size(size: int) -> int:
 
 
 def _arrow() -> tuple[Any, Any]:
-    from nelson.io.sample_files import _pyarrow
+    from nelson.io.arrow import load_pyarrow
 
-    return _pyarrow()
+    return load_pyarrow()

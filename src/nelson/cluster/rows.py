@@ -2,8 +2,9 @@
 
     E_data[x] = (sum over ranks of popcounts) / N          integers: the same for any R
 
-`slices.py` says what a rank holds while it reads. Minibatches are cut from one random order of all
-N rows, as in one process; for the moment that takes, a rank holds that order, 8 N bytes.
+`nelson.io.table_formats` says what a rank holds while it reads. Minibatches are cut from one random
+order of all N rows, as in one process; for the moment that takes, a rank holds that order, 8 N
+bytes.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ import numpy as np
 from nelson.errors import FormulaError
 from nelson.formula import Formula
 from nelson.formula.evaluate import violated
-from nelson.io.table_slices import part
-from nelson.learning.data import _SHOWN, Examples, _columns, _valid, pack_rows
-from nelson.learning.draw import stream_seed
+from nelson.io.tables import read_rows
+from nelson.kernels.core.bits import pack
+from nelson.learning.data import INVALID_ROWS_SHOWN, Examples, valid_rows, variable_columns
 from nelson.learning.group import ALONE, Group, span
+from nelson.learning.seeds import MINIBATCHES, stream_seed
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,11 +50,11 @@ class Share(Examples):
         return self.group.sum(super()._ones(begin, end) if begin < end else none)
 
     def shuffled(self, seed: int) -> Share:
-        order = np.random.default_rng(stream_seed(seed, 1 << 41)).permutation(self.count)
+        order = np.random.default_rng(stream_seed(seed, MINIBATCHES)).permutation(self.count)
         places = np.flatnonzero((order >= self.first) & (order < self.first + self.held))
         mine = self.to_numpy()[order[places] - self.first]
         return Share(
-            pack_rows(mine),
+            pack(mine),
             self.count,
             self.names,
             self.source,
@@ -77,21 +79,23 @@ def load_share(
     formula: Formula, path: str, group: Group, digest: str, drop_invalid: bool = False
 ) -> Share:
     """As `load_examples`, of this rank's rows. Errors count the invalid rows of all ranks."""
-    table, first, total = part(path, lambda count: span(count, group))
+    table, first, total = read_rows(path, lambda count: span(count, group))
     if total < group.size:
         raise FormulaError(
             f"{total} rows for {group.size} ranks", expected="a row a rank at least", source=path
         )
-    x = _columns(formula, table)
-    valid = _valid(formula, x)
+    x = variable_columns(formula, table)
+    valid = valid_rows(formula, x)
     bad = np.flatnonzero(~valid)
-    broken = [[first + row, violated(formula, x[row])] for row in bad[:_SHOWN].tolist()]
+    broken = [[first + row, violated(formula, x[row])] for row in bad[:INVALID_ROWS_SHOWN].tolist()]
     told: list[Any] = group.gather([len(bad), broken, len(x) - len(bad)])
     dropped = sum(count for count, _, _ in told)
     if dropped and not drop_invalid:
-        shown = [text for _, texts, _ in told for text in texts][:_SHOWN]
+        shown = [text for _, texts, _ in told for text in texts][:INVALID_ROWS_SHOWN]
         listed = "; ".join(f"row {row} breaks {what}" for row, what in shown)
-        more = f"; and {dropped - _SHOWN:,} more" if dropped > _SHOWN else ""
+        more = (
+            f"; and {dropped - INVALID_ROWS_SHOWN:,} more" if dropped > INVALID_ROWS_SHOWN else ""
+        )
         raise FormulaError(
             f"{dropped:,} of {total:,} rows are invalid: {listed}{more} "
             "(rows count from 0; --drop-invalid leaves them out)",
@@ -102,7 +106,7 @@ def load_share(
         what = f"all {total} rows are invalid" if total else "no rows"
         raise FormulaError(what, expected="at least one example", source=path)
     return Share(
-        pack_rows(x[valid] if len(bad) else x),
+        pack(x[valid] if len(bad) else x),
         sum(kept),
         table.names,
         path,

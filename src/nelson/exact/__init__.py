@@ -1,5 +1,5 @@
 """Exact answers for formulas that are small or narrow.
 
 Import `enumerated` (sums over all structures), `listing` (the structures), `compiled` (circuits),
-`compile_guess`, `preprocess`, `reduce`, `solver`. Only `exact.circuit` starts a compiler.
+`compile_guess`, `preprocess`, `solver`. Only `exact.circuit` starts a compiler.
 """

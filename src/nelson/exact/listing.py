@@ -20,7 +20,7 @@ import numpy as np
 from nelson.errors import BudgetExceeded, Unsatisfiable
 from nelson.formula import Formula
 from nelson.formula.memo import Slot
-from nelson.formula.propagate import propagate
+from nelson.formula.propagate import propagated
 
 #: (limit of the search, its rows or None if it gave up)
 _STRUCTURES: Slot[tuple[int, np.ndarray | None]] = Slot("all valid structures")
@@ -60,7 +60,7 @@ def _search(formula: Formula, limit: int, deadline: float | None) -> np.ndarray 
     if n - formula.n_clauses > np.log2(limit) or n * len(formula.literals) > _MAX_SCANNED:
         return None
     try:
-        literals, offsets = propagate(formula.literals, formula.offsets, n, np.zeros(0, np.int32))
+        literals, offsets = propagated(formula).with_units()
     except Unsatisfiable:
         return np.zeros((0, formula.n_vars), bool)
     lengths = np.diff(offsets)

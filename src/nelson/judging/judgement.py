@@ -58,7 +58,7 @@ def judge(
     """Test a sampler, or samples, against P_theta(x | C) = exp(sum_i theta_i x_i) C(x) / Z.
 
     sampler   a name of `nelson.samplers()` or "auto"; a callable (formula, theta, n, seed) ->
-              (m, n) bool; or samples: `Samples`, an array, a file (`nelson.io.judged_tables`).
+              (m, n) bool; or samples: `Samples`, an array, a file (`nelson.io.tables`).
               Samples of some of the variables are tested against the law of these variables.
     theta     None (uniform), or n_vars log-odds; +-inf is hard evidence.
     test      "auto": every sample must be valid; then the first of these that applies

@@ -9,10 +9,10 @@ from collections import Counter
 from typing import Any
 
 from nelson.errors import BudgetExceeded, FormulaError, NelsonError
-from nelson.exact.reduce import Part, merge, reduce
 from nelson.formula import Formula
 from nelson.formula.checks import count
 from nelson.log_z import exact
+from nelson.log_z.parts import Part, merge, reduce
 from nelson.log_z.result import LogPartition
 from nelson.log_z.telescope import Estimate, telescope
 

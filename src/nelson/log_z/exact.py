@@ -15,8 +15,8 @@ import numpy as np
 
 from nelson.errors import Unsatisfiable
 from nelson.exact.circuit import build
-from nelson.exact.reduce import Part
 from nelson.kernels.theory import local_lemma
+from nelson.log_z.parts import Part
 from nelson.process.child import MEMORY, run_child
 
 #: Variables of the largest part that is enumerated.

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from nelson.exact.reduce import Part
 from nelson.formula import Formula
-from nelson.formula.canonical import select
-from nelson.formula.clause_graph import components
+from nelson.formula.components import components
+from nelson.formula.flat import select
 from nelson.kernels.core.bits import tail_mask
+from nelson.log_z.parts import Part
 from nelson.sampling.device.samples import DeviceSamples
 from nelson.sampling.mixing import mixing
 from nelson.sampling.problem import prepare

@@ -32,11 +32,11 @@ import numpy as np
 
 from nelson.errors import BudgetExceeded, Unsatisfiable
 from nelson.exact import solver
-from nelson.exact.reduce import Part
 from nelson.formula import Formula
-from nelson.formula.canonical import select
+from nelson.formula.flat import select
 from nelson.kernels.core.bits import words_for
 from nelson.kernels.core.reference import threshold
+from nelson.log_z.parts import Part
 from nelson.log_z.result import Z95
 from nelson.log_z.stages import (
     Conditional,

@@ -1,8 +1,8 @@
 """Compile a formula: from the cache, or by D4 in a child process under limits.
 
-Unit propagation and the split into components come first (`nelson.exact.reduce`); each
-component is compiled on its own, in one child process for all of them. Evidence plays no part: it
-is theta = +-inf, and needs no new circuit.
+Unit propagation and the split into components come first; each component is compiled on its own,
+in one child process for all of them. Evidence plays no part: it is theta = +-inf, and needs no new
+circuit.
 
 `compile_parts` is the only place that starts D4 (or PySDD).
 """
@@ -23,6 +23,9 @@ from nelson.exact.circuit import disk_cache
 from nelson.exact.circuit.decisions import DecisionCircuit, decisions_of, joined
 from nelson.exact.circuit.nnf import Circuit
 from nelson.formula import Formula
+from nelson.formula.canonical import normalise
+from nelson.formula.components import split
+from nelson.formula.propagate import propagated
 from nelson.process.child import MEMORY, run_child
 
 #: Module, and name for people, of each compiler.
@@ -133,15 +136,9 @@ def _compile(
     formula: Formula, seconds: float, memory: int, compiler: str
 ) -> tuple[DecisionCircuit | None, str]:
     """(circuit, ""), or (None, why not)."""
-    from nelson.exact.reduce import split
-
-    given = formula.given(())
-    lengths = np.diff(given.offsets)
-    unit = lengths == 1
-    rest = given.literals[np.repeat(~unit, lengths)]
-    offsets = np.concatenate([[0], np.cumsum(lengths[~unit])])
-    # `split` carries one number a variable along: here, which variable it is.
-    parts = split(rest, offsets, np.arange(formula.n_total, dtype=np.float64))
+    left = propagated(formula)
+    parts = split(*normalise(left.literals, left.offsets), formula.n_total)
+    parts.sort(key=lambda part: part.n_vars)
     name, circuits = COMPILERS[compiler][1], []
     started = time.monotonic()
     clauses = [(part.literals, part.offsets) for part in parts]
@@ -151,15 +148,14 @@ def _compile(
         if isinstance(answer, str):
             ended = answer
             break
-        circuit = decisions_of(answer, part.theta.astype(np.int64))
+        circuit = decisions_of(answer, part.variables)
         if circuit is None:
             raise Unsatisfiable(f"a solver proved that the formula has no solution: {name}")
         circuits.append(circuit)
     if len(circuits) < len(parts):
-        left = parts[len(circuits)]
+        hard = parts[len(circuits)]
         return None, (
-            f"{name} {ended} after {took:.3g} s at a component of {left.n} variables, "
-            f"{left.n_clauses} clauses (limits: {seconds:.3g} s, {memory / 2**30:.3g} GiB)"
+            f"{name} {ended} after {took:.3g} s at a component of {hard.n_vars} variables, "
+            f"{hard.n_clauses} clauses (limits: {seconds:.3g} s, {memory / 2**30:.3g} GiB)"
         )
-    fixed = given.literals[given.offsets[:-1][unit]]
-    return joined(circuits, fixed, formula.n_total), ""
+    return joined(circuits, left.fixed, formula.n_total), ""

@@ -21,7 +21,7 @@ from typing import ClassVar
 import numpy as np
 
 from nelson.exact.circuit.nnf import Circuit
-from nelson.formula.canonical import lengths_to_offsets
+from nelson.formula.flat import lengths_to_offsets
 from nelson.kernels.circuit import nnf, passes, records
 from nelson.kernels.core.bits import words_for
 from nelson.kernels.core.threads import spread, usable_cores

@@ -10,7 +10,7 @@ import numpy as np
 from nelson.errors import Unsatisfiable
 from nelson.exact.preprocess.simplify import units
 from nelson.exact.preprocess.state import State
-from nelson.formula.canonical import lengths_to_offsets
+from nelson.formula.flat import lengths_to_offsets
 from nelson.kernels.reduce import eliminate as kernels
 from nelson.kernels.reduce.clause_store import Definitions, Store, load, tally
 from nelson.kernels.reduce.definition import CLAUSES

@@ -9,7 +9,7 @@ import numpy as np
 
 from nelson.errors import Unsatisfiable
 from nelson.exact.preprocess.state import State, occurrences
-from nelson.formula.canonical import lengths_to_offsets
+from nelson.formula.flat import lengths_to_offsets
 from nelson.formula.propagate import propagate
 from nelson.kernels.reduce import implication
 from nelson.kernels.reduce import probe as probe_kernels
@@ -22,12 +22,11 @@ def units(state: State, what: str = "implied", given: np.ndarray | None = None) 
     given = np.zeros(0, np.int32) if given is None else given
     if not len(given) and (len(lengths) == 0 or lengths.min() > 1):
         return
-    literals, offsets = propagate(state.literals, state.offsets, state.n, given)
+    fixed, literals, offsets = propagate(state.literals, state.offsets, state.n, given)
     state.budget.use(2 * len(state.literals))
-    k = int((np.diff(offsets) == 1).sum())  # units come first
-    state.fix(literals[:k])
-    state.replace(literals[k:], offsets[k:] - k)
-    state.count(what, k)
+    state.fix(fixed)
+    state.replace(literals, offsets)
+    state.count(what, len(fixed))
 
 
 def equal(state: State) -> None:

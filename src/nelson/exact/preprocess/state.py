@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from nelson.formula.canonical import lengths_to_offsets, select
-from nelson.kernels.reduce import graph
+from nelson.formula import flat
+from nelson.formula.flat import lengths_to_offsets, select
 
 #: Visits between two looks at the clock: about 20 ms.
 CHUNK = 2_000_000
@@ -122,9 +122,5 @@ class State:
 
 def occurrences(state: State) -> tuple[np.ndarray, np.ndarray]:
     """Clauses by literal code: start int64 (2 n + 1,), where int32."""
-    codes = 2 * (np.abs(state.literals) - 1) + (state.literals < 0)
-    start = lengths_to_offsets(np.bincount(codes, minlength=2 * state.n))
-    where = np.empty(len(state.literals), np.int32)
-    graph.occurrences(state.literals, state.offsets, start[:-1].copy(), where)
     state.budget.use(2 * len(state.literals))
-    return start, where
+    return flat.occurrences(state.literals, state.offsets, state.n)

@@ -20,6 +20,7 @@ import numpy as np
 from nelson.errors import BudgetExceeded, Unsatisfiable
 from nelson.exact.listing import MAX_STRUCTURES, structures
 from nelson.formula import Formula
+from nelson.formula.components import split
 from nelson.formula.memo import Recent, Slot
 from nelson.kernels.core import rng
 from nelson.kernels.cpu.choice import Tables, choose
@@ -67,26 +68,14 @@ def _tables(problem: Problem, deadline: float | None) -> list[Table]:
 
 def _components(problem: Problem) -> Iterator[tuple[np.ndarray, Formula]]:
     """The variables of each component, from 0, and its clauses over 1, 2, .. in that order."""
-    from nelson.theory.local_lemma import components
-
     rest = problem.rest
-    if not rest.n_clauses:
-        return
-    label = components(rest)[np.abs(rest.literals[rest.offsets[:-1]]) - 1]
-    order = np.argsort(label, kind="stable")
-    for clauses in np.split(order, np.flatnonzero(np.diff(label[order])) + 1):
-        lengths = np.diff(rest.offsets)[clauses]
-        offsets = np.concatenate([[0], np.cumsum(lengths)])
-        at = np.arange(offsets[-1]) + np.repeat(rest.offsets[clauses] - offsets[:-1], lengths)
-        literals = rest.literals[at]
-        own, place = np.unique(np.abs(literals) - 1, return_inverse=True)
-        visible = int((own < problem.n).sum())
-        yield (
-            own,
-            Formula.from_arrays(
-                np.sign(literals) * (place + 1), offsets, n_vars=visible, n_aux=len(own) - visible
-            ),
+    parts = split(rest.literals, rest.offsets, rest.n_total)
+    for part in sorted(parts, key=lambda part: part.variables[0]):
+        visible = int((part.variables < problem.n).sum())
+        formula = Formula.from_arrays(
+            part.literals, part.offsets, n_vars=visible, n_aux=part.n_vars - visible
         )
+        yield part.variables, formula
 
 
 def flatten(found: list[Table], theta: np.ndarray, columns: np.ndarray) -> Tables:

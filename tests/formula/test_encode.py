@@ -60,7 +60,7 @@ def test_pysat_encodings_have_many_completions_and_ours_one() -> None:
         counts = completions(theirs.clauses, n)
         assert len(set(counts.values())) > 1, kind
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(encode, "DIRECT", 0)
+        patch.setattr(encode, "MAX_PLAIN_CLAUSES", 0)
         ours = Formula(n_vars=n).at_most(range(1, n + 1), k)
     assert ours.n_aux > 0
     assert set(completions(ours.clauses(), n)) == set(counts)
@@ -88,7 +88,7 @@ def test_xor(literals: list[int], parity: bool) -> None:
 @pytest.mark.parametrize("n", [5, 6, 9, 11])
 def test_long_xor(n: int) -> None:
     f = Formula(n_vars=n).xor(range(1, n + 1), False)
-    assert (f.n_aux > 0) == (n > encode.CUT)
+    assert (f.n_aux > 0) == (n > encode.MAX_PLAIN_XOR)
     check(f, cube(n).sum(1) % 2 == 0)
 
 
@@ -106,7 +106,7 @@ def test_linear(terms: list[tuple[int, int]], relation: str, bound: int, direct:
     sums = literal_values(literals, cube(6)) @ np.array(weights, dtype=int)
     expected = {"<=": sums <= bound, ">=": sums >= bound, "==": sums == bound}[relation]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(encode, "DIRECT", direct)
+        patch.setattr(encode, "MAX_PLAIN_CLAUSES", direct)
         f = Formula(n_vars=6).linear(weights, literals, relation, bound)
     check(f, np.asarray(expected).reshape(-1))
 
@@ -114,7 +114,7 @@ def test_linear(terms: list[tuple[int, int]], relation: str, bound: int, direct:
 @pytest.mark.parametrize("direct", [0, 2000])
 @pytest.mark.parametrize("k", range(-1, 8))
 def test_cardinalities(k: int, direct: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encode, "DIRECT", direct)
+    monkeypatch.setattr(encode, "MAX_PLAIN_CLAUSES", direct)
     literals = [1, -2, 3, 4, -5, 6]
     true = literal_values(literals, cube(6)).sum(1)
     f = Formula(n_vars=6)
@@ -124,7 +124,7 @@ def test_cardinalities(k: int, direct: int, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_several_constraints_on_a_formula(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encode, "DIRECT", 0)
+    monkeypatch.setattr(encode, "MAX_PLAIN_CLAUSES", 0)
     f = Formula([[1, 2], [-3, 7]], n_vars=7).exactly(range(1, 8), 3).xor([1, 3, 5, 6, 7, 2])
     f = f.linear([3, 2, 2, 5], [1, -4, 6, 7], "<=", 7)
     x = cube(7)
@@ -168,7 +168,7 @@ def test_size_of_the_counter() -> None:
 
 
 def test_too_large_to_encode(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encode, "LARGEST", 100)
+    monkeypatch.setattr(encode, "MAX_AUXILIARY", 100)
     with pytest.raises(FormulaError, match="too large"):
         Formula(n_vars=40).exactly(range(1, 41), 20)
 

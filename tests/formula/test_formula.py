@@ -238,48 +238,6 @@ def test_given_keeps_exactly_the_solutions_that_agree(
     assert g.given([]) == g
 
 
-def is_extremal(f: Formula) -> bool:
-    """Condition 1, pair by pair: clauses that share a variable hold it with opposite signs once."""
-    for a, b in itertools.combinations(f.clauses(), 2):
-        share = {abs(lit) for lit in a} & {abs(lit) for lit in b}
-        if share and not any(-lit in b for lit in a):
-            return False
-    return True
-
-
-@st.composite
-def extremal_formulas(draw: st.DrawFn) -> Formula:
-    """Random clauses, each kept if the formula stays extremal."""
-    kept: list[list[int]] = []
-    for clause in draw(st.lists(st.lists(LITERALS, min_size=1, max_size=4), max_size=30)):
-        if is_extremal(Formula([*kept, clause], n_vars=N)):
-            kept.append(clause)
-    return Formula(kept, n_vars=N)
-
-
-@settings(max_examples=300, deadline=None)
-@given(extremal_formulas(), EVIDENCE)
-def test_conditioning_an_extremal_formula_leaves_it_extremal(
-    f: Formula, evidence: dict[int, bool]
-) -> None:
-    assert is_extremal(f)
-    assert f.is_extremal
-    try:
-        g = f.given(evidence)
-    except Unsatisfiable:
-        return
-    assert is_extremal(g)
-    assert g.is_extremal
-
-
-@settings(deadline=None)  # the first call compiles
-@given(CLAUSES)
-def test_is_extremal_is_condition_1(clauses: list[list[int]]) -> None:
-    """The twin: formulas that are not extremal are told apart."""
-    f = Formula(clauses, n_vars=N)
-    assert f.is_extremal == is_extremal(f)
-
-
 def test_given_is_linear_on_a_long_chain() -> None:
     """1 -> 2 -> ... -> n: each step of the propagation frees the next, and order does not help."""
     n = 200_000

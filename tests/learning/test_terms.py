@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import nelson
+from nelson.cli import app
 from nelson.learning.metrics import evaluate
 from tests.problems import random_ksat
 
@@ -89,13 +88,14 @@ def test_a_model_with_terms_is_a_folder(fit, data, tmp_path):
 
 def test_the_command_line_generates_from_it(fit, tmp_path):
     fit.save(tmp_path / "model")
-    command = [sys.executable, "-m", "nelson.cli", "generate", str(tmp_path / "model"), "-n", "50"]
-    run = subprocess.run([*command, "--seed", "1"], capture_output=True, text=True, check=True)
+    command = ["generate", str(tmp_path / "model"), "-n", "50"]
+    run = CliRunner().invoke(app, [*command, "--seed", "1"])
+    assert run.exit_code == 0
     rows = np.array([[int(t) > 0 for t in line.split()[:-1]] for line in run.stdout.splitlines()])
     assert rows.shape == (50, 8)
     assert FORMULA.satisfied(rows).all()
-    wrong = subprocess.run([*command, "--method", "prs"], capture_output=True, text=True)
-    assert wrong.returncode == 1
+    wrong = CliRunner().invoke(app, [*command, "--method", "prs"])
+    assert wrong.exit_code == 1
     assert "heat-bath" in wrong.stderr
 
 

@@ -1,4 +1,4 @@
-"""DIMACS: every form that is accepted, what the reader decides, and where it says no."""
+"""DIMACS: every form that is accepted, every choice of the reader, every error."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def theta_of(text: str, dialect: str = "auto") -> list[float]:
     return theta.tolist()
 
 
-# --- where it comes from --------------------------------------------------------------------------
+# --- sources --------------------------------------------------------------------------------------
 
 
 def test_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

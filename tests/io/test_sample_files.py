@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
-import stat
 
 import numpy as np
 import pytest
@@ -124,37 +122,3 @@ def test_format_by_name(name, kind):
 def test_formats_we_do_not_write_are_refused(name):
     with pytest.raises(NelsonError, match=r"\.npz or \.parquet"):
         nio.format_of(name)
-
-
-def test_atomic_appears_whole_or_not_at_all(tmp_path):
-    path = tmp_path / "x.txt"
-    path.write_text("before")
-    with pytest.raises(ZeroDivisionError), nio.atomic(str(path)) as out:
-        out.write(b"x" * (1 // 0))
-    assert path.read_text() == "before"
-    with nio.atomic(str(path)) as out:
-        out.write(b"after")
-        assert path.read_text() == "before"
-    assert path.read_text() == "after"
-    assert [p.name for p in tmp_path.iterdir()] == ["x.txt"]
-
-
-def test_atomic_file_has_ordinary_permissions(tmp_path):
-    before = os.umask(0o022)
-    try:
-        with nio.atomic(str(tmp_path / "x")) as out:
-            out.write(b"x")
-    finally:
-        os.umask(before)
-    assert stat.S_IMODE((tmp_path / "x").stat().st_mode) == 0o644
-
-
-def test_atomic_follows_links_and_leaves_devices_alone(tmp_path):
-    (tmp_path / "link").symlink_to(tmp_path / "target")
-    with nio.atomic(str(tmp_path / "link")) as out:
-        out.write(b"x")
-    assert (tmp_path / "link").is_symlink()
-    assert (tmp_path / "target").read_bytes() == b"x"
-    with nio.atomic(os.devnull) as out:
-        out.write(b"x")
-    assert not os.path.isfile(os.devnull)
