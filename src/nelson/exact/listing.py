@@ -19,6 +19,7 @@ import numpy as np
 
 from nelson.errors import BudgetExceeded, Unsatisfiable
 from nelson.formula import Formula
+from nelson.formula.flat import owners
 from nelson.formula.memo import Slot
 from nelson.formula.propagate import propagated
 
@@ -63,9 +64,8 @@ def _search(formula: Formula, limit: int, deadline: float | None) -> np.ndarray 
         literals, offsets = propagated(formula).with_units()
     except Unsatisfiable:
         return np.zeros((0, formula.n_vars), bool)
-    lengths = np.diff(offsets)
-    owner = np.repeat(np.arange(len(lengths)), lengths)  # clause of each literal
-    left = lengths.copy()  # unset variables of each clause
+    owner = owners(offsets)
+    left = np.diff(offsets)  # unset variables of each clause
     place = np.full(n, -1)  # column of each variable in `rows`; -1 if it is not set yet
     rows = np.zeros((1, 0), bool)
     for step in range(n):

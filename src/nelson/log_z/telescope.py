@@ -33,7 +33,7 @@ import numpy as np
 from nelson.errors import BudgetExceeded, Unsatisfiable
 from nelson.exact import solver
 from nelson.formula import Formula
-from nelson.formula.flat import select
+from nelson.formula.flat import take
 from nelson.kernels.core.bits import words_for
 from nelson.kernels.core.reference import threshold
 from nelson.log_z.parts import Part
@@ -294,10 +294,7 @@ def ordered(part: Part) -> tuple[Part, int, float]:
         own = np.abs(part.literals[part.offsets[j] : part.offsets[j + 1]]) - 1
         if not taken[own].any():
             taken[own] = front[j] = True
-    (literals, ends), (others, other_ends) = (
-        select(part.literals, part.offsets, chosen) for chosen in (front, ~front)
-    )
-    literals = np.concatenate([literals, others])
-    offsets = np.concatenate([ends, other_ends[1:] + ends[-1]])
+    order = np.argsort(~front, kind="stable")
+    literals, offsets = take(part.literals, part.offsets, order)
     base = float(np.log1p(-_violation(part)[front]).sum())
     return Part(literals, offsets, part.theta), int(front.sum()), base
