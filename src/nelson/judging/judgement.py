@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from nelson.errors import FormulaError
+from nelson.exact.enumerated import enumerated
 from nelson.formula import Formula
 from nelson.formula.checks import theta_rows
 from nelson.judging.barbarik import barbarik
@@ -20,7 +21,6 @@ from nelson.judging.marginals import marginals
 from nelson.judging.source import source_of
 from nelson.judging.validity import first_invalid
 from nelson.judging.verdict import Answer, Verdict
-from nelson.log_z.moments import enumerated
 from nelson.sampling.engine import ready
 
 SHOWS = {

@@ -24,6 +24,7 @@ import numpy as np
 from nelson.distribution.heat_bath import heat_bath
 from nelson.distribution.polynomial import lift
 from nelson.errors import BudgetExceeded, FormulaError
+from nelson.exact.enumerated import MAX_LAW_VARIABLES, law
 from nelson.formula import Formula
 from nelson.kernels.cpu.moments import dot
 from nelson.learning.data import load_examples
@@ -31,8 +32,6 @@ from nelson.learning.terms import completed, completed_examples
 from nelson.log_z import log_partition
 from nelson.log_z.result import Z95, LogPartition
 from nelson.sampling.sample_stream import sample
-
-_ENUMERATED = 20  # variables up to which laws are summed over all states
 
 
 class Estimate(NamedTuple):
@@ -141,7 +140,7 @@ def log_likelihood(
 
 def exact_marginals(formula: Formula, theta: Any = None) -> np.ndarray:
     """grad log Z = P_theta(x_i = 1 | C), (n,), by enumeration of 2^n states, n <= 20."""
-    states, weight = _law(formula, theta)
+    states, weight = law(formula, theta)
     return weight @ states
 
 
@@ -180,9 +179,9 @@ def kl(
     """
     planted, theta = np.asarray(planted, np.float64), np.asarray(theta, np.float64)
     if method == "auto":
-        method = "enumerate" if formula.n_vars <= _ENUMERATED else "samples"
+        method = "enumerate" if formula.n_vars <= MAX_LAW_VARIABLES else "samples"
     if method == "enumerate":
-        states, p = _law(formula, planted)
+        states, p = law(formula, planted)
         phi = states @ (theta - planted)
         mean = float(p @ phi)
         return Estimate(float(np.log(p @ np.exp(phi - mean))), 0.0, method)
@@ -287,19 +286,3 @@ def map_at_10(theta: Any, seen: np.ndarray, unseen: np.ndarray, seed: int | None
         others = random.choice(len(unseen), min(10, len(unseen)), replace=False)
         scores.append(map_at(theta, seen[rows], unseen[others]))
     return float(np.mean(scores))
-
-
-def _law(formula: Formula, theta: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Valid states (m, n) bool and their probabilities (m,)."""
-    n = formula.n_vars
-    if n > _ENUMERATED:
-        raise FormulaError(f"{n} variables", expected=f"at most {_ENUMERATED} to enumerate")
-    states = (np.arange(2**n)[:, None] >> np.arange(n - 1, -1, -1) & 1).astype(bool)
-    states = states[formula.satisfied(states)]
-    if not len(states):
-        from nelson.errors import Unsatisfiable
-
-        raise Unsatisfiable("no assignment satisfies the formula")
-    phi = states @ (np.zeros(n) if theta is None else np.asarray(theta, np.float64))
-    weight = np.exp(phi - phi.max())
-    return states, weight / weight.sum()

@@ -1,4 +1,4 @@
-"""What preprocessing leaves: independent components, free variables, and the way back."""
+"""The result of preprocessing: independent components, free variables, and the way back."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from nelson.formula import Formula, components
+from nelson.kernels.reduce.rebuild import rebuild
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,13 +19,13 @@ class Component(components.Component):
 
     @cached_property
     def formula(self) -> Formula:
-        """The clauses as a formula; made when first asked for."""
+        """The clauses as a formula."""
         return Formula.from_arrays(self.literals, self.offsets, n_vars=self.n_vars)
 
 
 @dataclass(frozen=True, eq=False)
 class Rebuild:
-    """Fills in the variables that were taken out. Arrays as in `kernels.rebuild`."""
+    """Fills in the eliminated variables. Arrays as in `nelson.kernels.reduce.rebuild`."""
 
     target: np.ndarray
     flip: np.ndarray
@@ -34,13 +35,11 @@ class Rebuild:
 
     def __call__(self, words: np.ndarray, lanes: np.ndarray | None = None) -> np.ndarray:
         """words (W, n_total) uint64: bit k of word w is sample 64 w + k. The columns of components
-        and of free variables are read, all others written, in place; returns `words`.
+        and of free variables are read, all others are written in place; returns `words`.
 
-        lanes (W,) uint64: the samples there are; other bits of written columns are cleared.
+        lanes (W,) uint64: the bits that hold samples; other bits of written columns are cleared.
         O(W * literals of the definitions).
         """
-        from nelson.kernels.reduce.rebuild import rebuild
-
         if lanes is None:
             lanes = np.full(len(words), ~np.uint64(0))
         if len(self.target):
@@ -58,14 +57,14 @@ class Preprocessed:
     log Z = log_constant + sum over components of log Z_c + sum over free v of log(1 + e^theta_v)
     """
 
-    changed: bool  # was anything found but units, components and free variables
+    changed: bool  # something besides units, components and free variables was found
     components: list[Component]  # the largest first
     free: np.ndarray  # (k,) int64: variables in no clause any more, from 0; independent
     free_theta: np.ndarray  # (contexts, k)
     fixed: np.ndarray  # int32: literals that hold in every solution
     log_constant: np.ndarray  # (contexts,)
-    steps: list[str]  # what was done, in words
-    complete: bool  # False: the budget ended it before its fixpoint
+    steps: list[str]  # the changes made, in words
+    complete: bool  # False: the budget ended it before the fixpoint
     rebuild: Rebuild
 
 

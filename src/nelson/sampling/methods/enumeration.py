@@ -5,7 +5,7 @@
 
 Components share no variable, so each has a table of its own; a variable that no clause mentions is
 a table of two rows. The rows depend on clauses and evidence alone and are kept with the formula;
-a new theta costs one pass over them. A component may have at most `support.LIMIT` rows: where one
+a new theta costs one pass over them. A component may have at most `MAX_STRUCTURES` rows: where one
 has more, there is no sample, and the reason says which. O(sum_k log rows_k + n) a sample.
 """
 
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nelson.errors import BudgetExceeded, Unsatisfiable
-from nelson.exact.listing import LIMIT, structures
+from nelson.exact.listing import MAX_STRUCTURES, structures
 from nelson.formula import Formula
 from nelson.formula.components import split
 from nelson.formula.memo import Recent, Slot
@@ -55,10 +55,10 @@ def _tables(problem: Problem, deadline: float | None) -> list[Table]:
     for own, formula in _components(problem):
         if deadline is not None and time.monotonic() > deadline:
             raise BudgetExceeded(f"the time was up after {len(found)} components")
-        rows = structures(formula, LIMIT, deadline)
+        rows = structures(formula, MAX_STRUCTURES, deadline)
         if rows is None:
             raise BudgetExceeded(
-                f"listing a component of {len(own)} variables takes more than {LIMIT} rows"
+                f"listing a component of {len(own)} variables takes more than {MAX_STRUCTURES} rows"
             )
         if not len(rows):
             raise Unsatisfiable("enumeration found no solution")
@@ -159,5 +159,5 @@ SAMPLER = Sampler(
     guarantee=lambda problem, sweeps: "exact",
     blocks=blocks,
     seconds=20.0,
-    promise=f"exact, up to {LIMIT:,} structures a component",
+    promise=f"exact, up to {MAX_STRUCTURES:,} structures a component",
 )

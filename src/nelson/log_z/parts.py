@@ -2,10 +2,10 @@
 
     log Z = constant + sum over parts of log P(part holds)
 
-Evidence and unit propagation fix variables; what is left falls into components that share no
-variable. A variable that no clause mentions any more is summed out in closed form. Auxiliary
-variables are functions of the visible ones and weigh 1 either way (theta = 0), so that the sum over
-the encoded clauses is the sum over visible structures.
+Evidence and unit propagation fix variables; the remaining clauses fall into components that share
+no variable. A variable that no clause mentions any more is summed out in closed form. Auxiliary
+variables are functions of the visible ones and have theta = 0, so that the sum over the encoded
+clauses is the sum over visible structures.
 """
 
 from __future__ import annotations
@@ -54,33 +54,35 @@ class Part:
 @dataclass(frozen=True)
 class Reduced:
     constant: float
-    parts: list[Part]  # by size, smallest first
+    parts: list[Part]  # smallest first
     fixed: int  # variables that evidence and propagation fixed
     product: float  # sum over visible variables without evidence of log(1 + e^theta_i)
 
 
 def reduce(f: Formula, theta: Any) -> Reduced:
-    """Raises Unsatisfiable if propagation proves it. O(total literals) but for the sort."""
+    """The parts of log Z for one theta. Raises Unsatisfiable if propagation proves it.
+
+    O(total literals), and a sort of the components.
+    """
     rows, single = theta_rows(f, theta)
     if not single:
         raise FormulaError(f"theta of shape {rows.shape}", expected=f"one vector, ({f.n_vars},)")
     left = propagated(f, evidence_of(f, None, rows[0]))
     weight = np.zeros(f.n_total)
     weight[: f.n_vars] = np.where(np.isinf(rows[0]), 0.0, rows[0])
-    units = left.fixed
     free = np.ones(f.n_total, bool)
-    free[np.abs(units) - 1] = False
-    constant = weight[units[units > 0] - 1].sum() + np.logaddexp(0, weight[free]).sum()
+    free[np.abs(left.fixed) - 1] = False
+    constant = weight[left.fixed[left.fixed > 0] - 1].sum() + np.logaddexp(0, weight[free]).sum()
     components = split(*normalise(left.literals, left.offsets), f.n_total)
     parts = [Part(c.literals, c.offsets, weight[c.variables]) for c in components]
     finite = rows[0][np.isfinite(rows[0])]
     product = float(np.logaddexp(0, finite).sum())
     parts.sort(key=lambda part: part.n)
-    return Reduced(float(constant), parts, len(units), product)
+    return Reduced(float(constant), parts, len(left.fixed), product)
 
 
 def merge(parts: list[Part]) -> Part:
-    """Several parts as one, variables and clauses end to end."""
+    """Several parts as one: their variables and clauses in a row."""
     literals, offsets, n = [], [np.zeros(1, np.int64)], 0
     for part in parts:
         literals.append(part.literals + np.sign(part.literals) * np.int32(n))

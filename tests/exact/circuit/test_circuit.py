@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 import nelson
-from nelson.exact import compiled as module
-from nelson.exact.circuit import build, draw
+from nelson.exact.circuit import build, decisions, draw
+from nelson.exact.circuit.decisions import decisions_of, joined
 from nelson.exact.circuit.draw import Draws, clauses_of
-from nelson.exact.circuit.flat import decisions_of, joined
 from nelson.exact.circuit.nnf import Circuit
 from nelson.exact.compiled import compiled
 from nelson.kernels.circuit import passes
@@ -53,11 +52,11 @@ TEXTS = {
 def test_the_normal_form_has_the_value_of_the_text(name):
     parsed = Circuit.parse(TEXTS[name])
     own = np.array([4, 0, 6, 2, 1, 3, 5])  # variables of a larger formula
-    flat = joined([decisions_of(parsed, own)], np.array([9, -8], np.int32), 9)
-    assert flat.sound() and flat.decisions <= len(parsed.kind) + 3
+    circuit = joined([decisions_of(parsed, own)], np.array([9, -8], np.int32), 9)
+    assert circuit.sound() and circuit.decisions <= len(parsed.kind) + 3
     theta = np.random.default_rng(0).normal(size=(5, 9)) * 3
     theta[1, 4], theta[2, 2] = np.inf, -np.inf
-    log_p, mean = module.passes.solve(flat, theta, means=True)
+    log_p, mean = circuit.solve(theta, means=True)
     for row, value in zip(theta, log_p, strict=True):
         pair = np.stack([-np.logaddexp(0, row), -np.logaddexp(0, -row)], axis=1)
         top = pair[8, 1] + pair[7, 0]
@@ -74,6 +73,7 @@ def test_what_is_false_or_no_circuit():
             Circuit.parse(text)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("compiler", ["d4", "sdd"])
 @pytest.mark.parametrize("name", ["random 3-SAT", "free variable", "triangles", "encoded"])
 def test_log_z_and_means_against_enumeration(name, compiler):
@@ -91,6 +91,7 @@ def test_log_z_and_means_against_enumeration(name, compiler):
     assert found.log_z(np.zeros((1, formula.n_vars))) == pytest.approx(math.log(len(states)))
 
 
+@pytest.mark.process
 def test_log_z_and_means_against_ganak():
     pytest.importorskip("pyganak")
     formula = random_ksat(32, 50, 4, seed=3)
@@ -104,17 +105,19 @@ def test_log_z_and_means_against_ganak():
     assert found.mean(theta[None])[0, 6] == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.process
 def test_many_theta_on_threads_are_those_of_one():
     formula = random_ksat(30, 30, 5, seed=1)
     found = compiled(formula, 60.0)
     theta = np.random.default_rng(1).normal(size=(64, 30))
-    assert len(theta) * found.edges > module.passes._SMALL
+    assert len(theta) * found.edges > decisions.MIN_THREADED_VISITS
     mean, log_z = found.mean(theta), found.log_z(theta)
     for k in (0, 17, 63):
         assert np.array_equal(found.mean(theta[k : k + 1])[0], mean[k])
         assert found.log_z(theta[k : k + 1])[0] == log_z[k]
 
 
+@pytest.mark.process
 def test_weights_that_no_double_holds():
     """P(C) is below e^-10,000; its conditionals are what they are."""
     formula = random_ksat(30, 60, 3, seed=5)
@@ -129,13 +132,13 @@ def test_weights_that_no_double_holds():
 # --- samples, bit for bit ------------------------------------------------------------------------
 
 
-def plain_descent(formula, flat, theta, seed, context, count):
-    """The specification of `kernels.descent`, one sample and one decision after the other."""
-    work, log_p = passes.work(flat.n, flat.decisions), np.zeros(1)
-    passes.solve(flat.kernel, theta, work, log_p, np.zeros((0, 0)), 0, 1)
-    x = np.zeros((count, flat.n), bool)
-    laws = np.zeros(flat.n, np.uint64)
-    for v in range(flat.n):
+def plain_descent(formula, circuit, theta, seed, context, count):
+    """The specification of `kernels.circuit.descent`: one sample after the other."""
+    work, log_p = passes.work(circuit.n, circuit.decisions), np.zeros(1)
+    passes.solve(circuit.kernel, theta, work, log_p, np.zeros((0, 0)), 0, 1)
+    x = np.zeros((count, circuit.n), bool)
+    laws = np.zeros(circuit.n, np.uint64)
+    for v in range(circuit.n):
         off, on = work.log_w[2 * v : 2 * v + 2]
         laws[v] = passes.threshold(off, on) if np.isfinite([off, on]).all() else 0
         laws[v] = passes.CERTAIN if off == -np.inf else laws[v]
@@ -154,26 +157,26 @@ def plain_descent(formula, flat, theta, seed, context, count):
 
     for s in range(count):
         word, lane = divmod(s, 64)
-        x[s] = [bernoulli(laws[v], word, lane, v, 0) for v in range(flat.n)]
-        pending = [flat.decisions - 1]
+        x[s] = [bernoulli(laws[v], word, lane, v, 0) for v in range(circuit.n)]
+        pending = [circuit.decisions - 1]
         while pending:
             i = pending.pop()
             b = 2 * i + bernoulli(work.thr[i], word, lane, i, 1)
-            for code in flat.lits[flat.lit_ptr[b] : flat.lit_ptr[b + 1]]:
+            for code in circuit.lits[circuit.lit_ptr[b] : circuit.lit_ptr[b + 1]]:
                 x[s, code >> 1] = code & 1
-            pending += flat.kids[flat.kid_ptr[b] : flat.kid_ptr[b + 1]].tolist()
+            pending += circuit.kids[circuit.kid_ptr[b] : circuit.kid_ptr[b + 1]].tolist()
     return x
 
 
-def kernel_draws(formula, flat, theta, seed, context, count, lanes, width, threads=1):
+def kernel_draws(formula, circuit, theta, seed, context, count, lanes, width, threads=1):
     """The same from the kernel, with decisions dense from `lanes` lanes a tile on."""
     before, draw.DENSE_LANES = draw.DENSE_LANES, lanes
-    few, draw._FEW = draw._FEW, 0
+    few, draw._MAX_DECISIONS_PER_SAMPLE = draw._MAX_DECISIONS_PER_SAMPLE, 0
     try:
         draws = Draws(
-            flat,
+            circuit,
             theta,
-            np.arange(flat.n),
+            np.arange(circuit.n),
             clauses_of(formula),
             seed,
             np.array([context]),
@@ -185,7 +188,7 @@ def kernel_draws(formula, flat, theta, seed, context, count, lanes, width, threa
             draws.job = draws.job._replace(least=2.0)
         return unpack(draws.block(0, count).packed[0], count)
     finally:
-        draw.DENSE_LANES, draw._FEW = before, few
+        draw.DENSE_LANES, draw._MAX_DECISIONS_PER_SAMPLE = before, few
 
 
 BITWISE = {
@@ -197,23 +200,27 @@ BITWISE = {
 }
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("name", BITWISE)
 def test_the_kernel_is_the_plain_descent_bit_for_bit(name):
     formula, count = BITWISE[name]
     theta = rows_of(formula, 2 * weights(formula))
     source = compiled(formula, 60.0)
-    flat = source.circuit
+    circuit = source.circuit
     theta[0, 2] = np.inf if source.mean(np.zeros((1, formula.n_vars)))[0, 2] > 0 else -np.inf
-    expected = plain_descent(formula, flat, theta, SEED, 3, count)
+    expected = plain_descent(formula, circuit, theta, SEED, 3, count)
     for width in (1, 16):
         for lanes in (None, 1e-9, 2.0, 40.0):
-            found = kernel_draws(formula, flat, theta, SEED, 3, count, lanes, width)
+            found = kernel_draws(formula, circuit, theta, SEED, 3, count, lanes, width)
             assert np.array_equal(found, expected), (width, lanes)
-    assert np.array_equal(kernel_draws(formula, flat, theta, SEED, 3, 70, 2.0, 16), expected[:70])
-    other = kernel_draws(formula, flat, theta, SEED + 1, 3, count, 2.0, 16)
+    assert np.array_equal(
+        kernel_draws(formula, circuit, theta, SEED, 3, 70, 2.0, 16), expected[:70]
+    )
+    other = kernel_draws(formula, circuit, theta, SEED + 1, 3, count, 2.0, 16)
     assert not np.array_equal(other, expected)
 
 
+@pytest.mark.process
 def test_seeds_threads_blocks_widths_and_batches_give_the_same_bits():
     formula = random_ksat(30, 40, 4, seed=6)
     theta = weights(formula)
@@ -240,6 +247,7 @@ def test_seeds_threads_blocks_widths_and_batches_give_the_same_bits():
     assert not np.array_equal(nelson.sample(formula, theta, 700, method="circuit", seed=1), x[:700])
 
 
+@pytest.mark.process
 def test_contexts_are_their_own_streams():
     formula = random_ksat(24, 30, 4, seed=7)
     rows = np.stack([weights(formula, k) for k in range(7)])

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import zipfile
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import nelson
+from nelson.cli import app
 from nelson.exact.circuit import disk_cache
 from nelson.exact.compiled import compiled
+from nelson.io import atomic
 from tests.problems import non_extremal, random_ksat, weights
 
 pytest.importorskip("py_d4")
+pytestmark = pytest.mark.process  # each test compiles
 
 FORMULAS = non_extremal()
 
@@ -83,25 +85,26 @@ def test_a_spoiled_file_is_replaced(spoil, compilations, own_cache):
 
 
 def test_the_cache_is_bounded(own_cache, monkeypatch):
-    flat = compiled(again(FORMULAS["random 3-SAT"])).circuit
+    arrays = compiled(again(FORMULAS["random 3-SAT"])).circuit.arrays
     disk_cache.clear()
     size = 0
     for k in range(6):
-        assert disk_cache.save(f"{k:040}", flat)
+        assert disk_cache.save(f"{k:040}", arrays)
         size = disk_cache.entries()[0].bytes
         os.utime(own_cache / f"{k:040}.npz", (k, k))
-    assert disk_cache.load(f"{0:040}") is not None  # used now, though written first
+    assert disk_cache.load(f"{0:040}", list(arrays)) is not None  # used now, though written first
     monkeypatch.setenv("NELSON_CACHE_BYTES", str(3 * size))
-    (own_cache / ".part-left").write_bytes(b"x")
-    os.utime(own_cache / ".part-left", (0, 0))
-    assert disk_cache.save("f" * 40, flat)
+    abandoned = own_cache / f".{'f' * 40}.npz.x{atomic.SUFFIX}"
+    abandoned.write_bytes(b"x")
+    os.utime(abandoned, (0, 0))
+    assert disk_cache.save("f" * 40, arrays)
     left = {entry.path.stem for entry in disk_cache.entries()}
     assert left == {"f" * 40, f"{0:040}", f"{5:040}"}
-    assert not (own_cache / ".part-left").exists()
+    assert not abandoned.exists()
     monkeypatch.setenv("NELSON_CACHE_BYTES", "0")
-    assert not disk_cache.save("e" * 40, flat) and disk_cache.load("e" * 40) is None
+    assert not disk_cache.save("e" * 40, arrays) and disk_cache.load("e" * 40, ["n"]) is None
     monkeypatch.setenv("NELSON_CACHE_BYTES", "many")
-    assert disk_cache.bound() == disk_cache.BYTES
+    assert disk_cache.bound() == disk_cache.DEFAULT_BYTES
 
 
 def test_a_folder_that_cannot_be_written_to_is_no_error(tmp_path, monkeypatch, compilations):
@@ -116,10 +119,9 @@ def test_the_command(own_cache):
     compiled(again(FORMULAS["path"]))
 
     def run(*args):
-        command = [sys.executable, "-m", "nelson.cli", "cache", *args]
-        return subprocess.run(command, capture_output=True, text=True, timeout=240)
+        return CliRunner().invoke(app, ["cache", *args])
 
     said = run()
-    assert said.returncode == 0 and str(own_cache) in said.stdout and "circuits  1" in said.stdout
+    assert said.exit_code == 0 and str(own_cache) in said.stdout and "circuits  1" in said.stdout
     assert "removed 1 circuit," in run("--clear").stdout and not disk_cache.entries()
     assert "nelson cache --clear" in run("--help").stdout
