@@ -1,9 +1,5 @@
-"""Root-connected subgraphs: cluster popping against all subgraphs of small graphs, log Z against
-their sum, learning against the planted weights. Next to each test that accepts stands one that
-rejects.
-
-ALPHA is the false-alarm rate of each statistical test here, about 20 of them: 2e-5 in all. Seeds
-are fixed.
+"""Root-connected subgraphs: cluster popping against networkx, log Z against enumeration, learning
+against the planted weights. Next to each test that accepts stands one that rejects.
 """
 
 from __future__ import annotations
@@ -14,96 +10,21 @@ import numpy as np
 import pytest
 
 import nelson
-from nelson.kernels.core import rng
+from nelson import tasks
 from nelson.tasks.arcs.popping import Counter, run
 from nelson.tasks.connected.network import network
 from nelson.tasks.connected.task import RootConnected
-from tests.problems import all_states, chi_square, house_graph, one_way_graph
+from tests.problems import chi_square, house_graph, one_way_graph
+from tests.tasks.arcs.cases import ALPHA, DRAWS, SIGMAS, SUBGRAPHS, law_of, structures, uniform
 
 nx = pytest.importorskip("networkx")
 chi2 = pytest.importorskip("scipy.stats").chi2
 
-ALPHA = 1e-6
-SIGMAS = 6.0
-DRAWS = 40_000
-
-
-TASKS = {
-    "one-way": lambda: RootConnected(one_way_graph(), "r"),
-    "path, both ways": lambda: RootConnected(nx.path_graph(4), 1, per="arc"),
-    "square, both ways": lambda: RootConnected(nx.cycle_graph(4), per="arc"),
-    "K4": lambda: RootConnected(nx.complete_graph(4), 2),
-    "house": lambda: RootConnected(house_graph()),
-    "double edge": lambda: RootConnected(nx.MultiGraph([(0, 1), (0, 1), (1, 2), (2, 0), (2, 3)])),
-}
-
-
-def is_valid(task, row):
-    """By networkx, from the names of the variables."""
-    one_way = task.arcs.per == "arc"
-    graph = nx.DiGraph() if one_way else nx.Graph()
-    graph.add_nodes_from(str(label) for label in task.arcs.labels)
-    for name, kept in zip(task.names, row, strict=True):
-        if kept:
-            graph.add_edge(*name.split("#")[0].split("->" if one_way else "--"))
-    if one_way:
-        return len(nx.ancestors(graph, str(task.root))) == len(graph) - 1
-    return nx.is_connected(graph)
-
-
-def all_valid(task):
-    states = all_states(task.n_vars)
-    return states[[is_valid(task, row) for row in states]]
-
-
-def law_of(task, theta):
-    states = all_valid(task)
-    weight = np.exp(states @ theta)
-    return states, weight / weight.sum()
-
-
-# ---------------------------------------------------------------------------------------- draws
-
-
-@pytest.mark.parametrize("name", TASKS)
-def test_valid_and_the_clauses_agree_with_networkx(name):
-    task = TASKS[name]()
-    states = all_states(task.n_vars)
-    listed = np.array([is_valid(task, row) for row in states])
-    assert 0 < listed.sum() < len(states)
-    assert (task.valid(states) == listed).all()
-    assert task.formula is not None and (task.formula.satisfied(states) == listed).all()
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("name", TASKS)
-def test_subgraphs_follow_their_law(name, weighted):
-    task = TASKS[name]()
-    theta = np.random.default_rng(5).normal(size=task.n_vars) if weighted else np.zeros(task.n_vars)
-    drawn = task.sample(theta if weighted else None, DRAWS, seed=1)
-    assert drawn.guarantee == "exact" and drawn.info["status"] == "ok" and len(drawn) == DRAWS
-    assert task.valid(drawn.x).all() and drawn.info["pops"] > 0
-    assert chi_square(drawn.x, law_of(task, theta)) > ALPHA
-    other = law_of(task, theta + np.where(task.forced, 0, 0.2))
-    assert chi_square(drawn.x, other) < ALPHA  # the test tells laws apart
-
 
 def kept_arcs(task, theta, seed, sample):
     """draw(v, k): the arcs that leave v, kept or not, at its k-th turn, by plain NumPy."""
-    p, out = task._kept(theta), task.arcs.out
-
-    def draw(v, k):
-        with np.errstate(over="ignore"):
-            key0, key1 = rng.keys(rng.spread_seed(seed), 0, sample)
-            words = [
-                rng.scramble(key0 + rng.counter(k, a, 0), key1) for a in range(out[v], out[v + 1])
-            ]
-        return [
-            float(word >> np.uint64(11)) * 2.0**-53 < p[a]
-            for a, word in zip(range(out[v], out[v + 1]), words, strict=True)
-        ]
-
-    return draw
+    p, out = task.arc_law(theta), task.arcs.out
+    return lambda v, k: [uniform(seed, sample, k, a) < p[a] for a in range(out[v], out[v + 1])]
 
 
 def popped(task, draw, choose):
@@ -142,6 +63,8 @@ RULES = {
     "all minimal": lambda graph, root: [v for part in minimal(graph, root) for v in part],
     "one minimal": lambda graph, root: list((minimal(graph, root) or [[]])[-1]),
 }
+
+
 WRONG = {
     "all that do not reach the root": unreached,
     "one vertex of a cluster": lambda graph, root: [min(p) for p in minimal(graph, root)],
@@ -153,7 +76,7 @@ def test_any_order_of_popping_gives_the_subgraph_of_the_kernel(rule):
     """Bit for bit, directed and through the coupling's arcs."""
     task = RootConnected(network(7, 3)[0], per="arc")
     theta = task.planted - 1.0
-    result, _ = run(task.arcs, task._kept(theta), task._roots(), 40, Counter(9), tell_arcs=True)
+    result, _ = run(task.arcs, task.arc_law(theta), task.roots(), 40, Counter(9), tell_arcs=True)
     assert result.pops.max() > 3
     for i in range(40):
         kept = popped(task, kept_arcs(task, theta, 9, i), RULES[rule])
@@ -163,7 +86,7 @@ def test_any_order_of_popping_gives_the_subgraph_of_the_kernel(rule):
 @pytest.mark.parametrize("rule", WRONG)
 def test_other_rules_are_biased_and_the_test_sees_it(rule):
     """The twins: draw more than minimal clusters anew, or less."""
-    task = TASKS["square, both ways"]()
+    task = SUBGRAPHS["square, both ways"]()
     theta = np.full(task.n_vars, -0.5)
     law = law_of(task, theta)
     column = np.argsort(task.arcs.column)
@@ -178,10 +101,10 @@ def test_other_couplings_are_biased_and_the_test_sees_it(name):
     """The twins: an edge is there if either arc is, or both; or read by the arc away from the root.
     Each is made valid by dropping what is not connected.
     """
-    task = TASKS[name]()
+    task = SUBGRAPHS[name]()
     theta = np.random.default_rng(7).normal(size=task.n_vars)
     law, arcs = law_of(task, theta), task.arcs
-    result, _ = run(arcs, task._kept(theta), task._roots(), DRAWS, Counter(3), tell_arcs=True)
+    result, _ = run(arcs, task.arc_law(theta), task.roots(), DRAWS, Counter(3), tell_arcs=True)
     kept = result.x.astype(bool)
     order = np.argsort(arcs.column, kind="stable").reshape(-1, 2)
     first, second = kept[:, order[:, 0]], kept[:, order[:, 1]]
@@ -205,7 +128,7 @@ def test_the_root_does_not_matter_without_directions():
 
 def test_a_budget_leaves_out_samples_without_bias():
     """What is popped is independent of what is left. The twin leaves out by what is left."""
-    task = TASKS["house"]()
+    task = SUBGRAPHS["house"]()
     theta = np.full(task.n_vars, -0.7)
     law = law_of(task, theta)
     drawn = task.sample(theta, 2 * DRAWS, seed=6, max_pops=1)
@@ -216,11 +139,16 @@ def test_a_budget_leaves_out_samples_without_bias():
     assert chi_square(full[full.sum(axis=1) < 7], law) < ALPHA
 
 
-def test_nothing_hangs():
-    """A ladder with a way back to the start from each rung: exponentially many pops."""
-    n = 40
+def ladder(n):
+    """A ladder with a way back to the start from each rung; the root is the top."""
     graph = nx.DiGraph([(k, k + 1) for k in range(n)] + [(k, 0) for k in range(1, n)])
-    task = RootConnected(graph, n)
+    return RootConnected(graph, n)
+
+
+def test_nothing_hangs():
+    """A ladder takes exponentially many pops."""
+    n = 40
+    task = ladder(n)
     theta = [-1.0 if int(name.split("->")[0]) < n - 1 else -12.0 for name in task.names]
     for options in ({"max_pops": 300}, {"seconds": 0.3}, {"seconds": 0.0}):
         drawn = task.sample(theta, 2000, **options)
@@ -236,32 +164,18 @@ def test_two_way_graphs_take_few_pops_and_others_may_not(p, n):
         theta = np.full(task.n_vars, math.log(p / (1 - p)))
         bound = task.n_vars * task.arcs.n * (1 - p) / p
         assert task.sample(theta, 2000).info["pops_mean"] < bound
-    graph = nx.DiGraph([(k, k + 1) for k in range(n)] + [(k, 0) for k in range(1, n)])
-    task = RootConnected(graph, n)
+    task = ladder(n)
     theta = np.full(task.n_vars, math.log(p / (1 - p)))
     assert task.sample(theta, 200).info["pops_mean"] > task.n_vars * task.arcs.n * (1 - p) / p
 
 
-def test_the_same_subgraphs_in_any_batch_on_any_number_of_threads():
-    for task in (RootConnected.small(), TASKS["house"]()):
-        one = task.sample(task.planted, 1000, seed=3, threads=1).x
-        assert (task.sample(task.planted, 1000, seed=3, threads=4).x == one).all()
-        parts = [task.sample(task.planted, 333, seed=3, start=k).x for k in (0, 333)]
-        assert (np.vstack(parts) == one[:666]).all()
-        assert (task.sample(task.planted, 1000, seed=4).x != one).any()
-        assert (task.examples(1000, seed=3) != one).any()
-
-
-# ---------------------------------------------------------------------------------------- log Z
-
-
-@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize("name", SUBGRAPHS)
 def test_log_z_by_merging_agrees_with_the_sum(name):
-    task = TASKS[name]()
+    task = SUBGRAPHS[name]()
     theta = np.random.default_rng(2).normal(size=task.n_vars)
     exact = task.log_partition(theta)
     assert exact.exact and exact.method == "enumerate"
-    assert math.isclose(exact.value, np.logaddexp.reduce(all_valid(task) @ theta), rel_tol=1e-12)
+    assert math.isclose(exact.value, np.logaddexp.reduce(structures(task) @ theta), rel_tol=1e-12)
     told = task.log_partition(theta, method="telescope", seed=4)
     sigma = told.half_width / 1.96
     assert told.exact == (name == "path, both ways") == (sigma == 0) and sigma < 0.05
@@ -276,7 +190,7 @@ def test_error_bars_of_log_z_are_honest():
     much too wide: the spread of the estimates is what the bars say within a factor of 1.6 (chi
     with 39 degrees: 1e-5).
     """
-    task = TASKS["house"]()
+    task = SUBGRAPHS["house"]()
     exact = task.log_partition().value
     told = [task.log_partition(method="telescope", samples=500, seed=s) for s in range(40)]
     off = np.array([(t.value - exact) / (t.half_width / 1.96) for t in told])
@@ -284,13 +198,10 @@ def test_error_bars_of_log_z_are_honest():
     assert 1 / 1.6 < math.sqrt(np.mean(off**2)) < 1.6
 
 
-# ------------------------------------------------------------------------------------- learning
-
-
 @pytest.mark.parametrize("name", ["one-way", "square, both ways", "house"])
 def test_learned_weights_match_the_data_and_come_near_the_planted(name):
     """2 N KL(planted || learned) is about chi-square with as many degrees as free parameters."""
-    task = TASKS[name]()
+    task = SUBGRAPHS[name]()
     data = task.examples(4000, seed=1)
     fit = task.learn(data, l2=0.0, samples=1 << 14)
     assert fit.converged and fit.guarantee == "exact" and (fit.theta[task.forced] == 0).all()
@@ -310,38 +221,11 @@ def test_learned_weights_match_the_data_and_come_near_the_planted(name):
 
 
 def test_what_every_subgraph_has():
-    task = TASKS["path, both ways"]()
+    task = SUBGRAPHS["path, both ways"]()
     assert sorted(np.array(task.names)[task.forced]) == ["0->1", "2->1", "3->2"]
     assert (task.planted[task.forced] == 0).all()
-    always = all_valid(task).all(axis=0)
+    always = structures(task).all(axis=0)
     assert (always == task.forced).all()
-
-
-def test_evaluate_prefers_the_learned_theta():
-    task = RootConnected.small()
-    train, held_out = task.examples(1000, seed=0), task.examples(1000, seed=1)
-    theta = task.learn(train, iterations=20, samples=4096).theta
-    good = task.evaluate(theta, held_out, train=train)
-    flat = task.evaluate(np.zeros(task.n_vars), held_out)
-    assert good["validity"] == flat["validity"] == 1.0 and good["guarantee"] == "exact"
-    gap = good["log_likelihood"]["value"] - flat["log_likelihood"]["value"]
-    assert gap > 3 * good["log_likelihood"]["half_width"]
-    assert good["moment_gap"]["l2"] < flat["moment_gap"]["l2"] / 3
-    assert good["log_z"]["method"] == "telescope" and good["log_z"]["half_width"] > 0
-    assert {"train_log_likelihood", "floor", "samples", "examples"} <= set(good)
-
-
-# ------------------------------------------------------------------------------------ the rest
-
-
-@pytest.mark.parametrize("kind", RootConnected.KINDS)
-@pytest.mark.parametrize("name", TASKS)
-def test_examples_are_valid(name, kind):
-    task = TASKS[name]()
-    x = task.examples(200, seed=1, kind=kind)
-    assert x.shape == (200, task.n_vars) and x.dtype == bool and task.valid(x).all()
-    assert (x == task.examples(200, seed=1, kind=kind)).all()
-    assert (x != task.examples(200, seed=2, kind=kind)).any()
 
 
 def test_networks_are_connected():
@@ -350,42 +234,15 @@ def test_networks_are_connected():
         assert nx.is_connected(graph) and len(graph) == 15 and root in graph
 
 
-def test_names_and_errors():
+def test_names_and_methods():
     task = RootConnected(one_way_graph(), "r")
     assert task.names.count("d->a#2") == 1 and "r->a" in task.names and "d->d" not in task.names
     assert "connected spanning subgraphs" in RootConnected(house_graph()).describe()
-    with pytest.raises(nelson.Unsatisfiable, match="'island' has no path to the root 'r'"):
-        RootConnected(nx.DiGraph([("a", "r"), ("r", "island")]), "r")
-    with pytest.raises(nelson.Unsatisfiable, match="vertex 2 has no path to the root 0"):
-        RootConnected(nx.Graph([(0, 1), (2, 3)]))
-    with pytest.raises(nelson.FormulaError, match="networkx"):
-        RootConnected([(0, 1)])
-    for call in (
-        lambda: task.sample(np.full(9, -np.inf), 1),
-        lambda: task.sample(np.zeros(3), 1),
-        lambda: task.sample(None, 1, rounds=3),
-        lambda: task.learn(np.zeros((2, 9), bool)),
-        lambda: task.learn(task.examples(2), l2=-1.0),
-        lambda: task.learn(task.examples(2), steps=5),
-        lambda: task.log_partition(method="guess"),
-        lambda: RootConnected.small().log_partition(method="enumerate"),
-        lambda: task.examples(1, kind="thin"),
-    ):
-        with pytest.raises(nelson.FormulaError):
-            call()
-
-
-@pytest.mark.parametrize("name", ["one-way", "house"])
-def test_pictures(name, tmp_path):
-    pytest.importorskip("matplotlib")
-    task = TASKS[name]()
-    data = task.examples(10)
-    one = task.draw(data[0], tmp_path / "one.png", theta=task.planted, title="a subgraph")
-    three = task.picture(data, task.planted, data, tmp_path / "three.svg")
-    assert one.read_bytes().startswith(b"\x89PNG") and b"<?xml" in three.read_bytes()[:200]
+    with pytest.raises(nelson.FormulaError, match="method 'guess'"):
+        task.log_partition(method="guess")
+    with pytest.raises(nelson.FormulaError, match="at most 24 to enumerate"):
+        RootConnected.small().log_partition(method="enumerate")
 
 
 def test_the_registry_has_it():
-    from nelson import tasks
-
     assert tasks.get("connected") is RootConnected
