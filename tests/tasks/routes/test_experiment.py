@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partialmethod
+
 import pytest
 
 from nelson.experiments import run_cell
@@ -11,9 +13,12 @@ from nelson.tasks.routes import Routes
 
 
 def test_experiment_runs_and_bears_missing_rows(monkeypatch):
-    real = Routes.learn
-    brief = lambda self, data, **o: real(self, data, **{**o, "iterations": 8, "chains": 50})  # noqa: E731
-    monkeypatch.setattr(Routes, "learn", brief)
+    for method, brief in (
+        ("learn", {"iterations": 8, "chains": 50}),
+        ("evaluate", {"n": 200}),
+        ("diagnose", {"chains": 8, "length": 40}),
+    ):
+        monkeypatch.setattr(Routes, method, partialmethod(getattr(Routes, method), **brief))
     keys = [
         {"part": "uniform", "n": 29, "batches": 5},
         {"part": "redraw", "n": 29, "rounds": 300},

@@ -15,6 +15,9 @@ from nelson.tasks.routes.convert import summed, to_vector
 from nelson.tasks.routes.learn import Prior
 from tests.tasks.routes.cases import SEED, P, first
 
+#: Half the default sweeps; the autocorrelation time is about 20.
+BRIEF = {"n": 800, "anneal": 50, "sweeps": 100}
+
 
 def test_examples_are_valid_varied_and_keep_the_preference():
     task = Routes()
@@ -59,7 +62,7 @@ def learned():
     """29 locations, 800 routes; 800 more held out."""
     task = Routes()
     train, held_out = task.examples(800, seed=SEED), task.examples(800, seed=SEED + 1)
-    fit = task.learn(train, seed=SEED, iterations=240, chains=800)
+    fit = task.learn(train, seed=SEED, iterations=120, chains=800)
     return task, train, held_out, fit
 
 
@@ -75,7 +78,7 @@ def test_learning_converges(learned):
 def test_new_routes_are_valid_and_like_held_out_ones(learned):
     """Edge frequencies within the noise that two halves of the data show, lengths by KS."""
     task, train, held_out, fit = learned
-    told = task.evaluate(fit.theta, held_out, train=train, n=800, seed=SEED)
+    told = task.evaluate(fit.theta, held_out, train=train, seed=SEED, **BRIEF)
     assert told["validity"] == 1.0 and told["guarantee"] == "asymptotic"
     assert told["edge_correlation"] > 0.99
     assert told["edge_gap"] == pytest.approx(told["moment_gap"]["l1"])
@@ -94,9 +97,9 @@ def test_wrong_models_fail_the_same_tests(learned):
     assert told["length_p"] < 1e-12 and told["edge_gap"] > 5 * told["edge_noise"]
     assert told["edge_correlation"] < 0.2
     backwards = to_vector(task.matrix(fit.theta).T)
-    told = task.evaluate(backwards, held_out, train=train, n=800, seed=SEED)
+    told = task.evaluate(backwards, held_out, train=train, seed=SEED, **BRIEF)
     assert told["validity"] == 1.0 and told["edge_gap"] > 5 * told["edge_noise"]
-    told = task.evaluate(0.5 * fit.theta, held_out, train=train, n=800, seed=SEED)
+    told = task.evaluate(0.5 * fit.theta, held_out, train=train, seed=SEED, **BRIEF)
     assert told["length_p"] < 1e-12 and told["edge_gap"] > 3 * told["edge_noise"]
     assert told["uniform_length_p"] < 1e-12
 

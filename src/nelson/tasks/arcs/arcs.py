@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from nelson.errors import FormulaError, Unsatisfiable
-from nelson.kernels.core.bits import pack, words_for
+from nelson.kernels.core.bits import pack, unpack, words_for
 from nelson.tasks.arcs.kernels.clusters import reaching
 
 #: Larger graphs are not written as clauses: n vertices need 2^(n - 1) - 1 of them.
@@ -76,8 +76,7 @@ class Arcs:
         every = np.empty(words_for(len(x)), np.uint64)
         reach = np.empty(self.n, np.uint64)
         reaching(pack(x), self.tail, self.head, self.column, self.root, reach, every)
-        lanes = (every[:, None] >> np.arange(64, dtype=np.uint64)) & np.uint64(1)
-        return lanes.reshape(-1)[: len(x)].astype(bool)
+        return unpack(every[:, None], len(x))[:, 0]
 
     def cuts(self) -> list[list[int]] | None:
         """Clauses "an arc leaves this set", one for each set of vertices without the root. None if

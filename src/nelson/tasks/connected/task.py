@@ -5,8 +5,7 @@
 
 Equivalently: arcs are kept independently with probability p_a = 1 / (1 + e^-theta_a), conditioned
 on such paths. On an undirected graph variables are edges, and the kept edges form a connected
-spanning subgraph. Its law is that of all-terminal network reliability and does not depend on the
-root.
+spanning subgraph, as in all-terminal network reliability; the law does not depend on the root.
 
 Draws: cluster popping (`nelson.tasks.arcs.kernels.popping`), exact. If both arcs of each edge exist
 and have the same p (undirected graphs, too), it pops at most m n (1 - p) / p clusters on average,
