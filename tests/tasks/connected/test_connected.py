@@ -11,7 +11,7 @@ import pytest
 
 import nelson
 from nelson import tasks
-from nelson.tasks.arcs.popping import Counter, run
+from nelson.tasks.arcs.popping import RandomStream, run
 from nelson.tasks.connected.network import network
 from nelson.tasks.connected.task import RootConnected
 from tests.problems import chi_square, house_graph, one_way_graph
@@ -76,7 +76,9 @@ def test_any_order_of_popping_gives_the_subgraph_of_the_kernel(rule):
     """Bit for bit, directed and through the coupling's arcs."""
     task = RootConnected(network(7, 3)[0], per="arc")
     theta = task.planted - 1.0
-    result, _ = run(task.arcs, task.arc_law(theta), task.roots(), 40, Counter(9), tell_arcs=True)
+    result, _ = run(
+        task.arcs, task.arc_law(theta), task.roots(), 40, RandomStream(9), tell_arcs=True
+    )
     assert result.pops.max() > 3
     for i in range(40):
         kept = popped(task, kept_arcs(task, theta, 9, i), RULES[rule])
@@ -103,7 +105,7 @@ def test_other_couplings_are_biased_and_the_test_sees_it(name):
     task = SUBGRAPHS[name]()
     theta = np.random.default_rng(7).normal(size=task.n_vars)
     law, arcs = law_of(task, theta), task.arcs
-    result, _ = run(arcs, task.arc_law(theta), task.roots(), DRAWS, Counter(3), tell_arcs=True)
+    result, _ = run(arcs, task.arc_law(theta), task.roots(), DRAWS, RandomStream(3), tell_arcs=True)
     kept = result.x.astype(bool)
     order = np.argsort(arcs.column, kind="stable").reshape(-1, 2)
     first, second = kept[:, order[:, 0]], kept[:, order[:, 1]]

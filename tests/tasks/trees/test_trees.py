@@ -12,7 +12,7 @@ import pytest
 
 import nelson
 from nelson import tasks
-from nelson.tasks.arcs.popping import Counter, run
+from nelson.tasks.arcs.popping import RandomStream, run
 from nelson.tasks.trees import convex
 from nelson.tasks.trees.task import SpanningTrees
 from tests.problems import chi_square, one_way_graph
@@ -141,7 +141,7 @@ def test_any_order_of_popping_gives_the_tree_of_the_kernel(order):
     """Bit for bit: what is popped first changes neither the tree nor how much is popped."""
     task = SpanningTrees(nx.grid_2d_graph(3, 3))
     theta = np.random.default_rng(8).normal(size=task.n_vars)
-    result, _ = run(task.arcs, task.arc_law(theta), None, 40, Counter(9))
+    result, _ = run(task.arcs, task.arc_law(theta), None, 40, RandomStream(9))
     assert result.pops.max() > 5
     for i in range(40):
         x, pops = popped(task, stacks(task, theta, 9, i), ORDERS[order])
@@ -164,7 +164,7 @@ def test_a_cycle_popped_in_part_is_biased_and_the_test_sees_it():
 
 def test_means_and_work_on_a_grid_too_large_to_list():
     task = SpanningTrees.small()
-    result, _ = run(task.arcs, task.arc_law(task.planted), None, DRAWS, Counter(4))
+    result, _ = run(task.arcs, task.arc_law(task.planted), None, DRAWS, RandomStream(4))
     mean, exact = result.x.mean(axis=0), task.marginals(task.planted)
     sigma = np.sqrt(exact * (1 - exact) / DRAWS) + 1e-9
     assert (np.abs(mean - exact) < SIGMAS * sigma).all()

@@ -36,10 +36,9 @@ def places(arcs: Arcs) -> np.ndarray:
 
 
 def draw_graph(
-    ax: Any, arcs: Arcs, width: np.ndarray, colours: list[str], scale: float, title: str = ""
+    ax: Any, arcs: Arcs, at: np.ndarray, width: np.ndarray, colours: list[str], scale: float
 ) -> None:
     """Each variable with its width (0: not drawn) and colour; scale 1 is a large panel."""
-    at = places(arcs)
     tail, head = arcs.tail[arcs.first], arcs.head[arcs.first]
     shown = set(zip(tail[width > 0].tolist(), head[width > 0].tolist(), strict=True))
     pointed = arcs.per == "arc"
@@ -63,30 +62,31 @@ def draw_graph(
     if scale >= 0.9 and max(map(len, names)) <= 3:
         vertex_names(ax, at, names, 6.5)
     ax.set(xlim=(-0.09, at[:, 0].max() + 0.09), ylim=(-0.09, at[:, 1].max() + 0.09))
-    bare(ax, title)
+    bare(ax)
 
 
 def draw_structure(
     ax: Any,
     arcs: Arcs,
+    at: np.ndarray,
     x: np.ndarray,
     scale: float,
-    title: str = "",
     strength: np.ndarray | None = None,
 ) -> None:
     """Kept arcs blue, on top of pale lines for all arcs; `strength` (n_vars,) sets the widths."""
-    at = places(arcs)
     for u, v in zip(arcs.tail.tolist(), arcs.head.tolist(), strict=True):
         ax.plot(*at[[u, v]].T, color=LIGHT, lw=0.8, zorder=0)
     width = np.full(len(x), 2.0) if strength is None else 0.9 + 3.0 * strength
-    draw_graph(ax, arcs, np.where(x, width, 0.0), [BLUE] * len(x), scale, title)
+    draw_graph(ax, arcs, at, np.where(x, width, 0.0), [BLUE] * len(x), scale)
 
 
 def draw_one(
     arcs: Arcs, x: np.ndarray, strength: np.ndarray | None, title: str, path: AnyPath
 ) -> Path:
     fig = figure(5.0, 5.0)
-    draw_structure(fig.subplots(), arcs, x, 1.0, title, strength)
+    ax = fig.subplots()
+    draw_structure(ax, arcs, places(arcs), x, 1.0, strength)
+    bare(ax, title)
     return save(fig, path)
 
 
@@ -100,14 +100,15 @@ def draw_overview(
 ) -> Path:
     """Four examples, the learned strengths, four new structures."""
     fig = figure(13.0, 4.9)
+    at = places(arcs)
     left, middle, right = fig.subfigures(1, 3, wspace=0.03)
     for panel, x, what in ((left, data, "examples"), (right, generated, "new structures")):
         panel.suptitle(f"{min(4, len(x))} of {len(x):,} {what}", fontsize=11)
         for ax, row in zip(panel.subplots(2, 2).flat, x[:4], strict=False):
-            draw_structure(ax, arcs, row, 0.35)
+            draw_structure(ax, arcs, at, row, 0.35)
     middle.suptitle(f"Learned: {legend}", fontsize=11)
     ax = middle.subplots()
-    draw_graph(ax, arcs, 0.3 + 4.2 * strength, [_shade(s) for s in strength], 1.0)
+    draw_graph(ax, arcs, at, 0.3 + 4.2 * strength, [_shade(s) for s in strength], 1.0)
     ax.legend(loc="upper center", bbox_to_anchor=(0.5, 0.03), frameon=False, fontsize=9)
     return save(fig, path)
 

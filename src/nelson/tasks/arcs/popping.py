@@ -31,7 +31,7 @@ class Budget(NamedTuple):
     seconds: float | None = 60.0
 
 
-class Counter(NamedTuple):
+class RandomStream(NamedTuple):
     """Which random numbers: sample i of a call is sample start + i of this seed and context."""
 
     seed: int
@@ -80,7 +80,7 @@ def run(
     law: np.ndarray,
     roots: np.ndarray | None,
     n: int,
-    counter: Counter,
+    stream: RandomStream,
     budget: Budget = DEFAULT_BUDGET,
     tell_arcs: bool = False,
 ) -> tuple[popping.Result, dict[str, Any]]:
@@ -91,7 +91,7 @@ def run(
                probability to keep each arc
     tell_arcs  rows of the result have one column per arc, not one per variable
     """
-    n, start = count(n, "n"), count(counter.start, "start")
+    n, start = count(n, "n"), count(stream.start, "start")
     most = count(budget.max_pops, "max_pops")
     if most > rng.MAX_ROUNDS:
         raise FormulaError(f"max_pops = {most:,}", expected=f"at most {rng.MAX_ROUNDS:,}")
@@ -100,7 +100,7 @@ def run(
     twin = arcs.twin if edges else np.zeros(0, np.int64)
     graph = popping.Graph(arcs.out, arcs.head, np.ascontiguousarray(law), column, twin)
     most += arcs.n - 1 if roots is None else 0  # a tree's first n - 1 draws are no pops
-    job = popping.Job(rng.spread_seed(counter.seed), counter.context, start, most)
+    job = popping.Job(rng.spread_seed(stream.seed), stream.context, start, most)
     result = popping.Result(
         np.zeros((n, len(arcs.tail) if tell_arcs else arcs.n_vars), np.uint8),
         np.zeros(n, np.int64),
@@ -119,7 +119,7 @@ def run(
     started = time.monotonic()
     on_threads(work, n, threads, budget.seconds)
     took = time.monotonic() - started
-    return result, {"requested": n, "seed": counter.seed, "seconds": took, "threads": threads}
+    return result, {"requested": n, "seed": stream.seed, "seconds": took, "threads": threads}
 
 
 def all_of(generated: Generated) -> np.ndarray:

@@ -16,7 +16,7 @@ from nelson.tasks.arcs.picture import draw_one, draw_overview
 from nelson.tasks.arcs.popping import (
     DEFAULT_BUDGET,
     Budget,
-    Counter,
+    RandomStream,
     all_of,
     budget_of,
     finished,
@@ -64,9 +64,9 @@ class ArcTask(Task):
     # ------------------------------------------------------------------------------------- drawing
 
     def pop(
-        self, theta: Any, n: int, counter: Counter, budget: Budget = DEFAULT_BUDGET
+        self, theta: Any, n: int, stream: RandomStream, budget: Budget = DEFAULT_BUDGET
     ) -> Generated:
-        result, info = run(self.arcs, self.arc_law(theta), self.roots(), n, counter, budget)
+        result, info = run(self.arcs, self.arc_law(theta), self.roots(), n, stream, budget)
         return finished(result, info, budget)
 
     def sample(self, theta: Any, n: int, *, seed: int = 0, **options: Any) -> Generated:
@@ -77,11 +77,11 @@ class ArcTask(Task):
         is still exact.
         """
         start, budget = budget_of(options)
-        return self.pop(theta, n, Counter(seed, start=start), budget)
+        return self.pop(theta, n, RandomStream(seed, start=start), budget)
 
     def examples(self, n: int, *, seed: int = 0, kind: str | None = None) -> np.ndarray:
         if self.checked_kind(kind) == "planted":
-            return all_of(self.pop(self.planted, n, Counter(seed, EXAMPLES)))
+            return all_of(self.pop(self.planted, n, RandomStream(seed, EXAMPLES)))
         return self.simulated(n, seed)
 
     def add_shortest_ways(self, x: np.ndarray, seed: int) -> np.ndarray:

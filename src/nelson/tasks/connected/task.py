@@ -42,7 +42,7 @@ from nelson.formula import Formula
 from nelson.log_z.result import Z95, LogPartition
 from nelson.tasks.arcs.arcs import reached, read_graph
 from nelson.tasks.arcs.kernels.popping import FINISHED
-from nelson.tasks.arcs.popping import Counter, budget_of, refuse_unknown, run
+from nelson.tasks.arcs.popping import RandomStream, budget_of, refuse_unknown, run
 from nelson.tasks.arcs.task import ArcTask, penalty_of
 from nelson.tasks.base import JUDGING, LEARNING, Learned
 from nelson.tasks.connected.network import network
@@ -183,8 +183,8 @@ class RootConnected(ArcTask):
             log_p += float(np.log(-np.expm1(none_kept[v])))
             into &= arcs.tail == v
             if reached(arcs, roots, ~into)[v]:  # else C_R implies K
-                counter = Counter(seed, JUDGING + stages)
-                result, _ = run(arcs, p, roots, samples, counter, budget, tell_arcs=True)
+                stream = RandomStream(seed, JUDGING + stages)
+                result, _ = run(arcs, p, roots, samples, stream, budget, tell_arcs=True)
                 kept = result.x[result.done == FINISHED][:, into].any(axis=1)
                 hits = int(kept.sum())
                 if not hits:
@@ -222,7 +222,7 @@ class RootConnected(ArcTask):
         theta = self.canonical(np.log(usual) - np.log1p(-usual))
         history: list[dict[str, Any]] = []
         for k in range(iterations + 1):
-            drawn = self.pop(theta, samples, Counter(seed, LEARNING, k * samples))
+            drawn = self.pop(theta, samples, RandomStream(seed, LEARNING, k * samples))
             if len(drawn) < 2:
                 raise BudgetExceeded(drawn.info["reason"])
             mean = drawn.x.mean(axis=0)
