@@ -1,6 +1,4 @@
-"""What every task does, and K-SAT and orientations in particular: the registry; examples, samples,
-learning and evaluation of tasks with a formula.
-"""
+"""The registry of tasks; examples, samples, learning and evaluation of tasks with a formula."""
 
 from __future__ import annotations
 
@@ -106,7 +104,7 @@ def test_report_on_examples_held_out(learned):
     assert zero["validity"] == 1.0
     assert zero["moment_gap"]["l1"] > 5 * zero["floor"]["l1"]
     gain = report["log_likelihood"]["value"] - zero["log_likelihood"]["value"]
-    assert gain > 1.0  # nats an example
+    assert gain > 1.0  # nats per example
     gap = abs(report["log_likelihood"]["value"] - report["train_log_likelihood"]["value"])
     assert gap < 0.5
 

@@ -91,7 +91,7 @@ def test_demo_learns_every_task(demo, tmp_path):
 
 
 def test_demo_without_optional_packages(demo, tmp_path, monkeypatch):
-    """A core install: what can be run is run, what cannot says why."""
+    """A core install runs the tasks that it can, and says why it cannot run the others."""
     for name in ("matplotlib", "networkx"):
         monkeypatch.setitem(sys.modules, name, None)
     done = demo("ksat", "orientations", "trees", "-o", tmp_path / "bare")

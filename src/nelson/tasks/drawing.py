@@ -39,24 +39,21 @@ def save(fig: Any, path: AnyPath) -> Path:
     return path
 
 
-def bare(ax: Any, title: str = "") -> Any:
+def bare(ax: Any, title: str = "") -> None:
     """No frame, no ticks, equal scales: for maps and graphs."""
     ax.set_axis_off()
-    ax.set_aspect("equal")
+    ax.set(aspect="equal")
     if title:
         ax.set_title(title, fontsize=10)
-    return ax
 
 
-def framed(ax: Any, title: str = "", x: str = "", y: str = "") -> Any:
+def framed(ax: Any, title: str = "", x: str = "", y: str = "") -> None:
     """Axes on two sides, with labels: for charts."""
     ax.spines[["top", "right"]].set_visible(False)
-    ax.set_xlabel(x)
-    ax.set_ylabel(y)
+    ax.set(xlabel=x, ylabel=y)
     ax.tick_params(labelsize=8)
     if title:
         ax.set_title(title, fontsize=10)
-    return ax
 
 
 def arrow(
@@ -73,13 +70,12 @@ def arrow(
     """An arrow between two places, `gap` points away from each; `bend` != 0 curves it."""
     from matplotlib.patches import FancyArrowPatch
 
-    size = 6 + 3 * min(width, 4.0)
     ax.add_patch(
         FancyArrowPatch(
             (float(tail[0]), float(tail[1])),
             (float(head[0]), float(head[1])),
             arrowstyle="-|>" if pointed else "-",
-            mutation_scale=size,
+            mutation_scale=6 + 3 * min(width, 4.0),
             shrinkA=gap,
             shrinkB=gap,
             lw=width,

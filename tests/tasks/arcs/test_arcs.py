@@ -1,6 +1,6 @@
 """What holds for trees and connected subgraphs alike: their law, repeatability, examples, pictures.
 
-Next to each test that accepts stands one that rejects.
+Next to each test that accepts stands a wrong law that it rejects.
 """
 
 from __future__ import annotations

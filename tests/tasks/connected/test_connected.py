@@ -1,5 +1,6 @@
 """Root-connected subgraphs: cluster popping against networkx, log Z against enumeration, learning
-against the planted weights. Next to each test that accepts stands one that rejects.
+against the planted weights. Next to each test that accepts stands a wrong sampler or answer, its
+twin, that the same test rejects.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def kept_arcs(task, theta, seed, sample):
 
 
 def popped(task, draw, choose):
-    """Cluster popping by networkx. choose(graph, root) -> the vertices to draw anew; none: done.
+    """Cluster popping by networkx. choose(graph, root) -> the vertices to redraw; none: done.
     -> kept (arcs,) bool
     """
     arcs = task.arcs
@@ -87,7 +88,7 @@ def test_any_order_of_popping_gives_the_subgraph_of_the_kernel(rule):
 
 @pytest.mark.parametrize("rule", ["all minimal", *WRONG])
 def test_other_rules_are_biased_and_the_test_sees_it(rule):
-    """The twins: draw more than minimal clusters anew, or less."""
+    """The twins redraw more than the minimal clusters, or less."""
     task = SUBGRAPHS["square, both ways"]()
     theta = np.full(task.n_vars, -0.5)
     column = np.argsort(task.arcs.column)
@@ -99,7 +100,7 @@ def test_other_rules_are_biased_and_the_test_sees_it(rule):
 
 @pytest.mark.parametrize("name", ["K4", "house"])
 def test_other_couplings_are_biased_and_the_test_sees_it(name):
-    """The twins: an edge is there if either arc is, or both; or read by the arc away from the root.
+    """The twins keep an edge if either arc is kept, or both, or a fixed one of the two.
     Each is made valid by dropping what is not connected.
     """
     task = SUBGRAPHS[name]()
@@ -128,7 +129,7 @@ def test_the_root_does_not_matter_without_directions():
 
 
 def test_a_budget_leaves_out_samples_without_bias():
-    """What is popped is independent of what is left. The twin leaves out by what is left."""
+    """The result is independent of the pops. The twin leaves out samples by their result."""
     task = SUBGRAPHS["house"]()
     theta = np.full(task.n_vars, -0.7)
     law = law_of(task, theta)

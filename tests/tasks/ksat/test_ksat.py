@@ -52,7 +52,7 @@ def test_undecided_is_not_unsatisfiable(monkeypatch):
 
 
 def test_the_papers_examples_are_neighbours():
-    """Errata 16: of 200 listed models far more variables are constant than of 200 drawn."""
+    """Errata 16: far more variables are constant over 200 enumerated models than over 200 draws."""
     task = KSat.random(400)
     rows = task.examples(200, kind="paper")
     assert task.valid(rows).all()

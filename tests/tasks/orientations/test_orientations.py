@@ -49,7 +49,7 @@ def sink_free(digraph) -> bool:
 
 @pytest.mark.parametrize("name", GRAPHS)
 def test_structures_are_exactly_the_sink_free_orientations(name):
-    """Against brute force over directed graphs; the formula is extremal; there and back again."""
+    """Against brute force; the formula is extremal; the conversions are inverse to each other."""
     graph = GRAPHS[name]
     task = Orientations(graph)
     assert task.formula.is_extremal
@@ -154,7 +154,7 @@ def test_directed_graphs_that_are_no_orientation():
 
 
 def test_preferences_by_edge():
-    """Errata 10: one Boolean an edge, so the log-odds of both directions are subtracted."""
+    """Errata 10: one Boolean per edge, so the log-odds of both directions are subtracted."""
     task = Orientations(GRAPHS["backwards"])
     theta = task.theta({(2, 1): 1.5, (1, 3): 1.0, (3, 1): 0.25, (0, 3): -2.0})
     told = task.preferences(theta)

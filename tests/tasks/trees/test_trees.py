@@ -1,5 +1,6 @@
 """Spanning trees: the matrix-tree theorem against enumeration, cycle popping against plain Python,
-learning against the planted weights. Next to each test that accepts stands one that rejects.
+learning against the planted weights. Next to each test that accepts stands a wrong sampler or
+answer, its twin, that the same test rejects.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def test_cayley_and_a_known_grid():
 
 
 def test_the_direction_of_arcs_matters():
-    """The twin: with the same arcs and weights turned round, log Z is another number."""
+    """The twin: with the same arcs and weights reversed, log Z is another number."""
     arcs = [("a", "b"), ("b", "c"), ("c", "a"), ("a", "r"), ("b", "r"), ("r", "c"), ("r", "a")]
     weight = dict(zip(arcs, np.linspace(-1, 2, len(arcs)), strict=True))
     values = []
@@ -138,7 +139,7 @@ ORDERS = {
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_any_order_of_popping_gives_the_tree_of_the_kernel(order):
-    """Bit for bit: what is popped first changes neither the tree nor how much is popped."""
+    """Bit for bit: the order of popping changes neither the tree nor the number of pops."""
     task = SpanningTrees(nx.grid_2d_graph(3, 3))
     theta = np.random.default_rng(8).normal(size=task.n_vars)
     result, _ = run(task.arcs, task.arc_law(theta), None, 40, RandomStream(9))
@@ -149,7 +150,7 @@ def test_any_order_of_popping_gives_the_tree_of_the_kernel(order):
 
 
 def test_a_cycle_popped_in_part_is_biased_and_the_test_sees_it():
-    """The twin: only the first vertex of a cycle is drawn anew, the rest is kept."""
+    """The twin redraws only the first vertex of a cycle."""
     task = TREES["grid"]()
     theta = np.random.default_rng(5).normal(size=task.n_vars)
     drawn = {
@@ -189,7 +190,7 @@ def aldous_broder(graph, root, most, random):
 
 
 def test_a_budget_leaves_out_samples_without_bias():
-    """What is popped is independent of the tree. The twin, a walk whose length tells of its tree,
+    """The tree is independent of the pops. The twin, a walk whose length depends on its tree,
     is cut at about the same share of samples and is biased.
     """
     graph = nx.grid_2d_graph(2, 3)

@@ -11,7 +11,7 @@ import csv
 import math
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -118,7 +118,7 @@ def from_table(
     if hasattr(table, "columns") and hasattr(table, "to_numpy"):
         header = [str(c) for c in table.columns]
         rows = [[str(v) for v in row] for row in table.to_numpy(dtype=object).tolist()]
-        return _from_rows(header, rows, x, y, name, None, list(range(1, len(rows) + 1)))
+        return _from_rows(_Rows(header, list(enumerate(rows, 1)), None), x, y, name)
     return checked_coordinates(table), None
 
 
@@ -135,30 +135,31 @@ def _from_csv(
         lines = [(reader.line_num, [v.strip() for v in row]) for row in reader if any(row)]
     if not lines:
         raise FormulaError("an empty table", expected="rows of coordinates", source=path)
-    header: list[str] | None = None
-    if not any(_is_number(v) for v in lines[0][1]):
-        header = lines.pop(0)[1]
-    rows = [row for _, row in lines]
-    return _from_rows(header, rows, x, y, name, path, [number for number, _ in lines])
+    header = None if any(_is_number(v) for v in lines[0][1]) else lines.pop(0)[1]
+    return _from_rows(_Rows(header, lines, path), x, y, name)
+
+
+class _Rows(NamedTuple):
+    """A table of text: its header, its rows with their line numbers, and the file."""
+
+    header: list[str] | None
+    lines: list[tuple[int, list[str]]]
+    source: str | None
 
 
 def _from_rows(
-    header: list[str] | None,
-    rows: list[list[str]],
-    x: str | None,
-    y: str | None,
-    name: str | None,
-    source: str | None,
-    lines: list[int],
+    table: _Rows, x: str | None, y: str | None, name: str | None
 ) -> tuple[np.ndarray, list[str] | None]:
-    width = len(header) if header is not None else len(rows[0]) if rows else 0
-    for row, line in zip(rows, lines, strict=True):
+    header, lines, source = table
+    first = lines[0][1] if lines else []
+    width = len(first if header is None else header)
+    for line, row in lines:
         if len(row) != width:
             raise FormulaError(
                 f"{len(row)} columns", expected=f"{width}, as above", source=source, line=line
             )
     columns = [c.lower() for c in header] if header is not None else [""] * width
-    numbers = [c for c in range(width) if rows and _is_number(rows[0][c])]
+    numbers = [c for c, value in enumerate(first) if _is_number(value)]
 
     def find(asked: str | None, usual: tuple[str, ...], default: int | None) -> int | None:
         if asked is not None:
@@ -178,14 +179,14 @@ def _from_rows(
     if named is None:
         named = next((c for c in range(width) if c not in numbers and c not in (at_x, at_y)), None)
     places = []
-    for row, line in zip(rows, lines, strict=True):
+    for line, row in lines:
         for c in (at_x, at_y):
             if not _is_number(row[c]) or not math.isfinite(float(row[c])):
                 raise FormulaError(
                     f"coordinate {row[c]!r}", expected="a finite number", source=source, line=line
                 )
         places.append((float(row[at_x]), float(row[at_y])))
-    names = None if named is None else [row[named] for row in rows]
+    names = None if named is None else [row[named] for _, row in lines]
     return checked_coordinates(np.array(places).reshape(-1, 2)), names
 
 
