@@ -1,71 +1,31 @@
-"""Spanning trees: cycle popping against all trees of small graphs, the matrix-tree theorem against
-both, learning against the planted weights. Next to each test that accepts stands one that rejects.
-
-ALPHA is the false-alarm rate of each statistical test here, about 20 of them: 2e-5 in all. Seeds
-are fixed.
+"""Spanning trees: the matrix-tree theorem against enumeration, cycle popping against plain Python,
+learning against the planted weights. Next to each test that accepts stands a wrong sampler or
+answer, its twin, that the same test rejects.
 """
 
 from __future__ import annotations
 
 import math
-from itertools import product
+from random import Random
 
 import numpy as np
 import pytest
 
 import nelson
-from nelson.kernels.core import rng
-from nelson.tasks.arcs.popping import Counter, run
+from nelson import tasks
+from nelson.tasks.arcs.popping import RandomStream, run
 from nelson.tasks.trees import convex
 from nelson.tasks.trees.task import SpanningTrees
-from tests.problems import all_states, chi_square, house_graph, one_way_graph
+from tests.problems import chi_square, one_way_graph
+from tests.tasks.arcs.cases import ALPHA, DRAWS, SIGMAS, TREES, all_trees, law_of, uniform
 
 nx = pytest.importorskip("networkx")
 chi2 = pytest.importorskip("scipy.stats").chi2
 
-ALPHA = 1e-6
-SIGMAS = 6.0  # of one mean; two-sided 2e-9, times 46 arcs 1e-7
-DRAWS = 40_000
 
-
-TASKS = {
-    "K4": lambda: SpanningTrees(nx.complete_graph(4)),
-    "K4 edges": lambda: SpanningTrees(nx.complete_graph(4), 2, per="edge"),
-    "grid": lambda: SpanningTrees(nx.grid_2d_graph(2, 3), (0, 1)),
-    "one-way": lambda: SpanningTrees(one_way_graph(), "r"),
-    "house edges": lambda: SpanningTrees(house_graph(), 4, per="edge"),
-}
-
-
-def all_trees(task):
-    """(trees, n_vars) bool, one choice of arc a vertex at a time, from the arcs' names alone."""
-    arcs, n = task.arcs, task.arcs.n
-    others = [v for v in range(n) if v != arcs.root]
-    found = []
-    for choice in product(*(range(arcs.out[v], arcs.out[v + 1]) for v in others)):
-        to = dict(zip(others, arcs.head[list(choice)].tolist(), strict=True))
-        ends = set(others)
-        for _ in range(n):
-            ends = {to.get(v, v) for v in ends}
-        if ends == {arcs.root}:
-            row = np.zeros(task.n_vars, bool)
-            row[arcs.column[list(choice)]] = True
-            found.append(row)
-    return np.unique(found, axis=0)
-
-
-def law_of(task, theta):
-    trees = all_trees(task)
-    weight = np.exp(trees @ theta)
-    return trees, weight / weight.sum()
-
-
-# ------------------------------------------------------------------------------ the exact answers
-
-
-@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize("name", TREES)
 def test_the_matrix_tree_theorem_counts_what_enumeration_lists(name):
-    task = TASKS[name]()
+    task = TREES[name]()
     trees = all_trees(task)
     assert math.isclose(task.log_partition().value, math.log(len(trees)), rel_tol=1e-12)
     theta = np.random.default_rng(3).normal(0, 2, task.n_vars)
@@ -85,7 +45,7 @@ def test_cayley_and_a_known_grid():
 
 
 def test_the_direction_of_arcs_matters():
-    """The twin: with the same arcs and weights turned round, log Z is another number."""
+    """The twin: with the same arcs and weights reversed, log Z is another number."""
     arcs = [("a", "b"), ("b", "c"), ("c", "a"), ("a", "r"), ("b", "r"), ("r", "c"), ("r", "a")]
     weight = dict(zip(arcs, np.linspace(-1, 2, len(arcs)), strict=True))
     values = []
@@ -128,40 +88,21 @@ def test_means_where_a_draw_takes_a_billion_arcs():
     np.testing.assert_allclose(task.marginals(theta), p @ trees, atol=1e-6)
 
 
-# ---------------------------------------------------------------------------------------- draws
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("name", TASKS)
-def test_trees_follow_their_law(name, weighted):
-    task = TASKS[name]()
-    theta = np.random.default_rng(5).normal(size=task.n_vars) if weighted else np.zeros(task.n_vars)
-    drawn = task.sample(theta if weighted else None, DRAWS, seed=1)
-    assert drawn.guarantee == "exact" and drawn.info["status"] == "ok" and len(drawn) == DRAWS
-    assert task.valid(drawn.x).all()
-    assert chi_square(drawn.x, law_of(task, theta)) > ALPHA
-    other = law_of(task, theta + np.linspace(-0.3, 0.3, task.n_vars))
-    assert chi_square(drawn.x, other) < ALPHA  # the test tells laws apart
-
-
 def stacks(task, theta, seed, sample):
     """draw(v, k): the k-th arc on the stack of v, by plain NumPy."""
-    cumulative = task._cumulative(np.asarray(theta, float))
+    cumulative = task.arc_law(theta)
     out = task.arcs.out
 
     def draw(v, k):
-        with np.errstate(over="ignore"):
-            key0, key1 = rng.keys(rng.spread_seed(seed), 0, sample)
-            word = rng.scramble(key0 + rng.counter(k, v, 0), key1)
-        u = float(word >> np.uint64(11)) * 2.0**-53
         some = cumulative[out[v] : out[v + 1]]
-        return int(out[v] + min(np.searchsorted(some, u, side="right"), len(some) - 1))
+        place = np.searchsorted(some, uniform(seed, sample, k, v), side="right")
+        return int(out[v] + min(place, len(some) - 1))
 
     return draw
 
 
 def cycles(task, arc):
-    """The cycles of the graph with one arc a vertex."""
+    """The cycles of the graph with one arc per vertex."""
     found, seen = [], set()
     for v in arc:
         path = []
@@ -198,10 +139,10 @@ ORDERS = {
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_any_order_of_popping_gives_the_tree_of_the_kernel(order):
-    """Bit for bit: what is popped first changes neither the tree nor how much is popped."""
+    """Bit for bit: the order of popping changes neither the tree nor the number of pops."""
     task = SpanningTrees(nx.grid_2d_graph(3, 3))
     theta = np.random.default_rng(8).normal(size=task.n_vars)
-    result, _ = run(task.arcs, task._cumulative(theta), None, 40, Counter(9))
+    result, _ = run(task.arcs, task.arc_law(theta), None, 40, RandomStream(9))
     assert result.pops.max() > 5
     for i in range(40):
         x, pops = popped(task, stacks(task, theta, 9, i), ORDERS[order])
@@ -209,8 +150,8 @@ def test_any_order_of_popping_gives_the_tree_of_the_kernel(order):
 
 
 def test_a_cycle_popped_in_part_is_biased_and_the_test_sees_it():
-    """The twin: only the first vertex of a cycle is drawn anew, the rest is kept."""
-    task = TASKS["grid"]()
+    """The twin redraws only the first vertex of a cycle."""
+    task = TREES["grid"]()
     theta = np.random.default_rng(5).normal(size=task.n_vars)
     drawn = {
         name: np.array([popped(task, stacks(task, theta, 2, i), choose)[0] for i in range(4000)])
@@ -224,7 +165,7 @@ def test_a_cycle_popped_in_part_is_biased_and_the_test_sees_it():
 
 def test_means_and_work_on_a_grid_too_large_to_list():
     task = SpanningTrees.small()
-    result, _ = run(task.arcs, task._cumulative(task.planted), None, DRAWS, Counter(4))
+    result, _ = run(task.arcs, task.arc_law(task.planted), None, DRAWS, RandomStream(4))
     mean, exact = result.x.mean(axis=0), task.marginals(task.planted)
     sigma = np.sqrt(exact * (1 - exact) / DRAWS) + 1e-9
     assert (np.abs(mean - exact) < SIGMAS * sigma).all()
@@ -249,11 +190,9 @@ def aldous_broder(graph, root, most, random):
 
 
 def test_a_budget_leaves_out_samples_without_bias():
-    """What is popped is independent of the tree. The twin, a walk whose length tells of its tree,
+    """The tree is independent of the pops. The twin, a walk whose length depends on its tree,
     is cut at about the same share of samples and is biased.
     """
-    import random
-
     graph = nx.grid_2d_graph(2, 3)
     task = SpanningTrees(graph, (0, 0))
     law = law_of(task, np.zeros(task.n_vars))
@@ -262,7 +201,7 @@ def test_a_budget_leaves_out_samples_without_bias():
     assert 0.2 * DRAWS < len(drawn) < 0.7 * DRAWS and drawn.info["pops_most"] <= 2
     assert chi_square(drawn.x, law) > ALPHA
 
-    source, column = random.Random(1), {name: k for k, name in enumerate(task.names)}
+    source, column = Random(1), {name: k for k, name in enumerate(task.names)}
 
     def rows(most):
         x = []
@@ -288,20 +227,6 @@ def test_nothing_hangs():
         task.evaluate(theta, all_trees(task), seconds=0.0)
 
 
-def test_the_same_trees_in_any_batch_on_any_number_of_threads():
-    task = SpanningTrees.small()
-    one = task.sample(task.planted, 1000, seed=3, threads=1).x
-    assert (task.sample(task.planted, 1000, seed=3, threads=4).x == one).all()
-    parts = [task.sample(task.planted, 333, seed=3, start=k).x for k in (0, 333)]
-    assert (np.vstack(parts) == one[:666]).all()
-    assert (task.sample(task.planted, 1000, seed=4).x != one).any()
-    assert (task.examples(1000, seed=3) != one).any()
-    assert len(task.sample(None, 0)) == 0
-
-
-# ------------------------------------------------------------------------------------- learning
-
-
 def parameters(task):
     """Dimensions of theta that have an effect."""
     groups = task._groups
@@ -311,7 +236,7 @@ def parameters(task):
 @pytest.mark.parametrize("name", ["grid", "K4 edges", "one-way", "small"])
 def test_learned_weights_match_the_data_and_come_near_the_planted(name):
     """2 N KL(planted || learned) is about chi-square with as many degrees as free parameters."""
-    task = TASKS[name]() if name in TASKS else SpanningTrees.small()
+    task = TREES[name]() if name in TREES else SpanningTrees.small()
     data = task.examples(20_000, seed=1)
     fit = task.learn(data, l2=0.0)
     assert fit.converged and fit.guarantee == "exact"
@@ -323,7 +248,7 @@ def test_learned_weights_match_the_data_and_come_near_the_planted(name):
 
 
 def test_a_prior_holds_back_what_was_never_seen():
-    task = TASKS["grid"]()
+    task = TREES["grid"]()
     data = np.repeat(task.examples(1, seed=2), 50, axis=0)
     free, held = task.learn(data, l2=0.0), task.learn(data)
     assert np.abs(free.theta).max() > 2 * np.abs(held.theta).max()
@@ -353,22 +278,6 @@ def test_the_gauge(per):
     np.testing.assert_allclose(learned, task.canonical(learned), atol=1e-6)
 
 
-def test_evaluate_prefers_the_learned_theta():
-    task = SpanningTrees.small()
-    train, held_out = task.examples(2000, seed=0), task.examples(1000, seed=1)
-    theta = task.learn(train).theta
-    good = task.evaluate(theta, held_out, train=train)
-    flat = task.evaluate(np.zeros(task.n_vars), held_out)
-    assert good["validity"] == flat["validity"] == 1.0 and good["guarantee"] == "exact"
-    gap = good["log_likelihood"]["value"] - flat["log_likelihood"]["value"]
-    assert gap > 3 * good["log_likelihood"]["half_width"]
-    assert good["moment_gap"]["l2"] < flat["moment_gap"]["l2"] / 3
-    assert good["exact_moment_gap"]["max"] < flat["exact_moment_gap"]["max"] / 3
-    exact = (held_out @ theta).mean() - task.log_partition(theta).value
-    assert math.isclose(good["log_likelihood"]["value"], exact, rel_tol=1e-12)
-    assert good["train_log_likelihood"]["half_width"] > 0 == good["log_z"]["half_width"]
-
-
 def test_minimise_finds_the_minimum_of_least_norm():
     random = np.random.default_rng(0)
     a = random.normal(size=(30, 40))  # 10 flat directions
@@ -383,99 +292,21 @@ def test_minimise_finds_the_minimum_of_least_norm():
     assert not convex.minimise(half_square, np.zeros(40), iterations=2).converged
 
 
-# ------------------------------------------------------------------------------- what is a tree
-
-
-@pytest.mark.parametrize("name", TASKS)
-def test_valid_and_the_clauses_agree_with_the_list(name):
-    task = TASKS[name]()
-    states = all_states(task.n_vars) if task.n_vars <= 14 else task.sample(None, 500).x
-    trees = {row.tobytes() for row in all_trees(task)}
-    listed = np.array([row.tobytes() in trees for row in states])
-    assert listed.any() and (task.valid(states) == listed).all()
-    assert task.formula is not None and (task.formula.satisfied(states) == listed).all()
-    wrong = states[listed][:50].copy()
+@pytest.mark.parametrize("name", TREES)
+def test_a_tree_with_one_arc_changed_is_no_tree(name):
+    task = TREES[name]()
+    wrong = all_trees(task)[:50]
     wrong[:, 0] ^= True
     assert not task.valid(wrong).any()
-    assert SpanningTrees.small().formula is None  # sixteen vertices: too many clauses
 
 
-@pytest.mark.parametrize("kind", SpanningTrees.KINDS)
-@pytest.mark.parametrize("name", TASKS)
-def test_examples_are_trees(name, kind):
-    task = TASKS[name]()
-    x = task.examples(200, seed=1, kind=kind)
-    assert x.shape == (200, task.n_vars) and x.dtype == bool and task.valid(x).all()
-    assert (x == task.examples(200, seed=1, kind=kind)).all()
-    assert (x != task.examples(200, seed=2, kind=kind)).any()
-
-
-def test_shortest_trees_are_shortest():
-    task = SpanningTrees(nx.grid_2d_graph(3, 3))
-    from nelson.tasks.arcs.arcs import shortest_trees, traffic
-
-    lengths = traffic(task.arcs, 5, 0)
-    choice = shortest_trees(task.arcs, lengths)
-    for row, arcs in zip(lengths, choice, strict=True):
-        graph = nx.DiGraph()
-        ends = zip(task.arcs.tail.tolist(), task.arcs.head.tolist(), row.tolist(), strict=True)
-        graph.add_weighted_edges_from((v, u, w) for u, v, w in ends)
-        far = nx.single_source_dijkstra_path_length(graph, task.arcs.root)
-        for v in range(task.arcs.n):
-            if v != task.arcs.root:
-                a = arcs[v]
-                assert task.arcs.tail[a] == v
-                assert math.isclose(far[v], row[a] + far[int(task.arcs.head[a])])
-
-
-def test_names_and_errors():
+def test_names():
     task = SpanningTrees(one_way_graph(), "r")
     assert sorted(task.names) == sorted(
         ["a->b", "b->c", "c->a", "c->r", "a->r", "d->a", "d->a#2", "b->d"]
     )
     assert task.root == "r" and "5 vertices" in task.describe()
-    lost = nx.DiGraph([("a", "r"), ("r", "island")])
-    with pytest.raises(nelson.Unsatisfiable, match="'island' has no path to the root 'r'"):
-        SpanningTrees(lost, "r")
-    for graph, options, match in (
-        (house_graph(), {"root": "nowhere"}, "root 'nowhere'"),
-        (house_graph(), {"per": "path"}, "per='path'"),
-        (one_way_graph(), {"root": "r", "per": "edge"}, "directed"),
-        (nx.Graph(), {}, "0 vertices"),
-        ([(0, 1)], {}, "networkx"),
-    ):
-        with pytest.raises(nelson.FormulaError, match=match):
-            SpanningTrees(graph, **options)
-    for call in (
-        lambda: task.sample(np.full(8, np.inf), 1),
-        lambda: task.sample(np.zeros(3), 1),
-        lambda: task.sample(None, -1),
-        lambda: task.sample(None, 1, rounds=3),
-        lambda: task.sample(None, 1, max_pops=2**40),
-        lambda: task.learn(np.zeros((2, 8), bool)),
-        lambda: task.learn(task.examples(2), l2=-1.0),
-        lambda: task.learn(task.examples(2), steps=5),
-        lambda: task.examples(1, kind="tall"),
-        lambda: task.draw(task.examples(1), "tree.txt"),
-    ):
-        with pytest.raises(nelson.FormulaError):
-            call()
-
-
-@pytest.mark.parametrize(("name", "suffix"), [("grid", "png"), ("one-way", "svg")])
-def test_pictures(name, suffix, tmp_path):
-    pytest.importorskip("matplotlib")
-    task = TASKS[name]()
-    data = task.examples(10)
-    one = task.draw(data[0], tmp_path / f"one.{suffix}", theta=task.planted, title="a tree")
-    three = task.picture(data, task.planted, data, tmp_path / f"three.{suffix}")
-    for path in (one, three):
-        head = path.read_bytes()[:200]
-        assert head.startswith(b"\x89PNG") if suffix == "png" else b"<?xml" in head
-        assert path.stat().st_size > 2000
 
 
 def test_the_registry_has_it():
-    from nelson import tasks
-
     assert tasks.get("trees") is SpanningTrees
