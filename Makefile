@@ -6,7 +6,7 @@ STAMP   := $(VENV)/.installed
 PIP     := $(BIN)/python -m pip --disable-pip-version-check
 PYTEST_ARGS ?=
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check format bench docs clean
+.PHONY: help install demo test quick check format bench docs clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,13 +37,21 @@ most:
 demo: $(STAMP)  ## learn a small case of each task; pictures and a page in nelson-demo/
 	$(BIN)/nelson demo
 
-test: $(STAMP)  ## all tests; PYTEST_ARGS="-k name" for some of them
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+# One process for each core; tests that share a Ray cluster stay in one process.
+PYTEST := $(BIN)/python -m pytest -n logical --dist loadgroup
 
-check: $(STAMP)  ## ruff (lint, format) and mypy
+test: $(STAMP)  ## all tests; PYTEST_ARGS="-k name" for some of them
+	$(PYTEST) $(PYTEST_ARGS)
+
+quick: $(STAMP)  ## the developer's loop: no test that is slow or starts a process
+	$(PYTEST) -m "not slow and not process" $(PYTEST_ARGS)
+
+check: $(STAMP)  ## ruff (lint, format), mypy, layers and cycles of imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/python tools/check_imports.py
 
 format: $(STAMP)  ## let ruff rewrite what it can
 	$(BIN)/ruff check --fix .

@@ -26,7 +26,8 @@ import numpy as np
 import nelson
 from benchmarks.common import Row, ksat
 from nelson import Formula, cluster
-from nelson.cluster import engine
+from nelson.cluster import ray_cluster
+from nelson.kernels.core.threads import usable_cores
 from nelson.sampling.options import Options
 from nelson.sampling.plan import make_plan
 
@@ -101,11 +102,11 @@ def decide_seconds() -> float:
 def rows() -> Iterator[Row]:
     quick = "--quick" in sys.argv
     some, many, few = SIZES[quick]
-    f, cores = formula(), engine.cores()
+    f, cores = formula(), usable_cores()
     figures: dict[str, Any] = {"quick": quick, "cores": cores, "nelson": nelson.__version__}
     with (
         tempfile.TemporaryDirectory() as name,
-        engine.cluster(None, workers=max(2, cores)),
+        ray_cluster.connected(None, workers=max(2, cores)),
     ):
         folder = Path(name)
         if shutil.disk_usage(folder).free < 1.3 * many * 126:

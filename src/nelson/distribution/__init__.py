@@ -1,4 +1,5 @@
-"""P_theta(x | C) as torch objects: a distribution, a layer, polynomial potentials, the mode.
+"""P_theta(x | C) in torch, potentials over several variables, and the most likely structure.
 
-Import `mrf.ConstrainedMRF`, `layer.LovaszLayer`, `polynomial.Polynomial`, `heat_bath.heat_bath`.
+Import `mrf.ConstrainedMRF`, `layer.LovaszLayer`, `polynomial.{Polynomial, lift}`,
+`heat_bath.heat_bath`, `mode.most_likely`. The last three modules work without torch.
 """

@@ -1,10 +1,10 @@
-"""log Z and the mean as differentiable functions of theta, wherever their values come from.
+"""log Z and the mean as differentiable functions of theta, for any way to compute their values.
 
     d log Z / d theta = E[x],      d E[x] / d theta = Cov(x)
 
-so one backward pass through log Z needs a mean, and two need a product with the covariance. Both
-come from a `nelson.log_z.moments.Moments`, made only when a gradient is asked for. Gradients at infinite
-theta (hard evidence) are 0. Third derivatives are not offered.
+So a backward pass through log Z needs a mean, and a second one needs a product with the covariance.
+Both come from a `nelson.log_z.moments.Moments`, which is made only if a gradient is needed.
+Gradients at infinite theta (hard evidence) are 0. There are no third derivatives.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from nelson.distribution.tensors import rows_of
 from nelson.log_z.moments import Moments
 
 Source = Callable[[], Moments]
@@ -30,17 +30,6 @@ def log_z(theta: Tensor, values: Tensor, source: Source) -> Tensor:
 def mean(theta: Tensor, source: Source) -> Tensor:
     """E[x], (batch, n) float64, as a function of theta (batch, n) float64."""
     return _Mean.apply(theta, source())
-
-
-def rows_of(theta: Tensor) -> np.ndarray:
-    """(..., n) -> (contexts, n) float64 NumPy."""
-    flat = theta.detach().reshape(theta.shape[:-1].numel(), theta.shape[-1])
-    return flat.double().cpu().numpy()
-
-
-def torch_seed() -> int:
-    """A seed from torch's global generator, so that `torch.manual_seed` decides."""
-    return int(torch.randint(0, 2**62, ()).item())
 
 
 class _LogZ(torch.autograd.Function):

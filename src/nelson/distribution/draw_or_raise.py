@@ -1,10 +1,10 @@
-"""Samples for the torch modules: `nelson.sample`, in full or not at all.
+"""Samples for the torch modules: all that were asked for, or an error.
 
-`nelson.sample` says how good its samples are and may return fewer than asked for. A distribution
-can do neither: here the full number comes back or an error. Where it falls short (a network that
-learns likes to drive theta against the constraints, and "auto" tries some of the rows only) samples
-come from the list of all structures or from a circuit if there is one, else with more rounds; what
-is without promise is announced by a warning.
+`nelson.sample` may return fewer samples than asked for, and reports a guarantee with them. A torch
+distribution can do neither, so `draw` returns the full number or raises. If `nelson.sample` returns
+too few (training can drive theta against the constraints, and "auto" tries only some of the rows),
+samples come from enumeration or a circuit if there is one, else from more rounds. "heuristic"
+samples come with a warning.
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ from typing import Any
 
 import numpy as np
 
+from nelson.exact.enumerated import Enumerated
 from nelson.formula import Formula
-from nelson.log_z.moments import Enumerated, moments_of
+from nelson.log_z.moments import moments_of
 from nelson.sampling.device.draw import GPU_METHODS
 from nelson.sampling.device.gpu import available
 from nelson.sampling.device.samples import DeviceSamples
 from nelson.sampling.options import Options, gpu_number
 from nelson.sampling.sample_stream import draw as draw_samples
 
-#: Rounds of a second try.
+#: Rounds of the second attempt, which is the last one.
 MANY_ROUNDS = 20_000
 
 
@@ -38,14 +39,16 @@ def draw(
     fallback: bool | None = None,
     device: Any = None,
 ) -> tuple[Any, dict[str, Any]]:
-    """`count` samples for each row of theta (b, n) -> (b, count, n) bool, and how they were made.
-
-    device: a torch.device. On a GPU that can be drawn on, the result is a tensor of bytes there;
-    elsewhere, and where another method stepped in, a NumPy array.
+    """`count` samples for each row of theta (b, n) -> (b, count, n) bool, and `Samples.info`.
 
     method, sweeps: as in `nelson.sample`.
-    fallback: may "auto" step in where `method` falls short; None: if both are left open.
-    Equal rows are drawn as one: an expanded batch costs what its samples cost.
+    fallback: may another method step in if `method` returns too few? None: yes if the caller left
+              both `method` and `sweeps` open.
+    device:   a torch.device. Samples drawn on a GPU are a tensor of bytes there; all others are a
+              NumPy array.
+
+    If all rows are equal they are drawn as one row with b * count samples, so an expanded batch
+    costs no more than its samples.
     """
     if not len(theta) or not count:
         return np.zeros((len(theta), count, formula.n_vars), bool), {}

@@ -2,34 +2,36 @@
 
     forward     theta (..., n)  ->  x (..., m, n),   x_k ~ P_theta(. | C) independently
 
-A draw of bits has no pathwise derivative. What has one is an expectation,
+A draw of bits has no pathwise derivative, but an expectation has one,
 
     d E[f(x)] / d theta_i = Cov(f(x), x_i),
 
-and m samples estimate it without bias, with no need of log Z or E[x]:
+and m samples estimate it without bias and without log Z or E[x]:
 
     1/m sum_k (f_k - mean of the other f_l) x_k  =  1/(m-1) sum_k (f_k - f_mean) (x_k - x_mean)
 
-(score function with a leave-one-out baseline: Kool, van Hoof, Welling 2019.) The estimate needs the
-*values* f(x_k). Autograd hands a layer the gradients of the loss at the samples and nothing else,
-so no backward of the samples can be right for every f. Hence two ways in.
+(score function with a leave-one-out baseline: Kool, van Hoof, Welling 2019). The estimate needs the
+*values* f(x_k). Autograd gives a layer only the gradients of the loss at the samples, so no
+backward pass of the samples can be right for every f. Hence there are two ways to use the layer.
 
-`layer.expectation(f, theta)`: any f, differentiable or not, unbiased; also for parameters inside f.
-`layer.score(values, x, theta)` is the same with values that are at hand already.
+`layer.expectation(f, theta)` is unbiased for any f, differentiable or not, and also gives gradients
+for parameters inside f. `layer.score(values, x, theta)` is the same for known values.
 
-`layer(theta)`: samples, whose backward puts for the missing values what the trapezoid rule makes of
-the gradients g_k = f'(x_k),
+`layer(theta)` returns samples. Their backward pass replaces the missing values by the trapezoid
+rule on the gradients g_k = f'(x_k),
 
     f_k - f(x_mean)  ~  (g_k + g_mean)/2 . (x_k - x_mean),
 
-which is an equality if f is quadratic. So for a mean over samples of something linear or quadratic
-(a squared error, a moment, a quadratic energy) it is the estimate above, number for number; for a
-smooth function of the samples' mean it is right as m grows (there the rule is the derivative of
-E[x], the covariance); for losses of higher order in a single sample it is biased, and one that is
-not differentiable has no gradient at all. Then use `expectation`.
+which is an equality if f is quadratic. So
+- for a mean over samples of a linear or quadratic f (a squared error, a moment, a quadratic energy)
+  it equals the estimate above;
+- for a smooth function of the samples' mean it is right as m grows (there the rule is the
+  derivative of E[x], the covariance);
+- for an f of higher order in a single sample it is biased, and an f that is not differentiable has
+  no gradient: use `expectation`.
 
-`gradient="straight-through"` makes both pass gradients through as if x were theta: dx/dtheta := I.
-Biased always, and offered by that name because it is in wide use.
+`gradient="straight-through"` makes both ways pass gradients through as if x were theta:
+dx/dtheta := I. This is always biased; it is there because it is in wide use.
 """
 
 from __future__ import annotations
@@ -40,13 +42,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nelson.distribution.autograd import rows_of, torch_seed
 from nelson.distribution.draw_or_raise import draw
+from nelson.distribution.tensors import check_shape, finite, rows_of, torch_seed
 from nelson.errors import FormulaError
 from nelson.formula import Formula
 
 GRADIENTS = ("score", "straight-through")
-#: Calls after which the number of sweeps is measured anew: theta moves while a network learns.
+#: The number of sweeps is measured again after this many calls: theta moves during training.
 PILOT_EVERY = 100
 
 
@@ -56,10 +58,10 @@ class LovaszLayer(nn.Module):
     formula   C
     samples   m, at least 2: one sample has no baseline
     gradient  "score" or "straight-through"; see the module
-    method, sweeps: the sampler, as in `nelson.sample`. Where "auto" has to measure a number of
-              sweeps it does so at the first call and every hundredth from then on.
+    method, sweeps: the sampler, as in `nelson.sample`. If "auto" has to measure a number of sweeps,
+              it does so at the first call and at every hundredth call after it.
 
-    `info` tells how the last samples were made. Seeds come from torch's global generator. The layer
+    `info` is `Samples.info` of the last draw. Seeds come from torch's global generator. The layer
     has no parameters. Cost of backward: O(batch m n).
     """
 
@@ -76,7 +78,10 @@ class LovaszLayer(nn.Module):
         if gradient not in GRADIENTS:
             raise FormulaError(f"gradient={gradient!r}", expected=" or ".join(GRADIENTS))
         if samples < 2:
-            raise FormulaError(f"samples={samples}", expected="2 or more: a baseline needs another")
+            raise FormulaError(
+                f"samples={samples}",
+                expected="2 or more: the baseline of a sample is the mean of the others",
+            )
         self.formula, self.samples, self.gradient = formula, samples, gradient
         self.method, self.sweeps = method, sweeps
         self.info: dict[str, Any] = {}
@@ -95,7 +100,7 @@ class LovaszLayer(nn.Module):
         """The mean of f over m samples; its backward is the leave-one-out estimate of Cov(f, x).
 
         f maps samples (..., m, n) to values (..., m) or (..., m, k, ...): the result is (...) or
-        (..., k, ...). Gradients with respect to parameters inside f are those of the mean.
+        (..., k, ...). Parameters inside f get the gradients of the mean.
         """
         if self.gradient == "straight-through":
             x = self(logits)
@@ -109,8 +114,7 @@ class LovaszLayer(nn.Module):
         """
         m, axis = x.shape[-2], logits.ndim - 1
         values = self._checked(values, x)
-        theta = logits.masked_fill(torch.isinf(logits), 0.0)
-        potential = (theta.unsqueeze(-2) * x.detach()).sum(-1)  # (..., m)
+        potential = (finite(logits).unsqueeze(-2) * x.detach()).sum(-1)  # (..., m)
         mean = values.mean(axis)
         # f_k - mean of the others = m / (m - 1) (f_k - mean): constants, they sum to 0.
         weight = (values - mean.unsqueeze(axis)).detach() / (m - 1)
@@ -121,9 +125,7 @@ class LovaszLayer(nn.Module):
     @torch.no_grad()
     def sample(self, logits: Tensor) -> Tensor:
         """(..., n) -> (..., m, n) in the dtype and on the device of the logits; no gradient."""
-        if logits.ndim == 0 or logits.shape[-1] != self.formula.n_vars:
-            shape, n = tuple(logits.shape), self.formula.n_vars
-            raise FormulaError(f"logits of shape {shape}", expected=f"(..., {n})")
+        check_shape(logits, self.formula)
         auto = self.method == "auto" and self.sweeps is None
         pilot = self._calls % PILOT_EVERY == 0
         x, self.info = draw(
@@ -148,7 +150,7 @@ class LovaszLayer(nn.Module):
         if values.shape[: x.ndim - 1] != x.shape[:-1]:
             raise FormulaError(
                 f"values of shape {tuple(values.shape)} for samples {tuple(x.shape)}",
-                expected=f"{tuple(x.shape[:-1])} first: one value a sample",
+                expected=f"{tuple(x.shape[:-1])} first: one value for each sample",
             )
         return values
 
@@ -166,7 +168,7 @@ class _StraightThrough(torch.autograd.Function):
 class _Trapezoid(torch.autograd.Function):
     """m/(m-1) sum_k [(g_k + g_mean)/2 . (x_k - x_mean)] (x_k - x_mean); 0 at infinite logits.
 
-    g_k is the gradient of the whole loss at sample k, so a loss that is a mean brings its own 1/m.
+    g_k is the gradient of the whole loss at sample k. If the loss is a mean, g_k contains its 1/m.
     """
 
     @staticmethod

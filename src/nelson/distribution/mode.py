@@ -2,26 +2,28 @@
 
     argmax_{x : C(x)} sum_i theta_i x_i
 
-One soft clause a variable: x_i of weight theta_i, or not x_i of weight -theta_i. A float64 is an
-integer times a power of two, so all |theta_i| are multiples of one power of two, 2^-s, and the
-weights handed to the solver are the integers 2^s |theta_i|, divided by their greatest common
-divisor: nothing is rounded, and what is found is the maximum in exact arithmetic. (Python's
-integers have no size limit; the solver's totalizers count literals, not weights.)
+Each variable gives one soft clause: x_i with weight theta_i, or not x_i with weight -theta_i. A
+float64 is an integer times a power of two, so all |theta_i| are multiples of one power of two,
+2^-s. The solver gets the integers 2^s |theta_i|, divided by their greatest common divisor: nothing
+is rounded, and the maximum is the one of exact arithmetic. (Python's integers have no size limit;
+the solver's totalizers count literals, not weights.)
 
-Solver: RC2 with stratification (Ignatiev, Morgado, Marques-Silva 2019), core-guided. Time is
-exponential at worst, so there is a budget.
+Solver: RC2 with stratification (Ignatiev, Morgado, Marques-Silva 2019), core-guided. The worst case
+takes exponential time, so there is a budget.
 """
 
 from __future__ import annotations
 
 import math
 import threading
+from typing import Any
 
 import numpy as np
 
 from nelson.errors import BudgetExceeded, Unsatisfiable
 from nelson.formula import Formula
 
+#: Default budget.
 SECONDS = 60.0
 
 
@@ -37,49 +39,50 @@ def integer_weights(theta: np.ndarray) -> list[int]:
 def most_likely(formula: Formula, theta: np.ndarray, seconds: float | None = SECONDS) -> np.ndarray:
     """(n,) log-odds, +-inf being hard evidence -> (n,) bool, a valid structure of greatest weight.
 
-    Of several such structures one is returned: which is not said, but each call says the same.
+    If several structures have the greatest weight, every call returns the same one of them.
     Raises Unsatisfiable if there is no valid structure, BudgetExceeded if `seconds` ran out.
     """
     from pysat.examples.rc2 import RC2, RC2Stratified
-    from pysat.formula import WCNF
 
-    infinite = np.isinf(theta)
-    problem = WCNF()
-    for clause in formula:
-        if not clause:
-            raise Unsatisfiable("the formula has an empty clause")
-        problem.append(clause)
-    for i in np.flatnonzero(infinite).tolist():
-        problem.append([i + 1 if theta[i] > 0 else -(i + 1)])
-    for i, weight in enumerate(integer_weights(np.where(infinite, 0.0, theta))):
-        if weight:
-            problem.append([i + 1 if weight > 0 else -(i + 1)], weight=abs(weight))
-    # Without a soft clause there is nothing to stratify, and RC2Stratified trips over it.
+    problem = _weighted_clauses(formula, theta)
+    late = threading.Event()
+    # RC2Stratified fails if there is no soft clause.
     kind = RC2Stratified if problem.soft else RC2
     with kind(problem, solver="g4", adapt=True, minz=True) as solver:
-        late = threading.Event()
 
         def stop() -> None:
             late.set()
             solver.interrupt()
 
-        timer = None if seconds is None else threading.Timer(seconds, stop)
-        if timer is not None:
-            timer.start()
+        timer = threading.Timer(threading.TIMEOUT_MAX if seconds is None else seconds, stop)
+        timer.start()
         try:
             model = solver.compute(expect_interrupt=True)
         finally:
-            if timer is not None:
-                timer.cancel()
-                timer.join()
+            timer.cancel()
+            timer.join()
     if model is None:
         if late.is_set():
             raise BudgetExceeded(f"the most likely structure was not found in {seconds} seconds")
         raise Unsatisfiable("a MaxSAT solver proved that the formula has no solution")
-    x = np.zeros(formula.n_vars, bool)
-    true = [literal for literal in model if 0 < literal <= formula.n_vars]
-    x[np.array(true, int) - 1] = True
-    unmentioned = np.ones(formula.n_vars, bool)
-    unmentioned[[abs(literal) - 1 for literal in model if abs(literal) <= formula.n_vars]] = False
-    x[unmentioned] = theta[unmentioned] > 0
+    x = theta > 0  # the value of a variable that is in no clause
+    literals = np.array([literal for literal in model if abs(literal) <= len(x)], int)
+    x[np.abs(literals) - 1] = literals > 0
     return x
+
+
+def _weighted_clauses(formula: Formula, theta: np.ndarray) -> Any:
+    from pysat.formula import WCNF
+
+    problem = WCNF()
+    for clause in formula:
+        if not clause:
+            raise Unsatisfiable("the formula has an empty clause")
+        problem.append(clause)
+    infinite = np.isinf(theta)
+    for i in np.flatnonzero(infinite).tolist():
+        problem.append([i + 1 if theta[i] > 0 else -(i + 1)])
+    for i, weight in enumerate(integer_weights(np.where(infinite, 0.0, theta))):
+        if weight:
+            problem.append([i + 1 if weight > 0 else -(i + 1)], weight=abs(weight))
+    return problem

@@ -2,9 +2,9 @@
 
     P_theta(x | C) = exp(sum_i theta_i x_i) C(x) / Z_C(theta),      x in {0,1}^n
 
-Wherever all valid structures can be listed (`nelson.exact.listing`) or the formula compiles to a circuit
-(`nelson.exact.compiled`), every number below is exact. Elsewhere log Z comes from `nelson.partition`,
-which says its error, and moments from samples.
+If all valid structures can be enumerated (`nelson.exact.listing`) or the formula compiles to a
+circuit (`nelson.exact.compiled`), every number below is exact. Otherwise log Z comes from
+`nelson.log_z`, which reports its error, and moments come from samples.
 """
 
 from __future__ import annotations
@@ -19,17 +19,19 @@ from torch import Tensor
 from torch.distributions import Distribution, constraints, register_kl
 
 from nelson.distribution import autograd
-from nelson.distribution.autograd import rows_of, torch_seed
 from nelson.distribution.draw_or_raise import draw
+from nelson.distribution.mode import SECONDS, most_likely
+from nelson.distribution.tensors import check_shape, finite, rows_of, torch_seed
 from nelson.distribution.validity import ValidStructure
 from nelson.errors import BudgetExceeded, FormulaError
 from nelson.exact.compiled import compiled
+from nelson.exact.enumerated import enumerated
 from nelson.exact.listing import all_structures
 from nelson.formula import Formula
 from nelson.formula.names import Names
-from nelson.log_z.moments import Moments, Sampled, enumerated, log_z_rows, moments_of, once_per_row
+from nelson.log_z.moments import Moments, Sampled, log_z_rows, moments_of, once_per_row
 
-#: Samples behind a moment that is not exact.
+#: Samples for moments that cannot be computed exactly.
 SAMPLES = 1 << 14
 
 
@@ -38,14 +40,14 @@ class ConstrainedMRF(Distribution):
 
     formula   C, over n = formula.n_vars variables.
     logits    (..., n) floats, theta; +-inf is hard evidence, and then sums of theta_i x_i (in
-              log_prob, log Z) run over the finite theta_i. Device and dtype of every result.
-    names     what the variables stand for, so that `read` can say what a sample means.
-    method, sweeps: the sampler, as in `nelson.sample`. With "auto", where that sampler can promise
-              nothing or does not finish, samples come from the list of all structures or from a
-              circuit, if there is one; "enumerate" and "circuit" take those at once.
+              log_prob, log Z) run over the finite theta_i. Results have its device and dtype.
+    names     names of the variables, for `read` and `given`.
+    method, sweeps: the sampler, as in `nelson.sample`. If the sampler that "auto" chooses returns
+              too few samples, they come from enumeration or from a circuit, if there is one;
+              "enumerate" and "circuit" use these at once.
 
-    `info` says of "sample", "log_partition", "mean" how the last of them was made. Random numbers
-    come from torch's global generator: `torch.manual_seed` makes them repeatable.
+    `info` has the keys "sample", "log_partition" and "mean": how each was last computed. Random
+    numbers come from torch's global generator: `torch.manual_seed` makes them repeatable.
     """
 
     arg_constraints = {"logits": constraints.real_vector}  # noqa: RUF012
@@ -64,16 +66,14 @@ class ConstrainedMRF(Distribution):
         logits = torch.as_tensor(logits)
         if not logits.is_floating_point():
             logits = logits.to(torch.get_default_dtype())
-        if logits.ndim == 0 or logits.shape[-1] != formula.n_vars:
-            shape = tuple(logits.shape)
-            raise FormulaError(f"logits of shape {shape}", expected=f"(..., {formula.n_vars})")
+        check_shape(logits, formula)
         self.formula = formula
         self.logits = logits
         self.names = names if isinstance(names, Names) else Names(formula.n_vars, names)
         self.method, self.sweeps = method, sweeps
         self.info: dict[str, Any] = {}
-        self._kept: tuple[Any, np.ndarray] | None = None  # log Z of the last theta
-        self._source: Moments | None = None
+        self._last_log_z: tuple[Any, np.ndarray] | None = None  # (arguments, values)
+        self._source: Moments | None = None  # of `mean` and of the gradients
         super().__init__(logits.shape[:-1], logits.shape[-1:], validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> ConstrainedMRF:
@@ -81,15 +81,16 @@ class ConstrainedMRF(Distribution):
         batch_shape = torch.Size(batch_shape)
         new.formula, new.names = self.formula, self.names
         new.method, new.sweeps = self.method, self.sweeps
-        new.info, new._kept, new._source = {}, None, None
+        new.info, new._last_log_z, new._source = {}, None, None
         new.logits = self.logits.expand(batch_shape + self.event_shape)
         super(ConstrainedMRF, new).__init__(batch_shape, self.event_shape, validate_args=False)
         new._validate_args = self._validate_args
         return new
 
     def given(self, evidence: Mapping[Any, bool] | Iterable[Any]) -> ConstrainedMRF:
-        """The law conditioned on a partial assignment: {name or variable: value}, or literals, or
-        names that are true. Same variables, same logits.
+        """The law given a partial assignment; the variables and the logits stay the same.
+
+        evidence: {name or variable: value}, or literals, or names of true variables.
         """
         return ConstrainedMRF(
             self.formula.given(self.names.literals(evidence)),
@@ -101,9 +102,9 @@ class ConstrainedMRF(Distribution):
         )
 
     def read(self, x: Any, *, values: bool = False) -> Any:
-        """What samples (..., n) mean: nested lists of the names that are true.
+        """Samples (..., n) -> nested lists of the names of true variables.
 
-        values=True: dicts name -> bool instead of lists.
+        values=True: dicts name -> bool instead of lists of names.
         """
         return self.names.read(x, values)
 
@@ -117,10 +118,9 @@ class ConstrainedMRF(Distribution):
     # --- drawing ---------------------------------------------------------------------------------
 
     def sample(self, sample_shape: Any = torch.Size()) -> Tensor:  # noqa: B008 (as torch has it)
-        """sample_shape + batch_shape + (n,), every one valid. info["sample"] has the guarantee.
+        """sample_shape + batch_shape + (n,), all valid. info["sample"] has the guarantee.
 
-        One theta row a context; expanded rows are drawn as one. Raises BudgetExceeded rather than
-        return fewer.
+        Raises BudgetExceeded if not all samples could be drawn.
         """
         shape = self._extended_shape(torch.Size(sample_shape))
         x = self._draw(rows_of(self.logits), math.prod(torch.Size(sample_shape)), torch_seed())
@@ -152,9 +152,8 @@ class ConstrainedMRF(Distribution):
         if self._validate_args:
             self._validate_sample(value)
         theta, x = self.logits.double(), value.to(self.logits.device).double()
-        hard = torch.isinf(theta)
-        score = (theta.masked_fill(hard, 0.0) * x).sum(-1) - self._log_z()
-        possible = (~hard | (x == (theta > 0))).all(-1)
+        score = (finite(theta) * x).sum(-1) - self._log_z()
+        possible = (~torch.isinf(theta) | (x == (theta > 0))).all(-1)
         if not self._validate_args:
             possible = possible & self.support.check(value)
         return score.masked_fill(~possible, -math.inf).to(self.logits.dtype)
@@ -162,18 +161,18 @@ class ConstrainedMRF(Distribution):
     def log_partition(self, method: str = "auto", **options: Any) -> Tensor:
         """log Z, batch_shape. Its gradient in the logits is `mean`; at infinite logits it is 0.
 
-        method    "auto": exact from the list of all structures or from a circuit, if there is one,
-                  else as `nelson.log_z.log_partition` decides; or one of its methods.
+        method    "auto": exact, by enumeration or from a circuit if there is one, else as
+                  `nelson.log_z.log_partition` decides; or the name of one of its methods.
         options   `seconds`, `half_width`, ... of that function.
 
-        `log_partition_info` tells method and error, `info["mean"]` how exact the gradient was.
+        `log_partition_info` has the method and the error, `info["mean"]` those of the gradient.
         """
         return self._log_z(method, **options).to(self.logits.dtype)
 
     @property
     def log_partition_info(self) -> tuple[Any, ...]:
-        """A `nelson.log_z.LogPartition` for each batch element (flattened), of the last log Z
-        that was needed.
+        """One `nelson.log_z.LogPartition` for each (flattened) batch element, for the log Z that
+        was computed last.
         """
         return self.info.get("log_partition", ())
 
@@ -181,40 +180,42 @@ class ConstrainedMRF(Distribution):
         """float64, batch_shape."""
         rows = rows_of(self.logits)
         key = rows.tobytes(), method, tuple(sorted(options.items()))
-        if self._kept is None or self._kept[0] != key:
-            found = log_z_rows(self.formula, rows, method, {"seed": torch_seed()} | options)
-            self._kept = key, np.array([float(one) for one in found])
-            self.info["log_partition"] = tuple(found)
-        values = self._tensor(self._kept[1]).reshape(self.batch_shape)
+        if self._last_log_z is None or self._last_log_z[0] != key:
+            results = log_z_rows(self.formula, rows, method, {"seed": torch_seed()} | options)
+            self._last_log_z = key, np.array([float(one) for one in results])
+            self.info["log_partition"] = tuple(results)
+        values = self._tensor(self._last_log_z[1]).reshape(self.batch_shape)
         return autograd.log_z(self.logits.double(), values, self._moments)
 
     # --- moments ---------------------------------------------------------------------------------
 
     def moments(self, method: str = "auto", samples: int = SAMPLES) -> Moments:
-        """Where means and covariances come from; `.why` says it, `.exact` whether they are exact.
+        """A source of means and covariances; its `.why` names the method, `.exact` is a bool.
 
-        method    "enumerate": sums over all structures; "circuit": the formula is compiled to a
-                  d-DNNF; "samples"; "auto": the first of these that is there. The first two raise
-                  BudgetExceeded where they cannot be had.
+        method    "enumerate": sums over all structures; "circuit": a compiled d-DNNF; "samples";
+                  "auto": the first of these that works. "enumerate" and "circuit" raise
+                  BudgetExceeded if they fail.
         """
-        found: Moments | None = None
+        exact: Moments | None = None
         if method == "auto":
-            found = moments_of(self.formula)
+            exact = moments_of(self.formula)
         elif method == "enumerate":
-            all_structures(self.formula)  # says why not, where not
-            found = enumerated(self.formula)
+            all_structures(self.formula)  # raises if there are too many
+            exact = enumerated(self.formula)
         elif method == "circuit":
-            found = compiled(self.formula)
-            if found is None:
+            exact = compiled(self.formula)
+            if exact is None:
                 raise BudgetExceeded(f"{self.formula!r} was not compiled to a circuit")
         elif method != "samples":
             expected = '"auto", "enumerate", "circuit" or "samples"'
             raise FormulaError(f"method {method!r}", expected=expected)
-        seed = torch_seed() if found is None else 0
-        return found or Sampled(lambda rows, count, k: self._draw(rows, count, seed + k), samples)
+        if exact is not None:
+            return exact
+        seed = torch_seed()
+        return Sampled(lambda rows, count, k: self._draw(rows, count, seed + k), samples)
 
     def _moments(self) -> Moments:
-        """Chosen once, so that estimates of one object agree with each other."""
+        """Chosen once: all estimates of one object use the same samples."""
         if self._source is None:
             self._source = self.moments()
         self.info["mean"] = self._source.why
@@ -232,40 +233,35 @@ class ConstrainedMRF(Distribution):
 
     def covariance(self, method: str = "auto", samples: int = SAMPLES) -> Tensor:
         """Cov(x), batch_shape + (n, n); the method as in `moments`. Not differentiable."""
-        found = self.moments(method, samples).covariance(rows_of(self.logits))
-        n = self.event_shape[0]
-        return self._tensor(found).reshape(*self.batch_shape, n, n).to(self.logits.dtype)
+        matrices = self.moments(method, samples).covariance(rows_of(self.logits))
+        shape = self.batch_shape + 2 * self.event_shape
+        return self._tensor(matrices).reshape(shape).to(self.logits.dtype)
 
     def entropy(self) -> Tensor:
         """H = log Z - theta . E[x] in nats, batch_shape. Differentiable."""
         theta = self.logits.double()
         mean = autograd.mean(theta, self._moments)
-        score = (theta.masked_fill(torch.isinf(theta), 0.0) * mean).sum(-1)
-        return (self._log_z() - score).to(self.logits.dtype)
+        return (self._log_z() - (finite(theta) * mean).sum(-1)).to(self.logits.dtype)
 
     # --- single structures -----------------------------------------------------------------------
 
     @property
     def mode(self) -> Tensor:
-        """A most likely valid structure, batch_shape + (n,), proved so: weighted MaxSAT."""
+        """A most likely valid structure, batch_shape + (n,), with proof: weighted MaxSAT."""
         return self.most_likely()
 
-    def most_likely(self, seconds: float | None = 60.0) -> Tensor:
+    def most_likely(self, seconds: float | None = SECONDS) -> Tensor:
         """`mode` with a budget for each batch element; BudgetExceeded if it runs out.
 
-        In exact arithmetic; of several maxima one is returned, the same each time
-        (`nelson.distribution.mode`).
+        The arithmetic is exact. If there are several maxima, every call returns the same one.
         """
-        from nelson.distribution.mode import most_likely
-
-        found = once_per_row(
+        rows = once_per_row(
             rows_of(self.logits), lambda row: most_likely(self.formula, row, seconds)
         )
-        x = np.array(found, bool).reshape(self.logits.shape)
-        return self._tensor(x).to(self.logits.dtype)
+        return self._tensor(np.array(rows, bool).reshape(self.logits.shape)).to(self.logits.dtype)
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
-        """All m valid structures, (m,) + batch_shape + (n,); BudgetExceeded if they are too many.
+        """All m valid structures, (m,) + batch_shape + (n,); BudgetExceeded if there are too many.
 
         expand=False: (m,) + (1, ..., 1) + (n,).
         """
@@ -279,22 +275,22 @@ class ConstrainedMRF(Distribution):
 
 @register_kl(ConstrainedMRF, ConstrainedMRF)
 def _kl(p: ConstrainedMRF, q: ConstrainedMRF) -> Tensor:
-    """KL(p, q) = (theta_p - theta_q) . E_p[x] - log Z_p + log Z_q, over one formula.
+    """KL(p, q) = (theta_p - theta_q) . E_p[x] - log Z_p + log Z_q, for two models of one formula.
 
-    Exact where both log Z and the mean are. Infinite where p can be what q's hard evidence forbids.
+    Exact if both log Z and the mean are exact. Infinite if q's hard evidence forbids a structure
+    that is possible under p.
     """
     if not same_clauses(p.formula, q.formula):
-        raise ValueError("KL between ConstrainedMRFs is for two over one formula")
+        raise ValueError("KL divergence needs two ConstrainedMRFs over one formula")
     theta_p, theta_q = p.logits.double(), q.logits.double()
     mean = autograd.mean(theta_p, p._moments)
-    gap = theta_p.masked_fill(theta_p.isinf(), 0.0) - theta_q.masked_fill(theta_q.isinf(), 0.0)
+    gap = finite(theta_p) - finite(theta_q)
     kl = (gap * mean).sum(-1) - p._log_z() + q._log_z()
     forbidden = theta_q.isinf() & ((mean.detach() - (theta_q > 0).double()).abs() > 1e-12)
     return kl.masked_fill(forbidden.any(-1), math.inf).to(p.logits.dtype)
 
 
 def same_clauses(a: Formula, b: Formula) -> bool:
-    """Is it the same C, whatever weights and projection the two carry?"""
-    return a is b or a.replace(theta=None, projection=None) == b.replace(
-        theta=None, projection=None
-    )
+    """Do the two formulas agree, apart from weights and projection?"""
+    bare = {"theta": None, "projection": None}
+    return a is b or a.replace(**bare) == b.replace(**bare)

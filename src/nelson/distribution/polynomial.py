@@ -13,10 +13,10 @@ corrections (docs/errata.md, 6-8): only the product itself carries the coefficie
 multilinear and not the Fourier expansion; and the new clauses break Condition 1, since
 (not y or x_1) and (not y or x_2) both fail at y = 1, x = 0: a lifted formula is not extremal.
 
-y_S is tied to its x_i, so none of them can move alone and heat-bath sweeps of a lifted formula are
-stuck. `ConstrainedMRF` draws from it exactly where it compiles to a circuit; `method="prs"` is
-exact but slow, since its resample sets spread along the new clauses. For large n leave the formula
-as it is and use `nelson.distribution.heat_bath.heat_bath`, whose moves know the terms.
+y_S is tied to its x_i, so none of them can move alone, and heat-bath sweeps of a lifted formula are
+stuck. `ConstrainedMRF` draws from it exactly if it compiles to a circuit. `method="prs"` is exact
+but slow, since its resample sets spread along the new clauses. For large n do not lift: use
+`nelson.distribution.heat_bath.heat_bath`, whose moves take the terms into account.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ import numpy as np
 
 from nelson.errors import FormulaError
 from nelson.formula import Formula
+from nelson.formula.checks import checked_theta
 
 Monomial = tuple[int, ...]  # sorted distinct variables, from 1
 
-#: Variables of the largest table.
+#: A table over k variables has 2^k entries.
 _MAX_SCOPE = 20
 
 
@@ -43,8 +44,8 @@ class Polynomial:
         Polynomial({(1,): 0.5, (1, 2): -1.0, (3, -4): 2.0})      # -4 stands for 1 - x_4
         Polynomial.table([1, 2], [[0, 0], [0, 3]])               # 3 where x_1 = x_2 = 1
 
-    Stored expanded: `coefficients` has positive, sorted, distinct variables (x^2 = x), and () is
-    the constant. Polynomials add, and scale by a number.
+    Stored in expanded form: `coefficients` has positive, sorted, distinct variables (x^2 = x), and
+    () is the constant. Polynomials can be added, and multiplied by a number.
     """
 
     coefficients: Mapping[Monomial, float]
@@ -55,7 +56,7 @@ class Polynomial:
             if not np.isfinite(coefficient):
                 raise FormulaError(
                     f"coefficient {coefficient} of {literals}",
-                    expected="a finite number; what is forbidden is a clause",
+                    expected="a finite number; to forbid structures, add clauses",
                 )
             for monomial, sign in _expanded(literals):
                 total[monomial] = total.get(monomial, 0.0) + sign * float(coefficient)
@@ -66,8 +67,8 @@ class Polynomial:
     def table(cls, scope: Iterable[int], values: Any) -> Polynomial:
         """phi(x) = values[x_a, x_b, ...] for scope (a, b, ...); values (2,) * k or flat, 2^k long.
 
-        O(k 2^k). Coefficients that are rounding noise, below 2^k machine epsilons of the largest
-        value, are dropped.
+        O(k 2^k). Coefficients below 2^k machine epsilons of the largest value are rounding noise,
+        and dropped.
         """
         scope = [int(v) for v in scope]
         k = len(scope)
@@ -79,7 +80,7 @@ class Polynomial:
         if array.size != 2**k:
             raise FormulaError(f"table of {array.size} values", expected=f"2^{k}")
         if not np.isfinite(array).all():
-            raise FormulaError("table", expected="finite values; what is forbidden is a clause")
+            raise FormulaError("table", expected="finite values; to forbid structures, add clauses")
         array = array.reshape((2,) * k)
         noise = np.abs(array).max() * 2.0**k * np.finfo(np.float64).eps
         for axis in range(k):  # Moebius, one variable at a time
@@ -94,17 +95,14 @@ class Polynomial:
 
     @classmethod
     def of(cls, terms: Any) -> Polynomial:
-        """A Polynomial, a mapping of monomials, a (scope, table) pair, or an iterable of those."""
+        """terms: a Polynomial, a mapping of monomials, a (scope, table) pair, or a list of them."""
         if isinstance(terms, Polynomial):
             return terms
         if isinstance(terms, Mapping):
             return cls(terms)
         if isinstance(terms, tuple) and len(terms) == 2 and not isinstance(terms[0], Polynomial):
             return cls.table(*terms)
-        total = cls({})
-        for term in terms:
-            total = total + cls.of(term)
-        return total
+        return sum((cls.of(term) for term in terms), start=cls({}))
 
     def __add__(self, other: Polynomial) -> Polynomial:
         total = dict(self.coefficients)
@@ -127,13 +125,11 @@ class Polynomial:
         return {m: c for m, c in self.coefficients.items() if len(m) > 1}
 
     def linear(self, n: int, theta: Any = None) -> np.ndarray:
-        """(n,): the coefficients of single variables, plus theta."""
+        """(n,): theta plus the coefficients of single variables."""
         largest = max((m[-1] for m in self.coefficients if m), default=0)
         if largest > n:
             raise FormulaError(f"a term over variable {largest}", expected=f"1..{n}")
-        weights = np.zeros(n) if theta is None else np.array(theta, np.float64)
-        if weights.shape != (n,):
-            raise FormulaError(f"theta of shape {weights.shape}", expected=f"({n},)")
+        weights = np.zeros(n) if theta is None else np.array(checked_theta(theta, n))
         for monomial, coefficient in self.coefficients.items():
             if len(monomial) == 1:
                 weights[monomial[0] - 1] += coefficient
@@ -156,7 +152,7 @@ class Lifted:
     theta     (n + len(monomials),), for `ConstrainedMRF(lifted.formula, lifted.theta)`, or for
               `nelson.sample(lifted.formula, lifted.theta, ..., method="prs")`
     monomials S of y_S, in the order of the new variables n + 1, n + 2, ...
-    constant  of phi: it cancels in P(x), and log Z of the original is log Z + constant
+    constant  of phi. It cancels in P(x); log Z of the original law is log Z of this one + constant
     """
 
     formula: Formula
@@ -185,7 +181,7 @@ def lift(formula: Formula, terms: Any, theta: Any = None) -> Lifted:
     n = formula.n_vars
     products = phi.products
     gates = len(products)
-    # Gates are visible, since they carry weight: auxiliary variables move up to make room.
+    # New variables carry weight, so they are visible: auxiliary variables get higher numbers.
     moved = np.abs(formula.literals) > n
     old = formula.literals + np.sign(formula.literals) * np.where(moved, gates, 0).astype(np.int32)
     literals, lengths = [old], [np.diff(formula.offsets)]
@@ -207,7 +203,7 @@ def lift(formula: Formula, terms: Any, theta: Any = None) -> Lifted:
 
 
 def _expanded(literals: Iterable[int]) -> list[tuple[Monomial, int]]:
-    """A product of literals as signed monomials: 1 - x for a negative one."""
+    """A product of literals as signed monomials; a negative literal is 1 - x."""
     chosen = {int(v) for v in literals}
     if 0 in chosen:
         raise FormulaError(f"monomial {tuple(literals)}", expected="non-zero integers")

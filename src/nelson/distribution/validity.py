@@ -1,4 +1,4 @@
-"""The support of a constrained MRF, as torch wants to see it."""
+"""The support of a constrained MRF as a constraint of `torch.distributions`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nelson.formula import Formula
 
 
 class ValidStructure(constraints.Constraint):
-    """x in {0,1}^n with C(x): the support of a `ConstrainedMRF`."""
+    """x in {0,1}^n with C(x)."""
 
     is_discrete = True
     event_dim = 1

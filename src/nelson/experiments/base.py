@@ -1,19 +1,20 @@
-"""What an experiment is: cells to run, and how their rows become tables and plots.
+"""The definition of an experiment: cells to run, and how their rows become tables and plots.
 
     EXPERIMENT = Experiment(name=..., title=..., reproduces=..., cells=..., run=..., tables=...)
 
-A *cell* is the smallest thing that is run, timed, limited and remembered: one sampler on one size,
-say. `run(cell)` returns flat *rows* of plain values (str, int, float, bool, None). It is a pure
-function of the cell, and runs in another process, perhaps on another machine: what it needs (sizes,
-seeds) is in the key. The framework adds the fields of the key to every row, and
+A *cell* is the smallest unit that is run, timed, limited and remembered: for instance one sampler
+on one size. `run(cell)` returns flat *rows* of plain values (str, int, float, bool, None). It is a
+pure function of the cell and may run in another process or on another machine, so the key of the
+cell holds everything it needs (sizes, seeds). The framework adds the fields of the key to every
+row, and
 
     experiment     the experiment's name
-    status         "ok", unless the row says otherwise: "T.O.", "out of memory", "not installed",
+    status         "ok", unless the row sets another: "T.O.", "out of memory", "not installed",
                    "failed: ..."; a cell that is killed or dies has one row, with its status
     cell_seconds   wall-clock time of the whole cell
 
-so `tables` and `plots`, which see the rows of all finished cells, also see what did not work out.
-They must bear rows that are missing: a run may be filtered or interrupted.
+`tables` and `plots` get the rows of all finished cells, failed ones included. Rows may be missing,
+because a run can be filtered or interrupted; tables and plots must cope with that.
 """
 
 from __future__ import annotations
@@ -41,16 +42,17 @@ Rows = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Cell:
-    """One piece of work. Equal cells give equal rows, times apart."""
+    """One unit of work. Equal cells give equal rows, except for measured times."""
 
-    key: Mapping[str, str | int | float | bool]  # all that determines it: part, sampler, n, seed
+    #: Everything that determines the result: part, sampler, n, seed.
+    key: Mapping[str, str | int | float | bool]
     seconds: float  # wall-clock limit
     memory: int = MEMORY  # bytes
     experiment: str = ""  # filled in by the runner
 
     @property
     def id(self) -> str:
-        """What tells it from all other cells, whatever the limits."""
+        """Identifies the cell; time and memory limits do not count."""
         return json.dumps([self.experiment, sorted(self.key.items())])
 
     def __str__(self) -> str:
@@ -62,7 +64,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """Text, ready to print. An empty cell is printed as a dash: nothing is ever left blank."""
+    """A table as text, ready to print. Empty cells are printed as a dash."""
 
     title: str
     columns: Sequence[str]
@@ -84,12 +86,12 @@ def _no_plots(rows: Rows) -> dict[str, Callable[[Axes], None]]:
 
 @dataclass(frozen=True)
 class Experiment:
-    """One table or figure. One file in this package defines one as EXPERIMENT."""
+    """One table or figure. Each experiment is one file of this package that defines EXPERIMENT."""
 
     name: str
     title: str
-    reproduces: str  # one line: what of the paper, or "ours: ..."
-    cells: Callable[[bool], list[Cell]]  # full? -> cells, in the order to be run
+    reproduces: str  # one line: the table or figure of the paper, or "ours: ..."
+    cells: Callable[[bool], list[Cell]]  # full sizes or quick ones -> cells in running order
     run: Callable[[Cell], list[Row]]
     tables: Callable[[Rows], list[Table]]
     #: name -> draws onto one matplotlib Axes
@@ -97,7 +99,7 @@ class Experiment:
 
 
 def plain_row(row: Mapping[str, Any]) -> Row:
-    """The row with NumPy numbers as plain ones. Anything else raises: rows are flat."""
+    """The row with NumPy scalars as Python numbers. Raises NelsonError for any other type."""
     return {str(name): _plain(name, value) for name, value in row.items()}
 
 

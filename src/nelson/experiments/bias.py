@@ -2,10 +2,10 @@
 
     error = sum_i |mean of x_i over the draws - E[x_i]|,       E[x] by enumeration
 
-with 2 million draws, or as many as a sampler makes in its time; beside it the *floor*, what as many
-exact and independent draws leave on average. theta ~ N(0, 1); samplers that know no theta are held
-to the uniform law, which is theirs. On these formulas Theorem 1 does not hold (errata 3): `lovasz`
-alone is biased, sweeps take the bias away, `prs` and `circuit` have none.
+with 2 million draws, or as many as a sampler makes in its time. Beside it stands the *floor*: the
+mean error of as many exact and independent draws. theta ~ N(0, 1); uniform samplers are compared
+with the uniform law. On these formulas Theorem 1 does not hold (errata 3): `lovasz` alone is
+biased, sweeps remove the bias, `prs` and `circuit` have none.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from nelson.experiments.base import (
     Table,
 )
 from nelson.experiments.law import exact_moments, floor
+from nelson.experiments.plots import curves
 from nelson.experiments.samplers import (
     LOVASZ,
     OTHERS,
@@ -40,6 +41,7 @@ from nelson.experiments.samplers import (
     lacking,
     nothing_kept,
 )
+from nelson.tasks.ksat.task import KSat
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -80,8 +82,6 @@ def cells(full: bool) -> list[Cell]:
 
 
 def run(cell: Cell) -> list[Row]:
-    from nelson.tasks import KSat
-
     key = cell.key
     entry, n, seed = entry_of(str(key["sampler"])), int(key["n"]), int(key["seed"])
     if missing := lacking(entry):
@@ -169,13 +169,11 @@ def plots(rows: Rows) -> dict[str, Callable[[Axes], None]]:
 
 
 def biased(row: Mapping[str, Any]) -> bool:
-    """Is the error more than the noise of the draws made?"""
+    """Is the error larger than the noise of as many exact draws explains?"""
     return bool(row["error"] > row["floor"] + verdict.SIGMAS * row["floor_sd"])
 
 
 def _plot(ax: Axes, rows: Rows, whose: str) -> None:
-    from nelson.experiments.plots import curves
-
     full = [row for row in rows if row.get("made") == row.get("draws")]
     least = show.series([{**row, "sampler": "floor"} for row in full], "floor", "ratio")
     curves(

@@ -1,22 +1,24 @@
-"""Cells in a process of their own, one after another, each under a time and a memory limit.
+"""Runs cells one after another in a worker process, each under a time and a memory limit.
 
-    for cell, rows in limited(cells): ...          never two at once: they are timed
+    for cell, rows in limited(cells): ...          never two at once, because cells are timed
 
-One long-lived worker serves many cells, because a fresh Python with Numba costs a second or two. It
-is killed, with all processes that it started, when a cell is over its limit, and replaced when it
-died or has grown. `nelson.process.child` is for a batch of tasks under one limit and imports
-nothing; its messages are used here.
+One worker serves many cells, because starting Python with Numba takes a second or two. When a cell
+exceeds a limit, the worker is killed with all processes that it started. A worker that died or that
+holds too much memory is replaced. (`nelson.process.child` runs a batch of tasks under one limit;
+this module uses its message format.)
 
     to the worker     {"name": experiment, "key": {...}, "seconds": s}
     from the worker   {"rows": [...]} or {"error": status}
 
-Memory is what the worker and its descendants hold (resident), looked at every POLL seconds: address
-space, which the system could limit by itself, is reserved by the gigabyte by thread pools and by
-CUDA. Where there is no /proc the memory limit does not hold, the time limit does.
+The memory limit is on resident memory of the worker and its descendants, measured every POLL
+seconds. The operating system could limit address space instead, but thread pools and CUDA reserve
+gigabytes of it without using them.
 """
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import os
 import select
 import signal
@@ -24,21 +26,25 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Iterable, Iterator
 from typing import IO, Any
 
 from nelson.errors import NelsonError
 from nelson.experiments.base import FAILED, OUT_OF_MEMORY, TIMED_OUT, Cell, Row
+from nelson.experiments.registry import run_cell
 from nelson.process import child_main
 
-POLL = 0.05
-START = 300.0  # seconds that a worker may take to start
-#: A worker that holds more than this after a cell is replaced before the next.
-GROWN = 1 << 30
+#: Seconds between two looks at the memory; a look takes about 2 ms.
+POLL = 0.1
+#: Seconds that a worker may take to start: on a new machine it may compile kernels.
+START_SECONDS = 300.0
+#: A worker that holds more bytes than this after a cell is replaced before the next cell.
+REPLACE_ABOVE = 1 << 30
 
 
 def limited(cells: Iterable[Cell]) -> Iterator[tuple[Cell, list[Row]]]:
-    """Run the cells in order; a cell is taken from `cells` when it begins."""
+    """Run the cells in order. The next cell is taken from the iterable when it begins."""
     worker = Worker()
     try:
         for cell in cells:
@@ -48,16 +54,16 @@ def limited(cells: Iterable[Cell]) -> Iterator[tuple[Cell, list[Row]]]:
 
 
 class Worker:
-    """The parent's side: at most one process, started when needed."""
+    """The parent's side: at most one worker process, started when first needed."""
 
     def __init__(self) -> None:
         self._child: subprocess.Popen[bytes] | None = None
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  (closed in `end`)
 
     def run(self, cell: Cell) -> list[Row]:
-        """Its rows; one row with a status if it was killed, died or raised."""
+        """The rows of a cell; one row with a status if the cell was killed, died or raised."""
         if self._child is not None and self._child.poll() is not None:
-            self._kill()  # it died between two cells
+            self._kill()  # the worker died between two cells
         child = self._child or self._start()
         said_before = self._errors.seek(0, os.SEEK_END)
         started = time.monotonic()
@@ -68,11 +74,11 @@ class Worker:
             answer = None if status else child_main.read(child.stdout)
         except BrokenPipeError:
             status, answer = "", None
-        except BaseException:  # Ctrl-C: nothing stays behind
+        except BaseException:  # Ctrl-C: leave no process behind
             self._kill()
             raise
         if answer is not None and "rows" in answer:
-            if _resident(child.pid) > min(GROWN, cell.memory // 2):
+            if _resident(child.pid) > min(REPLACE_ABOVE, cell.memory // 2):
                 self._kill()
             return answer["rows"]
         if answer is None:
@@ -97,10 +103,10 @@ class Worker:
             stdout=subprocess.PIPE,
             stderr=self._errors,
             env=environment,
-            start_new_session=True,  # a group to be killed as one; Ctrl-C comes to the parent only
+            start_new_session=True,  # one group to kill; Ctrl-C reaches only the parent
         )
         try:
-            status = _watch(child, time.monotonic() + START, sys.maxsize)
+            status = _watch(child, time.monotonic() + START_SECONDS, sys.maxsize)
             ready = None if status else child_main.read(child.stdout)
         except BaseException:
             self._kill()
@@ -111,7 +117,7 @@ class Worker:
         return child
 
     def _kill(self) -> int | None:
-        """End the process and its descendants; its exit status if it had ended by itself."""
+        """End the process and its descendants; -> its exit status if it had ended by itself."""
         child, self._child = self._child, None
         if child is None:
             return None
@@ -129,7 +135,7 @@ class Worker:
             if pipe:
                 try:
                     pipe.close()
-                except OSError:  # what could not be written any more
+                except OSError:  # unwritten data is lost with the process
                     pass
         return code
 
@@ -138,7 +144,11 @@ class Worker:
         if "bad_alloc" in said or "MemoryError" in said:
             return OUT_OF_MEMORY
         if code is not None and code < 0:
-            told = ", perhaps by the system, for want of memory" if -code == signal.SIGKILL else ""
+            told = (
+                ", perhaps by the system, which ran out of memory"
+                if -code == signal.SIGKILL
+                else ""
+            )
             how = f"died (signal {-code}{told})"
         else:
             how = f"ended (exit status {code})"
@@ -151,7 +161,7 @@ class Worker:
 
 
 def _watch(child: subprocess.Popen[bytes], until: float, memory: int) -> str:
-    """Wait for an answer or the end: "". Or why it must be killed."""
+    """Wait for an answer or the end of the process. Returns "", or why it must be killed."""
     assert child.stdout is not None
     while not select.select([child.stdout], [], [], POLL)[0]:
         if time.monotonic() > until:
@@ -166,14 +176,18 @@ def _at_end(pipe: IO[bytes]) -> bool:
 
 
 def _resident(pid: int) -> int:
-    """Bytes that a process and its descendants hold in memory; 0 where there is no /proc."""
+    """Bytes of resident memory of a process and its descendants; 0 if it has ended."""
+    import psutil
+
+    held = 0
     try:
-        with open(f"/proc/{pid}/statm") as file:
-            held = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-        for thread in os.listdir(f"/proc/{pid}/task"):
-            with open(f"/proc/{pid}/task/{thread}/children") as file:
-                held += sum(_resident(int(child)) for child in file.read().split())
-    except (OSError, ValueError, IndexError):  # it has just ended
+        process = psutil.Process(pid)
+        for one in (process, *process.children(recursive=True)):
+            try:
+                held += one.memory_info().rss
+            except psutil.NoSuchProcess:  # a descendant has just ended
+                continue
+    except psutil.NoSuchProcess:
         return 0
     return held
 
@@ -182,7 +196,7 @@ def _resident(pid: int) -> int:
 
 
 def main(parent: int) -> None:
-    """Serve cells until there are no more. What they print goes nowhere."""
+    """Serve cells until the parent closes the pipe. Whatever cells print is discarded."""
     _die_with(parent)
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
@@ -192,20 +206,14 @@ def main(parent: int) -> None:
 
 
 def answer(question: dict[str, Any]) -> dict[str, Any]:
-    import gc
-
-    from nelson.experiments import run_cell
-
     try:
         said: dict[str, Any] = {
             "rows": run_cell(question["name"], question["key"], question["seconds"])
         }
     except MemoryError:
         said = {"error": OUT_OF_MEMORY}
-    except Exception as error:  # the parent reports it
+    except Exception as error:  # reported by the parent
         if os.environ.get("NELSON_DEBUG"):
-            import traceback
-
             traceback.print_exc()
         text = " ".join(f"{type(error).__name__}: {error}".split())
         said = {"error": OUT_OF_MEMORY if "bad_alloc" in text else FAILED + text}
@@ -214,16 +222,15 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
 
 
 def _die_with(parent: int) -> None:
-    """No core files; and if the parent is killed, so is this process (Linux)."""
+    """Write no core files. On Linux, die when the parent is killed."""
     try:
-        import ctypes
         import resource
 
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
     except (ImportError, OSError, AttributeError, ValueError):
         return
-    if os.getppid() != parent:  # it was quicker
+    if os.getppid() != parent:  # the parent died before prctl took effect
         os._exit(1)
 
 

@@ -1,13 +1,13 @@
-"""What a run leaves in its folder, made from its finished cells at any time.
+"""The files of a run's folder, written from its finished cells at any time.
 
     results.parquet        all rows: key fields, status, figures
     table.md               all tables
     NAME-PLOT.png, .svg    all plots
     report.html            the same as one page, with machine, versions, seeds and command lines
-    cells.jsonl            the finished cells (`store.py`)
+    cells.jsonl            the finished cells (`records.py`)
 
-The rows are written first, and a table or plot that cannot be made is reported where it would have
-stood: hours of measurements are never lost to a slip in a plot.
+The rows are written first. A table or plot that fails is reported in its place, so that an error in
+a plot never loses hours of measurements.
 """
 
 from __future__ import annotations
@@ -18,10 +18,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from nelson.experiments import get, names, plots
+from nelson.experiments import plots
 from nelson.experiments.base import OK, TIMED_OUT, Cell, Experiment, Row, Table
-from nelson.experiments.records import Store, replace, write_parquet
+from nelson.experiments.records import CellStore, write_parquet
+from nelson.experiments.registry import get, names
 from nelson.experiments.report import DASH, Image, Section, markdown, write_page
+from nelson.io import atomic
 
 LEGEND = (
     f"`{TIMED_OUT}`: not finished within the cell's time limit. `{DASH}`: no such figure, or its "
@@ -30,14 +32,14 @@ LEGEND = (
 
 
 class Written(NamedTuple):
-    """The tables, for those who want to print them; and what could not be made."""
+    """The tables, for printing, and the tables and plots that failed."""
 
     tables: dict[str, list[Table]]
     problems: list[str]
 
 
-def write(folder: Path, store: Store, full: bool, *, seconds: float | None = None) -> Written:
-    """Write everything that the finished cells say. seconds: limit that was set for all cells."""
+def write(folder: Path, store: CellStore, full: bool, *, seconds: float | None = None) -> Written:
+    """Write all files from the finished cells. seconds: the limit that was set for all cells."""
     order = names()
     found = sorted(store.experiments(), key=lambda n: order.index(n) if n in order else len(order))
     experiments = {name: get(name) for name in found}
@@ -57,7 +59,7 @@ def write(folder: Path, store: Store, full: bool, *, seconds: float | None = Non
         )
     if problems:
         sections.append(Section("What could not be made", "\n\n".join(problems)))
-    replace(folder / "table.md", _markdown(sections, full).encode())
+    atomic.write(folder / "table.md", _markdown(sections, full).encode())
     sections += [_made(store, rows, cells)]
     titles = ", ".join(experiment.name for experiment in experiments.values())
     title = f"nelson bench: {titles}" if len(found) < 4 else "nelson bench: all results"
@@ -78,7 +80,7 @@ def planned(name: str, full: bool, seconds: float | None = None) -> list[Cell]:
 def _attempt(what: str, make: Callable[[], Any], problems: list[str]) -> Any:
     try:
         return make()
-    except Exception as error:  # the rows are safe; say what is missing
+    except Exception as error:  # the rows are written already
         problems.append(f"{what}: {type(error).__name__}: {error}")
         return None
 
@@ -119,7 +121,7 @@ def _counts(done: int, cells: Sequence[Cell], rows: Sequence[Row]) -> str:
 
 
 def _not_ok(cells: Sequence[Cell], rows: Sequence[Row]) -> list[Table]:
-    """What did not work out, row by row, with the reason."""
+    """The rows without a result, each with its reason."""
     fields = list(dict.fromkeys(field for cell in cells for field in cell.key))
     told = [
         [*(_text(row.get(field)) for field in fields), row["status"], duration(row["cell_seconds"])]
@@ -135,7 +137,7 @@ def _text(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def _lead(store: Store, full: bool) -> str:
+def _lead(store: CellStore, full: bool) -> str:
     last = store.runs[-1] if store.runs else {}
     made = last.get("versions", {})
     size = (
@@ -152,7 +154,7 @@ def _day(moment: str | None) -> str:
 
 
 def _made(
-    store: Store,
+    store: CellStore,
     rows: Mapping[str, Sequence[Row]],
     cells: Mapping[str, Sequence[Cell]],
 ) -> Section:
@@ -182,8 +184,8 @@ def _made(
         each.append([name, shown or "none in the keys", span, duration(taken)])
     return Section(
         "How this was made",
-        "Cells are run one after another in a process of their own, never two at once, unless the "
-        "command line says otherwise.",
+        "Cells run one after another in a worker process, never two at once, unless the command "
+        "line says otherwise.",
         [
             Table("Machine", ["what", "value"], facts),
             Table("Experiments", ["name", "seeds", "time limit a cell", "time taken"], each),

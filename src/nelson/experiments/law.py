@@ -1,26 +1,30 @@
-"""Exact means and covariances of P_theta(x | C), and what m draws leave of an error at best.
+"""Exact means and covariances of P_theta(x | C), and the error that m exact draws leave.
 
-Up to 20 variables by enumeration. For an *extremal* formula with up to 20 clauses, however many
-variables, by inclusion and exclusion: two clauses that share a variable are never violated
-together, so with the product law P, u_i = P(x_i = 1),
+Formulas with up to 20 variables are enumerated. *Extremal* formulas with up to 20 clauses and any
+number of variables are solved by inclusion and exclusion: two clauses that share a variable are
+never violated together, so with the product law P and u_i = P(x_i = 1),
 
     P(C) = sum_I (-1)^|I| P(all clauses of I violated),     E[x_i x_j 1_C] = sum_I t_I M_Ii M_Ij
 
-over sets I of clauses that share no variable, i != j; t_I = (-1)^|I| P(..) and M_Ii is the value
-that violating I gives to x_i, or u_i where that leaves it open. (13 vertices of a graph with 43
-edges are 13 clauses: some hundreds of sets I in place of 2^43 orientations.)
+over sets I of clauses that share no variable, for i != j. Here t_I = (-1)^|I| P(..), and M_Ii is
+the value that violating all clauses of I forces on x_i, or u_i if it forces none. (A graph with 13
+vertices and 43 edges has 13 clauses: some hundreds of sets I instead of 2^43 orientations.)
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from nelson.errors import FormulaError
+from nelson.errors import FormulaError, Unsatisfiable
+from nelson.exact.enumerated import law
 from nelson.formula import Formula
 from nelson.learning.metrics import gradient_floor
 
-#: Variables up to which all states are listed; clauses up to which sets of them are.
-STATES, CLAUSES = 20, 20
+#: Formulas with at most this many variables are enumerated: a million states.
+MAX_VARIABLES = 20
+#: Extremal formulas with at most this many clauses are solved by inclusion and exclusion.
+MAX_CLAUSES = 20
+#: Simulated errors from which the spread of the floor is computed: its own error is then 1%.
 _REPLICAS = 4000
 
 
@@ -41,20 +45,19 @@ def exact_moments(formula: Formula, theta: np.ndarray) -> tuple[np.ndarray, np.n
 
 
 def _moments(formula: Formula, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    if formula.n_vars <= STATES:
+    if formula.n_vars <= MAX_VARIABLES:
         return _enumerated(formula, theta)
-    if formula.is_extremal and formula.n_clauses <= CLAUSES:
+    if formula.is_extremal and formula.n_clauses <= MAX_CLAUSES:
         return extremal_moments(formula, theta)
     raise FormulaError(
         f"{formula.n_vars} variables, {formula.n_clauses} clauses",
-        expected=f"at most {STATES} variables, or extremal with at most {CLAUSES} clauses",
+        expected=f"at most {MAX_VARIABLES} variables, "
+        f"or an extremal formula with at most {MAX_CLAUSES} clauses",
     )
 
 
 def _enumerated(formula: Formula, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    from nelson.learning.metrics import _law
-
-    states, weight = _law(formula, theta)
+    states, weight = law(formula, theta)
     mu = weight @ states
     second = (states * weight[:, None]).T @ states.astype(np.float64)
     return mu, second - np.outer(mu, mu)
@@ -63,9 +66,9 @@ def _enumerated(formula: Formula, theta: np.ndarray) -> tuple[np.ndarray, np.nda
 def extremal_moments(formula: Formula, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     u = 1.0 / (1.0 + np.exp(-np.asarray(theta, np.float64)))
     clauses = [np.asarray(clause) for clause in formula.clauses()]
-    values = np.full((1, formula.n_vars), np.nan)  # what is forced, NaN: open
+    values = np.full((1, formula.n_vars), np.nan)  # forced values; NaN: not forced
     signs = np.ones(1)
-    # Sets are grown clause by clause: each set, with and without the next clause.
+    # Each set of clauses is continued with and without the next clause.
     for clause in clauses:
         at, wanted = np.abs(clause) - 1, clause < 0  # violated: every literal false
         free = np.isnan(values[:, at]).all(1)
@@ -79,8 +82,6 @@ def extremal_moments(formula: Formula, theta: np.ndarray) -> tuple[np.ndarray, n
     filled = np.where(open_, u, values)
     total = terms.sum()
     if not total > 0:
-        from nelson.errors import Unsatisfiable
-
         raise Unsatisfiable("inclusion and exclusion leave no probability")
     mu = terms @ filled / total
     second = (filled * terms[:, None]).T @ filled / total
@@ -89,10 +90,10 @@ def extremal_moments(formula: Formula, theta: np.ndarray) -> tuple[np.ndarray, n
 
 
 def floor(mu: np.ndarray, cov: np.ndarray, m: int) -> tuple[float, float]:
-    """Mean and standard deviation of the L1 error that m exact, independent draws leave.
+    """Mean and standard deviation of the L1 error of m exact, independent draws.
 
-    The error is about N(0, cov / m): its mean is `metrics.gradient_floor`, its spread depends on
-    the correlations and is simulated (4,000 times, always with the same random numbers).
+    The error vector is nearly N(0, cov / m). The mean of its L1 norm is `metrics.gradient_floor`.
+    The standard deviation depends on the correlations and is simulated with fixed random numbers.
     """
     value, vectors = np.linalg.eigh(cov)
     root = vectors * np.sqrt(np.clip(value, 0.0, None))

@@ -2,15 +2,15 @@
 
     theta <- theta + eta (E_data[x] - mean of m samples),       m = 200, eta = 0.1, 200 examples
 
-The loop is `nelson.learning.loop`, with the settings of the preset "paper", whatever the sampler:
-what differs between two runs is who draws. Timed is all of the call: reading the examples, what a
-sampler sets up (a circuit, a count, a pilot run, a child process), drawing, the update. Not timed:
-making the formula and the data, and compiling our kernels, which a small run does beforehand.
+The loop is `nelson.learning.loop` with the settings of the preset "paper"; two runs differ only in
+the sampler. The time includes reading the examples, the set-up of the sampler (a circuit, a count,
+a pilot run, a child process), drawing and the update. It excludes generating the formula and the
+data, and compiling our kernels, which a small run does beforehand.
 
     first    seconds until the first iteration is done, set-up included
     each     mean seconds of an iteration after that
-    seconds  (first + (T - 1) each) / T, T = 1000: the mean iteration of the paper's run, also where
-             the time allowed fewer than T
+    seconds  (first + (T - 1) each) / T with T = 1000: the mean time of an iteration of the paper's
+             run, extrapolated if fewer than T iterations were made
 """
 
 from __future__ import annotations
@@ -28,21 +28,26 @@ from nelson.experiments import published
 from nelson.experiments.base import FAILED, NOT_INSTALLED, OK, TIMED_OUT, Row
 from nelson.experiments.samplers import LOVASZ, Entry, draw, lacking, nothing_kept, overhead
 from nelson.formula import Formula
+from nelson.formula.random_ksat import random_ksat
+from nelson.learning.data import load_examples
+from nelson.learning.loop import Options, run
+from nelson.learning.settings import PRESETS
+from nelson.learning.steps import FirstOrder
 
-#: Samples that validity is measured on.
+#: Samples from which the share of valid ones is measured.
 CHECKED = 1000
-#: A sampler that gave up after less than this share of its time did not time out.
-_SHARE = 0.5
+#: A sampler that gave up before this share of its time failed; later, it timed out.
+_TIMEOUT_SHARE = 0.5
 _WARMED: set[str] = set()
 
 
 class Short(Exception):
-    """A draw that ended with fewer samples than asked for."""
+    """A draw returned fewer samples than requested."""
 
 
 @dataclass
 class Fitted:
-    """theta (n,) after `iterations`; None if there was not one."""
+    """theta (n,) after `iterations`; None if no iteration was completed."""
 
     theta: np.ndarray | None
     iterations: int
@@ -69,15 +74,11 @@ def fit(
     eta: float = published.RATE,
     seed: int = 0,
 ) -> Fitted:
-    """Up to `iterations` within `limit` seconds, on one thread.
+    """Learn for up to `iterations` or `limit` seconds, on one thread.
 
-    loop: `limit` is for the first iteration, with all that is set up; so many seconds after it no
-    further one begins. None: `limit` is for the whole run.
+    loop: if given, `limit` applies to the first iteration with its set-up, and no iteration begins
+    later than `loop` seconds after it. None: `limit` applies to the whole run.
     """
-    from nelson.learning.data import load_examples
-    from nelson.learning.loop import Options, run
-    from nelson.learning.settings import PRESETS
-
     ends: list[float] = []
     latest: list[np.ndarray] = []
     until = [time.monotonic() + limit]
@@ -89,7 +90,7 @@ def fit(
             raise Short(samples.info.get("reason", "too few samples"))
         return samples
 
-    own = entry.name in ("auto", "lovasz")  # the loop itself knows how: it keeps what was set up
+    own = entry.name in ("auto", "lovasz")  # the loop calls these itself and keeps their set-up
     settings = replace(
         PRESETS["paper"],
         m=m,
@@ -105,21 +106,22 @@ def fit(
         ends.append(time.perf_counter() - started)
         if loop is not None and len(ends) == 1:
             options.seconds = ends[0] + loop
-            until[0] = time.monotonic() + loop + limit  # one that has begun may end
+            until[0] = time.monotonic() + loop + limit  # an iteration that has begun may end
 
     options = Options(
         sampler=entry.method if own else drawn, seed=seed, threads=1, seconds=limit, callback=done
     )
     theta, guarantee, reason = None, "", ""
     try:
-        outcome = run(formula, load_examples(formula, data, False), settings, options)
-        theta, guarantee = outcome.theta, outcome.guarantee
+        learner = FirstOrder(formula, load_examples(formula, data, False), settings)
+        outcome = run(learner, options)
+        theta, guarantee = learner.result(), outcome.guarantee
     except (Short, BudgetExceeded) as error:
         reason = str(error)
         theta = latest[0] if latest and ends else None
     spent = time.perf_counter() - started
     if not ends or ends[0] > limit:
-        late = spent >= _SHARE * limit
+        late = spent >= _TIMEOUT_SHARE * limit
         status = TIMED_OUT if late else FAILED + (reason or "no iteration")
         return Fitted(None, 0, math.nan, math.nan, status)
     each = (ends[-1] - ends[0]) / (len(ends) - 1) if len(ends) > 1 else ends[0]
@@ -138,9 +140,9 @@ def learn_row(
     eta: float = published.RATE,
     more: Callable[[Fitted], Row] | None = None,
 ) -> Row:
-    """A run as a row: its times, and the validity of what the learned model generates.
+    """One learning run as a row: its times, and the validity of samples of the learned model.
 
-    more: further fields, from a run that made at least one iteration.
+    more: computes further fields, for runs with at least one iteration.
     """
     if missing := lacking(entry):
         return {"status": NOT_INSTALLED, "reason": ", ".join(missing)}
@@ -177,33 +179,18 @@ def learn_row(
 def validity(
     entry: Entry, formula: Formula, theta: np.ndarray | None, limit: float, seed: int
 ) -> Row:
-    """The share of valid ones among samples as they are drawn; None if none came in time."""
+    """The share of valid samples, none dropped; None if no sample came in time."""
     samples = draw(entry, formula, theta, CHECKED, seed, limit)
     share = float(np.mean(formula.satisfied(samples.to_numpy()))) if len(samples) else None
     return {"validity": share, "checked": len(samples)}
 
 
-def map_at_10(theta: np.ndarray, seen: np.ndarray, unseen: np.ndarray, seed: int = 0) -> float:
-    """MAP@10 of ten examples among twenty structures, the mean of 100 choices (errata 12)."""
-    from nelson.learning.metrics import map_at
-
-    random = np.random.default_rng(seed)
-    scores = []
-    for _ in range(100):
-        rows = random.choice(len(seen), min(10, len(seen)), replace=False)
-        others = random.choice(len(unseen), min(10, len(unseen)), replace=False)
-        scores.append(map_at(theta, seen[rows], unseen[others]))
-    return float(np.mean(scores))
-
-
 def warm(entry: Entry) -> None:
-    """Compile our kernels (or load them from the disk), once a process, on other formulas."""
+    """Compile our kernels, or load them from disk, once per process, on other formulas."""
     if entry.name in _WARMED:
         return
     _WARMED.add(entry.name)
-    from nelson.formula.random_ksat import random_ksat
-
-    # `auto` lists the first, compiles the second, resamples the third, and takes the last apart.
+    # `auto` enumerates the first, compiles the second, resamples the third, splits the last.
     for n in (10, 18, 100, 1000) if entry.method == "auto" else (10,):
         twin = random_ksat(n, n, published.K, seed=1_000_003)
         data = draw(LOVASZ, twin, None, published.EXAMPLES, 0, 60.0).to_numpy()

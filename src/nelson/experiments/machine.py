@@ -1,4 +1,4 @@
-"""Where a run was made: processor, memory, system, GPU; versions of all that could matter."""
+"""The machine of a run (processor, memory, system, GPU) and the versions of packages."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def machine() -> dict[str, str]:
 
 
 def versions() -> dict[str, str]:
-    """nelson (and a digest of its source), Python, and the packages."""
+    """Versions of nelson (with a digest of its source), Python and the packages."""
     told = {"nelson": nelson.__version__, "source": source(), "python": platform.python_version()}
     for name in PACKAGES:
         try:
@@ -42,7 +42,7 @@ def versions() -> dict[str, str]:
 
 
 def source() -> str:
-    """Twelve hex digits that change with any line of this package."""
+    """Twelve hex digits of a hash of all source files of this package."""
     home, digest = Path(nelson.__file__).parent, hashlib.sha256()
     for path in sorted(home.rglob("*.py")):
         digest.update(path.relative_to(home).as_posix().encode() + b"\0" + path.read_bytes())

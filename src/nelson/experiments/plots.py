@@ -1,14 +1,13 @@
-"""How all plots look: one palette, log axes, names at the ends of lines instead of a legend.
+"""The look of all plots: one palette, log axes, names at the ends of lines instead of a legend.
 
     curves(ax, {"lovasz": (xs, ys), ...}, x="variables n", y="seconds")    lines, names at the ends
     steps(ax, {"lovasz": values, ...}, x="rounds")                         distributions
     save(draw, folder / "table1-time")                                     .png and .svg
 
-A plot is a function draw(ax). It is called once for paper and once for a dark screen, so colours
-are asked for while it draws: `color(name)`. The colours are those of Okabe and Ito (2008), told
-apart by people with any common colour blindness, darkened or lightened until they stand out from
-white or from near-black; markers and dashes say the same again. A series keeps its colour in all
-plots of a run.
+A plot is a function draw(ax). It is called once for a light and once for a dark page, so it must
+get colours from `color(name)` while it draws. The colours follow Okabe and Ito (2008), which people
+with common colour blindness can distinguish, darkened or lightened for contrast with the page;
+markers and dashes distinguish the series too. A series has the same colour in all plots of a run.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ LIGHT = ("#0072B2", "#D55E00", "#00855F", "#B3589A", "#9A6B00", "#2E93C9", "#6B5
 DARK = ("#5AB4F0", "#FF8A3D", "#2CC99A", "#E39AC8", "#E6B43C", "#9AD4F5", "#B3A7F0", "#C8C8C8")
 MARKERS = "osD^vPX*"
 DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1.5, 1.5)))
-#: Series that have a place of their own; others get the next free ones, in the order of drawing.
+#: Series with a fixed colour; others get the next free colours, in the order of drawing.
 KNOWN = (
     "lovasz", "lovasz + sweeps", "prs", "moser-tardos", "circuit", "gibbs", "auto", "rejection",
     "cmsgen", "unigen", "quicksampler", "kus", "waps", "weightgen", "xor", "enumerate",
@@ -55,7 +54,7 @@ def look(name: str, others: Sequence[str] = ()) -> dict[str, Any]:
 
 
 def color(name: str) -> str:
-    """The colour of a series, in the palette in force."""
+    """The colour of a series in the current palette."""
     return look(name)["color"]
 
 
@@ -68,7 +67,7 @@ def curves(
     log: str = "xy",
     title: str = "",
 ) -> None:
-    """One line a series, its name at its end. Values that are None or not finite leave a gap."""
+    """One line for each series, its name at the end. None and non-finite values leave a gap."""
     others = [name for name in series if name not in KNOWN]
     ends: list[tuple[str, float, float, str]] = []
     for name, (xs, ys) in series.items():
@@ -101,7 +100,7 @@ def frame(ax: Axes, *, x: str, y: str, log: str = "", title: str = "") -> None:
 
 
 def _plain_ticks(ax: Axes) -> None:
-    """Sizes such as 10, 18, 1000 as they are, at the sizes that were run if those are few."""
+    """Ticks at the sizes that were run, if they are few, written as plain numbers."""
     from matplotlib.ticker import FuncFormatter, NullLocator
 
     at = np.unique(np.concatenate([np.asarray(line.get_xdata(), float) for line in ax.lines]))

@@ -1,12 +1,12 @@
-"""The paper's own figures, as data, to stand beside ours.
+"""The figures that the paper printed, as data.
 
 Jiang, Gu, Xue: Learning Markov Random Fields for Combinatorial Structures via Sampling through
-Lovasz Local Lemma, AAAI 2023; Tables 1 to 3 and Appendix D. A figure is a number or "T.O.", where
-the paper says so. The paper has figures without numbers (uniform and weighted sampling, rounds,
-routes): there is nothing to take from those but the two numbers of its text, in ROUTES.
+Lovasz Local Lemma, AAAI 2023; Tables 1 to 3 and Appendix D. A figure is a number, or "T.O."
+where the paper prints that. Its plots (uniform and weighted sampling, rounds, routes) show no
+numbers; only two numbers in its text can be used, in ROUTES.
 
-The paper names no time limit. The longest time that it prints is 1,532.22 minutes (KUS, n = 50), so
-its limit was longer than that; LIMIT is ours, for runs at the paper's sizes.
+The paper states no time limit. The longest time that it prints is 1,532.22 minutes (KUS, n = 50),
+so its limit was longer. LIMIT is our limit for runs at the paper's sizes.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ Figure = float | str
 
 #: Seconds that a sampler gets in a cell at the paper's sizes.
 LIMIT = 3600.0
-#: Formulas (graphs) a problem size.
+#: Formulas or graphs for each size.
 FORMULAS = 100
 
 # Appendix D: data and learning.
 K, EXAMPLES = 5, 200
 EDGE_PROBABILITY = 0.55
 SAMPLES, RATE, ITERATIONS = 200, 0.1, 1000  # m, eta, T_max
-TRYOUTS = 1000  # rounds of resampling at most
+TRYOUTS = 1000  # largest number of rounds of resampling
 GRADIENT_SAMPLES = 2000  # m of the approximation error
 
 #: The paper's names of samplers -> ours. Its own sampler is Algorithm 1: `lovasz`.

@@ -1,13 +1,13 @@
-"""What a run has finished, in one file that survives anything: cells.jsonl.
+"""The finished cells of a run, in one file that survives a kill at any moment: cells.jsonl.
 
-    {"format": 1, "settings": {...}}                        first: what the cells depend on
+    {"format": 1, "settings": {...}}                        first: settings that all cells share
     {"run": {...}}                                          one line each time the run was started
-    {"cell": {...}, "experiment": ..., "rows": [...]}       one line a finished cell
-    {"end": {...}}                                          one line each time it ended in order
+    {"cell": {...}, "experiment": ..., "rows": [...]}       one line for each finished cell
+    {"end": {...}}                                          one line each time it ended normally
 
-Lines are only ever added, each is on the disk before the next cell begins, and a last line that was
-cut short is dropped: a run that was killed at any moment goes on from its last finished cell. If a
-cell is there twice the later one counts. The file is locked while a run goes on.
+Lines are only appended. Each line is on the disk before the next cell begins, and an incomplete
+last line is dropped, so that a killed run continues after its last finished cell. If a cell occurs
+twice, the later line counts. The file is locked during a run.
 """
 
 from __future__ import annotations
@@ -20,19 +20,20 @@ from typing import Any
 
 from nelson.errors import NelsonError
 from nelson.experiments.base import OK, Cell, Row
+from nelson.io import atomic
 
 NAME = "cells.jsonl"
 FORMAT = 1
 
 
-class Store:
-    """Open it with `with`; the lock is held until it is closed."""
+class CellStore:
+    """The file of finished cells. Use it in a `with` block, which holds the lock."""
 
     def __init__(
         self, folder: Path, settings: Mapping[str, Any], *, keep: bool = False, anew: bool = True
     ) -> None:
-        """settings: what must be the same when a run goes on. keep: let all but "size" differ.
-        anew: make the folder if it is not there.
+        """settings: must be equal when a run continues. keep: let all settings but "size" differ.
+        anew: create the folder if it does not exist.
         """
         self.path = folder / NAME
         self.runs: list[dict[str, Any]] = []
@@ -53,23 +54,23 @@ class Store:
             self._file.close()
             raise
 
-    def __enter__(self) -> Store:
+    def __enter__(self) -> CellStore:
         return self
 
     def __exit__(self, *exc: object) -> None:
         self._file.close()
 
     def has(self, cell: Cell, *, ok: bool = False) -> bool:
-        """Is it finished? ok: and did all of it work out?"""
+        """Is the cell finished? ok=True: and did all of its rows succeed?"""
         rows = self._rows.get(cell.id)
         return rows is not None and not (ok and any(row["status"] != OK for row in rows))
 
     def seconds(self, cell: Cell) -> float:
-        """What a cell took; 0 if it is not finished."""
+        """Seconds that the cell took; 0 if it is not finished."""
         return max((row["cell_seconds"] for row in self._rows.get(cell.id, ())), default=0.0)
 
     def add(self, cell: Cell, rows: Sequence[Row]) -> None:
-        """Finished: on the disk when this returns."""
+        """Record a finished cell; it is on the disk when this returns."""
         self._append({"cell": dict(cell.key), "experiment": cell.experiment, "rows": list(rows)})
         self._keep(cell, list(rows))
 
@@ -82,11 +83,11 @@ class Store:
         self.runs[-1].update(told)
 
     def experiments(self) -> list[str]:
-        """Those with a finished cell, in the order of their first one."""
+        """Experiments with a finished cell, in the order of their first one."""
         return list(dict.fromkeys(name for name, _ in self._keys.values()))
 
     def rows(self, experiment: str, cells: Sequence[Cell] = ()) -> list[Row]:
-        """Rows of its finished cells: in the order of `cells`, then whatever else is there."""
+        """Rows of the finished cells of an experiment: first those of `cells`, then all others."""
         ids = [cell.id for cell in cells if cell.id in self._rows]
         ids += [id for id, (name, _) in self._keys.items() if name == experiment]
         return [row for id in dict.fromkeys(ids) for row in self._rows[id]]
@@ -101,7 +102,7 @@ class Store:
         os.fsync(self._file.fileno())
 
     def _read(self) -> dict[str, Any]:
-        """Take in all whole lines, and cut off the rest. Returns the last settings."""
+        """Read all complete lines and cut off the rest. Returns the last settings."""
         self._file.seek(0)
         settings: dict[str, Any] = {}
         lines = self._file.read().split(b"\n")
@@ -111,7 +112,7 @@ class Store:
                 line = json.loads(text)
                 settings = self._take(line) or settings
             except (ValueError, KeyError, TypeError, AttributeError):
-                if number == len(lines) - 1:  # torn, though it ends in a newline
+                if number == len(lines) - 1:  # incomplete, although it ends in a newline
                     whole -= len(text) + 1
                     break
                 raise NelsonError(f"{self.path}:{number}: not a line of a run") from None
@@ -140,9 +141,9 @@ class Store:
             told = "; ".join(
                 f"{name}: {before.get(name)} there, {settings.get(name)} now" for name in names
             )
-            way = "" if "size" in names else ", or --keep to go on with it all the same"
+            way = "" if "size" in names else ", or --keep to continue it anyway"
             raise NelsonError(
-                f"{folder} holds a run of another kind ({told}); expected another folder (-o){way}"
+                f"{folder} holds a run with other settings ({told}); use another folder (-o){way}"
             )
 
 
@@ -155,25 +156,12 @@ def _lock(file: Any, folder: Path) -> None:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         raise NelsonError(
-            f"{folder}: another run is writing here; expected it to end first"
+            f"{folder}: another run is writing here; wait until it has ended"
         ) from None
 
 
-def replace(path: Path, data: bytes) -> None:
-    """Write a file whole or not at all."""
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with open(part, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
-
-
 def write_parquet(path: Path, rows: Sequence[Row]) -> None:
-    """All rows as one Parquet file, atomically. A column that mixes kinds becomes text."""
+    """Write all rows as one Parquet file. A column of mixed types becomes text."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -181,13 +169,13 @@ def write_parquet(path: Path, rows: Sequence[Row]) -> None:
     arrays = {name: _column(pa, [row.get(name) for row in rows]) for name in columns}
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table(arrays), sink)
-    replace(path, sink.getvalue().to_pybytes())
+    atomic.write(path, sink.getvalue().to_pybytes())
 
 
 def _column(pa: Any, values: list[Any]) -> Any:
     kinds = {type(value) for value in values if value is not None}
     if any(type(value) is int and not -(2**63) <= value < 2**63 for value in values):
-        kinds = {int, str}  # too large for a column of numbers: text
+        kinds = {int, str}  # too large for int64: write text
     if kinds <= {int, float} and len(kinds) == 2:
         return pa.array([None if v is None else float(v) for v in values], pa.float64())
     if len(kinds) > 1:

@@ -1,10 +1,10 @@
-"""One page that needs nothing else: tables, prose and pictures in a single HTML file; and Markdown.
+"""Self-contained HTML pages with tables, prose and pictures; and tables as Markdown.
 
     write_page("report.html", "Title", [Section("Heading", "Prose.", tables=[...], images=[...])])
 
-Pictures travel inside the page. It has no script, names no other file, and forbids the browser to
-fetch anything (Content-Security-Policy); it follows the reader's light or dark setting and narrows
-to a phone. All text is escaped: what looks like HTML in a table is shown, not obeyed.
+Pictures are embedded in the page. The page has no script, refers to no other file, and forbids the
+browser to fetch anything (Content-Security-Policy). It follows the reader's light or dark setting
+and fits a phone. All text is escaped, so that HTML in a table is shown as text.
 
 In prose a blank line ends a paragraph and `backquotes` mean code.
 """
@@ -22,7 +22,7 @@ from pathlib import Path
 
 from nelson.errors import NelsonError
 from nelson.experiments.base import FAILED, NOT_INSTALLED, OUT_OF_MEMORY, TIMED_OUT, Table
-from nelson.experiments.records import replace
+from nelson.io import atomic
 
 DASH = "–"
 _TYPES = {
@@ -44,16 +44,16 @@ _SIGNATURES = {
 
 @dataclass(frozen=True)
 class Image:
-    """A picture file (PNG, SVG, JPEG, WebP), or its bytes and what kind of file they are."""
+    """A picture: a file (PNG, SVG, JPEG, WebP), or bytes with their `suffix`."""
 
     source: str | os.PathLike[str] | bytes
     caption: str = ""
-    alt: str = ""  # what it shows, for those who do not see it; else the caption
+    alt: str = ""  # text for readers who cannot see it; default: the caption
     suffix: str = ""  # of bytes: ".svg", ".png", ...
     dark: bytes | None = None  # the same picture for a dark page, same kind
 
     def uri(self, dark: bool = False) -> str:
-        """The picture as a data: URI. Raises NelsonError if it is not such a picture."""
+        """The picture as a data: URI. Raises NelsonError if the data is not of that type."""
         suffix = self.suffix
         if isinstance(self.source, bytes):
             data, name = self.source, "a picture"
@@ -74,7 +74,7 @@ class Image:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page: heading, paragraphs, tables, pictures, then what is folded away."""
+    """A section of the page: heading, paragraphs, tables, pictures, folded tables."""
 
     heading: str
     prose: str = ""
@@ -86,9 +86,9 @@ class Section:
 def write_page(
     path: str | os.PathLike[str], title: str, sections: Sequence[Section], *, lead: str = ""
 ) -> Path:
-    """Write the page, whole or not at all. `lead`: prose under the title."""
+    """Write the page, completely or not at all. `lead`: prose under the title."""
     path = Path(path)
-    replace(path, page(title, sections, lead=lead).encode())
+    atomic.write(path, page(title, sections, lead=lead).encode())
     return path
 
 
@@ -196,12 +196,12 @@ def _status(text: str) -> str:
 
 
 def filled(text: str) -> str:
-    """Never blank."""
+    """The text, or a dash if it is blank."""
     return " ".join(str(text).split()) or DASH
 
 
 def _numeric(table: Table) -> list[bool]:
-    """Columns of figures: set flush right."""
+    """For each column: does it hold numbers? Those are aligned right."""
     columns = [[filled(row[k]) for row in table.rows] for k in range(len(table.columns))]
     kept = [[text for text in column if not _status(text)] for column in columns]
     return [
@@ -211,12 +211,12 @@ def _numeric(table: Table) -> list[bool]:
 
 
 def _markdown_text(text: str) -> str:
-    """No column is split and no HTML is obeyed."""
+    """Escape what would split a column or act as HTML."""
     return re.sub(r"<(?=[A-Za-z/!?])", "&lt;", filled(text).replace("|", "\\|"))
 
 
 def markdown(table: Table) -> str:
-    """The table as Markdown, its columns padded so that it also reads well as text."""
+    """The table as Markdown, with padded columns so that it also reads well as plain text."""
     right = _numeric(table)
     texts = [[_markdown_text(text) for text in row] for row in [table.columns, *table.rows]]
     widths = [max(3, *(len(row[k]) for row in texts)) for k in range(len(table.columns))]

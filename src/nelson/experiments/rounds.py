@@ -2,11 +2,10 @@
 
     F(r) = share of samples that are valid after at most r rounds
 
-`lovasz` resamples all violated clauses in a round, `moser-tardos` (Algorithmic-LLL) the first. Both
-are run by the kernels themselves: sample i of a seed is the same bits whatever the budget, so the
-number of samples that a call with `max_rounds=r` hands out, over those asked for, is F(r), and the
-distribution is its differences. On an extremal formula the two resample equally many constraints
-on average; rounds are what differs.
+In a round `lovasz` resamples all violated clauses, `moser-tardos` (Algorithmic-LLL) only the first.
+Sample i of a seed is the same bits for any budget, so F(r) is the number of samples that a call
+with `max_rounds=r` returns, divided by the number requested. On an extremal formula both resample
+equally many constraints on average; they differ in the number of rounds.
 """
 
 from __future__ import annotations
@@ -18,7 +17,10 @@ import numpy as np
 
 from nelson.experiments import published, show
 from nelson.experiments.base import TIMED_OUT, Cell, Experiment, Row, Rows, Table
+from nelson.experiments.plots import color, frame
 from nelson.formula import Formula
+from nelson.sampling.sample_stream import sample
+from nelson.tasks.ksat.task import KSat
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,9 +53,7 @@ def cells(full: bool) -> list[Cell]:
 
 
 def run(cell: Cell) -> list[Row]:
-    """One row a number of rounds that occurred: `rounds`, `share` of the samples."""
-    from nelson.tasks import KSat
-
+    """One row for each number of rounds that occurred: `rounds`, `share` of the samples."""
     key = cell.key
     task = KSat.random(int(key["n"]), seed=int(key["seed"]))
     theta = task.planted if key["case"] == "weighted" else None
@@ -75,8 +75,7 @@ def run(cell: Cell) -> list[Row]:
 def distribution(
     formula: Formula, theta: np.ndarray | None, method: str, count: int, seed: int
 ) -> tuple[list[int], int]:
-    """Samples valid after at most 0, 1, 2, .. rounds (up to 1000), and constraints resampled."""
-    from nelson.sampling.sample_stream import sample
+    """Numbers of samples valid after at most 0, 1, 2, .. 1000 rounds, and constraints resampled."""
 
     def within(rounds: int) -> Any:
         options: dict[str, Any] = {"method": method, "seed": seed, "sweeps": 0}
@@ -174,8 +173,6 @@ def plots(rows: Rows) -> dict[str, Callable[[Axes], None]]:
 
 
 def _plot(ax: Axes, rows: Rows, case: str, n: int) -> None:
-    from nelson.experiments.plots import color, frame
-
     for sampler in SAMPLERS:
         own = show.pick(rows, sampler=sampler)
         if not own:

@@ -18,13 +18,13 @@ PAPER_LOCATIONS, BATCH = int(ROUTES["locations"]), int(ROUTES["batch"])
 
 
 def _of(rows: Rows, part: str, **fields: Any) -> list[dict[str, Any]]:
-    """Rows of a part that went well."""
+    """Successful rows of a part."""
     found = (dict(row) for row in rows if row.get("part") == part and row.get("status") == OK)
     return [row for row in found if all(row.get(k) == v for k, v in fields.items())]
 
 
 def _trouble(rows: Rows, part: str, first: Callable[[Any], str], width: int) -> list[list[str]]:
-    """A line for each cell that did not: its status in every column."""
+    """A line for each failed cell, with its status in every column."""
     bad = [row for row in rows if row.get("part") == part and row.get("status") != OK]
     return [[first(row), *[str(row.get("status"))] * (width - 1)] for row in bad]
 

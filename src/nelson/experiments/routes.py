@@ -1,26 +1,33 @@
-"""`nelson bench routes`: the route figure of the paper, and what it leaves open.
+"""`nelson bench routes`: the route figure of the paper, and experiments beyond it.
 
 | part        | shows                                                                              |
 |-------------|------------------------------------------------------------------------------------|
 | `uniform`   | rounds and time of resampling for batches of 100 uniform routes: the paper's figure|
-| `redraw`    | redrawing all clashing positions instead of all but the first: it does not end     |
-| `bias`      | resampling with unequal weights: its law is not the one asked for                  |
+| `redraw`    | redrawing all clashing positions instead of all but the first does not terminate   |
+| `bias`      | resampling with unequal weights draws from another law than the requested one      |
 | `enumerate` | weighted routes by chains against the exact law, 8 and 9 locations                 |
 | `learn`     | 29 locations: theta from routes, new routes against held-out ones, do chains mix   |
 
-Times are of one thread, compiled kernels. The paper gives "roughly 50" rounds and 0.3 s a batch; it
-does not say whether rounds are of a route or until the last of a batch is valid: both are shown.
+Times are for one thread with compiled kernels. The paper reports "roughly 50" rounds and 0.3 s for
+a batch. It does not say whether it counts the rounds of one route or those until the whole batch is
+valid, so both are shown.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import factorial
 from typing import Any
 
 import numpy as np
 
 from nelson.experiments.base import Cell, Experiment, Row
 from nelson.experiments.route_tables import BATCH, PAPER_LOCATIONS, plots, tables
+from nelson.judging.tails import chi_square_tail
+from nelson.tasks.routes.check import chi_square
+from nelson.tasks.routes.data import BAYG29
+from nelson.tasks.routes.resample import resample, uniform
+from nelson.tasks.routes.task import Routes
 
 _SPREADS = (0.0, 0.5, 1.0)
 
@@ -47,8 +54,6 @@ def run(cell: Cell) -> list[Row]:
 
 
 def _uniform(key: dict[str, Any]) -> list[Row]:
-    from nelson.tasks.routes.resample import uniform
-
     uniform(key["n"], BATCH, seed=key["seed"], context=key["batches"], threads=1)  # compiles
     rows = []
     for batch in range(key["batches"]):
@@ -67,8 +72,6 @@ def _uniform(key: dict[str, Any]) -> list[Row]:
 
 
 def _redraw(key: dict[str, Any]) -> list[Row]:
-    from nelson.tasks.routes.resample import resample
-
     rows = []
     for keep in ("first", "none"):
         drawn = resample(key["n"], BATCH, seed=key["seed"], keep=keep, max_rounds=key["rounds"])
@@ -78,10 +81,6 @@ def _redraw(key: dict[str, Any]) -> list[Row]:
 
 def _bias(key: dict[str, Any]) -> list[Row]:
     """A weight for each location: all orders weigh the same, so the right law is uniform."""
-    from math import factorial
-
-    from nelson.tasks.routes.resample import resample
-
     n, m = key["n"], key["m"]
     weights = key["spread"] * np.random.default_rng(key["seed"]).standard_normal(n)
     drawn = resample(n, m, seed=key["seed"], log_weights=weights)
@@ -94,11 +93,6 @@ def _bias(key: dict[str, Any]) -> list[Row]:
 
 
 def _enumerate(key: dict[str, Any]) -> list[Row]:
-    from nelson.judging.tails import chi_square_tail
-    from nelson.tasks.routes.check import chi_square
-    from nelson.tasks.routes.data import BAYG29
-    from nelson.tasks.routes.task import Routes
-
     task = Routes(BAYG29[: key["n"]])
     theta = np.random.default_rng(key["seed"]).normal(0.0, 1.0, task.n_vars)
     rows = []
@@ -119,8 +113,6 @@ def _enumerate(key: dict[str, Any]) -> list[Row]:
 
 
 def _learn(key: dict[str, Any]) -> list[Row]:
-    from nelson.tasks.routes.task import Routes
-
     task, count, seed = Routes(), key["examples"], key["seed"]
     train = task.examples(count, seed=seed)
     held_out = task.examples(count, seed=seed + 1)

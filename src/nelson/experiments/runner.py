@@ -1,11 +1,11 @@
-"""Run experiments cell by cell, remember what is finished, write the folder.
+"""Runs experiments cell by cell, records finished cells, writes the folder of results.
 
-    outcome = run(["table1", "bias"], "folder")        again: goes on where it was
+    outcome = run(["table1", "bias"], "folder")        called again: continues where it stopped
 
-`executor(cells)` runs cells and yields (cell, rows) as they finish, in any order; it is given an
-iterator and takes a cell from it when that cell begins. By default `child.limited`: one after
-another, each under its own time and memory limit. A cluster brings another one, whose tasks call
-`nelson.experiments.run_cell(cell.experiment, cell.key)`.
+`executor(cells)` runs cells and yields (cell, rows) as they finish, in any order. It gets an
+iterator and takes a cell from it when that cell begins. The default is `child_process.limited`: one
+cell after another, each under its own time and memory limit. `nelson.cluster.bench` has one for
+Ray.
 """
 
 from __future__ import annotations
@@ -22,54 +22,47 @@ from nelson.errors import FormulaError, NelsonError
 from nelson.experiments import folder as folders
 from nelson.experiments import machine
 from nelson.experiments.base import FAILED, Cell, Row, Table
-from nelson.experiments.records import Store
+from nelson.experiments.child_process import limited
+from nelson.experiments.records import CellStore
 
 Executor = Callable[[Iterator[Cell]], Iterable[tuple[Cell, list[Row]]]]
 
 
 class Watcher(Protocol):
-    """Told what happens."""
+    """Is told what happens. A subclass overrides what it needs."""
 
     def start(self, cells: Sequence[Cell], finished: int) -> None:
-        """`cells` are to be run; `finished` of the wanted ones were found finished."""
+        """`cells` will be run; `finished` further cells were finished before."""
+        return
 
     def begin(self, cell: Cell) -> None:
         """This cell begins."""
+        return
 
     def done(self, cell: Cell, rows: Sequence[Row]) -> None:
-        """It is finished, and remembered."""
+        """This cell is finished and recorded."""
+        return
 
     def stop(self) -> None:
-        """No more cells. Comes once, also after Ctrl-C."""
+        """No more cells. Called once, also after Ctrl-C."""
+        return
 
 
-class Silent:
-    """Says nothing."""
-
-    def start(self, cells: Sequence[Cell], finished: int) -> None:
-        pass
-
-    def begin(self, cell: Cell) -> None:
-        pass
-
-    def done(self, cell: Cell, rows: Sequence[Row]) -> None:
-        pass
-
-    def stop(self) -> None:
-        pass
+class Silent(Watcher):
+    """Ignores everything that it is told."""
 
 
 @dataclass
 class Outcome:
-    """What a call of `run` did."""
+    """The result of a call of `run`."""
 
     folder: Path
-    ran: int = 0  # cells run now
-    found: int = 0  # wanted cells that were finished before
+    ran: int = 0  # cells run by this call
+    known: int = 0  # wanted cells that were finished before
     left: int = 0  # wanted cells that were not reached
-    failed: list[str] = field(default_factory=list)  # cells that failed now, with their status
+    failed: list[str] = field(default_factory=list)  # cells that failed in this call, with status
     interrupted: bool = False
-    problems: list[str] = field(default_factory=list)  # tables and plots that could not be made
+    problems: list[str] = field(default_factory=list)  # tables and plots that failed
     tables: dict[str, list[Table]] = field(default_factory=dict)
 
 
@@ -87,24 +80,27 @@ def run(
     watcher: Watcher | None = None,
     command: str = "",
 ) -> Outcome:
-    """Run what is not finished yet, and write the folder.
+    """Run the cells that are not finished yet, and write the folder.
 
-    full: the paper's sizes. only: filters (`matching`). cell_seconds: time limit for every cell, in
-    place of its own. retry: run again what did not work out. keep: go on although version or
-    machine differ. report_only: run nothing. Ctrl-C ends it in order: `outcome.interrupted`.
+    full          the paper's sizes instead of quick ones
+    only          filters, see `matching`
+    cell_seconds  time limit of every cell, instead of its own
+    retry         run failed cells again
+    keep          continue a run although version or machine differ
+    report_only   run nothing, write the folder from the finished cells
+
+    Ctrl-C ends the run normally, with `outcome.interrupted` set.
     """
     _require()
     folder, watcher = Path(folder), watcher or Silent()
     if executor is None:
-        from nelson.experiments.child_process import limited
-
         executor = limited
     cells = [cell for name in names for cell in folders.planned(name, full, cell_seconds)]
     cells = matching(cells, only)
     outcome = Outcome(folder)
-    with Store(folder, _settings(full, cell_seconds), keep=keep, anew=not report_only) as store:
+    with CellStore(folder, _settings(full, cell_seconds), keep=keep, anew=not report_only) as store:
         todo = [cell for cell in cells if not store.has(cell, ok=retry)]
-        outcome.found = len(cells) - len(todo)
+        outcome.known = len(cells) - len(todo)
         if report_only:
             outcome.left = len(todo)
         elif todo:
@@ -116,7 +112,7 @@ def run(
 
 
 def _work(
-    store: Store, todo: list[Cell], executor: Executor, watcher: Watcher, outcome: Outcome
+    store: CellStore, todo: list[Cell], executor: Executor, watcher: Watcher, outcome: Outcome
 ) -> None:
     def announced() -> Iterator[Cell]:
         for cell in todo:
@@ -124,7 +120,7 @@ def _work(
             yield cell
 
     started = time.monotonic()
-    watcher.start(todo, outcome.found)
+    watcher.start(todo, outcome.known)
     answers = executor(announced())
     try:
         for cell, rows in answers:
@@ -139,7 +135,7 @@ def _work(
     except KeyboardInterrupt:
         outcome.interrupted = True
     finally:
-        if hasattr(answers, "close"):  # ends the worker
+        if hasattr(answers, "close"):  # ends the worker process
             answers.close()
         watcher.stop()
         outcome.left = len(todo) - outcome.ran
@@ -149,10 +145,10 @@ def _work(
 
 
 def matching(cells: Sequence[Cell], only: Sequence[str]) -> list[Cell]:
-    """The cells that all filters let through.
+    """The cells that match all filters.
 
-    "sampler=lovasz,prs" asks for a field of the key, "lovasz" for any field with that value.
-    Filters for the same field add up, filters for different fields must all hold.
+    "sampler=lovasz,prs" matches one field of the key, "lovasz" matches any field with that value.
+    Filters for the same field are alternatives; filters for different fields must all match.
     """
     wanted: dict[str, set[str]] = {}
     for text in only:
@@ -181,13 +177,13 @@ def _fields(cells: Sequence[Cell]) -> str:
         for name, value in cell.key.items():
             values.setdefault(name, {})[str(value)] = None
     return " or ".join(
-        f"{name}={','.join(list(found)[:8])}{',...' if len(found) > 8 else ''}"
-        for name, found in values.items()
+        f"{name}={','.join(list(texts)[:8])}{',...' if len(texts) > 8 else ''}"
+        for name, texts in values.items()
     )
 
 
 def _settings(full: bool, cell_seconds: float | None) -> dict[str, Any]:
-    """What must be the same for cells to stand in one table."""
+    """Settings that must be equal for cells to stand in one table."""
     versions = machine.versions()
     kept = ("nelson", "source", "python", "numpy", "numba")
     return {
@@ -209,7 +205,7 @@ def _run(command: str) -> dict[str, Any]:
 
 
 def _require() -> None:
-    """Say before the first hour of work what would be missing after it."""
+    """Fail before the first cell if the files could not be written after the last one."""
     missing = [name for name in ("pyarrow", "matplotlib") if find_spec(name) is None]
     if missing:
         raise NelsonError(

@@ -1,15 +1,15 @@
-"""What "all samplers" means in the tables: ours, and every peer that the registry has.
+"""The samplers of the tables: ours, and every sampler that the paper compares with.
 
-    draw(entry, formula, theta, m, seed, seconds)     m samples as the sampler makes them
+    draw(entry, formula, theta, m, seed, seconds)     m samples, invalid ones included
 
 Ours are `auto` (the default of `nelson.sample`), `lovasz` (the paper's Algorithm 1, no sweeps),
-`prs` and `circuit`. Peers are run as the paper runs its baselines: samplers that know only the
-uniform law are given theta and ignore it, and what is invalid is handed out as it is drawn.
+`prs` and `circuit`. Peers run as the baselines of the paper do: samplers that only draw
+uniformly ignore theta, and invalid samples are not dropped.
 
 Of the peers, `cmsgen` (pycmsgen) and `unigen` (pyunigen) are their authors' programs; `kus` and
 `waps` compile with D4 and draw with our kernel; `gibbs`, `quicksampler`, `weightgen` and `xor` are
-written here after their papers. docs/samplers.md says where they depart. `cmsgen` decides by theta
-here, where the paper counts it among the uniform ones.
+implemented in this package from their papers; docs/samplers.md says where they depart. `cmsgen`
+uses theta here; the paper counts it among the uniform samplers.
 """
 
 from __future__ import annotations
@@ -26,6 +26,10 @@ import numpy as np
 
 from nelson.errors import FormulaError
 from nelson.formula import Formula
+from nelson.sampling.choose import sweeps_for
+from nelson.sampling.registry import get as registered
+from nelson.sampling.registry import missing_modules
+from nelson.sampling.sample_stream import sample
 from nelson.sampling.samples import Samples
 
 
@@ -36,8 +40,8 @@ class Entry:
     name: str
     method: str
     ours: bool = False
-    sweeps: int | None = None  # heat-bath sweeps; None: as the method has by default
-    piloted: bool = False  # as many sweeps as a pilot run asks for
+    sweeps: int | None = None  # heat-bath sweeps; None: the default of the method
+    piloted: bool = False  # a pilot run decides the number of sweeps
     weighted: bool = True  # can it draw with theta other than 0?
     child: bool = False  # does each draw start a process?
 
@@ -60,13 +64,13 @@ PEERS = (
     Entry("xor", "xor", child=True),
 )
 SWEPT = Entry("lovasz + sweeps", "lovasz", ours=True, piloted=True)
-#: Those that no table of the paper has. They are ours too, and parts of `auto`, or plainer.
+#: Samplers of this package that no table of the paper has.
 OTHERS = (
     Entry("moser-tardos", "moser-tardos", sweeps=0),
     Entry("rejection", "rejection"),
     Entry("enumerate", "enumerate"),
 )
-#: "Our sampler", of which the tables say in how many cells it is valid, fastest, unbiased.
+#: Samplers for which the tables count the cells where they are valid, fastest or unbiased.
 CLAIMED = ("auto", "lovasz")
 
 _ALL = {entry.name: entry for entry in (*OURS, SWEPT, *PEERS, *OTHERS)}
@@ -79,7 +83,7 @@ def get(name: str) -> Entry:
 
 
 def order(names: Iterable[str]) -> list[str]:
-    """Names as the tables list them; `lovasz + k` behind `lovasz`, by k."""
+    """Names in the order of the tables; `lovasz + k` follows `lovasz`, ordered by k."""
     known = list(_ALL)
 
     def place(name: str) -> tuple[int, int, str]:
@@ -91,15 +95,12 @@ def order(names: Iterable[str]) -> list[str]:
 
 
 def is_peer(name: str) -> bool:
-    """Is it a sampler that the paper compares with?"""
+    """Does the paper compare with this sampler?"""
     return any(entry.name == name for entry in PEERS)
 
 
 def lacking(entry: Entry) -> list[str]:
-    """Modules of it that are not installed."""
-    from nelson.sampling.registry import get as registered
-    from nelson.sampling.registry import missing_modules
-
+    """Modules that this sampler needs and that are not installed."""
     return [] if entry.method == "auto" else missing_modules(registered(entry.method))
 
 
@@ -114,22 +115,16 @@ def draw(
     threads: int | None = 1,
     check: bool = False,
 ) -> Samples:
-    """m samples, or as many as come within `seconds`; check=False: invalid ones are among them."""
+    """m samples, or fewer if `seconds` are up. check=False keeps invalid samples."""
     from nelson.kernels.core.rng import MAX_ROUNDS
-    from nelson.sampling.choose import sweeps_for
-    from nelson.sampling.sample_stream import sample
 
     if not entry.weighted:
         theta = None
     options: dict[str, Any] = {"sweeps": entry.sweeps}
     if entry.piloted:
         options["sweeps"] = sweeps_for(formula, theta)
-    if entry.method in (
-        "prs",
-        "moser-tardos",
-        "rejection",
-    ):  # a round does little: the time is their budget
-        options["max_rounds"] = MAX_ROUNDS
+    if entry.method in ("prs", "moser-tardos", "rejection"):
+        options["max_rounds"] = MAX_ROUNDS  # a round does little: only the time limits them
     return sample(
         formula,
         theta,
@@ -145,10 +140,9 @@ def draw(
 
 @cache
 def overhead(entry: Entry, repeats: int = 5) -> float:
-    """Seconds of a draw that are not the sampler's work: starting a child process.
+    """Seconds that a draw spends on starting a child process; 0 if it starts none.
 
-    Measured as one sample of a formula with three variables, the shortest of five; 0 where no
-    process is started. Once a process.
+    Measured once per process: the shortest of five draws of one sample with three variables.
     """
     if not entry.child or lacking(entry):
         return 0.0
@@ -162,7 +156,7 @@ def overhead(entry: Entry, repeats: int = 5) -> float:
 
 @contextmanager
 def nothing_kept() -> Iterator[None]:
-    """No circuit from an earlier run: set-up is paid in every cell."""
+    """Disable the disk cache of circuits, so that every cell pays for its set-up."""
     before = os.environ.get("NELSON_CACHE_BYTES")
     os.environ["NELSON_CACHE_BYTES"] = "0"
     try:

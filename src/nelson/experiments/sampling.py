@@ -1,9 +1,9 @@
-"""Sampling outside learning: the figures `uniform` and `weighted`, one cell a sampler and a size.
+"""Sampling without learning: the figures `uniform` and `weighted`, a cell per sampler and size.
 
-1000 samples of random 5-SAT with L = n in one call, on one thread: seconds from the call to the
-samples (set-up included, our kernels compiled before; the median of some calls on fresh formula
-objects, where a call is short), share of valid ones as they are drawn, and for samplers that
-resample, the rounds of the slowest sample and the constraints resampled a sample.
+1000 samples of random 5-SAT with L = n in one call, on one thread. Measured are the seconds of the
+call (with set-up, kernels compiled before; the median of up to five short calls on fresh formula
+objects), the share of valid samples before any is dropped, and for samplers that resample, the
+rounds of the slowest sample and the constraints resampled per sample.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy as np
 from nelson.experiments import published, show, verdict
 from nelson.experiments.base import FAILED, NOT_INSTALLED, TIMED_OUT, Cell, Row, Rows, Table
 from nelson.experiments.learning import warm
+from nelson.experiments.plots import curves
 from nelson.experiments.samplers import (
     OTHERS,
     OURS,
@@ -29,6 +30,7 @@ from nelson.experiments.samplers import (
     nothing_kept,
     overhead,
 )
+from nelson.tasks.ksat.task import KSat
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,9 +40,11 @@ QUICK_SIZES = (10, 50, 200, 1000)
 QUICK_LIMIT = 3.0
 COUNT = 1000
 ALLOWANCE = 240.0
-#: Calls at most, and seconds after which there are no more.
-REPEATS, ENOUGH = 5, 0.5
-#: Samplers that say how often they resampled.
+#: Largest number of calls.
+REPEATS = 5
+#: No further call begins after this many seconds.
+ENOUGH = 0.5
+#: Samplers that report how often they resampled.
 ROUNDS = ("lovasz", "lovasz + sweeps", "prs", "moser-tardos", "auto")
 
 
@@ -59,8 +63,6 @@ def cells(full: bool, weighted: bool) -> list[Cell]:
 
 
 def run(cell: Cell, weighted: bool) -> list[Row]:
-    from nelson.tasks import KSat
-
     key = cell.key
     entry, seed, limit = get(str(key["sampler"])), int(key["seed"]), float(key["limit"])
     count = int(key["count"])
@@ -73,7 +75,7 @@ def run(cell: Cell, weighted: bool) -> list[Row]:
         theta = task.planted if weighted else None
         times: list[float] = []
         while not times or (len(times) < REPEATS and sum(times) < ENOUGH):
-            formula = KSat.random(int(key["n"]), seed=seed).formula  # nothing is kept with it
+            formula = KSat.random(int(key["n"]), seed=seed).formula  # nothing is memoised
             started = time.perf_counter()
             samples = draw(entry, formula, theta, count, seed, limit)
             times.append(time.perf_counter() - started)
@@ -137,8 +139,6 @@ def tables(rows: Rows, title: str) -> list[Table]:
 
 
 def plots(rows: Rows, title: str) -> dict[str, Callable[[Axes], None]]:
-    from nelson.experiments.plots import curves
-
     def time_plot(ax: Axes) -> None:
         curves(
             ax,

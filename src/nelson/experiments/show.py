@@ -1,4 +1,4 @@
-"""From rows to tables: one row a sampler, one column a size, the paper's figures below ours."""
+"""From rows to tables: a row per sampler, a column per size, the paper's figures below."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def samplers(rows: Rows) -> list[str]:
 
 
 def mean(rows: Rows, field: str) -> float | None:
-    """Over the rows that have it; None if none has."""
+    """Mean of a field over the rows that have it; None if no row has it."""
     values = [row[field] for row in rows if row.get(field) is not None]
     return float(np.mean(values)) if values else None
 
 
 def text(rows: Rows, show: Callable[[Picked], str]) -> str:
-    """One cell: `show` of what worked, and what did not; never blank."""
+    """One cell of a table: `show` of the successful rows, then the statuses of the others."""
     if not rows:
         return NOT_RUN
     worked = good(rows)
@@ -69,7 +69,7 @@ def grid(
     extra: Iterable[tuple[str, Callable[[Any], str]]] = (),
     notes: Iterable[str] = (),
 ) -> Table:
-    """rows by sampler and `key`. extra: further rows, (name, size -> text)."""
+    """A table of rows by sampler and `key`. extra: further rows as (name, size -> text)."""
     columns = sizes(rows, key) if columns is None else list(columns)
     body = [
         [name, *(text(pick(rows, sampler=name, **{key: size}), show) for size in columns)]
@@ -84,7 +84,7 @@ def grid(
 def published_rows(
     paper: Published | None, columns: Sequence[Any], scale: Callable[[float], str]
 ) -> list[list[str]]:
-    """The paper's figures at these sizes; its names say which sampler of ours each is."""
+    """The paper's figures at these sizes, for those of its samplers that we have too."""
     if paper is None or not set(columns) & set(paper.sizes):
         return []
     return [
@@ -101,7 +101,7 @@ def _figure(figure: Figure | None, scale: Callable[[float], str]) -> str:
 
 
 def failures(rows: Rows) -> str:
-    """What did not work for another reason than time: the first reason of each sampler."""
+    """A sentence on failures that were not time-outs: the first reason of each sampler."""
     seen: dict[str, list[str]] = {}
     for row in rows:
         if row["status"].startswith(FAILED) or row.get("reason"):
@@ -123,18 +123,18 @@ def duration(seconds: float) -> str:
 
 
 def percent(share: float) -> str:
-    """100% only if it is all of them."""
+    """A share as text; "100%" only for exactly 1."""
     told = f"{100 * share:.4g}%"
     return "99.999%" if told == "100%" and share < 1.0 else told
 
 
 def series(rows: Rows, field: str, key: str = "n") -> dict[str, tuple[list[float], list[float]]]:
     """For `plots.curves`: sampler -> (sizes, mean values)."""
-    found: dict[str, tuple[list[float], list[float]]] = {}
+    curves: dict[str, tuple[list[float], list[float]]] = {}
     for name in samplers(rows):
         own = good(pick(rows, sampler=name))
         points = [(size, mean(pick(own, **{key: size}), field)) for size in sizes(own, key)]
         kept = [(size, value) for size, value in points if value is not None]
         if kept:
-            found[name] = ([size for size, _ in kept], [value for _, value in kept])
-    return found
+            curves[name] = ([size for size, _ in kept], [value for _, value in kept])
+    return curves

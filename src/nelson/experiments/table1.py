@@ -5,7 +5,7 @@
 
 (a) and (b) are one run of Algorithm 2 (`learning.py` says what is timed) on 200 models of Glucose4,
 the paper's data. In (c) theta ~ N(0, 1) is fixed, E_theta[x] is enumerated, and beside every error
-stands the *floor*: what 2000 exact and independent draws leave on average.
+stands the *floor*: the mean error of 2000 exact and independent draws.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ from nelson.experiments import published, show, verdict
 from nelson.experiments.base import NOT_INSTALLED, TIMED_OUT, Cell, Experiment, Row, Rows, Table
 from nelson.experiments.law import exact_moments, floor
 from nelson.experiments.learning import learn_row, warm
+from nelson.experiments.plots import curves
 from nelson.experiments.samplers import OURS, PEERS, Entry, draw, get, lacking, nothing_kept
 from nelson.formula import Formula
+from nelson.tasks.ksat.task import KSat
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,16 +32,20 @@ SIZES = (10, 20, 30, 40, 50, 500, 1000)
 QUICK_SIZES = (10, 50, 1000)
 GRADIENT_SIZES = (10, 12, 14, 16, 18)
 QUICK_GRADIENT_SIZES = (10, 14, 18)
-#: Seconds: until the first iteration is done, for further ones, for all formulas of a cell in (c).
-QUICK_LIMIT, QUICK_LOOP, QUICK_GRADIENT_LIMIT = 4.0, 0.6, 2.0
+#: Seconds until the first iteration must be done.
+QUICK_LIMIT = 4.0
+#: Seconds for further iterations.
+QUICK_LOOP = 0.6
+#: Seconds for all formulas of a cell of (c).
+QUICK_GRADIENT_LIMIT = 2.0
 QUICK_GRADIENT_FORMULAS = 10
-#: Seconds of a cell beyond a sampler's own: making data, measuring validity, and on a new machine
-#: compiling our kernels once.
+#: Seconds that a cell gets beyond the sampler's limit: to generate data, to measure validity, and
+#: to compile our kernels once on a new machine.
 ALLOWANCE = 240.0
 
 
 def cells(full: bool) -> list[Cell]:
-    """Formula by formula, so that an interrupted run has all sizes of some formulas."""
+    """Ordered by formula, so that an interrupted run has all sizes of some formulas."""
     limit = published.LIMIT if full else QUICK_LIMIT
     found = [
         _cell("learn", entry, n, seed, limit, loop=limit if full else QUICK_LOOP)
@@ -70,8 +76,6 @@ def _cell(part: str, entry: Entry, n: int, seed: int, limit: float, **more: floa
 
 
 def run(cell: Cell) -> list[Row]:
-    from nelson.tasks import KSat
-
     key = cell.key
     entry, n, seed = get(str(key["sampler"])), int(key["n"]), int(key["seed"])
     limit = float(key["limit"])
@@ -97,13 +101,13 @@ def gradient_rows(
     seed: int,
     m: int = published.GRADIENT_SAMPLES,
 ) -> list[Row]:
-    """One row a formula, as many as `limit` seconds allow; "T.O." if there is not one."""
+    """One row for each formula that `limit` seconds allow; one row "T.O." if there is none."""
     if missing := lacking(entry):
         return [{"status": NOT_INSTALLED, "reason": ", ".join(missing)}]
     rows: list[Row] = []
     with nothing_kept():
         warm(entry)
-        left = limit  # of the sampler's time: enumerating is not its work
+        left = limit  # of the sampler's time; enumeration does not count
         for k in range(formulas):
             formula, theta = case(k)
             mu, cov = exact_moments(formula, theta)
@@ -168,7 +172,7 @@ def time_tables(rows: Rows, paper: published.Published, name: str, unit: str) ->
 
 
 def guarantees(rows: Rows, name: str = "auto") -> str:
-    """What `auto`, which takes the strongest guarantee there is, pays for."""
+    """The guarantees that `auto` reached, by size."""
     kept: dict[str, list[str]] = {}
     for row in sorted(show.good(show.pick(rows, sampler=name)), key=lambda row: row["n"]):
         sizes = kept.setdefault(row["guarantee"], [])
@@ -226,7 +230,7 @@ def gradient_table(rows: Rows, paper: published.Published, name: str) -> Table:
 
 
 def below_floor(rows: Rows, paper: published.Published) -> str:
-    """Sizes at which the paper's NELSON has less error than 2000 exact draws of our laws leave."""
+    """A sentence on sizes where the paper's error is below that of 2000 exact draws."""
     low = []
     for size, figure in paper.figures["NELSON"].items():
         least = show.mean(show.pick(rows, n=size), "floor")
@@ -251,14 +255,10 @@ def plots(rows: Rows) -> dict[str, Callable[[Axes], None]]:
 
 
 def time_plot(ax: Axes, rows: Rows, y: str, x: str = "variables n") -> None:
-    from nelson.experiments.plots import curves
-
     curves(ax, show.series(rows, "seconds"), x=x, y=y, title="Time of a training iteration")
 
 
 def gradient_plot(ax: Axes, rows: Rows, x: str = "variables n") -> None:
-    from nelson.experiments.plots import curves
-
     series = show.series(rows, "error")
     floors = show.series([{**row, "sampler": "floor"} for row in rows], "floor")
     curves(ax, {**series, **floors}, x=x, y="L1 error", log="y", title="Error of grad log Z")

@@ -5,9 +5,10 @@
     LL = mean of theta . x over the examples - log Z(theta)
 
 log Z is `nelson.log_z.log_partition` (exact where that is possible, else an estimate with a 95%
-interval), the same way for every sampler's theta; the error bar of LL holds that of log Z and that
-of the examples. Two kinds of data: "paper", 400 models listed by Glucose4, half of them held out;
-and "planted", 200 draws of a known theta* ~ N(0, 1) and 1000 held-out ones (errata 16).
+interval), computed in the same way for every sampler. The error bar of LL includes those of log Z
+and of the mean over the examples. Two kinds of data: "paper", 400 models listed by Glucose4, half
+of them held out; and "planted", 200 draws of a known theta* ~ N(0, 1) and 1000 held-out ones
+(errata 16).
 """
 
 from __future__ import annotations
@@ -20,9 +21,13 @@ import numpy as np
 from nelson.errors import BudgetExceeded
 from nelson.experiments import published, show, verdict
 from nelson.experiments.base import Cell, Experiment, Row, Rows, Table
-from nelson.experiments.learning import Fitted, learn_row, map_at_10
+from nelson.experiments.learning import Fitted, learn_row
+from nelson.experiments.plots import curves
 from nelson.experiments.samplers import OURS, PEERS, get
 from nelson.formula import Formula
+from nelson.learning.metrics import log_likelihood, map_at_10
+from nelson.log_z import log_partition
+from nelson.tasks.ksat.task import KSat
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -63,8 +68,6 @@ def cells(full: bool) -> list[Cell]:
 
 
 def run(cell: Cell) -> list[Row]:
-    from nelson.tasks import KSat
-
     key = cell.key
     seed = int(key["seed"])
     task = KSat.random(int(key["n"]), seed=seed)
@@ -108,10 +111,7 @@ def likelihoods(
     seconds: float = 60.0,
 ) -> Row:
     """Mean log-likelihoods with their 95% bars, one log Z for both."""
-    from nelson.learning.metrics import log_likelihood
-    from nelson.log_z import log_partition
-
-    method = "auto" if formula.n_vars < 100 else "telescope"  # nothing exact works beyond
+    method = "auto" if formula.n_vars < 100 else "telescope"  # exact methods end here
     try:
         log_z = log_partition(
             formula, theta, method=method, half_width=half_width, seconds=seconds, seed=1
@@ -172,7 +172,7 @@ def tables(rows: Rows) -> list[Table]:
 
 
 def _bar(rows: Rows, field: str) -> str:
-    """Mean over the formulas, the bar of that mean, and how far the run came if not to its end."""
+    """Mean over the formulas, its error bar, and the number of steps if the run ended early."""
     known = [row for row in rows if row.get(field) is not None]
     if not known:
         return "no log Z"
@@ -197,8 +197,6 @@ def _note(rows: Rows) -> str:
 
 
 def plots(rows: Rows) -> dict[str, Callable[[Axes], None]]:
-    from nelson.experiments.plots import curves
-
     def held_out(kind: str) -> Callable[[Axes], None]:
         here = show.pick(rows, data=kind)
         series = {

@@ -18,7 +18,7 @@ import numpy as np
 
 from nelson.experiments import published, show
 from nelson.experiments.base import Cell, Experiment, Row, Rows, Table
-from nelson.experiments.learning import Fitted, learn_row, map_at_10
+from nelson.experiments.learning import Fitted, learn_row
 from nelson.experiments.samplers import OURS, PEERS, get
 from nelson.experiments.table1 import (
     ALLOWANCE,
@@ -30,6 +30,8 @@ from nelson.experiments.table1 import (
     validity_table,
 )
 from nelson.formula import Formula
+from nelson.learning.metrics import map_at_10
+from nelson.tasks.orientations.task import Orientations
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -69,8 +71,6 @@ def cells(full: bool) -> list[Cell]:
 
 
 def run(cell: Cell) -> list[Row]:
-    from nelson.tasks import Orientations
-
     key = cell.key
     entry, n, seed = get(str(key["sampler"])), int(key["n"]), int(key["seed"])
     limit, p = float(key["limit"]), published.EDGE_PROBABILITY

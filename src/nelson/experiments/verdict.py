@@ -1,6 +1,6 @@
-"""The sentences below the tables: in how many cells a claim holds, and where it does not.
+"""Sentences below the tables: in how many cells a claim holds, and where it fails.
 
-All are computed from the rows. A cell in which our sampler did not finish counts against it.
+All are computed from the rows. A cell that our sampler did not finish counts as a failure.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from nelson.experiments.base import Rows
 from nelson.experiments.samplers import CLAIMED, is_peer
 from nelson.experiments.show import duration, good, mean, percent, pick, sizes, text
 
-#: Standard deviations; one cell in 700 of an exact sampler lies beyond (one-sided).
+#: Standard deviations that count as noise. An exact sampler exceeds them in 1 of 700 cells.
 SIGMAS = 3.0
-#: Reasons that are spelled out.
+#: Failures that are listed; further ones are only counted.
 _SHOWN = 12
 
 
 def told(claim: str, cells: Mapping[str, str]) -> str:
-    """cells: name of the cell -> why the claim fails there, "" where it holds."""
+    """The sentence. cells: name of a cell -> why the claim fails there, or "" if it holds."""
     if not cells:
         return ""
     broken = [f"{name}: {why}" for name, why in cells.items() if why]
@@ -35,7 +35,7 @@ def _each(
     rows: Rows, claim: str, judge: Callable[[str, Rows], str], names: Iterable[str] = CLAIMED,
     key: str = "n",
 ) -> str:  # fmt: skip
-    """A sentence a sampler; judge(name, rows of one size) -> why not."""
+    """A sentence per sampler; judge(name, rows of one size) -> why the claim fails, or ""."""
     lines = []
     for name in names:
         if not pick(rows, sampler=name):
@@ -52,7 +52,7 @@ def _each(
 
 
 def valid(rows: Rows) -> str:
-    """Is every sample valid?"""
+    """Claim: every sample is valid."""
 
     def judge(name: str, here: Rows) -> str:
         shares = [row.get("validity") for row in good(pick(here, sampler=name))]
@@ -65,7 +65,7 @@ def valid(rows: Rows) -> str:
 
 
 def fastest(rows: Rows, field: str = "seconds") -> str:
-    """Is it faster than every peer; also with the start of a child process taken off a peer's time?
+    """Claim: faster than every peer, even without the time that a peer needs to start a process.
 
     Peers are the samplers that the paper compares with.
     """
@@ -98,9 +98,9 @@ def fastest(rows: Rows, field: str = "seconds") -> str:
 
 
 def at_floor(rows: Rows, key: str = "n", names: Sequence[str] = CLAIMED) -> str:
-    """Is the error what exact draws, as many, leave? rows: error, floor, floor_sd.
+    """Claim: the error is what as many exact draws leave. Fields: error, floor, floor_sd.
 
-    Mean over the formulas; at most SIGMAS standard deviations above the mean floor.
+    The mean error over the formulas is at most SIGMAS standard deviations above the mean floor.
     """
 
     def judge(name: str, here: Rows) -> str:
@@ -118,9 +118,10 @@ def at_floor(rows: Rows, key: str = "n", names: Sequence[str] = CLAIMED) -> str:
 
 
 def best(rows: Rows, field: str, bar: str) -> str:
-    """Is no other sampler better by more than its own error bar? Larger is better.
+    """Claim: no other sampler is better by more than the error bar. Larger values are better.
 
-    Compared on the formulas that both finished; bars of several formulas add up as independent.
+    Two samplers are compared on the formulas that both finished. Error bars of several formulas
+    are combined as independent.
     """
 
     def judge(name: str, here: Rows) -> str:

@@ -1,46 +1,101 @@
-"""One question to be judged: its arguments, checked, and what is known so far."""
+"""One question for the judge: the checked arguments, and the samples drawn so far."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from nelson.errors import FormulaError
+from nelson.exact.enumerated import finite
 from nelson.formula import Formula
-from nelson.formula.checks import count
+from nelson.formula.checks import count, evidence_of
 from nelson.judging.band import Band
-from nelson.judging.barbarik import Design
-from nelson.judging.source import Drawn, Source, source_of
-from nelson.log_z.moments import condition, finite
+from nelson.judging.design import Design
+from nelson.judging.source import JudgedSamples, Source
+from nelson.log_z.moments import condition
 
 TESTS = ("validity", "chi-square", "marginals", "conditionals", "barbarik")
-#: Defaults.
-SECONDS, EPSILON, ETA, DELTA = 60.0, 0.1, 1.6, 0.01
-#: Samples that are drawn where nothing asks for more.
+#: Defaults of `judge`; EPSILON is the default of "barbarik" alone.
+SECONDS = 60.0
+EPSILON = 0.1
+ETA = 1.6
+DELTA = 0.01
+#: Samples that are drawn if no test asks for more.
 FEWEST = 20_000
-#: Bytes of samples held at once.
-_BYTES = 1 << 28
+#: Memory for the samples, one byte for each value.
+_MAX_BYTES = 1 << 28
 
 
-@dataclass
-class Case:
-    formula: Formula
-    theta: np.ndarray  # (n,), may be infinite
-    source: Source
+@dataclass(frozen=True)
+class Options:
+    """Arguments of `judge`; FormulaError if one of them makes no sense."""
+
+    test: str
     epsilon: float | None
     eta: float
     delta: float
     n: int | None
     seed: int
-    started: float
-    deadline: float
+    seconds: float | None
+
+    def __post_init__(self) -> None:
+        if self.test != "auto" and self.test not in TESTS:
+            expected = "one of auto, " + ", ".join(TESTS)
+            raise FormulaError(f"no test {self.test!r}", expected=expected)
+        if self.epsilon is not None and not 0 <= self.epsilon < 1:
+            raise FormulaError(f"epsilon = {self.epsilon}", expected="0 <= epsilon < 1")
+        if not 0 < self.delta < 1:
+            raise FormulaError(f"delta = {self.delta}", expected="0 < delta < 1")
+        if self.n is not None and not count(self.n, "n"):
+            raise FormulaError("n = 0", expected="1 or more")
+        count(self.seed, "seed")
+        if self.seconds is not None and not self.seconds > 0:
+            raise FormulaError(f"seconds = {self.seconds}", expected="a positive duration")
+        if self.test == "barbarik":
+            self.design(self.delta)
+
+    def design(self, delta: float) -> Design:
+        """Barbarik's constants; FormulaError if there are none for this epsilon and eta."""
+        return Design(EPSILON if self.epsilon is None else self.epsilon, self.eta, delta)
+
+
+@dataclass
+class Case:
+    """The claim (`formula`, `theta`), the `source` of the samples, and what the caller asked for.
+
+    delta     level of the test that runs next: "auto" divides the caller's delta between tests
+    started, deadline: of time.monotonic(). Time to compile kernels, which happens once on a
+              machine, is not counted.
+    """
+
+    formula: Formula
+    theta: np.ndarray  # (n,), may be infinite
+    source: Source
+    options: Options
     say: Callable[[str], None]
-    drawn: Drawn | None = None
+    drawn: JudgedSamples | None = None
+    delta: float = field(init=False)
+    started: float = field(init=False)
+    deadline: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        if self.source.ready:
+            self.source.ready(self.options.n or FEWEST)
+        self.delta = self.options.delta
+        self.started = time.monotonic()
+        self.deadline = self.started + (self.options.seconds or SECONDS)
+
+    @property
+    def auto(self) -> bool:
+        return self.options.test == "auto"
+
+    @property
+    def seed(self) -> int:
+        return int(self.options.seed)
 
     @cached_property
     def given(self) -> Formula:
@@ -54,19 +109,23 @@ class Case:
 
     @cached_property
     def evidence(self) -> np.ndarray:
-        """The literals that the infinities fix."""
-        literals = np.arange(1, len(self.theta) + 1) * np.sign(self.theta)
-        return literals[np.isinf(self.theta)].astype(np.int64)
+        """The literals that the infinities of theta fix."""
+        return np.array(evidence_of(self.formula, None, self.theta), np.int64)
+
+    @property
+    def sampler_theta(self) -> np.ndarray | None:
+        """theta as samplers take it: None if the law is uniform."""
+        return self.theta if np.any(self.theta) else None
 
     @property
     def band(self) -> Band:
-        """What is tolerated; "barbarik" has its own epsilon."""
+        """The tolerance of every test but "barbarik", which has its own epsilon."""
         claimed = None if self.drawn is None else self.drawn.info.get("epsilon")
-        return Band.of(self.epsilon, claimed)
+        return Band.of(self.options.epsilon, claimed)
 
     @property
     def law(self) -> str:
-        """In words."""
+        """The law that is claimed, in words."""
         size = f"{self.formula.n_vars:,} variables, {self.formula.n_clauses:,} clauses"
         fixed = len(self.evidence)
         if fixed:
@@ -77,77 +136,23 @@ class Case:
         span = f"theta from {self.weights.min():.3g} to {self.weights.max():.3g}"
         return f"P_theta(x | C) ~ exp(sum_i theta_i x_i), {span} ({size}){about}"
 
+    @property
+    def late(self) -> bool:
+        return time.monotonic() >= self.deadline
+
     def left(self, share: float = 1.0) -> float:
-        """A share of the seconds that are left, but some."""
+        """A share of the seconds until the deadline, but at least 0.1."""
         return max(0.1, share * (self.deadline - time.monotonic()))
 
-    def untimed(self, job: Callable[[], None]) -> None:
-        """Run what is not the caller's time: kernels that are compiled once on a machine."""
-        before = time.monotonic()
-        job()
-        self.deadline += time.monotonic() - before
-
-    def samples(self, wanted: int = FEWEST) -> Drawn:
-        """Those there are, or `wanted` of the sampler under test; drawn once."""
+    def samples(self, wanted: int = FEWEST) -> JudgedSamples:
+        """The samples under test. A sampler draws them once: `options.n` or else `wanted` many."""
         if self.drawn is None and self.source.draw is None:
             self.drawn = self.source.samples
         if self.drawn is None and self.source.draw is not None:
-            n = min(self.n or wanted, max(1, _BYTES // max(1, self.formula.n_vars)))
+            n = min(self.options.n or wanted, max(1, _MAX_BYTES // max(1, self.formula.n_vars)))
             self.say(f"drawing {n:,} samples with {self.source.name}")
-            theta = self.theta if np.any(self.theta) else None
-            # A sampler that took all of the time would leave none to count anything.
-            self.drawn = self.source.draw(self.formula, theta, n, self.seed, self.left(0.5))
+            # Half of the time: the other half is for counting.
+            seconds = self.left(0.5)
+            self.drawn = self.source.draw(self.formula, self.sampler_theta, n, self.seed, seconds)
         assert self.drawn is not None
         return self.drawn
-
-
-def make_case(
-    formula: Formula,
-    sampler: Any,
-    theta: Any,
-    *,
-    test: str,
-    epsilon: float | None,
-    eta: float,
-    delta: float,
-    n: int | None,
-    seed: int,
-    seconds: float | None,
-    sweeps: int | None,
-    progress: Callable[[str], None] | None,
-) -> Case:
-    """Raises FormulaError for what makes no sense."""
-    from nelson.formula.checks import theta_rows
-
-    if test != "auto" and test not in TESTS:
-        raise FormulaError(f"no test {test!r}", expected="one of auto, " + ", ".join(TESTS))
-    if epsilon is not None and not 0 <= epsilon < 1:
-        raise FormulaError(f"epsilon = {epsilon}", expected="0 <= epsilon < 1")
-    if not 0 < delta < 1:
-        raise FormulaError(f"delta = {delta}", expected="0 < delta < 1")
-    if n is not None and not count(n, "n"):
-        raise FormulaError("n = 0", expected="1 or more")
-    if seconds is not None and not seconds > 0:
-        raise FormulaError(f"seconds = {seconds}", expected="a positive duration")
-    if test == "barbarik":
-        Design(EPSILON if epsilon is None else epsilon, eta, delta)
-    rows, single = theta_rows(formula, theta)
-    if not single:
-        raise FormulaError(f"theta of shape {rows.shape}", expected=f"({formula.n_vars},)")
-    source = source_of(formula, sampler, sweeps)
-    if source.ready:  # compiling kernels, once on a machine, is not the caller's time
-        source.ready(n or FEWEST)
-    started = time.monotonic()
-    return Case(
-        formula,
-        rows[0],
-        source,
-        epsilon,
-        eta,
-        delta,
-        n,
-        count(seed, "seed"),
-        started,
-        started + (SECONDS if seconds is None else seconds),
-        progress or (lambda _: None),
-    )

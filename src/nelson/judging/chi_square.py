@@ -1,14 +1,14 @@
-"""Pearson's chi-square test against the list of all structures.
+"""Pearson's chi-square test against the probabilities of all structures.
 
     X^2 = sum over cells of (o - e)^2 / e,     e = m P_theta(x | C)
 
-A cell is a structure; those that expect fewer than 5 samples are merged, least likely first, until
-a cell expects 5. Under the claim X^2 is close to chi-square with (cells - 1) degrees of freedom.
-Any sampler with another law is rejected once there are samples enough: no other test here can say
-that. A fit closer than chance allows is no acceptance but a sign that samples are not independent.
+A cell is one structure. Structures that expect fewer than 5 samples are merged, least likely first,
+until a cell expects 5. Under the claim X^2 is close to chi-square with (cells - 1) degrees of
+freedom. With enough samples this test rejects every sampler of another law; no other test here
+does. A fit closer than chance allows is not accepted: it means that samples are not independent.
 
-With a tolerance (`Band`) e is the number in its range that is nearest to o: the smallest X^2 of all
-laws allowed, so that the p-value can only be too large.
+With a tolerance (`Band`) e is the number in the band that is nearest to o. This gives the smallest
+X^2 of all tolerated laws, so the p-value can only be too large.
 """
 
 from __future__ import annotations
@@ -18,16 +18,18 @@ from typing import Any
 
 import numpy as np
 
+from nelson.exact.enumerated import probabilities
 from nelson.judging.band import Band
 from nelson.judging.tails import chi_square_tail
-from nelson.judging.verdict import probability
+from nelson.judging.verdict import Answer, probability
 
 #: Samples that a cell must expect.
-EXPECTED = 5.0
-#: Share of the samples that must fall into cells of one structure: else merging hides too much.
-_RESOLVED = 0.5
-#: A fit that is better than all but this share of right samplers' shows that samples depend on each
-#: other (drawn without replacement, listed in turn): the test does not apply.
+_MIN_EXPECTED = 5.0
+#: At least this share of the samples must fall into cells of one structure. Below, merging hides
+#: too much of the law.
+_MIN_RESOLVED = 0.5
+#: If fewer than this share of right samplers fit as well, samples depend on each other (drawn
+#: without replacement, or enumerated in turn), and the test does not apply.
 _TOO_GOOD = 1e-6
 
 
@@ -41,9 +43,7 @@ class Listed:
 
 def listed(states: np.ndarray, theta: np.ndarray, columns: np.ndarray) -> Listed:
     """The law of the given columns; states (s, n) are all structures, theta (n,) finite."""
-    score = states @ theta
-    weight = np.exp(score - score.max())
-    weight /= weight.sum()
+    weight = probabilities(states, theta)
     key = _keys(states[:, columns])
     order = np.argsort(key, kind="stable")
     first = np.flatnonzero(np.concatenate([[True], key[order][1:] != key[order][:-1]]))
@@ -52,23 +52,21 @@ def listed(states: np.ndarray, theta: np.ndarray, columns: np.ndarray) -> Listed
 
 def resolved(law: Listed, m: int) -> bool:
     """Are m samples enough to tell most structures apart?"""
-    return bool(law.probability[law.probability * m >= EXPECTED].sum() >= _RESOLVED)
+    return bool(law.probability[law.probability * m >= _MIN_EXPECTED].sum() >= _MIN_RESOLVED)
 
 
-def chi_square(
-    x: np.ndarray, law: Listed, band: Band, delta: float
-) -> tuple[bool | None, str, dict[str, Any]]:
-    """(accept, reason, evidence). x: (m, columns) bool, all of them valid."""
+def chi_square(x: np.ndarray, law: Listed, band: Band, delta: float) -> Answer:
+    """x: (m, columns) bool, all of them valid."""
     m, s = len(x), len(law.states)
     observed = np.bincount(np.searchsorted(_keys(law.states), _keys(x)), minlength=s)
     expected = law.probability * m
     evidence: dict[str, Any] = {"samples": m, "support": s, "exact": True}
     if s == 1:
-        return True, "there is one valid structure, and every sample is it", evidence
+        return Answer(True, "there is one valid structure, and every sample is it", evidence)
     cell = _cells(expected)
     count = int(cell.max()) + 1
     if count < 2:
-        return None, f"{m} samples are too few for {s:,} structures", evidence
+        return Answer(None, f"{m} samples are too few for {s:,} structures", evidence)
     o = np.bincount(cell, weights=observed, minlength=count)
     e = np.bincount(cell, weights=expected, minlength=count)
     near = np.clip(o, band.low * e, band.high * e)
@@ -89,14 +87,15 @@ def chi_square(
     }
     reason = f"X^2 = {statistic:.4g} on {count - 1:,} degrees of freedom: {probability(p, delta)}"
     if band.exact and 1 - p < _TOO_GOOD:
-        return None, f"{reason}; closer than chance allows: these are not independent", evidence
-    return p >= delta, reason, evidence
+        reason += "; closer than chance allows: these are not independent"
+        return Answer(None, reason, evidence)
+    return Answer(p >= delta, reason, evidence)
 
 
 def _cells(expected: np.ndarray) -> np.ndarray:
-    """The cell of each structure: its own if it expects enough, else one shared with others."""
+    """The cell of each structure; structures that expect too few samples share cells."""
     cell = np.full(len(expected), -1)
-    alone = expected >= EXPECTED
+    alone = expected >= _MIN_EXPECTED
     cell[alone] = np.arange(alone.sum())
     rare = np.flatnonzero(~alone)
     rare = rare[np.argsort(expected[rare], kind="stable")]
@@ -104,9 +103,9 @@ def _cells(expected: np.ndarray) -> np.ndarray:
     for i in rare:
         cell[i] = number
         held += expected[i]
-        if held >= EXPECTED:
+        if held >= _MIN_EXPECTED:
             number, held = number + 1, 0.0
-    if held and number:  # a last cell that expects too few joins the one before
+    if held and number:  # merge a last cell that expects too few with the one before
         cell[cell == number] = number - 1
     return cell
 
@@ -120,8 +119,8 @@ def _named(law: Listed, cell: np.ndarray, worst: int, o: float, e: float) -> str
 
 
 def _keys(rows: np.ndarray) -> np.ndarray:
-    """One byte string a row, in lexicographic order of the rows."""
+    """(m, columns) bool -> (m,) byte strings whose order is the lexicographic order of the rows."""
     octets = np.packbits(rows, axis=1) if rows.shape[1] else np.zeros((len(rows), 1), np.uint8)
-    # A last byte that is not 0: NumPy compares byte strings without the zeros at their end.
+    # The last byte must not be 0: NumPy ignores zeros at the end of byte strings.
     octets = np.hstack([octets, np.ones((len(rows), 1), np.uint8)])
     return np.ascontiguousarray(octets).view(f"S{octets.shape[1]}")[:, 0]

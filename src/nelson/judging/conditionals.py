@@ -1,38 +1,42 @@
-"""Each variable given all others: a necessary condition that needs no count of anything.
+"""Each variable given all others: a necessary condition for which nothing is counted or compiled.
 
     P(x_i = 1 | x_-i) = 1 / (1 + e^-theta_i)    if both values of x_i are valid; else it is fixed
 
-So among the samples in which variable i is free (flipping it breaks no clause), the number of those
-with x_i = 1 is Bin(F_i, sigma(theta_i)), whatever the clauses are. The same holds among those of
-them in which x_j = 1, for any j: the full conditional must not depend on x_j. Binomial p-values are
-exact; half of the level is for variables, half for pairs, shared evenly (Bonferroni).
+Variable i is *free* in a sample if flipping it breaks no clause. Among the samples in which it is
+free, the number with x_i = 1 is Bin(F_i, sigma(theta_i)), whatever the clauses are. The same holds
+among those of them in which x_j = 1, for any j: the full conditional must not depend on x_j.
+Binomial p-values are exact. Variables and pairs each get half of the level (`bonferroni.py`).
 
-This is the condition that heat-bath moves leave the law as it is, tested on indicators: the kernel
-Stein test of Yang, Liu, Rao, Neville (2018) with finitely many witnesses. It cannot see how weight
-is spread over parts of the valid space between which no single flip leads.
+This tests, on indicator functions, that heat-bath moves leave the law unchanged: the kernel Stein
+test of Yang, Liu, Rao, Neville (2018) with finitely many witnesses. It cannot see how weight is
+spread over parts of the valid space that no single flip connects.
 
-Cost: O(m total literals) to find the free variables, O(m v^2) for pairs of v variables; as many
-samples are used as the deadline allows.
+Cost: O(m total literals) to find the free variables, O(m v^2) for pairs of v variables. Samples are
+processed in chunks until the deadline.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 
 from nelson.formula import Formula
 from nelson.judging.band import Band
+from nelson.judging.bonferroni import Family, combined, family
 from nelson.judging.tails import two_sided
-from nelson.judging.verdict import probability
+from nelson.judging.verdict import Answer
 
-#: Variables that are tested, and of which pairs are, at most; drawn where there are more.
-_TESTED, _PAIRED = 16_384, 256
-#: Bytes of literal values at a time.
-_BYTES = 1 << 26
-#: Flips that are evaluated one by one, in bits, where constraints are not clauses.
-_FLIPS = 1 << 34
+#: If there are more variables than these, a random choice of them is tested.
+_MAX_TESTED = 16_384
+_MAX_PAIRED = 256
+#: Memory for the literal values of one chunk of samples.
+_CHUNK_BYTES = 1 << 26
+#: Samples times variables times literals, if every flip is evaluated on encoded constraints.
+_MAX_FLIP_WORK = 1 << 34
 
 
 def conditionals(
@@ -43,72 +47,91 @@ def conditionals(
     delta: float,
     seed: int,
     deadline: float,
-) -> tuple[bool | None, str, dict[str, Any]]:
-    """(accept, reason, evidence); accept is None where nothing was found: the test can only reject.
+) -> Answer:
+    """x: (m, n) valid samples of all variables. The test rejects or is undecided: it never accepts.
 
-    x: (m, n) valid samples of all variables. Variables of unit clauses are never free: left out.
+    Variables of unit clauses are never free, and not tested.
     """
     m, n = x.shape
     evidence: dict[str, Any] = {"samples": m, "exact": True}
-    if formula.n_aux and (not formula.constraints or m * n * len(formula.literals) > _FLIPS):
-        return None, "auxiliary variables make single flips too costly to check", evidence
-    odds = np.exp(-np.logaddexp(0.0, -theta))  # sigma(theta)
-    alone = formula.offsets[:-1][np.diff(formula.offsets) == 1]
-    chosen = np.setdiff1d(np.arange(n), np.abs(formula.literals[alone]) - 1)
-    if len(chosen) > _PAIRED:
+    if formula.n_aux and (
+        not formula.constraints or m * n * len(formula.literals) > _MAX_FLIP_WORK
+    ):
+        reason = "auxiliary variables make single flips too costly to check"
+        return Answer(None, reason, evidence)
+    tested, paired = _choose(formula, seed)
+    if not len(tested):
+        return Answer(None, "unit clauses fix every variable: nothing to test", evidence)
+    used, single, pairs = _count(x, formula, paired, deadline)
+    chance = expit(theta)
+    i, j = np.nonzero(~np.eye(len(paired), dtype=bool))
+
+    def of_variable(k: int) -> str:
+        return f"variable {tested[k] + 1} where it is free"
+
+    def of_pair(k: int) -> str:
+        return f"variable {paired[i[k]] + 1} where it is free and {paired[j[k]] + 1} is true"
+
+    families = [_family("variables", single[:, tested], chance[tested], band, of_variable)]
+    if len(i):
+        families.append(_family("pairs", pairs[:, i, j], chance[paired[i]], band, of_pair))
+    answer = combined(families, delta)
+    free = float(single[0, tested].sum() / max(1, used * len(tested)))
+    evidence |= {"samples": used, **answer.evidence, "free": free}
+    if answer.accept:
+        reason = f"{answer.reason}: nothing found, but this test can only reject"
+        return Answer(None, reason, evidence)
+    return Answer(False, answer.reason, evidence)
+
+
+def _choose(formula: Formula, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Variables that are tested, and those of them whose pairs are, ascending from 0."""
+    units = formula.offsets[:-1][np.diff(formula.offsets) == 1]
+    chosen = np.setdiff1d(np.arange(formula.n_vars), np.abs(formula.literals[units]) - 1)
+    if len(chosen) > _MAX_PAIRED:
         chosen = np.random.default_rng([seed, 13]).permutation(chosen)
-    chosen, paired = np.sort(chosen[:_TESTED]), np.sort(chosen[:_PAIRED])
-    free_total, true_total = np.zeros(n, np.int64), np.zeros(n, np.int64)
-    free_with = np.zeros((len(paired), len(paired)), np.int64)
-    true_with = free_with.copy()
-    step = max(1, _BYTES // max(1, len(formula.literals)))
+    return np.sort(chosen[:_MAX_TESTED]), np.sort(chosen[:_MAX_PAIRED])
+
+
+def _count(
+    x: np.ndarray, formula: Formula, paired: np.ndarray, deadline: float
+) -> tuple[int, np.ndarray, np.ndarray]:
+    """(samples used, single (2, n), pairs (2, v, v)).
+
+    single[:, i]: in how many samples variable i is free, and in how many of these it is true.
+    pairs[:, i, j]: the same for paired[i], among the samples in which paired[j] is true.
+    """
+    m, n = x.shape
+    single = np.zeros((2, n), np.int64)
+    pairs = np.zeros((2, len(paired), len(paired)), np.int64)
+    step = max(1, _CHUNK_BYTES // max(1, len(formula.literals)))
     used = 0
     for first in range(0, m, step):
         if first and time.monotonic() > deadline:
             break
         used = min(m, first + step)
-        part = x[first : first + step]
+        part = x[first:used]
         free = _free(formula, part)
-        free_total += free.sum(axis=0)
-        true_total += (free & part).sum(axis=0)
         y = part[:, paired].astype(np.float32)
-        f = free[:, paired].astype(np.float32)
-        free_with += (f.T @ y).astype(np.int64)
-        true_with += ((f * y).T @ y).astype(np.int64)
-    p = two_sided(true_total[chosen], free_total[chosen], *band.choices(odds[chosen]))
-    i, j = np.nonzero(~np.eye(len(paired), dtype=bool))
-    q = two_sided(true_with[i, j], free_with[i, j], *band.choices(odds[paired[i]]))
-    single = min(1.0, float(p.min(initial=1.0)) * len(p))
-    pair = min(1.0, float(q.min(initial=1.0)) * len(q))
-    value = min(1.0, 2 * min(single, pair))
-    if single <= pair and len(p):
-        v = chosen[int(np.argmin(p))]
-        worst = (
-            f"variable {v + 1} where it is free: {_against(true_total[v], free_total[v], odds[v])}"
-        )
-    elif len(q):
-        k = int(np.argmin(q))
-        a, b = paired[i[k]], paired[j[k]]
-        told = _against(true_with[i[k], j[k]], free_with[i[k], j[k]], odds[a])
-        worst = f"variable {a + 1} where it is free and {b + 1} is true: {told}"
-    else:
-        worst = "no variable is ever free"
-    evidence |= {
-        "samples": used,
-        "tests": {"variables": len(p), "pairs": len(q)},
-        "free": float(free_total[chosen].sum() / max(1, used * len(chosen))),
-        "p_value": value,
-        "level": delta,
-        "worst": worst,
-    }
-    said = f"the worst of {len(p) + len(q):,} tests has {probability(value, delta)}, corrected"
-    if value < delta:
-        return False, said, evidence
-    return None, f"{said}: nothing found, but this test can only reject", evidence
+        for k, counted in enumerate((free, free & part)):
+            single[k] += counted.sum(axis=0)
+            pairs[k] += (counted[:, paired].astype(np.float32).T @ y).astype(np.int64)
+    return used, single, pairs
 
 
-def _against(count: int, free: int, p: float) -> str:
-    return f"true in {count:,} of {free:,}, {p * free:,.1f} expected"
+def _family(
+    name: str, counts: np.ndarray, chance: np.ndarray, band: Band, where: Callable[[int], str]
+) -> Family:
+    """One test for each entry: true in counts[1] of counts[0] samples, each with probability
+    `chance`.
+    """
+    free, true = counts
+
+    def describe(k: int) -> str:
+        expected = f"{chance[k] * free[k]:,.1f} expected"
+        return f"{where(k)}: true in {true[k]:,} of {free[k]:,}, {expected}"
+
+    return family(name, two_sided(true, free, *band.choices(chance)), describe)
 
 
 def _free(formula: Formula, x: np.ndarray) -> np.ndarray:

@@ -1,11 +1,11 @@
-"""Exact marginals of P_theta(x | C), from whichever counts first.
+"""Exact marginals of P_theta(x | C), by the first of these methods that works in time.
 
     listed    sums over all structures
-    circuit   a d-DNNF compiled by D4: one pass up, one down for all of them
+    circuit   a d-DNNF compiled by D4: one pass up and one pass down for all marginals
     count     P(x_i = 1) = Z(C and x_i) / Z(C), two weighted counts by ganak; for some variables
 
-The first two give joint probabilities P(x_i = x_j = 1) too (a mean given x_i = 1) and the variance
-of a linear score; all of them draw nothing from the sampler under test.
+The first two also give joint probabilities P(x_i = x_j = 1) (a mean given x_i = 1) and the variance
+of a linear score. None of them draws samples.
 """
 
 from __future__ import annotations
@@ -17,85 +17,68 @@ from dataclasses import dataclass
 import numpy as np
 
 from nelson.errors import BudgetExceeded, NelsonError, Unsatisfiable
+from nelson.exact.compiled import compiled
+from nelson.exact.enumerated import enumerated
 from nelson.formula import Formula
-from nelson.log_z.moments import Enumerated, enumerated
+from nelson.log_z import log_partition
+from nelson.log_z.exact import missing
+from nelson.log_z.moments import Moments
 
-#: Variables that are counted one by one, at most; chosen at random where there are more.
-_COUNTED = 64
-#: Edges passed for joint probabilities, at most.
-_PASSES = 400_000_000
+#: If there are more variables, ganak counts a random choice of them.
+_MAX_COUNTED = 64
+#: Budget for joint probabilities: edges of the circuit times passes over it.
+_MAX_EDGES_PASSED = 400_000_000
 
 
 @dataclass(frozen=True)
-class Exact:
-    """Of the law of `formula`, theta (n,) finite."""
-
+class ExactMoments:
     how: str
-    variables: np.ndarray  # from 0; those whose mean is known
-    mean: np.ndarray  # P(x_i = 1) of those
-    #: (k,) variables -> (k, k): P(x_i = x_j = 1). None: not to be had
+    variables: np.ndarray  # from 0: the variables whose mean is known
+    mean: np.ndarray  # P(x_i = 1) of these variables
+    #: (k,) variables -> (k, k): P(x_i = x_j = 1). None: unknown
     joint: Callable[[np.ndarray], np.ndarray] | None = None
-    #: direction (n,) -> Var(direction . x)
+    #: direction (n,) -> Var(direction . x). None: unknown
     variance: Callable[[np.ndarray], float] | None = None
-    most_pairs: int = 0  # variables among which joints are affordable
+    most_pairs: int = 0  # `joint` is affordable for at most this many variables
 
 
 def exact_moments(
     formula: Formula, theta: np.ndarray, seed: int, deadline: float
-) -> tuple[Exact | None, str]:
-    """The first that works before the deadline, and why the others did not."""
-    from nelson.exact.compiled import compiled
-
-    n = formula.n_vars
-    listed = enumerated(formula)
-    if listed is not None:
-        return _listed(listed, theta), ""
+) -> tuple[ExactMoments | None, str]:
+    """(moments, ""), or (None, why not). theta (n,) finite."""
+    if (listed := enumerated(formula)) is not None:
+        return _all_moments(listed, theta, formula.n_vars), ""
     if (seconds := 0.4 * (deadline - time.monotonic())) <= 0:
         return None, "the time was up"
-    circuit = compiled(formula, seconds=seconds)
-    if circuit is not None:
-        mean = circuit.mean(theta[None])[0]
-
-        def joint(chosen: np.ndarray) -> np.ndarray:
-            out = np.zeros((len(chosen), len(chosen)))
-            for k, i in enumerate(chosen):
-                if mean[i] > 1e-12:  # below, it is 0 but for rounding
-                    given = theta.copy()
-                    given[i] = np.inf
-                    out[k] = mean[i] * circuit.mean(given[None])[0][chosen]
-            return (out + out.T) / 2
-
-        def variance(direction: np.ndarray) -> float:
-            return float(direction @ circuit.pull(theta[None], direction[None])[0])
-
-        most = _PASSES // max(1, circuit.edges)
-        every = np.arange(n)
-        return Exact(circuit.why.removeprefix("exact: "), every, mean, joint, variance, most), ""
-    return _counted(formula, theta, seed, deadline)
+    if (circuit := compiled(formula, seconds=seconds)) is not None:
+        most_pairs = _MAX_EDGES_PASSED // max(1, circuit.edges)
+        return _all_moments(circuit, theta, most_pairs), ""
+    return counted(formula, theta, seed, deadline)
 
 
-def _listed(listed: Enumerated, theta: np.ndarray) -> Exact:
-    (_, p), *_ = listed.probabilities(theta[None])
-    x = listed.states.astype(np.float64)
+def _all_moments(source: Moments, theta: np.ndarray, most_pairs: int) -> ExactMoments:
+    mean = np.clip(source.mean(theta[None])[0], 0.0, 1.0)
 
     def joint(chosen: np.ndarray) -> np.ndarray:
-        return (x[:, chosen] * p[0][:, None]).T @ x[:, chosen]
+        """P(x_i = x_j = 1) = P(x_i = 1) E[x_j | x_i = 1]."""
+        out = np.zeros((len(chosen), len(chosen)))
+        for k, i in enumerate(chosen):
+            if mean[i] > 1e-12:  # a smaller mean is 0 up to rounding
+                given = theta.copy()
+                given[i] = np.inf
+                out[k] = mean[i] * source.mean(given[None])[0][chosen]
+        return (out + out.T) / 2
 
     def variance(direction: np.ndarray) -> float:
-        score = x @ direction
-        return float(p[0] @ (score - p[0] @ score) ** 2)
+        return float(direction @ source.pull(theta[None], direction[None])[0])
 
-    n = x.shape[1]
-    mean = np.clip(p[0] @ x, 0.0, 1.0)
-    return Exact(listed.why.removeprefix("exact: "), np.arange(n), mean, joint, variance, n)
+    how, variables = source.why.removeprefix("exact: "), np.arange(len(theta))
+    return ExactMoments(how, variables, mean, joint, variance, most_pairs)
 
 
-def _counted(
+def counted(
     formula: Formula, theta: np.ndarray, seed: int, deadline: float
-) -> tuple[Exact | None, str]:
-    from nelson.log_z import log_partition
-    from nelson.log_z.exact import missing
-
+) -> tuple[ExactMoments | None, str]:
     if lacking := missing("count"):
         return None, f"the formula does not compile in time, and {lacking}"
 
@@ -113,7 +96,7 @@ def _counted(
         total = log_z([])
     except NelsonError as error:
         return None, f"neither compiled nor counted in time: {error}"
-    order = np.random.default_rng([seed, 7]).permutation(formula.n_vars)[:_COUNTED]
+    order = np.random.default_rng([seed, 7]).permutation(formula.n_vars)[:_MAX_COUNTED]
     variables, mean = [], []
     for i in order:
         try:
@@ -122,6 +105,6 @@ def _counted(
             break
         variables.append(int(i))
     if not variables:
-        return None, "one count takes too long to count for every variable"
+        return None, "a single weighted count takes too long"
     how = f"weighted counts (ganak), {len(variables)} of {formula.n_vars} variables"
-    return Exact(how, np.array(variables), np.clip(np.array(mean), 0.0, 1.0)), ""
+    return ExactMoments(how, np.array(variables), np.clip(np.array(mean), 0.0, 1.0)), ""

@@ -1,4 +1,4 @@
-"""`nelson.judge`: which test, with how many samples, and the verdict."""
+"""`nelson.judge`: choose a test and a number of samples, run the test, return the verdict."""
 
 from __future__ import annotations
 
@@ -9,30 +9,35 @@ from typing import Any
 import numpy as np
 
 from nelson.errors import FormulaError
+from nelson.exact.enumerated import enumerated
 from nelson.formula import Formula
-from nelson.judging.barbarik import Design, barbarik
-from nelson.judging.case import DELTA, EPSILON, ETA, FEWEST, Case, make_case
+from nelson.formula.checks import theta_rows
+from nelson.judging.barbarik import barbarik
+from nelson.judging.case import DELTA, ETA, FEWEST, Case, Options
 from nelson.judging.chi_square import chi_square, listed, resolved
 from nelson.judging.conditionals import conditionals
 from nelson.judging.exact import exact_moments
 from nelson.judging.marginals import marginals
+from nelson.judging.source import source_of
 from nelson.judging.validity import first_invalid
-from nelson.judging.verdict import Verdict
-from nelson.log_z.moments import enumerated
+from nelson.judging.verdict import Answer, Verdict
+from nelson.sampling.engine import ready
 
 SHOWS = {
-    "validity": "every sample is valid; nothing about how often each comes",
-    "chi-square": "the whole law, up to what so many samples can resolve",
+    "validity": "every sample is valid; nothing about how often each structure comes",
+    "chi-square": "the whole law, up to the resolution of this number of samples",
     "marginals": "single variables, pairs and the score only: necessary, not sufficient",
     "conditionals": "can only reject: necessary, not sufficient",
     "barbarik": "closeness to the law, if the sampler treats conditioned formulas alike",
 }
-#: Structures up to which every one of them is a cell, samples for each, and most samples.
-STRUCTURES, A_STRUCTURE, MOST = 50_000, 20, 1_000_000
-#: Samples without which nothing but validity is tested; samples checked before "barbarik".
-_SMALLEST, _SOME = 50, 1000
-
-Answer = tuple[bool | None, str, dict[str, Any]]
+#: chi-square needs a cell and about 20 samples for each structure.
+MAX_STRUCTURES = 50_000
+SAMPLES_PER_STRUCTURE = 20
+MAX_SAMPLES = 1_000_000
+#: With fewer samples only validity is tested.
+_MIN_SAMPLES = 50
+#: Samples whose validity is checked before "barbarik", which draws its own.
+_CHECKED_BEFORE_PAIRS = 1000
 
 
 def judge(
@@ -53,64 +58,63 @@ def judge(
     """Test a sampler, or samples, against P_theta(x | C) = exp(sum_i theta_i x_i) C(x) / Z.
 
     sampler   a name of `nelson.samplers()` or "auto"; a callable (formula, theta, n, seed) ->
-              (m, n) bool; or samples: `Samples`, an array, a file (`nelson.io.judged_tables`). Samples
-              of some of the variables are tested against the law of those.
+              (m, n) bool; or samples: `Samples`, an array, a file (`nelson.io.tables`).
+              Samples of some of the variables are tested against the law of these variables.
     theta     None (uniform), or n_vars log-odds; +-inf is hard evidence.
     test      "auto": every sample must be valid; then the first of these that applies
-              "chi-square"    against all structures, where they can be listed: the whole law
-              "marginals"     against exact ones, where they can be counted: necessary only
+              "chi-square"    all structures, if they can be enumerated: shows the whole law
+              "marginals"     exact marginals, if they can be computed: necessary only
               "conditionals"  each variable given the others: can only reject; then, for a sampler,
               "barbarik"      pairs of structures, by sampling from conditioned formulas
-              or "validity", or one of them.
-    epsilon   relative error that each probability may have. None: what the sampler claims (UniGen
-              a factor, exact ones nothing), and 0.1 for "barbarik".
-    eta       L1 distance (at most 2) from which on "barbarik" rejects.
+              Or the name of one of these tests, or "validity".
+    epsilon   relative error that each probability may have. None: the error that the sampler claims
+              (a factor for UniGen, none for exact samplers), and 0.1 for "barbarik".
+    eta       "barbarik" rejects laws at this L1 distance (at most 2) or more.
     delta     probability of rejecting a sampler whose samples are independent and of the law.
     n         samples to draw. None: 20 for each structure, from 20,000 to 1,000,000. "barbarik"
-              draws what it needs.
+              chooses its own number.
     seed      same seed, same samples, same verdict (unless time runs out).
-    seconds   for all of it; 60.
+    seconds   for everything together; 60 if None.
     sweeps    as in `nelson.sample`, for a registered sampler.
-    progress  called with a line of text now and then.
+    progress  called with one line of text from time to time.
 
-    Samples are taken as independent: a file of distinct samples, or of a slow Markov chain, is not
-    what these tests are for. Raises Unsatisfiable if the formula was proved to have no solution.
+    The tests assume independent samples. They do not suit a file of distinct samples, or of a slow
+    Markov chain. Raises Unsatisfiable if the formula was proved to have no solution.
     """
-    case = make_case(
-        formula,
-        sampler,
-        theta,
-        test=test,
-        epsilon=epsilon,
-        eta=eta,
-        delta=delta,
-        n=n,
-        seed=seed,
-        seconds=seconds,
-        sweeps=sweeps,
-        progress=progress,
-    )
-    skipped: dict[str, str] = {}
+    options = Options(test, epsilon, eta, delta, n, seed, seconds)
+    rows, single = theta_rows(formula, theta)
+    if not single:
+        raise FormulaError(f"theta of shape {rows.shape}", expected=f"({formula.n_vars},)")
+    source = source_of(formula, sampler, sweeps)
+    return _decide(Case(formula, rows[0], source, options, progress or (lambda _: None)))
+
+
+def _decide(case: Case) -> Verdict:
+    test = case.options.test
     answer = _validity(case, test)
     if answer is not None:
-        return _verdict(case, "validity", answer, skipped)
-    if test != "auto":
-        return _verdict(case, test, _RUN[test](case, False), skipped)
+        return _verdict(case, "validity", answer)
+    if not case.auto:
+        return _verdict(case, test, _RUN[test](case))
+    skipped: dict[str, str] = {}
     for name in ("chi-square", "marginals"):
-        answer = _RUN[name](case, True)
-        if answer[0] is not None or "p_value" in answer[2]:
+        answer = _RUN[name](case)
+        if answer.accept is not None or "p_value" in answer.evidence:
             return _verdict(case, name, answer, skipped)
-        skipped[name] = answer[1]
-    if case.source.draw is not None:
-        case.delta = delta / 2  # two tests follow
-    answer = _conditionals(case, True)
-    if answer[0] is False or case.source.draw is None:
+        skipped[name] = answer.reason
+    if case.source.draw is None:
+        return _verdict(case, "conditionals", _conditionals(case), skipped)
+    case.delta /= 2  # two more tests may reject
+    answer = _conditionals(case)
+    if answer.accept is False:
         return _verdict(case, "conditionals", answer, skipped)
-    skipped["conditionals"] = answer[1]
-    return _verdict(case, "barbarik", _barbarik(case, True), skipped)
+    skipped["conditionals"] = answer.reason
+    return _verdict(case, "barbarik", _barbarik(case), skipped)
 
 
-def _verdict(case: Case, test: str, answer: Answer, skipped: dict[str, str]) -> Verdict:
+def _verdict(
+    case: Case, test: str, answer: Answer, skipped: dict[str, str] | None = None
+) -> Verdict:
     accept, reason, evidence = answer
     evidence = {"sampler" if case.source.draw else "samples_from": case.source.name, **evidence}
     if case.drawn is not None:
@@ -127,97 +131,93 @@ def _verdict(case: Case, test: str, answer: Answer, skipped: dict[str, str]) -> 
 
 
 def _support(case: Case) -> np.ndarray | None:
-    """All structures, where chi-square is within reach."""
+    """All structures, if they are few enough for chi-square."""
     found = enumerated(case.given)
-    return None if found is None or len(found.states) > STRUCTURES else found.states
+    return None if found is None or len(found.states) > MAX_STRUCTURES else found.states
 
 
 def _validity(case: Case, test: str) -> Answer | None:
-    """A rejection, or None where the samples are valid and there are some to test further."""
-    wanted = FEWEST
-    if test == "barbarik":
-        case.n = case.n or _SOME
-    elif case.source.draw is not None and test != "validity":
-        states = _support(case)
-        if states is not None:
-            wanted = min(MOST, max(FEWEST, A_STRUCTURE * len(states)))
-    drawn = case.samples(wanted)
+    """The answer if this test decides; None if the samples are valid and another test follows."""
+    drawn = case.samples(_wanted(case, test))
     case.say(f"checking {len(drawn):,} samples")
     bad = first_invalid(case.formula, case.evidence, drawn, case.deadline)
     if bad is not None:
         row, many, what = bad
-        told = f"sample {row + 1} breaks {what}; {many:,} of {len(drawn):,} are invalid"
-        return False, told, {"samples": len(drawn), "invalid_samples": many}
+        reason = f"sample {row + 1} breaks {what}; {many:,} of {len(drawn):,} are invalid"
+        return Answer(False, reason, {"samples": len(drawn), "invalid_samples": many})
     if test == "validity" and len(drawn):
-        return True, f"all of {len(drawn):,} samples are valid", {"samples": len(drawn)}
-    if len(drawn) < _SMALLEST:
+        return Answer(True, f"all of {len(drawn):,} samples are valid", {"samples": len(drawn)})
+    if len(drawn) < _MIN_SAMPLES:
         more = f": {drawn.info['reason']}" if drawn.info.get("reason") else ""
         few = f"{len(drawn)} sample{'s are' if len(drawn) != 1 else ' is'} too few"
-        return None, f"{few} to say anything about the law{more}", {}
+        return Answer(None, f"{few} to say anything about the law{more}", {})
     return None
 
 
-def _chi_square(case: Case, auto: bool) -> Answer:
+def _wanted(case: Case, test: str) -> int:
+    """Samples to draw if the caller does not say."""
+    if test == "barbarik":
+        return _CHECKED_BEFORE_PAIRS
+    if test != "validity" and case.source.draw is not None:
+        states = _support(case)
+        if states is not None:
+            return min(MAX_SAMPLES, max(FEWEST, SAMPLES_PER_STRUCTURE * len(states)))
+    return FEWEST
+
+
+def _chi_square(case: Case) -> Answer:
     states = _support(case)
     if states is None:
-        return None, f"more than {STRUCTURES:,} structures to list", {}
+        return Answer(None, f"more than {MAX_STRUCTURES:,} structures to enumerate", {})
     drawn = case.samples()
     law = listed(states, case.weights, drawn.columns)
-    if auto and len(law.states) > 1 and not resolved(law, len(drawn)):
-        return None, f"{len(drawn):,} samples are too few for {len(law.states):,} structures", {}
+    if case.auto and len(law.states) > 1 and not resolved(law, len(drawn)):
+        few = f"{len(drawn):,} samples are too few for {len(law.states):,} structures"
+        return Answer(None, few, {})
     return chi_square(drawn.x, law, case.band, case.delta)
 
 
-def _marginals(case: Case, auto: bool) -> Answer:
+def _marginals(case: Case) -> Answer:
     case.say("counting")
     until = time.monotonic() + case.left(0.6)
     exact, why = exact_moments(case.given, case.weights, case.seed, until)
     if exact is None:
-        return None, why, {}
+        return Answer(None, why, {})
     case.say("comparing marginals")
     return marginals(case.samples(), case.weights, exact, case.band, case.delta, case.seed)
 
 
-def _conditionals(case: Case, auto: bool) -> Answer:
+def _conditionals(case: Case) -> Answer:
     drawn = case.samples()
     if len(drawn.columns) < case.formula.n_vars:
-        return None, "samples of some of the variables only", {}
+        return Answer(None, "samples of some of the variables only", {})
     case.say("testing each variable given the others")
-    until = time.monotonic() + case.left(0.3 if auto else 1.0)
+    until = time.monotonic() + case.left(0.3 if case.auto else 1.0)
     return conditionals(drawn.x, case.given, case.weights, case.band, case.delta, case.seed, until)
 
 
-def _barbarik(case: Case, auto: bool) -> Answer:
+def _barbarik(case: Case) -> Answer:
     if case.source.draw is None:
-        return None, "samples alone cannot be conditioned: give the sampler", {}
+        return Answer(None, "samples alone cannot be conditioned: give the sampler", {})
     try:
-        design = Design(EPSILON if case.epsilon is None else case.epsilon, case.eta, case.delta)
-    except FormulaError as error:  # an epsilon for the other tests, in "auto"
-        return None, str(error), {}
-    case.untimed(lambda: _ready(case, design.pairs))
-    return barbarik(
-        case.formula,
-        case.theta,
-        (case.given, case.weights),
-        case.source,
-        design,
-        case.seed + 1,
-        case.deadline,
-        case.say,
-    )
+        design = case.options.design(case.delta)
+    except FormulaError as error:  # in "auto", epsilon may suit the other tests only
+        return Answer(None, str(error), {})
+    _compile_kernels(case, design.pairs)
+    return barbarik(case, design)
 
 
-def _ready(case: Case, n: int) -> None:
-    """The kernels for n samples, of the sampler and of the reference."""
-    from nelson.sampling.engine import ready
-
+def _compile_kernels(case: Case, n: int) -> None:
+    """For n samples of the sampler and of the reference. This time is not counted."""
+    before = time.monotonic()
     if case.source.ready:
         case.source.ready(n)
-    if enumerated(case.given) is None:  # else the reference is a list
+    if enumerated(case.given) is None:  # else the reference needs no kernel
         ready(n)
+    case.deadline += time.monotonic() - before
 
 
-_RUN: dict[str, Callable[[Case, bool], Answer]] = {
+_RUN: dict[str, Callable[[Case], Answer]] = {
     "chi-square": _chi_square,
     "marginals": _marginals,
     "conditionals": _conditionals,

@@ -1,4 +1,4 @@
-"""What is judged: a registered sampler, a function that draws, or samples that are there."""
+"""The object under test: a registered sampler, a function that draws, or given samples."""
 
 from __future__ import annotations
 
@@ -11,41 +11,43 @@ import numpy as np
 
 from nelson.errors import FormulaError
 from nelson.formula import Formula
-from nelson.io.judged_tables import read
-from nelson.io.tables import Table, boolean
+from nelson.io.boolean_table import Table, boolean
+from nelson.io.tables import read
+from nelson.sampling import auto
+from nelson.sampling.registry import get, names
+from nelson.sampling.sample_stream import sample
 
 
 @dataclass(frozen=True)
-class Drawn:
-    """x (m, columns) bool; columns: which visible variables, from 0, ascending."""
-
-    x: np.ndarray
-    columns: np.ndarray
-    info: dict[str, Any] = field(default_factory=dict)
+class JudgedSamples:
+    x: np.ndarray  # (m, columns) bool
+    columns: np.ndarray  # the visible variables of the columns, from 0, ascending
+    info: dict[str, Any] = field(default_factory=dict)  # what the sampler reported
 
     def __len__(self) -> int:
         return len(self.x)
 
 
+Draw = Callable[[Formula, np.ndarray | None, int, int, float], JudgedSamples]
+
+
 @dataclass(frozen=True)
 class Source:
-    """`draw(formula, theta, n, seed, seconds)`; None where there are only `samples`.
+    """A sampler has `draw(formula, theta, n, seed, seconds)`; given samples are in `samples`.
 
     `ready(n)` compiles the kernels that n samples need, and no others.
     """
 
     name: str
-    draw: Callable[[Formula, np.ndarray | None, int, int, float], Drawn] | None = None
-    samples: Drawn | None = None
+    draw: Draw | None = None
+    samples: JudgedSamples | None = None
     ready: Callable[[int], None] | None = None
 
 
 def source_of(formula: Formula, what: Any, sweeps: int | None = None) -> Source:
-    """A name of `nelson.samplers()` or "auto", a callable (formula, theta, n, seed) -> (m, n) bool,
-    or samples: `Samples`, an array, a file.
+    """what: a name of `nelson.samplers()` or "auto"; a callable (formula, theta, n, seed) ->
+    (m, n) bool; or samples: `Samples`, an array, a file.
     """
-    from nelson.sampling.registry import names
-
     if isinstance(what, str) and (what == "auto" or what in names()):
         return Source(what, _registered(what, sweeps), ready=_ready(what))
     if callable(what) and not hasattr(what, "packed"):
@@ -58,30 +60,25 @@ def source_of(formula: Formula, what: Any, sweeps: int | None = None) -> Source:
 
 
 def _ready(name: str) -> Callable[[int], None] | None:
-    from nelson.sampling import auto
-    from nelson.sampling.registry import get
-
     ready = auto.ready if name == "auto" else get(name).ready
     return None if ready is None else lambda n: ready(n, None)
 
 
-def _registered(name: str, sweeps: int | None) -> Callable[..., Drawn]:
+def _registered(name: str, sweeps: int | None) -> Draw:
     def draw(
         formula: Formula, theta: np.ndarray | None, n: int, seed: int, seconds: float
-    ) -> Drawn:
-        from nelson.sampling.sample_stream import sample
-
+    ) -> JudgedSamples:
         got = sample(formula, theta, n, method=name, sweeps=sweeps, seed=seed, seconds=seconds)
         info = {"guarantee": got.guarantee, "status": got.status, **got.info}
-        return Drawn(got.to_numpy(), np.arange(formula.n_vars), info)
+        return JudgedSamples(got.to_numpy(), np.arange(formula.n_vars), info)
 
     return draw
 
 
-def _function(function: Callable[..., Any]) -> Callable[..., Drawn]:
+def _function(function: Callable[..., Any]) -> Draw:
     def draw(
         formula: Formula, theta: np.ndarray | None, n: int, seed: int, seconds: float
-    ) -> Drawn:
+    ) -> JudgedSamples:
         got = function(formula, theta, n, seed)
         if hasattr(got, "packed"):
             return _columns(formula, read(got, formula.n_vars))
@@ -90,20 +87,20 @@ def _function(function: Callable[..., Any]) -> Callable[..., Drawn]:
             raise FormulaError(
                 f"the sampler returned shape {x.shape}", expected=f"(m, {formula.n_vars})"
             )
-        return Drawn(x[:, : formula.n_vars], np.arange(formula.n_vars))
+        return JudgedSamples(x[:, : formula.n_vars], np.arange(formula.n_vars))
 
     return draw
 
 
-def _columns(formula: Formula, table: Table) -> Drawn:
-    """Columns in the order of the variables; auxiliary ones go, visible ones may be missing."""
+def _columns(formula: Formula, table: Table) -> JudgedSamples:
+    """Sort columns by variable and drop auxiliary ones; some visible ones may be missing."""
     n = formula.n_vars
     if table.variables is None:
         if table.x.shape[1] not in (n, formula.n_total):
             raise FormulaError(
                 f"{table.x.shape[1]} columns", expected=f"{n} variables", source=table.source
             )
-        return Drawn(table.x[:, :n], np.arange(n))
+        return JudgedSamples(table.x[:, :n], np.arange(n))
     variables = np.array(table.variables, np.int64)
     beyond = variables[variables > formula.n_total]
     if len(beyond):
@@ -112,4 +109,4 @@ def _columns(formula: Formula, table: Table) -> Drawn:
         )
     order = np.argsort(variables, kind="stable")
     order = order[variables[order] <= n]
-    return Drawn(table.x[:, order], variables[order] - 1)
+    return JudgedSamples(table.x[:, order], variables[order] - 1)

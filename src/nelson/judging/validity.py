@@ -2,8 +2,9 @@
 
     C(x) = 1 for every x, and every literal of the evidence holds
 
-One sample that is not is enough to reject: P_theta(x | C) gives it probability 0. Samples of some
-of the variables only are valid if a CDCL solver can complete them; distinct ones are asked once.
+One invalid sample is enough to reject, since P_theta(x | C) gives it probability 0. A sample of
+some of the variables is valid if it can be completed: a CDCL solver decides that, once for each
+distinct sample.
 """
 
 from __future__ import annotations
@@ -13,15 +14,22 @@ import time
 import numpy as np
 
 from nelson.formula import Formula
-from nelson.judging.source import Drawn
+from nelson.formula.evaluate import violated
+from nelson.judging.source import JudgedSamples
 
-_BITS = 1 << 27  # checked at a time
+#: Values that are checked in one chunk.
+_CHUNK_BITS = 1 << 27
+#: Conflicts after which the solver gives up on a sample, which then counts as valid.
+_MAX_CONFLICTS = 100_000
+
+#: Row of the first invalid sample, number of invalid samples, what that row breaks.
+Invalid = tuple[int, int, str]
 
 
 def first_invalid(
-    formula: Formula, evidence: np.ndarray, drawn: Drawn, deadline: float
-) -> tuple[int, int, str] | None:
-    """(row, how many are invalid, what the row breaks), or None. evidence: literals."""
+    formula: Formula, evidence: np.ndarray, drawn: JudgedSamples, deadline: float
+) -> Invalid | None:
+    """None if no invalid sample was found. evidence: literals."""
     own = evidence[np.isin(np.abs(evidence) - 1, drawn.columns)]
     place = np.searchsorted(drawn.columns, np.abs(own) - 1)
     wrong = (drawn.x[:, place] != (own > 0)).any(axis=1)
@@ -35,10 +43,8 @@ def first_invalid(
     return _by_solver(formula, evidence, drawn, deadline)
 
 
-def _by_clauses(formula: Formula, x: np.ndarray) -> tuple[int, int, str] | None:
-    from nelson.formula.evaluate import violated
-
-    step = max(1, _BITS // max(1, formula.n_vars))
+def _by_clauses(formula: Formula, x: np.ndarray) -> Invalid | None:
+    step = max(1, _CHUNK_BITS // max(1, formula.n_vars))
     valid = [formula.satisfied(x[k : k + step]) for k in range(0, len(x), step)]
     bad = np.flatnonzero(~np.concatenate(valid)) if valid else np.zeros(0, np.int64)
     if not len(bad):
@@ -47,9 +53,9 @@ def _by_clauses(formula: Formula, x: np.ndarray) -> tuple[int, int, str] | None:
 
 
 def _by_solver(
-    formula: Formula, evidence: np.ndarray, drawn: Drawn, deadline: float
-) -> tuple[int, int, str] | None:
-    """Rows that no assignment of the other variables completes, among those that time allows."""
+    formula: Formula, evidence: np.ndarray, drawn: JudgedSamples, deadline: float
+) -> Invalid | None:
+    """A row that no assignment of the other variables completes; checks rows until the deadline."""
     from pysat.solvers import Solver
 
     rows, first, times = np.unique(drawn.x, axis=0, return_index=True, return_counts=True)
@@ -59,7 +65,7 @@ def _by_solver(
             if time.monotonic() > deadline:
                 return None
             literals = (drawn.columns + 1) * np.where(row, 1, -1)
-            solver.conf_budget(100_000)
+            solver.conf_budget(_MAX_CONFLICTS)
             if solver.solve_limited(assumptions=[*given, *literals.tolist()]) is False:
                 core = [str(v) for v in (solver.get_core() or []) if v not in given][:12]
                 what = f"the formula: its literals {' '.join(core)} have no completion"

@@ -1,26 +1,34 @@
-"""What a test says: accept, reject or cannot decide, with the evidence."""
+"""The outcome of a test: accept, reject or cannot decide, with the evidence."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-#: Said by `reason` already, or of use to programs only.
+#: Evidence that `reason` repeats, or that only programs need: not printed.
 _HIDDEN = {"skipped", "statistic", "degrees_of_freedom", "p_value", "level", "exact"}
 WORDS = {True: "accept", False: "reject", None: "undecided"}
+
+
+class Answer(NamedTuple):
+    """What one test returns; the fields are those of `Verdict`."""
+
+    accept: bool | None
+    reason: str
+    evidence: dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Verdict:
     """
     accept    True, False, or None: the test cannot decide (`reason` says why)
-    test      "validity" | "chi-square" | "marginals" | "conditionals" | "barbarik": the one that
-              decided
+    test      the test that decided: "validity" | "chi-square" | "marginals" | "conditionals" |
+              "barbarik"
     law       the law that was claimed, in words
-    reason    in one sentence why it ended so
-    evidence  what was measured: samples, statistic, p_value, worst, support, exact, ...; "skipped"
-              holds, for each test that did not apply, why
-    shows     what this test shows if it accepts, and what it does not; printed if it does
+    reason    one sentence: why the test accepts, rejects or cannot decide
+    evidence  the measurements: samples, statistic, p_value, worst, support, exact, ...; "skipped"
+              maps each test that did not apply to the reason
+    shows     what an acceptance by this test proves, and what it does not; printed on acceptance
     """
 
     accept: bool | None
@@ -35,16 +43,8 @@ class Verdict:
         return WORDS[self.accept]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values: for JSON."""
-        return {
-            "verdict": self.word,
-            "accept": self.accept,
-            "test": self.test,
-            "law": self.law,
-            "reason": self.reason,
-            "evidence": plain(self.evidence),
-            "shows": self.shows,
-        }
+        """Plain values, ready for JSON."""
+        return {"verdict": self.word} | _plain(vars(self))
 
     def __str__(self) -> str:
         rows = [("law", self.law), ("test", self.test), ("because", self.reason)]
@@ -61,9 +61,9 @@ class Verdict:
 
 
 def probability(p: float, level: float | None = None) -> str:
-    """A p-value for people, with the level that it is compared to."""
-    said = f"p = {p:.3g}" if p else "p < 1e-300"
-    return said if level is None else f"{said}, level {level:g}"
+    """A p-value in words, with the level to which it is compared."""
+    text = f"p = {p:.3g}" if p else "p < 1e-300"
+    return text if level is None else f"{text}, level {level:g}"
 
 
 def _shown(value: Any) -> str:
@@ -78,14 +78,14 @@ def _shown(value: Any) -> str:
     return str(value)
 
 
-def plain(value: Any) -> Any:
-    """JSON has no NumPy scalar, tuple, infinity or NaN."""
+def _plain(value: Any) -> Any:
+    """NumPy values, tuples, infinities and NaN as values that JSON has."""
     if isinstance(value, dict):
-        return {str(name): plain(item) for name, item in value.items()}
+        return {str(name): _plain(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
+        return [_plain(item) for item in value]
     if hasattr(value, "tolist"):
-        return plain(value.tolist())
+        return _plain(value.tolist())
     if isinstance(value, float) and value - value != 0:
         return str(value)
     return value

@@ -102,13 +102,7 @@ def stream(
     n None: without end. Ctrl-C ends the stream with a last block (info["interrupted"]) that holds
     the samples finished so far, all complete and valid; `seconds` ends it in the same way.
     """
-    return draw_stream(formula, theta, n, Options.among(locals()), block)
-
-
-def draw_stream(
-    formula: Formula, theta: Any, n: int | None, options: Options, block: int
-) -> Iterator[Samples]:
-    """`nelson.stream` with its options in one object."""
+    options = Options.among(locals())
     if block <= 0 or block % 64:
         raise FormulaError(f"block = {block}", expected="a positive multiple of 64")
     plan = make_plan(formula, theta, n, options)

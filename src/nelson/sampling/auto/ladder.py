@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from nelson.errors import BudgetExceeded, Unsatisfiable
-from nelson.exact.listing import LIMIT, structures
+from nelson.exact.listing import MAX_STRUCTURES, structures
 from nelson.exact.preprocess import Preprocessed, preprocess
 from nelson.sampling.auto import compiling
 from nelson.sampling.auto.chains import Verdict, by_resampling, from_solver
@@ -127,7 +127,8 @@ class _Ladder:
 
     def not_enumerated(self, part: Part) -> str:
         """Why the structures of a component are not enumerated; "" if they are."""
-        n, limit, until = len(part.variables), LIMIT, share(self.limits.deadline, 0.05, 1.0)
+        n, limit = len(part.variables), MAX_STRUCTURES
+        until = share(self.limits.deadline, 0.05, 1.0)
         if "enumerate" in self.limits.skip:
             return "left out"
         if n > _TRY_TO_ENUMERATE and compiling.installed():

@@ -1,0 +1,53 @@
+"""The experiments by name, and how one cell of them is run."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+from nelson.errors import FormulaError
+from nelson.experiments.base import OK, Cell, Experiment, plain_row
+
+#: Modules are imported when first asked for.
+_REGISTRY = {
+    "table1": "nelson.experiments.table1",
+    "table2": "nelson.experiments.table2",
+    "table3": "nelson.experiments.table3",
+    "uniform": "nelson.experiments.uniform",
+    "weighted": "nelson.experiments.weighted",
+    "rounds": "nelson.experiments.rounds",
+    "routes": "nelson.experiments.routes",
+    "bias": "nelson.experiments.bias",
+}
+
+
+def names() -> list[str]:
+    """All registered experiments, in the order of `nelson bench all`."""
+    return list(_REGISTRY)
+
+
+def get(name: str) -> Experiment:
+    """The `Experiment` of that name, or of `module:ATTRIBUTE`."""
+    if name in _REGISTRY:
+        return import_module(_REGISTRY[name]).EXPERIMENT
+    module, colon, attribute = name.partition(":")
+    if not (colon and module and attribute):
+        raise FormulaError(
+            f"no experiment {name!r}", expected="one of " + ", ".join(names()) + " or all"
+        )
+    return getattr(import_module(module), attribute)
+
+
+def run_cell(name: str, key: Mapping[str, Any], seconds: float = math.inf) -> list[dict[str, Any]]:
+    """Run one cell in this process. Each row gets the fields of the key, status and cell_seconds.
+
+    The cell is told its time limit, `seconds`, but only `child_process.limited` enforces it.
+    """
+    started = time.perf_counter()
+    rows = get(name).run(Cell(key, seconds, experiment=name))
+    took = time.perf_counter() - started
+    head = {"experiment": name, **key, "status": OK}
+    return [{**head, **plain_row(row), "cell_seconds": took} for row in rows]

@@ -1,0 +1,72 @@
+"""`nelson test`: exit codes and output."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+import nelson
+from nelson.cli import app
+from tests.judging.known_laws import SEED, SMALL
+from tests.problems import weights
+
+
+def run(*args: object, **options) -> tuple[int, str, str]:
+    """Exit code, stdout, stderr of `nelson test`."""
+    done = CliRunner().invoke(app, ["test", *map(str, args)], **options)
+    return done.exit_code, done.stdout, done.stderr
+
+
+@pytest.fixture
+def cnf(tmp_path):
+    path = tmp_path / "f.cnf"
+    SMALL.to_dimacs(path)
+    return path
+
+
+def test_the_command_says_so_with_its_exit_code(tmp_path, cnf):
+    good, bad = tmp_path / "good.txt", tmp_path / "bad.txt"
+    for path, method in ((good, "prs"), (bad, "lovasz")):
+        rows = nelson.sample(SMALL, None, 4000, method=method, seed=SEED).literals()
+        path.write_text("".join(" ".join(map(str, row)) + " 0\n" for row in rows))
+    code, out, _ = run("--samples", good, cnf)
+    assert code == 0 and out.startswith("ACCEPT")
+    code, out, _ = run("--samples", bad, cnf, "--json")
+    assert code == 1 and json.loads(out)["accept"] is False
+    code, out, _ = run("--sampler", "prs", cnf, "--test", "conditionals", "--seed", 1)
+    assert code == 3 and out.startswith("UNDECIDED")
+    code, out, _ = run("--samples", "-", cnf, input=good.read_text())
+    assert code == 0
+    code, out, _ = run("--sampler", "prs", cnf, "-n", "1e3", "--json")
+    assert json.loads(out)["evidence"]["samples"] == 1000
+
+
+def test_the_command_tells_bad_input_from_a_rejection(tmp_path, cnf):
+    for args in (
+        (cnf,),
+        ("--sampler", "prs", "--samples", "x", cnf),
+        ("--sampler", "no-such", cnf),
+        ("--samples", tmp_path / "none.txt", cnf),
+        ("--samples", "prs", cnf),  # the name of a sampler is not the name of a file
+        ("--sampler", "prs", tmp_path / "none.cnf"),
+        ("--sampler", "prs", cnf, "--delta", 2),
+        ("--sampler", "prs", cnf, "-n", "inf"),
+        ("--samples", "-", "-"),
+    ):
+        code, out, err = run(*args)
+        assert code == 2 and not out and err, args
+    cnf.write_text("p cnf 1 2\n1 0\n-1 0\n")
+    assert run("--sampler", "prs", cnf)[0] == 20
+
+
+@pytest.mark.process
+def test_the_command_runs_as_a_process(cnf):
+    """Weights come from the formula's file if it has any, as they do for `nelson sample`."""
+    SMALL.replace(theta=weights(SMALL)).to_dimacs(cnf)
+    command = [sys.executable, "-m", "nelson.cli", "test", "--sampler", "prs", str(cnf)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0 and "theta from" in done.stdout, done.stderr

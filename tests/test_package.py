@@ -1,0 +1,70 @@
+"""The wheel: what it is called, what is in it, and that it draws in an environment of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tarfile
+import venv
+import zipfile
+from email.parser import Parser
+
+import pytest
+
+from tests import ROOT
+
+pytestmark = [pytest.mark.slow, pytest.mark.process]
+
+DRAW = """
+import nelson
+samples = nelson.sample(nelson.Formula([[1, 2], [-1, 3]]), None, 100, seed=0)
+assert len(samples) == 100 and samples.guarantee == "exact", samples
+print(nelson.__file__)
+"""
+
+
+def run(*command: object) -> str:
+    done = subprocess.run(
+        [str(word) for word in command], capture_output=True, text=True, timeout=900
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("dist")
+    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, ROOT)
+    return next(folder.glob("*.whl")), next(folder.glob("*.tar.gz"))
+
+
+def test_the_wheel_is_called_nelson_mrf_and_holds_the_package(built):
+    with zipfile.ZipFile(built[0]) as wheel:
+        names = wheel.namelist()
+        about = next(name for name in names if name.endswith(".dist-info/METADATA"))
+        told = Parser().parsestr(wheel.read(about).decode())
+    assert told["Name"] == "nelson-mrf"
+    top = {name.split("/")[0] for name in names}
+    assert "nelson" in top and len(top) == 2, top
+    for wanted in ("py.typed", "experiments/page.css", "tasks/data/streets.cnf"):
+        assert f"nelson/{wanted}" in names, wanted
+    assert not [name for name in names if "tests" in name]
+
+
+def test_the_sdist_holds_what_is_needed_to_test_it(built):
+    with tarfile.open(built[1]) as sdist:
+        names = {name.partition("/")[2] for name in sdist.getnames()}
+    for wanted in ("src/nelson/__init__.py", "tests/__init__.py", "Makefile", "constraints.txt"):
+        assert wanted in names, wanted
+
+
+def test_a_new_environment_with_the_wheel_draws_a_sample(built, tmp_path):
+    """Needs the package index, as `make install` does."""
+    venv.create(tmp_path / "env", with_pip=True)
+    python = tmp_path / "env" / "bin" / "python"
+    run(python, "-m", "pip", "install", "-q", "-c", ROOT / "constraints.txt", built[0])
+    said = run(python, "-I", "-c", DRAW)
+    assert str(tmp_path) in said, said
+    assert "nelson" in run(tmp_path / "env" / "bin" / "nelson", "--help")
+    torch = run(python, "-m", "pip", "list", "--format=freeze")
+    assert "torch" not in torch and "ray" not in torch.split("="), torch  # the core alone
