@@ -96,7 +96,7 @@ def draw(
 
     log_copies, rows and cut (arguments of `shape_for`) never change a sample.
     """
-    from nelson.kernels.cuda.team import COUNTS, Job
+    from nelson.kernels.cuda.team import COUNTS
 
     launch, program = gpu.launch, problem.program
     sweeps = request.sweeps if len(program.order) else 0
@@ -132,30 +132,10 @@ def draw(
     scratch = gpu.scratch(slots * shape.state64, slots * shape.state32)
 
     step = tiles if request.deadline is None else shape.blocks * shape.teams * _WAVES
+    whole = _job(method, request, sweeps, first, count, shape)
     done, stopped = 0, False
     while done < tiles and not stopped:
-        job = Job(
-            seed=rng.spread_seed(request.seed),
-            method=np.int32(method),
-            max_rounds=np.int32(request.max_rounds),
-            sweeps=np.int32(sweeps),
-            first=np.int64(done),
-            tiles=np.int64(min(step, tiles - done)),
-            per_context=np.int64(words),
-            first_word=np.int64(first),
-            samples=np.int64(count),
-            team=np.int32(shape.team),
-            stride64=np.int32(shape.stride64),
-            stride32=np.int32(shape.stride32),
-            queues=np.int32(shape.queues),
-            state64=np.int64(shape.state64),
-            state32=np.int64(shape.state32),
-            few=np.int32(shape.few),
-            capacity=np.int32(shape.capacity),
-            room=np.int32(shape.room),
-            listed=np.int32(shape.listed),
-            listed_room=np.int32(shape.listed_room),
-        )
+        job = whole._replace(first=np.int64(done), tiles=np.int64(min(step, tiles - done)))
         launch.draw(loaded, shape, law, digits, streams, job, out, scratch, gpu.stream)
         done += int(job.tiles)
         if request.deadline is not None and done < tiles:
@@ -166,6 +146,34 @@ def draw(
     if sweeps:
         block.frozen = problem.frozen(gpu.get(moved)[: program.n])
     return Launched(packed, valid, block, invalid, done, per_context, tile)
+
+
+def _job(method: int, request: Request, sweeps: int, first: int, count: int, shape: Any) -> Any:
+    """The kernel's arguments, but for the tiles of a launch; every number in the kernel's type."""
+    from nelson.kernels.cuda.team import Job
+
+    return Job(
+        seed=rng.spread_seed(request.seed),
+        method=np.int32(method),
+        max_rounds=np.int32(request.max_rounds),
+        sweeps=np.int32(sweeps),
+        first=np.int64(0),
+        tiles=np.int64(0),
+        per_context=np.int64(words_for(count)),
+        first_word=np.int64(first),
+        samples=np.int64(count),
+        team=np.int32(shape.team),
+        stride64=np.int32(shape.stride64),
+        stride32=np.int32(shape.stride32),
+        queues=np.int32(shape.queues),
+        state64=np.int64(shape.state64),
+        state32=np.int64(shape.state32),
+        few=np.int32(shape.few),
+        capacity=np.int32(shape.capacity),
+        room=np.int32(shape.room),
+        listed=np.int32(shape.listed),
+        listed_room=np.int32(shape.listed_room),
+    )
 
 
 def _valid_on_host(
