@@ -1,5 +1,5 @@
-"""Rounds of resampling: draw all variables, then redraw those of violated clauses until none is
-left.
+"""Rounds of resampling: draw all variables, then redraw the variables of violated clauses until no
+clause is violated.
 
 While more than a tenth of the clauses is violated in some lane, rounds are *dense*: check every
 clause, then gather for every variable the masks of its clauses. Later rounds are *listed*: violated

@@ -23,36 +23,36 @@ _TRIES = 400
 
 
 class _Work(NamedTuple):
-    """The lists of eight neighbouring threads (here called lanes), and their slots."""
+    """The lists of eight neighbouring threads, and their slots."""
 
     lists: np.ndarray  # (slots, GROUP): entries in the order given
-    in_lane: np.ndarray  # (slots, GROUP): entry that a lane has in a slot, or -1
-    in_bank: np.ndarray  # (slots, GROUP): lane that uses a bank in a slot, or -1
+    by_thread: np.ndarray  # (slots, GROUP): entry that a thread has in a slot, or -1
+    by_bank: np.ndarray  # (slots, GROUP): thread that uses a bank in a slot, or -1
     lengths: np.ndarray  # (GROUP,)
 
 
 def spread(
     lines: np.ndarray, start: np.ndarray, lengths: np.ndarray, repeat: bool, slots: int = 0
 ) -> None:
-    """Reorder lines[start[s] + k, lane] over k, for each lane of each slice s.
+    """Reorder lines[start[s] + k, thread] over k, for each thread of each slice s.
 
     lengths (slices * 32): entries of each list; padding follows. repeat: padding may be any entry
     of the list. slots: number of lines per slice that are read; 0: all.
     """
     most = max(1, int(np.diff(start).max(initial=0)))
-    lists, in_lane, in_bank = np.empty((3, most, GROUP), np.int64)
-    work = _Work(lists, in_lane, in_bank, np.empty(GROUP, np.int64))
+    lists, by_thread, by_bank = np.empty((3, most, GROUP), np.int64)
+    work = _Work(lists, by_thread, by_bank, np.empty(GROUP, np.int64))
     _spread(lines, start, lengths, repeat, slots or most, work)
 
 
 @inline
-def _bank(w, e, lane):
-    return (w.lists[e, lane] >> 4) % GROUP
+def _bank(w, e, thread):
+    return (w.lists[e, thread] >> 4) % GROUP
 
 
 @inline
 def _free(table, slots, i):
-    """First free slot of lane or bank i, or -1."""
+    """First free slot of thread or bank i, or -1."""
     for k in range(slots):
         if table[k, i] < 0:
             return k
@@ -62,53 +62,53 @@ def _free(table, slots, i):
 @inline
 def _swap(w, bank, a, c):
     """Swap slots a and c along the path that starts at `bank` with slot a."""
-    lane, moved, k, other = w.in_bank[a, bank], w.in_bank[a, bank], a, c
-    w.in_bank[a, bank] = -1
-    # The edge (lane, bank) moves from slot k to `other`; an edge that the lane has there must move.
+    thread, moved, k, other = w.by_bank[a, bank], w.by_bank[a, bank], a, c
+    w.by_bank[a, bank] = -1
+    # The edge (thread, bank) moves from slot k to `other`; an edge already there must move on.
     while moved >= 0:
-        e = w.in_lane[k, lane]
-        pushed = w.in_lane[other, lane]
-        w.in_lane[other, lane] = e
-        w.in_bank[other, bank] = lane
-        w.in_lane[k, lane] = -1
+        e = w.by_thread[k, thread]
+        pushed = w.by_thread[other, thread]
+        w.by_thread[other, thread] = e
+        w.by_bank[other, bank] = thread
+        w.by_thread[k, thread] = -1
         if pushed < 0:
             moved = -1
-        else:  # that edge takes slot k, and the lane that had its bank in slot k must move next
-            bank = _bank(w, pushed, lane)
-            w.in_bank[other, bank] = -1
-            after = w.in_bank[k, bank]
-            w.in_lane[k, lane] = pushed
-            w.in_bank[k, bank] = lane
-            lane, moved = after, after
+        else:  # that edge takes slot k, and the thread that had its bank in slot k must move next
+            bank = _bank(w, pushed, thread)
+            w.by_bank[other, bank] = -1
+            after = w.by_bank[k, bank]
+            w.by_thread[k, thread] = pushed
+            w.by_bank[k, bank] = thread
+            thread, moved = after, after
 
 
 @inline
-def _place(w, slots, e, lane):
-    """Give entry e of a lane a slot that is free for the lane and for the bank of the entry.
+def _place(w, slots, e, thread):
+    """Give entry e of a thread a slot that is free for the thread and for the bank of the entry.
 
     -> False if the bank has no free slot.
     """
-    bank = _bank(w, e, lane)
-    a, c = _free(w.in_lane, slots, lane), _free(w.in_bank, slots, bank)
+    bank = _bank(w, e, thread)
+    a, c = _free(w.by_thread, slots, thread), _free(w.by_bank, slots, bank)
     if c < 0:
         return False
     for k in range(slots):
-        if w.in_lane[k, lane] < 0 and w.in_bank[k, bank] < 0:
+        if w.by_thread[k, thread] < 0 and w.by_bank[k, bank] < 0:
             a = k
-    if w.in_bank[a, bank] >= 0:
+    if w.by_bank[a, bank] >= 0:
         _swap(w, bank, a, c)
-    w.in_lane[a, lane] = e
-    w.in_bank[a, bank] = lane
+    w.by_thread[a, thread] = e
+    w.by_bank[a, bank] = thread
     return True
 
 
 @inline
-def _padding(w, slot, lane):
-    """An entry of the lane whose bank is unused in this slot; entry 0 if there is none."""
-    for e in range(w.lengths[lane]):
-        bank = _bank(w, e, lane)
-        if w.in_bank[slot, bank] < 0:
-            w.in_bank[slot, bank] = lane
+def _padding(w, slot, thread):
+    """An entry of the thread whose bank is unused in this slot; entry 0 if there is none."""
+    for e in range(w.lengths[thread]):
+        bank = _bank(w, e, thread)
+        if w.by_bank[slot, bank] < 0:
+            w.by_bank[slot, bank] = thread
             return e
     return 0
 
@@ -118,29 +118,29 @@ def _spread(lines, start, lengths, repeat, most, w):
     for s in range(len(start) - 1):
         first, slots = start[s], min(start[s + 1] - start[s], most)
         for group in range(0, 32, GROUP):
-            for lane in range(GROUP):
-                w.lengths[lane] = lengths[s * 32 + group + lane]
+            for thread in range(GROUP):
+                w.lengths[thread] = lengths[s * 32 + group + thread]
                 for k in range(slots):
-                    w.lists[k, lane] = lines[first + k, group + lane]
-                    w.in_lane[k, lane] = w.in_bank[k, lane] = -1
-            for lane in range(GROUP):
-                for e in range(w.lengths[lane]):
-                    _place(w, slots, e, lane)
-            for lane in range(GROUP):
-                for e in range(w.lengths[lane]):
+                    w.lists[k, thread] = lines[first + k, group + thread]
+                    w.by_thread[k, thread] = w.by_bank[k, thread] = -1
+            for thread in range(GROUP):
+                for e in range(w.lengths[thread]):
+                    _place(w, slots, e, thread)
+            for thread in range(GROUP):
+                for e in range(w.lengths[thread]):
                     placed = False
                     for k in range(slots):
-                        placed = placed or w.in_lane[k, lane] == e
+                        placed = placed or w.by_thread[k, thread] == e
                     if not placed:  # its bank has no slot left: this entry waits in any slot
-                        w.in_lane[_free(w.in_lane, slots, lane), lane] = e
-            for lane in range(GROUP):
+                        w.by_thread[_free(w.by_thread, slots, thread), thread] = e
+            for thread in range(GROUP):
                 for k in range(slots):
-                    e = w.in_lane[k, lane]
-                    if e < 0 and repeat and w.lengths[lane] > 0:
-                        e = _padding(w, k, lane)
+                    e = w.by_thread[k, thread]
+                    if e < 0 and repeat and w.lengths[thread] > 0:
+                        e = _padding(w, k, thread)
                     elif e < 0:
                         e = slots - 1  # the given padding
-                    lines[first + k, group + lane] = w.lists[e, lane]
+                    lines[first + k, group + thread] = w.lists[e, thread]
 
 
 def balance(variables: np.ndarray, ptr: np.ndarray, n: int, copies: int) -> np.ndarray:

@@ -252,9 +252,9 @@ def ballot(flag):
 
 
 @device
-def below(lane):
-    """Mask of the threads of a warp before thread `lane`."""
-    return (np.uint32(1) << np.uint32(lane)) - np.uint32(1)
+def below(rank):
+    """Mask of the threads of a warp before thread `rank`."""
+    return (np.uint32(1) << np.uint32(rank)) - np.uint32(1)
 
 
 @intrinsic

@@ -86,7 +86,7 @@ def _draw(w, round, item, k, lanes, h, whole, alone):
 def _take(w, queue, items, round, waiting, h):
     """Draw a few random rows for the last 32 words of the queue. -> words that are waiting"""
     waiting = int32(waiting - WARP)
-    at = int32(waiting + w.lane)
+    at = int32(waiting + w.rank)
     entry = int32(peek(items, at))
     item, k = int32(entry >> 5), int32(entry & 31)
     lanes = _draw(w, round, item, k, peek(queue, at), h, False, True)
@@ -103,8 +103,8 @@ def _finish(w, queue, items, round, waiting, h, alone):
     taken = int32(min(waiting, WARP))
     waiting = int32(waiting - taken)
     item, k, lanes = int32(0), int32(0), ZERO
-    if w.lane < taken:
-        at = int32(waiting + w.lane)
+    if w.rank < taken:
+        at = int32(waiting + w.rank)
         entry = int32(peek(items, at))
         lanes = peek(queue, at)
         item, k = int32(entry >> 5), int32(entry & 31)
@@ -197,7 +197,7 @@ def draw_listed(p, w, round, count, h):
             part, first = int32(part - p.longest), int32(first + WARP)
         if first < count:
             item, lanes = int32(0), ZERO
-            q = int32(first + w.lane)
+            q = int32(first + w.rank)
             if q < count:
                 at = int32(peek(w.lists, int32(w.listed + q)))
                 start, number = literals(p, w, int32(at >> 1))

@@ -4,7 +4,7 @@ Clauses, lists of occurrences and lists of sweeps are the *members* of *slices* 
 long as its longest member, and entry k of all 32 members is contiguous, so that a warp which
 handles a slice reads 32 neighbours at a time:
 
-    words[start[s] + 32 k + lane]       entry (or pair of entries) k of member 32 s + lane
+    words[start[s] + 32 k + i]          entry (or pair of entries) k of member 32 s + i
 
 Few instructions lead from an entry to a pair of 64-bit words (a team draws two words of samples at
 a time). If all indices are below 4096, two entries of 16 bits share a word (*narrow*). Shorter
@@ -128,8 +128,8 @@ def lay_out(program: Program, columns: np.ndarray, sweeps: bool, log_copies: int
         offset += len(array)
     flat = np.concatenate(ints)
     if offset >= 1 << 31 or flat.max(initial=0) >= 1 << 31 or max(p.n, p.n_clauses) >= 1 << 25:
-        sizes = f"{p.n} variables, {p.n_clauses} clauses, {len(lits)} literals"
-        raise ValueError(f"the formula is too large for the GPU kernel: {sizes}")
+        size = f"{p.n} variables, {p.n_clauses} clauses, {len(lits)} literals"
+        raise ValueError(f"the formula is too large for the GPU kernel: {size}")
     sizes = (p.n, p.n_clauses, p.n_fixed, n_checks, len(class_slices) - 1, len(columns))
     near = near_words, at["check"], clause_start[-1], n_checks and check_start[0] >= near_words
     longest = int(np.diff(p.clause_ptr).max(initial=1))
@@ -250,8 +250,8 @@ class _Slices:
 
 
 def _literals_each(ptr: np.ndarray) -> int:
-    """The length of the longest clause if all clauses fill as many words, two literals each; else
-    0. Also 0 if it is above _MAX_UNROLLED.
+    """Length of the longest clause, if it is at most _MAX_UNROLLED and all clauses fill the same
+    number of words, two literals each; else 0.
     """
     lengths = np.diff(ptr)
     each = int(lengths.max(initial=0))

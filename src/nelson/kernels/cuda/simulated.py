@@ -77,7 +77,7 @@ def popcount(mask):
     return np.int32(int(mask).bit_count())
 
 
-def below(lane):
+def below(rank):
     return np.uint32(0)
 
 

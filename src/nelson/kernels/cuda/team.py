@@ -37,8 +37,8 @@ WANTED, BAD = 2, 3
 #: Numbers that a launch returns: rounds of the slowest sample, clauses resampled, invalid lanes.
 COUNTS = 3
 
-#: Kinds of passes over variables: draw all; redraw those of violated clauses, at once; or through
-#: the queue, because they are few; or from the list; redraw where a mask says so (prs); sweep.
+#: Kinds of passes: draw all variables; redraw the variables of violated clauses, at once; the same
+#: through the queue, if they are few; the same from the list; redraw under masks (prs); sweep.
 INIT, VIOLATED, FEW, LISTED, MASKED, SWEEP = range(6)
 #: Clauses to check: all clauses that are resampled, or the clauses as given.
 ALL, GIVEN = range(2)
@@ -107,7 +107,7 @@ class Team(NamedTuple):
     size: np.int32  # threads of the team
     which: np.int32  # number of the team in its block
     me: np.int32  # number of the thread in its team
-    lane: np.int32  # number of the thread in its warp
+    rank: np.int32  # number of the thread in its warp
 
 
 class Digits(NamedTuple):
@@ -183,7 +183,7 @@ def push(w, queue, items, item, lanes, k, waiting):
     """
     mask = ballot(lanes != ZERO)
     if lanes != ZERO:
-        at = int32(waiting + popcount(mask & below(w.lane)))
+        at = int32(waiting + popcount(mask & below(w.rank)))
         poke(queue, at, lanes)
         poke(items, at, np.uint32(item * 32 + k))
     sync_warp()
@@ -194,7 +194,7 @@ def push(w, queue, items, item, lanes, k, waiting):
 def push_pair(w, v, first, second, k, waiting):
     """As `push`, for both words of variable v."""
     mask, mask_too = ballot(first != ZERO), ballot(second != ZERO)
-    before = below(w.lane)
+    before = below(w.rank)
     at = int32(waiting + popcount(mask & before) + popcount(mask_too & before))
     entry = np.uint32(v * 64 + k)
     if first != ZERO:
