@@ -4,6 +4,8 @@ threads and blocks.
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -17,6 +19,7 @@ from nelson.sampling.registry import get
 from nelson.sampling.sampler import Request
 from tests.problems import cycle_edges, pigeonhole, random_ksat, sink_free
 
+OPTIONS = {"seed": 11, "max_rounds": 30, "sweeps": 2}
 METHODS = {"lovasz": reference.LOVASZ, "moser-tardos": reference.MOSER_TARDOS, "prs": reference.PRS}
 
 
@@ -49,6 +52,13 @@ def theta_for(formula: nelson.Formula, seed: int = 5) -> np.ndarray:
     return theta
 
 
+@cache
+def expected_of(name: str, method: str, count: int):
+    """The reference draws once for all widths of a row."""
+    problem = prepare(FORMULAS[name])
+    return expected(problem, theta_for(problem.formula), method, count=count, **OPTIONS)
+
+
 def expected(problem: Problem, theta: np.ndarray, method: str, **options):
     thr = np.full(problem.formula.n_total, 1 << 31, np.uint32)
     thr[: problem.n] = reference.threshold(theta)
@@ -77,9 +87,8 @@ def test_cpu_equals_reference(name, method, width):
     problem = prepare(FORMULAS[name])
     theta = theta_for(problem.formula)
     for count in (1, 63, 64, 130, 64 * width + 17):
-        options = {"seed": 11, "count": count, "max_rounds": 30, "sweeps": 2}
-        x, valid, rounds, resampled = expected(problem, theta, method, **options)
-        (block,) = drawn(problem, theta, method, width=width, **options)
+        x, valid, rounds, resampled = expected_of(name, method, count)
+        (block,) = drawn(problem, theta, method, width=width, count=count, **OPTIONS)
         assert np.array_equal(bits.unpack(block.packed[0], count), x[:, : problem.n])
         assert np.array_equal(bits.unpack(block.valid[0][:, None], count)[:, 0], valid)
         assert (block.rounds, block.resampled) == (rounds, resampled)
@@ -88,7 +97,7 @@ def test_cpu_equals_reference(name, method, width):
 def test_the_comparison_would_notice_one_wrong_bit():
     problem = prepare(FORMULAS["5-sat"])
     theta = theta_for(problem.formula)
-    options = {"seed": 11, "count": 130, "max_rounds": 30, "sweeps": 2}
+    options = {**OPTIONS, "count": 130}
     x = expected(problem, theta, "lovasz", **options)[0]
     for change in ({"seed": 12}, {"sweeps": 1}, {"max_rounds": 0}):
         (block,) = drawn(problem, theta, "lovasz", **{**options, **change})

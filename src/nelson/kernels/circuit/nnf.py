@@ -51,18 +51,25 @@ class Fate(NamedTuple):
 _NEWLINE, _MINUS, _DIGIT, _LETTER = 10, 45, 48, 97
 
 
+@inline
+def _number(text, at):
+    """Read the number whose digits begin at `at`. -> (number, place behind it)"""
+    number = 0
+    while at < text.size and _DIGIT <= text[at] < _DIGIT + 10:
+        number = 10 * number + (text[at] - _DIGIT)
+        at += 1
+    return number, at
+
+
 @kernel
 def measure(text, size):
     """Sizes in D4's text (uint8): size = largest node, edges, literals of all edges."""
     at, end = 0, text.size
     while at < end:
-        letter, numbers, number, largest = text[at] >= _LETTER, 0, 0, 0
+        letter, numbers, largest = text[at] >= _LETTER, 0, 0
         while at < end and text[at] != _NEWLINE:
             if _DIGIT <= text[at] < _DIGIT + 10:
-                number = 0
-                while at < end and _DIGIT <= text[at] < _DIGIT + 10:
-                    number = 10 * number + (text[at] - _DIGIT)
-                    at += 1
+                number, at = _number(text, at)
                 numbers += 1
                 largest = max(largest, number)
             else:
@@ -86,10 +93,7 @@ def read(text, kind, parent, child, start, literals):
             if text[at] == _MINUS:
                 sign = -1
             elif _DIGIT <= text[at] < _DIGIT + 10:
-                number = 0
-                while at < end and _DIGIT <= text[at] < _DIGIT + 10:
-                    number = 10 * number + (text[at] - _DIGIT)
-                    at += 1
+                number, at = _number(text, at)
                 last = number
                 if letter >= _LETTER:
                     if numbers == 0 and _kind(letter) < 0:

@@ -12,9 +12,8 @@ Why it is fast:
 * The first rounds check every clause, and every variable gathers the masks of its clauses. Later
   rounds list the violated words of clauses and redraw the variables of this list. Once few lanes
   are left, a round is a list of (clause, lane) (`late.py`).
-* Literals lie in slices of 32, two per word (`program.py`): a warp reads its indices as whole
-lines,
-  and each index is the address of a pair of words.
+* Literals lie in slices of 32, two per word (`program.py`): a warp reads its indices as whole lines
+  of memory, and each index is the address of a pair of words.
 
 Index arithmetic is cut to 32 bits by `int32(..)`, which Numba does not do by itself. Numba's
 simulator runs the same code with warps of one thread.

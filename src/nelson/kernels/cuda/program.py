@@ -112,22 +112,20 @@ def lay_out(program: Program, columns: np.ndarray, sweeps: bool, log_copies: int
         by_length = np.argsort(np.diff(p.check_ptr), kind="stable")
         check_start = slices.add_clauses(*_permuted(checks, p.check_ptr, by_length))
 
-    at, ints, offset = {}, [], 0
-    for key, array in (
-        ("clause", clause_start),
-        ("occ", occ_start),
-        ("sweep", sweep_start),
-        ("order", order),
-        ("classes", class_slices),
-        ("check", check_start),
-        ("fixed", p.fixed),
-        ("columns", columns),
-    ):
-        at[key] = offset
-        ints.append(np.asarray(array, np.int64))
-        offset += len(array)
-    flat = np.concatenate(ints)
-    if offset >= 1 << 31 or flat.max(initial=0) >= 1 << 31 or max(p.n, p.n_clauses) >= 1 << 25:
+    sections = {
+        "clause": clause_start,
+        "occ": occ_start,
+        "sweep": sweep_start,
+        "order": order,
+        "classes": class_slices,
+        "check": check_start,
+        "fixed": p.fixed,
+        "columns": columns,
+    }
+    lengths = [len(array) for array in sections.values()]
+    at = dict(zip(sections, np.cumsum([0, *lengths[:-1]]).tolist(), strict=True))
+    flat = np.concatenate([np.asarray(array, np.int64) for array in sections.values()])
+    if len(flat) >= 1 << 31 or flat.max(initial=0) >= 1 << 31 or max(p.n, p.n_clauses) >= 1 << 25:
         size = f"{p.n} variables, {p.n_clauses} clauses, {len(lits)} literals"
         raise ValueError(f"the formula is too large for the GPU kernel: {size}")
     sizes = (p.n, p.n_clauses, p.n_fixed, n_checks, len(class_slices) - 1, len(columns))

@@ -1,7 +1,7 @@
 """Clauses that are added and removed: one growing array, with a linked list per literal.
 
 `head[code]` is the first place that holds a literal, `after[place]` the next. The space of removed
-clauses is not reused; the caller compacts. Literal +v has code 2(v-1), -v has code 2(v-1)+1.
+clauses is not reused; the caller compacts. Codes: see `literal.py`.
 """
 
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nelson.kernels.core.compile import helper, kernel
-from nelson.kernels.reduce.implication import code_of
+from nelson.kernels.reduce.literal import code_of
 
 
 class Store(NamedTuple):

@@ -16,6 +16,7 @@ import numpy as np
 from nelson.kernels.core.compile import helper, kernel
 from nelson.kernels.reduce.clause_store import gather, link, remove
 from nelson.kernels.reduce.definition import CLAUSES, UNSATISFIABLE, conflicting, shrink
+from nelson.kernels.reduce.literal import sign_of
 
 #: How `eliminate` ended: all variables tried, steps used up, store full, formula unsatisfiable.
 DONE, PAUSED, FULL, CONFLICT = 0, 1, 2, 3
@@ -98,7 +99,7 @@ def _set_marks(s, w, j, on):
     """Mark the signs of the literals of clause j, or clear the marks."""
     for place in range(s.begin[j], s.begin[j] + s.size[j]):
         literal = s.literals[place]
-        w.mark[abs(literal) - 1] = (1 if literal > 0 else -1) if on else 0
+        w.mark[abs(literal) - 1] = sign_of(literal) if on else 0
 
 
 @helper
@@ -110,7 +111,7 @@ def _resolvent_size(s, w, v, a, b):
         sign = w.mark[abs(literal) - 1]
         if sign == 0:
             size += 1
-        elif sign != (1 if literal > 0 else -1) and abs(literal) - 1 != v:
+        elif sign != sign_of(literal) and abs(literal) - 1 != v:
             return -1
     return size
 

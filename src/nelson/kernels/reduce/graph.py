@@ -9,7 +9,7 @@ Kernels allocate nothing: the caller passes outputs and scratch arrays.
 """
 
 from nelson.kernels.core.compile import kernel
-from nelson.kernels.reduce.implication import code_of
+from nelson.kernels.reduce.literal import code_of, sign_of
 
 #: Up to this many clauses, comparing all pairs is faster than searching for a variable to split.
 PAIRWISE = 32
@@ -96,13 +96,13 @@ def compatible_pair(literals, offsets, members, first, last, mark):
     for a in range(first, last - 1):
         i = members[a]
         for t in range(offsets[i], offsets[i + 1]):
-            mark[abs(literals[t]) - 1] = 1 if literals[t] > 0 else -1
+            mark[abs(literals[t]) - 1] = sign_of(literals[t])
         found = -1
         for b in range(a + 1, last):
             j = members[b]
             clash = False
             for t in range(offsets[j], offsets[j + 1]):
-                if mark[abs(literals[t]) - 1] == (-1 if literals[t] > 0 else 1):
+                if mark[abs(literals[t]) - 1] == -sign_of(literals[t]):
                     clash = True
                     break
             if not clash:

@@ -1,15 +1,11 @@
 """Equivalent literals: strong components of the binary implication graph.
 
 A clause (a or b) means not-a -> b and not-b -> a. Literals that imply each other in a cycle are
-equal in every solution. Literal +v has code 2(v-1), -v has code 2(v-1)+1; `code ^ 1` negates.
+equal in every solution. Literals are given by their codes (`literal.py`).
 """
 
-from nelson.kernels.core.compile import inline, kernel
-
-
-@inline
-def code_of(literal):
-    return 2 * (abs(literal) - 1) + (1 if literal < 0 else 0)
+from nelson.kernels.core.compile import kernel
+from nelson.kernels.reduce.literal import code_of
 
 
 @kernel

@@ -9,7 +9,7 @@ becomes true visits the clauses of its negation; taking an assumption back visit
 """
 
 from nelson.kernels.core.compile import helper, inline, kernel
-from nelson.kernels.reduce.implication import code_of
+from nelson.kernels.reduce.literal import code_of, sign_of
 
 #: How `probe` ended: all literals probed, steps used up, formula unsatisfiable.
 DONE, PAUSED, CONFLICT = 0, 1, 2
@@ -17,7 +17,7 @@ DONE, PAUSED, CONFLICT = 0, 1, 2
 
 @inline
 def _assign(literal, values, trail, tail):
-    values[abs(literal) - 1] = 1 if literal > 0 else -1
+    values[abs(literal) - 1] = sign_of(literal)
     trail[tail] = literal
     return tail + 1
 
@@ -47,7 +47,7 @@ def _propagate(literals, offsets, start, where, values, left, trail, head, tail)
                 if value == 0:
                     tail = _assign(literals[t], values, trail, tail)
                     break
-                if value == (1 if literals[t] > 0 else -1):
+                if value == sign_of(literals[t]):
                     break
             work += offsets[j + 1] - offsets[j]
     return head, tail, conflict, work

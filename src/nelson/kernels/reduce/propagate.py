@@ -1,6 +1,7 @@
 """Unit propagation. Every literal is visited O(1) times."""
 
 from nelson.kernels.core.compile import inline, kernel
+from nelson.kernels.reduce.literal import sign_of
 
 #: Results of `fixpoint` that are not the number of a falsified clause.
 FIXPOINT = -1
@@ -10,7 +11,7 @@ CONTRADICTION = -2
 @inline
 def _assign(literal, values, queue, tail):
     """Make a literal true. -> length of the queue, or -1 if the literal is false already"""
-    v, sign = abs(literal), 1 if literal > 0 else -1
+    v, sign = abs(literal), sign_of(literal)
     if values[v] == -sign:
         return -1
     if values[v] == 0:

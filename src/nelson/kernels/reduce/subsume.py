@@ -11,6 +11,7 @@ Effective preprocessing in SAT through variable and clause elimination, SAT 2005
 import numpy as np
 
 from nelson.kernels.core.compile import helper, kernel
+from nelson.kernels.reduce.literal import sign_of
 
 _ONE = np.uint64(1)
 _MIX = np.uint64(0x9E3779B97F4A7C15)
@@ -35,7 +36,7 @@ def tidy(literals, offsets, mark, dead, gone):
     marked = 0
     for j in range(offsets.size - 1):
         for t in range(offsets[j], offsets[j + 1]):
-            v, sign = abs(literals[t]) - 1, 1 if literals[t] > 0 else -1
+            v, sign = abs(literals[t]) - 1, sign_of(literals[t])
             if mark[v] == sign:
                 gone[t] = 1
                 marked += 1
@@ -81,7 +82,7 @@ def subsume(
             if gone[t]:
                 continue
             v = abs(literals[t]) - 1
-            mark[v] = 1 if literals[t] > 0 else -1
+            mark[v] = sign_of(literals[t])
             if start[2 * v + 2] - start[2 * v] < fewest:
                 rarest, fewest = v, start[2 * v + 2] - start[2 * v]
         work += fewest + size[c]
@@ -97,7 +98,7 @@ def subsume(
                     sign = mark[abs(literals[t]) - 1]
                     if sign == 0:
                         continue
-                    if sign == (1 if literals[t] > 0 else -1):
+                    if sign == sign_of(literals[t]):
                         same += 1
                     elif place >= 0:  # a second clash: neither rule applies
                         same = -1
