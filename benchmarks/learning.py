@@ -27,8 +27,8 @@ def iteration() -> Iterator[Row]:
     """One iteration of Algorithm 2, n = L = 1000, m = 200: the same loop with another sampler."""
     import torch
 
+    from benchmarks.dense import probability_of_zero
     from benchmarks.dense_torch import DenseTorch
-    from nelson.kernels.core.dense import probability_of_zero
 
     formula, theta = ksat(1000)
     data = nelson.sample(formula, theta, 2000, seed=1)

@@ -116,7 +116,7 @@ def test_a_sampler_that_lies_is_caught(fake):
 
 def test_a_missing_package_names_the_extra(fake):
     method = fake(biased, modules=("no_such_package",), needs="samplers")
-    with pytest.raises(nelson.NelsonError, match=r'no_such_package.*pip install "nelson\[samplers'):
+    with pytest.raises(nelson.NelsonError, match=r'no_such_package.*"nelson-mrf\[samplers'):
         draw(method, LAWS["complete4"])
     row = next(row for row in describe() if row.name == "fake")
     assert not row.installed

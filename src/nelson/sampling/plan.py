@@ -152,7 +152,7 @@ def _require_able(sampler: Sampler, theta: np.ndarray, sweeps: int | None) -> No
     if missing:
         raise NelsonError(
             f"method {sampler.name!r} needs {', '.join(missing)}: "
-            f'pip install "nelson[{sampler.needs}]"'
+            f'pip install "nelson-mrf[{sampler.needs}]"'
         )
     if not sampler.weighted and (np.isfinite(theta) & (theta != 0)).any():
         raise FormulaError(

@@ -127,7 +127,7 @@ class Sampler:
     #: One of `nelson.sampling.guarantee.GUARANTEES`, for a problem and a number of sweeps.
     guarantee: Callable[[Problem, int], str]
     blocks: Callable[[Problem, Request], Iterator[Block]]
-    #: The extra that installs its packages: `pip install "nelson[needs]"`.
+    #: The extra that installs its packages: `pip install "nelson-mrf[needs]"`.
     needs: str | None = None
     #: May it return assignments that violate the formula? It then marks them in `Block.sound`.
     may_be_invalid: bool = False

@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 
 import numpy as np
 
-#: Seconds of one wait: the operating system's longest wait is finite.
+#: Longest single wait in seconds: operating systems refuse much longer ones.
 _LONGEST_WAIT = 3600.0
 
 
@@ -55,9 +55,9 @@ def spread(
     with ThreadPoolExecutor(threads) as pool:
         try:
             if go_on is not None:
-                _watch([pool.submit(take, 0, True)], stop, deadline)
+                watch([pool.submit(take, 0, True)], stop, deadline)
             if go_on is None or (stop[0] == 0 and go_on()):
-                _watch([pool.submit(take, thread) for thread in range(threads)], stop, deadline)
+                watch([pool.submit(take, thread) for thread in range(threads)], stop, deadline)
         except KeyboardInterrupt:
             stop[0] = 1
             # Ctrl-C inside `submit` leaves a thread that the pool does not wait for.
@@ -70,7 +70,7 @@ def spread(
     return False
 
 
-def _watch(running: list[Future[None]], stop: np.ndarray, deadline: float | None) -> None:
+def watch(running: list[Future[None]], stop: np.ndarray, deadline: float | None) -> None:
     """Wait for the threads; past the deadline, tell them to stop."""
     while not all(future.done() for future in running):
         left = _LONGEST_WAIT

@@ -42,7 +42,7 @@ def _open(index: int) -> Any:
         from nelson.kernels.cuda import launch as cuda_launch
     except ImportError as error:
         raise NelsonError(
-            f'device="cuda" needs numba-cuda ({error}): pip install "nelson[cuda]"'
+            f'device="cuda" needs numba-cuda ({error}): pip install "nelson-mrf[cuda]"'
         ) from error
     from numba import cuda
 
