@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.common import PEAK_MB, Row
+from benchmarks.common import PEAK_MEMORY_CODE, Row
 
 CLAUSES = 1_000_000
 RUNS = 3
@@ -50,7 +50,7 @@ def write_file(path: Path, clauses: int, k: int = 5, seed: int = 0) -> None:
 
 def measure(name: str, path: Path) -> dict[str, float]:
     imports, read = READERS[name]
-    code = READ.format(imports=imports, read=read, peak=PEAK_MB)
+    code = READ.format(imports=imports, read=read, peak=PEAK_MEMORY_CODE)
     runs = []
     for _ in range(RUNS):
         result = subprocess.run(

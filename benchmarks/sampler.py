@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 import nelson
-from benchmarks.common import PEAK_MB, Row, ksat, ratio, seconds
+from benchmarks.common import PEAK_MEMORY_CODE, Row, ksat, ratio, seconds
 from nelson.kernels.core import rng
 from nelson.kernels.cpu import tiles as cpu
 from nelson.kernels.cpu.state import Job
@@ -181,7 +181,7 @@ assert len(s) == 4096 and s.packed.shape == (64, 1_000_000)
 
 
 def memory() -> Iterator[Row]:
-    code = MEMORY + PEAK_MB + "print(peak / 1024)"
+    code = MEMORY + PEAK_MEMORY_CODE + "print(peak / 1024)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     note = "peak of the whole process, samples included"
     name = "n=L=1,000,000, 4,096 samples: memory"
