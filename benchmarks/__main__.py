@@ -9,13 +9,13 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import auto, circuit, cluster, gpu, learning, load, partition, peers, sampler
+from benchmarks import auto, circuit, cluster, gpu, learning, load, log_z, peers, sampler
 from benchmarks.common import Row
 
 ALL = {
     **sampler.ALL,
     "load": load.rows,
-    "logz": partition.rows,
+    "logz": log_z.rows,
     "circuit": circuit.rows,
     "auto": auto.rows,
     "samplers": peers.rows,
