@@ -21,8 +21,8 @@ SIGMAS = 3.0
 _SHOWN = 12
 
 
-def told(claim: str, cells: Mapping[str, str]) -> str:
-    """The sentence. cells: name of a cell -> why the claim fails there, or "" if it holds."""
+def sentence(claim: str, cells: Mapping[str, str]) -> str:
+    """The claim, counted. cells: name of a cell -> why the claim fails there, or "" if it holds."""
     if not cells:
         return ""
     broken = [f"{name}: {why}" for name, why in cells.items() if why]
@@ -49,7 +49,7 @@ def _each(
             if own:
                 late = len(good(own)) < len(own)
                 cells[f"{key} = {size}"] = text(own, lambda _: "ok") if late else judge(name, here)
-        lines.append(told(f"`{name}` {claim}", cells))
+        lines.append(sentence(f"`{name}` {claim}", cells))
     return " ".join(line for line in lines if line)
 
 
