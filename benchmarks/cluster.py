@@ -28,7 +28,8 @@ import numpy as np
 import nelson
 from benchmarks.common import Row, ksat
 from nelson import Formula, cluster
-from nelson.cluster import engine
+from nelson.cluster import ray_cluster
+from nelson.kernels.core.threads import usable_cores
 from nelson.sampling.plan import make_plan
 
 FIGURES = Path("cluster-figures.json")
@@ -130,7 +131,7 @@ def decide_seconds() -> float:
 
 def rows() -> Iterator[Row]:
     size = sizes()
-    f, cores = formula(), engine.cores()
+    f, cores = formula(), usable_cores()
     figures: dict[str, Any] = {
         "quick": size is QUICK,
         "cores": cores,
@@ -138,7 +139,7 @@ def rows() -> Iterator[Row]:
     }
     with (
         tempfile.TemporaryDirectory() as name,
-        engine.cluster(None, workers=max(2, cores)),
+        ray_cluster.connected(None, workers=max(2, cores)),
     ):
         folder = Path(name)
         needed = size.large * SAMPLE_BYTES

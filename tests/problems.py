@@ -130,6 +130,16 @@ def weights(f: Formula, seed: int = 0) -> np.ndarray:
     return np.random.default_rng([seed, 2]).normal(size=f.n_vars)
 
 
+def encoded() -> dict[str, Formula]:
+    """Formulas with XOR, cardinality and linear constraints, which have auxiliary variables."""
+    return {
+        "xor": random_ksat(9, 6, 3, seed=4).xor(range(1, 10)),
+        "exactly": Formula([[1, 2, -3]], 9).exactly(range(1, 10), 4),
+        "linear": Formula([[-1, 2]], 8).linear([3, 1, 4, 1, 5, 9, 2, 6], range(1, 9), "<=", 15),
+        "both": Formula([], 10).xor([1, -2, 3, 4, 5, 6, 7]).at_least([2, 4, 6, 8, 10], 2),
+    }
+
+
 # --- exact answers -------------------------------------------------------------------------------
 
 
@@ -162,6 +172,19 @@ def exact_law(f: Formula, theta: np.ndarray | None = None) -> Law:
         return states, log_weight
     weight = np.exp(log_weight - log_weight.max())
     return states, weight / weight.sum()
+
+
+def exact_log_z(formula: Formula, theta: np.ndarray | None = None) -> float:
+    """log sum over visible x of exp(theta . x) C(x), by the definition; +-inf is evidence."""
+    states = all_states(formula.n_vars)
+    keep = np.asarray(formula.satisfied(states), bool)
+    total = np.zeros(len(states))
+    for i in range(formula.n_vars if theta is not None else 0):
+        if np.isinf(theta[i]):
+            keep &= states[:, i] == (theta[i] > 0)
+        else:
+            total += theta[i] * states[:, i]
+    return float(np.logaddexp.reduce(total[keep])) if keep.any() else -np.inf
 
 
 def exact_marginals(f: Formula, theta: np.ndarray | None = None) -> np.ndarray:

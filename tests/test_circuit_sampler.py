@@ -185,9 +185,9 @@ def test_a_compiler_is_held_to_its_memory(compiler, monkeypatch):
     pytest.importorskip(build.COMPILERS[compiler][0])
     monkeypatch.setitem(build.RESERVED, compiler, 0)  # D4 maps 1.8 GiB at once
     found = build.build(FORMULAS["path"], 60.0, 120 << 20, compiler, cache=False)
-    assert found.flat is None and "memory" in found.why_not
+    assert found.circuit is None and "memory" in found.why_not
     monkeypatch.undo()
-    assert build.build(FORMULAS["path"], 60.0, 512 << 20, compiler, cache=False).flat is not None
+    assert build.build(FORMULAS["path"], 60.0, 512 << 20, compiler, cache=False).circuit is not None
 
 
 def test_time_ends_a_draw_and_what_is_there_is_whole():

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import nelson
-from nelson import experiments
+from nelson import experiments, metrics
 from nelson.experiments import (
     bias,
     law,
@@ -278,8 +278,8 @@ def test_table3_learns():
 def test_map_at_10_tells_models_apart():
     task = nelson.tasks.KSat.random(30, seed=2)
     seen, unseen = task.examples(100, seed=0), task.sample(None, 100, seed=1).x
-    assert learning.map_at_10(task.planted, seen, unseen) > 0.9
-    assert learning.map_at_10(-task.planted, seen, unseen) < 0.1
+    assert metrics.map_at_10(task.planted, seen, unseen) > 0.9
+    assert metrics.map_at_10(-task.planted, seen, unseen) < 0.1
 
 
 @pytest.mark.parametrize("name", ["uniform", "weighted"])

@@ -8,7 +8,7 @@ import pytest
 import nelson
 from nelson.errors import FormulaError
 from nelson.formula import Formula
-from nelson.io import judged_tables
+from nelson.io import tables
 from tests.judging.known_laws import SEED, SMALL, judge
 from tests.problems import all_states, weights
 
@@ -54,7 +54,7 @@ def test_a_file_of_the_wrong_weights_is_rejected():
 def test_text_of_samplers_is_read(tmp_path, text):
     path = tmp_path / "samples.txt"
     path.write_text(text)
-    table = judged_tables.read(path, 3)
+    table = tables.read(path, 3)
     assert table.variables == (1, 2, 3)
     np.testing.assert_array_equal(table.x, [[1, 0, 1], [0, 0, 1], [0, 0, 1]])
 
@@ -63,11 +63,12 @@ def test_text_of_samplers_is_read(tmp_path, text):
 def test_files_of_nelson_sample_are_read(tmp_path, kind):
     if kind == "parquet":
         pytest.importorskip("pyarrow")
-    from nelson.io.sample_files import atomic, make_writer
+    from nelson.io.atomic import writing
+    from nelson.io.sample_files import make_writer
 
     samples = nelson.sample(SMALL, None, 5000, method="prs", seed=SEED)
     path = tmp_path / f"samples.{kind}"
-    with atomic(str(path)) as out:
+    with writing(path) as out:
         writer = make_writer("text" if kind == "txt" else kind, out, samples.variables)
         writer.write(samples.packed, len(samples))
         writer.close({})

@@ -6,18 +6,18 @@
 Each docstring says which variable means what and, where it is known, how many solutions there are.
 """
 
-from nelson.formula.random_ksat import (
-    cardinality,
-    knapsack,
-    planted_ksat,
-    random_ksat,
-    xor_chain,
-    xor_system,
-)
+from nelson.formula.random_ksat import random_ksat
 from tests.structured.circuits import Circuit, adder, multiplier, random_circuit
 from tests.structured.features import FeatureTree, feature_model, feature_tree
 from tests.structured.graphs import colouring, cycle, grid, random_colouring, random_graph
 from tests.structured.puzzles import grid_obstacles, grid_path, latin_square, pigeonhole
+from tests.structured.random_constraints import (
+    cardinality,
+    knapsack,
+    planted_ksat,
+    xor_chain,
+    xor_system,
+)
 from tests.structured.suite import Entry, suite
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Circuits as clauses (Tseitin 1968): one variable a wire, each gate a full equivalence.
+"""Circuits as clauses (Tseitin 1968): one variable per wire, each gate a full equivalence.
 
 Inputs come first, so that variables 1..k of a formula are its k inputs; every other wire is a
 function of them, and a formula has one solution for each input that meets its outputs.

@@ -52,7 +52,7 @@ def grid_path(width: int, height: int, frames: int, obstacles: int = 0, seed: in
 
 
 def latin_square(n: int, given: int = 0, seed: int = 0) -> Formula:
-    """n x n squares, each symbol once a row and once a column; `given` cells of a hidden one are
+    """n x n squares, each symbol once in each row and column; `given` cells of a hidden one are
     filled in. Variable (row * n + column) * n + symbol + 1, all from 0.
 
     12 squares of order 3, 576 of order 4, 161280 of order 5.

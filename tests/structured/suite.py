@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nelson.formula import Formula, random_ksat
-from tests.structured import circuits, features, graphs, puzzles
+from nelson.formula import Formula
+from nelson.formula.random_ksat import random_ksat
+from tests.structured import circuits, features, graphs, puzzles, random_constraints
 
 Problem = tuple[Formula, np.ndarray | None]
 
@@ -54,19 +55,19 @@ def suite() -> list[Entry]:
         entry("3-colourings of 60 vertices, weighted", graphs.random_colouring, 60, 110, 3),
         entry("4-colourings of 200 vertices", graphs.random_colouring, 200, 500, 4),
         entry("3-colourings of 150 vertices, dense", graphs.random_colouring, 150, 345, 3),
-        entry("cardinality of 60", random_ksat.cardinality, 60, 10, 8),
-        entry("cardinality of 300, weighted", random_ksat.cardinality, 300, 30, 12),
-        entry("knapsack of 40", random_ksat.knapsack, 40),
-        entry("XOR chain of 200", random_ksat.xor_chain, 200, 3),
-        entry("XOR chain of 500, width 7, weighted", random_ksat.xor_chain, 500, 7),
-        entry("XOR system of 100", random_ksat.xor_system, 100, 60, 4),
-        entry("planted 3-SAT of 150", random_ksat.planted_ksat, 150, 4.2),
-        entry("planted 3-SAT of 600", random_ksat.planted_ksat, 600, 4.2),
+        entry("cardinality of 60", random_constraints.cardinality, 60, 10, 8),
+        entry("cardinality of 300, weighted", random_constraints.cardinality, 300, 30, 12),
+        entry("knapsack of 40", random_constraints.knapsack, 40),
+        entry("XOR chain of 200", random_constraints.xor_chain, 200, 3),
+        entry("XOR chain of 500, width 7, weighted", random_constraints.xor_chain, 500, 7),
+        entry("XOR system of 100", random_constraints.xor_system, 100, 60, 4),
+        entry("planted 3-SAT of 150", random_constraints.planted_ksat, 150, 4.2),
+        entry("planted 3-SAT of 600", random_constraints.planted_ksat, 600, 4.2),
         entry("grid path, 6 x 6 in 14", puzzles.grid_path, 6, 6, 14, 6),
         entry("grid path, 8 x 8 in 20, weighted", puzzles.grid_path, 8, 8, 20, 10),
         entry("latin square of 6, 8 given", puzzles.latin_square, 6, 8),
         entry("latin square of 9, 30 given", puzzles.latin_square, 9, 30),
         entry("pigeonhole, 9 in 8", puzzles.pigeonhole, 9, 8),
         entry("pigeonhole, 13 in 12", puzzles.pigeonhole, 13, 12),
-        entry("random 4-SAT, a million clauses", random_ksat.random_ksat, 500_000, 1_000_000, 4),
+        entry("random 4-SAT, a million clauses", random_ksat, 500_000, 1_000_000, 4),
     ]

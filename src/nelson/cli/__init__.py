@@ -1,7 +1,7 @@
-"""The command line: one file a command. Arguments in, one library call, result out.
+"""The command line: one file per command, each of which parses options and calls the library.
 
-Start-up time is part of the interface: modules here import typer at most; numpy, numba, rich and
-the library itself are imported inside the functions that use them.
+Other code imports `app` and `main` only. `nelson --help` must be fast: modules here load typer at
+the top; numpy, numba, rich and most of the library are imported inside the functions that use them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import typer
 from nelson.cli import (
     bench,
     cache,
-    cluster,
     demo,
     evaluate,
     generate,
@@ -24,17 +23,15 @@ from nelson.cli import (
     samplers,
     test,
 )
-from nelson.cli.common import EXIT_CODES, guarded
+from nelson.cli.common import APP_SETTINGS, EXIT_CODES, guarded
+from nelson.cli.options import ClusterCommand
 
 app = typer.Typer(
     name="nelson",
     help="Draw structures that are always valid, from a formula that says what valid means.",
     epilog=EXIT_CODES,
     no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,  # plain help: rich costs a tenth of a second
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    **APP_SETTINGS,
 )
 
 
@@ -55,21 +52,21 @@ def _root(
     pass
 
 
-app.command("sample", cls=cluster.Command, epilog=sample.EXAMPLES)(guarded(sample.sample))
+app.command("sample", cls=ClusterCommand, epilog=sample.EXAMPLES)(guarded(sample.sample))
 app.command("read", epilog=read.EXAMPLES)(guarded(read.read))
 app.command("learn", epilog=learn.EXAMPLES)(guarded(learn.learn))
 app.command("generate", epilog=generate.EXAMPLES)(guarded(generate.generate))
 app.command("evaluate", epilog=evaluate.EXAMPLES)(guarded(evaluate.evaluate))
 app.command("info", epilog=info.EXAMPLES)(guarded(info.info))
-app.command("test", epilog=test.EXAMPLES)(guarded(test.check))
+app.command("test", epilog=test.EXAMPLES)(guarded(test.check, test.BAD_INPUT))
 app.command("samplers", epilog=samplers.EXAMPLES)(guarded(samplers.samplers))
 app.command("cache", epilog=cache.EXAMPLES)(guarded(cache.cache))
-app.command("bench", cls=cluster.Command, epilog=bench.EXAMPLES)(guarded(bench.bench))
+app.command("bench", cls=ClusterCommand, epilog=bench.EXAMPLES)(guarded(bench.bench))
 app.command("demo", epilog=demo.EXAMPLES)(guarded(demo.demo))
 
 
 def main() -> None:
     """Entry point of the `nelson` command."""
-    # Importing Numba makes many objects and no garbage: looking for some takes a tenth of a second.
+    # Importing Numba makes many objects and no garbage: collecting it would cost 0.1 s.
     gc.set_threshold(200_000)
     app()

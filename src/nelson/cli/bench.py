@@ -1,15 +1,18 @@
-"""`nelson bench NAME`: a table or figure of the paper, run here, beside the paper's figures."""
+"""`nelson bench NAME`: rerun a table or figure of the paper, and compare with its figures."""
 
 from __future__ import annotations
 
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from nelson.cli.common import BAD_INPUT, INTERRUPTED, fail, say
+from nelson.cli.interrupt import sigterm_as_ctrl_c
+from nelson.cli.options import ray_address
+from nelson.cli.status_line import StatusLine
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,20 +22,20 @@ if TYPE_CHECKING:
 
 EXAMPLES = """\b
 Examples:
-  nelson bench --list                          what there is
+  nelson bench --list                          all experiments
   nelson bench table1                          quick sizes, into ./nelson-bench-quick
   nelson bench all                             everything, in under 15 minutes on two cores
-  nelson bench table1 bias -o run1             two of them, into a folder of your own
+  nelson bench table1 bias -o run1             two of them, into the folder run1
   nelson bench table1 --only lovasz,prs --only n=10,20
-  nelson bench table1 --list                   its cells, one a line
+  nelson bench table1 --list                   its cells, one per line
   nelson bench table3 --full --cell-seconds 60
-  nelson bench all -o run1 --report            run nothing: write tables and page again
-  nelson bench my_module:EXPERIMENT            an experiment of your own
-  nelson bench all --full --cluster auto       its cells as Ray tasks (timings then share machines)
+  nelson bench all -o run1 --report            run nothing: write the tables and the page again
+  nelson bench my_module:EXPERIMENT            your own experiment
+  nelson bench all --full --cluster auto       cells as Ray tasks, side by side (timings suffer)
 
 \b
 The folder gets results.parquet, table.md, plots (.png, .svg) and report.html, one page that needs
-no network. The same command again goes on where it was: finished cells are not run twice.
+no network. The same command again continues the run: finished cells are not run twice.
 Exit codes: 0 every cell is finished (T.O. is a result), 1 bad input or a table that could not be
 made, 2 wrong usage, 130 interrupted.
 """
@@ -43,30 +46,32 @@ def bench(
         None, metavar="[NAME...|all]", help="Experiments (--list shows them)."
     ),
     full: bool = typer.Option(
-        False, "--full/--quick", help="The paper's sizes (an hour a sampler), or smaller ones."
+        False, "--full/--quick", help="The paper's sizes (an hour per sampler), or smaller ones."
     ),
     output: Path | None = typer.Option(
         None, "-o", "--output", metavar="FOLDER", help="Folder [nelson-bench-quick or -full]."
     ),
     only: list[str] = typer.Option(
-        [], metavar="[FIELD=]VALUE,...", help="Only such cells: lovasz, sampler=prs,gibbs, n=10."
+        [],
+        metavar="[FIELD=]VALUE,...",
+        help="Only these cells: lovasz, sampler=prs,gibbs, n=10.",
     ),
     show: bool = typer.Option(
         False, "--list", help="List experiments, or the cells of those named."
     ),
     cell_seconds: float | None = typer.Option(
-        None, min=0.001, help="Time limit for every cell, in place of its own."
+        None, min=0.001, help="Time limit of every cell, instead of the experiment's."
     ),
-    retry: bool = typer.Option(False, "--retry", help="Run again what timed out or failed."),
+    retry: bool = typer.Option(False, "--retry", help="Run cells that timed out or failed again."),
     keep: bool = typer.Option(
-        False, "--keep", help="Go on in a folder of another version or machine."
+        False, "--keep", help="Continue in a folder of another version or machine."
     ),
-    report: bool = typer.Option(False, "--report", help="Run nothing; write what is finished."),
+    report: bool = typer.Option(False, "--report", help="Run nothing; report finished cells."),
     quiet: bool = typer.Option(False, "-q", "--quiet", help="No progress."),
     cluster: str | None = typer.Option(
         None,
         metavar="[ADDRESS]",
-        help="Run cells as Ray tasks: alone, on this machine; or on the cluster at ADDRESS.",
+        help="Run cells as Ray tasks on the cluster at ADDRESS; without ADDRESS: on this machine.",
     ),
 ) -> None:
     """Reproduce tables and figures of the paper: run, tabulate, plot, report."""
@@ -79,40 +84,40 @@ def bench(
         return
     if not chosen and not report:
         fail(f"which experiment? One of {', '.join(registered())}, or all", 2)
+    import shlex
+
     from nelson.experiments.runner import run
 
-    folder = output or Path(f"nelson-bench-{'full' if full else 'quick'}")
-    _term_is_interrupt()
-    outcome = run(
-        chosen,
-        folder,
-        full=full,
-        only=only,
-        cell_seconds=cell_seconds,
-        retry=retry,
-        keep=keep,
-        report_only=report,
-        watcher=None if quiet else Bar() if sys.stderr.isatty() else Lines(),
-        executor=_on_cluster(cluster),
-        command=_command(),
-    )
-    _tell(outcome, chosen)
+    with sigterm_as_ctrl_c():
+        outcome = run(
+            chosen,
+            output or Path(f"nelson-bench-{'full' if full else 'quick'}"),
+            full=full,
+            only=only,
+            cell_seconds=cell_seconds,
+            retry=retry,
+            keep=keep,
+            report_only=report,
+            watcher=None if quiet else CellProgress(),
+            executor=_executor(cluster),
+            command=shlex.join(["nelson", *sys.argv[1:]]),
+        )
+    _report(outcome, chosen)
 
 
-def _on_cluster(address: str | None) -> Any:
-    """What runs the cells; None: one after the other, here."""
-    if address is None:
+def _executor(cluster: str | None) -> Any:
+    """Runs the cells on Ray. None: they run here, one after the other."""
+    if cluster is None:
         return None
     from functools import partial
 
-    from nelson.cli.cluster import LOCAL
     from nelson.cluster.bench import executor
 
-    return partial(executor, address=None if address == LOCAL else address)
+    return partial(executor, address=ray_address(cluster))
 
 
-def _tell(outcome: Outcome, chosen: list[str]) -> None:
-    """Tables to stdout; to stderr what happened and where it is."""
+def _report(outcome: Outcome, chosen: list[str]) -> None:
+    """Tables to stdout; errors and the path of the page to stderr."""
     from nelson.experiments.report import markdown
 
     for name, tables in outcome.tables.items():
@@ -154,114 +159,52 @@ def _list(chosen: list[str], full: bool, only: list[str]) -> None:
         print(f"{name:9} {quick:5} cells ({complete:6} with --full)   {experiment.title}")
 
 
-def _command() -> str:
-    import shlex
-
-    return shlex.join(["nelson", *sys.argv[1:]])
-
-
-def _term_is_interrupt() -> None:
-    """SIGTERM (a batch system, a shutdown) ends a run as Ctrl-C does."""
-    import signal
-    import threading
-
-    def raised(number: int, frame: Any) -> NoReturn:
-        raise KeyboardInterrupt
-
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, raised)
-
-
-# ------------------------------------------------------------------------------------ progress
-
-
-class Clock:
-    """How long the rest may take: limits of the cells to come, scaled by what limits were used."""
-
-    def __init__(self, cells: Sequence[Cell]) -> None:
-        self._started = time.monotonic()
-        self._limits = {cell.id: cell.seconds for cell in cells}
-        self._done = 0.0
-
-    def done(self, cell: Cell) -> None:
-        self._done += self._limits.pop(cell.id, 0.0)
-
-    @property
-    def cells_left(self) -> int:
-        return len(self._limits)
-
-    def left(self) -> str:
-        from nelson.experiments.folder import duration
-
-        to_come = sum(self._limits.values())
-        if not to_come:
-            return "nothing left"
-        if not self._done:
-            return "time left: not known yet"
-        share = min(1.0, (time.monotonic() - self._started) / self._done)
-        return f"about {duration(to_come * share)} left"
-
-
-class Lines:
-    """Two lines a cell: what begins and how much is left, and how it ended."""
+class CellProgress:
+    """On a terminal: one line that is written over; cells that failed stay above it. Elsewhere:
+    two lines per cell.
+    """
 
     def start(self, cells: Sequence[Cell], finished: int) -> None:
-        self.clock, self.total, self.number = Clock(cells), len(cells), 0
+        self._started = time.monotonic()
+        self._line = StatusLine(patience=0.0)
+        self._limits = {cell.id: cell.seconds for cell in cells}  # of the cells that are not done
+        self._limits_done = 0.0
+        self._number, self._total = 0, len(cells)
         if finished:
             say(f"{finished} cells are finished already; {len(cells)} to run")
 
     def begin(self, cell: Cell) -> None:
         from nelson.experiments.folder import duration
 
-        self.number += 1
-        where = f"{self.number}/{self.total} {cell.experiment} {cell}"
-        say(f"{where} (at most {duration(cell.seconds)}); {self.clock.left()}")
+        self._number += 1
+        text = f"{self._number}/{self._total} {cell.experiment} {cell}"
+        text += f" (at most {duration(cell.seconds)}); {self._time_left()}"
+        if self._line.wanted:
+            self._line.show(text)
+        else:
+            say(text)
 
     def done(self, cell: Cell, rows: Sequence[Row]) -> None:
-        self.clock.done(cell)
-        say(f"    {_ending(rows)}")
+        from nelson.experiments.folder import duration
+
+        self._limits_done += self._limits.pop(cell.id, 0.0)
+        states = list(dict.fromkeys(row["status"] for row in rows)) or ["no rows"]
+        seconds = max((row["cell_seconds"] for row in rows), default=0.0)
+        ending = f"{', '.join(states)}, {duration(seconds)}"
+        if not self._line.wanted:
+            say(f"    {ending}")
+        elif states != ["ok"]:
+            self._line.clear()
+            say(f"{cell.experiment} {cell}: {ending}")
 
     def stop(self) -> None:
-        pass
+        self._line.clear()
 
+    def _time_left(self) -> str:
+        """The limits of the cells to come, scaled by the share of the limits used so far."""
+        from nelson.experiments.folder import duration
 
-class Bar(Lines):
-    """A bar on the terminal; what did not work out stays on the screen above it."""
-
-    def start(self, cells: Sequence[Cell], finished: int) -> None:
-        from rich import progress
-        from rich.console import Console
-
-        super().start(cells, finished)
-        self.bar = progress.Progress(
-            progress.SpinnerColumn(),
-            progress.MofNCompleteColumn(),
-            progress.BarColumn(bar_width=24),
-            progress.TextColumn("{task.fields[left]}"),
-            progress.TextColumn("{task.fields[cell]}", markup=False),
-            console=Console(stderr=True),
-            transient=True,
-        )
-        self.bar.start()
-        self.task = self.bar.add_task("", total=len(cells), left="", cell="")
-
-    def begin(self, cell: Cell) -> None:
-        self.bar.update(self.task, cell=f"{cell.experiment} {cell}", left=self.clock.left())
-
-    def done(self, cell: Cell, rows: Sequence[Row]) -> None:
-        self.clock.done(cell)
-        if any(row["status"] != "ok" for row in rows):
-            text = f"{cell.experiment} {cell}: {_ending(rows)}"
-            self.bar.console.print(text, markup=False, highlight=False)
-        self.bar.update(self.task, advance=1, left=self.clock.left())
-
-    def stop(self) -> None:
-        self.bar.stop()
-
-
-def _ending(rows: Sequence[Row]) -> str:
-    from nelson.experiments.folder import duration
-
-    states = list(dict.fromkeys(row["status"] for row in rows)) or ["no rows"]
-    took = max((row["cell_seconds"] for row in rows), default=0.0)
-    return f"{', '.join(states)}, {duration(took)}"
+        if not self._limits_done:
+            return "time left: not known yet"
+        share = min(1.0, (time.monotonic() - self._started) / self._limits_done)
+        return f"about {duration(sum(self._limits.values()) * share)} left"

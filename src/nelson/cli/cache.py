@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import typer
 
+from nelson.cli.common import counted
+
 EXAMPLES = """\b
 Examples:
   nelson cache
@@ -15,23 +17,24 @@ Examples:
 def cache(
     clear: bool = typer.Option(False, "--clear", help="Remove all compiled circuits."),
 ) -> None:
-    """Say where compiled circuits lie, how many there are, and how large they are.
+    """Print the folder of compiled circuits, their number, and their size.
 
     A formula that was compiled once (`--method circuit`) is not compiled again. The folder is
-    NELSON_CACHE_DIR/circuits, or lies in the user's cache folder; it holds at most
-    NELSON_CACHE_BYTES (1 GiB), and what was not used for longest goes first.
+    NELSON_CACHE_DIR/circuits, or lies in the user's cache folder. It holds at most
+    NELSON_CACHE_BYTES (1 GiB); the circuits that were not used for longest are removed first.
     """
     from nelson.exact.circuit import disk_cache
 
-    found = disk_cache.entries()
-    size = sum(entry.bytes for entry in found)
+    circuits = disk_cache.entries()
+    size = sum(circuit.bytes for circuit in circuits)
     if clear:
         removed = disk_cache.clear()
-        typer.echo(f"removed {removed:,} circuit{'s' * (removed != 1)}, {size:,} bytes")
-        left = len(found) - removed
-        if left:
-            raise OSError(f"{left} circuits in {disk_cache.folder()} could not be removed")
+        typer.echo(f"removed {counted(removed, 'circuit')}, {size:,} bytes")
+        if removed < len(circuits):
+            raise OSError(
+                f"{len(circuits) - removed} circuits in {disk_cache.folder()} could not be removed"
+            )
         return
     typer.echo(f"path      {disk_cache.folder()}")
-    typer.echo(f"circuits  {len(found):,}")
+    typer.echo(f"circuits  {len(circuits):,}")
     typer.echo(f"bytes     {size:,} of at most {disk_cache.bound():,}")

@@ -1,8 +1,10 @@
-"""What the commands share: exit codes, errors in one line, reading a formula and its weights."""
+"""What the commands share: exit codes, errors in one line, reading counts, formulas, weights."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import math
 import os
 import sys
 from collections.abc import Callable
@@ -17,13 +19,24 @@ if TYPE_CHECKING:
 
     from nelson.formula import Formula
 
-OK, BAD_INPUT, BUDGET, UNSATISFIABLE = 0, 1, 3, 20
-INTERRUPTED, BROKEN_PIPE = 130, 141  # 128 + the signal's number, as the shell has it
+BAD_INPUT = 1
+BUDGET = 3
+UNSATISFIABLE = 20
+INTERRUPTED = 130  # 128 + SIGINT, as the shell has it
+BROKEN_PIPE = 141  # 128 + SIGPIPE
 
 EXIT_CODES = (
     "Exit codes: 0 all samples drawn, 1 bad input, 2 wrong usage, 3 budget reached (fewer samples "
     "than asked for, all of them valid), 20 proved unsatisfiable, 130 interrupted."
 )
+
+#: Of every `typer.Typer`.
+APP_SETTINGS: dict[str, Any] = {
+    "add_completion": False,
+    "rich_markup_mode": None,  # plain help: rich costs 0.1 s
+    "pretty_exceptions_enable": False,
+    "context_settings": {"help_option_names": ["-h", "--help"]},
+}
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -38,32 +51,33 @@ def fail(message: str, code: int = BAD_INPUT) -> NoReturn:
     raise typer.Exit(code)
 
 
-def guarded(command: F) -> F:
-    """What goes wrong becomes one line on stderr and an exit code, never a traceback.
+def guarded(command: F, bad_input: int = BAD_INPUT) -> F:
+    """The command with errors as one line on stderr and an exit code, never a traceback.
 
-    Set NELSON_DEBUG=1 to get the traceback.
+    Set NELSON_DEBUG=1 to get the traceback as well.
     """
 
     @functools.wraps(command)
     def run(*args: Any, **kwargs: Any) -> Any:
+        code = bad_input
         try:
             return command(*args, **kwargs)
         except Unsatisfiable as error:
             code, text = UNSATISFIABLE, f"unsatisfiable: {error}"
         except BrokenPipeError:
-            # The reader has left (`| head`). Python flushes stdout once more at exit: let that
-            # go to a place that takes it.
+            # The reader has left (`| head`). Python flushes stdout once more at exit, which must
+            # not fail: send that to the null device.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(BROKEN_PIPE) from None
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
         except OSError as error:
             where = f"{error.filename}: " if error.filename else ""
-            code, text = BAD_INPUT, f"error: {where}{error.strerror or error}"
+            text = f"error: {where}{error.strerror or error}"
         except MemoryError as error:
-            code, text = BAD_INPUT, f"error: out of memory{f': {error}' if str(error) else ''}"
+            text = f"error: out of memory{f': {error}' if str(error) else ''}"
         except (NelsonError, ValueError, ImportError) as error:
-            code, text = BAD_INPUT, f"error: {error}"
+            text = f"error: {error}"
         if os.environ.get("NELSON_DEBUG"):
             import traceback
 
@@ -73,7 +87,7 @@ def guarded(command: F) -> F:
     return run  # type: ignore[return-value]
 
 
-def integers(text: str | None, option: str) -> list[int] | None:
+def whole_numbers(text: str | None, option: str) -> list[int] | None:
     """`"1,-5"` or `"1 -5"` -> [1, -5]."""
     if text is None:
         return None
@@ -85,8 +99,34 @@ def integers(text: str | None, option: str) -> list[int] | None:
         ) from None
 
 
+def parsed_count(text: str, option: str = "-n", endless: bool = True) -> int | None:
+    """`1000`, `1_000`, `1e6`; None for `inf`, which is refused unless `endless`."""
+    if text.lower() in ("inf", "infinity"):
+        if not endless:
+            raise typer.BadParameter(f"{text} is endless; give a number", param_hint=option)
+        return None
+    with contextlib.suppress(ValueError, OverflowError):
+        value = float(text) if "e" in text.lower() else int(text)
+        if value == int(value) and value >= 0:
+            return int(value)
+    raise typer.BadParameter(f"{text!r} is not a count such as 1000, 1e6 or inf", param_hint=option)
+
+
+def counted(number: int, noun: str) -> str:
+    """ "1 sample", "1,000 samples" """
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
+def projection(text: str | None, formula: Formula) -> list[int] | None:
+    """`--project`, else the file's own (`c ind`, `c p show`), else None: every variable."""
+    if text == "all":
+        return None if formula.projection is None else list(range(1, formula.n_vars + 1))
+    chosen = whole_numbers(text, "--project") if text else formula.projection
+    return None if chosen is None else list(chosen)
+
+
 def read_formula(file: str, dialect: str, quiet: bool = False) -> Formula:
-    """The formula in `file` (`-`: stdin); what the reader had to decide goes to stderr."""
+    """The formula in `file` (`-`: stdin). Notes of the reader about the file go to stderr."""
     from nelson.formula import Formula
 
     formula = Formula.from_dimacs(file, dialect=dialect)
@@ -97,7 +137,7 @@ def read_formula(file: str, dialect: str, quiet: bool = False) -> Formula:
 
 
 def read_weights(choice: str | None, formula: Formula) -> np.ndarray | None:
-    """theta, by `--weights`: the file's own (default), none, or a vector in another file."""
+    """theta, as `--weights` asks: the file's own (default), none, or a vector in another file."""
     if choice is None:
         return formula.theta
     if choice == "none":
@@ -118,17 +158,36 @@ def read_weights(choice: str | None, formula: Formula) -> np.ndarray | None:
         raise NelsonError(f"{choice}: cannot read theta: {error}") from None
     if theta.shape != (formula.n_vars,):
         raise NelsonError(
-            f"{choice}: theta has shape {theta.shape}; expected {formula.n_vars} numbers, one a "
-            "variable: theta_i = log w(x_i) - log w(not x_i)"
+            f"{choice}: theta has shape {theta.shape}; expected {formula.n_vars} numbers, one for "
+            "each variable: theta_i = log w(x_i) - log w(not x_i)"
         )
     return theta
 
 
-def load_numba_without_scipy() -> None:
-    """Import Numba so that it does not import SciPy: 0.2 s of the start-up time.
+def print_json(value: Any, indent: int | None = 2) -> None:
+    """Print a value on stdout, with infinities and NaN, which JSON does not have, as strings."""
+    import json
 
-    Where SciPy is installed Numba loads `scipy.linalg`, to offer BLAS inside compiled code. No
-    kernel here uses that. Only the command line does this: a library must not decide it for others.
+    typer.echo(json.dumps(_plain(value), indent=indent, allow_nan=False))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if hasattr(value, "tolist"):  # a numpy scalar or array
+        return _plain(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value
+
+
+def load_numba_without_scipy() -> None:
+    """Import Numba without SciPy, which saves 0.2 s of start-up time.
+
+    Numba loads `scipy.linalg` if it is installed, to offer BLAS inside compiled code. No kernel of
+    nelson uses BLAS. Only the command line does this: a library must not decide it for its users.
     """
     if "numba" in sys.modules or "scipy" in sys.modules:
         return

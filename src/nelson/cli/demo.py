@@ -1,10 +1,8 @@
-"""`nelson demo`: learn one small case of each task, and show what came of it."""
+"""`nelson demo`: learn one small case of each task, generate, judge, and draw the result."""
 
 from __future__ import annotations
 
-import sys
 import time
-from contextlib import contextmanager
 from importlib import resources
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,8 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from nelson.cli.common import counted, say
+from nelson.cli.status_line import StatusLine
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Sequence
 
     from rich.console import Console
 
@@ -30,10 +31,10 @@ Examples:
 
 COLUMNS = ("task", "variables", "law", "valid", "gap", "noise", "log-likelihood", "time")
 NOTE = (
-    "Each model was fitted to {n:,} examples and judged on {n:,} others. valid: share of new "
-    "structures that are. gap: Σ |frequency in the examples − in the model|, over all "
-    "variables; noise: what so many examples and draws alone make of it. log-likelihood: nats "
-    "an example held out; –: log Z is not to be had."
+    "Each model was fitted to {n:,} examples and judged on {n:,} others. valid: share of the new "
+    "structures that are valid. gap: Σ |frequency in the examples − in the model| over all "
+    "variables; noise: the gap that finite numbers of examples and samples alone would cause. "
+    "log-likelihood: nats per held-out example; –: log Z could not be computed."
 )
 TITLES = {
     "ksat": "K-SAT with preferences",
@@ -42,17 +43,17 @@ TITLES = {
     "trees": "Rooted spanning trees",
     "connected": "Root-connected subgraphs",
 }
-_EIGHTHS = " ▏▎▍▌▋▊▉█"
+_BAR_WIDTH = 24  # characters
 
 
 def demo(
-    names: list[str] = typer.Argument(None, metavar="[TASK...]", help="Tasks [all of them]."),
+    names: list[str] = typer.Argument(None, metavar="[TASK...]", help="Tasks. [default: all]"),
     seed: int = typer.Option(0, help="Another seed: other problems, other examples."),
     output: Path = typer.Option(
-        Path("nelson-demo"), "-o", "--output", metavar="FOLDER", help="For pictures and report."
+        Path("nelson-demo"), "-o", "--output", metavar="FOLDER", help="For pictures and the page."
     ),
 ) -> None:
-    """Learn one small case of each task, generate more of the kind, judge it, draw it."""
+    """Learn one small case of each task, generate new structures, judge and draw them."""
     from rich.console import Console
     from rich.markup import escape
 
@@ -61,30 +62,32 @@ def demo(
     from nelson.tasks.tour import EXAMPLES, tour
 
     chosen = names or tasks.names()
-    classes = [tasks.get(name) for name in chosen]  # a name that is wrong is told at once
+    classes = [tasks.get(name) for name in chosen]  # a wrong name is an error at once
     console = Console(highlight=False)
     visits: list[Visit] = []
     missed: dict[str, str] = {}
     started = time.monotonic()
-    with _progress(len(chosen)) as say:
+    with StatusLine(patience=0.0) as line:
         for number, (name, cls) in enumerate(zip(chosen, classes, strict=True), 1):
+            where = f"{number} of {len(chosen)}: {name}"
+            if not line.wanted:
+                say(where)
 
-            def at(text: str, number: int = number, name: str = name) -> None:
-                say(number, f"{name}: {text}")
+            def show(text: str, where: str = where) -> None:
+                line.show(f"{where}: {text}")
 
-            at("preparing")
+            show("preparing")
             try:
-                visits.append(tour(cls.small(seed), output, seed=seed, say=at))
-            except (NelsonError, ImportError) as error:  # one that fails does not hide the others
+                visits.append(tour(cls.small(seed), output, seed=seed, say=show))
+            except (NelsonError, ImportError) as error:  # the other tasks are still run
                 missed[name] = str(error)
     table = _table(visits, missed, EXAMPLES)
     console.rule("[bold]Learn from examples; generate more, always valid")
     _print(console, table)
-    count = f"{len(visits)} task{'' if len(visits) == 1 else 's'}"
-    console.print(f"\n{count} in {time.monotonic() - started:.0f} s.")
+    console.print(f"\n{counted(len(visits), 'task')} in {time.monotonic() - started:.0f} s.")
     for name, why in missed.items():
         console.print(f"[yellow]{name} was not run:[/] {escape(why)}", soft_wrap=True)
-    _written(console, visits, table, output, seed)
+    _write_page(console, visits, table, output, seed)
     if not names:
         with resources.as_file(resources.files("nelson.tasks") / "data" / "ksat-1000.cnf") as path:
             _large(console, str(path), seed)
@@ -119,7 +122,7 @@ def _row(visit: Visit) -> list[str]:
 
 
 def _likelihood(value: Any) -> str:
-    """A number, or one with its error bar, or nothing."""
+    """A number, a number with its error bar, or a dash."""
     if value is None:
         return "–"
     if isinstance(value, dict):
@@ -139,34 +142,14 @@ def _print(console: Console, table: Table) -> None:
     console.print(f"\n[dim]{table.note}[/]")
 
 
-@contextmanager
-def _progress(total: int) -> Iterator[Callable[[int, str], None]]:
-    """One line on stderr that says what is going on; a line a task if it is no terminal."""
-    from rich.console import Console
-
-    console = Console(stderr=True, highlight=False)
-    if not sys.stderr.isatty():
-        told: set[int] = set()
-
-        def plain(number: int, text: str) -> None:
-            if number not in told:
-                told.add(number)
-                name = text.partition(":")[0]
-                print(f"nelson: {number} of {total}: {name}", file=sys.stderr, flush=True)
-
-        yield plain
-        return
-    with console.status("") as status:
-        yield lambda number, text: status.update(f"{number} of {total}: {text}")
-
-
 # --------------------------------------------------------------------------------- files and a page
 
 
-def _written(
+def _write_page(
     console: Console, visits: Sequence[Visit], table: Table, output: Path, seed: int
 ) -> None:
     from nelson import __version__
+    from nelson.experiments.machine import machine
     from nelson.experiments.report import Image, Section, write_page
 
     if not any(visit.pictures for visit in visits):
@@ -177,8 +160,8 @@ def _written(
         sections.append(
             Section(
                 TITLES.get(task.name, task.name),
-                f"{_sentence(task.describe())}\n\n{_sentence(_how(visit))} "
-                f"{_sentence(learned.why)}",
+                f"{_sentence(task.describe())}\n\nLearned in {len(learned.history)} iterations, "
+                f"{learned.seconds:.1f} s. {_sentence(learned.why)}",
                 images=[
                     Image(path, caption, f"{task.name}: {caption}")
                     for path, caption in zip(
@@ -188,31 +171,21 @@ def _written(
             )
         )
     output.mkdir(parents=True, exist_ok=True)
+    here = machine()
     page = write_page(
         output / "report.html",
         "nelson demo",
         sections,
-        lead=f"`nelson demo --seed {seed}`, nelson {__version__}, on {_machine()}.",
+        lead=f"`nelson demo --seed {seed}`, nelson {__version__}, on {here['processor']} "
+        f"({here['cores']} cores).",
     )
-    files = [page, *(path for visit in visits for path in visit.pictures)]
-    console.print(f"Written: {page} and {len(files) - 1} pictures beside it.\n")
+    pictures = sum(len(visit.pictures) for visit in visits)
+    console.print(f"Written: {page} and {pictures} pictures beside it.\n")
 
 
 def _sentence(text: str) -> str:
     text = text.strip()
     return text[:1].upper() + text[1:] + ("" if not text or text[-1] in ".!?" else ".")
-
-
-def _how(visit: Visit) -> str:
-    count, seconds = len(visit.learned.history), visit.learned.seconds
-    return f"learned in {count} iterations, {seconds:.1f} s"
-
-
-def _machine() -> str:
-    from nelson.experiments.machine import machine
-
-    told = machine()
-    return f"{told['processor']} ({told['cores']} cores)"
 
 
 # ------------------------------------------------------------------------------------- large, fast
@@ -236,8 +209,8 @@ def _large(console: Console, path: str, seed: int) -> None:
         rates["pycmsgen, same file"] = _pycmsgen_rate(f)
     width = max(map(len, rates))
     for name, rate in rates.items():
-        shown = _bar(rate / max(rates.values()), 24) or "▏"
-        console.print(f"  {name:<{width}}  [cyan]{shown:<25}[/]{rate:>12,.0f} samples/s")
+        bar = "█" * round(_BAR_WIDTH * rate / max(rates.values())) or "▏"
+        console.print(f"  {name:<{width}}  [cyan]{bar:<{_BAR_WIDTH}}[/]{rate:>13,.0f} samples/s")
     valid = int(f.satisfied(s.to_numpy()[:65_536]).sum())
     console.print(
         f"\nRechecked here, clause by clause: {valid:,} of 65,536 valid. "
@@ -245,14 +218,8 @@ def _large(console: Console, path: str, seed: int) -> None:
     )
 
 
-def _bar(share: float, width: int) -> str:
-    """A bar of eighths of a character; `share` 1 is the full width."""
-    eighths = max(0, round(min(share, 1.05) * width * 8))
-    return "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
-
-
 def _pycmsgen_rate(f: Formula) -> float:
-    """Samples a second of the CDCL-based sampler, for about half a second."""
+    """Samples per second of the CDCL-based sampler, measured for half a second."""
     import pycmsgen
 
     solver = pycmsgen.Solver(seed=1)
@@ -273,7 +240,7 @@ def _next(console: Console, path: str) -> None:
     lines = (
         (f"nelson sample {town} -n 5", "seven one-way streets, as literals"),
         (f"nelson sample {town} -n 5 --given 4", "the middle street runs down"),
-        (f"nelson info {shown}", "what theory says of it"),
+        (f"nelson info {shown}", "what theory says about it"),
         ("nelson bench table1", "a table of the paper, run here"),
     )
     width = max(len(command) for command, _ in lines)

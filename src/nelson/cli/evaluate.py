@@ -6,10 +6,13 @@ from typing import Any
 
 import typer
 
+from nelson.cli import options as opt
+from nelson.cli.common import print_json
+
 EXAMPLES = """\b
 Examples:
   nelson evaluate model held-out.csv
-  nelson evaluate model held-out.npz --train data.npz    both likelihoods, one log Z
+  nelson evaluate model held-out.npz --train data.npz    the likelihood of both
   nelson evaluate model held-out.npz --json | jq .log_likelihood
 
 Exit codes: 0 ok, 1 bad input, 2 wrong usage.
@@ -17,19 +20,17 @@ Exit codes: 0 ok, 1 bad input, 2 wrong usage.
 
 
 def evaluate(
-    model: str = typer.Argument(..., metavar="MODEL", help="A folder that nelson learn wrote."),
-    data: str = typer.Argument(
-        ..., metavar="DATA", help="Examples: .npy, .npz, .parquet, .csv, or SAT-sampler text."
-    ),
+    model: opt.ModelFolder,
+    data: opt.Data,
     train: str | None = typer.Option(
-        None, metavar="DATA", help="What it was fitted to: its likelihood is printed beside."
+        None, metavar="DATA", help="The examples it was fitted to: prints their likelihood too."
     ),
-    samples: int = typer.Option(10_000, help="Samples of the model that moments are taken from."),
-    seconds: float = typer.Option(60.0, help="Budget of log Z."),
-    drop_invalid: bool = typer.Option(False, "--drop-invalid", help="Leave invalid rows out."),
+    samples: int = typer.Option(10_000, help="Model samples for the moments."),
+    seconds: float = typer.Option(60.0, help="Seconds that log Z may take."),
+    drop_invalid: opt.DropInvalid = False,
     seed: int = typer.Option(0, help="Same seed, same figures."),
-    threads: int | None = typer.Option(None, help="[default: all cores]"),
-    as_json: bool = typer.Option(False, "--json", help="One JSON object on stdout."),
+    threads: opt.Threads = None,
+    json: opt.Json = False,
 ) -> None:
     """Likelihood, moments, MAP@10 and validity of a model, given examples."""
     from nelson.learning.metrics import evaluate as judge
@@ -38,7 +39,7 @@ def evaluate(
     loaded = load(model)
     report = judge(
         loaded.formula,
-        loaded._vector(),
+        loaded.theta_for(),
         data,
         samples=samples,
         seed=seed,
@@ -48,22 +49,19 @@ def evaluate(
         drop_invalid=drop_invalid,
         threads=threads,
     )
-    if as_json:
-        import json
-
-        typer.echo(json.dumps(report))
-        return
-    for line in lines(report):
-        typer.echo(line)
+    if json:
+        print_json(report, indent=None)
+    else:
+        typer.echo("\n".join(_lines(report)))
 
 
-def lines(report: dict[str, Any]) -> list[str]:
-    """The report for people, one line a figure."""
+def _lines(report: dict[str, Any]) -> list[str]:
+    """The report for people, one figure per line."""
 
     def bar(value: dict[str, float] | None) -> str:
         if value is None:
             return f"not known: {report.get('reason', '?')}"
-        return f"{value['value']:.6g} ± {value['half_width']:.2g} nats an example"
+        return f"{value['value']:.6g} ± {value['half_width']:.2g} nats per example"
 
     gap = report["moment_gap"]
     dropped = f" ({report['dropped']:,} invalid ones left out)" if report["dropped"] else ""

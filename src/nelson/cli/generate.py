@@ -1,13 +1,12 @@
-"""`nelson generate model`: new structures from a model folder, all of them valid."""
+"""`nelson generate MODEL`: new structures from a model folder, all of them valid."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import typer
-
-from nelson.cli.common import integers, load_numba_without_scipy
-from nelson.cli.sample import _blocks, _count, _finish, _open, _projection, _write
+from nelson.cli import options as opt
+from nelson.cli.common import load_numba_without_scipy, parsed_count, projection, whole_numbers
+from nelson.cli.output import drawn_blocks, finish, open_output, shows_progress, write_blocks
 
 EXAMPLES = """\b
 Examples:
@@ -21,60 +20,42 @@ Exit codes: 0 ok, 1 bad input, 2 wrong usage, 3 budget reached, 20 proved unsati
 
 
 def generate(
-    model: str = typer.Argument(..., metavar="MODEL", help="A folder that nelson learn wrote."),
-    count: str = typer.Option("1", "-n", "--count", metavar="N", help="Samples: 1000, 1e6, inf."),
-    output: str = typer.Option(
-        "-", "-o", "--output", metavar="PATH", help="out.txt, out.npz, out.parquet; - is stdout."
-    ),
-    seed: int | None = typer.Option(None, help="Same seed, same samples. [default: a fresh one]"),
-    method: str = typer.Option("auto", help="auto, or a sampler's name."),
-    given: str | None = typer.Option(None, metavar="LITS", help="Fix these literals, e.g. 1,-5."),
-    project: str | None = typer.Option(
-        None, metavar="VARS", help="Print these variables only, e.g. 1,2,7; or all."
-    ),
-    unique: bool = typer.Option(False, "--unique", help="Distinct samples only."),
-    seconds: float | None = typer.Option(None, help="Stop after this long."),
-    sweeps: int | None = typer.Option(
-        None, help="Heat-bath sweeps inside the valid space. [default: the method's choice]"
-    ),
-    max_rounds: int = typer.Option(1000, help="Give a sample up after this many rounds."),
-    threads: int | None = typer.Option(None, help="[default: all cores]"),
-    quiet: bool = typer.Option(False, "-q", "--quiet", help="No progress bar, no summary."),
+    model: opt.ModelFolder,
+    count: opt.Count = "1",
+    output: opt.Output = "-",
+    seed: opt.Seed = None,
+    method: opt.Method = "auto",
+    given: opt.Given = None,
+    project: opt.Project = None,
+    unique: opt.Unique = False,
+    seconds: opt.Seconds = None,
+    sweeps: opt.Sweeps = None,
+    max_rounds: opt.MaxRounds = 1000,
+    threads: opt.Threads = None,
+    quiet: opt.Quiet = False,
 ) -> None:
     """Draw new structures from a model; the same outputs as nelson sample."""
-    n = _count(count)
-    if unique and n is None:
-        raise typer.BadParameter("distinct samples do run out: give a number", param_hint="-n")
-    literals = integers(given, "--given")
+    n = parsed_count(count, endless=not unique)
+    literals = whole_numbers(given, "--given")
     load_numba_without_scipy()
     from nelson.errors import FormulaError
     from nelson.learning.model import load
 
-    with _open(output) as out:
+    budget: dict[str, Any] = {"seconds": seconds, "max_rounds": max_rounds, "threads": threads}
+    with open_output(output) as writer_of:
         loaded = load(model)
-        formula = loaded.formula
-        options: dict[str, Any] = {
-            "theta": loaded._vector(),
-            "n": n,
-            "method": method,
-            "given": literals,
-            "project": _projection(project, formula),
-            "seed": seed,
-            "threads": threads,
-            "max_rounds": max_rounds,
-            "seconds": seconds,
-        }
-        if sweeps is not None:
-            options["sweeps"] = sweeps
-        columns = options["project"] or range(1, formula.n_vars + 1)
-        blocks = _blocks(formula, options, unique)
+        chosen = projection(project, loaded.formula)
         if loaded.terms:
             if n is None or unique or literals or project or method != "auto":
                 raise FormulaError(
                     "a model with terms is drawn by heat-bath sweeps",
                     expected="a number of samples, and no --method, --given, --project, --unique",
                 )
-            more = {"seed": seed, "sweeps": sweeps, "threads": threads, "max_rounds": max_rounds}
-            blocks = iter([loaded.sample(n, **more, seconds=seconds)])
-        total = _write(blocks, columns, n, out, output, quiet)
-    _finish(total, n, quiet)
+            blocks = iter([loaded.sample(n, seed=seed, sweeps=sweeps, **budget)])
+        else:
+            law = {"theta": loaded.theta_for(), "given": literals, "project": chosen}
+            how = {"n": n, "method": method, "sweeps": sweeps, "seed": seed}
+            blocks = drawn_blocks(loaded.formula, {**law, **how, **budget}, unique)
+        columns = chosen or range(1, loaded.formula.n_vars + 1)
+        total = write_blocks(blocks, columns, n, writer_of, shows_progress(output, quiet))
+    finish(total, n, quiet)

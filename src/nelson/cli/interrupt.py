@@ -1,21 +1,23 @@
-"""Ctrl-C (or SIGTERM) ends a stream with what is finished, never in the middle of a sample."""
+"""Ctrl-C and SIGTERM: a stream of blocks ends with whole samples, other commands stop at once."""
 
 from __future__ import annotations
 
+import contextlib
 import signal
+import threading
 from collections.abc import Iterator
 from types import FrameType
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NoReturn, TypeVar
 
 T = TypeVar("T")
 
 
 class Interruptible(Generic[T]):
-    """Iterate over blocks so that a signal is honoured between two of them.
+    """Iterate over blocks so that a signal takes effect between two of them.
 
     While a block is being *drawn*, a signal raises KeyboardInterrupt inside the stream, which then
-    yields its finished samples as a last block. While the caller *writes* a block, the signal only
-    leaves a note, and the iteration ends after the write. A second signal is obeyed at once.
+    yields its finished samples as a last block. While the caller *writes* a block, the signal is
+    only remembered, and the iteration ends after the write. A second signal takes effect at once.
     """
 
     def __init__(self, blocks: Iterator[T]) -> None:
@@ -43,10 +45,27 @@ class Interruptible(Generic[T]):
             try:
                 self._drawing = True
                 block = next(self._blocks, None)
-                self._drawing = False
             except KeyboardInterrupt:
-                self._drawing = False
                 return
+            finally:
+                self._drawing = False
             if block is None:
                 return
             yield block
+
+
+@contextlib.contextmanager
+def sigterm_as_ctrl_c() -> Iterator[None]:
+    """SIGTERM (from a batch system, or a shutdown) raises KeyboardInterrupt, as Ctrl-C does."""
+
+    def raised(number: int, frame: FrameType | None) -> NoReturn:
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():  # signals cannot be set there
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, raised)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

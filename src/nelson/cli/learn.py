@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from nelson.cli import options as opt
 from nelson.cli.common import BUDGET, INTERRUPTED, fail, read_formula, say
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ Examples:
   nelson learn puzzle.cnf data.csv -o model --seed 1     zeros and ones; .npy, .npz, .parquet too
   nelson learn puzzle.cnf data.npz -o model --plot curve.png
   nelson learn puzzle.cnf data.npz -o model --preset paper
-  nelson learn big.cnf data.npz -o model --checkpoint run    killed? the same command goes on
+  nelson learn big.cnf data.npz -o model --checkpoint run    run again, it continues
 
 The model is a folder: nelson generate model -n 1000, nelson evaluate model DATA.
 Exit codes: 0 ok, 1 bad input, 2 wrong usage, 3 budget reached before the fit converged (the model
@@ -26,43 +27,41 @@ is written), 20 proved unsatisfiable, 130 interrupted (the model is written).
 
 
 def learn(
-    file: str = typer.Argument(..., metavar="FILE", help="DIMACS file (.gz, .xz); - is stdin."),
-    data: str = typer.Argument(
-        ..., metavar="DATA", help="Examples: .npy, .npz, .parquet, .csv, or SAT-sampler text."
-    ),
-    output: str = typer.Option(..., "-o", "--output", metavar="FOLDER", help="The model."),
+    file: opt.FormulaFile,
+    data: opt.Data,
+    output: Annotated[str, typer.Option("-o", "--output", metavar="FOLDER", help="The model.")],
     preset: str = typer.Option("default", help="default, paper, adam."),
     sampler: str | None = typer.Option(None, help="auto, or a sampler's name. [default: preset's]"),
     sweeps: int | None = typer.Option(
-        None, help="Heat-bath sweeps a sample. [default: measured; paper: 0]"
+        None, help="Heat-bath sweeps of each sample. [default: measured; paper: 0]"
     ),
     m: int | None = typer.Option(
-        None, "-m", "--samples", help="Model samples an iteration. [default: growing; paper: 200]"
+        None, "-m", "--samples", help="Model samples per iteration. [default: growing; paper: 200]"
     ),
     eta: float | None = typer.Option(None, help="Step size. [default: preset's]"),
     iterations: int | None = typer.Option(None, help="At most. [default: 200; paper: 1000]"),
     batch: int | None = typer.Option(
-        None, help="Examples an iteration. [default: all; paper: 200]"
+        None, help="Examples per iteration. [default: all; paper: 200]"
     ),
     prior: float | None = typer.Option(
         None, help="Pseudo-examples of the uniform valid law. [default: 1; paper: 0]"
     ),
-    drop_invalid: bool = typer.Option(False, "--drop-invalid", help="Leave invalid rows out."),
+    drop_invalid: opt.DropInvalid = False,
     seed: int | None = typer.Option(None, help="Same seed, same model. [default: a fresh one]"),
-    threads: int | None = typer.Option(None, help="[default: all cores]"),
-    seconds: float | None = typer.Option(None, help="Stop after this long."),
+    threads: opt.Threads = None,
+    seconds: opt.Seconds = None,
     checkpoint: str | None = typer.Option(
-        None, metavar="FOLDER", help="Save the run here, and go on from there if it was killed."
+        None, metavar="FOLDER", help="Save the run here; the same command continues from it."
     ),
-    every: int = typer.Option(25, "--checkpoint-every", help="Iterations between two of those."),
-    fresh: bool = typer.Option(False, "--fresh", help="Do not go on from a checkpoint."),
+    every: int = typer.Option(25, "--checkpoint-every", help="Iterations between checkpoints."),
+    fresh: bool = typer.Option(False, "--fresh", help="Start over, even if there is a checkpoint."),
     plot: str | None = typer.Option(None, metavar="PNG", help="The learning curve as a picture."),
     history: str | None = typer.Option(
         None, metavar="PATH", help="Every iteration as .csv or .parquet."
     ),
     tensorboard: str | None = typer.Option(None, metavar="FOLDER", help="TensorBoard logs."),
-    dialect: str = typer.Option("auto", help="How to read weight lines; auto: as they look."),
-    quiet: bool = typer.Option(False, "-q", "--quiet", help="No progress bar, no summary."),
+    dialect: opt.Dialect = "auto",
+    quiet: opt.Quiet = False,
 ) -> None:
     """Fit theta to examples of valid structures (NELSON-CD)."""
     from nelson.learning.learn import learn as fit_to
@@ -92,16 +91,17 @@ def learn(
         tensorboard=tensorboard,
     )
     fit.save(output)
-    _extras(fit, plot, history)
+    write_extras(fit, plot, history)
     if not quiet:
-        say(_summary(fit, output))
+        say(summary(fit, output))
     if fit.interrupted:
         raise typer.Exit(INTERRUPTED)
     if not fit.converged and fit.model.metadata["settings"]["stop"]:
         fail(f"budget reached: {fit.why}", BUDGET)
 
 
-def _extras(fit: Fit, plot: str | None, history: str | None) -> None:
+def write_extras(fit: Fit, plot: str | None, history: str | None) -> None:
+    """The files of --plot and --history."""
     if plot is not None:
         fit.history.plot(plot)
     if history is not None:
@@ -109,7 +109,8 @@ def _extras(fit: Fit, plot: str | None, history: str | None) -> None:
         write(history)
 
 
-def _summary(fit: Fit, output: str) -> str:
+def summary(fit: Fit, output: str) -> str:
+    """One line for people."""
     meta = fit.model.metadata
     parts = [
         f"{meta['examples']:,} examples"

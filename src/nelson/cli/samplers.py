@@ -1,27 +1,28 @@
-"""`nelson samplers`: what every sampler promises and needs."""
+"""`nelson samplers`: the registered samplers, their guarantees, and what to install for each."""
 
 from __future__ import annotations
 
 import typer
 
-from nelson.cli.common import load_numba_without_scipy
+from nelson.cli import options as opt
+from nelson.cli.common import load_numba_without_scipy, print_json
 
 EXAMPLES = """\b
 Examples:
-  nelson samplers                      one line a sampler
-  nelson samplers --long               with what each does, and whom to cite
+  nelson samplers                      one line per sampler
+  nelson samplers --long               with a summary and a citation of each
   nelson samplers --json | jq '.[] | select(.weighted) | .name'
   nelson sample puzzle.cnf -n 100 --method cmsgen
 """
 
 
 def samplers(
-    long: bool = typer.Option(False, "--long", "-l", help="Add what each does and its citation."),
-    json: bool = typer.Option(False, "--json", help="Print a JSON list of objects instead."),
+    long: bool = typer.Option(False, "--long", "-l", help="Add a summary and a citation of each."),
+    json: opt.Json = False,
 ) -> None:
     """List the samplers: the names that `nelson sample --method` takes.
 
-    For each: whether it takes weights, what its samples are worth, and which extra has to be
+    For each: whether it takes weights, the guarantee of its samples, and which extra has to be
     installed for it. `auto`, the default of `nelson sample`, picks among them.
     """
     load_numba_without_scipy()
@@ -29,9 +30,7 @@ def samplers(
 
     rows = describe()
     if json:
-        from json import dumps
-
-        typer.echo(dumps([row._asdict() for row in rows], indent=2))
+        print_json([row._asdict() for row in rows])
         return
     table = [("name", "weights", "guarantee", "needs")]
     for row in rows:

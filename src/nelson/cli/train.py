@@ -1,9 +1,9 @@
-"""`torchrun --nproc-per-node 2 -m nelson.cli.train FILE DATA -o model`: `nelson learn` by
-several processes, on one machine or many.
+"""`torchrun --nproc-per-node 2 -m nelson.cluster.train FILE DATA -o model`: `nelson learn` by
+several processes, on one machine or many. (`nelson.cluster.train` runs this module.)
 
 Each rank draws its share of the model's samples (`learning/shares.py`) and holds its share of the
-examples (`rows.py`, `slices.py`). What they add up is integers, so theta is the same bits for any
-number of ranks. Rank 0 says how the run goes, and writes checkpoints and the model.
+examples (`cluster/rows.py`). The ranks add up integers only, so theta is the same bits for any
+number of ranks. Rank 0 reports progress, and writes the checkpoints and the model.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import inspect
 import json
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from nelson.cli import learn as command
-from nelson.cli.common import BUDGET, INTERRUPTED, fail, guarded, read_formula, say
+from nelson.cli.common import APP_SETTINGS, BUDGET, INTERRUPTED, fail, guarded, read_formula, say
 from nelson.errors import FormulaError
 
 if TYPE_CHECKING:
@@ -26,23 +26,24 @@ if TYPE_CHECKING:
 
 EXAMPLES = """\b
 Examples:
-  torchrun --nproc-per-node 2 -m nelson.cli.train puzzle.cnf data.npz -o model --seed 1
+  torchrun --nproc-per-node 2 -m nelson.cluster.train puzzle.cnf data.npz -o model --seed 1
   torchrun --nnodes 4 --nproc-per-node 8 --rdzv-backend c10d --rdzv-endpoint HOST:29400 \\
-      -m nelson.cli.train puzzle.cnf data.npz -o model
-  python -m nelson.cli.train puzzle.cnf data.npz -o model     without torchrun: one rank
+      -m nelson.cluster.train puzzle.cnf data.npz -o model
+  python -m nelson.cluster.train puzzle.cnf data.npz -o model     without torchrun: one rank
 
-Same seed, same theta, on any number of ranks. A run that was killed goes on when the same command
-is given again, with any number of ranks. Exit codes are those of nelson learn; torchrun makes a 1
-of any that is not 0, and adds a report of its own.
+Same seed, same theta, on any number of ranks. After a run was killed, the same command continues
+it, with any number of ranks. Exit codes are those of nelson learn; torchrun turns any code but 0
+into 1, and adds its own report.
 """
 
-#: Options that `learn` takes as they are, and those that must be the same on all ranks.
+#: Options that are handed to `learn` unchanged.
 _PASSED = ("preset", "sampler", "sweeps", "m", "eta", "iterations", "batch", "prior", "seed")
+#: Options that must be the same on all ranks.
 _SHARED = (*_PASSED, "drop_invalid", "fresh")
 
 
 def train(**given: Any) -> None:
-    """Fit theta to examples of valid structures, by all ranks that torchrun has started."""
+    """Fit theta to examples of valid structures, on all ranks that torchrun has started."""
     from nelson.cluster.ranks import Lost, Ranks, join
 
     group = join(given["device"], given["timeout"])
@@ -55,13 +56,13 @@ def train(**given: Any) -> None:
         group.leave()
         raise
     except BaseException as error:
-        # One rank fails and the others lose contact: only the first has something to say.
+        # When one rank fails the others lose contact with it: only the first one reports.
         first = group.fails_first()
         if not isinstance(error, Lost):
             group.leave()
         if not first:
             raise typer.Exit(1) from None
-        say(f"rank {group.rank} of {group.size} ends the run{_way_on(error, given)}")
+        say(f"rank {group.rank} of {group.size} ends the run{_how_to_continue(error, given)}")
         raise
     group.leave()
 
@@ -76,7 +77,7 @@ def _train(group: Group, given: dict[str, Any]) -> None:
 
     file, data, lead = given["file"], given["data"], group.rank == 0
     if "-" in (file, data):
-        raise FormulaError("- for stdin", expected="a path: every rank reads the file itself")
+        raise FormulaError("- (stdin)", expected="a path: every rank reads the file itself")
     quiet = given["quiet"] or not lead
     if lead:
         writable(given["output"])  # refused before any work is done
@@ -88,9 +89,9 @@ def _train(group: Group, given: dict[str, Any]) -> None:
     )
     examples = load_share(formula, data, group, digest, given["drop_invalid"])
     folder = checkpoint_of(given)
-    before = None if given["fresh"] or not lead else iteration(folder)
-    if before is not None and not quiet:
-        say(f"goes on from {folder}, iteration {before}")
+    reached = None if given["fresh"] or not lead else iteration_of(folder)
+    if reached is not None and not quiet:
+        say(f"continues from {folder}, iteration {reached}")
     with group.listening() if isinstance(group, Ranks) else nullcontext():
         fit = learn(
             formula,
@@ -109,9 +110,9 @@ def _train(group: Group, given: dict[str, Any]) -> None:
         settings = fit.model.metadata["settings"]
         fit.model.metadata["ranks"] = group.size
         if lead:
-            whole = fit.converged or len(fit.history) >= settings["iterations"]
-            _write(fit, given, quiet, tidy=whole and given["checkpoint"] is None)
-        # torchrun ends all ranks when one leaves with a code: not before the model is there.
+            ended = fit.converged or len(fit.history) >= settings["iterations"]
+            _write(fit, given, quiet, tidy=ended and given["checkpoint"] is None)
+        # torchrun ends all ranks when one exits with a code: wait until the model is written.
         group.gather("written")
     if fit.interrupted:
         raise typer.Exit(INTERRUPTED)
@@ -121,10 +122,13 @@ def _train(group: Group, given: dict[str, Any]) -> None:
         raise typer.Exit(BUDGET)
 
 
-def same_everywhere(group: Group, what: dict[str, Any]) -> None:
-    """Raises FormulaError that names the first thing which is not the same on all ranks."""
-    told = group.gather(what)
-    for (name, _), *values in zip(what.items(), *(t.values() for t in told), strict=True):
+def same_everywhere(group: Group, mine: dict[str, Any]) -> None:
+    """Raises FormulaError with the first name whose value differs between ranks.
+
+    Names are those of this rank: a path may be another one on another machine.
+    """
+    by_rank = zip(*(values.values() for values in group.gather(mine)), strict=True)
+    for name, values in zip(mine, by_rank, strict=True):
         other = [rank for rank, value in enumerate(values) if value != values[0]]
         if other:
             ranks = ", ".join(map(str, other[:8])) + ", ..." * (len(other) > 8)
@@ -140,80 +144,72 @@ def checkpoint_of(given: dict[str, Any]) -> Path:
     return Path(given["output"].rstrip("/") + ".run")
 
 
-def iteration(folder: Path) -> int | None:
-    """Of the checkpoint in a folder, if there is one."""
+def iteration_of(folder: Path) -> int | None:
+    """The iteration of the checkpoint in a folder; None without a readable checkpoint."""
     try:
         return int(json.loads((folder / "checkpoint.json").read_text())["iteration"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
-def _way_on(error: BaseException, given: dict[str, Any]) -> str:
-    """After a rank was lost: how to go on."""
+def _how_to_continue(error: BaseException, given: dict[str, Any]) -> str:
+    """After contact with a rank was lost; else nothing."""
     from nelson.cluster.ranks import Lost
 
     if not isinstance(error, Lost):
         return ""
     folder = checkpoint_of(given)
-    at = iteration(folder)
-    if at is None:
-        return f": the same command goes on from the last checkpoint in {folder}, if there is one"
-    return f": the same command goes on from {folder}, iteration {at}"
+    reached = iteration_of(folder)
+    if reached is None:
+        return f": the same command continues from the last checkpoint in {folder}, if there is one"
+    return f": the same command continues from {folder}, iteration {reached}"
 
 
 def _write(fit: Fit, given: dict[str, Any], quiet: bool, tidy: bool) -> None:
     fit.save(given["output"])
-    command._extras(fit, given["plot"], given["history"])
+    command.write_extras(fit, given["plot"], given["history"])
     if not quiet:
         ranks = fit.model.metadata["ranks"]
-        say(command._summary(fit, given["output"]) + f" · {ranks} ranks" * (ranks > 1))
+        say(command.summary(fit, given["output"]) + f" · {ranks} ranks" * (ranks > 1))
     folder = checkpoint_of(given)
-    if tidy and folder.is_dir():  # nobody asked for it by name, and it has served
+    if tidy and folder.is_dir():  # nobody asked for it by name, and the run has ended
         for path in [folder / "checkpoint.json", *folder.glob("state-*.safetensors")]:
             path.unlink(missing_ok=True)
         if not any(folder.iterdir()):
             folder.rmdir()
 
 
-def _declare() -> None:
-    """The options of `nelson learn`, and those that several ranks bring along."""
-    known = inspect.signature(command.learn, eval_str=True).parameters
-    other = {
-        "file": typer.Argument(..., metavar="FILE", help="DIMACS file (.gz, .xz)."),
-        "checkpoint": typer.Option(
-            None,
-            metavar="FOLDER",
-            help="Save the run here, and go on from there if it was killed. "
-            "[default: MODEL.run, removed at the end]",
-        ),
-        "every": typer.Option(5, "--checkpoint-every", help="Iterations between two of those."),
-        "threads": typer.Option(None, help="Of each rank. [default: its share of the cores]"),
-    }
-    parameters = [p.replace(default=other.get(name, p.default)) for name, p in known.items()]
-    more: dict[str, tuple[type, Any]] = {
-        "device": (str, typer.Option("cpu", help="cpu (gloo), or cuda (NCCL): a GPU a rank.")),
-        "timeout": (float, typer.Option(600.0, help="Seconds after which a rank counts as lost.")),
-    }
-    for name, (kind, default) in more.items():
-        parameters.append(
-            inspect.Parameter(
-                name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=kind
-            )
-        )
-    train.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    train.__annotations__ = {p.name: p.annotation for p in parameters}
+def _declare_options() -> None:
+    """Give `train` the options of `nelson learn`, and those that only ranks have."""
+    options = dict(inspect.signature(command.learn, eval_str=True).parameters)
+    path = typer.Argument(metavar="FILE", help="DIMACS file (.gz, .xz).")
+    threads = typer.Option(help="Of each rank. [default: its share of the cores]")
+    checkpoint = typer.Option(
+        metavar="FOLDER",
+        help="Save the run here; the same command continues from it. "
+        "[default: MODEL.run, removed at the end]",
+    )
+    every = typer.Option("--checkpoint-every", help="Iterations between checkpoints.")
+    device = typer.Option(help="cpu (gloo), or cuda (NCCL): one GPU for each rank.")
+    timeout = typer.Option(help="Seconds without an answer until a rank counts as lost.")
+    for name, kind, default in (
+        ("file", Annotated[str, path], inspect.Parameter.empty),
+        ("checkpoint", Annotated[str | None, checkpoint], None),
+        ("every", Annotated[int, every], 5),
+        ("threads", Annotated[int | None, threads], None),
+        ("device", Annotated[str, device], "cpu"),
+        ("timeout", Annotated[float, timeout], 600.0),
+    ):
+        options[name] = options["data"].replace(name=name, annotation=kind, default=default)
+    train.__signature__ = inspect.Signature(list(options.values()))  # type: ignore[attr-defined]
+    train.__annotations__ = {name: option.annotation for name, option in options.items()}
 
 
 def main() -> None:
-    _declare()
-    app = typer.Typer(
-        add_completion=False,
-        rich_markup_mode=None,
-        pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
-    )
+    _declare_options()
+    app = typer.Typer(**APP_SETTINGS)
     app.command(epilog=EXAMPLES)(guarded(train))
-    app(prog_name="nelson.cli.train")
+    app(prog_name="nelson.cluster.train")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""The same work on many processes and machines.
+"""The same work on many processes and machines; Ray, pyarrow and torch are loaded when needed.
 
     nelson.cluster.sample(formula, theta, n, out="folder/")    on Ray: `job.py`
-    nelson.read("folder/")                                     what that wrote: `read.py`
-    nelson.cluster.bench.executor(cells)                       sweeps as Ray tasks: `bench.py`
-    torchrun -m nelson.cli.train FILE DATA -o model        training on torch.distributed
+    nelson.read("folder/")                                     reads that folder: `read.py`
+    nelson.cluster.bench.executor(cells)                       experiments as Ray tasks: `bench.py`
+    torchrun -m nelson.cluster.train FILE DATA -o model        training on torch.distributed
 
-Names are loaded when first used: Ray, pyarrow and torch are optional.
+Import `sample`, `Folder` and `bench` from here, anything else from its module.
 """
 
 from importlib import import_module

@@ -1,15 +1,15 @@
-"""Sweeps on Ray: an executor for `nelson.experiments.runner`, whose cells are Ray tasks.
+"""Experiments on Ray: an executor for `nelson.experiments.runner` whose cells are Ray tasks.
 
     runner.run(["table1"], "folder", executor=bench.executor)
     runner.run(["table1"], "folder", executor=partial(bench.executor, address="host:6379"))
 
-Each task hands its cell to a process of its own, under the limits `cell.seconds` and `cell.memory`:
-a cell that exceeds them is killed with all that it started, has one row whose status says so
-("T.O.", "out of memory"), and the sweep goes on. Ray schedules by cores and by the memory that
-cells may take. A task whose machine goes away is run again elsewhere; in the end it has a row that
-says that it was lost.
+Each Ray worker runs its cells in a child process, under the limits `cell.seconds` and
+`cell.memory`. A cell that exceeds a limit is killed with all processes that it started; its one row
+has the status "T.O." or "out of memory", and the other cells are run. Ray schedules by cores and by
+the memory limits of the cells. A task whose machine goes away is run again elsewhere; after
+`RETRIES` times its row says that it was lost.
 
-Cells that run side by side share a machine's memory bandwidth: times are those of a busy machine.
+Cells that run side by side share a machine's memory bandwidth, so they take longer than alone.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ import atexit
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from nelson.cluster import engine
+from nelson.cluster import ray_cluster
+from nelson.experiments.child_process import Worker
 
-#: Times that a cell is run again if its machine goes away.
+#: How often a cell is run again after its machine went away.
 RETRIES = 2
 
 Rows = list[dict[str, Any]]
@@ -29,34 +30,32 @@ Rows = list[dict[str, Any]]
 def executor(
     cells: Iterable[Any], *, address: str | None = None, workers: int | None = None
 ) -> Iterator[tuple[Any, Rows]]:
-    """Run cells on a Ray cluster (None: one of our own); yields (cell, rows) as they end.
+    """Run cells on a Ray cluster (None: on this machine); yields (cell, rows) as cells end.
 
     A cell is taken from `cells` when there is a core for it.
     """
-    with engine.cluster(address, workers) as ray:
-        tasks = engine.Tasks(ray, workers, retries=RETRIES)
-        most = max((node["Resources"].get("memory", 0.0) for node in ray.nodes()), default=0.0)
+    with ray_cluster.connected(address, workers) as ray:
+        tasks = ray_cluster.Tasks(ray, workers, retries=RETRIES)
+        largest = max((node["Resources"].get("memory", 0.0) for node in ray.nodes()), default=0.0)
 
         def memory(cell: Any) -> dict[str, Any]:
-            asked = getattr(cell, "memory", 0)
-            return {"memory": int(min(asked, most))} if asked and most else {}
+            limit = getattr(cell, "memory", 0)
+            return {"memory": int(min(limit, largest))} if limit and largest else {}
 
-        yield from tasks.results(run_cell, None, cells, ahead=1, lost=_lost, options=memory)
+        yield from tasks.results(run_cell, None, cells, ahead=1, lost=_lost_cell, options=memory)
 
 
-_workers: list[Any] = []  # of this process: one, once there is a cell
+_child: list[Any] = []  # the child process of this Ray worker; started with its first cell
 
 
 def run_cell(_: None, cell: Any) -> tuple[Any, Rows]:
-    """In a Ray worker: one process that runs cells, for all that come here."""
-    if not _workers:
-        from nelson.experiments.child_process import Worker
-
-        _workers.append(Worker())
-        atexit.register(_workers[0].end)
-    return cell, _workers[0].run(cell)
+    """In a Ray worker: run a cell in the worker's child process."""
+    if not _child:
+        _child.append(Worker())
+        atexit.register(_child[0].end)
+    return cell, _child[0].run(cell)
 
 
-def _lost(cell: Any, why: str) -> tuple[Any, Rows]:
+def _lost_cell(cell: Any, why: str) -> tuple[Any, Rows]:
     head = {"experiment": getattr(cell, "experiment", ""), **cell.key}
     return cell, [{**head, "status": f"failed: {why}", "cell_seconds": None}]

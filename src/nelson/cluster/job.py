@@ -3,13 +3,12 @@
     shard k = samples k S .. (k + 1) S - 1,    S a multiple of 64
 
 Random numbers are keyed by the sample's number, so the rows are those of `nelson.sample` with the
-same seed, whatever the number of workers, the size of shards, or how often it was stopped. `auto`
-decides once, here, and what it found out goes to the workers with the job. What a shard's file
-holds depends on nothing else, so a shard that is drawn again, since its worker died, is the same
-file.
+same seed, for any number of workers, any size of shards, and any number of interruptions. `auto`
+decides once, here; its decisions, starts of chains and circuits go to the workers with the job. The
+file of a shard depends on nothing else: drawn again after its worker died, it is the same bytes.
 
-Ray does the rest (`engine.py`): it hands shards to workers, replaces those that die, and runs on
-one machine or on many.
+Ray (`ray_cluster.py`) hands shards to workers, replaces workers that die, and runs on one machine
+or on many.
 """
 
 from __future__ import annotations
@@ -17,17 +16,19 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from nelson.cluster import engine, parts
+from nelson.cluster import parts, ray_cluster
 from nelson.cluster.identity import described, known_of, seed_of, shard_of
-from nelson.cluster.part_files import Store, store
+from nelson.cluster.job_files import JobFiles, files_at
 from nelson.cluster.read import Folder
+from nelson.cluster.worker import Work, draw_shard
 from nelson.errors import FormulaError, NelsonError
 from nelson.formula import Formula
 from nelson.formula.checks import count as whole_number
 from nelson.sampling.guarantee import weakest
+from nelson.sampling.plan import make_plan
 from nelson.sampling.shards import Settled, settle
 
 
@@ -55,65 +56,69 @@ def sample(
 ) -> Folder:
     """Draw n samples of P_theta(x | C) into a folder, on a Ray cluster; -> `nelson.read(out)`.
 
-    out         folder, or a URI that pyarrow knows (s3://bucket/folder). One that holds a part of
-                this job is gone on with; one that holds another job is an error.
-    address     of a Ray cluster: "auto", "host:6379", "ray://host:10001". None: one of our own, on
-                this machine, reachable from this machine only, gone at the end.
+    out         folder, or a URI that pyarrow opens (s3://bucket/folder). If it holds a part of this
+                job, the job is continued; if it holds another job, that is an error.
+    address     of a Ray cluster: "auto", "host:6379", "ray://host:10001". None: start Ray on this
+                machine, reachable from this machine only, and stop it at the end.
     names       one for each variable; kept in the files, columns of DataFrames.
-    shard       samples a part, a multiple of 64 (default: about 128 MB a part, 16 parts at least).
-    workers     processes at a time (default: all cores, of the cluster where there is an address).
-    threads     cores of each.
-    retries     times that a shard is drawn again if its worker dies.
-    seconds     stop after this long; what is there is kept, and the same call goes on later. (If
-                this process was connected to Ray before, shards that were begun are finished.)
-    progress    called with the number of samples that are safe, whenever that grows.
+    shard       samples per part, a multiple of 64 (default: at most 128 MB, at least 16 parts).
+    workers     processes at a time (default: all cores of the machine or the cluster).
+    threads     cores of each worker.
+    retries     how often a shard is drawn again after its worker died.
+    seconds     stop after this long. Finished parts are kept, and the same call continues later.
+                (If this process was connected to Ray before, shards in progress are finished.)
+    progress    called with the number of samples on disk, whenever that grows.
 
-    The other arguments are those of `nelson.sample`, and so are the samples. A sampler whose random
-    numbers are not keyed by the sample (cmsgen, unigen, rejection, ...) gets a seed a shard: its
-    samples depend on `shard`, but on nothing else.
+    The other arguments are those of `nelson.sample`, and the samples are the same. A sampler whose
+    random numbers are not keyed by the sample (cmsgen, unigen, rejection, ...) gets one seed for
+    each shard: its samples depend on `shard`, but not on the workers.
     """
     started = time.monotonic()
-    if not os.fspath(out):
-        raise FormulaError("no folder to write to", expected='out="folder/"')
-    for name, value in (("workers", workers), ("threads", threads)):
-        if value is not None and not whole_number(value, name):
-            raise FormulaError(f"{name} = 0", expected="1 or more")
-    if seconds is not None and not seconds >= 0:
-        raise FormulaError(f"seconds = {seconds}", expected="a duration")
-    engine.require()
-    engine.reachable(address)
-    where = store(out)
+    _check(out, seconds, workers=workers, threads=threads)
+    ray_cluster.require_ray()
+    ray_cluster.check_reachable(address)
+    files = files_at(out)
     job = described(formula, theta, n, method, sweeps, given, project, max_rounds, check, names)
     job |= {"seed": seed_of(seed), "shard": shard_of(shard, job)}
-    files = where.sizes()
-    known = known_of(where, files, job, seeded=seed is not None, sized=shard is not None)
+    sizes = files.sizes()
+    known = known_of(files, sizes, job, seeded=seed is not None, sized=shard is not None)
     if known is not None:
         job |= {"seed": known["seed"], "shard": known["shard"]}
-    layout = shards(job["n"], job["shard"])
-    found = parts.finished_parts(where, files) if known is not None else {}
-    run = _Run(where, {f: p for f, p in found.items() if layout.get(f) == p["asked"]}, progress)
-    missing = [(first, size) for first, size in layout.items() if first not in run.done]
-    note: dict[str, Any] = {"kept": len(run.done), "drawn": len(missing)}
+    shards = shard_sizes(job["n"], job["shard"])
+    finished = parts.finished_parts(files, sizes) if known is not None else {}
+    done = {first: p for first, p in finished.items() if shards.get(first) == p["asked"]}
+    missing = [(first, size) for first, size in shards.items() if first not in done]
+    note: dict[str, Any] = {"kept": len(done), "drawn": 0}
     if known is None or missing:
         settled = _settled(formula, theta, job, given, project, threads)
         job |= _decided(settled)
-        _begin(where, job, known)
-        until = None if seconds is None else started + seconds
+        _begin(files, job, known)
+        work = Work(files, job, settled)
+        deadline = None if seconds is None else started + seconds
+        resources = _Resources(address, workers, threads, retries, deadline)
         try:
-            run.draw(job, settled, missing, until, address, workers, threads, retries)
+            note |= _draw(work, missing, done, resources, progress)
         finally:
-            if len(run.done) == len(layout) or not engine.require().is_initialized():
-                where.tidy()  # nobody is writing any more
-        note |= {"drawn": len(run.done) - note["kept"], **run.note}
-        if len(run.done) == len(layout):
-            parts.write_manifest(where, job, run.done.values())
-    elif parts.MANIFEST not in files:
-        parts.write_manifest(where, known, run.done.values())
+            if len(done) == len(shards) or not ray_cluster.require_ray().is_initialized():
+                files.tidy()  # no worker is writing any more
+        note["drawn"] = len(done) - note["kept"]
+    if len(done) == len(shards) and (known is None or missing or parts.MANIFEST not in sizes):
+        parts.write_json(files, parts.MANIFEST, parts.combined(known or job, done.values()))
     note["seconds"] = time.monotonic() - started
-    return Folder(where, partial=len(run.done) < len(layout), note=note)
+    return Folder(files, partial=len(done) < len(shards), note=note)
 
 
-def shards(n: int, size: int) -> dict[int, int]:
+def _check(out: str | os.PathLike[str], seconds: float | None, **at_least_one: int | None) -> None:
+    if not os.fspath(out):
+        raise FormulaError("no folder to write to", expected='out="folder/"')
+    for name, value in at_least_one.items():
+        if value is not None and not whole_number(value, name):
+            raise FormulaError(f"{name} = 0", expected="1 or more")
+    if seconds is not None and not seconds >= 0:
+        raise FormulaError(f"seconds = {seconds}", expected="0 or more")
+
+
+def shard_sizes(n: int, size: int) -> dict[int, int]:
     """First sample -> number of samples, of each shard."""
     return {first: min(size, n - first) for first in range(0, n, size)}
 
@@ -121,9 +126,7 @@ def shards(n: int, size: int) -> dict[int, int]:
 def _settled(
     formula: Formula, theta: Any, job: Mapping[str, Any], given: Any, project: Any, threads: int
 ) -> Settled:
-    """What `nelson.sample` would do, decided and found out."""
-    from nelson.sampling.plan import make_plan
-
+    """The plan of `nelson.sample`, with starts and circuits already found."""
     method, sweeps = job["asked"]
     plan = make_plan(
         formula,
@@ -144,6 +147,7 @@ def _settled(
 
 
 def _decided(settled: Settled) -> dict[str, Any]:
+    """The decisions of a plan, in plain values."""
     plan = settled.plan
     swept = plan.request.sweeps if len(plan.problem.program.order) else 0
     promised = plan.sampler.guarantee(plan.problem, swept)
@@ -157,57 +161,53 @@ def _decided(settled: Settled) -> dict[str, Any]:
     }
 
 
-def _begin(where: Store, job: Mapping[str, Any], known: Mapping[str, Any] | None) -> None:
-    """Say whose folder it is, or see that it is ours."""
+def _begin(files: JobFiles, job: Mapping[str, Any], known: Mapping[str, Any] | None) -> None:
+    """Write `job.json`, or compare the decisions with those of the job that is continued."""
     if known is None:
-        where.make()
-        parts.write_json(where, parts.JOB, job)
+        files.make()
+        parts.write_json(files, parts.JOB, job)
     elif known["digest"] != job["digest"]:
         raise NelsonError(
-            f"{where}: begun with {known['method']}; here and now the same call comes to "
-            f"{job['method']}, or to other starts or circuits of it. Finish it where it was begun, "
-            "or use another folder"
+            f"{files}: begun with {known['method']}; here the same call leads to {job['method']}, "
+            "or to other starts or circuits. Continue on the machine where it was begun, or use "
+            "another folder"
         )
-    where.tidy()
+    files.tidy()
 
 
-@dataclass
-class _Run:
-    where: Store
-    done: dict[int, parts.Manifest]
-    progress: Callable[[int], None] | None
-    note: dict[str, Any] = field(default_factory=dict)
+@dataclass(frozen=True)
+class _Resources:
+    address: str | None
+    workers: int | None
+    threads: int
+    retries: int
+    deadline: float | None
 
-    def draw(
-        self,
-        job: Mapping[str, Any],
-        settled: Settled,
-        missing: Sequence[tuple[int, int]],
-        deadline: float | None,
-        address: str | None,
-        workers: int | None,
-        threads: int,
-        retries: int,
-    ) -> None:
-        """Shards to workers; what comes back is on disk, whatever happens next."""
-        from nelson.cluster.shards import Work, draw_shard
 
-        safe = sum(part["count"] for part in self.done.values())
-        self.tell(safe)
-        if not missing:
-            return
-        blob = Work(self.where, job, settled).pickled()
-        peak, busy = 0.0, 0.0
-        with engine.cluster(address, workers, threads) as ray:
-            tasks = engine.Tasks(ray, workers, threads, retries)
-            self.note["workers"] = tasks.slots()
-            for manifest, told in tasks.results(draw_shard, blob, missing, deadline):
-                self.done[manifest["first"]] = manifest
-                peak, busy = max(peak, told["peak_mb"]), busy + told["seconds"]
-                self.note |= {"peak_mb": peak, "busy": busy}
-                safe += manifest["count"]
-                self.tell(safe)
+def _draw(
+    work: Work,
+    missing: Sequence[tuple[int, int]],
+    done: dict[int, parts.Manifest],
+    use: _Resources,
+    progress: Callable[[int], None] | None,
+) -> dict[str, Any]:
+    """Hand the missing shards to workers, and add each to `done` when its part is on disk.
 
-    def tell(self, safe: int) -> None:
-        if self.progress:
-            self.progress(safe)
+    Returns the number of workers, the most memory (MB) of one, and their seconds together.
+    """
+    report = progress or (lambda samples: None)
+    written = sum(part["count"] for part in done.values())
+    report(written)
+    if not missing:
+        return {}
+    blob = work.pickled()
+    with ray_cluster.connected(use.address, use.workers, use.threads) as ray:
+        tasks = ray_cluster.Tasks(ray, use.workers, use.threads, use.retries)
+        usage = {"workers": tasks.slots(), "peak_mb": 0.0, "busy": 0.0}
+        for manifest, used in tasks.results(draw_shard, blob, missing, use.deadline):
+            done[manifest["first"]] = manifest
+            usage["peak_mb"] = max(usage["peak_mb"], used["peak_mb"])
+            usage["busy"] += used["seconds"]
+            written += manifest["count"]
+            report(written)
+    return usage

@@ -1,17 +1,17 @@
-"""The files of a job: Parquet parts, one small manifest each, and what the whole is.
+"""The content of a job's files: Parquet parts, one small manifest for each, and one for the whole.
 
-    job.json                        what was asked for and decided; written before anything is drawn
-    part-000000000000000.parquet    samples from number 0 on, one row a sample
+    job.json                        the request and the decisions; written before anything is drawn
+    part-000000000000000.parquet    samples from number 0 on, one per row
     part-000000000000000.json       its manifest: written after it, so a part with one is complete
-    manifest.json                   all manifests in one, written when the last part is there
+    manifest.json                   all manifests in one file, written after the last part
 
 A row is one fixed-size binary value x of ceil(n / 8) bytes: bit v % 8 of byte v // 8 is column v,
 as in every `.parquet` file that nelson writes, so any part can be read alone. The metadata of the
 schema holds variables, names, digest of the formula, seed, method, guarantee, first sample and
-count. JSON files carry a CRC-32 of the rest of their content, manifests that of the part's bytes.
+count. A JSON file carries a CRC-32 of its content, a manifest also the CRC-32 of its part's bytes.
 
-A part is a function of the job and its first sample: written twice it is the same bytes, under the
-same name. Memory: one block of rows.
+A part is a function of the job and its first sample: written twice, it is the same bytes under the
+same name. Writing a part holds one block of rows in memory.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ import zlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from nelson.cluster.part_files import Store
+from nelson.cluster.job_files import JobFiles
 from nelson.errors import NelsonError
+from nelson.kernels.cpu.rows import to_rows
 from nelson.sampling.guarantee import weakest
 from nelson.sampling.samples import Samples
 
 FORMAT, VERSION = "nelson samples", 1
 JOB, MANIFEST = "job.json", "manifest.json"
-#: What a manifest says of a part, in numbers.
+#: The numbers in a manifest.
 FIELDS = ("first", "asked", "count", "bytes", "crc32")
 
 Manifest = dict[str, Any]
@@ -43,18 +44,16 @@ def manifest_name(first: int) -> str:
 
 
 def write_part(
-    store: Store, job: Mapping[str, Any], first: int, asked: int, blocks: Iterable[Samples]
+    files: JobFiles, job: Mapping[str, Any], first: int, asked: int, blocks: Iterable[Samples]
 ) -> Manifest:
-    """Draw and write one part, then its manifest; -> the manifest."""
+    """Write the blocks of one part as they are drawn, then its manifest, which is returned."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from nelson.kernels.cpu.rows import to_rows
-
     kind = pa.binary(max(1, -(-len(job["variables"]) // 8)))
     schema = pa.schema([pa.field("x", kind, nullable=False)], metadata=_metadata(job, first, asked))
-    total = _Total()
-    with store.writing(part_name(first)) as sink:
+    totals = _Totals()
+    with files.writing(part_name(first)) as sink:
         writer = pq.ParquetWriter(
             sink, schema, compression="none", use_dictionary=False, write_statistics=False
         )
@@ -62,54 +61,49 @@ def write_part(
             rows = to_rows(samples.packed, len(samples))
             column = pa.Array.from_buffers(kind, len(rows), [None, pa.py_buffer(rows)])
             writer.write_batch(pa.record_batch([column], schema=schema), row_group_size=len(rows))
-            total.add(samples)
+            totals.add(samples)
         writer.add_key_value_metadata(
             {
-                "nelson.count": str(total.count),
-                "nelson.guarantee": total.guarantee,
-                "nelson.info": json.dumps(total.info(job)),
+                "nelson.count": str(totals.count),
+                "nelson.guarantee": totals.guarantee,
+                "nelson.info": json.dumps(totals.info(job)),
             }
         )
         writer.close()
         size = {"bytes": sink.bytes, "crc32": sink.crc32}
-    manifest = {"first": first, "asked": asked, "count": total.count, **size, **total.told()}
-    write_json(store, manifest_name(first), manifest)
+    manifest = {"first": first, "asked": asked, "count": totals.count, **size, **totals.to_dict()}
+    write_json(files, manifest_name(first), manifest)
     return manifest
 
 
-class _Total:
-    """What is known of all blocks of a part."""
+class _Totals:
+    """Counts over all blocks of a part."""
 
     def __init__(self) -> None:
         self.count = self.rounds = self.resampled = 0
-        self.seen: list[str] = []
+        self._guarantees: set[str] = set()
 
     def add(self, samples: Samples) -> None:
         self.count += len(samples)
         self.rounds = max(self.rounds, int(samples.info.get("rounds") or 0))
         self.resampled += int(samples.info.get("resampled") or 0)
-        if samples.guarantee not in self.seen:
-            self.seen.append(samples.guarantee)
+        self._guarantees.add(samples.guarantee)
 
     @property
     def guarantee(self) -> str:
-        return weakest(self.seen)
+        return weakest(self._guarantees)
 
-    def told(self) -> dict[str, Any]:
-        return {
-            "guarantee": self.guarantee,
-            "rounds": self.rounds,
-            "resampled": self.resampled,
-        }
+    def to_dict(self) -> dict[str, Any]:
+        return {"guarantee": self.guarantee, "rounds": self.rounds, "resampled": self.resampled}
 
     def info(self, job: Mapping[str, Any]) -> dict[str, Any]:
-        """As other `.parquet` files of nelson have it."""
-        known = {key: job[key] for key in ("method", "sweeps", "seed", "why")}
-        return {"samples": self.count, **known, **self.told()}
+        """As in other `.parquet` files of nelson."""
+        of_job = {key: job[key] for key in ("method", "sweeps", "seed", "why")}
+        return {"samples": self.count, **of_job, **self.to_dict()}
 
 
 def _metadata(job: Mapping[str, Any], first: int, asked: int) -> dict[str, str]:
-    told = {
+    metadata = {
         "variables": json.dumps(job["variables"]),
         "formula": job["formula"],
         "seed": str(job["seed"]),
@@ -118,64 +112,63 @@ def _metadata(job: Mapping[str, Any], first: int, asked: int) -> dict[str, str]:
         "asked": str(asked),
     }
     if job["names"] is not None:
-        told["names"] = json.dumps(job["names"])
-    return {f"nelson.{key}": value for key, value in told.items()}
+        metadata["names"] = json.dumps(job["names"])
+    return {f"nelson.{key}": value for key, value in metadata.items()}
 
 
 # ------------------------------------------------------------------------------------------- JSON
 
 
-def write_json(store: Store, name: str, content: Mapping[str, Any]) -> None:
+def write_json(files: JobFiles, name: str, content: Mapping[str, Any]) -> None:
     text = json.dumps(content, separators=(",", ":"))
-    with store.writing(name) as sink:
+    with files.writing(name) as sink:
         sink.write(f'{{"crc32":{zlib.crc32(text.encode())},"content":{text}}}\n'.encode())
 
 
-def read_json(store: Store, name: str) -> dict[str, Any]:
-    """Raises NelsonError if it is not what was written."""
-    with store.open(name) as file:
+def read_json(files: JobFiles, name: str) -> dict[str, Any]:
+    """Raises NelsonError if the file is not as it was written."""
+    with files.open(name) as file:
         data = file.read()
     try:
         whole = json.loads(data)
         text = json.dumps(whole["content"], separators=(",", ":"))
         if zlib.crc32(text.encode()) != whole["crc32"]:
-            raise ValueError("its checksum does not fit")
+            raise ValueError("its checksum does not match")
         content = whole["content"]
         if not isinstance(content, dict):
-            raise ValueError("no object")
+            raise ValueError("not a JSON object")
     except (ValueError, KeyError, TypeError) as error:
-        raise NelsonError(f"{store}/{name} is damaged ({error})") from None
+        raise NelsonError(f"{files}/{name} is damaged ({error})") from None
     return content
 
 
 # -------------------------------------------------------------------------------------- the whole
 
 
-def write_manifest(store: Store, job: Mapping[str, Any], parts: Iterable[Manifest]) -> None:
-    """All parts are there: one file that says so."""
-    parts = sorted(parts, key=lambda part: part["first"])
-    whole = {
+def combined(job: Mapping[str, Any], manifests: Iterable[Manifest]) -> dict[str, Any]:
+    """The manifest of several parts, in the order of their samples."""
+    ordered = sorted(manifests, key=lambda part: part["first"])
+    return {
         "job": job["digest"],
-        "count": sum(part["count"] for part in parts),
-        "guarantee": weakest([job["guarantee"], *(part["guarantee"] for part in parts)]),
-        "rounds": max((part["rounds"] for part in parts), default=0),
-        "resampled": sum(part["resampled"] for part in parts),
-        "parts": {key: [part[key] for part in parts] for key in FIELDS},
+        "count": sum(part["count"] for part in ordered),
+        "guarantee": weakest([job["guarantee"], *(part["guarantee"] for part in ordered)]),
+        "rounds": max((part["rounds"] for part in ordered), default=0),
+        "resampled": sum(part["resampled"] for part in ordered),
+        "parts": {key: [part[key] for part in ordered] for key in FIELDS},
     }
-    write_json(store, MANIFEST, whole)
 
 
-def finished_parts(store: Store, sizes: Mapping[str, int]) -> dict[int, Manifest]:
-    """By first sample: the parts whose manifest is there and whose file has the size it states."""
-    found = {}
+def finished_parts(files: JobFiles, sizes: Mapping[str, int]) -> dict[int, Manifest]:
+    """Manifests by first sample, of the parts whose file has the size that the manifest states."""
+    finished = {}
     for name in sizes:
         if not (name.startswith("part-") and name.endswith(".json")):
             continue
         try:
-            part = read_json(store, name)
+            part = read_json(files, name)
         except NelsonError:
             continue
         first = part["first"]
         if manifest_name(first) == name and sizes.get(part_name(first)) == part["bytes"]:
-            found[first] = part
-    return found
+            finished[first] = part
+    return finished

@@ -1,10 +1,10 @@
 """Processes that `torchrun` started, as a `Group`: gloo on CPUs, NCCL on GPUs.
 
-Numbers travel as tensors, everything else as JSON and safetensors: nothing is pickled. A rank that
-is gone closes its connections, which the others notice at once; one that hangs is noticed after
-`timeout` seconds. Either way they raise `Lost`.
+Numbers travel as tensors, everything else as JSON and safetensors: nothing is pickled. When a rank
+dies its connections close, and the others notice at once; a rank that hangs is noticed after
+`timeout` seconds. In both cases the others raise `Lost`.
 
-NCCL is untested: no test here has two GPUs to run on.
+NCCL is untested: that takes two GPUs.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from nelson.learning.checkpoint import pack_tensors, unpack_tensors
 from nelson.learning.group import ALONE, Group, State
 
 T = TypeVar("T")
-_LAST_WORDS = 5.0  # seconds to find out who fails first
+_STORE_SECONDS = 5.0  # a rank that fails waits this long for the store that counts failures
 
 
 class Lost(NelsonError):
-    """Another rank is gone, or has not answered in time."""
+    """Another rank died, or did not answer in time."""
 
 
 def local_ranks() -> int:
@@ -40,13 +40,13 @@ def local_ranks() -> int:
 
 
 def join(device: str = "cpu", timeout: float = 600.0) -> Group:
-    """The group that this process is one of; one process if nobody said otherwise."""
+    """The group of this process, as torchrun's environment says; without torchrun it is alone."""
     size = int(os.environ.get("WORLD_SIZE", "1"))
     return Ranks(device, timeout) if size > 1 else ALONE
 
 
 def device_of_rank(device: str) -> str:
-    """ "cuda" is the GPU with the rank's number on its machine."""
+    """The device of this rank: for "cuda", the GPU with the rank's number on its machine."""
     if device == "cuda":
         return f"cuda:{os.environ.get('LOCAL_RANK', '0')}"
     if device != "cpu":
@@ -68,17 +68,17 @@ class Ranks(Group):
             if index >= torch.cuda.device_count():
                 raise NelsonError(
                     f"rank {index} of this machine has no GPU ({torch.cuda.device_count()} found): "
-                    "as many ranks as GPUs, or --device cpu"
+                    "start as many ranks as there are GPUs, or use --device cpu"
                 )
             torch.cuda.set_device(index)
-        _stay_at_home()
-        self._signal = 0
+        _prefer_loopback()
+        self._interrupted = False
         limit = timedelta(seconds=timeout)
         with _contact():
             from torch.distributed.rendezvous import rendezvous
 
             store, self.rank, self.size = next(rendezvous("env://", timeout=limit))
-            # torchrun that restarts its ranks may keep the store, with the addresses of the dead.
+            # When torchrun restarts the ranks, the store may still hold addresses of the dead ones.
             attempt = f"nelson {os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
             self._store = dist.distributed_c10d.PrefixStore(attempt, store)
             dist.init_process_group(
@@ -89,14 +89,14 @@ class Ranks(Group):
                 timeout=limit,
             )
 
-    # --- what a Group does -----------------------------------------------------------------------
+    # --- the methods of Group --------------------------------------------------------------------
 
     def sum(self, x: np.ndarray) -> np.ndarray:
-        # A copy: the sum is made in place. Sums of floats have one term that is not 0.
-        there = self._torch.from_numpy(np.array(x, order="C")).to(self.device)
+        # Sums of floats are exact: all terms but one are 0.
+        tensor = self._tensor(x)
         with _contact():
-            self._dist.all_reduce(there)
-            return there.cpu().numpy()
+            self._dist.all_reduce(tensor)
+            return tensor.cpu().numpy()
 
     def join(self, x: np.ndarray) -> np.ndarray:
         return np.frombuffer(b"".join(self._gathered(x.tobytes())), x.dtype)
@@ -113,25 +113,24 @@ class Ranks(Group):
         sizes = self._tensor(np.array([len(data)]))
         with _contact():
             self._dist.broadcast(sizes, 0)
-            size = int(sizes[0])
-            bytes_ = self._tensor(np.frombuffer(data.ljust(size, b"\0"), np.uint8))
-            self._dist.broadcast(bytes_, 0)
-            data = bytes_.cpu().numpy().tobytes()
+            padded = self._tensor(np.frombuffer(data.ljust(int(sizes[0]), b"\0"), np.uint8))
+            self._dist.broadcast(padded, 0)
+            data = padded.cpu().numpy().tobytes()
         end = 8 + int.from_bytes(data[:8], "little")
         return unpack_tensors(data[end:]), json.loads(data[8:end])
 
     def halt(self, late: bool) -> str:
-        seen = self.sum(np.array([late and self.rank == 0, self._signal != 0], np.int64))
-        return "interrupted" if seen[1] else "late" if seen[0] else ""
+        counts = self.sum(np.array([late and self.rank == 0, self._interrupted], np.int64))
+        return "interrupted" if counts[1] else "late" if counts[0] else ""
 
-    # --- beyond that -----------------------------------------------------------------------------
+    # --- signals and failures --------------------------------------------------------------------
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Ctrl-C and SIGTERM are noted, and end the run between two iterations, on all ranks."""
+        """Ctrl-C and SIGTERM end the run on all ranks, between two iterations."""
 
         def note(number: int, frame: FrameType | None) -> None:
-            self._signal = number
+            self._interrupted = True
 
         before = {n: signal.signal(n, note) for n in (signal.SIGINT, signal.SIGTERM)}
         try:
@@ -141,46 +140,48 @@ class Ranks(Group):
                 signal.signal(number, handler)
 
     def fails_first(self) -> bool:
-        """Is this the first rank to fail? What happens to others afterwards follows from it."""
+        """Whether this rank is the first to fail; failures of the others follow from it."""
         try:
-            self._store.set_timeout(timedelta(seconds=_LAST_WORDS))
+            self._store.set_timeout(timedelta(seconds=_STORE_SECONDS))
             return int(self._store.add("failed", 1)) == 1
-        except RuntimeError:  # nobody there to ask
+        except RuntimeError:  # the store is gone with the rank that held it
             return True
 
     def leave(self) -> None:
         self._dist.destroy_process_group()
 
     def _tensor(self, x: np.ndarray) -> Any:
-        return self._torch.from_numpy(np.array(x)).to(self.device)
+        """A copy of x on the device: collectives work in place."""
+        return self._torch.from_numpy(np.array(x, order="C")).to(self.device)
 
     def _gathered(self, data: bytes) -> list[bytes]:
-        """The bytes of all ranks, each padded to the longest on the way."""
+        """The bytes of all ranks; on the way each is padded to the longest."""
         sizes = np.zeros(self.size, np.int64)
         sizes[self.rank] = len(data)
         sizes = self.sum(sizes)
         longest = int(sizes.max())
         mine = self._tensor(np.frombuffer(data.ljust(longest, b"\0"), np.uint8))
-        parts = [self._torch.empty_like(mine) for _ in range(self.size)]
+        padded = [self._torch.empty_like(mine) for _ in range(self.size)]
         with _contact():
-            self._dist.all_gather(parts, mine)
+            self._dist.all_gather(padded, mine)
             return [
-                part.cpu().numpy()[:size].tobytes()
-                for part, size in zip(parts, sizes.tolist(), strict=True)
+                tensor.cpu().numpy()[:size].tobytes()
+                for tensor, size in zip(padded, sizes.tolist(), strict=True)
             ]
 
 
 @contextmanager
 def _contact() -> Iterator[None]:
+    """Turns errors of torch.distributed into `Lost`."""
     try:
         yield
     except RuntimeError as error:  # torch has no narrower type that all backends raise
-        what = re.sub(r"^\[[^]]*\]\s*", "", " ".join(str(error).split()))  # file and line, theirs
-        raise Lost(f"contact with another rank was lost: {what[:120]}") from None
+        reason = re.sub(r"^\[[^]]*\]\s*", "", " ".join(str(error).split()))  # drops [file:line]
+        raise Lost(f"contact with another rank was lost: {reason[:120]}") from None
 
 
-def _stay_at_home() -> None:
-    """Ranks of one machine talk over its loopback, whatever its name resolves to."""
+def _prefer_loopback() -> None:
+    """If all ranks are on one machine they use its loopback interface, not its host name."""
     if local_ranks() == int(os.environ["WORLD_SIZE"]):
         names = {name for _, name in socket.if_nameindex()}
         for name in ("lo", "lo0"):

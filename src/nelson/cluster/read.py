@@ -1,17 +1,16 @@
-"""`nelson.read(folder)`: what `nelson.cluster.sample` wrote, read only as far as it is asked for.
+"""`nelson.read(folder)`: the samples that `nelson.cluster.sample` wrote, read when asked for.
 
     s = nelson.read("folder/")
     len(s), s.guarantee, s.variables
     s.samples(0, 1000)             # Samples
     for block in s: ...            # Samples, 65,536 at a time, in constant memory
     for x in s.torch(256): ...     # (256, n) uint8 tensors
-    s.to_pandas(0, 1000)           # a DataFrame, one column a variable
+    s.to_pandas(0, 1000)           # a DataFrame, one column per variable
     s.dataset                      # the Arrow dataset, for Arrow's own tools
 
-Opening looks at names, sizes and manifests: parts that are missing, of another size, or there
-twice are an error at once. The CRC-32 of a part is compared when something of it is first read
-(`check=False`: never), and its own metadata with its manifest. `dataset` is Arrow's, and compares
-nothing.
+Opening compares names and sizes with the manifests: parts that are missing, duplicate, or of
+another size are an error. Before the first row of a part is read, its CRC-32 (not with
+`check=False`) and its metadata are compared with its manifest. `dataset` compares nothing.
 """
 
 from __future__ import annotations
@@ -26,113 +25,117 @@ from typing import Any
 import numpy as np
 
 from nelson.cluster import parts
-from nelson.cluster.part_files import Store, store
+from nelson.cluster.job_files import JobFiles, files_at
 from nelson.errors import FormulaError, NelsonError
-from nelson.sampling.guarantee import weakest
+from nelson.io.arrow import load_pyarrow
+from nelson.kernels.cpu.rows import from_rows
 from nelson.sampling.samples import Samples
 
-#: Samples of a block unless the caller says, and bytes at a time when a part is summed.
-BLOCK, _CHUNK = 1 << 16, 8 << 20
+#: Samples in a block, unless the caller says.
+BLOCK = 1 << 16
+#: A part is read in pieces of this size to compute its checksum.
+_CRC_BYTES = 8 << 20
 
 
 def read(folder: str | os.PathLike[str], *, partial: bool = False, check: bool = True) -> Folder:
-    """The samples of a folder, or of a URI that pyarrow knows; partial: also of a job that is not
-    finished.
+    """The samples in a folder, or at a URI that pyarrow opens.
+
+    partial     also read a job that is not finished.
+    check       compare the CRC-32 of each part before it is read.
     """
-    return Folder(store(folder), partial=partial, check=check)
+    load_pyarrow()
+    return Folder(files_at(folder), partial=partial, check=check)
 
 
 class Folder:
-    """A job's samples. Immutable; all that is read is read when it is asked for.
+    """The samples of a job. Immutable; rows are read when they are asked for.
 
-    job        what was asked for and decided (plain values)
-    status     "ok", or "budget": fewer than asked for
+    job        the request and the decisions, as in `job.json`
+    status     "ok", or "budget": fewer samples than requested
     info       as `Samples.info`; after `nelson.cluster.sample` also parts drawn now (`drawn`), kept
                from before (`kept`), `workers`, and the most memory a worker held (`peak_mb`)
     """
 
     def __init__(
         self,
-        where: Store,
+        where: JobFiles,
         *,
         partial: bool = False,
         check: bool = True,
         note: Mapping[str, Any] | None = None,
     ) -> None:
-        _arrow()
-        files = where.sizes()
-        if parts.JOB not in files:
+        sizes = where.sizes()
+        if parts.JOB not in sizes:
             raise NelsonError(f"{where}: no {parts.JOB}; expected a folder of nelson samples")
         self.where, self._check = where, check
         self.job = parts.read_json(where, parts.JOB)
         if (self.job.get("format"), self.job.get("version")) != (parts.FORMAT, parts.VERSION):
             raise NelsonError(f"{where}: {parts.JOB} is of another format or version")
-        whole = self._whole(files, partial)
+        whole = self._manifest(sizes, partial)
+        # One entry per part, in the order of their samples.
         self._first: list[int] = whole["parts"]["first"]
         self._count: list[int] = whole["parts"]["count"]
         self._asked: list[int] = whole["parts"]["asked"]
-        self._sum: list[int] = whole["parts"]["crc32"]
+        self._crc32: list[int] = whole["parts"]["crc32"]
         self._end = [0, *accumulate(self._count)]
-        self._sound: set[int] = set()
-        self._compare(files, whole["parts"]["bytes"], partial)
+        self._checked: set[int] = set()
+        self._compare(sizes, whole["parts"]["bytes"], partial)
         self.complete = sum(self._asked) == self.job["n"]
         self.guarantee: str = whole["guarantee"]
         self.status = "ok" if len(self) == self.job["n"] else "budget"
-        known = {key: self.job[key] for key in ("method", "why", "seed", "sweeps")}
-        counted = {"requested": self.job["n"], "parts": len(self._first), "bytes": 0}
-        counted["bytes"] = sum(whole["parts"]["bytes"])
-        told = {key: whole[key] for key in ("rounds", "resampled")}
-        self.info: dict[str, Any] = {**known, **counted, **told, **(note or {})}
+        self.info: dict[str, Any] = {
+            **{key: self.job[key] for key in ("method", "why", "seed", "sweeps")},
+            "requested": self.job["n"],
+            "parts": len(self._first),
+            "bytes": sum(whole["parts"]["bytes"]),
+            **{key: whole[key] for key in ("rounds", "resampled")},
+            **(note or {}),
+        }
         if self.status != "ok":
             self.info["reason"] = self._reason()
 
-    def _whole(self, files: Mapping[str, int], partial: bool) -> dict[str, Any]:
-        """The manifest of all parts; put together from theirs where the job is not finished."""
-        if parts.MANIFEST in files:
+    def _manifest(self, sizes: Mapping[str, int], partial: bool) -> dict[str, Any]:
+        """The manifest of all parts; of an unfinished job, combined from theirs."""
+        if parts.MANIFEST in sizes:
             whole = parts.read_json(self.where, parts.MANIFEST)
             if whole["job"] != self.job["digest"]:
-                raise NelsonError(f"{self.where}: {parts.MANIFEST} is of another job")
+                raise NelsonError(f"{self.where}: {parts.MANIFEST} belongs to another job")
             return whole
-        found = parts.finished_parts(self.where, files)
-        have = sorted(found.values(), key=lambda part: part["first"])
-        drawn = sum(part["asked"] for part in have)
+        finished = parts.finished_parts(self.where, sizes).values()
         if not partial:
+            drawn = sum(part["asked"] for part in finished)
             raise NelsonError(
                 f"{self.where}: the job is not finished ({drawn:,} of {self.job['n']:,} samples); "
-                "run it again to go on, or read it with partial=True"
+                "run it again to continue, or read it with partial=True"
             )
-        return {
-            "guarantee": weakest([self.job["guarantee"], *(p["guarantee"] for p in have)]),
-            "rounds": max((part["rounds"] for part in have), default=0),
-            "resampled": sum(part["resampled"] for part in have),
-            "parts": {key: [part[key] for part in have] for key in parts.FIELDS},
-        }
+        return parts.combined(self.job, finished)
 
-    def _compare(self, files: Mapping[str, int], sizes: list[int], partial: bool) -> None:
-        """Names and sizes as the manifests state them; numbers without gap or overlap."""
+    def _compare(self, sizes: Mapping[str, int], stated: list[int], partial: bool) -> None:
+        """Raise unless names and sizes are those of the manifests, without gap or overlap."""
         next_first = 0
-        for first, asked, size in zip(self._first, self._asked, sizes, strict=True):
+        for first, asked, size in zip(self._first, self._asked, stated, strict=True):
             name = parts.part_name(first)
             if first < next_first:
                 raise NelsonError(f"{self.where}: samples from {first:,} on are there twice")
             if first > next_first and not partial:
-                missing = f"samples {next_first:,} to {first:,} are"
-                raise NelsonError(f"{self.where}: {missing} missing")
-            if name not in files:
+                raise NelsonError(f"{self.where}: samples {next_first:,} to {first:,} are missing")
+            if name not in sizes:
                 raise NelsonError(f"{self.where}: {name} is missing")
-            if files[name] != size:
+            if sizes[name] != size:
                 raise NelsonError(
-                    f"{self.where}: {name} has {files[name]:,} bytes, its manifest says {size:,}"
+                    f"{self.where}: {name} has {sizes[name]:,} bytes, its manifest says {size:,}"
                 )
             next_first = first + asked
-        if next_first != self.job["n"] and not partial:
+        if partial:
+            return
+        if next_first != self.job["n"]:
             raise NelsonError(
-                f"{self.where}: {next_first:,} samples were drawn, {self.job['n']:,} asked for"
+                f"{self.where}: {next_first:,} samples were drawn, {self.job['n']:,} requested"
             )
-        known = {parts.part_name(first) for first in self._first}
-        other = [n for n in files if n.endswith(".parquet") and n not in known]
-        if other and not partial:
-            raise NelsonError(f"{self.where}: {other[0]} is no part of the job (a duplicate?)")
+        expected = {parts.part_name(first) for first in self._first}
+        for name in sizes:
+            if name.endswith(".parquet") and name not in expected:
+                raise NelsonError(f"{self.where}: {name} is not a part of the job (a duplicate?)")
 
     def _reason(self) -> str:
         if not self.complete:
@@ -140,7 +143,7 @@ class Folder:
         rounds = self.job["max_rounds"]
         return f"{len(self):,} of {self.job['n']:,} samples became valid within {rounds} rounds"
 
-    # --- what there is --------------------------------------------------------------------------
+    # --- description ----------------------------------------------------------------------------
 
     def __len__(self) -> int:
         return self._end[-1]
@@ -151,27 +154,27 @@ class Folder:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the columns: as given, else x1, x2, ..."""
+        """The names of the columns: as given, else x1, x2, ..."""
         given = self.job["names"]
         return tuple(given if given is not None else (f"x{v}" for v in self.variables))
 
     def __repr__(self) -> str:
-        told = f"{len(self)} x {len(self.variables)}, {self.guarantee}, {self.status}"
-        return f"Folder({str(self.where)!r}, {told}, method={self.job['method']!r})"
+        size = f"{len(self)} x {len(self.variables)}, {self.guarantee}, {self.status}"
+        return f"Folder({str(self.where)!r}, {size}, method={self.job['method']!r})"
 
     # --- reading --------------------------------------------------------------------------------
 
     def samples(self, start: int = 0, stop: int | None = None) -> Samples:
         """Rows start .. stop - 1, as a slice takes them."""
         start, stop, _ = slice(start, stop).indices(len(self))
-        found = list(self._rows(start, max(start, stop), BLOCK))
+        rows = self._rows(start, max(start, stop), BLOCK)
         width = max(1, -(-len(self.variables) // 8))
-        return self._samples(np.concatenate([np.zeros((0, width), np.uint8), *found]))
+        return self._samples(np.concatenate([np.zeros((0, width), np.uint8), *rows]))
 
     def blocks(
         self, size: int = BLOCK, start: int = 0, stop: int | None = None
     ) -> Iterator[Samples]:
-        """Rows start .. stop - 1, `size` at a time, in constant memory."""
+        """Rows start .. stop - 1, in blocks of `size`, in constant memory."""
         start, stop, _ = slice(start, stop).indices(len(self))
         for rows in self._rows(start, stop, _size(size)):
             yield self._samples(rows)
@@ -180,25 +183,22 @@ class Folder:
         return self.blocks()
 
     def torch(self, batch_size: int, dtype: Any = None, *, drop_last: bool = False) -> Any:
-        """An iterator of (batch_size, n) tensors of zeros and ones (uint8 unless `dtype` says)."""
+        """An iterator of (batch_size, n) tensors of zeros and ones (dtype None: uint8)."""
         import torch
 
         _size(batch_size)
 
         def batches() -> Iterator[Any]:
-            per = max(1, BLOCK // batch_size)  # one read for several batches
-            for rows in self._rows(0, len(self), per * batch_size):
-                for at in range(0, len(rows), batch_size):
-                    some = rows[at : at + batch_size]
-                    if drop_last and len(some) < batch_size:
-                        return
-                    x = torch.from_numpy(self._unpacked(some))
-                    yield x if dtype is None else x.to(dtype)
+            for rows in self._rows(0, len(self), batch_size):
+                if drop_last and len(rows) < batch_size:
+                    return
+                x = torch.from_numpy(self._unpacked(rows))
+                yield x if dtype is None else x.to(dtype)
 
         return batches()
 
     def to_pandas(self, start: int = 0, stop: int | None = None) -> Any:
-        """Rows start .. stop - 1 as a DataFrame of Booleans, one column a variable."""
+        """Rows start .. stop - 1 as a DataFrame of Booleans, one column per variable."""
         try:
             import pandas
         except ImportError as error:
@@ -211,34 +211,32 @@ class Folder:
         """The parts as a `pyarrow.dataset.Dataset`: one fixed-size binary column x."""
         import pyarrow.dataset
 
-        filesystem, path = self.where.arrow()
-        files = [f"{path}/{parts.part_name(first)}" for first in self._first]
-        return pyarrow.dataset.dataset(files, format="parquet", filesystem=filesystem)
+        paths = [f"{self.where.path}/{parts.part_name(first)}" for first in self._first]
+        return pyarrow.dataset.dataset(paths, format="parquet", filesystem=self.where.filesystem)
 
     def verify(self) -> None:
-        """Compare every part with its checksum and metadata now. Reads all of it."""
+        """Compare every part with its checksum and metadata. Reads all files."""
         for number in range(len(self._first)):
-            self._sound.discard(number)
+            self._checked.discard(number)
             self._open(number, check=True)
 
     def _rows(self, start: int, stop: int, size: int) -> Iterator[np.ndarray]:
-        """Rows start .. stop - 1, (m, bytes) uint8, `size` at a time."""
+        """Rows start .. stop - 1 in (size, bytes) uint8 arrays; the last may be shorter."""
         held: list[np.ndarray] = []
-        have = 0
+        room = size
         for piece in self._pieces(start, stop):
             while len(piece):
-                some = piece[: size - have]
-                held.append(some)
-                have += len(some)
-                piece = piece[len(some) :]
-                if have == size:
-                    yield held[0] if len(held) == 1 else np.concatenate(held)
-                    held, have = [], 0
-        if have:
-            yield held[0] if len(held) == 1 else np.concatenate(held)
+                held.append(piece[:room])
+                piece = piece[room:]
+                room -= len(held[-1])
+                if not room:
+                    yield _joined(held)
+                    held, room = [], size
+        if held:
+            yield _joined(held)
 
     def _pieces(self, start: int, stop: int) -> Iterator[np.ndarray]:
-        """The same, as they lie in row groups."""
+        """The same rows, in pieces as they lie in row groups."""
         number = bisect_right(self._end, start) - 1
         while start < stop and number < len(self._first):
             file = self._open(number, self._check)
@@ -252,21 +250,21 @@ class Folder:
             start, number = end, number + 1
 
     def _open(self, number: int, check: bool) -> Any:
-        _, pq = _arrow()
+        _, pq = load_pyarrow()
         name = parts.part_name(self._first[number])
-        if check and number not in self._sound:
-            if self._crc32(name) != self._sum[number]:
-                raise NelsonError(f"{self.where}/{name} is damaged: its checksum does not fit")
-            self._sound.add(number)
+        if check and number not in self._checked:
+            if self._crc32_of(name) != self._crc32[number]:
+                raise NelsonError(f"{self.where}/{name} is damaged: its checksum does not match")
+            self._checked.add(number)
         try:
             file = pq.ParquetFile(self.where.open(name))
         except Exception as error:  # pyarrow raises several kinds
             raise NelsonError(f"{self.where}/{name} is damaged ({error})") from None
         meta = file.metadata.metadata or {}
-        told = int(meta.get(b"nelson.first", -1)), file.metadata.num_rows
-        if told != (self._first[number], self._count[number]):
+        first, count = int(meta.get(b"nelson.first", -1)), file.metadata.num_rows
+        if (first, count) != (self._first[number], self._count[number]):
             raise NelsonError(
-                f"{self.where}/{name} holds {told[1]:,} samples from {told[0]:,} on; expected "
+                f"{self.where}/{name} holds {count:,} samples from {first:,} on; expected "
                 f"{self._count[number]:,} from {self._first[number]:,} on"
             )
         return file
@@ -281,10 +279,10 @@ class Folder:
         raw = np.frombuffer(column.buffers()[1], np.uint8)
         return raw[column.offset * width :][: len(column) * width].reshape(-1, width)
 
-    def _crc32(self, name: str) -> int:
+    def _crc32_of(self, name: str) -> int:
         total = 0
         with self.where.open(name) as file:
-            while data := file.read(_CHUNK):
+            while data := file.read(_CRC_BYTES):
                 total = zlib.crc32(data, total)
         return total
 
@@ -292,20 +290,16 @@ class Folder:
         return np.unpackbits(rows, axis=1, count=len(self.variables), bitorder="little")
 
     def _samples(self, rows: np.ndarray) -> Samples:
-        from nelson.kernels.cpu.rows import from_rows
-
         packed = from_rows(rows, len(self.variables))
         info = {key: self.info[key] for key in ("method", "why", "seed", "sweeps")}
         return Samples(packed, len(rows), self.variables, self.guarantee, "ok", info)
+
+
+def _joined(pieces: list[np.ndarray]) -> np.ndarray:
+    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
 
 
 def _size(size: int) -> int:
     if size <= 0:
         raise FormulaError(f"{size} samples at a time", expected="1 or more")
     return size
-
-
-def _arrow() -> tuple[Any, Any]:
-    from nelson.io.sample_files import _pyarrow
-
-    return _pyarrow()

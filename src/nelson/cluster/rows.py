@@ -1,9 +1,9 @@
-"""The examples of a file, some rows on each rank: rank r of R holds N r / R .. N (r + 1) / R.
+"""The examples of a file, spread over ranks: rank r of R holds rows N r / R .. N (r + 1) / R.
 
-    E_data[x] = (sum over ranks of popcounts) / N          integers: the same for any R
+    E_data[x] = (sum over ranks of popcounts) / N          sums of integers: the same for any R
 
-`slices.py` says what a rank holds while it reads. Minibatches are cut from one random order of all
-N rows, as in one process; for the moment that takes, a rank holds that order, 8 N bytes.
+`io/table_formats.py` says how much memory a rank needs to read its rows. Minibatches are cut from
+one random order of all N rows, as in one process; making it takes 8 N bytes on every rank.
 """
 
 from __future__ import annotations
@@ -17,17 +17,18 @@ import numpy as np
 from nelson.errors import FormulaError
 from nelson.formula import Formula
 from nelson.formula.evaluate import violated
-from nelson.io.table_slices import part
-from nelson.learning.data import _SHOWN, Examples, _columns, _valid, pack_rows
-from nelson.learning.draw import stream_seed
+from nelson.io.tables import read_rows
+from nelson.kernels.core.bits import pack
+from nelson.learning.data import INVALID_ROWS_SHOWN, Examples, valid_rows, variable_columns
 from nelson.learning.group import ALONE, Group, span
+from nelson.learning.seeds import MINIBATCHES, stream_seed
 
 
 @dataclass(frozen=True, eq=False)
 class Share(Examples):
-    """`count` is of all ranks; `packed` holds the rows of this one, `first` being where they begin.
+    """`packed` holds the `held` rows of this rank, from row `first` on; `count` is of all ranks.
 
-    After `shuffled`, `places` says where each of them stands in the order of all.
+    After `shuffled`, `places` holds the position of each of these rows in the order of all rows.
     """
 
     group: Group = ALONE
@@ -48,11 +49,11 @@ class Share(Examples):
         return self.group.sum(super()._ones(begin, end) if begin < end else none)
 
     def shuffled(self, seed: int) -> Share:
-        order = np.random.default_rng(stream_seed(seed, 1 << 41)).permutation(self.count)
+        order = np.random.default_rng(stream_seed(seed, MINIBATCHES)).permutation(self.count)
         places = np.flatnonzero((order >= self.first) & (order < self.first + self.held))
         mine = self.to_numpy()[order[places] - self.first]
         return Share(
-            pack_rows(mine),
+            pack(mine),
             self.count,
             self.names,
             self.source,
@@ -69,29 +70,33 @@ class Share(Examples):
         return unpack(self.packed, self.held)
 
     def fingerprint(self) -> str:
-        """Of the file: it does not depend on who holds what."""
+        """The digest of the whole file, the same on every rank."""
         return self.digest
 
 
 def load_share(
     formula: Formula, path: str, group: Group, digest: str, drop_invalid: bool = False
 ) -> Share:
-    """As `load_examples`, of this rank's rows. Errors count the invalid rows of all ranks."""
-    table, first, total = part(path, lambda count: span(count, group))
+    """`load_examples` for the rows of this rank. Errors count the invalid rows of all ranks."""
+    table, first, total = read_rows(path, lambda count: span(count, group))
     if total < group.size:
         raise FormulaError(
-            f"{total} rows for {group.size} ranks", expected="a row a rank at least", source=path
+            f"{total} rows for {group.size} ranks",
+            expected="at least one row for each rank",
+            source=path,
         )
-    x = _columns(formula, table)
-    valid = _valid(formula, x)
+    x = variable_columns(formula, table)
+    valid = valid_rows(formula, x)
     bad = np.flatnonzero(~valid)
-    broken = [[first + row, violated(formula, x[row])] for row in bad[:_SHOWN].tolist()]
+    broken = [[first + row, violated(formula, x[row])] for row in bad[:INVALID_ROWS_SHOWN].tolist()]
     told: list[Any] = group.gather([len(bad), broken, len(x) - len(bad)])
     dropped = sum(count for count, _, _ in told)
     if dropped and not drop_invalid:
-        shown = [text for _, texts, _ in told for text in texts][:_SHOWN]
+        shown = [text for _, texts, _ in told for text in texts][:INVALID_ROWS_SHOWN]
         listed = "; ".join(f"row {row} breaks {what}" for row, what in shown)
-        more = f"; and {dropped - _SHOWN:,} more" if dropped > _SHOWN else ""
+        more = (
+            f"; and {dropped - INVALID_ROWS_SHOWN:,} more" if dropped > INVALID_ROWS_SHOWN else ""
+        )
         raise FormulaError(
             f"{dropped:,} of {total:,} rows are invalid: {listed}{more} "
             "(rows count from 0; --drop-invalid leaves them out)",
@@ -102,7 +107,7 @@ def load_share(
         what = f"all {total} rows are invalid" if total else "no rows"
         raise FormulaError(what, expected="at least one example", source=path)
     return Share(
-        pack_rows(x[valid] if len(bad) else x),
+        pack(x[valid] if len(bad) else x),
         sum(kept),
         table.names,
         path,
@@ -115,7 +120,7 @@ def load_share(
 
 
 def file_digest(path: str) -> str:
-    """sha256 of the bytes, read a piece at a time."""
+    """sha256 of the bytes of a file, in constant memory."""
     try:
         with open(path, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

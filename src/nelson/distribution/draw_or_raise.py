@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from nelson.exact.enumerated import Enumerated
 from nelson.formula import Formula
-from nelson.log_z.moments import Enumerated, moments_of
+from nelson.log_z.moments import moments_of
 from nelson.sampling.device import device as card
 from nelson.sampling.device import draw as gpu
 from nelson.sampling.device.samples import DeviceSamples

@@ -25,10 +25,11 @@ from nelson.distribution.tensors import check_shape, finite, rows_of, torch_seed
 from nelson.distribution.validity import ValidStructure
 from nelson.errors import BudgetExceeded, FormulaError
 from nelson.exact.compiled import compiled
+from nelson.exact.enumerated import enumerated
 from nelson.exact.listing import all_structures
 from nelson.formula import Formula
 from nelson.formula.names import Names
-from nelson.log_z.moments import Moments, Sampled, enumerated, log_z_rows, moments_of, once_per_row
+from nelson.log_z.moments import Moments, Sampled, log_z_rows, moments_of, once_per_row
 
 #: Samples for moments that cannot be computed exactly.
 SAMPLES = 1 << 14

@@ -1,5 +1,5 @@
-"""Exact answers for formulas that are small or narrow: preprocessing, enumeration, circuits.
+"""Exact answers for formulas that are small or narrow.
 
-Import `compiled` (circuits), `listing` (all solutions), `preprocess` and `reduce`. Only
-`exact.circuit` starts a knowledge compiler.
+Import `enumerated` (sums over all structures), `listing` (the structures), `compiled` (circuits),
+`compile_guess`, `preprocess`, `solver`. Only `exact.circuit` starts a compiler.
 """

@@ -1,12 +1,12 @@
-"""Is it hopeless to compile a formula? A guess from two numbers, in a millisecond or so.
+"""Is it hopeless to compile a formula? A guess from two numbers, in about a millisecond.
 
     width   of a minimum-degree elimination order of the primal graph: a circuit of n 2^width nodes
-            exists. What decides where components come apart.
+            exists. It is small where the formula falls into components after a few decisions.
     depth   decisions after which a random dive of a backtracking search, with unit propagation, has
-            satisfied every clause or failed: about 2^depth leaves (Knuth 1975). What decides where
+            satisfied every clause or failed: about 2^depth leaves (Knuth 1975). It is small where
             propagation does the work, whatever the width.
 
-Either one alone being small makes a circuit likely; so `hopeless` says that both are above BOUND.
+If either is small, a circuit is likely; `hopeless` means that both are above BOUND.
 
 Calibration: 81 formulas, D4 for 20 s each on a busy core. Of the 48 that compiled, the largest
 min(width, depth) were 40 (a feature model of 500 features: width 40, depth 40), 36 (a 3-colouring:
@@ -18,9 +18,9 @@ sink-free orientations lie between. With BOUND = 45 none of the 48 is called hop
 33 that did not compile are: random 5-SAT n = L = 100 (over 24 formulas of n = L = 100 to 200,
 widths were at least 53 and depths at least 52), random 3-SAT n = L >= 200, feature models of 3000
 and 20,000 features, 4-colourings of 200 vertices, cardinality constraints over 300 variables, a
-random circuit of 3000 gates. The other 25 are tried, and cost what the compiler is given.
+random circuit of 3000 gates. The other 25 are tried, and use up the compiler's time limit.
 
-Cost: 1 ms for random 5-SAT n = L = 1000; at most about WORK steps and a few passes over the
+Cost: 1 ms for random 5-SAT n = L = 1000; at most about MAX_STEPS steps and a few passes over the
 literals, 0.5 s for a million clauses.
 """
 
@@ -33,22 +33,22 @@ import numpy as np
 from nelson.errors import Unsatisfiable
 from nelson.formula import Formula
 from nelson.formula.memo import Slot
-from nelson.kernels.circuit import dive, nnf
-from nelson.kernels.circuit import elimination_width as kernel
+from nelson.kernels.circuit import dive, elimination_width, nnf
 
+#: Width and depth above which compiling is hopeless; the docstring has the calibration.
 BOUND = 45
+#: The depth is the median of this many dives.
+DIVES = 16
+#: Steps of all dives together, and steps of the elimination.
+MAX_STEPS = 4_000_000
 _ESTIMATE: Slot[Estimate] = Slot("guess whether it compiles")
-#: Dives whose median is taken, and steps for the dives and for the elimination.
-DIVES, WORK = 16, 4_000_000
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """width is a lower bound of the order's width unless `complete`; depth is at most BOUND + 1."""
-
-    width: int
+    width: int  # a lower bound of the order's width unless `complete`
     complete: bool
-    depth: float
+    depth: float  # at most BOUND + 1
     hopeless: bool
     why: str
 
@@ -57,7 +57,7 @@ class Estimate:
 
 
 def estimate(formula: Formula) -> Estimate:
-    """Kept with the formula. Unit clauses are propagated first."""
+    """The guess for a formula, after unit propagation. Kept with the formula."""
     return formula.memo.once(_ESTIMATE, lambda: _estimate(formula))
 
 
@@ -75,12 +75,12 @@ def _estimate(formula: Formula) -> Estimate:
     first, at = np.zeros(2 * n + 1, np.int64), np.empty(len(codes), np.int64)
     nnf.group(codes, first, at)
     clauses = np.repeat(np.arange(m, dtype=np.int32), lengths)[at]  # by literal code
-    depth = _depth(formula, codes, lengths, first, clauses)
-    how, width = _width(formula, codes, lengths, first[::2], clauses)
-    wide, deep = how != kernel.DONE, depth > BOUND
+    depth = _depth(formula, codes, first, clauses)
+    ended, width = _width(formula, codes, first[::2], clauses)
+    wide, deep = ended != elimination_width.DONE, depth > BOUND
     told = f"width {'>= ' * wide}{width}"
-    if how == kernel.TIRED:
-        told = f"width not found in {WORK:,} steps"
+    if ended == elimination_width.TIRED:
+        told = f"width not found in {MAX_STEPS:,} steps"
     told += f", {'more than ' * deep}{min(depth, BOUND):g} decisions deep"
     if wide and deep:
         return Estimate(width, False, depth, True, f"hopeless to compile: {told}")
@@ -88,15 +88,9 @@ def _estimate(formula: Formula) -> Estimate:
     return Estimate(width, not wide, depth, False, f"worth compiling: {told} ({reason})")
 
 
-def _depth(
-    formula: Formula,
-    codes: np.ndarray,
-    lengths: np.ndarray,
-    first: np.ndarray,
-    clauses: np.ndarray,
-) -> float:
-    """The median of the dives. Variables in many short clauses are decided first."""
-    n, m = formula.n_total, formula.n_clauses
+def _depth(formula: Formula, codes: np.ndarray, first: np.ndarray, clauses: np.ndarray) -> float:
+    """The median depth of the dives. Variables in many short clauses are decided first."""
+    n, m, lengths = formula.n_total, formula.n_clauses, np.diff(formula.offsets)
     weight = np.repeat(2.0 ** -np.minimum(lengths, 60), lengths)
     score = np.bincount(codes >> 1, weights=weight, minlength=n)
     search = dive.Search(
@@ -111,28 +105,24 @@ def _depth(
         np.zeros(n, np.int32),
     )
     depth = np.zeros(DIVES, np.int64)
-    dive.dives(search, BOUND + 1, WORK, depth)
+    dive.dives(search, BOUND + 1, MAX_STEPS, depth)
     return float(np.median(depth[depth >= 0]))
 
 
 def _width(
-    formula: Formula,
-    codes: np.ndarray,
-    lengths: np.ndarray,
-    first: np.ndarray,
-    clauses: np.ndarray,
+    formula: Formula, codes: np.ndarray, first: np.ndarray, clauses: np.ndarray
 ) -> tuple[int, int]:
-    """(how it ended, width so far)."""
+    """(how the elimination ended, width so far)."""
     n, m, size = formula.n_total, formula.n_clauses, len(codes)
     members = np.empty(2 * size + 1, np.int32)
     members[:size] = codes >> 1
-    chain = np.arange(-1, n + 1, dtype=np.int32)  # all in bucket 0 at first
+    chain = np.arange(-1, n + 1, dtype=np.int32)  # at first all variables are in bucket 0
     chain[-1] = -1
     head = np.full(n + 1, -1, np.int32)
     head[0] = 0 if n else -1
-    graph = kernel.Graph(
+    graph = elimination_width.Graph(
         np.concatenate([formula.offsets[:-1], np.zeros(n, np.int64)]),
-        np.concatenate([lengths, np.zeros(n, np.int64)]),
+        np.concatenate([np.diff(formula.offsets), np.zeros(n, np.int64)]),
         members,
         first,
         np.diff(first),
@@ -144,5 +134,5 @@ def _width(
         chain[:n].copy(),
     )
     out = np.zeros(3, np.int64)
-    how = kernel.eliminate(graph, m, BOUND, WORK, out)
-    return how, int(out[0])
+    ended = elimination_width.eliminate(graph, m, BOUND, MAX_STEPS, out)
+    return ended, int(out[0])

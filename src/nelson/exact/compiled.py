@@ -5,15 +5,13 @@ theta.
     E[x_i] = F(i) + (1 - F(i) - F(-i)) p_i,      p_i = 1 / (1 + e^-theta_i)
 
 P(C) is the probability that independent x_i of law p_i satisfy the formula, F(l) the probability
-that a draw passes a branch of the circuit that carries literal l (`nelson.kernels.circuit.passes`). A
-variable that no branch on the way mentions keeps its own law p_i. The circuit depends on the
-clauses alone: it is compiled once, kept with the formula and on disk (`nelson.exact.circuit.disk_cache`);
-each theta costs O(edges). Infinite theta, hard evidence, is p_i = 0 or 1: no new circuit.
+that a draw passes a branch of the circuit that carries literal l (`nelson.kernels.circuit.passes`).
+A variable that no branch on the way mentions keeps its own law p_i. The circuit depends on the
+clauses alone: it is compiled once and kept with the formula and on disk; each theta then costs
+O(edges). Infinite theta, hard evidence, is p_i = 0 or 1: no new circuit.
 
-Cov(x) v is the derivative of E[x] along v, taken as a central difference of exact means: about
-nine digits.
-
-The compiler is D4 (or PySDD), in a child process under limits (`nelson.exact.circuit.build`).
+Cov(x) v is the derivative of E[x] along v, computed as a central difference of exact means: about
+nine correct digits.
 """
 
 from __future__ import annotations
@@ -23,68 +21,69 @@ from dataclasses import dataclass
 import numpy as np
 
 from nelson.errors import Unsatisfiable
-from nelson.exact.circuit import passes
-from nelson.exact.circuit.build import Built, build
+from nelson.exact.circuit.build import BuildResult, build
+from nelson.exact.circuit.decisions import DecisionCircuit
 from nelson.exact.circuit.draw import Draws, clauses_of
-from nelson.exact.circuit.flat import Flat
 from nelson.formula import Formula
 from nelson.formula.memo import Slot
 from nelson.kernels.core.bits import unpack
 from nelson.process.child import MEMORY
 
-#: Seconds the compiler has unless the caller says; then the formula counts as one that does not
-#: compile.
+#: Seconds the compiler has unless the caller sets a limit. A formula that takes longer counts as
+#: one that does not compile.
 SECONDS = 3.0
-#: By compiler: what it built, and the limits (seconds, bytes) it had.
-Circuits = dict[str, tuple[Built, tuple[float, int]]]
+#: By compiler: its result, and the limits (seconds, bytes) under which it ran.
+Circuits = dict[str, tuple[BuildResult, tuple[float, int]]]
 _CIRCUITS: Slot[Circuits] = Slot("circuits by compiler")
 _REFUTED: Slot[str] = Slot("proof that there is no solution")
+#: Change of theta in a central difference.
 _STEP = 1e-5
-_IMPOSSIBLE = "no valid structure agrees with the infinite log-odds"
 
 
 def compiled(
     formula: Formula, seconds: float = SECONDS, memory: int = MEMORY, compiler: str = "d4"
 ) -> Compiled | None:
-    """The circuit of a formula; None if the compiler is not there or did not end within its
-    limits: `why_not` says which. A failure is remembered, and tried again only with more of them.
+    """The circuit of a formula. None if the compiler is not installed or did not finish within its
+    limits: `why_not` says which. A failure is remembered, and tried again only with higher limits.
     Raises Unsatisfiable if that was proved.
     """
     if (refuted := formula.memo.get(_REFUTED)) is not None:
         raise Unsatisfiable(refuted)
     kept = known_circuits(formula)
     built, limits = kept.get(compiler, (None, (0.0, 0)))
-    if built is None or (built.flat is None and (seconds > limits[0] or memory > limits[1])):
+    if built is None or (built.circuit is None and (seconds > limits[0] or memory > limits[1])):
         try:
             built = build(formula, seconds, memory, compiler)
         except Unsatisfiable as error:
             formula.memo.put(_REFUTED, str(error))
             raise
         kept[compiler] = built, (seconds, memory)
-    return None if built.flat is None else Compiled(formula, built.flat, built)
+    return None if built.circuit is None else Compiled(formula, built.circuit, built)
 
 
 def known_circuits(formula: Formula) -> Circuits:
-    """What each compiler has made of the formula so far, failures included."""
+    """The results of all compilers that have run on the formula, failures included."""
     return formula.memo.once(_CIRCUITS, dict)
 
 
 def keep_circuits(formula: Formula, circuits: Circuits) -> None:
-    """Take over circuits that another process compiled, unless some are known already."""
+    """Take over circuits that another process compiled, unless the formula has some already."""
     formula.memo.once(_CIRCUITS, lambda: circuits)
 
 
 def why_not(formula: Formula, compiler: str = "d4") -> str:
-    """Why `compiled` gave None."""
+    """Why `compiled` returned None."""
     built, _ = known_circuits(formula).get(compiler, (None, None))
     return "" if built is None else built.why_not
 
 
 @dataclass
 class Compiled:
+    """The distribution of a formula by its circuit. theta is (b, n); +-inf is hard evidence."""
+
     formula: Formula
-    circuit: Flat
-    built: Built
+    circuit: DecisionCircuit
+    built: BuildResult
     exact: bool = True
 
     @property
@@ -95,34 +94,28 @@ class Compiled:
     def why(self) -> str:
         return f"exact: a d-DNNF of {self.circuit.decisions:,} decisions, {self.edges:,} edges"
 
-    def rows(self, theta: np.ndarray) -> np.ndarray:
-        """theta (b, n) with a 0 for each auxiliary variable."""
-        out = np.zeros((len(theta), self.formula.n_total))
-        out[:, : theta.shape[1]] = theta
-        return out
-
     def log_z(self, theta: np.ndarray) -> np.ndarray:
-        """(b, n) -> (b,): over the finite theta_i, as everywhere."""
-        rows = self.rows(theta)
-        log_p, _ = passes.solve(self.circuit, rows, means=False)
-        if np.isneginf(log_p).any():
-            raise Unsatisfiable(_IMPOSSIBLE)
+        """(b, n) -> (b,). The sum runs over the finite theta_i, as everywhere."""
+        rows = self._rows(theta)
+        log_p, _ = self.circuit.solve(rows, means=False)
+        _check_possible(log_p)
         soft = np.where(np.isinf(rows), -np.inf, rows)
         return log_p + np.logaddexp(0, soft).sum(axis=1)
 
     def mean(self, theta: np.ndarray) -> np.ndarray:
         """(b, n) -> (b, n)."""
-        log_p, mean = passes.solve(self.circuit, self.rows(theta), means=True)
-        if np.isneginf(log_p).any():
-            raise Unsatisfiable(_IMPOSSIBLE)
+        log_p, mean = self.circuit.solve(self._rows(theta), means=True)
+        _check_possible(log_p)
         return mean[:, : theta.shape[1]]
 
     def pull(self, theta: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """Cov(x) v for each row: (b, n), (b, n) -> (b, n)."""
         size = np.abs(v).max(axis=1, keepdims=True)
         step = _STEP * v / np.where(size == 0, 1.0, size)
         return (self.mean(theta + step) - self.mean(theta - step)) * size / (2 * _STEP)
 
     def covariance(self, theta: np.ndarray) -> np.ndarray:
+        """(b, n) -> (b, n, n)."""
         n = theta.shape[1]
         out = np.zeros((len(theta), n, n))
         for b, row in enumerate(theta):
@@ -135,19 +128,29 @@ class Compiled:
         n = theta.shape[1]
         draws = Draws(
             self.circuit,
-            self.rows(theta),
+            self._rows(theta),
             np.arange(n),
             clauses_of(self.formula),
             seed,
             np.arange(len(theta)),
             expected=count,
         )
-        drawn = draws.block(0, count)
-        if drawn.interrupted:
+        block = draws.block(0, count)
+        if block.interrupted:
             raise KeyboardInterrupt
-        if np.isneginf(drawn.log_p).any():
-            raise Unsatisfiable(_IMPOSSIBLE)
+        _check_possible(block.log_p)
         out = np.empty((len(theta), count, n), bool)
-        for b, words in enumerate(drawn.packed):
+        for b, words in enumerate(block.packed):
             out[b] = unpack(words, count)
         return out
+
+    def _rows(self, theta: np.ndarray) -> np.ndarray:
+        """theta with a 0 for each auxiliary variable."""
+        out = np.zeros((len(theta), self.formula.n_total))
+        out[:, : theta.shape[1]] = theta
+        return out
+
+
+def _check_possible(log_p: np.ndarray) -> None:
+    if np.isneginf(log_p).any():
+        raise Unsatisfiable("no valid structure agrees with the infinite log-odds")

@@ -1,13 +1,14 @@
 """All valid structures of a small formula, as one array.
 
-A breadth-first search over partial assignments, one variable a step, all of them at once:
+A breadth-first search over partial assignments. Each step sets one variable in all of them:
 
     frontier_(t+1) = {(a, 0), (a, 1) : a in frontier_t} without those that violate a clause whose
                      last variable was just set
 
-The next variable is one of the clause with the fewest variables left, so that clauses cut early.
-The search gives up as soon as a frontier holds more than `limit` rows: then there may be few
-structures, but not in an order that this search finds. O(limit n L) bit operations at worst.
+The next variable comes from the clause with the fewest unset variables, so that clauses remove rows
+early. The search gives up as soon as a frontier holds more than `limit` rows. The formula may still
+have few structures: then this order of variables does not show it. At worst O(limit n L) bit
+operations.
 """
 
 from __future__ import annotations
@@ -18,22 +19,24 @@ import numpy as np
 
 from nelson.errors import BudgetExceeded, Unsatisfiable
 from nelson.formula import Formula
+from nelson.formula.flat import owners
 from nelson.formula.memo import Slot
-from nelson.formula.propagate import propagate
+from nelson.formula.propagate import propagated
 
-#: (limit of the search, its rows, or None if there were more than that)
+#: (limit of the search, its rows or None if it gave up)
 _STRUCTURES: Slot[tuple[int, np.ndarray | None]] = Slot("all valid structures")
-#: Structures up to which sums over all of them are taken.
-LIMIT = 1 << 18
-#: Variables times literals beyond which no search is begun, and bytes of a frontier.
-_WORK = 1 << 28
+#: Formulas with more structures than this are not enumerated.
+MAX_STRUCTURES = 1 << 18
+#: Each of n steps scans all literals; no search is begun if that is more work than this.
+_MAX_SCANNED = 1 << 28
+_MAX_FRONTIER_BYTES = 1 << 28
 
 
 def structures(
-    formula: Formula, limit: int = LIMIT, deadline: float | None = None
+    formula: Formula, limit: int = MAX_STRUCTURES, deadline: float | None = None
 ) -> np.ndarray | None:
-    """(m, n_vars) bool, in lexicographic order with false first; None if that takes more than
-    `limit` rows. Kept with the formula. No row at all means: there is no valid structure.
+    """(m, n_vars) bool, in lexicographic order with false first; None if the search gave up. No
+    rows mean that there is no valid structure. Kept with the formula.
 
     deadline: time.monotonic(); past it the search raises BudgetExceeded.
     """
@@ -44,32 +47,31 @@ def structures(
     return None if rows is None or len(rows) > limit else rows
 
 
-def all_structures(formula: Formula, limit: int = LIMIT) -> np.ndarray:
-    """The same, or BudgetExceeded."""
-    rows = structures(formula, limit)
+def all_structures(formula: Formula) -> np.ndarray:
+    """`structures`, or BudgetExceeded where that gives up."""
+    rows = structures(formula)
     if rows is None:
-        raise BudgetExceeded(f"enumeration of {formula!r} takes more than {limit} rows")
+        raise BudgetExceeded(f"enumeration of {formula!r} takes more than {MAX_STRUCTURES} rows")
     return rows
 
 
-def _search(formula: Formula, limit: int, deadline: float | None = None) -> np.ndarray | None:
+def _search(formula: Formula, limit: int, deadline: float | None) -> np.ndarray | None:
     n = formula.n_total
-    # One true literal of each clause is enough: a satisfiable formula has 2^(n - L) structures.
-    if n - formula.n_clauses > np.log2(limit) or n * len(formula.literals) > _WORK:
+    # One true literal per clause is enough: a satisfiable formula has 2^(n - L) structures or more.
+    if n - formula.n_clauses > np.log2(limit) or n * len(formula.literals) > _MAX_SCANNED:
         return None
     try:
-        literals, offsets = propagate(formula.literals, formula.offsets, n, np.zeros(0, np.int32))
+        literals, offsets = propagated(formula).with_units()
     except Unsatisfiable:
         return np.zeros((0, formula.n_vars), bool)
-    lengths = np.diff(offsets)
-    owner = np.repeat(np.arange(len(lengths)), lengths)  # clause of each literal
-    left = lengths.copy()  # variables of each clause that are not set yet
-    place = np.full(n, -1)  # column of each variable in `rows`, -1 as long as it is not set
+    owner = owners(offsets)
+    left = np.diff(offsets)  # unset variables of each clause
+    place = np.full(n, -1)  # column of each variable in `rows`; -1 if it is not set yet
     rows = np.zeros((1, 0), bool)
     for step in range(n):
         if deadline is not None and time.monotonic() > deadline:
             raise BudgetExceeded(f"the time was up with {step} of {n} variables enumerated")
-        variable = _next(literals, offsets, left, place)
+        variable = _next_variable(literals, offsets, left, place)
         place[variable] = step
         value = np.tile([[False], [True]], (len(rows), 1))
         rows = np.hstack([np.repeat(rows, 2, axis=0), value])
@@ -78,7 +80,7 @@ def _search(formula: Formula, limit: int, deadline: float | None = None) -> np.n
         for clause in touched[left[touched] == 0]:
             mine = literals[offsets[clause] : offsets[clause + 1]]
             rows = rows[(rows[:, place[np.abs(mine) - 1]] == (mine > 0)).any(axis=1)]
-        if len(rows) > limit or rows.size > _WORK:
+        if len(rows) > limit or rows.size > _MAX_FRONTIER_BYTES:
             return None
     if not formula.n_vars:
         return rows[:1, :0]
@@ -86,8 +88,10 @@ def _search(formula: Formula, limit: int, deadline: float | None = None) -> np.n
     return np.ascontiguousarray(visible[np.lexsort(visible.T[::-1])])
 
 
-def _next(literals: np.ndarray, offsets: np.ndarray, left: np.ndarray, place: np.ndarray) -> int:
-    """A variable of a clause with the fewest left to set; the first of all where none is."""
+def _next_variable(
+    literals: np.ndarray, offsets: np.ndarray, left: np.ndarray, place: np.ndarray
+) -> int:
+    """An unset variable of the clause with the fewest; without such a clause, the first unset."""
     if (left > 0).any():
         clause = np.argmin(np.where(left > 0, left, len(place) + 1))
         mine = np.abs(literals[offsets[clause] : offsets[clause + 1]]) - 1

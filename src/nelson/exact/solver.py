@@ -1,4 +1,4 @@
-"""Questions to a CDCL solver: is there a solution at all; is there one not seen yet."""
+"""A CDCL solver (PySAT) decides whether a formula has a solution, or one that was not seen yet."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from nelson.formula import Formula
 
-#: Seconds a question may take if the caller set no limit.
+#: The time limit if the caller sets none.
 SECONDS = 60.0
 
 
@@ -17,9 +17,9 @@ def satisfiable(
     blocked: Iterable[Sequence[int]] = (),
     seconds: float | None = None,
 ) -> bool | None:
-    """True, False (proved), or None if the solver did not decide in time.
+    """True, False (proved), or None if the solver did not decide in time or is not installed.
 
-    blocked: further clauses. Needs PySAT; None if it is not installed.
+    evidence: literals that must hold. blocked: further clauses.
     """
     try:
         from pysat.solvers import Solver

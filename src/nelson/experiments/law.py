@@ -16,9 +16,10 @@ from __future__ import annotations
 import numpy as np
 
 from nelson.errors import FormulaError, Unsatisfiable
+from nelson.exact.enumerated import law
 from nelson.formula import Formula
 from nelson.formula.memo import Recent
-from nelson.learning.metrics import _law, gradient_floor
+from nelson.learning.metrics import gradient_floor
 
 #: Formulas with at most this many variables are enumerated: a million states.
 MAX_VARIABLES = 20
@@ -51,7 +52,7 @@ def _moments(formula: Formula, theta: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 
 def _enumerated(formula: Formula, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    states, weight = _law(formula, theta)
+    states, weight = law(formula, theta)
     mu = weight @ states
     second = (states * weight[:, None]).T @ states.astype(np.float64)
     return mu, second - np.outer(mu, mu)

@@ -39,8 +39,8 @@ from nelson.formula import Formula
 from nelson.formula.random_ksat import random_ksat
 from nelson.learning.data import load_examples
 from nelson.learning.loop import Options, run
-from nelson.learning.metrics import map_at
 from nelson.learning.settings import PRESETS
+from nelson.learning.steps import FirstOrder
 
 #: Samples from which the share of valid ones is measured.
 CHECKED = 1000
@@ -121,8 +121,9 @@ def fit(
     )
     theta, guarantee, reason = None, "", ""
     try:
-        outcome = run(formula, load_examples(formula, data, False), settings, options)
-        theta, guarantee = outcome.theta, outcome.guarantee
+        learner = FirstOrder(formula, load_examples(formula, data, False), settings)
+        outcome = run(learner, options)
+        theta, guarantee = learner.result(), outcome.guarantee
     except (TooFewSamples, BudgetExceeded) as error:
         reason = str(error)
         theta = latest[0] if latest and ends else None
@@ -189,17 +190,6 @@ def validity(
     samples = draw(entry, formula, theta, CHECKED, seed, limit)
     share = float(np.mean(formula.satisfied(samples.to_numpy()))) if len(samples) else None
     return {"validity": share, "checked": len(samples)}
-
-
-def map_at_10(theta: np.ndarray, seen: np.ndarray, unseen: np.ndarray, seed: int = 0) -> float:
-    """MAP@10 of ten examples among twenty structures, the mean of 100 choices (errata 12)."""
-    random = np.random.default_rng(seed)
-    scores = []
-    for _ in range(100):
-        rows = random.choice(len(seen), min(10, len(seen)), replace=False)
-        others = random.choice(len(unseen), min(10, len(unseen)), replace=False)
-        scores.append(map_at(theta, seen[rows], unseen[others]))
-    return float(np.mean(scores))
 
 
 def warm(entry: Entry) -> None:

@@ -21,11 +21,11 @@ import numpy as np
 from nelson.errors import BudgetExceeded
 from nelson.experiments import published, show, verdict
 from nelson.experiments.base import ALLOWANCE, Cell, Experiment, Row, Rows, Table
-from nelson.experiments.learning import Fitted, learn_row, map_at_10
+from nelson.experiments.learning import Fitted, learn_row
 from nelson.experiments.plots import curves
 from nelson.experiments.samplers import OURS, PEERS, get
 from nelson.formula import Formula
-from nelson.learning.metrics import log_likelihood
+from nelson.learning.metrics import log_likelihood, map_at_10
 from nelson.log_z import log_partition
 from nelson.tasks.ksat.task import KSat
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from nelson.experiments import published, show
 from nelson.experiments.base import ALLOWANCE, Cell, Experiment, Row, Rows, Table
-from nelson.experiments.learning import Fitted, learn_row, map_at_10
+from nelson.experiments.learning import Fitted, learn_row
 from nelson.experiments.samplers import OURS, PEERS, get
 from nelson.experiments.table1 import (
     GRADIENT_FORMULAS,
@@ -32,6 +32,7 @@ from nelson.experiments.table1 import (
     validity_table,
 )
 from nelson.formula import Formula
+from nelson.learning.metrics import map_at_10
 from nelson.tasks.orientations.task import Orientations
 
 if TYPE_CHECKING:

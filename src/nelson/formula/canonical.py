@@ -1,19 +1,19 @@
-"""The normal form of flat clauses: what a SAT user takes for granted.
+"""The normal form of flat clauses, which SAT users take for granted.
 
-A repeated literal counts once, a clause with v and -v is no constraint, of repeated clauses (equal
-as sets) the first stays. The order of clauses, and of literals in a clause, is kept otherwise.
+A repeated literal counts once, a clause with v and -v is dropped, and of clauses that are equal as
+sets the first stays. The order of clauses, and of literals in a clause, is kept otherwise.
 
-Cost: O(total literals) plus one sort of short keys, in blocks of about a million literals so that
-temporaries stay near 30 MB whatever the size of the formula.
+O(total literals) plus one sort of short keys. Blocks of about a million literals keep temporary
+arrays near 30 MB, however large the formula is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
-BLOCK = 1 << 20
+from nelson.formula.flat import blocks, lengths_to_offsets, owners, select
+
+BLOCK = 1 << 20  # literals per block
 
 
 def normalise(literals: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -27,38 +27,13 @@ def normalise(literals: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np
     return literals.astype(np.int32), offsets.astype(np.int64)
 
 
-def select(
-    literals: np.ndarray, offsets: np.ndarray, keep: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """The clauses where `keep` (bool, n_clauses) is true."""
-    lengths = np.diff(offsets)
-    return literals[np.repeat(keep, lengths)].astype(np.int32), lengths_to_offsets(lengths[keep])
-
-
-def lengths_to_offsets(lengths: np.ndarray) -> np.ndarray:
-    offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
-    np.cumsum(lengths, out=offsets[1:])
-    return offsets
-
-
-def _blocks(offsets: np.ndarray) -> Iterator[tuple[int, int]]:
-    """Ranges [a, b) of clauses with about BLOCK literals each."""
-    n = len(offsets) - 1
-    a = 0
-    while a < n:
-        b = int(np.searchsorted(offsets, offsets[a] + BLOCK, side="right")) - 1
-        b = min(max(b, a + 1), n)
-        yield a, b
-        a = b
-
-
 def _with_repeated_variables(literals: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     """Indices of clauses that mention some variable twice: repeated literals or tautologies.
 
     Sorting the keys (clause, variable) of a block puts repetitions side by side.
     """
-    found = []
-    for a, b in _blocks(offsets):
+    odd = []
+    for a, b in blocks(offsets, BLOCK):
         part = np.abs(literals[offsets[a] : offsets[b]]).astype(np.int64)
         if len(part) == 0:
             continue
@@ -67,8 +42,8 @@ def _with_repeated_variables(literals: np.ndarray, offsets: np.ndarray) -> np.nd
         part.sort()
         twice = part[1:][part[1:] == part[:-1]]
         if len(twice):
-            found.append(np.unique(twice // width) + a)
-    return np.concatenate(found) if found else np.zeros(0, dtype=np.int64)
+            odd.append(np.unique(twice // width) + a)
+    return np.concatenate(odd) if odd else np.zeros(0, dtype=np.int64)
 
 
 def _repaired(
@@ -82,7 +57,7 @@ def _repaired(
     lengths = np.diff(offsets)
     is_odd = np.zeros(len(lengths), dtype=bool)
     is_odd[odd] = True
-    clause = np.repeat(np.arange(len(lengths)), lengths)
+    clause = owners(offsets)
     position = np.flatnonzero(is_odd[clause])
     variable = np.abs(literals[position])
     order = position[np.lexsort((position, variable, clause[position]))]
@@ -122,7 +97,7 @@ def _first_of_equals(literals: np.ndarray, offsets: np.ndarray) -> np.ndarray:
 
 def _clause_hashes(literals: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     sums = np.zeros(len(offsets) - 1, dtype=np.uint64)
-    for a, b in _blocks(offsets):
+    for a, b in blocks(offsets, BLOCK):
         mixed = literals[offsets[a] : offsets[b]].astype(np.int64).view(np.uint64)
         for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):  # splitmix64
             mixed += np.uint64(0x9E3779B97F4A7C15)

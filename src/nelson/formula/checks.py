@@ -1,4 +1,7 @@
-"""Checks of what the constructors of `Formula` are given; all raise FormulaError."""
+"""Checks of arguments that many functions share: clauses, counts, theta, projection, evidence.
+
+All raise FormulaError.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,8 @@ from nelson.errors import FormulaError
 if TYPE_CHECKING:
     from nelson.formula.formula import Formula
 
+#: Largest variable number. Arrays of length n_vars are allocated only when theta is given.
 MAX_VARIABLE = 2**28
-"""Largest variable number. Nothing of length n_vars is allocated before a weight asks for it."""
 
 
 def flatten(clauses: Iterable[Iterable[int]] | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -33,7 +36,7 @@ def flatten(clauses: Iterable[Iterable[int]] | np.ndarray) -> tuple[np.ndarray, 
 
 
 def integers(values: Any) -> np.ndarray:
-    """An int64 array, or FormulaError: floats and bools are refused rather than truncated."""
+    """A 1-D integer array; floats and bools are refused rather than truncated."""
     array = np.asarray(values)
     if array.size == 0:
         return np.zeros(0, dtype=np.int64)
@@ -43,6 +46,7 @@ def integers(values: Any) -> np.ndarray:
 
 
 def checked_arrays(literals: Any, offsets: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Flat clauses as (int32, int64) arrays."""
     literals = integers(literals)
     offsets = np.asarray(offsets, dtype=np.int64)
     ends_fit = offsets.ndim == 1 and len(offsets) > 0 and offsets[0] == 0
@@ -64,29 +68,59 @@ def largest_variable(literals: np.ndarray) -> int:
 
 
 def count(value: Any, name: str) -> int:
+    """An integer of 0 or more; `name` is what the error calls it."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
         raise FormulaError(f"{name} = {value!r}", expected="a count")
     return int(value)
 
 
 def checked_theta(theta: Any, n_vars: int) -> np.ndarray | None:
+    """theta as read-only float64 (n_vars,), or None for None."""
     if theta is None:
         return None
-    try:
-        array = np.array(theta, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise FormulaError("theta", expected=f"{n_vars} numbers") from None
+    array = np.array(_numeric(theta, n_vars))
     if array.shape != (n_vars,):
         raise FormulaError(f"theta of shape {array.shape}", expected=f"({n_vars},)")
-    if np.isnan(array).any():
-        i = int(np.flatnonzero(np.isnan(array))[0]) + 1
-        raise FormulaError(f"theta of variable {i} is NaN", expected="a number or +-inf")
+    _refuse_nan(array)
     array += 0.0  # -0.0 -> 0.0: equal formulas have equal bytes
     array.setflags(write=False)
     return array
 
 
+def theta_rows(formula: Formula, theta: Any) -> tuple[np.ndarray, bool]:
+    """theta as float64 (contexts, n_vars), and whether it was one vector. None means uniform."""
+    n_vars = formula.n_vars
+    if theta is None:
+        return np.zeros((1, n_vars)), True
+    rows = _numeric(theta, n_vars)
+    if rows.ndim not in (1, 2) or rows.shape[-1] != n_vars:
+        raise FormulaError(
+            f"theta of shape {rows.shape}", expected=f"({n_vars},), or (contexts, {n_vars})"
+        )
+    if rows.ndim == 2 and len(rows) == 0:
+        raise FormulaError("theta has no rows", expected="one row per context")
+    _refuse_nan(rows)
+    return np.atleast_2d(rows), rows.ndim == 1
+
+
+def _numeric(theta: Any, n_vars: int) -> np.ndarray:
+    if hasattr(theta, "detach"):  # a torch tensor, without importing torch
+        theta = theta.detach().cpu().numpy()
+    try:
+        return np.asarray(theta, np.float64)
+    except (TypeError, ValueError):
+        raise FormulaError("theta is not numeric", expected=f"{n_vars} numbers") from None
+
+
+def _refuse_nan(theta: np.ndarray) -> None:
+    missing = np.isnan(theta)
+    if missing.any():
+        variable = int(np.argwhere(missing)[0][-1]) + 1
+        raise FormulaError(f"theta of variable {variable} is NaN", expected="a number or +-inf")
+
+
 def checked_projection(variables: Iterable[int] | None, n_vars: int) -> tuple[int, ...] | None:
+    """Distinct visible variables in the given order, or None for None."""
     if variables is None:
         return None
     chosen = tuple(dict.fromkeys(integers(list(variables)).tolist()))
@@ -97,6 +131,7 @@ def checked_projection(variables: Iterable[int] | None, n_vars: int) -> tuple[in
 
 
 def evidence_literals(evidence: Mapping[int, bool] | Iterable[int], n_vars: int) -> np.ndarray:
+    """{3: True, 5: False} or [3, -5] as int32 literals of visible variables."""
     if isinstance(evidence, Mapping):
         evidence = [v if value else -v for v, value in evidence.items()]
     literals = integers(list(evidence))
@@ -111,32 +146,9 @@ def evidence_of(
     given: Mapping[int, bool] | Iterable[int] | None,
     theta: np.ndarray | None = None,
 ) -> tuple[int, ...]:
-    """The literals that `given` and the infinities of a theta vector fix, sorted by variable."""
+    """The literals that `given` and infinite entries of one theta vector fix, by variable."""
     literals = set(evidence_literals(given if given is not None else (), formula.n_vars).tolist())
     if theta is not None:
         infinite = np.flatnonzero(np.isinf(theta))
         literals |= {int(i + 1) if theta[i] > 0 else -int(i + 1) for i in infinite}
     return tuple(sorted(literals, key=lambda literal: (abs(literal), literal)))
-
-
-def theta_rows(formula: Formula, theta: Any) -> tuple[np.ndarray, bool]:
-    """theta as (contexts, n) float64, and whether it was one vector. None is uniform."""
-    if theta is None:
-        return np.zeros((1, formula.n_vars)), True
-    if hasattr(theta, "detach"):  # a torch tensor, without importing torch
-        theta = theta.detach().cpu().numpy()
-    try:
-        rows = np.asarray(theta, np.float64)
-    except (TypeError, ValueError):
-        raise FormulaError("theta is not numeric", expected=f"{formula.n_vars} numbers") from None
-    if rows.ndim not in (1, 2) or rows.shape[-1] != formula.n_vars:
-        raise FormulaError(
-            f"theta of shape {rows.shape}",
-            expected=f"({formula.n_vars},), or (contexts, {formula.n_vars})",
-        )
-    if rows.ndim == 2 and len(rows) == 0:
-        raise FormulaError("theta has no rows", expected="one row per context")
-    if np.isnan(rows).any():
-        i = int(np.argwhere(np.isnan(rows))[0][-1]) + 1
-        raise FormulaError(f"theta of variable {i} is NaN", expected="a number or +-inf")
-    return np.atleast_2d(rows), rows.ndim == 1

@@ -4,20 +4,21 @@
     Linear:  low <= a_1 l_1 + ... + a_k l_k <= high,   a_i > 0
 
 A sampler draws from the solutions of the *encoded* clauses. The visible part of a uniform draw is
-uniform only if each visible solution has the same number of completions, so here it has exactly
-one: every auxiliary variable is tied to a function of the visible ones by a full equivalence. The
-usual encodings (sequential counter, totalizer, BDD with one polarity; PySAT's `CardEnc` and `PBEnc`
-but for `pairwise`) state only the implications that a solver needs. Their auxiliary variables are
-free where the constraint is slack, and a solution's weight would be its number of completions.
+uniform only if each visible solution has the same number of completions. Here it has exactly one:
+full equivalences make every auxiliary variable a function of the visible ones. The usual encodings
+(sequential counter, totalizer, BDD with one polarity; PySAT's `CardEnc` and `PBEnc` except for
+`pairwise`) state only the implications that a solver needs. Their auxiliary variables are free if
+the constraint is slack, so a solution would be drawn in proportion to its number of completions.
 
-- Few clauses: none are auxiliary. "At most k of n" is that no k + 1 are true together, C(n, k + 1)
-  clauses (PySAT's `pairwise` for k = 1), and a short XOR is its 2^(k-1) clauses.
-- XOR: cut into chunks t <-> l_1 + ... + l_4, each again an XOR: k/3 variables, 16 clauses each.
+- Short constraints need no auxiliary variables. "At most k of n" means that no k + 1 are true
+  together: C(n, k + 1) clauses (PySAT's `pairwise` for k = 1). A short XOR is 2^(k-1) clauses.
+- A long XOR is cut into chunks t <-> l_1 + ... + l_4, each again an XOR: k/3 auxiliary variables
+  with 16 clauses each.
 - Linear: s(i, j) = [a_1 l_1 + ... + a_i l_i >= j], with
-      s(i, j) <-> s(i-1, j) or (l_i and s(i-1, j - a_i)),
-  made from the two thresholds that are needed at the end, so only what they reach. Thresholds with
-  the same function share a variable, which makes this the reduced ordered BDD (Abio et al. 2012):
-  O(n min(k, n - k)) variables for a cardinality.
+      s(i, j) <-> s(i-1, j) or (l_i and s(i-1, j - a_i)).
+  Only those s(i, j) are made that the two final thresholds need. Thresholds with the same function
+  share a variable, which makes this the reduced ordered BDD (Abio et al. 2012): O(n min(k, n - k))
+  variables for a cardinality.
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ import numpy as np
 from nelson.errors import FormulaError
 
 if TYPE_CHECKING:
-    from nelson.formula import Formula
+    from nelson.formula.formula import Formula
 
-CUT = 5  # variables of the longest XOR that is written out
-DIRECT = 2_000  # clauses up to which a cardinality is written out
-LARGEST = 2_000_000  # auxiliary variables of one constraint
+MAX_PLAIN_XOR = 5  # longer XORs, in variables, are cut into chunks: 2^(k-1) clauses grow too fast
+MAX_PLAIN_CLAUSES = 2_000  # a cardinality that takes more clauses gets auxiliary variables
+MAX_AUXILIARY = 2_000_000  # auxiliary variables of one constraint
 TRUE = 2**40  # stands for a literal that is always true; -TRUE is false
 
 
@@ -67,8 +68,8 @@ class Xor:
     def clauses(self, new: Iterator[int]) -> Iterator[list[int]]:
         """Clauses; `new` hands out auxiliary variables."""
         rest = list(self.variables)
-        while len(rest) > CUT:
-            chunk, rest = rest[: CUT - 1], rest[CUT - 1 :]
+        while len(rest) > MAX_PLAIN_XOR:
+            chunk, rest = rest[: MAX_PLAIN_XOR - 1], rest[MAX_PLAIN_XOR - 1 :]
             t = next(new)
             yield from _plain_xor([*chunk, t], False)
             rest.append(t)
@@ -97,7 +98,8 @@ class Linear:
         bound = _integer(bound, "bound")
         if len(coefficients) != len(literals):
             raise FormulaError(
-                f"{len(coefficients)} weights for {len(literals)} literals", expected="as many"
+                f"{len(coefficients)} weights for {len(literals)} literals",
+                expected="one per literal",
             )
         if relation not in ("<=", ">=", "=="):
             raise FormulaError(f"relation {relation!r}", expected="<=, >= or ==")
@@ -139,7 +141,7 @@ class Linear:
         n, total = len(self.literals), sum(self.weights)
         if self.low > self.high:
             yield []
-        elif total == n and self._direct_size() <= DIRECT:
+        elif total == n and self._direct_size() <= MAX_PLAIN_CLAUSES:
             if self.low > 0:
                 yield from map(list, itertools.combinations(self.literals, n - self.low + 1))
             if self.high < n:
@@ -161,7 +163,7 @@ Constraint = Xor | Linear
 
 
 def extend(f: Formula, constraints: Sequence[Constraint]) -> Formula:
-    """f and the constraints. O(size of the encoding)."""
+    """The formula f with further constraints. O(size of the encoding)."""
     if f.n_aux and not f.constraints:
         raise FormulaError(
             "auxiliary variables that no constraint of the formula explains",
@@ -170,7 +172,7 @@ def extend(f: Formula, constraints: Sequence[Constraint]) -> Formula:
     new = itertools.count(f.n_total + 1)
     flat: list[int] = []
     lengths: list[int] = []
-    hidden = list(f.constraints)  # those whose clauses alone do not judge a visible assignment
+    hidden = list(f.constraints)  # constraints whose encoding has auxiliary variables
     for constraint in constraints:
         for v in constraint.variables:
             if not 1 <= v <= f.n_vars:
@@ -192,7 +194,7 @@ def extend(f: Formula, constraints: Sequence[Constraint]) -> Formula:
 
 
 class _Counter:
-    """s(i, j) for one weighted sum, made on demand; equal functions get one literal.
+    """s(i, j) for one weighted sum, made on demand; equal functions share one literal.
 
     Level i keeps disjoint intervals [start, stop] of thresholds j over which s(i, j) is the same
     function, in three sorted lists. s(i, j) is true for j <= 0 and false for j > a_1 + ... + a_i.
@@ -201,8 +203,8 @@ class _Counter:
     def __init__(
         self, weights: tuple[int, ...], literals: tuple[int, ...], new: Iterator[int]
     ) -> None:
-        # Light terms first, so that the way down from the top starts with the heavy ones: after
-        # those, most remainders are out of reach of the light ones and need no variable.
+        # Light terms come first, so the recursion from the top starts with the heavy ones. After
+        # these, most remainders are out of reach of the light terms and need no variable.
         order = sorted(range(len(weights)), key=lambda i: weights[i])
         self.weights = [weights[i] for i in order]
         self.literals = [literals[i] for i in order]
@@ -234,9 +236,9 @@ class _Counter:
                 stack.append((i - 1, j - self.weights[i - 1]))
             else:
                 self._join(i, without, within)
-        found = self._find(len(self.weights), j)
-        assert found is not None
-        return self.nodes[-1][found]
+        interval = self._find(len(self.weights), j)
+        assert interval is not None
+        return self.nodes[-1][interval]
 
     def _find(self, i: int, j: int) -> int | None:
         """Position of the interval that holds j at level i."""
@@ -263,9 +265,9 @@ class _Counter:
             return literal
         s = next(self.new)
         self.made += 1
-        if self.made > LARGEST:
+        if self.made > MAX_AUXILIARY:
             raise FormulaError(
-                "linear constraint too large to encode", expected=f"at most {LARGEST} sums"
+                "linear constraint too large to encode", expected=f"at most {MAX_AUXILIARY} sums"
             )
         for clause in ([-s, p, literal], [-s, q], [s, -p], [s, -literal, -q]):
             self.add(clause)

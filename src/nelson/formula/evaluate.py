@@ -1,4 +1,4 @@
-"""C(x) for many assignments at once, 8 of them in a byte."""
+"""C(x) for many assignments at once, packed eight to a byte."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nelson.errors import FormulaError
-from nelson.formula.canonical import select
+from nelson.formula.flat import blocks, lengths_to_offsets, select
 from nelson.formula.memo import Slot
 
 if TYPE_CHECKING:
-    from nelson.formula import Formula
+    from nelson.formula.formula import Formula
 
 _VISIBLE: Slot[tuple[np.ndarray, np.ndarray]] = Slot("clauses over visible variables")
-BLOCK = 1 << 24  # bytes of gathered literals at a time
+BLOCK = 1 << 24  # bytes of gathered literals per block
 
 
 def satisfied(f: Formula, x: Any) -> np.ndarray:
@@ -47,7 +47,7 @@ def _boolean(x: Any) -> np.ndarray:
 
 
 def _visible(f: Formula) -> tuple[np.ndarray, np.ndarray]:
-    """The clauses over visible variables alone; the others are there for f.constraints."""
+    """The clauses over visible variables alone; the other clauses only encode f.constraints."""
     if f.n_aux == 0:
         return f.literals, f.offsets
     if not f.constraints:
@@ -59,8 +59,7 @@ def _visible(f: Formula) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _without_auxiliary(f: Formula) -> tuple[np.ndarray, np.ndarray]:
-    hidden = np.zeros(len(f.literals) + 1, dtype=np.int64)
-    np.cumsum(np.abs(f.literals) > f.n_vars, out=hidden[1:])
+    hidden = lengths_to_offsets(np.abs(f.literals) > f.n_vars)  # auxiliary literals before each
     return select(f.literals, f.offsets, hidden[f.offsets[1:]] == hidden[f.offsets[:-1]])
 
 
@@ -70,21 +69,18 @@ def _all_clauses(literals: np.ndarray, offsets: np.ndarray, rows: np.ndarray) ->
     ok = np.full(bits.shape[1] if bits.size else (m + 7) // 8, 0xFF, dtype=np.uint8)
     variables = np.abs(literals) - 1
     flip = np.where(literals < 0, np.uint8(0xFF), np.uint8(0))
-    step = max(BLOCK // max(len(ok), 1), 1)  # literals a block
-    a, n_clauses = 0, len(offsets) - 1
-    while a < n_clauses and ok.any():
-        b = int(np.searchsorted(offsets, offsets[a] + step, side="right")) - 1
-        b = min(max(b, a + 1), n_clauses)
+    for a, b in blocks(offsets, max(BLOCK // max(len(ok), 1), 1)):
+        if not ok.any():
+            break
         lo, hi = offsets[a], offsets[b]
         values = bits[variables[lo:hi]] ^ flip[lo:hi, None]
         clauses = np.bitwise_or.reduceat(values, offsets[a:b] - lo, axis=0)
         ok &= np.bitwise_and.reduce(clauses, axis=0)
-        a = b
     return np.unpackbits(ok, count=m).astype(bool)
 
 
 def violated(formula: Formula, x: np.ndarray) -> str:
-    """In words, one thing of the formula that the assignment x (n_vars,) breaks."""
+    """In words: one clause or constraint that the assignment x (n_vars,) breaks."""
     if formula.has_empty_clause:
         return "the empty clause"
     visible = formula.offsets

@@ -3,12 +3,12 @@
     C(x) = AND_j OR_{l in clause j} l(x),     l(x) = x_v for l = v,  1 - x_v for l = -v
 
 `literals` holds the DIMACS literals of all clauses end to end, and clause j is
-`literals[offsets[j]:offsets[j + 1]]` (compressed sparse rows): O(total literals) memory, and every
-layer above turns it into its own flat program once.
+`literals[offsets[j]:offsets[j + 1]]` (compressed sparse rows). Memory is O(total literals), and
+every layer above turns the arrays into its own flat program once.
 
-Variables 1..n_vars are *visible*: structures are over them. Variables n_vars+1..n_vars+n_aux are
-*auxiliary*: an encoder introduced them (`nelson.formula.encode`), and each is a function of the visible
-ones, so that a visible solution has exactly one completion and a uniform draw over the encoded
+Variables 1..n_vars are *visible*: structures are assignments to them. The next n_aux variables are
+*auxiliary*: an encoder introduced them (`nelson.formula.encode`). Each is a function of the visible
+variables, so a visible solution has exactly one completion, and a uniform draw over the encoded
 clauses is a uniform draw over the visible solutions.
 """
 
@@ -16,58 +16,47 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import IO, TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import IO, Any
 
 import numpy as np
 
-from nelson.errors import FormulaError, Unsatisfiable
+from nelson.errors import FormulaError
+from nelson.formula.canonical import normalise
 from nelson.formula.checks import (
     MAX_VARIABLE,
     checked_arrays,
     checked_projection,
     checked_theta,
     count,
-    evidence_literals,
     flatten,
     largest_variable,
 )
-from nelson.formula.clause_graph import condition1
+from nelson.formula.dimacs.read import DimacsFile, read
+from nelson.formula.dimacs.write import write
+from nelson.formula.encode import Constraint, Linear, Xor, extend
+from nelson.formula.evaluate import satisfied
+from nelson.formula.extremal import condition1
 from nelson.formula.memo import Memo, Slot
-
-if TYPE_CHECKING:
-    from nelson.formula.encode import Constraint
+from nelson.formula.propagate import propagated
 
 _EXTREMAL: Slot[bool] = Slot("Condition 1 holds")
 _HASH: Slot[int] = Slot("hash of the content")
 
 
+@dataclass(frozen=True, eq=False, init=False, repr=False)
 class Formula:
     """A CNF formula C over x in {0,1}^n; immutable, equal by content, hashable.
 
-    `clauses` is any iterable of iterables of DIMACS literals, or a 2-D integer array. A SAT user's
-    reading of odd input is kept: a repeated literal counts once, a tautology is no constraint, of
-    repeated clauses the first is kept, an empty clause makes the formula unsatisfiable, and
-    variables up to `n_vars` exist even if no clause mentions them (default: the largest mentioned).
+    `clauses` is any iterable of iterables of DIMACS literals, or a 2-D integer array. Odd input is
+    read as SAT users expect: a repeated literal counts once, a tautology is dropped, of repeated
+    clauses the first is kept, and an empty clause makes the formula unsatisfiable. Variables up to
+    `n_vars` (default: the largest in a clause) exist even if no clause mentions them.
 
     theta: log-odds log w(x_i) - log w(not x_i), float64 (n_vars,), or None for an unweighted file;
-    +-inf is hard evidence. It is carried, not applied: `nelson.sample` takes its own theta.
-    projection: the variables a projected sample or count is over, or None.
+    +-inf is hard evidence. The formula only carries theta: `nelson.sample` takes its own.
+    projection: the variables of projected samples and counts, or None for all.
     """
-
-    __slots__ = (
-        "constraints",
-        "dialect",
-        "has_empty_clause",
-        "literals",
-        "memo",
-        "n_aux",
-        "n_vars",
-        "notes",
-        "offsets",
-        "projection",
-        "source",
-        "theta",
-    )
 
     literals: np.ndarray  # int32, read-only
     offsets: np.ndarray  # int64, n_clauses + 1, read-only
@@ -75,12 +64,12 @@ class Formula:
     n_aux: int
     theta: np.ndarray | None
     projection: tuple[int, ...] | None
-    constraints: tuple[Constraint, ...]  # what auxiliary variables encode, as it was stated
+    constraints: tuple[Constraint, ...]  # the constraints that auxiliary variables encode
     has_empty_clause: bool
-    source: str | None  # the file it was read from
-    dialect: str | None  # how that file's weights were read; None if it had none
-    notes: tuple[str, ...]  # what the reader tolerated or decided, in words for the user
-    memo: Memo  # what other modules computed about it; never part of the content
+    source: str | None  # the file that the formula was read from
+    dialect: str | None  # how the weights of that file were read; None if it had none
+    notes: tuple[str, ...]  # irregularities and decisions of the reader, in words for the user
+    memo: Memo  # results of other modules about this formula; never part of the content
 
     def __init__(
         self,
@@ -91,8 +80,8 @@ class Formula:
         projection: Iterable[int] | None = None,
         n_aux: int = 0,
     ) -> None:
-        literals, offsets = flatten(clauses)
-        self._fill(literals, offsets, n_vars, theta, projection, n_aux, ())
+        options = {"theta": theta, "projection": projection, "n_aux": n_aux}
+        vars(self).update(vars(Formula.from_arrays(*flatten(clauses), n_vars, **options)))
 
     @classmethod
     def from_arrays(
@@ -109,11 +98,36 @@ class Formula:
         dialect: str | None = None,
         notes: Sequence[str] = (),
     ) -> Formula:
-        """From flat arrays as above. `constraints` are the ones that auxiliary variables encode."""
+        """From flat arrays as above. `constraints` are encoded by the auxiliary variables."""
+        literals, offsets = checked_arrays(literals, offsets)
+        largest = largest_variable(literals)
+        n_aux = count(n_aux, "n_aux")
+        n_vars = max(largest - n_aux, 0) if n_vars is None else count(n_vars, "n_vars")
+        if largest > n_vars + n_aux:
+            known = f"{n_vars} variables" + (f" and {n_aux} auxiliary ones" if n_aux else "")
+            raise FormulaError(f"literal of variable {largest}", expected=known)
+        if n_vars + n_aux > MAX_VARIABLE:
+            raise FormulaError(
+                f"{n_vars + n_aux} variables", expected=f"at most {MAX_VARIABLE} variables"
+            )
+        literals, offsets = normalise(literals, offsets)
+        literals.setflags(write=False)
+        offsets.setflags(write=False)
         f = cls.__new__(cls)
-        f._fill(literals, offsets, n_vars, theta, projection, n_aux, constraints)
-        for name, value in (("source", source), ("dialect", dialect), ("notes", tuple(notes))):
-            object.__setattr__(f, name, value)
+        vars(f).update(
+            literals=literals,
+            offsets=offsets,
+            n_vars=n_vars,
+            n_aux=n_aux,
+            theta=checked_theta(theta, n_vars),
+            projection=checked_projection(projection, n_vars),
+            constraints=tuple(constraints),
+            has_empty_clause=bool((offsets[1:] == offsets[:-1]).any()),
+            source=source,
+            dialect=dialect,
+            notes=tuple(notes),
+            memo=Memo(),
+        )
         return f
 
     @classmethod
@@ -122,19 +136,22 @@ class Formula:
     ) -> Formula:
         """Read a DIMACS file: a path, "-" for stdin, an open file, or bytes; plain, gzip or xz.
 
-        `dialect` says how weights are written ("auto" decides and leaves a note): see
-        `nelson.formula.dimacs.read.read`, and docs/formats.md for every form that is understood.
+        `dialect` says how weights are written; "auto" decides and leaves a note. docs/formats.md
+        lists every form that is understood.
         """
-        from nelson.formula.dimacs.read import read
-
-        return read(source, dialect=dialect)
+        return cls._from_file(read(source, dialect=dialect))
 
     @classmethod
     def from_string(cls, text: str, *, dialect: str = "auto") -> Formula:
         """Read DIMACS text."""
-        from nelson.formula.dimacs.read import parse
+        return cls._from_file(read(text.encode(), dialect=dialect, name="<string>"))
 
-        return parse(text.encode(), source="<string>", dialect=dialect)
+    @classmethod
+    def _from_file(cls, file: DimacsFile) -> Formula:
+        arguments = dict(vars(file))
+        xors = arguments.pop("xors")
+        f = cls.from_arrays(**arguments)
+        return extend(f, xors) if xors else f
 
     @classmethod
     def from_pysat(cls, cnf: Any) -> Formula:
@@ -143,77 +160,30 @@ class Formula:
 
     def to_dimacs(self, target: str | os.PathLike[str] | IO[Any] | None = None) -> str | None:
         """Write the MCC form to a path or file (.gz and .xz compress); None returns the text."""
-        from nelson.formula.dimacs.write import write
-
         return write(self, target)
 
-    # --- construction ---------------------------------------------------------------------------
-
-    def _fill(
-        self,
-        literals: Any,
-        offsets: Any,
-        n_vars: int | None,
-        theta: Any,
-        projection: Iterable[int] | None,
-        n_aux: int,
-        constraints: Sequence[Constraint],
-    ) -> None:
-        from nelson.formula.canonical import normalise
-
-        literals, offsets = checked_arrays(literals, offsets)
-        largest = largest_variable(literals)
-        n_aux = count(n_aux, "n_aux")
-        n_vars = max(largest - n_aux, 0) if n_vars is None else count(n_vars, "n_vars")
-        if largest > n_vars + n_aux:
-            known = f"{n_vars}" + (f" and {n_aux} auxiliary ones" if n_aux else "")
-            raise FormulaError(f"literal of variable {largest}", expected=f"{known} variables")
-        if n_vars + n_aux > MAX_VARIABLE:
-            raise FormulaError(
-                f"{n_vars + n_aux} variables", expected=f"at most {MAX_VARIABLE} variables"
-            )
-        literals, offsets = normalise(literals, offsets)
-        literals.setflags(write=False)
-        offsets.setflags(write=False)
-        values = {
-            "literals": literals,
-            "offsets": offsets,
-            "n_vars": n_vars,
-            "n_aux": n_aux,
-            "theta": checked_theta(theta, n_vars),
-            "projection": checked_projection(projection, n_vars),
-            "constraints": tuple(constraints),
-            "has_empty_clause": bool((offsets[1:] == offsets[:-1]).any()),
-            "source": None,
-            "dialect": None,
-            "notes": (),
-            "memo": Memo(),
-        }
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+    # --- a value, not an object ------------------------------------------------------------------
 
     def replace(self, **changes: Any) -> Formula:
-        """A copy with other `theta`, `projection`, `literals`, `offsets`, ... (as from_arrays)."""
-        fields = {name: getattr(self, name) for name in self.__slots__ if name in _FIELDS}
-        return Formula.from_arrays(**(fields | changes))
+        """A copy with other values for some arguments of `from_arrays`."""
+        return Formula.from_arrays(**(self._arguments() | changes))
+
+    def _arguments(self) -> dict[str, Any]:
+        """The arguments with which `from_arrays` gives an equal formula."""
+        derived = {"has_empty_clause", "memo"}
+        return {name: value for name, value in vars(self).items() if name not in derived}
 
     def __copy__(self) -> Formula:
-        return self  # immutable: a copy is the thing itself
+        return self  # immutable, so it can stand for its own copy
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Formula:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """What worker processes are sent: the content, without the compiled programs."""
-        return _rebuilt, ({name: getattr(self, name) for name in _FIELDS},)
+        """Pickle the content only: worker processes compile their own programs."""
+        return _rebuilt, (self._arguments(),)
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(f"Formula is immutable: cannot set {name!r}")
-
-    def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"Formula is immutable: cannot delete {name!r}")
-
-    # --- looking at it --------------------------------------------------------------------------
+    # --- properties -----------------------------------------------------------------------------
 
     @property
     def n_clauses(self) -> int:
@@ -262,52 +232,39 @@ class Formula:
             parts.append(f"projected on {len(self.projection)}")
         return f"<Formula: {', '.join(parts)}>"
 
-    # --- using it -------------------------------------------------------------------------------
+    # --- evaluating, conditioning, adding constraints -------------------------------------------
 
     def satisfied(self, x: Any) -> np.ndarray:
         """C(x) for each assignment: (..., n_vars) bool -> (...) bool.
 
-        Visible assignments are judged by the clauses over visible variables and by the XOR and
-        linear constraints themselves, not by their encoding. (..., n_total) is taken too: then all
-        clauses are checked as they stand. O(total literals) bit operations for 8 assignments.
+        Visible assignments are checked against the clauses over visible variables and against the
+        XOR and linear constraints themselves, not against their encoding. With x of shape
+        (..., n_total) all clauses are checked as they stand. O(total literals) bit operations for
+        8 assignments.
         """
-        from nelson.formula.evaluate import satisfied
-
         return satisfied(self, x)
 
     def given(self, evidence: Mapping[int, bool] | Iterable[int]) -> Formula:
         """C conditioned on a partial assignment, {3: True, 5: False} or [3, -5].
 
-        Unit propagation to its fixpoint: satisfied clauses go, false literals go, every variable
-        that is now fixed appears as a unit clause. Numbering, theta, projection and constraints
-        stay. Raises Unsatisfiable on a contradiction. An extremal formula stays extremal: two
-        clauses that share a variable hold some v and -v; had v been fixed, one would be satisfied.
-        O(total literals).
-        """
-        from nelson.formula.propagate import propagate
+        Unit propagation to its fixpoint: satisfied clauses and false literals are removed, and
+        every variable that is now fixed appears as a unit clause. Numbering, theta, projection and
+        constraints stay. Raises Unsatisfiable on a contradiction. O(total literals).
 
-        fixed = evidence_literals(evidence, self.n_vars)
-        try:
-            literals, offsets = propagate(self.literals, self.offsets, self.n_total, fixed)
-        except Unsatisfiable as error:
-            if not len(fixed):
-                raise
-            shown = ", ".join(map(str, fixed[:8])) + (", ..." if len(fixed) > 8 else "")
-            raise Unsatisfiable(f"{error} given {shown}") from None
+        An extremal formula stays extremal: two clauses that share a variable hold some v and -v;
+        if v had been fixed, one of the two clauses would be satisfied.
+        """
+        literals, offsets = propagated(self, evidence).with_units()
         return self.replace(literals=literals, offsets=offsets)
 
     def xor(self, literals: Iterable[int], parity: bool = True) -> Formula:
         """This formula and l_1 + ... + l_k = parity (mod 2)."""
-        from nelson.formula.encode import Xor, extend
-
         return extend(self, [Xor.of(literals, parity)])
 
     def linear(
         self, weights: Iterable[int], literals: Iterable[int], relation: str, bound: int
     ) -> Formula:
         """This formula and sum_k weights_k l_k <relation> bound, relation one of <=, >=, ==."""
-        from nelson.formula.encode import Linear, extend
-
         return extend(self, [Linear.of(weights, literals, relation, bound)])
 
     def at_most(self, literals: Iterable[int], k: int) -> Formula:
@@ -326,8 +283,5 @@ class Formula:
         return self.linear([1] * len(literals), literals, "==", k)
 
 
-_FIELDS = frozenset(Formula.__slots__) - {"has_empty_clause", "memo"}
-
-
-def _rebuilt(fields: dict[str, Any]) -> Formula:
-    return Formula.from_arrays(**fields)
+def _rebuilt(arguments: dict[str, Any]) -> Formula:
+    return Formula.from_arrays(**arguments)

@@ -1,6 +1,6 @@
 """Results that are computed once for a formula and kept with it.
 
-A module that keeps something declares a `Slot`, which carries the type of what is kept:
+A module that keeps a result declares a `Slot`, which carries the type of the result:
 
     _LABELS: Slot[np.ndarray] = Slot("component of each variable")
     labels = formula.memo.once(_LABELS, lambda: compute(formula))
@@ -19,7 +19,7 @@ V = TypeVar("V")
 
 
 class Recent(Generic[K, V]):
-    """A mapping of bounded size: the entry that was not used for longest goes first."""
+    """A mapping of bounded size: the least recently used entry is dropped first."""
 
     __slots__ = ("_kept", "size")
 
@@ -51,7 +51,7 @@ class Recent(Generic[K, V]):
 
 
 class Slot(Generic[T]):
-    """One kind of result; two slots never share what they hold, whatever their names."""
+    """One kind of result. Two slots are different even if their names are equal."""
 
     __slots__ = ("name",)
 
@@ -63,7 +63,7 @@ class Slot(Generic[T]):
 
 
 class Memo:
-    """What is kept with one formula, by slot."""
+    """The results kept with one formula, by slot."""
 
     __slots__ = ("_kept",)
 
@@ -71,7 +71,7 @@ class Memo:
         self._kept: dict[Slot[Any], Any] = {}
 
     def get(self, slot: Slot[T]) -> T | None:
-        """What the slot holds, or None."""
+        """The result of a slot, or None."""
         return self._kept.get(slot)
 
     def put(self, slot: Slot[T], value: T) -> T:
@@ -80,7 +80,7 @@ class Memo:
         return value
 
     def once(self, slot: Slot[T], compute: Callable[[], T]) -> T:
-        """What the slot holds; computed and kept at the first call."""
+        """The result of a slot; computed and kept at the first call."""
         if slot not in self._kept:
             self._kept[slot] = compute()
         return self._kept[slot]

@@ -11,9 +11,9 @@ from nelson.errors import FormulaError
 
 
 class Names:
-    """One name for each of variables 1..n: any hashable but an integer, `x1, x2, ...` by default.
+    """One name for each of the variables 1..n, by default `x1`, `x2`, ...
 
-    Integers are left to mean what they mean in DIMACS, so that a name is never mistaken for one.
+    A name is any hashable except an integer: integers always mean DIMACS variables.
     """
 
     def __init__(
@@ -31,15 +31,15 @@ class Names:
         else:
             chosen = list(names)
         if len(chosen) != n:
-            raise FormulaError(f"{len(chosen)} names", expected=f"{n}")
+            raise FormulaError(f"{len(chosen)} names", expected=f"{n}, one per variable")
         wrong = [name for name in chosen if isinstance(name, (int, np.integer))]
         if wrong:
-            raise FormulaError(f"name {wrong[0]!r}", expected="no integers, which are variables")
+            raise FormulaError(f"name {wrong[0]!r}", expected="no integer: integers mean variables")
         self._names = tuple(chosen)
         self._variable = {name: i for i, name in enumerate(chosen, start=1)}
         if len(self._variable) < n:
             twice = next(name for name in chosen if chosen.count(name) > 1)
-            raise FormulaError(f"name {twice!r} twice", expected="a name for each variable")
+            raise FormulaError(f"name {twice!r} twice", expected="distinct names")
 
     def __len__(self) -> int:
         return len(self._names)
@@ -72,7 +72,7 @@ class Names:
         return self._variable[name]
 
     def literals(self, evidence: Mapping[Any, bool] | Iterable[Any]) -> list[int]:
-        """{name or variable: value}, or an iterable of literals and of names that are true."""
+        """Literals of {name or variable: value}, or of an iterable of literals and true names."""
         if isinstance(evidence, Mapping):
             return [
                 self.variable(k) if value else -self.variable(k) for k, value in evidence.items()

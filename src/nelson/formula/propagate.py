@@ -2,28 +2,68 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
 import numpy as np
 
 from nelson.errors import Unsatisfiable
-from nelson.formula.canonical import lengths_to_offsets
+from nelson.formula.checks import evidence_literals
+from nelson.formula.flat import lengths_to_offsets
+
+if TYPE_CHECKING:
+    from nelson.formula.formula import Formula
 
 
-def propagate(
-    literals: np.ndarray, offsets: np.ndarray, n: int, fixed: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Flat clauses and given literals -> equivalent flat clauses: units first, then the rest.
+class Propagated(NamedTuple):
+    """Clauses at the fixpoint: units, and clauses over the other variables.
 
-    Units come in the order of their variables. The rest are the clauses that the units do not
-    satisfy, without the literals that are false; each still has two literals or more.
+    The remaining clauses are those that the units do not satisfy, without their false literals.
+    Each has two literals or more. Clauses that became equal are all kept.
+    """
+
+    fixed: np.ndarray  # int32: the true literals, in the order of their variables
+    literals: np.ndarray  # int32: the remaining clauses
+    offsets: np.ndarray  # int64
+
+    def with_units(self) -> tuple[np.ndarray, np.ndarray]:
+        """(literals, offsets) of all clauses: one unit for each fixed literal, then the rest."""
+        k = len(self.fixed)
+        offsets = np.concatenate([np.arange(k, dtype=np.int64), self.offsets + k])
+        return np.concatenate([self.fixed, self.literals]), offsets
+
+
+def propagated(formula: Formula, evidence: Mapping[int, bool] | Iterable[int] = ()) -> Propagated:
+    """Unit propagation on a formula under evidence, {3: True, 5: False} or [3, -5].
+
+    Raises Unsatisfiable on a contradiction.
+    """
+    given = evidence_literals(evidence, formula.n_vars)
+    if formula.has_empty_clause:
+        raise Unsatisfiable("the formula has an empty clause")
+    try:
+        return propagate(formula.literals, formula.offsets, formula.n_total, given)
+    except Unsatisfiable as error:
+        if not len(given):
+            raise
+        shown = ", ".join(map(str, given[:8])) + (", ..." if len(given) > 8 else "")
+        raise Unsatisfiable(f"{error} given {shown}") from None
+
+
+def propagate(literals: np.ndarray, offsets: np.ndarray, n: int, given: np.ndarray) -> Propagated:
+    """Unit propagation on flat clauses over variables 1..n, with `given` (int32) as true literals.
+
+    Raises Unsatisfiable on a contradiction.
     """
     from nelson.kernels.reduce.propagate import CONTRADICTION, FIXPOINT, fixpoint
 
     values = np.zeros(n + 1, dtype=np.int8)  # +1 true, -1 false, 0 open; entry 0 unused
-    start = _occurrence_starts(literals, n)
+    codes = 2 * np.abs(literals) + (literals < 0)
+    start = lengths_to_offsets(np.bincount(codes, minlength=2 * n + 2))
     outcome = fixpoint(
         literals,
         offsets,
-        fixed,
+        given,
         values,
         start,
         start[:-1].copy(),
@@ -37,18 +77,11 @@ def propagate(
         raise Unsatisfiable(f"unit propagation falsifies clause {outcome + 1}")
 
     variables = np.flatnonzero(values)
-    units = np.where(values[variables] > 0, variables, -variables).astype(np.int32)
+    fixed = np.where(values[variables] > 0, variables, -variables).astype(np.int32)
     state = values[np.abs(literals)] * np.sign(literals).astype(np.int8)  # of each literal
     true_before = lengths_to_offsets(state > 0)
     open_before = lengths_to_offsets(state == 0)
     alive = true_before[offsets[1:]] == true_before[offsets[:-1]]
     lengths = (open_before[offsets[1:]] - open_before[offsets[:-1]])[alive]
     rest = literals[(state == 0) & np.repeat(alive, np.diff(offsets))]
-    lengths = np.concatenate([np.ones(len(units), dtype=np.int64), lengths])
-    return np.concatenate([units, rest]), lengths_to_offsets(lengths)
-
-
-def _occurrence_starts(literals: np.ndarray, n: int) -> np.ndarray:
-    """Where the occurrences of each literal code 2 v + (literal < 0) start, if sorted by code."""
-    codes = 2 * np.abs(literals) + (literals < 0)
-    return lengths_to_offsets(np.bincount(codes, minlength=2 * n + 2))
+    return Propagated(fixed, rest, lengths_to_offsets(lengths))

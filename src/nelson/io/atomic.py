@@ -20,7 +20,7 @@ def writing(
 
     After an error the unfinished file is removed and the old file, if there was one, is unchanged.
     sync=True also survives a power cut: the file and then its folder are flushed to the disk.
-    A path that is no regular file (a pipe, /dev/null) cannot be replaced: it is written directly.
+    A pipe or a device (/dev/null) cannot be replaced: it is written directly.
     """
     target = os.path.realpath(path)
     if os.path.exists(target) and not os.path.isfile(target):
@@ -48,7 +48,7 @@ def writing(
 
 
 def write(path: str | os.PathLike[str], data: bytes, *, sync: bool = True) -> None:
-    """Write a whole file, or leave what was there."""
+    """Write a whole file, or leave the old one as it was."""
     with writing(path, sync=sync) as out:
         out.write(data)
 

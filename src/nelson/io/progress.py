@@ -1,4 +1,4 @@
-"""A progress bar on stderr, for people: only for runs that take a moment."""
+"""A progress bar on stderr, shown only if a run takes more than a moment."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import time
 from typing import Any
 
 PATIENCE = 0.4  # seconds before the bar appears; shorter runs never import rich
-_EVERY = 0.05  # seconds between two updates
+_INTERVAL = 0.05  # seconds between two updates
 
 
 class Bar:
-    """`total` steps (None: no end), with a text behind them. Does nothing unless `shown`."""
+    """`total` steps (None: endless), followed by a text. Does nothing unless `shown`."""
 
     def __init__(self, label: str, total: int | None, shown: bool) -> None:
         self._label, self._total, self._shown = label, total, shown
@@ -22,9 +22,9 @@ class Bar:
         return self
 
     def update(self, done: int, text: str = "", samples: int | None = None) -> None:
-        """So many steps are done; `samples` were drawn for them, if that is another number."""
+        """`done` steps are finished; `samples` were drawn, if that is not the number of steps."""
         now = time.perf_counter()
-        if not self._shown or now - self._started < PATIENCE or now - self._last < _EVERY:
+        if not self._shown or now - self._started < PATIENCE or now - self._last < _INTERVAL:
             return
         self._last = now
         if self._bar is None:

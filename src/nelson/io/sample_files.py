@@ -1,49 +1,51 @@
-"""Samples on their way out of the process, and back in: text, `.npz`, `.parquet`.
+"""The files of `nelson sample`: text, `.npz`, `.parquet`.
 
-All writers take *bit-sliced* blocks, the sampler's own layout: `packed` is `(words, n)` uint64 and
+All writers take *bit-sliced* blocks, the layout of the sampler: `packed` is `(words, n)` uint64 and
 bit k of `packed[w, j]` is the value of variable `variables[j]` in sample `64*w + k` of the block.
-They write block by block in constant memory, and a regular file appears under its name only when it
-is complete (temporary file in the same folder, then a rename), whole samples only.
+They write block by block in constant memory, and whole samples only. Use them on a file of
+`nelson.io.atomic.writing`, so that it appears under its name only when it is complete.
 
-| format     | content                                                                          |
-|------------|----------------------------------------------------------------------------------|
-| text       | one sample a line: DIMACS literals, ending in 0 (what SAT samplers print)         |
-| `.npz`     | `packed`, `variables`, `count`, `info` (JSON text); loads without pickle           |
-| `.parquet` | one row a sample, one column `x`: ceil(n/8) bytes, bit j%8 of byte j//8 is column j |
+| format     | content                                                                           |
+|------------|-----------------------------------------------------------------------------------|
+| text       | one sample per line: DIMACS literals, ending in 0 (as SAT samplers print them)    |
+| `.npz`     | `packed`, `variables`, `count`, `info` (JSON text); loads without pickle          |
+| `.parquet` | one row per sample, one column `x` of ceil(n/8) bytes: bit j%8 of byte j//8 is    |
+|            | column j                                                                          |
 
-pyarrow is imported when a `.parquet` file is asked for, numba when text is.
+pyarrow is imported when a `.parquet` file is written, numba when text or `.parquet` is.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 
 from nelson.errors import NelsonError
+from nelson.io.arrow import load_pyarrow
+from nelson.io.table_formats import npz, parquet, text
 
 FORMATS = ("text", "npz", "parquet")
 _OTHER_FORMATS = {".npy", ".csv", ".tsv", ".json", ".gz", ".xz", ".bz2", ".zst", ".arrow", ".h5"}
-_ROWS_PER_GROUP = 65536  # Parquet row group: large enough to read fast, small enough to hold
+_ROWS_PER_GROUP = 65536  # of Parquet, a multiple of 64: fast to read, and small enough for memory
 
 
 class Writer(Protocol):
-    """Takes blocks, then is closed once with what is known of the whole run."""
+    """Takes blocks; `close` takes the info about the whole run."""
 
     def write(self, packed: np.ndarray, count: int) -> None: ...
     def close(self, info: dict[str, Any]) -> None: ...
 
 
 def format_of(path: str) -> str:
-    """The format that a file name asks for; names that ask for something else are refused."""
+    """The format that a file name asks for; formats that we do not write are refused."""
     suffix = Path(path).suffix.lower()
     if suffix in _OTHER_FORMATS:
         raise NelsonError(f"{path}: cannot write {suffix} files; use .txt, .npz or .parquet")
@@ -51,12 +53,6 @@ def format_of(path: str) -> str:
 
 
 # ------------------------------------------------------------------------------------------- bits
-
-
-def unpack_word(row: np.ndarray) -> np.ndarray:
-    """`(n,)` uint64 -> `(64, n)` uint8 of 0 and 1: the 64 samples of one word, one a row."""
-    octets = np.ascontiguousarray(row, dtype="<u8").view(np.uint8).reshape(-1, 8)
-    return np.unpackbits(octets, axis=1, bitorder="little").T
 
 
 def _append_bits(tail: np.ndarray, used: int, packed: np.ndarray) -> np.ndarray:
@@ -84,9 +80,9 @@ def _clear_tail(packed: np.ndarray, count: int) -> np.ndarray:
 
 
 class TextWriter:
-    """One sample a line, literals, ending in 0: a kernel spells 64 lines at a time.
+    """One sample per line: literals, ending in 0. A kernel spells 64 lines at a time.
 
-    See `nelson.kernels.cpu.text` for the table of spellings. About 600 MB/s on one core.
+    `nelson.kernels.cpu.text` describes its table of spellings. About 600 MB/s on one core.
     """
 
     def __init__(self, out: BinaryIO, variables: Sequence[int]) -> None:
@@ -120,9 +116,9 @@ class TextWriter:
 class NpzWriter:
     """Bit-sliced words, `(ceil(count/64), n)` uint64, as the sampler holds them.
 
-    The shape stands at the head of a `.npy` member, but is known at the end only: the words go to a
-    scratch file first and are copied from there into the archive (stored, not compressed: random
-    bits do not compress).
+    The shape stands at the head of an `.npy` member but is known only at the end. So the words go
+    to a scratch file first and are copied from there into the archive. They are stored
+    uncompressed, because random bits do not compress.
     """
 
     def __init__(self, out: BinaryIO, variables: Sequence[int]) -> None:
@@ -164,30 +160,26 @@ class NpzWriter:
 
 
 class ParquetWriter:
-    """One row a sample: a fixed-size binary column `x`, so that a million variables are no trouble.
+    """One row per sample in one fixed-size binary column `x`, even for a million variables.
 
-    The schema's metadata holds `variables` and `info` as JSON. Back to Booleans:
+    The metadata of the schema holds `variables` and `info` as JSON. Back to Booleans:
     `np.unpackbits(rows, axis=1, count=n, bitorder="little")`, or `read`.
     """
 
     def __init__(self, out: BinaryIO, variables: Sequence[int]) -> None:
-        pa, pq = _pyarrow()
-        self._n = len(variables)
-        self._bytes = max(1, -(-self._n // 8))
-        self._type = pa.binary(self._bytes)
+        pa, pq = load_pyarrow()
+        self._type = pa.binary(max(1, -(-len(variables) // 8)))
         meta = {"nelson.variables": json.dumps([int(v) for v in variables])}
         schema = pa.schema([pa.field("x", self._type, nullable=False)], metadata=meta)
         self._file = pq.ParquetWriter(out, schema, compression="none", use_dictionary=False)
 
     def write(self, packed: np.ndarray, count: int) -> None:
-        pa, _ = _pyarrow()
+        from nelson.kernels.cpu.rows import to_rows
+
+        pa, _ = load_pyarrow()
         for start in range(0, count, _ROWS_PER_GROUP):
             stop = min(count, start + _ROWS_PER_GROUP)
-            rows = np.zeros((stop - start, self._bytes), dtype=np.uint8)
-            for lo in range(start, stop, 64):
-                bits = unpack_word(packed[lo // 64])[: min(64, stop - lo)]
-                octets = np.packbits(bits, axis=1, bitorder="little")
-                rows[lo - start : lo - start + len(bits), : octets.shape[1]] = octets
+            rows = to_rows(packed[start // 64 : -(-stop // 64)], stop - start)
             column = pa.Array.from_buffers(self._type, len(rows), [None, pa.py_buffer(rows)])
             self._file.write_batch(pa.record_batch([column], schema=self._file.schema))
 
@@ -196,52 +188,14 @@ class ParquetWriter:
         self._file.close()
 
 
-def _pyarrow() -> tuple[Any, Any]:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError as error:
-        raise NelsonError(
-            'Parquet needs pyarrow, which is not installed: pip install "nelson[parquet]"'
-        ) from error
-    return pyarrow, pyarrow.parquet
-
-
 _WRITERS: dict[str, Any] = {"text": TextWriter, "npz": NpzWriter, "parquet": ParquetWriter}
+_READERS = {"text": text, "npz": npz, "parquet": parquet}
 
 
 def make_writer(kind: str, out: BinaryIO, variables: Sequence[int]) -> Writer:
     """A writer of the named format (`FORMATS`) over an open binary file."""
-    if kind == "parquet":
-        _pyarrow()
     writer: Writer = _WRITERS[kind](out, variables)
     return writer
-
-
-@contextlib.contextmanager
-def atomic(path: str) -> Iterator[BinaryIO]:
-    """A binary file that gets the name `path` when the block ends well, and vanishes otherwise.
-
-    What is not a regular file (a pipe, /dev/null) cannot be renamed over: it is written directly.
-    """
-    target = os.path.realpath(path)
-    if os.path.exists(target) and not os.path.isfile(target):
-        with open(target, "wb") as out:
-            yield out
-        return
-    folder, name = os.path.split(target)
-    handle, scratch = tempfile.mkstemp(prefix=f".{name}.", suffix=".part", dir=folder)
-    try:
-        with os.fdopen(handle, "wb") as out:
-            yield out
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(scratch, 0o666 & ~umask)  # mkstemp makes private files; this one is not
-        os.replace(scratch, target)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(scratch)
-        raise
 
 
 # ---------------------------------------------------------------------------------------- reading
@@ -253,32 +207,5 @@ def read(path: str | os.PathLike[str]) -> tuple[np.ndarray, tuple[int, ...], dic
     Text has no info, and an empty text file has no variables.
     """
     path = os.fspath(path)
-    kind = format_of(path)
-    if kind == "npz":
-        with np.load(path, allow_pickle=False) as data:
-            packed, count = data["packed"], int(data["count"])
-            variables, info = data["variables"], json.loads(str(data["info"]))
-        x = np.concatenate([np.zeros((0, packed.shape[1]), np.uint8), *map(unpack_word, packed)])[
-            :count
-        ]
-        return x.astype(bool), tuple(variables.tolist()), info
-    if kind == "parquet":
-        _, pq = _pyarrow()
-        table = pq.ParquetFile(path)
-        meta = table.metadata.metadata
-        variables = json.loads(meta[b"nelson.variables"])
-        column = table.read(["x"]).column("x").combine_chunks()
-        width = column.type.byte_width
-        start = column.offset * width
-        raw = np.frombuffer(column.buffers()[1], np.uint8)[start : start + len(column) * width]
-        x = np.unpackbits(
-            raw.reshape(-1, width), axis=1, count=len(variables), bitorder="little"
-        ).astype(bool)
-        return x, tuple(variables), json.loads(meta.get(b"nelson.info", b"{}"))
-    rows = [line.split() for line in Path(path).read_text().splitlines() if line.strip()]
-    for number, row in enumerate(rows, 1):
-        if row[-1] != "0" or len(row) != len(rows[0]):
-            raise NelsonError(f"{path}:{number}: not a whole sample; expected literals and a 0")
-    literals = np.array(rows, dtype=np.int64).reshape(len(rows), -1)[:, :-1]
-    variables = tuple(np.abs(literals[0]).tolist()) if rows else ()
-    return literals > 0, variables, {}
+    table = _READERS[format_of(path)](path).table
+    return table.x, table.variables or (), table.info or {}

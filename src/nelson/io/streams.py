@@ -1,4 +1,4 @@
-"""Bytes in and text out: paths, "-", open files; plain, gzip or xz."""
+"""Bytes in and text out, through paths, "-" and open files; plain, gzip or xz."""
 
 from __future__ import annotations
 
@@ -8,9 +8,14 @@ import lzma
 import os
 import sys
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import IO, Any
 
 from nelson.errors import FormulaError
+
+_GZIP, _XZ = b"\x1f\x8b", b"\xfd7zXZ\x00"  # the first bytes of compressed files
+_BROKEN = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
 
 
 def load(source: str | os.PathLike[str] | IO[Any] | bytes) -> tuple[str, bytes]:
@@ -25,25 +30,59 @@ def load(source: str | os.PathLike[str] | IO[Any] | bytes) -> tuple[str, bytes]:
             with open(name, "rb") as file:
                 return name, file.read()
         except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or str(error)
-            raise FormulaError(f"cannot read it: {reason}", source=str(name)) from None
+            raise _unreadable(error, str(name)) from None
     text = source.read()
     data = text.encode("utf-8", "replace") if isinstance(text, str) else bytes(text)
     return str(getattr(source, "name", "<file>")), data
 
 
 def decompressed(data: bytes, source: str | None) -> bytes:
-    """What gzip or xz data holds, judged by the first bytes and not by a name; else the data."""
+    """The content of gzip or xz data, recognised by its first bytes; any other data as it is."""
     try:
-        if data.startswith(b"\x1f\x8b"):
+        if data.startswith(_GZIP):
             return gzip.decompress(data)
-        if data.startswith(b"\xfd7zXZ\x00"):
+        if data.startswith(_XZ):
             return lzma.decompress(data)
-    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
-        raise FormulaError(
-            f"broken compressed data ({error})", expected="a whole .gz or .xz file", source=source
-        ) from None
+    except _BROKEN as error:
+        raise _broken(error, source) from None
     return data
+
+
+@contextmanager
+def text_lines(path: str) -> Iterator[IO[str]]:
+    """The text of a file, decompressed as it is read if it is gzip or xz; "-" is stdin."""
+    if path == "-":
+        name, data = load(path)
+        yield io.StringIO(decompressed(data, name).decode("utf-8", "replace"))
+        return
+    try:
+        with open(path, "rb") as file:
+            begin = file.read(len(_XZ))
+            file.seek(0)
+            source: Any = file
+            if begin.startswith(_GZIP):
+                source = gzip.GzipFile(fileobj=file)
+            elif begin.startswith(_XZ):
+                source = lzma.LZMAFile(file)  # noqa: SIM115 - closed with the text below
+            with io.TextIOWrapper(source, "utf-8", "replace") as text:
+                yield text
+    except FormulaError:
+        raise
+    except _BROKEN as error:
+        raise _broken(error, path) from None
+    except OSError as error:
+        raise _unreadable(error, path) from None
+
+
+def _unreadable(error: Exception, source: str) -> FormulaError:
+    reason = getattr(error, "strerror", None) or str(error)
+    return FormulaError(f"cannot read it: {reason}", source=source)
+
+
+def _broken(error: Exception, source: str | None) -> FormulaError:
+    return FormulaError(
+        f"broken compressed data ({error})", expected="a whole .gz or .xz file", source=source
+    )
 
 
 def save(text: str, target: str | os.PathLike[str] | IO[Any]) -> None:

@@ -10,12 +10,13 @@ from functools import cached_property
 import numpy as np
 
 from nelson.errors import FormulaError
+from nelson.exact.enumerated import finite
 from nelson.formula import Formula
 from nelson.formula.checks import count, evidence_of
 from nelson.judging.band import Band
 from nelson.judging.design import Design
 from nelson.judging.source import JudgedSamples, Source
-from nelson.log_z.moments import condition, finite
+from nelson.log_z.moments import condition
 
 TESTS = ("validity", "chi-square", "marginals", "conditionals", "barbarik")
 #: Defaults of `judge`; EPSILON is the default of "barbarik" alone.

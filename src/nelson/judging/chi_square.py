@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from nelson.exact.enumerated import probabilities
 from nelson.judging.band import Band
 from nelson.judging.tails import chi_square_tail
 from nelson.judging.verdict import Answer, probability
@@ -42,9 +43,7 @@ class Listed:
 
 def listed(states: np.ndarray, theta: np.ndarray, columns: np.ndarray) -> Listed:
     """The law of the given columns; states (s, n) are all structures, theta (n,) finite."""
-    score = states @ theta
-    weight = np.exp(score - score.max())
-    weight /= weight.sum()
+    weight = probabilities(states, theta)
     key = _keys(states[:, columns])
     order = np.argsort(key, kind="stable")
     first = np.flatnonzero(np.concatenate([[True], key[order][1:] != key[order][:-1]]))

@@ -18,10 +18,11 @@ import numpy as np
 
 from nelson.errors import BudgetExceeded, NelsonError, Unsatisfiable
 from nelson.exact.compiled import compiled
+from nelson.exact.enumerated import enumerated
 from nelson.formula import Formula
 from nelson.log_z import log_partition
 from nelson.log_z.exact import missing
-from nelson.log_z.moments import Moments, enumerated
+from nelson.log_z.moments import Moments
 
 #: If there are more variables, ganak counts a random choice of them.
 _MAX_COUNTED = 64

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from nelson.errors import FormulaError
+from nelson.exact.enumerated import enumerated
 from nelson.formula import Formula
 from nelson.formula.checks import theta_rows
 from nelson.judging.barbarik import barbarik
@@ -20,7 +21,6 @@ from nelson.judging.marginals import marginals
 from nelson.judging.source import source_of
 from nelson.judging.validity import first_invalid
 from nelson.judging.verdict import Answer, Verdict
-from nelson.log_z.moments import enumerated
 from nelson.sampling.engine import ready
 
 SHOWS = {
@@ -58,7 +58,7 @@ def judge(
     """Test a sampler, or samples, against P_theta(x | C) = exp(sum_i theta_i x_i) C(x) / Z.
 
     sampler   a name of `nelson.samplers()` or "auto"; a callable (formula, theta, n, seed) ->
-              (m, n) bool; or samples: `Samples`, an array, a file (`nelson.io.judged_tables`).
+              (m, n) bool; or samples: `Samples`, an array, a file (`nelson.io.tables`).
               Samples of some of the variables are tested against the law of these variables.
     theta     None (uniform), or n_vars log-odds; +-inf is hard evidence.
     test      "auto": every sample must be valid; then the first of these that applies

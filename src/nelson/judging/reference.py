@@ -8,8 +8,8 @@ import numpy as np
 
 from nelson.errors import NelsonError
 from nelson.exact.compiled import compiled
+from nelson.exact.enumerated import enumerated
 from nelson.formula import Formula
-from nelson.log_z.moments import enumerated
 from nelson.sampling.sample_stream import sample
 
 #: Each way to draw may take this share of the time that is left.

@@ -11,8 +11,8 @@ import numpy as np
 
 from nelson.errors import FormulaError
 from nelson.formula import Formula
-from nelson.io.judged_tables import read
-from nelson.io.tables import Table, boolean
+from nelson.io.boolean_table import Table, boolean
+from nelson.io.tables import read
 from nelson.sampling import auto
 from nelson.sampling.registry import get, names
 from nelson.sampling.sample_stream import sample

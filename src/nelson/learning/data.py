@@ -1,4 +1,4 @@
-"""The examples: checked against the formula once, then kept as packed bits."""
+"""The examples: read, checked against the formula once, then kept as packed bits."""
 
 from __future__ import annotations
 
@@ -11,30 +11,35 @@ import numpy as np
 from nelson.errors import FormulaError
 from nelson.formula import Formula
 from nelson.formula.evaluate import violated
-from nelson.io.tables import Table, read
-from nelson.learning.draw import stream_seed
+from nelson.io.boolean_table import Table
+from nelson.io.tables import read
+from nelson.kernels.core.bits import pack, unpack
+from nelson.learning.seeds import MINIBATCHES, stream_seed
 
-_SHOWN = 5  # invalid rows that the error lists
-_BITS = 1 << 27  # checked at a time
+INVALID_ROWS_SHOWN = 5  # in an error message
+_MAX_VALUES_PER_CHECK = 1 << 27  # rows times variables: bounds the memory of one check
 
 
 @dataclass(frozen=True, eq=False)
 class Examples:
-    """N valid examples of n variables, packed: (words, n) uint64, bit k of word w is 64 w + k."""
+    """N valid examples of n variables.
+
+    packed: (words, n) uint64; bit k of word w is example 64 w + k.
+    """
 
     packed: np.ndarray
     count: int
     names: tuple[str, ...] | None = None
     source: str | None = None
     dropped: int = 0
-    kept: np.ndarray | None = None  # rows of the source that stayed; None: all
+    kept: np.ndarray | None = None  # rows of the source that are examples; None: all
 
     def mean(self) -> np.ndarray:
         """E_data[x] by popcount, (n,)."""
         return np.bitwise_count(self.packed).sum(axis=0, dtype=np.int64) / self.count
 
     def batch_mean(self, k: int, m: int) -> np.ndarray:
-        """The mean of minibatch k: rows k m .. (k+1) m, modulo N. All of them if m >= N."""
+        """The mean of minibatch k: rows k m .. (k+1) m, modulo N. The mean of all if m >= N."""
         if m >= self.count:
             return self.mean()
         start = k * m % self.count
@@ -45,7 +50,7 @@ class Examples:
         return ones / m
 
     def _ones(self, start: int, stop: int) -> np.ndarray:
-        """How many of the rows start..stop have each variable set; the ends are masked."""
+        """In how many of the rows start..stop each variable is 1, (n,)."""
         words = self.packed[start // 64 : -(-stop // 64)].copy()
         words[0] &= ~np.uint64(0) << np.uint64(start % 64)
         if stop % 64:
@@ -54,12 +59,10 @@ class Examples:
 
     def shuffled(self, seed: int) -> Examples:
         """The same rows in a random order, so that minibatches are random."""
-        order = np.random.default_rng(stream_seed(seed, 1 << 41)).permutation(self.count)
-        return Examples(pack_rows(self.to_numpy()[order]), self.count, self.names, self.source)
+        order = np.random.default_rng(stream_seed(seed, MINIBATCHES)).permutation(self.count)
+        return Examples(pack(self.to_numpy()[order]), self.count, self.names, self.source)
 
     def to_numpy(self) -> np.ndarray:
-        from nelson.kernels.core.bits import unpack
-
         return unpack(self.packed, self.count)
 
     def fingerprint(self) -> str:
@@ -68,32 +71,26 @@ class Examples:
         return digest.hexdigest()
 
 
-def pack_rows(x: np.ndarray) -> np.ndarray:
-    from nelson.kernels.core.bits import pack
-
-    return pack(x)
-
-
 def load_examples(formula: Formula, data: Any, drop_invalid: bool = False) -> Examples:
-    """Read, put columns in the order of the variables, check every row, pack.
+    """Read the data, put the columns in the order of the variables, check every row, pack.
 
-    Raises FormulaError that lists the first rows which break the formula, each with a clause it
-    breaks, and counts the others; `drop_invalid` leaves them out instead.
+    Invalid rows raise a FormulaError that lists the first of them, each with a clause it breaks,
+    and counts the others. `drop_invalid` leaves invalid rows out instead.
     """
     if isinstance(data, Examples):
         return data
     table = read(data)
-    x = _columns(formula, table)
-    valid = _valid(formula, x)
+    x = variable_columns(formula, table)
+    valid = valid_rows(formula, x)
     bad = np.flatnonzero(~valid)
     if len(bad) and not drop_invalid:
-        raise FormulaError(_complaint(formula, table, x, bad), source=table.source)
+        raise FormulaError(_complaint(formula, x, bad), source=table.source)
     if not valid.any():
         what = f"all {len(x)} rows are invalid" if len(x) else "no rows"
         raise FormulaError(what, expected="at least one example", source=table.source)
     kept = np.flatnonzero(valid) if len(bad) else None
     return Examples(
-        pack_rows(x if kept is None else x[kept]),
+        pack(x if kept is None else x[kept]),
         int(valid.sum()),
         table.names,
         table.source,
@@ -102,7 +99,8 @@ def load_examples(formula: Formula, data: Any, drop_invalid: bool = False) -> Ex
     )
 
 
-def _columns(formula: Formula, table: Table) -> np.ndarray:
+def variable_columns(formula: Formula, table: Table) -> np.ndarray:
+    """The columns of a table in the order of the formula's variables, (N, n) bool."""
     n = formula.n_vars
     if table.variables is None:
         if table.x.shape[1] != n:
@@ -127,15 +125,17 @@ def _columns(formula: Formula, table: Table) -> np.ndarray:
     return table.x[:, place[1:]]
 
 
-def _valid(formula: Formula, x: np.ndarray) -> np.ndarray:
-    step = max(1, _BITS // max(1, formula.n_vars))
+def valid_rows(formula: Formula, x: np.ndarray) -> np.ndarray:
+    """Which rows of x satisfy the formula, (N,) bool, in blocks of bounded memory."""
+    step = max(1, _MAX_VALUES_PER_CHECK // max(1, formula.n_vars))
     blocks = [formula.satisfied(x[k : k + step]) for k in range(0, len(x), step)]
     return np.concatenate(blocks) if blocks else np.zeros(0, bool)
 
 
-def _complaint(formula: Formula, table: Table, x: np.ndarray, bad: np.ndarray) -> str:
-    parts = [f"row {row} breaks {violated(formula, x[row])}" for row in bad[:_SHOWN].tolist()]
-    more = f"; and {len(bad) - _SHOWN:,} more" if len(bad) > _SHOWN else ""
+def _complaint(formula: Formula, x: np.ndarray, bad: np.ndarray) -> str:
+    shown = bad[:INVALID_ROWS_SHOWN].tolist()
+    parts = [f"row {row} breaks {violated(formula, x[row])}" for row in shown]
+    more = f"; and {len(bad) - len(shown):,} more" if len(bad) > len(shown) else ""
     return (
         f"{len(bad):,} of {len(x):,} rows are invalid: {'; '.join(parts)}{more} "
         "(rows count from 0; drop_invalid leaves them out)"

@@ -1,27 +1,28 @@
 """The model's side of the gradient: samples of the present theta, by any sampler.
 
-A biased sampler gives a biased theta. So where the formula is not extremal and no number of sweeps
-was asked for, it is measured (`nelson.sampling.registry.choose`), and measured again as theta moves. Where
-"auto" finds lists or circuits they are kept with the formula: a new theta costs a pass over them.
+A biased sampler gives a biased theta. So if the formula is not extremal and the caller set no
+number of sweeps, a pilot run measures how many are needed, and again as theta moves. Solution lists
+and circuits that "auto" makes are kept with the formula: a new theta costs one pass over them.
 
-Several ranks draw a share each of the same m samples, cut by their numbers (`shares.py`).
+With several ranks, each draws its share of the m samples (`shares.py`).
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from nelson.errors import FormulaError
 from nelson.formula import Formula
+from nelson.kernels.core.bits import pack
 from nelson.learning.group import ALONE, Group
+from nelson.learning.moments import Draw
+from nelson.learning.seeds import stream_seed
+from nelson.learning.shares import drawn_together
 from nelson.sampling.device import device as card
-from nelson.sampling.device.samples import DeviceSamples
 from nelson.sampling.registry import choose, get, names, sweeps_for
 from nelson.sampling.sample_stream import sample
 from nelson.sampling.samples import Samples
@@ -29,63 +30,15 @@ from nelson.sampling.samples import Samples
 #: `sampler(formula, theta, m, seed)` -> Samples, or an (m, n) Boolean array.
 Custom = Callable[[Formula, np.ndarray, int, int], Any]
 
-#: Samplers whose sweeps a pilot run can set: what they draw is only made unbiased by those.
+#: Samplers that need sweeps on a formula that is not extremal: without them they are biased.
 _NEED_SWEEPS = ("lovasz", "moser-tardos")
 
 
-@dataclass
-class Draw:
-    """m samples of one theta: their mean by popcount, and the packed bits themselves.
-
-    Of several ranks, mean and count are of all samples; each holds some, in order of the ranks.
-    """
-
-    mean: np.ndarray  # (n,)
-    bits: np.ndarray | DeviceSamples  # packed, in the host's memory or on a GPU
-    count: int
-    rounds: int
-    seconds: float
-    guarantee: str
-    first: int = 0  # number of the first sample held here
-    held: int | None = None  # how many are; None: all
-    group: Group = ALONE
-
-    @cached_property
-    def packed(self) -> np.ndarray:
-        """(words, n) uint64, in the host's memory."""
-        return self.bits.host().packed if isinstance(self.bits, DeviceSamples) else self.bits
-
-    def pair_counts(self, columns: np.ndarray, most: int) -> tuple[np.ndarray, int]:
-        """X^T X of some columns over the first samples, `most` of them or all; how many those are.
-
-        Integers: the same for any number of ranks.
-        """
-        from nelson.kernels.core.bits import words_for
-        from nelson.kernels.cpu.moments import pair_counts
-
-        held = self.count if self.held is None else self.held
-        mine = min(held, max(0, most - self.first))
-        words = self.packed[: words_for(mine)][:, columns]
-        if mine % 64:
-            words[-1] &= np.uint64((1 << mine % 64) - 1)
-        return self.group.sum(pair_counts(words)), min(self.count, most)
-
-    def spread(self, weights: np.ndarray) -> float:
-        """The standard deviation of X w.
-
-        Ranks hand their X w around, 8 bytes a sample: a sum of floats depends on its order, and so
-        it has one. Rank 0 adds them up.
-        """
-        from nelson.kernels.cpu.moments import dot
-
-        held = self.count if self.held is None else self.held
-        along = self.group.join(dot(self.packed, held, weights))
-        found = float(along.std()) if self.group.rank == 0 else 0.0
-        return float(self.group.sum(np.array([found]))[0])
-
-
 class Drawer:
-    """Draws; `refresh(theta)` decides anew how. Sample i of (seed, key) is always the same bits."""
+    """Draws samples; `refresh(theta)` chooses the method again.
+
+    Sample i of (seed, key) is always the same bits.
+    """
 
     def __init__(
         self,
@@ -106,21 +59,24 @@ class Drawer:
         self.threads = threads
         self.device = device
         if sampler == "auto" and card.number(device) is not None:
-            self.sampler = "lovasz"  # what there is on a GPU
+            self.sampler = "lovasz"  # the only choice of "auto" on a GPU
         self.method, self.sweeps = self.sampler, sweeps
         self.why = "asked for"
         if self.custom is None and self.sampler != "auto" and self.sampler not in names():
-            get(self.sampler)  # raises, and lists the names
+            get(self.sampler)  # raises an error that lists the names
 
     @property
     def adaptive(self) -> bool:
-        """Does what to do depend on theta?"""
+        """Do the method or the number of sweeps depend on theta?"""
         if self.custom is not None or self.asked is not None or self.formula.is_extremal:
             return False
         return self.sampler == "auto" or self.sampler in _NEED_SWEEPS
 
     def refresh(self, theta: np.ndarray) -> None:
-        """Choose method and number of sweeps for this theta (a pilot run, some milliseconds)."""
+        """Choose method and number of sweeps for this theta: a pilot run of some milliseconds.
+
+        Rank 0 chooses, for all ranks.
+        """
         if self.group.rank == 0:
             self._choose(theta)
         self.restore(self.group.tell(({}, self.state()))[1])
@@ -131,16 +87,16 @@ class Drawer:
         if not self.adaptive:
             self.method = "lovasz" if self.sampler == "auto" else self.sampler
             if self.asked is None and self.method in _NEED_SWEEPS:
-                self.sweeps = 0  # extremal: nothing to mend
+                self.sweeps = 0  # the formula is extremal: samples are exact without sweeps
             return
         if self.sampler != "auto":
             self.sweeps = sweeps_for(self.formula, theta)
-            self.why = f"{self.sweeps} sweeps, as a pilot run asks for"
+            self.why = f"{self.sweeps} sweeps, measured by a pilot run"
             return
         choice = choose(self.formula, theta)
         self.why = choice.why
-        # One method for the formula as given needs no decision until the next look; components
-        # with methods of their own are put together by "auto" in every iteration.
+        # If one method draws the whole formula, it stays until the next refresh. If components
+        # differ in their methods, "auto" combines them in every iteration.
         if choice.whole:
             able = get(choice.method).sweeps is not None
             self.method, self.sweeps = choice.method, choice.sweeps if able else None
@@ -162,13 +118,11 @@ class Drawer:
 
     def __call__(self, theta: np.ndarray, m: int, key: int) -> Draw:
         if self.group.size > 1:
-            from nelson.learning.shares import drawn_together
-
             return drawn_together(self, theta, m, key)
         return self.alone(theta, m, key)
 
     def alone(self, theta: np.ndarray, m: int, key: int) -> Draw:
-        """All m of them, here."""
+        """All m samples, drawn by this process."""
         started = time.perf_counter()
         if self.custom is not None:
             drawn = self.custom(self.formula, theta, m, stream_seed(self.seed, key))
@@ -176,14 +130,7 @@ class Drawer:
             drawn = self.sample(theta, m, key)
         if not isinstance(drawn, Samples):
             drawn = _packed(self.formula, drawn)
-        return Draw(
-            drawn.mean(),
-            drawn if isinstance(drawn, DeviceSamples) else drawn.packed,
-            len(drawn),
-            int(drawn.info.get("rounds") or 0),
-            time.perf_counter() - started,
-            drawn.guarantee,
-        )
+        return Draw.of(drawn, started)
 
     def state(self) -> dict[str, Any]:
         return {"method": self.method, "sweeps": self.sweeps, "why": self.why}
@@ -192,15 +139,8 @@ class Drawer:
         self.method, self.sweeps, self.why = state["method"], state["sweeps"], state["why"]
 
 
-def stream_seed(seed: int, key: int) -> int:
-    """63 bits from (seed, key): every iteration has its own, whatever happened before it."""
-    words = np.random.SeedSequence([abs(seed), int(seed < 0), key]).generate_state(1, np.uint64)
-    return int(words[0] >> np.uint64(1))
-
-
 def _packed(formula: Formula, x: Any) -> Samples:
-    from nelson.kernels.core.bits import pack
-
+    """The Boolean matrix that a custom sampler returned, as samples without a guarantee."""
     x = np.asarray(x, bool)
     if x.ndim != 2 or x.shape[1] != formula.n_vars:
         raise FormulaError(

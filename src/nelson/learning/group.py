@@ -1,7 +1,7 @@
-"""The processes that learn together. One process is a group of one, and all of this is nothing.
+"""The processes that learn together. With a single process every collective is a no-op.
 
-What is random belongs to a sample's number, and what is summed is integers, so a run is the same
-theta for any size of the group (`nelson.cli.train`).
+Random bits depend on a sample's number only, and sums are over integers. So theta is the same for
+any number of ranks (`nelson.cluster.train`).
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-State = tuple[dict[str, np.ndarray], dict[str, Any]]  # arrays, and what JSON can hold: a checkpoint
+#: What a checkpoint holds, and what rank 0 tells the others: arrays, and values for JSON.
+State = tuple[dict[str, np.ndarray], dict[str, Any]]
 T = TypeVar("T")
 
 
 class Group:
-    """One process. `cluster.ranks.Ranks` is several; every method is called by all of them."""
+    """One process. `cluster.ranks.Ranks` is several; all of them must call every method."""
 
     rank = 0
     size = 1
@@ -25,20 +26,21 @@ class Group:
         return x
 
     def join(self, x: np.ndarray) -> np.ndarray:
-        """The ranks' vectors one behind the other; their lengths may differ."""
+        """The vectors of all ranks concatenated in rank order; their lengths may differ."""
         return x
 
     def gather(self, value: T) -> list[T]:
-        """The values of all ranks, in their order: what JSON can hold."""
+        """The values of all ranks in rank order. JSON must be able to hold them."""
         return [value]
 
     def tell(self, state: State) -> State:
-        """What rank 0 holds."""
+        """Rank 0's state, on every rank."""
         return state
 
     def halt(self, late: bool) -> str:
-        """Is the run to end before its next iteration: "late" (by rank 0's clock), "interrupted"
-        (some rank was), or ""?
+        """Why the run must end before its next iteration.
+
+        "late" by rank 0's clock, "interrupted" if any rank was; "" if the run goes on.
         """
         return "late" if late else ""
 
@@ -47,8 +49,10 @@ ALONE = Group()
 
 
 def span(count: int, group: Group, unit: int = 1) -> tuple[int, int]:
-    """This rank's part of 0..count, from and to: in order of the ranks, cut at multiples of unit,
-    of sizes that differ by one unit at most.
+    """This rank's range (first, last) of 0..count.
+
+    The ranges follow each other in rank order, are cut at multiples of `unit`, and their sizes
+    differ by at most one unit.
     """
     units = -(-count // unit)
     ends = (units * (group.rank + k) // group.size * unit for k in (0, 1))

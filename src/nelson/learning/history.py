@@ -1,4 +1,4 @@
-"""What happened in each iteration: a list of rows that is also a table, a file and a picture."""
+"""The history of a run: a list of rows that is also a table, a file and a picture."""
 
 from __future__ import annotations
 
@@ -6,21 +6,25 @@ import csv
 import io
 import math
 import os
-from importlib import import_module
 from typing import Any
 
 from nelson.errors import NelsonError
+from nelson.io import atomic
+from nelson.io.arrow import load_pyarrow
 
 
 class History(list[dict[str, Any]]):
-    """One dict an iteration.
+    """One dict for each iteration.
 
     iteration         from 1
-    phase             what the iteration was for: grow, average, check, cut; sgd, adam, net
-    m, rounds, sweeps how many samples were drawn, and how
-    gap_l1, gap_max   |E_data[x] - E_model[x]|, summed over the variables and at most
-    chi2, dof, bound  the test of the gap, where there was one: noise if chi2 <= bound
+    phase             the purpose of the iteration: grow, average, check, cut; sgd, adam, net
+    gap_l1, gap_max   |E_data[x] - E_model[x]|: sum and maximum over the variables
+    chi2, dof, bound  the test of the gap, if there was one; dof is the mean of chi2 for noise alone
+    within            chi2 <= bound: the gap is noise
+    move              the largest change of a theta_i
+    m, rounds, sweeps samples drawn; rounds and sweeps of the sampler
     sampling, update  seconds
+    missing           samples that the sampler did not find, if any
     """
 
     def columns(self) -> list[str]:
@@ -28,34 +32,28 @@ class History(list[dict[str, Any]]):
 
     def to_pandas(self) -> Any:
         try:
-            pandas = import_module("pandas")
+            import pandas
         except ImportError as error:
             raise NelsonError("a DataFrame needs pandas: pip install pandas") from error
         return pandas.DataFrame(list(self), columns=self.columns())
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
-        from pathlib import Path
-
-        from nelson.learning.checkpoint import write_atomically
-
         text = io.StringIO()
         writer = csv.DictWriter(text, self.columns())
         writer.writeheader()
         writer.writerows(self)
-        write_atomically(Path(path), text.getvalue().encode())
+        atomic.write(path, text.getvalue().encode())
 
     def to_parquet(self, path: str | os.PathLike[str]) -> None:
-        from nelson.io.sample_files import _pyarrow, atomic
-
-        pa, pq = _pyarrow()
+        pa, pq = load_pyarrow()
         columns = {name: [row.get(name) for row in self] for name in self.columns()}
-        with atomic(os.fspath(path)) as out:
+        with atomic.writing(path) as out:
             pq.write_table(pa.table(columns), out)
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
-        """The learning curve, moment gap and chi^2 over its expectation against iterations.
+        """The learning curves: moment gap, and chi^2 over its expectation, against the iteration.
 
-        Returns the figure; writes it to `path` if there is one.
+        Returns the figure, and writes it to `path` if given.
         """
         try:
             from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -68,12 +66,12 @@ class History(list[dict[str, Any]]):
             "moment gap (L1)": [(r["iteration"], r.get("gap_l1")) for r in self],
             "χ² / its expectation": [(r["iteration"], _ratio(r)) for r in self],
         }
-        # A preset that does not test as it goes has no second curve.
-        told = {
+        curves = {
             label: [(x, y) for x, y in points if y is not None and math.isfinite(y) and y > 0]
             for label, points in curves.items()
         }
-        shown = {label: points for label, points in told.items() if points} or told
+        # A preset that does not test in every iteration has no second curve.
+        shown = {label: points for label, points in curves.items() if points} or curves
         panels = figure.subplots(len(shown), 1, sharex=True, squeeze=False)[:, 0]
         for axes, (label, points) in zip(panels, shown.items(), strict=True):
             style = "-" if len(points) > 60 else "o-"

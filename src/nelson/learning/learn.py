@@ -4,9 +4,9 @@ The log-likelihood of examples under P_theta(x | C) = exp(theta . x) C(x) / Z is
 
     theta <- theta + eta (E_data[x] - E_model[x])
 
-climbs it (Algorithm 2 of Jiang, Gu, Xue, AAAI 2023, with its sign put right: docs/errata.md, 1).
+climbs it (Algorithm 2 of Jiang, Gu, Xue, AAAI 2023, with the sign corrected: docs/errata.md, 1).
 E_model is a mean over samples of the present theta, all of them valid; for unary potentials it is a
-popcount over packed bits. `nelson.learn` is this module and, called, the function `learn`.
+popcount over packed bits.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,38 +23,37 @@ import numpy as np
 from nelson.errors import FormulaError
 from nelson.formula import Formula
 from nelson.formula.checks import checked_theta
-from nelson.learning.data import load_examples
+from nelson.learning.conditional import Conditional
+from nelson.learning.data import Examples, load_examples
 from nelson.learning.draw import Custom
 from nelson.learning.group import ALONE, Group
-from nelson.learning.history import History
+from nelson.learning.learner import Learner
 from nelson.learning.loop import Options, Outcome, run
 from nelson.learning.model import Model
+from nelson.learning.newton import Newton
 from nelson.learning.settings import settings_for
+from nelson.learning.steps import FirstOrder
+from nelson.learning.terms import coefficients, completed_examples, lifted, sampler_of
 from nelson.sampling.samples import Samples
 
 
-@dataclass(eq=False)
-class Fit:
-    """What `learn` returns.
+@dataclass(eq=False, repr=False)
+class Fit(Outcome):
+    """The result of `learn`.
 
-    theta       (n,) float64; None for a conditional model, where it is net(context)
+    model       formula and theta, or net: what was learned
+    history     one dict for each iteration; see `History` for tables, files and the picture
     converged   was the gap between data and model moments within its noise at the end
     why         the same in words, with the figures of the test
-    history     one dict an iteration: `.to_pandas()`, `.to_csv()`, `.to_parquet()`, `.plot()`
-    guarantee   of the samples that were learned from
+    guarantee   the weakest guarantee of the samples that were used
+    info        method and sweeps of the last samples, and how they were chosen
     """
 
     model: Model
-    history: History
-    converged: bool
-    why: str
-    guarantee: str
-    seed: int
-    interrupted: bool = False
-    info: dict[str, Any] = field(default_factory=dict)
 
     @property
     def theta(self) -> np.ndarray | None:
+        """(n,) float64; None for a conditional model, where theta = net(context)."""
         return self.model.theta
 
     @property
@@ -80,7 +79,7 @@ class Fit:
         return self.model.sample(n, **options)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """A model folder for `nelson.load`, with the history beside it."""
+        """Write a model folder for `nelson.load`, with the history in it."""
         self.model.save(path)
         self.history.to_csv(Path(path) / "history.csv")
 
@@ -126,120 +125,122 @@ def learn(
 
     data        array, DataFrame, `Samples`, or a path: .npy, .npz, .parquet, .csv, SAT-sampler
                 text. Invalid rows are an error that lists them; `drop_invalid` leaves them out.
-    preset      "default": natural gradient on growing samples, averaged; stops when the moment gap
-                is noise. "paper": Algorithm 2 as published (m=200, eta=0.1, 1,000 iterations, plain
-                SGD, Algorithm 1's samples without sweeps). "adam": first order, averaged.
+    preset      "default": natural gradient with a growing number of samples, averaged; stops when
+                the moment gap is noise. "paper": Algorithm 2 as published (m=200, eta=0.1, 1,000
+                iterations, plain SGD, Algorithm 1's samples without sweeps). "adam": first order,
+                averaged.
     sampler     "auto", a name of `nelson.samplers()`, or f(formula, theta, m, seed) -> (m, n) bool.
-    sweeps      heat-bath sweeps a sample; None: as many as a pilot run says, again as theta moves.
+    sweeps      heat-bath sweeps for each sample; None: a pilot run measures how many are needed,
+                and again as theta moves.
     m, eta, iterations, batch, optimizer ("newton" | "adam" | "sgd")  override the preset.
-    prior       pseudo-examples of the uniform valid law mixed into the data: keeps theta finite
-                where the data's marginals are 0 or 1. 0: plain likelihood, |theta| <= bound.
+    prior       number of pseudo-examples from the uniform law over valid structures that are mixed
+                into the data. They keep theta finite if the data's marginals are 0 or 1. 0: plain
+                likelihood, |theta| <= bound.
     level       false-alarm rate of the test that ends the run.
-    contexts, net  a conditional model, theta = net(context): contexts (N, ...) one row an example,
-                net an nn.Module to n numbers a row. `optimizer` may be f(parameters) -> a torch
-                optimizer (default Adam with step eta).
-    terms       products of variables to learn a coefficient for as well, [(1, 2), (2, 3, 5)]: see
-                `fit.terms`. Samples come from `nelson.heat_bath`, so `sampler` is not to be given.
+    stop        False: go on to the last iteration, also if the moment gap is noise.
+    theta0      where to start; None: near the maximum.
+    contexts, net  a conditional model, theta = net(context): contexts (N, ...) has one row for each
+                example, net is an nn.Module that gives n numbers a row. `optimizer` may be a
+                function f(parameters) -> torch optimizer (default Adam with step eta).
+    terms       products of variables, [(1, 2), (2, 3, 5)]: learn a coefficient for each as well;
+                see `fit.terms`. `nelson.heat_bath` draws the samples, so give no `sampler`.
     seed        same seed, same theta, on any number of threads.
-    device      where samples are drawn, as in `nelson.sample`: never changes what is learned.
-    seconds     a budget; a run that is cut says so in `why`.
-    checkpoint  a folder. A run that was killed goes on from there (`resume`), to the same bits.
-    progress    True, False, or None: if stderr is a terminal.
-    group       processes that learn together, each calling this: see `nelson.cli.train`.
+    device      where samples are drawn, as in `nelson.sample`; it never changes the result.
+    seconds     time budget; if it ends the run, `why` says so.
+    checkpoint  a folder. A killed run continues from there (`resume`) and ends with the same bits.
+    progress    show a bar: True, False, or None (if stderr is a terminal).
+    tensorboard a folder for TensorBoard's files.
+    callback    called with the row of the history after each iteration.
+    group       processes that learn together, each of which calls `learn`: see `nelson.cluster.train`.
 
-    Ctrl-C ends the run with what has been learned so far. Cost: samples, n^2 m / 128 word
+    Ctrl-C ends the run with what has been learned so far. Cost: the samples, n^2 m / 128 word
     operations and some tens of n^2 for the curvature (n <= 1024); about 15 iterations.
     """
     started = time.monotonic()
-    if (contexts is None) != (net is None):
-        raise FormulaError("contexts without net, or net without contexts", expected="both")
-    if terms is not None and (net is not None or sampler is not None):
-        raise FormulaError("terms with net or sampler", expected="terms alone")
+    _check(contexts, net, terms, sampler, group)
     if checkpoint_every < 1:
         raise FormulaError(f"checkpoint_every = {checkpoint_every}", expected="1 or more")
-    named = optimizer if isinstance(optimizer, str) else None
-    changes: dict[str, Any] = {
-        "m": m,
-        "eta": eta,
-        "iterations": iterations,
-        "batch": batch,
-        "prior": prior,
-        "bound": bound,
-        "level": level,
-        "stop": stop,
-        "sweeps": sweeps,
-        "sampler": "custom" if callable(sampler) or terms is not None else sampler,
-    }
-    settings = settings_for(preset, optimizer=named, **changes)
-    if named in ("adam", "sgd") and preset == "default":
-        settings = settings_for("adam", optimizer=named, **changes)
-    whole, shape = formula, None
-    if terms is not None:
-        from nelson.learning.terms import completed_examples, sampler_of, shape_of
-
-        shape = shape_of(formula, terms)
-        whole, sampler = shape.formula, sampler_of(formula, shape, sweeps, threads)
+    settings = settings_for(
+        preset,
+        network=net is not None,
+        optimizer=optimizer if isinstance(optimizer, str) else None,
+        m=m,
+        eta=eta,
+        iterations=iterations,
+        batch=batch,
+        prior=prior,
+        bound=bound,
+        level=level,
+        stop=stop,
+        sweeps=sweeps,
+        sampler="custom" if callable(sampler) or terms is not None else sampler,
+    )
+    shape = None if terms is None else lifted(formula, terms)
+    if shape is not None:
+        sampler = sampler_of(formula, shape, sweeps, threads)
     options = Options(
         sampler=sampler if callable(sampler) else settings.sampler,
         seed=seed,
         threads=threads,
         device=device,
-        theta0=None if theta0 is None else checked_theta(_array(theta0), whole.n_vars),
         seconds=seconds,
         checkpoint=None if checkpoint is None else Path(checkpoint),
-        every=checkpoint_every,
+        checkpoint_every=checkpoint_every,
         resume=resume,
         progress=progress,
         tensorboard=tensorboard,
         callback=callback,
         group=group,
     )
-    if net is not None and group.size > 1:
-        raise FormulaError("net on several ranks", expected="theta as one vector, or one process")
+    whole = formula if shape is None else shape.formula
+    start = None if theta0 is None else checked_theta(_array(theta0), whole.n_vars)
     examples = load_examples(formula, data, drop_invalid)
-    if net is None:
-        seen = examples if shape is None else completed_examples(shape, examples)
-        outcome = run(whole, seen, settings, options)
+    learner: Learner
+    if net is not None:
+        make = None if isinstance(optimizer, str) else optimizer
+        learner = Conditional(formula, examples, settings, net, contexts, make)
     else:
-        from nelson.learning.conditional import Conditional, run_conditional
-
-        how = Conditional(net, contexts, None if named else optimizer)
-        outcome = run_conditional(formula, examples, how, preset, changes, options)
+        seen = examples if shape is None else completed_examples(shape, examples)
+        kind = Newton if settings.optimizer == "newton" else FirstOrder
+        learner = kind(whole, seen, settings, start)
+    outcome = run(learner, options)
+    theta, products = learner.result(), None
+    if shape is not None and theta is not None:
+        theta, products = theta[: formula.n_vars], coefficients(shape, theta)
     metadata = {
         "preset": preset,
+        **_provenance(examples, outcome),
+        "settings": settings.to_dict(),
+        "seconds": round(time.monotonic() - started, 3),
+    }
+    model = Model(formula, theta, examples.names, metadata, net, products)
+    return Fit(**vars(outcome), model=model)
+
+
+def _check(contexts: Any, net: Any, terms: Any, sampler: Any, group: Group) -> None:
+    """Refuse arguments that contradict each other."""
+    if (contexts is None) != (net is None):
+        raise FormulaError("contexts without net, or net without contexts", expected="both")
+    if terms is not None and (net is not None or sampler is not None):
+        raise FormulaError("terms with net or sampler", expected="terms alone")
+    if net is not None and callable(sampler):
+        raise FormulaError("a function as sampler of a net", expected="the name of a sampler")
+    if net is not None and group.size > 1:
+        raise FormulaError("net on several ranks", expected="theta as one vector, or one process")
+
+
+def _provenance(examples: Examples, outcome: Outcome) -> dict[str, Any]:
+    return {
         "examples": examples.count,
         "data": examples.source,
         "dropped": examples.dropped,
-        **_told(outcome),
-        "seconds": round(time.monotonic() - started, 3),
-    }
-    theta = None if net is not None else outcome.theta[: formula.n_vars]
-    found = None
-    if shape is not None:
-        found = dict(zip(shape.monomials, outcome.theta[formula.n_vars :].tolist(), strict=True))
-    model = Model(formula, theta, examples.names, metadata, net, found)
-    return Fit(
-        model,
-        outcome.history,
-        outcome.converged,
-        outcome.why,
-        outcome.guarantee,
-        outcome.seed,
-        outcome.interrupted,
-        outcome.info,
-    )
-
-
-def _told(outcome: Outcome) -> dict[str, Any]:
-    return {
         "iterations": len(outcome.history),
         "converged": outcome.converged,
         "why": outcome.why,
         "seed": outcome.seed,
-        "sampler": outcome.info.get("method"),
-        "sweeps": outcome.info.get("sweeps"),
+        "sampler": outcome.info["method"],
+        "sweeps": outcome.info["sweeps"],
         "guarantee": outcome.guarantee,
-        "settings": outcome.settings.to_dict(),
     }
 
 

@@ -1,18 +1,21 @@
-"""Algorithm 2 for unary potentials: theta <- theta + step(E_data[x] - E_model[x]), and around it
-budget, history and checkpoints.
+"""The loop of Algorithm 2: draw samples at theta, let the learner move theta, until it is done.
 
-Everything random is a function of (seed, iteration), and sums over samples are integer popcounts:
-a run that is killed and resumed ends with the same bits, on any number of threads, and of ranks
-(`group.py`): those draw and count together, rank 0 tells the others where it is, and rank 0 alone
-reads and writes checkpoints.
+The learner (`learner.py`) holds theta or a network's weights and says how one step changes them.
+The loop has all the rest: budget, history, checkpoints.
+
+Everything random is a function of (seed, iteration), and sums over samples are integer popcounts.
+So a run that is killed and resumed ends with the same bits, on any number of threads and of ranks
+(`group.py`). Ranks draw and count together. Rank 0 alone reads and writes checkpoints, and tells
+the others its state.
 """
 
 from __future__ import annotations
 
 import hashlib
+import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,50 +23,27 @@ import numpy as np
 
 from nelson.formula import Formula
 from nelson.learning.checkpoint import load_checkpoint, same_run, save_checkpoint
-from nelson.learning.data import Examples
 from nelson.learning.draw import Custom, Drawer
-from nelson.learning.group import ALONE, Group
+from nelson.learning.group import ALONE, Group, State
 from nelson.learning.history import History
-from nelson.learning.newton import Newton
-from nelson.learning.settings import Settings
-from nelson.learning.state import follow, restore, state_of, told
-from nelson.learning.steps import FirstOrder, check_row
+from nelson.learning.learner import Learner
 from nelson.learning.watch import Watcher
 from nelson.sampling.guarantee import weakest
 
-_REFRESH = 25  # iterations after which the number of sweeps is measured again
-_LAST_CHECK = 4096  # samples of the final test of a run that was not told to stop by itself
-_UNIFORM = 4096  # samples that the uniform law's moments are taken from
-_KEYS = 1 << 40  # keys of draws that are no iteration lie above
-
-
-@dataclass
-class Outcome:
-    """What a run ends with."""
-
-    theta: np.ndarray
-    history: History
-    converged: bool
-    why: str
-    seed: int
-    settings: Settings
-    guarantee: str = "exact"
-    interrupted: bool = False
-    info: dict[str, Any] = field(default_factory=dict)
+_REFRESH_EVERY = 25  # iterations; then method and sweeps are chosen again for the present theta
 
 
 @dataclass
 class Options:
-    """What does not change the result, and what makes a run resumable."""
+    """How a run is carried out: what is neither a `Settings` nor part of the learner."""
 
     sampler: str | Custom
     seed: int | None = None
     threads: int | None = None
     device: Any = None
-    theta0: np.ndarray | None = None
     seconds: float | None = None
     checkpoint: Path | None = None
-    every: int = 25
+    checkpoint_every: int = 25
     resume: bool = True
     progress: bool | None = None
     tensorboard: Any = None
@@ -71,215 +51,185 @@ class Options:
     group: Group = ALONE
 
 
-def formula_fingerprint(formula: Formula) -> str:
-    digest = hashlib.sha256(f"{formula.n_vars} {formula.n_aux} ".encode())
-    digest.update(np.ascontiguousarray(formula.literals, "<i4").tobytes())
-    digest.update(np.ascontiguousarray(formula.offsets, "<i8").tobytes())
-    return digest.hexdigest()
+@dataclass(eq=False)
+class Outcome:
+    """How a run ended. `Fit` says what the fields mean."""
+
+    history: History
+    converged: bool
+    why: str
+    guarantee: str
+    seed: int
+    interrupted: bool
+    info: dict[str, Any]
 
 
-def identity(
-    formula: Formula, examples: Examples, settings: Settings, options: Options
-) -> dict[str, Any]:
-    """What must agree between a checkpoint and the run that resumes it."""
-    free = ("iterations",)
-    same: dict[str, Any] = {
-        f"setting {name}": value for name, value in settings.to_dict().items() if name not in free
-    }
-    start = options.theta0
+def run(learner: Learner, options: Options) -> Outcome:
+    """`learner.result()` has what was learned."""
+    return _Run(learner, options).outcome()
+
+
+class _Run:
+    def __init__(self, learner: Learner, options: Options) -> None:
+        self.started = time.monotonic()
+        self.learner, self.options = learner, options
+        self.identity = _identity(learner, options)
+        saved, seed = _saved(options, self.identity)
+        self.identity["seed"] = seed
+        self.drawer = Drawer(
+            learner.formula,
+            options.sampler,
+            learner.settings.sweeps,
+            seed,
+            options.threads,
+            options.device,
+            options.group,
+        )
+        self.history = History()
+        self.guarantee = "exact"
+        self.refreshed = [-_REFRESH_EVERY, 0]  # iteration of the last refresh, and its m
+        learner.begin(self.drawer, saved)
+        if saved is not None:
+            rest = saved[1]
+            self.drawer.restore(rest["drawer"])
+            self.history.extend(rest["history"])
+            self.guarantee = rest["guarantee"]
+            # Older checkpoints of networks do not have it: their m never changes.
+            latest = (len(self.history) - 1) // _REFRESH_EVERY * _REFRESH_EVERY
+            self.refreshed = rest.get("chosen_at", [latest, learner.m])
+        self._follow()
+
+    def outcome(self) -> Outcome:
+        ended = self._iterate()
+        self._save()
+        converged, why = self.learner.verdict(self.history, ended)
+        if ended:
+            reason = "interrupted" if ended == "interrupted" else "the time was up"
+            why = f"{reason} after {len(self.history):,} iterations; {why}"
+        drawer = self.drawer
+        return Outcome(
+            self.history,
+            converged,
+            why + self._caution(),
+            self.guarantee,
+            drawer.seed,
+            ended == "interrupted",
+            {"method": drawer.method, "sweeps": drawer.sweeps, "how": drawer.why},
+        )
+
+    def _iterate(self) -> str:
+        """Iterate until done; why the run ended earlier, if it did (as `Group.halt` says it)."""
+        options, history = self.options, self.history
+        total = self.learner.settings.iterations
+        with Watcher(total, options.progress, options.tensorboard) as watcher:
+            try:
+                while not self.learner.done and len(history) < total:
+                    spent = time.monotonic() - self.started
+                    late = options.seconds is not None and spent > options.seconds
+                    if ended := options.group.halt(late):
+                        return ended
+                    history.append(self._step())
+                    if len(history) % options.checkpoint_every == 0 and not self.learner.done:
+                        self._save()
+                    watcher.row(history[-1])
+                    if options.callback is not None:
+                        options.callback(history[-1])
+            except KeyboardInterrupt:
+                return "interrupted"
+        return ""
+
+    def _step(self) -> dict[str, Any]:
+        """One iteration, as a row of the history."""
+        k, learner, drawer = len(self.history), self.learner, self.drawer
+        began = time.perf_counter()
+        point = learner.draw_at(k)
+        update = time.perf_counter() - began
+        m = learner.m
+        if k - self.refreshed[0] >= _REFRESH_EVERY or m > 2 * self.refreshed[1]:
+            drawer.refresh(point)
+            self.refreshed = [k, m]
+        draw = drawer(point, m, k + 1)
+        began = time.perf_counter()
+        columns = learner.update(draw)
+        self._follow()
+        update += time.perf_counter() - began
+        self.guarantee = weakest([self.guarantee, draw.guarantee])
+        contexts = 1 if point.ndim == 1 else len(point)
+        row = {"iteration": k + 1, **columns, "m": draw.count * contexts, "rounds": draw.rounds}
+        row |= {"sweeps": drawer.sweeps or 0, "sampling": draw.seconds, "update": update}
+        if draw.count < m:
+            row["missing"] = (m - draw.count) * contexts
+        return row
+
+    def _follow(self) -> None:
+        """Take over rank 0's state. Other ranks may differ by how their processors round."""
+        if self.options.group.size > 1:
+            self.learner.restore(self.options.group.tell(self.learner.state()))
+
+    def _save(self) -> None:
+        folder = self.options.checkpoint
+        if folder is None or self.options.group.rank != 0:
+            return
+        arrays, rest = self.learner.state()
+        rest = {
+            "iteration": len(self.history),
+            "run": self.identity,
+            **rest,
+            "drawer": self.drawer.state(),
+            "chosen_at": self.refreshed,
+            "guarantee": self.guarantee,
+            "history": list(self.history),
+        }
+        save_checkpoint(folder, arrays, rest)
+
+    def _caution(self) -> str:
+        """Problems of the samples that the test of the moments cannot see."""
+        short = sum("missing" in row for row in self.history)
+        parts = []
+        if self.guarantee == "heuristic":
+            parts.append("the samples are heuristic (valid, but not distributed as the model)")
+        if short:
+            parts.append(f"{short} draws gave fewer samples than asked for")
+        return f"; but {', and '.join(parts)}: theta carries their bias" if parts else ""
+
+
+def _saved(options: Options, identity: dict[str, Any]) -> tuple[State | None, int]:
+    """The checkpoint to resume, if there is one, and the seed: rank 0's, on every rank."""
+    folder, group, seed = options.checkpoint, options.group, options.seed
+    saved = None
+    if folder is not None and options.resume and group.rank == 0:
+        saved = load_checkpoint(folder)
+    if saved is not None:
+        seed = int(saved[1]["run"]["seed"])
+    elif seed is None:
+        seed = secrets.randbits(62)
+    arrays, rest = saved or ({}, None)
+    arrays, message = group.tell((arrays, {"rest": rest, "seed": seed}))
+    rest = message["rest"]
+    if rest is None:
+        return None, int(message["seed"])
+    if folder is not None:
+        same_run(folder, rest["run"], identity)
+    return (arrays, rest), int(message["seed"])
+
+
+def _identity(learner: Learner, options: Options) -> dict[str, Any]:
+    """Values that must agree between a checkpoint and the run that resumes it."""
+    settings = learner.settings.to_dict()
+    del settings["iterations"]  # a resumed run may be longer
+    same = {f"setting {name}": value for name, value in settings.items()}
     same |= {
-        "formula": formula_fingerprint(formula),
-        "data": examples.fingerprint(),
-        "theta0": None if start is None else hashlib.sha256(start.tobytes()).hexdigest(),
+        "formula": formula_fingerprint(learner.formula),
+        "data": learner.examples.fingerprint(),
+        **learner.identity(),
     }
     if options.seed is not None:
         same["seed"] = options.seed
     return same
 
 
-def run(formula: Formula, examples: Examples, settings: Settings, options: Options) -> Outcome:
-    started = time.monotonic()
-    same = identity(formula, examples, settings, options)
-    group = options.group
-    reads = options.resume and group.rank == 0
-    found = load_checkpoint(options.checkpoint) if reads and options.checkpoint else None
-    found, seed = told(found, options.seed, group)
-    if found is not None and options.checkpoint is not None:
-        same_run(options.checkpoint, found[1]["run"], same)
-    same["seed"] = seed
-    drawer = Drawer(
-        formula, options.sampler, settings.sweeps, seed, options.threads, options.device, group
-    )
-    newton = settings.optimizer == "newton"
-    history = History()
-    if found is not None:
-        arrays, rest = found
-        kind = Newton if newton else FirstOrder
-        rule = kind(settings, arrays["target"], np.zeros(formula.n_vars), examples.count)
-        restore(rule, arrays, rest)
-        drawer.restore(rest["drawer"])
-        history.extend(rest["history"])
-        chosen_at, guarantee = rest["chosen_at"], rest["guarantee"]
-    else:
-        rule = _begin(formula, examples, settings, options, drawer)
-        chosen_at, guarantee = [-_REFRESH, 0], "exact"
-    follow(rule, group)
-    batches = None
-    if settings.batch is not None and settings.batch < examples.count and not newton:
-        batches = examples.shuffled(seed)
-
-    def save() -> None:
-        if options.checkpoint is None or group.rank != 0:
-            return
-        arrays, scalars = state_of(rule)
-        save_checkpoint(
-            options.checkpoint,
-            arrays,
-            {
-                "iteration": len(history),
-                "run": same,
-                **scalars,
-                "drawer": drawer.state(),
-                "chosen_at": chosen_at,
-                "guarantee": guarantee,
-                "history": list(history),
-            },
-        )
-
-    why, interrupted = "", False
-    with Watcher(settings.iterations, options.progress, options.tensorboard) as watcher:
-        try:
-            while not rule.done and len(history) < settings.iterations:
-                late = options.seconds is not None and time.monotonic() - started > options.seconds
-                if halt := group.halt(late):
-                    interrupted = halt == "interrupted"
-                    why = "interrupted" if interrupted else "the time was up"
-                    why += f" after {len(history):,} iterations"
-                    break
-                k = len(history)
-                if k - chosen_at[0] >= _REFRESH or rule.m > 2 * chosen_at[1]:
-                    drawer.refresh(rule.point)
-                    chosen_at = [k, rule.m]
-                draw = drawer(rule.point, rule.m, k + 1)
-                before = time.perf_counter()
-                m = rule.m
-                if isinstance(rule, Newton):
-                    row = rule.update(draw)
-                else:
-                    target = rule.target
-                    if batches is not None and settings.batch is not None:
-                        target = batches.batch_mean(rule.batch_number, settings.batch)
-                    row = rule.update(draw, target)
-                follow(rule, group)
-                guarantee = weakest([guarantee, draw.guarantee])
-                row = {"iteration": k + 1, **row}
-                row |= {"m": draw.count, "rounds": draw.rounds, "sweeps": drawer.sweeps or 0}
-                row |= {"sampling": draw.seconds, "update": time.perf_counter() - before}
-                if draw.count < m:
-                    row["missing"] = m - draw.count
-                history.append(row)
-                if len(history) % options.every == 0 and not rule.done:
-                    save()
-                watcher.row(row)
-                if options.callback is not None:
-                    options.callback(row)
-        except KeyboardInterrupt:
-            interrupted, why = True, f"interrupted after {len(history):,} iterations"
-    save()
-    theta = rule.result().copy()
-    converged, verdict = _verdict(rule, history, settings, drawer, theta, examples, bool(why))
-    verdict = (f"{why}; " if why else "") + verdict + caution(guarantee, history)
-    outcome = Outcome(theta, history, converged, verdict, seed, settings, guarantee)
-    outcome.interrupted = interrupted
-    outcome.info = {"method": drawer.method, "sweeps": drawer.sweeps, "how": drawer.why}
-    return outcome
-
-
-def caution(guarantee: str, history: History) -> str:
-    """What the test of the moments cannot see: samples that are not the model's."""
-    short = sum("missing" in row for row in history)
-    parts = []
-    if guarantee == "heuristic":
-        parts.append("the samples are heuristic (valid, but of a law that is not the model's)")
-    if short:
-        parts.append(f"{short} draws gave fewer samples than asked for")
-    return f"; but {', and '.join(parts)}: theta carries their bias" if parts else ""
-
-
-def _begin(
-    formula: Formula, examples: Examples, settings: Settings, options: Options, drawer: Drawer
-) -> Newton | FirstOrder:
-    """The data's moments, with the prior's share in them, and where to start."""
-    n = formula.n_vars
-    target = examples.mean()
-    newton = settings.optimizer == "newton"
-    uniform = np.full(n, 0.5)
-    start = np.zeros(n) if options.theta0 is None else options.theta0.astype(np.float64)
-    if settings.prior > 0 or newton:
-        drawer.refresh(np.zeros(n))
-        draw = drawer(np.zeros(n), _UNIFORM, _KEYS)
-        if draw.count:
-            # Of a variable that took one value only, the other is not impossible: just rare.
-            edge = 0.5 / draw.count
-            uniform = np.clip(draw.mean, edge, 1 - edge)
-            uniform = np.where(_fixed(formula), draw.mean, uniform)
-        weight = settings.prior / (examples.count + settings.prior)
-        target = (1 - weight) * target + weight * uniform
-    start = np.clip(start, -settings.bound, settings.bound)
-    if not newton:
-        return FirstOrder(settings, target, start, examples.count)
-    if options.theta0 is not None:
-        return Newton(settings, target, start, examples.count)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        start = np.log(target / (1 - target)) - np.log(uniform / (1 - uniform))
-    start = np.where(np.isnan(start), 0.0, np.clip(start, -settings.bound, settings.bound))
-    rule = Newton(settings, target, start, examples.count)
-    rule.began_at_zero(uniform)
-    return rule
-
-
-def _fixed(formula: Formula) -> np.ndarray:
-    """Visible variables that unit propagation fixes: theta means nothing there, and stays 0."""
-    from nelson.sampling.problem import prepare
-
-    fixed = np.zeros(formula.n_total, bool)
-    fixed[np.abs(prepare(formula).fixed) - 1] = True
-    return fixed[: formula.n_vars]
-
-
-def _verdict(
-    rule: Newton | FirstOrder,
-    history: History,
-    settings: Settings,
-    drawer: Drawer,
-    theta: np.ndarray,
-    examples: Examples,
-    cut: bool,
-) -> tuple[bool, str]:
-    """(converged, why) in words, with the figures of the test."""
-    last = history[-1] if history else None
-    if not rule.done:
-        if cut or not history:
-            return False, "no claim is made about the moments"
-        m = rule.m if drawer.custom is not None else max(_LAST_CHECK, rule.m)
-        draw = drawer(theta, m, _KEYS + 1)
-        if not draw.count:
-            return False, "no valid sample at the last theta"
-        last = check_row(draw, rule.target, settings.level, np.inf)
-    assert last is not None
-    test = (
-        f"chi2 = {last['chi2']:.4g}, {last['dof']:.0f} expected of noise alone, at most "
-        f"{last['bound']:.4g} in {1 - settings.level:.0%} of cases"
-    )
-    if rule.done and isinstance(rule, Newton):
-        share = examples.count / rule.behind if rule.behind else 0.0
-        return True, (
-            f"the gap between data and model moments is within its noise ({test}); samples add "
-            f"{share:.1%} to the error that {examples.count:,} examples leave"
-        )
-    if last["within"]:
-        return True, f"the gap between data and model moments is within its noise ({test})"
-    return False, (
-        f"{len(history):,} iterations done, and the gap between data and model moments is more "
-        f"than noise ({test})"
-    )
+def formula_fingerprint(formula: Formula) -> str:
+    digest = hashlib.sha256(f"{formula.n_vars} {formula.n_aux} ".encode())
+    digest.update(np.ascontiguousarray(formula.literals, "<i4").tobytes())
+    digest.update(np.ascontiguousarray(formula.offsets, "<i8").tobytes())
+    return digest.hexdigest()

@@ -1,14 +1,15 @@
-"""How good a model is: numbers with their error, each tested on cases done by hand.
+"""How good a model is: figures with their error, each tested on cases done by hand.
 
-| function             | what it says                                                              |
+| function             | its result                                                                |
 |----------------------|---------------------------------------------------------------------------|
 | `validity`           | share of assignments that satisfy the formula                             |
-| `map_at`             | MAP@10: are examples ranked above other valid structures?                 |
+| `map_at`             | MAP@k: are examples ranked above other valid structures?                  |
+| `map_at_10`          | the mean of MAP@10 over random choices of ten examples                    |
 | `log_likelihood`     | mean log P_theta(x) over examples, with its error bar                     |
 | `kl`                 | KL(P_theta* || P_theta) to a planted theta*                               |
 | `gradient_error`     | L1 error of an estimate of grad log Z = E_theta[x]                        |
 | `moment_gap`         | E_data[x] - E_model[x] in three norms                                     |
-| `time_per_iteration` | seconds, split into sampling and update                                   |
+| `time_per_iteration` | seconds of sampling and of the update                                     |
 | `evaluate`           | the report that `nelson evaluate` prints                                  |
 """
 
@@ -20,15 +21,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from nelson.distribution.heat_bath import heat_bath
+from nelson.distribution.polynomial import lift
 from nelson.errors import BudgetExceeded, FormulaError
+from nelson.exact.enumerated import MAX_LAW_VARIABLES, law
 from nelson.formula import Formula
-from nelson.log_z.result import Z95
-
-_ENUMERATED = 20  # variables up to which laws are summed over all states
+from nelson.kernels.cpu.moments import dot
+from nelson.learning.data import load_examples
+from nelson.learning.terms import completed, completed_examples
+from nelson.log_z import log_partition
+from nelson.log_z.result import Z95, LogPartition
+from nelson.sampling.sample_stream import sample
 
 
 class Estimate(NamedTuple):
-    """A number and its 95% half-width; 0 where it is exact."""
+    """A number and its 95% half-width, which is 0 if the number is exact."""
 
     value: float
     half_width: float
@@ -45,8 +52,8 @@ class Estimate(NamedTuple):
 class Likelihood(NamedTuple):
     """Mean log P_theta(x | C) over examples.
 
-    half_width  95%, of both errors together: log Z's own, and (s.d. of phi) / sqrt(N) because the
-                examples are a sample. The first moves train and held-out values together.
+    half_width  95%, of two errors together: the error of log Z, and (s.d. of phi) / sqrt(N) because
+                the examples are a sample. The first is the same for train and held-out examples.
     """
 
     value: float
@@ -62,7 +69,7 @@ class Likelihood(NamedTuple):
 
 
 class Timing(NamedTuple):
-    """Seconds an iteration."""
+    """Seconds per iteration."""
 
     sampling: float
     update: float
@@ -73,7 +80,7 @@ class Timing(NamedTuple):
 
 
 def validity(formula: Formula, x: Any) -> float:
-    """Share of the rows of x, (m, n) bool, with C(x) = 1. NaN if there are none."""
+    """Share of the rows of x, (m, n) bool, with C(x) = 1. NaN if x has no rows."""
     ok = formula.satisfied(x)
     return float(np.mean(ok)) if ok.size else math.nan
 
@@ -82,8 +89,6 @@ def potential(theta: Any, x: Any) -> np.ndarray:
     """phi_theta(x) = sum_i theta_i x_i, (m,); x (m, n) bool, or packed `Samples`."""
     theta = np.asarray(theta, np.float64)
     if hasattr(x, "packed"):
-        from nelson.kernels.cpu.moments import dot
-
         return dot(x.packed, len(x), theta)
     return np.asarray(x, np.float64) @ theta
 
@@ -92,8 +97,8 @@ def map_at(theta: Any, seen: Any, unseen: Any, k: int = 10) -> float:
     """MAP@k = (1/k) sum_(j=1..k) (examples among the j highest potentials) / j.
 
     `seen`: examples; `unseen`: other valid structures; ranked together, highest potential first
-    (errata 12). Of equal potentials the unseen come first: a model that tells nothing apart gets no
-    credit. If there are fewer than k in all, k is that many.
+    (errata 12). Among equal potentials the unseen come first, so ties earn nothing. If
+    there are fewer than k structures, k is their number.
     """
     scores = np.concatenate([potential(theta, unseen), potential(theta, seen)])
     relevant = np.arange(len(scores)) >= len(scores) - len(seen)
@@ -109,12 +114,10 @@ def log_likelihood(
 ) -> Likelihood:
     """(1/N) sum_k phi_theta(x_k) - log Z(theta), for examples x (N, n) or `Samples`.
 
-    log_z: a `LogPartition` or a number; None asks `nelson.log_z.log_partition`, which gets the
-    options. -inf if an example is invalid.
+    log_z: a `LogPartition` or a number; None computes it with `nelson.log_z.log_partition` and the
+    options. The value is -inf if an example is invalid.
     """
     if log_z is None:
-        from nelson.log_z import log_partition
-
         log_z = log_partition(formula, np.asarray(theta, np.float64), **options)
     z, z_error = float(log_z), float(getattr(log_z, "half_width", 0.0))
     phi = potential(theta, x)
@@ -137,7 +140,7 @@ def log_likelihood(
 
 def exact_marginals(formula: Formula, theta: Any = None) -> np.ndarray:
     """grad log Z = P_theta(x_i = 1 | C), (n,), by enumeration of 2^n states, n <= 20."""
-    states, weight = _law(formula, theta)
+    states, weight = law(formula, theta)
     return weight @ states
 
 
@@ -147,9 +150,9 @@ def gradient_error(estimate: Any, exact: Any) -> float:
 
 
 def gradient_floor(exact: Any, m: int) -> float:
-    """What m exact and independent draws leave of it on average: sum_i sqrt(2 v_i / (pi m)).
+    """The mean of `gradient_error` for m exact, independent draws: sum_i sqrt(2 v_i / (pi m)).
 
-    v_i = mu_i (1 - mu_i), by the normal law: good where m v_i > 10 or so.
+    v_i = mu_i (1 - mu_i). By the normal approximation, which is good if m v_i > 10 or so.
     """
     mu = np.asarray(exact, float)
     return float(np.sqrt(2 * mu * (1 - mu) / (np.pi * m)).sum())
@@ -171,21 +174,19 @@ def kl(
 
         log Z(theta) - log Z(theta*) = log E[exp y],    KL = log E[exp y] - E[y],
 
-    whose two terms share their noise: for a small KL the relative error is about sqrt(2/samples),
-    where a difference of two log Z would drown. The options go to `nelson.sample`.
+    whose two terms share their noise. For a small KL the relative error is about sqrt(2/samples);
+    two separate estimates of log Z would be too noisy. The options go to `nelson.sample`.
     """
     planted, theta = np.asarray(planted, np.float64), np.asarray(theta, np.float64)
     if method == "auto":
-        method = "enumerate" if formula.n_vars <= _ENUMERATED else "samples"
+        method = "enumerate" if formula.n_vars <= MAX_LAW_VARIABLES else "samples"
     if method == "enumerate":
-        states, p = _law(formula, planted)
+        states, p = law(formula, planted)
         phi = states @ (theta - planted)
         mean = float(p @ phi)
         return Estimate(float(np.log(p @ np.exp(phi - mean))), 0.0, method)
     if method != "samples":
         raise FormulaError(f"method {method!r}", expected="auto, enumerate or samples")
-    from nelson.sampling.sample_stream import sample
-
     drawn = sample(formula, planted, samples, seed=seed, **options)
     if len(drawn) < 2:
         raise BudgetExceeded("no samples of the planted theta within the budget")
@@ -230,31 +231,23 @@ def evaluate(
     drop_invalid: bool = False,
     threads: int | None = None,
 ) -> dict[str, Any]:
-    """All that can be said of theta given examples (anything that `nelson.learn` takes).
+    """Every metric that needs only theta and examples (anything that `nelson.learn` takes).
 
-    A dict of plain values. `train`: the examples it was fitted to, for both likelihoods side by
-    side. `terms`: coefficients of products (see `nelson.learn`). log Z may take up to `seconds`;
-    if nothing comes, the likelihood is None and `reason` says why. MAP@10 ranks ten examples
-    against ten uniform valid structures, a hundred times.
+    A dict of plain values. `train`: the examples that theta was fitted to, to report their
+    likelihood as well. `terms`: coefficients of products (see `nelson.learn`). log Z may take up to
+    `seconds`; if it could not be computed, the likelihood is None and `reason` says why.
     """
-    from nelson.learning.data import load_examples
-    from nelson.sampling.sample_stream import sample
-
     theta = np.asarray(theta, np.float64)
     examples = load_examples(formula, data, drop_invalid)
+    trained = None if train is None else load_examples(formula, train, drop_invalid)
     uniform = sample(formula, None, 1000, seed=seed, threads=threads)
-    whole, told = formula, None if train is None else load_examples(formula, train, drop_invalid)
     if terms:
-        from nelson.distribution.heat_bath import heat_bath
-        from nelson.distribution.polynomial import lift
-        from nelson.learning.terms import completed, completed_examples
-
         shape = lift(formula, terms, theta)
         drawn = heat_bath(formula, terms, theta, samples, seed=seed, threads=threads)
         drawn, uniform = completed(shape, drawn), completed(shape, uniform)
         examples = completed_examples(shape, examples)
-        told = None if told is None else completed_examples(shape, told)
-        whole, theta = shape.formula, shape.theta
+        trained = None if trained is None else completed_examples(shape, trained)
+        formula, theta = shape.formula, shape.theta
     else:
         drawn = sample(formula, theta, samples, seed=seed, threads=threads)
     x = examples.to_numpy()
@@ -263,57 +256,33 @@ def evaluate(
         "dropped": examples.dropped,
         "samples": len(drawn),
         "guarantee": drawn.guarantee,
-        "validity": validity(whole, drawn.to_numpy()),
+        "validity": validity(formula, drawn.to_numpy()),
         "moment_gap": moment_gap(examples.mean(), drawn.mean()),
-        "map_at_10": _map(theta, x, uniform.to_numpy(), seed),
+        "map_at_10": map_at_10(theta, x, uniform.to_numpy(), seed) if len(uniform) else math.nan,
         "log_likelihood": None,
     }
     try:
-        from nelson.log_z import log_partition
-
-        log_z = log_partition(whole, theta, seconds=seconds, seed=seed, threads=threads)
-        report["log_z"] = {
-            "value": float(log_z),
-            "half_width": log_z.half_width,
-            "method": log_z.method,
-        }
-        report["log_likelihood"] = _plain(log_likelihood(whole, theta, x, log_z=log_z))
-        if told is not None:
-            report["train_log_likelihood"] = _plain(
-                log_likelihood(whole, theta, told.to_numpy(), log_z=log_z)
-            )
+        log_z = log_partition(formula, theta, seconds=seconds, seed=seed, threads=threads)
     except BudgetExceeded as error:
-        report["reason"] = str(error)
+        return report | {"reason": str(error)}
+    report["log_z"] = _plain(log_z) | {"method": log_z.method}
+    report["log_likelihood"] = _plain(log_likelihood(formula, theta, x, log_z=log_z))
+    if trained is not None:
+        fitted = log_likelihood(formula, theta, trained.to_numpy(), log_z=log_z)
+        report["train_log_likelihood"] = _plain(fitted)
     return report
 
 
-def _plain(value: Likelihood) -> dict[str, float]:
-    return {"value": value.value, "half_width": value.half_width}
+def _plain(value: LogPartition | Likelihood) -> dict[str, float]:
+    return {"value": float(value.value), "half_width": value.half_width}
 
 
-def _map(theta: np.ndarray, x: np.ndarray, unseen: np.ndarray, seed: int | None) -> float:
-    if not len(unseen):
-        return math.nan
+def map_at_10(theta: Any, seen: np.ndarray, unseen: np.ndarray, seed: int | None = 0) -> float:
+    """MAP@10 of ten examples among twenty structures, the mean of 100 choices (errata 12)."""
     random = np.random.default_rng(seed)
     scores = []
     for _ in range(100):
-        rows = random.choice(len(x), min(10, len(x)), replace=False)
+        rows = random.choice(len(seen), min(10, len(seen)), replace=False)
         others = random.choice(len(unseen), min(10, len(unseen)), replace=False)
-        scores.append(map_at(theta, x[rows], unseen[others]))
+        scores.append(map_at(theta, seen[rows], unseen[others]))
     return float(np.mean(scores))
-
-
-def _law(formula: Formula, theta: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Valid states (m, n) bool and their probabilities (m,)."""
-    n = formula.n_vars
-    if n > _ENUMERATED:
-        raise FormulaError(f"{n} variables", expected=f"at most {_ENUMERATED} to enumerate")
-    states = (np.arange(2**n)[:, None] >> np.arange(n - 1, -1, -1) & 1).astype(bool)
-    states = states[formula.satisfied(states)]
-    if not len(states):
-        from nelson.errors import Unsatisfiable
-
-        raise Unsatisfiable("no assignment satisfies the formula")
-    phi = states @ (np.zeros(n) if theta is None else np.asarray(theta, np.float64))
-    weight = np.exp(phi - phi.max())
-    return states, weight / weight.sum()

@@ -1,10 +1,10 @@
 """A model is a folder, and loads without unpickling anything.
 
     theta.safetensors   theta, (n,) float64; net.safetensors holds a network's weights
-    formula.cnf         what must hold, DIMACS
-    model.json          names, how it was trained, what the test of the fit said
-    history.csv         one line an iteration
-    README.md           the same for people
+    formula.cnf         the constraints, DIMACS
+    model.json          names, how the model was trained, the result of the stopping test
+    history.csv         one line for each iteration
+    README.md           a summary for people
 
 P_theta(x | C) = exp(sum_i theta_i x_i) C(x) / Z.
 """
@@ -20,8 +20,14 @@ from typing import Any
 import numpy as np
 
 from nelson._version import __version__
+from nelson.distribution.heat_bath import heat_bath
+from nelson.distribution.polynomial import lift
 from nelson.errors import FormulaError, NelsonError
 from nelson.formula import Formula
+from nelson.formula.encode import Linear, Xor
+from nelson.io import atomic
+from nelson.learning.checkpoint import pack_tensors, unpack_tensors
+from nelson.sampling.sample_stream import sample
 from nelson.sampling.samples import Samples
 
 _FORMAT = 1
@@ -29,7 +35,7 @@ _FORMAT = 1
 
 @dataclass(eq=False)
 class Model:
-    """A formula and theta (n,) float64; a conditional model has a torch `net` that gives theta.
+    """A formula and theta, (n,) float64. A conditional model has a torch `net` instead of theta.
 
     terms: coefficients of products of variables, {(1, 2): 0.7}, added to theta . x.
     """
@@ -49,45 +55,36 @@ class Model:
         """
         import torch
 
-        from nelson.distribution.mrf import ConstrainedMRF
+        from nelson.distribution.mrf import ConstrainedMRF  # loads torch
 
         if self.terms:
-            from nelson.distribution.polynomial import lift
-
-            lifted = lift(self.formula, self.terms, self._vector())
+            lifted = lift(self.formula, self.terms, self.theta_for())
             return ConstrainedMRF(lifted.formula, torch.as_tensor(lifted.theta))
-        return ConstrainedMRF(self.formula, torch.as_tensor(self._vector()), names=self.names)
+        return ConstrainedMRF(self.formula, torch.as_tensor(self.theta_for()), names=self.names)
 
-    def theta_for(self, contexts: Any) -> np.ndarray:
-        """theta = net(contexts), (contexts, n) float64."""
-        import torch
-
+    def theta_for(self, contexts: Any = None) -> np.ndarray:
+        """theta, (n,); for a conditional model net(contexts), (contexts, n) float64."""
+        if contexts is None:
+            if self.theta is None:
+                raise NelsonError("this model is conditional (theta = net(context)): give contexts")
+            return self.theta
         if self.net is None:
             raise NelsonError("this model has no network: its theta is one vector")
+        import torch
+
         with torch.no_grad():
             rows = self.net(torch.as_tensor(contexts, dtype=torch.float32))
         return rows.double().cpu().numpy()
 
     def sample(self, n: int = 1, *, contexts: Any = None, **options: Any) -> Samples:
-        """n new structures, all valid; options as of `nelson.sample`."""
-        from nelson.sampling.sample_stream import sample
-
-        theta = self._vector() if contexts is None else self.theta_for(contexts)
+        """n new structures, all valid; the options are those of `nelson.sample`."""
+        theta = self.theta_for(contexts)
         if self.terms:
-            from nelson.distribution.heat_bath import heat_bath
-
             return heat_bath(self.formula, self.terms, theta, n, **options)
         return sample(self.formula, theta, n, **options)
 
-    def _vector(self) -> np.ndarray:
-        if self.theta is None:
-            raise NelsonError("a conditional model: theta depends on the context, give contexts=")
-        return self.theta
-
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the folder. Every file is renamed into place; model.json comes last."""
-        from nelson.learning.checkpoint import pack_tensors, write_atomically
-
         folder = writable(path)
         folder.mkdir(parents=True, exist_ok=True)
         meta = {
@@ -105,14 +102,14 @@ class Model:
         }
         if self.theta is not None:
             data = pack_tensors({"theta": np.asarray(self.theta, np.float64)})
-            write_atomically(folder / "theta.safetensors", data)
+            atomic.write(folder / "theta.safetensors", data)
         if self.net is not None:
             weights = {k: v.detach().cpu().numpy() for k, v in self.net.state_dict().items()}
-            write_atomically(folder / "net.safetensors", pack_tensors(weights))
-        write_atomically(folder / "formula.cnf", str(self.formula.to_dimacs()).encode())
-        write_atomically(folder / "README.md", _readme(self, meta).encode())
+            atomic.write(folder / "net.safetensors", pack_tensors(weights))
+        atomic.write(folder / "formula.cnf", str(self.formula.to_dimacs()).encode())
+        atomic.write(folder / "README.md", _readme(self, meta).encode())
         text = json.dumps(meta, indent=1, default=_plain)
-        write_atomically(folder / "model.json", text.encode())
+        atomic.write(folder / "model.json", text.encode())
 
     def __repr__(self) -> str:
         what = "theta" if self.net is None else f"net {type(self.net).__name__}"
@@ -122,9 +119,9 @@ class Model:
 def writable(path: str | os.PathLike[str]) -> Path:
     """A folder that a model may be written to: new, empty, or a model already."""
     folder = Path(path)
-    taken = folder.exists() and not folder.is_dir()
-    if taken or (folder.exists() and any(folder.iterdir()) and not _is_model(folder)):
-        raise NelsonError(f"{folder}: exists, and is no model of nelson; not written over")
+    occupied = folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
+    if occupied and not _is_model(folder):
+        raise NelsonError(f"{folder}: exists and is not a model of nelson; not written over")
     return folder
 
 
@@ -133,9 +130,7 @@ def _is_model(folder: Path) -> bool:
 
 
 def load(path: str | os.PathLike[str], net: Any = None) -> Model:
-    """A model folder. `net`: the module whose weights it holds, if it is a conditional one."""
-    from nelson.learning.checkpoint import unpack_tensors
-
+    """Read a model folder. `net`: for a conditional model, the module to load the weights into."""
     folder = Path(path)
     if not _is_model(folder):
         raise FormulaError("no model here", expected="a folder with model.json", source=str(folder))
@@ -156,7 +151,7 @@ def load(path: str | os.PathLike[str], net: Any = None) -> Model:
             net.load_state_dict({k: torch.from_numpy(v.copy()) for k, v in arrays.items()})
             net.eval()
     except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
-        raise NelsonError(f"{folder}: not a whole model ({error})") from None
+        raise NelsonError(f"{folder}: not a complete model ({error})") from None
     names = meta.pop("names", None)
     terms = {tuple(m): float(c) for m, c in meta.pop("terms", None) or ()} or None
     for name in ("n_vars", "n_aux", "projection", "constraints"):
@@ -165,9 +160,7 @@ def load(path: str | os.PathLike[str], net: Any = None) -> Model:
 
 
 def _formula(path: Path, meta: dict[str, Any]) -> Formula:
-    """As written: DIMACS knows no auxiliary variables, model.json does."""
-    from nelson.formula.encode import Linear, Xor
-
+    """The formula as it was saved; model.json says what DIMACS cannot, as auxiliary variables."""
     read = Formula.from_dimacs(path)
     kinds = {"Xor": Xor, "Linear": Linear}
     constraints = []
@@ -188,7 +181,7 @@ def _formula(path: Path, meta: dict[str, Any]) -> Formula:
 
 
 def _plain(value: Any) -> Any:
-    """JSON for numpy's scalars and arrays."""
+    """NumPy's scalars and arrays as JSON can hold them."""
     return value.tolist() if hasattr(value, "tolist") else str(value)
 
 
@@ -202,8 +195,8 @@ def _readme(model: Model, meta: dict[str, Any]) -> str:
         *(f"Plus {c:.6g} where {' '.join(map(str, m))} are all true." for m, c in terms.items()),
         "",
         "```",
-        "nelson generate . -n 1000        # new structures, all of them valid",
-        "nelson evaluate . DATA           # how well it fits",
+        "nelson generate . -n 1000        # new structures, all valid",
+        "nelson evaluate . DATA           # how well the model fits the data",
         "```",
         "",
         "In Python: `nelson.load(folder)`. Nothing in this folder is pickled.",

@@ -1,70 +1,77 @@
-"""The default way up: natural gradient with samples that grow, line search, averaging, and a stop.
+"""The default optimizer: natural gradient with a growing number of samples m.
 
 The log-likelihood  theta . mu_data - log Z(theta)  is concave, with gradient g = mu_data - mu_theta
 and Hessian -C = -Cov_theta(x). A Newton step theta + C^-1 g from m samples lands at the maximum
-plus noise of covariance C^-1 / m, which costs n / (2m) nats: N examples leave n / (2N), so m = 4 N
-and the mean of eight such steps end within 1 + 1/32 of what any method can get from the data.
+plus noise of covariance C^-1 / m, which costs n / (2m) nats. N examples leave an error of n / (2N)
+nats. So m = 4 N and the mean of eight such steps end within 1 + 1/32 of the error that no method
+can avoid.
 
-    grow      Newton steps; when the gap is noise at m, four times m, up to 4 N
+    grow      Newton steps; m is multiplied by 4 whenever the gap is noise, up to 4 N
     average   eight Newton results are averaged
-    check     a fresh draw at the mean: noise? then done; else average again
+    check     a fresh draw at the mean: if its gap is noise, done; else average again
 
-A step that overshoots (the slope along it has turned) is cut by the secant rule: far from the
-maximum that is a line search, on samples. Chains that persist from one theta to the next were left
-out: fresh samples cost microseconds and owe nothing to the last theta.
+A step that overshoots (the slope along it has changed its sign) is cut by the secant rule: far from
+the maximum this is a line search on samples. Chains that persist from one theta to the next are not
+used: fresh samples cost microseconds and do not depend on the last theta.
 
-Where the data say 0 or 1 of a variable (or lie on any other face) the maximum is at infinity. So
-`prior` pseudo-examples of the uniform valid law are mixed in, mu = (N mu_data + a mu_0) / (N + a):
-an interior point, whatever the data, hence a finite theta. `bound` is there for prior = 0.
+If the data say 0 or 1 of a variable (or lie on any other face) the maximum is at infinity. So
+`prior` pseudo-examples of the uniform valid law are mixed in, mu = (N mu_data + a mu_0) / (N + a).
+This is an interior point for any data, hence theta is finite. `bound` limits theta if prior = 0.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from nelson.errors import BudgetExceeded
-from nelson.learning.draw import Draw
-from nelson.learning.noise import curvature, direction, judge
-from nelson.learning.settings import Settings
+from nelson.learning.history import History
+from nelson.learning.moments import Draw
+from nelson.learning.noise import (
+    Gap,
+    constant_variables,
+    direction,
+    gap_size,
+    judge_draw,
+    noise_scale,
+)
+from nelson.learning.unary import Unary
 
-_AVERAGE = 8  # Newton results behind an answer
-_MOST_BITS = 1 << 31  # of one draw: 256 MB
-_FEWEST = 1024
+_AVERAGED_STEPS = 8  # Newton results whose mean is the answer
+_MAX_DRAW_BITS = 1 << 31  # 256 MB
+_MIN_SAMPLES = 1024
 
 
-class Newton:
-    """`point` and `m` say what to draw next; `update(draw)` takes it in."""
+class Newton(Unary):
+    """In phase "grow", `point` = `theta` + `step`, where theta is the last accepted point."""
 
-    #: Kept in a checkpoint: everything that `update` reads and writes.
     ARRAYS = ("point", "theta", "step", "total", "target")
     SCALARS = ("m", "m_final", "phase", "slope", "averaged", "has_step", "relax", "done", "behind")
 
-    def __init__(self, settings: Settings, target: np.ndarray, start: np.ndarray, count: int):
-        n = len(target)
-        self.settings = settings
-        self.target = target
-        most = max(64, _MOST_BITS // max(1, n) // 64 * 64)
-        first = max(_FEWEST, min(4 * n, 8192))
-        self.m_final = settings.m or min(max(4 * count, 2 * first), most)
-        self.m = settings.m or min(first, self.m_final)
-        self.theta = np.zeros(n)  # the last accepted point
-        self.point = start.copy()
-        self.step = start.copy()
-        self.slope = float("nan")  # (mu - mu_theta) . step at the accepted point; nan: not known
-        self.has_step = False
-        self.relax = 1.0
-        self.phase = "grow"
-        self.total = np.zeros(n)
-        self.averaged = 0
-        self.behind = 0.0  # samples whose noise is in `point`; 0: none is
-        self.done = False
+    phase = "grow"
+    slope = math.nan  # (mu - mu_theta) . step at theta; NaN: not known
+    has_step = False
+    relax = 1.0  # factor of the next steps, below 1 after an overshoot
+    behind = 0.0  # number of samples whose noise `point` carries; 0: no noise
 
-    def began_at_zero(self, uniform: np.ndarray) -> None:
-        """The start came as a step from theta = 0, where the model's mean is `uniform`."""
-        self.slope = float(((self.target - uniform) * self.step).sum())
-        self.has_step = self.slope > 0
+    def start_from(self, uniform: np.ndarray) -> None:
+        """Without theta0: a step from theta = 0, where the model's mean is `uniform`."""
+        n, m = self.formula.n_vars, self.settings.m
+        most = max(64, _MAX_DRAW_BITS // max(1, n) // 64 * 64)
+        first = max(_MIN_SAMPLES, min(4 * n, 8192))
+        self.m_final = m or min(max(4 * self.examples.count, 2 * first), most)
+        self.m = m or min(first, self.m_final)
+        start = self.theta0
+        if start is None:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                start = np.log(self.target / (1 - self.target)) - np.log(uniform / (1 - uniform))
+            start = np.where(np.isnan(start), 0.0, start)
+        self.point, self.step = self.clipped(start), self.clipped(start)
+        if self.theta0 is None:
+            self.slope = float(((self.target - uniform) * self.step).sum())
+            self.has_step = self.slope > 0
 
     def update(self, draw: Draw) -> dict[str, Any]:
         if draw.count == 0:
@@ -73,68 +80,43 @@ class Newton:
         if self.phase == "grow" and self.has_step and (row := self._overshot(draw, g)):
             return row
         free = self._free(g)
-        # The larger of the two variances: where the model has none yet, the data say how much.
-        variance = np.maximum(self.target * (1 - self.target), draw.mean * (1 - draw.mean))[free]
-        curve = curvature(draw, free)
-        s = 1 / draw.count + (1 / self.behind if self.behind else 0.0)
-        gap = judge(g[free], variance, s, curve.trace2, self.settings.level)
+        gap, variance, curve = judge_draw(draw, self.target, free, self.behind, self.settings.level)
         phase = self.phase
         move = np.zeros_like(g)
         move[free] = direction(g[free], variance, curve)
         move *= min(self.settings.eta, 1.0) * (self.relax if phase == "grow" else 1.0)
-        following = np.clip(self.point + move, -self.settings.bound, self.settings.bound)
-        self._advance(g, following, gap.within, draw.count)
-        return {
-            "phase": phase,
-            "gap_l1": gap.l1,
-            "gap_max": gap.largest,
-            "chi2": gap.chi2,
-            "dof": gap.dof,
-            "bound": gap.bound,
-            "within": gap.within,
-            "move": float(np.abs(move).max(initial=0.0)),
-        }
+        self._advance(g, self.clipped(self.point + move), gap.within, draw.count)
+        return gap.row(phase, float(np.abs(move).max(initial=0.0)))
 
     def _free(self, g: np.ndarray) -> np.ndarray:
-        """Variables that can still move: not constant, not at the bound and pushed beyond it."""
+        """Variables that can still move: neither constant nor pushed against the bound."""
         held = (np.abs(self.point) >= self.settings.bound) & (g * self.point > 0)
-        constant = (g == 0) & ((self.target == 0) | (self.target == 1))
-        return ~held & ~constant
+        return ~held & ~constant_variables(g, self.target)
 
     def _overshot(self, draw: Draw, g: np.ndarray) -> dict[str, Any] | None:
-        """Has the slope along the last step turned by more than noise? Then cut the step."""
-        s = 1 / draw.count + (1 / self.behind if self.behind else 0.0)
-        noise = 3 * draw.spread(self.step) * np.sqrt(s)
+        """Cut the last step if the slope along it has changed its sign by more than noise."""
+        noise = 3 * draw.spread(self.step) * np.sqrt(noise_scale(draw, self.behind))
         slope = float((g * self.step).sum())
         if not slope < -0.5 * self.slope - noise:
             self.relax = min(1.0, 1.3 * self.relax)
             return None
         cut = min(0.9, max(0.1, self.slope / (self.slope - slope)))
         self.relax = max(1e-3, self.relax * cut)
-        return self._cut(cut, np.abs(g))
+        return self._cut(cut, g)
 
     def _retreat(self) -> dict[str, Any]:
-        """No valid sample at this point: half the way back."""
+        """There is no valid sample at this point: go back half of the step."""
         if not np.any(self.step) or np.abs(self.step).max() < 1e-6:
             raise BudgetExceeded("the sampler finds no valid sample at this theta")
         if self.phase != "grow":
             self.phase, self.averaged = "grow", 0
         return self._cut(0.5, np.full(len(self.target), np.nan))
 
-    def _cut(self, by: float, gap: np.ndarray) -> dict[str, Any]:
+    def _cut(self, by: float, g: np.ndarray) -> dict[str, Any]:
         self.step *= by
         self.slope *= by
         self.point = self.theta + self.step
-        return {
-            "phase": "cut",
-            "gap_l1": float(gap.sum()),
-            "gap_max": float(gap.max(initial=0.0)),
-            "chi2": float("nan"),
-            "dof": float("nan"),
-            "bound": float("nan"),
-            "within": False,
-            "move": float(np.abs(self.step).max(initial=0.0)),
-        }
+        return Gap(**gap_size(g)).row("cut", float(np.abs(self.step).max(initial=0.0)))
 
     def _advance(self, g: np.ndarray, following: np.ndarray, within: bool, count: int) -> None:
         self.theta = self.point
@@ -151,7 +133,7 @@ class Newton:
         elif self.phase == "average":
             self.total = self.total + following
             self.averaged += 1
-            if self.averaged % _AVERAGE == 0:
+            if self.averaged % _AVERAGED_STEPS == 0:
                 self.point = self.total / self.averaged
                 self.behind = float(self.averaged * self.m)
                 self.phase = "check"
@@ -159,14 +141,21 @@ class Newton:
             if within and self.settings.stop:
                 self.point, self.done, self.behind = self.theta, True, before
                 return
-            if within:  # told not to stop: the mean goes on
+            if within:  # stop=False: the mean continues
                 self.total, self.averaged = self.total + following, self.averaged + 1
             else:
                 self.total, self.averaged = following.copy(), 1
             self.phase = "average"
 
     def result(self) -> np.ndarray:
-        """The best theta so far."""
         if self.done or self.phase == "check":
             return self.point
         return self.total / self.averaged if self.phase == "average" else self.point
+
+    def verdict(self, history: History, ended: str) -> tuple[bool, str]:
+        converged, why = super().verdict(history, ended)
+        if self.done:
+            count = self.examples.count
+            share = count / self.behind if self.behind else 0.0
+            why += f"; samples add {share:.1%} to the error that {count:,} examples leave"
+        return converged, why

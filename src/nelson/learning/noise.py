@@ -5,34 +5,35 @@ With v = diag C and R the correlations,
 
     Q = sum_i g_i^2 / (v_i s),   s = 1/m   (+ 1/M if theta itself carries the noise of M samples)
 
-has mean n and variance 2 tr R^2 + sum_i (1 - 6 v_i) / (m v_i). Satterthwaite: Q ~ c chi^2_nu with
-the same mean and variance. A gap is called noise if Q is at most the (1 - level) quantile of that:
-a run that has arrived is told so with probability 1 - level.
+has mean n and variance 2 tr R^2 + sum_i (1 - 6 v_i) / (m v_i). By Satterthwaite's approximation Q
+is distributed as c chi^2_nu with the same mean and variance. A gap is called noise if Q is at most
+the (1 - level) quantile of c chi^2_nu: at the maximum this holds with probability 1 - level.
 
-R is estimated by popcounts of pairs of columns (`kernels.moments`), never from unpacked samples.
-Its sampling error, E||R^ - R||^2 = n^2/m, is known: it is taken off tr R^2, and says how far to
-shrink R^ towards the identity before inverting it (Ledoit and Wolf, 2004).
+R is estimated by popcounts of pairs of columns (`kernels.cpu.moments`), never from unpacked
+samples. Its sampling error, E||R^ - R||^2 = n^2/m, is known: it is subtracted from tr R^2, and
+says how far to shrink R^ towards the identity before inverting it (Ledoit and Wolf, 2004).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from statistics import NormalDist
+from typing import Any, TypedDict
 
 import numpy as np
 
-from nelson.learning.draw import Draw
+from nelson.learning.moments import Draw
 
-#: Variables beyond which the Fisher matrix is taken to be diagonal.
-DENSE = 1024
-#: Samples that correlations are estimated from, at most: their noise matters little.
-_MOST = 16384
+#: With more variables than this the Fisher matrix is taken to be diagonal.
+_MAX_DENSE_VARIABLES = 1024
+#: Correlations are estimated from at most this many samples: more would hardly reduce their noise.
+_MAX_CORRELATION_SAMPLES = 16384
 
 
 @dataclass(frozen=True)
 class Curvature:
-    """Correlations of the free variables: shrunk matrix (None: too many), and tr R^2."""
+    """Correlations of the free variables: the shrunk matrix (None: too large), and tr R^2."""
 
     matrix: np.ndarray | None  # (free, free), positive definite
     trace2: float
@@ -40,33 +41,44 @@ class Curvature:
 
 @dataclass(frozen=True)
 class Gap:
-    """A moment gap: its size, and the test of it."""
+    """A moment gap, its size and its test: columns of the history. NaN: there was no test."""
 
-    l1: float
-    largest: float
-    chi2: float  # Q
-    dof: float  # its mean if there is nothing but noise
-    bound: float  # its (1 - level) quantile then
-    within: bool
+    gap_l1: float
+    gap_max: float
+    chi2: float = math.nan  # Q
+    dof: float = math.nan  # the mean of Q if the gap is only noise
+    bound: float = math.nan  # the (1 - level) quantile of Q if the gap is only noise
+    within: bool = False  # Q <= bound
 
-    @property
-    def ratio(self) -> float:
-        """Q over its mean: 1 is pure noise."""
-        return self.chi2 / self.dof if self.dof else 0.0
+    def row(self, phase: str, move: float) -> dict[str, Any]:
+        return {"phase": phase, **asdict(self), "move": move}
+
+
+class GapSize(TypedDict):
+    gap_l1: float
+    gap_max: float
+
+
+def gap_size(g: np.ndarray) -> GapSize:
+    size = np.abs(g)
+    return {"gap_l1": float(size.sum()), "gap_max": float(size.max(initial=0.0))}
 
 
 def curvature(draw: Draw, free: np.ndarray) -> Curvature:
-    """From packed samples; `free` (n,) bool selects the variables. O(n^2 m / 128) for n <= 1024."""
+    """Correlations of the variables that `free`, (n,) bool, selects.
+
+    O(n^2 m / 128) word operations for n <= 1024.
+    """
     columns = np.flatnonzero(free)
     n = len(columns)
     if n == 0:
         return Curvature(np.zeros((0, 0)), 0.0)
-    chosen = columns if n <= DENSE else columns[:: -(-n // DENSE)]
-    pairs, m = draw.pair_counts(chosen, _MOST)
+    chosen = columns[:: -(-n // _MAX_DENSE_VARIABLES)]
+    pairs, m = draw.pair_counts(chosen, _MAX_CORRELATION_SAMPLES)
     counts = pairs.astype(np.float64)
     mean = np.diag(counts) / m
     covariance = counts / m - np.outer(mean, mean)
-    # A column that never varied here has no correlation that could be seen.
+    # The floor gives constant columns correlation 0.
     spread = np.sqrt(np.maximum(np.diag(covariance), 0.5 / m))
     matrix = covariance / np.outer(spread, spread)
     np.fill_diagonal(matrix, 1.0)
@@ -83,7 +95,7 @@ def curvature(draw: Draw, free: np.ndarray) -> Curvature:
 
 
 def direction(g: np.ndarray, variance: np.ndarray, curve: Curvature) -> np.ndarray:
-    """C^-1 g: the natural gradient on the free variables; by the diagonal of C if n is large."""
+    """The natural gradient C^-1 g on the free variables; with the diagonal of C if n is large."""
     scale = np.sqrt(variance)
     if curve.matrix is None:
         return g / variance
@@ -93,8 +105,8 @@ def direction(g: np.ndarray, variance: np.ndarray, curve: Curvature) -> np.ndarr
 def _solve(matrix: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Conjugate gradients (Hestenes and Stiefel, 1952), to a relative residual of 1e-4.
 
-    R is near the identity, so a few tens of n^2 do. No BLAS: its sums, hence the bits of theta,
-    depend on how many threads it takes.
+    R is near the identity, so a few tens of n^2 operations suffice. BLAS is not used: its sums,
+    hence the bits of theta, depend on the number of its threads.
     """
     x, r = np.zeros_like(b), b.copy()
     p, rr = r, float((r * r).sum())
@@ -111,7 +123,7 @@ def _solve(matrix: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def judge(g: np.ndarray, variance: np.ndarray, s: float, trace2: float, level: float) -> Gap:
-    """The test above, of the free variables' gap g with model variances v and noise v s."""
+    """Test the gap g of the free variables; noise alone has variance v_i s in variable i."""
     n = len(g)
     if n == 0:
         return Gap(0.0, 0.0, 0.0, 0.0, 0.0, True)
@@ -119,7 +131,32 @@ def judge(g: np.ndarray, variance: np.ndarray, s: float, trace2: float, level: f
     spread = 2 * max(trace2, float(n)) + float(((1 - 6 * variance) * s / variance).clip(0).sum())
     nu = 2 * n * n / spread
     bound = n / nu * chi2_quantile(nu, 1 - level)
-    return Gap(float(np.abs(g).sum()), float(np.abs(g).max()), q, float(n), bound, q <= bound)
+    return Gap(**gap_size(g), chi2=q, dof=float(n), bound=bound, within=q <= bound)
+
+
+def judge_draw(
+    draw: Draw, target: np.ndarray, free: np.ndarray, behind: float, level: float
+) -> tuple[Gap, np.ndarray, Curvature]:
+    """Test the gap of a draw at a theta that carries the noise of `behind` samples (0: no noise).
+
+    Returns the estimated variances and correlations as well. A variance is the larger of the
+    data's and the model's: the model's may still be 0.
+    """
+    mean, mu = draw.mean[free], target[free]
+    variance = np.maximum(mu * (1 - mu), mean * (1 - mean))
+    curve = curvature(draw, free)
+    s = noise_scale(draw, behind)
+    return judge(mu - mean, variance, s, curve.trace2, level), variance, curve
+
+
+def noise_scale(draw: Draw, behind: float) -> float:
+    """s = 1/m + 1/M, M = `behind`; 1/m if M = 0."""
+    return 1 / draw.count + (1 / behind if behind else 0.0)
+
+
+def constant_variables(g: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """Variables that have the same value in all data and in all samples of the model, (n,) bool."""
+    return (g == 0) & ((target == 0) | (target == 1))
 
 
 def chi2_quantile(nu: float, p: float) -> float:

@@ -1,4 +1,4 @@
-"""Every knob of `nelson.learn`, and the presets."""
+"""The settings of `nelson.learn` that change what is learned, and the presets."""
 
 from __future__ import annotations
 
@@ -12,17 +12,15 @@ OPTIMIZERS = ("newton", "adam", "sgd")
 
 @dataclass(frozen=True)
 class Settings:
-    """See `nelson.learn` for what each means."""
-
     optimizer: str = "newton"
-    m: int | None = None  # model samples an iteration; None: grows, up to 4 N
-    eta: float = 0.1  # step of sgd and adam; of newton: at most this (1 is a full step)
+    m: int | None = None  # samples of the model in an iteration; None: grows, up to 4 N
+    eta: float = 0.1  # step of sgd and adam; for newton the largest step (1 is a full step)
     decay: float = 0.0  # eta_t = eta / (1 + decay t)
     iterations: int = 200
-    batch: int | None = None  # examples an iteration; None: all
-    prior: float = 1.0  # pseudo-examples from the uniform valid law
-    bound: float = 16.0  # |theta_i| at most
-    average: bool = False  # sgd, adam: the mean of the second half of the iterates
+    batch: int | None = None  # examples in an iteration; None: all
+    prior: float = 1.0  # pseudo-examples from the uniform law over the valid structures
+    bound: float = 16.0  # |theta_i| <= bound
+    average: bool = False  # sgd, adam: return the mean of the latest iterates
     level: float = 0.01  # false-alarm rate of the stopping test
     stop: bool = True  # stop when the moment gap is noise
     sampler: str = "auto"
@@ -39,12 +37,12 @@ class Settings:
             whole = isinstance(value, int) and not isinstance(value, bool)
             least = 0 if name in ("sweeps", "iterations") else 1
             optional = value is None and name != "iterations"
-            need(optional or (whole and value >= least), name, "a count")
+            need(optional or (whole and value >= least), name, f"a whole number, {least} or more")
         need(self.eta > 0, "eta", "a positive step")
         need(self.decay >= 0, "decay", "0 or more")
         need(self.prior >= 0, "prior", "0 or more pseudo-examples")
-        need(0 < self.bound <= 100, "bound", "a number in 0..100")
-        need(0 < self.level < 1, "level", "a probability")
+        need(0 < self.bound <= 100, "bound", "above 0, at most 100")
+        need(0 < self.level < 1, "level", "a probability between 0 and 1")
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -54,7 +52,7 @@ PRESETS = {
     # Natural gradient (full Fisher matrix for n <= 1024, its diagonal beyond).
     "default": Settings(eta=1.0),
     # Algorithm 2 with the hyper-parameters of Appendix D, and the sign that climbs: plain SGD on
-    # the plain likelihood, Algorithm 1's own samples.
+    # the plain likelihood, with the samples of Algorithm 1.
     "paper": Settings(
         optimizer="sgd",
         m=200,
@@ -72,13 +70,23 @@ PRESETS = {
         optimizer="adam", m=1024, eta=0.05, decay=0.01, iterations=1000, average=True, stop=True
     ),
 }
+_NETWORK = Settings(optimizer="adam", m=64, eta=0.01, batch=64, iterations=1000)
+_NETWORK_PAPER = replace(_NETWORK, m=200, eta=0.1, batch=200, sampler="lovasz", sweeps=0)
 
 
-def settings_for(preset: str, **changes: Any) -> Settings:
-    """A preset with those of its settings changed that are not None."""
+def settings_for(preset: str, *, network: bool = False, **changes: Any) -> Settings:
+    """A preset with changes; None changes nothing.
+
+    A first-order optimizer turns the preset "default" into "adam". A network has its own defaults.
+    """
     if preset not in PRESETS:
         raise FormulaError(f"no preset {preset!r}", expected=f"one of {', '.join(PRESETS)}")
     known = {field.name for field in fields(Settings)}
     if unknown := sorted(set(changes) - known):
         raise FormulaError(f"no setting {unknown[0]!r}", expected=f"one of {sorted(known)}")
-    return replace(PRESETS[preset], **{k: v for k, v in changes.items() if v is not None})
+    given = {name: value for name, value in changes.items() if value is not None}
+    if network:
+        base = _NETWORK_PAPER if preset == "paper" else _NETWORK
+        return replace(replace(base, **given), optimizer="adam")  # torch has its own optimizers
+    first_order = given.get("optimizer") in ("adam", "sgd")
+    return replace(PRESETS["adam" if first_order and preset == "default" else preset], **given)

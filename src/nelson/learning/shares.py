@@ -1,15 +1,15 @@
-"""m samples drawn by several ranks, each a share of them, and counted together.
+"""m samples drawn by several ranks: each draws a share, and all count together.
 
     sample i of (seed, iteration) is a function of i       (counter-based random numbers)
     rank r draws the samples of words W r / R .. W (r + 1) / R of all W = m / 64 (rounded up)
     E_model[x] = (sum over ranks of popcounts) / (sum over ranks of counts)
 
-The shares together are the samples that one process would draw, and the sums are of integers: the
-mean is the same bits for any R. That needs a sampler whose samples have numbers (`BY_NUMBER`) and,
-where "auto" decides for each component, the same decision everywhere. Otherwise rank 0 draws all of
-them: the same result, in the time of one.
+Together the shares are the samples that one process would draw, and the sums are over integers: the
+mean is the same bits for any R. This needs a sampler that numbers its samples (`BY_NUMBER`) and, if
+"auto" decides for each component, the same decision on every rank. Otherwise rank 0 draws all m
+samples: the same result, but no faster than one process.
 
-If samples are missing (a budget of rounds ended) what is left may depend on R.
+If a budget of rounds ends and samples are missing, which ones are missing may depend on R.
 """
 
 from __future__ import annotations
@@ -17,74 +17,84 @@ from __future__ import annotations
 import hashlib
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 import numpy as np
 
-from nelson.learning.draw import Draw, stream_seed
-from nelson.learning.group import span
+from nelson.formula import Formula
+from nelson.learning.group import Group, span
+from nelson.learning.moments import Draw
+from nelson.learning.seeds import stream_seed
 from nelson.sampling.collect import collect
 from nelson.sampling.device import device
 from nelson.sampling.device import draw as gpu
-from nelson.sampling.device.samples import DeviceSamples
 from nelson.sampling.guarantee import GUARANTEES
 from nelson.sampling.plan import Plan
 from nelson.sampling.sample_stream import _plan
 from nelson.sampling.samples import Samples
 from nelson.sampling.shards import NUMBERED
 
-if TYPE_CHECKING:
-    from nelson.learning.draw import Drawer
-
-#: Sample i of a seed is the same bits whatever is drawn beside it, and found without a clock.
+#: Samplers whose sample i of a seed depends neither on the batch around it nor on a clock.
 BY_NUMBER = frozenset(NUMBERED) - {"cdcl"}
 
 
-def drawn_together(drawer: Drawer, theta: np.ndarray, m: int, key: int) -> Draw:
-    """What `drawer.alone` draws, by all ranks; each holds its part."""
+class SharedDrawer(Protocol):
+    """The parts of `draw.Drawer` that are needed to share its draws."""
+
+    formula: Formula
+    custom: Any
+    method: str
+    sweeps: int | None
+    seed: int
+    threads: int | None
+    device: Any
+    group: Group
+
+    def alone(self, theta: np.ndarray, m: int, key: int) -> Draw: ...
+
+
+def drawn_together(drawer: SharedDrawer, theta: np.ndarray, m: int, key: int) -> Draw:
+    """The samples of `drawer.alone`, drawn by all ranks; each rank holds its share."""
     group, started = drawer.group, time.perf_counter()
     plan = None
     if drawer.custom is None and drawer.method in BY_NUMBER | {"auto"}:
         plan = _planned(drawer, theta, m, key)
         if drawer.method == "auto" and not _agreed(plan, drawer):
             plan = None
-    if plan is not None:
-        drawn = _part(plan, *span(m, group, 64), drawer)
-        held, ones = len(drawn), _ones(drawn)
-        bits = drawn if isinstance(drawn, DeviceSamples) else drawn.packed
-        rounds, worth = int(drawn.info.get("rounds") or 0), drawn.guarantee
-    elif group.rank == 0:
-        whole = drawer.alone(theta, m, key)
-        held, ones = whole.count, np.rint(whole.mean * whole.count) if whole.count else 0
-        bits, rounds, worth = whole.bits, whole.rounds, whole.guarantee
+    first, last = span(m, group, 64)
+    if plan is not None and first < last:
+        mine = Draw.of(_share(plan, first, last, drawer), started)
+    elif plan is None and group.rank == 0:
+        mine = drawer.alone(theta, m, key)
     else:
-        held, ones, rounds, worth = 0, 0, 0, "exact"
-        bits = np.zeros((0, drawer.formula.n_vars), np.uint64)
-    # One sum for everything: popcounts, and a place for each rank's own numbers.
+        nothing = np.zeros((0, drawer.formula.n_vars), np.uint64)
+        mine = Draw(np.zeros(drawer.formula.n_vars), nothing, 0, 0, 0.0, "exact")
+    # One collective sum: the popcounts, then three numbers of each rank, each in its own place.
     n, size = drawer.formula.n_vars, group.size
     vector = np.zeros(n + 3 * size, np.int64)
-    vector[:n] = ones
-    vector[n + group.rank :: size] = held, rounds, GUARANTEES.index(worth)
+    if mine.count:  # exact: the mean of fewer than 2^52 bits determines its numerator
+        vector[:n] = np.rint(mine.mean * mine.count)
+    vector[n + group.rank :: size] = mine.count, mine.rounds, GUARANTEES.index(mine.guarantee)
     vector = group.sum(vector)
-    counts, all_rounds, worths = vector[n:].reshape(3, size)
+    counts, rounds, guarantees = vector[n:].reshape(3, size)
     total = int(counts.sum())
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = vector[:n] / np.float64(total)
     return Draw(
         mean,
-        bits,
+        mine.bits,
         total,
-        int(all_rounds.max()),
+        int(rounds.max()),
         time.perf_counter() - started,
-        GUARANTEES[int(worths.min())],
+        GUARANTEES[int(guarantees.min())],
         int(counts[: group.rank].sum()),
-        held,
+        mine.count,
         group,
     )
 
 
-def _planned(drawer: Drawer, theta: np.ndarray, m: int, key: int) -> Plan:
-    """Of all m samples, so that what is decided does not depend on a share's size."""
+def _planned(drawer: SharedDrawer, theta: np.ndarray, m: int, key: int) -> Plan:
+    """The plan for all m samples, so that decisions do not depend on the size of a share."""
     return _plan(
         drawer.formula,
         theta,
@@ -103,26 +113,23 @@ def _planned(drawer: Drawer, theta: np.ndarray, m: int, key: int) -> Plan:
     )
 
 
-def _agreed(plan: Plan, drawer: Drawer) -> bool:
-    """Have all ranks decided the same, and for samplers that number their samples?
+def _agreed(plan: Plan, drawer: SharedDrawer) -> bool:
+    """Have all ranks decided the same, and only for samplers that number their samples?
 
-    They see the same formula and theta, but each its own clock.
+    They see the same formula and theta, but each rank has another clock.
     """
     parts = plan.choice.parts
     methods = {part["method"] for part in parts} or {plan.sampler.name}
-    told = [(p["method"], p["sweeps"], p["variables"], p["components"]) for p in parts]
-    text = repr((plan.sampler.name, plan.request.sweeps, told, plan.choice.steps))
+    decisions = [(p["method"], p["sweeps"], p["variables"], p["components"]) for p in parts]
+    text = repr((plan.sampler.name, plan.request.sweeps, decisions, plan.choice.steps))
     digest = hashlib.sha256(text.encode()).hexdigest()
     answers = drawer.group.gather(digest if methods <= BY_NUMBER else "")
     return "" not in answers and len(set(answers)) == 1
 
 
-def _part(plan: Plan, first: int, last: int, drawer: Drawer) -> Samples:
+def _share(plan: Plan, first: int, last: int, drawer: SharedDrawer) -> Samples:
     """Samples first..last of a plan; first is a multiple of 64."""
     count = last - first
-    if not count:
-        nothing = np.zeros((0, drawer.formula.n_vars), np.uint64)
-        return Samples(nothing, 0, plan.variables, "exact")
     parts = [
         (problem, replace(request, start=first, count=count, block=count))
         for problem, request in plan.parts
@@ -132,8 +139,3 @@ def _part(plan: Plan, first: int, last: int, drawer: Drawer) -> Samples:
     if index is None:
         return collect(plan, time.monotonic())
     return gpu.collect(plan, index, time.monotonic())
-
-
-def _ones(drawn: Samples) -> np.ndarray | int:
-    """Popcounts, (n,); exact, as a mean of fewer than 2^52 bits keeps its numerator."""
-    return np.rint(drawn.mean() * len(drawn)).astype(np.int64) if len(drawn) else 0

@@ -2,10 +2,10 @@
 
     P(x) ~ exp(theta . x + sum_S c_S prod_{i in S} x_i) C(x)
 
-Variables and products are the sufficient statistics, so the loop is that of the lifted formula
-(`nelson.distribution.polynomial`): one moment a variable, one a product. Its samples are not: gates cannot move alone.
-They are drawn by `nelson.heat_bath`, whose moves know the terms, over the formula as it is, and
-completed with their products.
+Variables and products are the sufficient statistics, so the loop runs on the lifted formula
+(`nelson.distribution.polynomial`): one moment for each variable and each product. Samples are not
+drawn from the lifted formula, since its gate variables cannot move alone. `nelson.heat_bath`, whose
+moves know the terms, draws from the formula itself; the products are then computed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from nelson.learning.draw import Custom
 from nelson.sampling.samples import Samples
 
 
-def shape_of(formula: Formula, terms: Iterable[Iterable[int]]) -> Lifted:
+def lifted(formula: Formula, terms: Iterable[Iterable[int]]) -> Lifted:
     """The lifted formula of the products to learn: [(1, 2), (2, 3, 5)], variables from 1."""
     monomials = [tuple(sorted({int(v) for v in term})) for term in terms]
     for monomial in monomials:
@@ -39,13 +39,13 @@ def shape_of(formula: Formula, terms: Iterable[Iterable[int]]) -> Lifted:
     return lift(formula, dict.fromkeys(monomials, 1.0))
 
 
-def polynomial(shape: Lifted, theta: np.ndarray) -> Polynomial:
-    """The products with the coefficients that stand behind theta's first n entries."""
-    return Polynomial(dict(zip(shape.monomials, theta[shape.n :].tolist(), strict=True)))
+def coefficients(shape: Lifted, theta: np.ndarray) -> dict[tuple[int, ...], float]:
+    """The coefficient of each product: the entries of theta after the first n."""
+    return dict(zip(shape.monomials, theta[shape.n :].tolist(), strict=True))
 
 
 def completed(shape: Lifted, x: Samples) -> Samples:
-    """Samples over the variables -> over variables and products."""
+    """Samples over the variables -> samples over variables and products."""
     whole = pack(shape.complete(x.to_numpy()))
     return replace(x, packed=whole, variables=tuple(range(1, shape.formula.n_vars + 1)))
 
@@ -55,10 +55,10 @@ def completed_examples(shape: Lifted, examples: Examples) -> Examples:
 
 
 def sampler_of(formula: Formula, shape: Lifted, sweeps: int | None, threads: int | None) -> Custom:
-    """What `learn` calls for samples: (lifted formula, theta, m, seed) -> completed samples."""
+    """The sampler of the loop: (lifted formula, theta, m, seed) -> completed samples."""
 
     def draw(_: Formula, theta: np.ndarray, m: int, seed: int) -> Any:
-        phi = polynomial(shape, theta)
+        phi = Polynomial(coefficients(shape, theta))
         n = shape.n
         drawn = heat_bath(formula, phi, theta[:n], m, sweeps=sweeps, seed=seed, threads=threads)
         return completed(shape, drawn)

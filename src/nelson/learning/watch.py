@@ -1,4 +1,4 @@
-"""A run, for people: a progress bar on a terminal, TensorBoard if asked for."""
+"""Shows a run to people: a progress bar on a terminal, TensorBoard if asked for."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from nelson.io.progress import Bar
 
 
 class Watcher(ExitStack):
-    """`row(...)` after every iteration. progress None: if stderr is a terminal."""
+    """`row(...)` is called after every iteration.
+
+    progress: None shows the bar if stderr is a terminal.
+    """
 
     def __init__(
         self, total: int, progress: bool | None, tensorboard: str | os.PathLike[str] | None

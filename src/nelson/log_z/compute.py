@@ -1,4 +1,4 @@
-"""`nelson.log_z.log_partition`: which method, for which part, and why."""
+"""`log_partition`: chooses a method for each independent part of a formula, and says why."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ import math
 import secrets
 import time
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nelson.errors import BudgetExceeded, FormulaError, NelsonError
-from nelson.exact.reduce import Part, merge, reduce
 from nelson.formula import Formula
 from nelson.formula.checks import count
 from nelson.log_z import exact
+from nelson.log_z.parts import Part, merge, reduce
 from nelson.log_z.result import LogPartition
-
-if TYPE_CHECKING:
-    from nelson.log_z.telescope import Estimate
+from nelson.log_z.telescope import Estimate, telescope
 
 #: In the order in which "auto" tries them.
 METHODS = ("enumerate", "count", "circuit", "telescope")
-#: Seconds if the caller set no limit: for each exact method within "auto", and for the estimate.
-EXACT_SECONDS, SECONDS = 5.0, 300.0
-#: With a limit, the share of what is left of it that "auto" gives to each exact method.
+#: Without a limit by the caller, seconds for each exact method within "auto".
+EXACT_SECONDS = 5.0
+#: Without a limit by the caller, seconds for the estimate, or for an exact method chosen by name.
+SECONDS = 300.0
+#: With a limit, the share of the remaining time that "auto" gives to each exact method.
 EXACT_SHARE = 0.2
 
 
@@ -40,16 +40,17 @@ def log_partition(
     """log Z = log sum_x exp(sum_i theta_i x_i) C(x), over the visible variables.
 
     theta       None (uniform: Z counts the solutions) or n_vars log-odds. +-inf is hard evidence;
-                such a variable weighs 1, so that Z stays finite.
-    method      "auto": per independent component the first of these that succeeds, or one of them
-                "enumerate"  exact; up to 22 variables a component
+                such a variable has weight 1, so that Z stays finite.
+    method      one of the following; "auto" takes, for each independent component, the first that
+                succeeds
+                "enumerate"  exact; up to 22 variables per component
                 "count"      exact; weighted model counting (ganak) in a child process
                 "circuit"    exact; a d-DNNF compiled by D4 in a child process
                 "telescope"  an estimate from samples, with a 95% confidence interval
-    seconds     the budget. None: "auto" gives 5 s to each exact method, the estimate 300 s.
-    half_width  of the 95% interval of an estimate; the result says what was reached.
-    seed        of an estimate; threads: default all cores; device: where its samples are drawn, as
-                in `nelson.sample`.
+    seconds     the budget. None: "auto" gives 5 s to each exact method, and 300 s to the estimate.
+    half_width  half the width wanted for the 95% interval of an estimate; the result says whether
+                it was reached.
+    seed, threads, device: of the samples of an estimate, as in `nelson.sample`.
 
     Raises Unsatisfiable only if that was proved, BudgetExceeded if no method gave an answer.
     """
@@ -60,44 +61,41 @@ def log_partition(
     values: exact.Values = [None] * len(parts)
     used: Counter[str] = Counter()
     tried: dict[str, str] = {}
-    chosen = METHODS if method == "auto" else (method,)
-    estimated: Estimate | None = None
-    for name in chosen:
-        left = [k for k, value in enumerate(values) if value is None]
-        if not left:
+    estimate: Estimate | None = None
+    for name in METHODS if method == "auto" else (method,):
+        open_parts = [k for k, value in enumerate(values) if value is None]
+        if not open_parts:
             break
         budget = _budget(method, name, seconds, time.monotonic() - started)
-        if name == "telescope":
-            try:
-                estimated = _estimate(
-                    [parts[k] for k in left], half_width, seed, threads, budget, device
-                )
-            except BudgetExceeded as error:
-                tried[name] = str(error)
-                break
+        left = [parts[k] for k in open_parts]
+        if name != "telescope":
+            answers, tried[name] = _exact(name, left, budget, method == name)
+            for k, value in zip(open_parts, answers, strict=True):
+                values[k] = value
+                used[name] += value is not None
+            continue
+        try:
+            estimate = _estimate(left, half_width, seed, threads, budget, device)
             used[name] += len(left)
-            break
-        found, tried[name] = _exact(name, [parts[k] for k in left], budget, method == name)
-        for k, value in zip(left, found, strict=True):
-            values[k] = value
-            used[name] += value is not None
+        except BudgetExceeded as error:
+            tried[name] = str(error)
     missing = sum(value is None for value in values)
-    if missing and estimated is None:
+    if missing and estimate is None:
         ends = "; ".join(f"{name}: {end}" for name, end in tried.items())
         raise BudgetExceeded(f"no value for {missing} of {len(parts)} components ({ends})")
-    info: dict[str, Any] = {} if estimated is None else dict(estimated.info)
-    value = math.fsum(value for value in values if value is not None) + reduced.constant
-    value += 0.0 if estimated is None else estimated.log_p
-    info["log_probability"] = value - reduced.product
+    info: dict[str, Any] = {} if estimate is None else dict(estimate.info)
+    log_z = math.fsum(value for value in values if value is not None) + reduced.constant
+    log_z += 0.0 if estimate is None else estimate.log_p
+    info["log_probability"] = log_z - reduced.product
     info["components"] = {name: used[name] for name in METHODS if used[name]}
     info["fixed"], info["tried"] = reduced.fixed, tried
     return LogPartition(
-        value,
-        0.0 if estimated is None else estimated.half_width,
+        log_z,
+        0.0 if estimate is None else estimate.half_width,
         max(info["components"], key=METHODS.index, default="enumerate"),
         _why(method, half_width, info),
         time.monotonic() - started,
-        estimated is None,
+        estimate is None,
         info,
     )
 
@@ -118,7 +116,7 @@ def _check(
 
 
 def _budget(method: str, name: str, seconds: float | None, gone: float) -> float:
-    """Seconds for one method."""
+    """Seconds for method `name`, `gone` seconds after the start."""
     shared = method == "auto" and name != "telescope"
     if seconds is None:
         return EXACT_SECONDS if shared else SECONDS
@@ -126,14 +124,17 @@ def _budget(method: str, name: str, seconds: float | None, gone: float) -> float
 
 
 def _exact(name: str, parts: list[Part], budget: float, asked: bool) -> tuple[exact.Values, str]:
-    """One exact method on all parts that are left. -> (values, how it ended)."""
+    """One exact method on all parts that are left. -> (values, how it ended).
+
+    asked: the caller named this method, so that a missing package is an error.
+    """
     if name == "enumerate":
-        return exact.enumerate_parts(parts)
+        return exact.by_enumeration(parts)
     if lacking := exact.missing(name):
         if asked:
             raise NelsonError(lacking)
         return [None] * len(parts), lacking
-    return exact.in_child(name, parts, budget)
+    return (exact.by_counting if name == "count" else exact.by_circuits)(parts, budget)
 
 
 def _estimate(
@@ -142,11 +143,9 @@ def _estimate(
     seed: int | None,
     threads: int | None,
     budget: float,
-    device: Any = None,
+    device: Any,
 ) -> Estimate:
-    """All parts that are left in one run: they share the half width as it costs least."""
-    from nelson.log_z.telescope import telescope
-
+    """All parts that are left in one run, which divides the half width among them at least cost."""
     seed = secrets.randbits(63) if seed is None else int(seed)
     estimate = telescope(merge(parts), half_width, seed, threads, budget, device)
     estimate.info["seed"] = seed
@@ -154,7 +153,7 @@ def _estimate(
 
 
 def _why(method: str, half_width: float, info: dict[str, Any]) -> str:
-    """In words: what was used, how everything before it ended, what an estimate is worth."""
+    """In words: the methods used, how the methods before them ended, the error of an estimate."""
     taken = info["components"]
     if not taken:
         return "propagation and evidence left no clause"

@@ -1,7 +1,8 @@
-"""log P(C) of a part, exactly: by enumeration here, by ganak or D4 in a child process.
+"""log P(C) of independent parts, exactly: by enumeration, by ganak, or by a circuit of D4.
 
-A counter or a compiler may need any amount of time and memory. It therefore runs in a child under
-limits (`nelson.process.child`) and is killed when its time is up; finished parts are kept.
+Each function takes the parts and returns (log P or None for each part, how it ended in words). A
+counter or a compiler may need any amount of time and memory. It therefore runs in a child process
+under limits and is killed when its time is up; the values of finished parts are kept.
 """
 
 from __future__ import annotations
@@ -13,26 +14,34 @@ from pathlib import Path
 import numpy as np
 
 from nelson.errors import Unsatisfiable
-from nelson.exact.reduce import Part
-from nelson.process.child import MEMORY, Answers, run_child
+from nelson.exact.circuit import build
+from nelson.kernels.theory import local_lemma
+from nelson.log_z.parts import Part
+from nelson.process.child import MEMORY, run_child
 
-#: Largest part that is enumerated, in variables, and state-clause pairs for all parts together.
+#: Variables of the largest part that is enumerated.
 ENUMERATE = 22
+#: States times clauses that are visited for all parts together.
 ENUMERATE_WORK = 2_000_000_000
-#: Address space that a method reserves and does not use: D4 maps 1.8 GiB at once.
-RESERVED = {"count": 0, "circuit": 2 << 30}
-#: A double holds no weight far below e^-700: beyond this log-odds ganak is not asked.
+#: ganak is not asked beyond these log-odds: a double holds no weight far below e^-700.
 MAX_THETA = 600.0
-#: The package that each method needs, and what is installed to have it.
-NEEDS = {"count": ("pyganak", "ganak"), "circuit": ("py_d4", "D4")}
+#: The module of the weighted counter.
+GANAK = "pyganak"
 
 Values = list[float | None]
 
 
-def enumerate_parts(parts: list[Part]) -> tuple[Values, str]:
-    """Each part by a pass over its 2^n states, as long as that is little work. -> (values, how)."""
-    from nelson.kernels.theory import local_lemma
+def missing(method: str) -> str | None:
+    """None, or what has to be installed first."""
+    if method == "circuit":
+        return build.missing("d4")
+    if method == "count" and importlib.util.find_spec(GANAK) is None:
+        return 'ganak is not installed: pip install "nelson[samplers]"'
+    return None
 
+
+def by_enumeration(parts: list[Part]) -> tuple[Values, str]:
+    """Each part by a pass over its 2^n states, as long as that is little work."""
     values: Values = []
     work, tables, out = 0.0, np.empty((2, 1 << (ENUMERATE + 1) // 2)), np.empty(2)
     for part in parts:
@@ -52,67 +61,50 @@ def enumerate_parts(parts: list[Part]) -> tuple[Values, str]:
     return values, f"a component of {left[-1]} variables is too large" if left else "done"
 
 
-def missing(method: str) -> str | None:
-    """None, or what has to be installed first."""
-    module, name = NEEDS[method]
-    if importlib.util.find_spec(module) is None:
-        return f'{name} is not installed: pip install "nelson[samplers]"'
-    return None
-
-
-def in_child(
-    method: str, parts: list[Part], seconds: float, memory: int = MEMORY
-) -> tuple[Values, str]:
-    """ "count" or "circuit" for each part in turn. -> (log P or None for each, how it ended)."""
-    if method == "count":
-        asked = [k for k, part in enumerate(parts) if np.abs(part.theta).max() <= MAX_THETA]
-    else:
-        asked = list(range(len(parts)))
+def by_counting(parts: list[Part], seconds: float, memory: int = MEMORY) -> tuple[Values, str]:
+    """ganak, a weighted model counter, in a child process."""
+    asked = [k for k, part in enumerate(parts) if np.abs(part.theta).max() <= MAX_THETA]
     values: Values = [None] * len(parts)
     ended = "done" if len(asked) == len(parts) else f"|theta| above {MAX_THETA:g}"
     if not asked:
         return values, ended
     started = time.monotonic()
-    answers, died = ask_child(method, [parts[k] for k in asked], seconds, memory)
+    tasks = [
+        {"n": part.n, "clauses": part.clauses(), "weights": np.exp(part.log_p).tolist()}
+        for part in (parts[k] for k in asked)
+    ]
+    answers, died = run_child(Path(__file__).with_name("ganak_child.py"), tasks, seconds, memory)
     for k, answer in zip(asked, answers, strict=False):
         if answer.get("unsatisfiable"):
             raise Unsatisfiable("a CDCL solver proved that the formula has no solution")
         if "error" in answer:
             ended = answer["error"]
-        elif "log" in answer:
-            values[k] = answer["log"]
         else:
-            values[k] = _circuit_value(answer["nnf"], parts[k])
+            values[k] = answer["log"]
     if len(answers) < len(asked):
-        left = parts[asked[len(answers)]]
-        took = time.monotonic() - started
-        ended = (
-            f"{died} after {took:.3g} s at a part of {left.n} variables, {left.n_clauses} clauses"
-        )
+        ended = _ended_at(parts[asked[len(answers)]], died, time.monotonic() - started)
     return values, ended
 
 
-def _circuit_value(text: str, part: Part) -> float:
-    from nelson.exact.circuit.nnf import Circuit
+def by_circuits(parts: list[Part], seconds: float, memory: int = MEMORY) -> tuple[Values, str]:
+    """The value of the d-DNNF that D4 compiles in a child process."""
+    values: Values = [None] * len(parts)
+    ended, started = "done", time.monotonic()
+    clauses = [(part.literals, part.offsets) for part in parts]
+    circuits, died = build.compile_parts(clauses, "d4", seconds, memory)
+    for k, circuit in enumerate(circuits):
+        if isinstance(circuit, str):
+            ended = circuit
+            continue
+        value = circuit.log_value(parts[k].log_p)
+        if value == -np.inf:
+            raise Unsatisfiable("D4 proved that the formula has no solution")
+        values[k] = value
+    if len(circuits) < len(parts):
+        ended = _ended_at(parts[len(circuits)], died, time.monotonic() - started)
+    return values, ended
 
-    value = Circuit.parse(text).log_value(part.log_p)
-    if value == -np.inf:
-        raise Unsatisfiable("D4 proved that the formula has no solution")
-    return value
 
-
-def ask_child(
-    method: str, parts: list[Part], seconds: float, memory: int = MEMORY
-) -> tuple[Answers, str]:
-    """What the child said before it ended, and in words how it ended if that was early."""
-    tasks = [
-        {
-            "method": method,
-            "n": part.n,
-            "clauses": part.clauses(),
-            "weights": np.exp(part.log_p).tolist(),
-        }
-        for part in parts
-    ]
-    script = Path(__file__).with_name("count_child.py")
-    return run_child(script, tasks, seconds, memory + RESERVED[method])
+def _ended_at(part: Part, how: str, seconds: float) -> str:
+    size = f"{part.n} variables, {part.n_clauses} clauses"
+    return f"{how} after {seconds:.3g} s at a part of {size}"

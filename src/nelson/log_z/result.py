@@ -1,4 +1,4 @@
-"""What `log_partition` returns: a number with its error, and where it comes from."""
+"""The result of `log_partition`: a number with its error and its origin."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class LogPartition:
     half_width  half the width of the 95% confidence interval; 0.0 if exact
     method      "enumerate" | "count" | "circuit" | "telescope": the most elaborate one that some
                 component of the formula needed (info["components"] counts them all)
-    why         what was used, and why not something else
+    why         the methods used, and why the others were not
     seconds     wall-clock time
     exact       up to floating-point rounding
     info        log_probability (log P(C) under the product law), components (how many each method
-                took), fixed (variables that propagation fixed), tried (what else was tried, and how
-                it ended), and for an estimate: seed, samples, stages, guarantee, bias, reached
+                took), fixed (variables that propagation fixed), tried (how each method ended), and
+                for an estimate: seed, samples, stages, guarantee, noise, bias, rounding, reached
     """
 
     value: float

@@ -1,4 +1,5 @@
-"""Child processes with limits on seconds and memory, for code that is not ours.
+"""Child processes with limits on time and memory, for solvers and compilers that are not ours.
 
-Import `run_child` from `child`; `child_main` is the program that runs in the child.
+Import `run_child` from `child`. `child_main` is the program of the child and imports nothing of
+nelson; its `read` and `write` are the format of the messages.
 """

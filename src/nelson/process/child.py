@@ -1,21 +1,22 @@
-"""Work that may blow up, in a child process under a time and a memory limit.
+"""Run a script on some tasks in a child process, under a time and a memory limit.
 
     answers, ended = run_child(script, tasks, seconds, memory)
 
-script    path of a plain Python file that defines `solve(task)`: task is a dict, the answer a dict,
-          or a generator of dicts. It imports what it needs inside functions and nothing of nelson,
-          so that it starts fast; `-P` and the parent's sys.path are in force.
-tasks     dicts of what JSON holds; a value may also be bytes or a NumPy array (it arrives as
-          bytes: `array.array("i", ...)` or `np.frombuffer` reads it). Answers may hold bytes too.
-seconds   wall-clock time for all tasks, start-up included. Then the child is killed.
+script    path of a plain Python file that defines `solve(task)`: the task is a dict, the answer is
+          a dict or a generator of dicts. The script imports what it needs inside functions, and
+          nothing of nelson, so that it starts fast. The child runs with `-P` and the parent's
+          sys.path.
+tasks     dicts of JSON values. A value may also be bytes or a NumPy array, which arrives as bytes:
+          read it with `array.array("i", ...)` or `np.frombuffer`. Answers may hold bytes too.
+seconds   wall-clock time for all tasks, including the start. Then the child is killed.
 memory    bytes of address space (RLIMIT_AS).
-answers   all that was said before the end, in order: what was finished is kept. A task that raised
-          says {"error": text}; out of memory is one of those where Python notices it.
-ended     "" if all tasks were done, else how it ended: "stopped" (time was up), "out of memory",
-          "died (signal 11, most likely out of memory)", ...
+answers   all answers that came before the end, in order. A task that raised answers
+          {"error": text}; the text is "out of memory" if Python noticed that.
+ended     "" if all tasks were done. Otherwise how the child ended: "stopped" (time was up),
+          "out of memory", "died (signal 11, most likely out of memory)", ...
 
-Raises NelsonError if the child could not even begin (a script that does not import). Ctrl-C kills
-the child and goes on to the caller.
+Raises NelsonError if the child could not start, for example because the script does not import.
+Ctrl-C kills the child and is raised again.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ import numpy as np
 from nelson.errors import NelsonError
 from nelson.process import child_main
 
-#: Address space that a child may fill, in bytes.
+#: Default limit of a child's address space, in bytes.
 MEMORY = 4 << 30
 
 Answers = list[dict[str, Any]]
@@ -56,16 +57,16 @@ def run_child(
         question.seek(0)
         output, code = _communicate(question, errors, seconds)
         errors.seek(0)
-        said = errors.read().decode(errors="replace").strip().splitlines()
+        stderr = errors.read().decode(errors="replace").strip().splitlines()
     answers, complete = _messages(output)
     if complete:
         return answers, ""
     if code is None:
         return answers, "stopped"
-    if any("bad_alloc" in line or "emory" in line for line in said):
+    if any("bad_alloc" in line or "emory" in line for line in stderr):
         return answers, "out of memory"
     if not answers and code == 1:
-        raise NelsonError(f"the child process for {Path(script).name} failed: {said[-1:]}")
+        raise NelsonError(f"the child process for {Path(script).name} failed: {stderr[-1:]}")
     return answers, _ending(code)
 
 
@@ -74,9 +75,9 @@ def _plain(value: Any) -> Any:
 
 
 def _communicate(question: Any, errors: Any, seconds: float) -> tuple[bytes, int | None]:
-    """What the child wrote, and its exit status; None if it had to be killed."""
+    """The output of the child, and its exit status; None if it was killed."""
     command = [sys.executable, "-P", child_main.__file__]
-    # One thread a child: thread pools reserve address space that nobody uses.
+    # One thread per child: thread pools reserve address space that counts against the limit.
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
         "OMP_NUM_THREADS": "1",
@@ -96,7 +97,7 @@ def _communicate(question: Any, errors: Any, seconds: float) -> tuple[bytes, int
 
 
 def _messages(output: bytes) -> tuple[Answers, bool]:
-    """Whole messages only (the last may have been cut), and whether the end was reached."""
+    """All whole messages (the last may be cut off), and whether the child reached its end."""
     source = io.BytesIO(output)
     answers: Answers = []
     while (message := child_main.read(source)) is not None:
@@ -109,8 +110,8 @@ def _messages(output: bytes) -> tuple[Answers, bool]:
 def _ending(code: int) -> str:
     if code >= 0:
         return f"ended (exit status {code})"
-    if -code == signal.SIGXCPU:  # its own clock was first
+    if -code == signal.SIGXCPU:  # the CPU limit ended it before the clock of the parent
         return "stopped"
-    # Compilers that do not look at what malloc returns end so.
-    told = ", most likely out of memory" if -code == signal.SIGSEGV else ""
-    return f"died (signal {-code}{told})"
+    # A compiler that does not check the result of malloc dies of this signal.
+    reason = ", most likely out of memory" if -code == signal.SIGSEGV else ""
+    return f"died (signal {-code}{reason})"

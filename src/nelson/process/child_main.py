@@ -1,17 +1,16 @@
-"""Runs alone, in a process of its own: loads a script and hands it its tasks, under hard limits.
+"""The program of a child process: loads a script and gives it tasks, under hard limits.
 
-    python childmain.py < question > answers         (`child.run_child` is the other side)
+    python child_main.py < question > answers         (started by `child.run_child`)
 
-Nothing of nelson (nor NumPy) is imported: the process starts fast, and what blows up here dies
-here. A *message* is one line of JSON; values that are bytes follow the line, as they are, and the
-line says how many under "$bytes": [[name, length], ...].
+Nothing of nelson, and not NumPy, is imported: the process starts fast, and a crash stays inside it.
+A *message* is one line of JSON. Values that are bytes follow the line as they are; the line lists
+their names and lengths under "$bytes": [[name, length], ...].
 
     question   {"script": path, "memory": bytes, "seconds": s, "tasks": k}, then k tasks
-    answers    what the script's `solve(task)` returned (a dict) or yielded (dicts), each as soon
-               as it is there; {"error": text} for a task that raised; {"$end": true} at the end
+    answers    the dict that the script's `solve(task)` returned, or each dict that it yielded, as
+               soon as it is there; {"error": text} if a task raised; {"$end": true} at the end
 
-Solvers print to standard output too: they get /dev/null. The limits hold even if the parent is
-gone.
+Solvers that print to standard output write to /dev/null. The limits hold even if the parent dies.
 """
 
 import json
@@ -22,7 +21,7 @@ import sys
 
 
 def read(source):
-    """The next message, or None."""
+    """The next message; None at the end, or if the message is cut off."""
     line = source.readline()
     if not line.endswith(b"\n"):
         return None
@@ -49,9 +48,10 @@ def write(target, message):
 
 
 def limit(memory, seconds):
+    """Bytes of address space and CPU seconds for this process, and no core dump."""
     try:
         import resource
-    except ImportError:  # no such limits on this system: the parent's clock is the only one
+    except ImportError:  # not on this system: only the parent's clock limits the child
         return
     for kind, value in (
         (resource.RLIMIT_AS, int(memory)),
@@ -64,13 +64,13 @@ def limit(memory, seconds):
 
 
 def answers(solve, task):
-    """What `solve` says of one task; an exception is the last thing it says."""
+    """The answers of `solve` to one task; an exception becomes the last answer."""
     try:
-        said = solve(task)
-        if isinstance(said, dict):
-            yield said
+        answer = solve(task)
+        if isinstance(answer, dict):
+            yield answer
         else:
-            yield from said
+            yield from answer
     except MemoryError:
         yield {"error": "out of memory"}
     except Exception as error:  # the parent reports it

@@ -11,9 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nelson.errors import Unsatisfiable
 from nelson.formula import Formula
+from nelson.formula.components import clause_components, components
+from nelson.formula.extremal import condition1
+from nelson.formula.flat import select
 from nelson.formula.memo import Recent, Slot
+from nelson.formula.propagate import propagated
 from nelson.kernels.core.program import Program, build
 
 _PREPARED: Slot[Recent[tuple[int, ...], Problem]] = Slot("prepared problems by evidence")
@@ -44,18 +47,8 @@ def prepare(formula: Formula, evidence: tuple[int, ...] = ()) -> Problem:
 
 
 def _prepare(formula: Formula, evidence: tuple[int, ...]) -> Problem:
-    if formula.has_empty_clause:
-        raise Unsatisfiable("the formula has an empty clause")
-    simplified = formula.given(evidence)
-    lengths = np.diff(simplified.offsets)
-    unit = lengths == 1
-    fixed = simplified.literals[simplified.offsets[:-1][unit]]
-    rest = Formula.from_arrays(
-        simplified.literals[np.repeat(~unit, lengths)],
-        np.concatenate([[0], np.cumsum(lengths[~unit])]),
-        n_vars=formula.n_vars,
-        n_aux=formula.n_aux,
-    )
+    fixed, literals, offsets = propagated(formula, evidence)
+    rest = Formula.from_arrays(literals, offsets, n_vars=formula.n_vars, n_aux=formula.n_aux)
     swept, extremal = _swept(rest)
     given = np.array(evidence, np.int32)
     ends = formula.offsets[-1] + np.arange(1, len(given) + 1)
@@ -72,28 +65,19 @@ def _prepare(formula: Formula, evidence: tuple[int, ...]) -> Problem:
 
 def _swept(rest: Formula) -> tuple[np.ndarray, bool]:
     """(variables of components that are not extremal, whether there is none)."""
-    from nelson.theory.local_lemma import components, condition1
-
     swept = np.zeros(rest.n_total, bool)
     if (witness := condition1(rest)) is None:
         return swept, True
     label = components(rest)
-    clause_label = label[np.abs(rest.literals[rest.offsets[:-1]]) - 1]
-    left = np.arange(rest.n_clauses)  # clauses of components not looked at yet
-    part = rest
+    clause_label = clause_components(rest)
+    left = np.ones(rest.n_clauses, bool)  # clauses of components not looked at yet
     for _ in range(_MAX_WITNESSES):
         if witness is None:
             return swept, False
-        bad = clause_label[left[witness[0]]]
+        bad = clause_label[left][witness[0]]
         swept |= label == bad
-        left = left[clause_label[left] != bad]
-        lengths = np.diff(rest.offsets)
-        keep = np.isin(np.arange(rest.n_clauses), left)
-        part = Formula.from_arrays(
-            rest.literals[np.repeat(keep, lengths)],
-            np.concatenate([[0], np.cumsum(lengths[keep])]),
-            n_vars=rest.n_total,
-        )
-        witness = condition1(part)
+        left &= clause_label != bad
+        kept = select(rest.literals, rest.offsets, left)
+        witness = condition1(Formula.from_arrays(*kept, n_vars=rest.n_total))
     swept[np.abs(rest.literals) - 1] = True
     return swept, False

@@ -9,8 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nelson.errors import Unsatisfiable
+from nelson.formula.checks import checked_theta, evidence_of
+from nelson.formula.components import components
+from nelson.formula.extremal import condition1
+from nelson.formula.propagate import propagated
 from nelson.sampling.pilot import Work, expected_work
-from nelson.theory import local_lemma
+from nelson.theory import clause_graph, local_lemma
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -53,7 +57,7 @@ class Report:
     extremal: bool
     witness: tuple[int, int] | None
     witness_clauses: tuple[list[int], list[int]] | None
-    degree: local_lemma.Degree
+    degree: clause_graph.Degree
     criteria: dict[str, local_lemma.Criterion]
     work: Work
     choice: Choice | None
@@ -93,16 +97,16 @@ def report(f: Formula, theta: Any = None, *, pilot: bool = True, seed: int = 0) 
     choose may still need a short trial run. theta of +-inf is hard evidence. Cost: linear in the
     formula, plus the pilot run.
     """
-    theta = local_lemma.check_theta(f, theta)
-    evidence = _evidence(theta)
+    theta = checked_theta(theta, f.n_vars)
+    evidence = evidence_of(f, None, theta)
     shown, rest, fixed, unsat = f, f, 0, ""
     try:
-        propagated = f.given(evidence)
-        shown = propagated if evidence else f
-        rest, fixed = _without_units(propagated)
+        left = propagated(f, evidence)
+        fixed, rest = len(left.fixed), f.replace(literals=left.literals, offsets=left.offsets)
+        shown = f.given(evidence) if evidence else f
     except Unsatisfiable as error:
         unsat = str(error)
-    labels, witness = local_lemma.components(rest), local_lemma.condition1(shown)
+    labels, witness = components(rest), condition1(shown)
     mentioned = np.unique(np.abs(rest.literals)) - 1
     sizes = np.bincount(labels)[np.unique(labels[mentioned])]
     clauses = _clauses(shown, witness)
@@ -112,7 +116,7 @@ def report(f: Formula, theta: Any = None, *, pilot: bool = True, seed: int = 0) 
         "cluster": local_lemma.cluster(rest, theta),
         "shearer": local_lemma.shearer(rest, theta),
     }
-    rest_extremal = witness is None or (fixed > 0 and local_lemma.condition1(rest) is None)
+    rest_extremal = witness is None or (fixed > 0 and condition1(rest) is None)
     satisfiable: bool | None
     notes = []
     if witness is not None and rest_extremal:
@@ -130,7 +134,7 @@ def report(f: Formula, theta: Any = None, *, pilot: bool = True, seed: int = 0) 
         n_vars=f.n_vars,
         n_aux=f.n_aux,
         n_clauses=f.n_clauses,
-        clause_lengths=local_lemma.clause_lengths(f),
+        clause_lengths=clause_graph.clause_lengths(f),
         components=len(sizes),
         largest_component=int(sizes.max()) if len(sizes) else 0,
         free_variables=f.n_total - fixed - len(mentioned),
@@ -141,33 +145,12 @@ def report(f: Formula, theta: Any = None, *, pilot: bool = True, seed: int = 0) 
         extremal=witness is None,
         witness=witness,
         witness_clauses=clauses,
-        degree=local_lemma.degree(rest),
+        degree=clause_graph.degree(rest),
         criteria=criteria,
         work=work,
         choice=choice,
         notes=notes,
     )
-
-
-def _evidence(theta: np.ndarray | None) -> list[int]:
-    if theta is None:
-        return []
-    hard = np.flatnonzero(np.isinf(theta))
-    return np.where(theta[hard] > 0, hard + 1, -hard - 1).tolist()
-
-
-def _without_units(f: Formula) -> tuple[Formula, int]:
-    """A propagated formula less its unit clauses, and their number.
-
-    No other clause mentions their variables.
-    """
-    lengths = np.diff(f.offsets)
-    keep = lengths != 1
-    if keep.all():
-        return f, 0
-    offsets = np.concatenate([[0], np.cumsum(lengths[keep])])
-    rest = f.replace(literals=f.literals[np.repeat(keep, lengths)], offsets=offsets)
-    return rest, int((~keep).sum())
 
 
 def _clauses(f: Formula, pair: tuple[int, int] | None) -> tuple[list[int], list[int]] | None:

@@ -65,7 +65,7 @@ class Settled:
                     text.update(np.packbits(rows).tobytes())
         for _, known in self.circuits:
             for built, _ in known.values():
-                for array in built.flat.arrays.values():
+                for array in built.circuit.arrays.values():
                     text.update(array.tobytes())
         return text.hexdigest()[:32]
 
@@ -125,13 +125,13 @@ def _compiled(plan: Plan, problem: Problem) -> Iterator[Formula]:
 
 def _known(formula: Formula) -> tuple[Formula, dict[str, Any]]:
     """The formula and its circuits, without what only this process needs."""
-    from nelson.exact.circuit.flat import Flat
+    from nelson.exact.circuit.decisions import DecisionCircuit
 
     circuits = {}
     for compiler, (built, limits) in known_circuits(formula).items():
-        if built.flat is not None:
-            flat = Flat(built.flat.n, **built.flat.arrays)
-            circuits[compiler] = replace(built, flat=flat), limits
+        if built.circuit is not None:
+            circuit = DecisionCircuit(built.circuit.n, **built.circuit.arrays)
+            circuits[compiler] = replace(built, circuit=circuit), limits
     return formula, circuits
 
 

@@ -1,4 +1,4 @@
-"""Real uses of the library, from data to picture; one file a task.
+"""Real uses of the library, from data to picture: one folder per task.
 
     town = nelson.tasks.Orientations.small()             # or nelson.tasks.get("orientations")
     data = town.examples(500, seed=0)                    # (500, n_vars) bool, every row valid
@@ -14,6 +14,9 @@
 | `routes`       | round trips through all locations               | uniform, or chains if weighted|
 | `trees`        | spanning trees directed to a root               | exact: cycle popping          |
 | `connected`    | edges kept such that all vertices reach a root  | exact: cluster popping        |
+
+Import from here the classes in `__all__`; each module is loaded when one of its classes is first
+used. `nelson.tasks.tour` runs a task from examples to pictures.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 from nelson.errors import FormulaError
 
 if TYPE_CHECKING:
-    from nelson.tasks.base import Drawn, FormulaTask, Learned, Task
+    from nelson.tasks.base import FormulaTask, Generated, Learned, Task
     from nelson.tasks.connected.task import RootConnected
     from nelson.tasks.ksat.task import KSat
     from nelson.tasks.orientations.task import Orientations
@@ -38,7 +41,7 @@ _REGISTRY = {
     "trees": ("nelson.tasks.trees.task", "SpanningTrees"),
     "connected": ("nelson.tasks.connected.task", "RootConnected"),
 }
-_BASE = ("Drawn", "FormulaTask", "Learned", "Task")
+_BASE = ("FormulaTask", "Generated", "Learned", "Task")
 
 
 def names() -> list[str]:
@@ -51,16 +54,16 @@ def get(name: str) -> type[Task]:
     if name not in _REGISTRY:
         raise FormulaError(f"no task is called {name!r}", expected=", ".join(_REGISTRY))
     module, attribute = _REGISTRY[name]
-    found: type[Task] = getattr(import_module(module), attribute)
-    return found
+    cls: type[Task] = getattr(import_module(module), attribute)
+    return cls
 
 
 def __getattr__(name: str) -> Any:
     if name in _BASE:
         return getattr(import_module("nelson.tasks.base"), name)
-    for module, attribute in _REGISTRY.values():
+    for task, (_, attribute) in _REGISTRY.items():
         if attribute == name:
-            return getattr(import_module(module), attribute)
+            return get(task)
     raise AttributeError(f"module 'nelson.tasks' has no attribute {name!r}")
 
 
@@ -69,8 +72,8 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
-    "Drawn",
     "FormulaTask",
+    "Generated",
     "KSat",
     "Learned",
     "Orientations",

@@ -4,14 +4,15 @@ All tasks share one law over their valid structures x in {0, 1}^n,
 
     P_theta(x) = exp(sum_i theta_i x_i) / Z,        theta = 0: uniform,
 
-so all can be learned from the means of their variables: grad log P = E_data[x] - E_model[x].
-`FormulaTask` does it with `nelson.learn` and `nelson.sample`; a task with a sampler of its own
-derives from `Task`.
+so theta is learned from the means of the variables: grad log P = E_data[x] - E_model[x].
+`FormulaTask` does this with `nelson.learn` and `nelson.sample`. A task with its own sampler derives
+from `Task`.
 """
 
 from __future__ import annotations
 
-import os
+import math
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -20,14 +21,22 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from nelson.errors import FormulaError
+from nelson.errors import BudgetExceeded, FormulaError
 from nelson.formula import Formula
 from nelson.formula.checks import checked_theta
+from nelson.learning.learn import learn
+from nelson.learning.metrics import Likelihood, evaluate, moment_gap
+from nelson.log_z.result import Z95
+from nelson.sampling.sample_stream import sample
+from nelson.tasks.drawing import AnyPath
+
+#: Contexts of the random numbers: with one seed, these four purposes share no randomness.
+SAMPLES, EXAMPLES, LEARNING, JUDGING = 0, 1, 2, 3
 
 
 @dataclass(frozen=True, eq=False)
-class Drawn:
-    """New structures: x (n, n_vars) bool, every row valid; what their law is worth; how made."""
+class Generated:
+    """New structures: x (n, n_vars) bool, every row valid; the guarantee of their law; details."""
 
     x: np.ndarray
     guarantee: str
@@ -39,7 +48,7 @@ class Drawn:
 
 @dataclass(frozen=True, eq=False)
 class Learned:
-    """What `Task.learn` found: theta (n_vars,), one dict an iteration, and how it ended."""
+    """The result of `Task.learn`: theta (n_vars,), one dict per iteration, and how it ended."""
 
     theta: np.ndarray
     history: list[dict[str, Any]]
@@ -53,14 +62,16 @@ class Learned:
 class Task(ABC):
     """One problem: this formula, this graph, these locations. Variables are columns 0..n_vars-1.
 
-    names    one readable name a variable
-    formula  CNF over exactly these variables, or None where the task has a sampler of its own
-    planted  the theta that `examples` come from, (n_vars,), or None where there is no such
+    names    one readable name per variable
+    formula  CNF over exactly these variables; None if the task has only its own sampler
+    planted  the theta that `examples` are drawn from, (n_vars,); None if there is none
     """
 
     name: ClassVar[str]
     #: Kinds of training data; the first is the default.
     KINDS: ClassVar[tuple[str, ...]]
+    #: Whether theta may be infinite, which fixes the variable.
+    INFINITE_WEIGHTS: ClassVar[bool] = False
 
     n_vars: int
     names: list[str]
@@ -70,11 +81,11 @@ class Task(ABC):
     @classmethod
     @abstractmethod
     def small(cls, seed: int = 0) -> Self:
-        """An instance that is learned in seconds; the one that `nelson demo` shows."""
+        """An instance that is learned in seconds; `nelson demo` shows it."""
 
     @abstractmethod
     def describe(self) -> str:
-        """One line: how large, what is valid."""
+        """One line: the size of the problem and which structures are valid."""
 
     @abstractmethod
     def valid(self, x: Any) -> np.ndarray:
@@ -85,26 +96,19 @@ class Task(ABC):
         """Training data, (n, n_vars) bool, every row valid; `kind` is one of KINDS."""
 
     @abstractmethod
-    def sample(self, theta: Any, n: int, *, seed: int = 0, **options: Any) -> Drawn:
-        """n structures of the law of theta (None: uniform)."""
+    def sample(self, theta: Any, n: int, *, seed: int = 0, **options: Any) -> Generated:
+        """n structures from P_theta (None: uniform)."""
 
     @abstractmethod
     def learn(self, data: Any, *, seed: int = 0, **options: Any) -> Learned:
-        """The theta that makes `data`, (N, n_vars), likeliest."""
+        """The theta under which `data`, (N, n_vars), is most likely."""
 
     @abstractmethod
-    def draw(
-        self,
-        x: Any,
-        path: str | os.PathLike[str],
-        *,
-        theta: Any = None,
-        title: str | None = None,
-    ) -> Path:
+    def draw(self, x: Any, path: AnyPath, *, theta: Any = None, title: str | None = None) -> Path:
         """A picture of one structure (n_vars,); PNG, SVG or PDF by the path's suffix."""
 
     @abstractmethod
-    def picture(self, data: Any, theta: Any, generated: Any, path: str | os.PathLike[str]) -> Path:
+    def picture(self, data: Any, theta: Any, generated: Any, path: AnyPath) -> Path:
         """Examples, learned weights and generated structures side by side."""
 
     def evaluate(
@@ -117,34 +121,39 @@ class Task(ABC):
         seed: int = 0,
         **options: Any,
     ) -> dict[str, Any]:
-        """How good theta is on examples that it was not fitted to: plain values.
+        """How well theta fits examples that it was not learned from: a dict of plain values.
 
         validity    share of `n` new structures that are valid, checked by `valid`
         moment_gap  E_held_out[x] - E_model[x] as {"l1", "l2", "max"} (`nelson.metrics.moment_gap`)
-        floor       what that gap would be of noise alone (`noise_floor`): of the examples held out,
-                    the draws and, given `train`, the examples learned from
-        guarantee   of the new structures
-        log_likelihood, train_log_likelihood  nats an example, as {"value", "half_width"}, where
-                    log Z is to be had
+        floor       the expected gap if noise is its only cause (`noise_floor`); the noise of the
+                    held-out examples, of the new structures and, if given, of `train`
+        guarantee   guarantee of the new structures
+        log_likelihood, train_log_likelihood  nats per example, as {"value", "half_width"}, if
+                    log Z can be computed
         """
-        held_out = self.checked(held_out)
-        drawn = self.sample(theta, n, seed=seed, **options)
-        return self.compare(drawn, held_out, 0 if train is None else len(train))
+        held_out = self.checked_data(held_out)
+        train = None if train is None else self.checked_data(train)
+        generated = self.sample(theta, n, seed=seed, **options)
+        if n and not len(generated):
+            raise BudgetExceeded(generated.info.get("reason", "no structure was generated"))
+        mean, trained = held_out.mean(axis=0), 0 if train is None else len(train)
+        report = {
+            "examples": len(held_out),
+            "samples": len(generated),
+            "guarantee": generated.guarantee,
+            "validity": float(np.mean(self.valid(generated.x))),
+            "moment_gap": moment_gap(mean, generated.x.mean(axis=0)),
+            "floor": noise_floor(mean, len(held_out), len(generated), trained),
+        }
+        return report | self.further_report(theta, generated, held_out, train, seed)
 
     # ------------------------------------------------------------------------------ for subclasses
 
-    def compare(self, drawn: Drawn, held_out: np.ndarray, trained: int = 0) -> dict[str, Any]:
-        """The part of `evaluate` that every task has; `trained`: examples learned from."""
-        from nelson.learning.metrics import moment_gap
-
-        return {
-            "examples": len(held_out),
-            "samples": len(drawn.x),
-            "guarantee": drawn.guarantee,
-            "validity": float(np.mean(self.valid(drawn.x))),
-            "moment_gap": moment_gap(held_out.mean(axis=0), drawn.x.mean(axis=0)),
-            "floor": noise_floor(held_out.mean(axis=0), len(held_out), len(drawn.x), trained),
-        }
+    def further_report(
+        self, theta: Any, generated: Generated, held_out: np.ndarray, train: Any, seed: int
+    ) -> dict[str, Any]:
+        """The entries that this task adds to `evaluate`; `held_out` and `train` are checked."""
+        return {}
 
     def checked(self, x: Any) -> np.ndarray:
         """x as (m, n_vars) bool, or FormulaError. One structure (n_vars,) becomes one row."""
@@ -177,11 +186,15 @@ class Task(ABC):
 
     def checked_weights(self, theta: Any) -> np.ndarray:
         """theta as (n_vars,) float64; None is uniform."""
-        if theta is None:
+        weights = checked_theta(theta, self.n_vars)
+        if weights is None:
             return np.zeros(self.n_vars)
-        found = checked_theta(theta, self.n_vars)
-        assert found is not None
-        return found
+        if not self.INFINITE_WEIGHTS and not np.isfinite(weights).all():
+            k = int(np.argmin(np.isfinite(weights)))
+            raise FormulaError(
+                f"theta of {self.names[k]} is {weights[k]}", expected="finite weights in this task"
+            )
+        return weights
 
     def checked_kind(self, kind: str | None) -> str:
         """One of KINDS; None is the first."""
@@ -192,7 +205,7 @@ class Task(ABC):
         return kind
 
     def weights(self, theta: Any) -> dict[str, float]:
-        """theta by name of variable, heaviest first."""
+        """theta by name of variable, largest |theta| first."""
         pairs = zip(self.names, self.checked_weights(theta).tolist(), strict=True)
         return dict(sorted(pairs, key=lambda pair: -abs(pair[1])))
 
@@ -207,6 +220,7 @@ class FormulaTask(Task):
     of `nelson.metrics.evaluate`.
     """
 
+    INFINITE_WEIGHTS = True
     formula: Formula
 
     def __init__(
@@ -222,18 +236,12 @@ class FormulaTask(Task):
     def valid(self, x: Any) -> np.ndarray:
         return self.formula.satisfied(self.checked(x))
 
-    def sample(self, theta: Any, n: int, *, seed: int = 0, **options: Any) -> Drawn:
-        from nelson.sampling.sample_stream import sample
-
+    def sample(self, theta: Any, n: int, *, seed: int = 0, **options: Any) -> Generated:
         weights = None if theta is None else self.checked_weights(theta)
         s = sample(self.formula, weights, n, seed=seed, **{"strict": True, **options})
-        return Drawn(s.to_numpy(), s.guarantee, {**s.info, "status": s.status})
+        return Generated(s.to_numpy(), s.guarantee, {**s.info, "status": s.status})
 
     def learn(self, data: Any, *, seed: int = 0, **options: Any) -> Learned:
-        import time
-
-        from nelson.learning.learn import learn
-
         started = time.monotonic()
         fit = learn(self.formula, self.checked(data), seed=seed, **options)
         assert fit.theta is not None
@@ -248,32 +256,15 @@ class FormulaTask(Task):
         )
 
     def evaluate(
-        self,
-        theta: Any,
-        held_out: Any,
-        *,
-        train: Any = None,
-        n: int = 2000,
-        seed: int = 0,
-        **options: Any,
+        self, theta: Any, held_out: Any, *, train: Any = None, n: int = 2000, **options: Any
     ) -> dict[str, Any]:
-        from nelson.learning.metrics import evaluate
-
-        held_out = self.checked(held_out)
-        report = evaluate(
-            self.formula,
-            self.checked_weights(theta),
-            held_out,
-            samples=n,
-            seed=seed,
-            train=None if train is None else self.checked(train),
-            **options,
-        )
+        """As `nelson.metrics.evaluate`, with the `floor` of `Task.evaluate`."""
+        held_out, weights = self.checked(held_out), self.checked_weights(theta)
+        train = None if train is None else self.checked(train)
+        report = evaluate(self.formula, weights, held_out, samples=n, train=train, **options)
+        trained = 0 if train is None else len(train)
         report["floor"] = noise_floor(
-            held_out.mean(axis=0),
-            len(held_out),
-            report["samples"],
-            0 if train is None else len(train),
+            held_out.mean(axis=0), len(held_out), report["samples"], trained
         )
         return report
 
@@ -281,8 +272,8 @@ class FormulaTask(Task):
 def data_seed(seed: int, purpose: int = 1) -> int:
     """A seed for examples, such that `examples(seed=s)` and `sample(seed=s)` share no randomness.
 
-    Randomness is keyed by the seed: data and model drawn with one seed would agree by more than
-    their law, and a model would look better than it is.
+    With shared random numbers, data and samples would agree more closely than their laws do, and a
+    model would look better than it is.
     """
     return int(np.random.SeedSequence([abs(seed), seed < 0, purpose]).generate_state(2)[0])
 
@@ -290,12 +281,12 @@ def data_seed(seed: int, purpose: int = 1) -> int:
 def noise_floor(
     mean: np.ndarray, examples: int, samples: int, trained: int = 0
 ) -> dict[str, float]:
-    """Expected |E_held_out[x] - E_model[x]| of noise alone, in the norms of `moment_gap`.
+    """Expected |E_held_out[x] - E_model[x]| if there is only noise, in the norms of `moment_gap`.
 
-    A difference of means is about normal with variance p (1 - p) (1/N + 1/m + 1/T): N examples held
-    out, m draws of the model, and T examples learned from, as the likeliest theta has their means
-    (0: a theta that is known to be right). The mean of its size is sqrt(2 / pi) sigma; "max" is the
-    usual sqrt(2 log 2n) bound for the largest of n.
+    A difference of means is about normal with variance p (1 - p) (1/N + 1/m + 1/T), with N held-out
+    examples, m samples of the model and T training examples: the maximum-likelihood theta has their
+    means. T = 0: theta is the true one. The mean absolute difference is sqrt(2 / pi) sigma; "max"
+    is the usual sqrt(2 log 2n) bound for the largest of n.
     """
     p = np.clip(np.asarray(mean, float), 0.5 / examples, 1 - 0.5 / examples)
     counts = [count for count in (examples, samples, trained) if count]
@@ -306,3 +297,20 @@ def noise_floor(
         "l2": float(np.sqrt((sigma**2).sum())),
         "max": widest,
     }
+
+
+def mean_likelihood(
+    phi: np.ndarray, log_z: float, log_z_half_width: float = 0.0, method: str = "enumerate"
+) -> Likelihood:
+    """Mean log P = phi - log Z of examples with potentials phi (N,), and its 95% half-width."""
+    spread = float(phi.std(ddof=1)) if len(phi) > 1 else math.nan
+    data_half_width = Z95 * spread / math.sqrt(len(phi))
+    return Likelihood(
+        float(phi.mean()) - log_z,
+        math.hypot(data_half_width, log_z_half_width),
+        log_z,
+        log_z_half_width,
+        data_half_width,
+        len(phi),
+        method,
+    )

@@ -3,28 +3,30 @@
     visit = tour(nelson.tasks.Orientations.small(), "folder")
     visit.report["validity"], visit.pictures
 
-`nelson demo` does this for every task; so can a task of your own, if it follows `Task`.
+`nelson demo` does this for every task. It works for your own task too, if the class derives from
+`Task`.
 """
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from nelson.tasks.base import Drawn, Learned, Task, noise_floor
+from nelson.tasks.base import Generated, Learned, Task, noise_floor
+from nelson.tasks.drawing import AnyPath
 
-#: Examples to learn from; as many more are held out.
+#: Examples to learn from; the same number is held out.
 EXAMPLES = 1000
 
 
 @dataclass(frozen=True, eq=False)
 class Visit:
-    """What came of it. `report` is that of `Task.evaluate` on the examples held out.
+    """The results. `report` is what `Task.evaluate` says of the held-out examples.
 
     noise     the L1 moment gap that noise alone would make (`base.noise_floor`)
     seconds   by step: "examples", "learn", "generate", "evaluate", "pictures"
@@ -33,7 +35,7 @@ class Visit:
 
     task: Task
     learned: Learned
-    drawn: Drawn
+    generated: Generated
     report: dict[str, Any]
     noise: float
     seconds: dict[str, float]
@@ -42,52 +44,42 @@ class Visit:
 
 def tour(
     task: Task,
-    folder: str | os.PathLike[str] | None = None,
+    folder: AnyPath | None = None,
     *,
     examples: int = EXAMPLES,
     seed: int = 0,
     say: Callable[[str], Any] = lambda text: None,
 ) -> Visit:
-    """Learn from `examples`, generate as many, judge on as many that were held out.
+    """Learn from `examples` examples, generate that many, evaluate on that many held-out ones.
 
     folder  gets NAME.png and NAME-one.png; None: no pictures
-    say     is told each step before it begins
+    say     is called with the name of each step before the step begins
     """
     seconds: dict[str, float] = {}
 
-    def step(name: str, text: str, do: Callable[[], Any]) -> Any:
+    @contextmanager
+    def step(name: str, text: str) -> Iterator[None]:
         say(text)
         started = time.monotonic()
-        try:
-            return do()
-        finally:
-            seconds[name] = time.monotonic() - started
+        yield
+        seconds[name] = time.monotonic() - started
 
-    both = step(
-        "examples",
-        f"{examples:,} examples, and as many held out",
-        lambda: (task.examples(examples, seed=seed), task.examples(examples, seed=seed + 1)),
-    )
-    train, held_out = both
-    learned = step("learn", "learning", lambda: task.learn(train, seed=seed))
-    drawn = step(
-        "generate", "generating", lambda: task.sample(learned.theta, examples, seed=seed + 2)
-    )
-    report = step(
-        "evaluate",
-        "evaluating",
-        lambda: task.evaluate(learned.theta, held_out, train=train, seed=seed + 3),
-    )
+    with step("examples", f"{examples:,} examples, and as many held out"):
+        train, held_out = (task.examples(examples, seed=s) for s in (seed, seed + 1))
+    with step("learn", "learning"):
+        learned = task.learn(train, seed=seed)
+    theta = learned.theta
+    with step("generate", "generating"):
+        generated = task.sample(theta, examples, seed=seed + 2)
+    with step("evaluate", "evaluating"):
+        report = task.evaluate(theta, held_out, train=train, seed=seed + 3)
     pictures: list[Path] = []
     if folder is not None and find_spec("matplotlib"):
         base = Path(folder)
-        pictures = step(
-            "pictures",
-            "drawing",
-            lambda: [
-                task.picture(train, learned.theta, drawn.x, base / f"{task.name}.png"),
-                task.draw(drawn.x[0], base / f"{task.name}-one.png", theta=learned.theta),
-            ],
-        )
+        with step("pictures", "drawing"):
+            pictures = [
+                task.picture(train, theta, generated.x, base / f"{task.name}.png"),
+                task.draw(generated.x[0], base / f"{task.name}-one.png", theta=theta),
+            ]
     noise = noise_floor(held_out.mean(axis=0), len(held_out), report["samples"], len(train))["l1"]
-    return Visit(task, learned, drawn, report, noise, seconds, pictures)
+    return Visit(task, learned, generated, report, noise, seconds, pictures)

@@ -1,4 +1,5 @@
-"""What is known about a formula before anything is drawn: the local lemma and expected work.
+"""What is known about a formula before anything is drawn.
 
-Import criteria and `expected_resamplings` from `local_lemma`.
+Import criteria and `expected_resamplings` from `local_lemma`, the degrees of the dependency graph
+from `clause_graph`.
 """

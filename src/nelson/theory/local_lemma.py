@@ -1,8 +1,9 @@
-"""What theory says of a formula: Condition 1, the dependency graph, the local lemma, expected work.
+"""What theory says about a formula: criteria of the local lemma, and the expected work.
 
-A clause c_j is a bad event: "c_j is violated", of probability p_j under the product law of theta,
-p_j = prod over its literals of P(literal is false). Two clauses are neighbours when they share a
-variable. Everything here is a question about these events and this graph; nothing here samples.
+A clause c_j is a bad event: "c_j is violated". Under the product distribution of theta it has
+probability p_j, the product over its literals of P(literal is false). Two clauses are neighbours
+when they share a variable. Everything here is a question about these events and this graph; nothing
+here samples.
 
 References: Erdos and Lovasz 1975; Shearer 1985; Bissacot, Fernandez, Procacci, Scoppola 2011 (the
 cluster-expansion criterion); Guo, Jerrum, Liu 2019 (Condition 1, expected work); Moser and
@@ -12,47 +13,34 @@ Tardos 2010.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nelson.errors import FormulaError
-from nelson.formula.clause_graph import (
-    Degree,
-    adjacency,
-    by_component,
-    clause_lengths,
-    components,
-    condition1,
-    degree,
-    owners,
-)
+from nelson.formula import Formula
+from nelson.formula.checks import checked_theta
+from nelson.formula.components import by_component
+from nelson.formula.flat import owners
+from nelson.theory.clause_graph import adjacency, degree
 
-if TYPE_CHECKING:
-    from nelson.formula import Formula
+#: Components with at most this many variables are enumerated.
+MAX_ENUMERATED_VARIABLES = 20
+#: Work that enumerating all components may take, in states times clauses.
+MAX_ENUMERATION_WORK = 1_000_000_000
+#: Shearer's polynomial is computed for components with at most this many clauses.
+MAX_SHEARER_CLAUSES = 20
+#: Subsets of clauses that Shearer's polynomials may have in total.
+MAX_SHEARER_SUBSETS = 1 << 28
 
-__all__ = [
-    "Criterion",
-    "Degree",
-    "asymmetric",
-    "clause_lengths",
-    "cluster",
-    "components",
-    "condition1",
-    "degree",
-    "expected_resamplings",
-    "shearer",
-    "symmetric",
-    "violation",
-]
+#: Work of all rounds of one fixpoint iteration, in visits of a literal or a neighbour.
+_FIXPOINT_WORK = 500_000_000
+#: The slack needs dozens of fixpoints: it is computed only if one round takes at most this work.
+_MAX_SLACK_WORK = 300_000
 
-#: Largest component, in variables, whose states are enumerated, and the work spent on all of them.
-ENUMERATE = 20
-ENUMERATE_WORK = 1_000_000_000
-#: Largest component, in clauses, for which Shearer's polynomial is computed.
-SHEARER = 20
+#: solve(p, mu, rounds) -> (verdict, rounds used): one criterion by monotone iteration.
+Solver = Callable[[np.ndarray, np.ndarray, int], tuple[int, int]]
 
 
 def violation(f: Formula, theta: np.ndarray | None = None) -> np.ndarray:
@@ -60,7 +48,9 @@ def violation(f: Formula, theta: np.ndarray | None = None) -> np.ndarray:
     log_false, log_true = _log_marginals(f, theta)
     variable = np.abs(f.literals) - 1
     log_p = np.where(f.literals > 0, log_false[variable], log_true[variable])
-    return np.exp(np.bincount(owners(f), weights=log_p, minlength=f.n_clauses)[: f.n_clauses])
+    return np.exp(
+        np.bincount(owners(f.offsets), weights=log_p, minlength=f.n_clauses)[: f.n_clauses]
+    )
 
 
 @dataclass(frozen=True)
@@ -68,9 +58,10 @@ class Criterion:
     """One sufficient condition for a solution to exist.
 
     holds    True, False, or None (undecided or not computed; `note` says which)
-    slack    the factor by which every p_j could grow before the condition fails (below 1: by which
-             it would have to shrink); None where it was not computed
-    bound    where it holds: sum_j mu_j, which bounds the expected resamplings of `moser-tardos`
+    slack    the factor by which every p_j could grow before the condition fails; below 1, every p_j
+             would have to shrink by it. None if it was not computed
+    bound    if the condition holds: sum_j mu_j, which bounds the expected number of resamplings of
+             `moser-tardos`
     """
 
     holds: bool | None
@@ -92,8 +83,8 @@ def symmetric(f: Formula, theta: np.ndarray | None = None) -> Criterion:
 def asymmetric(f: Formula, theta: np.ndarray | None = None, *, slack: bool = True) -> Criterion:
     """Some x in [0, 1)^L has p_j <= x_j prod_(i ~ j) (1 - x_i) for all j (Erdos and Lovasz).
 
-    By monotone iteration, see `kernels.local_lemma.erdos_lovasz`; right up to a relative change of
-    p of about 1e-9. Needs the dependency graph itself: not computed where that is too large.
+    By monotone iteration (`kernels.theory.local_lemma.erdos_lovasz`); the verdict is right up to a
+    relative change of p of about 1e-9. Not computed if the dependency graph is too large to store.
     """
     from nelson.kernels.theory import local_lemma
 
@@ -102,21 +93,21 @@ def asymmetric(f: Formula, theta: np.ndarray | None = None, *, slack: bool = Tru
         return Criterion(None, note="dependency graph too large")
     degrees, neighbour = graph
 
-    def solve(p: np.ndarray, mu: np.ndarray, rounds: int) -> Any:
+    def solve(p: np.ndarray, mu: np.ndarray, rounds: int) -> tuple[int, int]:
         return local_lemma.erdos_lovasz(p, degrees, neighbour, mu, np.zeros_like(p), rounds)
 
     return _fixpoint(solve, violation(f, theta), neighbour.size + f.n_clauses, slack)
 
 
 def cluster(f: Formula, theta: np.ndarray | None = None, *, slack: bool = True) -> Criterion:
-    """The cluster-expansion criterion, neighbourhoods covered by one clique a variable.
+    """The cluster-expansion criterion, with each neighbourhood covered by one clique per variable.
 
-    Stronger than `asymmetric` where clauses seldom share more than one variable, and linear in the
-    formula a round whatever the graph; see `kernels.local_lemma.cluster_expansion`.
+    Stronger than `asymmetric` if two clauses rarely share more than one variable. A round is linear
+    in the formula, whatever the graph (`kernels.theory.local_lemma.cluster_expansion`).
     """
     from nelson.kernels.theory import local_lemma
 
-    def solve(p: np.ndarray, mu: np.ndarray, rounds: int) -> Any:
+    def solve(p: np.ndarray, mu: np.ndarray, rounds: int) -> tuple[int, int]:
         total = np.zeros(f.n_total)
         return local_lemma.cluster_expansion(p, f.literals, f.offsets, mu, total, rounds)
 
@@ -124,20 +115,19 @@ def cluster(f: Formula, theta: np.ndarray | None = None, *, slack: bool = True) 
 
 
 def shearer(f: Formula, theta: np.ndarray | None = None) -> Criterion:
-    """Shearer's condition: the exact limit of what graph and p alone can prove.
+    """Shearer's condition: the exact limit of what the graph and p alone can prove.
 
-    Computed where every component has at most 20 clauses. For an extremal formula the polynomial
-    is P(no clause violated) itself, so there the condition holds if and only if a solution exists.
+    Computed if every component has at most 20 clauses. For an extremal formula the polynomial is
+    P(no clause violated) itself, so there the condition holds if and only if a solution exists.
     """
     from nelson.kernels.theory import local_lemma
 
     members, first, _, _ = by_component(f)
     sizes = np.diff(first)
-    graph = None
-    if sizes.max(initial=0) <= SHEARER and (2.0**sizes).sum() <= 2**28:
-        graph = adjacency(f)
+    few = sizes.max(initial=0) <= MAX_SHEARER_CLAUSES
+    graph = adjacency(f) if few and (2.0**sizes).sum() <= MAX_SHEARER_SUBSETS else None
     if graph is None:
-        return Criterion(None, note=f"a component has more than {SHEARER} clauses")
+        return Criterion(None, note=f"a component has more than {MAX_SHEARER_CLAUSES} clauses")
     p, (degrees, neighbour) = violation(f, theta), graph
     smallest = 1.0 if len(members) == f.n_clauses else 0.0  # an empty clause is in no component
     end = np.cumsum(degrees)
@@ -152,13 +142,15 @@ def shearer(f: Formula, theta: np.ndarray | None = None) -> Criterion:
 
 
 def expected_resamplings(f: Formula, theta: np.ndarray | None = None) -> float | None:
-    """Theorem 2: E[resampled constraints] = sum_j q_j / q_empty, or None where that is too large.
+    """Theorem 2: E[resampled clauses] = sum_j q_j / q_empty, or None if that is too much work.
 
-    q_empty is the probability that no clause is violated, q_j that clause j alone is, both under
-    the product law of theta. Equal to the expected number of constraints (not rounds) that
-    `lovasz` resamples if f is extremal; the value means nothing of the kind otherwise. q factorises
-    over components, so the ratio adds up over them; each is enumerated if it has at most 20
-    variables. Infinite if f is unsatisfiable. O(sum over components of 2^n_c L_c).
+    Under the product distribution of theta, q_empty is the probability that no clause is violated,
+    and q_j that clause j alone is violated. If f is extremal, the ratio is the expected number of
+    clauses (not rounds) that `lovasz` resamples; otherwise it has no such meaning. Infinite if f is
+    unsatisfiable.
+
+    q factorises over components, so the ratio adds up over them. Each is enumerated, if it has at
+    most 20 variables. O(sum over components of 2^n_c L_c).
     """
     from nelson.kernels.theory import local_lemma
 
@@ -167,11 +159,12 @@ def expected_resamplings(f: Formula, theta: np.ndarray | None = None) -> float |
     members, first, variables, start = by_component(f)
     n, n_clauses = np.diff(start), np.diff(first)
     n = n[n_clauses > 0]
-    if n.size and (n.max() > ENUMERATE or 2.0**n @ n_clauses[n_clauses > 0] > ENUMERATE_WORK):
+    work = 2.0**n @ n_clauses[n_clauses > 0]
+    if n.max(initial=0) > MAX_ENUMERATED_VARIABLES or work > MAX_ENUMERATION_WORK:
         return None
     log_p = np.stack(_log_marginals(f, theta), axis=1)
     place = np.empty(f.n_total, np.int64)
-    tables, out = np.empty((2, 1 << (ENUMERATE + 1) // 2)), np.empty(2)
+    tables, out = np.empty((2, 1 << (MAX_ENUMERATED_VARIABLES + 1) // 2)), np.empty(2)
     mask, negative = np.empty((2, int(n_clauses.max(initial=0))), np.int64)
     total = 0.0
     for c in np.flatnonzero(n_clauses):
@@ -190,47 +183,35 @@ def expected_resamplings(f: Formula, theta: np.ndarray | None = None) -> float |
 # --- shared pieces -------------------------------------------------------------------------------
 
 
-def check_theta(f: Formula, theta: Any) -> np.ndarray | None:
-    """theta as float64 (n_vars,), NaN and other shapes refused."""
-    if theta is None:
-        return None
-    theta = np.asarray(theta, dtype=np.float64)
-    if theta.shape != (f.n_vars,):
-        raise FormulaError(f"theta has shape {theta.shape}", expected=f"({f.n_vars},)")
-    if np.isnan(theta).any():
-        raise FormulaError("theta holds NaN", expected="numbers, or +-inf for hard evidence")
-    return theta
-
-
 def _log_marginals(f: Formula, theta: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """(log P(x_i = 0), log P(x_i = 1)), auxiliary variables fair."""
+    """(log P(x_i = 0), log P(x_i = 1)); auxiliary variables are fair coins."""
     full = np.zeros(f.n_total)
-    checked = check_theta(f, theta)
+    checked = checked_theta(theta, f.n_vars)
     if checked is not None:
         full[: f.n_vars] = checked
     return -np.logaddexp(0.0, full), -np.logaddexp(0.0, -full)
 
 
-def _fixpoint(solve: Any, p: np.ndarray, work: int, slack: bool) -> Criterion:
-    """Runs `solve(p, mu, rounds)` at p, then at scaled p to bracket the slack within 1%."""
+def _fixpoint(solve: Solver, p: np.ndarray, work: int, slack: bool) -> Criterion:
+    """Solve at p, then at scaled p until the slack is known within 1%. work: of one round."""
     from nelson.kernels.theory import local_lemma
 
     if p.size == 0:
         return Criterion(True, math.inf, 0.0, "no clauses")
     if p.max() == 0:
         return Criterion(True, math.inf, 0.0, "no clause can be violated")
-    most = int(min(max(500_000_000 // work, 50), 10_000))
+    max_rounds = int(min(max(_FIXPOINT_WORK // work, 50), 10_000))
     mu = np.zeros_like(p)
-    verdict, rounds = solve(p, mu, most)
+    verdict, rounds = solve(p, mu, max_rounds)
     holds = {local_lemma.HOLDS: True, local_lemma.FAILS: False}.get(verdict)
     bound = float(mu.sum()) if holds else None
     note = f"{'undecided' if holds is None else 'decided'} after {rounds} rounds"
-    if not slack or holds is None or work > 300_000:
+    if not slack or holds is None or work > _MAX_SLACK_WORK:
         return Criterion(holds, None, bound, note)
     low, high = (1.0, 2.0) if holds else (0.5, 1.0)
 
-    def fits(scale: float) -> bool:  # undecided counts as failing: the slack reported is a safe one
-        return solve(p * scale, np.zeros_like(p), min(most, 1000))[0] == local_lemma.HOLDS
+    def fits(scale: float) -> bool:  # undecided counts as failing, so the slack is a safe one
+        return solve(p * scale, np.zeros_like(p), min(max_rounds, 1000))[0] == local_lemma.HOLDS
 
     while holds and high < 1e6 and fits(high):
         low, high = high, 2 * high

@@ -1,11 +1,5 @@
-"""Circuits: a formula compiled once to decisions over which any theta is a linear pass.
+"""Circuits: a formula compiled once to a d-DNNF, in which every theta costs one linear pass.
 
-    flat.py    decisions and branches as flat arrays; from D4's text, from an SDD
-    build.py   compile a formula: propagation, components, limits, the cache
-    child.py   what runs in the child process: D4 or PySDD
-    store.py   circuits on disk, under the hash of what was compiled
-    passes.py  log Z, means and thresholds of a batch of theta, on threads
-    draw.py    samples, packed, on threads
-
-`nelson.exact.compiled` is the front: log Z, means, covariances and samples of a formula.
+`nelson.exact.compiled` is the front. `build` is the only place that starts D4; `Circuit` of `nnf`
+is a d-DNNF as D4 writes it, `DecisionCircuit` of `decisions` is the form that is kept and sampled.
 """

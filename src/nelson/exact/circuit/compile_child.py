@@ -1,6 +1,6 @@
-"""What a child process does for `build.py`: one component compiled by D4 or by PySDD.
+"""The script of the child process that `build` starts: D4 or PySDD compiles one component.
 
-A script for `nelson.process.child.run_child`: nothing of nelson is imported here.
+It is run by `nelson.process.child.run_child`, and imports nothing of nelson.
 
     task     {"compiler": "d4" | "sdd", "n": n, "literals": int32 bytes, "offsets": int64 bytes}
     answer   {"nnf": bytes}: a d-DNNF in D4's text format
@@ -8,8 +8,8 @@ A script for `nelson.process.child.run_child`: nothing of nelson is imported her
 
 from array import array
 
-#: Bytes of a page of D4's cache. Its own defaults are 4 GiB and 512 MiB.
-PAGE = 1 << 26
+#: Bytes of a page of D4's cache. D4's defaults, 4 GiB and 512 MiB, exceed our memory limit.
+PAGE_BYTES = 1 << 26
 
 
 def clauses(task):
@@ -21,14 +21,14 @@ def d4(task):
     import py_d4
 
     options = py_d4.load_options_from_dict(
-        {"cache": {"bucket": {"sizeFirstPage": PAGE, "sizeAdditionalPage": PAGE}}}
+        {"cache": {"bucket": {"sizeFirstPage": PAGE_BYTES, "sizeAdditionalPage": PAGE_BYTES}}}
     )
     return py_d4.Solver(clauses(task), task["n"], options).compile().getNNFString().encode()
 
 
 def sdd(task):
-    """An SDD is a d-DNNF: a decision is an or-node over its elements, an element an and-node of its
-    prime and its sub. Primes exclude each other; prime and sub share no variable.
+    """An SDD is a d-DNNF: a decision is an or-node over its elements, and an element is an and-node
+    of its prime and its sub. Primes exclude each other; prime and sub share no variable.
     """
     from pysdd.sdd import SddManager
 
@@ -45,13 +45,13 @@ def sdd(task):
         node, ready = stack.pop()
         if not node.is_decision() or node.id in name:
             continue
-        parts = [pair for pair in node.elements() if not pair[1].is_false()]
+        elements = [pair for pair in node.elements() if not pair[1].is_false()]
         if not ready:
             stack.append((node, True))
-            stack += [(part, False) for pair in parts for part in pair]
+            stack += [(part, False) for pair in elements for part in pair]
             continue
         outgoing = []
-        for pair in parts:
+        for pair in elements:
             element = next(names)
             declared.append(f"a {element} 0")
             edges += [_edge(element, part, name, true) for part in pair if not part.is_true()]

@@ -1,12 +1,12 @@
-"""Compiled circuits on disk, under the hash of what was compiled.
+"""Compiled circuits on disk, under the hash of the formula and the compiler.
 
     $NELSON_CACHE_DIR/circuits/HASH.npz        else the user's cache folder, e.g. ~/.cache/nelson
 
-One file a formula: plain arrays in a zip archive, whose checksums are verified when it is read.
-What cannot be read, or is no circuit, counts as not there and is replaced. Files appear under their
-names only when they are complete, so that several processes may share the folder. Together they
-hold at most NELSON_CACHE_BYTES bytes (1 GiB; 0: nothing is kept); what was not used for longest
-goes first. A folder that cannot be written to is no error.
+One file per formula: plain arrays in a zip archive, whose checksums are verified on reading. A file
+that cannot be read, or that holds no circuit, counts as missing and is replaced. Files appear under
+their name only when they are complete, so that several processes may share the folder. Together
+they hold at most NELSON_CACHE_BYTES bytes (default 1 GiB; 0: nothing is kept); the file that was
+not used for longest is removed first. A folder that cannot be written to is no error.
 """
 
 from __future__ import annotations
@@ -15,21 +15,22 @@ import contextlib
 import hashlib
 import os
 import sys
-import tempfile
 import time
 import zipfile
 import zlib
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
-if TYPE_CHECKING:
-    from nelson.exact.circuit.flat import Flat
-    from nelson.formula import Formula
+import numpy as np
 
-#: Changes when what a file means does.
+from nelson.formula import Formula
+from nelson.io import atomic
+
+#: Grows when the meaning of a file changes: it is part of the hash.
 VERSION = 1
-BYTES = 1 << 30
-#: Seconds after which a file that is still incomplete belongs to nobody.
+DEFAULT_BYTES = 1 << 30
+#: Seconds after which an unfinished file has been abandoned by its writer.
 _ABANDONED = 3600.0
 
 
@@ -58,57 +59,40 @@ def bound() -> int:
     try:
         return max(0, int(float(os.environ["NELSON_CACHE_BYTES"])))
     except (KeyError, ValueError, OverflowError):
-        return BYTES
+        return DEFAULT_BYTES
 
 
 def key(formula: Formula, compiler: str) -> str:
-    """What a circuit depends on: clauses, number of variables, compiler."""
+    """A hash of all that a circuit depends on: clauses, number of variables, compiler."""
     digest = hashlib.sha256(f"{VERSION} {compiler} {formula.n_total}\n".encode())
     digest.update(formula.offsets.tobytes())
     digest.update(formula.literals.tobytes())
     return digest.hexdigest()[:40]
 
 
-def load(name: str) -> Flat | None:
-    """The circuit of that name, if it is there and whole."""
-    import numpy as np
-
-    from nelson.exact.circuit.flat import Flat
-
+def load(name: str, fields: Sequence[str]) -> dict[str, np.ndarray] | None:
+    """The arrays under that name; None if the file is missing, damaged or lacks a field."""
     path = folder() / f"{name}.npz"
     try:
         with np.load(path, allow_pickle=False) as file:
-            arrays = {field: file[field] for field in ("n", *Flat.ARRAYS)}
-        flat = Flat(int(arrays.pop("n")), **arrays)
-        if not flat.sound():
-            return None
+            arrays = {field: file[field] for field in fields}
         with contextlib.suppress(OSError):
             os.utime(path)  # used now
     except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile, zlib.error):
         return None
-    return flat
+    return arrays
 
 
-def save(name: str, flat: Flat) -> bool:
-    """Keep a circuit if there is room for it; -> was it kept."""
-    import numpy as np
-
-    size, most = sum(array.nbytes for array in flat.arrays.values()), bound()
-    if size > most:
+def save(name: str, arrays: Mapping[str, Any]) -> bool:
+    """Keep these arrays if there is room for them. -> were they kept"""
+    most, place = bound(), folder()
+    if sum(array.nbytes for array in arrays.values()) > most:
         return False
-    place = folder()
     try:
         place.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(prefix=".part-", dir=place)
+        with atomic.writing(place / f"{name}.npz") as file:
+            np.savez(file, **arrays)
     except OSError:
-        return False
-    try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez(file, n=np.int64(flat.n), **flat.arrays)
-        os.replace(temporary, place / f"{name}.npz")
-    except OSError:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
         return False
     prune(most)
     return True
@@ -116,18 +100,13 @@ def save(name: str, flat: Flat) -> bool:
 
 def entries() -> list[Entry]:
     """All circuits, last used first."""
-    found = []
-    with contextlib.suppress(OSError):
-        for item in os.scandir(folder()):
-            with contextlib.suppress(OSError):
-                if item.name.endswith(".npz"):
-                    about = item.stat()
-                    found.append(Entry(Path(item.path), about.st_size, about.st_mtime))
-    return sorted(found, key=lambda entry: -entry.used)
+    return sorted(_files(".npz"), key=lambda entry: -entry.used)
 
 
 def prune(most: int) -> int:
-    """Remove what was not used for longest until the rest fits. -> how many went."""
+    """Remove circuits, the one not used for longest first, until the rest fits into `most` bytes.
+    -> how many were removed
+    """
     total, removed = 0, 0
     for entry in entries():
         total += entry.bytes
@@ -135,15 +114,22 @@ def prune(most: int) -> int:
             with contextlib.suppress(OSError):
                 entry.path.unlink()
                 removed += 1
-    with contextlib.suppress(OSError):
-        for item in os.scandir(folder()):
+    for entry in _files(atomic.SUFFIX):
+        if time.time() - entry.used > _ABANDONED:
             with contextlib.suppress(OSError):
-                old = time.time() - item.stat().st_mtime > _ABANDONED
-                if item.name.startswith(".part-") and old:
-                    os.unlink(item.path)
+                entry.path.unlink()
     return removed
 
 
 def clear() -> int:
-    """Remove all circuits. -> how many."""
+    """Remove all circuits. -> how many"""
     return prune(-1)
+
+
+def _files(suffix: str) -> Iterator[Entry]:
+    with contextlib.suppress(OSError):
+        for item in os.scandir(folder()):
+            with contextlib.suppress(OSError):
+                if item.name.endswith(suffix):
+                    about = item.stat()
+                    yield Entry(Path(item.path), about.st_size, about.st_mtime)

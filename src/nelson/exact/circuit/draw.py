@@ -1,58 +1,65 @@
-"""Samples of a circuit, packed: what is laid out for a theta, and tiles on threads.
+"""Samples of a circuit, packed, on threads.
 
-    draws = Draws(flat, theta, columns, check, seed, contexts, threads)
-    drawn = draws.block(first_word, count)
+    draws = Draws(circuit, theta, columns, check, seed, contexts, threads)
+    block = draws.block(first_word, count)
 
-Sample i of context c is a function of (seed, c, i) alone, for a given circuit and theta: the same
+For a given circuit and theta, sample i of context c is a function of (seed, c, i) alone: the same
 bits in any block, on any number of threads, for any width. Probabilities are multiples of 2^-64;
 the values behind them are doubles.
 
-With few theta the tiles of each are spread over the threads, with many the theta are.
+A *program* is the circuit laid out for one theta. With few contexts the threads share one program
+and take tiles of it; with many, each thread has its own program and takes whole contexts.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from nelson.errors import NelsonError
-from nelson.exact.circuit.flat import Flat
+from nelson.exact.circuit.decisions import DecisionCircuit
 from nelson.formula import Formula
-from nelson.kernels.circuit import descent, records
-from nelson.kernels.circuit import passes as circuit
+from nelson.kernels.circuit import descent, passes, records
 from nelson.kernels.core import rng
 from nelson.kernels.core.bits import tail_mask, words_for
 from nelson.kernels.core.threads import spread, usable_cores
 from nelson.kernels.core.vector import tag
 
-#: Widths in use; each is compiled once.
+#: Words of a tile; each width is compiled once.
 WIDTHS = (1, 16)
-#: A decision is dense if at least so many lanes of a tile are expected to pass it.
+#: A decision is dense if at least this many lanes of a tile are expected to pass it.
 DENSE_LANES = 2.0
-#: Decisions for each sample above which reaches are not worth finding out.
-_FEW = 50
-#: Decisions and lanes below which a call stays in the caller's thread.
-_SMALL = 500_000
+#: With more decisions per sample than this, finding the dense ones costs more than it saves.
+_MAX_DECISIONS_PER_SAMPLE = 50
+#: Edges and variables visited by a draw below which starting a thread costs more than it saves.
+_MIN_THREADED_VISITS = 500_000
 #: Bytes that the programs of all threads may take together.
-_BYTES = 1 << 30
-#: Decisions times words of variables up to which it is found out which variables need no draw.
-_ALWAYS = 1_000_000_000
+_MAX_PROGRAM_BYTES = 1 << 30
 
 Clauses = tuple[np.ndarray, np.ndarray]
+Range = tuple[int, int]  # [first, last)
+#: Draw: (thread, program, contexts, tiles, lay the program out first) -> None
+Call = Callable[[int, int, Range, Range, bool], None]
+#: `spread` over the threads of a draw: (work, pieces) -> was it interrupted
+Run = Callable[[Callable[[int, int, int], None], int], bool]
 
 
 @dataclass
-class Drawn:
+class DrawnBlock:
     packed: np.ndarray  # (contexts, words, columns) uint64
-    valid: np.ndarray  # (contexts, words) uint64
-    log_p: np.ndarray  # (contexts,): log P(C), -inf where evidence rules everything out
-    stopped: bool
-    interrupted: bool
+    valid: np.ndarray  # (contexts, words) uint64: lanes that hold a sample
+    log_p: np.ndarray  # (contexts,): log P(C), -inf where no structure agrees with the evidence
+    stopped: bool  # the deadline came first
+    interrupted: bool  # by Ctrl-C
 
 
 def clauses_of(formula: Formula, evidence: tuple[int, ...] = ()) -> Clauses:
-    """The clauses as given, and evidence as unit clauses: (pointers, codes) to check samples by."""
+    """(pointers, literal codes) of the clauses, and of the evidence as unit clauses: every sample
+    is checked against them.
+    """
     given = np.array(evidence, np.int32)
     literals = np.concatenate([formula.literals, given])
     ends = formula.offsets[-1] + np.arange(1, len(given) + 1)
@@ -60,28 +67,12 @@ def clauses_of(formula: Formula, evidence: tuple[int, ...] = ()) -> Clauses:
     return np.concatenate([formula.offsets, ends]), codes.astype(np.int32)
 
 
-def unmentioned(flat: Flat) -> np.ndarray:
-    """Variables that some way through the circuit does not mention, int32. Kept with it.
-
-    64 variables a pass. Where that were too much work: all variables, which is as right.
-    """
-    if "free" not in flat._cache:
-        passes = words_for(flat.n)
-        some = np.ones(flat.n, bool)
-        if passes * flat.edges <= _ALWAYS:
-            word = np.empty(flat.decisions, np.uint64)
-            for k in range(passes):
-                bits = np.uint64(circuit.always(flat.kernel, 64 * k, word))
-                lanes = (bits >> np.arange(64, dtype=np.uint64)) & np.uint64(1)
-                some[64 * k : 64 * k + 64] = (lanes == 0)[: flat.n - 64 * k]
-        flat._cache["free"] = np.flatnonzero(some).astype(np.int32)
-    return flat._cache["free"]
-
-
 class Draws:
+    """Blocks of samples of one circuit, with the memory that is used again from block to block."""
+
     def __init__(
         self,
-        flat: Flat,
+        circuit: DecisionCircuit,
         theta: np.ndarray,
         columns: np.ndarray,
         check: Clauses,
@@ -91,11 +82,16 @@ class Draws:
         width: int | None = None,
         expected: int | None = None,
     ) -> None:
-        """theta (contexts, n), +-inf being evidence; expected: samples that will be asked for."""
-        self.flat, self.theta = flat, np.ascontiguousarray(theta, np.float64)
+        """theta      (contexts, n); +-inf is evidence.
+        columns    the variables to return, from 0.
+        check      clauses that each sample must satisfy (`clauses_of`).
+        contexts   the number of each context, which selects its random stream.
+        expected   the number of samples that will be asked for, if it is known.
+        """
+        self.circuit, self.theta = circuit, np.ascontiguousarray(theta, np.float64)
         self.threads = threads or usable_cores()
         self.width = width or WIDTHS[expected is None or expected > 64]
-        few = expected is not None and expected * _FEW < flat.decisions
+        few = expected is not None and expected * _MAX_DECISIONS_PER_SAMPLE < circuit.decisions
         self.job = records.Job(
             rng.spread_seed(seed),
             np.ascontiguousarray(contexts, np.int64),
@@ -105,33 +101,25 @@ class Draws:
             *check,
             2.0 if few else min(1.0, DENSE_LANES / (64 * self.width)),
         )
-        if "room" not in flat._cache:
-            need = np.empty(flat.decisions, np.int64)
-            most = int(np.diff(flat.kid_ptr[::2]).max(initial=0))
-            flat._cache["room"] = int(records.room(flat.kernel, need)), most
-        room, most = flat._cache["room"]
-        self._room = room + self.width * (most + 1) + descent.LONG + descent.EAGER
-        self._programs: list[tuple[circuit.Work, records.Program]] = []
+        self._programs: list[tuple[passes.Work, records.Program]] = []
         self._spaces: list[records.Space] = []
-        self._prepared = -1
+        self._laid_out = -1  # the context whose theta the first program holds; -1: none
         self.log_p = np.zeros(len(self.theta))
 
-    def block(self, word: int, count: int, deadline: float | None = None) -> Drawn:
+    def block(self, word: int, count: int, deadline: float | None = None) -> DrawnBlock:
         """`count` samples of each context, from word `word` of its stream on."""
         words, contexts = words_for(count), len(self.theta)
-        per_row = -(-words // self.width)
+        tiles = -(-words // self.width)
         job = self.job._replace(word=word, samples=count)
         packed = np.empty(contexts * words * len(job.columns), np.uint64)
-        done = np.full(contexts * per_row, descent.MISSING, np.uint8)
-        stop = np.zeros(1, np.int32)
-        interrupted = self._run(job, packed, done, stop, per_row, deadline)
+        done = np.full(contexts * tiles, descent.MISSING, np.uint8)
+        interrupted = self._run(job, packed, done, tiles, deadline)
         if (done == descent.WRONG).any():
-            raise NelsonError("a circuit gave an assignment that violates the formula it was of")
-        finished = np.repeat(done.reshape(contexts, per_row) == descent.FINISHED, self.width, 1)
-        valid = np.where(finished[:, :words], tail_mask(count), np.uint64(0))
-        return Drawn(
+            raise NelsonError("a sample drawn from a circuit violates the circuit's own formula")
+        finished = np.repeat(done.reshape(contexts, tiles) == descent.FINISHED, self.width, 1)
+        return DrawnBlock(
             packed.reshape(contexts, words, len(job.columns)),
-            valid,
+            np.where(finished[:, :words], tail_mask(count), np.uint64(0)),
             self.log_p,
             bool((finished.all(1) < (self.log_p > -np.inf)).any()),
             interrupted,
@@ -142,77 +130,70 @@ class Draws:
         job: records.Job,
         packed: np.ndarray,
         done: np.ndarray,
-        stop: np.ndarray,
-        per_row: int,
+        tiles: int,
         deadline: float | None,
     ) -> bool:
-        contexts, c = len(self.theta), self.flat.kernel
-        cost = contexts * (self.flat.edges + job.samples * (self.flat.n + 8))
-        size = 24 * self.flat.decisions + 4 * self.flat.edges + 80 * self.flat.decisions
-        by_row = contexts > 1 and (contexts >= self.threads or per_row < self.threads)
-        threads = self.threads if cost > _SMALL else 1
-        if by_row:
-            threads = max(1, min(threads, _BYTES // size, contexts))
-        self._reserve(threads, threads if by_row else 1)
+        """Fill `packed` and `done`; -> was it interrupted."""
+        contexts, circuit = len(self.theta), self.circuit
+        visits = contexts * (circuit.edges + job.samples * (circuit.n + 8))
+        by_context = contexts > 1 and (contexts >= self.threads or tiles < self.threads)
+        threads = self.threads if visits > _MIN_THREADED_VISITS else 1
+        if by_context:
+            program_bytes = 104 * circuit.decisions + 4 * circuit.edges
+            threads = max(1, min(threads, _MAX_PROGRAM_BYTES // program_bytes, contexts))
+        self._reserve(threads, threads if by_context else 1)
+        stop = np.zeros(1, np.int32)
+        out = packed, done, self.log_p, stop
 
-        def call(thread: int, program: int, rows: tuple, tiles: tuple, fresh: bool) -> None:
-            descent.draw(
-                tag(self.width),
-                c,
-                self.theta,
-                *self._programs[program],
-                self._spaces[thread],
-                job,
-                packed,
-                done,
-                self.log_p,
-                stop,
-                rows,
-                tiles,
-                fresh,
-            )
+        def call(thread: int, program: int, rows: Range, part: Range, fresh: bool) -> None:
+            own = *self._programs[program], self._spaces[thread]
+            fixed = tag(self.width), circuit.kernel, self.theta
+            descent.draw(*fixed, *own, job, *out, rows, part, fresh)
 
-        if cost <= _SMALL and deadline is None:
-            call(0, 0, (0, contexts), (0, per_row), self._fresh(contexts))
+        if visits <= _MIN_THREADED_VISITS and deadline is None:
+            fresh = contexts > 1 or self._laid_out != 0
+            self._laid_out = 0 if contexts == 1 else -1
+            call(0, 0, (0, contexts), (0, tiles), fresh)
             return False
-        if by_row:
-            self._prepared = -1
+        run = partial(spread, threads=threads, stop=stop, deadline=deadline)
+        if by_context:
+            return self._by_context(run, call, tiles, stop)
+        return any(self._by_tile(run, call, row, tiles) for row in range(contexts))
 
-            def some(thread: int, first: int, last: int) -> None:
-                for row in range(first, last):  # the clock is looked at in between
-                    if stop[0] == 0:
-                        call(thread, thread, (row, row + 1), (0, per_row), True)
+    def _by_context(self, run: Run, call: Call, tiles: int, stop: np.ndarray) -> bool:
+        """Each thread has its own program, and takes one context after the other."""
+        self._laid_out = -1
 
-            return spread(some, contexts, threads, stop, deadline)
-        for row in range(contexts):
-            if self._prepared != row:
-                self._prepared = row
+        def some(thread: int, first: int, last: int) -> None:
+            for row in range(first, last):  # one call each: `stop` is read in between
+                if stop[0] == 0:
+                    call(thread, thread, (row, row + 1), (0, tiles), True)
 
-                def prepare(thread: int, first: int, last: int, row: int = row) -> None:
-                    call(0, 0, (row, row + 1), (0, 0), True)
+        return run(some, len(self.theta))
 
-                if spread(prepare, 1, 1, np.zeros(1, np.int32), None):
-                    self._prepared = -1
-                    return True
+    def _by_tile(self, run: Run, call: Call, row: int, tiles: int) -> bool:
+        """The threads share the program of one context."""
 
-            def tiles(thread: int, first: int, last: int, row: int = row) -> None:
-                call(thread, 0, (row, row + 1), (first, last), False)
+        def lay_out(thread: int, first: int, last: int) -> None:
+            call(0, 0, (row, row + 1), (0, 0), True)
 
-            if spread(tiles, per_row, threads, stop, deadline):
+        def some(thread: int, first: int, last: int) -> None:
+            call(thread, 0, (row, row + 1), (first, last), False)
+
+        if self._laid_out != row:
+            self._laid_out = row
+            if spread(lay_out, 1, 1, np.zeros(1, np.int32)):
+                self._laid_out = -1
                 return True
-        return False
-
-    def _fresh(self, contexts: int) -> bool:
-        """Must the program be laid out? One theta stays laid out from block to block."""
-        fresh = contexts > 1 or self._prepared != 0
-        self._prepared = 0 if contexts == 1 else -1
-        return fresh
+        return run(some, tiles)
 
     def _reserve(self, spaces: int, programs: int) -> None:
+        """Have at least this many programs, and work spaces of threads."""
+        c = self.circuit
         while len(self._programs) < programs:
-            program = records.program(self.flat.kernel, unmentioned(self.flat))
-            work = circuit.work(self.flat.n, self.flat.decisions)
-            self._programs.append((work, program))
+            program = records.program(c.kernel, c.unmentioned)
+            self._programs.append((passes.work(c.n, c.decisions), program))
+        length = c.queue_length + self.width * (c.most_kids + 1) + descent.LONG + descent.EAGER
         while len(self._spaces) < spaces:
             first = self._programs[0][1]
-            self._spaces.append(records.space(self.flat.n, first, self.width, self._room))
+            self._spaces.append(records.space(c.n, first, self.width, length))

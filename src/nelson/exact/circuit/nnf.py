@@ -8,7 +8,8 @@ weight(edge) is the product of w(l) over the literals it carries. With w(x) + w(
 variable that a branch does not mention contributes a factor of 1, so the circuit need not be
 smooth, and the root's value is P(C). Darwiche 2001; the text format is D4's (Lagniez and Marquis
 2017): "o i 0", "a i 0", "t i 0", "f i 0" declare nodes, "i j l .. 0" is an edge from i to j; node 1
-is the root. For one value of one theta; `nelson.exact.circuit` is for many, and for samples.
+is the root. This form serves one value of one theta; `nelson.exact.circuit.decisions` is the form
+for many theta, and for samples.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class Circuit:
 
     @classmethod
     def parse(cls, text: str | bytes) -> Circuit:
-        """Linear in the text. Raises ValueError if it is not a circuit."""
+        """Read D4's text, in linear time. Raises ValueError if it is not a circuit."""
         raw = np.frombuffer(text.encode() if isinstance(text, str) else text, np.uint8)
         size = np.zeros(3, np.int64)
         nnf.measure(raw, size)

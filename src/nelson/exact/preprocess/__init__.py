@@ -1,20 +1,10 @@
 """Smaller problems with the same law, and the way back.
 
-`preprocess` keeps P_theta(x | C) exactly. `eliminate_for_start` keeps only whether there is a
-solution.
+`preprocess` keeps P_theta(x | C) exactly: it returns a `Preprocessed`, whose `rebuild` turns
+samples of the smaller problem into samples of the original one.
 """
 
 from nelson.exact.preprocess.pipeline import STEPS, compile_kernels, preprocess
 from nelson.exact.preprocess.result import Component, Preprocessed, Rebuild
-from nelson.exact.preprocess.start import Start, eliminate_for_start
 
-__all__ = [
-    "STEPS",
-    "Component",
-    "Preprocessed",
-    "Rebuild",
-    "Start",
-    "compile_kernels",
-    "eliminate_for_start",
-    "preprocess",
-]
+__all__ = ["STEPS", "Component", "Preprocessed", "Rebuild", "compile_kernels", "preprocess"]

@@ -1,46 +1,38 @@
-"""Variables taken out by resolution; see `kernels.eliminate` for when that keeps the solutions."""
+"""Gates: variables that are functions of others are resolved away.
+
+`nelson.kernels.reduce.eliminate` says when that keeps the solutions.
+"""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nelson.errors import Unsatisfiable
 from nelson.exact.preprocess.simplify import units
 from nelson.exact.preprocess.state import State
-from nelson.formula.canonical import lengths_to_offsets
+from nelson.formula.flat import lengths_to_offsets
+from nelson.kernels.reduce import eliminate as kernels
+from nelson.kernels.reduce.clause_store import Definitions, Store, load, tally
+from nelson.kernels.reduce.definition import CLAUSES
 
-if TYPE_CHECKING:
-    from nelson.kernels.reduce.clause_store import Definitions, Store
-    from nelson.kernels.reduce.eliminate import Scratch
-
-#: Longest resolvent, and clauses more than were there before: for samples, and for a start. On two
-#: factoring formulas, 8 leaves 58 and 194 variables where 0 leaves 107 and 313, with nearly as
-#: many clauses.
-LONGEST, GROWTH, GROWTH_FOR_START = 24, 8, 16
+#: Literals of the longest resolvent.
+LONGEST = 24
+#: Clauses that resolving one variable away may add. On two factoring formulas, 8 leaves 58 and 194
+#: variables where 0 leaves 107 and 313, with nearly as many clauses.
+GROWTH = 8
 #: Passes over the variables whose clauses changed.
 PASSES = 12
-#: Places for new literals, next to half as many as there are: when they are used up, a pass ends.
+#: Room for new literals, besides half as many as there are. A pass ends when it is used up.
 ROOM = 1 << 14
 
 
-def gates(state: State, share: int, growth: int = GROWTH) -> None:
-    """Take out variables that their clauses define and that weigh nothing in any context."""
-    weightless = (state.theta == 0).all(axis=1)
-    _eliminate(state, share, weightless, True, growth)
-
-
-def any_variable(state: State, share: int, growth: int = GROWTH_FOR_START) -> None:
-    """Take out any variable. Keeps satisfiability, not the law."""
-    _eliminate(state, share, np.ones(state.n, bool), False, growth)
+def gates(state: State, share: int) -> None:
+    """Resolve away variables that their clauses define, with theta = 0 in every context."""
+    eliminate(state, share, (state.theta == 0).all(axis=1))
 
 
 def _candidates(state: State, may: np.ndarray, only_defined: bool) -> np.ndarray:
-    """Variables worth a look, cheapest first."""
-    from nelson.kernels.reduce.clause_store import tally
-    from nelson.kernels.reduce.definition import CLAUSES
-
+    """Variables that may be eliminated, cheapest first."""
     held, share = np.zeros(2 * state.n, np.int32), np.zeros(state.n)
     tally(state.literals, state.offsets, held, share)
     state.budget.use(len(state.literals))
@@ -49,15 +41,17 @@ def _candidates(state: State, may: np.ndarray, only_defined: bool) -> np.ndarray
     chosen = may & (total > 0) & (total <= CLAUSES)
     if only_defined:
         chosen &= (share >= 1.0) & (positive > 0) & (negative > 0)
-    found = np.flatnonzero(chosen)
-    cost = positive[found].astype(np.int64) * negative[found]
-    return found[np.argsort(cost, kind="stable")].astype(np.int32)
+    variables = np.flatnonzero(chosen)
+    cost = positive[variables].astype(np.int64) * negative[variables]
+    return variables[np.argsort(cost, kind="stable")].astype(np.int32)
 
 
-def _eliminate(state: State, share: int, may: np.ndarray, only_defined: bool, growth: int) -> None:
-    from nelson.kernels.reduce import eliminate as kernels
-    from nelson.kernels.reduce.clause_store import load
+def eliminate(state: State, share: int, may: np.ndarray, only_defined: bool = True) -> None:
+    """Resolve away variables among `may` (bool), within `share` visits.
 
+    only_defined=False takes variables that no gate defines, too: that keeps satisfiability, but not
+    the law. Tests use it to show that they would notice.
+    """
     order, taken = _candidates(state, may, only_defined), 0
     for _ in range(PASSES):
         if not len(order) or state.budget.spent:
@@ -68,7 +62,7 @@ def _eliminate(state: State, share: int, may: np.ndarray, only_defined: bool, gr
         at, outcome = 0, kernels.DONE
         while at < len(order) and (steps := state.budget.next(share)):
             at, outcome, work = kernels.eliminate(
-                store, definitions, scratch, order, at, steps, only_defined, growth, LONGEST
+                store, definitions, scratch, order, at, steps, only_defined, GROWTH, LONGEST
             )
             share -= work
             state.budget.use(work)
@@ -83,16 +77,12 @@ def _eliminate(state: State, share: int, may: np.ndarray, only_defined: bool, gr
         changed = store.touched.astype(bool)
         changed[order[at:]] = True
         order = _candidates(state, may & changed, only_defined)
-    state.count("gates" if only_defined else "eliminated", taken)
+    state.count("gates", taken)
     units(state)
 
 
-def _space(state: State) -> tuple[Store, Definitions, Scratch]:
-    """Empty arrays for a clause store with room to grow, definitions, and scratch."""
-    from nelson.kernels.reduce.clause_store import Definitions, Store
-    from nelson.kernels.reduce.definition import CLAUSES
-    from nelson.kernels.reduce.eliminate import Scratch
-
+def _space(state: State) -> tuple[Store, Definitions, kernels.Scratch]:
+    """An empty clause store with room to grow, empty definitions, and scratch arrays."""
     n, m = state.n, len(state.offsets) - 1
     places = len(state.literals) + len(state.literals) // 2 + ROOM
     clauses = m + m // 2 + ROOM // 4
@@ -108,7 +98,7 @@ def _space(state: State) -> tuple[Store, Definitions, Scratch]:
         used=np.zeros(2, np.int64),
         touched=np.zeros(n, np.uint8),
     )
-    # Each clause is removed once and is part of at most one definition.
+    # Each clause is removed once, and becomes part of at most one definition.
     definitions = Definitions(
         target=np.empty(n, np.int32),
         flip=np.empty(n, np.uint8),
@@ -117,7 +107,7 @@ def _space(state: State) -> tuple[Store, Definitions, Scratch]:
         literals=np.empty(places, np.int32),
         used=np.zeros(2, np.int64),
     )
-    scratch = Scratch(
+    scratch = kernels.Scratch(
         clauses=np.empty(CLAUSES, np.int32),
         positive=np.empty(CLAUSES, np.uint64),
         negative=np.empty(CLAUSES, np.uint64),
@@ -132,14 +122,14 @@ def _space(state: State) -> tuple[Store, Definitions, Scratch]:
 
 
 def _unload(state: State, store: Store, definitions: Definitions) -> int:
-    """Back to flat clauses; -> how many variables were taken out."""
+    """Copy the clauses of the store back. -> how many variables were eliminated"""
     entries, clauses = definitions.used
     if not entries:
         return 0
     first, start = definitions.first[: entries + 1], definitions.start[: clauses + 1]
     target = definitions.target[:entries].copy()
     flip, literals = definitions.flip[:entries].copy(), definitions.literals[: start[-1]].copy()
-    state.taken.definitions(target, flip, first, start, literals)
+    state.eliminated.add(target, flip, np.diff(first), np.diff(start), literals)
     state.out[target] = True
     alive = np.flatnonzero(store.size[: store.used[0]])
     lengths = store.size[alive].astype(np.int64)

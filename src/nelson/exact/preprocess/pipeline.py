@@ -1,4 +1,4 @@
-"""`preprocess`: the steps, one after the other, to a fixpoint or the end of the budget."""
+"""`preprocess`: all steps in turn, until none changes anything or the budget ends."""
 
 from __future__ import annotations
 
@@ -16,13 +16,17 @@ from nelson.exact.preprocess.state import Budget, State
 from nelson.formula import Formula
 from nelson.formula.checks import evidence_literals
 
-#: Every step but unit propagation, which is always done.
+#: All steps except unit propagation, which is always done.
 STEPS = ("equal", "probe", "subsume", "gates")
-#: Visits in all, and for each literal of the formula. Seconds if the caller sets no deadline.
-VISITS, VISITS_A_LITERAL = 20_000_000, 2
+#: Visits (of a literal, a clause, an edge) that any formula is allowed.
+VISITS = 20_000_000
+#: Further visits for each literal of the formula.
+VISITS_PER_LITERAL = 2
+#: Seconds if the caller sets no deadline.
 SECONDS = 2.0
+#: Times that all steps are repeated, at most.
 ROUNDS = 16
-#: Components that are told apart.
+#: Components returned, at most: the smallest ones are bundled.
 COMPONENTS = 256
 
 _WORDS = {
@@ -48,34 +52,34 @@ def preprocess(
     """Reduce P_theta(x | C) = exp(theta . x) C(x) / Z to independent smaller problems, exactly.
 
     x = rebuild(y, z) maps draws y of the components and z of the free variables one-to-one onto the
-    solutions of C that agree with the evidence, and keeps their weight up to the constant: the law
-    over all variables, auxiliary ones included, is kept.
+    solutions of C that agree with the evidence, and keeps their weight up to a constant factor: the
+    law over all variables, auxiliary ones included, is kept.
 
-    theta_rows  (contexts, n_vars) finite; auxiliary variables weigh nothing.
+    theta_rows  (contexts, n_vars) finite; auxiliary variables have theta = 0.
     evidence    literals of visible variables.
-    deadline    time.monotonic() at which to stop with what there is.
+    deadline    time.monotonic() at which to stop with the reductions made so far.
     steps       some of STEPS.
 
-    - units, from the clauses and the evidence, by propagation
-    - failed literals: assume a literal, propagate, take it back
+    - units: of the clauses and the evidence, by propagation
+    - failed literals: a literal is assumed and propagated; if that fails, its negation holds
     - equivalent literals: x_v = x_u, or not x_u, adds +-theta_v to theta_u
-    - subsumed clauses, and literals that self-subsuming resolution removes
+    - subsumption: removes subsumed clauses, and literals by self-subsuming resolution
     - gates: a variable that its clauses define as a function of others, with theta = 0 in every
-      context, is resolved away where that adds no clause
+      context, is resolved away if that adds few clauses
 
-    Raises Unsatisfiable if one of these proves it. O(total literals) a round, and a number of
-    visits that is bounded: a reduction is the same in every run, unless its deadline cuts it.
+    Raises Unsatisfiable if one of these proves it. O(total literals) per round, and the number of
+    visits is bounded: the reduction is the same in every run, unless the deadline ends it.
     """
     unknown = set(steps) - set(STEPS)
     if unknown:
-        raise FormulaError(f"step {min(unknown)!r}", expected="some of " + ", ".join(STEPS))
+        raise FormulaError(f"no step {min(unknown)!r}", expected="some of " + ", ".join(STEPS))
     compile_kernels()
     return _preprocess(formula, theta_rows, evidence, deadline, steps)
 
 
 @cache
 def compile_kernels() -> None:
-    """Have all kernels ready, so that a clock may start: once a process, seconds once a machine."""
+    """Compile all kernels before a clock starts. The first call on a machine takes seconds."""
     gate = [[-1, 2], [-1, 3], [1, -2, -3]]
     tiny = Formula([[7], *gate, [-4, 5], [4, -5], [4, 6, -3], [2, 6, -3]], n_vars=7)
     reduced = _preprocess(tiny, np.zeros((1, 7)), (), math.inf, STEPS)
@@ -113,24 +117,26 @@ def _preprocess(
         log_constant=state.log_constant,
         steps=words,
         complete=complete,
-        rebuild=Rebuild(*state.taken.program()),
+        rebuild=Rebuild(*state.eliminated.program()),
     )
 
 
 def begin(
     formula: Formula, theta_rows: np.ndarray, evidence: Sequence[int], deadline: float | None
 ) -> State:
-    """The problem as given, with its units propagated."""
+    """The problem as given, after unit propagation."""
     if formula.has_empty_clause:
         raise Unsatisfiable("the formula has an empty clause")
     rows = np.asarray(theta_rows, np.float64)
     if rows.ndim != 2 or rows.shape[1] != formula.n_vars:
         raise FormulaError(f"theta of shape {rows.shape}", expected=f"(contexts, {formula.n_vars})")
     if not np.isfinite(rows).all():
-        raise FormulaError("theta that is not finite", expected="evidence as literals")
+        raise FormulaError(
+            "theta is not finite", expected="finite numbers, and evidence as literals"
+        )
     theta = np.zeros((formula.n_total, len(rows)))
     theta[: formula.n_vars] = rows.T
-    visits = VISITS + VISITS_A_LITERAL * len(formula.literals)
+    visits = VISITS + VISITS_PER_LITERAL * len(formula.literals)
     state = State(
         n=formula.n_total,
         literals=formula.literals,
@@ -145,7 +151,7 @@ def begin(
 
 
 def _reduce(state: State, steps: Collection[str]) -> bool:
-    """All steps until none changes anything. -> whether it came to that"""
+    """Repeat all steps. -> True if none of them can change anything any more"""
     for _ in range(ROUNDS):
         if state.budget.spent:
             return False

@@ -9,29 +9,28 @@ import numpy as np
 
 from nelson.errors import Unsatisfiable
 from nelson.exact.preprocess.state import State, occurrences
-from nelson.formula.canonical import lengths_to_offsets
+from nelson.formula.flat import lengths_to_offsets
 from nelson.formula.propagate import propagate
+from nelson.kernels.reduce import implication
+from nelson.kernels.reduce import probe as probe_kernels
+from nelson.kernels.reduce import subsume as subsume_kernels
 
 
 def units(state: State, what: str = "implied", given: np.ndarray | None = None) -> None:
-    """Unit propagation to its fixpoint; `what` is what the fixed variables are counted as."""
+    """Unit propagation to its fixpoint; fixed variables are counted under the name `what`."""
     lengths = state.lengths
     given = np.zeros(0, np.int32) if given is None else given
     if not len(given) and (len(lengths) == 0 or lengths.min() > 1):
         return
-    literals, offsets = propagate(state.literals, state.offsets, state.n, given)
+    fixed, literals, offsets = propagate(state.literals, state.offsets, state.n, given)
     state.budget.use(2 * len(state.literals))
-    k = int((np.diff(offsets) == 1).sum())  # units come first
-    state.fix(literals[:k])
-    state.replace(literals[k:], offsets[k:] - k)
-    state.count(what, k)
+    state.fix(fixed)
+    state.replace(literals, offsets)
+    state.count(what, len(fixed))
 
 
 def equal(state: State) -> None:
     """Merge literals that imply each other in binary clauses. O(variables + binary clauses)."""
-    from nelson.kernels.reduce import implication
-    from nelson.kernels.reduce.subsume import tidy
-
     first = state.offsets[:-1][state.lengths == 2]
     if len(first) < 2:
         return
@@ -57,20 +56,18 @@ def equal(state: State) -> None:
     state.replace(changed.astype(np.int32), state.offsets)
     mark = np.zeros(state.n, np.int8)
     dead, gone = np.zeros(len(state.offsets) - 1, np.uint8), np.zeros(len(state.literals), np.uint8)
-    if tidy(state.literals, state.offsets, mark, dead, gone):
+    if subsume_kernels.tidy(state.literals, state.offsets, mark, dead, gone):
         state.keep(dead == 0, gone == 0)
     state.count("merged", len(merged))
     units(state)
 
 
 def probe(state: State, share: int) -> int:
-    """Assume literals that imply something by a binary clause, one after the other.
+    """Assume each literal that implies another by a binary clause, and propagate.
 
-    Those that nothing implies come first: what follows from a literal follows from all that imply
-    it. -> how many pairs of equal literals were found; they are left as clauses for `equal`.
+    Literals that nothing implies come first: their consequences include those of the literals
+    they imply. -> how many pairs of equal literals were found; they become clauses, for `equal`.
     """
-    from nelson.kernels.reduce import probe as kernels
-
     lengths = state.lengths
     two = np.repeat(lengths == 2, lengths)
     if not two.any():
@@ -91,7 +88,7 @@ def probe(state: State, share: int) -> int:
     pairs = np.empty((4096, 2), np.int32)
     at, equal_literals = 0, []
     while at < len(order) and (steps := state.budget.next(share)):
-        at, outcome, failed, necessary, found, work = kernels.probe(
+        at, outcome, failed, necessary, equal_pairs, work = probe_kernels.probe(
             state.literals,
             state.offsets,
             start,
@@ -110,15 +107,15 @@ def probe(state: State, share: int) -> int:
         state.budget.use(work)
         state.count("failed", failed)
         state.count("necessary", necessary)
-        if outcome == kernels.CONFLICT:
+        if outcome == probe_kernels.CONFLICT:
             raise Unsatisfiable("a literal and its negation both fail")
-        equal_literals.append(pairs[:found].copy())
+        equal_literals.append(pairs[:equal_pairs].copy())
     state.cut |= at < len(order)
     return _learn(state, np.concatenate([np.zeros((0, 2), np.int32), *equal_literals]), values)
 
 
 def _learn(state: State, pairs: np.ndarray, values: np.ndarray) -> int:
-    """Add what probing found as clauses: they are implied, so nothing else changes."""
+    """Add fixed literals and equal pairs as clauses. They are implied, so the law is unchanged."""
     variables = np.flatnonzero(values) + 1
     fixed = np.where(values[variables - 1] > 0, variables, -variables)
     if not len(pairs) and not len(fixed):
@@ -135,8 +132,6 @@ def _learn(state: State, pairs: np.ndarray, values: np.ndarray) -> int:
 
 def subsume(state: State, share: int) -> None:
     """Remove subsumed clauses, and literals by self-subsuming resolution; short clauses first."""
-    from nelson.kernels.reduce import subsume as kernels
-
     m = len(state.offsets) - 1
     if m < 2:
         return
@@ -144,11 +139,11 @@ def subsume(state: State, share: int) -> None:
     signature, size = np.empty(m, np.uint64), np.empty(m, np.int32)
     mark = np.zeros(state.n, np.int8)
     dead, gone = np.zeros(m, np.uint8), np.zeros(len(state.literals), np.uint8)
-    kernels.signatures(state.literals, state.offsets, gone, signature, size)
+    subsume_kernels.signatures(state.literals, state.offsets, gone, signature, size)
     order = np.argsort(size, kind="stable") if size.min() < size.max() else np.arange(m)
     at, subsumed, removed = 0, 0, 0
     while at < m and (steps := state.budget.next(share)):
-        at, some, places, work = kernels.subsume(
+        at, some, places, work = subsume_kernels.subsume(
             state.literals,
             state.offsets,
             start,

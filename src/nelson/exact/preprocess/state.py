@@ -1,4 +1,4 @@
-"""A problem while it is being reduced: clauses, log-odds, and what was taken out in which order."""
+"""A problem while it is being reduced: clauses, theta, and the eliminated variables in order."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from nelson.formula.canonical import lengths_to_offsets, select
+from nelson.formula import flat
+from nelson.formula.flat import lengths_to_offsets, select
 
-#: Visits that the loops may make at once; between, the clock is looked at. About 20 ms.
+#: Visits between two looks at the clock: about 20 ms.
 CHUNK = 2_000_000
 
 
 class Budget:
-    """Visits (of a literal, a clause, an edge) and seconds. Visits end a reduction at the same
-    place in every run; the clock is there for machines that are slower than thought.
+    """Visits (of a literal, a clause, an edge) and seconds. A limit on visits ends a reduction at
+    the same place in every run; the deadline is for machines that are slower than expected.
     """
 
     def __init__(self, visits: int, deadline: float) -> None:
@@ -27,71 +28,57 @@ class Budget:
         return self.left <= 0 or time.monotonic() >= self.deadline
 
     def next(self, share: int) -> int:
-        """Visits for a loop that may still use `share`; 0 if it has to end."""
+        """Visits that a loop with `share` visits left may make now; 0 if it must end."""
         return 0 if self.spent else max(0, min(CHUNK, share, self.left))
 
     def use(self, visits: int) -> None:
         self.left -= int(visits)
 
 
-@dataclass
-class Taken:
-    """Variables that were taken out, as entries of `kernels.rebuild`, oldest first."""
+class Eliminated:
+    """Variables that were eliminated, oldest first, as entries of `nelson.kernels.reduce.rebuild`.
 
-    target: list[np.ndarray] = field(default_factory=list)  # int32
-    flip: list[np.ndarray] = field(default_factory=list)  # uint8
-    clauses: list[np.ndarray] = field(default_factory=list)  # clauses of each entry
-    lengths: list[np.ndarray] = field(default_factory=list)  # literals of each clause
-    literals: list[np.ndarray] = field(default_factory=list)  # int32
+    Columns: target, flip, the number of clauses of each entry, the length of each clause, literals.
+    """
+
+    DTYPES = (np.int32, np.uint8, np.int64, np.int64, np.int32)
+
+    def __init__(self) -> None:
+        self._columns = [[np.zeros(0, dtype)] for dtype in self.DTYPES]
+
+    def add(self, *columns: np.ndarray | list[int]) -> None:
+        for kept, column, dtype in zip(self._columns, columns, self.DTYPES, strict=True):
+            kept.append(np.asarray(column, dtype))
 
     def constants(self, literals: np.ndarray) -> None:
-        """True literals: no clause, and a flip."""
-        self._add(np.abs(literals) - 1, literals > 0, np.zeros(len(literals)), [], [])
+        """Literals that hold: an entry without a clause, flipped where the literal is positive."""
+        self.add(np.abs(literals) - 1, literals > 0, np.zeros(len(literals)), [], [])
 
     def copies(self, variables: np.ndarray, of: np.ndarray) -> None:
-        """x_v = l(x): one clause, which is false where l is true."""
+        """x_v = l(x): an entry with one clause, which is violated where l is true."""
         ones = np.ones(len(variables))
-        self._add(variables, np.zeros(len(variables)), ones, ones, -of)
-
-    def definitions(
-        self,
-        target: np.ndarray,
-        flip: np.ndarray,
-        first: np.ndarray,
-        start: np.ndarray,
-        literals: np.ndarray,
-    ) -> None:
-        self._add(target, flip, np.diff(first), np.diff(start), literals)
-
-    def _add(self, *columns: np.ndarray | list[int]) -> None:
-        kinds = (np.int32, np.uint8, np.int64, np.int64, np.int32)
-        for name, kind, column in zip(self.__dataclass_fields__, kinds, columns, strict=True):
-            getattr(self, name).append(np.asarray(column, kind))
+        self.add(variables, np.zeros(len(variables)), ones, ones, -of)
 
     def program(self) -> tuple[np.ndarray, ...]:
         """(target, flip, first, start, literals) for the kernel."""
-        empty = (np.int32, np.uint8, np.int64, np.int64, np.int32)
-        target, flip, clauses, lengths, literals = (
-            np.concatenate([np.zeros(0, kind), *getattr(self, name)]).astype(kind)
-            for name, kind in zip(self.__dataclass_fields__, empty, strict=True)
-        )
+        target, flip, clauses, lengths, literals = map(np.concatenate, self._columns)
         return target, flip, lengths_to_offsets(clauses), lengths_to_offsets(lengths), literals
 
 
 @dataclass
 class State:
     n: int  # variables, visible and auxiliary
-    literals: np.ndarray  # int32, the clauses as they stand
+    literals: np.ndarray  # int32: the clauses now
     offsets: np.ndarray  # int64
-    theta: np.ndarray  # (n, contexts): a variable is a row, since merging adds rows
+    theta: np.ndarray  # (n, contexts): one row per variable, since merging variables adds rows
     budget: Budget
     log_constant: np.ndarray  # (contexts,)
     out: np.ndarray  # (n,) bool: no longer a variable of the reduced problem
-    taken: Taken = field(default_factory=Taken)
+    eliminated: Eliminated = field(default_factory=Eliminated)
     fixed: list[np.ndarray] = field(default_factory=list)  # literals
-    did: dict[str, int] = field(default_factory=dict)  # how often each kind of thing happened
+    did: dict[str, int] = field(default_factory=dict)  # how many changes of each kind
     version: int = 0  # grows with every change
-    cut: bool = False  # did the budget end a step early
+    cut: bool = False  # the budget ended a step early
 
     @property
     def lengths(self) -> np.ndarray:
@@ -103,13 +90,13 @@ class State:
             self.version += 1
 
     def replace(self, literals: np.ndarray, offsets: np.ndarray) -> None:
-        # Read-only, as those of a formula: to the compiler of kernels that is a type of its own.
+        # Read-only like the arrays of a formula: Numba compiles a kernel anew for writable arrays.
         literals.setflags(write=False)
         offsets.setflags(write=False)
         self.literals, self.offsets = literals, offsets
 
     def keep(self, clauses: np.ndarray, places: np.ndarray | None = None) -> None:
-        """Only these clauses (bool), and of them only these literals (bool)."""
+        """Keep only these clauses (bool), and in them only these literals (bool)."""
         if places is not None:
             kept = lengths_to_offsets(places)
             lengths = kept[self.offsets[1:]] - kept[self.offsets[:-1]]
@@ -120,7 +107,7 @@ class State:
         variables = np.abs(literals) - 1
         self.out[variables] = True
         self.log_constant += self.theta[variables[literals > 0]].sum(axis=0)
-        self.taken.constants(literals)
+        self.eliminated.constants(literals)
         self.fixed.append(literals)
 
     def merge(self, variables: np.ndarray, into: np.ndarray) -> None:
@@ -130,16 +117,10 @@ class State:
         np.add.at(self.theta, np.abs(into) - 1, sign * rows)
         self.log_constant += rows[into < 0].sum(axis=0)
         self.out[variables] = True
-        self.taken.copies(variables, into)
+        self.eliminated.copies(variables, into)
 
 
 def occurrences(state: State) -> tuple[np.ndarray, np.ndarray]:
     """Clauses by literal code: start int64 (2 n + 1,), where int32."""
-    from nelson.kernels.reduce import graph
-
-    codes = 2 * (np.abs(state.literals) - 1) + (state.literals < 0)
-    start = lengths_to_offsets(np.bincount(codes, minlength=2 * state.n))
-    where = np.empty(len(state.literals), np.int32)
-    graph.occurrences(state.literals, state.offsets, start[:-1].copy(), where)
     state.budget.use(2 * len(state.literals))
-    return start, where
+    return flat.occurrences(state.literals, state.offsets, state.n)

@@ -1,3 +1,3 @@
-"""DIMACS files: `read` and `parse` make a Formula, `write` writes one, `weights` knows the dialects
-of weighted model counting.
+"""DIMACS files: `read` makes the parts of a formula from one, `write` writes a formula, `weights`
+knows the dialects of weighted model counting. Use `Formula.from_dimacs` and `Formula.to_dimacs`.
 """

@@ -1,9 +1,9 @@
 """Reading DIMACS files, in every dialect that is in use (docs/formats.md).
 
 A file is a few *special* lines (header, comments, weights, XORs) among a long body of integers. One
-regular expression finds the special lines, which are read one at a time; what is left is parsed by
-one call into numpy. A million clauses of 5 literals take about a second, and an error still names
-its line, because the body keeps the file's line ends.
+regular expression finds the special lines, which are read one at a time. NumPy parses the body in
+one call: a million clauses of 5 literals take about a second. The body keeps the line ends of the
+file, so that an error can still name its line.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ import logging
 import os
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import IO, Any, NoReturn
 
 import numpy as np
 
 from nelson.errors import FormulaError
-from nelson.formula import Formula
 from nelson.formula.checks import MAX_VARIABLE
 from nelson.formula.dimacs.weights import DIALECTS, WeightLines, choose, to_theta
-from nelson.formula.encode import Xor, extend
+from nelson.formula.encode import Xor
 from nelson.io.streams import decompressed, load
 
 log = logging.getLogger("nelson")
@@ -32,27 +32,43 @@ _TOKEN = re.compile(rb"[^ \t\n\v\f]+")
 _INTEGER = re.compile(r"[+-]?\d{1,18}")
 
 
-def read(source: str | os.PathLike[str] | IO[Any] | bytes, *, dialect: str = "auto") -> Formula:
-    """A path, "-" (stdin), an open file (text or binary) or bytes -> Formula.
+@dataclass(frozen=True)
+class DimacsFile:
+    """The content of a file, before it becomes a formula."""
 
-    gzip and xz are recognised by their first bytes. Raises FormulaError, and nothing else, whatever
-    the input holds.
+    literals: np.ndarray  # int32
+    offsets: np.ndarray  # int64
+    n_vars: int
+    theta: np.ndarray | None  # (n_vars,)
+    projection: list[int] | None
+    xors: list[Xor]
+    source: str
+    dialect: str | None  # how the weights were read; None if there are none
+    notes: list[str]  # irregularities and decisions, in words for the user
+
+
+def read(
+    source: str | os.PathLike[str] | IO[Any] | bytes,
+    *,
+    dialect: str = "auto",
+    name: str | None = None,
+) -> DimacsFile:
+    """Read a path, "-" (stdin), an open file (text or binary) or bytes; plain, gzip or xz.
+
+    name: what error messages call the source. Whatever the input holds, the only error that is
+    raised is FormulaError.
     """
-    name, data = load(source)
-    return parse(data, source=name, dialect=dialect)
-
-
-def parse(data: bytes, *, source: str | None = None, dialect: str = "auto") -> Formula:
-    """Bytes of a DIMACS file (plain, gzip or xz) -> Formula."""
+    known, data = load(source)
+    name = known if name is None else name
     if dialect not in DIALECTS:
         raise FormulaError(f"dialect {dialect!r}", expected=f"one of {', '.join(DIALECTS)}")
-    return _Reader(decompressed(data, source), source).formula(dialect)
+    return _Reader(decompressed(data, name), name).content(dialect)
 
 
 class _Reader:
-    """The parts of one file, gathered line by line, then put together."""
+    """Collects the content of one file: special lines first, then the body."""
 
-    def __init__(self, data: bytes, source: str | None) -> None:
+    def __init__(self, data: bytes, source: str) -> None:
         if b"\r" in data:
             data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         self.source = source
@@ -61,7 +77,7 @@ class _Reader:
         self.shows: dict[str, list[int]] = {}  # "c p show" / "c ind" -> variables
         self.xors: list[Xor] = []
         self.notes: list[str] = []
-        # A short file cannot make us allocate much: no honest one skips most of its variables.
+        # A typing error in a short file must not make us allocate gigabytes.
         self.limit = min(10_000_000 + 4 * len(data), MAX_VARIABLE)
         self.largest = 0
         self.body = b"".join(self._split(data))
@@ -70,9 +86,9 @@ class _Reader:
         raise FormulaError(what, expected=expected, source=self.source, line=line)
 
     def _split(self, data: bytes) -> Iterator[memoryview | bytes]:
-        """Read the special lines; yield all else, line ends included."""
+        """Read the special lines; yield everything else, line ends included."""
         view = memoryview(data)
-        done = line = 0  # bytes yielded or dropped, and the line ends among them
+        done = line = 0  # bytes handled so far, and line ends among them
         first = _FIRST.match(data)
         rest = _SPECIAL.finditer(data, first.end(1) if first else 0)
         for match in itertools.chain([first] if first else [], rest):
@@ -113,9 +129,9 @@ class _Reader:
             )
 
     def _comment(self, fields: list[str], line: int) -> None:
-        """Comments that mean something: `c p ...`, `c ind ...`, `c weights ...`, `c t ...`.
+        """Comments with a meaning: `c p ...`, `c ind ...`, `c weights ...`, `c t ...`.
 
-        `c ind` and `c weights` count only if a number follows; people write sentences too.
+        `c ind` and `c weights` need a number after them: plain comments may begin so too.
         """
         if fields[0] != "c" or len(fields) < 3:
             return
@@ -148,11 +164,7 @@ class _Reader:
         if variables < 0 or clauses < 0:
             self.fail("negative count in the header", expected=expected, line=line)
         if variables > self.limit:
-            self.fail(
-                f"header with {variables} variables",
-                expected=f"at most {self.limit} for a file of this size",
-                line=line,
-            )
+            self._too_large(f"header with {variables} variables", line)
         self.header = variables, clauses
         self.weights.wcnf = "w" in fields[1]
 
@@ -175,7 +187,7 @@ class _Reader:
         if literal == 0:
             self.fail("literal 0", expected="a non-zero literal", line=line)
         if abs(literal) > self.limit:
-            self._too_large(token.lstrip("+-"), line)
+            self._too_large(f"variable {token.lstrip('+-')[:40]}", line)
         self.largest = max(self.largest, abs(literal))
         return literal
 
@@ -184,12 +196,8 @@ class _Reader:
             self.fail(f"{_short(token)}", expected=expected, line=line)
         return int(token)
 
-    def _too_large(self, variable: str, line: int) -> NoReturn:
-        self.fail(
-            f"variable {variable[:40]}",
-            expected=f"at most {self.limit} for a file of this size",
-            line=line,
-        )
+    def _too_large(self, what: str, line: int) -> NoReturn:
+        self.fail(what, expected=f"at most {self.limit} for a file of this size", line=line)
 
     # --- the body ---------------------------------------------------------------------------------
 
@@ -211,8 +219,8 @@ class _Reader:
         return np.fromstring(body, dtype=np.int64, sep=" ")
 
     def _bad_token(self, pattern: re.Pattern[bytes]) -> NoReturn:
-        found = pattern.search(self.body)
-        position = found.start() if found else 0
+        match = pattern.search(self.body)
+        position = match.start() if match else 0
         start = max(self.body.rfind(space, 0, position) for space in (b" ", b"\n", b"\t")) + 1
         token = _TOKEN.search(self.body, start)
         shown = _short(token[0].decode("latin-1") if token else "")
@@ -220,7 +228,7 @@ class _Reader:
         self.fail(f"unexpected {shown} in a clause", expected="integers", line=line)
 
     def _token(self, index: int) -> tuple[str, int]:
-        """A token of the body and its line; slow, for errors."""
+        """A token of the body and its line. Slow: only for error messages."""
         token = next(itertools.islice(_TOKEN.finditer(self.body), index, None))
         return token[0].decode(), self.body.count(b"\n", 0, token.start()) + 1
 
@@ -230,7 +238,7 @@ class _Reader:
             self.largest = max(self.largest, int(numbers.max()), -int(numbers.min()))
             if self.largest > self.limit:
                 token, line = self._token(int(np.flatnonzero(np.abs(numbers) > self.limit)[0]))
-                self._too_large(token.lstrip("-"), line)
+                self._too_large(f"variable {token.lstrip('-')[:40]}", line)
             if numbers[-1] != 0:
                 numbers = self._closed(numbers)
         ends = np.flatnonzero(numbers == 0)
@@ -241,56 +249,45 @@ class _Reader:
 
     def _closed(self, numbers: np.ndarray) -> np.ndarray:
         """Close the last clause, unless the header says that clauses are missing after it."""
-        found = int((numbers == 0).sum()) + 1 + len(self.xors)
-        if self.header is not None and found < self.header[1]:
+        n_clauses = int((numbers == 0).sum()) + 1 + len(self.xors)
+        if self.header is not None and n_clauses < self.header[1]:
             self.fail(
-                f"the file ends inside clause {found} of {self.header[1]}",
+                f"the file ends inside clause {n_clauses} of {self.header[1]}",
                 expected="0 at the end of each clause",
                 line=self._token(len(numbers) - 1)[1],
             )
         self.notes.append("the last clause has no closing 0: taken as closed")
         return np.append(numbers, 0)
 
-    # --- all of it --------------------------------------------------------------------------------
+    # --- everything together ----------------------------------------------------------------------
 
-    def formula(self, dialect: str) -> Formula:
+    def content(self, dialect: str) -> DimacsFile:
         literals, offsets = self._clauses()
         self.body = b""
-        found = len(offsets) - 1 + len(self.xors)
+        n_clauses = len(offsets) - 1 + len(self.xors)
         if self.header is None:
-            if not found:
+            if not n_clauses:
                 self.fail("no header and no clauses", expected="a DIMACS file", line=None)
             self.notes.append("no `p cnf` header")
         taken, notes = choose(self.weights, dialect)
         n_vars = max(self.largest, self.weights.largest() if taken == "minic2d" else 0)
         if self.header is not None:
-            self._compare_header(n_vars, found)
-            n_vars = max(n_vars, self.header[0])
+            variables, clauses = self.header
+            if n_vars > variables:
+                self.notes.append(f"header says {variables} variables, the file uses {n_vars}")
+            if n_clauses != clauses:
+                self.notes.append(f"header says {clauses} clauses, the file has {n_clauses}")
+            n_vars = max(n_vars, variables)
         theta, more = to_theta(self.weights, taken, n_vars, self.fail)
         if self.weights.wcnf and not self.weights.w and not self.weights.mcc:
             notes.append("`p wcnf` without weights of literals: was it a MaxSAT file?")
         projection = self._projection()
         self.notes += notes + more
-        f = Formula.from_arrays(
-            literals,
-            offsets,
-            n_vars,
-            theta=theta,
-            projection=projection,
-            source=self.source,
-            dialect=taken,
-            notes=self.notes,
-        )
         for note in self.notes:
             log.info("%s: %s", self.source, note)
-        return extend(f, self.xors) if self.xors else f
-
-    def _compare_header(self, n_vars: int, found: int) -> None:
-        assert self.header is not None
-        if n_vars > self.header[0]:
-            self.notes.append(f"header says {self.header[0]} variables, the file uses {n_vars}")
-        if found != self.header[1]:
-            self.notes.append(f"header says {self.header[1]} clauses, the file has {found}")
+        return DimacsFile(
+            literals, offsets, n_vars, theta, projection, self.xors, self.source, taken, self.notes
+        )
 
     def _projection(self) -> list[int] | None:
         shown, independent = self.shows.get("c p show"), self.shows.get("c ind")

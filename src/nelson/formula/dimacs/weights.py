@@ -1,4 +1,4 @@
-"""Weights of literals, in every dialect of DIMACS that is in use, and the log-odds they mean.
+"""Weights of literals, in every dialect of DIMACS that is in use, as log-odds.
 
     theta_v = log w(v) - log w(-v),      w(v) = 0 -> -inf,   w(-v) = 0 -> +inf (hard evidence)
 
@@ -9,10 +9,10 @@
 | `cachet`  | `w V P`: w(V) = P, w(-V) = 1 - P; P = -1: both 1  | Cachet                           |
 | `minic2d` | `c weights w(1) w(-1) w(2) w(-2) ...`             | miniC2D                          |
 
-A variable without a weight has 1 and 1. In `mcc` and `literal`, a variable with a weight W for one
-literal only gives the other 1 - W if W <= 1 (as Ganak, WAPS and CMSGen do) and 1 otherwise. With
-that rule `w 3 0.4` means the same in Cachet's reading and in the literal one; only -1 sets them
-apart. W is a decimal or a fraction like 1/3.
+A variable without a weight has w(v) = w(-v) = 1. In `mcc` and `literal`, if only one literal of a
+variable has a weight W, the other gets 1 - W if W <= 1 (as in Ganak, WAPS and CMSGen), else 1. By
+this rule `w 3 0.4` means the same in `cachet` and in `literal`; only -1 makes a difference. W is a
+decimal or a fraction like 1/3.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from nelson.errors import FormulaError
 DIALECTS = ("auto", "mcc", "literal", "cachet", "minic2d", "none")
 
 _NUMBER = re.compile(r"\+?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,16})?")
-_BOTH_ONE = re.compile(r"-1(\.0*)?")  # Cachet's way to say: unweighted
-_LONGEST = 1000  # characters of one weight
-_EXACT = 17  # significant digits that a float64 keeps
-_ATTEMPTS = 50  # pairs of floats to try before writing more digits
-_FARTHEST = 1e15  # log-odds beyond which a weight is a slip of the pen; 0 says what is impossible
+_UNWEIGHTED = re.compile(r"-1(\.0*)?")  # in Cachet's form: both literals have weight 1
+_MAX_CHARACTERS = 1000  # of one weight
+_FLOAT_DIGITS = 17  # significant digits that identify a float64
+_MAX_ATTEMPTS = 50  # pairs of floats that are tried before more digits are written
+_MAX_LOG_ODDS = 1e15  # larger values are taken for mistakes; a weight of 0 states evidence
 
 Number = float | decimal.Decimal
 
@@ -48,7 +48,7 @@ class Fail(Protocol):
 
 @dataclass
 class WeightLines:
-    """What a file said about weights, before it is decided how to read it."""
+    """The weight lines of a file, before the dialect is chosen."""
 
     mcc: list[tuple[int, int, str]] = field(default_factory=list)  # line, literal, weight
     w: list[tuple[int, int, str]] = field(default_factory=list)
@@ -64,24 +64,24 @@ class WeightLines:
 
 
 def choose(lines: WeightLines, dialect: str) -> tuple[str | None, list[str]]:
-    """The dialect to read, and notes on why where another one would have been possible.
+    """The dialect to read, with notes if another one would have been possible.
 
-    `c p weight` lines win over `w` lines, those over `c weights`: the newer form over the older.
+    The newer form wins: `c p weight` over `w`, and `w` over `c weights`.
     `w` lines are Cachet's if all are `w V P` with V > 0, once each, P in [0, 1] or -1, and neither
     `p wcnf` nor a closing 0 says otherwise; a -1 makes them Cachet's in any case.
     """
-    found = {"mcc": len(lines.mcc), "w": len(lines.w), "minic2d": len(lines.minic2d)}
+    counts = {"mcc": len(lines.mcc), "w": len(lines.w), "minic2d": len(lines.minic2d)}
     if dialect == "auto":
-        form = next((name for name, count in found.items() if count), None)
+        form = next((name for name, count in counts.items() if count), None)
         taken = _form_of_w(lines) if form == "w" else form
     else:
         form = {"literal": "w", "cachet": "w", "none": None}.get(dialect, dialect)
-        taken = dialect if form and found[form] else None
+        taken = dialect if form and counts[form] else None
     shown = {"mcc": "`c p weight`", "w": "`w`", "minic2d": "`c weights`"}
     notes = [
         f"{count} {shown[name]} line{'s'[: count > 1]} ignored"
         + (f": weights are read as dialect {taken!r}" if taken else f": dialect is {dialect!r}")
-        for name, count in found.items()
+        for name, count in counts.items()
         if count and name != form
     ]
     if form == "w" and taken and dialect == "auto":
@@ -90,7 +90,7 @@ def choose(lines: WeightLines, dialect: str) -> tuple[str | None, list[str]]:
 
 
 def _form_of_w(lines: WeightLines) -> str:
-    if any(_BOTH_ONE.fullmatch(token) for _, _, token in lines.w):
+    if any(_UNWEIGHTED.fullmatch(token) for _, _, token in lines.w):
         return "cachet"
     once = len({literal for _, literal, _ in lines.w}) == len(lines.w)
     plain = all(literal > 0 and _at_most_one(token) for _, literal, token in lines.w)
@@ -118,14 +118,14 @@ def to_theta(
                 line=line,
             )
         if literal in weights and weights[literal][1] != number:
-            fail(f"second weight for literal {literal}", expected="one", line=line)
+            fail(f"second weight for literal {literal}", expected="only one", line=line)
         weights[literal] = line, number
     theta = np.zeros(n_vars)
     lone = 0
     for literal, (line, weight) in weights.items():
         v = abs(literal)
         if literal < 0 and v in weights:
-            continue  # done with the positive literal
+            continue  # the positive literal handles both
         if -literal in weights:
             line, other = max(line, weights[-literal][0]), weights[-literal][1]
         else:
@@ -134,7 +134,7 @@ def to_theta(
         if weight == 0 and other == 0:
             fail(f"both weights of variable {v} are 0", expected="one above 0", line=line)
         odds = log_ratio(weight, other) if literal > 0 else log_ratio(other, weight)
-        if _FARTHEST < abs(odds) < math.inf:
+        if _MAX_LOG_ODDS < abs(odds) < math.inf:
             fail(f"weights of variable {v} too far apart", expected="0 for evidence", line=line)
         theta[v - 1] = odds
     if not lone or dialect == "cachet":
@@ -154,7 +154,7 @@ def _literal_weights(
         for line, literal, token in lines.w:
             if literal < 0:
                 fail(f"weight of literal {literal} in Cachet's form", expected="`w V P`", line=line)
-            if _BOTH_ONE.fullmatch(token):
+            if _UNWEIGHTED.fullmatch(token):
                 yield line, literal, "1"
                 yield line, -literal, "1"
             elif not _at_most_one(token):
@@ -173,11 +173,11 @@ def _literal_weights(
 
 
 def parse_number(token: str) -> Number | None:
-    """A non-negative decimal or fraction; None if it is none.
+    """A non-negative decimal or fraction; None if the token is neither.
 
-    A float where float64 keeps it, else (more than 17 digits, or out of range) a Decimal.
+    A float if float64 is enough, else (more than 17 digits, or out of range) a Decimal.
     """
-    if len(token) > _LONGEST:
+    if len(token) > _MAX_CHARACTERS:
         return None
     above, slash, below = token.partition("/")
     numerator = _decimal(above)
@@ -199,15 +199,15 @@ def _decimal(token: str) -> Number | None:
         return None
     digits = match[1].replace(".", "").lstrip("0")
     value = float(token)
-    if len(digits) <= _EXACT and (0 < value < math.inf or not digits):
+    if len(digits) <= _FLOAT_DIGITS and (0 < value < math.inf or not digits):
         return value
     return _context(len(token)).create_decimal(token) if digits else 0.0
 
 
 def _context(digits: int) -> decimal.Context:
-    """Arithmetic that keeps so many digits, and never fewer than a float needs."""
+    """Arithmetic with this many digits, and never fewer than a float64 has."""
     return decimal.Context(
-        prec=max(digits, _EXACT) + 5, Emin=decimal.MIN_EMIN, Emax=decimal.MAX_EMAX, traps=[]
+        prec=max(digits, _FLOAT_DIGITS) + 5, Emin=decimal.MIN_EMIN, Emax=decimal.MAX_EMAX, traps=[]
     )
 
 
@@ -239,7 +239,7 @@ def log_ratio(above: Number, below: Number) -> float:
 
 def to_weights(theta: float) -> tuple[str, str]:
     """Decimal strings (w(v), w(-v)) that `log_ratio` reads back as exactly this theta."""
-    if _FARTHEST < abs(theta) < math.inf:
+    if _MAX_LOG_ODDS < abs(theta) < math.inf:
         raise FormulaError(f"theta {theta!r} has no weight", expected="at most 1e15, or inf")
     larger, smaller = _pair(abs(theta))
     return (larger, smaller) if theta >= 0 else (smaller, larger)
@@ -248,18 +248,18 @@ def to_weights(theta: float) -> tuple[str, str]:
 def _pair(t: float) -> tuple[str, str]:
     """(larger, smaller) with log larger - log smaller = t >= 0.
 
-    The larger is 1, or some floats below 1: the ratios of floats lie more densely than the floats,
-    so after about 1/t attempts one of them gives t exactly. Where that takes too long (t near 0),
-    or a float is too coarse (t above 700), the smaller gets as many digits as needed.
+    The larger is 1 or a float slightly below 1. Ratios of floats lie more densely than floats, so
+    after about 1/t attempts one of them gives t exactly. If that takes too long (t near 0), or a
+    float is too coarse (t above 700), the smaller gets as many digits as needed.
     """
     if t == 0 or t == math.inf:
         return "1", "0" if t else "1"
     ratio = math.exp(-t)
     larger = 1.0
-    for _ in range(_ATTEMPTS if ratio > 1e-300 else 0):
+    for _ in range(_MAX_ATTEMPTS if ratio > 1e-300 else 0):
         smaller = larger * ratio
         if smaller < larger and log_ratio(larger, smaller) == t:
             return f"{larger:.17g}", f"{smaller:.17g}"
         larger = math.nextafter(larger, 0.0)
     exact = decimal.Decimal(t)
-    return "1", str(_context(_EXACT + max(0, -exact.adjusted())).exp(-exact))
+    return "1", str(_context(_FLOAT_DIGITS + max(0, -exact.adjusted())).exp(-exact))

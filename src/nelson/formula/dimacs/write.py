@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
-from nelson.formula import Formula
 from nelson.formula.dimacs.weights import to_weights
 from nelson.io.streams import save
 
+if TYPE_CHECKING:
+    from nelson.formula.formula import Formula
+
 
 def write(f: Formula, target: str | os.PathLike[str] | IO[Any] | None = None) -> str | None:
-    """The MCC form of a formula; `parse` of it equals f if f has no auxiliary variables.
+    """Write the MCC form to a path, "-" (stdout) or an open file; without a target, return it.
 
-    theta survives exactly (see `weights.to_weights`). XOR and linear constraints are written as
-    the clauses that encode them, with `c p show` of the visible variables, so that any projected
-    counter or sampler agrees with f. A path ending in .gz or .xz compresses; "-" is stdout.
+    Reading it back gives f again if f has no auxiliary variables; theta survives exactly (see
+    `weights.to_weights`). XOR and linear constraints are written as the clauses that encode them,
+    with `c p show` of the visible variables, so that projected counters and samplers agree with f.
+    A path ending in .gz or .xz compresses.
     """
     text = "\n".join(_lines(f)) + "\n"
     if target is None:

@@ -1,4 +1,4 @@
-"""Passes over the decisions of a circuit (`nelson.exact.circuit.flat`): up for values, down for flows.
+"""Passes over a circuit (`nelson.exact.circuit.decisions`): up for values, down for flows.
 
 Up, in log space, for each decision i from the bottom:
 
@@ -29,7 +29,7 @@ _ZERO, _ONE, _TWO = np.uint64(0), np.uint64(1), np.uint64(2)
 
 
 class Decisions(NamedTuple):
-    """As in `nelson.exact.circuit.flat`."""
+    """As in `nelson.exact.circuit.decisions`."""
 
     lit_ptr: np.ndarray
     lits: np.ndarray

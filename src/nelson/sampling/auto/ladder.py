@@ -22,7 +22,7 @@ from dataclasses import replace
 import numpy as np
 
 from nelson.errors import BudgetExceeded, Unsatisfiable
-from nelson.exact.listing import LIMIT, structures
+from nelson.exact.listing import MAX_STRUCTURES, structures
 from nelson.exact.preprocess import Preprocessed, preprocess
 from nelson.sampling.auto import compiling
 from nelson.sampling.auto.chains import Verdict, by_resampling, from_solver
@@ -128,7 +128,8 @@ class _Ladder:
 
     def unlisted(self, part: Part) -> str:
         """Why the structures of a component are not listed; "" if they are."""
-        n, limit, until = len(part.variables), LIMIT, share(self.terms.deadline, 0.05, 1.0)
+        n, limit = len(part.variables), MAX_STRUCTURES
+        until = share(self.terms.deadline, 0.05, 1.0)
         if "enumerate" in self.terms.skip:
             return "left out"
         if n > SOME and compiling.installed():

@@ -5,7 +5,7 @@
 
 Components share no variable, so each has a table of its own; a variable that no clause mentions is
 a table of two rows. The rows depend on clauses and evidence alone and are kept with the formula;
-a new theta costs one pass over them. A component may have at most `support.LIMIT` rows: where one
+a new theta costs one pass over them. A component may have at most `MAX_STRUCTURES` rows: where one
 has more, there is no sample, and the reason says which. O(sum_k log rows_k + n) a sample.
 """
 
@@ -18,8 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from nelson.errors import BudgetExceeded, Unsatisfiable
-from nelson.exact.listing import LIMIT, structures
+from nelson.exact.listing import MAX_STRUCTURES, structures
 from nelson.formula import Formula
+from nelson.formula.components import split
 from nelson.formula.memo import Recent, Slot
 from nelson.kernels.core import rng
 from nelson.kernels.cpu.choice import Tables, choose
@@ -54,10 +55,10 @@ def _tables(problem: Problem, deadline: float | None) -> list[Table]:
     for own, formula in _components(problem):
         if deadline is not None and time.monotonic() > deadline:
             raise BudgetExceeded(f"the time was up after {len(found)} components")
-        rows = structures(formula, LIMIT, deadline)
+        rows = structures(formula, MAX_STRUCTURES, deadline)
         if rows is None:
             raise BudgetExceeded(
-                f"listing a component of {len(own)} variables takes more than {LIMIT} rows"
+                f"listing a component of {len(own)} variables takes more than {MAX_STRUCTURES} rows"
             )
         if not len(rows):
             raise Unsatisfiable("enumeration found no solution")
@@ -67,26 +68,14 @@ def _tables(problem: Problem, deadline: float | None) -> list[Table]:
 
 def _components(problem: Problem) -> Iterator[tuple[np.ndarray, Formula]]:
     """The variables of each component, from 0, and its clauses over 1, 2, .. in that order."""
-    from nelson.theory.local_lemma import components
-
     rest = problem.rest
-    if not rest.n_clauses:
-        return
-    label = components(rest)[np.abs(rest.literals[rest.offsets[:-1]]) - 1]
-    order = np.argsort(label, kind="stable")
-    for clauses in np.split(order, np.flatnonzero(np.diff(label[order])) + 1):
-        lengths = np.diff(rest.offsets)[clauses]
-        offsets = np.concatenate([[0], np.cumsum(lengths)])
-        at = np.arange(offsets[-1]) + np.repeat(rest.offsets[clauses] - offsets[:-1], lengths)
-        literals = rest.literals[at]
-        own, place = np.unique(np.abs(literals) - 1, return_inverse=True)
-        visible = int((own < problem.n).sum())
-        yield (
-            own,
-            Formula.from_arrays(
-                np.sign(literals) * (place + 1), offsets, n_vars=visible, n_aux=len(own) - visible
-            ),
+    parts = split(rest.literals, rest.offsets, rest.n_total)
+    for part in sorted(parts, key=lambda part: part.variables[0]):
+        visible = int((part.variables < problem.n).sum())
+        formula = Formula.from_arrays(
+            part.literals, part.offsets, n_vars=visible, n_aux=part.n_vars - visible
         )
+        yield part.variables, formula
 
 
 def flatten(found: list[Table], theta: np.ndarray, columns: np.ndarray) -> Tables:
@@ -170,5 +159,5 @@ SAMPLER = Sampler(
     guarantee=lambda problem, sweeps: "exact",
     blocks=blocks,
     seconds=20.0,
-    promise=f"exact, up to {LIMIT:,} structures a component",
+    promise=f"exact, up to {MAX_STRUCTURES:,} structures a component",
 )

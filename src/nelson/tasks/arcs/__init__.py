@@ -1,1 +1,3 @@
-"""Structures made of arcs, one out of each vertex: what trees and connected subgraphs share."""
+"""What the tasks `trees` and `connected` share: a rooted graph as flat arrays of arcs (`Arcs`),
+popping on threads, pictures, and the base class `ArcTask`. Import from the modules.
+"""

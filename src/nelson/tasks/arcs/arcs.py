@@ -1,18 +1,18 @@
 """Any networkx graph with a root -> flat arrays of arcs.
 
-    directed graph    a variable an arc
-    undirected graph  per="arc":  two variables an edge, one a direction
-                      per="edge": one variable an edge; both its arcs carry that variable
+    directed graph    one variable per arc
+    undirected graph  per="arc":  two variables per edge, one for each direction
+                      per="edge": one variable per edge; both its arcs carry that variable
 
-Arcs are sorted by tail, those that leave vertex v being out[v] .. out[v + 1] - 1; variables keep
-the order of `graph.edges`. Self-loops are left out: no path to the root needs one. Parallel edges
-are variables of their own.
+Arcs are sorted by tail: arcs out[v] .. out[v + 1] - 1 leave vertex v. Variables keep the order of
+`graph.edges`. Self-loops are left out: no path to the root needs one. Each of several parallel
+edges has its own variable.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from typing import Any
@@ -20,23 +20,23 @@ from typing import Any
 import numpy as np
 
 from nelson.errors import FormulaError, Unsatisfiable
-from nelson.formula import Formula
+from nelson.kernels.core.bits import pack, unpack, words_for
+from nelson.tasks.arcs.kernels.clusters import reaching
 
-PER = ("arc", "edge")
-#: Vertices up to which the constraints are also written as clauses: 2^(n - 1) - 1 of them.
-WRITTEN = 10
+#: Larger graphs are not written as clauses: n vertices need 2^(n - 1) - 1 of them.
+_MAX_VERTICES_AS_CLAUSES = 10
 
 
 @dataclass(frozen=True, eq=False)
 class Arcs:
-    labels: list[Any]  # what the graph calls its vertices
+    labels: list[Any]  # the graph's names of its vertices
     root: int
     tail: np.ndarray  # (arcs,) int64, ascending
     head: np.ndarray  # (arcs,) int64
     column: np.ndarray  # (arcs,) int64: the variable of each arc
-    names: list[str]  # one a variable
-    per: str
-    place: np.ndarray  # (vertices, 2): where to draw them
+    names: list[str]  # one per variable
+    per: str  # "arc" or "edge"
+    place: np.ndarray  # (vertices, 2): where to draw them; NaN if the graph does not say
 
     @property
     def n(self) -> int:
@@ -48,11 +48,12 @@ class Arcs:
 
     @cached_property
     def out(self) -> np.ndarray:
+        """(vertices + 1,): the first arc of each vertex."""
         return np.searchsorted(self.tail, np.arange(self.n + 1)).astype(np.int64)
 
     @cached_property
     def twin(self) -> np.ndarray:
-        """The arc of the other direction, if variables are edges."""
+        """The arc in the other direction, (arcs,); only for per="edge"."""
         order = np.argsort(self.column, kind="stable").reshape(-1, 2)
         twin = np.empty(len(self.tail), np.int64)
         twin[order], twin[order[:, ::-1]] = order[:, ::-1], order
@@ -60,53 +61,51 @@ class Arcs:
 
     @cached_property
     def first(self) -> np.ndarray:
-        """An arc of each variable."""
-        found = np.empty(self.n_vars, np.int64)
-        found[self.column[::-1]] = np.arange(len(self.column))[::-1]
-        return found
+        """The first arc of each variable, (n_vars,)."""
+        arc = np.empty(self.n_vars, np.int64)
+        arc[self.column[::-1]] = np.arange(len(self.column))[::-1]
+        return arc
+
+    @cached_property
+    def others(self) -> np.ndarray:
+        """(vertices,) bool: all but the root."""
+        return np.arange(self.n) != self.root
 
     def reaching(self, x: np.ndarray) -> np.ndarray:
         """In which rows of x (m, n_vars) each vertex has a path to the root: (m,) bool."""
-        from nelson.kernels.core.bits import pack, words_for
-        from nelson.tasks.arcs.kernels.clusters import reaching
-
         every = np.empty(words_for(len(x)), np.uint64)
         reach = np.empty(self.n, np.uint64)
         reaching(pack(x), self.tail, self.head, self.column, self.root, reach, every)
-        lanes = (every[:, None] >> np.arange(64, dtype=np.uint64)) & np.uint64(1)
-        return lanes.reshape(-1)[: len(x)].astype(bool)
+        return unpack(every[:, None], len(x))[:, 0]
 
     def cuts(self) -> list[list[int]] | None:
-        """Clauses: of each set of vertices without the root an arc leaves. None if too many."""
-        if self.n > WRITTEN:
+        """Clauses "an arc leaves this set", one for each set of vertices without the root. None if
+        the graph is too large.
+        """
+        if self.n > _MAX_VERTICES_AS_CLAUSES:
             return None
-        others = [v for v in range(self.n) if v != self.root]
         clauses = []
         for size in range(1, self.n):
-            for chosen in combinations(others, size):
+            for chosen in combinations(np.flatnonzero(self.others).tolist(), size):
                 leaving = np.isin(self.tail, chosen) & ~np.isin(self.head, chosen)
                 clauses.append(np.unique(self.column[leaving] + 1).tolist())
         return clauses
 
     def without_root(self) -> Arcs:
-        """Without the arcs that leave the root, and without the variables that had no others."""
+        """Without the arcs that leave the root, and without variables that have no other arc."""
         keep = self.tail != self.root
         used, column = np.unique(self.column[keep], return_inverse=True)
-        names = [self.names[i] for i in used]
-        return Arcs(
-            self.labels,
-            self.root,
-            self.tail[keep],
-            self.head[keep],
-            column.astype(np.int64),
-            names,
-            self.per,
-            self.place,
+        return replace(
+            self,
+            tail=self.tail[keep],
+            head=self.head[keep],
+            column=column.astype(np.int64),
+            names=[self.names[i] for i in used],
         )
 
 
-def read(graph: Any, root: Any = None, per: str = "arc") -> Arcs:
-    """The arcs of a networkx graph (Graph, DiGraph or their Multi- kin); root None: its first
+def read_graph(graph: Any, root: Any = None, per: str = "arc") -> Arcs:
+    """The arcs of a networkx Graph, DiGraph, MultiGraph or MultiDiGraph; root None: its first
     vertex. Raises Unsatisfiable if a vertex has no path to the root.
     """
     try:
@@ -114,7 +113,7 @@ def read(graph: Any, root: Any = None, per: str = "arc") -> Arcs:
         pairs = [(edge[0], edge[1]) for edge in graph.edges]
     except AttributeError:
         raise FormulaError(f"a {type(graph).__name__}", expected="a networkx graph") from None
-    if per not in PER:
+    if per not in ("arc", "edge"):
         raise FormulaError(f"per={per!r}", expected="'arc' or 'edge'")
     if per == "edge" and directed:
         raise FormulaError("per='edge' of a directed graph", expected="an undirected graph")
@@ -147,7 +146,7 @@ def read(graph: Any, root: Any = None, per: str = "arc") -> Arcs:
 
 
 def _names(pairs: list[tuple[Any, Any]], mark: str) -> list[str]:
-    """`a->b`; the second of parallel arcs is `a->b#2`."""
+    """`a->b`; the second of two parallel arcs is `a->b#2`."""
     seen: Counter[str] = Counter()
     names = []
     for u, v in pairs:
@@ -159,31 +158,30 @@ def _names(pairs: list[tuple[Any, Any]], mark: str) -> list[str]:
 
 def reached(arcs: Arcs, roots: np.ndarray, keep: np.ndarray | None = None) -> np.ndarray:
     """Which vertices have a path to one of `roots` (vertices,) along arcs of `keep` (arcs,)."""
-    found = np.asarray(roots, bool).copy()
+    reach = np.asarray(roots, bool).copy()
     keep = np.ones(len(arcs.tail), bool) if keep is None else keep
     while True:
-        more = arcs.tail[keep & found[arcs.head] & ~found[arcs.tail]]
+        more = arcs.tail[keep & reach[arcs.head] & ~reach[arcs.tail]]
         if not len(more):
-            return found
-        found[more] = True
+            return reach
+        reach[more] = True
 
 
 def _check_reached(arcs: Arcs) -> None:
-    found = reached(arcs, np.arange(arcs.n) == arcs.root)
-    if not found.all():
-        lost = np.flatnonzero(~found)
+    lost = np.flatnonzero(~reached(arcs, ~arcs.others))
+    if len(lost):
         label, root = arcs.labels[int(lost[0])], arcs.labels[arcs.root]
         others = f" (nor have {len(lost) - 1} others)" if len(lost) > 1 else ""
         raise Unsatisfiable(f"vertex {label!r} has no path to the root {root!r}{others}")
 
 
 def _places(graph: Any, labels: list[Any]) -> np.ndarray:
-    """The vertices' own `pos`, or their labels if these are points of a grid; else NaN: a layout is
-    computed when a picture is asked for.
+    """The vertices' attribute "pos", or their labels if these are points of a grid. Else NaN: the
+    first picture computes a layout.
     """
-    for found in ([graph.nodes[v].get("pos") for v in labels], labels):
+    for given in ([graph.nodes[v].get("pos") for v in labels], labels):
         try:
-            place = np.array(found, float)
+            place = np.array(given, float)
         except (TypeError, ValueError):
             continue
         if place.shape == (len(labels), 2) and np.isfinite(place).all():
@@ -192,20 +190,18 @@ def _places(graph: Any, labels: list[Any]) -> np.ndarray:
 
 
 def shortest_trees(arcs: Arcs, lengths: np.ndarray) -> np.ndarray:
-    """For each row of lengths (m, arcs) >= 0 the arc with which each vertex begins its shortest way
-    to the root: (m, vertices) int64, -1 at the root. Bellman and Ford, all rows at once.
+    """For each row of lengths (m, arcs) >= 0, the first arc of each vertex's shortest way to the
+    root: (m, vertices) int64, -1 at the root. Bellman-Ford on all rows at once.
     """
     m = len(lengths)
     far = np.full((m, arcs.n), np.inf)
     far[:, arcs.root] = 0.0
     choice = np.full((m, arcs.n), -1, np.int64)
-    used = [v for v in range(arcs.n) if v != arcs.root]
     for _ in range(arcs.n):
         through = lengths + far[:, arcs.head]
         before = far.copy()
-        for v in used:
-            some = slice(int(arcs.out[v]), int(arcs.out[v + 1]))
-            best = through[:, some].argmin(axis=1)
+        for v in np.flatnonzero(arcs.others):
+            best = through[:, arcs.out[v] : arcs.out[v + 1]].argmin(axis=1)
             choice[:, v] = best + arcs.out[v]
             far[:, v] = through[np.arange(m), choice[:, v]]
         if (far == before).all():
@@ -214,15 +210,8 @@ def shortest_trees(arcs: Arcs, lengths: np.ndarray) -> np.ndarray:
 
 
 def traffic(arcs: Arcs, days: int, seed: int) -> np.ndarray:
-    """Lengths (days, arcs): each arc has its usual length (its own; the same for every seed), each
-    day multiplies it by a factor of its own, log-normal with sigma 0.4.
+    """Lengths (days, arcs). An arc's usual length is the same for every seed; on each day it is
+    multiplied by a random factor, log-normal with sigma 0.4.
     """
     usual = np.random.default_rng([len(arcs.tail), arcs.n]).uniform(1, 2, len(arcs.tail))
     return usual * np.random.default_rng([seed, 12]).lognormal(0.0, 0.4, (days, len(usual)))
-
-
-def formula_of(clauses: list[list[int]] | None, n_vars: int) -> Formula | None:
-    return None if clauses is None else Formula(clauses, n_vars=n_vars)
-
-
-__all__ = ["PER", "Arcs", "formula_of", "reached", "read", "shortest_trees", "traffic"]

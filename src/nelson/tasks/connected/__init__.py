@@ -1,1 +1,4 @@
-"""Connected subgraphs for network reliability, drawn by cluster popping."""
+"""The task `connected`: subgraphs in which all vertices reach a root, drawn by cluster popping.
+
+Import `RootConnected` from `nelson.tasks`.
+"""

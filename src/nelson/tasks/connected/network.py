@@ -8,19 +8,21 @@ import numpy as np
 
 
 def network(stations: int, seed: int = 0) -> tuple[Any, int]:
-    """Points in a square as a networkx graph, and the most central of them. Two are joined unless a
-    third lies in the circle between them (Gabriel's graph: planar, and connected because it
-    holds the shortest spanning tree). Positions are in the attribute "pos".
+    """Random points in the unit square as a networkx graph, and the most central vertex.
+
+    Two points are joined unless a third lies in the circle whose diameter they are (Gabriel's
+    graph: planar, and connected because it contains the shortest spanning tree). The attribute
+    "pos" of a vertex is its point.
     """
-    import networkx as nx
+    import networkx
 
     random = np.random.default_rng([seed, 23])
     points = random.random((1, 2))
-    while len(points) < stations:  # of twenty candidates the one farthest from all others
+    while len(points) < stations:  # the best of twenty candidates: far from all others
         tried = random.random((20, 2))
         gaps = np.linalg.norm(tried[:, None] - points, axis=2).min(axis=1)
         points = np.vstack([points, tried[gaps.argmax()]])
-    graph = nx.Graph()
+    graph = networkx.Graph()
     for k, point in enumerate(points.tolist()):
         graph.add_node(k, pos=tuple(point))
     square = ((points[:, None] - points) ** 2).sum(axis=2)

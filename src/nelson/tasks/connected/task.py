@@ -3,30 +3,31 @@
     P_theta(x) = exp(sum_a theta_a x_a) / Z(theta)    over x such that the kept arcs (x_a = 1) hold
                                                       a path from each vertex to the root
 
-the law of arcs kept independently with probability p_a = 1 / (1 + e^-theta_a), given that. With
-an undirected graph variables are edges and what is kept is a connected spanning subgraph, the law
-behind all-terminal network reliability; the root has no influence then.
+Equivalently: arcs are kept independently with probability p_a = 1 / (1 + e^-theta_a), conditioned
+on such paths. On an undirected graph variables are edges, and the kept edges form a connected
+spanning subgraph, as in all-terminal network reliability; the law does not depend on the root.
 
-Draws: cluster popping (`nelson.tasks.arcs.kernels.popping`), exact. On graphs that have both arcs of each edge
-with the same p, and so on undirected ones, it pops at most m n (1 - p) / p clusters on average, p
-the smallest, n vertices, m edges (Guo and Jerrum, SIAM J. Comput. 2019); on others it may take
-exponentially many: there is a budget.
+Draws: cluster popping (`nelson.tasks.arcs.kernels.popping`), exact. If both arcs of each edge exist
+and have the same p (undirected graphs, too), it pops at most m n (1 - p) / p clusters on average,
+with p the smallest probability, n vertices, m edges (Guo and Jerrum, SIAM J. Comput. 2019). On
+other graphs the number may be exponential, so there is a budget.
 
-log Z = log P(C) + sum log(1 + e^theta_a), P(C) the reliability. Merge vertices into the root one by
-one: with R the root's set, v a vertex outside with arcs into it, C_R "each vertex reaches R", K
-"an arc from v into R is kept",
+log Z = log P(C) + sum log(1 + e^theta_a), where P(C) is the reliability. Vertices are merged into
+the root one by one: let R be the set of merged vertices, v a vertex outside with arcs into R, C_R
+the event "each vertex reaches R", K the event "an arc from v into R is kept". Then
 
     P(C_R) = P(K) P(C_(R + v)) / P(K | C_R)      since given K, reaching v is reaching R.
 
-P(K) is known, P(K | C_R) >= P(K) is a mean of exact draws (or 1, where v has no other way); C_(all)
-is certain. So log P(C) is a sum of at most n - 2 independent estimates. Undirected graphs have the
-reliability of their two-way graph. Up to 18 variables Z is summed over all states instead.
+P(K) is known. P(K | C_R) >= P(K) is estimated from exact draws (it is 1 if v has no other way).
+C_(all) is certain. So log P(C) is a sum of at most n - 2 independent estimates. An undirected graph
+has the reliability of the graph with both arcs of each edge. Up to 18 variables Z is summed over
+all states instead.
 
-Learning: theta += H^-1 (E_data[x] - E_model[x] - l2 theta), both H = Cov(x) and E_model from exact
-draws; full steps first, then steps 1/k, which average the noise out.
+Learning: theta += H^-1 (E_data[x] - E_model[x] - l2 theta), with H = Cov(x) and E_model from exact
+draws. The first steps are full; later steps have length 1/k, which averages the noise out.
 
-Gauge. Every subset of arcs that contains a valid one is valid, so the only theta without effect are
-those of arcs that no valid x can be without (bridges): `forced`. `learn` gives them 0.
+Gauge. Adding arcs to a valid x keeps it valid, so a weight has no effect only if every valid x has
+its arc (a bridge): `forced`. `learn` sets these weights to 0.
 """
 
 from __future__ import annotations
@@ -37,25 +38,35 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from nelson.errors import BudgetExceeded, FormulaError
+from nelson.formula import Formula
 from nelson.log_z.result import Z95, LogPartition
-from nelson.tasks.arcs.arcs import formula_of, reached, read, shortest_trees, traffic
-from nelson.tasks.arcs.task import ArcTask, refuse
-from nelson.tasks.base import Drawn, Learned
+from nelson.tasks.arcs.arcs import reached, read_graph
+from nelson.tasks.arcs.kernels.popping import FINISHED
+from nelson.tasks.arcs.popping import RandomStream, budget_of, refuse_unknown, run
+from nelson.tasks.arcs.task import ArcTask, penalty_of
+from nelson.tasks.base import JUDGING, LEARNING, Learned
+from nelson.tasks.connected.network import network
 
-#: Variables up to which log Z is a sum over all states.
-LISTED = 18
-#: Iterations of full steps; variables up to which Cov(x) is inverted in full.
-_WARM, _DENSE = 12, 600
+#: "auto" sums Z over all states up to this number of variables.
+_ENUMERATED = 18
+#: "enumerate" refuses more variables than this: 2^24 are 17 million states.
+_MAX_ENUMERATED = 24
+#: Iterations of full Newton steps, before the steps shrink.
+_FULL_STEPS = 12
+#: Above this number of variables only the diagonal of Cov(x) is inverted.
+_MAX_DENSE = 600
 
 
 class RootConnected(ArcTask):
-    """Of a networkx graph. root: None is its first vertex. per: "arc" or "edge"; None: edges if the
-    graph is undirected. `seed` draws the planted theta.
+    """Subgraphs of a networkx graph in which all vertices reach `root` (None: its first vertex).
+
+    per: "arc" or "edge", what a variable stands for; None: edges if the graph is undirected. seed:
+    of the planted theta. forced: (n_vars,) bool, variables that are true in every valid subgraph.
     """
 
     name = "connected"
-    #: planted: of the law of `planted`. backbone: shortest ways to the root in random traffic, and
-    #: of the other arcs or edges one in four.
+    #: planted: drawn from the law of `planted`. backbone: shortest ways to the root in random
+    #: traffic, and each other variable with probability 1/4.
     KINDS: ClassVar[tuple[str, ...]] = ("planted", "backbone")
     legend = "probability to be kept, before conditioning"
 
@@ -65,17 +76,15 @@ class RootConnected(ArcTask):
         if per is None:
             directed = getattr(graph, "is_directed", lambda: True)()
             per = "arc" if directed else "edge"
-        self.arcs = read(graph, root, per)
-        self.n_vars, self.names = self.arcs.n_vars, self.arcs.names
+        super().__init__(read_graph(graph, root, per))
         self.forced = ~self.arcs.reaching(~np.eye(self.n_vars, dtype=bool))
         self.planted = self.canonical(np.random.default_rng([seed, 21]).normal(size=self.n_vars))
-        self.formula = formula_of(self.arcs.cuts(), self.n_vars)
+        clauses = self.arcs.cuts()
+        self.formula = None if clauses is None else Formula(clauses, n_vars=self.n_vars)
 
     @classmethod
     def small(cls, seed: int = 0) -> Self:
         """Twelve stations, links both ways between neighbours; the root is the most central."""
-        from nelson.tasks.connected.network import network
-
         graph, root = network(12, seed)
         return cls(graph, root, per="arc", seed=seed)
 
@@ -92,43 +101,16 @@ class RootConnected(ArcTask):
 
     # ------------------------------------------------------------------------------------- drawing
 
-    def sample(self, theta: Any, n: int, *, seed: int = 0, **options: Any) -> Drawn:
-        """n independent subgraphs; number i is a function of (seed, start + i).
-
-        Options: start (0), threads (all cores), max_pops (10 million clusters of one sample),
-        seconds (60). If a budget ends first, info["status"] is "budget" and fewer come back; their
-        law is exact all the same.
-        """
-        from nelson.tasks.arcs import popping
-
-        start, budget = popping.budget_of(options)
-        return self._pop(theta, n, popping.Counter(seed, start=start), budget)
-
-    def examples(self, n: int, *, seed: int = 0, kind: str | None = None) -> np.ndarray:
-        from nelson.tasks.arcs import popping
-
-        if self.checked_kind(kind) == "planted":
-            counter = popping.Counter(seed, popping.EXAMPLES)
-            return popping.all_of(self._pop(self.planted, n, counter, popping.Budget()))
+    def simulated(self, n: int, seed: int) -> np.ndarray:
         x = np.random.default_rng([seed, 22]).random((n, self.n_vars)) < 0.25
-        choice = shortest_trees(self.arcs, traffic(self.arcs, n, seed))
-        others = np.arange(self.arcs.n) != self.arcs.root
-        x[np.arange(n)[:, None], self.arcs.column[choice[:, others]]] = True
-        return x
+        return self.add_shortest_ways(x, seed)
 
-    def _pop(self, theta: Any, n: int, counter: Any, budget: Any) -> Drawn:
-        from nelson.tasks.arcs import popping
+    def arc_law(self, theta: Any) -> np.ndarray:
+        """The probability p_a to keep each arc, before conditioning, (arcs,)."""
+        return self.strength(theta)[self.arcs.column]
 
-        return popping.pop(self.arcs, self._kept(theta), self._roots(), n, counter, budget)
-
-    def _kept(self, theta: Any) -> np.ndarray:
-        """p of each arc."""
-        return _sigmoid(self.checked_weights(theta))[self.arcs.column]
-
-    def _roots(self) -> np.ndarray:
-        roots = np.zeros(self.arcs.n, np.uint8)
-        roots[self.arcs.root] = 1
-        return roots
+    def roots(self) -> np.ndarray:
+        return (~self.arcs.others).astype(np.uint8)
 
     # --------------------------------------------------------------------------------------- log Z
 
@@ -143,13 +125,13 @@ class RootConnected(ArcTask):
     ) -> LogPartition:
         """log Z: a sum over all states, or an estimate with its 95% half-width.
 
-        method: "enumerate", "telescope" or "auto". samples: draws a stage. Options: threads,
-        max_pops, seconds (of a stage).
+        method: "enumerate", "telescope" or "auto". samples: draws per merged vertex. Options, for
+        each merged vertex: threads, max_pops, seconds.
         """
         theta = self.checked_weights(theta)
         started = time.monotonic()
         if method == "auto":
-            method = "enumerate" if self.n_vars <= LISTED else "telescope"
+            method = "enumerate" if self.n_vars <= _ENUMERATED else "telescope"
         soft = float(np.logaddexp(0, theta).sum())
         if method == "enumerate":
             value = self._summed(theta)
@@ -173,8 +155,11 @@ class RootConnected(ArcTask):
         )
 
     def _summed(self, theta: np.ndarray) -> float:
-        if self.n_vars > LISTED + 6:
-            raise FormulaError(f"{self.n_vars} variables", expected=f"at most {LISTED + 6} to list")
+        if self.n_vars > _MAX_ENUMERATED:
+            raise FormulaError(
+                f"{self.n_vars} variables",
+                expected=f'at most {_MAX_ENUMERATED} to enumerate; method="telescope"',
+            )
         total = -np.inf
         block = 1 << min(self.n_vars, 16)
         for first in range(0, 2**self.n_vars, block):
@@ -186,13 +171,11 @@ class RootConnected(ArcTask):
     def _telescope(
         self, theta: np.ndarray, samples: int, seed: int, options: dict[str, Any]
     ) -> tuple[float, float, int]:
-        """(log P(C), variance, stages). v is the vertex likeliest to hold an arc into R."""
-        from nelson.tasks.arcs import popping
-
-        _, budget = popping.budget_of(options)
-        arcs, p = self.arcs, self._kept(theta)
+        """(log P(C), its variance, stages). The next v is the vertex with the largest P(K)."""
+        _, budget = budget_of(options)
+        arcs, p = self.arcs, self.arc_law(theta)
         log_lost = np.log1p(-p)
-        roots, log_p, variance, stages = self._roots(), 0.0, 0.0, 0
+        roots, log_p, variance, stages = self.roots(), 0.0, 0.0, 0
         for _ in range(arcs.n - 1):
             into = (roots[arcs.head] == 1) & (roots[arcs.tail] == 0)
             none_kept = np.bincount(arcs.tail[into], log_lost[into], arcs.n)
@@ -200,14 +183,17 @@ class RootConnected(ArcTask):
             log_p += float(np.log(-np.expm1(none_kept[v])))
             into &= arcs.tail == v
             if reached(arcs, roots, ~into)[v]:  # else C_R implies K
-                counter = popping.Counter(seed, popping.STAGES + stages)
-                result, _ = popping.run(arcs, p, roots, samples, counter, budget, tell_arcs=True)
-                drawn = result.x[result.done == 1][:, into].any(axis=1)
-                hits = int(drawn.sum())
+                stream = RandomStream(seed, JUDGING + stages)
+                result, _ = run(arcs, p, roots, samples, stream, budget, tell_arcs=True)
+                kept = result.x[result.done == FINISHED][:, into].any(axis=1)
+                hits = int(kept.sum())
                 if not hits:
-                    raise BudgetExceeded(f"no draw of {samples:,} keeps an arc of vertex {v}")
-                log_p -= float(np.log(hits / len(drawn)))
-                variance += max(len(drawn) - hits, 1) / (hits * len(drawn))
+                    raise BudgetExceeded(
+                        f"no draw of {samples:,} keeps an arc from vertex {v} into the root's set; "
+                        "take more samples or seconds"
+                    )
+                log_p -= float(np.log(hits / len(kept)))
+                variance += max(len(kept) - hits, 1) / (hits * len(kept))
                 stages += 1
             roots[v] = 1
         return log_p, variance, stages
@@ -224,26 +210,19 @@ class RootConnected(ArcTask):
         samples: int = 1 << 13,
         **options: Any,
     ) -> Learned:
-        """The likeliest theta, by moments. l2 None: 0.1 / N, a normal prior of variance 10.
-        samples: exact draws an iteration.
+        """The theta whose means are those of the data, up to an L2 penalty (None: 0.1 / N, see
+        `penalty_of`). samples: exact draws per iteration.
         """
-        from nelson.tasks.arcs import popping
-
-        refuse(options, "l2, iterations, samples")
+        refuse_unknown(options, ("l2", "iterations", "samples"))
         started = time.monotonic()
         x = self.checked_data(data)
-        seen, free = x.mean(axis=0), ~self.forced
-        penalty = 0.1 / len(x) if l2 is None else float(l2)
-        if not penalty >= 0:
-            raise FormulaError(f"l2 = {l2}", expected="a number >= 0")
+        seen, free, penalty = x.mean(axis=0), ~self.forced, penalty_of(l2, len(x))
         usual = (x.sum(axis=0) + 0.5) / (len(x) + 1)
-        theta = self.canonical(
-            np.log(usual) - np.log1p(-usual)
-        )  # right if nothing were conditioned
+        # The right answer if nothing were conditioned.
+        theta = self.canonical(np.log(usual) - np.log1p(-usual))
         history: list[dict[str, Any]] = []
         for k in range(iterations + 1):
-            counter = popping.Counter(seed, popping.LEARNING, k * samples)
-            drawn = self._pop(theta, samples, counter, popping.Budget())
+            drawn = self.pop(theta, samples, RandomStream(seed, LEARNING, k * samples))
             if len(drawn) < 2:
                 raise BudgetExceeded(drawn.info["reason"])
             mean = drawn.x.mean(axis=0)
@@ -258,16 +237,16 @@ class RootConnected(ArcTask):
                 }
             )
             if k < iterations:
-                rate = 1.0 if k < _WARM else 1 / (k - _WARM + 2)
+                rate = 1.0 if k < _FULL_STEPS else 1 / (k - _FULL_STEPS + 2)
                 theta = theta + np.clip(rate * _newton(drawn.x, gradient, penalty), -1.0, 1.0)
-        # The last draws were made with the final theta and did not move it.
+        # The last draws come from the final theta and did not move it: an unbiased check.
         sigmas = history[-1]["noise"]
         return Learned(
             theta,
             history,
             time.monotonic() - started,
             sigmas < 1.5,
-            f"the gradient is {sigmas:.2f} times its noise (root mean square; 1 is what is left)",
+            f"the gradient is {sigmas:.2f} times its noise (root mean square; 1 is noise alone)",
             "exact",
             {"l2": penalty, "samples": samples},
         )
@@ -277,17 +256,14 @@ class RootConnected(ArcTask):
         return np.where(self.forced, 0.0, self.checked_weights(theta))
 
     def strength(self, theta: Any) -> np.ndarray:
-        return _sigmoid(self.checked_weights(theta))
-
-
-def _sigmoid(theta: np.ndarray) -> np.ndarray:
-    return np.exp(-np.logaddexp(0, -theta))
+        """p = 1 / (1 + e^-theta), (n_vars,)."""
+        return np.exp(-np.logaddexp(0, -self.checked_weights(theta)))
 
 
 def _newton(x: np.ndarray, gradient: np.ndarray, penalty: float) -> np.ndarray:
-    """(Cov(x) + penalty)^-1 gradient; a little more on the diagonal, as Cov(x) is an estimate."""
+    """(Cov(x) + penalty)^-1 gradient; the diagonal is raised a little, as Cov(x) is an estimate."""
     ridge = penalty + 1e-3
-    if x.shape[1] > _DENSE:
+    if x.shape[1] > _MAX_DENSE:
         return 0.5 * gradient / (x.var(axis=0) + ridge)
     cov = np.cov(x, rowvar=False, dtype=np.float64).reshape(x.shape[1], x.shape[1])
     return np.linalg.solve(cov + ridge * np.eye(len(cov)), gradient)

@@ -1,1 +1,4 @@
-"""Random K-SAT with preferred solutions."""
+"""The task `ksat`: preferred solutions of a random K-SAT formula.
+
+Import `KSat` from `nelson.tasks`.
+"""

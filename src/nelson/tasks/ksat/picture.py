@@ -1,8 +1,7 @@
-"""Pictures of K-SAT: one assignment against its clauses; examples, weights and new assignments."""
+"""Pictures of K-SAT: an assignment with its clauses; examples, weights and new assignments."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +10,10 @@ import numpy as np
 from nelson.formula import Formula
 from nelson.tasks import drawing
 
-#: Assignments shown in a raster.
-SHOWN = 150
-#: Variables up to which columns carry names.
-NAMED = 40
+#: Assignments in a raster: more rows would be too thin to see.
+_MAX_ROWS = 150
+#: Up to this number of variables the columns carry names.
+_MAX_NAMED = 40
 
 
 def draw_assignment(
@@ -22,13 +21,13 @@ def draw_assignment(
     names: list[str],
     row: np.ndarray,
     theta: np.ndarray | None,
-    path: str | os.PathLike[str],
+    path: drawing.AnyPath,
     title: str | None,
 ) -> Path:
-    """A column a variable (largest theta first), a row a clause, a dot a literal.
+    """Columns are variables (largest theta first), rows are clauses, dots are literals.
 
-    Filled dots are literals that hold: valid is what has one in every row. Clauses that fail are
-    shaded.
+    A dot is filled if its literal holds: a valid assignment has a filled dot in every row. Clauses
+    that fail are shaded.
     """
     n, m = formula.n_vars, formula.n_clauses
     order = np.arange(n) if theta is None else np.argsort(-theta, kind="stable")
@@ -53,7 +52,7 @@ def draw_assignment(
     else:
         top.axhline(0, color=drawing.INK, lw=0.6)
 
-    for j in range(1, m + 1):  # a line along each clause leads the eye
+    for j in range(1, m + 1):  # a thin line joins the literals of a clause
         if (mine := column[clause == j]).size:
             table.plot([mine.min(), mine.max()], [j, j], color=drawing.LIGHT, lw=0.7, zorder=0)
     for j in broken:
@@ -78,9 +77,9 @@ def draw_overview(
     theta: np.ndarray,
     generated: np.ndarray,
     planted: np.ndarray | None,
-    path: str | os.PathLike[str],
+    path: drawing.AnyPath,
 ) -> Path:
-    """Two rasters over the same columns; weights; frequencies."""
+    """Two rasters with the same columns; weights; frequencies."""
     order = np.argsort(-theta, kind="stable")
     fig = drawing.figure(10.5, 8.2)
     (left, right), (below, corner) = fig.subplots(2, 2)
@@ -101,7 +100,7 @@ def draw_overview(
 def _raster(ax: Any, rows: np.ndarray, order: np.ndarray, names: list[str], title: str) -> None:
     from matplotlib.colors import ListedColormap
 
-    shown = rows[:SHOWN][:, order]
+    shown = rows[:_MAX_ROWS][:, order]
     ax.imshow(
         shown,
         cmap=ListedColormap(["#eeeeee", drawing.BLUE]),
@@ -122,8 +121,8 @@ def _axis(sorted_by_theta: bool) -> str:
 
 
 def _columns(ax: Any, names: list[str], order: np.ndarray) -> None:
-    """Names below the columns, where there is room for them."""
-    if len(names) <= NAMED:
+    """Names below the columns if there is room for them, else numbers."""
+    if len(names) <= _MAX_NAMED:
         ax.set_xticks(np.arange(1, len(names) + 1), [names[i] for i in order], rotation=90)
     else:
         _whole_numbers(ax.xaxis)

@@ -1,21 +1,20 @@
-"""K-SAT with preferences: which solutions of a random formula somebody likes, by examples.
+"""K-SAT with preferences: learn from examples which solutions of a random formula are preferred.
 
     C = clauses of K distinct variables, each negated by a fair coin      (K = 5, L = n)
     P_theta(x) = exp(sum_i theta_i x_i) C(x) / Z
 
-Examples are of two kinds. "planted": drawn from a known theta* ~ N(0, 1), so that what was learned
-can be held against the truth. "paper": models listed by Glucose4 through PySAT, as in the paper.
-A solver that lists models changes as little as it can from one to the next: in large formulas most
-variables are constant over that dataset, and the prior alone keeps their theta finite
+There are two kinds of examples. "planted": drawn from a known theta* ~ N(0, 1), so that the learned
+theta can be compared with the truth. "paper": models enumerated by Glucose4 through PySAT, as in
+the paper. From one model to the next the solver changes few variables: in a large formula most
+variables are constant over such a dataset, and the prior alone keeps their theta finite
 (docs/errata.md, 16).
 
-Random 5-SAT is not extremal: what the samples are worth is said by `nelson.sample` (exact where the
-formula can be listed or compiled, else asymptotic).
+Random 5-SAT is not extremal. `nelson.sample` says which guarantee the samples have: exact if the
+formula can be enumerated or compiled, else asymptotic.
 """
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from pathlib import Path
@@ -24,20 +23,23 @@ from typing import Any, Self
 import numpy as np
 
 from nelson.errors import BudgetExceeded, FormulaError, Unsatisfiable
+from nelson.exact.solver import satisfiable
 from nelson.formula import Formula
 from nelson.formula.random_ksat import random_ksat
 from nelson.tasks.base import FormulaTask, data_seed
+from nelson.tasks.drawing import AnyPath
+from nelson.tasks.ksat.picture import draw_assignment, draw_overview
 
-#: Formulas tried before a ratio of clauses to variables is called too high.
-TRIES = 100
-#: Seconds for the solver: to decide one formula, or to list one dataset.
-SECONDS = 60.0
+#: Random formulas tried; if none is satisfiable, there are too many clauses.
+_MAX_TRIES = 100
+#: The solver's budget to decide one formula, or to enumerate one dataset.
+_SOLVER_SECONDS = 60.0
 
 
 class KSat(FormulaTask):
     """Preferred solutions of a formula; `KSat.random(100)` draws one.
 
-    planted  theta* ~ N(0, scale^2), (n_vars,): what kind "planted" is drawn from
+    planted  theta* ~ N(0, scale^2), (n_vars,): examples of kind "planted" are drawn from it
     """
 
     name = "ksat"
@@ -54,8 +56,7 @@ class KSat(FormulaTask):
     ) -> Self:
         """A satisfiable random formula: n variables, `clauses` (default n) of k literals.
 
-        The first satisfiable of formulas drawn one after the other. A clause that was drawn twice
-        counts once.
+        Formulas are drawn until one is satisfiable. A clause that is drawn twice counts once.
         """
         m = n if clauses is None else clauses
         if not 1 <= k <= n:
@@ -80,52 +81,35 @@ class KSat(FormulaTask):
         *,
         seed: int = 0,
         kind: str | None = None,
-        seconds: float = SECONDS,
+        seconds: float = _SOLVER_SECONDS,
     ) -> np.ndarray:
         """(n, n_vars) bool. `seconds` is the solver's budget, for kind "paper".
 
-        "planted" rows are independent draws (as good as `nelson.sample` makes them); another seed,
-        other draws of the same law. "paper" rows are the first n models that Glucose4 lists, in
-        random order; seeds other than 0 give it random phases to begin with, so another place in
-        the space of solutions. To hold some out, split one dataset: data[:200], data[200:].
+        Rows of "planted" are independent draws of `nelson.sample`; each seed gives other draws from
+        the same law. Rows of "paper" are the first n models that Glucose4 enumerates, in random
+        order. A seed other than 0 starts the solver with random phases, so elsewhere in the space
+        of solutions. To hold some rows out, split one dataset: data[:200], data[200:].
         """
         if n < 0:
             raise FormulaError(f"{n} examples", expected="0 or more")
         if self.checked_kind(kind) == "planted":
             return self.sample(self.planted, n, seed=data_seed(seed)).x
-        rows = listed(self.formula, n, seed=seed, seconds=seconds)
+        rows = first_models(self.formula, n, seed=seed, seconds=seconds)
         return rows[np.random.default_rng([abs(seed), 62]).permutation(n)]
 
-    def draw(
-        self,
-        x: Any,
-        path: str | os.PathLike[str],
-        *,
-        theta: Any = None,
-        title: str | None = None,
-    ) -> Path:
-        """One assignment as a table: a column a variable, a row a clause, a dot a literal."""
-        from nelson.tasks.ksat.picture import draw_assignment
-
+    def draw(self, x: Any, path: AnyPath, *, theta: Any = None, title: str | None = None) -> Path:
+        """One assignment as a table: columns are variables, rows are clauses, dots are literals."""
         [row] = self.checked(x)
         weights = None if theta is None else self.checked_weights(theta)
         return draw_assignment(self.formula, self.names, row, weights, path, title)
 
     def picture(
-        self,
-        data: Any,
-        theta: Any,
-        generated: Any,
-        path: str | os.PathLike[str],
-        *,
-        kind: str | None = None,
+        self, data: Any, theta: Any, generated: Any, path: AnyPath, *, kind: str | None = None
     ) -> Path:
         """Examples and new assignments as rasters, weights, frequencies.
 
-        kind: of `data`; the hidden theta* is shown if that is "planted".
+        kind: the kind of `data`; the hidden theta* is shown if it is "planted".
         """
-        from nelson.tasks.ksat.picture import draw_overview
-
         return draw_overview(
             self.describe(),
             self.names,
@@ -138,36 +122,37 @@ class KSat(FormulaTask):
 
 
 def _satisfiable(n: int, m: int, k: int, seed: int) -> Formula:
-    from nelson.exact.solver import satisfiable
-
-    for attempt in range(TRIES):
-        # The first is `random_ksat(n, m, k, seed)` itself; later ones have seeds of their own.
+    for attempt in range(_MAX_TRIES):
+        # The first formula is `random_ksat(n, m, k, seed)` itself; later ones have derived seeds.
         own = abs(seed) if attempt == 0 else data_seed(seed, 100 + attempt)
         formula = random_ksat(n, m, k, own)
-        answer = satisfiable(formula, seconds=SECONDS)
+        answer = satisfiable(formula, seconds=_SOLVER_SECONDS)
         if answer is None:
             raise BudgetExceeded(
-                f"no solver decided within {SECONDS:.0f} s whether {m} clauses of {k} over {n} "
-                "variables can be satisfied"
+                f"no solver decided within {_SOLVER_SECONDS:.0f} s whether {m} clauses of {k} "
+                f"literals over {n} variables can be satisfied"
             )
         if answer:
             return formula
     raise Unsatisfiable(
-        f"{TRIES} formulas with {m} clauses of {k} literals over {n} variables: none is satisfiable"
+        f"{_MAX_TRIES} random formulas with {m} clauses of {k} literals over {n} variables: "
+        "none is satisfiable; take fewer clauses"
     )
 
 
-def listed(formula: Formula, n: int, *, seed: int = 0, seconds: float = SECONDS) -> np.ndarray:
-    """The first n models that Glucose4 lists, (n, n_vars) bool, all different.
+def first_models(
+    formula: Formula, n: int, *, seed: int = 0, seconds: float = _SOLVER_SECONDS
+) -> np.ndarray:
+    """The first n models that Glucose4 enumerates, (n, n_vars) bool, all different.
 
-    Each model is forbidden by a clause and the solver asked again. A variable that it leaves open
-    (no clause has it) is false. seed 0: the solver as it comes; others: random phases at first.
+    A clause forbids each model before the solver is asked for the next. A variable that the solver
+    leaves open (no clause has it) is false. seed 0: the solver's default phases; others: random.
     """
     try:
         from pysat.solvers import Solver
     except ImportError as error:
         raise FormulaError(
-            'models are listed by PySAT, which is not there: pip install "python-sat"'
+            'PySAT enumerates the models, and it is not installed: pip install "python-sat"'
         ) from error
     variables = formula.n_vars
     rows = np.zeros((n, variables), bool)
@@ -176,24 +161,26 @@ def listed(formula: Formula, n: int, *, seed: int = 0, seconds: float = SECONDS)
         if seed:
             coins = np.random.default_rng([abs(seed), 63]).integers(0, 2, variables) * 2 - 1
             solver.set_phases((np.arange(1, variables + 1) * coins).tolist())
-        for found in range(n):
+        for k in range(n):
             answer = _ask(solver, deadline - time.monotonic())
             if answer is None:
-                raise BudgetExceeded(f"{found} of {n} models listed in {seconds:g} s")
+                raise BudgetExceeded(f"{k} of {n} models enumerated in {seconds:g} s")
             if not answer:
-                if not found:
+                if not k:
                     raise Unsatisfiable("the formula has no model")
-                raise FormulaError(f"{n} different examples", expected=f"{found}: all models")
+                raise FormulaError(
+                    f"{n} different examples", expected=f"{k}: the formula has no more models"
+                )
             for v in solver.get_model():
                 if abs(v) <= variables:
-                    rows[found, abs(v) - 1] = v > 0
-            sign = np.where(rows[found], -1, 1)  # all of it: also what no clause has
+                    rows[k, abs(v) - 1] = v > 0
+            sign = np.where(rows[k], -1, 1)  # all variables, also those that no clause has
             solver.add_clause((sign * np.arange(1, variables + 1)).tolist())
     return rows
 
 
 def _ask(solver: Any, seconds: float) -> bool | None:
-    """True, False, or None if time was up first."""
+    """True, False, or None if the time ran out first."""
     if seconds <= 0:
         return None
     timer = threading.Timer(seconds, solver.interrupt)

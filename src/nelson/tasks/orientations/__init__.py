@@ -1,1 +1,4 @@
-"""Sink-free orientations: one-way streets without dead ends."""
+"""The task `orientations`: a direction for each edge of a graph such that no vertex is a sink.
+
+Import `Orientations` from `nelson.tasks`.
+"""

@@ -1,12 +1,12 @@
-"""Pictures of orientations: arrows on a graph, heavier where somebody cares.
+"""Pictures of orientations: arrows on a graph, wider if the preference is stronger.
 
-More than a few hundred arrows are a carpet: such graphs are shown as a matrix, a row the vertex
-that an edge leaves, a column the one it enters.
+A few hundred arrows would cover each other. Larger graphs are shown as a matrix: an edge stands in
+the row of the vertex that it leaves and in the column of the vertex that it enters.
 """
 
 from __future__ import annotations
 
-import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,59 +17,26 @@ from nelson.tasks import drawing
 if TYPE_CHECKING:
     from nelson.tasks.orientations.task import Orientations
 
-#: Vertices up to which they are named.
-NAMED = 40
-#: Edges up to which they are drawn as arrows.
-ARROWS = 200
-
-
-def layout(graph: Any) -> dict[Any, np.ndarray]:
-    """Where to draw each vertex: its attribute "pos" if all have one, a circle if the graph is
-    dense, else by springs; components that are apart are drawn apart.
-    """
-    import networkx
-
-    given = networkx.get_node_attributes(graph, "pos")
-    n, m = graph.number_of_nodes(), graph.number_of_edges()
-    if len(given) == n:
-        return {node: np.asarray(place, float) for node, place in given.items()}
-    if m > 2 * n:
-        turn = np.pi / 2 - 2 * np.pi * np.arange(n) / n  # clockwise from the top
-        return {node: np.array([np.cos(a), np.sin(a)]) for node, a in zip(graph, turn, strict=True)}
-    found: dict[Any, np.ndarray] = {}
-    right = 0.0
-    for nodes in networkx.connected_components(graph):
-        part = graph.subgraph(nodes)
-        start = networkx.circular_layout(part)
-        place = networkx.spring_layout(part, pos=start, seed=0, iterations=300)
-        if len(part) > 1:
-            try:  # smoother, but needs scipy
-                place = networkx.kamada_kawai_layout(part, pos=place)
-            except ImportError:
-                pass
-        xy = np.array(list(place.values()))
-        size = max(float(np.ptp(xy, axis=0).max()), 1e-9)
-        scale = np.sqrt(len(part)) / size
-        for node, at in place.items():
-            found[node] = (at - xy.min(axis=0)) * scale + (right, 0.0)
-        right += float(np.ptp(xy[:, 0])) * scale + 1.0
-    return found
+#: Up to this number of vertices they carry names.
+_MAX_NAMED = 40
+#: Up to this number of edges they are drawn as arrows.
+_MAX_ARROWS = 200
 
 
 def draw_orientation(
     task: Orientations,
     row: np.ndarray,
     theta: np.ndarray | None,
-    path: str | os.PathLike[str],
+    path: drawing.AnyPath,
     title: str | None,
 ) -> Path:
-    place = layout(task.graph)
+    place = drawing.layout(task.graph)
     wide, high = np.ptp(np.array(list(place.values())), axis=0) + 0.3
-    tall = 6.0 * float(np.clip(high / wide, 0.4, 1.3)) if task.n_vars <= ARROWS else 6.0
+    tall = 6.0 * float(np.clip(high / wide, 0.4, 1.3)) if task.n_vars <= _MAX_ARROWS else 6.0
     fig = drawing.figure(6.5, tall + (1.0 if theta is not None else 0.7))
     ax = fig.subplots()
     _graph(ax, task, row, theta, place)
-    sinks = "orange vertices" if task.n_vars <= ARROWS else "vertices with an empty row"
+    sinks = "orange vertices" if task.n_vars <= _MAX_ARROWS else "vertices with an empty row"
     told = "no vertex is a sink" if task.valid(row)[0] else f"{sinks} are sinks"
     fig.suptitle(title or f"{task.n_vars} edges with their directions: {told}", fontsize=11)
     if theta is not None:
@@ -82,11 +49,11 @@ def draw_overview(
     data: np.ndarray,
     theta: np.ndarray,
     generated: np.ndarray,
-    path: str | os.PathLike[str],
+    path: drawing.AnyPath,
 ) -> Path:
     fig = drawing.figure(12.5, 8.4)
     grid = fig.subplot_mosaic("AABBCC;DDDEEE", height_ratios=(1, 1))
-    place = layout(task.graph)
+    place = drawing.layout(task.graph)
     for key, row, weights, title in (
         ("A", data[0], theta, f"One of {len(data):,} examples"),
         ("B", theta >= 0, theta, "What was learned: the preferred direction"),
@@ -103,6 +70,17 @@ def draw_overview(
     return drawing.save(fig, path)
 
 
+def _directions(
+    task: Orientations, row: np.ndarray, theta: np.ndarray | None
+) -> Iterator[tuple[int, Any, Any, str]]:
+    """(edge, tail, head, colour): blue in the direction that theta prefers, orange against it."""
+    for e, (u, v, *_) in enumerate(task.edges):
+        colour = drawing.INK
+        if theta is not None:
+            colour = drawing.BLUE if bool(row[e]) == bool(theta[e] >= 0) else drawing.ORANGE
+        yield (e, u, v, colour) if row[e] else (e, v, u, colour)
+
+
 def _graph(
     ax: Any,
     task: Orientations,
@@ -111,70 +89,58 @@ def _graph(
     place: dict[Any, np.ndarray],
     mark: bool = True,
 ) -> None:
-    """Arrows and vertices; `mark`: colour a vertex that nothing leaves."""
-    if task.n_vars > ARROWS:
+    """Arrows and vertices; `mark`: colour the sinks."""
+    if task.n_vars > _MAX_ARROWS:
         _matrix(ax, task, row, theta)
         return
     drawing.bare(ax)
+    named = len(place) <= _MAX_NAMED
     wide = np.full(len(row), 1.2) if theta is None else drawing.widths(theta, 0.6, 3.6)
-    gap = 8.0 if len(place) <= NAMED else 3.0
     leaves = dict.fromkeys(place, 0)
     met: dict[frozenset[Any], int] = {}
-    for e, (u, v, *_) in enumerate(task.edges):
-        tail, head = (u, v) if row[e] else (v, u)
+    for e, tail, head, colour in _directions(task, row, theta):
         leaves[tail] += 1
-        colour = drawing.INK
-        if theta is not None:
-            colour = drawing.BLUE if bool(row[e]) == bool(theta[e] >= 0) else drawing.ORANGE
-        # Parallel edges bend, the first not at all, the others to either side of it.
-        turn = met.get(frozenset((u, v)), 0)
-        met[frozenset((u, v))] = turn + 1
-        bend = 0.18 * ((turn + 1) // 2) * (1 if turn % 2 else -1)
-        if place[u] is place[tail]:
-            bend = -bend
+        # The first of several parallel edges is straight, the others bend to either side of it.
+        turn = met.get(frozenset((tail, head)), 0)
+        met[frozenset((tail, head))] = turn + 1
+        bend = 0.18 * ((turn + 1) // 2) * (1 if turn % 2 else -1) * (-1 if row[e] else 1)
         drawing.arrow(
-            ax, place[tail], place[head], colour=colour, width=float(wide[e]), bend=bend, gap=gap
+            ax,
+            place[tail],
+            place[head],
+            colour=colour,
+            width=float(wide[e]),
+            bend=bend,
+            gap=8.0 if named else 3.0,
         )
     xy = np.array(list(place.values()))
     for node in task.looped:
         leaves[node] += 1
         _loop(ax, place[node], xy.mean(axis=0))
     sink = np.array([mark and not leaves[node] for node in place])
-    named = len(place) <= NAMED
-    ax.scatter(
-        *xy.T,
-        s=190 if named else 18,
-        c=np.where(sink, drawing.ORANGE, "white"),
-        edgecolors=drawing.INK,
-        lw=0.9,
-        zorder=3,
-    )
+    tint = np.where(sink, drawing.ORANGE, "white")
+    drawing.vertices(ax, xy, 190 if named else 18, colour=tint)
     if named:
-        for node, at in place.items():
-            size = 8 if len(str(node)) <= 2 else 6
-            ax.text(*at, str(node), ha="center", va="center", fontsize=size, zorder=4)
+        names = [str(node) for node in place]
+        drawing.vertex_names(ax, xy, names, 8 if max(map(len, names)) <= 2 else 6)
     ax.margins(0.08)
 
 
 def _matrix(ax: Any, task: Orientations, row: np.ndarray, theta: np.ndarray | None) -> None:
-    """Cell (u, v) is inked if u -> v; the fainter, the less theta cares."""
+    """Cell (u, v) is inked if u -> v; the fainter, the closer theta is to 0."""
     from matplotlib.colors import to_rgb
 
     rank = {node: i for i, node in enumerate(task.graph)}
     image = np.ones((len(rank), len(rank), 3))
     ink = np.ones(len(row)) if theta is None else drawing.widths(theta, 0.2, 1.0)
-    for e, (u, v, *_) in enumerate(task.edges):
-        tail, head = (u, v) if row[e] else (v, u)
-        colour = drawing.INK
-        if theta is not None:
-            colour = drawing.BLUE if bool(row[e]) == bool(theta[e] >= 0) else drawing.ORANGE
+    for e, tail, head, colour in _directions(task, row, theta):
         image[rank[tail], rank[head]] = 1 - ink[e] * (1 - np.array(to_rgb(colour)))
     ax.imshow(image, interpolation="nearest")
     drawing.framed(ax, "", "to vertex", "from vertex")
 
 
 def _loop(ax: Any, at: np.ndarray, centre: np.ndarray) -> None:
-    """A small circle at the vertex, on the side that looks away from the others."""
+    """A small circle at the vertex, on the side away from the centre of the graph."""
     from matplotlib.patches import Circle
 
     away = at - centre

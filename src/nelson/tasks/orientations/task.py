@@ -1,23 +1,22 @@
-"""Sink-free orientations: a direction for each edge such that something leaves every vertex.
+"""Sink-free orientations: a direction for each edge such that an edge leaves every vertex.
 
     variable e: edge {u, v}, true for u -> v, false for v -> u        (u before v in the graph)
     clause w:   at least one edge leaves w                            (docs/errata.md, 9)
     P_theta(x) = exp(sum_e theta_e x_e) C(x) / Z
 
-theta_e is the log-odds of u -> v against v -> u, before the clauses (errata 10: one Boolean an
-edge). The formula is extremal (Condition 1): clauses of vertices that share no edge share no
-variable, and those that share one hold it with opposite signs, so both cannot fail at once. So
-resampling draws from P_theta exactly, whatever theta.
+theta_e is the log-odds of u -> v against v -> u, before the clauses (errata 10: one Boolean per
+edge). The formula is extremal (Condition 1): the clauses of two vertices share a variable only if
+an edge joins them, and they hold it with opposite signs, so both cannot fail at once. So resampling
+draws from P_theta exactly, for any theta.
 
-Any undirected networkx graph will do. Parallel edges are variables of their own. A self-loop has no
-direction to choose, so it is no variable; it leaves its vertex, which is never a sink. A component
-that is a tree (an isolated vertex, too) has fewer edges than vertices, and so no sink-free
+The graph is any undirected networkx graph. Each of several parallel edges has its own variable. A
+self-loop has no direction, so it is no variable; it leaves its vertex, which is never a sink. A
+component that is a tree (or an isolated vertex) has fewer edges than vertices, so no sink-free
 orientation: `Unsatisfiable` (errata 11).
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Hashable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
@@ -27,9 +26,11 @@ import numpy as np
 from nelson.errors import FormulaError, NelsonError, Unsatisfiable
 from nelson.formula import Formula
 from nelson.tasks.base import FormulaTask, data_seed
+from nelson.tasks.drawing import AnyPath
+from nelson.tasks.orientations.picture import draw_orientation, draw_overview
 
-#: Random graphs tried before p is called too small.
-TRIES = 1000
+#: Random graphs tried; if all have a tree component, p is too small.
+_MAX_TRIES = 1000
 
 Edge = tuple[Any, ...]  # (u, v), or (u, v, key) in a multigraph
 
@@ -41,7 +42,7 @@ class Orientations(FormulaTask):
     edges    variable e is edges[e]: (u, v), or (u, v, key) in a multigraph; true is u -> v.
              Loops are left out.
     looped   vertices with a loop
-    planted  hidden preferences theta* ~ N(0, scale^2), (n_vars,): what `examples` are drawn from
+    planted  hidden preferences theta* ~ N(0, scale^2), (n_vars,): `examples` are drawn from them
     """
 
     name = "orientations"
@@ -71,16 +72,16 @@ class Orientations(FormulaTask):
 
     @classmethod
     def random(cls, n: int, p: float = 0.55, *, seed: int = 0, scale: float = 1.0) -> Self:
-        """An Erdos-Renyi graph: each of n (n - 1) / 2 edges is there with probability p.
+        """An Erdos-Renyi graph: each of n (n - 1) / 2 edges exists with probability p.
 
-        The first without a tree component of graphs drawn one after the other.
+        Graphs are drawn until one has no tree component.
         """
         networkx = _networkx()
         if n < 3 or not 0 < p <= 1:
             raise FormulaError(f"n = {n}, p = {p}", expected="3 vertices or more and 0 < p <= 1")
         random = np.random.default_rng([abs(seed), 65])
         u, v = np.triu_indices(n, 1)
-        for _ in range(TRIES):
+        for _ in range(_MAX_TRIES):
             there = random.random(len(u)) < p
             graph = networkx.Graph()
             graph.add_nodes_from(range(n))
@@ -88,7 +89,8 @@ class Orientations(FormulaTask):
             if tree_component(graph) is None:
                 return cls(graph, seed=seed, scale=scale)
         raise Unsatisfiable(
-            f"{TRIES} random graphs with n = {n}, p = {p}: each has a tree component"
+            f"{_MAX_TRIES} random graphs with n = {n}, p = {p}: each has a tree component; "
+            "take a larger p"
         )
 
     @classmethod
@@ -109,7 +111,7 @@ class Orientations(FormulaTask):
     # -------------------------------------------------------------------------- graphs and weights
 
     def directed(self, x: Any) -> Any:
-        """One structure (n_vars,) as a networkx DiGraph (MultiDiGraph of a multigraph)."""
+        """One structure (n_vars,) as a networkx DiGraph, or MultiDiGraph for a multigraph."""
         [row] = self.checked(x)
         networkx = _networkx()
         multi = self.graph.is_multigraph()
@@ -121,9 +123,9 @@ class Orientations(FormulaTask):
         return digraph
 
     def assignment(self, digraph: Any) -> np.ndarray:
-        """The way back: a directed graph that has every edge of `graph` once -> (n_vars,) bool.
+        """The inverse of `directed`: a directed graph with every edge of `graph` -> (n_vars,) bool.
 
-        It need not be sink-free (`valid` says whether it is). Loops say nothing.
+        It need not be sink-free (`valid` tells). Loops are ignored.
         """
         if not digraph.is_directed():
             raise FormulaError("an undirected graph", expected="an orientation: a directed graph")
@@ -141,12 +143,12 @@ class Orientations(FormulaTask):
         if (seen != 1).any():
             e = int(np.flatnonzero(seen != 1)[0])
             raise FormulaError(
-                f"edge {self.names[e]} is there {seen[e]} times", expected="each edge once"
+                f"edge {self.names[e]} occurs {seen[e]} times", expected="each edge once"
             )
         return x
 
     def variable(self, edge: Iterable[Hashable]) -> tuple[int, bool]:
-        """(column, does it run u -> v) of an edge named from either end."""
+        """(column, whether the edge as given runs u -> v) of an edge given in either direction."""
         u, v, *key = edge
         for e, forth in (((u, v, *key), True), ((v, u, *key), False)):
             if e in self._variable:
@@ -154,15 +156,17 @@ class Orientations(FormulaTask):
         raise FormulaError(f"no edge {tuple(edge)!r}", expected="an edge of the graph")
 
     def preferences(self, theta: Any) -> dict[Edge, float]:
-        """theta as {edge in the direction it prefers: log-odds >= 0}, strongest first."""
-        found = {}
+        """theta as {edge in its preferred direction: log-odds >= 0}, strongest first."""
+        told = {}
         for (u, v, *key), weight in zip(self.edges, self.checked_weights(theta), strict=True):
-            found[(u, v, *key) if weight >= 0 else (v, u, *key)] = abs(float(weight))
-        return dict(sorted(found.items(), key=lambda item: -item[1]))
+            told[(u, v, *key) if weight >= 0 else (v, u, *key)] = abs(float(weight))
+        return dict(sorted(told.items(), key=lambda item: -item[1]))
 
     def theta(self, preferences: Mapping[Edge, float]) -> np.ndarray:
-        """{edge: log-odds of that direction} -> (n_vars,). Both directions may be given: they
-        are subtracted. An edge that is not named has no preference.
+        """{edge: log-odds of that direction} -> (n_vars,).
+
+        If both directions of an edge are given, their log-odds are subtracted. An edge that is not
+        given has no preference.
         """
         weights = np.zeros(self.n_vars)
         for edge, weight in preferences.items():
@@ -172,36 +176,25 @@ class Orientations(FormulaTask):
 
     # ------------------------------------------------------------------------------------ pictures
 
-    def draw(
-        self,
-        x: Any,
-        path: str | os.PathLike[str],
-        *,
-        theta: Any = None,
-        title: str | None = None,
-    ) -> Path:
-        """The oriented graph; with theta, edges that matter are heavier and blue if they run the
-        way that is preferred.
+    def draw(self, x: Any, path: AnyPath, *, theta: Any = None, title: str | None = None) -> Path:
+        """The oriented graph. With theta, edges with a stronger preference are wider, and edges in
+        the preferred direction are blue.
         """
-        from nelson.tasks.orientations.picture import draw_orientation
-
         [row] = self.checked(x)
         weights = None if theta is None else self.checked_weights(theta)
         return draw_orientation(self, row, weights, path, title)
 
-    def picture(self, data: Any, theta: Any, generated: Any, path: str | os.PathLike[str]) -> Path:
+    def picture(self, data: Any, theta: Any, generated: Any, path: AnyPath) -> Path:
         """An example, the learned preferences, a new orientation; weights and frequencies."""
-        from nelson.tasks.orientations.picture import draw_overview
-
         return draw_overview(
             self, self.checked(data), self.checked_weights(theta), self.checked(generated), path
         )
 
 
 def checked_graph(graph: Any) -> Any:
-    """An undirected networkx graph with an edge and without tree components."""
+    """The graph, if it is an undirected networkx graph without tree components; else an error."""
     if not hasattr(graph, "is_directed") or not hasattr(graph, "edges"):
-        raise FormulaError(f"{type(graph).__name__}", expected="a networkx graph")
+        raise FormulaError(f"a {type(graph).__name__}", expected="a networkx graph")
     if graph.is_directed():
         raise FormulaError("a directed graph", expected="an undirected one: graph.to_undirected()")
     tree = tree_component(graph)
@@ -217,7 +210,7 @@ def tree_component(graph: Any) -> str | None:
     networkx = _networkx()
     for nodes in networkx.connected_components(graph):
         if graph.subgraph(nodes).number_of_edges() < len(nodes):
-            inside = [str(node) for node in graph if node in nodes]  # in the graph's own order
+            inside = [str(node) for node in graph if node in nodes]  # in the graph's order
             shown = ", ".join(inside[:6]) + (", ..." if len(inside) > 6 else "")
             if len(inside) == 1:
                 return f"the isolated vertex {shown}"

@@ -2,16 +2,16 @@
 
     y_(p,l) = 1 if position p holds location l,      p, l = 2..n (n - 1)^2 variables
 
-Location 1 stands at position 1, so that each round trip has one model: (n - 1)! of them. Every
-position holds exactly one location and every location stands at exactly one position: 2 (n - 1)
-clauses of n - 1 literals and (n - 1)^2 (n - 2) of two. Clauses that share a variable can fail
-together: the formula is not extremal, and resampling clauses is no exact sampler of it.
+Location 1 stands at position 1, so each of the (n - 1)! round trips is one model. Every position
+holds exactly one location, and every location stands at exactly one position: 2 (n - 1) clauses of
+n - 1 literals and (n - 1)^2 (n - 2) clauses of two. Clauses that share a variable can fail
+together: the formula is not extremal, and resampling its clauses is not exact.
 
-With `edges`, n (n - 1) more variables x_ij, i -> j is driven, in the order of `convert.pairs`:
+`edges=True` adds n (n - 1) variables x_ij ("i -> j is driven") in the order of `convert.pairs`:
 
     y_(p,i) and y_(p+1,j) -> x_ij,      at most one x_ij for each i
 
-which makes x a function of y. Their log-odds are theta_ij, so weighted samplers draw from P_theta.
+so x is a function of y. The log-odds of x_ij are theta_ij, so weighted samplers draw from P_theta.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from nelson.tasks.routes.convert import checked_routes, column, to_x
 
 @dataclass(frozen=True, eq=False)
 class RouteFormula:
-    """formula, a name for each of its variables, and the way from models to routes and back."""
+    """A formula, names of its variables, and conversions between its models and routes."""
 
     formula: Formula
     names: Names
@@ -38,7 +38,7 @@ class RouteFormula:
     edges: bool
 
     def to_routes(self, y: Any) -> np.ndarray:
-        """Models (m, n_vars) -> (m, n) locations from 0 on; FormulaError if one is no model."""
+        """Models (m, n_vars) -> (m, n) locations, location 0 first; else FormulaError."""
         y = np.atleast_2d(np.asarray(y, bool))
         if y.shape[1] != self.formula.n_vars:
             raise FormulaError(f"models of shape {y.shape}", expected=f"(m, {self.formula.n_vars})")
@@ -61,7 +61,7 @@ class RouteFormula:
         return np.concatenate([flat, to_x(routes)], axis=1) if self.edges else flat
 
     def weights(self, theta: Any) -> np.ndarray:
-        """theta of the edges (n (n - 1),) as log-odds of all variables; needs `edges`."""
+        """theta of the edges (n (n - 1),) as log-odds of all variables; needs edges=True."""
         if not self.edges:
             raise FormulaError("no variable stands for an edge", expected="cnf(edges=True)")
         theta = np.asarray(theta, np.float64)

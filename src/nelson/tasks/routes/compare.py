@@ -1,4 +1,4 @@
-"""Are two sets of routes alike? Edge frequencies, and lengths by Kolmogorov and Smirnov's test."""
+"""Are two sets of routes alike? Edge frequencies, and a Kolmogorov-Smirnov test of lengths."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from nelson.tasks.routes.learn import frequencies
+from nelson.tasks.routes.convert import frequencies, summed
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
 def ks(a: np.ndarray, b: np.ndarray) -> tuple[float, float]:
-    """Largest distance of the two distribution functions, and its p-value if both are one law.
+    """Largest distance of the two distribution functions, and its p-value under one common law.
 
     p = 2 sum_k (-1)^(k-1) exp(-2 k^2 z^2), z = D (s + 0.12 + 0.11/s), s = sqrt(m n / (m + n)):
-    Stephens' form (1970) of Kolmogorov's limit, good from a few tens on.
+    Stephens' form (1970) of Kolmogorov's limit, good from a few tens of values on.
     """
     a, b = np.sort(a), np.sort(b)
     both = np.concatenate([a, b])
@@ -25,7 +25,7 @@ def ks(a: np.ndarray, b: np.ndarray) -> tuple[float, float]:
     d = float(np.abs(below[0] - below[1]).max())
     s = math.sqrt(len(a) * len(b) / (len(a) + len(b)))
     z = d * (s + 0.12 + 0.11 / s)
-    if z < 0.2:  # the series needs many terms there, and is 1 to 12 digits
+    if z < 0.2:  # p is 1 to 12 digits, and the series would need many terms
         return d, 1.0
     terms = [(-1) ** (k - 1) * math.exp(-2 * (k * z) ** 2) for k in range(1, 101)]
     return d, min(1.0, max(0.0, 2 * math.fsum(terms)))
@@ -39,17 +39,16 @@ def halves_gap(routes: np.ndarray) -> float:
 def alike(
     held: np.ndarray, generated: np.ndarray, distances: np.ndarray, trained_on: int = 0
 ) -> dict[str, Any]:
-    """Of routes (m, n) and (m', n): plain numbers.
+    """Comparison of held-out routes (m, n) with generated routes (m', n): plain numbers.
 
-    edge_correlation  of the frequencies of all edges
+    edge_correlation  correlation of the two frequencies over all edges
     edge_gap          L1 distance of the frequencies
-    edge_noise        what of that is noise: the gap of two halves of the held-out data, whose
-                      variance is 4/m of an edge's, scaled to 1/m + 1/m' (+ 1/N, the examples that
-                      theta was fitted to): 1 is the best that edge_gap / edge_noise can be, about
-    length_ks         distance of the distributions of lengths; length_p: chance of one as large
-                      for two samples of one law
+    edge_noise        the expected edge_gap of a perfect model. Measured as the gap between two
+                      halves of the held-out data (variance 4/m), scaled to 1/m + 1/m' + 1/N, with
+                      N = trained_on the examples that theta was learned from
+    length_ks         Kolmogorov-Smirnov distance of the lengths; length_p: its p-value
     """
-    lengths = [lengths_of(routes, distances) for routes in (held, generated)]
+    lengths = [summed(distances, routes) for routes in (held, generated)]
     statistic, p = ks(*lengths)
     f = frequencies(held), frequencies(generated)
     m = len(held)
@@ -64,11 +63,6 @@ def alike(
         "length_quantiles": _named(_quantiles(x) for x in lengths),
         "distinct": len(np.unique(generated, axis=0)),
     }
-
-
-def lengths_of(routes: np.ndarray, distances: np.ndarray) -> np.ndarray:
-    """(m, n) -> (m,)."""
-    return distances[routes, np.roll(routes, -1, axis=1)].sum(axis=1)
 
 
 def _named(values: Iterable[Any]) -> dict[str, Any]:

@@ -1,9 +1,9 @@
-"""Routes as rows of locations, as edges x_ij, and theta as matrix and as vector.
+"""Conversions: routes as rows of locations or as edges x_ij; theta as a matrix or as a vector.
 
     x_ij = 1 if the route drives i -> j,    i != j:  n (n - 1) columns, row by row: 0->1, 0->2, ...
 
-A route is kept as a row of n locations that starts at location 0 (the depot). Each round trip has
-one such row, and one x.
+The row of a route lists its n locations and starts at location 0 (the depot). Each round trip has
+exactly one such row, and one x.
 """
 
 from __future__ import annotations
@@ -28,16 +28,27 @@ def column(n: int, i: Any, j: Any) -> np.ndarray:
 
 
 def rotated(routes: np.ndarray) -> np.ndarray:
-    """The same round trips, each written from location 0 on. (m, n) -> (m, n)."""
+    """The same round trips, each row starting at location 0. (m, n) -> (m, n)."""
     n = routes.shape[1]
     start = (routes == 0).argmax(axis=1)
     at = (start[:, None] + np.arange(n)) % n
     return np.take_along_axis(routes, at, axis=1)
 
 
-def edges(routes: np.ndarray) -> np.ndarray:
-    """Columns that are 1, (m, n): edge k of a route leaves its k-th location."""
-    return column(routes.shape[1], routes, np.roll(routes, -1, axis=1))
+def edge_columns(routes: np.ndarray) -> np.ndarray:
+    """Columns of x that are 1, (..., n): edge k of a route leaves its k-th location."""
+    return column(routes.shape[-1], routes, np.roll(routes, -1, axis=-1))
+
+
+def frequencies(routes: np.ndarray) -> np.ndarray:
+    """E[x] of routes (m, n), as a vector (n (n - 1),)."""
+    m, n = routes.shape
+    return np.bincount(edge_columns(routes).reshape(-1), minlength=n * (n - 1)) / m
+
+
+def summed(matrix: np.ndarray, routes: np.ndarray) -> np.ndarray:
+    """Sum of matrix_ij (n, n) over the edges i -> j of each route: (..., n) -> (...)."""
+    return matrix[routes, np.roll(routes, -1, axis=-1)].sum(axis=-1)
 
 
 def to_x(routes: Any) -> np.ndarray:
@@ -45,14 +56,14 @@ def to_x(routes: Any) -> np.ndarray:
     routes = checked_routes(routes)
     m, n = routes.shape
     x = np.zeros((m, n * (n - 1)), bool)
-    np.put_along_axis(x, edges(routes), True, axis=1)
+    np.put_along_axis(x, edge_columns(routes), True, axis=1)
     return x
 
 
 def follow(x: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """(m, n (n - 1)) bool -> what is met on the way from location 0, (m, n), and is it a route.
+    """(m, n (n - 1)) bool -> the locations met from location 0 on, (m, n); whether it is a route.
 
-    A row is one if every location is left once and entered once and n steps from 0 meet all.
+    It is a route if every location is left once and entered once, and n steps from 0 meet all.
     """
     m = len(x)
     square = np.zeros((m, n, n), bool)
@@ -78,22 +89,22 @@ def to_routes(x: np.ndarray, n: int) -> np.ndarray:
 
 
 def checked_routes(routes: Any, n: int | None = None) -> np.ndarray:
-    """(m, n) int64, every row a permutation of 0..n-1, written from location 0 on."""
-    found = np.asarray(routes)
-    if found.ndim == 1:
-        found = found[None]
-    if found.ndim != 2 or (n is not None and found.shape[1] != n):
+    """(m, n) int64, every row a permutation of 0..n-1 that starts at location 0."""
+    rows = np.asarray(routes)
+    if rows.ndim == 1:
+        rows = rows[None]
+    if rows.ndim != 2 or (n is not None and rows.shape[1] != n):
         shape = "(m, n)" if n is None else f"(m, {n})"
-        raise FormulaError(f"routes of shape {found.shape}", expected=shape)
-    if not np.issubdtype(found.dtype, np.integer):
-        raise FormulaError(f"routes of type {found.dtype}", expected="integers")
-    bad = (np.sort(found, axis=1) != np.arange(found.shape[1])).any(axis=1)
+        raise FormulaError(f"routes of shape {rows.shape}", expected=shape)
+    if not np.issubdtype(rows.dtype, np.integer):
+        raise FormulaError(f"routes of type {rows.dtype}", expected="integers")
+    bad = (np.sort(rows, axis=1) != np.arange(rows.shape[1])).any(axis=1)
     if bad.any():
         raise FormulaError(
-            f"route {int(np.argmax(bad))}, {found[np.argmax(bad)].tolist()}",
-            expected=f"each of 0..{found.shape[1] - 1} once",
+            f"route {int(np.argmax(bad))}, {rows[np.argmax(bad)].tolist()}",
+            expected=f"each of 0..{rows.shape[1] - 1} once",
         )
-    return rotated(found.astype(np.int64))
+    return rotated(rows.astype(np.int64))
 
 
 def to_matrix(theta: np.ndarray, n: int) -> np.ndarray:

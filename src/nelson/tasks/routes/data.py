@@ -1,8 +1,8 @@
 """Locations: the 29 of TSPLIB's bayg29, or any table of coordinates.
 
-bayg29 and bays29 (Groetschel, Juenger, Reinelt) are 29 places in Bavaria, given by the coordinates
-below (TSPLIB's display data). Distances here are Euclidean in those map units; the two TSPLIB files
-hold matrices of geographical and of street distances, which `tsplib.read` takes.
+bayg29 and bays29 (Groetschel, Juenger, Reinelt) are 29 places in Bavaria with the coordinates below
+(TSPLIB's display data). Distances here are Euclidean in these map units. The two TSPLIB files hold
+matrices of geographical and of street distances instead; `tsplib.read` reads them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import csv
 import math
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,63 +25,66 @@ BAYG29 = (
     (490, 500), (1840, 1240), (1260, 1500), (1280, 790), (490, 2130), (1460, 1420), (1260, 1910),
     (360, 1980),
 )  # fmt: skip
-FEWEST = 3
+#: Fewer locations have no round trip.
+MIN_LOCATIONS = 3
 
 
 def checked_names(names: Sequence[Any] | None, n: int) -> list[str]:
-    """One name a location, "1", "2", ... by default; no two the same."""
-    found = [str(k + 1) for k in range(n)] if names is None else [str(name) for name in names]
-    if len(found) != n:
-        raise FormulaError(f"{len(found)} names for {n} locations", expected="as many")
+    """One name per location, "1", "2", ... by default; no two the same."""
+    checked = [str(k + 1) for k in range(n)] if names is None else [str(name) for name in names]
+    if len(checked) != n:
+        raise FormulaError(f"{len(checked)} names for {n} locations", expected=f"{n} names")
     seen: dict[str, int] = {}
-    for k, name in enumerate(found):
+    for k, name in enumerate(checked):
         if name in seen:
             raise FormulaError(
                 f"locations {seen[name] + 1} and {k + 1} are both called {name!r}",
-                expected="a name of its own for each",
+                expected="a different name for each",
             )
         seen[name] = k
-    return found
+    return checked
 
 
 def checked_coordinates(coordinates: Any) -> np.ndarray:
     """(n, 2) float64, finite, n >= 3."""
     try:
-        found = np.array(coordinates, dtype=np.float64)
+        places = np.array(coordinates, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise FormulaError(f"coordinates: {error}", expected="(n, 2) numbers") from None
-    if found.ndim != 2 or found.shape[1] != 2:
-        raise FormulaError(f"coordinates of shape {found.shape}", expected="(n, 2)")
-    enough(len(found))
-    bad = ~np.isfinite(found).all(axis=1)
+    if places.ndim != 2 or places.shape[1] != 2:
+        raise FormulaError(f"coordinates of shape {places.shape}", expected="(n, 2)")
+    _check_enough(len(places))
+    bad = ~np.isfinite(places).all(axis=1)
     if bad.any():
         k = int(np.argmax(bad))
         raise FormulaError(
-            f"location {k + 1} is at ({found[k, 0]}, {found[k, 1]})", expected="finite coordinates"
+            f"location {k + 1} is at ({places[k, 0]}, {places[k, 1]})",
+            expected="finite coordinates",
         )
-    return found
+    return places
 
 
 def checked_distances(distances: Any) -> np.ndarray:
     """(n, n) float64, finite, not negative; the diagonal is set to 0."""
-    found = np.array(distances, dtype=np.float64)
-    if found.ndim != 2 or found.shape[0] != found.shape[1]:
-        raise FormulaError(f"distances of shape {found.shape}", expected="(n, n)")
-    enough(len(found))
-    np.fill_diagonal(found, 0.0)
-    bad = ~np.isfinite(found) | (found < 0)
+    checked = np.array(distances, dtype=np.float64)
+    if checked.ndim != 2 or checked.shape[0] != checked.shape[1]:
+        raise FormulaError(f"distances of shape {checked.shape}", expected="(n, n)")
+    _check_enough(len(checked))
+    np.fill_diagonal(checked, 0.0)
+    bad = ~np.isfinite(checked) | (checked < 0)
     if bad.any():
         i, j = np.argwhere(bad)[0]
         raise FormulaError(
-            f"the distance from location {i + 1} to {j + 1} is {found[i, j]}",
+            f"the distance from location {i + 1} to {j + 1} is {checked[i, j]}",
             expected="a finite number, not negative",
         )
-    return found
+    return checked
 
 
-def enough(n: int) -> None:
-    if n < FEWEST:
-        raise FormulaError(f"{n} locations", expected=f"at least {FEWEST} to make a round trip")
+def _check_enough(n: int) -> None:
+    if n < MIN_LOCATIONS:
+        expected = f"at least {MIN_LOCATIONS} to make a round trip"
+        raise FormulaError(f"{n} locations", expected=expected)
 
 
 def euclidean(xy: np.ndarray) -> np.ndarray:
@@ -90,9 +93,9 @@ def euclidean(xy: np.ndarray) -> np.ndarray:
 
 
 def laid_out(distances: np.ndarray) -> np.ndarray:
-    """Places in the plane whose distances are near those given: classical scaling (Torgerson 1952).
+    """Places in the plane with about the given distances: classical scaling (Torgerson 1952).
 
-    For pictures of instances that are a matrix and nothing else.
+    For pictures of instances that are given by a matrix alone.
     """
     squared = ((distances + distances.T) / 2) ** 2
     centred = squared - squared.mean(axis=0) - squared.mean(axis=1)[:, None] + squared.mean()
@@ -105,8 +108,8 @@ def from_table(
 ) -> tuple[np.ndarray, list[str] | None]:
     """(n, 2) coordinates and names from a CSV file, an array, a DataFrame or {name: (x, y)}.
 
-    x, y, name: columns. By default those called so (in any case; `lon`, `lat` and `id` too), else
-    the first two columns with numbers, and the first without.
+    x, y, name: which columns. By default the columns with these names in upper or lower case (or
+    `lon`, `lat`, `id`), else the first two columns of numbers and the first column of words.
     """
     if isinstance(table, (str, os.PathLike)):
         return _from_csv(os.fspath(table), x, y, name)
@@ -115,7 +118,7 @@ def from_table(
     if hasattr(table, "columns") and hasattr(table, "to_numpy"):
         header = [str(c) for c in table.columns]
         rows = [[str(v) for v in row] for row in table.to_numpy(dtype=object).tolist()]
-        return _from_rows(header, rows, x, y, name, None, list(range(1, len(rows) + 1)))
+        return _from_rows(_Rows(header, list(enumerate(rows, 1)), None), x, y, name)
     return checked_coordinates(table), None
 
 
@@ -132,32 +135,33 @@ def _from_csv(
         lines = [(reader.line_num, [v.strip() for v in row]) for row in reader if any(row)]
     if not lines:
         raise FormulaError("an empty table", expected="rows of coordinates", source=path)
-    header: list[str] | None = None
-    if not any(_is_number(v) for v in lines[0][1]):
-        header = lines.pop(0)[1]
-    rows = [row for _, row in lines]
-    return _from_rows(header, rows, x, y, name, path, [number for number, _ in lines])
+    header = None if any(_is_number(v) for v in lines[0][1]) else lines.pop(0)[1]
+    return _from_rows(_Rows(header, lines, path), x, y, name)
+
+
+class _Rows(NamedTuple):
+    """A table of text: its header, its rows with their line numbers, and the file."""
+
+    header: list[str] | None
+    lines: list[tuple[int, list[str]]]
+    source: str | None
 
 
 def _from_rows(
-    header: list[str] | None,
-    rows: list[list[str]],
-    x: str | None,
-    y: str | None,
-    name: str | None,
-    source: str | None,
-    lines: list[int],
+    table: _Rows, x: str | None, y: str | None, name: str | None
 ) -> tuple[np.ndarray, list[str] | None]:
-    width = len(header) if header is not None else len(rows[0]) if rows else 0
-    for row, line in zip(rows, lines, strict=True):
+    header, lines, source = table
+    first = lines[0][1] if lines else []
+    width = len(first if header is None else header)
+    for line, row in lines:
         if len(row) != width:
             raise FormulaError(
                 f"{len(row)} columns", expected=f"{width}, as above", source=source, line=line
             )
     columns = [c.lower() for c in header] if header is not None else [""] * width
-    numbers = [c for c in range(width) if rows and _is_number(rows[0][c])]
+    numbers = [c for c, value in enumerate(first) if _is_number(value)]
 
-    def place(asked: str | None, usual: tuple[str, ...], default: int | None) -> int | None:
+    def find(asked: str | None, usual: tuple[str, ...], default: int | None) -> int | None:
         if asked is not None:
             if asked.lower() not in columns:
                 raise FormulaError(
@@ -166,24 +170,24 @@ def _from_rows(
             return columns.index(asked.lower())
         return next((columns.index(c) for c in usual if c in columns), default)
 
-    named = place(name, ("name", "id", "location"), None)
+    named = find(name, ("name", "id", "location"), None)
     free = [c for c in numbers if c != named]
-    at_x = place(x, ("x", "lon", "longitude"), free[0] if free else None)
-    at_y = place(y, ("y", "lat", "latitude"), free[1] if len(free) > 1 else None)
+    at_x = find(x, ("x", "lon", "longitude"), free[0] if free else None)
+    at_y = find(y, ("y", "lat", "latitude"), free[1] if len(free) > 1 else None)
     if at_x is None or at_y is None:
         raise FormulaError("no two columns of numbers", expected="x and y", source=source)
     if named is None:
         named = next((c for c in range(width) if c not in numbers and c not in (at_x, at_y)), None)
-    found = []
-    for row, line in zip(rows, lines, strict=True):
+    places = []
+    for line, row in lines:
         for c in (at_x, at_y):
             if not _is_number(row[c]) or not math.isfinite(float(row[c])):
                 raise FormulaError(
                     f"coordinate {row[c]!r}", expected="a finite number", source=source, line=line
                 )
-        found.append((float(row[at_x]), float(row[at_y])))
-    names = None if named is None else [row[named] for row in rows]
-    return checked_coordinates(np.array(found).reshape(-1, 2)), names
+        places.append((float(row[at_x]), float(row[at_y])))
+    names = None if named is None else [row[named] for _, row in lines]
+    return checked_coordinates(np.array(places).reshape(-1, 2)), names
 
 
 def _is_number(text: str) -> bool:

@@ -1,20 +1,20 @@
 """Have the chains mixed? Split R-hat and effective sample size, for chains of any numbers.
 
-m chains of length t, each cut in two halves: 2 m sequences of length h, with means and variances
+m chains of length t are cut in two halves each: 2 m sequences of length h. With
 
-    W = mean of the variances within,    B / h = variance of the means,
+    W = mean of their variances,         B / h = variance of their means,
     var+ = (h - 1)/h W + B / h,          R-hat = sqrt(var+ / W)
 
-R-hat is near 1 if all halves tell of the same law, and above if chains disagree or drift.
+R-hat is near 1 if all halves have the same law, and larger if chains disagree or drift.
 
     rho_k = 1 - (W - mean autocovariance at lag k) / var+
     ESS   = 2 m h / (1 + 2 sum_k rho_k)
 
-with the sum cut where the sum of two neighbours turns negative and made monotone before (Geyer
-1992). Gelman et al., Bayesian Data Analysis, 3rd ed. (2013), 11.4-11.5. A sequence that never
-changes says nothing: R-hat 1 and ESS = NaN.
+The sum over k runs over pairs of neighbouring lags. It ends where a pair turns negative, and before
+that each pair is at most the one before (Geyer 1992). Gelman et al., Bayesian Data Analysis, 3rd
+ed. (2013), 11.4-11.5. Constant chains get R-hat = 1 and ESS = NaN.
 
-These see only what is watched: a chain can be stuck in a way that no watched number shows.
+Both judge only the numbers that are watched: a chain can be stuck in a way that none of them shows.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ from typing import Any
 import numpy as np
 
 from nelson.errors import FormulaError
-from nelson.tasks.routes.convert import column, rotated
-from nelson.tasks.routes.moves import ANNEAL, JUDGING, SWEEPS, Chains
+from nelson.tasks.base import JUDGING
+from nelson.tasks.routes.convert import edge_columns, rotated, summed
+from nelson.tasks.routes.moves import ANNEAL, SWEEPS, Chains
 
 
 def _halves(values: Any) -> np.ndarray:
@@ -50,7 +51,7 @@ def split_rhat(values: Any) -> float:
 
 
 def effective_size(values: Any) -> float:
-    """values (chains, length) -> how many independent draws have means as good."""
+    """values (chains, length) -> the number of independent draws whose mean is as precise."""
     halves = _halves(values)
     m, h = halves.shape
     within = float(halves.var(axis=1, ddof=1).mean())
@@ -74,7 +75,7 @@ def _autocovariance(halves: np.ndarray) -> np.ndarray:
     return np.fft.irfft(power, size, axis=1)[:, :h].mean(axis=0) / (h - 1)
 
 
-def diagnose(
+def diagnose_chains(
     theta: np.ndarray,
     watched: dict[str, np.ndarray],
     *,
@@ -87,12 +88,13 @@ def diagnose(
     seed: int = 0,
     threads: int | None = None,
 ) -> dict[str, Any]:
-    """`chains` chains from uniform starts, then `length` routes of each, `thin` sweeps apart.
+    """Run `chains` chains from uniform starts and record `length` routes of each, `thin` sweeps
+    apart.
 
-    watched: numbers (n, n) to be summed over a route's edges. Besides those: which of the two
-    directions is driven (by three fixed locations), and the `edges` edges whose presence varies
-    most. -> {"statistics": {name: {"rhat", "ess", "time"}}, "rhat", "ess"}: the largest and the
-    smallest; "time" is the autocorrelation time in sweeps, length * chains * thin / ess.
+    Watched are: the sum of each matrix in `watched`, (n, n), over the edges of a route; the
+    direction of the route, seen from three fixed locations; the `edges` edges whose
+    presence varies most. -> {"statistics": {name: {"rhat", "ess", "time"}}, "rhat": the largest,
+    "ess": the smallest, ...}; "time" is the autocorrelation time in sweeps.
     """
     n = len(theta)
     walkers = Chains(n, chains, seed=seed, context=JUDGING, threads=threads)
@@ -101,19 +103,18 @@ def diagnose(
     for k in range(length):
         walkers.advance(theta, np.ones(thin))
         trace[k] = rotated(walkers.routes)
-    after = np.roll(trace, -1, axis=2)
-    values = {name: w[trace, after].sum(axis=2).T for name, w in watched.items()}
+    values = {name: summed(matrix, trace).T for name, matrix in watched.items()}
     where = np.argsort(trace, axis=2)
     values["direction"] = (where[:, :, n // 3] < where[:, :, 2 * n // 3]).T.astype(float)
-    driven = column(n, trace, after)
+    driven = edge_columns(trace)
     p = np.bincount(driven.reshape(-1), minlength=n * (n - 1)) / (length * chains)
     for e in np.argsort(-p * (1 - p), kind="stable")[:edges].tolist():
         values[f"edge {e}"] = (driven == e).any(axis=2).T.astype(float)
-    found = {name: _told(v, thin) for name, v in values.items()}
-    sizes = [s["ess"] for s in found.values() if np.isfinite(s["ess"])]
+    statistics = {name: _statistics(v, thin) for name, v in values.items()}
+    sizes = [s["ess"] for s in statistics.values() if np.isfinite(s["ess"])]
     return {
-        "statistics": found,
-        "rhat": max(s["rhat"] for s in found.values()),
+        "statistics": statistics,
+        "rhat": max(s["rhat"] for s in statistics.values()),
         "ess": min(sizes) if sizes else float("nan"),
         "draws": length * chains,
         "chains": chains,
@@ -121,6 +122,6 @@ def diagnose(
     }
 
 
-def _told(values: np.ndarray, thin: int) -> dict[str, float]:
+def _statistics(values: np.ndarray, thin: int) -> dict[str, float]:
     size = effective_size(values)
     return {"rhat": split_rhat(values), "ess": size, "time": thin * values.size / size}

@@ -3,32 +3,34 @@
     maximise  L(theta) = theta . E_data[x] - log Z(theta) - (strength / 2) |r(theta)|^2
     gradient  g = E_data[x] - E_theta[x] - strength * r(theta)
 
-E_theta[x] is estimated from `chains` chains that go on from where they stand while theta moves a
-little (Tieleman 2008): a few sweeps an iteration keep them near P_theta. The step is Newton's with
-the diagonal of the Fisher matrix,
+E_theta[x] is estimated from `chains` persistent chains (Tieleman 2008): theta moves little in one
+iteration, so a few sweeps keep the chains near P_theta. The step is Newton's with the diagonal of
+the Fisher matrix,
 
     theta <- theta + eta_t g / (v + strength),   v = p (1 - p) >= 1 / chains, p = E_theta[x]
     eta_t = RATE for the first half, then RATE / (1 + (t - T/2) / SMOOTH),
 
-no component moving by more than LONGEST, and the answer is the mean of theta over the second half,
-in which the noise of the chains averages out. p is a running mean of *earlier* iterations: with the
-present one, g and v would be noisy together, and the frequencies of rare edges come out too high.
+where no component moves by more than MAX_STEP. The answer is the mean of theta over the second
+half, in which the noise of the chains averages out. p is a running mean of *earlier* iterations: if
+it included the present one, g and v would share their noise, and the frequencies of rare edges
+would come out too high.
 
-Most edges are never seen in the data (of 812 between 29 locations, half or more): without a prior
-their theta goes to -inf. r(theta) is what of theta the directions `free` do not explain,
+Most edges are never seen in the data (at least half of the 812 between 29 locations): without a
+prior their theta goes to -inf. r(theta) is the residual of theta after a fit by the directions
+`free`,
 
     theta = sum_k alpha_k free_k + r,      strength = 1 / (N prior^2),
 
-that is a normal prior of standard deviation `prior` on each r_ij given N examples, and none on
-alpha. `Routes.learn` frees the distances: an edge that was never seen is thought to be worth what
-its length says, not 0. At the optimum the gap is strength * r, so along a free direction there is
-none: the mean length of a route is that of the data, exactly.
+which is a normal prior of standard deviation `prior` on each r_ij given N examples, and no prior on
+alpha. `Routes.learn` frees the distances: the prior for an edge that was never seen comes from its
+length; it is not 0. At the optimum the gap is strength * r, and r has no part along a free
+direction: the model's mean length of a route equals the data's.
 
-theta is fixed up to theta_ij + a_i + b_j, since every location is left once and entered once; the
-prior picks the smallest.
+theta_ij + a_i + b_j has the same law as theta_ij, since every location is left once and entered
+once; the prior picks the smallest.
 
-It has *converged* if fresh chains, which know nothing of the training, show a |g| that is no more
-than noise: L1 within a quarter of what so many chains leave on average where theta is perfect.
+theta has *converged* if fresh chains, independent of the training, show a |g| of noise alone: its
+L1 norm is at most 1.25 times the expected norm at a perfect theta, for this number of chains.
 """
 
 from __future__ import annotations
@@ -39,29 +41,22 @@ from typing import Any
 import numpy as np
 
 from nelson.errors import FormulaError
-from nelson.tasks.base import Learned
-from nelson.tasks.routes.convert import edges, to_matrix
-from nelson.tasks.routes.moves import JUDGING, LEARNING, Chains, weighted
+from nelson.learning.metrics import gradient_floor
+from nelson.tasks.base import JUDGING, LEARNING, Learned
+from nelson.tasks.routes.convert import frequencies, to_matrix
+from nelson.tasks.routes.moves import Chains, weighted
 
 RATE = 0.5
-LONGEST = 1.0
-SMOOTH = 10  # iterations: how fast the step shrinks, and how far the running mean of p looks back
+#: The largest change of one theta_ij in one iteration.
+MAX_STEP = 1.0
+#: Iterations: how fast the step shrinks, and how far the running mean of p looks back.
+SMOOTH = 10
+#: Converged: the gap is at most this many times the expected noise.
 _SLACK = 1.25
 
 
-def frequencies(routes: np.ndarray) -> np.ndarray:
-    """E[x] of routes (m, n), as a vector (n (n - 1),)."""
-    m, n = routes.shape
-    return np.bincount(edges(routes).reshape(-1), minlength=n * (n - 1)) / m
-
-
-def floor(p: np.ndarray, m: int) -> float:
-    """L1 distance of the mean of m exact draws from p, on average: sum sqrt(2 v / (pi m))."""
-    return float(np.sqrt(2 * p * (1 - p) / (np.pi * m)).sum())
-
-
 class Prior:
-    """strength * r(theta), as above; free: (k, n (n - 1)) or None."""
+    """The gradient strength * r(theta) of the prior; free: (k, n (n - 1)) or None."""
 
     def __init__(self, width: int, strength: float, free: Any = None) -> None:
         rows = np.zeros((0, width)) if free is None else np.atleast_2d(np.asarray(free, np.float64))
@@ -76,7 +71,7 @@ class Prior:
         return self.strength * (theta - self.basis.T @ (self.basis @ theta))
 
 
-def learn(
+def learn_theta(
     routes: np.ndarray,
     *,
     seed: int = 0,
@@ -88,9 +83,9 @@ def learn(
     start: Any = None,
     threads: int | None = None,
 ) -> Learned:
-    """theta (n (n - 1),) from routes (N, n). history: one dict an iteration.
+    """theta (n (n - 1),) from routes (N, n). history: one dict per iteration.
 
-    prior: standard deviation of each r_ij; larger follows the data closer.
+    prior: standard deviation of each r_ij; a larger one follows the data more closely.
     """
     if not prior > 0 or min(iterations, chains, sweeps) < 1:
         raise FormulaError(
@@ -112,7 +107,7 @@ def learn(
         gap = target - model - shrink.pull(theta)
         rate = RATE / (1 + max(0, t - iterations // 2) / SMOOTH)
         v = np.maximum(p * (1 - p), 1 / chains) + shrink.strength
-        theta = theta + np.clip(rate * gap / v, -LONGEST, LONGEST)
+        theta = theta + np.clip(rate * gap / v, -MAX_STEP, MAX_STEP)
         p = p + (model - p) / SMOOTH
         if t in averaged:
             total = total + theta
@@ -121,7 +116,7 @@ def learn(
                 "iteration": t,
                 "gap_l1": float(np.abs(gap).sum()),
                 "gap_max": float(np.abs(gap).max()),
-                "floor": floor(model, chains),
+                "floor": gradient_floor(model, chains),
                 "rate": rate,
                 "norm": float(np.sqrt((theta**2).sum())),
                 "seconds": time.perf_counter() - started,
@@ -132,7 +127,7 @@ def learn(
         weighted(to_matrix(theta, n), chains, seed=seed, context=JUDGING, threads=threads).routes
     )
     gap = float(np.abs(target - fresh - shrink.pull(theta)).sum())
-    noise = floor(fresh, chains)
+    noise = gradient_floor(fresh, chains)
     why = f"gap to {chains} fresh chains {gap:.3g} (L1 over {width} edges); their noise {noise:.3g}"
     return Learned(
         theta,

@@ -28,9 +28,9 @@ def _geo(points: np.ndarray) -> np.ndarray:
     q2 = np.cos(latitude[:, None] - latitude)
     q3 = np.cos(latitude[:, None] + latitude)
     angle = np.arccos(np.clip(0.5 * ((1.0 + q1) * q2 - (1.0 - q1) * q3), -1.0, 1.0))
-    found = np.trunc(_RADIUS * angle + 1.0)
-    np.fill_diagonal(found, 0.0)
-    return found
+    distances = np.trunc(_RADIUS * angle + 1.0)
+    np.fill_diagonal(distances, 0.0)
+    return distances
 
 
 def _att(points: np.ndarray) -> np.ndarray:

@@ -1,18 +1,19 @@
 """Uniform routes by resampling, as in the paper: draw all positions, redraw those that clash.
 
 Each of n positions holds a location, drawn uniformly. While some location stands at several
-positions, all of those but the first are redrawn, at once: one round (errata 17). Relabelling the
-locations changes nothing in this, so what comes out has the same law under every relabelling: all
-n! orders are equally likely, and so are all (n - 1)! round trips. *Exact*.
+positions, all of these but the first are redrawn together: one round (errata 17). The procedure
+treats all locations alike, so the law of its result does not change if locations are relabelled:
+all n! orders are equally likely, and so are all (n - 1)! round trips. *Exact*.
 
-With one position to go a round succeeds with probability 1/n, with k to go at least one does with
-about k^2/n, so the expected number of rounds is about n (1 + 1/4 + 1/9 + ...) = 1.64 n.
+If one position is left to settle, a round settles it with probability 1/n; if k are left, a round
+settles at least one with probability about k^2/n. So the expected number of rounds is about
+n (1 + 1/4 + 1/9 + ...) = 1.64 n.
 
-- If *all* clashing positions are redrawn, one more clash undoes one that was settled, and it does
-  not end: `keep="none"` shows that, within `max_rounds`.
-- If locations are not equally likely the symmetry is gone, and the result is biased: with a weight
-  w_l for each location l every order has the same weight prod_l w_l, yet the orders do not come
-  equally often. `log_weights` shows that. Weighted routes are drawn otherwise (`moves.py`).
+- If *all* clashing positions are redrawn, a new clash also undoes a position that was settled, and
+  the procedure practically never ends. `keep="none"` shows this, within `max_rounds`.
+- If locations have unequal weights the symmetry is lost, and the result is biased: with a weight
+  w_l for each location l every order has the same weight prod_l w_l, yet the orders are not equally
+  frequent. `log_weights` shows this. Weighted routes need chains (`moves.py`).
 """
 
 from __future__ import annotations
@@ -24,19 +25,22 @@ from typing import Any
 import numpy as np
 
 from nelson.errors import BudgetExceeded, FormulaError
+from nelson.kernels.core import rng
 from nelson.tasks.routes.convert import rotated
-from nelson.tasks.routes.threads import on_threads
+from nelson.tasks.routes.kernels import routes as kernels
+from nelson.tasks.threads import on_threads
 
-#: Rounds that a route may take; the expected number is about 1.64 n.
+#: Budget of one route; the expected number of rounds is about 1.64 n.
 MAX_ROUNDS = 100_000
 
 
 @dataclass(frozen=True, eq=False)
 class Resampled:
-    """orders (m, n): locations as they stand at the positions, -1 somewhere if not finished.
+    """The state of m routes after resampling.
 
-    rounds (m,): rounds of redrawing, -1 if the budget was not enough. redrawn (m,): positions
-    redrawn in all.
+    orders   (m, n) the location at each position; -1 at some position if not finished
+    rounds   (m,) rounds of redrawing; -1 if the budget was not enough
+    redrawn  (m,) positions redrawn in all rounds together
     """
 
     orders: np.ndarray
@@ -50,7 +54,7 @@ class Resampled:
 
     @property
     def routes(self) -> np.ndarray:
-        """The finished ones as round trips from location 0, (m', n)."""
+        """The finished orders as round trips that start at location 0, (m', n)."""
         return rotated(self.orders[self.finished])
 
 
@@ -67,24 +71,20 @@ def resample(
 ) -> Resampled:
     """`count` orders of n locations. Order i is a function of (seed, context, i).
 
-    keep: "first" or "none" of the positions that hold the same location.
-    log_weights: of locations, (n,) or for each position (n, n); None: equal.
+    keep: which of several positions with the same location is not redrawn, "first" or "none".
+    log_weights: of the locations, (n,), or of the locations at each position, (n, n); None: equal.
     """
-    from nelson.kernels.core.rng import MAX_ROUNDS as LONGEST
-    from nelson.kernels.core.rng import spread_seed
-    from nelson.tasks.routes.kernels import routes as kernels
-
     if n < 1 or count < 0:
         raise FormulaError(f"{count} orders of {n} locations", expected="n >= 1, count >= 0")
     if keep not in ("first", "none"):
         raise FormulaError(f"keep {keep!r}", expected="'first' or 'none'")
     max_rounds = MAX_ROUNDS if max_rounds is None else max_rounds
-    if not 0 <= max_rounds <= LONGEST:
-        raise FormulaError(f"max_rounds {max_rounds}", expected=f"0..{LONGEST}")
+    if not 0 <= max_rounds <= rng.MAX_ROUNDS:
+        raise FormulaError(f"max_rounds {max_rounds}", expected=f"0..{rng.MAX_ROUNDS}")
     table = _cumulative(n, log_weights)
     orders = np.full((count, n), -1, np.int64)
     rounds, redrawn = np.full(count, -1, np.int64), np.zeros(count, np.int64)
-    spread = spread_seed(seed)
+    spread = rng.spread_seed(seed)
     started = time.perf_counter()
 
     def work(first: int, last: int, stop: np.ndarray) -> None:
@@ -101,7 +101,7 @@ def resample(
 def uniform(
     n: int, count: int, *, seed: int = 0, context: int = 0, threads: int | None = None
 ) -> Resampled:
-    """`count` uniform round trips; raises BudgetExceeded if one took over MAX_ROUNDS rounds."""
+    """`count` uniform round trips; BudgetExceeded if one takes more than MAX_ROUNDS rounds."""
     drawn = resample(n, count, seed=seed, context=context, threads=threads)
     if not drawn.finished.all():
         left = int((~drawn.finished).sum())

@@ -2,15 +2,14 @@
 
     P_theta(x) = exp(sum_ij theta_ij x_ij) / Z,      x_ij = 1 if i -> j is driven
 
-x has n (n - 1) columns, one an ordered pair of locations; location 0 is the depot. Uniform routes
-(theta None) come from resampling and are exact; weighted ones from chains (`moves.py`), asymptotic.
-Clauses over the x_ij alone would have to forbid every set of two or more smaller rounds, 2^n of
-them, so `formula` is None; `cnf()` offers a formula over positions instead.
+x has n (n - 1) columns, one for each ordered pair of locations; location 0 is the depot. Uniform
+routes (theta None) come from resampling and are exact. Weighted routes come from chains
+(`moves.py`) and are asymptotic. Clauses over the x_ij alone would have to forbid about 2^n ways to
+split a route into smaller round trips, so `formula` is None; `cnf()` has a formula over positions.
 """
 
 from __future__ import annotations
 
-import os
 import time
 from itertools import permutations
 from pathlib import Path
@@ -19,21 +18,29 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from nelson.errors import FormulaError
-from nelson.log_z.result import Z95
-from nelson.tasks.base import Drawn, Learned, Task
+from nelson.tasks.base import Generated, Learned, Task, mean_likelihood
+from nelson.tasks.drawing import AnyPath
 from nelson.tasks.routes import convert, data, tsplib
 from nelson.tasks.routes.cnf import RouteFormula, route_formula
+from nelson.tasks.routes.compare import alike, ks
+from nelson.tasks.routes.diagnose import diagnose_chains
+from nelson.tasks.routes.examples import example_routes, planted_theta
+from nelson.tasks.routes.learn import learn_theta
+from nelson.tasks.routes.moves import weighted
+from nelson.tasks.routes.picture import draw_overview, draw_route
+from nelson.tasks.routes.resample import uniform
 
-#: Locations whose round trips `law` lists: 8! = 40,320 of 9.
-LISTED = 9
+#: `law` enumerates the round trips of up to 9 locations: 8! = 40,320.
+_MAX_ENUMERATED = 9
 
 
 class Routes(Task):
-    """coordinates (n, 2), or a matrix of distances (n, n), or both; without either, bayg29.
+    """Routes through coordinates (n, 2), or given a matrix of distances (n, n), or both; without
+    either, through bayg29.
 
-    places     (n, 2) where they stand on the map
-    distances  (n, n) what `lengths` sums; Euclidean unless given
-    locations  their names; the first is the depot
+    places     (n, 2) of the locations on the map
+    distances  (n, n) summed by `lengths`; Euclidean unless given
+    locations  names; the first is the depot
     """
 
     name = "routes"
@@ -71,22 +78,22 @@ class Routes(Task):
         ]
 
     @classmethod
-    def from_tsplib(cls, path: str | os.PathLike[str]) -> Self:
+    def from_tsplib(cls, path: AnyPath) -> Self:
         """Any TSPLIB file of locations or distances; its first node is the depot."""
-        found = tsplib.read(path)
-        return cls(found.places, names=found.ids, distances=found.distances, title=found.name)
+        file = tsplib.read(path)
+        return cls(file.places, names=file.ids, distances=file.distances, title=file.name)
 
     @classmethod
     def from_table(
         cls, table: Any, *, x: str | None = None, y: str | None = None, name: str | None = None
     ) -> Self:
-        """A CSV file, an array (n, 2), a DataFrame or {name: (x, y)}; x, y, name are columns."""
+        """A CSV file, an array (n, 2), a DataFrame or {name: (x, y)}; x, y, name: its columns."""
         places, names = data.from_table(table, x, y, name)
         return cls(places, names=names)
 
     @classmethod
     def small(cls, seed: int = 0) -> Self:
-        """Nine locations of bayg29: the first, and eight by the seed."""
+        """Nine locations of bayg29: the first, and eight chosen by the seed."""
         random = np.random.default_rng([seed, 29])
         chosen = [0, *sorted((1 + random.permutation(len(data.BAYG29) - 1)[:8]).tolist())]
         places = [data.BAYG29[k] for k in chosen]
@@ -102,7 +109,7 @@ class Routes(Task):
         return convert.follow(self.checked(x), self.n)[1]
 
     def to_routes(self, x: Any) -> np.ndarray:
-        """x (m, n_vars) -> (m, n) locations, each row from the depot on."""
+        """x (m, n_vars) -> (m, n) locations, each row starting at the depot."""
         return convert.to_routes(self.checked(x), self.n)
 
     def to_x(self, routes: Any) -> np.ndarray:
@@ -113,17 +120,14 @@ class Routes(Task):
         """theta (n_vars,) -> (n, n); None is 0, a matrix is checked and kept."""
         if theta is not None and np.shape(theta) == (self.n, self.n):
             theta = convert.to_vector(theta)
-        weights = self.checked_weights(theta)
-        if not np.isfinite(weights).all():
-            raise FormulaError("theta that is not finite", expected="finite log-weights of edges")
-        return convert.to_matrix(weights, self.n)
+        return convert.to_matrix(self.checked_weights(theta), self.n)
 
     def vector(self, matrix: Any) -> np.ndarray:
         """theta (n, n) -> (n_vars,); the diagonal is left out."""
         return convert.to_vector(self.matrix(matrix))
 
     def lengths(self, x: Any) -> np.ndarray:
-        """Of x (m, n_vars): (m,)."""
+        """Length of each route: x (m, n_vars) -> (m,)."""
         return self.checked(x) @ convert.to_vector(self.distances)
 
     def readable(self, x: Any) -> list[list[str]]:
@@ -136,34 +140,33 @@ class Routes(Task):
 
     def law(self, theta: Any = None) -> tuple[np.ndarray, np.ndarray]:
         """All routes ((n - 1)!, n) and their probabilities, by enumeration; up to 9 locations."""
-        if self.n > LISTED:
-            raise FormulaError(f"{self.n} locations", expected=f"at most {LISTED} to list routes")
-        rest = np.array(list(permutations(range(1, self.n))), np.int64)
-        routes = np.concatenate([np.zeros((len(rest), 1), np.int64), rest], axis=1)
-        phi = self.matrix(theta)[routes, np.roll(routes, -1, axis=1)].sum(axis=1)
+        routes, phi = self._enumerated(theta)
         weight = np.exp(phi - phi.max())
         return routes, weight / weight.sum()
+
+    def _enumerated(self, theta: Any) -> tuple[np.ndarray, np.ndarray]:
+        """All routes ((n - 1)!, n) and their potentials."""
+        if self.n > _MAX_ENUMERATED:
+            raise FormulaError(
+                f"{self.n} locations", expected=f"at most {_MAX_ENUMERATED} to enumerate routes"
+            )
+        rest = np.array(list(permutations(range(1, self.n))), np.int64)
+        routes = np.concatenate([np.zeros((len(rest), 1), np.int64), rest], axis=1)
+        return routes, convert.summed(self.matrix(theta), routes)
 
     # ---------------------------------------------------------------- examples, samples, learning
 
     def examples(self, n: int, *, seed: int = 0, kind: str | None = None) -> np.ndarray:
         """`districts`, `short` or `planted`: see `routes.examples`."""
-        from nelson.tasks.routes.examples import examples
-
         kind = self.checked_kind(kind)
-        return convert.to_x(examples(self.distances, self.places, n, kind=kind, seed=seed))
+        return convert.to_x(example_routes(self.distances, self.places, n, kind=kind, seed=seed))
 
     def planted_theta(self) -> np.ndarray:
-        """theta* that the kind `planted` is drawn with, (n_vars,)."""
-        from nelson.tasks.routes.examples import planted_theta
-
+        """theta* of the examples of kind `planted`, (n_vars,)."""
         return convert.to_vector(planted_theta(self.distances, self.places))
 
-    def sample(self, theta: Any, n: int, *, seed: int = 0, **options: Any) -> Drawn:
-        """theta (n_vars,), (n, n) or None. Options: threads; anneal, sweeps if weighted."""
-        from nelson.tasks.routes.moves import weighted
-        from nelson.tasks.routes.resample import uniform
-
+    def sample(self, theta: Any, n: int, *, seed: int = 0, **options: Any) -> Generated:
+        """theta (n_vars,), (n, n) or None. Options: threads; with weights also anneal, sweeps."""
         started = time.perf_counter()
         info: dict[str, Any] = {"seed": seed}
         rounds: np.ndarray | None
@@ -173,7 +176,7 @@ class Routes(Task):
             info |= {"method": "resampling", "redrawn": int(drawn.redrawn.sum())}
         else:
             chains = weighted(self.matrix(theta), n, seed=seed, **options)
-            routes, guarantee, rounds = chains.found(), "asymptotic", chains.rounds
+            routes, guarantee, rounds = chains.rotated(), "asymptotic", chains.rounds
             info |= {
                 "method": "chains from uniform starts",
                 "sweeps": chains.steps // self.n,
@@ -183,85 +186,60 @@ class Routes(Task):
         info["rounds"] = int(rounds.max(initial=0))
         info["mean_rounds"] = float(rounds.mean()) if n else 0.0
         info["seconds"] = time.perf_counter() - started
-        return Drawn(convert.to_x(routes), guarantee, info)
+        return Generated(convert.to_x(routes), guarantee, info)
 
     def learn(self, data: Any, *, seed: int = 0, **options: Any) -> Learned:
-        """See `routes.learn`; the distances are a free direction unless `free` says otherwise."""
-        from nelson.tasks.routes.learn import learn
-
+        """See `routes.learn`; the distances are the free direction unless `free` is given."""
         routes = convert.to_routes(self.checked_data(data), self.n)
         if "free" not in options:
             options["free"] = convert.to_vector(self.distances)[None]
         if options.get("start") is not None:
             options["start"] = self.vector(options["start"])
-        return learn(routes, seed=seed, **options)
+        return learn_theta(routes, seed=seed, **options)
 
     def diagnose(self, theta: Any, **options: Any) -> dict[str, Any]:
         """Split R-hat and effective sample size of several chains: see `routes.diagnose`."""
-        from nelson.tasks.routes.diagnose import diagnose
-
         matrix = self.matrix(theta)
-        return diagnose(matrix, {"potential": matrix, "length": self.distances}, **options)
+        return diagnose_chains(matrix, {"potential": matrix, "length": self.distances}, **options)
 
-    def evaluate(
-        self,
-        theta: Any,
-        held_out: Any,
-        *,
-        train: Any = None,
-        n: int = 2000,
-        seed: int = 0,
-        **options: Any,
+    def further_report(
+        self, theta: Any, generated: Generated, held_out: np.ndarray, train: Any, seed: int
     ) -> dict[str, Any]:
-        """As `Task.evaluate`, and how alike edges and lengths are (`routes.compare.alike`).
+        """How alike edges and lengths are (`routes.compare.alike`), and the log-likelihoods if all
+        routes can be enumerated.
 
-        Lengths are compared with those of uniform routes too, under "uniform_length_ks": what the
-        test says of routes that know nothing.
+        "uniform_length_ks" compares the held-out lengths with those of uniform routes: the value
+        for a model that has learned nothing.
         """
-        from nelson.tasks.routes.compare import alike, ks
-
-        held = self.checked_data(held_out)
-        drawn = self.sample(theta, n, seed=seed, **options)
-        told = None if train is None else self.checked_data(train)
-        trained = 0 if told is None else len(told)
-        report = self.compare(drawn, held, trained)
-        report |= alike(self.to_routes(held), self.to_routes(drawn.x), self.distances, trained)
-        uniform = self.sample(None, n, seed=seed + 1)
-        statistic, p = ks(self.lengths(held), self.lengths(uniform.x))
+        trained = 0 if train is None else len(train)
+        held, new = self.to_routes(held_out), self.to_routes(generated.x)
+        report = alike(held, new, self.distances, trained)
+        blind = self.sample(None, len(generated), seed=seed + 1)
+        statistic, p = ks(self.lengths(held_out), self.lengths(blind.x))
         report["uniform_length_ks"], report["uniform_length_p"] = statistic, p
-        if self.n <= LISTED and theta is not None:
-            report["log_likelihood"] = self.log_likelihood(theta, held)
-            if told is not None:
-                report["train_log_likelihood"] = self.log_likelihood(theta, told)
+        if self.n <= _MAX_ENUMERATED and theta is not None:
+            report["log_likelihood"] = self.log_likelihood(theta, held_out)
+            if train is not None:
+                report["train_log_likelihood"] = self.log_likelihood(theta, train)
         return report
 
     def log_likelihood(self, theta: Any, x: Any) -> dict[str, float]:
-        """Mean log P_theta(x), nats: {"value", "half_width"}, exact by enumeration (n <= 9).
+        """Mean log P_theta(x) in nats, {"value", "half_width"}, exact by enumeration (n <= 9).
 
         half_width: 95%, because the examples are a sample.
         """
         matrix = self.matrix(theta)
-        routes, _ = self.law()
-        phi = matrix[routes, np.roll(routes, -1, axis=1)].sum(axis=1)
-        log_z = phi.max() + np.log(np.exp(phi - phi.max()).sum())
-        log_p = self.checked_data(x) @ convert.to_vector(matrix) - log_z
-        spread = log_p.std(ddof=1) if len(log_p) > 1 else np.nan
-        half = Z95 * spread / np.sqrt(len(log_p))
-        return {"value": float(log_p.mean()), "half_width": float(half)}
+        _, phi = self._enumerated(matrix)
+        log_z = float(phi.max() + np.log(np.exp(phi - phi.max()).sum()))
+        mean = mean_likelihood(self.checked_data(x) @ convert.to_vector(matrix), log_z)
+        return {"value": mean.value, "half_width": mean.half_width}
 
     # ----------------------------------------------------------------------------------- pictures
 
-    def draw(
-        self, x: Any, path: str | os.PathLike[str], *, theta: Any = None, title: str | None = None
-    ) -> Path:
-        from nelson.tasks.routes.picture import one_route
-
+    def draw(self, x: Any, path: AnyPath, *, theta: Any = None, title: str | None = None) -> Path:
         weights = None if theta is None else self.matrix(theta)
-        return one_route(self, self.to_routes(x)[0], path, weights, title)
+        return draw_route(self, self.to_routes(x)[0], path, weights, title)
 
-    def picture(self, data: Any, theta: Any, generated: Any, path: str | os.PathLike[str]) -> Path:
-        from nelson.tasks.routes.picture import overview
-
-        return overview(
-            self, self.to_routes(data), self.matrix(theta), self.to_routes(generated), path
-        )
+    def picture(self, data: Any, theta: Any, generated: Any, path: AnyPath) -> Path:
+        routes, new = self.to_routes(data), self.to_routes(generated)
+        return draw_overview(self, routes, self.matrix(theta), new, path)

@@ -12,11 +12,11 @@
 EDGE_WEIGHT_TYPE  EUC_2D EUC_3D MAX_2D MAX_3D MAN_2D MAN_3D CEIL_2D GEO ATT, all rounded as TSPLIB
                   says, or EXPLICIT with EDGE_WEIGHT_FORMAT FULL_MATRIX, UPPER_ROW, LOWER_ROW,
                   UPPER_DIAG_ROW, LOWER_DIAG_ROW and the same by columns (_COL).
-TYPE              TSP, ATSP; of CVRP the locations. HCP (which edges exist), SOP (what must come
-                  before what) and TOUR are no complete graphs with distances: refused.
+TYPE              TSP, ATSP, and the locations of CVRP. HCP (which edges exist), SOP (which node
+                  must come before which) and TOUR hold no distances between all nodes: refused.
 
-Distances are those of the file. Places on the map are NODE_COORD or DISPLAY_DATA; a matrix without
-either is laid out by its distances. Anything wrong raises FormulaError with file and line.
+Places on the map are NODE_COORD or DISPLAY_DATA; a matrix without either is laid out by its
+distances. A file that breaks the format raises FormulaError with file and line.
 """
 
 from __future__ import annotations
@@ -30,11 +30,12 @@ from typing import NoReturn
 import numpy as np
 
 from nelson.errors import FormulaError
-from nelson.tasks.routes.data import FEWEST, laid_out
+from nelson.io.streams import decompressed
+from nelson.tasks.routes.data import MIN_LOCATIONS, laid_out
 from nelson.tasks.routes.metric import DISTANCE
 
 _TYPES = ("TSP", "ATSP", "CVRP")
-#: Sections that a route has no use for: read over.
+#: Sections that do not matter for routes.
 _IGNORED = ("DEMAND_SECTION", "DEPOT_SECTION", "TOUR_SECTION")
 _SECTIONS = ("NODE_COORD_SECTION", "DISPLAY_DATA_SECTION", "EDGE_WEIGHT_SECTION")
 _REFUSED = ("FIXED_EDGES_SECTION", "EDGE_DATA_SECTION")
@@ -42,10 +43,9 @@ _REFUSED = ("FIXED_EDGES_SECTION", "EDGE_DATA_SECTION")
 
 @dataclass(frozen=True, eq=False)
 class Instance:
-    """name, comment; ids of the nodes as in the file; places (n, 2); distances (n, n)."""
+    """name; ids of the nodes as in the file; places (n, 2); distances (n, n)."""
 
     name: str
-    comment: str
     ids: list[str]
     places: np.ndarray
     distances: np.ndarray
@@ -53,7 +53,7 @@ class Instance:
 
 @dataclass
 class _File:
-    """Keywords with their lines, and the numbers of each section with theirs."""
+    """Keywords with their line numbers, and the words of each section with theirs."""
 
     source: str
     keywords: dict[str, tuple[str, int]] = field(default_factory=dict)
@@ -85,14 +85,10 @@ class _File:
 
 
 def read(path: str | os.PathLike[str]) -> Instance:
-    """A TSPLIB file: a path; .gz as distributed is taken too."""
+    """A TSPLIB file, plain or compressed (.gz, .xz)."""
     path = os.fspath(path)
     with open(path, "rb") as file:
-        raw = file.read()
-    if raw[:2] == b"\x1f\x8b":
-        import gzip
-
-        raw = gzip.decompress(raw)
+        raw = decompressed(file.read(), path)
     return parse(raw.decode("utf-8", errors="replace"), path)
 
 
@@ -124,16 +120,15 @@ def parse(text: str, source: str = "<string>") -> Instance:
     if shown is not None:
         places = shown[1]
     elif points is not None:
-        # Latitude comes first in GEO, and is what goes up on a map.
+        # GEO gives the latitude first; on a map it is the vertical axis.
         places = points[1][:, 1::-1] if weights == "GEO" else points[1][:, :2]
     else:
         places = laid_out(distances)
-    name = file.keywords.get("NAME", ("", 0))[0]
-    return Instance(name, file.keywords.get("COMMENT", ("", 0))[0], ids, places, distances)
+    return Instance(file.keywords.get("NAME", ("", 0))[0], ids, places, distances)
 
 
 def _split(text: str, source: str) -> _File:
-    """Keywords and sections; numbers are parsed later, where their number is known."""
+    """Keywords and sections. Numbers are parsed later, when DIMENSION is known."""
     file = _File(source)
     section: str | None = None
     for number, raw in enumerate(text.splitlines(), start=1):
@@ -174,20 +169,20 @@ def _dimension(file: _File) -> int:
     text, line = file.word("DIMENSION"), file.line("DIMENSION")
     if not text.isdigit():
         file.fail(f"DIMENSION {text}", "a whole number", line)
-    if int(text) < FEWEST:
-        file.fail(f"DIMENSION {text}", f"at least {FEWEST} locations", line)
+    if int(text) < MIN_LOCATIONS:
+        file.fail(f"DIMENSION {text}", f"at least {MIN_LOCATIONS} locations", line)
     return int(text)
 
 
 def _points(file: _File, section: str, n: int, width: int) -> tuple[list[str], np.ndarray]:
-    """n rows of a node and its coordinates; one row a line."""
+    """n lines with a node and its coordinates each."""
     tokens = file.sections[section]
     rows: dict[int, list[tuple[str, int]]] = {}
     for token, line in tokens:
         rows.setdefault(line, []).append((token, line))
     ids: list[str] = []
     where: dict[str, int] = {}
-    found = np.empty((n, width))
+    places = np.empty((n, width))
     for line, row in rows.items():
         if len(row) != width + 1:
             file.fail(f"{len(row)} values", f"a node and {width} coordinates", line)
@@ -196,13 +191,13 @@ def _points(file: _File, section: str, n: int, width: int) -> tuple[list[str], n
         node = row[0][0]
         if node in where:
             file.fail(f"node {node} again, first in line {where[node]}", "each node once", line)
-        found[len(ids)] = [file.number(token, line) for token, _ in row[1:]]
+        places[len(ids)] = [file.number(token, line) for token, _ in row[1:]]
         where[node] = line
         ids.append(node)
     if len(ids) < n:
         last = tokens[-1][1] if tokens else file.opened[section]
         file.fail(f"{len(ids)} nodes", f"{n}, as DIMENSION says", last)
-    return ids, found
+    return ids, places
 
 
 def _matrix(file: _File, n: int) -> np.ndarray:
@@ -222,36 +217,23 @@ def _matrix(file: _File, n: int) -> np.ndarray:
     for value, (token, line), a, b in zip(values, tokens, i, j, strict=True):
         if value < 0 and a != b:
             file.fail(f"distance {token}", "no negative distances", line)
-    found = np.zeros((n, n))
-    found[i, j] = values
+    distances = np.zeros((n, n))
+    distances[i, j] = values
     if shape != "FULL_MATRIX":
-        found[j, i] = values
-    np.fill_diagonal(found, 0.0)  # ATSP files put a large number there
-    return found
-
-
-def _full(n: int) -> tuple[np.ndarray, np.ndarray]:
-    i, j = np.divmod(np.arange(n * n), n)
-    return i, j
-
-
-def _upper(n: int, diagonal: int) -> tuple[np.ndarray, np.ndarray]:
-    return np.triu_indices(n, diagonal)
-
-
-def _lower(n: int, diagonal: int) -> tuple[np.ndarray, np.ndarray]:
-    return np.tril_indices(n, -diagonal)
+        distances[j, i] = values
+    np.fill_diagonal(distances, 0.0)  # ATSP files put a large number there
+    return distances
 
 
 #: Row and column of each number. A symmetric matrix read by columns is its transpose read by rows.
 _FORMATS: dict[str, Callable[[int], tuple[np.ndarray, np.ndarray]]] = {
-    "FULL_MATRIX": _full,
-    "UPPER_ROW": lambda n: _upper(n, 1),
-    "LOWER_ROW": lambda n: _lower(n, 1),
-    "UPPER_DIAG_ROW": lambda n: _upper(n, 0),
-    "LOWER_DIAG_ROW": lambda n: _lower(n, 0),
-    "UPPER_COL": lambda n: _lower(n, 1),
-    "LOWER_COL": lambda n: _upper(n, 1),
-    "UPPER_DIAG_COL": lambda n: _lower(n, 0),
-    "LOWER_DIAG_COL": lambda n: _upper(n, 0),
+    "FULL_MATRIX": lambda n: np.triu_indices(n, -n),
+    "UPPER_ROW": lambda n: np.triu_indices(n, 1),
+    "LOWER_ROW": lambda n: np.tril_indices(n, -1),
+    "UPPER_DIAG_ROW": np.triu_indices,
+    "LOWER_DIAG_ROW": np.tril_indices,
+    "UPPER_COL": lambda n: np.tril_indices(n, -1),
+    "LOWER_COL": lambda n: np.triu_indices(n, 1),
+    "UPPER_DIAG_COL": np.tril_indices,
+    "LOWER_DIAG_COL": np.triu_indices,
 }

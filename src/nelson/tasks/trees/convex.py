@@ -1,10 +1,10 @@
 """L-BFGS: the minimum of a smooth convex function, from its values and gradients.
 
-Two-loop recursion (Nocedal, Math. Comp. 1980), the step halved until the function falls enough
-(Armijo), or, where the fall drowns in rounding, the slope does (Hager and Zhang, SIAM J. Optim.
-2005). With a first matrix that is a multiple of the identity every step is a combination of
-gradients: a direction in which the function is constant is never taken, so from theta = 0 the end
-point is the one of least norm among equals.
+Two-loop recursion (Nocedal, Math. Comp. 1980). The step is halved until the function falls enough
+(Armijo) or, if the fall is below rounding, until the slope does (Hager and Zhang, SIAM J. Optim.
+2005). The first matrix is a multiple of the identity, so every step is a combination of gradients
+and never moves along a direction in which the function is constant. Started at 0, the search
+therefore ends at the minimum of least norm.
 """
 
 from __future__ import annotations
@@ -14,9 +14,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+#: Moves that the estimate of the Hessian remembers.
 _MEMORY = 20
-_ENOUGH = 1e-4
-_HALVINGS = 40
+#: Share of the fall that the slope predicts; a step must reach it (Armijo).
+_ARMIJO = 1e-4
+_MAX_HALVINGS = 40
+#: Relative differences of values below this one are taken for rounding.
 _ROUNDING = 1e-13
 
 Function = Callable[[np.ndarray], tuple[float, np.ndarray]]
@@ -26,15 +29,15 @@ class Minimum(NamedTuple):
     at: np.ndarray
     value: float
     gradient: np.ndarray
-    values: list[float]  # one an iteration
-    slopes: list[float]  # largest |gradient|, one an iteration
+    values: list[float]  # one per iteration
+    slopes: list[float]  # largest |gradient|, one per iteration
     converged: bool
 
 
 def minimise(
     function: Function, at: np.ndarray, *, tolerance: float = 1e-8, iterations: int = 1000
 ) -> Minimum:
-    """Until max |gradient| <= tolerance, or no step makes the value smaller."""
+    """Stops when max |gradient| <= tolerance, or when no step makes the value smaller."""
     value, gradient = function(at)
     moves: list[tuple[np.ndarray, np.ndarray]] = []
     values, slopes = [value], [_largest(gradient)]
@@ -44,12 +47,12 @@ def minimise(
         direction = -_times_inverse(gradient, moves)
         slope = float(gradient @ direction)
         step = 1.0
-        for _ in range(_HALVINGS):
+        for _ in range(_MAX_HALVINGS):
             there = at + step * direction
             new_value, new_gradient = function(there)
-            if new_value <= value + _ENOUGH * step * slope:
+            if new_value <= value + _ARMIJO * step * slope:
                 break
-            # Near the end a gain is below the rounding of the value; the gradient still shows it.
+            # Near the minimum the gain is below rounding; the gradient still shows it.
             flat = new_value - value <= _ROUNDING * max(1.0, abs(value))
             if flat and abs(float(new_gradient @ direction)) < 0.9 * abs(slope):
                 break
@@ -70,7 +73,7 @@ def _largest(gradient: np.ndarray) -> float:
 
 
 def _times_inverse(gradient: np.ndarray, moves: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
-    """The inverse Hessian, as far as the last moves tell it, times the gradient."""
+    """The inverse Hessian, as estimated from the last moves, times the gradient."""
     if not moves:
         return gradient / max(1.0, float(np.linalg.norm(gradient)))
     q, shares = gradient.copy(), []

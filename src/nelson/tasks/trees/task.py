@@ -2,11 +2,12 @@
 
     P_theta(T) = exp(sum_(a in T) theta_a) / Z(theta)
 
-T: each vertex but the root has one arc, and following arcs leads to the root. Variables are the
-arcs that do not leave the root (those are in no tree), or with per="edge" the edges of an
-undirected graph: the same trees, without their directions.
+In a tree T each vertex but the root has one arc, and following the arcs leads to the root.
+Variables are the arcs that do not leave the root (an arc that leaves it is in no tree). With
+per="edge" they are the edges of an undirected graph: the same trees, without their directions.
 
-Draws: cycle popping (`nelson.tasks.arcs.kernels.popping`), `expected_pops` + n - 1 arcs a tree on average.
+Draws: cycle popping (`nelson.tasks.arcs.kernels.popping`). A tree takes `expected_pops` + n - 1
+arcs on average.
 
 log Z: the matrix-tree theorem (Kirchhoff; Tutte 1948). With W_v = sum of e^theta_a over the arcs
 that leave v, and P_vu = e^theta_(v->u) / W_v the walk that ends at the root,
@@ -15,18 +16,18 @@ that leave v, and P_vu = e^theta_(v->u) / W_v the walk that ends at the root,
 
     G = (I - P)^-1, G_vu = 0 at v = root,          E[draws of u] = G_uu  (Propp and Wilson 1998)
 
-by elimination without subtractions (`nelson.tasks.trees.kernels.matrix_tree`): weights from 1e-300 to 1 are
-fine. Means are differences of entries of G: they lose about as many of 16 digits as the expected
-number of draws has. O(n^3).
+computed by elimination without subtractions (`nelson.tasks.trees.kernels.matrix_tree`), so weights
+from 1e-300 to 1 are fine. Means are differences of entries of G: if a draw takes 10^k arcs on
+average, about k of the 16 digits of a mean are lost. Time O(n^3).
 
-Learning maximises the mean log P(x) - (l2 / 2) |theta|^2 over examples, which is concave, by
-L-BFGS with these gradients: no sampling noise.
+Learning maximises the mean of log P(x) - (l2 / 2) |theta|^2 over the examples by L-BFGS. The
+function is concave and the gradients above are exact, so there is no sampling noise.
 
-Gauge. A constant added to all arcs that leave one vertex changes no tree's probability: each has
-one of them. (per="edge": to all edges of one block, of which each tree has the same number.) An
-arc that is in no tree has no effect at all. Of all theta with the same law, `learn` gives that
-of least norm: mean 0 over the arcs of each vertex that are in some tree, 0 for the others;
-`canonical` maps any theta there.
+Gauge. Some changes of theta change no probability. A tree has one arc of each vertex, so a constant
+may be added to all arcs that leave one vertex. (per="edge": to all edges of one block, since each
+tree has the same number of them.) The weight of an arc that is in no tree has no effect. Of all
+theta with the same law, `learn` returns the one of least norm: its mean is 0 over those arcs of
+each vertex that are in some tree, and it is 0 on all others. `canonical` maps any theta to it.
 """
 
 from __future__ import annotations
@@ -37,16 +38,21 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from nelson.errors import FormulaError, NelsonError
+from nelson.errors import NelsonError
+from nelson.formula import Formula
+from nelson.learning.metrics import moment_gap
 from nelson.log_z.result import LogPartition
-from nelson.tasks.arcs.arcs import formula_of, read, shortest_trees, traffic
-from nelson.tasks.arcs.task import ArcTask, refuse
-from nelson.tasks.base import Drawn, Learned
+from nelson.tasks.arcs.arcs import read_graph
+from nelson.tasks.arcs.popping import refuse_unknown
+from nelson.tasks.arcs.task import ArcTask, penalty_of
+from nelson.tasks.base import Learned
+from nelson.tasks.trees.convex import minimise
 from nelson.tasks.trees.gauge import gauge_groups
+from nelson.tasks.trees.kernels.matrix_tree import eliminate, inverse
 
 
 class Solved(NamedTuple):
-    """What the matrix-tree theorem says for one theta."""
+    """The answers of the matrix-tree theorem for one theta."""
 
     log_z: float
     mean: np.ndarray  # (n_vars,)
@@ -54,19 +60,22 @@ class Solved(NamedTuple):
 
 
 class SpanningTrees(ArcTask):
-    """Of a networkx graph, to `root` (None: its first vertex); `seed` draws the planted theta."""
+    """Trees of a networkx graph, directed to `root` (None: its first vertex).
+
+    per: "arc" or "edge", what a variable stands for. seed: of the planted theta.
+    """
 
     name = "trees"
-    #: planted: of the law of `planted`. shortest: shortest ways to the root in random traffic.
+    #: planted: drawn from the law of `planted`. shortest: shortest ways to the root in random
+    #: traffic.
     KINDS: ClassVar[tuple[str, ...]] = ("planted", "shortest")
 
     def __init__(self, graph: Any, root: Any = None, *, per: str = "arc", seed: int = 0) -> None:
-        self.arcs = read(graph, root, per).without_root()
-        self.n_vars, self.names = self.arcs.n_vars, self.arcs.names
+        super().__init__(read_graph(graph, root, per).without_root())
         self.legend = (
             "share among the arcs of a vertex" if per == "arc" else "probability of each edge"
         )
-        # Numbers of the vertices without the root; the root comes last.
+        # Vertices are renumbered such that the root comes last.
         number = np.arange(self.arcs.n) - (np.arange(self.arcs.n) > self.arcs.root)
         number[self.arcs.root] = self.arcs.n - 1
         self._tail, self._head = number[self.arcs.tail], number[self.arcs.head]
@@ -78,9 +87,9 @@ class SpanningTrees(ArcTask):
     @classmethod
     def small(cls, seed: int = 0) -> Self:
         """A grid of 4 x 4 crossings; the root is a corner."""
-        import networkx as nx
+        import networkx
 
-        return cls(nx.grid_2d_graph(4, 4), (0, 0), seed=seed)
+        return cls(networkx.grid_2d_graph(4, 4), (0, 0), seed=seed)
 
     def describe(self) -> str:
         what = "arcs" if self.arcs.per == "arc" else "edges"
@@ -90,50 +99,24 @@ class SpanningTrees(ArcTask):
         )
 
     def valid(self, x: Any) -> np.ndarray:
-        """One arc a vertex (or n - 1 edges), and a path from each vertex to the root."""
+        """One arc per vertex (or n - 1 edges), and a path from each vertex to the root."""
         x = self.checked(x)
         if self.arcs.per == "edge":
             right = x.sum(axis=1) == self.arcs.n - 1
         else:
-            starts = self.arcs.out[:-1][np.arange(self.arcs.n) != self.arcs.root]
+            starts = self.arcs.out[:-1][self.arcs.others]
             counts = np.add.reduceat(x[:, self.arcs.column].astype(np.int64), starts, axis=1)
             right = (counts == 1).all(axis=1)
         return right & self.arcs.reaching(x)
 
     # ---------------------------------------------------------------------------------- drawing
 
-    def sample(self, theta: Any, n: int, *, seed: int = 0, **options: Any) -> Drawn:
-        """n independent trees; tree i is a function of (seed, start + i).
+    def simulated(self, n: int, seed: int) -> np.ndarray:
+        return self.add_shortest_ways(np.zeros((n, self.n_vars), bool), seed)
 
-        Options: start (0), threads (all cores), max_pops (10 million; of one tree), seconds (60).
-        If a budget ends first, info["status"] is "budget" and fewer trees come back; their law is
-        exact all the same.
-        """
-        from nelson.tasks.arcs import popping
-
-        start, budget = popping.budget_of(options)
-        law = self._cumulative(self.checked_weights(theta))
-        return popping.pop(self.arcs, law, None, n, popping.Counter(seed, start=start), budget)
-
-    def examples(self, n: int, *, seed: int = 0, kind: str | None = None) -> np.ndarray:
-        from nelson.tasks.arcs import popping
-
-        if self.checked_kind(kind) == "planted":
-            law = self._cumulative(self.checked_weights(self.planted))
-            counter = popping.Counter(seed, popping.EXAMPLES)
-            return popping.all_of(popping.pop(self.arcs, law, None, n, counter))
-        return self.tell(shortest_trees(self.arcs, traffic(self.arcs, n, seed)))
-
-    def tell(self, choice: np.ndarray) -> np.ndarray:
-        """The arc that each vertex takes, (m, vertices), the root's ignored -> (m, n_vars) bool."""
-        x = np.zeros((len(choice), self.n_vars), bool)
-        others = np.arange(self.arcs.n) != self.arcs.root
-        x[np.arange(len(choice))[:, None], self.arcs.column[choice[:, others]]] = True
-        return x
-
-    def _cumulative(self, theta: np.ndarray) -> np.ndarray:
+    def arc_law(self, theta: Any) -> np.ndarray:
         """Cumulative probabilities among the arcs of each vertex, (arcs,)."""
-        p, _ = self._walk(theta)
+        p, _ = self._walk(self.checked_weights(theta))
         for first, last in pairwise(self.arcs.out.tolist()):
             np.cumsum(p[first:last], out=p[first:last])
         return p
@@ -152,8 +135,6 @@ class SpanningTrees(ArcTask):
 
     def solve(self, theta: Any = None) -> Solved:
         """log Z, means and the expected work of a draw, all exact."""
-        from nelson.tasks.trees.kernels.matrix_tree import eliminate, inverse
-
         p, log_w = self._walk(self.checked_weights(theta))
         n = self.arcs.n - 1
         dense = np.zeros((n, n + 1))
@@ -162,7 +143,8 @@ class SpanningTrees(ArcTask):
         log_det = float(eliminate(dense, pivot))
         if not np.isfinite(log_det):
             raise NelsonError(
-                "weights too far apart: a way to the root has probability below 1e-308"
+                "weights too far apart: a way to the root has probability below 1e-308; "
+                "make the largest differences of theta smaller"
             )
         inverse(dense, pivot, g[:n])
         mean = p * (g[self._tail, self._tail] - g[self._head, self._tail])
@@ -202,52 +184,44 @@ class SpanningTrees(ArcTask):
         iterations: int = 1000,
         **options: Any,
     ) -> Learned:
-        """The likeliest theta. l2 None: 0.1 / N, a normal prior of variance 10; 0: none (an arc
-        that no example has then runs towards -inf until the gradient is below the tolerance).
+        """The maximum-likelihood theta with an L2 penalty (None: 0.1 / N, see `penalty_of`).
 
-        seed: taken for the sake of the other tasks; nothing is random here.
+        With l2 = 0 the weight of an arc that no example has runs towards -inf until the gradient is
+        below `tolerance`. `seed` has no effect: nothing is random here.
         """
-        from nelson.learning.metrics import moment_gap
-        from nelson.tasks.trees.convex import minimise
-
-        refuse(options, "l2, tolerance, iterations")
+        refuse_unknown(options, ("l2", "tolerance", "iterations"))
         started = time.monotonic()
         x = self.checked_data(data)
-        seen = x.mean(axis=0)
-        penalty = 0.1 / len(x) if l2 is None else float(l2)
-        if not penalty >= 0:
-            raise FormulaError(f"l2 = {l2}", expected="a number >= 0")
+        seen, penalty = x.mean(axis=0), penalty_of(l2, len(x))
 
         def loss(theta: np.ndarray) -> tuple[float, np.ndarray]:
             solved = self.solve(theta)
             value = solved.log_z - float(theta @ seen) + penalty / 2 * float(theta @ theta)
             return value, solved.mean - seen + penalty * theta
 
-        found = minimise(loss, np.zeros(self.n_vars), tolerance=tolerance, iterations=iterations)
+        end = minimise(loss, np.zeros(self.n_vars), tolerance=tolerance, iterations=iterations)
         history = [
             {"iteration": k, "objective": -value, "gradient": slope}
-            for k, (value, slope) in enumerate(zip(found.values, found.slopes, strict=True))
+            for k, (value, slope) in enumerate(zip(end.values, end.slopes, strict=True))
         ]
-        last = self.solve(found.at)
-        why = "the gradient is zero" if found.converged else f"stopped after {len(history)} steps"
+        last = self.solve(end.at)
+        why = "the gradient is zero" if end.converged else f"stopped after {len(history)} steps"
         return Learned(
-            found.at,
+            end.at,
             history,
             time.monotonic() - started,
-            found.converged,
-            f"{why} (largest entry {found.slopes[-1]:.1e})",
+            end.converged,
+            f"{why} (largest entry {end.slopes[-1]:.1e})",
             "exact",
             {
                 "l2": penalty,
-                "log_likelihood": float(found.at @ seen) - last.log_z,
+                "log_likelihood": float(end.at @ seen) - last.log_z,
                 "moment_gap": moment_gap(seen, last.mean),
             },
         )
 
     def evaluate(self, theta: Any, held_out: Any, **options: Any) -> dict[str, Any]:
-        """As `ArcTask.evaluate`, and exact_moment_gap: against the exact means of the model."""
-        from nelson.learning.metrics import moment_gap
-
+        """As `Task.evaluate`, and exact_moment_gap: against the exact means of the model."""
         report = super().evaluate(theta, held_out, **options)
         seen = self.checked(held_out).mean(axis=0)
         report["exact_moment_gap"] = moment_gap(seen, self.marginals(theta))
@@ -271,18 +245,18 @@ class SpanningTrees(ArcTask):
             return self.marginals(theta)
         return self._walk(theta)[0][self.arcs.first]
 
-    def _formula(self) -> Any:
-        """Up to ten vertices: an arc leaves each set of vertices, and one arc a vertex (or n - 1
-        edges). Not extremal as clauses: that it is as choices of arcs is what popping uses.
+    def _formula(self) -> Formula | None:
+        """For up to ten vertices: an arc leaves each set of vertices, and each vertex has at most
+        one arc (or there are n - 1 edges). These clauses are not extremal; popping is exact because
+        it chooses one arc per vertex instead.
         """
         clauses = self.arcs.cuts()
         if clauses is None:
             return None
         if self.arcs.per == "edge":
-            formula = formula_of(clauses, self.n_vars)
-            assert formula is not None
-            return formula.exactly(range(1, self.n_vars + 1), self.arcs.n - 1)
+            connected = Formula(clauses, n_vars=self.n_vars)
+            return connected.exactly(range(1, self.n_vars + 1), self.arcs.n - 1)
         for v in range(self.arcs.n):
             mine = (self.arcs.column[self.arcs.out[v] : self.arcs.out[v + 1]] + 1).tolist()
             clauses += [[-a, -b] for i, a in enumerate(mine) for b in mine[:i]]
-        return formula_of(clauses, self.n_vars)
+        return Formula(clauses, n_vars=self.n_vars)

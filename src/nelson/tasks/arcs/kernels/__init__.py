@@ -1,1 +1,1 @@
-"""Kernels of cycle and cluster popping."""
+"""Compiled loops of cycle and cluster popping."""

@@ -1,10 +1,10 @@
 """Cluster popping: subgraphs in which every vertex reaches the root. The law, the citations and the
 arrays are in `nelson.tasks.arcs.kernels.popping`.
 
-64 samples a word would suit the question "does each vertex reach the root?" (`reaching`, which
-checks what is drawn), but not this one: a minimal cluster is a strongly connected component, and
-those differ from lane to lane. So a sample is drawn at a time, and a pass over a sample looks only
-at vertices that do not reach the root yet.
+`reaching`, which checks samples, handles the 64 samples of a word at once. Popping cannot do so: a
+minimal cluster is a strongly connected component, and these differ from lane to lane. So samples
+are drawn one at a time, and a pass over a sample visits only vertices that do not reach the root
+yet.
 """
 
 import numpy as np
@@ -24,11 +24,11 @@ def _redraw(g, v, key0, key1, s):
 
 @inline
 def _close(g, v, size, key0, key1, s):
-    """A strongly connected component is complete: v and what lies above it on the stack.
+    """Close a strongly connected component: v and the vertices above it on the stack.
 
-    It reaches the root if one of its arcs goes to a vertex that does (components come in reverse
-    topological order, so that is known). If no arc leaves it at all it is popped here and now: a
-    pop changes arcs of its own vertices only, on which the rest of the pass does not depend.
+    It reaches the root if one of its arcs goes to a vertex that does; that is known, as components
+    come in reverse topological order. If no arc leaves it, it is popped at once: a pop changes only
+    arcs of its own vertices, and the rest of the pass does not depend on these.
     -> (vertices on the stack, vertices that now reach the root, clusters popped)
     """
     bottom = size - 1
@@ -58,9 +58,9 @@ def _pass(g, key0, key1, s):
     """Tarjan's algorithm over the vertices that do not reach the root yet (state 0), without
     recursion. -> (vertices that now reach it, clusters popped)
 
-    number: order of discovery in this pass, 0: not seen. low: as Tarjan's; negative: component
-    complete. arc: the next arc to look at. Those that reach the root stay so: their arcs are never
-    drawn again.
+    number: order of discovery in this pass, 0: not seen. low: as in Tarjan's paper; negative: the
+    component is complete. arc: the next arc to follow. A vertex that reaches the root keeps doing
+    so: its arcs are never drawn again.
     """
     s.number[:] = 0
     clock, size, gained, popped = 0, 0, 0, 0
@@ -82,7 +82,7 @@ def _pass(g, key0, key1, s):
                 if s.kept[a] == 0 or s.state[h] != 0:
                     s.arc[u] += 1
                 elif s.number[h] == 0:
-                    depth += 1  # the arc is looked at again once h is finished
+                    depth += 1  # the same arc comes again once h is finished
                     s.calls[depth] = h
                 else:
                     if s.low[h] >= 0:  # h is on the stack
@@ -99,13 +99,14 @@ def _pass(g, key0, key1, s):
 
 @inline
 def _tell_edges(g, root, s, row):
-    """Kept arcs of a bidirected graph -> kept edges of the undirected one.
+    """Kept arcs of a bidirected graph -> kept edges of the undirected graph.
 
-    Search from the root against the arcs. An edge is told when the first of its ends leaves the
-    queue, by the arc that points to that end: of each edge one arc is looked at, chosen by what was
-    seen before. So unconditionally edges are independent with their p_e, and the vertices found are
-    both those that reach the root and the root's component: given that these are all vertices, the
-    edges have the product law given that they connect (Guo and Jerrum, Lemma 12).
+    Search from the root against the arcs. When the first end of an edge leaves the queue, the arc
+    that points to this end decides whether the edge is kept. So one arc of each edge is used, and
+    the choice depends only on arcs used before: without conditioning, edges are independent with
+    their p_e. The vertices that the search finds are those that reach the root, and also the root's
+    component. Given that these are all vertices, the edges have the product law conditioned on
+    connection (Guo and Jerrum, Lemma 12).
     """
     s.state[:] = 0  # 1: in the queue, 2: has left it
     s.state[root] = 1
@@ -164,8 +165,9 @@ def pop_clusters(g, roots, job, s, result, first, last, stop):
 def reaching(packed, tail, head, column, root, reach, every):
     """Bit k of every[w]: in sample 64 w + k each vertex has a path to the root.
 
-    64 samples at a time: reach[tail] |= x[arc] & reach[head], sweep after sweep until nothing
-    changes. packed (words, columns) uint64, every (words,) uint64; reach (vertices,) is work space.
+    The 64 samples of a word at once: reach[tail] |= x[arc] & reach[head] over all arcs, repeated
+    until nothing changes. packed (words, columns) uint64, every (words,) uint64; reach (vertices,)
+    is work space.
     """
     all_lanes = ~np.uint64(0)
     for w in range(packed.shape[0]):

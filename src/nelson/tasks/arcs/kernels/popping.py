@@ -2,21 +2,22 @@
 
 Cycle popping (Wilson, STOC 1996; Propp and Wilson, J. Algorithms 1998). Each vertex but the root
 holds an endless stack of arcs, drawn independently: arc a leaving u with probability p_a. The tops
-of the stacks are a graph with one arc a vertex. While it has a cycle, pop it: its vertices go on to
-their next arc. What is left is a tree directed to the root, with P(T) proportional to prod p_a.
+of the stacks form a graph with one arc per vertex. While it has a cycle, pop the cycle: its
+vertices go on to their next arcs. The result is a tree directed to the root, with P(T) proportional
+to prod p_a.
 
 Cluster popping (Gorodezky and Pak, Random Struct. Alg. 2014; Guo and Jerrum, SIAM J. Comput. 2019).
 Each arc is kept with probability p_a. A cluster is a set of vertices without the root that no kept
-arc leaves. While there is one, pop the minimal ones (the strongly connected components that no kept
-arc leaves): draw all arcs that leave their vertices anew. What is left is the product law, given
-that each vertex has a path to the root.
+arc leaves. While there are clusters, pop the minimal ones (the strongly connected components that
+no kept arc leaves): draw all arcs that leave their vertices again. The result has the product law,
+conditioned on a path from each vertex to the root.
 
 Both are extremal: two bad events (a cycle, a minimal cluster) that share a vertex never hold at the
 same time. So the result is exact, it does not depend on the order of popping, and it is independent
-of what was popped: to give up on samples that take long biases nothing.
+of the popped arcs: leaving out samples that take too long causes no bias.
 
-A draw is a function of (seed, context, sample, vertex or arc, how often its vertex was popped):
-53 bits, so that probabilities are off by at most 2^-53.
+A draw is a function of (seed, context, sample, vertex or arc, how often its vertex was popped). It
+has 53 bits, so probabilities are off by at most 2^-53.
 """
 
 from typing import NamedTuple
@@ -27,27 +28,27 @@ from nelson.kernels.core.compile import inline, kernel
 from nelson.kernels.core.rng import counter, keys, scramble
 from nelson.kernels.core.vector import peek_volatile
 
-#: What became of a sample.
+#: The state of a sample: not finished (time ran out), finished, or over its budget of pops.
 MISSING, FINISHED, SPENT = 0, 1, 2
 _11 = np.uint64(11)
-_PATIENCE = 1 << 14  # draws between two looks at the stop cell
+_PATIENCE = 1 << 14  # draws between two reads of the stop cell
 
 
 class Graph(NamedTuple):
-    """Arcs sorted by tail: those that leave v are out[v] .. out[v + 1] - 1."""
+    """Arcs sorted by tail: arcs out[v] .. out[v + 1] - 1 leave v."""
 
     out: np.ndarray  # int64, vertices + 1
     head: np.ndarray  # int64
     law: np.ndarray  # float64; cycles: cumulative among the arcs of a vertex; clusters: p_a
-    column: np.ndarray  # int64: where the arc is told in a row of x
-    twin: np.ndarray  # int64: the arc of the other direction; empty: arcs are told one by one
+    column: np.ndarray  # int64: the arc's column in a row of x
+    twin: np.ndarray  # int64: the arc in the other direction; empty: arcs are written one by one
 
 
 class Job(NamedTuple):
     seed: np.uint64
     context: int
     start: int  # number of the first sample
-    most: int  # draws (cycles) or popped clusters that a sample may take
+    most: int  # budget of a sample: draws (cycles) or popped clusters
 
 
 class Result(NamedTuple):
@@ -57,7 +58,7 @@ class Result(NamedTuple):
 
 
 class Space(NamedTuple):
-    """Work space of one thread; one entry a vertex, `kept` one an arc."""
+    """Work space of one thread; one entry per vertex, in `kept` one per arc."""
 
     turn: np.ndarray  # int64: how often the vertex was drawn before
     state: np.ndarray  # int64
@@ -98,10 +99,10 @@ def _choose(g, v, u):
 
 @inline
 def _tree(g, root, key0, key1, most, s, stop):
-    """Fill s.arc with a tree. -> arcs drawn, or -1: too many, -2: stopped.
+    """Fill s.arc with a tree. -> arcs drawn; -1: over the budget; -2: stopped.
 
-    Wilson's order of popping: walk from each vertex until the tree is met; a vertex seen again has
-    closed a cycle, and its next arc overwrites the popped one.
+    Wilson's order of popping: walk from each vertex until the walk meets the tree. A vertex met
+    again closes a cycle, and its next arc overwrites the popped one.
     """
     n = g.out.size - 1
     s.turn[:] = 0

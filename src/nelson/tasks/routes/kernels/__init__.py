@@ -1,1 +1,1 @@
-"""Kernels that draw and improve routes."""
+"""Compiled loops that draw and improve routes."""

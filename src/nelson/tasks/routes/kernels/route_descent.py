@@ -1,4 +1,4 @@
-"""Routes that no 2-opt and no or-opt move improves; layout and random words as in `routes`."""
+"""Routes that no 2-opt or or-opt move improves; arrays and random numbers as in `routes`."""
 
 import math
 
@@ -10,11 +10,11 @@ from nelson.tasks.routes.kernels.routes import turn, unit, wrap
 
 @helper
 def _improve(n, worth, routes, c, space):
-    """The first 2-opt or or-opt move that gains. -> was there one."""
+    """Make the first 2-opt or or-opt move that gains. -> whether there was one"""
     least = 1e-9
     for start in range(n):
         first, before = routes[c, start], routes[c, start - 1 if start else n - 1]
-        a, inner = first, 0.0  # as in `_turned`, but longer by one edge each time
+        a, inner = first, 0.0  # as in `_turned`; each step adds one edge
         for length in range(2, n):
             b, after = routes[c, wrap(start + length - 1, n)], routes[c, wrap(start + length, n)]
             inner += worth[b * n + a] - worth[a * n + b]
@@ -53,8 +53,8 @@ def _improve(n, worth, routes, c, space):
 def descend(theta, noise, seed, context, first, last, routes, worth, space, stop):
     """Rows first..last-1: 2-opt and or-opt moves until none gains.
 
-    Each row has its own worths, theta[e] + noise * g_e, g_e a Gumbel draw: the best route of those
-    has about the law exp(theta / noise) (perturb and maximise: Papandreou and Yuille 2011).
+    Each row has its own worths, theta[e] + noise * g_e with a Gumbel draw g_e: the best route under
+    them has about the law exp(theta / noise) (perturb and maximise: Papandreou and Yuille 2011).
     """
     n = routes.shape[1]
     for c in range(first, last):

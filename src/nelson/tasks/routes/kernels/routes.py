@@ -1,8 +1,8 @@
 """Round trips: resampling of positions, and moves from route to route.
 
-A route is a row of n locations, each once; its last is followed by its first. theta[i * n + j] is
-what driving i -> j is worth, theta[i * n + i] = 0. All rows are independent: row c draws its random
-words from keys(seed, context, c), so a chain is the same on any number of threads.
+A route is a row with each of n locations once; after the last comes the first. theta[i * n + j] is
+the worth of driving i -> j, theta[i * n + i] = 0. All rows are independent: row c takes its random
+numbers from keys(seed, context, c), so a chain is the same on any number of threads.
 
     resample    counter(round, position, 0)
     advance     counter(SWEEP_ROUND, step, 0..3)        one step = one move
@@ -10,15 +10,15 @@ words from keys(seed, context, c), so a chain is the same on any number of threa
 
 `advance`: P(route) ~ exp(beta * sum theta) is stationary under each of three moves.
 
-insert    A segment is cut out and put into one of the gaps of the rest, gap g with probability
-          ~ exp(beta * phi(result)): heat bath. From any of those results the same segment is chosen
-          equally often, and gives the same set of results.
+insert    A segment is cut out and put into a gap of the rest, gap g with probability
+          ~ exp(beta * phi(result)): heat bath. From each result the same segment is chosen equally
+          often and leads to the same set of results.
 reverse   A segment is driven backwards: Metropolis. All its edges turn, so all are summed.
 swap      Two locations trade places: Metropolis.
 
-Where a segment starts and how long it is does not depend on the route, so proposals are symmetric.
-Half of all segments are short (1 to 3 locations, 2 to 4 for reversals), since with peaked theta
-only those are accepted often; the other half are of any length.
+The start and the length of a segment do not depend on the route, so proposals are symmetric. Half
+of all segments are short (1 to 3 locations, 2 to 4 for reversals), since a peaked theta rejects
+most long ones; the other half have any length.
 """
 
 import math
@@ -61,7 +61,7 @@ def _pick(random, cumulative, row, n):
 
 @helper
 def _clashes(routes, c, n, keep_first, seen):
-    """Mark by -1 the positions to be redrawn. -> how many."""
+    """Mark by -1 the positions to be redrawn. -> their number"""
     again = 0
     for k in range(n):
         seen[k] = 0
@@ -88,9 +88,9 @@ def resample(
 ):
     """Rows first..last-1 of routes (m, n): positions are drawn, then redrawn where they clash.
 
-    keep_first: of positions that hold the same location, all but the first are redrawn; else all.
+    keep_first: of positions that hold the same location all but the first are redrawn; else all.
     cumulative: (n * n) weights of locations, position by position; empty: equal weights.
-    rounds: rounds of redrawing, -1 if `most` were not enough. redrawn: positions redrawn.
+    rounds: rounds of redrawing, -1 if `most` rounds were not enough. redrawn: positions redrawn.
     """
     n = routes.shape[1]
     for c in range(first, last):
@@ -150,9 +150,9 @@ def _insert(n, theta, beta, routes, c, start, length, u, space, weight):
     chosen = 0
     while chosen < rest - 1 and u >= weight[chosen]:
         chosen += 1
-    if chosen == rest - 1:  # between the last and the first of the rest: where it was
+    if chosen == rest - 1:  # between the last and the first: where the segment was
         return 0
-    # Location k of the rest goes back to where it was, those behind the gap `length` later.
+    # Locations before the gap keep their positions; those behind it move `length` positions on.
     for k in range(length):
         space[rest + k] = routes[c, wrap(start + k, n)]
     at = wrap(start + length, n)
@@ -170,7 +170,7 @@ def _insert(n, theta, beta, routes, c, start, length, u, space, weight):
 
 @helper
 def _turned(n, theta, routes, c, start, length):
-    """What the route gains if the segment is driven backwards."""
+    """The route's gain if the segment is driven backwards."""
     a = routes[c, wrap(start, n)]
     first, gain = a, 0.0
     for k in range(1, length):
@@ -213,7 +213,8 @@ def advance(
     """betas.size sweeps of n moves on each of the chains first..last-1.
 
     mix: (2,) a move is an insertion if u < mix[0], a reversal if u < mix[1], else a swap.
-    step: moves the chains have behind them; moved: (m, 3) how many of each kind changed something.
+    step: moves that each chain has made before; moved: (m, 3) moves of each kind that changed the
+    route.
     """
     n = routes.shape[1]
     for c in range(first, last):

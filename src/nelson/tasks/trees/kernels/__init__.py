@@ -1,1 +1,1 @@
-"""Kernels of the matrix-tree theorem."""
+"""Compiled loops of the matrix-tree theorem."""

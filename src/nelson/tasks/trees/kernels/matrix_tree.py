@@ -1,15 +1,16 @@
 """det(I - P) and (I - P)^-1 for the walk of a graph that ends at its root, without a subtraction.
 
     P (n, n + 1): row v holds the probabilities to go from v to each vertex; the last column is the
-    root.    log det(I - P),      G = (I - P)^-1 over the n others
+    root.    log det(I - P),      G = (I - P)^-1 over the n other vertices
 
-Gaussian elimination loses everything where the root is hardly ever reached: 1 - p cancels. Here a
-pivot is the *sum* of what leaves the vertex (Grassmann, Taksar, Heyman, Oper. Res. 1985):
+If the root is hardly ever reached, Gaussian elimination loses all digits: 1 - p cancels. Here a
+pivot is the *sum* of the probabilities to leave the vertex (Grassmann, Taksar, Heyman, Oper. Res.
+1985):
 
     s_k = sum_(j > k) P_kj,       P_ij += P_ik P_kj / s_k       (i, j > k, i != j)
 
-and the triangular factors are solved by adding and multiplying positive numbers. So each entry of G
-and det(I - P) keep about 15 digits for any weights; only their exponents are limited, to 1e-308.
+and the triangular factors are solved by adding and multiplying positive numbers. So det(I - P) and
+each entry of G keep about 15 digits for any weights, as long as they are above 1e-308.
 
 O(n^3) time, O(n^2) memory.
 """
@@ -40,7 +41,7 @@ def eliminate(p, pivot):
             share = p[i, k] / s
             for j in range(k + 1, n + 1):
                 p[i, j] += share * p[k, j]
-            p[i, i] = 0.0  # a walk from i back to i: left out, not subtracted
+            p[i, i] = 0.0  # a walk from i back to i is left out, not subtracted
             p[i, k] = share
     return total
 

@@ -1,0 +1,96 @@
+"""Arguments and options that several commands take: each is declared here once, with its help."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+# --- input --------------------------------------------------------------------------------------
+
+FormulaFile = Annotated[
+    str, typer.Argument(metavar="FILE", help="DIMACS file (.gz, .xz); - is stdin.")
+]
+Data = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATA", help="Examples: .npy, .npz, .parquet, .csv, or SAT-sampler text."
+    ),
+]
+ModelFolder = Annotated[
+    str, typer.Argument(metavar="MODEL", help="A folder that nelson learn wrote.")
+]
+Weights = Annotated[
+    str | None,
+    typer.Option(
+        metavar="none|file|PATH",
+        help="none: uniform. file: the weights in FILE (default if it has any). "
+        "PATH: theta, .npy or text.",
+    ),
+]
+Dialect = Annotated[str, typer.Option(help="How to read weight lines; auto: as they look.")]
+DropInvalid = Annotated[bool, typer.Option("--drop-invalid", help="Leave invalid rows out.")]
+
+# --- drawing ------------------------------------------------------------------------------------
+
+Count = Annotated[str, typer.Option("-n", "--count", metavar="N", help="Samples: 1000, 1e6, inf.")]
+Seed = Annotated[int | None, typer.Option(help="Same seed, same samples. [default: a fresh one]")]
+Method = Annotated[str, typer.Option(help="auto, or a name that `nelson samplers` lists.")]
+Given = Annotated[str | None, typer.Option(metavar="LITS", help="Fix these literals, e.g. 1,-5.")]
+Project = Annotated[
+    str | None,
+    typer.Option(
+        metavar="VARS",
+        help="Write these variables only, e.g. 1,2,7; or all. "
+        "[default: the projection in the formula's file, else all]",
+    ),
+]
+Unique = Annotated[bool, typer.Option("--unique", help="Distinct samples only.")]
+Seconds = Annotated[float | None, typer.Option(help="Stop after this many seconds.")]
+Sweeps = Annotated[
+    int | None,
+    typer.Option(help="Heat-bath sweeps inside the valid space. [default: the method's choice]"),
+]
+MaxRounds = Annotated[int, typer.Option(help="Give a sample up after this many rounds.")]
+Threads = Annotated[int | None, typer.Option(help="[default: all cores]")]
+
+# --- output -------------------------------------------------------------------------------------
+
+Output = Annotated[
+    str,
+    typer.Option(
+        "-o", "--output", metavar="PATH", help="out.txt, out.npz, out.parquet; - is stdout."
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout instead of a table.")]
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No notes, no progress, no summary.")]
+
+# --- --cluster [ADDRESS] ------------------------------------------------------------------------
+
+_THIS_MACHINE = "local"  # the value of --cluster without an address
+
+
+class ClusterCommand(TyperCommand):
+    """Lets `--cluster` stand alone: the next word is its value only if it looks like an address."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        for at, word in enumerate(args):
+            if word == "--":
+                break
+            if word == "--cluster" and not _is_address(args[at + 1 : at + 2]):
+                args = [*args[:at], f"--cluster={_THIS_MACHINE}", *args[at + 1 :]]
+        return super().parse_args(ctx, args)
+
+
+def _is_address(following: list[str]) -> bool:
+    """ "auto", "local", "host:6379", "ray://host:10001" """
+    if not following or following[0].startswith("-"):
+        return False
+    word = following[0]
+    return word in ("auto", _THIS_MACHINE) or "://" in word or word.rpartition(":")[2].isdigit()
+
+
+def ray_address(cluster: str) -> str | None:
+    """The value of `--cluster` as `nelson.cluster` takes it; None: start Ray on this machine."""
+    return None if cluster == _THIS_MACHINE else cluster

@@ -1,0 +1,238 @@
+"""Ray: connect to a cluster or start one, and run tasks on it. Ray does the scheduling.
+
+A cluster that is started here listens on the loopback interface only, sends no usage statistics,
+keeps its files in a temporary folder with a short path (a socket's path may have 107 characters),
+and is stopped at the end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import shutil
+import signal
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from nelson.errors import NelsonError
+from nelson.kernels.core.threads import usable_cores
+
+#: Ray's object store, in bytes: jobs travel through it, samples do not.
+_OBJECT_STORE_BYTES = 128 << 20
+#: Tasks handed to Ray for each worker: one that it works on, one that waits.
+_TASKS_PER_WORKER = 2
+#: Longest wait for a result: after it, the deadline and the size of the cluster are checked again.
+_WAIT_SECONDS = 1.0
+#: Seconds that an address has to answer.
+_ANSWER_SECONDS = 5.0
+
+_ENVIRONMENT = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_DISABLE_IMPORT_WARNING": "1",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # keep CUDA_VISIBLE_DEVICES; else Ray warns
+    # On Windows and macOS Ray starts a cluster that no other machine can join, all of whose
+    # processes listen on 127.0.0.1. We want that everywhere; `_node_ip_address` does not do it.
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+}
+
+
+def require_ray() -> Any:
+    """The module `ray`; raises NelsonError if it or pyarrow is not installed."""
+    os.environ.setdefault("RAY_DISABLE_IMPORT_WARNING", "1")
+    try:
+        import pyarrow  # noqa: F401
+        import ray
+    except ImportError as error:
+        raise NelsonError(
+            f'a cluster needs Ray and pyarrow: pip install "nelson[cluster]" ({error})'
+        ) from None
+    return ray
+
+
+def check_reachable(address: str | None) -> None:
+    """Raise NelsonError if nothing answers at host:port; Ray itself would try for many minutes."""
+    host, _, port = (address or "").rpartition("://")[2].rpartition(":")
+    if not (host and port.isdigit()):
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_SECONDS).close()
+    except (OSError, OverflowError) as error:
+        raise NelsonError(f"no Ray cluster at {address}: {error}") from None
+
+
+def _on_loopback_only(ray: Any, address: str) -> bool:
+    """Whether the address answers on the loopback interface only. Ray replaces 127.0.0.1 by the
+    machine's own address, and would not find it there.
+    """
+    host, _, port = address.rpartition(":")
+    if host not in ("127.0.0.1", "localhost", "[::1]"):
+        return False
+    try:
+        check_reachable(f"{ray.util.get_node_ip_address()}:{port}")
+    except NelsonError:
+        return True
+    return False
+
+
+@contextlib.contextmanager
+def connected(address: str | None, workers: int | None = None, threads: int = 1) -> Iterator[Any]:
+    """`ray`, connected to `address`; None: to a cluster that lives as long as the block.
+
+    A process that is connected already keeps its connection, whatever the address.
+    """
+    ray = require_ray()
+    if ray.is_initialized():
+        yield ray
+        return
+    if address is None or address == "local":
+        with _started_here(ray, (workers or usable_cores()) * threads):
+            yield ray
+        return
+    check_reachable(address)
+    try:
+        with _loopback() if _on_loopback_only(ray, address) else contextlib.nullcontext():
+            ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False)
+    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+        raise NelsonError(f"no Ray cluster at {address}: {error}") from None
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
+
+
+@contextlib.contextmanager
+def _started_here(ray: Any, cpus: int) -> Iterator[None]:
+    base = tempfile.gettempdir()
+    before = signal.getsignal(signal.SIGTERM)  # Ray replaces the handler
+    folder = tempfile.mkdtemp(prefix="r", dir=base if len(base) <= 24 else "/tmp")
+    try:
+        with _loopback():
+            ray.init(
+                address="local",
+                num_cpus=cpus,
+                num_gpus=0,
+                include_dashboard=False,
+                object_store_memory=_OBJECT_STORE_BYTES,
+                logging_level=logging.ERROR,
+                log_to_driver=False,
+                _temp_dir=folder,
+            )
+        yield
+    finally:
+        ray.shutdown()
+        shutil.rmtree(folder, ignore_errors=True)
+        if before is not None and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, before)
+
+
+@contextlib.contextmanager
+def _loopback() -> Iterator[None]:
+    """Set `_ENVIRONMENT` while Ray starts; its processes inherit it."""
+    from ray._private import ray_constants
+
+    before = {name: os.environ.get(name) for name in _ENVIRONMENT}
+    flag = getattr(ray_constants, "ENABLE_RAY_CLUSTER", True)  # Ray read the variable at import
+    os.environ.update(_ENVIRONMENT)
+    ray_constants.ENABLE_RAY_CLUSTER = False
+    try:
+        yield
+    finally:
+        ray_constants.ENABLE_RAY_CLUSTER = flag
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+class Tasks:
+    """Runs functions on a cluster, with a bounded number of tasks handed to Ray at a time."""
+
+    def __init__(
+        self, ray: Any, workers: int | None = None, cpus: int = 1, retries: int = 5
+    ) -> None:
+        self._ray, self._workers, self._cpus, self._retries = ray, workers, cpus, retries
+
+    def slots(self) -> int:
+        """How many tasks can run at once; the cluster may grow."""
+        fit = self._cluster_slots()
+        return min(self._workers or fit, fit)
+
+    def _cluster_slots(self) -> int:
+        return max(1, int(self._ray.cluster_resources().get("CPU", 1)) // self._cpus)
+
+    def _limit(self, ahead: int) -> int:
+        """How many tasks Ray may hold. With fewer workers than the cluster could run, Ray would not
+        let further tasks wait but start them at once, so it gets none.
+        """
+        fit = self._cluster_slots()
+        return self._workers if self._workers and self._workers < fit else fit * ahead
+
+    def results(
+        self,
+        function: Callable[[Any, Any], Any],
+        shared: Any,
+        jobs: Iterable[Any],
+        deadline: float | None = None,
+        *,
+        ahead: int = _TASKS_PER_WORKER,
+        lost: Callable[[Any, str], Any] | None = None,
+        options: Callable[[Any], dict[str, Any]] | None = None,
+    ) -> Iterator[Any]:
+        """Yields function(shared, job) of every job, in the order in which they end.
+
+        A task whose worker died, or that raised OSError, is run again, at most `retries` times.
+        After that the error is raised here, or lost(job, why) is yielded. Tasks that run at the
+        deadline are not waited for. A job is taken from its iterator when Ray may have one more
+        task. options(job): further options of `ray.remote`.
+
+        Tasks that nobody waits for end by themselves, or with the cluster. They are not cancelled:
+        `ray.cancel` of a task that is about to end kills the calling process (Ray 2.60).
+        """
+        ray = self._ray
+        remote = ray.remote(
+            num_cpus=self._cpus, max_retries=self._retries, retry_exceptions=[OSError]
+        )(function)
+        common = ray.put(shared)
+        waiting = iter(jobs)
+        running: dict[Any, Any] = {}
+        while True:
+            wait = _WAIT_SECONDS if deadline is None else deadline - time.monotonic()
+            limit = self._limit(ahead) if wait > 0 else 0
+            while len(running) < limit:
+                job = next(waiting, None)
+                if job is None:
+                    break
+                more = options(job) if options else {}
+                running[remote.options(**more).remote(common, job)] = job
+            if not running or wait <= 0:
+                return
+            ready, _ = ray.wait(list(running), num_returns=1, timeout=min(_WAIT_SECONDS, wait))
+            for reference in ready:
+                yield _result(ray, reference, running.pop(reference), lost)
+
+
+def _result(ray: Any, reference: Any, job: Any, lost: Callable[[Any, str], Any] | None) -> Any:
+    """The value that a task returned; an error that it raised is raised here, with its own type."""
+    errors = ray.exceptions
+    try:
+        return ray.get(reference)
+    except errors.RayTaskError as error:
+        cause = getattr(error, "cause", None)
+        if not isinstance(cause, Exception) or isinstance(cause, errors.RayError):
+            cause = NelsonError(f"{job}: {error}")
+        if lost is not None:
+            return lost(job, f"{type(cause).__name__}: {cause}")
+        raise cause from None
+    except errors.RayError as error:
+        if lost is not None:
+            return lost(job, f"lost with its worker ({type(error).__name__})")
+        raise NelsonError(
+            f"{job} was lost with its worker ({type(error).__name__}), more often than it may be "
+            "retried; finished parts are kept, and the same call continues"
+        ) from None

@@ -1,0 +1,40 @@
+"""Condition 1, which makes a formula *extremal*."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nelson.formula.checks import largest_variable
+from nelson.formula.flat import occurrences
+
+if TYPE_CHECKING:
+    from nelson.formula.formula import Formula
+
+
+def condition1(f: Formula) -> tuple[int, int] | None:
+    """None if f is extremal, else the indices (i, j) of two clauses that break Condition 1.
+
+    Extremal: no assignment violates two clauses that share a variable; in other words, two such
+    clauses always hold a complementary pair of literals. The two clauses that are returned share a
+    variable and hold no such pair. Linear in the formula for bounded clause length;
+    `kernels.reduce.graph.condition1` says how variables in very many clauses are treated.
+    """
+    from nelson.kernels.reduce import graph
+
+    n = largest_variable(f.literals)
+    start, clauses = occurrences(f.literals, f.offsets, n)
+    mark, hubs = np.zeros(n, np.int8), np.zeros(2 * n, np.int32)
+    i, j = graph.condition1(f.literals, f.offsets, start, clauses, mark, hubs)
+    if i < 0 and hubs.any():
+        most = int(hubs.max())
+        work, group = np.empty(4 * most, np.int32), np.empty(most, np.int32)
+        scratch = mark, np.zeros((2, n), np.int32), work, group, np.empty(128, np.int64)
+        for code in np.flatnonzero(hubs):
+            i, j = graph.search_hub(
+                f.literals, f.offsets, start, clauses, code, hubs[code], *scratch
+            )
+            if i >= 0:
+                break
+    return None if i < 0 else (min(int(i), int(j)), max(int(i), int(j)))

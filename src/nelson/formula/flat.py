@@ -1,0 +1,66 @@
+"""Helpers for clauses as flat arrays (see `nelson.formula.formula`): clause j is
+`literals[offsets[j]:offsets[j + 1]]`.
+
+The *code* of a literal is 2 (v - 1) for +v and 2 (v - 1) + 1 for -v, so that the two literals of a
+variable are neighbours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+
+def lengths_to_offsets(lengths: np.ndarray) -> np.ndarray:
+    """Where each clause starts, int64, with the total length at the end."""
+    offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return offsets
+
+
+def owners(offsets: np.ndarray) -> np.ndarray:
+    """The clause of each literal."""
+    return np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+
+
+def select(
+    literals: np.ndarray, offsets: np.ndarray, keep: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The clauses where `keep` (bool, n_clauses) is true, in order."""
+    lengths = np.diff(offsets)
+    return literals[np.repeat(keep, lengths)].astype(np.int32), lengths_to_offsets(lengths[keep])
+
+
+def take(
+    literals: np.ndarray, offsets: np.ndarray, clauses: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The clauses with these indices, in the order of the indices."""
+    lengths = np.diff(offsets)[clauses]
+    ends = lengths_to_offsets(lengths)
+    return literals[np.arange(ends[-1]) + np.repeat(offsets[clauses] - ends[:-1], lengths)], ends
+
+
+def blocks(offsets: np.ndarray, size: int) -> Iterator[tuple[int, int]]:
+    """Ranges [a, b) of clauses with at most `size` literals each, or a single longer clause."""
+    n = len(offsets) - 1
+    a = 0
+    while a < n:
+        b = int(np.searchsorted(offsets, offsets[a] + size, side="right")) - 1
+        b = min(max(b, a + 1), n)
+        yield a, b
+        a = b
+
+
+def occurrences(literals: np.ndarray, offsets: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """The clauses of each literal code: `clauses[start[code]:start[code + 1]]`.
+
+    start: int64 (2 n + 1,); clauses: int32, ascending for each code.
+    """
+    from nelson.kernels.reduce import graph
+
+    codes = 2 * (np.abs(literals) - 1) + (literals < 0)
+    start = lengths_to_offsets(np.bincount(codes, minlength=2 * n))
+    clauses = np.empty(len(literals), np.int32)
+    graph.occurrences(literals, offsets, start[:-1].copy(), clauses)
+    return start, clauses

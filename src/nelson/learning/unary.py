@@ -1,0 +1,128 @@
+"""One theta for unary potentials: the target moments, the first point, the verdict.
+
+`Newton` and `FirstOrder` say how theta moves.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+
+from nelson.formula import Formula
+from nelson.learning.data import Examples
+from nelson.learning.group import State
+from nelson.learning.history import History
+from nelson.learning.learner import Learner
+from nelson.learning.moments import Draw
+from nelson.learning.noise import constant_variables, judge_draw
+from nelson.learning.seeds import OUTSIDE_ITERATIONS
+from nelson.learning.settings import Settings
+from nelson.sampling.problem import prepare
+
+_UNIFORM_SAMPLES = 4096  # for the moments of the uniform law
+_FINAL_SAMPLES = 4096  # at least, for the test after a run that did not stop by itself
+
+
+class Unary(Learner):
+    """theta0: where to start, (n,); None: the subclass chooses."""
+
+    #: Attributes that a checkpoint keeps: all that `update` changes.
+    ARRAYS: tuple[str, ...]
+    SCALARS: tuple[str, ...]
+
+    target: np.ndarray  # the moments to reach
+    point: np.ndarray  # where to draw next
+    averaged = 0  # iterates in the sum `total`
+
+    def __init__(
+        self,
+        formula: Formula,
+        examples: Examples,
+        settings: Settings,
+        theta0: np.ndarray | None = None,
+    ) -> None:
+        super().__init__(formula, examples, settings)
+        self.theta0 = theta0
+        self.theta, self.total = np.zeros(formula.n_vars), np.zeros(formula.n_vars)
+
+    @abstractmethod
+    def start_from(self, uniform: np.ndarray) -> None:
+        """Choose the first point; `uniform` is E[x] of the uniform law, if it was estimated."""
+
+    def start(self) -> None:
+        """Set the target: the data's moments, with the prior mixed in."""
+        self.target = self.examples.mean()
+        uniform = np.full(self.formula.n_vars, 0.5)
+        prior = self.settings.prior
+        if prior > 0 or self.settings.optimizer == "newton":
+            uniform = self._uniform_moments(uniform)
+            weight = prior / (self.examples.count + prior)
+            self.target = (1 - weight) * self.target + weight * uniform
+        self.start_from(uniform)
+
+    def _uniform_moments(self, default: np.ndarray) -> np.ndarray:
+        """E[x] of the uniform law over the valid x; `default` if the sampler found none."""
+        theta = np.zeros(self.formula.n_vars)
+        self.drawer.refresh(theta)
+        draw = self.drawer(theta, _UNIFORM_SAMPLES, OUTSIDE_ITERATIONS)
+        if not draw.count:
+            return default
+        # A value that no sample has is rare, not impossible, unless propagation excludes it: then
+        # theta_i has no effect, and stays 0.
+        fixed = np.zeros(self.formula.n_total, bool)
+        fixed[np.abs(prepare(self.formula).fixed) - 1] = True
+        edge = 0.5 / draw.count
+        possible = np.clip(draw.mean, edge, 1 - edge)
+        return np.where(fixed[: self.formula.n_vars], draw.mean, possible)
+
+    def draw_at(self, k: int) -> np.ndarray:
+        return self.point
+
+    def test(self, draw: Draw, behind: float = 0.0) -> dict[str, Any]:
+        """A test of the moments as a row of the history; `behind` as in `noise.judge_draw`."""
+        free = ~constant_variables(self.target - draw.mean, self.target)
+        gap, _, _ = judge_draw(draw, self.target, free, behind, self.settings.level)
+        return gap.row("check", 0.0)
+
+    def verdict(self, history: History, ended: str) -> tuple[bool, str]:
+        if self.done:
+            row = history[-1]
+        elif ended or not history:
+            return False, "no claim is made about the moments"
+        else:
+            m = self.m if self.drawer.custom is not None else max(_FINAL_SAMPLES, self.m)
+            draw = self.drawer(self.result(), m, OUTSIDE_ITERATIONS + 1)
+            if not draw.count:
+                return False, "no valid sample at the last theta"
+            row = self.test(draw)
+        figures = (
+            f"chi2 = {row['chi2']:.4g}, {row['dof']:.0f} expected of noise alone, at most "
+            f"{row['bound']:.4g} in {1 - self.settings.level:.0%} of cases"
+        )
+        if row["within"]:
+            return True, f"the gap between data and model moments is within its noise ({figures})"
+        return False, (
+            f"{len(history):,} iterations done, and the gap between data and model moments is more "
+            f"than noise ({figures})"
+        )
+
+    @abstractmethod
+    def result(self) -> np.ndarray: ...
+
+    def identity(self) -> dict[str, Any]:
+        start = self.theta0
+        return {"theta0": None if start is None else hashlib.sha256(start.tobytes()).hexdigest()}
+
+    def state(self) -> State:
+        arrays = {name: getattr(self, name) for name in self.ARRAYS}
+        return arrays, {"scalars": {name: getattr(self, name) for name in self.SCALARS}}
+
+    def restore(self, state: State) -> None:
+        arrays, rest = state
+        for name in self.ARRAYS:
+            setattr(self, name, np.array(arrays[name]))
+        for name in self.SCALARS:
+            setattr(self, name, rest["scalars"][name])

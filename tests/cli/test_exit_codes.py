@@ -1,0 +1,104 @@
+"""Exit codes of `nelson sample`, and the one line that explains each."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+
+from nelson import Formula
+from tests.cli.commands import KSAT, STREETS, UNSAT, Done, literals, run
+
+
+def one_line(done: Done, code: int) -> str:
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+    return done.stderr
+
+
+def test_missing_file():
+    text = one_line(run("sample", "no-such-file.cnf"), 1)
+    assert "no-such-file.cnf" in text
+    assert len(text.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("p cnf 2 1\n1 two 0\n", ":2:"),
+        ("p cnf x 1\n1 0\n", ":1:"),
+        ("\x7fELF\x00\x01", ""),
+        ("hello, world\n", ":1:"),
+    ],
+)
+def test_wrong_file_names_the_line(tmp_path, text, line):
+    path = tmp_path / "bad.cnf"
+    path.write_text(text)
+    for command in ("sample", "info"):
+        message = one_line(run(command, path), 1)
+        assert f"bad.cnf{line}" in message
+        assert len(message.splitlines()) == 1
+
+
+def test_folder_as_file(tmp_path):
+    one_line(run("sample", tmp_path), 1)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--given", "99"],
+        ["--project", "99"],
+        ["--method", "no-such-method"],
+        ["--weights", "no-such-file.npy"],
+        ["--weights", STREETS],
+        ["-o", "no-such-folder/x.txt"],
+        ["-o", "x.csv"],
+    ],
+)
+def test_bad_input_is_one_line_and_exit_1(options):
+    assert len(one_line(run("sample", STREETS, *options), 1).splitlines()) == 1
+
+
+def test_theta_of_the_wrong_length_and_nan(tmp_path):
+    for value in (np.zeros(3), np.full(7, np.nan)):
+        np.save(tmp_path / "t.npy", value)
+        one_line(run("sample", STREETS, "--weights", tmp_path / "t.npy"), 1)
+
+
+@pytest.mark.parametrize("options", [["-n", "many"], ["-n", "-3"], ["--given", "a,b"], ["--nope"]])
+def test_wrong_usage_is_exit_2(options):
+    one_line(run("sample", STREETS, *options), 2)
+
+
+def test_unsatisfiable_is_exit_20(tmp_path):
+    text = one_line(run("sample", "-", "-n", 10, stdin=UNSAT), 20)
+    assert "unsatisfiable" in text
+    (tmp_path / "x.txt").write_text("keep me")
+    assert run("sample", "-", "-o", tmp_path / "x.txt", stdin=UNSAT).returncode == 20
+    assert (tmp_path / "x.txt").read_text() == "keep me"
+
+
+def test_given_that_contradicts_is_exit_20():
+    one_line(run("sample", STREETS, "--given", "-1,-3"), 20)
+
+
+def test_budget_reached_is_exit_3():
+    """x1 = ... = x40: satisfiable, but one round of drawing does not get there."""
+    chain = "".join(f"-{i} {i + 1} 0\n{i} -{i + 1} 0\n" for i in range(1, 40))
+    text = "p cnf 40 78\n" + chain
+    done = run("sample", "-", "-n", 64, "--method", "lovasz", "--max-rounds", 1, stdin=text)
+    assert done.returncode == 3, done.stderr
+    assert "budget reached" in done.stderr
+    x = literals(done.stdout).reshape(-1, 40)
+    assert Formula.from_string(text).satisfied(x > 0).all()
+
+
+def test_seconds_end_a_finite_request_with_3_and_an_endless_one_with_0():
+    done = run("sample", KSAT, "-n", "1e12", "--seconds", 0.5, "-o", os.devnull)
+    assert done.returncode == 3, done.stderr
+    assert "budget reached" in done.stderr
+    done = run("sample", KSAT, "-n", "inf", "--seconds", 0.5, "-o", os.devnull)
+    assert done.returncode == 0, done.stderr

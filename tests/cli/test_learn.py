@@ -1,0 +1,119 @@
+"""`nelson learn`, `generate`, `evaluate` exit codes, folders, streams."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import nelson
+from nelson import Formula, metrics
+from nelson.io import sample_files
+from nelson.learning.model import load
+from tests.cli.commands import STREETS, literals, run
+
+
+@pytest.fixture(scope="module")
+def theta() -> np.ndarray:
+    return np.array([1.5, -1.0, 0.5, 0.0, 1.0, -0.5, 0.0])
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory, theta) -> Path:
+    path = tmp_path_factory.mktemp("data") / "train.txt"
+    s = nelson.sample(Formula.from_dimacs(STREETS), theta, 3000, seed=1)
+    path.write_text("".join(" ".join(map(str, row)) + " 0\n" for row in s.literals().tolist()))
+    return path
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory, data) -> Path:
+    path = tmp_path_factory.mktemp("models") / "m"
+    done = run("learn", STREETS, data, "-o", path, "--seed", 3)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ""
+    assert "converged" in done.stderr
+    assert "seed 3" in done.stderr
+    return path
+
+
+def test_learn_writes_a_model_that_is_close(model, theta):
+    loaded = load(model)
+    assert metrics.kl(loaded.formula, theta, loaded.theta).value < 0.01
+    files = {path.name for path in model.iterdir()}
+    assert files == {
+        "README.md", "formula.cnf", "history.csv", "model.json", "theta.safetensors"
+    }  # fmt: skip
+
+
+def test_generate_is_sample_with_the_model(model, tmp_path):
+    done = run("generate", model, "-n", 200, "--seed", 5)
+    assert done.returncode == 0, done.stderr
+    x = literals(done.stdout)
+    assert Formula.from_dimacs(STREETS).satisfied(x > 0).all()
+    np.testing.assert_array_equal(x > 0, load(model).sample(200, seed=5).to_numpy())
+    out = tmp_path / "new.npz"
+    assert run("generate", model, "-n", 200, "--seed", 5, "-o", out, "-q").stderr == ""
+    np.testing.assert_array_equal(sample_files.read(out)[0], x > 0)
+    some = run("generate", model, "-n", 20, "--given", "1,-2", "--project", "1,2", "--seed", 1)
+    assert set(some.stdout.splitlines()) == {"1 -2 0"}
+
+
+def test_evaluate_prints_figures_and_json(model, data):
+    done = run("evaluate", model, data, "--train", data)
+    assert done.returncode == 0, done.stderr
+    for word in ("log-likelihood", "on train", "log Z", "moment gap", "MAP@10", "validity"):
+        assert word in done.stdout
+    report = json.loads(run("evaluate", model, data, "--json").stdout)
+    assert report["examples"] == 3000
+    assert report["validity"] == 1.0
+    assert report["log_likelihood"]["value"] < 0
+
+
+def test_exit_codes(model, data, tmp_path):
+    cut = run("learn", STREETS, data, "-o", tmp_path / "cut", "--iterations", 1)
+    assert cut.returncode == 3
+    assert "budget reached" in cut.stderr
+    assert load(tmp_path / "cut").theta.shape == (7,)
+    assert run("learn", STREETS, tmp_path / "none.txt", "-o", tmp_path / "x").returncode == 1
+    assert run("learn", STREETS, data).returncode == 2
+    mine = run("learn", STREETS, data, "-o", data.parent)
+    assert mine.returncode == 1
+    assert "not written over" in mine.stderr
+    assert run("generate", tmp_path).returncode == 1
+    assert run("learn", STREETS, data, "-o", tmp_path / "x", "--preset", "no").returncode == 1
+    lines = data.read_text().splitlines()
+    broken = tmp_path / "broken.txt"
+    broken.write_text("\n".join([*lines, "-1 -2 -3 -4 -5 -6 -7 0"]))
+    bad = run("learn", STREETS, broken, "-o", tmp_path / "x")
+    assert bad.returncode == 1
+    assert "1 of 3,001 rows are invalid: row 3000 breaks clause" in bad.stderr
+    assert len(bad.stderr.splitlines()) == 1
+    assert not (tmp_path / "x").exists()
+    dropped = run("learn", STREETS, broken, "-o", tmp_path / "y", "--drop-invalid", "--seed", 3)
+    assert dropped.returncode == 0
+    assert load(tmp_path / "y").theta.tobytes() == load(model).theta.tobytes()
+
+
+def test_paper_preset_checkpoint_history_and_plot(data, tmp_path):
+    pytest.importorskip("matplotlib", reason="pip install nelson[plots]")
+    out = [tmp_path / name for name in ("m", "run", "h.csv", "c.png")]
+    args = ["learn", STREETS, data, "-o", out[0], "--preset", "paper", "--iterations", 40]
+    args += ["--checkpoint", out[1], "--history", out[2], "--plot", out[3], "--seed", 1, "-q"]
+    done = run(*args)
+    assert done.returncode == 0, done.stderr  # a preset without a stopping test misses no budget
+    assert len(out[2].read_text().splitlines()) == 41
+    assert out[3].read_bytes().startswith(b"\x89PNG")
+    first = load(out[0]).theta
+    assert run(*args).returncode == 0  # nothing left to do
+    assert load(out[0]).theta.tobytes() == first.tobytes()
+
+
+def test_help_has_examples():
+    for command in ("learn", "generate", "evaluate"):
+        done = run(command, "--help")
+        assert done.returncode == 0
+        assert f"nelson {command}" in done.stdout
+        assert "Exit codes" in done.stdout

@@ -1,0 +1,144 @@
+"""`nelson sample` in a shell: on a terminal, under signals, and with a reader that leaves."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nelson.kernels.core.bits import unpack
+from tests.cli.commands import KSAT, NELSON, TIMEOUT, assert_valid, literals, run, said
+
+pytestmark = pytest.mark.process
+
+
+def on_terminal(*args: object) -> tuple[int, bytes]:
+    """Run with stderr on a pseudo-terminal; exit code and what was shown there."""
+    master, slave = pty.openpty()
+    process = subprocess.Popen(
+        [*NELSON, *map(str, args)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=slave,
+        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "100"},
+    )
+    os.close(slave)
+    shown = b""
+    deadline = time.monotonic() + TIMEOUT
+    while time.monotonic() < deadline:
+        if select.select([master], [], [], 0.1)[0]:
+            try:
+                data = os.read(master, 65536)
+            except OSError:  # Linux: the other end is closed
+                break
+            if not data:
+                break
+            shown += data
+    os.close(master)
+    return process.wait(TIMEOUT), shown
+
+
+def test_progress_bar_only_on_a_terminal(tmp_path):
+    args = ("sample", KSAT, "-n", "inf", "--seconds", 1, "-o", tmp_path / "x.npz")
+    code, shown = on_terminal(*args)
+    assert code == 0
+    assert b"\x1b[" in shown
+    assert b"samples/s" in shown
+    assert b"sampling" in shown
+    piped = run(*args).stderr
+    assert "\x1b[" not in piped
+    assert "sampling" not in piped
+    code, shown = on_terminal(*args, "-q")
+    assert code == 0
+    assert said(shown.decode()) == ""
+
+
+def has_written(pid: int, folder: Path) -> bool:
+    """Is the first block written? The words of an .npz wait in a file without a name."""
+    files = [*folder.iterdir(), *Path(f"/proc/{pid}/fd").glob("*")]
+    for file in files:
+        with contextlib.suppress(OSError):  # closed meanwhile
+            named = file.parent == folder or "(deleted)" in os.readlink(file)
+            if named and file.is_file() and file.stat().st_size:
+                return True
+    return False
+
+
+@pytest.mark.parametrize("name", ["x.txt", "x.npz", "x.parquet"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_leaves_a_complete_valid_file(tmp_path, name, number):
+    if name.endswith("parquet"):
+        pytest.importorskip("pyarrow", reason="pip install nelson[parquet]")
+    if name.endswith("npz") and not Path("/proc/self/fd").is_dir():
+        pytest.skip("finds the scratch file in /proc")
+    path = tmp_path / name
+    process = subprocess.Popen(
+        [*NELSON, "sample", KSAT, "-n", "inf", "-o", path],
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+    deadline = time.monotonic() + TIMEOUT
+    while not has_written(process.pid, tmp_path):
+        assert process.poll() is None, process.stderr and process.stderr.read()
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    time.sleep(0.2)
+    process.send_signal(number)
+    _, error = process.communicate(timeout=TIMEOUT)
+    assert process.returncode == 128 + number, error
+    assert b"Traceback" not in error
+    assert b"interrupted" in error
+    assert [p.name for p in tmp_path.iterdir()] == [name]
+    for x in first_and_last(path):
+        assert len(x) > 0
+        assert_valid(KSAT, x)
+
+
+def first_and_last(path: Path) -> list[np.ndarray]:
+    """A few samples from both ends of a file that may be large; its counts must agree."""
+    if path.suffix == ".txt":
+        with path.open("rb") as file:
+            head = b"".join(file.readline() for _ in range(100))
+            file.seek(max(0, path.stat().st_size - 100_000))
+            file.readline()
+            return [literals(text.decode()) > 0 for text in (head, file.read())]
+    if path.suffix == ".npz":
+        with np.load(path, allow_pickle=False) as data:
+            packed, count, info = data["packed"], int(data["count"]), json.loads(str(data["info"]))
+        assert info["samples"] == count
+        assert len(packed) == -(-count // 64)
+        tail = unpack(packed[-1:], count - 64 * (len(packed) - 1))
+        return [unpack(packed[:1], min(64, count)), tail]
+    from pyarrow import parquet
+
+    file = parquet.ParquetFile(path)
+    assert json.loads(file.metadata.metadata[b"nelson.info"])["samples"] == file.metadata.num_rows
+    ends = []
+    for group in (0, file.num_row_groups - 1):
+        rows = file.read_row_group(group).column("x").to_pylist()[:100]
+        octets = np.array([list(row) for row in rows], dtype=np.uint8)
+        ends.append(np.unpackbits(octets, axis=1, count=1000, bitorder="little").astype(bool))
+    return ends
+
+
+def test_the_reader_may_leave_early():
+    process = subprocess.Popen(
+        [*NELSON, "sample", KSAT, "-n", "inf"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    assert line.endswith(b" 0\n")
+    process.stdout.close()
+    assert process.wait(TIMEOUT) == 141
+    assert process.stderr is not None
+    assert said(process.stderr.read().decode()) == ""
+    process.stderr.close()

@@ -1,0 +1,35 @@
+"""Small jobs, and tools to look into them, for the tests of sampling on Ray."""
+
+from __future__ import annotations
+
+import pickle
+from importlib import resources
+from pathlib import Path
+
+from nelson import Formula
+from nelson.cluster import parts
+from nelson.sampling import shards
+from nelson.sampling.plan import make_plan
+
+DATA = Path(str(resources.files("nelson.tasks") / "data"))
+STREETS, KSAT = DATA / "streets.cnf", DATA / "ksat-1000.cnf"
+TOWN = Formula([[1, 3], [-1, 2, 4], [-2, 5], [-3, 6], [-4, -6, 7], [-5, -7]])
+THETA = [0.7, 0.7, 0, -0.4, 0, 0, 0]
+LOOSE = Formula([[1, 2, 3], [2, 3, 4], [-1, 4, 5]])  # not extremal
+QUICK = {"method": "lovasz", "sweeps": 0}
+#: The second and the third part of the job in the fixture `finished`.
+PART, NEXT = parts.part_name(256), parts.part_name(512)
+
+
+def settled(formula, n, method="auto", **options) -> shards.Settled:
+    known = dict.fromkeys(("sweeps", "given", "project", "seconds", "width"))
+    known |= {"seed": 5, "threads": 1, "max_rounds": 1000, "check": True} | options
+    plan = make_plan(formula, known.pop("theta", None), n, method=method, **known)
+    return pickle.loads(pickle.dumps(shards.settle(plan)))  # as a worker gets it
+
+
+def flip(path: Path, at: int) -> None:
+    """Flip one bit of a file."""
+    data = bytearray(path.read_bytes())
+    data[at] ^= 1
+    path.write_bytes(data)

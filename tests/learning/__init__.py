@@ -1,0 +1,1 @@
+"""Tests of `nelson.learning`; planted models with exact answers are in `planted`."""

@@ -1,0 +1,101 @@
+"""What a run leaves behind: model folders, the history, a torch distribution, TensorBoard files."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+
+import nelson
+from nelson import Formula, FormulaError
+from nelson.learning.learn import learn
+from nelson.learning.model import Model, load
+from tests.learning.planted import draws, mesh
+from tests.problems import exact_law, weights
+
+
+def test_a_model_is_a_folder_that_loads(tmp_path):
+    f = Formula([[1, 2, 3]], n_vars=4).exactly([1, 2, 3, 4], 2).xor([1, 4], False)
+    data = exact_law(f, np.zeros(4))[0]
+    fit = learn(f, np.tile(data, (50, 1)), seed=1)
+    fit.save(tmp_path / "m")
+    model = load(tmp_path / "m")
+    assert model.formula == f
+    assert model.theta.tobytes() == fit.theta.tobytes()
+    assert model.metadata["why"] == fit.why
+    assert (
+        model.sample(100, seed=1).to_numpy().tolist() == fit.sample(100, seed=1).to_numpy().tolist()
+    )
+    assert "seed | 1" in (tmp_path / "m" / "README.md").read_text()
+    assert not [p for p in (tmp_path / "m").iterdir() if p.suffix in (".pkl", ".pt", ".part")]
+    fit.save(tmp_path / "m")  # a model may be replaced, other folders not
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "file").write_text("mine")
+    with pytest.raises(nelson.NelsonError, match="not written over"):
+        fit.save(tmp_path / "other")
+
+
+def test_broken_models_are_refused(tmp_path):
+    with pytest.raises(FormulaError, match="no model here"):
+        load(tmp_path)
+    Model(Formula([[1, 2]]), np.zeros(2)).save(tmp_path / "m")
+    whole = (tmp_path / "m" / "theta.safetensors").read_bytes()
+    (tmp_path / "m" / "theta.safetensors").write_bytes(whole[:-3])
+    with pytest.raises(nelson.NelsonError, match="not a complete model"):
+        load(tmp_path / "m")
+
+
+def test_the_history_is_a_table_a_file_and_a_picture(tmp_path):
+    f = mesh(6)
+    fit = learn(f, draws(f, weights(f), 200, 1), seed=1)
+    first = fit.history[0]
+    assert first["iteration"] == 1
+    assert {"phase", "gap_l1", "chi2", "m", "rounds", "sampling", "update"} <= set(first)
+    fit.history.to_csv(tmp_path / "h.csv")
+    assert len((tmp_path / "h.csv").read_text().splitlines()) == len(fit.history) + 1
+    pq = pytest.importorskip("pyarrow.parquet", reason="pip install nelson[parquet]")
+    fit.history.to_parquet(tmp_path / "h.parquet")
+    assert pq.read_table(tmp_path / "h.parquet").num_rows == len(fit.history)
+    pytest.importorskip("matplotlib", reason="pip install nelson[plots]")
+    fit.history.plot(tmp_path / "h.png")
+    assert (tmp_path / "h.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.process
+def test_learning_needs_no_torch_and_import_loads_nothing():
+    code = textwrap.dedent("""
+        import sys, numpy as np, nelson
+        assert "nelson.learning" not in sys.modules
+        sys.modules["torch"] = None
+        import nelson.learning.learn
+        fit = nelson.learn(nelson.Formula([[1, 2]]), np.array([[0, 1], [1, 1]]), seed=0)
+        assert fit.converged, fit.why
+    """)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=240)
+    assert done.returncode == 0, done.stderr.decode()
+
+
+def test_the_fit_is_a_torch_distribution():
+    torch = pytest.importorskip("torch", reason="pip install nelson[torch]")
+    f = mesh(6)
+    fit = learn(f, draws(f, weights(f), 500, 1), seed=1)
+    states, p = exact_law(f, fit.theta)
+    got = fit.mrf.log_prob(torch.as_tensor(states)).exp().detach().numpy()
+    np.testing.assert_allclose(got, p, rtol=1e-6)
+
+
+def test_tensorboard_is_optional(tmp_path):
+    f = mesh(6)
+    data = draws(f, weights(f), 100, 1)
+    try:
+        import torch.utils.tensorboard  # noqa: F401
+    except ImportError:
+        with pytest.raises(nelson.NelsonError, match="pip install tensorboard"):
+            learn(f, data, seed=1, tensorboard=tmp_path)
+        return
+    learn(f, data, seed=1, tensorboard=tmp_path)
+    assert any(name.startswith("events") for name in os.listdir(tmp_path))

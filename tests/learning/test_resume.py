@@ -1,0 +1,138 @@
+"""A run that is killed and resumed ends with the same bits as one that was not."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import nelson
+from nelson import FormulaError
+from nelson.learning.learn import learn
+from tests import ROOT
+from tests.problems import complete_edges, exact_law, random_ksat, sink_free, weights
+
+MESH = sink_free(complete_edges(4))
+
+
+CHILD = """
+import os, signal, sys
+sys.path.insert(0, {tests!r})
+from tests.learning.test_resume import resumable
+def stop(row):
+    if row["iteration"] == {at}:
+        os.kill(os.getpid(), signal.SIGKILL)
+resumable({kind!r}, checkpoint={folder!r}, callback=stop)
+"""
+KINDS = {
+    "default": {"m": 256, "stop": False, "iterations": 30},
+    "paper": {"preset": "paper", "iterations": 60},
+    "adam": {"preset": "adam", "iterations": 60, "stop": False},
+    "net": {"iterations": 20, "m": 64, "batch": 32},
+}
+
+
+def resumable(kind: str, **more) -> bytes:
+    """One run of a kind; -> the bytes of what it learned."""
+    f = random_ksat(20, 20, 5, seed=1)
+    data = nelson.sample(f, weights(f), 300, seed=1, threads=1)
+    options = KINDS[kind] | more
+    if kind == "net":
+        import torch
+
+        torch.manual_seed(1)
+        net = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.Dropout(0.2))
+        net.append(torch.nn.Linear(4, 20))
+        options |= {"net": net, "contexts": np.random.default_rng(1).normal(size=(300, 2))}
+        learn(f, data, seed=1, checkpoint_every=7, **options)
+        return b"".join(p.detach().numpy().tobytes() for p in net.parameters())
+    fit = learn(f, data, seed=1, checkpoint_every=7, **options)
+    return fit.theta.tobytes()
+
+
+class Stopped(Exception):
+    """Raised after an iteration: the loop ends without saving, as if it had been killed."""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_stopped_run_resumes_to_the_same_bits(tmp_path, kind):
+    if kind == "net":
+        pytest.importorskip("torch", reason="pip install nelson[torch]")
+
+    def stop(row):
+        if row["iteration"] == 17:
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        resumable(kind, checkpoint=tmp_path, callback=stop)
+    check_resumed(tmp_path, kind)
+
+
+@pytest.mark.process
+def test_a_killed_run_resumes_to_the_same_bits(tmp_path):
+    child = CHILD.format(tests=str(ROOT), at=17, kind="default", folder=str(tmp_path))
+    done = subprocess.run([sys.executable, "-c", child], capture_output=True, timeout=240)
+    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
+    check_resumed(tmp_path, "default")
+
+
+def check_resumed(folder: Path, kind: str) -> None:
+    """A run that ended in iteration 17, with a checkpoint every 7, goes on from iteration 14."""
+    state = json.loads((folder / "checkpoint.json").read_text())
+    assert state["iteration"] == 14
+    seen = []
+    resumed = resumable(kind, checkpoint=folder, callback=lambda row: seen.append(row["iteration"]))
+    assert seen[0] == 15
+    assert resumed == resumable(kind)
+    # The twin: the same comparison tells apart runs that differ by one iteration.
+    assert resumed != resumable(kind, iterations=KINDS[kind]["iterations"] - 1)
+
+
+def test_the_format_of_a_checkpoint_is_kept(tmp_path):
+    resumable("default", checkpoint=tmp_path, iterations=3)
+    state = json.loads((tmp_path / "checkpoint.json").read_text())
+    common = {"version", "state", "iteration", "run", "drawer", "guarantee", "history"}
+    assert set(state) == common | {"scalars", "chosen_at"}
+    assert state["version"] == 1
+    assert state["state"] == "state-000003.safetensors"
+
+
+def test_a_network_resumes_without_the_iteration_of_its_last_refresh(tmp_path):
+    """Checkpoints of networks once did not have it; iteration 26 chooses the sweeps again."""
+    pytest.importorskip("torch", reason="pip install nelson[torch]")
+    more = {"sampler": "lovasz", "iterations": 30}
+    resumable("net", checkpoint=tmp_path, **(more | {"iterations": 14}))
+    path = tmp_path / "checkpoint.json"
+    state = json.loads(path.read_text())
+    assert state.pop("chosen_at") == [0, 64]
+    path.write_text(json.dumps(state))
+    assert resumable("net", checkpoint=tmp_path, **more) == resumable("net", **more)
+    assert json.loads(path.read_text())["chosen_at"] == [25, 64]
+
+
+def test_a_checkpoint_of_another_run_is_refused(tmp_path):
+    f = MESH
+    data = np.tile(exact_law(f)[0], (6, 1))
+    learn(f, data, seed=1, checkpoint=tmp_path, iterations=3)
+    with pytest.raises(FormulaError, match="belongs to another run: data"):
+        learn(f, data[:-1], seed=1, checkpoint=tmp_path)
+    with pytest.raises(FormulaError, match="setting prior"):
+        learn(f, data, seed=1, checkpoint=tmp_path, prior=2.0)
+    assert learn(f, data, seed=2, checkpoint=tmp_path, resume=False).seed == 2
+    (tmp_path / "checkpoint.json").write_text("{")
+    with pytest.raises(nelson.NelsonError, match="not a checkpoint"):
+        learn(f, data, seed=2, checkpoint=tmp_path)
+
+
+def test_a_run_without_a_seed_resumes_with_the_one_it_drew(tmp_path):
+    f = MESH
+    data = np.tile(exact_law(f)[0], (6, 1))
+    first = learn(f, data, checkpoint=tmp_path, iterations=4)
+    second = learn(f, data, checkpoint=tmp_path)
+    assert second.seed == first.seed
+    assert second.theta.tobytes() == learn(f, data, seed=first.seed).theta.tobytes()
