@@ -37,7 +37,10 @@ def _each(
     rows: Rows, claim: str, judge: Callable[[str, Rows], str], names: Iterable[str] = CLAIMED,
     key: str = "n",
 ) -> str:  # fmt: skip
-    """A sentence per sampler; judge(name, rows of one size) -> why the claim fails, or ""."""
+    """A sentence per sampler, whose name replaces {} in the claim.
+
+    judge(name, rows of one size) -> why the claim fails, or "".
+    """
     lines = []
     for name in names:
         if not pick(rows, sampler=name):
@@ -49,7 +52,7 @@ def _each(
             if own:
                 late = len(good(own)) < len(own)
                 cells[f"{key} = {size}"] = text(own, lambda _: "ok") if late else judge(name, here)
-        lines.append(sentence(f"`{name}` {claim}", cells))
+        lines.append(sentence(claim.format(f"`{name}`"), cells))
     return " ".join(line for line in lines if line)
 
 
@@ -63,7 +66,7 @@ def valid(rows: Rows) -> str:
         worst = min((share for share in shares if share is not None), default=0.0)
         return "" if worst == 1.0 else percent(worst)
 
-    return _each(rows, "draws only valid samples", judge)
+    return _each(rows, "{} draws only valid samples", judge)
 
 
 def fastest(rows: Rows, field: str = "seconds") -> str:
@@ -94,8 +97,8 @@ def fastest(rows: Rows, field: str = "seconds") -> str:
 
         return judge
 
-    plain = _each(rows, "is faster than every peer that finished", against(False))
-    claim = "is faster even if the peers' time to start a process is not counted"
+    plain = _each(rows, "{} is faster than every peer that finished", against(False))
+    claim = "{} is faster even if the peers' time to start a process is not counted"
     fair = _each(rows, claim, against(True))
     return f"{plain} {fair}".strip()
 
@@ -117,7 +120,7 @@ def at_floor(rows: Rows, key: str = "n", names: Sequence[str] = CLAIMED) -> str:
             return ""
         return f"{error:.3g}, floor {floor:.3g} ± {spread:.2g}"
 
-    claim = f"is at the Monte Carlo floor (within {SIGMAS:g} standard deviations)"
+    claim = f"{{}} is at the Monte Carlo floor (within {SIGMAS:g} standard deviations)"
     return _each(rows, claim, judge, names, key)
 
 
@@ -147,7 +150,7 @@ def best(rows: Rows, field: str, bar: str) -> str:
         gap, other, width = max(worse)
         return f"{other} is {gap:.3g} better, error bar {width:.2g}"
 
-    return _each(rows, "is worse than no other sampler by more than the error bar", judge)
+    return _each(rows, "No other sampler is better than {} by more than the error bar", judge)
 
 
 def _by_formula(rows: Rows, field: str) -> dict[Any, Mapping[str, Any]]:
