@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nelson.kernels.core import dense
+from benchmarks import dense
 
 if TYPE_CHECKING:
     from nelson.formula import Formula

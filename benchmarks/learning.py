@@ -31,8 +31,8 @@ def iteration() -> Iterator[Row]:
     """
     import torch
 
+    from benchmarks.dense import probability_of_zero
     from benchmarks.dense_torch import DenseTorch
-    from nelson.kernels.core.dense import probability_of_zero
 
     formula, theta = ksat(1000)
     data = nelson.sample(formula, theta, 2000, seed=1)

@@ -24,9 +24,8 @@ BOUNDARIES = (
     "py_d4", "pycmsgen", "pycryptosat", "pyganak", "pysat", "pysdd", "pyunigen",
     # modules of the standard library that some systems do not have
     "fcntl", "resource",
-    # compiled kernels
-    "nelson.kernels", "nelson.tasks.arcs.kernels", "nelson.tasks.routes.kernels",
-    "nelson.tasks.trees.kernels",
+    # compiled kernels, which load Numba, and the distribution, which loads torch
+    "nelson.kernels", "nelson.distribution.mrf",
 )  # fmt: skip
 #: Folders, below the package, in which any import may stand inside a function.
 FREE = ("cli",)

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from benchmarks import dense
 
 import nelson
 from nelson.formula import Formula
-from nelson.kernels.core import dense
 from nelson.theory import local_lemma
 from tests import problems
 

@@ -1,4 +1,5 @@
-"""Hot loops and nothing else. Kernels take flat arrays, hold no policy, import no other room.
+"""Hot loops and nothing else. Kernels take flat arrays, hold no policy and import no other room.
 
-`core` (random numbers, bits, the plain reference), `cpu`, `cuda`, `circuit`, `reduce`, `theory`.
+Import the modules of `core` (compilation, random numbers, bits, the NumPy reference), `cpu`,
+`cuda`, `circuit`, `reduce` and `theory`. Most of them load Numba.
 """

@@ -144,14 +144,13 @@ def learn(
                 function f(parameters) -> torch optimizer (default Adam with step eta).
     terms       products of variables, [(1, 2), (2, 3, 5)]: learn a coefficient for each as well;
                 see `fit.terms`. `nelson.heat_bath` draws the samples, so give no `sampler`.
-    seed        same seed, same theta, on any number of threads.
-    device      where samples are drawn, as in `nelson.sample`; it never changes the result.
-    seconds     time budget; if it ends the run, `why` says so.
-    checkpoint  a folder. A killed run continues from there (`resume`) and ends with the same bits.
-    progress    show a bar: True, False, or None (if stderr is a terminal).
-    tensorboard a folder for TensorBoard's files.
-    callback    called with the row of the history after each iteration.
-    group       processes that learn together, each of which calls `learn`: see `nelson.cluster.train`.
+    seed        same seed, same theta, on any number of threads. device      where samples are
+    drawn, as in `nelson.sample`; it never changes the result. seconds     time budget; if it ends
+    the run, `why` says so. checkpoint  a folder. A killed run continues from there (`resume`) and
+    ends with the same bits. progress    show a bar: True, False, or None (if stderr is a terminal).
+    tensorboard a folder for TensorBoard's files. callback    called with the row of the history
+    after each iteration. group       processes that learn together, each of which calls `learn`:
+    see `nelson.cluster.train`.
 
     Ctrl-C ends the run with what has been learned so far. Cost: the samples, n^2 m / 128 word
     operations and some tens of n^2 for the curvature (n <= 1024); about 15 iterations.

@@ -19,7 +19,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from nelson.kernels.circuit import nnf
-from nelson.kernels.core.compile import kernel
 
 
 @dataclass(frozen=True)
@@ -56,23 +55,5 @@ class Circuit:
     def log_value(self, log_p: np.ndarray) -> float:
         """log P(C); log_p (n, 2): log P(x_i = 0), log P(x_i = 1). O(edges + literals)."""
         value = np.where(np.isin(self.kind, (nnf.AND, nnf.TRUE)), 0.0, -np.inf)
-        evaluate(self.kind, self.parent, self.child, self.start, self.literals, log_p, value)
+        nnf.evaluate(self.kind, self.parent, self.child, self.start, self.literals, log_p, value)
         return float(value[1])
-
-
-@kernel
-def evaluate(kind, parent, child, start, literals, log_p, value):
-    for e in range(parent.size):
-        term = value[child[e]]
-        for k in range(start[e], start[e + 1]):
-            literal = literals[k]
-            if literal > 0:
-                term += log_p[literal - 1, 1]
-            else:
-                term += log_p[-literal - 1, 0]
-        i = parent[e]
-        if kind[i] == 1:  # and
-            value[i] += term
-        elif term != -np.inf:
-            high, low = max(value[i], term), min(value[i], term)
-            value[i] = high + np.log1p(np.exp(low - high))

@@ -1,32 +1,33 @@
 """Samples of a circuit, 64 W at a time: a bit-sliced descent that splits lanes at each decision.
 
-The *specification* is plain. At decision i, lane k of word w takes branch 1 with probability
-thr(i) / 2^64, by the Bernoulli draw of `bernoulli.py` with 64 digits and the random words of (seed,
-context, w, variable i, round 1); it sets the literals of its branch and goes on to all of that
-branch's decisions. A variable that no branch on the way mentions keeps its own law, drawn in
-round 0. Nothing depends on the order in which decisions are taken, on W, or on other lanes.
+The *specification* is plain. At decision i, lane k of word w takes branch 1 with probability thr(i)
+/ 2^64, by the Bernoulli draw of `bernoulli.py` with 64 digits and the random words of (seed,
+context, w, variable i, round 1). It sets the literals of its branch and continues with all
+decisions of that branch. A variable that no branch on the way mentions keeps its product
+distribution, drawn in round 0. The result depends neither on the order of the decisions, nor on W,
+nor on other lanes.
 
-Two ways to do that, which give the same bits and work together:
+Two ways of doing this give the same bits and work together:
 
-dense    the decisions that many lanes pass, from the top, each with a row of W words that says
-         which lanes come by. A row is split at once: the cost is per tile, not per sample.
-sparse   below them lanes part, and rows would be all but empty: a queue of (record, word, mask of
-         64 lanes). First in, first out, and a record is fetched into the cache when it is queued,
-         so that it is there when its turn comes. Lanes that come by a dense decision whose turn is
-         still to come join its row. A queue that has grown long is worked off from its end, which
-         bounds it (`records.room`).
+dense    decisions near the root, which many lanes pass. Each has a row of W words that holds the
+         lanes that reach it, and the row is split at once: the cost is per tile, not per sample.
+sparse   decisions further down, where rows would be nearly empty: a queue of (record, word, mask of
+         64 lanes), first in, first out. A record is prefetched when it is queued, so that it is in
+         the cache when its turn comes. Lanes that reach a dense decision which is not yet processed
+         join its row. Once the queue is long, entries are taken from its end, which bounds its
+         length (`records.room`).
 
-Variables that every way mentions need no draw of their own (`circuit.always`); the others are drawn
-first, and the branches then write over them. At the end every clause *as given* is checked in every
+Variables that every way through the circuit mentions need no draw (`passes.always`); all others are
+drawn first, and the branches overwrite them. At the end every clause *as given* is checked in every
 lane.
 """
 
 import numpy as np
 
 from nelson.kernels.circuit.passes import CERTAIN
-from nelson.kernels.circuit.records import HEAD, prepare
+from nelson.kernels.circuit.records import COUNTS, HEAD, NUMBER, ROW, prepare
 from nelson.kernels.core.compile import inline, kernel
-from nelson.kernels.core.rng import GOLDEN, counter, keys, scramble
+from nelson.kernels.core.rng import GOLDEN, counter, scramble
 from nelson.kernels.core.vector import (
     any_lane,
     bare,
@@ -39,28 +40,33 @@ from nelson.kernels.core.vector import (
     store,
     zeros,
 )
-from nelson.kernels.cpu.state import violated
+from nelson.kernels.cpu.state import KEY0, KEY1, WANTED, begin_tile, violated
 
-#: Entries of the queue beyond which it is worked off from its end, and beyond which it is worked
-#: off before the next dense decision.
-LONG, EAGER = 256, 64
-#: Random words that a sparse draw takes at once: 15 of 16 single lanes are decided then.
+#: A queue with more entries than this is emptied from its end.
+LONG = 256
+#: A queue with more entries than this is emptied before the next dense decision.
+EAGER = 64
+#: Random words that a sparse draw takes at once: they decide 15 of 16 single lanes.
 AT_ONCE = 4
-#: How a tile ended.
+#: How a tile ended: all lanes satisfy the clauses, the tile was not drawn, some lane is wrong.
 FINISHED, MISSING, WRONG = 0, 1, 2
 _ZERO, _ONE, _32 = np.uint64(0), np.uint64(1), np.uint64(32)
-_WORD, _WORDS = np.int64(4), np.int64(15)  # a queue's entry: place of the record, 4 bits of word
+#: An entry of the queue is 16 * (place of the record) + (word of the tile).
+_WORD_BITS, _WORD_MASK = np.int64(4), np.int64(15)
 
 
 @inline
 def _digit(digits):
-    """The first binary digit as a mask: all ones or zero."""
+    """The highest binary digit as a mask: all ones or zero."""
     return np.int64(digits) >> np.int64(63)
 
 
 @inline
 def _split(tag, lanes, thr, start, key1, rows):
-    """The lanes of a row that take branch 1; `rows` only says how many steps go unchecked."""
+    """The lanes of a row that take branch 1.
+
+    The first `rows` steps do not test whether lanes are left; this changes only the time.
+    """
     gray = thr ^ (thr >> _ONE)
     undecided, y, value = lanes, start, lanes & splat(tag, _digit(gray))
     for _ in range(rows):
@@ -80,7 +86,7 @@ def _split(tag, lanes, thr, start, key1, rows):
 
 @inline
 def _split_word(lanes, thr, start, key1):
-    """The same for the lanes of one word."""
+    """As `_split`, for the lanes of one word."""
     gray = thr ^ (thr >> _ONE)
     undecided, y, value, left = lanes, start, lanes & np.uint64(_digit(gray)), thr
     while True:
@@ -97,13 +103,13 @@ def _split_word(lanes, thr, start, key1):
 @inline
 def _push(s, tail, at, word, lanes):
     k = tail & s.limit
-    poke(s.where, k, (np.int64(at) << _WORD) | np.int64(word))
+    poke(s.where, k, (np.int64(at) << _WORD_BITS) | np.int64(word))
     poke(s.lanes, k, lanes)
 
 
 @inline
 def _branch_word(width, p, s, at, n_lits, n_kids, word, lanes, tail):
-    """Set the literals of a branch in some lanes of a word and queue its decisions. -> tail."""
+    """Set the literals of a branch in some lanes of a word, and queue its decisions. -> tail"""
     for k in range(at, at + n_lits):
         lit = peek(p.code, k)
         to = np.int64(lit >> 1) * width + word
@@ -119,7 +125,7 @@ def _branch_word(width, p, s, at, n_lits, n_kids, word, lanes, tail):
 
 @inline
 def _drain(width, p, s, turn, tail):
-    """Work off the queue; the dense decisions up to row `turn` have had theirs."""
+    """Empty the queue. The dense decisions up to row `turn` have been processed."""
     head = 0
     while head < tail:
         if tail - head <= LONG:
@@ -129,8 +135,8 @@ def _drain(width, p, s, turn, tail):
             tail -= 1
             k = tail & s.limit
         where, lanes = peek(s.where, k), peek(s.lanes, k)
-        at, word = where >> _WORD, where & _WORDS
-        row = peek(p.code, at + 7)
+        at, word = where >> _WORD_BITS, where & _WORD_MASK
+        row = peek(p.code, at + ROW)
         if row > turn:
             to = np.int64(row) * width + word
             poke(s.mask, to, peek(s.mask, to) | lanes)
@@ -141,22 +147,25 @@ def _drain(width, p, s, turn, tail):
         if thr == CERTAIN:
             one = lanes
         elif thr != _ZERO:
-            start = counter(1, np.uint32(peek(p.code, at + 2)), 0)
-            start += peek(s.constants, 2 * width + word)
-            one = _split_word(lanes, thr, start, peek(s.constants, 3 * width + word))
+            start = counter(1, np.uint32(peek(p.code, at + NUMBER)), 0)
+            start += peek(s.constants, KEY0 * width + word)
+            one = _split_word(lanes, thr, start, peek(s.constants, KEY1 * width + word))
         zero = lanes & ~one
-        n_lits, n_kids = peek(p.code, at + 3), peek(p.code, at + 4)
+        n_lits, n_kids = peek(p.code, at + COUNTS), peek(p.code, at + COUNTS + 1)
         if zero != _ZERO:
             tail = _branch_word(width, p, s, at + HEAD, n_lits, n_kids, word, zero, tail)
         if one != _ZERO:
             begin = at + HEAD + n_lits + n_kids
-            n_lits, n_kids = peek(p.code, at + 5), peek(p.code, at + 6)
+            n_lits, n_kids = peek(p.code, at + COUNTS + 2), peek(p.code, at + COUNTS + 3)
             tail = _branch_word(width, p, s, begin, n_lits, n_kids, word, one, tail)
 
 
 @inline
 def _branch_row(tag, p, s, at, lanes, tail):
-    """Set the literals of a branch in a row of lanes and hand them to its decisions. -> tail."""
+    """Set the literals of a branch in a row of lanes, and pass the lanes on to its decisions.
+
+    -> tail
+    """
     for k in range(peek(p.ptr, at), peek(p.ptr, at + 1)):
         lit = peek(p.items, k)
         x = load(tag, s.x, lit >> 1)
@@ -179,14 +188,14 @@ def _branch_row(tag, p, s, at, lanes, tail):
 
 @inline
 def _descend(tag, p, s, root, n_dense):
-    """From the root down, all lanes wanted."""
+    """Send all wanted lanes from the root down."""
     width, tail = len(tag), np.int64(0)
-    wanted, key1 = load(tag, s.constants, 4), load(tag, s.constants, 3)
+    wanted, key1 = load(tag, s.constants, WANTED), load(tag, s.constants, KEY1)
     if n_dense:
         store(s.mask, 0, wanted)
     else:
         for w in range(width):
-            some = peek(s.constants, 4 * width + w)
+            some = peek(s.constants, WANTED * width + w)
             _push(s, tail, root, w, some)
             tail += np.int64(some != _ZERO)
     for j in range(max(n_dense, 1)):
@@ -197,7 +206,7 @@ def _descend(tag, p, s, root, n_dense):
             if thr == CERTAIN:
                 one = lanes
             elif thr != _ZERO:
-                start = load(tag, s.constants, 2) + counter(1, np.uint32(peek(p.name, j)), 0)
+                start = load(tag, s.constants, KEY0) + counter(1, np.uint32(peek(p.name, j)), 0)
                 one = _split(tag, lanes, thr, start, key1, peek(p.rows, j))
             tail = _branch_row(tag, p, s, 6 * j, lanes & ~one, tail)
             tail = _branch_row(tag, p, s, 6 * j + 3, one, tail)
@@ -207,9 +216,10 @@ def _descend(tag, p, s, root, n_dense):
 
 
 @inline
-def _own_laws(tag, p, s, n_free):
-    key0, key1 = load(tag, s.constants, 2), load(tag, s.constants, 3)
-    wanted = load(tag, s.constants, 4)
+def _draw_free(tag, p, s, n_free):
+    """Draw the variables that some way does not mention from their product distribution."""
+    key0, key1 = load(tag, s.constants, KEY0), load(tag, s.constants, KEY1)
+    wanted = load(tag, s.constants, WANTED)
     for k in range(n_free):
         v, thr = peek(p.free, k), peek(p.free_thr, k)
         value = wanted
@@ -220,26 +230,12 @@ def _own_laws(tag, p, s, n_free):
 
 
 @inline
-def _begin(tag, seed, context, word, left, s):
-    width = len(tag)
-    for w in range(width):
-        key0, key1 = keys(seed, context, word + w)
-        poke(s.constants, 2 * width + w, key0)
-        poke(s.constants, 3 * width + w, key1)
-        wanted = ~_ZERO if left >= 64 else _ZERO
-        if 0 < left < 64:
-            wanted = (_ONE << np.uint64(left)) - _ONE
-        poke(s.constants, 4 * width + w, wanted)
-        left -= 64
-
-
-@inline
 def _hand_out(tag, columns, n_columns, packed, row, words, s):
-    """Rows of W words -> W output rows, eight columns (a cache line) at a time."""
+    """Write rows of W words to W output rows, eight columns (a cache line) at a time."""
     width = len(tag)
     for first in range(0, n_columns, 8):
         for w in range(words):
-            wanted, to = peek(s.constants, 4 * width + w), (row + w) * n_columns
+            wanted, to = peek(s.constants, WANTED * width + w), (row + w) * n_columns
             for k in range(first, min(first + 8, n_columns)):
                 word = peek(s.x, np.int64(peek(columns, k)) * width + w)
                 poke(packed, to + k, word & wanted)
@@ -247,9 +243,10 @@ def _hand_out(tag, columns, n_columns, packed, row, words, s):
 
 @kernel
 def draw(tag, c, theta, work, program, space, job, packed, done, log_p, stop, rows, tiles, fresh):
-    """Tiles tiles[0] .. tiles[1] - 1 of rows rows[0] .. rows[1] - 1 of theta; fresh: lay out the
-    program for each row first. packed (rows * words * columns,), done (rows * tiles,). Returns
-    early once stop[0] is set.
+    """Draw tiles tiles[0] .. tiles[1] - 1 for rows rows[0] .. rows[1] - 1 of theta.
+
+    fresh: first prepare the program for each row of theta. packed (rows * words * columns,), done
+    (rows * tiles,): out. Returns early once stop[0] is set.
     """
     p, s, bare_job = bare(program), bare(space), bare(job)
     width, words = len(tag), (job.samples + 63) // 64
@@ -263,10 +260,11 @@ def draw(tag, c, theta, work, program, space, job, packed, done, log_p, stop, ro
             if peek_volatile(stop, 0) != 0:
                 return
             first = t * width
-            _begin(tag, job.seed, job.contexts[r], job.word + first, job.samples - 64 * first, s)
-            _own_laws(tag, p, s, program.free.size)
+            lanes = job.samples - 64 * first
+            begin_tile(tag, s, job.seed, job.contexts[r], job.word + first, lanes)
+            _draw_free(tag, p, s, program.free.size)
             _descend(tag, p, s, program.at[c.single.size - 1], program.n_dense[0])
-            wrong, wanted = zeros(tag), load(tag, s.constants, 4)
+            wrong, wanted = zeros(tag), load(tag, s.constants, WANTED)
             for j in range(job.check_ptr.size - 1):
                 wrong = wrong | violated(tag, wanted, bare_job.check_ptr, bare_job.check_lits, s, j)
             count = min(width, words - first)

@@ -1,4 +1,4 @@
-"""Random dives of a backtracking search: how deep before everything is decided.
+"""Random dives of a backtracking search: the number of decisions until every clause is satisfied.
 
 Knuth (Estimating the efficiency of backtrack programs, 1975): a dive that takes a random branch at
 each of d binary decisions estimates the number of leaves by 2^d, without bias.
@@ -15,11 +15,13 @@ _ZERO, _ONE = np.uint64(0), np.uint64(1)
 
 
 class Search(NamedTuple):
+    """A formula of n variables and m clauses, and the state of a dive."""
+
     literals: np.ndarray  # codes 2 v + sign
     offsets: np.ndarray
-    first: np.ndarray  # (2 n + 1,): clauses that hold a literal code
+    first: np.ndarray  # (2 n + 1,): literal c is in clauses[first[c]:first[c + 1]]
     clauses: np.ndarray
-    order: np.ndarray  # variables as they are decided
+    order: np.ndarray  # variables in the order of decisions
     value: np.ndarray  # (n,) int8, -1: open
     left: np.ndarray  # (m,) int32: literals that are not false
     by: np.ndarray  # (m,) int32: place in the trail of the literal that satisfied it, -1: none
@@ -28,8 +30,8 @@ class Search(NamedTuple):
 
 @inline
 def _assign(s, code, height, head):
-    """Make a literal true and propagate. -> (height of the trail, how much of it is propagated,
-    steps, was there a conflict).
+    """Make a literal true and propagate. -> (length of the trail, propagated part of it, steps,
+    conflict)
     """
     s.trail[height] = code
     s.value[code >> 1] = code & 1
@@ -59,7 +61,7 @@ def _assign(s, code, height, head):
                     s.value[other >> 1] = other & 1
                     height += 1
                     break
-                if held == other & 1:  # true, and still to be propagated
+                if held == other & 1:  # true, but not propagated yet
                     break
             steps += s.offsets[c + 1] - s.offsets[c]
     return height, head, steps, conflict
@@ -67,6 +69,7 @@ def _assign(s, code, height, head):
 
 @inline
 def _undo(s, height, head):
+    """Take back the whole trail, of which the first `head` literals were propagated."""
     for back in range(height):
         lit = s.trail[height - 1 - back]
         s.value[lit >> 1] = -1
@@ -81,8 +84,9 @@ def _undo(s, height, head):
 
 @kernel
 def dives(s, most, work, depth):
-    """Fill depth with the decisions of as many dives, each at most `most`. -> steps; stops filling
-    (-1) after `work` of them.
+    """Fill depth with the number of decisions of each dive, at most `most`. -> steps
+
+    Dives that start after `work` steps are not made, and get depth -1.
     """
     steps = 0
     for d in range(depth.size):

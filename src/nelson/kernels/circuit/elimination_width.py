@@ -1,13 +1,13 @@
 """Width of a minimum-degree elimination order, on cliques instead of edges.
 
-Eliminating v joins all cliques that hold v (at first: the clauses) into one without v; its size is
-the degree that v had. The cliques joined are gone, so that nothing ever grows: a variable's list of
-cliques keeps within its first length, and all live cliques together within the number of literals.
-The minimum is kept lazily: a variable's bucket is a lower bound of its degree, which is counted
-only when its turn seems to have come.
+Eliminating v joins all cliques that hold v (at first: the clauses) into one clique without v; its
+size is the degree of v. The joined cliques disappear, so that no array grows: the list of cliques
+of a variable never exceeds its first length, and all live cliques together never exceed the number
+of literals. Buckets find the variable of lowest degree: the bucket of a variable is a lower bound
+of its degree, which is counted only when the variable comes up.
 
-O(work) in all, where `work` is what the caller allows. Amestoy, Davis, Duff: An approximate minimum
-degree ordering algorithm (1996).
+O(work), where the caller sets `work`. Amestoy, Davis, Duff: An approximate minimum degree ordering
+algorithm (1996).
 """
 
 from typing import NamedTuple
@@ -16,24 +16,24 @@ import numpy as np
 
 from nelson.kernels.core.compile import inline, kernel
 
-#: How it ended.
+#: How `eliminate` ended: all variables eliminated, every degree above the bound, out of steps.
 DONE, WIDE, TIRED = 0, 1, 2
 
 
 class Graph(NamedTuple):
-    """n variables, m clauses of z literals in all."""
+    """n variables, m clauses with z literals in all."""
 
-    start: np.ndarray  # (m + n,) where a clique begins in `members`
-    length: np.ndarray  # (m + n,), 0: gone
+    start: np.ndarray  # (m + n,): where a clique begins in `members`
+    length: np.ndarray  # (m + n,), 0: the clique is gone
     members: np.ndarray  # (2 z + 1,) int32
-    first: np.ndarray  # (n + 1,) where a variable's list begins in `cliques`
-    held: np.ndarray  # (n,) cliques on it
+    first: np.ndarray  # (n + 1,): where the list of a variable begins in `cliques`
+    held: np.ndarray  # (n,): number of cliques in that list
     cliques: np.ndarray  # (z,) int32
     mark: np.ndarray  # (n,) int64
     below: np.ndarray  # (n,) int32: lower bound of the degree, -1: eliminated
     head: np.ndarray  # (n + 1,) int32: first variable of a bucket
-    after: np.ndarray  # (n,) int32: next in its bucket
-    before: np.ndarray  # (n,) int32
+    after: np.ndarray  # (n,) int32: next variable in the bucket
+    before: np.ndarray  # (n,) int32: previous variable in the bucket
 
 
 @inline
@@ -57,7 +57,7 @@ def _remove(g, v):
 
 @inline
 def _squeeze(g, cliques):
-    """Move live cliques to the front of `members`. They lie in the order of their numbers."""
+    """Move live cliques to the front of `members`, in the order of their numbers. -> their end"""
     to = 0
     for c in range(cliques):
         if g.length[c]:
@@ -71,9 +71,10 @@ def _squeeze(g, cliques):
 
 @kernel
 def eliminate(g, m, bound, work, out):
-    """m cliques at first. Stops as soon as every degree is above `bound`, or after `work` steps.
+    """Eliminate variables until every degree is above `bound`, or for `work` steps.
 
-    out: width so far, variables eliminated, steps. -> how it ended.
+    m: number of cliques at first. out: width so far, variables eliminated, steps.
+    -> DONE | WIDE | TIRED
     """
     n = g.below.size
     stamp, least, steps, cliques = 0, 0, 0, m
@@ -84,7 +85,7 @@ def eliminate(g, m, bound, work, out):
             least += 1
         v = g.head[least]
         _remove(g, v)
-        # The neighbours, each once, at the end of `members`.
+        # Write the neighbours of v, each once, to the end of `members`.
         room = 0
         for k in range(g.held[v]):
             room += g.length[g.cliques[g.first[v] + k]]

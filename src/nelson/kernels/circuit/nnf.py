@@ -1,16 +1,17 @@
-"""From the edges of a d-DNNF to decisions: and-nodes disappear into the branches of or-nodes.
+"""A d-DNNF as the compiler writes it: read, evaluated, and flattened to decisions.
 
-A compiler's text has a node for each conjunction, most of them with one child or one parent. What
-is left here is a list of *decisions* of two *branches* each; a branch is a list of literals and a
-list of further decisions, all of which hold together. About a third of D4's nodes remain.
+The text has a node for each conjunction, most of them with one child or one parent. `emit` merges
+and-nodes into the branches of or-nodes. This leaves a list of *decisions* of two *branches* each; a
+branch is a list of literals and a list of further decisions, all of which hold together. About a
+third of D4's nodes remain.
 
-    kept      the root; an or-node of k >= 2 live children, as k - 1 decisions one below the other;
+    kept      the root; an or-node of k >= 2 live children, as a chain of k - 1 decisions;
               a conjunction with several parents, as a decision of one branch
     merged    every other node, into the branches that lead to it
-    dropped   what leads to `false`
+    dead      nodes that lead to `false`; they are dropped
 
-Everything is linear in the edges. Nodes are taken bottom-up, in the order of their last outgoing
-edge, so that a decision comes after all those below it.
+Every kernel is linear in the edges. Nodes are processed bottom-up, in the order of their last
+outgoing edge, so that a decision comes after all decisions below it.
 """
 
 from typing import NamedTuple
@@ -20,14 +21,14 @@ import numpy as np
 from nelson.kernels.core.compile import inline, kernel
 
 OR, AND, TRUE, FALSE = range(4)
-#: What becomes of a node.
+#: Fate of a node, see above.
 DEAD, MERGED, KEPT = range(3)
-#: Literals that a link with several parents may carry and still be merged into each of them.
+#: A link (see `_link`) with at most this many literals is merged into each of its parents.
 SMALL = 2
 
 
 class Graph(NamedTuple):
-    """Nodes and edges as they come; edges out of node i are at[first[i]:first[i + 1]]."""
+    """Nodes and edges in the order of the text; edges out of node i: at[first[i]:first[i + 1]]."""
 
     kind: np.ndarray
     child: np.ndarray
@@ -39,28 +40,36 @@ class Graph(NamedTuple):
 
 
 class Fate(NamedTuple):
-    """What becomes of each node."""
+    """Fate of each node."""
 
     state: np.ndarray  # DEAD, MERGED, KEPT
     live: np.ndarray  # outgoing edges that do not lead to `false`
     name: np.ndarray  # the last (topmost) decision of a kept node
 
 
+#: Characters of the text: "\n", "-", "0" (the first digit), "a" (the first letter).
 _NEWLINE, _MINUS, _DIGIT, _LETTER = 10, 45, 48, 97
+
+
+@inline
+def _number(text, at):
+    """Read the number whose digits begin at `at`. -> (number, place behind it)"""
+    number = 0
+    while at < text.size and _DIGIT <= text[at] < _DIGIT + 10:
+        number = 10 * number + (text[at] - _DIGIT)
+        at += 1
+    return number, at
 
 
 @kernel
 def measure(text, size):
-    """Count what D4's text (uint8) declares: size = largest node, edges, literals of edges."""
+    """Sizes in D4's text (uint8): size = largest node, edges, literals of all edges."""
     at, end = 0, text.size
     while at < end:
-        letter, numbers, number, largest = text[at] >= _LETTER, 0, 0, 0
+        letter, numbers, largest = text[at] >= _LETTER, 0, 0
         while at < end and text[at] != _NEWLINE:
             if _DIGIT <= text[at] < _DIGIT + 10:
-                number = 0
-                while at < end and _DIGIT <= text[at] < _DIGIT + 10:
-                    number = 10 * number + (text[at] - _DIGIT)
-                    at += 1
+                number, at = _number(text, at)
                 numbers += 1
                 largest = max(largest, number)
             else:
@@ -75,7 +84,7 @@ def measure(text, size):
 
 @kernel
 def read(text, kind, parent, child, start, literals):
-    """Fill the arrays that `measure` gave the sizes of. -> False if the text is no circuit."""
+    """Fill arrays of the sizes that `measure` found. -> False if the text is not a circuit"""
     at, end, edge, written = 0, text.size, 0, 0
     while at < end:
         letter = text[at]
@@ -84,10 +93,7 @@ def read(text, kind, parent, child, start, literals):
             if text[at] == _MINUS:
                 sign = -1
             elif _DIGIT <= text[at] < _DIGIT + 10:
-                number = 0
-                while at < end and _DIGIT <= text[at] < _DIGIT + 10:
-                    number = 10 * number + (text[at] - _DIGIT)
-                    at += 1
+                number, at = _number(text, at)
                 last = number
                 if letter >= _LETTER:
                     if numbers == 0 and _kind(letter) < 0:
@@ -120,7 +126,7 @@ def read(text, kind, parent, child, start, literals):
 
 @kernel
 def ordered(parent, child, used):
-    """Do all edges out of a node come before the edges into it? used: zeros, one a node."""
+    """Do all edges out of a node come before the edges into it? used: one zero per node."""
     for e in range(parent.size):
         if used[parent[e]]:
             return False
@@ -141,7 +147,7 @@ def _kind(letter):
 
 @kernel
 def group(parent, first, at):
-    """Edges by parent, order kept: a counting sort. first: zeros, nodes + 1."""
+    """Sort edges by parent, keeping their order (counting sort). first: zeros, nodes + 1."""
     for e in range(parent.size):
         first[parent[e] + 1] += 1
     for i in range(1, first.size):
@@ -156,7 +162,7 @@ def group(parent, first, at):
 
 @kernel
 def classify(g, fate, parents):
-    """Fill `fate`; parents: zeros, one a node. -> how many decisions there will be."""
+    """Fill `fate`. parents: one zero per node. -> number of decisions"""
     state, live = fate.state, fate.live
     for q in range(g.order.size):
         i = g.order[q]
@@ -189,7 +195,7 @@ def classify(g, fate, parents):
 
 @inline
 def _link(g, state, live, i):
-    """One edge with few literals: cheaper to repeat than to visit."""
+    """Is the node a link: one edge with few literals, cheaper to repeat than to visit?"""
     if live[i] > 1:
         return False
     for k in range(g.first[i], g.first[i + 1]):
@@ -202,10 +208,9 @@ def _link(g, state, live, i):
 
 @kernel
 def emit(g, fate, own, out, stack):
-    """Write the branches of all kept nodes to `out`, which is `circuit.Decisions`.
+    """Write the branches of all kept nodes to `out`, a `passes.Decisions`. -> (literals, kids)
 
-    own: the variable that each of the circuit's is; stack: room for all edges. -> (literals, kids)
-    written.
+    own: variable of the formula for each variable of the circuit. stack: scratch, all edges.
     """
     state, n_lits, n_kids, branch = fate.state, 0, 0, 0
     for q in range(g.order.size):
@@ -239,7 +244,7 @@ def emit(g, fate, own, out, stack):
             branch += 1
             out.lit_ptr[branch], out.kid_ptr[branch] = n_lits, n_kids
             done += 1
-            if done > 2:  # the second branch is the decision among those before
+            if done > 2:  # the second branch leads to the decision among the earlier children
                 out.kids[n_kids] = branch // 2 - 1
                 n_kids, branch = n_kids + 1, branch + 1
                 out.lit_ptr[branch], out.kid_ptr[branch] = n_lits, n_kids
@@ -249,3 +254,25 @@ def emit(g, fate, own, out, stack):
                 branch += 1
                 out.lit_ptr[branch], out.kid_ptr[branch] = n_lits, n_kids
     return n_lits, n_kids
+
+
+@kernel
+def evaluate(kind, parent, child, start, literals, log_p, value):
+    """log value of each node, bottom-up; log_p (n, 2): log P(x_i = 0), log P(x_i = 1).
+
+    value: on entry 0 for AND and TRUE, -inf for OR and FALSE.
+    """
+    for e in range(parent.size):
+        term = value[child[e]]
+        for k in range(start[e], start[e + 1]):
+            literal = literals[k]
+            if literal > 0:
+                term += log_p[literal - 1, 1]
+            else:
+                term += log_p[-literal - 1, 0]
+        i = parent[e]
+        if kind[i] == AND:
+            value[i] += term
+        elif term != -np.inf:
+            high, low = max(value[i], term), min(value[i], term)
+            value[i] = high + np.log1p(np.exp(low - high))

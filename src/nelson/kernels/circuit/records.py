@@ -1,33 +1,35 @@
-"""A circuit laid out for drawing: one record a decision, and rows for those that many lanes pass.
+"""A circuit laid out for drawing: a record per decision, and rows for the most visited decisions.
 
-A *record* lies in one piece and, where it fits, in one cache line:
+A *record* is contiguous and, if it fits, in one cache line. Its int32 words:
 
-    threshold (2 words) | number | literals, decisions of branch 0 | of branch 1 | row | items
+    threshold (2 words) | number | counts (4 words) | row | items
 
-items being the literals and the decisions (as places of their records) of branch 0, then of branch
-1. The order is that of the circuit: a decision lies close to what is below it.
+The counts are the numbers of literals and of decisions of branch 0, then of branch 1.
+The items are the literals and the decisions (as places of their records) of branch 0, then of
+branch 1. Records have the order of the circuit, so that a decision lies close to the decisions
+below it.
 
-*Dense* decisions are taken with a row of W words each (`descent.py`): those that at least `least`
-of all draws pass, below the root and below one another, top-down and at most DENSE of them. Which
-ones they are changes the time and never a sample.
+*Dense* decisions have a row of W words each (`descent.py`). They are chosen from the root down: the
+root, and each decision below a dense one that at least a share `least` of all draws passes, at most
+MAX_DENSE in all. This choice changes the time and never a sample.
 """
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 
 from nelson.kernels.circuit.passes import CERTAIN, downward, threshold, upward, weigh
+from nelson.kernels.core.bernoulli import rows_for
 from nelson.kernels.core.compile import helper, inline, kernel
 from nelson.kernels.core.vector import aligned
+from nelson.kernels.cpu.state import constants
 
 #: Words of a record before its items.
 HEAD = 8
-_NUMBER, _COUNTS, _ROW = 2, 3, 7
-#: Dense decisions at most: their rows should stay in the L2 cache.
-DENSE = 8192
-#: Random rows beyond log2(lanes), as in `bernoulli.py`.
-SLACK = 1.3
+#: Where a record has its number, its four counts, and its row (-1 if it is not dense).
+NUMBER, COUNTS, ROW = 2, 3, 7
+#: Most dense decisions: their rows should stay in the L2 cache.
+MAX_DENSE = 8192
 _ZERO, _ONE = np.uint64(0), np.uint64(1)
 _32, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
 
@@ -35,28 +37,28 @@ _32, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
 class Program(NamedTuple):
     """One circuit under one theta, ready to be drawn from."""
 
-    at: np.ndarray  # (decisions,) int64: where its record is
+    at: np.ndarray  # (decisions,) int64: place of the record in `code`
     code: np.ndarray  # int32: the records
     n_dense: np.ndarray  # (1,)
-    place: np.ndarray  # (decisions,) int32: row of a dense one, -1 of the others
-    name: np.ndarray  # (dense,) int32: their numbers, top-down
+    place: np.ndarray  # (decisions,) int32: row of a dense decision, -1 of all others
+    name: np.ndarray  # (dense,) int32: numbers of the dense decisions, from the root down
     thr: np.ndarray  # (dense,) uint64
-    rows: np.ndarray  # (dense,) int32: random rows to take at once
+    rows: np.ndarray  # (dense,) int32: random rows to draw at once
     ptr: np.ndarray  # (6 dense + 1,): literals, dense and other decisions of branch 0, of branch 1
     items: np.ndarray  # int32
     free: np.ndarray  # int32: variables that some way does not mention
-    free_thr: np.ndarray  # uint64: their own law
-    free_rows: np.ndarray  # int32
+    free_thr: np.ndarray  # uint64: their P(x_v = 1) * 2^64
+    free_rows: np.ndarray  # int32: random rows to draw at once
 
 
 def program(c, free: np.ndarray) -> Program:
-    """Everything but what depends on theta (`prepare`)."""
+    """A program without the parts that depend on theta, which `prepare` fills."""
     m = len(c.single)
     at = np.zeros(m, np.int64)
     size = records(c, at, np.empty(0, np.int32))
     code = aligned(size + 16, np.int32, 0)
     records(c, at, code)
-    dense = min(m, DENSE)
+    dense = min(m, MAX_DENSE)
     return Program(
         at,
         code,
@@ -74,35 +76,33 @@ def program(c, free: np.ndarray) -> Program:
 
 
 class Job(NamedTuple):
-    """What to draw: so many samples of each context, from word `word` on."""
+    """What to draw: `samples` samples of each context, from word `word` on."""
 
     seed: np.uint64
     contexts: np.ndarray
     word: int
     samples: int
-    columns: np.ndarray  # variables to hand out
+    columns: np.ndarray  # variables to return
     check_ptr: np.ndarray  # clauses as given
     check_lits: np.ndarray
     least: float  # reach of a dense decision
 
 
 class Space(NamedTuple):
-    """Work space of one thread. Between two tiles `mask` is all zero and the queue empty."""
+    """Work space of one thread. Between two tiles `mask` is all zero and the queue is empty."""
 
-    x: np.ndarray  # n rows: the state
-    mask: np.ndarray  # a row a dense decision: lanes that come by
-    row: np.ndarray  # a row: lanes of the branch at hand, word by word
+    x: np.ndarray  # n rows: the assignments
+    mask: np.ndarray  # a row per dense decision: the lanes that reach it
+    row: np.ndarray  # one row: lanes of the branch being taken, to be read word by word
     where: np.ndarray  # queue: record and word
     lanes: np.ndarray  # queue: lanes of the word
-    limit: int  # its length less one: a power of two less one
-    constants: np.ndarray  # rows: 0 zeros, 1 ones, 2 key0, 3 key1, 4 wanted
+    limit: int  # length of the queue - 1; the length is a power of two
+    constants: np.ndarray  # as in `cpu.state`
 
 
 def space(n: int, program: Program, width: int, room: int) -> Space:
-    """room: entries that the queue may have to hold."""
+    """room: most entries that the queue may have to hold."""
     size = 1 << int(room).bit_length()
-    constants = aligned(5 * width, fill=0)
-    constants[width : 2 * width] = ~_ZERO
     return Space(
         aligned(n * width, fill=0),
         aligned(len(program.name) * width, fill=0),
@@ -110,27 +110,27 @@ def space(n: int, program: Program, width: int, room: int) -> Space:
         np.empty(size, np.int64),
         np.empty(size, np.uint64),
         size - 1,
-        constants,
+        constants(width),
     )
 
 
 @kernel
 def records(c, at, code):
-    """Fill at, and code unless it is empty. -> words."""
+    """Fill `at`, and `code` unless it is empty. -> words of all records"""
     size = 0
     for i in range(c.single.size):
         length = HEAD + c.lit_ptr[2 * i + 2] - c.lit_ptr[2 * i]
         length += c.kid_ptr[2 * i + 2] - c.kid_ptr[2 * i]
-        if size & 15 and (size & 15) + length > 16:  # on to the next cache line
+        if size & 15 and (size & 15) + length > 16:  # skip to the next cache line
             size = (size | 15) + 1
         at[i] = size
         if code.size:
-            code[size + _NUMBER] = i
+            code[size + NUMBER] = i
             to = size + HEAD
             for side in range(2):
                 b = 2 * i + side
-                code[size + _COUNTS + 2 * side] = c.lit_ptr[b + 1] - c.lit_ptr[b]
-                code[size + _COUNTS + 2 * side + 1] = c.kid_ptr[b + 1] - c.kid_ptr[b]
+                code[size + COUNTS + 2 * side] = c.lit_ptr[b + 1] - c.lit_ptr[b]
+                code[size + COUNTS + 2 * side + 1] = c.kid_ptr[b + 1] - c.kid_ptr[b]
                 for k in range(c.lit_ptr[b], c.lit_ptr[b + 1]):
                     code[to] = c.lits[k]
                     to += 1
@@ -143,8 +143,8 @@ def records(c, at, code):
 
 @kernel
 def room(c, need):
-    """Entries that a queue worked off from its end can hold: a decision gives way to all of its
-    branches' decisions, of which the last is worked off first. need: (decisions,) int64.
+    """Most entries of a queue that is emptied from its end: a decision is replaced by all decisions
+    of its branches, of which the last is taken first. need: (decisions,) int64, scratch.
     """
     most = 1
     for i in range(c.single.size):
@@ -158,8 +158,9 @@ def room(c, need):
 
 @helper
 def prepare(c, theta, w, p, lanes, least):
-    """Weigh, and lay out what depends on theta; lanes: of a tile; least > 1: nothing is dense.
-    -> log P(C).
+    """Fill the parts of the program that depend on theta. -> log P(C)
+
+    lanes: lanes of a tile. least > 1: no decision is dense.
     """
     weigh(theta, w.log_w)
     log_p = upward(c, w)
@@ -175,7 +176,7 @@ def prepare(c, theta, w, p, lanes, least):
         at = p.at[i]
         p.code[at] = np.int32(np.uint32(w.thr[i] & _LOW))
         p.code[at + 1] = np.int32(np.uint32(w.thr[i] >> _32))
-        p.code[at + _ROW] = p.place[i]
+        p.code[at + ROW] = p.place[i]
     for k in range(p.free.size):
         off, on = w.log_w[2 * p.free[k]], w.log_w[2 * p.free[k] + 1]
         thr = _ZERO if on == -np.inf else CERTAIN
@@ -187,15 +188,16 @@ def prepare(c, theta, w, p, lanes, least):
 
 @inline
 def _rows(thr, lanes):
-    """Random rows to take at once: about enough for all lanes, and no more than thr has digits."""
+    """Random rows to draw at once: about enough for all lanes, and at most the digits of thr."""
     most = 64
     while most > 1 and (thr >> np.uint64(64 - most)) & _ONE == _ZERO:
         most -= 1
-    return min(most, max(1, math.ceil(math.log2(max(1.0, lanes)) + SLACK)))
+    return rows_for(lanes, most)
 
 
 @inline
 def _choose(c, w, p, least):
+    """Choose the dense decisions."""
     last, count = c.single.size - 1, 0
     p.place[last] = 0
     for i in range(last, -1, -1):
@@ -214,6 +216,7 @@ def _choose(c, w, p, least):
 
 @inline
 def _lay_out(c, w, p, lanes):
+    """Write thresholds and items of the dense decisions."""
     to = 0
     for j in range(p.n_dense[0]):
         i = p.name[j]

@@ -1,9 +1,7 @@
-"""Packed samples: `packed[w, i]` holds variable i of samples 64 w .. 64 w + 63, bit k being
-sample 64 w + k.
+"""Packed samples: bit k of `packed[w, i]` is variable i of sample 64 w + k.
 
-Bits behind the last sample are zero. Packed is eight times smaller than one byte a variable, and
-counting is a popcount; so samples stay packed until somebody asks for booleans, and then a kernel
-spreads them.
+Bits behind the last sample are zero. Packed samples are eight times smaller than one byte per
+variable, and a popcount counts them. So samples stay packed until the caller asks for booleans.
 """
 
 import numpy as np
@@ -12,11 +10,12 @@ from nelson.kernels.core.compile import kernel
 
 
 def words_for(count: int) -> int:
+    """Words that hold `count` samples."""
     return -(-count // 64)
 
 
 def tail_mask(count: int) -> np.ndarray:
-    """(words,) uint64 with a one for every sample there is."""
+    """(words,) uint64: ones in the first `count` bits, zeros behind."""
     mask = np.full(words_for(count), ~np.uint64(0))
     if count % 64:
         mask[-1] = np.uint64((1 << (count % 64)) - 1)
@@ -38,7 +37,7 @@ def pack(x: np.ndarray) -> np.ndarray:
 
 
 def compact(packed: np.ndarray, valid: np.ndarray) -> tuple[np.ndarray, int]:
-    """Keep the samples whose bit is set in valid (words,); order kept. -> (packed, how many)."""
+    """Keep the samples whose bit is set in valid (words,), in order. -> (packed, count)"""
     count = int(np.bitwise_count(valid).sum())
     out = np.zeros((words_for(count), packed.shape[1]), np.uint64)
     _compact(np.ascontiguousarray(packed), np.ascontiguousarray(valid), out)
@@ -46,7 +45,10 @@ def compact(packed: np.ndarray, valid: np.ndarray) -> tuple[np.ndarray, int]:
 
 
 def concatenate(parts: list[tuple[np.ndarray, int]], columns: int) -> tuple[np.ndarray, int]:
-    """Join packed parts of any length. Parts that end on a word are joined by copying words."""
+    """Join packed parts, given as (packed, count), of any count. -> (packed, count)
+
+    If every part but the last fills its words, whole words are copied.
+    """
     parts = [(packed[: words_for(count)], count) for packed, count in parts if count]
     if not parts:
         return np.zeros((0, columns), np.uint64), 0
@@ -60,7 +62,8 @@ def concatenate(parts: list[tuple[np.ndarray, int]], columns: int) -> tuple[np.n
 
 @kernel
 def _unpack(packed, out):
-    # One pass a sample over a row that stays in L1: eight words a step become eight bytes.
+    # For each sample, one pass over a row that stays in L1: the compiler turns eight words into
+    # eight bytes at a time.
     for i in range(out.shape[0]):
         word, shift = i >> 6, np.uint64(i & 63)
         for v in range(out.shape[1]):

@@ -1,11 +1,12 @@
-"""How the kernels are compiled: once per machine, cached on disk, and said aloud.
+"""How the kernels are compiled: once per machine, cached on disk, and announced on stderr.
 
-Numba's own cache has three gaps that hurt here. It looks only at the file a kernel is defined in,
-so an edit to `rng.py` would leave a stale `rounds.py` kernel behind. It prefers the package folder,
+Numba's own cache has three gaps that hurt here. It watches only the file that defines a kernel, so
+an edit to `rng.py` would leave a stale `rounds.py` kernel behind. It prefers the package folder,
 which may be read-only. And it names its folders after the path of the source, so that two checkouts
 of the same code share nothing. So the kernels of this package are cached in the user's cache
-folder, under a name that hashes the text of *all* of them (every folder called `kernels`, those of
-the tasks too) together with the versions of Numba and its LLVM bindings.
+folder, under a name that hashes the source of *all* kernels (every folder called `kernels`, also
+those of the tasks) and the versions of Numba and its LLVM bindings. A compiled function in any
+other folder is refused: the hash would not see its edits.
 """
 
 import hashlib
@@ -22,7 +23,7 @@ import llvmlite
 import numba
 from numba.core import caching, event
 
-#: Root of the package: cached kernels are named by the path below it.
+#: Folder of the package `nelson`.
 _PACKAGE = Path(__file__).resolve().parents[2]
 
 
@@ -47,18 +48,23 @@ def _writable(folder: Path) -> bool:
         return False
 
 
-def sources() -> list[Path]:
+def sources(package: Path = _PACKAGE) -> list[Path]:
     """Every file that may hold a kernel: all below a folder called `kernels`."""
-    return sorted(_PACKAGE.rglob("kernels/**/*.py"))
+    return sorted(package.rglob("kernels/**/*.py"))
+
+
+def digest(package: Path = _PACKAGE) -> str:
+    """Hash of all kernel sources and of the versions of the compiler."""
+    total = hashlib.sha256(f"{numba.__version__} {llvmlite.__version__}".encode())
+    for file in sources(package):
+        total.update(file.read_bytes())
+    return total.hexdigest()[:16]
 
 
 @cache
 def folder() -> Path:
-    """Where compiled kernels lie on this machine."""
-    digest = hashlib.sha256(f"{numba.__version__} {llvmlite.__version__}".encode())
-    for file in sources():
-        digest.update(file.read_bytes())
-    name = f"kernels-{digest.hexdigest()[:16]}"
+    """Folder of the compiled kernels on this machine."""
+    name = f"kernels-{digest()}"
     base = _base_folder()
     if not _writable(base / name):
         owner = os.getuid() if hasattr(os, "getuid") else "user"
@@ -68,7 +74,7 @@ def folder() -> Path:
 
 
 class Locator(caching.UserProvidedCacheLocator):
-    """Names the cache folder of a kernel by its place in the package, not by its absolute path."""
+    """Names the cache folder of a kernel by its path in the package, not by its absolute path."""
 
     @classmethod
     def get_suitable_cache_subpath(cls, py_file: str) -> str:
@@ -77,8 +83,8 @@ class Locator(caching.UserProvidedCacheLocator):
 
 @contextmanager
 def _cache_folder() -> Iterator[None]:
-    # A dispatcher picks its cache folder when it is made, so the settings need not outlive the
-    # decorator.
+    # Numba picks the cache folder of a function when it is decorated, so the settings need not
+    # outlive the decorator.
     before = numba.config.CACHE_DIR, numba.config.CACHE_LOCATOR_CLASSES
     numba.config.CACHE_DIR = str(folder())
     numba.config.CACHE_LOCATOR_CLASSES = f"{__name__}.{Locator.__name__}"
@@ -88,23 +94,39 @@ def _cache_folder() -> Iterator[None]:
         numba.config.CACHE_DIR, numba.config.CACHE_LOCATOR_CLASSES = before
 
 
+def _hashed(function: Any) -> Any:
+    """Return the function; raise ImportError if `digest` does not cover its file."""
+    file = Path(function.__code__.co_filename).resolve()
+    if not any(up.name == "kernels" and up.is_relative_to(_PACKAGE) for up in file.parents):
+        raise ImportError(
+            f"{function.__name__} in {file} is to be compiled, but no folder above this file is "
+            "called `kernels`, so the cache would not notice edits to it and would return stale "
+            "machine code; move the function into such a folder"
+        )
+    return function
+
+
 def kernel(function: Callable[..., Any]) -> Any:
-    """Decorator of an entry point: compiled without the GIL, cached on disk. No closures: those
-    never hit the cache.
+    """Decorator of an entry point: compiled without the GIL, cached on disk.
+
+    The function must not be a closure: closures never hit the cache.
     """
     with _cache_folder():
-        return numba.njit(nogil=True, cache=True, _nrt=False)(function)
+        return numba.njit(nogil=True, cache=True, _nrt=False)(_hashed(function))
 
 
-#: Decorators of functions that exist only inside kernels: merged into the caller, or called.
-helper = numba.njit(_nrt=False)
-inline = numba.njit(forceinline=True, _nrt=False)
+def helper(function: Callable[..., Any]) -> Any:
+    """Decorator of a function that kernels call."""
+    return numba.njit(_nrt=False)(_hashed(function))
+
+
+def inline(function: Callable[..., Any]) -> Any:
+    """Decorator of a function that is merged into the kernels that call it."""
+    return numba.njit(forceinline=True, _nrt=False)(_hashed(function))
 
 
 class _Announcer(event.Listener):
-    """Says, once, that a kernel is being compiled; a kernel that comes from the disk cache says
-    nothing.
-    """
+    """Prints one line when the first kernel is compiled; kernels from the disk cache print none."""
 
     def __init__(self) -> None:
         self.said = False

@@ -1,12 +1,13 @@
-"""A formula compiled once to flat arrays: all that the kernels ever see of it.
+"""A formula compiled once to flat arrays: the kernels see nothing else of it.
 
-Variables are renumbered by how many clauses they are in, within blocks that fit a cache: loops over
-the clauses of a variable then have a trip count that the branch predictor knows (about 4% of the
-time at n = 1000). `name` gives back the number a variable had, from 0; random numbers are keyed by
-that one, so the order never shows in a sample. `place` is the inverse, for the caller.
+Variables are renumbered by their degree (the number of their clauses), within blocks that fit a
+cache. Loops over the clauses of neighbouring variables then have equal trip counts, which the
+branch predictor learns: this saves about 4% of the time at n = 1000. `name[v]` is the number, from
+0, that variable v has in the formula; random numbers are keyed by it, so the order never shows in a
+sample. `place` is the inverse of `name`.
 
-Literals are coded 2*v + s with s = 1 for a positive one, so that `code >> 1` is the variable and
-`code & 1` selects the mask that turns "value" into "literal is false".
+The code of a literal is 2*v + s, with s = 1 for a positive literal: `code >> 1` is the variable,
+and `code & 1` selects the mask that turns "value of v" into "the literal is false".
 
     lits[clause_ptr[j] : clause_ptr[j+1]]   the literals of clause j
     occ[occ_ptr[v] : occ_mid[v]]            clauses in which v stands positive
@@ -15,8 +16,9 @@ Literals are coded 2*v + s with s = 1 for a positive one, so that `code >> 1` is
     order, class_ptr                        variables that sweeps move, grouped in colour classes:
                                             two variables of one class share no clause
 
-The clauses that are resampled may be simpler than those the user gave (fixed variables removed).
-`check_lits`/`check_ptr` hold the clauses as given: every finished sample is checked against those.
+The clauses that are resampled may be simpler than the clauses of the user, because fixed variables
+are removed. `check_lits` and `check_ptr` hold the clauses as given: every finished sample is
+checked against them.
 """
 
 from typing import NamedTuple
@@ -25,14 +27,13 @@ import numpy as np
 
 from nelson.kernels.core.compile import kernel
 
-#: Padding behind `lits` and `occ`, so that prefetching may look ahead without a bounds test.
+#: Entries of padding behind `lits` and `occ`: prefetching looks ahead without a bounds test.
 PAD = 1024
-#: Above this many (variable, neighbour) steps colouring is skipped: each variable is its own class.
-COLOUR_LIMIT = 200_000_000
-
-
-#: Variables are sorted by degree within blocks of so many.
-BLOCK = 4096
+#: Above this many (variable, neighbour) steps, colouring is skipped: each variable is its own
+#: class.
+MAX_COLOUR_STEPS = 200_000_000
+#: Variables are sorted by degree within blocks of this size, which keeps neighbours in one cache.
+SORT_BLOCK = 4096
 
 
 class Program(NamedTuple):
@@ -75,11 +76,11 @@ def build(
     """Compile clauses (DIMACS literals in CSR form) over n variables.
 
     swept: (n,) bool, the variables that sweeps may move. fixed: DIMACS literals known to be true,
-    whose variables no clause mentions. check: literals and offsets of the clauses
-    as given, if those differ.
+    whose variables no clause mentions. check: literals and offsets of the clauses as given, if they
+    differ from the clauses to resample.
     """
     degree = np.bincount(np.abs(literals) - 1, minlength=n)
-    name = np.lexsort((degree, np.arange(n) // BLOCK)).astype(np.int32)
+    name = np.lexsort((degree, np.arange(n) // SORT_BLOCK)).astype(np.int32)
     place = np.empty(n, np.int32)
     place[name] = np.arange(n, dtype=np.int32)
 
@@ -92,7 +93,7 @@ def build(
     occ = _padded(clause[by_variable])
 
     lengths = np.diff(clause_ptr)
-    if int((lengths * lengths).sum()) <= COLOUR_LIMIT:
+    if int((lengths * lengths).sum()) <= MAX_COLOUR_STEPS:
         colour = np.empty(n, np.int32)
         used = np.full(n + 1, -1, np.int32)
         _greedy_colours(n, clause_ptr, lits, occ_ptr, occ, colour, used)
@@ -129,7 +130,7 @@ def build(
 
 @kernel
 def _greedy_colours(n, clause_ptr, lits, occ_ptr, occ, colour, used):
-    """Smallest colour not used by an earlier variable of a common clause; O(sum of |clause|^2)."""
+    """Smallest colour that no earlier variable of a common clause has. O(sum of |clause|^2)."""
     for v in range(n):
         colour[v] = -1
     for v in range(n):

@@ -1,8 +1,7 @@
-"""The specification: every method in plain NumPy, one boolean a sample and a variable.
+"""The specification: every method in plain NumPy, one boolean per sample and variable.
 
-Slow and obvious on purpose. The fast kernels are judged by it bit for bit, which is possible
-because the randomness is a function of (seed, context, word, variable, round, bit) and of nothing
-else.
+Slow and obvious on purpose. Tests compare the fast kernels with it bit for bit. That is possible
+because the randomness depends on (seed, context, word, variable, round, bit) and on nothing else.
 """
 
 import numpy as np
@@ -14,11 +13,9 @@ LOVASZ, MOSER_TARDOS, PRS = 0, 1, 2
 
 
 def threshold(theta: np.ndarray) -> np.ndarray:
-    """round(2^32 / (1 + e^-theta)), kept within [1, 2^32 - 1]: no value that theta allows is ever
-    ruled out.
-    """
+    """round(2^32 / (1 + e^-theta)), clipped to [1, 2^32 - 1]: both values stay possible."""
     half = np.exp(-np.abs(np.asarray(theta, float)))
-    minor = half / (1 + half)  # the rarer value's probability, without cancellation
+    minor = half / (1 + half)  # probability of the rarer value, without cancellation
     p = np.where(np.asarray(theta) > 0, 1 - minor, minor)
     return np.clip(np.round(p * 2.0**32), 1, 2**32 - 1).astype(np.uint32)
 
@@ -26,10 +23,10 @@ def threshold(theta: np.ndarray) -> np.ndarray:
 def bernoulli(
     seed: int, context: int, words: np.ndarray, variables: np.ndarray, round: int, thr: np.ndarray
 ) -> np.ndarray:
-    """Draw Bernoulli(thr / 2^32) for 64 samples a word: (words, variables) uint64.
+    """Draw Bernoulli(thr / 2^32) for 64 samples per word: (words, variables) uint64.
 
-    A lane reads random bits until the first 0; if that is bit k, its value is binary digit k of p.
-    So P(1) = sum_k 2^-(k+1) p_k = p. A lane that reads 32 ones is 0.
+    A lane reads random bits until the first 0. If that is bit k, the value is binary digit k of p,
+    so P(1) = sum_k 2^-(k+1) p_k = p. A lane that reads 32 ones gets 0.
     """
     with np.errstate(over="ignore"):
         key0, key1 = rng.keys(
@@ -53,9 +50,10 @@ def lanes(words: np.ndarray, count: int) -> np.ndarray:
 
 
 class Reference:
-    """Draws from one program: `Reference(program, thr).draw(...)`, thr as given by `threshold`.
+    """Draws from one program: `Reference(program, thr).draw(...)`, with thr from `threshold`.
 
-    thr and the samples are in the caller's order of variables; inside, as the program numbers them.
+    thr and the samples have the order of the formula's variables; inside, variables have the
+    numbers of the program.
     """
 
     def __init__(self, program: Program, thr: np.ndarray) -> None:
@@ -66,7 +64,7 @@ class Reference:
         self.wanted = [(code & 1).astype(bool) for code in codes]
 
     def violated(self, x: np.ndarray) -> np.ndarray:
-        """(m, n) -> (m, L): clause j is violated by sample i."""
+        """(m, n) -> (m, L): does sample i violate clause j."""
         false = [(x[:, v] != w).all(1) for v, w in zip(self.variables, self.wanted, strict=True)]
         return np.array(false, bool).reshape(len(false), len(x)).T
 
@@ -78,9 +76,11 @@ class Reference:
         return mask
 
     def grow(self, x: np.ndarray, resampled: np.ndarray) -> np.ndarray:
-        """The resample set of partial rejection sampling: add, all at once, each clause that
-        meets it
-        and is not satisfied by the variables inside it, until there is none."""
+        """The resample set of partial rejection sampling, (m, L) -> (m, L).
+
+        Add, all at once, each clause that shares a variable with the set and is not satisfied by
+        its variables inside the set; repeat until there is none.
+        """
         while True:
             inside = self.spread(resampled)
             grown = resampled.copy()
@@ -94,8 +94,8 @@ class Reference:
     def draw(
         self, method: int, seed: int, count: int, max_rounds: int, sweeps: int = 0, context: int = 0
     ) -> tuple[np.ndarray, np.ndarray, int, int]:
-        """(x (count, n), valid (count,), rounds of the slowest sample, constraints resampled in
-        all).
+        """-> (x (count, n), valid (count,), rounds of the slowest sample, clauses resampled in all
+        samples together)
         """
         words = np.arange(-(-count // 64))
         every = np.arange(self.program.n)
@@ -122,7 +122,7 @@ class Reference:
         return x[:, self.program.place], valid, rounds, resampled
 
     def heat_bath(self, x: np.ndarray, v: int, fresh: np.ndarray) -> np.ndarray:
-        """x_v redrawn in the samples where every clause of v holds without it."""
+        """x_v, redrawn in the samples where every clause of v holds without v."""
         free = np.ones(len(x), bool)
         for vs, w in zip(self.variables, self.wanted, strict=True):
             if v in vs:

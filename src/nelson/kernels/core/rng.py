@@ -1,21 +1,21 @@
-"""Counter-based randomness: a random word is a pure function of (seed, context, sample word,
-variable, round, bit).
+"""Counter-based randomness: a random word is a function of (seed, context, sample word, variable,
+round, bit) and of nothing else.
 
-Nothing is carried from one draw to the next, so sample i of seed s is the same bits whatever the
+No state passes from one draw to the next. So sample i of seed s has the same bits whatever the
 batch size, the number of threads, the device, or a restart, and `reference == cpu` is an equality
 test.
 
     base    = finish(seed') + (context * 2^40 + word) * ODD        one for each word of 64 samples
     key0    = finish(base + GOLDEN),  key1 = finish(base + 2 GOLDEN)
     counter = round * 2^37 + variable * 2^5 + bit                  27 + 32 + 5 bits
-    random  = scramble(key0 + counter * GOLDEN, key1)
+    random  = scramble(key0 + counter * GOLDEN, key1)              finish(x) = scramble(x, 0)
 
-`scramble` is Lea's 64-bit mixer (that of Java's LXM generators) with the second key folded in
-between the two multiplications. It shifts by 32 only, which is free where registers have 32 bits:
-on a GPU a random word takes 12 instructions, with SplitMix64's finaliser some 20. With one key, two
-words whose keys differ by a small multiple of GOLDEN would run through each other's numbers (by our
-count about a hundred such pairs in a billion samples); with 128 bits of key they do not. On AVX-512
-the fold becomes part of a three-way XOR, one instruction.
+`scramble` is Lea's 64-bit mixer (used in Java's LXM generators), with the second key folded in
+between the two multiplications. The mixer shifts by 32 only, which is free where
+registers have 32 bits: on a GPU a random word takes 12 instructions, and about 20 with SplitMix64's
+finaliser. With one key only, two words whose keys differ by a small multiple of GOLDEN would run
+through each other's numbers (by our count about a hundred such pairs in a billion samples); with
+128 bits of key they do not. On AVX-512 the fold becomes part of a three-way XOR, one instruction.
 
 Every function works on NumPy arrays, on scalars, and on the rows of `vector.py`.
 """
@@ -29,16 +29,18 @@ MULTIPLIER = np.uint64(0xDABA0B6EB09322E3)
 _S5, _S32, _S37, _S40 = (np.uint64(k) for k in (5, 32, 37, 40))
 _ZERO, _TWO = np.uint64(0), np.uint64(2)
 
-#: Rounds of resampling count from 0, sweeps of the valid space from here: the two never share a
+#: Round number of the first sweep. Rounds of resampling count from 0, so the two never share a
 #: counter.
 SWEEP_ROUND = 1 << 26
+#: Most rounds of resampling.
 MAX_ROUNDS = SWEEP_ROUND - 1
-#: Random words a Bernoulli draw may take: probabilities are multiples of 2^-32.
+#: Most random words of a Bernoulli draw: probabilities are multiples of 2^-32.
 BITS = 32
 
 
 @register_jitable(forceinline=True)
 def multiply(y):
+    """y * MULTIPLIER; a function, so that the GPU can replace it."""
     return y * MULTIPLIER
 
 
@@ -51,13 +53,13 @@ def scramble(y, key):
 
 @register_jitable(forceinline=True)
 def counter(round, variable, bit):
-    """The counter times GOLDEN: what is added to key0. One more bit is one more GOLDEN."""
+    """The counter times GOLDEN, to be added to key0. The next bit adds GOLDEN once more."""
     return ((np.uint64(round) << _S37) | (np.uint64(variable) << _S5) | np.uint64(bit)) * GOLDEN
 
 
 @register_jitable(forceinline=True)
 def keys(seed, context, word):
-    """(key0, key1) of one word of 64 samples; `seed` as given by `spread_seed`."""
+    """(key0, key1) of one word of 64 samples; `seed` comes from `spread_seed`."""
     base = seed + ((np.uint64(context) << _S40) | np.uint64(word)) * _ODD
     base = scramble(base, _ZERO)
     return scramble(base + GOLDEN, _ZERO), scramble(base + GOLDEN * _TWO, _ZERO)

@@ -1,5 +1,5 @@
-"""Kernels on threads: they run without the GIL and look at a stop cell, so that a deadline or
-Ctrl-C ends them.
+"""Kernels on threads. They run without the GIL and poll a stop cell, so that a deadline or Ctrl-C
+ends them.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 
 import numpy as np
 
-#: Seconds to wait at a time: the operating system's longest wait is finite.
-_PATIENCE = 3600.0
+#: Longest single wait in seconds: operating systems refuse much longer ones.
+_LONGEST_WAIT = 3600.0
 
 
 def usable_cores() -> int:
@@ -30,9 +30,9 @@ def spread(
     stop: np.ndarray,
     deadline: float | None = None,
 ) -> bool:
-    """work(thread, first, last) over all pieces, some at a time; -> was it interrupted (Ctrl-C).
+    """Call work(thread, first, last) on `threads` threads until all pieces are done.
 
-    Past the deadline stop[0] is set; work is to return early then.
+    Past the deadline stop[0] is set, and work must return early. -> interrupted by Ctrl-C?
     """
     threads = max(1, min(threads, pieces))
     chunk = max(1, pieces // (8 * threads))
@@ -49,10 +49,10 @@ def spread(
 
     with ThreadPoolExecutor(threads) as pool:
         try:
-            _watch([pool.submit(take, thread) for thread in range(threads)], stop, deadline)
+            watch([pool.submit(take, thread) for thread in range(threads)], stop, deadline)
         except KeyboardInterrupt:
             stop[0] = 1
-            # In the middle of `submit` it leaves a thread that the pool does not wait for.
+            # Ctrl-C in the middle of `submit` leaves a thread for which the pool does not wait.
             while inside:
                 time.sleep(0.001)
             return True
@@ -62,9 +62,12 @@ def spread(
     return False
 
 
-def _watch(running: list[Future[None]], stop: np.ndarray, deadline: float | None) -> None:
+def watch(running: list[Future[None]], stop: np.ndarray, deadline: float | None) -> None:
+    """Wait for the threads; past the deadline, set stop[0]."""
     while not all(future.done() for future in running):
-        left = _PATIENCE if deadline is None else min(_PATIENCE, deadline - time.monotonic())
+        left = _LONGEST_WAIT
+        if deadline is not None:
+            left = min(left, deadline - time.monotonic())
         if left <= 0:
             stop[0] = 1
         wait(running, left if left > 0 else None)

@@ -1,23 +1,23 @@
-"""A row of W 64-bit words as one value: LLVM's `<W x i64>` as a first-class Numba type.
+"""A row of W 64-bit words as one value: LLVM's `<W x i64>` as a Numba type.
 
 Why not arrays and the auto-vectoriser: between two array statements LLVM must assume that a store
-may overlap the next load, so a loop over the W words of a row is neither kept in registers nor
-fused with the next one. As a single SSA value a row lives in vector registers (two AVX-512
-registers for W = 16), needs no aliasing check, and is still legal on any CPU: LLVM splits the
-vector to what the machine has.
+may overlap the next load, so it neither keeps the W words of a row in registers nor fuses a loop
+over them with the next loop. As a single value a row lives in vector registers (two AVX-512
+registers for W = 16) and needs no aliasing check. It runs on any CPU: LLVM splits the vector to the
+registers of the machine.
 
-The width travels in a *type*, as the length of a tuple (`tag`), because kernels that close over a
+The width is part of a *type*, as the length of a tuple (`tag`), because kernels that close over a
 constant never hit Numba's disk cache. Operators `& | ^ + * >> ~` work between rows, and between a
-row and a scalar (on the right), so the same Python function serves rows here, scalars on a GPU,
-and NumPy arrays in the reference.
+row and a scalar on the right, so that one Python function serves rows here, scalars on a GPU, and
+NumPy arrays in the reference.
 
-`load`/`store` address row i of a flat, 64-byte aligned uint64 array: words i*W .. i*W + W-1.
-`peek`/`poke` are plain scalar accesses without Python's negative-index rule. None of them checks
-bounds.
+`load` and `store` address row i of a flat, 64-byte aligned uint64 array: words i*W .. i*W + W-1.
+`peek` and `poke` are scalar accesses without Python's rule for negative indices. None of them
+checks bounds.
 
 `bare` turns the arrays of a named tuple into pointers. Numba passes an array as seven scalars, so
-that handing three tuples of arrays to an inner function is a few hundred instructions that LLVM
-has to see through; with pointers the kernel compiles in half the time.
+three tuples of arrays passed to an inner function are a few hundred instructions for LLVM to see
+through; with pointers the kernel compiles in half the time.
 """
 
 import operator
@@ -70,7 +70,7 @@ def bare(typing: Any, fields: Any) -> Any:
 
     result = types.NamedTuple([slim(kind) for kind in fields.types], fields.instance_class)
 
-    def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def emit(context, builder, sig, args):
         values = cgutils.unpack_tuple(builder, args[0])
         values = [
             _data(context, builder, *field) for field in zip(fields.types, values, strict=True)
@@ -81,18 +81,19 @@ def bare(typing: Any, fields: Any) -> Any:
 
 
 def _data(context: Any, builder: Any, kind: Any, value: Any) -> Any:
-    if isinstance(kind, types.Array):  # straight from the struct: no copy on the stack
+    """The pointer of an array, read from its struct without a copy on the stack; or the value."""
+    if isinstance(kind, types.Array):
         return context.data_model_manager[kind].get(builder, value, "data")
     return value
 
 
 def tag(width: int) -> tuple[int, ...]:
-    """A value whose *type* says the width."""
+    """A value whose *type* holds the width."""
     return (0,) * width
 
 
 def aligned(count: int, dtype: Any = np.uint64, fill: int | None = None) -> np.ndarray:
-    """A flat array that starts on a cache line."""
+    """A flat array whose first element starts a cache line."""
     size = int(count) * np.dtype(dtype).itemsize
     raw = np.empty(size + 64, np.uint8)
     start = -raw.ctypes.data % 64
@@ -111,6 +112,7 @@ def _constant(width: int, value: int) -> ir.Constant:
 
 
 def _spread(builder: Any, scalar: Any, width: int) -> Any:
+    """A vector of `width` copies of a scalar."""
     kind = ir.VectorType(scalar.type, width)
     undefined = ir.Constant(kind, ir.Undefined)
     first = builder.insert_element(undefined, scalar, ir.Constant(_I32, 0))
@@ -122,19 +124,25 @@ def _width(kind: Any) -> int:
     return len(kind.types)
 
 
-def _address(
-    context: Any,
-    builder: Any,
-    array_type: Any,
-    array: Any,
-    index: Any,
-    index_type: Any,
-    scale: int = 1,
-) -> Any:
-    index = context.cast(builder, index, index_type, types.intp)
+def _address(context: Any, builder: Any, sig: Any, args: Any, array: int, scale: int = 1) -> Any:
+    """Address of element index * scale; argument `array` is the array, the next one the index."""
+    index = context.cast(builder, args[array + 1], sig.args[array + 1], types.intp)
     if scale != 1:
         index = builder.mul(index, ir.Constant(_I64, scale), flags=["nsw"])
-    return builder.gep(_data(context, builder, array_type, array), [index], inbounds=True)
+    data = _data(context, builder, sig.args[array], args[array])
+    return builder.gep(data, [index], inbounds=True)
+
+
+def _row_address(context: Any, builder: Any, sig: Any, args: Any, array: int, width: int) -> Any:
+    address = _address(context, builder, sig, args, array, width)
+    return builder.bitcast(address, ir.PointerType(_llvm(width)))
+
+
+def _call(builder: Any, name: str, result: Any, arguments: list[Any]) -> Any:
+    """Call an intrinsic function of LLVM."""
+    kind = ir.FunctionType(result, [argument.type for argument in arguments])
+    function = cgutils.get_or_insert_function(builder.module, kind, name)
+    return builder.call(function, arguments)
 
 
 # ----------------------------------------------------------------------------------------------
@@ -144,7 +152,7 @@ def _address(
 def _binary(op: Any, emit: str) -> None:
     @infer_global(op)
     class _Template(AbstractTemplate):
-        def generic(self, args: Any, kws: Any) -> Any:
+        def generic(self, args, kws):
             if len(args) == 2 and isinstance(args[0], Row):
                 if args[1] == args[0]:
                     return signature(args[0], *args)
@@ -153,11 +161,11 @@ def _binary(op: Any, emit: str) -> None:
             return None
 
     @lower_builtin(op, Row, Row)
-    def _rows(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def _rows(context, builder, sig, args):
         return getattr(builder, emit)(*args)
 
     @lower_builtin(op, Row, types.uint64)
-    def _scalar(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def _scalar(context, builder, sig, args):
         return getattr(builder, emit)(args[0], _spread(builder, args[1], sig.args[0].width))
 
 
@@ -174,12 +182,12 @@ for _op, _emit in {
 
 @infer_global(operator.invert)
 class _InvertTemplate(AbstractTemplate):
-    def generic(self, args: Any, kws: Any) -> Any:
+    def generic(self, args, kws):
         return signature(args[0], *args) if len(args) == 1 and isinstance(args[0], Row) else None
 
 
 @lower_builtin(operator.invert, Row)
-def _invert(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+def _invert(context, builder, sig, args):
     return builder.not_(args[0])
 
 
@@ -206,7 +214,7 @@ def splat(typing: Any, tag: Any, scalar: Any) -> Any:
     """The same word W times."""
     width = _width(tag)
 
-    def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def emit(context, builder, sig, args):
         return _spread(builder, context.cast(builder, args[1], sig.args[1], types.uint64), width)
 
     return Row(width)(tag, scalar), emit
@@ -214,12 +222,13 @@ def splat(typing: Any, tag: Any, scalar: Any) -> Any:
 
 @intrinsic
 def splat_bit(typing: Any, tag: Any, scalar: Any) -> Any:
-    """An int32 that is 0 or -1 as a row of zeros or ones: both halves of each word, so it folds
-    into a broadcast load.
+    """An int32 that is 0 or -1 as a row of zeros or ones.
+
+    The int32 fills both halves of each word, so that LLVM makes it one broadcast load.
     """
     width = _width(tag)
 
-    def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def emit(context, builder, sig, args):
         half = context.cast(builder, args[1], sig.args[1], types.int32)
         return builder.bitcast(_spread(builder, half, 2 * width), _llvm(width))
 
@@ -230,21 +239,12 @@ def splat_bit(typing: Any, tag: Any, scalar: Any) -> Any:
 # memory
 
 
-def _row_pointer(
-    context: Any, builder: Any, sig: Any, args: Any, array: int, index: int, width: int
-) -> Any:
-    address = _address(
-        context, builder, sig.args[array], args[array], args[index], sig.args[index], width
-    )
-    return builder.bitcast(address, ir.PointerType(_llvm(width)))
-
-
 @intrinsic
 def load(typing: Any, tag: Any, array: Any, index: Any) -> Any:
     width = _width(tag)
 
-    def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        row = builder.load(_row_pointer(context, builder, sig, args, 1, 2, width))
+    def emit(context, builder, sig, args):
+        row = builder.load(_row_address(context, builder, sig, args, 1, width))
         row.align = min(64, 8 * width)
         return row
 
@@ -253,9 +253,9 @@ def load(typing: Any, tag: Any, array: Any, index: Any) -> Any:
 
 @intrinsic
 def store(typing: Any, array: Any, index: Any, row: Any) -> Any:
-    def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def emit(context, builder, sig, args):
         width = sig.args[2].width
-        write = builder.store(args[2], _row_pointer(context, builder, sig, args, 0, 1, width))
+        write = builder.store(args[2], _row_address(context, builder, sig, args, 0, width))
         write.align = min(64, 8 * width)
         return context.get_dummy_value()
 
@@ -266,14 +266,13 @@ def store(typing: Any, array: Any, index: Any, row: Any) -> Any:
 def prefetch(typing: Any, tag: Any, array: Any, index: Any) -> Any:
     width = _width(tag)
 
-    def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        byte = ir.PointerType(ir.IntType(8))
-        kind = ir.FunctionType(ir.VoidType(), [byte, _I32, _I32, _I32])
-        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-        start = builder.bitcast(_row_pointer(context, builder, sig, args, 1, 2, width), byte)
+    def emit(context, builder, sig, args):
+        address = _row_address(context, builder, sig, args, 1, width)
+        start = builder.bitcast(address, ir.PointerType(ir.IntType(8)))
+        hints = [ir.Constant(_I32, k) for k in (0, 3, 1)]  # read, keep in all caches, data
         for line in range(0, 8 * width, 64):
             address = builder.gep(start, [ir.Constant(_I64, line)])
-            builder.call(function, [address] + [ir.Constant(_I32, k) for k in (0, 3, 1)])
+            _call(builder, "llvm.prefetch.p0", ir.VoidType(), [address, *hints])
         return context.get_dummy_value()
 
     return types.void(tag, array, index), emit
@@ -281,8 +280,8 @@ def prefetch(typing: Any, tag: Any, array: Any, index: Any) -> Any:
 
 @intrinsic
 def peek(typing: Any, array: Any, index: Any) -> Any:
-    def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return builder.load(_address(context, builder, sig.args[0], args[0], args[1], sig.args[1]))
+    def emit(context, builder, sig, args):
+        return builder.load(_address(context, builder, sig, args, 0))
 
     return array.dtype(array, index), emit
 
@@ -291,8 +290,8 @@ def peek(typing: Any, array: Any, index: Any) -> Any:
 def peek_volatile(typing: Any, array: Any, index: Any) -> Any:
     """Read a cell that another thread may write: never hoisted out of a loop."""
 
-    def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        address = _address(context, builder, sig.args[0], args[0], args[1], sig.args[1])
+    def emit(context, builder, sig, args):
+        address = _address(context, builder, sig, args, 0)
         return builder.load_atomic(address, "monotonic", array.dtype.bitwidth // 8)
 
     return array.dtype(array, index), emit
@@ -300,9 +299,9 @@ def peek_volatile(typing: Any, array: Any, index: Any) -> Any:
 
 @intrinsic
 def poke(typing: Any, array: Any, index: Any, value: Any) -> Any:
-    def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def emit(context, builder, sig, args):
         cast = context.cast(builder, args[2], sig.args[2], sig.args[0].dtype)
-        builder.store(cast, _address(context, builder, sig.args[0], args[0], args[1], sig.args[1]))
+        builder.store(cast, _address(context, builder, sig, args, 0))
         return context.get_dummy_value()
 
     return types.void(array, index, value), emit
@@ -314,18 +313,17 @@ def poke(typing: Any, array: Any, index: Any, value: Any) -> Any:
 
 @intrinsic
 def any_lane(typing: Any, row: Any) -> Any:
-    def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    """Is any bit of a row set?"""
+
+    def emit(context, builder, sig, args):
         width, value = sig.args[0].width, args[0]
         while width > 8:  # fold to one machine register, then one compare
             half, undefined = width // 2, ir.Constant(_llvm(width), ir.Undefined)
-            parts = [
-                builder.shuffle_vector(
-                    value,
-                    undefined,
-                    ir.Constant(ir.VectorType(_I32, half), list(range(at, at + half))),
-                )
+            chosen = [
+                ir.Constant(ir.VectorType(_I32, half), list(range(at, at + half)))
                 for at in (0, half)
             ]
+            parts = [builder.shuffle_vector(value, undefined, words) for words in chosen]
             value, width = builder.or_(*parts), half
         lanes = builder.icmp_unsigned("!=", value, _constant(width, 0))
         mask = builder.bitcast(lanes, ir.IntType(width))
@@ -336,29 +334,20 @@ def any_lane(typing: Any, row: Any) -> Any:
 
 @intrinsic
 def popcount(typing: Any, row: Any) -> Any:
-    """Bits set, word by word."""
+    """Number of bits set, word by word."""
 
-    def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        kind = _llvm(sig.args[0].width)
-        name = f"llvm.ctpop.v{sig.args[0].width}i64"
-        function = cgutils.get_or_insert_function(
-            builder.module, ir.FunctionType(kind, [kind]), name
-        )
-        return builder.call(function, [args[0]])
+    def emit(context, builder, sig, args):
+        width = sig.args[0].width
+        return _call(builder, f"llvm.ctpop.v{width}i64", _llvm(width), args)
 
     return row(row), emit
 
 
 @intrinsic
 def total(typing: Any, row: Any) -> Any:
-    """The sum of the words, as int64."""
+    """Sum of the words, as int64."""
 
-    def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        kind = _llvm(sig.args[0].width)
-        name = f"llvm.vector.reduce.add.v{sig.args[0].width}i64"
-        function = cgutils.get_or_insert_function(
-            builder.module, ir.FunctionType(_I64, [kind]), name
-        )
-        return builder.call(function, [args[0]])
+    def emit(context, builder, sig, args):
+        return _call(builder, f"llvm.vector.reduce.add.v{sig.args[0].width}i64", _I64, args)
 
     return types.int64(row), emit

@@ -1,4 +1,4 @@
-"""C(x) for packed samples: 64 at a time, over the clauses as given."""
+"""C(x) for packed samples, 64 at a time."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from nelson.kernels.core.compile import kernel
 def holds(
     literals: np.ndarray, offsets: np.ndarray, packed: np.ndarray, lanes: np.ndarray
 ) -> np.ndarray:
-    """Lanes (words,) of those given in which all clauses hold.
+    """The lanes (words,), of those given, in which all clauses hold.
 
     literals, offsets: clauses in CSR form, DIMACS literals. packed: (words, n) uint64, variable v
     in column v - 1. O(words * total literals).

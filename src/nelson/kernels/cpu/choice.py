@@ -1,13 +1,13 @@
-"""Draw rows of tables, and pack them as they are drawn.
+"""Draw one row of each table per sample, and pack the rows.
 
-    sample s takes, of each table c, row r with probability weight_r / (sum of weights of table c)
+    P(sample s takes row r of table c) = weight_r / (sum of the weights of table c)
 
-by inversion: the first row whose cumulative weight exceeds u * total, u a uniform of 53 bits that
-is a function of (seed, context, sample, table). Tables lie end to end:
+By inversion: the first row whose cumulative weight exceeds u * total, with a 53-bit uniform u that
+depends on (seed, context, sample, table). Tables lie end to end:
 
-    cumulative[first[c] : first[c + 1]]     of table c
-    rows[start[c] + r * width[c] + k]       column k of row r, uint8
-    column[place[c] + k]                    where that goes; -1: nowhere
+    cumulative[first[c] : first[c + 1]]     cumulative weights of table c
+    rows[start[c] + r * width[c] + k]       column k of row r of table c, uint8
+    column[place[c] + k]                    output column for column k of table c; -1: none
 """
 
 from typing import NamedTuple
@@ -30,7 +30,7 @@ class Tables(NamedTuple):
 
 @kernel
 def choose(tables, seed, context, first_word, count, packed):
-    """`count` samples from word `first_word` on, ORed into packed (words, columns) uint64."""
+    """OR `count` samples, from word `first_word` on, into packed (words, columns) uint64."""
     t = tables
     for s in range(count):
         word, lane = s >> 6, s & 63

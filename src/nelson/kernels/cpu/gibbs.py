@@ -4,13 +4,14 @@
     P(x_v = 1 | all others) = 1 / (1 + exp(-(theta_v - penalty * d))),
     d = (clauses violated with x_v = 1) - (with x_v = 0)
 
-d differs from lane to lane. It is kept one-hot: row `level[zero + d]` holds the lanes with that d.
-A clause of v that no other literal satisfies moves its lanes down (v stands positive in it) or up
-(negated); only levels between the lowest and the highest reached are touched, mostly -1, 0, 1.
-Then one Bernoulli draw serves all levels: a lane reads random bits until the first 0 and takes that
-binary digit of *its level's* p, so the digit row is the OR over levels of (lanes & digit).
+d differs from lane to lane, so it is stored one-hot: row `level[zero + d]` holds the lanes with
+that d. A clause of v that no other literal satisfies moves its lanes one level down (v positive) or
+up (v negated). Only the levels between the lowest and the highest in use are touched, mostly
+-1, 0, 1. Then one Bernoulli draw serves all levels: a lane reads random bits until the first 0 and
+takes that binary digit of the p *of its level*, so the digit row is the OR over levels of
+(lanes & digit).
 
-Levels beyond the widest tabulated one share its p: tables end where p or 1 - p is below 2^-32.
+Levels beyond the tables share the p of the last level: tables end where p or 1 - p is below 2^-32.
 """
 
 from typing import NamedTuple
@@ -37,15 +38,27 @@ from nelson.kernels.core.vector import (
     zeros,
 )
 from nelson.kernels.cpu.rounds import draw_all
-from nelson.kernels.cpu.state import BLOCK, STOPPED, Job, stream, violated
-from nelson.kernels.cpu.tiles import _begin
+from nelson.kernels.cpu.state import (
+    BLOCK,
+    KEY1,
+    STOPPED,
+    WANTED,
+    Job,
+    constants,
+    satisfied,
+    stream,
+    violated,
+)
+from nelson.kernels.cpu.tiles import begin
 
-#: |log-odds| beyond which a probability is within 2^-32 of 0 or 1.
+#: Beyond this |log-odds|, a probability is within 2^-32 of 0 or 1.
 _CERTAIN = 32 * np.log(2.0)
 
 
 class Soft(NamedTuple):
-    """The product law that chains start from, and P(x_v = 1 | d) for d = -most .. most."""
+    """The product distribution from which chains start (`bernoulli.Law`), and P(x_v = 1 | d) for
+    d = -most .. most.
+    """
 
     thr: np.ndarray
     table: np.ndarray
@@ -55,19 +68,19 @@ class Soft(NamedTuple):
 
 
 class Space(NamedTuple):
-    """Work space of one thread; `x`, `queue_rows`, `queue`, `constants` as in `state.Scratch`."""
+    """Work space of one thread. `x`, `queue_rows`, `queue`, `constants`: see `state.Scratch`."""
 
     x: np.ndarray
     queue_rows: np.ndarray
     queue: np.ndarray
     constants: np.ndarray
-    level: np.ndarray  # 2 * (most clauses of a variable) + 1 rows: lanes by d
-    free: np.ndarray  # (n,) uint8: not fixed
+    level: np.ndarray  # 2 * (largest degree) + 1 rows: lanes by d
+    free: np.ndarray  # (n,) uint8: 1 if the variable is not fixed
 
 
 class Result(NamedTuple):
-    """As `state.Result`; `valid` are all lanes of a finished tile, `sound` those that satisfy the
-    clauses as given.
+    """As `state.Result`, but `valid` are all wanted lanes of a finished tile; `sound` are the lanes
+    that satisfy the clauses as given.
     """
 
     packed: np.ndarray
@@ -84,7 +97,7 @@ def result(**fields: np.ndarray) -> Result:
 
 
 def soften(law: Law, program: Program, theta: np.ndarray, penalty: float) -> Soft:
-    """Tables for theta (contexts, n), variables as the program numbers them."""
+    """Tables for theta (contexts, n), variables in the numbers of the program."""
     degree = int(np.diff(program.occ_ptr).max(initial=0))
     largest = float(np.abs(theta).max(initial=0.0))
     most = int(min(degree, np.ceil((_CERTAIN + largest) / penalty)))
@@ -94,8 +107,6 @@ def soften(law: Law, program: Program, theta: np.ndarray, penalty: float) -> Sof
 
 
 def scratch(program: Program, width: int) -> Space:
-    constants = aligned(5 * width, fill=0)
-    constants[width : 2 * width] = ~np.uint64(0)
     degree = int(np.diff(program.occ_ptr).max(initial=0))
     free = np.ones(program.n, np.uint8)
     free[program.fixed >> 1] = 0
@@ -103,7 +114,7 @@ def scratch(program: Program, width: int) -> Space:
         x=aligned(program.n * width, fill=0),
         queue_rows=aligned((BLOCK + 1) * width),
         queue=np.empty(BLOCK + 1, np.int32),
-        constants=constants,
+        constants=constants(width),
         level=aligned((2 * degree + 1) * width),
         free=free,
     )
@@ -126,7 +137,7 @@ def run(
 
 @inline
 def _shift(tag, s, moved, step, low, high, zero):
-    """Lanes `moved` go from d to d + step. -> the lowest and highest level reached."""
+    """Move the lanes `moved` from level d to d + step. -> (lowest, highest) level in use"""
     none = zeros(tag)
     if step > 0:
         store(s.level, zero + high + 1, none)
@@ -145,7 +156,7 @@ def _shift(tag, s, moved, step, low, high, zero):
 
 @inline
 def _digits(tag, law, at, s, k, low, high, zero):
-    """Binary digit k of each lane's p."""
+    """Binary digit k of p in each lane."""
     row = zeros(tag)
     for d in range(low, high + 1):
         p = peek(law.soft, at + max(-law.most, min(law.most, d)))
@@ -156,18 +167,18 @@ def _digits(tag, law, at, s, k, low, high, zero):
 
 @inline
 def _sweep(tag, p, law, row, s, round, zero):
-    """One update of every variable that is not fixed, in the program's order."""
-    key1, every, none = load(tag, s.constants, 3), ones(tag), zeros(tag)
+    """One Gibbs update of every variable that is not fixed, in the order of the program."""
+    key1, every, none = load(tag, s.constants, KEY1), ones(tag), zeros(tag)
     for v in range(p.n):
         if peek(s.free, v) == 0:
             continue
         low, high = 0, 0
         store(s.level, zero, every)
         start, middle = peek(p.occ_ptr, v), peek(p.occ_mid, v)
-        store(s.x, v, none)  # no literal of v holds: first its positive clauses, ..
+        store(s.x, v, none)  # make the literal false in the positive clauses of v, ..
         for e in range(start, peek(p.occ_ptr, v + 1)):
             if e == middle:
-                store(s.x, v, every)  # .. then its negative ones
+                store(s.x, v, every)  # .. then in the negative ones
             bad = violated(tag, every, p.clause_ptr, p.lits, s, peek(p.occ, e))
             if any_lane(bad):
                 step = -1 if e < middle else 1
@@ -187,14 +198,11 @@ def _sweep(tag, p, law, row, s, round, zero):
 
 @inline
 def _hand_out(tag, p, job, result, s, t):
-    """All wanted lanes are handed out; `sound` says which satisfy the clauses as given."""
+    """Write all wanted lanes of tile t to the result, and mark those that satisfy the clauses."""
     width, at = len(tag), peek(result.row, t)
-    wanted = load(tag, s.constants, 4)
-    sound = wanted
-    for j in range(p.n_checks):
-        sound = sound & ~violated(tag, sound, p.check_ptr, p.check_lits, s, j)
+    wanted = load(tag, s.constants, WANTED)
     store(s.queue_rows, 0, wanted)
-    store(s.queue_rows, 1, sound)
+    store(s.queue_rows, 1, satisfied(tag, p, s, wanted))
     words = min(width, (peek(job.lanes, t) + 63) // 64)
     for w in range(words):
         poke(result.valid, at + w, peek(s.queue_rows, w))
@@ -210,7 +218,7 @@ def _tiles(tag, program, law, job, result, space, stop, first, last, zero):
     p, law, job, result, s = bare(program), bare(law), bare(job), bare(result), bare(space)
     for t in range(first, last):
         row = peek(job.row, t) * p.n
-        _begin(tag, job, s, t)
+        begin(tag, job, s, t)
         draw_all(tag, p, law, row, s)
         for k in range(job.sweeps):
             if peek_volatile(stop, 0) != 0:

@@ -1,7 +1,7 @@
-"""Sums over packed samples that need more than one column: pair counts, and linear functions.
+"""Sums over packed samples that need more than one column: pair counts and linear functions.
 
-packed is (words, n) uint64, bit k of word w being sample 64 w + k; bits behind the last sample are
-zero, and nothing here ever unpacks one.
+packed is (words, n) uint64; bit k of word w is sample 64 w + k, and bits behind the last sample are
+zero. Nothing here unpacks a sample.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ _1, _2, _4, _56 = np.uint64(1), np.uint64(2), np.uint64(4), np.uint64(56)
 
 
 def pair_counts(packed: np.ndarray) -> np.ndarray:
-    """X^T X: how many samples have x_i = x_j = 1, (n, n) int64. n^2 / 2 ANDs a word."""
+    """X^T X: the number of samples with x_i = x_j = 1, (n, n) int64. n^2 / 2 ANDs per word."""
     rows = np.ascontiguousarray(packed.T)
     out = np.zeros((len(rows), len(rows)), np.int64)
     _pair_counts(rows, out)
@@ -22,7 +22,7 @@ def pair_counts(packed: np.ndarray) -> np.ndarray:
 
 
 def dot(packed: np.ndarray, count: int, weights: np.ndarray) -> np.ndarray:
-    """X w: sum_i w_i x_i of each sample, (count,) float64, summed in the order of the variables."""
+    """X w: sum_i w_i x_i of each sample, (count,) float64, added in the order of the variables."""
     out = np.zeros((packed.shape[0], 64))
     _dot(np.ascontiguousarray(packed), np.ascontiguousarray(weights, np.float64), out)
     return out.reshape(-1)[:count]
@@ -30,7 +30,7 @@ def dot(packed: np.ndarray, count: int, weights: np.ndarray) -> np.ndarray:
 
 @inline
 def _popcount(x):
-    # The form that LLVM knows to be a popcount.
+    # LLVM recognises this form as a popcount.
     x = x - ((x >> _1) & _M1)
     x = (x & _M2) + ((x >> _2) & _M2)
     x = (x + (x >> _4)) & _M4

@@ -1,12 +1,6 @@
-"""Sweeps from states that are given: a chain goes on where it stood, or begins at a solver's
-solutions.
+"""Sweeps from given states: a chain continues where it stopped, or starts at a solver's solutions.
 
-    words   (rows, n) uint64, a row for each word of samples, one column a variable in the order of
-            the formula; row r of the result begins at row r here
-    skip    sweeps that the states have behind them: sweep k draws the random numbers of sweep
-            skip + k, so that j sweeps and then k more are the same bits as j + k at once
-
-A lane that violates a clause when it is loaded violates it at the end, and is not handed out.
+A lane that violates a clause when it is loaded violates it at the end and is not marked valid.
 """
 
 from typing import NamedTuple
@@ -20,12 +14,18 @@ from nelson.kernels.core.rng import SWEEP_ROUND
 from nelson.kernels.core.vector import bare, peek, peek_volatile, poke, tag
 from nelson.kernels.cpu.state import STOPPED, Job, Result, Scratch
 from nelson.kernels.cpu.sweep import sweep
-from nelson.kernels.cpu.tiles import _begin, _hand_out
+from nelson.kernels.cpu.tiles import begin, hand_out
 
 
 class States(NamedTuple):
-    words: np.ndarray
-    skip: int
+    """The states from which the sweeps start.
+
+    Sweep k draws the random numbers of sweep skip + k, so that j sweeps followed by k sweeps give
+    the same bits as j + k sweeps at once.
+    """
+
+    words: np.ndarray  # (rows, n) uint64: row r of the result starts here; variables as in the CNF
+    skip: int  # sweeps that the states have already made
 
 
 def run(
@@ -39,13 +39,13 @@ def run(
     stop: np.ndarray,
     tiles: tuple[int, int],
 ) -> None:
-    """As `cpu.run`, from these states."""
+    """As `tiles.run`, from these states."""
     _resume(tag(width), program, law, job, result, space, stop, states, tiles[0], tiles[1])
 
 
 @inline
 def _load(tag, p, job, result, states, s, t):
-    """The states of tile t; lanes behind the last word are 0, and never wanted."""
+    """Load the states of tile t. Lanes behind the last word are 0 and never wanted."""
     width, at = len(tag), peek(result.row, t)
     words = min(width, (peek(job.lanes, t) + 63) // 64)
     for v in range(p.n):
@@ -62,12 +62,12 @@ def _resume(tag, program, law, job, result, space, stop, states, first, last):
     states = bare(states)
     for t in range(first, last):
         row = peek(job.row, t) * p.n
-        _begin(tag, job, s, t)
+        begin(tag, job, s, t)
         _load(tag, p, job, result, states, s, t)
         for k in range(job.sweeps):
             if peek_volatile(stop, 0) != 0:
                 poke(result.rounds, t, STOPPED)
                 return
             sweep(tag, p, law, row, s, SWEEP_ROUND + states.skip + k, result.moved)
-        _hand_out(tag, p, job, result, s, t)
+        hand_out(tag, p, job, result, s, t)
         poke(result.rounds, t, 0)

@@ -1,13 +1,14 @@
-"""Rounds of resampling: draw every variable, redraw those of violated clauses until none is left.
+"""Rounds of resampling: draw all variables, then redraw the variables of violated clauses until no
+clause is violated.
 
 While more than a tenth of the clauses is violated in some lane, rounds are *dense*: check every
-clause, then gather for every variable the masks of its clauses. Later rounds are *listed*:
-violated clauses scatter their masks, touched variables are listed, and only clauses in which a
-literal turned false in some lane are checked again (S_(t+1) lies in the neighbourhood of S_t).
-Both give the same bits. Once a state does not fit the L2 cache, the dense loops prefetch.
+clause, then gather for every variable the masks of its clauses. Later rounds are *listed*: violated
+clauses scatter their masks to their variables, and only clauses in which a literal turned false in
+some lane are checked again (S_(t+1) lies in the neighbourhood of S_t). Both give the same bits. If
+the state does not fit the L2 cache, the dense loops prefetch.
 
-The three methods differ only in which violated clauses a lane resamples: all of them (lovasz), the
-first (moser-tardos), or all of them and what they may have shaped (prs).
+The methods differ only in the clauses that a lane resamples: all violated ones (lovasz), the first
+violated one (moser-tardos), or the violated ones and those that `grow` adds to them (prs).
 """
 
 from nelson.kernels.core.bernoulli import draw, finish, rows_for
@@ -26,29 +27,27 @@ from nelson.kernels.core.vector import (
     total,
     zeros,
 )
-from nelson.kernels.cpu.state import BLOCK, STOPPED, stream, violated
+from nelson.kernels.cpu.state import BLOCK, KEY1, STOPPED, WANTED, enqueue, stream, violated
 
-#: Literals and occurrences to look ahead when prefetching.
+#: Prefetching is this many literals or occurrences ahead.
 AHEAD = 24
-#: State above this many bytes is prefetched.
+#: A state of more bytes than this does not fit the L2 cache and is prefetched.
 PREFETCH_BYTES = 1_000_000
-#: Rounds are dense while more than one clause in so many is violated in some lane.
+#: Rounds are dense while more than one clause in 10 is violated in some lane.
 DENSE = 10
 
 
 @inline
 def draw_all(tag, p, law, row, s):
-    """Line 1 of the algorithm: every variable, every lane."""
-    key1, every = load(tag, s.constants, 3), ones(tag)
+    """Line 1 of Algorithm 1: draw every variable in every lane."""
+    key1, every = load(tag, s.constants, KEY1), ones(tag)
     h = rows_for(64.0 * len(tag), law.max_rows)
     for first in range(0, p.n, BLOCK):
         queued = 0
         for v in range(first, min(p.n, first + BLOCK)):
             undecided, value = draw(tag, law, row + v, stream(tag, p, s, 0, v), key1, every, h)
             store(s.x, v, value)
-            store(s.queue_rows, queued, undecided)
-            poke(s.queue, queued, v)
-            queued += int(any_lane(undecided))
+            queued = enqueue(s, v, undecided, queued)
         for q in range(queued):
             v = peek(s.queue, q)
             undecided = load(tag, s.queue_rows, q)
@@ -60,58 +59,69 @@ def draw_all(tag, p, law, row, s):
 
 
 @inline
-def check_all(tag, p, s, ahead):
-    """Every clause: masks to bad[j], violated ones listed in `hit`. -> (how many, violated lanes
-    by word).
+def check(tag, p, s, j, wanted, to, count, lanes):
+    """Check clause j: its violated lanes to bad[to], and j to `hit` if there are any.
+
+    -> (clauses in `hit`, violated lanes by word), `count` and `lanes` brought up to date.
     """
-    count, lanes, wanted = 0, zeros(tag), load(tag, s.constants, 4)
+    bad = violated(tag, wanted, p.clause_ptr, p.lits, s, j)
+    store(s.bad, to, bad)
+    poke(s.hit, count, j)
+    return count + int(any_lane(bad)), lanes + popcount(bad)
+
+
+@inline
+def check_all(tag, p, s, ahead):
+    """Check every clause j, with its violated lanes to bad[j]. -> as `check`"""
+    count, lanes, wanted = 0, zeros(tag), load(tag, s.constants, WANTED)
     for j in range(p.n_clauses):
         if ahead:
             for e in range(peek(p.clause_ptr, j), peek(p.clause_ptr, j + 1)):
                 prefetch(tag, s.x, peek(p.lits, e + AHEAD) >> 1)
-        bad = violated(tag, wanted, p.clause_ptr, p.lits, s, j)
-        store(s.bad, j, bad)
-        poke(s.hit, count, j)
-        count += int(any_lane(bad))
-        lanes = lanes + popcount(bad)
+        count, lanes = check(tag, p, s, j, wanted, j, count, lanes)
     return count, lanes
 
 
 @inline
 def check_listed(tag, p, s, listed):
-    """The clauses of `clauses`: violated ones to `hit`, their masks to bad[0], bad[1], .."""
-    count, lanes, wanted = 0, zeros(tag), load(tag, s.constants, 4)
+    """Check the first `listed` clauses of `clauses`, with violated lanes to bad[0], bad[1], ..
+
+    -> as `check`
+    """
+    count, lanes, wanted = 0, zeros(tag), load(tag, s.constants, WANTED)
     for q in range(listed):
         j = peek(s.clauses, q)
         poke(s.dirty, j, 0)
-        bad = violated(tag, wanted, p.clause_ptr, p.lits, s, j)
-        store(s.bad, count, bad)
-        poke(s.hit, count, j)
-        count += int(any_lane(bad))
-        lanes = lanes + popcount(bad)
+        count, lanes = check(tag, p, s, j, wanted, count, count, lanes)
     return count, lanes
 
 
 @inline
+def list_clause(s, j, listed):
+    """Append clause j to `clauses` unless it is there. -> length of the list"""
+    poke(s.clauses, listed, j)
+    listed += int(peek(s.dirty, j) == 0)
+    poke(s.dirty, j, 1)
+    return listed
+
+
+@inline
 def turned_false(p, s, v, old, new, listed):
-    """List the clauses in which a literal of v went from true to false in some lane."""
+    """List the clauses in which a literal of v went from true to false in some lane. -> listed"""
     middle = peek(p.occ_mid, v)
     start = peek(p.occ_ptr, v) if any_lane(old & ~new) else middle
     end = peek(p.occ_ptr, v + 1) if any_lane(new & ~old) else middle
     for e in range(start, end):
-        j = peek(p.occ, e)
-        poke(s.clauses, listed, j)
-        listed += int(peek(s.dirty, j) == 0)
-        poke(s.dirty, j, 1)
+        listed = list_clause(s, peek(p.occ, e), listed)
     return listed
 
 
 @inline
 def finish_queue(tag, p, law, row, s, round, h, queued, mark, listed):
-    """Give the queued variables their missing lanes; `mark`: list clauses that may be violated
-    now.
+    """Draw the undecided lanes of the queued variables. If `mark`, list the clauses that this may
+    have violated. -> listed
     """
-    key1 = load(tag, s.constants, 3)
+    key1 = load(tag, s.constants, KEY1)
     for q in range(queued):
         v, undecided = peek(s.queue, q), load(tag, s.queue_rows, q)
         value = finish(tag, law, row + v, stream(tag, p, s, round, v), key1, undecided, h)
@@ -125,8 +135,8 @@ def finish_queue(tag, p, law, row, s, round, h, queued, mark, listed):
 
 @inline
 def resample_gathered(tag, p, law, row, s, round, h, ahead):
-    """Dense: every variable collects the masks of its clauses and is redrawn there."""
-    key1 = load(tag, s.constants, 3)
+    """Dense round: every variable gathers the masks of its clauses and is redrawn there."""
+    key1 = load(tag, s.constants, KEY1)
     for first in range(0, p.n, BLOCK):
         queued = 0
         for v in range(first, min(p.n, first + BLOCK)):
@@ -139,15 +149,13 @@ def resample_gathered(tag, p, law, row, s, round, h, ahead):
                 continue
             undecided, value = draw(tag, law, row + v, stream(tag, p, s, round, v), key1, lanes, h)
             store(s.x, v, (load(tag, s.x, v) & ~(lanes & ~undecided)) | value)
-            store(s.queue_rows, queued, undecided)
-            poke(s.queue, queued, v)
-            queued += int(any_lane(undecided))
+            queued = enqueue(s, v, undecided, queued)
         finish_queue(tag, p, law, row, s, round, h, queued, False, 0)
 
 
 @inline
 def scatter(tag, p, s, j, bad, touched):
-    """Add a clause's lanes to the masks of its variables and list those."""
+    """Add the lanes of clause j to the masks of its variables, and list these. -> touched"""
     for e in range(peek(p.clause_ptr, j), peek(p.clause_ptr, j + 1)):
         v = peek(p.lits, e) >> 1
         store(s.mask, v, load(tag, s.mask, v) | bad)
@@ -159,8 +167,11 @@ def scatter(tag, p, s, j, bad, touched):
 
 @inline
 def resample_touched(tag, p, law, row, s, round, h, touched, listed):
-    """Listed: redraw the touched variables under their masks, list the clauses to check next."""
-    key1, none = load(tag, s.constants, 3), zeros(tag)
+    """Listed round: redraw the touched variables in their masks, list the clauses to check next.
+
+    -> listed
+    """
+    key1, none = load(tag, s.constants, KEY1), zeros(tag)
     for first in range(0, touched, BLOCK):
         queued = 0
         for q in range(first, min(touched, first + BLOCK)):
@@ -172,9 +183,7 @@ def resample_touched(tag, p, law, row, s, round, h, touched, listed):
             old = load(tag, s.x, v)
             new = (old & ~(lanes & ~undecided)) | value
             store(s.x, v, new)
-            store(s.queue_rows, queued, undecided)
-            poke(s.queue, queued, v)
-            queued += int(any_lane(undecided))
+            queued = enqueue(s, v, undecided, queued)
             listed = turned_false(p, s, v, old, new, listed)
         listed = finish_queue(tag, p, law, row, s, round, h, queued, True, listed)
     return listed
@@ -182,7 +191,7 @@ def resample_touched(tag, p, law, row, s, round, h, touched, listed):
 
 @inline
 def first_only(tag, s, count):
-    """moser-tardos: in each lane keep the first violated clause. -> lanes kept, by word."""
+    """moser-tardos: keep only the first violated clause of each lane. -> lanes kept, by word"""
     taken, lanes = zeros(tag), zeros(tag)
     for q in range(count):
         j = peek(s.hit, q)
@@ -195,10 +204,10 @@ def first_only(tag, s, count):
 
 @inline
 def grow(tag, p, s, touched, lanes):
-    """prs: add, all at once, each clause that meets the resample set and does not hold inside it;
-    repeat.
+    """prs: add, all at once, each clause that shares a variable with the resample set and does not
+    hold by its variables inside the set; repeat until there is none.
 
-    A clause whose variables are all inside needs no adding. -> (variables touched, lanes by word).
+    A clause with all variables inside need not be added. -> (variables touched, lanes by word)
     """
     front = touched
     for q in range(touched):
@@ -209,10 +218,7 @@ def grow(tag, p, s, touched, lanes):
             v = peek(s.front, q)
             poke(s.listed, v, 1)
             for e in range(peek(p.occ_ptr, v), peek(p.occ_ptr, v + 1)):
-                j = peek(p.occ, e)
-                poke(s.clauses, listed, j)
-                listed += int(peek(s.dirty, j) == 0)
-                poke(s.dirty, j, 1)
+                listed = list_clause(s, peek(p.occ, e), listed)
         added = 0
         for q in range(listed):
             j = peek(s.clauses, q)
@@ -244,7 +250,7 @@ def grow(tag, p, s, touched, lanes):
 
 @inline
 def rounds(tag, p, law, row, job, s, stop):
-    """Resample until no lane is violated. -> (rounds or STOPPED, constraints resampled)."""
+    """Resample until no wanted lane violates a clause. -> (rounds or STOPPED, clauses resampled)"""
     clauses = p.n_clauses
     ahead = 16 * len(tag) * max(p.n, clauses) > PREFETCH_BYTES
     per_clause = peek(p.clause_ptr, clauses) / max(1, clauses)

@@ -1,11 +1,11 @@
-"""From words of 64 samples to one row of bits a sample, and back: what files hold.
+"""From words of 64 samples to one row of bits per sample, and back. Files hold such rows.
 
     packed[w, v] bit k  =  rows[64 w + k, v // 8] bit v % 8
 
-Squares of 64 variables by 64 samples are transposed by swapping ever smaller squares in them (32,
-16, .. 1 bits; Warren: Hacker's Delight, 7-3), three sizes at a time in eight registers. Up to 16
-squares lie side by side, word k of all of them in one row, so that a swap is one vector operation
-and what comes out is, as it lies, the bytes of a sample. Machines are little-endian here.
+Squares of 64 variables by 64 samples are transposed by swapping smaller and smaller squares inside
+them (32, 16, .. 1 bits; Warren: Hacker's Delight, 7-3), three sizes at a time in eight registers.
+Up to 16 squares lie side by side, word k of all of them in one row: then a swap is one vector
+operation, and each row of the result is the bytes of a sample. Little-endian machines only.
 """
 
 import sys
@@ -15,9 +15,10 @@ import numpy as np
 from nelson.kernels.core.bits import words_for
 from nelson.kernels.core.compile import inline, kernel
 
-_SIDE = 16  # squares at a time: 8 KB
+#: Squares that lie side by side: 8 KB, which fits the first-level cache.
+_SIDE = 16
 _TWO, _3, _FOUR, _EIGHT, _ROW = (np.uint64(k) for k in (2, 3, 4, 8, _SIDE))
-#: The low half of each square of 64, 32, .. 2 bits.
+#: Masks of the low half of each square of 64, 32, .. 2 bits.
 _MASKS = tuple(np.uint64((2**64 - 1) // (2**k + 1)) for k in (32, 16, 8, 4, 2, 1))
 assert sys.byteorder == "little"
 
@@ -34,13 +35,13 @@ def from_rows(rows: np.ndarray, n: int) -> np.ndarray:
     """(count, ceil(n / 8)) uint8 -> (words, n) uint64; bits behind the last sample are 0."""
     packed = np.zeros((words_for(len(rows)), n), np.uint64)
     flat = np.ascontiguousarray(rows, np.uint8).reshape(-1).view()
-    flat.flags.writeable = False  # as what Arrow hands out is: one kernel for both
+    flat.flags.writeable = False  # like Arrow's arrays: one compiled kernel serves both
     _from_rows(flat, rows.shape[1], len(rows), packed, *_space())
     return packed
 
 
 def _space() -> tuple[np.ndarray, np.ndarray]:
-    squares = np.empty(64 * _SIDE, np.uint64)  # flat: distances between rows are constants
+    squares = np.empty(64 * _SIDE, np.uint64)  # flat, so that distances of rows are constants
     return squares, squares.view(np.uint8)
 
 
@@ -52,9 +53,9 @@ def _swap(low, high, shift, mask):
 
 @inline
 def _three(squares, between, step, mask4, mask2, mask1):
-    """In rows 0, step, .. 7 step from each of 8 first rows: swaps over 4, 2, 1 steps.
+    """Swap over 4, 2 and 1 steps in rows 0, step, .. 7 step from each of 8 first rows.
 
-    Indices are unsigned: LLVM then knows that they do not wrap, and uses vectors.
+    Unsigned indices tell LLVM that they do not wrap, so it uses vector instructions.
     """
     d, shift = np.uint64(step) * _ROW, np.uint64(step)
     for group in range(_EIGHT):

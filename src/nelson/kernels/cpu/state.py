@@ -1,4 +1,4 @@
-"""What a tile works on: its work space, the job, the result, and the look at one clause."""
+"""The data of a tile: work space, job, result; and the steps that all CPU kernels share."""
 
 from typing import NamedTuple
 
@@ -6,64 +6,75 @@ import numpy as np
 
 from nelson.kernels.core.compile import helper, inline
 from nelson.kernels.core.program import Program
-from nelson.kernels.core.rng import counter
-from nelson.kernels.core.vector import aligned, any_lane, load, peek
+from nelson.kernels.core.rng import counter, keys
+from nelson.kernels.core.vector import aligned, any_lane, load, peek, poke, store
 
-#: Variables drawn before the undecided rows among them are finished.
+#: Variables that are drawn before the rows left undecided among them are finished.
 BLOCK = 256
-#: Clauses longer than this are left early, once no lane violates what was seen of them.
+#: In clauses longer than this, a check stops once every lane satisfies a literal seen so far.
 LONG = 16
-#: Rounds of a tile that was cut short.
+#: Stands for the number of rounds of a tile that was interrupted.
 STOPPED = -1
+#: Rows of `constants` behind the rows of zeros and of ones: the two keys of each word, and the
+#: lanes that the caller wants.
+KEY0, KEY1, WANTED = 2, 3, 4
 
 
 class Scratch(NamedTuple):
     """Work space of one thread. Between two tiles `mask`, `dirty` and `listed` are all zero."""
 
-    x: np.ndarray  # n rows: the state
+    x: np.ndarray  # n rows: the assignments
     mask: np.ndarray  # n rows: lanes in which a variable is resampled
     bad: np.ndarray  # L + 1 rows: lanes in which a clause is violated
     queue_rows: np.ndarray  # BLOCK + 1 rows: undecided lanes of queued variables
-    queue: np.ndarray  # BLOCK + 1: their variables
+    queue: np.ndarray  # BLOCK + 1: the queued variables
     dirty: np.ndarray  # L + 1 flags: clause is in `clauses`
     listed: np.ndarray  # n + 1 flags: variable is in `touched` (2: and in `front`)
-    clauses: np.ndarray  # L + 1: clauses to look at
+    clauses: np.ndarray  # L + 1: clauses to check
     hit: np.ndarray  # L + 1: violated clauses
     touched: np.ndarray  # n + 1: variables with a mask
     front: np.ndarray  # n + 1: variables whose mask grew (prs)
-    constants: (
-        np.ndarray
-    )  # rows: 0 zeros, 1 ones (what flips a value to "literal is false"), 2 key0, 3 key1, 4 wanted
+    constants: np.ndarray  # 5 rows, see `constants`
 
 
 class Job(NamedTuple):
-    """What to draw, a tile at a time."""
+    """What to draw. Arrays have one entry per tile, except `columns`."""
 
     method: int
     max_rounds: int
     sweeps: int
     seed: np.uint64
-    row: np.ndarray  # per tile: which row of the law
-    context: np.ndarray  # per tile: which stream of random numbers
-    word: np.ndarray  # per tile: number of its first word of samples
-    lanes: np.ndarray  # per tile: samples wanted
-    columns: np.ndarray  # variables to hand out, as the program numbers them
+    row: np.ndarray  # row of the law
+    context: np.ndarray  # key of the random numbers
+    word: np.ndarray  # number of the first word of samples
+    lanes: np.ndarray  # samples wanted
+    columns: np.ndarray  # variables to return, in the numbers of the program
     n_columns: int
 
 
 class Result(NamedTuple):
+    """What was drawn; `row`, `rounds` and `resampled` have one entry per tile."""
+
     packed: np.ndarray  # (rows, columns) uint64
     valid: np.ndarray  # (rows,) uint64
-    row: np.ndarray  # per tile: its first row
-    rounds: np.ndarray  # per tile: rounds of its slowest lane, or STOPPED
-    resampled: np.ndarray  # per tile: constraints resampled in all lanes together
-    moved: np.ndarray  # (n,) uint8, program numbers: was it ever free to move in a sweep
+    row: np.ndarray  # first row of the tile
+    rounds: np.ndarray  # rounds of the slowest lane, or STOPPED
+    resampled: np.ndarray  # clauses resampled in all lanes together
+    moved: np.ndarray  # (n,) uint8, numbers of the program: was it ever free to move in a sweep
+
+
+def constants(width: int) -> np.ndarray:
+    """Row 0 is zeros, row 1 ones: row s turns a value into "a literal of sign s is false".
+
+    `begin_tile` fills the rows KEY0, KEY1 and WANTED.
+    """
+    rows = aligned(5 * width, fill=0)
+    rows[width : 2 * width] = ~np.uint64(0)
+    return rows
 
 
 def scratch(program: Program, width: int) -> Scratch:
     n, m = program.n, program.n_clauses
-    constants = aligned(5 * width, fill=0)
-    constants[width : 2 * width] = ~np.uint64(0)
     return Scratch(
         x=aligned(n * width, fill=0),
         mask=aligned(n * width, fill=0),
@@ -76,13 +87,36 @@ def scratch(program: Program, width: int) -> Scratch:
         hit=np.empty(m + 1, np.int32),
         touched=np.empty(n + 1, np.int32),
         front=np.empty(n + 1, np.int32),
-        constants=constants,
+        constants=constants(width),
     )
 
 
 @inline
+def begin_tile(tag, s, seed, context, word, lanes):
+    """Write the keys of the words from `word` on, and the first `lanes` lanes as wanted."""
+    width = len(tag)
+    for w in range(width):
+        key0, key1 = keys(seed, context, word + w)
+        left = lanes - 64 * w
+        poke(s.constants, KEY0 * width + w, key0)
+        poke(s.constants, KEY1 * width + w, key1)
+        wanted = ~np.uint64(0) if left >= 64 else np.uint64(0)
+        if 0 < left < 64:
+            wanted = (np.uint64(1) << np.uint64(left)) - np.uint64(1)
+        poke(s.constants, WANTED * width + w, wanted)
+
+
+@inline
+def enqueue(s, v, undecided, queued):
+    """Queue variable v if it has undecided lanes. -> length of the queue"""
+    store(s.queue_rows, queued, undecided)
+    poke(s.queue, queued, v)
+    return queued + int(any_lane(undecided))
+
+
+@inline
 def violated(tag, lanes, ptr, lits, s, j):
-    """Lanes (of those given) in which every literal of clause j is false."""
+    """The lanes, of those given, in which every literal of clause j is false."""
     at, end = peek(ptr, j), peek(ptr, j + 1)
     if end - at > LONG:
         return _violated_long(tag, lanes, lits, s.x, s.constants, at, end)
@@ -94,7 +128,7 @@ def violated(tag, lanes, ptr, lits, s, j):
 
 @helper
 def _violated_long(tag, lanes, lits, x, constants, at, end):
-    """The same for a long clause: leave once no lane violates what was seen of it."""
+    """The same for a long clause: stop once no lane violates the literals seen so far."""
     while at < end and any_lane(lanes):
         for e in range(at, min(at + 8, end)):
             code = peek(lits, e)
@@ -104,6 +138,14 @@ def _violated_long(tag, lanes, lits, x, constants, at, end):
 
 
 @inline
+def satisfied(tag, p, s, lanes):
+    """The lanes, of those given, in which all clauses as given hold."""
+    for j in range(p.n_checks):
+        lanes = lanes & ~violated(tag, lanes, p.check_ptr, p.check_lits, s, j)
+    return lanes
+
+
+@inline
 def stream(tag, p, s, round, v):
-    """Where the random rows of (round, variable) start."""
-    return load(tag, s.constants, 2) + counter(round, peek(p.name, v), 0)
+    """Counter of the first random row of (round, variable)."""
+    return load(tag, s.constants, KEY0) + counter(round, peek(p.name, v), 0)

@@ -1,23 +1,25 @@
-"""Samples as text: literals of one word of samples, spelled into a byte buffer.
+"""Samples as text: the literals of one word of samples, written into a byte buffer.
 
-Every literal is a constant, "-17 " or "17 ", kept NUL-padded in `width` 64-bit words, with its
-length. A literal is written whole, padding included, and the next one starts where its characters
-end: eight byte stores, which the compiler merges into one unaligned store, and no branch on the
-number of digits.
+The text of every literal, "-17 " or "17 ", is stored NUL-padded in `width` 64-bit words, with its
+length. The kernel writes a literal with its padding, and starts the next literal where the
+characters end. These are eight byte stores, which the compiler merges into one unaligned store, and
+no branch depends on the number of digits.
 """
 
 import numpy as np
 
 from nelson.kernels.core.compile import kernel
 
-SLACK = 16  # bytes of padding that the last literal may leave behind the end
+#: Spare bytes that the buffer needs behind the text: the padding of the last literal.
+SLACK = 16
 
 
 @kernel
 def spell(row, tokens, lengths, lanes, out):
-    """row (n,) uint64; tokens (n, 2, width) uint64 and lengths (n, 2), false then true; out: bytes.
+    """Write `lanes` lines, each ending in "0\\n", to out (uint8). -> bytes written. O(lanes * n)
 
-    Writes `lanes` lines, each ending in "0\\n"; returns the number of bytes. O(lanes * n).
+    row (n,) uint64; tokens (n, 2, width) uint64 and lengths (n, 2): first the false literal of a
+    variable, then the true one.
     """
     at = 0
     for lane in range(lanes):

@@ -1,14 +1,15 @@
-"""The CPU kernel: 64 W samples at a time, bit-sliced, one thread a tile.
+"""The CPU kernel: 64 W samples at a time, bit-sliced, one thread per tile.
 
-A *tile* is 64*W samples. A variable is one row of W words: bit k of word w is sample 64 w + k of
-the tile; a *lane* is one such bit. One AND a literal tells for all lanes whether a clause is
-violated; one OR spreads that mask to its variables.
+A *tile* is 64 W samples. A variable is one row of W words: bit k of word w is sample 64 w + k of
+the tile. A *lane* is one such bit. One AND per literal tells for all lanes whether a clause is
+violated; one OR per variable spreads that mask to the variables of the clause.
 
-A tile is drawn (`rounds.py`), moved about in the valid space (`sweep.py`), checked and handed out.
+A tile is drawn (`rounds.py`), moved by sweeps inside the valid space (`sweep.py`), checked, and
+written to the result.
 
-A lane outside `wanted` (behind the last sample asked for) never counts as violated: it costs no
-round. What leaves a tile is `valid`: the lanes where, at the very end, all clauses *as given*
-hold. Nothing that the rounds recorded is trusted for that.
+A lane behind the last sample asked for is not `wanted`: it never counts as violated and costs no
+round. `valid` are the lanes in which, at the very end, all clauses *as given* hold; this check
+trusts nothing that the rounds recorded.
 """
 
 import numpy as np
@@ -16,12 +17,22 @@ import numpy as np
 from nelson.kernels.core.bernoulli import Law
 from nelson.kernels.core.compile import inline, kernel
 from nelson.kernels.core.program import Program
-from nelson.kernels.core.rng import SWEEP_ROUND, keys
+from nelson.kernels.core.rng import SWEEP_ROUND
 from nelson.kernels.core.vector import bare, load, peek, peek_volatile, poke, store, tag
 from nelson.kernels.cpu.rounds import draw_all, rounds
-from nelson.kernels.cpu.state import STOPPED, Job, Result, Scratch, scratch, violated
+from nelson.kernels.cpu.state import (
+    STOPPED,
+    WANTED,
+    Job,
+    Result,
+    Scratch,
+    begin_tile,
+    satisfied,
+    scratch,
+)
 from nelson.kernels.cpu.sweep import sweep
 
+#: Words per row that the kernel may be compiled for.
 WIDTHS = (1, 2, 4, 8, 16)
 
 
@@ -40,30 +51,19 @@ def run(
 
 
 @inline
-def _begin(tag, job, s, t):
-    """Keys and wanted lanes of tile t, to the constants."""
-    width = len(tag)
-    for w in range(width):
-        key0, key1 = keys(job.seed, peek(job.context, t), peek(job.word, t) + w)
-        left = peek(job.lanes, t) - 64 * w
-        poke(s.constants, 2 * width + w, key0)
-        poke(s.constants, 3 * width + w, key1)
-        wanted = ~np.uint64(0) if left >= 64 else np.uint64(0)
-        if 0 < left < 64:
-            wanted = (np.uint64(1) << np.uint64(left)) - np.uint64(1)
-        poke(s.constants, 4 * width + w, wanted)
+def begin(tag, job, s, t):
+    """Write the keys and the wanted lanes of tile t."""
+    begin_tile(tag, s, job.seed, peek(job.context, t), peek(job.word, t), peek(job.lanes, t))
 
 
 @inline
-def _hand_out(tag, p, job, result, s, t):
-    """Check the clauses as given; then rows of W words -> W output rows, eight columns (a cache
-    line) at a time.
+def hand_out(tag, p, job, result, s, t):
+    """Check the clauses as given and write tile t to the result.
+
+    Rows of W words become W output rows, eight columns (a cache line) at a time.
     """
     width, at = len(tag), peek(result.row, t)
-    valid = load(tag, s.constants, 4)
-    for j in range(p.n_checks):
-        valid = valid & ~violated(tag, valid, p.check_ptr, p.check_lits, s, j)
-    store(s.queue_rows, 0, valid)
+    store(s.queue_rows, 0, satisfied(tag, p, s, load(tag, s.constants, WANTED)))
     words = min(width, (peek(job.lanes, t) + 63) // 64)
     for w in range(words):
         poke(result.valid, at + w, peek(s.queue_rows, w))
@@ -81,7 +81,7 @@ def _tiles(tag, program, law, job, result, space, stop, first, last):
     p, law, job, result, s = bare(program), bare(law), bare(job), bare(result), bare(space)
     for t in range(first, last):
         row = peek(job.row, t) * p.n
-        _begin(tag, job, s, t)
+        begin(tag, job, s, t)
         draw_all(tag, p, law, row, s)
         used, resampled = rounds(tag, p, law, row, job, s, stop)
         for k in range(job.sweeps):
@@ -92,7 +92,7 @@ def _tiles(tag, program, law, job, result, space, stop, first, last):
         if used == STOPPED:
             poke(result.rounds, t, STOPPED)
             return
-        _hand_out(tag, p, job, result, s, t)
+        hand_out(tag, p, job, result, s, t)
         poke(result.resampled, t, resampled)
         poke(result.rounds, t, used)
 

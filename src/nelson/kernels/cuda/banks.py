@@ -1,13 +1,13 @@
-"""Where clauses stand, and the order of the entries of a list, so that the threads of a warp find
-them in different banks.
+"""Order of clauses and of list entries such that the threads of a warp read different banks.
 
-Shared memory hands out 128 bytes a cycle: a pair of words for each of eight threads, if these lie
-in different banks (index mod 8). Eight neighbours in a slice read entry k of their lists at once,
-and the order within a list is free: give each entry of each of them a *slot* k, so that no list and
-no bank has a slot twice. That is an edge colouring of a bipartite graph (lists, banks), and there
-is one with as many colours as the largest degree: it is found by swapping two colours along a path
-wherever an edge has no colour left (König). So what matters is that no bank is asked for more often
-than there are slots: `balance` swaps clauses until those loads are even.
+Shared memory delivers 128 bytes per cycle: a pair of words to each of eight threads, if the pairs
+lie in different banks (index mod 8). Eight neighbours in a slice read entry k of their lists at the
+same time, and the order within a list is free. So `spread` gives each entry of the eight lists a
+*slot* k such that no list and no bank uses a slot twice. This is an edge colouring of a bipartite
+graph (lists, banks). One with as many colours as the largest degree exists, and is found by
+swapping two colours along a path whenever an edge has no colour left (König). It remains to keep
+the number of entries per bank at or below the number of slots: `balance` swaps clauses until these
+loads are even.
 """
 
 from typing import NamedTuple
@@ -16,39 +16,43 @@ import numpy as np
 
 from nelson.kernels.core.compile import inline, kernel
 
-#: Threads served at a time, and banks.
+#: Number of banks, and of threads that are served at a time.
 GROUP = 8
+#: Swaps of two clauses that `balance` tries per clause.
+_TRIES = 400
 
 
 class _Work(NamedTuple):
-    lists: np.ndarray  # (slots, GROUP): entries, as they came
-    in_lane: np.ndarray  # (slots, GROUP): entry that a lane has in a slot, or -1
-    in_bank: np.ndarray  # (slots, GROUP): lane that has a bank in a slot, or -1
+    """The lists of eight neighbouring threads, and their slots."""
+
+    lists: np.ndarray  # (slots, GROUP): entries in the order given
+    by_thread: np.ndarray  # (slots, GROUP): entry that a thread has in a slot, or -1
+    by_bank: np.ndarray  # (slots, GROUP): thread that uses a bank in a slot, or -1
     lengths: np.ndarray  # (GROUP,)
 
 
 def spread(
     lines: np.ndarray, start: np.ndarray, lengths: np.ndarray, repeat: bool, slots: int = 0
 ) -> None:
-    """Reorder lines[start[s] + k, lane] over k for each lane.
+    """Reorder lines[start[s] + k, thread] over k, for each thread of each slice s.
 
-    lengths (slices * 32): entries of each list; what is behind them is padding. repeat: padding may
-    be any entry of the list. slots: lines that matter, of every slice, if not all do.
+    lengths (slices * 32): entries of each list; padding follows. repeat: padding may be any entry
+    of the list. slots: number of lines per slice that are read; 0: all.
     """
     most = max(1, int(np.diff(start).max(initial=0)))
-    lists, in_lane, in_bank = np.empty((3, most, GROUP), np.int64)
-    work = _Work(lists, in_lane, in_bank, np.empty(GROUP, np.int64))
+    lists, by_thread, by_bank = np.empty((3, most, GROUP), np.int64)
+    work = _Work(lists, by_thread, by_bank, np.empty(GROUP, np.int64))
     _spread(lines, start, lengths, repeat, slots or most, work)
 
 
 @inline
-def _bank(w, e, lane):
-    return (w.lists[e, lane] >> 4) % GROUP
+def _bank(w, e, thread):
+    return (w.lists[e, thread] >> 4) % GROUP
 
 
 @inline
 def _free(table, slots, i):
-    """First slot in which i has nothing, or -1."""
+    """First free slot of thread or bank i, or -1."""
     for k in range(slots):
         if table[k, i] < 0:
             return k
@@ -57,51 +61,54 @@ def _free(table, slots, i):
 
 @inline
 def _swap(w, bank, a, c):
-    """Swap slots a and c along the path that leaves `bank` with a."""
-    lane, moved, k, other = w.in_bank[a, bank], w.in_bank[a, bank], a, c
-    w.in_bank[a, bank] = -1
-    # The edge (lane, bank) leaves slot k for `other`; whatever the lane has there has to go on.
+    """Swap slots a and c along the path that starts at `bank` with slot a."""
+    thread, moved, k, other = w.by_bank[a, bank], w.by_bank[a, bank], a, c
+    w.by_bank[a, bank] = -1
+    # The edge (thread, bank) moves from slot k to `other`; an edge already there must move on.
     while moved >= 0:
-        e = w.in_lane[k, lane]
-        pushed = w.in_lane[other, lane]
-        w.in_lane[other, lane] = e
-        w.in_bank[other, bank] = lane
-        w.in_lane[k, lane] = -1
+        e = w.by_thread[k, thread]
+        pushed = w.by_thread[other, thread]
+        w.by_thread[other, thread] = e
+        w.by_bank[other, bank] = thread
+        w.by_thread[k, thread] = -1
         if pushed < 0:
             moved = -1
-        else:  # that edge takes slot k, and the lane that had its bank there goes on
-            bank = _bank(w, pushed, lane)
-            w.in_bank[other, bank] = -1
-            after = w.in_bank[k, bank]
-            w.in_lane[k, lane] = pushed
-            w.in_bank[k, bank] = lane
-            lane, moved = after, after
+        else:  # that edge takes slot k, and the thread that had its bank in slot k must move next
+            bank = _bank(w, pushed, thread)
+            w.by_bank[other, bank] = -1
+            after = w.by_bank[k, bank]
+            w.by_thread[k, thread] = pushed
+            w.by_bank[k, bank] = thread
+            thread, moved = after, after
 
 
 @inline
-def _place(w, slots, e, lane):
-    """Give entry e of a lane a slot of its own, and of its bank if that has one left."""
-    bank = _bank(w, e, lane)
-    a, c = _free(w.in_lane, slots, lane), _free(w.in_bank, slots, bank)
+def _place(w, slots, e, thread):
+    """Give entry e of a thread a slot that is free for the thread and for the bank of the entry.
+
+    -> False if the bank has no free slot.
+    """
+    bank = _bank(w, e, thread)
+    a, c = _free(w.by_thread, slots, thread), _free(w.by_bank, slots, bank)
     if c < 0:
         return False
     for k in range(slots):
-        if w.in_lane[k, lane] < 0 and w.in_bank[k, bank] < 0:
+        if w.by_thread[k, thread] < 0 and w.by_bank[k, bank] < 0:
             a = k
-    if w.in_bank[a, bank] >= 0:
+    if w.by_bank[a, bank] >= 0:
         _swap(w, bank, a, c)
-    w.in_lane[a, lane] = e
-    w.in_bank[a, bank] = lane
+    w.by_thread[a, thread] = e
+    w.by_bank[a, bank] = thread
     return True
 
 
 @inline
-def _padding(w, slot, lane):
-    """An entry of the lane whose bank nobody wants in this slot, if there is one."""
-    for e in range(w.lengths[lane]):
-        bank = _bank(w, e, lane)
-        if w.in_bank[slot, bank] < 0:
-            w.in_bank[slot, bank] = lane
+def _padding(w, slot, thread):
+    """An entry of the thread whose bank is unused in this slot; entry 0 if there is none."""
+    for e in range(w.lengths[thread]):
+        bank = _bank(w, e, thread)
+        if w.by_bank[slot, bank] < 0:
+            w.by_bank[slot, bank] = thread
             return e
     return 0
 
@@ -111,39 +118,37 @@ def _spread(lines, start, lengths, repeat, most, w):
     for s in range(len(start) - 1):
         first, slots = start[s], min(start[s + 1] - start[s], most)
         for group in range(0, 32, GROUP):
-            for lane in range(GROUP):
-                w.lengths[lane] = lengths[s * 32 + group + lane]
+            for thread in range(GROUP):
+                w.lengths[thread] = lengths[s * 32 + group + thread]
                 for k in range(slots):
-                    w.lists[k, lane] = lines[first + k, group + lane]
-                    w.in_lane[k, lane] = w.in_bank[k, lane] = -1
-            for lane in range(GROUP):
-                for e in range(w.lengths[lane]):
-                    _place(w, slots, e, lane)
-            for lane in range(GROUP):
-                for e in range(w.lengths[lane]):
+                    w.lists[k, thread] = lines[first + k, group + thread]
+                    w.by_thread[k, thread] = w.by_bank[k, thread] = -1
+            for thread in range(GROUP):
+                for e in range(w.lengths[thread]):
+                    _place(w, slots, e, thread)
+            for thread in range(GROUP):
+                for e in range(w.lengths[thread]):
                     placed = False
                     for k in range(slots):
-                        placed = placed or w.in_lane[k, lane] == e
-                    if not placed:  # its bank is full: it has to wait, whatever the slot
-                        w.in_lane[_free(w.in_lane, slots, lane), lane] = e
-            for lane in range(GROUP):
+                        placed = placed or w.by_thread[k, thread] == e
+                    if not placed:  # its bank has no slot left: this entry waits in any slot
+                        w.by_thread[_free(w.by_thread, slots, thread), thread] = e
+            for thread in range(GROUP):
                 for k in range(slots):
-                    e = w.in_lane[k, lane]
-                    if e < 0 and repeat and w.lengths[lane] > 0:
-                        e = _padding(w, k, lane)
+                    e = w.by_thread[k, thread]
+                    if e < 0 and repeat and w.lengths[thread] > 0:
+                        e = _padding(w, k, thread)
                     elif e < 0:
-                        e = slots - 1  # the padding as it came
-                    lines[first + k, group + lane] = w.lists[e, lane]
-
-
-#: Swaps of two clauses that are tried for each clause.
-_TRIES = 400
+                        e = slots - 1  # the given padding
+                    lines[first + k, group + thread] = w.lists[e, thread]
 
 
 def balance(variables: np.ndarray, ptr: np.ndarray, n: int, copies: int) -> np.ndarray:
-    """An order of clauses (CSR rows of variables from 0, sorted by length) in which neighbours by
-    eights ask for different banks, and so do the lists of clauses of neighbouring variables. A
-    clause's number mod `copies` stays.
+    """An order of clauses in which groups of eight neighbours use all banks about equally, and the
+    lists of clauses of eight neighbouring variables do too.
+
+    Clauses are CSR rows of variables from 0, sorted by length. The number of a clause mod `copies`
+    does not change.
     """
     rows = len(ptr) - 1
     order = np.arange(rows)
@@ -161,7 +166,7 @@ def balance(variables: np.ndarray, ptr: np.ndarray, n: int, copies: int) -> np.n
 
 @inline
 def _add(loads, row, bank, by):
-    """-> by how much the sum of fourth powers grows: few large loads are worse than many."""
+    """Change a load. -> growth of the sum of fourth powers, which punishes large loads most"""
     before = loads[row, bank]
     loads[row, bank] = before + by
     return (before + by) ** 4 - before**4
@@ -169,7 +174,7 @@ def _add(loads, row, bank, by):
 
 @inline
 def _move(variables, ptr, j, place, loads, of_lists, by):
-    """Put clause j to a place, or take it away (by = -1). -> what that costs."""
+    """Add clause j to the loads of a place (by = 1), or remove it (by = -1). -> cost"""
     cost = np.int64(0)
     for q in range(ptr[j], ptr[j + 1]):
         v = variables[q]
@@ -180,6 +185,7 @@ def _move(variables, ptr, j, place, loads, of_lists, by):
 
 @inline
 def _exchange(variables, ptr, order, a, b, loads, of_lists):
+    """Swap the clauses at places a and b. -> cost"""
     i, j = order[a], order[b]
     cost = _move(variables, ptr, i, a, loads, of_lists, -1)
     cost += _move(variables, ptr, j, b, loads, of_lists, -1)
@@ -191,7 +197,7 @@ def _exchange(variables, ptr, order, a, b, loads, of_lists):
 
 @kernel
 def _swap_clauses(variables, ptr, order, loads, of_lists, first, last, copies, tries):
-    """Swap random clauses of one length as long as that makes the loads more even."""
+    """Swap random pairs of clauses of one length if that does not make the loads less even."""
     rows, state = len(order), np.uint64(1)
     for _ in range(tries):
         state = state * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)

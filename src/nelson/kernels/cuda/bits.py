@@ -1,7 +1,7 @@
-"""Packed samples on the card: counting ones, and unpacking, without a trip to the host.
+"""Packed samples on the GPU: count ones and unpack without a copy to the host.
 
-packed is (contexts, words, columns) uint64, bit k of word w being sample 64 w + k; neighbouring
-threads take neighbouring columns, so that memory is read and written in whole lines.
+packed is (contexts, words, columns) uint64; bit k of word w is sample 64 w + k. Neighbouring
+threads handle neighbouring columns, so that memory is read and written in whole lines.
 """
 
 import numpy as np
@@ -9,9 +9,12 @@ from numba import cuda
 
 from nelson.kernels.cuda.setup import atomic_add, popcount
 
-#: Threads a block, and words a thread counts before it adds to the total.
+#: Threads of a block.
 _THREADS = 128
+#: Words that a thread counts before it adds to the total.
 _WORDS = 64
+#: Most blocks of a launch along its second and third axis.
+_MAX_BLOCKS = 65_535
 
 
 @cuda.jit
@@ -38,22 +41,21 @@ def _unpack(packed, words, columns, count, out):
             out[((context * count) + 64 * w + k) * columns + c] = bit
 
 
-#: Blocks that one launch may have along its second and third axis.
-_MAX_BLOCKS = 65_535
-
-
 def count(packed, contexts: int, words: int, columns: int, out, stream=0) -> None:
-    """Ones of each column, added to out (contexts * columns,) int64. Arrays are flat."""
+    """Add the number of ones of each column to out (contexts * columns,) int64. Arrays are flat."""
     if not (contexts and words and columns):
         return
     blocks = -(-columns // _THREADS), -(-words // _WORDS)
     if blocks[1] > _MAX_BLOCKS or contexts > _MAX_BLOCKS:
-        raise ValueError("too many words for one count")
+        raise ValueError(
+            f"{words} words of {contexts} contexts are too many for one count: at most "
+            f"{_MAX_BLOCKS * _WORDS} words and {_MAX_BLOCKS} contexts; count them in parts"
+        )
     _count[(*blocks, contexts), _THREADS, stream](packed, words, columns, out)
 
 
 def unpack(packed, contexts: int, words: int, columns: int, samples: int, out, stream=0) -> None:
-    """0 or 1 a sample and column to out (contexts * samples * columns,), of any numeric type."""
+    """Write 0 or 1 for each sample and column to out (contexts * samples * columns,), any dtype."""
     if not (contexts and samples and columns):
         return
     across = -(-columns // _THREADS)

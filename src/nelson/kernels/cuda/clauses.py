@@ -1,4 +1,4 @@
-"""Clauses on the GPU: which lanes violate them, which variables and clauses that concerns."""
+"""Clauses on the GPU: the lanes that violate them, and the lanes in which a variable is redrawn."""
 
 import numpy as np
 
@@ -31,21 +31,19 @@ from nelson.kernels.cuda.team import (
     int32,
 )
 
-# --- clauses -------------------------------------------------------------------------------------
-
 
 @device
 def entries(ints, start, member):
-    """(first, end) of the entries of one member."""
+    """(first, end) of the entries of one member of the slices at `start` (see `program.py`)."""
     s = int32(start + (member >> 5))
     return int32(peek(ints, s) + (member & 31)), peek(ints, int32(s + 1))
 
 
 @device
 def literals(p, w, j):
-    """(first, number) of the words of clause j; known without a look if all have as many."""
+    """(first, number) of the words of clause j; computed without a load if all have one length."""
     if len(w.narrow) > 1:
-        number = len(w.narrow) >> 1  # a constant: loops over it are unrolled
+        number = len(w.narrow) >> 1  # a constant for the compiler, which unrolls loops over it
         return int32(j + (j & ~31) * (number - 1)), number
     at, end = entries(w.ints, p.clause, j)
     return at, (end - at + 31) >> 5
@@ -53,7 +51,7 @@ def literals(p, w, j):
 
 @device
 def variable(w, word, half):
-    """The variable of a literal: a half of a word, or (wide) all of it."""
+    """The variable of a literal, which is half a word (narrow) or a word."""
     if len(w.narrow):
         return int32((word >> np.uint32(3 + 16 * half)) & np.uint32(0xFFF))
     return int32((word >> np.uint32(3)) & np.uint32(0xFFFFFFF))
@@ -61,7 +59,7 @@ def variable(w, word, half):
 
 @device
 def flip(w, word, half):
-    """All ones if that literal is of a variable's negation."""
+    """All ones if the literal is negated, else zero."""
     if len(w.narrow) and half == 0:
         return sign_low(word)
     return sign(word)
@@ -69,7 +67,7 @@ def flip(w, word, half):
 
 @device
 def place_of(w, word, half):
-    """Where the pair of words of its variable is, in bytes."""
+    """Address in bytes of the pair of words of the variable of a literal."""
     if len(w.narrow) and half:
         return np.uint32(masked(word, 0x7FF80000) >> np.uint32(15))
     return np.uint32(masked(word, 0x7FF8 if len(w.narrow) else 0x7FFFFFF8) << np.uint32(1))
@@ -77,30 +75,33 @@ def place_of(w, word, half):
 
 @device
 def and_false(w, place, negation, first, second):
-    """Those lanes of a pair in which a literal is false."""
+    """The lanes of a pair, of those given, in which a literal is false."""
     x, y = load2(w.x, place)
     return first & (x ^ negation), second & (y ^ negation)
 
 
 @device
 def second_half(w, k):
-    """Whether word k of a clause has two literals: always, but for clauses of one odd length."""
+    """Does word k of a clause have two literals? The last word has one if all clauses have the same
+    odd length.
+    """
     return len(w.narrow) == 1 or 2 * k + 2 < len(w.narrow)
 
 
 @device
 def _and_false_but(p, w, word, half, v, first, second):
-    """The same; a literal of variable v is always false."""
+    """As `and_false`, but a literal of variable v counts as false."""
     place, negation = place_of(w, word, half), flip(w, word, half)
-    if v >= 0 and place == np.uint32(16 * v):  # behind the masks of the clauses
+    if v >= 0 and place == np.uint32(16 * v):  # read the pair of all ones behind the clauses
         place, negation = np.uint32(16 * (p.n + p.n_clauses + 1)), ZERO
     return and_false(w, place, negation, first, second)
 
 
 @device
 def violated(p, w, words, at, number, first, second, given, v):
-    """Lanes (of those that come in) in which every literal of a clause is false, but for those of
-    variable v (-1: none). given: it is not one of `w.clauses`, and may have another length.
+    """The lanes, of those given, in which every literal of a clause is false; literals of variable
+    v count as false (v = -1: none). given: the clause is not from `w.clauses`, so that its length
+    may differ.
     """
     k = 0
     while k < number:
@@ -114,19 +115,19 @@ def violated(p, w, words, at, number, first, second, given, v):
 
 @device
 def halves(word):
-    """Two clauses of a list."""
+    """The two clauses in a word of a list."""
     return np.uint32(word & np.uint32(0xFFFF)), np.uint32(word >> np.uint32(16))
 
 
 @device
 def padding(p, w):
-    """Nothing but clauses that are never violated."""
+    """An entry of a list that names only the clause that is never violated."""
     return np.uint32(p.n_clauses * (0x100010 if len(w.narrow) else 16))
 
 
 @device
 def _or_bad(w, word, first, second):
-    """Add the lanes of one clause of a list, or of two."""
+    """Add the violated lanes of the clauses (one, or two if narrow) in a word of a list."""
     code = word
     if len(w.narrow):
         code, other = halves(word)
@@ -138,12 +139,12 @@ def _or_bad(w, word, first, second):
 
 @device
 def gather(p, w, v):
-    """Lanes in which a clause of v is to be resampled."""
+    """The lanes in which some clause of v is resampled."""
     at, end = entries(w.ints, p.occ, v)
     first, second = ZERO, ZERO
     while at < end:
         rolled()
-        k = np.int64(at)  # 64 bits: the second load needs no arithmetic
+        k = np.int64(at)  # 64 bits, so that the second load needs no arithmetic
         word = peek(w.words, k)
         after = padding(p, w)
         if int32(at + 32) < end:
@@ -156,13 +157,13 @@ def gather(p, w, v):
 
 @device
 def check(p, w, mode, listing, turn):
-    """Look at clauses; count violated lanes, and what is listed, in the cells of a turn.
+    """Check clauses; count violated lanes and listed words in the cells of a turn.
 
-    ALL     every clause: its lanes to bad[j]; listing: and where in `bad` there are some to the
-            list, as long as it has room
-    GIVEN   the clauses as given: bad lanes to the cells of their words
+    ALL     check every clause and write its violated lanes to bad[j]. listing: also list the
+            nonzero words of `bad`, as long as the list has room
+    GIVEN   check the clauses as given and write violated lanes to the cells of their words
     """
-    lanes, j, mine, bit = int32(0), w.me, np.uint32(0), BIT  # mine: clauses hit, of this thread's
+    lanes, j, mine, bit = int32(0), w.me, np.uint32(0), BIT  # mine: this thread's violated clauses
     count = p.n_clauses if mode == ALL else p.n_checks
     wanted, wanted_too = wanted_lanes(w, 0)
     while j < count:
@@ -193,20 +194,20 @@ def check(p, w, mode, listing, turn):
 
 @device
 def _cells_of(w, j):
-    """Where the cells of the words are that clause j belongs to."""
+    """Place of the cells of the two words to which clause j belongs."""
     return int32((j & ((1 << len(w.log_copies)) - 1)) * 2 * WORD_CELLS)
 
 
 @device
 def wanted_lanes(w, j):
-    """The lanes wanted of these words."""
+    """The lanes wanted of the two words to which clause j belongs."""
     at = int32(_cells_of(w, j) + WANTED)
     return peek(w.word_cells, at), peek(w.word_cells, int32(at + WORD_CELLS))
 
 
 @device
 def _list(w, mine, turn):
-    """List the words of the clauses hit among those a thread has looked at."""
+    """List the words of the violated clauses among those that this thread has checked."""
     while mine != 0:
         low = np.uint32(mine & (~mine + BIT))
         mine = np.uint32(mine ^ low)
@@ -223,7 +224,7 @@ def _list(w, mine, turn):
 
 @device
 def _stuck(p, w, code, v, stuck, stuck_too):
-    """Add the lanes in which a clause does not hold without v."""
+    """Add the lanes in which a clause does not hold without variable v."""
     at, number = literals(p, w, int32(code >> np.uint32(4)))
     first, second = violated(p, w, w.clauses, at, number, EVERY, EVERY, False, v)
     return stuck | first, stuck_too | second
@@ -231,13 +232,13 @@ def _stuck(p, w, code, v, stuck, stuck_too):
 
 @device
 def stuck_lanes(p, w, i, v):
-    """Lanes in which some clause of v, the variable at position i, does not hold without it."""
+    """The lanes in which some clause of v, the variable at position i, does not hold without v."""
     at, end = entries(w.ints, p.sweep, i)
     if at < end:
         code = peek(w.words, at)
         if len(w.narrow):
             code, _ = halves(code)
-        if int32(code >> np.uint32(4)) >= p.n_clauses:  # nothing but padding
+        if int32(code >> np.uint32(4)) >= p.n_clauses:  # only padding
             end = at
     stuck, stuck_too = ZERO, ZERO
     while at < end:

@@ -1,21 +1,22 @@
 """The GPU kernel: a team of threads draws 128 samples, bit-sliced, in shared memory if they fit.
 
-A *team* (a few warps; several teams are a block) draws a pair of words of 64 samples, or several
-pairs of a small formula: a variable is two 64-bit words, bit k of the first is sample k; threads
-take variables or clauses side by side. All else is as on the CPU (`rounds.py`, `sweep.py`),
-and so are the bits: they depend on (seed, context, word, variable, round, bit) alone.
+A *team* is a few warps; a block has one or several teams. A team draws a tile: a pair of words of
+64 samples each, or several pairs of a small formula. A variable is two 64-bit words, and bit k of
+the first is sample k; threads handle variables or clauses in parallel. All else is as on the CPU
+(`cpu/rounds.py`, `cpu/sweep.py`), also the bits: they depend only on (seed, context, word,
+variable, round, bit).
 
-What makes it fast:
+Why it is fast:
 
-* Random rows are computed by full warps, however few lanes are undecided (`cuda_pass.py`).
-* The first rounds check every clause and let every variable gather the masks of its clauses. Then
-  the violated words of clauses are listed, and their variables drawn from the list. Once few lanes
-  are left a round is a list of clauses, each with its lane (`cuda_late.py`).
-* Literals lie in slices of 32 (`cuda_program.py`), two to a word: a warp reads its indices as whole
-  lines, and each is an address already, of two words of samples.
+* Full warps compute random rows, even if few lanes are undecided (`passes.py`).
+* The first rounds check every clause, and every variable gathers the masks of its clauses. Later
+  rounds list the violated words of clauses and redraw the variables of this list. Once few lanes
+  are left, a round is a list of (clause, lane) (`late.py`).
+* Literals lie in slices of 32, two per word (`program.py`): a warp reads its indices as whole lines
+  of memory, and each index is the address of a pair of words.
 
-Arithmetic on indices is cut to 32 bits (`int32(..)`), which Numba does not do by itself. Numba's
-simulator runs the same code, with warps of one thread.
+Index arithmetic is cut to 32 bits by `int32(..)`, which Numba does not do by itself. Numba's
+simulator runs the same code with warps of one thread.
 """
 
 import numpy as np
@@ -69,12 +70,10 @@ from nelson.kernels.cuda.team import (
     set_cell,
 )
 
-# --- rounds --------------------------------------------------------------------------------------
-
 
 @device
 def _fix(p, w):
-    """Fixed variables have their value."""
+    """Set the fixed variables."""
     q = w.me
     while q < p.n_fixed:
         code = peek(w.far_ints, int32(p.fixed + q))
@@ -95,9 +94,9 @@ def _clear_cells(w):
 
 @device
 def _run(p, w, job, h, moved):
-    """Draw, resample until no lane is violated, sweep. -> (rounds, lanes resampled).
+    """Draw, resample until no lane violates a clause, sweep. -> (rounds, lanes resampled)
 
-    One loop around one pass, so that its code is there once and stays in the instruction cache.
+    One loop calls one pass, so that its code exists once and stays in the instruction cache.
     """
     kind, round, begin, end = int32(INIT), int32(0), int32(0), p.n
     rounds, resampled, sweeping, few = int32(0), 0, False, job.few
@@ -114,19 +113,19 @@ def _run(p, w, job, h, moved):
             check(p, w, ALL, listing, turn)
             sync(w.size, w.which)
             hits, lanes = cell_of(w, int32(HITS + turn)), cell_of(w, int32(LANES + turn))
-            turn = int32(1 - turn)  # everybody has read those of the last turn long ago
+            turn = int32(1 - turn)  # all threads have read the cells of the other turn long ago
             set_cell(w, int32(HITS + turn), 0)
             set_cell(w, int32(LANES + turn), 0)
             sweeping = lanes == 0 or rounds == job.max_rounds
             listed = listing and hits <= w.listed_room
-            listing = w.listed_room > 0 and lanes <= p.n_clauses  # the next time
+            listing = w.listed_room > 0 and lanes <= p.n_clauses  # for the next check
             if not sweeping and lanes <= few:
                 begin_late(p, w, listed, hits)
                 sync(w.size, w.which)
                 rounds, more, full = late(p, w, rounds, job.max_rounds, h)
                 resampled += more
                 sweeping = True
-                if full:  # once more, without such rounds
+                if full:  # a list was too short: start again, without late rounds
                     few, rounds, resampled, sweeping = int32(0), int32(0), 0, False
                     kind, round, listing, turn = int32(INIT), int32(0), False, int32(0)
                     sync(w.size, w.which)
@@ -153,12 +152,9 @@ def _run(p, w, job, h, moved):
             end = int32(peek(w.ints, int32(p.classes + c)) * 32)
 
 
-# --- the whole -----------------------------------------------------------------------------------
-
-
 @device
 def _lanes_wanted(left):
-    """The lanes of a word of which `left` samples are wanted."""
+    """The lanes wanted of a word, if `left` samples are wanted from this word on."""
     if left <= 0:
         return ZERO
     return EVERY if left >= 64 else (ONE << np.uint64(left)) - ONE
@@ -166,7 +162,7 @@ def _lanes_wanted(left):
 
 @device
 def _hand_out(p, w, row, rows, packed, valid, counts):
-    """Check the clauses as given, and write the words: `rows` of them, from row `row` on."""
+    """Check the clauses as given and write `rows` words to the output, from row `row` on."""
     columns = int32(p.n_columns >> len(w.log_copies))
     out = pinned_far(packed[row * columns :])
     q, c, r, after = w.me, w.me, int32(0), int32(0)
@@ -175,7 +171,7 @@ def _hand_out(p, w, row, rows, packed, valid, counts):
     while q < p.n_columns:
         at = after
         q = int32(q + w.size)
-        if q < p.n_columns:  # ahead of its use: it comes from far
+        if q < p.n_columns:  # load ahead of use: global memory is slow
             after = peek(w.far_ints, int32(p.columns + q))
         while len(w.log_copies) and c >= columns:
             c, r = int32(c - columns), int32(r + 2)
@@ -217,20 +213,23 @@ def draw_words(
     counts,
     moved,
 ):
-    """One team a tile. The lengths of the first five arguments are constants for the compiler:
-    random rows taken at once; whether the state is in shared memory; whether the clauses are (1),
-    and all else of the formula (2); pairs of words a tile (log 2); 0, or 1 if two entries share a
-    word, + literals of a clause if that is known.
+    """One team per tile. The *lengths* of the first five arguments are constants for the compiler:
+
+    h           random rows drawn at once
+    shared      1: the state is in shared memory
+    near        1: the clauses are in shared memory too, 2: all of the formula is
+    log_copies  log2 of the pairs of words per tile
+    narrow      0; or 1 if two entries share a word, + the length of the clauses if all are equal
     """
     size = job.team
     teams = int32(cuda.blockDim.x // size)
     which = int32(cuda.threadIdx.x // size)
-    # A warp stays with one of four schedulers, and where there is little to do the first warps of a
-    # team do it: those of the next team are with another scheduler.
+    # A warp stays with one of four schedulers, and if there is little work the first warps of a
+    # team do it. So the first warps of neighbouring teams are put on different schedulers.
     turned = np.uint32(cuda.threadIdx.x - which * size + which * WARP)
     me = int32(turned % np.uint32(size))
     warp, warps = int32(me // WARP), int32(size // WARP)
-    copies = 2 << len(log_copies)  # words a tile
+    copies = 2 << len(log_copies)  # words of a tile
     fast64 = cuda.shared.array(0, types.uint64)
     fast32 = cuda.shared.array(0, types.uint32)[2 * teams * job.stride64 :]
     clauses, near_words, near_ints = words, words, ints
@@ -250,7 +249,8 @@ def draw_words(
                 i = int32(i + cuda.blockDim.x)
         sync_block()
     own64, own32 = fast64[which * job.stride64 :], fast32[which * job.stride32 :]
-    # Of a team: words of 64 bits its cells, its state, its queues; words of 32 bits its cells.
+    # A team has, in 64-bit words, the cells of its words, its state and its queues; in 32-bit
+    # words, its cells.
     word_cells, cells = own64, own32
     halves = cuda.shared.array(0, types.uint32)[2 * which * job.stride64 :]
     queues = own64[job.queues :]
@@ -305,7 +305,7 @@ def draw_words(
             me,
             int32(me % WARP),
         )
-        if me == 0:  # the clause that pads lists is never violated, and a literal never holds
+        if me == 0:  # clause L, which pads lists, is never violated; the next pair is all ones
             poke2(bad, p.n_clauses, ZERO, ZERO)
             poke2(bad, int32(p.n_clauses + 1), EVERY, EVERY)
         _clear_cells(w)
@@ -313,7 +313,7 @@ def draw_words(
         rows = int32(min(copies, job.per_context - word))
         _hand_out(p, w, context * job.per_context + word, rows, packed, valid, counts)
         sync(size, which)
-        if me == 0:  # one a team: all threads at once would queue up for these two words
+        if me == 0:  # one thread per team: all threads at once would queue for these two words
             atomic_max(counts, 0, np.int64(rounds))
             atomic_add(counts, 1, np.int64(resampled))
         t += np.int64(cuda.gridDim.x) * teams

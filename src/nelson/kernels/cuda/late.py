@@ -1,14 +1,14 @@
-"""The last rounds on the GPU: a clause and a lane at a time.
+"""The last rounds on the GPU: one clause and one lane at a time.
 
-A few rounds leave one clause in twenty violated, mostly in one lane of 128; words would be drawn
-and looked at for a single bit. From then on a round is a list of *events*, 128 clause + lane.
-Threads draw the variables of those clauses in that lane, list the *items*, 128 variable + lane,
-that changed, then look, in that lane alone, at the clauses of these, and at the clauses of the
-events again: nothing else can be violated.
+After a few rounds one clause in twenty is violated, mostly in one lane of 128, and whole words
+would be drawn and checked for a single bit. From then on a round is a list of *events*, 128 clause
++ lane. Threads redraw the variables of these clauses in that lane and list the *items*, 128
+variable + lane, that changed. Then they check, in that lane only, the clauses of the items and the
+clauses of the events: no other clause can be violated.
 
-A variable may be drawn twice, for two clauses: both draw the same bit, and one of them sees it
-change. An event is listed once: its bit in `bad` says whether it is. Where a list is too short the
-team begins anew, and does without these rounds: whatever the way, the bits are the same.
+A variable may be redrawn twice, for two clauses: both draw the same bit, and one of them sees it
+change. An event is listed once, because its bit in `bad` tells whether it is listed. If a list is
+too short, the team starts again and does without these rounds: the bits are the same either way.
 """
 
 import numpy as np
@@ -42,26 +42,26 @@ from nelson.kernels.cuda.team import (
     start_of,
 )
 
-#: Threads that look at the clauses of one item (log 2): one has one of them, mostly.
+#: Threads that check the clauses of one item: mostly, each has one clause.
 LOG_PARTS = 3
 PARTS = 1 << LOG_PARTS
 
 
 @device
 def _event_at(w, side, e):
-    """Where event e of a list is."""
+    """Place of event e of list `side` (0 or 1) in `lists`."""
     return int32(side * w.capacity + e)
 
 
 @device
 def _item_at(w, k):
-    """Where item k of those that changed is."""
+    """Place of changed item k in `lists`."""
     return int32(2 * w.capacity + k)
 
 
 @device
 def _append(w, j, lane, side):
-    """List clause j in a lane."""
+    """Add the event (clause j, lane) to a list."""
     e = int32(atomic_add(w.cells, np.uint32(EVENTS + side), BIT))
     if e < w.capacity:
         poke(w.lists, _event_at(w, side, e), np.uint32(j * 128 + lane))
@@ -69,7 +69,7 @@ def _append(w, j, lane, side):
 
 @device
 def begin(p, w, listed, count):
-    """List what `bad` holds; listed: in the words that `count` entries of the list name."""
+    """List the events in `bad`. listed: only in the words that `count` entries of the list name."""
     q, last = w.me, count if listed else int32(2 * p.n_clauses)
     while q < last:
         at = q
@@ -85,7 +85,7 @@ def begin(p, w, listed, count):
 
 @device
 def _redraw(w, v, lane, round, side, h):
-    """Draw a variable in one lane, and list it if it changed."""
+    """Redraw a variable in one lane, and list it if it changed."""
     digits, place = law_of(w, v, 0, h)
     word = int32(2 * (v & ((1 << len(w.log_copies)) - 1)) + (lane >> 6))
     key0, key1 = peek2(w.word_cells, int32(word * (WORD_CELLS // 2)))
@@ -109,7 +109,9 @@ def _redraw(w, v, lane, round, side, h):
 
 @device
 def _redraw_list(p, w, count, round, side, h):
-    """Draw the variables of so many events; a thread has one of them, or one in `parts`."""
+    """Redraw the variables of `count` events; a thread has one variable of an event, or every
+    `parts`-th.
+    """
     parts = len(w.narrow) - 1 if len(w.narrow) > 1 else p.parts
     q = w.me
     while q < count * parts:
@@ -128,7 +130,7 @@ def _redraw_list(p, w, count, round, side, h):
 
 @device
 def _forget(w, count, side):
-    """Clear the bits of so many events in `bad`."""
+    """Clear the bits of `count` events in `bad`."""
     q = w.me
     while q < count:
         event = peek(w.lists, _event_at(w, side, q))
@@ -139,14 +141,14 @@ def _forget(w, count, side):
 
 @device
 def _false_in(w, word, half, part):
-    """The lanes of a quarter of a pair in which a literal is false."""
+    """The lanes in which a literal is false, of one quarter (32 bits) of a pair."""
     x = peek(w.x32, int32(4 * variable(w, word, half) + part))
     return np.uint32(x ^ np.uint32(flip(w, word, half)))
 
 
 @device
 def _look_at(p, w, j, lane, side):
-    """List clause j if it is violated in a lane and not listed yet."""
+    """List the event (clause j, lane) if the clause is violated there and not listed yet."""
     if j >= p.n_clauses:  # padding
         return
     part, bit = int32(lane >> 5), np.uint32(BIT << np.uint32(lane & 31))
@@ -164,7 +166,7 @@ def _look_at(p, w, j, lane, side):
 
 @device
 def _look_around(p, w, events, changed, side):
-    """Look at the clauses of so many events, and of so many items that changed."""
+    """Check the clauses of `events` events and of `changed` items."""
     log_halves = 1 if len(w.narrow) else 0
     step = int32(32 * (PARTS >> log_halves))
     q = w.me
@@ -200,8 +202,9 @@ def _look_around(p, w, events, changed, side):
 
 @device
 def late(p, w, rounds, max_rounds, h):
-    """Rounds from the lists until nothing is violated. -> (rounds, lanes resampled, whether a list
-    was too short, which ends them).
+    """Rounds by events until no clause is violated. -> (rounds, lanes resampled, full)
+
+    full: a list was too short, and the rounds ended early.
     """
     side, resampled, full = int32(0), int32(0), False
     while True:

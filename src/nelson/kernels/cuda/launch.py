@@ -1,7 +1,7 @@
-"""From a program and a law to launches: what lies on the card, how many threads, how much memory.
+"""Launches of the GPU kernel: how many threads, how much shared memory, which arrays.
 
-Whether the state of a word fits in shared memory, how many words a multiprocessor holds and how
-many launches a job is cut into follow from the limits that the device itself states.
+The limits that the device reports decide whether the state of a team fits in shared memory and how
+many teams a multiprocessor holds.
 """
 
 from __future__ import annotations
@@ -18,36 +18,36 @@ from nelson.kernels.cuda.program import GpuProgram
 from nelson.kernels.cuda.setup import SIMULATED, WARP
 from nelson.kernels.cuda.team import CELLS, QUEUE, SHORT, WORD_CELLS, Job
 
-#: Shared memory that any kernel may have without asking, in bytes.
-_PLAIN = 48 << 10
-#: Random rows at once; a first draw takes twice as many. Probabilities 1/2 need one.
+#: Bytes of shared memory that a kernel may use without asking the driver.
+_PLAIN_SHARED = 48 << 10
+#: Random rows drawn at once; the first draw takes twice as many, and probabilities 1/2 need one.
 ROWS = 4
-#: Threads of a block: what the registers of a multiprocessor do for, REGISTERS each.
+#: Most threads of a block: the registers of a multiprocessor serve this many, REGISTERS each.
 _THREADS = 768
-#: Threads of a multiprocessor from which on more of them are not what matters most.
-_ENOUGH = 640
-#: Barriers of a block that teams of more than one warp can have.
+#: From this many threads per multiprocessor on, other things matter more than more threads.
+_ENOUGH_THREADS = 640
+#: Most teams of more than one warp per block: a block has 16 barriers, one of them for all threads.
 _BARRIERS = 15
-#: The last rounds go by events once there are no more than one for so many clauses.
+#: Rounds by events begin when there is at most one event per this many clauses.
 EVENT_SHARE = 30
-#: Bytes of the formula that every round may read from global memory: the first-level cache has
-#: little room beside full shared memory.
-_CACHED = 20 << 10
-#: Variables and clauses of a tile of copies, about.
-_TILE = 1000
+#: Bytes of the formula that every round may read from global memory: the first-level cache is small
+#: if shared memory is full.
+_CACHED_BYTES = 20 << 10
+#: A tile of copies of a small formula has about this many variables and clauses.
+_TILE_SIZE = 1000
 
 
 class Limits(NamedTuple):
-    """What the device says of itself."""
+    """Limits that the device reports."""
 
     processors: int
-    shared_block: int  # bytes a block may have
-    threads: int  # of a block
+    shared_block: int  # bytes of shared memory per block
+    threads: int  # per block
 
 
 @cache
 def limits(index: int) -> Limits:
-    """Of the device that is selected, number `index`."""
+    """Limits of device number `index`, which must be the current device."""
     if SIMULATED:
         return Limits(1, 200 << 10, 4)
     device = cuda.get_current_device()
@@ -59,37 +59,41 @@ def limits(index: int) -> Limits:
 
 
 class Shape(NamedTuple):
-    """How a launch is cut: threads a team, teams a block, and what each team has."""
+    """How a launch is divided into blocks and teams, and the memory of each team.
+
+    Fields that `team.Job` has too are explained there.
+    """
 
     team: int
-    teams: int
+    teams: int  # per block
     shared: bool  # is the state in shared memory
-    near: int  # 1: the clauses too, 2: all of the formula
-    near_bytes: int
-    stride64: int  # words of 64 and of 32 bits a team has in shared memory
+    near: int  # 1: the clauses are in shared memory too, 2: all of the formula is
+    near_bytes: int  # bytes of these
+    stride64: int
     stride32: int
-    queues: int  # where the queues begin among the former
-    state64: int  # words of the state, wherever it lies
+    queues: int
+    state64: int
     state32: int
-    few: int  # events with which the last rounds begin
-    capacity: int  # events a list holds
-    room: int  # and items that changed
-    listed: int  # where the list of violated words is among the lists, and its length
+    few: int
+    capacity: int
+    room: int
+    listed: int
     listed_room: int
-    blocks: int  # that run at a time
+    blocks: int  # blocks that run at the same time
 
     def shared_bytes(self, teams: int) -> int:
+        """Shared memory of a block of `teams` teams."""
         return teams * (8 * self.stride64 + 4 * self.stride32) + self.near_bytes
 
     @property
     def state_bytes(self) -> int:
-        """What a team needs in global memory, if its state lies there."""
+        """Global memory of a team if its state is not in shared memory."""
         return 8 * self.state64 + 4 * self.state32
 
 
 def copies_for(n: int, n_clauses: int, words: int) -> int:
-    """How many copies of a small formula make a tile, log 2; no more than there are words for."""
-    return int(np.log2(max(1.0, min(_TILE / max(1, n, n_clauses), words / 2))))
+    """log2 of the number of copies of a small formula in a tile, at most one per pair of words."""
+    return int(np.log2(max(1.0, min(_TILE_SIZE / max(1, n, n_clauses), words / 2))))
 
 
 def shape_for(
@@ -103,8 +107,9 @@ def shape_for(
     few: int | None = None,
     capacity: int | None = None,
 ) -> Shape:
-    """As many threads as have registers, in as many teams as fit into shared memory; and beside
-    them as much of the formula as fits. Arguments that are given are taken as they are.
+    """The best shape: as many threads as have registers, in as many teams as fit into shared
+    memory, and beside them as much of the formula as fits. Arguments that are given are not
+    changed.
     """
     if few is None:
         few = max(32, int(program.layout.n_clauses) // EVENT_SHARE)
@@ -114,12 +119,13 @@ def shape_for(
         return _cut(program, method, limit, team, teams, shared, near, few, capacity)
 
     def worth(shape: Shape) -> tuple:
-        """Two teams rather than one; many threads; then a formula at hand, more threads, teams.
-        Sweeps have no use for more threads: what they draw at a time is less.
+        """Order of preference: two teams or more; enough threads; a formula near the threads; more
+        threads; more teams. Sweeps do not gain from more threads, because they draw fewer variables
+        at a time.
         """
-        at_hand = _near_bytes(program)[2] - shape.near_bytes <= _CACHED
+        at_hand = _near_bytes(program)[2] - shape.near_bytes <= _CACHED_BYTES
         threads = shape.team * shape.teams
-        enough = min(threads, _ENOUGH)
+        enough = min(threads, _ENOUGH_THREADS)
         more = 0 if program.layout.n_classes else threads
         return min(shape.teams, 2), enough, at_hand, more, shape.teams, shape.near
 
@@ -137,7 +143,7 @@ def shape_for(
 
 
 def _near_bytes(program: GpuProgram) -> tuple[int, int, int]:
-    """Bytes of a formula of which nothing, the clauses, or all is in shared memory."""
+    """Shared memory for no part of the formula, for its clauses, and for all of it."""
     layout = program.layout
     return 0, 4 * int(layout.near_clauses), 4 * int(layout.near_words + layout.near_ints)
 
@@ -153,20 +159,21 @@ def _cut(
     few: int,
     capacity: int | None,
 ) -> Shape:
-    """What teams of so many threads have; one of them at least, whether or not it fits."""
+    """The shape for teams of `team` threads; always at least one team, even if it does not fit."""
     n, m = int(program.layout.n), int(program.layout.n_clauses)
     state64 = 2 * (n + m + 2 + (n if method == PRS else 0))
     cells = 2 * (WORD_CELLS << program.log_copies)
     queue = 3 * (team // WARP) * QUEUE  # 32-bit words
-    # The lists of the last rounds take the place of the queues, or more if these are too short.
-    change = -(-program.literals // max(1, 2 * m))  # half of the literals of an event
+    # The lists of the last rounds lie where the queues are; if these are too short, they grow.
+    change = -(-program.literals // max(1, 2 * m))  # items per event: half of the literals change
     if capacity is None and few:
         capacity = max((queue - WARP) // (2 + change), 2 * few)
     capacity = capacity or 0
     room = capacity * change + WARP
     state32 = 2 * capacity + room
     lists = max(queue, state32 if shared else 0)
-    # Behind a shorter queue, and behind the events that are made of it.
+    # The list of violated words lies behind a SHORT queue, and behind the events made from the
+    # list.
     listed = max(3 * (team // WARP) * SHORT, capacity)
     even = program.layout.longest * m <= 2 * program.literals
     can = shared and method != PRS and even and m <= 32 * team
@@ -188,7 +195,7 @@ def _cut(
 
 
 class Loaded:
-    """A program on the card."""
+    """A program in the memory of the GPU."""
 
     def __init__(self, program: GpuProgram) -> None:
         self.program = program
@@ -197,7 +204,7 @@ class Loaded:
         self.ints = cuda.to_device(program.ints)
 
     def shape(self, method: int, limit: Limits, **cut: Any) -> Shape:
-        """`shape_for`, looked up if it was asked for before."""
+        """`shape_for`, with a memory of earlier answers."""
         key = method, limit, *cut.items()
         if key not in self.shapes:
             self.shapes[key] = shape_for(self.program, method, limit, **cut)
@@ -205,7 +212,7 @@ class Loaded:
 
 
 class Launch(NamedTuple):
-    """Where results go: device arrays."""
+    """Device arrays for the results."""
 
     packed: object  # (contexts * words * columns,) uint64
     valid: object  # (contexts * words,) uint64
@@ -224,12 +231,14 @@ def draw(
     scratch: tuple[Any, ...],
     stream: object = 0,
 ) -> None:
-    """One launch, not waited for. law: (contexts * n) uint64 on the card, as `Team` has it; rows:
-    random rows taken at once, 1 if every probability is 1/2.
+    """Start one launch without waiting for it.
+
+    law: (contexts * n) uint64 on the GPU, see `Team.law`. rows: random rows drawn at once, 1 if
+    every probability is 1/2.
     """
     tiles = int(job.tiles)
     blocks = min(shape.blocks, tiles)
-    teams = min(shape.teams, -(-tiles // blocks))  # few tiles: one for each multiprocessor
+    teams = min(shape.teams, -(-tiles // blocks))  # few tiles: spread them over multiprocessors
     shared = shape.shared_bytes(teams)
     narrow = 1 + loaded.program.each if loaded.program.narrow else 0
     arguments = (
@@ -250,7 +259,7 @@ def draw(
         out.counts,
         out.moved,
     )
-    if not SIMULATED and shared > _PLAIN:
+    if not SIMULATED and shared > _PLAIN_SHARED:
         variant = (rows, shape.shared, shape.near, loaded.program.log_copies, narrow)
         if _allowed.get(variant, 0) < shared:
             _allow_shared(arguments, shared)
@@ -258,12 +267,13 @@ def draw(
     kernels.draw_words[blocks, shape.team * teams, stream, shared](*arguments)
 
 
-#: Shared memory that was asked for, by compiled variant.
+#: Bytes of shared memory that the driver has granted, by compiled variant.
 _allowed: dict[tuple, int] = {}
 
 
 def _allow_shared(arguments: tuple, wanted: int) -> None:
-    """Ask the driver for more than 48 KB of shared memory a block."""
+    """Ask the driver for more than 48 KB of shared memory per block."""
+    # The simulator has no such module.
     from numba.cuda.cudadrv.driver import binding, driver
 
     types = tuple(kernels.draw_words.typeof_pyval(a) for a in arguments)

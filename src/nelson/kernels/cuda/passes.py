@@ -1,10 +1,9 @@
-"""A pass of a team over variables, or over listed clauses: which lanes are drawn, and the random
-rows for them.
+"""A pass of a team over all variables, or over listed clauses: chooses the lanes and draws them.
 
-Random rows are what costs. A thread with one lane still undecided would keep 31 others waiting;
-so a draw takes a few rows, and what is left goes to a queue of the warp, from which 32 are taken at
-a time. Resampling goes through the same queue: however few variables a round touches, random rows
-are computed by full warps.
+Random rows are the main cost. A thread with one undecided lane would keep 31 others waiting. So a
+draw takes a few rows, and words with undecided lanes go to a queue of the warp, from which 32 are
+taken at a time. Resampling uses the same queue: full warps compute random rows, even if a round
+touches few variables.
 """
 
 import numpy as np
@@ -47,7 +46,7 @@ from nelson.kernels.cuda.team import (
 
 @device
 def _write(w, item, lanes, value):
-    """Set the lanes of a word to those of value; others may do the same."""
+    """Set the lanes of a word to `value`, atomically: other threads may write the same word."""
     off, k = lanes & ~value, 0
     while k < 2:
         zeros, ones = np.uint32(off >> np.uint64(32 * k)), np.uint32(value >> np.uint64(32 * k))
@@ -60,9 +59,10 @@ def _write(w, item, lanes, value):
 
 @device
 def _draw(w, round, item, k, lanes, h, whole, alone):
-    """A few random rows for a word, from row k on; -> lanes undecided.
+    """Draw a few random rows for a word, from row k on. -> lanes undecided
 
-    whole: as many as the lanes of the warp need. alone: no other thread writes to that word.
+    whole: as many rows as the warp needs to decide all lanes. alone: no other thread writes to the
+    word.
     """
     digits, place = law_of(w, int32(item >> 1), k, h)
     word = int32(item & ((2 << len(w.log_copies)) - 1))
@@ -84,9 +84,9 @@ def _draw(w, round, item, k, lanes, h, whole, alone):
 
 @device
 def _take(w, queue, items, round, waiting, h):
-    """A few random rows for a warp of the words waiting; -> how many are left."""
+    """Draw a few random rows for the last 32 words of the queue. -> words that are waiting"""
     waiting = int32(waiting - WARP)
-    at = int32(waiting + w.lane)
+    at = int32(waiting + w.rank)
     entry = int32(peek(items, at))
     item, k = int32(entry >> 5), int32(entry & 31)
     lanes = _draw(w, round, item, k, peek(queue, at), h, False, True)
@@ -96,12 +96,15 @@ def _take(w, queue, items, round, waiting, h):
 
 @device
 def _finish(w, queue, items, round, waiting, h, alone):
-    """All random rows for a warp of the words waiting, or less; -> how many are left."""
+    """Draw all random rows for the last 32 words of the queue, or for fewer if it is shorter.
+
+    -> words that are waiting
+    """
     taken = int32(min(waiting, WARP))
     waiting = int32(waiting - taken)
     item, k, lanes = int32(0), int32(0), ZERO
-    if w.lane < taken:
-        at = int32(waiting + w.lane)
+    if w.rank < taken:
+        at = int32(waiting + w.rank)
         entry = int32(peek(items, at))
         lanes = peek(queue, at)
         item, k = int32(entry >> 5), int32(entry & 31)
@@ -128,19 +131,19 @@ def _lanes_of(p, w, kind, violated, i, moved):
             wanted, wanted_too = wanted_lanes(w, v)
             free = (wanted & first) | (wanted_too & second)
             own = int32(v >> len(w.log_copies))
-            if free != ZERO and peek(moved, own) == 0:  # all blocks write here: as seldom as can be
+            if free != ZERO and peek(moved, own) == 0:  # all blocks share it: write only once
                 poke(moved, own, np.uint8(1))
     return v, first, second
 
 
 @device
 def draw_pass(p, w, kind, round, begin, end, h, moved):
-    """Draw variables, each in its lanes.
+    """Draw the variables at positions begin .. end - 1, each in its lanes.
 
-    Rows are drawn for both words of a variable; what is undecided then waits in the queue, and
-    where few variables have lanes all of it does.
+    Rows are drawn for both words of a variable, and words with undecided lanes wait in the queue.
+    If few variables have lanes to draw (FEW), all their words go through the queue.
     """
-    # Numba would make a loop of `kind in (..)`, run by every thread for every variable.
+    # Numba makes a loop of `kind in (..)`, which every thread would run for every variable.
     violated = (kind == VIOLATED) | (kind == FEW)
     all_of_it = (kind == INIT) | (kind == SWEEP)
     few = len(h) > 1 and kind == FEW
@@ -170,7 +173,7 @@ def draw_pass(p, w, kind, round, begin, end, h, moved):
                 x, y = peek2(w.x, v)
                 x = (x & ~(lanes & ~left)) | value
                 poke2(w.x, v, x, (y & ~(lanes_too & ~left_too)) | value_too)
-        if len(h) > 1:  # else every probability is 1/2, and one row decides
+        if len(h) > 1:  # otherwise every probability is 1/2 and one row decides
             waiting = push_pair(w, v, left, left_too, used, waiting)
             while waiting >= WARP:
                 waiting = _take(w, w.queue, w.items, round, waiting, h)
@@ -180,10 +183,10 @@ def draw_pass(p, w, kind, round, begin, end, h, moved):
 
 @device
 def draw_listed(p, w, round, count, h):
-    """Draw the variables of `count` listed words of clauses, in the lanes violated there.
+    """Redraw the variables of `count` listed words of clauses, in the lanes violated there.
 
-    A warp draws literal `part` of 32 of these at a time. A variable of two clauses is drawn twice,
-    but both draw the same bits.
+    A warp draws literal `part` of 32 listed words at a time. A variable of two clauses is drawn
+    twice, but both draws give the same bits.
     """
     warp, warps = int32(w.me // WARP), int32(w.size // WARP)
     queue = pinned(w.queues[SHORT * warp :])
@@ -194,7 +197,7 @@ def draw_listed(p, w, round, count, h):
             part, first = int32(part - p.longest), int32(first + WARP)
         if first < count:
             item, lanes = int32(0), ZERO
-            q = int32(first + w.lane)
+            q = int32(first + w.rank)
             if q < count:
                 at = int32(peek(w.lists, int32(w.listed + q)))
                 start, number = literals(p, w, int32(at >> 1))

@@ -1,23 +1,23 @@
-"""A program laid out for a GPU: rows of 32 that neighbouring threads read side by side.
+"""A program laid out for a GPU: rows of 32 entries that neighbouring threads read at once.
 
-Clauses, occurrences and sweep items come in *slices* of 32. A slice is as long as its longest
-member, and entry k of all 32 members lies together, so that a warp that handles one slice reads 32
-neighbours at a time:
+Clauses, lists of occurrences and lists of sweeps are the *members* of *slices* of 32. A slice is as
+long as its longest member, and entry k of all 32 members is contiguous, so that a warp which
+handles a slice reads 32 neighbours at a time:
 
-    words[start[s] + 32 k + lane]       entry (or pair of entries) k of member 32 s + lane
+    words[start[s] + 32 k + i]          entry (or pair of entries) k of member 32 s + i
 
-An entry leads to a pair of 64-bit words (a team draws two words of samples at a time) with as few
-instructions as can be. Where indices are below 4096, two entries of 16 bits share a word. Shorter
+Few instructions lead from an entry to a pair of 64-bit words (a team draws two words of samples at
+a time). If all indices are below 4096, two entries of 16 bits share a word (*narrow*). Shorter
 members are padded with entries that change nothing. Clauses are sorted by length, and the program
 sorts variables by degree, so there is little padding.
 
     clauses   8 variable, and the sign in the highest bit; padding repeats literals of the clause
-    occ       16 clause; padding is clause L, which is never violated
-    sweep     16 clause, those of a variable again, in the order of sweeps; padding repeats one;
-              clause L if there is none
+    occ       16 clause, for the clauses of a variable; padding is clause L, which is never violated
+    sweep     16 clause, for the clauses of a variable, in the order of sweeps; padding repeats a
+              clause, or is clause L if the variable has none
 
-A small formula is drawn in R copies at a time, as if it were one formula of R times its size:
-variable v of copy r is v R + r. So 32 threads have work for each of them even if it has 20 clauses.
+R copies of a small formula are drawn at a time, as one formula of R times its size: variable v of
+copy r is v R + r. So all 32 threads of a warp have work even if the formula has 20 clauses.
 """
 
 from typing import Any, NamedTuple
@@ -25,17 +25,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nelson.kernels.core.program import Program
-from nelson.kernels.cuda import banks as cuda_banks
+from nelson.kernels.cuda import banks
 
 SLICE = 32
-#: Indices below this fit 16 bits.
+#: Two entries share a word if all indices are below this.
 NARROW = 4096
-#: Literals of a clause for which the kernel has no loop, if all clauses have as many.
-_STRAIGHT = 8
+#: If all clauses have the same length, up to this, the kernel has no loop over their literals.
+_MAX_UNROLLED = 8
 
 
 class Layout(NamedTuple):
-    """Sizes and offsets: what a kernel has to know beside the arrays."""
+    """Sizes, and places in the arrays."""
 
     n: int
     n_clauses: int
@@ -43,33 +43,33 @@ class Layout(NamedTuple):
     n_checks: int
     n_classes: int
     n_columns: int
-    near_words: int  # words and ints that rounds and sweeps read: clauses, occurrences, ..
-    near_ints: int
-    near_clauses: int  # the words among them that are clauses
-    far_checks: int  # 1 if the clauses as given are others, and so not among those
+    near_words: int  # `words` that rounds and sweeps read: clauses, occurrences, ..
+    near_ints: int  # `ints` that rounds and sweeps read
+    near_clauses: int  # `words` of the clauses
+    far_checks: int  # 1 if the clauses as given differ from `clauses`, and are not near
     longest: int  # entries of the longest clause, with padding
-    parts: int  # threads that draw the variables of one clause in the last rounds
-    # Where things begin in `ints`: starts of the slices of clauses, occurrences and sweep items,
-    # the variable of each of these, the first slice of each class, starts of the slices of the
-    # clauses as given, fixed literals, variables to hand out.
-    clause: int
-    occ: int
-    sweep: int
-    order: int
-    classes: int
-    check: int
-    fixed: int
-    columns: int
+    parts: int  # threads that redraw the variables of one clause in the last rounds
+    # Places in `ints`:
+    clause: int  # starts of the slices of clauses
+    occ: int  # starts of the slices of occurrences
+    sweep: int  # starts of the slices of sweeps
+    order: int  # variable of each member of these
+    classes: int  # first slice of each colour class
+    check: int  # starts of the slices of the clauses as given
+    fixed: int  # fixed literals
+    columns: int  # variables to return
 
 
 class GpuProgram(NamedTuple):
+    """A formula as the GPU kernel reads it."""
+
     layout: Layout
     words: np.ndarray  # uint32: all slices
-    ints: np.ndarray  # int32: starts of slices, and everything else
-    narrow: bool  # two entries a word
+    ints: np.ndarray  # int32: see `Layout`
+    narrow: bool  # two entries per word
     log_copies: int
     literals: int  # of all clauses
-    each: int  # literals of every clause, with padding; 0 if they differ, or are many
+    each: int  # length of every clause, with padding; 0 if lengths differ, or are above 8
 
     @property
     def nbytes(self) -> int:
@@ -77,10 +77,10 @@ class GpuProgram(NamedTuple):
 
 
 def lay_out(program: Program, columns: np.ndarray, sweeps: bool, log_copies: int = 0) -> GpuProgram:
-    """columns: variables to hand out, as the program numbers them. sweeps: build their lists."""
-    p = copied(program, 1 << log_copies)
+    """columns: variables to return, in the numbers of the program. sweeps: also lay out sweeps."""
     copies = 1 << log_copies
-    # Pairs of words of a tile in their order.
+    p = copied(program, copies)
+    # The columns of the first pair of words of a tile, then of the second, ..
     columns = (columns[None, :] * copies + np.arange(copies)[:, None]).reshape(-1)
     narrow = max(p.n, p.n_clauses + 1) <= NARROW
     slices = _Slices(narrow)
@@ -89,7 +89,7 @@ def lay_out(program: Program, columns: np.ndarray, sweeps: bool, log_copies: int
     by_length = np.argsort(np.diff(p.clause_ptr), kind="stable")
     if narrow:
         arranged, ptr = _permuted(lits, p.clause_ptr, by_length)
-        by_length = by_length[cuda_banks.balance(arranged >> 1, ptr, p.n, copies)]
+        by_length = by_length[banks.balance(arranged >> 1, ptr, p.n, copies)]
     rank = np.empty(p.n_clauses, np.int64)
     rank[by_length] = np.arange(p.n_clauses)
     each = _literals_each(p.clause_ptr) if narrow else 0
@@ -112,23 +112,22 @@ def lay_out(program: Program, columns: np.ndarray, sweeps: bool, log_copies: int
         by_length = np.argsort(np.diff(p.check_ptr), kind="stable")
         check_start = slices.add_clauses(*_permuted(checks, p.check_ptr, by_length))
 
-    at, ints, offset = {}, [], 0
-    for key, array in (
-        ("clause", clause_start),
-        ("occ", occ_start),
-        ("sweep", sweep_start),
-        ("order", order),
-        ("classes", class_slices),
-        ("check", check_start),
-        ("fixed", p.fixed),
-        ("columns", columns),
-    ):
-        at[key] = offset
-        ints.append(np.asarray(array, np.int64))
-        offset += len(array)
-    flat = np.concatenate(ints)
-    if offset >= 1 << 31 or flat.max(initial=0) >= 1 << 31 or max(p.n, p.n_clauses) >= 1 << 25:
-        raise ValueError("the formula is too large for the GPU kernel")
+    sections = {
+        "clause": clause_start,
+        "occ": occ_start,
+        "sweep": sweep_start,
+        "order": order,
+        "classes": class_slices,
+        "check": check_start,
+        "fixed": p.fixed,
+        "columns": columns,
+    }
+    lengths = [len(array) for array in sections.values()]
+    at = dict(zip(sections, np.cumsum([0, *lengths[:-1]]).tolist(), strict=True))
+    flat = np.concatenate([np.asarray(array, np.int64) for array in sections.values()])
+    if len(flat) >= 1 << 31 or flat.max(initial=0) >= 1 << 31 or max(p.n, p.n_clauses) >= 1 << 25:
+        size = f"{p.n} variables, {p.n_clauses} clauses, {len(lits)} literals"
+        raise ValueError(f"the formula is too large for the GPU kernel: {size}")
     sizes = (p.n, p.n_clauses, p.n_fixed, n_checks, len(class_slices) - 1, len(columns))
     near = near_words, at["check"], clause_start[-1], n_checks and check_start[0] >= near_words
     longest = int(np.diff(p.clause_ptr).max(initial=1))
@@ -141,7 +140,7 @@ def lay_out(program: Program, columns: np.ndarray, sweeps: bool, log_copies: int
 
 
 def copied(p: Program, copies: int) -> Program:
-    """The program of so many disjoint copies: variable v of copy r is v * copies + r."""
+    """The program of `copies` disjoint copies: variable v of copy r is v * copies + r."""
     if copies == 1:
         return p
     r = np.arange(copies)
@@ -186,14 +185,14 @@ def copied(p: Program, copies: int) -> Program:
 
 
 class _Slices:
-    """Collects lists of entries as slices of 32."""
+    """Collects members as slices of 32."""
 
     def __init__(self, narrow: bool) -> None:
         self.narrow, self.size = narrow, 0
         self.parts: list[np.ndarray] = []
 
     def add_clauses(self, codes: np.ndarray, ptr: np.ndarray, slots: int = 0) -> np.ndarray:
-        """Clauses of codes 2 v + s, none of them empty."""
+        """Add clauses of codes 2 v + s, none of them empty."""
         entries = 16 * (codes >> 1) + (codes & 1)
         padding = entries[ptr[:-1]] if len(ptr) > 1 else entries[:0]
         return self.add(entries, ptr, padding, spread=True, signs=True, slots=slots)
@@ -207,11 +206,11 @@ class _Slices:
         signs: bool = False,
         slots: int = 0,
     ) -> np.ndarray:
-        """CSR rows, padded with one entry each. -> start of each slice, and the end.
+        """Add CSR rows as members; padding[j] pads row j. -> start of each slice, and the end
 
-        spread: in whatever order the banks like. signs: entries are literals, 16 v + s, so that
-        padding may be any entry of the row; the sign goes to the highest bit.
-        slots: how many entries of a row are ever read, if that is known.
+        spread: reorder the entries of a row for the banks (`banks.spread`). signs: entries are
+        literals, 16 v + s, so that any entry of the row may pad it; the sign moves to the highest
+        bit. slots: number of entries of a row that the kernel reads; 0: all.
         """
         rows = len(ptr) - 1
         lengths = np.diff(ptr)
@@ -226,14 +225,14 @@ class _Slices:
         filler[:rows] = padding
         if rows:
             filler[rows:] = padding[-1]
-        # Entry k of slice s stands in row (start[s] / 32 + k).
+        # Line start[s] / 32 + k holds entry k of the members of slice s.
         lines = np.repeat(np.arange(slices), longest)
         out = filler.reshape(slices, SLICE)[lines] if slices else np.zeros((0, SLICE), np.int64)
         row = np.repeat(np.arange(rows), lengths)
         k = np.arange(len(entries)) - np.repeat(ptr[:-1], lengths)
         out[start[row // SLICE] // SLICE + k, row % SLICE] = entries
         if self.narrow and spread:
-            cuda_banks.spread(out, start // SLICE, padded, signs, slots)
+            banks.spread(out, start // SLICE, padded, signs, slots)
         if signs:
             out = out >> 4 << 3 | (out & 1) << (15 if self.narrow else 31)
         if self.narrow:
@@ -249,10 +248,12 @@ class _Slices:
 
 
 def _literals_each(ptr: np.ndarray) -> int:
-    """Literals of a clause if all have as many, or one less, which fills as many words; else 0."""
+    """Length of the longest clause, if it is at most _MAX_UNROLLED and all clauses fill the same
+    number of words, two literals each; else 0.
+    """
     lengths = np.diff(ptr)
     each = int(lengths.max(initial=0))
-    return each if each <= _STRAIGHT and ((lengths + 1) // 2 == (each + 1) // 2).all() else 0
+    return each if each <= _MAX_UNROLLED and ((lengths + 1) // 2 == (each + 1) // 2).all() else 0
 
 
 def _same_clauses(p: Program) -> bool:
@@ -277,15 +278,17 @@ def _no_sweeps():
 
 
 def _sweep_lists(p: Program):
-    """Every class padded to whole slices: (variable at each position or -1, first slice of each
-    class, clauses of these variables, their CSR pointers).
+    """Lists of sweeps, with every class padded to whole slices.
+
+    -> (variable at each position or -1, first slice of each class, clauses of these variables, CSR
+    pointers of these clauses)
     """
     sizes = np.diff(p.class_ptr)
     class_slices = np.concatenate([[0], np.cumsum(-(-sizes // SLICE))])
     order = np.full(int(class_slices[-1]) * SLICE, -1, np.int64)
     moved = p.order.astype(np.int64)
     position = np.arange(len(moved)) - np.repeat(p.class_ptr[:-1], sizes)
-    # Within a class by degree: neighbours in a slice then have lists of one length.
+    # Sort by degree within a class, so that neighbours in a slice have lists of equal length.
     degree = np.diff(p.occ_ptr)
     label = np.repeat(np.arange(len(sizes)), sizes)
     moved = moved[np.lexsort((degree[moved], label))]

@@ -1,4 +1,4 @@
-"""Partial rejection sampling on the GPU: the set of clauses that is resampled grows."""
+"""Partial rejection sampling (prs) on the GPU: growing the set of clauses to resample."""
 
 import numpy as np
 
@@ -9,19 +9,20 @@ from nelson.kernels.cuda.team import EVERY, HITS, LANES, ZERO, cell_of, int32, s
 
 @device
 def mask_of(p):
-    """prs: where the lanes begin in which a variable is drawn."""
+    """Where in `bad` the lanes begin in which each variable is redrawn, in pairs of words."""
     return int32(p.n_clauses + 2)
 
 
 @device
 def _look(mask, false, meets, inside, holds):
+    """Bring the three masks of a clause up to date with one literal."""
     return meets | mask, inside & mask, holds | (mask & ~false)
 
 
 @device
 def _grown(p, w, turn):
-    """prs: add to the resample set, all at once, each clause that meets it and does not hold
-    inside it. Clauses and lanes are counted in the cells.
+    """Add to the resample set, all at once, each clause that shares a variable with it and does not
+    hold by its variables inside it. Counts clauses and lanes in the cells of this turn.
     """
     added, lanes, j = int32(0), int32(0), w.me
     while j < p.n_clauses:
@@ -56,7 +57,10 @@ def _grown(p, w, turn):
 
 @device
 def grow(p, w, turn):
-    """prs: the resample set to mask. -> lanes added. Leaves the cells of the turn at zero."""
+    """Grow the resample set and write its lanes for each variable. -> lanes added
+
+    Leaves the cells of this turn at zero.
+    """
     resampled, hits = 0, int32(1)
     while hits > 0:
         v = w.me

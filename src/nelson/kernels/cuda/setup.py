@@ -1,24 +1,24 @@
-"""What CUDA code is written with: decorators, loads and stores, bits of words, warps, barriers.
+"""The vocabulary of the CUDA code: decorators, loads and stores, bits of words, warps, barriers.
 
 On a GPU a warp is 32 threads. In Numba's simulator (NUMBA_ENABLE_CUDASIM=1) it is one thread, so
-that a ballot is the thread's own flag; the rest of the kernel is the same code.
+a ballot is the flag of that thread; the rest of the kernel is the same code.
 """
 
-# ruff: noqa: E402, F403, F405  (names that numba-cuda needs are given back to NumPy before it is
-# imported, and the instructions are those of one of two modules)
+# ruff: noqa: E402, F403, F405  (numba-cuda is imported after NumPy got back the names that it
+# needs; the instructions come from one of two modules)
 
 from types import FunctionType
 
 import numpy as np
 
-# numba-cuda up to 0.30 calls these; NumPy 2.5 no longer has them.
+# numba-cuda up to 0.30 calls the old names, which NumPy 2.5 no longer has.
 for _old, _new in (("row_stack", "vstack"), ("in1d", "isin"), ("trapz", "trapezoid")):
     if not hasattr(np, _old):
         setattr(np, _old, getattr(np, _new))
 
 from numba import config
 
-config.CUDA_LOW_OCCUPANCY_WARNINGS = False  # a grid of few blocks is no mistake
+config.CUDA_LOW_OCCUPANCY_WARNINGS = False  # launches of few blocks are intended
 SIMULATED = bool(config.ENABLE_CUDASIM)
 WARP = 1 if SIMULATED else 32
 
@@ -29,7 +29,7 @@ else:
 
 
 def on_device(function, **replaced):
-    """The same Python function compiled for the GPU, with some of its globals replaced."""
+    """A function of `core` compiled for the GPU, with some of its globals replaced."""
     function = getattr(function, "py_func", function)
     scope = {**function.__globals__, **replaced}
     copy = FunctionType(

@@ -1,7 +1,7 @@
-"""The instructions of `cuda_instructions.py` in Numba's simulator, with warps of one thread.
+"""The functions of `instructions.py` for Numba's simulator, where a warp is one thread.
 
-Plain Python: the simulator swaps the name `cuda` in a function's module while it runs, and with
-many threads and modules that goes wrong.
+They are plain Python functions. The simulator replaces the name `cuda` in the module of a device
+function while it runs, which goes wrong with many threads and modules.
 """
 
 import threading
@@ -77,7 +77,7 @@ def popcount(mask):
     return np.int32(int(mask).bit_count())
 
 
-def below(lane):
+def below(rank):
     return np.uint32(0)
 
 
@@ -86,7 +86,7 @@ def sync_warp():
 
 
 def sync(team, which):
-    if team > 1:  # the simulator's own barrier is one of the whole block
+    if team > 1:  # the simulator has only a barrier for the whole block
         simulated: Any = threading.current_thread()
         with _lock:
             barriers = vars(simulated._manager).setdefault("barriers", {})

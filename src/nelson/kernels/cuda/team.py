@@ -1,7 +1,7 @@
-"""A team of threads on the GPU: what it works on, its random numbers, its queue, its cells.
+"""A team of threads on the GPU: its data, its random numbers, its queues, its cells.
 
-`bernoulli.draw` and the functions of `rng` are those of the CPU kernel and the reference, compiled
-for this target.
+`bernoulli.draw` and the functions of `rng` are shared with the CPU kernel and the reference, and
+compiled for the GPU here.
 """
 
 from typing import Any, NamedTuple
@@ -23,24 +23,24 @@ from nelson.kernels.cuda.setup import (
     sync_warp,
 )
 
-#: Entries of a warp's queue: fewer than a warp wait when two words of each thread come.
+#: Entries of the queue of a warp: fewer than a warp are waiting when each thread adds two words.
 QUEUE = 3 * WARP - 1
-#: Those of a shorter one, for passes in which one word of each thread comes.
+#: Entries of the queue in passes in which each thread adds one word.
 SHORT = 2 * WARP - 1
-#: Cells of a team, each for two turns: words of clauses listed, lanes violated; lengths of lists
-#: of events and of items that changed.
+#: 32-bit cells of a team.
 CELLS = 8
+#: The cells, each for two turns: words of clauses listed, lanes violated, events, changed items.
 HITS, LANES, EVENTS, CHANGED = 0, 2, 4, 6
-#: 64-bit cells for each word of a team: its two keys, the lanes wanted, the lanes found bad.
+#: 64-bit cells for each word of a team: its two keys, the lanes wanted, the lanes found invalid.
 WORD_CELLS = 4
 WANTED, BAD = 2, 3
-#: What a launch counts: rounds of the slowest sample, constraints resampled, lanes not valid.
+#: Numbers that a launch returns: rounds of the slowest sample, clauses resampled, invalid lanes.
 COUNTS = 3
 
-#: What a pass does: draw all variables; redraw those of violated clauses, at once, (few of them)
-#: through the queue, or those listed; redraw where a mask says so; sweep. And over clauses: all, or
-#: those as given.
+#: Kinds of passes: draw all variables; redraw the variables of violated clauses, at once; the same
+#: through the queue, if they are few; the same from the list; redraw under masks (prs); sweep.
 INIT, VIOLATED, FEW, LISTED, MASKED, SWEEP = range(6)
+#: Clauses to check: all clauses that are resampled, or the clauses as given.
 ALL, GIVEN = range(2)
 
 int32 = np.int32
@@ -50,7 +50,7 @@ HALF = np.uint32(1 << 31)
 
 
 class Job(NamedTuple):
-    """What one launch draws: tiles first .. first + tiles - 1; a tile is what a team draws."""
+    """What one launch draws: tiles first .. first + tiles - 1. A team draws a tile."""
 
     seed: np.uint64
     method: np.int32
@@ -58,62 +58,66 @@ class Job(NamedTuple):
     sweeps: np.int32
     first: np.int64
     tiles: np.int64
-    per_context: np.int64  # words a context
-    first_word: np.int64  # number of the first of them
-    samples: np.int64  # a context, from first_word on
-    team: np.int32  # threads a team
-    stride64: np.int32  # shared words of 64 and of 32 bits that a team has
-    stride32: np.int32
-    queues: np.int32  # where the queues begin among the former
-    state64: np.int64  # those of the state, in shared or global memory
-    state32: np.int64
-    few: np.int32  # events with which the last rounds begin
-    capacity: np.int32  # events of a list, and items that changed
-    room: np.int32
-    listed: np.int32  # where the list of violated words begins among the lists, and its length
-    listed_room: np.int32
+    per_context: np.int64  # words of a context
+    first_word: np.int64  # number of the first of these words
+    samples: np.int64  # samples of a context, from first_word on
+    team: np.int32  # threads of a team
+    stride64: np.int32  # 64-bit words of a team in shared memory
+    stride32: np.int32  # 32-bit words of a team in shared memory
+    queues: np.int32  # place of the queues among the 64-bit words
+    state64: np.int64  # 64-bit words of the state, in shared or global memory
+    state32: np.int64  # 32-bit words of the state
+    few: np.int32  # rounds by events begin at this many events
+    capacity: np.int32  # most events of a list
+    room: np.int32  # most changed items of a list
+    listed: np.int32  # place of the list of violated words in `lists`
+    listed_room: np.int32  # most entries of that list
 
 
 class Team(NamedTuple):
-    """What a team works on. A pair is two words of 64 samples."""
+    """The data of a team. A pair is two words of 64 samples.
+
+    Arrays that every round reads are in shared memory if they fit; the same arrays with `far_` are
+    complete and in global memory.
+    """
 
     log_copies: Any  # a tuple: its length is a constant for the compiler
-    narrow: Any  # likewise: 0, or 1 if two entries share a word, + literals of a clause if known
-    clauses: Any  # the entries and numbers that every round reads, in shared memory if they fit:
-    words: Any  # those of clauses, all others
+    narrow: Any  # likewise: 0; or 1 if two entries share a word, + length of clauses if all equal
+    clauses: Any  # words of the clauses
+    words: Any  # words of all other slices
     ints: Any
-    far_words: Any  # all of them
+    far_words: Any
     far_ints: Any
-    law: Any  # of this context: 2^32 * threshold + 32 * name of each variable
-    x: Any  # n pairs: the state
-    x32: Any  # the same, in 32-bit words
-    bad: Any  # L + 2 pairs: lanes a clause is violated in, none of them, all of them; prs: then n,
-    # lanes to draw a variable in
-    bad32: Any
-    lists: Any  # events, now and next, and items that changed (`cuda_late.py`)
-    queues: Any  # of all warps, where the lists of the last rounds lie later
-    queue: Any  # of this warp: lanes,
-    items: Any  # and 32 * (2 * variable + half of the pair) + random rows used
+    law: Any  # for each variable of this context: 2^32 * threshold + 32 * name
+    x: Any  # n pairs: the assignments
+    x32: Any  # the same in 32-bit words
+    bad: Any  # L + 2 pairs: violated lanes of each clause, then no lane, then all lanes;
+    # for prs then n pairs: lanes in which each variable is redrawn
+    bad32: Any  # the same in 32-bit words
+    lists: Any  # events of this and of the next round, and changed items (`late.py`)
+    queues: Any  # of all warps; the lists of the last rounds lie here too
+    queue: Any  # of this warp: lanes
+    items: Any  # of this warp: 32 * (2 * variable + half of the pair) + random rows used
     cells: Any
     word_cells: Any
     capacity: np.int32
     room: np.int32
     listed: np.int32
     listed_room: np.int32
-    size: np.int32
-    which: np.int32
-    me: np.int32
-    lane: np.int32
+    size: np.int32  # threads of the team
+    which: np.int32  # number of the team in its block
+    me: np.int32  # number of the thread in its team
+    rank: np.int32  # number of the thread in its warp
 
 
 class Digits(NamedTuple):
-    """The law of one variable: digits of p from the first one not used, and their changes."""
+    """P(x_v = 1) of one variable: binary digits from the first unused one, and their changes."""
 
     p: np.uint32
     t: np.uint32
 
 
-# --- random numbers: the functions of the CPU kernel and the reference, for this target ----------
+# --- random numbers ------------------------------------------------------------------------------
 
 
 @device
@@ -138,9 +142,9 @@ bernoulli_draw = on_device(bernoulli.draw, scramble=scramble, flips=_flips, unfi
 
 @device
 def law_of(w, v, k, h):
-    """Digits of variable v from digit k on, and where its random rows are: 32 * name + k."""
+    """(digits of variable v from digit k on, place of its random rows: 32 * name + k)."""
     law = peek(w.law, int32(v >> len(w.log_copies)))
-    digits = HALF  # one row: every probability is 1/2
+    digits = HALF  # with one random row, every probability is 1/2
     if len(h) > 1:
         digits = np.uint32(np.uint32(law >> np.uint64(32)) << np.uint32(k))
     return digits, np.uint32(law) | np.uint32(k)
@@ -162,7 +166,7 @@ def draw_rows(digits, start, key1, lanes, h):
 
 @device
 def draw_more_rows(digits, start, key1, left, value, h):
-    """len(h) rows after the first len(h)."""
+    """The same after len(h) further random rows."""
     digits = np.uint32(digits << np.uint32(len(h)))
     left, more = draw_rows(digits, start + np.uint64(len(h)) * rng.GOLDEN, key1, left, h)
     return left, value | more
@@ -173,10 +177,13 @@ def draw_more_rows(digits, start, key1, left, value, h):
 
 @device
 def push(w, queue, items, item, lanes, k, waiting):
-    """Queue (2 v + half, lanes, rows used) where there are lanes. -> how many are waiting now."""
+    """Each thread with undecided lanes queues its word: item 2 v + half, lanes, k rows used.
+
+    -> words that are waiting
+    """
     mask = ballot(lanes != ZERO)
     if lanes != ZERO:
-        at = int32(waiting + popcount(mask & below(w.lane)))
+        at = int32(waiting + popcount(mask & below(w.rank)))
         poke(queue, at, lanes)
         poke(items, at, np.uint32(item * 32 + k))
     sync_warp()
@@ -185,9 +192,9 @@ def push(w, queue, items, item, lanes, k, waiting):
 
 @device
 def push_pair(w, v, first, second, k, waiting):
-    """Queue both words of a variable."""
+    """As `push`, for both words of variable v."""
     mask, mask_too = ballot(first != ZERO), ballot(second != ZERO)
-    before = below(w.lane)
+    before = below(w.rank)
     at = int32(waiting + popcount(mask & before) + popcount(mask_too & before))
     entry = np.uint32(v * 64 + k)
     if first != ZERO:

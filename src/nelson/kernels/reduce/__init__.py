@@ -1,1 +1,5 @@
-"""Kernels that simplify formulas: propagation, probing, subsumption, elimination, components."""
+"""Kernels that simplify formulas and analyse their graph.
+
+Propagation, failed literals, equivalent literals, subsumption, elimination and rebuilding of
+variables; components, neighbours of clauses, Condition 1.
+"""

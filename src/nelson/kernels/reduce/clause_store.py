@@ -1,7 +1,7 @@
-"""Clauses that come and go: one growing array, linked by literal.
+"""Clauses that are added and removed: one growing array, with a linked list per literal.
 
-`head[code]` is the first place that holds a literal, `after[place]` the next. Space of removed
-clauses is not used again; the caller compacts. Literal +v has code 2(v-1), -v has code 2(v-1)+1.
+`head[code]` is the first place that holds a literal, `after[place]` the next. The space of removed
+clauses is not reused; the caller compacts. Codes: see `literal.py`.
 """
 
 from typing import NamedTuple
@@ -9,23 +9,23 @@ from typing import NamedTuple
 import numpy as np
 
 from nelson.kernels.core.compile import helper, kernel
-from nelson.kernels.reduce.implication import code_of
+from nelson.kernels.reduce.literal import code_of
 
 
 class Store(NamedTuple):
     literals: np.ndarray  # int32 (capacity)
     begin: np.ndarray  # int32 (clauses,)
-    size: np.ndarray  # int32 (clauses,); 0 once removed
+    size: np.ndarray  # int32 (clauses,); 0: removed
     owner: np.ndarray  # int32 (capacity): clause of a place
     after: np.ndarray  # int32 (capacity): next place of the same literal, -1 at the end
     head: np.ndarray  # int32 (codes,)
-    held: np.ndarray  # int32 (codes,): clauses that hold it
+    held: np.ndarray  # int32 (codes,): number of clauses that hold a literal
     used: np.ndarray  # int64 (2,): clauses, places
-    touched: np.ndarray  # uint8 (n,): its clauses changed since it was looked at
+    touched: np.ndarray  # uint8 (n,): 1 if clauses of the variable changed since its last visit
 
 
 class Definitions(NamedTuple):
-    """Entries of `kernels.rebuild`."""
+    """Entries of `rebuild.py`."""
 
     target: np.ndarray  # int32 (variables,)
     flip: np.ndarray  # uint8 (variables,)
@@ -37,6 +37,7 @@ class Definitions(NamedTuple):
 
 @helper
 def link(s, place, j):
+    """Insert a place of clause j into the list of its literal."""
     code = code_of(s.literals[place])
     s.owner[place] = j
     s.after[place] = s.head[code]
@@ -46,9 +47,11 @@ def link(s, place, j):
 
 @kernel
 def tally(literals, offsets, held, share):
-    """held int32 (codes,): clauses of each literal. share float64 (n,): sum over the clauses of a
-    variable of 2^-(other literals), the part of all assignments of the others that they exclude.
-    Both zero on entry.
+    """Count clauses per literal and bound which variables may be defined. Both zero on entry.
+
+    held int32 (codes,): number of clauses of each literal. share float64 (n,): for each variable,
+    the sum over its clauses of 2^-(number of other literals). This bounds the share of assignments
+    of the other variables that these clauses exclude.
     """
     for j in range(offsets.size - 1):
         part = 2.0 ** (1 - (offsets[j + 1] - offsets[j]))
@@ -72,7 +75,7 @@ def load(literals, offsets, s):
 
 @helper
 def gather(s, code, clauses, m):
-    """Append the clauses of a literal; places of removed ones are unlinked on the way."""
+    """Append the clauses of a literal to clauses[m:], unlinking removed ones. -> new m"""
     before, place = -1, s.head[code]
     while place >= 0:
         j = s.owner[place]
@@ -90,6 +93,7 @@ def gather(s, code, clauses, m):
 
 @helper
 def remove(s, clauses, m):
+    """Remove clauses[:m] and mark their variables as touched."""
     for a in range(m):
         j = clauses[a]
         for place in range(s.begin[j], s.begin[j] + s.size[j]):

@@ -1,15 +1,15 @@
-"""Is a variable defined by the others? Asked of the clauses that hold it, and of nothing else.
+"""Do the other variables define a variable v? Only the clauses of v are used.
 
-    v is a function of the other variables  <=>  clauses of v, without v, have no common solution
+    v is a function of the other variables  <=>  the clauses of v, without v, are unsatisfiable
 
-(<= always; => within the clauses looked at): an assignment of the others that satisfies all of them
-leaves both values of v open, and any other forces one. This finds AND, OR, XOR, if-then-else,
-equivalences, majorities, counters, whatever their arity, with no pattern for any. A minimal
-unsatisfiable subset of these clauses is the definition. Fleury and Biere, Mining definitions in
-Kissat with Kittens, FMSD 2022; Lagniez, Lonca and Marquis, Definability for model counting, AIJ
-2020.
+(<= holds always, => within the clauses used.) An assignment of the others that satisfies all of
+these clauses leaves both values of v possible; any other assignment forces one. This finds AND, OR,
+XOR, if-then-else, equivalences, majorities and counters of any arity, without patterns for them. A
+minimal unsatisfiable subset of these clauses is the definition. Fleury and Biere, Mining
+definitions in Kissat with Kittens, FMSD 2022; Lagniez, Lonca and Marquis, Definability for model
+counting, AIJ 2020.
 
-Clauses are two 64-bit masks over at most 64 local variables.
+A clause is two 64-bit masks over at most 64 local variables.
 """
 
 import numpy as np
@@ -18,10 +18,10 @@ from nelson.kernels.core.compile import helper
 
 _ZERO, _ONE = np.uint64(0), np.uint64(1)
 
-#: Most clauses of a variable that is looked at.
+#: Variables with more clauses than this are left alone.
 CLAUSES = 64
-#: Nodes of the search tree for one question.
-NODES = 256
+#: Most nodes of the search tree of one satisfiability test.
+MAX_NODES = 256
 
 SATISFIABLE, UNSATISFIABLE, UNKNOWN = 0, 1, 2
 
@@ -30,12 +30,12 @@ SATISFIABLE, UNSATISFIABLE, UNKNOWN = 0, 1, 2
 def conflicting(positive, negative, use, m, stack):
     """Are the clauses i < m with use[i] unsatisfiable? Plain DPLL. -> (answer, work)
 
-    stack uint64 (2, 66): the variables that are true, and those that are false, at open nodes.
+    stack uint64 (2, 66): for each open node, the true variables and the false variables.
     """
     stack[0, 0] = _ZERO
     stack[1, 0] = _ZERO
     height, work = 1, 0
-    for _ in range(NODES):
+    for _ in range(MAX_NODES):
         if height == 0:
             return UNSATISFIABLE, work
         height -= 1
@@ -79,7 +79,7 @@ def conflicting(positive, negative, use, m, stack):
 
 @helper
 def shrink(positive, negative, use, m, stack):
-    """Drop clauses from an unsatisfiable set as long as it stays so, the last first. -> work"""
+    """Drop clauses, the last first, as long as the set stays unsatisfiable. -> work"""
     work = 0
     for back in range(m):
         i = m - 1 - back

@@ -1,11 +1,12 @@
-"""Variables taken out by resolution.
+"""Elimination of variables by resolution.
 
-    exists v: F  =  F without v's clauses  and  all resolvents (A or B) of (v or A), (not v or B)
+    exists v: F  =  F without the clauses of v,  and
+                    for each pair of clauses (v or A), (not v or B) its resolvent (A or B)
 
-Of a variable that a subset G of its clauses defines, pairs with neither clause in G are not needed:
-where the others hold, G forces v, and the clause of G that does carries over to both. Solutions of
-what is left are then in one-to-one relation with those of F, and v is rebuilt as "some clause of G
-with v is otherwise false". For a variable that is not defined, two solutions of F may become one.
+If a subset G of its clauses defines v, pairs of two clauses outside G need no resolvent: where all
+other clauses hold, G forces v, and the resolvents with the forcing clause of G imply the one left
+out. Then the solutions of the result correspond one to one to those of F, and v is rebuilt as "some
+clause of G with v is otherwise false". If v is not defined, two solutions of F may become one.
 """
 
 from typing import NamedTuple
@@ -15,26 +16,30 @@ import numpy as np
 from nelson.kernels.core.compile import helper, kernel
 from nelson.kernels.reduce.clause_store import gather, link, remove
 from nelson.kernels.reduce.definition import CLAUSES, UNSATISFIABLE, conflicting, shrink
+from nelson.kernels.reduce.literal import sign_of
 
+#: How `eliminate` ended: all variables tried, steps used up, store full, formula unsatisfiable.
 DONE, PAUSED, FULL, CONFLICT = 0, 1, 2, 3
 _ONE = np.uint64(1)
 
 
 class Scratch(NamedTuple):
-    clauses: np.ndarray  # int32 (CLAUSES,)
-    positive: np.ndarray  # uint64 (CLAUSES,)
-    negative: np.ndarray  # uint64 (CLAUSES,)
-    use: np.ndarray  # uint8 (CLAUSES,): the question asked
-    gate: np.ndarray  # uint8 (CLAUSES,): part of the definition
+    """Work space for the clauses of one variable; m is CLAUSES."""
+
+    clauses: np.ndarray  # int32 (m,)
+    positive: np.ndarray  # uint64 (m,)
+    negative: np.ndarray  # uint64 (m,)
+    use: np.ndarray  # uint8 (m,): clauses of the satisfiability test
+    gate: np.ndarray  # uint8 (m,): clauses of the definition
     stack: np.ndarray  # uint64 (2, 66)
-    sorted: np.ndarray  # int32 (CLAUSES,): shortest first
-    local: np.ndarray  # int8 (n,): number among a question's variables, -1
-    mark: np.ndarray  # int8 (n,): sign in a clause, 0
+    sorted: np.ndarray  # int32 (m,): shortest first
+    local: np.ndarray  # int8 (n,): number among the variables of the test, -1: none
+    mark: np.ndarray  # int8 (n,): sign in a clause, 0: none
 
 
 @helper
 def _define(s, w, v, m):
-    """Mark in w.gate the clauses, of the m gathered ones, that define v. -> (is it, work)"""
+    """Mark in w.gate the clauses, of the m gathered ones, that define v. -> (defined?, work)"""
     share = 0.0
     for i in range(m):
         w.gate[i] = 0
@@ -42,7 +47,7 @@ def _define(s, w, v, m):
         share += 2.0 ** (1 - s.size[w.clauses[i]])
     if share < 1.0:  # see `tally`
         return False, m
-    for i in range(1, m):  # by length: what defines a variable is short as a rule
+    for i in range(1, m):  # sort by length: definitions mostly consist of short clauses
         this, k = w.sorted[i], i
         while k > 0 and s.size[w.clauses[w.sorted[k - 1]]] > s.size[w.clauses[this]]:
             w.sorted[k] = w.sorted[k - 1]
@@ -55,7 +60,7 @@ def _define(s, w, v, m):
         for place in range(s.begin[j], s.begin[j] + s.size[j]):
             if w.local[abs(s.literals[place]) - 1] < 0:
                 fresh += 1
-        if variables + fresh > 64:  # one of them may be v, which needs no number
+        if variables + fresh > 64:  # one of the fresh variables may be v, which needs no number
             break
         positive, negative = np.uint64(0), np.uint64(0)
         for place in range(s.begin[j], s.begin[j] + s.size[j]):
@@ -91,28 +96,31 @@ def _define(s, w, v, m):
 
 @helper
 def _set_marks(s, w, j, on):
+    """Mark the signs of the literals of clause j, or clear the marks."""
     for place in range(s.begin[j], s.begin[j] + s.size[j]):
         literal = s.literals[place]
-        w.mark[abs(literal) - 1] = (1 if literal > 0 else -1) if on else 0
+        w.mark[abs(literal) - 1] = sign_of(literal) if on else 0
 
 
 @helper
 def _resolvent_size(s, w, v, a, b):
-    """Literals of the resolvent on v of clause a, which is marked, and b; -1 for a tautology."""
+    """Length of the resolvent on v of clause a, which is marked, and b; -1 for a tautology."""
     size = s.size[a] - 1
     for place in range(s.begin[b], s.begin[b] + s.size[b]):
         literal = s.literals[place]
         sign = w.mark[abs(literal) - 1]
         if sign == 0:
             size += 1
-        elif sign != (1 if literal > 0 else -1) and abs(literal) - 1 != v:
+        elif sign != sign_of(literal) and abs(literal) - 1 != v:
             return -1
     return size
 
 
 @helper
 def _weigh(s, w, v, p, m, defined, most, longest):
-    """-> (resolvents, their literals, work); resolvents = -1 if they are too many or too long."""
+    """-> (resolvents, literals of them, work); resolvents = -1 if there are more than `most`, or
+    one has more than `longest` literals.
+    """
     count, total, work = 0, 0, 0
     for a in range(p):
         _set_marks(s, w, w.clauses[a], True)
@@ -135,7 +143,7 @@ def _weigh(s, w, v, p, m, defined, most, longest):
 
 @helper
 def _resolve(s, w, v, p, m, defined):
-    """Append the resolvents. -> whether one of them is empty"""
+    """Append the resolvents. -> is one of them empty?"""
     empty = False
     for a in range(p):
         j = w.clauses[a]
@@ -173,7 +181,7 @@ def _resolve(s, w, v, p, m, defined):
 
 @helper
 def _record(s, w, d, v, p, m, defined):
-    """The definition of v: of its two sides, the one with fewer literals."""
+    """Record the definition of v, by its positive or its negative clauses: the fewer literals."""
     total = np.int64(0)
     for a in range(m):
         if w.gate[a] or not defined:
@@ -199,10 +207,10 @@ def _record(s, w, d, v, p, m, defined):
 
 @kernel
 def eliminate(s, d, w, order, first, steps, only_defined, growth, longest):
-    """Take out variables order[first:] where that adds at most `growth` clauses, none longer than
+    """Eliminate variables of order[first:] if that adds at most `growth` clauses, none longer than
     `longest`. -> (next place in order, DONE | PAUSED | FULL | CONFLICT, work)
 
-    only_defined: no variable but those that their clauses define.
+    only_defined: eliminate only variables that their clauses define.
     """
     work = 0
     for i in range(first, order.size):

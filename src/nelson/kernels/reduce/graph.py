@@ -2,36 +2,38 @@
 
 A formula is two arrays: `literals` (int32, DIMACS numbers, clauses one after the other) and
 `offsets` (int64, clause j is literals[offsets[j]:offsets[j+1]]). The transposed form is CSR again,
-by *literal code*: literal +v has code 2(v-1), -v has code 2(v-1)+1. Both signs of a variable lie
-side by side, so the clauses of variable v are one slice too: start[2(v-1)] : start[2v].
+by *literal code*: literal +v has code 2(v-1), -v has code 2(v-1)+1. Both signs of a variable are
+neighbours, so the clauses of variable v are one slice too: start[2(v-1)] : start[2v].
 
-Kernels allocate nothing: outputs and scratch arrays come from the caller.
+Kernels allocate nothing: the caller passes outputs and scratch arrays.
 """
 
 from nelson.kernels.core.compile import kernel
+from nelson.kernels.reduce.literal import code_of, sign_of
 
-PAIRWISE = 32  # up to this many clauses, comparing all pairs beats looking for a variable to split
+#: Up to this many clauses, comparing all pairs is faster than searching for a variable to split.
+PAIRWISE = 32
 
 
 @kernel
 def occurrences(literals, offsets, fill, clause):
-    """Transpose: after it, clause[start[c]:start[c+1]] are the clauses that hold literal c.
+    """Transpose the formula: clause[start[c]:start[c+1]] are the clauses that hold literal c.
 
-    fill int64 (codes,): a copy of start[:-1], used up. clause int32 (total literals): out.
+    fill int64 (codes,): a copy of start[:-1], overwritten. clause int32 (total literals): out.
     """
     for j in range(offsets.size - 1):
         for t in range(offsets[j], offsets[j + 1]):
-            code = 2 * (abs(literals[t]) - 1) + (literals[t] < 0)
+            code = code_of(literals[t])
             clause[fill[code]] = j
             fill[code] += 1
 
 
 @kernel
 def components(literals, offsets, parent):
-    """Connected components of the variables: fills labels into parent, returns their number.
+    """Connected components of the variables. -> number of components
 
-    parent int32 (n,): 0, 1, 2, ... on entry. Union-find with path halving, the smaller root wins;
-    labels count up in order of their first variable.
+    parent int32 (n,): 0, 1, 2, ... on entry, labels on return, in the order of the first variable
+    of each component. Union-find with path halving; the smaller root wins.
     """
     for j in range(offsets.size - 1):
         if offsets[j + 1] - offsets[j] < 2:
@@ -50,7 +52,7 @@ def components(literals, offsets, parent):
             elif b < a:
                 parent[a] = b
                 a = b
-    # A parent is never larger than its child, so one pass in order sees finished labels only.
+    # A parent is never larger than its child, so one pass in order sees only finished labels.
     count = 0
     for v in range(parent.size):
         if parent[v] == v:
@@ -65,9 +67,8 @@ def components(literals, offsets, parent):
 def neighbours(literals, offsets, start, clause, stamp, degrees, store):
     """Dependency graph: clauses are adjacent when they share a variable.
 
-    Fills degrees (int32, one a clause); with `store` of size sum(degrees) also the neighbours
-    themselves, clause by clause; an empty store counts only. stamp int32 (L,): scratch, -1 on
-    entry. O(sum_v occ(v)^2).
+    degrees int32 (L,): out. store int32 (sum(degrees),): out, the neighbours clause by clause; an
+    empty store only counts. stamp int32 (L,): scratch, -1 on entry. O(sum_v occ(v)^2).
     """
     filled = 0
     for j in range(offsets.size - 1):
@@ -95,13 +96,13 @@ def compatible_pair(literals, offsets, members, first, last, mark):
     for a in range(first, last - 1):
         i = members[a]
         for t in range(offsets[i], offsets[i + 1]):
-            mark[abs(literals[t]) - 1] = 1 if literals[t] > 0 else -1
+            mark[abs(literals[t]) - 1] = sign_of(literals[t])
         found = -1
         for b in range(a + 1, last):
             j = members[b]
             clash = False
             for t in range(offsets[j], offsets[j + 1]):
-                if mark[abs(literals[t]) - 1] == (-1 if literals[t] > 0 else 1):
+                if mark[abs(literals[t]) - 1] == -sign_of(literals[t]):
                     clash = True
                     break
             if not clash:
@@ -121,10 +122,10 @@ def condition1(literals, offsets, start, clause, mark, hubs):
     Such a pair shares a literal (sharing a variable with opposite signs only, it clashes), so only
     clauses that hold the same literal are compared. If the m clauses that hold a literal clash
     pairwise, their violating assignments are disjoint, hence sum_j 2^(1 - |c_j|) <= 1 (Kraft). The
-    first clauses that break this bound must contain a witness, and no others are looked at: with
-    at most k literals a clause, no list is longer than 2^(k-1) + 1, and the work is linear in the
-    formula. Lists that stay long, a hub among long clauses, are left to `search_hub`: hubs[c] is
-    set to the number of clauses of literal c to look at there (int32, zero on entry).
+    first clauses that break this bound must contain a witness, and no others are compared: with at
+    most k literals per clause, no list is longer than 2^(k-1) + 1, and the work is linear in the
+    formula. Lists that stay long (a hub among long clauses) are left to `search_hub`: hubs[c] is
+    set to the number of clauses of literal c to compare there (int32, zero on entry).
     """
     for code in range(start.size - 1):
         first, last = start[code], start[code + 1]
@@ -147,12 +148,13 @@ def condition1(literals, offsets, start, clause, mark, hubs):
 
 @kernel
 def best_split(literals, offsets, start, own, group, size, held):
-    """The variable whose split leaves the fewest pairs: (variable, pairs saved, larger side).
+    """The variable whose split leaves the fewest pairs. -> (variable, pairs saved, larger side)
 
     A variable with P positive, N negative and F other members settles P*N pairs and makes the pairs
-    among the F others appear twice. If all members hold one literal that comes before literal `own`
-    (longer list first, then lower code), its list settles all pairs: variable -2. held int32
-    (2, n): scratch, how many members hold v and not-v, zero on entry and on return.
+    among the F others appear twice. Variable -2: all members hold one literal that comes before
+    literal `own` (longer list first, then lower code), so that the list of that literal settles all
+    pairs. held int32 (2, n): scratch, the number of members with v and with not-v, zero on entry
+    and on return.
     """
     best, most, larger = -1, 0, 1
     length = start[own + 1] - start[own]
@@ -172,21 +174,21 @@ def best_split(literals, offsets, start, own, group, size, held):
                 other = start[code + 1] - start[code]
                 if other > length or (other == length and code < own):
                     best = -2
-            held[0, v] = 0  # each variable is weighed once; also leaves the scratch clean
+            held[0, v] = 0  # each variable is considered once; this also clears the scratch
             held[1, v] = 0
     return best, most, larger
 
 
 @kernel
 def search_hub(literals, offsets, start, clause, own, count, mark, held, work, group, sizes):
-    """As compatible_pair for the first `count` clauses of literal `own`, by divide and conquer.
+    """As `compatible_pair` for the first `count` clauses of literal `own`, by divide and conquer.
 
     Split the members on a variable v into those with v (P), with not-v (N), and others (F). P and N
-    clash on v, so what is left are the pairs inside P+F and inside N+F. A split is made only if it
-    lowers the number of pairs left: never worse than all pairs, n log n on tree-like formulas.
+    clash on v, so only the pairs inside P+F and inside N+F remain. A split is made only if it
+    lowers the number of pairs: never worse than all pairs, n log n on tree-like formulas.
 
     work int32 (4 count,) is a stack of member lists, sizes int64 (128,) their lengths, group int32
-    (count,) the list in hand. A split has F^2 < 2PN, so F < 0.42 of the list and the smaller part
+    (count,) the current list. A split has F^2 < 2PN, so F < 0.42 of the list and the smaller part
     is below 0.71 of it; with the smaller one on top the stack holds at most
     1 + 0.71 + 0.71^2 + ... < 3.5 lists.
     """

@@ -1,22 +1,18 @@
 """Equivalent literals: strong components of the binary implication graph.
 
-A clause (a or b) says not-a -> b and not-b -> a. Literals that imply each other in a circle are
-equal in every solution. Literal +v has code 2(v-1), -v has code 2(v-1)+1; `code ^ 1` negates.
+A clause (a or b) means not-a -> b and not-b -> a. Literals that imply each other in a cycle are
+equal in every solution. Literals are given by their codes (`literal.py`).
 """
 
-from nelson.kernels.core.compile import inline, kernel
-
-
-@inline
-def code_of(literal):
-    return 2 * (abs(literal) - 1) + (1 if literal < 0 else 0)
+from nelson.kernels.core.compile import kernel
+from nelson.kernels.reduce.literal import code_of
 
 
 @kernel
 def implications(literals, offsets, fill, to):
     """Fill `to`: the literals that code c implies are to[start[c]:start[c + 1]].
 
-    fill int64 (codes,): a copy of start[:-1], used up. Each binary clause gives two edges.
+    fill int64 (codes,): a copy of start[:-1], overwritten. Each binary clause gives two edges.
     """
     for j in range(offsets.size - 1):
         if offsets[j + 1] - offsets[j] != 2:
@@ -33,8 +29,8 @@ def strong_components(start, to, index, low, edge, stack, path, root):
     """root[c] = the lowest code in the strong component of c (Tarjan 1972, without recursion).
 
     start int64, to int32: the graph. index, low int32 (codes,): zero on entry. edge int64 (codes,),
-    stack, path int32 (codes,): scratch. The mirror image of a component holds the negated literals,
-    so its lowest code is the negation of this one's: roots agree on the variable.
+    stack, path int32 (codes,): scratch. The negated literals of a component form a component too,
+    and its lowest code is the negation of this one's lowest code: both have the same variable.
     """
     counter, height = 0, 0
     for first in range(root.size):

@@ -1,31 +1,33 @@
-"""Failed literals: what unit propagation says of a formula once one literal is assumed.
+"""Failed literals: conclusions from unit propagation after assuming one literal.
 
     l leads to a conflict                  ->  not l                    (failed)
     l and not l both lead to t             ->  t                        (necessary)
     l leads to t, not l leads to not t     ->  t = l                    (equivalent)
 
-Propagation counts, for each clause, the literals that are not false (`left`); a literal that
-becomes true visits the clauses of its negation. To take an assumption back, visit them again.
+Propagation counts, for each clause, the literals that are not false (`left`). A literal that
+becomes true visits the clauses of its negation; taking an assumption back visits them again.
 """
 
 from nelson.kernels.core.compile import helper, inline, kernel
-from nelson.kernels.reduce.implication import code_of
+from nelson.kernels.reduce.literal import code_of, sign_of
 
+#: How `probe` ended: all literals probed, steps used up, formula unsatisfiable.
 DONE, PAUSED, CONFLICT = 0, 1, 2
 
 
 @inline
 def _assign(literal, values, trail, tail):
-    values[abs(literal) - 1] = 1 if literal > 0 else -1
+    values[abs(literal) - 1] = sign_of(literal)
     trail[tail] = literal
     return tail + 1
 
 
 @helper
 def _propagate(literals, offsets, start, where, values, left, trail, head, tail):
-    """-> (entries of the trail whose clauses were visited, length of the trail, conflict, work).
+    """Unit propagation of trail[head:tail].
 
-    The visits of an entry are always completed, so that they can be undone.
+    -> (entries of the trail whose clauses were visited, length of the trail, conflict, work). The
+    visits of an entry are always completed, so that they can be undone.
     """
     work = 0
     conflict = False
@@ -45,7 +47,7 @@ def _propagate(literals, offsets, start, where, values, left, trail, head, tail)
                 if value == 0:
                     tail = _assign(literals[t], values, trail, tail)
                     break
-                if value == (1 if literals[t] > 0 else -1):
+                if value == sign_of(literals[t]):
                     break
             work += offsets[j + 1] - offsets[j]
     return head, tail, conflict, work
@@ -53,6 +55,7 @@ def _propagate(literals, offsets, start, where, values, left, trail, head, tail)
 
 @helper
 def _take_back(start, where, values, left, trail, base, head, tail):
+    """Undo trail[base:tail], of which entries up to `head` were propagated."""
     for i in range(base, head):
         negation = code_of(trail[i]) ^ 1
         for s in range(start[negation], start[negation + 1]):
@@ -65,21 +68,22 @@ def _take_back(start, where, values, left, trail, base, head, tail):
 def probe(
     literals, offsets, start, where, order, first, steps, values, left, trail, keep, stamp, pairs
 ):
-    """Probe literals order[first:], at most about `steps` visits.
+    """Probe the literals order[first:], with at most about `steps` visits.
 
     -> (next place in order, DONE | PAUSED | CONFLICT, failed literals, necessary ones, pairs, work)
 
-    values int8 (n,)          0 open, +1 true, -1 false; what is found is left here
-    left int32                literals of each clause that are not false, in step with `values`
+    values int8 (n,)          0 open, +1 true, -1 false; failed and necessary literals are set here
+    left int32                literals of each clause that are not false under `values`
     trail, keep int32 (n,)    scratch
-    stamp int32 (codes,)      scratch, zero on entry: 1 + the last place in `order` that led here
-    pairs int32 (., 2)        out: literals that are equal, as many as fit
-    Literals of one variable stand side by side in `order`.
+    stamp int32 (codes,)      scratch, zero on entry: 1 + last place in `order` that implied it
+    pairs int32 (., 2)        out: pairs of equal literals, up to the size of the array
+
+    The two literals of a variable are neighbours in `order`.
     """
-    failed, necessary, found, work = 0, 0, 0, 0
+    failed, necessary, equal, work = 0, 0, 0, 0
     for i in range(first, order.size):
         if work > steps:
-            return i, PAUSED, failed, necessary, found, work
+            return i, PAUSED, failed, necessary, equal, work
         assumed = order[i]
         if values[abs(assumed) - 1] != 0:
             continue
@@ -97,10 +101,10 @@ def probe(
                 if twin and stamp[code] == i:
                     keep[kept] = implied
                     kept += 1
-                elif twin and stamp[code ^ 1] == i and found < pairs.shape[0]:
-                    pairs[found, 0] = implied
-                    pairs[found, 1] = assumed
-                    found += 1
+                elif twin and stamp[code ^ 1] == i and equal < pairs.shape[0]:
+                    pairs[equal, 0] = implied
+                    pairs[equal, 1] = assumed
+                    equal += 1
                 stamp[code] = i + 1
         _take_back(start, where, values, left, trail, 0, head, tail)
         if conflict:
@@ -118,5 +122,5 @@ def probe(
             )
             work += cost
             if conflict:
-                return i, CONFLICT, failed, necessary, found, work
-    return order.size, DONE, failed, necessary, found, work
+                return i, CONFLICT, failed, necessary, equal, work
+    return order.size, DONE, failed, necessary, equal, work

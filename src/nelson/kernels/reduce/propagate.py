@@ -1,39 +1,49 @@
-"""Unit propagation. Every literal is touched O(1) times."""
+"""Unit propagation. Every literal is visited O(1) times."""
 
-from nelson.kernels.core.compile import kernel
+from nelson.kernels.core.compile import inline, kernel
+from nelson.kernels.reduce.literal import sign_of
 
+#: Results of `fixpoint` that are not the number of a falsified clause.
 FIXPOINT = -1
 CONTRADICTION = -2
 
 
+@inline
+def _assign(literal, values, queue, tail):
+    """Make a literal true. -> length of the queue, or -1 if the literal is false already"""
+    v, sign = abs(literal), sign_of(literal)
+    if values[v] == -sign:
+        return -1
+    if values[v] == 0:
+        values[v] = sign
+        queue[tail] = literal
+        return tail + 1
+    return tail
+
+
 @kernel
 def fixpoint(literals, offsets, fixed, values, start, fill, where, left, queue):
-    """Fill `values`; return FIXPOINT, or a falsified clause, or CONTRADICTION within `fixed`.
+    """Fill `values`. -> FIXPOINT, or a falsified clause, or CONTRADICTION within `fixed`
 
-    literals, offsets  int32, int64: flat clauses
+    literals, offsets  int32, int64: clauses in CSR form
     fixed              int32: literals that are given
-    values             int8 (n + 1): +1 true, -1 false, 0 open; out, zero at first
+    values             int8 (n + 1): +1 true, -1 false, 0 open; out, zero on entry
     start, fill        int64 (2 n + 3), (2 n + 2): literal code c = 2 v + (literal < 0) occurs in
-                       clauses where[start[c]:start[c + 1]]; fill is at first a copy of start
+                       clauses where[start[c]:start[c + 1]]; fill is a copy of start on entry
     where              int32 (total literals): scratch, the clauses of each literal code
     left               int32 (n_clauses): scratch, literals of a clause that are not yet false
     queue              int32 (n + 1): scratch, literals that became true, in order
 
-    A literal that becomes true visits the clauses of its negation and lowers their `left`. At one,
-    the clause is scanned, once, for the literal that is left, which becomes true in turn.
+    A literal that becomes true visits the clauses of its negation and lowers their `left`. When
+    `left` is one, the clause is scanned, once, for its remaining literal, which becomes true.
     """
     n_clauses = len(offsets) - 1
     head = 0
     tail = 0
     for literal in fixed:
-        v = abs(literal)
-        sign = 1 if literal > 0 else -1
-        if values[v] == -sign:
+        tail = _assign(literal, values, queue, tail)
+        if tail < 0:
             return CONTRADICTION
-        if values[v] == 0:
-            values[v] = sign
-            queue[tail] = literal
-            tail += 1
     for j in range(n_clauses):
         left[j] = offsets[j + 1] - offsets[j]
         if left[j] == 0:
@@ -43,15 +53,9 @@ def fixpoint(literals, offsets, fixed, values, start, fill, where, left, queue):
             where[fill[code]] = j
             fill[code] += 1
         if left[j] == 1:
-            literal = literals[offsets[j]]
-            v = abs(literal)
-            sign = 1 if literal > 0 else -1
-            if values[v] == -sign:
+            tail = _assign(literals[offsets[j]], values, queue, tail)
+            if tail < 0:
                 return j
-            if values[v] == 0:
-                values[v] = sign
-                queue[tail] = literal
-                tail += 1
     while head < tail:
         literal = queue[head]
         head += 1
@@ -63,14 +67,8 @@ def fixpoint(literals, offsets, fixed, values, start, fill, where, left, queue):
                 return j
             if left[j] == 1:
                 for p in range(offsets[j], offsets[j + 1]):
-                    other = literals[p]
-                    v = abs(other)
-                    sign = 1 if other > 0 else -1
-                    if values[v] == sign:
-                        break
-                    if values[v] == 0:
-                        values[v] = sign
-                        queue[tail] = other
-                        tail += 1
+                    after = _assign(literals[p], values, queue, tail)
+                    if after >= 0:
+                        tail = after
                         break
     return FIXPOINT

@@ -1,10 +1,10 @@
-"""Values of variables that were taken out of a formula, from those that stayed.
+"""Values of eliminated variables, from the variables that stayed.
 
     x_v = flip_v xor OR over clauses c of v of AND over literals l of c of not l(x)
 
-that is: v has its value because some clause of its definition leaves no other. A constant has no
-clause, a copy of a literal one clause of one literal. Entries are in the order in which variables
-were taken out, so that the last one is rebuilt first.
+that is, some clause of the definition of v leaves no other value. A constant has no clause; a copy
+of a literal has one clause of one literal. Entries have the order in which variables were
+eliminated, so the last one is rebuilt first.
 """
 
 import numpy as np
@@ -14,11 +14,11 @@ from nelson.kernels.core.compile import kernel
 
 @kernel
 def rebuild(target, flip, first, start, literals, words, lanes):
-    """In place in words (W, n) uint64, 64 samples a word; only bits of lanes (W,) are set.
+    """Fill words (W, n) uint64, 64 samples per word, in place; only bits of lanes (W,) are set.
 
     Clauses of entry i: first[i] .. first[i + 1] - 1; clause c is literals[start[c]:start[c + 1]].
-    Four rows at a time: the entries are read once for 256 samples. Rows that are left over stand in
-    for the missing ones, and are written as often with the same value.
+    Four rows at a time, so that the entries are read once for 256 samples. In the last group, the
+    last row stands in for missing rows and is written several times with the same value.
     """
     every, none = ~np.uint64(0), np.uint64(0)
     rows = words.shape[0]

@@ -1,16 +1,17 @@
-"""Subsumed clauses, and literals that a clause is stronger without.
+"""Subsumption of clauses, and self-subsuming resolution.
 
-    c within d                               ->  d goes
-    c = A or l,  d = A or B or not l         ->  not l goes from d (self-subsuming resolution)
+    c subset of d                            ->  remove d
+    c = A or l,  d = A or B or not l         ->  remove not l from d (self-subsuming resolution)
 
-For each c, only the clauses of its rarest variable are compared: they hold all of its variables.
-Signatures (64 bits, one set for each variable of a clause) rule out nearly all of them. Een and
-Biere, Effective preprocessing in SAT through variable and clause elimination, SAT 2005.
+Each c is compared only with the clauses of its rarest variable: every d above is among them. 64-bit
+signatures (each variable of a clause sets one bit) rule out nearly all of these. Een and Biere,
+Effective preprocessing in SAT through variable and clause elimination, SAT 2005.
 """
 
 import numpy as np
 
 from nelson.kernels.core.compile import helper, kernel
+from nelson.kernels.reduce.literal import sign_of
 
 _ONE = np.uint64(1)
 _MIX = np.uint64(0x9E3779B97F4A7C15)
@@ -28,25 +29,25 @@ def _signature(literals, offsets, gone, j):
 
 @kernel
 def tidy(literals, offsets, mark, dead, gone):
-    """After a renaming: places of repeated literals to gone, tautologies to dead. -> how many.
+    """After variables were renamed: mark repeated literals in `gone` and tautologies in `dead`.
 
-    mark int8 (n,): scratch, zero on entry and on return.
+    -> number of marks. mark int8 (n,): scratch, zero on entry and on return.
     """
-    found = 0
+    marked = 0
     for j in range(offsets.size - 1):
         for t in range(offsets[j], offsets[j + 1]):
-            v, sign = abs(literals[t]) - 1, 1 if literals[t] > 0 else -1
+            v, sign = abs(literals[t]) - 1, sign_of(literals[t])
             if mark[v] == sign:
                 gone[t] = 1
-                found += 1
+                marked += 1
             elif mark[v] == -sign:
                 dead[j] = 1
-                found += 1
+                marked += 1
             else:
                 mark[v] = sign
         for t in range(offsets[j], offsets[j + 1]):
             mark[abs(literals[t]) - 1] = 0
-    return found
+    return marked
 
 
 @kernel
@@ -60,14 +61,14 @@ def signatures(literals, offsets, gone, signature, size):
 def subsume(
     literals, offsets, start, where, order, first, steps, signature, size, mark, dead, gone
 ):
-    """Compare clauses order[first:] with the others, at most about `steps` visits.
+    """Compare clauses order[first:] with the others, with at most about `steps` visits.
 
     -> (next place in order, clauses subsumed, literals removed, work)
 
-    start, where       clauses by literal code, as of `graph.occurrences`
+    start, where       clauses by literal code, from `graph.occurrences`
     signature, size    of each clause, kept up to date
     mark int8 (n,)     scratch, zero on entry and on return
-    dead uint8 (L,), gone uint8 (literals,): out, clauses and places that go
+    dead uint8 (L,), gone uint8 (literals,): out, removed clauses and removed literals
     """
     subsumed, removed, work = 0, 0, 0
     for i in range(first, order.size):
@@ -81,7 +82,7 @@ def subsume(
             if gone[t]:
                 continue
             v = abs(literals[t]) - 1
-            mark[v] = 1 if literals[t] > 0 else -1
+            mark[v] = sign_of(literals[t])
             if start[2 * v + 2] - start[2 * v] < fewest:
                 rarest, fewest = v, start[2 * v + 2] - start[2 * v]
         work += fewest + size[c]
@@ -97,9 +98,9 @@ def subsume(
                     sign = mark[abs(literals[t]) - 1]
                     if sign == 0:
                         continue
-                    if sign == (1 if literals[t] > 0 else -1):
+                    if sign == sign_of(literals[t]):
                         same += 1
-                    elif place >= 0:  # a second clash: c and d have no use for each other
+                    elif place >= 0:  # a second clash: neither rule applies
                         same = -1
                         break
                     else:

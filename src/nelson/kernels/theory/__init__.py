@@ -1,1 +1,1 @@
-"""Kernels of the local lemma: fixpoints, Shearer's polynomial, enumeration of violations."""
+"""Kernels of the local lemma: fixpoints of its criteria, Shearer's polynomial, enumeration."""

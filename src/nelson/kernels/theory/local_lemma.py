@@ -1,15 +1,18 @@
 """Kernels behind the local lemma: fixpoints of its criteria, Shearer's bound, enumeration.
 
-All take clause probabilities p_j = P(clause j is violated) under the product law of theta, and the
-arrays of `kernels.graph`; outputs and scratch arrays come from the caller.
+All take clause probabilities p_j = P(clause j is violated) under the product distribution of theta,
+and the arrays of `kernels/reduce/graph.py`. The caller allocates outputs and scratch arrays.
 """
 
 import numpy as np
 
 from nelson.kernels.core.compile import kernel
 
+#: Verdicts.
 HOLDS, FAILS, UNDECIDED = 1, 0, -1
+#: A mu above this has diverged.
 DIVERGED = 1e12
+#: A fixpoint is reached when no mu grows by more than this share in a round.
 TOLERANCE = 1e-9
 
 
@@ -18,9 +21,9 @@ def erdos_lovasz(p, degrees, neighbour, mu, log1, max_rounds):
     """Least solution of mu_j = p_j prod_(i in N+(j)) (1 + mu_i), N+(j) = j and its neighbours.
 
     With x_j = mu_j / (1 + mu_j) this is p_j = x_j prod_(i ~ j) (1 - x_i), the general (asymmetric)
-    criterion. Gauss-Seidel from mu = 0, each mu_j solved for itself: the iterates only grow, so
+    criterion. Gauss-Seidel from mu = 0, solving equation j for mu_j: the iterates only grow, so
     they converge if and only if a solution exists. mu and log1 = log(1 + mu) float64 (L,): zero on
-    entry. Returns (verdict, rounds).
+    entry. -> (verdict, rounds)
     """
     for rounds in range(1, max_rounds + 1):
         moved = 0.0
@@ -50,10 +53,10 @@ def cluster_expansion(p, literals, offsets, mu, total, max_rounds):
     """Least solution of mu_j = p_j (mu_j + prod_(v in c_j) (1 + sum_(i != j, v in c_i) mu_i)).
 
     The cluster-expansion criterion asks mu_j >= p_j sum_I prod_(i in I) mu_i over the independent
-    sets I of N+(j). Clauses that share a variable are no independent set, so such an I is {j} or
-    takes at most one clause a variable of c_j: the product above bounds the sum. No dependency
-    graph is needed, O(literals) a round, hubs or not. mu float64 (L,) and total float64 (n,), the
-    sum of mu over the clauses of a variable: zero on entry. Returns (verdict, rounds).
+    sets I of N+(j). Clauses that share a variable are not independent, so such an I is {j} or has
+    at most one clause per variable of c_j: the product above bounds the sum. This needs no
+    dependency graph and O(literals) per round, also with hubs. mu float64 (L,) and total float64
+    (n,), the sum of mu over the clauses of a variable: zero on entry. -> (verdict, rounds)
     """
     for rounds in range(1, max_rounds + 1):
         moved = 0.0
@@ -84,8 +87,8 @@ def shearer(p, closed, value):
     """Independence polynomial I(S) = sum over independent I in S of prod_(i in I) (-p_i), all S.
 
     closed[j] is the bit mask of j and its neighbours. I(S) = I(S - j) - p_j I(S - N+(j)), with j
-    the highest bit of S. value float64 (2^L,): out. Returns the minimum over S. Shearer: the
-    criterion holds iff it is positive, and no weaker condition on (graph, p) suffices. O(2^L).
+    the highest bit of S. value float64 (2^L,): out. -> minimum over S. Shearer: the criterion holds
+    iff the minimum is positive, and no weaker condition on (graph, p) suffices. O(2^L).
     """
     value[0] = 1.0
     smallest = 1.0
@@ -99,7 +102,7 @@ def shearer(p, closed, value):
 
 @kernel
 def log_weights(log_p, tables):
-    """tables[0], tables[1]: log P of the low and of the high half of the bits, for all patterns.
+    """Fill tables[0] and tables[1]: log P of every pattern of the low and of the high half of x.
 
     log_p float64 (n, 2): log P(x_i = 0), log P(x_i = 1). The low half has n // 2 bits.
     """
@@ -119,10 +122,10 @@ def log_weights(log_p, tables):
 def enumerate_violations(mask, negative, n_clauses, log_p, tables, out):
     """out = (log q_empty, log q_one): P(no clause violated), P(exactly one violated).
 
-    Clauses are bit masks over n = len(log_p) variables: state s violates clause j when s & mask[j]
-    == negative[j], its negated variables 1 and the others 0. Sums are kept relative to their
-    largest term, so that theta of +-50 does not underflow. tables: scratch of `log_weights`,
-    (2, 2^(n - n//2)). O(2^n L).
+    Clauses are bit masks over n = len(log_p) variables: assignment s violates clause j when s &
+    mask[j] == negative[j], that is, its negated variables are 1 and its other ones 0. Sums are kept
+    relative to their largest term, so that theta of +-50 does not underflow. tables: scratch of
+    `log_weights`, (2, 2^(n - n//2)). O(2^n L).
     """
     n = log_p.shape[0]
     half = n // 2
@@ -155,7 +158,7 @@ def enumerate_violations(mask, negative, n_clauses, log_p, tables, out):
 
 @kernel
 def component_masks(literals, offsets, members, place, mask, negative):
-    """Bit masks of the clauses `members` over the variables' places in their component."""
+    """Fill the bit masks of the clauses `members`; place[v] is the bit of variable v."""
     for k in range(members.size):
         mask[k] = 0
         negative[k] = 0

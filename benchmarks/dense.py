@@ -12,8 +12,9 @@ and for an assignment x (n,) or a batch (m, n)
     S = 1 - max_k Z             1 where a clause is violated (..., L)
     A = 1[S V >= 1]             1 where a variable is resampled (..., n)
 
-A clause shorter than K is padded with zero rows, literals that are never true. O(L K n) memory and
-time a round, so this is for reading and for tests. The paper gives b as L x n; it is L x K.
+A clause shorter than K is padded with zero rows: literals that are never true. A round takes
+O(L K n) memory and time, so this serves readers, tests and comparisons. The paper gives b as L x n;
+it is L x K.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
-"""The fast kernel against the plain one, bit for bit: methods, widths, tails, contexts, threads,
-splits.
+"""The CPU kernel against the NumPy reference, bit for bit: methods, widths, tails, contexts,
+threads and blocks.
 """
 
 from __future__ import annotations
+
+from functools import cache
 
 import numpy as np
 import pytest
@@ -10,13 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nelson
-from nelson.kernels.core import bits, reference, rng
+from nelson.kernels.core import bits, reference
 from nelson.kernels.cpu import tiles
 from nelson.sampling.problem import Problem, prepare
 from nelson.sampling.registry import get
 from nelson.sampling.sampler import Request
 from tests.problems import cycle_edges, pigeonhole, random_ksat, sink_free
 
+OPTIONS = {"seed": 11, "max_rounds": 30, "sweeps": 2}
 METHODS = {"lovasz": reference.LOVASZ, "moser-tardos": reference.MOSER_TARDOS, "prs": reference.PRS}
 
 
@@ -49,6 +52,13 @@ def theta_for(formula: nelson.Formula, seed: int = 5) -> np.ndarray:
     return theta
 
 
+@cache
+def expected_of(name: str, method: str, count: int):
+    """The reference draws once for all widths of a row."""
+    problem = prepare(FORMULAS[name])
+    return expected(problem, theta_for(problem.formula), method, count=count, **OPTIONS)
+
+
 def expected(problem: Problem, theta: np.ndarray, method: str, **options):
     thr = np.full(problem.formula.n_total, 1 << 31, np.uint32)
     thr[: problem.n] = reference.threshold(theta)
@@ -77,9 +87,8 @@ def test_cpu_equals_reference(name, method, width):
     problem = prepare(FORMULAS[name])
     theta = theta_for(problem.formula)
     for count in (1, 63, 64, 130, 64 * width + 17):
-        options = {"seed": 11, "count": count, "max_rounds": 30, "sweeps": 2}
-        x, valid, rounds, resampled = expected(problem, theta, method, **options)
-        (block,) = drawn(problem, theta, method, width=width, **options)
+        x, valid, rounds, resampled = expected_of(name, method, count)
+        (block,) = drawn(problem, theta, method, width=width, count=count, **OPTIONS)
         assert np.array_equal(bits.unpack(block.packed[0], count), x[:, : problem.n])
         assert np.array_equal(bits.unpack(block.valid[0][:, None], count)[:, 0], valid)
         assert (block.rounds, block.resampled) == (rounds, resampled)
@@ -88,7 +97,7 @@ def test_cpu_equals_reference(name, method, width):
 def test_the_comparison_would_notice_one_wrong_bit():
     problem = prepare(FORMULAS["5-sat"])
     theta = theta_for(problem.formula)
-    options = {"seed": 11, "count": 130, "max_rounds": 30, "sweeps": 2}
+    options = {**OPTIONS, "count": 130}
     x = expected(problem, theta, "lovasz", **options)[0]
     for change in ({"seed": 12}, {"sweeps": 1}, {"max_rounds": 0}):
         (block,) = drawn(problem, theta, "lovasz", **{**options, **change})
@@ -158,80 +167,3 @@ def test_work_space_is_clean_between_tiles():
         many = drawn(problem, theta, method, count=640, width=1, **options)[0]
         x = expected(problem, theta, method, count=640, **options)[0]
         assert np.array_equal(bits.unpack(many.packed[0], 640), x)
-
-
-# ------------------------------------------------------------------------------------ the parts
-
-
-def test_threshold_never_rules_a_value_out():
-    theta = np.array([-1e300, -800.0, -50.0, -23.0, 0.0, 23.0, 50.0, 800.0, 1e300])
-    thr = reference.threshold(theta)
-    assert thr.dtype == np.uint32
-    assert thr[0] == 1 and thr[-1] == 2**32 - 1 and thr[4] == 2**31
-    assert (np.diff(thr.astype(np.int64)) >= 0).all()
-
-
-def test_bernoulli_has_the_right_mean():
-    # 10 probabilities, 5 sigma each: false alarm below 1e-5 in all.
-    words = np.arange(20_000)
-    thr = np.array(
-        [1 << 31, 1 << 30, 3 << 30, 12345678, 2**32 - 9876543, 1, 2**32 - 1, 7 << 28, 1 << 20, 5]
-    )
-    thr = thr.astype(np.uint32)
-    drawn = reference.bernoulli(99, 0, words, np.arange(len(thr)), 0, thr)
-    total = 64 * len(words)
-    p = thr / 2.0**32
-    ones = np.bitwise_count(drawn).sum(0, dtype=np.int64)
-    sigma = np.sqrt(total * p * (1 - p))
-    assert (np.abs(ones - total * p) <= 5 * sigma + 1).all()
-    assert (np.abs(ones - total * (p + 0.01)) > 5 * sigma + 1)[
-        :5
-    ].all()  # would see a shift of 0.01
-
-
-def test_random_words_are_balanced_and_uncorrelated():
-    """Every bit fair; any two of: neighbouring variables, rounds, bits, words, contexts, seeds:
-    uncorrelated.
-    """
-    count = 1 << 16
-    word = np.arange(count, dtype=np.uint64)
-
-    def random(seed=1, context=0, words=word, variable=3, round=2, bit=1):
-        with np.errstate(over="ignore"):
-            key0, key1 = rng.keys(rng.spread_seed(seed), np.uint64(context), words)
-            return rng.scramble(key0 + rng.counter(round, variable, bit), key1)
-
-    base = random()
-    others = [
-        random(seed=2),
-        random(context=1),
-        random(words=word + np.uint64(1)),
-        random(variable=4),
-        random(round=3),
-        random(bit=2),
-    ]
-    sigma = np.sqrt(count) / 2
-    shifts = np.arange(64, dtype=np.uint64)
-    for a in [base, *(base ^ other for other in others)]:
-        ones = ((a[:, None] >> shifts) & np.uint64(1)).sum(0, dtype=np.int64)
-        # 7 * 64 tests at 5.5 sigma: false alarm 2e-5
-        assert np.abs(ones - count / 2).max() < 5.5 * sigma
-    a = base ^ base
-    assert np.bitwise_count(a).sum() == 0  # and a perfect correlation would be seen
-
-
-@given(st.integers(0, 200), st.integers(0, 9), st.integers(0, 2**32))
-def test_pack_and_unpack(count, n, seed):
-    x = np.random.default_rng(seed).random((count, n)) < 0.5
-    packed = bits.pack(x)
-    assert packed.shape == (bits.words_for(count), n)
-    assert np.array_equal(bits.unpack(packed, count), x)
-    assert np.array_equal(reference.lanes(packed, count), x)
-    keep = np.random.default_rng(seed + 1).random(count) < 0.7
-    kept, held = bits.compact(packed, bits.pack(keep[:, None])[:, 0])
-    assert held == keep.sum() and np.array_equal(bits.unpack(kept, held), x[keep])
-    half = count // 2
-    joined, total = bits.concatenate(
-        [(bits.pack(x[:half]), half), (bits.pack(x[half:]), count - half)], n
-    )
-    assert total == count and np.array_equal(bits.unpack(joined, total), x)

@@ -1,4 +1,4 @@
-"""What only a card can show: large formulas, torch beside the kernels, and no copies."""
+"""What only a GPU can show: large formulas, torch beside the kernels, and no copies."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_many_contexts():
 
 
 def test_threads_do_not_disturb_each_other():
-    """Buffers are kept from call to call, but by each thread."""
+    """Each thread keeps its own buffers from call to call."""
     f = random_ksat(60, 50, 5, seed=2)
     thetas = np.random.default_rng(0).normal(size=(4, 60))
 

@@ -1,0 +1,58 @@
+"""The comparison of the GPU kernels with the NumPy reference, on a GPU or in Numba's simulator."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+
+from nelson.kernels.core.bits import pack, tail_mask, words_for
+from nelson.kernels.core.reference import Reference, threshold
+from nelson.sampling.device import draw
+from nelson.sampling.problem import prepare
+from nelson.sampling.sampler import Request
+
+SIMULATED = os.environ.get("NUMBA_ENABLE_CUDASIM") == "1"
+WARP = 1 if SIMULATED else 32
+#: Marks of every module of tests that runs the kernels.
+MARKS = [pytest.mark.filterwarnings("ignore:overflow encountered")]
+if not SIMULATED:
+    MARKS.append(pytest.mark.gpu)
+
+
+def by_reference(f, theta, count, method, seed, sweeps, max_rounds, evidence, context):
+    problem = prepare(f, evidence)
+    thr = np.full(f.n_total, 1 << 31, np.uint32)
+    thr[: f.n_vars] = threshold(theta)
+    thr[np.abs(problem.fixed) - 1] = 0
+    return Reference(problem.program, thr).draw(method, seed, count, max_rounds, sweeps, context)
+
+
+def check(
+    f, theta, count, method, *, seed=3, sweeps=0, max_rounds=1000, evidence=(), context=0, **cut
+):
+    """Assert that kernel and reference agree: samples, valid lanes, rounds, clauses resampled."""
+    problem = prepare(f, evidence)
+    request = Request(
+        theta=np.asarray(theta, float)[None],
+        contexts=np.array([context]),
+        count=count,
+        block=count,
+        seed=seed,
+        columns=np.arange(f.n_vars),
+        sweeps=sweeps,
+        max_rounds=max_rounds,
+        threads=1,
+    )
+    card = draw.Card(0)
+    drawn = draw.draw(method, card, problem, request, 0, count, **cut)
+    x, valid, rounds, resampled = by_reference(
+        f, theta, count, method, seed, sweeps, max_rounds, evidence, context
+    )
+    words = words_for(count)
+    packed = card.get(drawn.packed)[: words * f.n_vars].reshape(words, f.n_vars)
+    assert np.array_equal(packed & tail_mask(count)[:, None], pack(x[:, : f.n_vars]))
+    assert np.array_equal(card.get(drawn.valid)[:words], pack(valid[:, None])[:, 0])
+    assert (drawn.note.rounds, drawn.note.resampled) == (rounds, resampled)
+    assert drawn.invalid == int((~valid).sum())
