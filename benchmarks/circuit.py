@@ -20,8 +20,9 @@ from tests.structured import grid
 from benchmarks.common import Row, ksat, ratio, seconds
 from nelson import Formula, sample
 from nelson.exact.circuit import compile_child
-from nelson.exact.circuit.nnf import Circuit, evaluate
+from nelson.exact.circuit.nnf import Circuit
 from nelson.exact.compiled import compiled
+from nelson.kernels.circuit.nnf import AND, OR, TRUE, evaluate
 from nelson.process.child import run_child
 
 #: Samples of one timed call of ours, and of the slower peer.
@@ -52,7 +53,7 @@ def _descend(random, kind, first, at, child, start, literals, shares, p, x, stac
             height -= 1
             i = stack[height]
             begin, end = first[i], first[i + 1]
-            if kind[i] == 0:  # an or-node: choose one branch
+            if kind[i] == OR:  # choose one branch
                 u = random.random()
                 while begin < end - 1 and u >= shares[begin]:
                     u -= shares[begin]
@@ -81,7 +82,7 @@ class PlainDescent:
         )
         c = self.circuit = Circuit.parse(answers[0]["nnf"])
         log_p = np.stack([-np.logaddexp(0, theta), -np.logaddexp(0, -theta)], axis=1)
-        value = np.where(np.isin(c.kind, (1, 2)), 0.0, -np.inf)
+        value = np.where(np.isin(c.kind, (AND, TRUE)), 0.0, -np.inf)
         evaluate(c.kind, c.parent, c.child, c.start, c.literals, log_p, value)
         self.at = np.argsort(c.parent, kind="stable")
         self.first = np.searchsorted(c.parent[self.at], np.arange(len(c.kind) + 1))
