@@ -101,7 +101,7 @@ def test_docs_hold_the_same_table():
 def table() -> str:
     lines = ["| method | weights | guarantee | needs | citation |", "|---|---|---|---|---|"]
     for row in nelson.sampling.registry.describe():
-        needs = f"`nelson[{row.needs}]`" if row.needs else ""
+        needs = f"`nelson-mrf[{row.needs}]`" if row.needs else ""
         kind = "any" if row.weighted else "uniform only"
         lines.append(f"| `{row.name}` | {kind} | {row.guarantee} | {needs} | {row.citation} |")
     return "\n".join(lines) + "\n"

@@ -98,7 +98,7 @@ def test_exit_codes(model, data, tmp_path):
 
 
 def test_paper_preset_checkpoint_history_and_plot(data, tmp_path):
-    pytest.importorskip("matplotlib", reason="pip install nelson[plots]")
+    pytest.importorskip("matplotlib", reason="pip install nelson-mrf[plots]")
     out = [tmp_path / name for name in ("m", "run", "h.csv", "c.png")]
     args = ["learn", STREETS, data, "-o", out[0], "--preset", "paper", "--iterations", 40]
     args += ["--checkpoint", out[1], "--history", out[2], "--plot", out[3], "--seed", 1, "-q"]

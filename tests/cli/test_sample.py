@@ -57,7 +57,7 @@ def test_stdin_and_compressed_files(tmp_path):
 @pytest.mark.parametrize("name", ["out.txt", "out.npz", "out.parquet"])
 def test_files_hold_what_stdout_shows(tmp_path, name):
     if name.endswith("parquet"):
-        pytest.importorskip("pyarrow", reason="pip install nelson[parquet]")
+        pytest.importorskip("pyarrow", reason="pip install nelson-mrf[parquet]")
     shown = run("sample", KSAT, "-n", 100, "--seed", 3)
     done = run("sample", KSAT, "-n", 100, "--seed", 3, "-o", tmp_path / name)
     assert done.returncode == 0, done.stderr

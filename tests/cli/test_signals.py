@@ -77,7 +77,7 @@ def has_written(pid: int, folder: Path) -> bool:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_leaves_a_complete_valid_file(tmp_path, name, number):
     if name.endswith("parquet"):
-        pytest.importorskip("pyarrow", reason="pip install nelson[parquet]")
+        pytest.importorskip("pyarrow", reason="pip install nelson-mrf[parquet]")
     if name.endswith("npz") and not Path("/proc/self/fd").is_dir():
         pytest.skip("finds the scratch file in /proc")
     path = tmp_path / name

@@ -50,7 +50,7 @@ def _files(folder: Path, samples: nelson.Samples) -> list[Path]:
 
 
 def test_parts_of_every_format_are_the_whole(tmp_path):
-    pytest.importorskip("pyarrow", reason="pip install nelson[parquet]")
+    pytest.importorskip("pyarrow", reason="pip install nelson-mrf[parquet]")
     formula = Formula.from_dimacs(STREETS)
     samples = nelson.sample(formula, THETA, 203, seed=2)
     paths = _files(tmp_path, samples)

@@ -67,7 +67,7 @@ def folder(tmp_path_factory, examples) -> Path:
 
 
 def launched(ranks: int, *args: object, **options: str) -> subprocess.Popen:
-    pytest.importorskip("torch", reason="pip install nelson[torch]")
+    pytest.importorskip("torch", reason="pip install nelson-mrf[torch]")
     source = Path(nelson.__file__).parents[1]
     paths = [str(source), str(ROOT), os.environ.get("PYTHONPATH", "")]
     environment = os.environ | {

@@ -52,7 +52,7 @@ def draw(m: int, n: int) -> np.ndarray:
 @pytest.mark.parametrize("kind", ["npz", "parquet"])
 def test_binary_round_trip(tmp_path, kind, n, m, how):
     if kind == "parquet":
-        pytest.importorskip("pyarrow", reason="pip install nelson[parquet]")
+        pytest.importorskip("pyarrow", reason="pip install nelson-mrf[parquet]")
     x, variables = draw(m, n), list(range(3, 3 + n))
     path = tmp_path / f"x.{kind}"
     path.write_bytes(write(kind, x, variables, how, {"seed": 5}))

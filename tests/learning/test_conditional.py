@@ -14,7 +14,7 @@ from tests.problems import exact_law
 
 
 def test_a_network_learns_theta_from_the_context(tmp_path):
-    torch = pytest.importorskip("torch", reason="pip install nelson[torch]")
+    torch = pytest.importorskip("torch", reason="pip install nelson-mrf[torch]")
     f = mesh(6)
     rng = np.random.default_rng(SEED)
     contexts = rng.normal(size=(1500, 2)).astype(np.float32)

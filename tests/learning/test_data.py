@@ -58,7 +58,7 @@ def test_every_form_of_data_gives_the_same_examples(tmp_path):
     forms += sorted(map(str, tmp_path.iterdir()))
     forms += [FakeFrame(x, list("abcde")), FakeFrame(x[:, columns], [f"x{v}" for v in order])]
     forms += [FakeFrame(x, range(5))]
-    pa = pytest.importorskip("pyarrow", reason="pip install nelson[parquet]")
+    pa = pytest.importorskip("pyarrow", reason="pip install nelson-mrf[parquet]")
     import pyarrow.parquet
 
     table = pa.table({f"x{v}": x[:, v - 1] for v in order})

@@ -57,10 +57,10 @@ def test_the_history_is_a_table_a_file_and_a_picture(tmp_path):
     assert {"phase", "gap_l1", "chi2", "m", "rounds", "sampling", "update"} <= set(first)
     fit.history.to_csv(tmp_path / "h.csv")
     assert len((tmp_path / "h.csv").read_text().splitlines()) == len(fit.history) + 1
-    pq = pytest.importorskip("pyarrow.parquet", reason="pip install nelson[parquet]")
+    pq = pytest.importorskip("pyarrow.parquet", reason="pip install nelson-mrf[parquet]")
     fit.history.to_parquet(tmp_path / "h.parquet")
     assert pq.read_table(tmp_path / "h.parquet").num_rows == len(fit.history)
-    pytest.importorskip("matplotlib", reason="pip install nelson[plots]")
+    pytest.importorskip("matplotlib", reason="pip install nelson-mrf[plots]")
     fit.history.plot(tmp_path / "h.png")
     assert (tmp_path / "h.png").read_bytes().startswith(b"\x89PNG")
 
@@ -80,7 +80,7 @@ def test_learning_needs_no_torch_and_import_loads_nothing():
 
 
 def test_the_fit_is_a_torch_distribution():
-    torch = pytest.importorskip("torch", reason="pip install nelson[torch]")
+    torch = pytest.importorskip("torch", reason="pip install nelson-mrf[torch]")
     f = mesh(6)
     fit = learn(f, draws(f, weights(f), 500, 1), seed=1)
     states, p = exact_law(f, fit.theta)

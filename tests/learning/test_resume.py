@@ -62,7 +62,7 @@ class Stopped(Exception):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_stopped_run_resumes_to_the_same_bits(tmp_path, kind):
     if kind == "net":
-        pytest.importorskip("torch", reason="pip install nelson[torch]")
+        pytest.importorskip("torch", reason="pip install nelson-mrf[torch]")
 
     def stop(row):
         if row["iteration"] == 17:
@@ -104,7 +104,7 @@ def test_the_format_of_a_checkpoint_is_kept(tmp_path):
 
 def test_a_network_resumes_without_the_iteration_of_its_last_refresh(tmp_path):
     """Checkpoints of networks once did not have it; iteration 26 chooses the sweeps again."""
-    pytest.importorskip("torch", reason="pip install nelson[torch]")
+    pytest.importorskip("torch", reason="pip install nelson-mrf[torch]")
     more = {"sampler": "lovasz", "iterations": 30}
     resumable("net", checkpoint=tmp_path, **(more | {"iterations": 14}))
     path = tmp_path / "checkpoint.json"

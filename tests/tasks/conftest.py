@@ -11,7 +11,7 @@ from nelson.tasks import KSat, Orientations
 def learned(request):
     """A small task, learned: (task, examples, held-out examples, result)."""
     if request.param is Orientations:
-        pytest.importorskip("networkx", reason="pip install nelson[plots]")
+        pytest.importorskip("networkx", reason="pip install nelson-mrf[plots]")
     task = request.param.small()
     data, held_out = task.examples(1000, seed=0), task.examples(1000, seed=1)
     return task, data, held_out, task.learn(data, seed=0)

@@ -15,7 +15,7 @@ from nelson.tasks import KSat, Orientations
 from nelson.tasks.base import data_seed, noise_floor
 from tests.tasks.helpers import broken
 
-pytest.importorskip("networkx", reason="pip install nelson[plots]")
+pytest.importorskip("networkx", reason="pip install nelson-mrf[plots]")
 FORMULA_TASKS = [KSat, Orientations]
 
 

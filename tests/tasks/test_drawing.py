@@ -13,7 +13,7 @@ from tests.tasks.helpers import broken, pixel_spread
 
 
 def test_pictures_show_something(learned, tmp_path):
-    pytest.importorskip("matplotlib", reason="pip install nelson[plots]")
+    pytest.importorskip("matplotlib", reason="pip install nelson-mrf[plots]")
     task, data, _, fit = learned
     new = task.sample(fit.theta, 200, seed=9).x
     written = [

@@ -17,7 +17,7 @@ from nelson.tasks.tour import tour
 from tests import ROOT
 from tests.tasks.helpers import pixel_spread
 
-pytest.importorskip("networkx", reason="pip install nelson[plots]")
+pytest.importorskip("networkx", reason="pip install nelson-mrf[plots]")
 
 
 def test_tour_goes_all_the_way(tmp_path):
@@ -36,7 +36,7 @@ def test_tour_goes_all_the_way(tmp_path):
 
 def test_documentation_runs(tmp_path, monkeypatch, capsys):
     """The Python in docs/tasks.md, all of it in one namespace; what it prints is true."""
-    pytest.importorskip("matplotlib", reason="pip install nelson[plots]")
+    pytest.importorskip("matplotlib", reason="pip install nelson-mrf[plots]")
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs/tasks.md").read_text(), re.M | re.S)
     assert len(blocks) == 3
@@ -50,7 +50,7 @@ def test_documentation_runs(tmp_path, monkeypatch, capsys):
 
 def test_examples_run(tmp_path, capsys):
     streets = runpy.run_path(str(ROOT / "examples" / "one_way_streets.py"))["main"]
-    pytest.importorskip("matplotlib", reason="pip install nelson[plots]")
+    pytest.importorskip("matplotlib", reason="pip install nelson-mrf[plots]")
     picture = tmp_path / "town.png"
     assert streets(days=500, picture=picture) < 0.25  # 31 weights; 1 is knowing nothing
     assert "100% valid, exact" in capsys.readouterr().out
@@ -100,11 +100,11 @@ def test_demo_without_optional_packages(demo, tmp_path, monkeypatch):
     assert [line.split()[3] for line in done.stdout.splitlines() if line.startswith("ksat")] == [
         "100%"
     ]
-    assert 'orientations was not run: graphs need networkx: pip install "nelson[plots]"' in (
+    assert 'orientations was not run: graphs need networkx: pip install "nelson-mrf[plots]"' in (
         done.stdout
     )
     assert "trees was not run" in done.stdout
-    assert 'pip install "nelson[plots]"' in done.stdout
+    assert 'pip install "nelson-mrf[plots]"' in done.stdout
     assert [p.name for p in (tmp_path / "bare").iterdir()] == ["report.html"]
 
 

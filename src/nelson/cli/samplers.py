@@ -34,7 +34,7 @@ def samplers(
         return
     table = [("name", "weights", "guarantee", "needs")]
     for row in rows:
-        extra = f"nelson[{row.needs}]" if row.needs else ""
+        extra = f"nelson-mrf[{row.needs}]" if row.needs else ""
         missing = "" if row.installed else ", not installed"
         weights = "any" if row.weighted else "uniform"
         table.append((row.name, weights, row.guarantee, extra + missing))

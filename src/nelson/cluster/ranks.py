@@ -60,7 +60,9 @@ class Ranks(Group):
             import torch
             import torch.distributed as dist
         except ImportError as error:
-            raise NelsonError('several ranks need torch: pip install "nelson[torch]"') from error
+            raise NelsonError(
+                'several ranks need torch: pip install "nelson-mrf[torch]"'
+            ) from error
         self._torch, self._dist = torch, dist
         self.device = device_of_rank(device)
         if self.device != "cpu":

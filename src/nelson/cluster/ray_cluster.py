@@ -49,7 +49,7 @@ def require_ray() -> Any:
         import ray
     except ImportError as error:
         raise NelsonError(
-            f'a cluster needs Ray and pyarrow: pip install "nelson[cluster]" ({error})'
+            f'a cluster needs Ray and pyarrow: pip install "nelson-mrf[cluster]" ({error})'
         ) from None
     return ray
 

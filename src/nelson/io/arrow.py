@@ -14,6 +14,6 @@ def load_pyarrow() -> tuple[Any, Any]:
         import pyarrow.parquet
     except ImportError as error:
         raise NelsonError(
-            'Parquet needs pyarrow, which is not installed: pip install "nelson[parquet]"'
+            'Parquet needs pyarrow, which is not installed: pip install "nelson-mrf[parquet]"'
         ) from error
     return pyarrow, pyarrow.parquet

@@ -59,7 +59,7 @@ class History(list[dict[str, Any]]):
             from matplotlib.backends.backend_agg import FigureCanvasAgg
             from matplotlib.figure import Figure
         except ImportError as error:
-            raise NelsonError('a plot needs matplotlib: pip install "nelson[plots]"') from error
+            raise NelsonError('a plot needs matplotlib: pip install "nelson-mrf[plots]"') from error
         figure = Figure(figsize=(7, 4.5), layout="constrained")
         FigureCanvasAgg(figure)
         curves = {

@@ -36,7 +36,7 @@ def missing(method: str) -> str | None:
     if method == "circuit":
         return build.missing("d4")
     if method == "count" and importlib.util.find_spec(GANAK) is None:
-        return 'ganak is not installed: pip install "nelson[samplers]"'
+        return 'ganak is not installed: pip install "nelson-mrf[samplers]"'
     return None
 
 

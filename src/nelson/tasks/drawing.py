@@ -25,7 +25,7 @@ def figure(width: float, height: float) -> Any:
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise NelsonError('pictures need matplotlib: pip install "nelson[plots]"') from error
+        raise NelsonError('pictures need matplotlib: pip install "nelson-mrf[plots]"') from error
     return Figure(figsize=(width, height), layout="constrained", facecolor="white")
 
 

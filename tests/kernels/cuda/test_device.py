@@ -132,7 +132,7 @@ def test_without_a_gpu_the_error_says_what_to_do():
     assert done.returncode != 0
     last = done.stderr.strip().splitlines()[-1]
     assert "NelsonError" in last
-    assert 'device="cpu"' in last or "nelson[cuda]" in last
+    assert 'device="cpu"' in last or "nelson-mrf[cuda]" in last
 
 
 @pytest.mark.process

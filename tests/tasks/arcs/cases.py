@@ -16,7 +16,7 @@ from nelson.tasks.connected.task import RootConnected
 from nelson.tasks.trees.task import SpanningTrees
 from tests.problems import all_states, house_graph, one_way_graph
 
-nx = pytest.importorskip("networkx", reason="pip install nelson[plots]")
+nx = pytest.importorskip("networkx", reason="pip install nelson-mrf[plots]")
 
 ALPHA = 1e-6
 SIGMAS = 6.0  # of one mean; two-sided 2e-9, times 46 arcs 1e-7

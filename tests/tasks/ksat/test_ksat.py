@@ -93,7 +93,7 @@ def test_any_formula_will_do():
 
 
 def test_picture_of_the_papers_examples(tmp_path):
-    pytest.importorskip("matplotlib", reason="pip install nelson[plots]")
+    pytest.importorskip("matplotlib", reason="pip install nelson-mrf[plots]")
     paper = KSat.random(60)
     data = paper.examples(50, kind="paper")
     overview = tmp_path / "paper.png"

@@ -13,7 +13,7 @@ from nelson.tasks.orientations.task import tree_component
 from tests.problems import all_states, chi_square, complete_edges, cycle_edges
 from tests.tasks.helpers import pixel_spread
 
-nx = pytest.importorskip("networkx", reason="pip install nelson[plots]")
+nx = pytest.importorskip("networkx", reason="pip install nelson-mrf[plots]")
 
 
 GRAPHS = {
@@ -170,7 +170,7 @@ def test_preferences_by_edge():
 
 
 def test_pictures_of_unusual_graphs(tmp_path):
-    pytest.importorskip("matplotlib", reason="pip install nelson[plots]")
+    pytest.importorskip("matplotlib", reason="pip install nelson-mrf[plots]")
     for name in ("parallel", "loops", "apart"):
         task = Orientations(GRAPHS[name])
         x = task.examples(2)

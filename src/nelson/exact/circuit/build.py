@@ -50,7 +50,7 @@ def missing(compiler: str) -> str | None:
     """None, or what has to be installed first."""
     module, name = COMPILERS[compiler]
     if importlib.util.find_spec(module) is None:
-        return f'{name} is not installed: pip install "nelson[samplers]"'
+        return f'{name} is not installed: pip install "nelson-mrf[samplers]"'
     return None
 
 

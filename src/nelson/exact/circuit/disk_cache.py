@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import sys
 import time
 import zipfile
 import zlib
@@ -26,6 +25,7 @@ import numpy as np
 
 from nelson.formula import Formula
 from nelson.io import atomic
+from nelson.kernels.core.folders import cache_folder
 
 #: Grows when the meaning of a file changes: it is part of the hash.
 VERSION = 1
@@ -42,16 +42,7 @@ class Entry(NamedTuple):
 
 def folder() -> Path:
     """Where circuits are kept; it need not exist."""
-    if given := os.environ.get("NELSON_CACHE_DIR"):
-        return Path(given) / "circuits"
-    if given := os.environ.get("XDG_CACHE_HOME"):
-        return Path(given) / "nelson" / "circuits"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "nelson" / "circuits"
-    if sys.platform == "win32":
-        local = os.environ.get("LOCALAPPDATA", str(Path.home()))
-        return Path(local) / "nelson" / "circuits"
-    return Path.home() / ".cache" / "nelson" / "circuits"
+    return Path(os.environ.get("NELSON_CACHE_DIR") or cache_folder()) / "circuits"
 
 
 def bound() -> int:

@@ -23,20 +23,10 @@ import llvmlite
 import numba
 from numba.core import caching, event
 
+from nelson.kernels.core.folders import cache_folder
+
 #: Folder of the package `nelson`.
 _PACKAGE = Path(__file__).resolve().parents[2]
-
-
-def _base_folder() -> Path:
-    if given := os.environ.get("NUMBA_CACHE_DIR"):
-        return Path(given)
-    if given := os.environ.get("XDG_CACHE_HOME"):
-        return Path(given) / "nelson"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "nelson"
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA", str(Path.home()))) / "nelson"
-    return Path.home() / ".cache" / "nelson"
 
 
 def _writable(folder: Path) -> bool:
@@ -65,7 +55,7 @@ def digest(package: Path = _PACKAGE) -> str:
 def folder() -> Path:
     """Folder of the compiled kernels on this machine."""
     name = f"kernels-{digest()}"
-    base = _base_folder()
+    base = Path(os.environ.get("NUMBA_CACHE_DIR") or cache_folder())
     if not _writable(base / name):
         owner = os.getuid() if hasattr(os, "getuid") else "user"
         base = Path(tempfile.gettempdir()) / f"nelson-{owner}"

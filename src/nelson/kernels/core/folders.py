@@ -1,23 +1,15 @@
-"""The user's cache folder: compiled kernels and circuits are kept there."""
+"""The user's cache folder, where compiled kernels and circuits are kept."""
 
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 
 
 def cache_folder() -> Path:
-    """$NELSON_CACHE_DIR, else the user's cache folder of this system (~/.cache/nelson on Linux).
-
-    It need not exist. Without platformdirs, on machines where only the kernels are used, it lies
-    in the folder for temporary files.
-    """
-    if given := os.environ.get("NELSON_CACHE_DIR"):
-        return Path(given)
+    """The cache folder of this system, e.g. ~/.cache/nelson on Linux. It need not exist."""
     try:
         import platformdirs
-    except ImportError:
-        owner = os.getuid() if hasattr(os, "getuid") else "user"
-        return Path(tempfile.gettempdir()) / f"nelson-{owner}"
+    except ImportError:  # a machine with only what the kernels need: as on Linux
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "nelson"
     return platformdirs.user_cache_path("nelson", appauthor=False)

@@ -227,5 +227,5 @@ def _networkx() -> Any:
     try:
         import networkx
     except ImportError as error:
-        raise NelsonError('graphs need networkx: pip install "nelson[plots]"') from error
+        raise NelsonError('graphs need networkx: pip install "nelson-mrf[plots]"') from error
     return networkx
