@@ -27,7 +27,7 @@ from nelson.kernels.cpu.state import Job
 from nelson.sampling.engine import laws
 from nelson.sampling.problem import prepare
 
-#: Variables -> samples of a timed call, so that it takes some tenths of a second.
+#: Variables -> samples of a timed call: fewer for larger formulas, to limit time and memory.
 SAMPLES = {100: 1 << 18, 1_000: 1 << 16, 10_000: 1 << 13, 1_000_000: 1 << 10}
 
 
