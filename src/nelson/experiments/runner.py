@@ -209,5 +209,6 @@ def _require() -> None:
     missing = [name for name in ("pyarrow", "matplotlib") if find_spec(name) is None]
     if missing:
         raise NelsonError(
-            f"results and plots need {' and '.join(missing)}: pip install 'nelson-mrf[parquet,plots]'"
+            f"results and plots need {' and '.join(missing)}: "
+            "pip install 'nelson-mrf[parquet,plots]'"
         )
