@@ -1,4 +1,4 @@
-"""`python -m benchmarks [NAME ...] [--quick]`: the speed table, as ratios within one run."""
+"""`python -m benchmarks [NAME ...] [--quick]` measures speed and prints a table with goals."""
 
 from __future__ import annotations
 
@@ -9,44 +9,49 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import auto, circuit, cluster, gpu, learning, load, partition, peers, sampler
+from benchmarks import auto, circuit, cluster, gpu, learning, load, log_z, peers, sampler
 from benchmarks.common import Row
 
 ALL = {
     **sampler.ALL,
     "load": load.rows,
-    "logz": partition.rows,
+    "logz": log_z.rows,
     "circuit": circuit.rows,
     "auto": auto.rows,
     "samplers": peers.rows,
     **learning.ALL,
     "cluster": cluster.rows,
 }
-#: Not part of a plain run: needs a GPU.
-EXTRA = {"gpu": gpu.rows}
+#: Benchmarks that run only when they are named, because they need a GPU.
+ONLY_IF_NAMED = {"gpu": gpu.rows}
 
 
 def _names(every: list[str]) -> list[str]:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
-        description="The speed table: ratios to peers in one run. Exit code 1: a goal is missed.",
+        description="Measure speed, mostly as ratios to peers that run in turns with us, and "
+        "print a table. Exit code 1 means that a goal was missed.",
         epilog="Example: python -m benchmarks peers sweep",
     )
     parser.add_argument(
         "names",
         nargs="*",
         metavar="NAME",
-        help=f"{', '.join(every)} (default: all but gpu; 20 min)",
+        help=f"{', '.join(every)} (default: all except gpu; this takes 20 minutes)",
     )
-    parser.add_argument("--quick", action="store_true", help="cluster: a hundredth of the samples")
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="only for the benchmark `cluster`: draw a hundredth of the samples",
+    )
     names = parser.parse_args().names
     if unknown := [name for name in names if name not in every]:
-        parser.error(f"no benchmark {', '.join(unknown)}; there are {', '.join(every)}")
+        parser.error(f"no benchmark is called {', '.join(unknown)}; use {', '.join(every)}")
     return names or list(ALL)
 
 
 def main() -> int:
-    every = ALL | EXTRA
+    every = ALL | ONLY_IF_NAMED
     names = _names(list(every))
     console = Console(width=150)
     rows: list[Row] = []
@@ -55,7 +60,7 @@ def main() -> int:
             rows.append(row)
             console.print(f"{row.name}: {row}  {row.note}", highlight=False)
     table = Table(title=f"nelson on {platform.processor() or platform.machine()}, one run")
-    for column in ("measure", "measured", "must reach", "aim", "verdict", "how"):
+    for column in ("benchmark", "measured", "must reach", "aim", "verdict", "details"):
         table.add_column(column)
     for row in rows:
         sign = "<=" if row.at_most else ">="

@@ -1,15 +1,15 @@
-"""`auto`: what deciding costs where `lovasz` is right, and what it does with structured formulas.
+"""`auto`: the cost of choosing a method, and its results on thirty structured formulas.
 
-The cost is that of `nelson.sample` on a formula object that nobody has seen, against
-`method="lovasz"` with the same number of sweeps on another such object, in turns. The thirty
-formulas of `tests.structured.suite` have 20 s each; `nelson.judge` then tests the samples against
-the law. A guarantee that it rejects would be an over-claim; what it cannot decide is neither.
+Cost: `auto` chooses `lovasz` for a random 5-SAT formula. We time `nelson.sample` on a new formula
+object against `method="lovasz"` with the same number of sweeps on another new object, in turns.
+
+Results: each formula of `tests.structured.suite` gets 20 s; then `nelson.judge` tests the samples
+against the law. A guarantee that the test rejects is an over-claim. A test that cannot decide
+counts neither for nor against the guarantee.
 """
 
 from __future__ import annotations
 
-import os
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -21,21 +21,29 @@ from tests.structured import suite
 
 from benchmarks.common import Row, ksat, ratio, seconds
 from nelson import Formula, Unsatisfiable, judge, sample
+from nelson.experiments.samplers import nothing_kept
+from nelson.sampling.auto import ready
 
-BUDGET, SAMPLES, JUDGE = 20.0, 20_000, 30.0
-#: Seconds above the budget that starting, stopping and handing over may take.
-GRACE = 2.0
+#: Seconds that `auto` gets for each structured formula.
+DRAW_SECONDS = 20.0
+#: Seconds beyond DRAW_SECONDS that starting, stopping and returning the samples may take.
+GRACE_SECONDS = 2.0
+#: Seconds that the test of the samples gets.
+JUDGE_SECONDS = 30.0
+SAMPLES = 20_000
+#: Samples of a formula with more than 100,000 variables, so that they fit into memory.
+SAMPLES_IF_LARGE = 1000
 
 
 def fresh(formula: Formula) -> Formula:
-    """The same clauses in an object that nothing is kept with."""
+    """The same clauses in a new object, for which nothing is memoised."""
     return Formula.from_arrays(
         formula.literals.copy(), formula.offsets.copy(), n_vars=formula.n_vars, n_aux=formula.n_aux
     )
 
 
 def cost() -> Iterator[Row]:
-    """Twice: CPU time of all threads, and the time that a caller waits."""
+    """Measured twice: as CPU time of all threads, and as the time that the caller waits."""
     formula, theta = ksat(1000)
     count = 100_000
     sweeps = sample(formula, theta, count, seed=1).info["sweeps"]
@@ -45,90 +53,87 @@ def cost() -> Iterator[Row]:
             again = fresh(formula)
             return seconds(lambda: sample(again, theta, count, seed=1), clock)
 
-        def named(clock: Callable[[], float] = clock) -> float:
+        def lovasz(clock: Callable[[], float] = clock) -> float:
             again = fresh(formula)
-            how = {"method": "lovasz", "sweeps": sweeps, "seed": 1}
-            return seconds(lambda: sample(again, theta, count, **how), clock)
+            options = {"method": "lovasz", "sweeps": sweeps, "seed": 1}
+            return seconds(lambda: sample(again, theta, count, **options), clock)
 
-        factor, ours, theirs = ratio(automatic, named, 21)
-        note = f"{ours * 1e3:.0f} ms against {theirs * 1e3:.0f} ms, {sweeps} sweeps"
-        title = f"auto, 100,000 samples of 5-SAT n=L=1000, over lovasz, {name}"
+        factor, with_auto, with_lovasz = ratio(automatic, lovasz, 21)
+        note = f"{with_auto * 1e3:.0f} ms against {with_lovasz * 1e3:.0f} ms, {sweeps} sweeps"
+        title = f"auto, 100,000 samples of 5-SAT, n=L=1000: {name} time against lovasz"
         yield Row(title, factor, 1.1, 1.1, at_most=True, note=note)
 
 
 class Outcome(NamedTuple):
+    """The result of `auto` on one structured formula."""
+
     name: str
     n: int
     clauses: int
-    did: str
+    action: str  # the method, or the proof that no solution exists
     guarantee: str
     status: str
     samples: int
     seconds: float
     verdict: str
-    over: bool  # a guarantee was claimed that the test rejects
+    overclaimed: bool  # the test rejects the guarantee
 
 
 def outcome(name: str, formula: Formula, theta: np.ndarray | None) -> Outcome:
     size = name, formula.n_vars, formula.n_clauses
-    wanted = SAMPLES if formula.n_vars <= 100_000 else 1000
+    wanted = SAMPLES if formula.n_vars <= 100_000 else SAMPLES_IF_LARGE
     started = time.monotonic()
     try:
-        drawn = sample(formula, theta, wanted, seed=1, seconds=BUDGET)
+        samples = sample(formula, theta, wanted, seed=1, seconds=DRAW_SECONDS)
     except Unsatisfiable as error:
         spent = time.monotonic() - started
         return Outcome(*size, str(error), "", "UNSAT", 0, spent, "", False)
     spent = time.monotonic() - started
-    did = drawn.info["method"] + (f", {drawn.info['sweeps']} sweeps" * bool(drawn.info["sweeps"]))
-    if not len(drawn):
-        why = drawn.info["reason"]
-        return Outcome(*size, f"{did}: {why}", "", drawn.status, 0, spent, "", False)
-    found = judge(formula, drawn, theta, seconds=JUDGE)
-    over = found.accept is False and drawn.guarantee != "heuristic"
-    told = f"{found.word} ({found.test})"
-    return Outcome(*size, did, drawn.guarantee, drawn.status, len(drawn), spent, told, over)
+    info, guarantee, status = samples.info, samples.guarantee, samples.status
+    action = info["method"] + (f", {info['sweeps']} sweeps" if info["sweeps"] else "")
+    if not len(samples):
+        return Outcome(*size, f"{action}: {info['reason']}", "", status, 0, spent, "", False)
+    verdict = judge(formula, samples, theta, seconds=JUDGE_SECONDS)
+    overclaimed = verdict.accept is False and guarantee != "heuristic"
+    told = f"{verdict.word} ({verdict.test})"
+    return Outcome(*size, action, guarantee, status, len(samples), spent, told, overclaimed)
 
 
 def outcomes() -> Iterator[Outcome]:
-    """Nothing comes from the disk: every circuit is compiled within the budget."""
-    from nelson.sampling.auto import ready
-
+    """No circuit is read from the disk: each is compiled within the time of its formula."""
     ready(SAMPLES, None)
-    before = os.environ.get("NELSON_CACHE_DIR")
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ["NELSON_CACHE_DIR"] = folder
-        try:
-            for name, make in suite():
-                yield outcome(name, *make())
-        finally:
-            os.environ.pop("NELSON_CACHE_DIR")
-            if before is not None:
-                os.environ["NELSON_CACHE_DIR"] = before
+    with nothing_kept():
+        for name, make in suite():
+            yield outcome(name, *make())
 
 
-def table(found: list[Outcome]) -> Table:
-    out = Table(title=f"auto on {len(found)} formulas, {BUDGET:g} s each")
-    for column in ("formula", "n", "L", "what auto did", "guarantee", "status", "s", "judge"):
+def table(results: list[Outcome]) -> Table:
+    out = Table(title=f"auto on {len(results)} formulas, {DRAW_SECONDS:g} s each")
+    for column in ("formula", "n", "L", "method", "guarantee", "status", "seconds", "verdict"):
         out.add_column(column)
-    for o in found:
+    for o in results:
         sizes = f"{o.n:,}", f"{o.clauses:,}"
-        status = f"{o.status}, {o.samples:,}" if o.samples else o.status
-        out.add_row(o.name, *sizes, o.did, o.guarantee, status, f"{o.seconds:.1f}", o.verdict)
+        status = f"{o.status}, {o.samples:,} samples" if o.samples else o.status
+        out.add_row(o.name, *sizes, o.action, o.guarantee, status, f"{o.seconds:.1f}", o.verdict)
     return out
 
 
 def structured() -> Iterator[Row]:
-    found = list(outcomes())
-    Console(width=170).print(table(found))
-    answered = sum(bool(o.samples) or o.status == "UNSAT" for o in found)
-    yield Row("auto: samples or a proof", answered, 0, 30, "of 30", note="the rest is `budget`")
-    slowest = max(o.seconds for o in found)
-    yield Row("auto: slowest", slowest, BUDGET + GRACE, BUDGET, "s", at_most=True)
-    over = sum(o.over for o in found)
-    exact = sum(o.guarantee == "exact" for o in found)
-    unknown = sum("undecided" in o.verdict for o in found)
-    note = f"{exact} exact; {unknown} that the judge cannot decide"
-    yield Row("auto: guarantees that the judge rejects", over, 0, 0, "", at_most=True, note=note)
+    results = list(outcomes())
+    Console(width=170).print(table(results))
+    answered = sum(bool(o.samples) or o.status == "UNSAT" for o in results)
+    note = "on the others the time ran out (status `budget`)"
+    yield Row(
+        "auto: formulas with samples or a proof of UNSAT", answered, 0, 30, "of 30", note=note
+    )
+    slowest = max(o.seconds for o in results)
+    limit = DRAW_SECONDS + GRACE_SECONDS
+    yield Row("auto: slowest formula", slowest, limit, DRAW_SECONDS, "s", at_most=True)
+    rejected = sum(o.overclaimed for o in results)
+    exact = sum(o.guarantee == "exact" for o in results)
+    undecided = sum("undecided" in o.verdict for o in results)
+    note = f"{exact} formulas are exact; the test could not decide on {undecided}"
+    yield Row("auto: guarantees that the test rejects", rejected, 0, 0, "", at_most=True, note=note)
 
 
 def rows() -> Iterator[Row]:

@@ -1,9 +1,12 @@
-"""Exact samples from circuits of 20 to 500,000 nodes: time a sample, against a plain descent.
+"""Exact samples from circuits of 20 to 500,000 nodes, timed against a plain descent.
 
-The peer is what one writes first, compiled by Numba: for each sample from the root down with a
-stack over D4's own nodes, one random number an or-node, shares worked out beforehand, one byte a
-variable. It pays neither for the pass that weighs the circuit nor for a check of the result; ours
-is a call of `nelson.sample` and pays for both. One core each.
+The peer is the simplest program for this task, compiled by Numba. For each sample it walks down
+from the root over D4's nodes, with a stack and one random number for each or-node, and writes one
+byte for each variable. The probabilities of the branches are computed beforehand.
+
+The time of the peer excludes the pass over the circuit that computes these probabilities, and it
+checks no sample. Our time is that of a call of `nelson.sample`, which includes both. Each uses one
+core.
 """
 
 from __future__ import annotations
@@ -12,23 +15,28 @@ from collections.abc import Iterator
 
 import numba
 import numpy as np
+from tests.structured import grid
 
 from benchmarks.common import Row, ksat, ratio, seconds
 from nelson import Formula, sample
 from nelson.exact.circuit import compile_child
-from nelson.exact.circuit.nnf import Circuit, evaluate
+from nelson.exact.circuit.nnf import Circuit
 from nelson.exact.compiled import compiled
+from nelson.kernels.circuit.nnf import AND, OR, TRUE, evaluate
 from nelson.process.child import run_child
 
-OURS, PEER = 200_000, 10_000
+#: Samples of one timed call of ours, and of the slower peer.
+SAMPLES = 200_000
+PEER_SAMPLES = 10_000
+#: Seconds that compiling a circuit may take.
+COMPILE_SECONDS = 300.0
+#: Bytes of memory that the compiler may use.
+COMPILE_MEMORY = 8 << 30
 
 
 def independent_sets(side: int) -> Formula:
-    """Independent sets of a square grid."""
-    name = np.arange(1, side * side + 1).reshape(side, side)
-    down = np.stack([name[:-1].ravel(), name[1:].ravel()], axis=1)
-    right = np.stack([name[:, :-1].ravel(), name[:, 1:].ravel()], axis=1)
-    return Formula(-np.concatenate([down, right]).astype(np.int32), n_vars=side * side)
+    """Independent sets of a square grid: no two neighbours are both true."""
+    return Formula([[-u - 1, -v - 1] for u, v in grid(side, side)], n_vars=side * side)
 
 
 def formulas() -> dict[str, Formula]:
@@ -37,15 +45,15 @@ def formulas() -> dict[str, Formula]:
 
 
 @numba.njit(cache=False)
-def _plain(random, kind, first, at, child, start, literals, shares, p, x, stack):
+def _descend(random, kind, first, at, child, start, literals, shares, p, x, stack):
     for s in range(x.shape[0]):
-        x[s] = 2
+        x[s] = 2  # 2: the descent has not set this variable
         stack[0], height = 1, 1
         while height:
             height -= 1
             i = stack[height]
             begin, end = first[i], first[i + 1]
-            if kind[i] == 0:
+            if kind[i] == OR:  # choose one branch
                 u = random.random()
                 while begin < end - 1 and u >= shares[begin]:
                     u -= shares[begin]
@@ -61,17 +69,20 @@ def _plain(random, kind, first, at, child, start, literals, shares, p, x, stack)
                 x[s, v] = random.random() < p[v]
 
 
-class Plain:
+class PlainDescent:
     """The peer: one circuit under one theta."""
 
     def __init__(self, formula: Formula, theta: np.ndarray) -> None:
         task = {"compiler": "d4", "n": formula.n_total, "literals": formula.literals}
         answers, _ = run_child(
-            compile_child.__file__, [task | {"offsets": formula.offsets}], 300.0, 8 << 30
+            compile_child.__file__,
+            [task | {"offsets": formula.offsets}],
+            COMPILE_SECONDS,
+            COMPILE_MEMORY,
         )
         c = self.circuit = Circuit.parse(answers[0]["nnf"])
         log_p = np.stack([-np.logaddexp(0, theta), -np.logaddexp(0, -theta)], axis=1)
-        value = np.where(np.isin(c.kind, (1, 2)), 0.0, -np.inf)
+        value = np.where(np.isin(c.kind, (AND, TRUE)), 0.0, -np.inf)
         evaluate(c.kind, c.parent, c.child, c.start, c.literals, log_p, value)
         self.at = np.argsort(c.parent, kind="stable")
         self.first = np.searchsorted(c.parent[self.at], np.arange(len(c.kind) + 1))
@@ -86,7 +97,7 @@ class Plain:
     def draw(self, count: int) -> np.ndarray:
         x = np.empty((count, self.n), np.uint8)
         c = self.circuit
-        _plain(
+        _descend(
             self.random,
             c.kind,
             self.first,
@@ -105,43 +116,42 @@ class Plain:
 def speed() -> Iterator[Row]:
     for name, formula in formulas().items():
         theta = np.random.default_rng(1).normal(size=formula.n_vars)
-        found = compiled(formula, 300.0)
-        if found is None:
+        circuit = compiled(formula, COMPILE_SECONDS)
+        if circuit is None:
             continue
-        plain = Plain(formula, theta)
-        exact = found.mean(theta[None])[0]
-        off = np.abs(plain.draw(PEER).mean(0) - exact).max()
-        if off > 6 * np.sqrt(0.25 / PEER):
+        plain = PlainDescent(formula, theta)
+        exact = circuit.mean(theta[None])[0]
+        off = np.abs(plain.draw(PEER_SAMPLES).mean(0) - exact).max()
+        if off > 6 * np.sqrt(0.25 / PEER_SAMPLES):  # six standard deviations at most
             raise AssertionError(f"the peer draws from another law: a mean is off by {off:.3f}")
 
         def ours(formula: Formula = formula, theta: np.ndarray = theta) -> float:
-            job = {"method": "circuit", "seed": 1, "threads": 1}
-            return seconds(lambda: sample(formula, theta, OURS, **job)) / OURS
+            options = {"method": "circuit", "seed": 1, "threads": 1}
+            return seconds(lambda: sample(formula, theta, SAMPLES, **options)) / SAMPLES
 
-        def peer(plain: Plain = plain) -> float:
-            return seconds(lambda: plain.draw(PEER)) / PEER
+        def peer(plain: PlainDescent = plain) -> float:
+            return seconds(lambda: plain.draw(PEER_SAMPLES)) / PEER_SAMPLES
 
-        factor, us, them = ratio(peer, ours)
-        note = f"{them * 1e6:.3g} us a sample, the plain descent {us * 1e6:.3g}"
+        factor, by_peer, by_us = ratio(peer, ours)
+        note = f"{by_us * 1e6:.3g} us per sample, the plain descent {by_peer * 1e6:.3g} us"
         title = f"circuit of {len(plain.circuit.kind) - 1:,} nodes ({name})"
         yield Row(title, factor, 1, 5, note=note)
 
 
-def weighing() -> Iterator[Row]:
-    """What a new theta costs, and many of them on all cores."""
+def new_theta() -> Iterator[Row]:
+    """The pass over a circuit that a new theta needs: log Z and the means of all variables."""
     formula, theta = ksat(40, seed=3)
-    found = compiled(formula, 300.0)
-    if found is None:
+    circuit = compiled(formula, COMPILE_SECONDS)
+    if circuit is None:
         return
-    found.mean(theta[None])
-    spent = min(seconds(lambda: found.mean(theta[None])) for _ in range(5))
-    note = f"{found.circuit.decisions:,} decisions, {found.edges:,} edges; log Z and all means"
-    per = spent / found.circuit.decisions * 1e9
-    yield Row(
-        "a new theta, a decision of the circuit", per, 500, 150, "ns", at_most=True, note=note
-    )
+    circuit.mean(theta[None])
+    spent = min(seconds(lambda: circuit.mean(theta[None])) for _ in range(5))
+    decisions = circuit.circuit.decisions
+    note = f"{decisions:,} decisions, {circuit.edges:,} edges; log Z and all means"
+    name = "circuit: a new theta, time per decision"
+    yield Row(name, spent / decisions * 1e9, 500, 150, "ns", at_most=True, note=note)
 
 
 def rows() -> Iterator[Row]:
     yield from speed()
-    yield from weighing()
+    yield from new_theta()

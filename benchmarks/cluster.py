@@ -1,10 +1,12 @@
-"""Sampling on Ray: how it scales on one machine, and how fast samples get to the disk.
+"""Sampling on Ray: how it scales on one machine, and how fast samples are written to the disk.
 
-`python -m benchmarks cluster` takes minutes and 13 GB of disk for a while (in the folder that
-TMPDIR says); `python -m benchmarks cluster --quick` has a hundredth of the samples. Either leaves
-its figures in `cluster-figures.json`, from which `python -m benchmarks.cluster_plan` plans larger
-jobs. One embedded cluster serves all rows, so that no start-up is in any figure; the formula is the
-1000-variable one that ships with the package.
+    python -m benchmarks cluster            takes minutes, and 13 GB of disk while it runs
+    python -m benchmarks cluster --quick    a hundredth of the samples
+
+Temporary files are in the folder that the environment variable TMPDIR names. Either command writes
+its figures to `cluster-figures.json`, from which `python -m benchmarks.cluster_plan` plans larger
+jobs. All rows use one local Ray cluster, so no figure includes its start. The formula is the one
+with 1000 variables that ships with the package.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ import time
 from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,14 +34,28 @@ from nelson.sampling.options import Options
 from nelson.sampling.plan import make_plan
 
 FIGURES = Path("cluster-figures.json")
-#: Samples: of one run of the scaling row, of the large job, of a small one before it.
-SIZES = {False: (4_000_000, 100_000_000, 2_000_000), True: (500_000, 1_000_000, 250_000)}
-#: Samples a shard: enough shards for two workers to end together (33 MB; quick: 4 MB).
-SHARD = {False: 262_144, True: 32_768}
-REPETITIONS = 5
-#: Bytes written to measure the disk.
-DISK = {False: 4 << 30, True: 256 << 20}
-PLAIN: dict[str, Any] = {"method": "lovasz", "sweeps": 0}
+#: Bytes of one sample in a Parquet file: 1000 bits, and a little more.
+SAMPLE_BYTES = 126
+NO_SWEEPS: dict[str, Any] = {"method": "lovasz", "sweeps": 0}
+
+
+class Sizes(NamedTuple):
+    """The sizes of one run of this benchmark."""
+
+    small: int  # samples of a job that shows the memory of a worker at the beginning
+    scaling: int  # samples of each job that compares one worker with two
+    large: int  # samples of the job that is written to the disk
+    shard: int  # samples per shard, small enough for two workers to end at the same time
+    disk_bytes: int  # bytes written to measure the disk itself
+    repetitions: int  # comparisons of one worker with two
+
+
+FULL = Sizes(2_000_000, 4_000_000, 100_000_000, 262_144, 4 << 30, 5)
+QUICK = Sizes(250_000, 500_000, 1_000_000, 32_768, 256 << 20, 2)
+
+
+def sizes() -> Sizes:
+    return QUICK if "--quick" in sys.argv else FULL
 
 
 def formula() -> Formula:
@@ -61,22 +77,23 @@ def disk_speed(folder: Path, size: int) -> float:
 
 
 def job(f: Formula, n: int, folder: Path, workers: int, **options: Any) -> Any:
-    """One job into a fresh folder, which is gone afterwards; -> what it says of itself."""
+    """Run one job into a new folder, delete the folder, and return the job's report."""
     out = folder / "job"
-    shard = SHARD["--quick" in sys.argv]
-    found = cluster.sample(f, None, n, out, seed=1, workers=workers, shard=shard, **options)
-    assert len(found) == n and found.complete
+    shard = sizes().shard
+    report = cluster.sample(f, None, n, out, seed=1, workers=workers, shard=shard, **options)
+    assert len(report) == n and report.complete
     shutil.rmtree(out)
-    return found
+    return report
 
 
-def workers_against_one(f: Formula, n: int, repetitions: int) -> tuple[float, float, float]:
-    """(ratio, seconds of one worker, of two), in turns; medians. Files go to memory where there is
-    such a folder: what is to be doubled is cores, and there is one disk.
+def two_workers_against_one(f: Formula, n: int, repetitions: int) -> tuple[float, float, float]:
+    """(speed-up, seconds of one worker, seconds of two): medians of runs in turns.
+
+    Files are written to memory if /dev/shm exists: two workers have two cores but only one disk.
     """
     memory = Path("/dev/shm")
-    there = memory.is_dir() and shutil.disk_usage(memory).free > 2 * 126 * n
-    with tempfile.TemporaryDirectory(dir=memory if there else None) as name:
+    fits = memory.is_dir() and shutil.disk_usage(memory).free > 2 * SAMPLE_BYTES * n
+    with tempfile.TemporaryDirectory(dir=memory if fits else None) as name:
         pairs = []
         for _ in range(repetitions):
             one = job(f, n, Path(name), 1).info["seconds"]
@@ -87,7 +104,7 @@ def workers_against_one(f: Formula, n: int, repetitions: int) -> tuple[float, fl
 
 
 def decide_seconds() -> float:
-    """What `auto` takes for a formula that it has not seen: the median of five."""
+    """Seconds that `auto` needs to choose a method for a new formula: the median of five."""
 
     def once(seed: int) -> float:
         fresh, theta = ksat(1000, seed=seed)
@@ -100,50 +117,61 @@ def decide_seconds() -> float:
 
 
 def rows() -> Iterator[Row]:
-    quick = "--quick" in sys.argv
-    some, many, few = SIZES[quick]
+    size = sizes()
     f, cores = formula(), usable_cores()
-    figures: dict[str, Any] = {"quick": quick, "cores": cores, "nelson": nelson.__version__}
+    figures: dict[str, Any] = {
+        "quick": size is QUICK,
+        "cores": cores,
+        "nelson": nelson.__version__,
+    }
     with (
         tempfile.TemporaryDirectory() as name,
         ray_cluster.connected(None, workers=max(2, cores)),
     ):
         folder = Path(name)
-        if shutil.disk_usage(folder).free < 1.3 * many * 126:
-            raise SystemExit(f"{folder} has no room for {many * 126 / 1e9:.0f} GB: set TMPDIR")
-        job(f, few, folder, max(2, cores))  # every worker has its kernels, `auto` has decided
-
-        scaling, one, two = workers_against_one(f, some, 2 if quick else REPETITIONS)
-        note = f"{some:,} samples to memory, auto: {one:.1f} s and {two:.1f} s; {cores} cores"
-        yield Row("cluster: 2 workers against 1", scaling, 1.7, 1.9, note=note)
-
-        disk = [disk_speed(folder, DISK[quick])]
-        for label, options, key in (("auto", {}, "rate"), ("lovasz, no sweeps", PLAIN, "plain")):
-            small = job(f, few, folder, cores, **options)
-            large = job(f, many, folder, cores, **options)
-            disk.append(disk_speed(folder, DISK[quick]))
-            size, took = large.info["bytes"], large.info["seconds"]
-            figures[key] = many / took / cores
-            figures["bytes"] = size / many
-            figures["guarantee" if key == "rate" else "plain_guarantee"] = large.guarantee
-            speed, own = size / took / 1e6, statistics.median(disk[-2:])
-            told = f"{speed:.0f} MB/s, the disk {own:.0f}; {many / took:,.0f} samples/s"
-            note = f"{told}, {took:.0f} s, {size / 1e9:.1f} GB, {large.guarantee}; not asked for"
-            yield Row(
-                f"  {many:,} samples to Parquet ({label})", speed / own, None, None, note=note
+        needed = size.large * SAMPLE_BYTES
+        if shutil.disk_usage(folder).free < 1.3 * needed:
+            raise SystemExit(
+                f"{folder} has no room for {needed / 1e9:.0f} GB: set TMPDIR to another folder"
             )
-            growth = large.info["peak_mb"] / small.info["peak_mb"]
-            note = f"{small.info['peak_mb']:.0f} MB for {few:,}, {large.info['peak_mb']:.0f} MB"
-            yield Row(
-                "    memory of a worker against a small job", growth, 1.1, 1.02, "x", True, note
-            )
+        # After this job every worker has compiled its kernels, and `auto` has chosen a method.
+        job(f, size.small, folder, max(2, cores))
+
+        speedup, one, two = two_workers_against_one(f, size.scaling, size.repetitions)
+        note = f"{size.scaling:,} samples to memory, auto: {one:.1f} s and {two:.1f} s; "
+        note += f"{cores} cores"
+        yield Row("cluster: 2 workers against 1", speedup, 1.7, 1.9, note=note)
+
+        disk = [disk_speed(folder, size.disk_bytes)]
+        for label, options, key, guarantee in (
+            ("auto", {}, "rate", "guarantee"),
+            ("lovasz, no sweeps", NO_SWEEPS, "plain", "plain_guarantee"),
+        ):
+            small = job(f, size.small, folder, cores, **options)
+            large = job(f, size.large, folder, cores, **options)
+            disk.append(disk_speed(folder, size.disk_bytes))
+            written, took = large.info["bytes"], large.info["seconds"]
+            figures[key] = size.large / took / cores
+            figures["bytes"] = written / size.large
+            figures[guarantee] = large.guarantee
+            speed, disk_alone = written / took / 1e6, statistics.median(disk[-2:])
+            note = f"{speed:.0f} MB/s, the disk alone {disk_alone:.0f} MB/s; "
+            note += f"{size.large / took:,.0f} samples/s, {took:.0f} s, {written / 1e9:.1f} GB, "
+            note += f"{large.guarantee}; no goal"
+            title = f"  {size.large:,} samples to Parquet ({label}): speed against the disk"
+            yield Row(title, speed / disk_alone, None, None, note=note)
+            before, after = small.info["peak_mb"], large.info["peak_mb"]
+            note = f"{after:.0f} MB, and {before:.0f} MB for {size.small:,} samples"
+            title = "    memory of a worker against a small job"
+            yield Row(title, after / before, 1.1, 1.02, "x", True, note)
         overhead = statistics.median(job(f, 64, folder, cores).info["seconds"] for _ in range(3))
         figures |= {
             "disk_mb_s": statistics.median(disk),
-            "scaling": scaling,
+            "scaling": speedup,
             "decide": decide_seconds(),
             "job": overhead,
         }
     FIGURES.write_text(json.dumps(figures, indent=1) + "\n")
-    note = f"a job of 64 samples {figures['job']:.2f} s; figures in {FIGURES}"
-    yield Row("  auto on a formula not seen before", figures["decide"], 10, 10, "s", True, note)
+    note = f"a job of 64 samples takes {figures['job']:.2f} s; figures written to {FIGURES}"
+    name = "  time in which auto chooses a method for a new formula"
+    yield Row(name, figures["decide"], 10, 10, "s", True, note)

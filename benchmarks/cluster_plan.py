@@ -1,14 +1,17 @@
-"""Plan large jobs from measured figures: machines, hours, bytes.
+"""Plan large jobs from measured figures: how many machines, hours and bytes they take.
 
-    python -m benchmarks.cluster_plan                    as Markdown, from cluster-figures.json
-    python -m benchmarks.cluster_plan --write            into docs/cluster.md, between its marks
+    python -m benchmarks.cluster_plan            reads cluster-figures.json, prints Markdown
+    python -m benchmarks.cluster_plan --write    writes it into docs/cluster.md, between its marks
 
-    core seconds = N / rate + formulas (decide + job)     rate: samples/s a core, all of them busy
+    core seconds = N / rate + formulas * (decide + job)
     hours        = max(core seconds / cores, bytes / write speed) / machines / 3600
-    bytes        = N * bytes a sample
+    bytes        = N * bytes per sample
 
-A machine of the plan is assumed, not measured; its cores are taken to be as fast as those that were
-measured, and N machines as fast as N times one: shards share nothing.
+N is the number of samples. `rate` is samples per second and core while all cores are busy;
+`decide` is the time in which `auto` chooses a method, `job` the time of a job of 64 samples.
+
+The machines of the plan are assumed, not measured. Their cores are assumed to be as fast as the
+measured ones, and k machines to be k times as fast as one, because shards share nothing.
 """
 
 from __future__ import annotations
@@ -26,10 +29,10 @@ MARKS = "<!-- plan -->\n", "<!-- end of plan -->"
 
 
 class Machine(NamedTuple):
-    """What is assumed of a machine."""
+    """The assumed machine of a plan."""
 
     cores: int = 64
-    write_mb_s: float = 1000.0  # to the store, all cores together
+    write_mb_s: float = 1000.0  # MB/s to the storage, all cores together
 
 
 class Job(NamedTuple):
@@ -49,7 +52,7 @@ MACHINES = (1, 10, 100)
 def hours(
     figures: Mapping[str, Any], job: Job, machines: int, machine: Machine, rate: str = "rate"
 ) -> tuple[float, str]:
-    """How long, and what it waits for."""
+    """Hours that the job takes, and which of "cores" and "writing" limits it."""
     work = job.samples / figures[rate] + job.formulas * (figures["decide"] + figures["job"])
     drawing = work / machine.cores / machines / 3600
     writing = job.samples * figures["bytes"] / (machine.write_mb_s * 1e6) / machines / 3600
@@ -59,25 +62,25 @@ def hours(
 def markdown(figures: Mapping[str, Any], machine: Machine = Machine()) -> str:  # noqa: B008
     told = [
         f"Measured ({figures['cores']} cores, nelson {figures['nelson']}): "
-        f"{figures['rate']:,.0f} samples/s a core with `auto` ({figures['guarantee']}), "
+        f"{figures['rate']:,.0f} samples/s per core with `auto` ({figures['guarantee']}), "
         f"{figures['plain']:,.0f} with `lovasz` without sweeps ({figures['plain_guarantee']}), "
-        f"{figures['bytes']:.1f} bytes a sample, {figures['decide']:.2f} s for `auto` to decide, "
-        f"{figures['job']:.2f} s for a job of 64 samples; 2 workers against 1: "
+        f"{figures['bytes']:.1f} bytes per sample, {figures['decide']:.2f} s for `auto` to choose "
+        f"a method, {figures['job']:.2f} s for a job of 64 samples; 2 workers against 1: "
         f"{figures['scaling']:.2f}x; this disk: {figures['disk_mb_s']:,.0f} MB/s."
     ]
     if figures["quick"]:
-        told.append("**From a `--quick` run: too small to plan by.**")
+        told.append("**From a `--quick` run, which is too small to plan by.**")
     told.append(
-        f"Assumed of a machine: {machine.cores} such cores, {machine.write_mb_s:,.0f} MB/s to the "
-        "store. Hours, and what they wait for:"
+        f"Assumed machine: {machine.cores} such cores, {machine.write_mb_s:,.0f} MB/s to the "
+        "storage. Hours, and in brackets what limits them, the cores or writing:"
     )
     table = ["| job | bytes | " + " | ".join(_machines(m) for m in MACHINES) + " |"]
     table.append("|---" * (2 + len(MACHINES)) + "|")
     for job in JOBS:
         cells = [job.name, _bytes(job.samples * figures["bytes"])]
         for machines in MACHINES:
-            long, what = hours(figures, job, machines, machine)
-            cells.append(f"{long:,.3g} ({what})")
+            time, limit = hours(figures, job, machines, machine)
+            cells.append(f"{time:,.3g} ({limit})")
         table.append("| " + " | ".join(cells) + " |")
     return "\n\n".join(told) + "\n\n" + "\n".join(table) + "\n"
 
@@ -97,7 +100,7 @@ def _bytes(size: float) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("figures", nargs="?", type=Path, default=FIGURES)
-    parser.add_argument("--write", action="store_true", help="into docs/cluster.md")
+    parser.add_argument("--write", action="store_true", help="write into docs/cluster.md")
     arguments = parser.parse_args()
     text = markdown(json.loads(arguments.figures.read_text()))
     if not arguments.write:

@@ -1,8 +1,9 @@
-"""Peer: CMSGen through pycmsgen, called its own best way.
+"""Peer: CMSGen through its Python interface pycmsgen, used in its fastest way.
 
-One solver is loaded once (flat clause buffer, weights as P(x_i = 1) by set_var_weight) and
-`solve()` is called in a loop: each call restarts the search with fresh random decisions and
-polarities and returns one sample. CMSGen gives no guarantee on the law of its samples.
+The clauses are loaded once, as one flat array, and the weights P(x_i = 1) are set by
+`set_var_weight`. Then `solve()` is called in a loop: each call restarts the search with new random
+decisions and polarities and returns one sample. CMSGen gives no guarantee on the law of its
+samples.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 def cmsgen_rate(
     f: Formula, theta: np.ndarray | None = None, *, seconds: float = 3.0, seed: int = 1
 ) -> float:
-    """Valid samples a second, all checked (outside the clock). Loading is not counted."""
+    """Valid samples per second. The time of loading and of checking the samples is excluded."""
     from pycmsgen import Solver
 
     solver = Solver(seed=seed)
@@ -30,7 +31,7 @@ def cmsgen_rate(
             solver.set_var_weight(i + 1, p)
     solve, clock = solver.solve, time.perf_counter
     solve()  # warm up
-    drawn, spent = 0, 0.0
+    count, spent = 0, 0.0
     while spent < seconds:
         start = clock()
         models = [solve()[1] for _ in range(64)]
@@ -40,5 +41,5 @@ def cmsgen_rate(
         x[:, :given] = np.array(models, dtype=object)[:, 1 : given + 1].astype(bool)
         if not f.satisfied(x).all():
             raise AssertionError("pycmsgen returned an invalid sample")
-        drawn += len(models)
-    return drawn / spent
+        count += len(models)
+    return count / spent

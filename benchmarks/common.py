@@ -1,7 +1,7 @@
-"""Shared by the benchmarks: formulas, interleaved timing, and the table with goals beside figures.
+"""Shared by all benchmarks: random formulas, timing in turns, and a table row with its goals.
 
-Machines are noisy, so nothing is reported as bare seconds: two things are timed in turns in one
-process, each repetition gives one ratio, and the median of those is the figure.
+Machines are noisy, so wherever there is a peer the figure is a ratio and not a time. We and the
+peer run in turns in one process, each repetition gives one ratio, and the median is reported.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ import numpy as np
 from nelson import Formula
 
 REPETITIONS = 7
-#: Code for a child process: its peak resident memory, in MB, to `peak`. From the address space's
-#: own mark, since getrusage gives a child the peak of the parent it was forked from.
-PEAK_MB = """
+#: Code that a child process runs: it stores the peak of its resident memory, in MB, in `peak`.
+#: It reads /proc because `getrusage` starts a forked child with the peak of its parent.
+PEAK_MEMORY_CODE = """
 peak = next(int(l.split()[1]) / 1024 for l in open("/proc/self/status") if l.startswith("VmHWM"))
 """
 
 
 @dataclass
 class Row:
-    """One line of the table: `measured` must be at least (or at most) `must`, if that is given."""
+    """One line of the table: a measured figure beside the bound it must reach and the aim."""
 
     name: str
     measured: float
-    must: float | None
+    must: float | None  # None: no goal was set
     aim: float | None
     unit: str = "x"
-    at_most: bool = False
+    at_most: bool = False  # are `must` and `aim` upper bounds? Otherwise lower bounds
     note: str = ""
 
     def __str__(self) -> str:
@@ -44,8 +44,8 @@ class Row:
         if self.must is None or self.aim is None:
             return ""
 
-        def reached(bar: float) -> bool:
-            return self.measured <= bar if self.at_most else self.measured >= bar
+        def reached(bound: float) -> bool:
+            return self.measured <= bound if self.at_most else self.measured >= bound
 
         return "aim" if reached(self.aim) else "ok" if reached(self.must) else "MISSED"
 
@@ -61,7 +61,7 @@ def ksat(n: int, seed: int = 1, k: int = 5) -> tuple[Formula, np.ndarray]:
 
 
 def seconds(job: Callable[[], object], clock: Callable[[], float] = time.process_time) -> float:
-    """Seconds of CPU time (of all threads) that a job takes."""
+    """Seconds that a job takes, by default CPU time of all threads together."""
     started = clock()
     job()
     return clock() - started
@@ -70,7 +70,7 @@ def seconds(job: Callable[[], object], clock: Callable[[], float] = time.process
 def ratio(
     ours: Callable[[], float], peer: Callable[[], float], repetitions: int = REPETITIONS
 ) -> tuple[float, float, float]:
-    """(median of ours/peer, median ours, median peer), measured in turns after a warm-up."""
+    """(median of ours/peer, median of ours, median of peer); run in turns after one warm-up."""
     ours(), peer()
     pairs = [(ours(), peer()) for _ in range(repetitions)]
     return (

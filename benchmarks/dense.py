@@ -1,6 +1,6 @@
 """The paper's dense formulation of Algorithm 1, in plain NumPy.
 
-For a formula with n variables, L clauses and at most K literals a clause:
+For a formula with n variables, L clauses and at most K literals per clause:
 
     W (L, K, n) in {-1, 0, 1}   +1 / -1 where literal k of clause j is X_i / not X_i
     b (L, K)    in {0, 1}       1 where literal k of clause j is negated
@@ -12,9 +12,9 @@ and for an assignment x (n,) or a batch (m, n)
     S = 1 - max_k Z             1 where a clause is violated (..., L)
     A = 1[S V >= 1]             1 where a variable is resampled (..., n)
 
-A clause shorter than K is padded with zero rows: literals that are never true. A round takes
-O(L K n) memory and time, so this serves readers, tests and comparisons. The paper gives b as L x n;
-it is L x K.
+A clause with fewer than K literals is padded with zero rows: literals that are never true. A round
+takes O(L K n) memory and time, so this code is only for readers, tests and comparisons. The paper
+states the shape of b as (L, n), but it is (L, K).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Dense(NamedTuple):
-    """The three arrays that stand for a formula."""
+    """A formula as three arrays."""
 
     W: np.ndarray
     b: np.ndarray
@@ -36,7 +36,7 @@ class Dense(NamedTuple):
 
 
 def build(f: Formula) -> Dense:
-    """W, b, V of a formula (auxiliary variables are variables here)."""
+    """W, b, V of a formula; auxiliary variables count as variables."""
     lengths = np.diff(f.offsets)
     clause = np.repeat(np.arange(f.n_clauses), lengths)
     position = np.arange(f.literals.size) - np.repeat(f.offsets[:-1], lengths)

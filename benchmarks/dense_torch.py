@@ -3,12 +3,14 @@
     Z = W x + b (m, L, K),   S = 1 - max_k Z (m, L),   A = 1[S V >= 1] (m, n)
 
 with W (L, K, n) and V (L, n) dense float32 and a batch of m = 200 assignments, as in the paper.
-What was done to make it as fast as that formulation allows: the contraction with W is one matrix
-product (m, n) x (n, L K), with W stored transposed and contiguous, not an einsum; b is added by the
-same call (addmm); everything runs under inference_mode and in float32; a check that all clauses
-hold costs nothing extra, S is there already; with `compact=True` (default) samples that are done
-leave the batch, so late rounds are small products. `compact=False` is the plain loop of the paper,
-which carries all 200 until the last is valid.
+We made it as fast as this formulation allows:
+
+- The product with W is one matrix product (m, n) x (n, L K), not an einsum. W is stored transposed
+  and contiguous, and the same call adds b (addmm).
+- Everything runs in float32 and under inference_mode.
+- Which samples are valid is read from S, so that costs no further product.
+- With `compact=True` (default) valid samples leave the batch, so late rounds are small products.
+  `compact=False` is the paper's loop, which keeps all 200 samples until the last one is valid.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ class DenseTorch:
         self.V = torch.as_tensor(V, **as_float)
         self.P = torch.as_tensor(dense.probability_of_zero(full), **as_float)
         self.device = device
-        # Literals of each clause; a shorter one repeats its first.
+        # Literals of each clause, for `satisfied`; a shorter clause repeats its last literal.
         lengths = np.diff(f.offsets)
         k = np.minimum(np.arange(lengths.max(initial=1)), lengths[:, None] - 1)
         literals = f.literals[f.offsets[:-1, None] + k]
@@ -47,8 +49,9 @@ class DenseTorch:
         self.signs = torch.as_tensor(literals > 0, device=device)
 
     def batch(self, m: int, *, compact: bool = True, max_rounds: int = 1000) -> Any:
-        """m assignments (m, n), a tensor of booleans on the device; those not valid after
-        max_rounds are dropped.
+        """Up to m valid assignments (m, n), booleans on the device.
+
+        Samples that are not valid after max_rounds are dropped.
         """
         import torch
 
@@ -71,7 +74,7 @@ class DenseTorch:
             return torch.cat([*finished, x]).bool()
 
     def satisfied(self, x: Any, chunk: int = 65_536) -> bool:
-        """Whether all assignments hold, from the clauses themselves, where x is."""
+        """Do all assignments satisfy all clauses? Computed from the clauses, not from W."""
         import torch
 
         if not len(self.signs):
@@ -91,7 +94,10 @@ def dense_rate(
     compact: bool = True,
     device: str = "cpu",
 ) -> float:
-    """Valid samples a second, one thread, left on the device; all checked, outside the clock."""
+    """Valid samples per second, drawn by one thread and left on the device.
+
+    All samples are checked; the time of the check is excluded.
+    """
     import torch
 
     def wait() -> None:

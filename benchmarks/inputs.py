@@ -1,8 +1,9 @@
-"""Samplers that take a *sampling set*, asked for the inputs of a circuit only.
+"""Samplers that take a *sampling set*, applied to the inputs of a circuit only.
 
-The other wires follow from the inputs, so hashing or mutating them is wasted work: the papers of
-UniGen and QuickSampler use such sets, and so can `weightgen` and `xor`, for which they are
-auxiliary variables. Uniform only: weights of other wires would not be seen.
+The inputs determine all other wires, so hashing or mutating those is wasted work. The papers of
+UniGen and QuickSampler use such sets. `weightgen` and `xor` can too: for them the other wires are
+declared auxiliary variables. Only uniform sampling, because weights of other wires would be
+ignored.
 """
 
 from __future__ import annotations
@@ -21,42 +22,48 @@ from nelson.sampling import foreign
 from nelson.sampling.methods import quicksampler, unigen
 from nelson.sampling.problem import prepare
 
-NAMES = ("unigen", "weightgen", "xor", "quicksampler")
+#: Registered samplers that take a sampling set.
+SAMPLERS = ("unigen", "weightgen", "xor", "quicksampler")
 
 
-class Drawn(NamedTuple):
-    count: int
+class Call(NamedTuple):
+    """The result of one call of a sampler."""
+
+    count: int  # samples
     rows: Callable[[], np.ndarray]  # (count, n) bool
     seconds: float
     guarantee: str
     validity: float = 1.0
-    reason: str = ""  # why there are fewer than asked for
+    reason: str = ""  # why there are fewer samples than requested
 
 
-Draw = Callable[[int], Drawn]
+Draw = Callable[[int], Call]
 
 
 def on_inputs(formula: Formula, name: str, inputs: int, rows: np.ndarray, seconds: float) -> Draw:
-    """Draws of variables 1..inputs, filled up from `rows` (k, n), all solutions of the formula."""
+    """A function that draws variables 1..inputs with the sampler `name`.
+
+    The other variables are looked up in `rows` (k, n), which are all solutions of the formula.
+    """
     place = np.arange(inputs)
     code = rows[:, :inputs] @ (1 << place)
     order = np.argsort(code)
 
-    def filled(y: np.ndarray) -> np.ndarray:
+    def completed(y: np.ndarray) -> np.ndarray:
         wanted = y.astype(np.int64) @ (1 << place)
         at = order[np.searchsorted(code[order], wanted)]
         if (code[at] != wanted).any():
-            raise AssertionError(f"{name} handed out inputs of no solution")
+            raise AssertionError(f"{name} returned inputs that belong to no solution")
         return rows[at]
 
-    def hashed(n: int) -> Drawn:
+    def hashed(n: int) -> Call:
         started = time.perf_counter()
         s = nelson.sample(hidden, None, n, method=name, threads=1, seed=n, seconds=seconds)
         wall = time.perf_counter() - started
-        rows = partial(filled, s.to_numpy())
-        return Drawn(len(s), rows, wall, s.guarantee, 1.0, s.info.get("reason", ""))
+        rows = partial(completed, s.to_numpy())
+        return Call(len(s), rows, wall, s.guarantee, 1.0, s.info.get("reason", ""))
 
-    def native(n: int) -> Drawn:
+    def native(n: int) -> Call:
         task = {"n": formula.n_total, "clauses": clauses, "known": [], "count": n, "seed": n}
         if name == "unigen":
             script, task["set"] = unigen.SCRIPT, list(range(1, inputs + 1))
@@ -72,7 +79,7 @@ def on_inputs(formula: Formula, name: str, inputs: int, rows: np.ndarray, second
             packed = data.reshape(-1, -(-inputs // 8))
             y = np.unpackbits(packed, axis=1, count=inputs, bitorder="little")
         guarantee = "approximate" if name == "unigen" else "heuristic"
-        return Drawn(len(y[:n]), partial(filled, y[:n]), wall, guarantee, 1.0, ended)
+        return Call(len(y[:n]), partial(completed, y[:n]), wall, guarantee, 1.0, ended)
 
     clauses = foreign.flat_clauses(prepare(formula))
     hidden = Formula.from_arrays(

@@ -1,16 +1,20 @@
 """Every registered sampler side by side: speed, and how far its samples are from the law.
 
-Four formulas, each uniform and (samplers that can) with theta ~ N(0, 1). A cell is two calls of
-`nelson.sample` on one thread, on a formula object that nobody has seen, with nothing on disk: one
-sample, which pays for whatever a sampler sets up (a circuit, a count, a child process); then
-`COUNT` samples in one call, of which as many are used as `SECONDS` allow. (A fast sampler's rate is
-that of further calls, for ten times as many.) Kernels are compiled before, on a tiny formula.
-Distances:
+There are four formulas, each with theta = 0 and, for samplers that can use it, theta ~ N(0, 1). A
+sampler is called twice through `nelson.sample`, on one thread, with a new formula object and
+without the disk cache:
+
+- for one sample, which includes the set-up of the sampler (a circuit, a count, a child process);
+- for COUNT samples, or as many as it draws in SECONDS.
+
+The speed is that of the second call. If it took less than SHORT_SECONDS, three further calls are
+made, some for ten times as many samples, and the median counts. All kernels are compiled before,
+on a tiny formula. Two distances are shown,
 
     L1 of the means = sum_i |mean of x_i - E[x_i]|        L1 of the law = sum_x |share of x - P(x)|
 
-beside what independent samples of the law, as many, would have on average (`noise`). `HOW` says
-what of each peer is called: its own interface, one call for many samples.
+each with its *noise*: the mean distance of as many exact and independent samples. `INTERFACES` says
+how each sampler is called.
 """
 
 from __future__ import annotations
@@ -25,38 +29,48 @@ from typing import Any, NamedTuple
 import numpy as np
 from rich.console import Console
 from rich.table import Table
+from tests.problems import sink_free
 from tests.structured import feature_model, grid, multiplier
 
 import nelson
+from benchmarks import inputs
 from benchmarks.common import Row, ksat
-from benchmarks.exact import Law, exact
-from benchmarks.inputs import NAMES, Draw, Drawn, on_inputs
+from benchmarks.exact import Distance, Law, exact
+from benchmarks.inputs import Call, Draw
 from nelson import Formula
 from nelson.experiments.samplers import nothing_kept
 from nelson.kernels.core.rng import MAX_ROUNDS
 from nelson.sampling import registry
 
-COUNT, SECONDS = 100_000, 6.0
-#: Of calls that take less, the median of three is taken, with more samples if it takes far less.
-SHORT = 1.0
+COUNT = 100_000
+SECONDS = 6.0
+#: A call that takes less time is repeated three times, because one would be too noisy.
+SHORT_SECONDS = 1.0
+#: A sampler that stopped without a sample after this share of SECONDS has timed out.
+TIMEOUT_SHARE = 0.7
+#: Sweeps of the second row of `lovasz`.
 SWEEPS = 16
 
-HOW = {
-    "lovasz": "own kernel, bit-sliced, all samples at once; the second row adds sweeps",
-    "moser-tardos": "own kernel, bit-sliced",
-    "prs": "own kernel, bit-sliced",
-    "gibbs": "own kernel, bit-sliced: a chain of 100 sweeps a sample; what is invalid is dropped",
-    "rejection": "own kernel: proposals from the product law, 64 a word",
-    "enumerate": "all structures listed once, then drawn by weight",
-    "circuit": "D4 (py_d4) compiles once; own kernel draws, bit-sliced",
-    "kus": "the same, uniform",
-    "waps": "the same, weighted",
-    "cmsgen": "pycmsgen: one Solver, set_var_weight, clauses as one array, solve() once a sample",
-    "unigen": "pyunigen: Sampler.sample(num=8) a Sampler, told the count that the first one found",
-    "weightgen": "after its paper; CryptoMiniSat (pycryptosat) lists cells, one solver a cell",
-    "xor": "PAWS after its paper; cells as in weightgen",
-    "quicksampler": "after its paper; RC2 (PySAT) finds mutations, up to 1,024 samples an epoch; "
-    "what is invalid is dropped",
+#: How each sampler is called, printed below the tables.
+INTERFACES = {
+    "lovasz": "our kernel, bit-sliced, all samples at once; the second row adds sweeps",
+    "moser-tardos": "our kernel, bit-sliced",
+    "prs": "our kernel, bit-sliced",
+    "gibbs": "our kernel, bit-sliced: a chain of 100 sweeps per sample; invalid samples are "
+    "dropped",
+    "rejection": "our kernel: proposals from the product law, 64 per word",
+    "enumerate": "enumerates all structures once, then draws them by weight",
+    "circuit": "D4 (py_d4) compiles once; our kernel draws, bit-sliced",
+    "kus": "as circuit, uniform",
+    "waps": "as circuit, weighted",
+    "cmsgen": "pycmsgen: one Solver, set_var_weight, clauses as one array, solve() per sample",
+    "unigen": "pyunigen: Sampler.sample(num=8) for each Sampler; the count that the first Sampler "
+    "found is passed to all others",
+    "weightgen": "written from its paper; CryptoMiniSat (pycryptosat) enumerates cells, one solver "
+    "per cell",
+    "xor": "PAWS, written from its paper; cells as in weightgen",
+    "quicksampler": "written from its paper; RC2 (PySAT) finds mutations, up to 1,024 samples per "
+    "epoch; invalid samples are dropped",
 }
 
 
@@ -66,36 +80,26 @@ class Problem(NamedTuple):
     inputs: int = 0  # variables 1..inputs determine all others
 
 
-def orientations(width: int, height: int) -> Formula:
-    """Sink-free orientations of a grid: edge e = (u, v) is variable e + 1, true for u -> v."""
-    edges = grid(width, height)
-    clauses: list[list[int]] = [[] for _ in range(width * height)]
-    for e, (u, v) in enumerate(edges, 1):
-        clauses[u].append(e)
-        clauses[v].append(-e)
-    return Formula(clauses, n_vars=len(edges))
-
-
 PROBLEMS = (
     Problem("5-SAT, n = L = 50", lambda: ksat(50)[0]),
-    Problem("sink-free orientations of a 3 x 4 grid", lambda: orientations(3, 4)),
+    Problem("sink-free orientations of a 3 x 4 grid", lambda: sink_free(grid(3, 4))),
     Problem("feature model, 100 features", lambda: feature_model(100, 15, seed=1)),
-    Problem("multiplier of 6 bits, Tseitin", lambda: multiplier(6), inputs=12),
+    Problem("6-bit multiplier, Tseitin encoding", lambda: multiplier(6), inputs=12),
 )
 
 
 @dataclass
 class Cell:
-    """What one sampler did with one formula under one theta."""
+    """The result of one sampler on one formula under one theta: a row of a table."""
 
     name: str
     guarantee: str = ""
-    first: float = float("nan")  # seconds to the first sample
-    rate: float = 0.0
+    first: float = float("nan")  # seconds until the first sample
+    rate: float = 0.0  # samples per second
     count: int = 0
     validity: float = 1.0
-    means: tuple[float, float] | None = None
-    law: tuple[float, float] | None = None
+    means: Distance | None = None
+    law: Distance | None = None
     remark: str = ""
 
     def cells(self) -> list[str]:
@@ -131,35 +135,37 @@ COLUMNS = (
 
 
 def measure(cell: Cell, draw: Draw, law: Law) -> None:
-    """Fills the cell: one sample, then many."""
-    got = draw(1)
-    cell.first = got.seconds
-    if not got.count:
-        cell.remark = "T.O." if cell.first > 0.7 * SECONDS else got.reason.split(";")[0]
+    """Fill in the cell from a call for one sample and calls for many."""
+    call = draw(1)
+    cell.first = call.seconds
+    if not call.count:
+        late = cell.first > TIMEOUT_SHARE * SECONDS
+        cell.remark = "T.O." if late else call.reason.split(";")[0]
         return
-    got = draw(COUNT)
-    cell.guarantee, cell.count, cell.validity = got.guarantee, got.count, got.validity
-    if not got.count:
+    call = draw(COUNT)
+    cell.guarantee, cell.count, cell.validity = call.guarantee, call.count, call.validity
+    if not call.count:
         cell.remark = "T.O."
         return
-    if got.count < COUNT:
-        cell.remark = f"stopped after {got.seconds:.0f} s"
-    cell.means, cell.law = law.distances(got.rows())
-    runs = [got]
-    if got.seconds < SHORT:  # so short that once, and so few, would tell little
-        runs = [draw(COUNT if got.seconds > SHORT / 10 else 10 * COUNT) for _ in range(3)]
-    cell.rate = statistics.median(run.count / run.seconds for run in runs)
+    if call.count < COUNT:
+        cell.remark = f"stopped after {call.seconds:.0f} s"
+    cell.means, cell.law = law.distances(call.rows())
+    calls = [call]
+    if call.seconds < SHORT_SECONDS:
+        count = COUNT if call.seconds > SHORT_SECONDS / 10 else 10 * COUNT
+        calls = [draw(count) for _ in range(3)]
+    cell.rate = statistics.median(call.count / call.seconds for call in calls)
 
 
 def registered(problem: Problem, name: str, theta: np.ndarray, sweeps: int | None = None) -> Draw:
-    """`nelson.sample`, on a formula that nothing is kept with."""
+    """A function that calls `nelson.sample` on a new formula object."""
     formula, weights = problem.make(), theta if theta.any() else None
     options: dict[str, Any] = {"method": name, "sweeps": sweeps, "threads": 1}
-    for n in (1, 2000):  # one row of the kernels, and the widest
+    for n in (1, 2000):  # compiles the narrowest and the widest kernel
         tiny = Formula([[1, 2], [-2, 3], [1, 3, 4]])
-        nelson.sample(tiny, None, n, seconds=SHORT, **options)
+        nelson.sample(tiny, None, n, seconds=SHORT_SECONDS, **options)
 
-    def draw(n: int) -> Drawn:
+    def draw(n: int) -> Call:
         started = time.perf_counter()
         s = nelson.sample(
             formula, weights, n, seed=n, seconds=SECONDS, max_rounds=MAX_ROUNDS, **options
@@ -169,11 +175,11 @@ def registered(problem: Problem, name: str, theta: np.ndarray, sweeps: int | Non
         def rows() -> np.ndarray:
             x = s.to_numpy()
             if not formula.satisfied(x).all():
-                raise AssertionError(f"{name} handed out an invalid sample")
+                raise AssertionError(f"{name} returned an invalid sample")
             return x
 
         validity = s.info.get("validity", 1.0)
-        return Drawn(len(s), rows, wall, s.guarantee, validity, s.info.get("reason", ""))
+        return Call(len(s), rows, wall, s.guarantee, validity, s.info.get("reason", ""))
 
     return draw
 
@@ -196,8 +202,8 @@ def table(problem: Problem, weighted: bool) -> tuple[Table, list[Cell]]:
         if name == "lovasz" and not formula.is_extremal:
             job = partial(registered, problem, name, theta, SWEEPS)
             jobs[f"{name} + {SWEEPS} sweeps"] = job
-        if problem.inputs and not weighted and name in NAMES:
-            job = partial(on_inputs, formula, name, problem.inputs, law.rows, SECONDS)
+        if problem.inputs and not weighted and name in inputs.SAMPLERS:
+            job = partial(inputs.on_inputs, formula, name, problem.inputs, law.rows, SECONDS)
             jobs[f"{name}, inputs"] = job
         for title, job in jobs.items():
             cells.append(Cell(title))
@@ -219,12 +225,15 @@ def rows() -> Iterator[Row]:
                 console.print(shown, highlight=False)
                 every += cells
     uniform_only = [name for name in registry.names() if not registry.get(name).weighted]
-    console.print(f"Not in the weighted tables, since uniform only: {', '.join(uniform_only)}.")
-    console.print('"inputs": asked for the inputs of the circuit only, which determine the rest.')
+    console.print(
+        f"{', '.join(uniform_only)} draw only uniformly and are not in the weighted tables."
+    )
+    console.print('"inputs": only the inputs of the circuit were drawn; they determine the rest.')
     for name in registry.names():
-        console.print(f"{name}: {HOW.get(name, registry.get(name).summary)}", highlight=False)
+        told = INTERFACES.get(name, registry.get(name).summary)
+        console.print(f"{name}: {told}", highlight=False)
     judged = [c for c in every if c.guarantee == "exact" and c.means is not None]
-    ratios = [e / floor for c in judged for e, floor in (c.means, c.law or c.means) if floor]
-    note = f"{len(judged)} cells of samplers that claim to be exact, {COUNT:,} samples each at most"
-    name = "L1 error over its noise, worst of the exact samplers"
+    ratios = [e / noise for c in judged for e, noise in (c.means, c.law or c.means) if noise]
+    note = f"{len(judged)} cells of samplers that claim to be exact, at most {COUNT:,} samples each"
+    name = "samplers that claim to be exact: worst L1 error / its noise"
     yield Row(name, max(ratios), 2.5, 2.0, at_most=True, note=note)

@@ -1,6 +1,6 @@
-"""The speed table of the CPU sampler. Random 5-SAT, n = L, theta ~ N(0,1), one thread.
+"""The speed of the CPU sampler on random 5-SAT with n = L and theta ~ N(0, 1), on one thread.
 
-Figures are of whole calls of `nelson.sample` (packed samples, each checked against the formula).
+"Ours" is a whole call of `nelson.sample`: packed samples, all checked against the formula.
 """
 
 from __future__ import annotations
@@ -20,24 +20,26 @@ from typing import Any
 import numpy as np
 
 import nelson
-from benchmarks.common import PEAK_MB, Row, ksat, ratio, seconds
-from nelson.kernels.core import rng
+from benchmarks.common import PEAK_MEMORY_CODE, Row, ksat, ratio, seconds
+from nelson.kernels.core import bits, rng
 from nelson.kernels.cpu import tiles as cpu
 from nelson.kernels.cpu.state import Job
 from nelson.sampling.engine import laws
 from nelson.sampling.problem import prepare
 
-MANY = {100: 1 << 18, 1_000: 1 << 16, 10_000: 1 << 13, 1_000_000: 1 << 10}
+#: Variables -> samples of a timed call: fewer for larger formulas, to limit time and memory.
+SAMPLES = {100: 1 << 18, 1_000: 1 << 16, 10_000: 1 << 13, 1_000_000: 1 << 10}
 
 
 def per_sample(
     formula: nelson.Formula, theta: np.ndarray, sweeps: int | None = 0, **more: Any
 ) -> float:
-    """CPU seconds a sample, of a whole call: the median of three, after one that warms memory up.
+    """CPU seconds per sample of a whole call: the median of three, after one that is not timed.
 
-    (A peer that ran in between leaves cold caches, and fresh pages are dear on virtual machines.)
+    (The first is slower: a peer that ran before leaves cold caches, and memory that a process uses
+    for the first time is slow on virtual machines.)
     """
-    count = MANY[formula.n_vars]
+    count = SAMPLES[formula.n_vars]
     options: dict[str, Any] = {"method": "lovasz", "threads": 1, "seed": 1, **more}
     clock = options.pop("clock", time.process_time)
 
@@ -53,7 +55,7 @@ def peers() -> Iterator[Row]:
     from benchmarks.dense_torch import dense_rate
 
     formula, theta = ksat(1000)
-    wall = time.perf_counter  # torch leaves threads that spin, which CPU time would count as ours
+    wall = time.perf_counter  # CPU time would count the idle threads of torch, which spin, as ours
 
     def ours() -> float:
         return 1 / per_sample(formula, theta, clock=wall)
@@ -68,36 +70,33 @@ def peers() -> Iterator[Row]:
     note = f"{rate:,.0f}/s against {peer:,.0f}/s"
     yield Row("n=1000, samples/s against pycmsgen", figure, 100, 250, note=note)
     figure, rate, peer = ratio(auto, cmsgen, 5)
-    note = f"{rate:,.0f}/s against {peer:,.0f}/s; not asked for"
+    note = f"{rate:,.0f}/s against {peer:,.0f}/s; no goal"
     yield Row("  the same with auto (sweeps, asymptotic)", figure, None, None, note=note)
-    for name, compact, must, aim, how in (
-        ("n=1000, against the paper's dense W, b, V", False, 2000, 5000, "all 200 stay to the end"),
-        (
-            "  against the same, improved",
-            True,
-            1,
-            1,
-            "valid samples leave the batch; not asked for",
-        ),
-    ):
+    dense_rows = (
+        ("n=1000, samples/s against the paper's dense W, b, V in torch", False, 2000, 5000),
+        ("  against the same, improved: valid samples leave the batch", True, 1, 1),
+    )
+    for name, compact, must, aim in dense_rows:
 
         def dense(compact: bool = compact) -> float:
             return dense_rate(formula, theta, seconds=1.0, compact=compact)
 
         figure, rate, peer = ratio(ours, dense, 5)
-        yield Row(name, figure, must, aim, note=f"{rate:,.0f}/s against {peer:,.0f}/s ({how})")
+        yield Row(name, figure, must, aim, note=f"{rate:,.0f}/s against {peer:,.0f}/s")
 
 
 def yardstick() -> Iterator[Row]:
+    """Against a separate experiment that shows what one core can do on this problem alone."""
     module = _yardstick()
     for n in (100, 1_000, 10_000):
         name = f"n={n}, time against the yardstick"
         if module is None:
-            yield Row(name, float("nan"), 1.6, 1.1, at_most=True, note="set YARDSTICK=cpu_limit.py")
+            note = "not measured: set YARDSTICK to the path of cpu_limit.py"
+            yield Row(name, float("nan"), 1.6, 1.1, at_most=True, note=note)
             continue
         formula, theta = ksat(n)
         peer = module.Sampler(list(formula.clauses()), n, rng="splitmix")
-        count = MANY[n]
+        count = SAMPLES[n]
 
         def theirs(peer=peer, theta=theta, count=count) -> float:
             peer.sample(theta, count, seed=1, store=False)
@@ -110,13 +109,13 @@ def yardstick() -> Iterator[Row]:
         def ours(formula=formula, theta=theta, count=count) -> float:
             return per_sample(formula, theta) * count
 
-        figure, mine, his = ratio(ours, theirs)
-        note = f"{mine / count * 1e6:.3f} us a sample against {his / count * 1e6:.3f}"
+        figure, our_time, peer_time = ratio(ours, theirs)
+        note = f"{our_time / count * 1e6:.3f} us per sample against {peer_time / count * 1e6:.3f}"
         yield Row(name, figure, 1.6, 1.1, at_most=True, note=note)
 
 
 def _yardstick() -> ModuleType | None:
-    """cpu_limit.py, from $YARDSTICK or from a folder `shared/yardstick` beside the project."""
+    """The module cpu_limit.py: the path is $YARDSTICK, or ../shared/yardstick/cpu_limit.py."""
     beside = Path(__file__).resolve().parents[2] / "shared" / "yardstick" / "cpu_limit.py"
     path = Path(os.environ.get("YARDSTICK", beside))
     if not path.exists():
@@ -130,48 +129,50 @@ def _yardstick() -> ModuleType | None:
 
 
 def floor() -> Iterator[Row]:
-    """The floor: all variables drawn once, all clauses checked once, in the same kernel."""
+    """Against the floor: the same kernel draws each variable once and checks each clause once."""
     formula, theta = ksat(1000)
-    width, count = 16, MANY[1000]
+    width, count = 16, SAMPLES[1000]
     problem = prepare(formula)
     table = laws(problem, theta[None])
     space, stop = cpu.scratch(problem.program, width), np.zeros(1, np.int32)
     tiles = count // (64 * width)
     word = np.arange(tiles, dtype=np.int64) * width
-    none = np.zeros(tiles, np.int64)
+    zeros = np.zeros(tiles, np.int64)
     rows = count // 64
 
     def run(max_rounds: int) -> float:
         lanes = np.full(tiles, 64 * width)
         columns = np.arange(1000, dtype=np.int32)
         seed = rng.spread_seed(1)
-        job = Job(0, max_rounds, 0, seed, none, none, word, lanes, columns, 1000)
+        job = Job(0, max_rounds, 0, seed, zeros, zeros, word, lanes, columns, 1000)
         result = cpu.Result(
             np.empty((rows, 1000), np.uint64),
             np.zeros(rows, np.uint64),
             word,
-            none.copy(),
-            none.copy(),
+            zeros.copy(),
+            zeros.copy(),
             np.zeros(1000, np.uint8),
         )
         arguments = (width, problem.program, table, job, result, space, stop, (0, tiles))
         return seconds(lambda: cpu.run(*arguments))
 
-    figure, mine, bare = ratio(lambda: run(1000), lambda: run(0))
-    note = f"{mine / count * 1e6:.3f} us a sample against {bare / count * 1e6:.3f}"
-    yield Row("n=1000, time over the floor", figure, 6, 4, at_most=True, note=note)
+    figure, whole, bare = ratio(lambda: run(1000), lambda: run(0))
+    note = f"{whole / count * 1e6:.3f} us per sample against {bare / count * 1e6:.3f}"
+    yield Row("n=1000, time against the floor", figure, 6, 4, at_most=True, note=note)
 
 
 def growth() -> Iterator[Row]:
-    million, few = ksat(1_000_000), ksat(1000)
-    figure, big, small = ratio(
-        lambda: per_sample(*million, project=[1]) / 1e6, lambda: per_sample(*few) / 1e3, 3
+    """Time per sample and variable of a large formula against a small one."""
+    large, small = ksat(1_000_000), ksat(1000)
+    figure, large_time, small_time = ratio(
+        lambda: per_sample(*large, project=[1]) / 1e6, lambda: per_sample(*small) / 1e3, 3
     )
-    note = f"{big * 1e9:.2f} ns against {small * 1e9:.2f} ns a sample and variable"
+    note = f"{large_time * 1e9:.2f} ns against {small_time * 1e9:.2f} ns per sample and variable"
     yield Row("growth from n=1,000 to n=1,000,000", figure, 6, 3, at_most=True, note=note)
 
 
-MEMORY = """
+#: Code of a child process that draws samples with a million variables.
+MILLION_CODE = """
 from benchmarks.common import ksat
 import nelson
 formula, theta = ksat(1_000_000)
@@ -181,7 +182,7 @@ assert len(s) == 4096 and s.packed.shape == (64, 1_000_000)
 
 
 def memory() -> Iterator[Row]:
-    code = MEMORY + PEAK_MB + "print(peak / 1024)"
+    code = MILLION_CODE + PEAK_MEMORY_CODE + "print(peak / 1024)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     note = "peak of the whole process, samples included"
     name = "n=L=1,000,000, 4,096 samples: memory"
@@ -189,37 +190,38 @@ def memory() -> Iterator[Row]:
 
 
 def sweep() -> Iterator[Row]:
-    few = ksat(1000)
-    figure, with_sweeps, draw = ratio(lambda: per_sample(*few, sweeps=8), lambda: per_sample(*few))
-    note = f"one sweep {(with_sweeps - draw) / 8 * 1e6:.3f} us, one draw {draw * 1e6:.3f} us"
+    case = ksat(1000)
+    figure, swept, draw = ratio(lambda: per_sample(*case, sweeps=8), lambda: per_sample(*case))
+    note = f"one sweep {(swept - draw) / 8 * 1e6:.3f} us, one draw {draw * 1e6:.3f} us"
     name = "n=1000, one sweep against one draw"
     yield Row(name, (figure - 1) / 8, 0.8, 0.5, at_most=True, note=note)
 
 
 def threads() -> Iterator[Row]:
     formula, theta = ksat(1000)
+    count = 1 << 19
+    options: dict[str, Any] = {"method": "lovasz", "sweeps": 0, "seed": 1}
 
-    def wall(count: int) -> float:
-        started = time.perf_counter()
-        nelson.sample(formula, theta, 1 << 19, method="lovasz", sweeps=0, threads=count, seed=1)
-        return time.perf_counter() - started
+    def wall(threads: int) -> float:
+        return seconds(
+            lambda: nelson.sample(formula, theta, count, threads=threads, **options),
+            time.perf_counter,
+        )
 
     figure, one, two = ratio(lambda: wall(1), lambda: wall(2))
-    note = f"{(1 << 19) / two:,.0f}/s against {(1 << 19) / one:,.0f}/s"
-    yield Row("two threads against one", figure, 1.7, 1.9, note=note)
+    note = f"{count / two:,.0f}/s against {count / one:,.0f}/s"
+    yield Row("samples/s, two threads against one", figure, 1.7, 1.9, note=note)
 
 
-def handing_over() -> Iterator[Row]:
+def unpacking() -> Iterator[Row]:
     formula, theta = ksat(1000)
-    s = nelson.sample(formula, theta, MANY[1000], method="lovasz", threads=1, seed=1, sweeps=0)
+    s = nelson.sample(formula, theta, SAMPLES[1000], method="lovasz", threads=1, seed=1, sweeps=0)
     buffer = np.empty((len(s), 1000), np.uint8)
-    from nelson.kernels.core.bits import _unpack
-
-    figure, unpacked, drawn = ratio(
-        lambda: seconds(lambda: _unpack(s.packed, buffer)) / len(s),
+    figure, unpack, draw = ratio(
+        lambda: seconds(lambda: bits._unpack(s.packed, buffer)) / len(s),
         lambda: per_sample(formula, theta),
     )
-    note = f"{unpacked * 1e6:.3f} us against {drawn * 1e6:.3f} us (memory already there)"
+    note = f"{unpack * 1e6:.3f} us against {draw * 1e6:.3f} us per sample, into a buffer in use"
     yield Row("unpacking to booleans against drawing", figure, 1, 0.5, at_most=True, note=note)
 
 
@@ -230,12 +232,12 @@ def command_line() -> Iterator[Row]:
         formula.to_dimacs(path)
         nelson_command = str(Path(sys.executable).with_name("nelson"))
         command = [nelson_command, "sample", str(path), "-n", "1000", "-o", f"{folder}/out.txt"]
-        walls = []
-        for _ in range(6):
-            started = time.perf_counter()
+
+        def job() -> None:
             subprocess.run(command, check=True, capture_output=True)
-            walls.append(time.perf_counter() - started)
-    note = "median of five after a first run"
+
+        walls = [seconds(job, time.perf_counter) for _ in range(6)]
+    note = "median of five runs, after a first one"
     name = "`nelson sample`, 1000 variables, 1,000 samples"
     yield Row(name, statistics.median(walls[1:]), 1.5, 0.7, "s", at_most=True, note=note)
 
@@ -248,6 +250,6 @@ ALL = {
     "memory": memory,
     "sweep": sweep,
     "threads": threads,
-    "unpack": handing_over,
+    "unpack": unpacking,
     "cli": command_line,
 }

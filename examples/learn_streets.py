@@ -1,15 +1,15 @@
 """Train a network end to end through `LovaszLayer`: demand in, a valid street plan out.
 
-A town of 3 x 4 crossings wants its 17 streets one-way, such that from each crossing a street leads
-out (a sink-free orientation: one clause a crossing). Each morning somebody says between which two
-crossings most people travel, and a network answers with a plan:
+A town of 3 x 4 crossings makes its 17 streets one-way. A plan is valid if at least one street leads
+out of each crossing (a sink-free orientation: one clause for each crossing). Each morning the town
+learns between which two crossings most people will travel, and a network answers with plans:
 
     context (origin, destination)  --net-->  theta (17)  --LovaszLayer-->  16 valid plans
-    loss = mean travel time from the origin to the destination, and back
+    loss = mean travel time from the origin to the destination and back
 
-Travel time is a shortest path: it has no derivative, and it needs none. `layer.expectation` brings
-the gradient of the expected time, Cov(time, x), and every plan is valid at every step of training.
-The network is judged on pairs of crossings that it never saw.
+Travel time is the length of a shortest path, which has no derivative. `layer.expectation` needs
+none: the gradient of the expected time is Cov(time, x). Every plan is valid at every step of the
+training. At the end the network is evaluated on pairs of crossings that were not in the training.
 
     python examples/learn_streets.py [--steps 400] [--seed 0]
 """
@@ -28,12 +28,15 @@ from nelson.distribution.mrf import ConstrainedMRF
 
 ROWS, COLUMNS = 3, 4
 CROSSINGS = ROWS * COLUMNS
-#: Minutes charged where there is no way at all.
-NO_WAY = 3.0 * CROSSINGS
+#: Minutes from one crossing to another if no path exists: more than any path takes.
+NO_PATH = 3.0 * CROSSINGS
 
 
 def town() -> tuple[list[tuple[int, int]], nelson.Formula]:
-    """Streets (u, v), variable e + 1 being true for u -> v; and: a street leads out of each."""
+    """The streets (u, v), and the formula: at least one street leads out of each crossing.
+
+    Variable e + 1 belongs to streets[e] and is true for the direction u -> v.
+    """
     streets = []
     for crossing in range(CROSSINGS):
         row, column = divmod(crossing, COLUMNS)
@@ -49,16 +52,19 @@ def town() -> tuple[list[tuple[int, int]], nelson.Formula]:
 
 
 def travel_times(plans: Tensor, streets: list[tuple[int, int]]) -> Tensor:
-    """(..., 17) -> (..., 12, 12): minutes between all crossings, one a street (Floyd-Warshall)."""
-    distance = torch.full((*plans.shape[:-1], CROSSINGS, CROSSINGS), NO_WAY)
+    """(..., 17) -> (..., 12, 12): minutes between all crossings, by Floyd-Warshall.
+
+    Each street takes one minute.
+    """
+    distance = torch.full((*plans.shape[:-1], CROSSINGS, CROSSINGS), NO_PATH)
     distance.diagonal(dim1=-2, dim2=-1).zero_()
     for e, (u, v) in enumerate(streets):
         forth = plans[..., e] > 0.5
-        distance[..., u, v] = torch.where(forth, 1.0, NO_WAY)
-        distance[..., v, u] = torch.where(forth, NO_WAY, 1.0)
+        distance[..., u, v] = torch.where(forth, 1.0, NO_PATH)
+        distance[..., v, u] = torch.where(forth, NO_PATH, 1.0)
     for k in range(CROSSINGS):
-        around = distance[..., :, k, None] + distance[..., None, k, :]
-        distance = torch.minimum(distance, around)
+        through_k = distance[..., :, k, None] + distance[..., None, k, :]
+        distance = torch.minimum(distance, through_k)
     return distance
 
 
@@ -71,7 +77,7 @@ def there_and_back(plans: Tensor, demand: Tensor, streets: list[tuple[int, int]]
 
 
 def context(demand: Tensor) -> Tensor:
-    """(b, 2) crossings -> (b, features): one-hot, and where they lie on the map."""
+    """(b, 2) crossings -> (b, features): both one-hot, and their rows and columns on the map."""
     hot = nn.functional.one_hot(demand, CROSSINGS).float().flatten(1)
     place = torch.stack([demand // COLUMNS, demand % COLUMNS], -1).float().flatten(1)
     return torch.cat([hot, place], 1)
@@ -89,16 +95,16 @@ def main(steps: int = 400, seed: int = 0) -> dict[str, float]:
     optimizer = torch.optim.Adam(net.parameters(), lr=1e-2)
     valid = 0
 
-    def judge(demand: Tensor) -> float:
+    def evaluate(demand: Tensor) -> float:
         with torch.no_grad():
             plans = LovaszLayer(formula, samples=256).sample(net(context(demand)))
             return there_and_back(plans, demand, streets).mean().item()
 
-    coins = LovaszLayer(formula, samples=4096).sample(torch.zeros(1, len(streets)))
-    coins = coins.expand(len(unseen), -1, -1)
-    random = there_and_back(coins, unseen, streets).mean().item()
+    uniform = LovaszLayer(formula, samples=4096).sample(torch.zeros(1, len(streets)))
+    uniform = uniform.expand(len(unseen), -1, -1)
+    random = there_and_back(uniform, unseen, streets).mean().item()
     print(f"{len(streets)} streets, {formula.n_clauses} crossings, extremal: {formula.is_extremal}")
-    print(f"random valid plans: {random:.2f} minutes a round trip")
+    print(f"random valid plans: {random:.2f} minutes per round trip")
     for step in range(steps):
         demand = train[torch.randint(len(train), (32,))]
 
@@ -115,23 +121,24 @@ def main(steps: int = 400, seed: int = 0) -> dict[str, float]:
             print(f"step {step + 1:4}: {loss.item():.2f} minutes in training")
     result = {
         "random": random,
-        "train": judge(train),
-        "unseen": judge(unseen),
+        "train": evaluate(train),
+        "unseen": evaluate(unseen),
         "valid": valid / (steps * 32 * 16),
-        "bound": there_and_back_at_best(unseen),
+        "bound": shortest_round_trip(unseen),
     }
     print(
-        f"learnt: {result['train']:.2f} minutes on demands seen, {result['unseen']:.2f} on demands "
-        f"never seen\nno plan can do better than {result['bound']:.2f} (all streets two-way); "
-        f"plans that were valid: {result['valid']:.0%}"
+        f"after training: {result['train']:.2f} minutes on the demands of the training, "
+        f"{result['unseen']:.2f} on new ones\n"
+        f"no plan can be faster than {result['bound']:.2f} minutes (all streets two-way)\n"
+        f"valid plans during training: {result['valid']:.0%}"
     )
     show(net, formula, streets, unseen[:1])
     print(f"{time.monotonic() - started:.1f} s")
     return result
 
 
-def there_and_back_at_best(demand: Tensor) -> float:
-    """Twice the distance on the map."""
+def shortest_round_trip(demand: Tensor) -> float:
+    """Mean minutes of the round trip if all streets were two-way: twice the grid distance."""
     apart = (demand // COLUMNS).diff().abs() + (demand % COLUMNS).diff().abs()
     return 2 * apart.float().mean().item()
 
@@ -139,14 +146,14 @@ def there_and_back_at_best(demand: Tensor) -> float:
 def show(
     net: nn.Module, formula: nelson.Formula, streets: list[tuple[int, int]], demand: Tensor
 ) -> None:
-    """The likeliest plan for one demand, read back as streets."""
+    """Print the most probable plan for one demand, as directed streets."""
     with torch.no_grad():
         theta = net(context(demand))[0]
     plan = ConstrainedMRF(formula, theta).mode
     minutes = int(there_and_back(plan[None, None], demand, streets).item())
-    ends = zip(streets, plan.bool().tolist(), strict=True)
-    way = [f"{u}->{v}" if forth else f"{v}->{u}" for (u, v), forth in ends]
-    print(f"likeliest plan for {demand[0].tolist()}: {minutes} minutes with {' '.join(way)}")
+    directions = zip(streets, plan.bool().tolist(), strict=True)
+    arrows = [f"{u}->{v}" if forth else f"{v}->{u}" for (u, v), forth in directions]
+    print(f"most probable plan for {demand[0].tolist()}: {minutes} minutes, {' '.join(arrows)}")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""A town wants its streets one-way, as people drive anyway, and no crossing a dead end.
+"""A town makes its streets one-way: in the directions that people prefer, without dead ends.
 
-What people prefer is not known, but how they drove on 500 days is: learn it, propose new plans, and
-say which streets they care about. Writes one-way-streets.png if matplotlib is there.
+The preferences are not known, but the directions driven on 500 days are. This example learns the
+preferences from them, proposes new plans, and says which streets matter most to people. It writes
+one-way-streets.png, for which it needs matplotlib.
 
     python examples/one_way_streets.py [--days 500] [--seed 0]
 """
@@ -26,17 +27,18 @@ def town(rows: int = 4, columns: int = 5) -> nx.Graph:
 
 def main(days: int = 500, seed: int = 0, picture: str | None = "one-way-streets.png") -> float:
     task = Orientations(town(), seed=seed)
-    driven = task.examples(days, seed=seed)  # here from hidden preferences; yours from a file
+    # Here the days are drawn from hidden preferences; with real data, read them from a file.
+    driven = task.examples(days, seed=seed)
     fit = task.learn(driven, seed=seed)
     plans = task.sample(fit.theta, 10_000, seed=seed + 1)
     print(f"{task.describe()}; {days} days")
     print(f"10,000 new plans: {task.valid(plans.x).mean():.0%} valid, {plans.guarantee}")
-    print("streets that people care about most (log-odds, learned | hidden):")
+    print("strongest preferences (log-odds, learned | hidden):")
     hidden = task.preferences(task.planted)
     for (u, v), weight in list(task.preferences(fit.theta).items())[:5]:
         print(f"  {u} -> {v}   {weight:5.2f} | {hidden.get((u, v), -hidden.get((v, u), 0)):5.2f}")
     error = np.linalg.norm(fit.theta - task.planted) / np.linalg.norm(task.planted)
-    print(f"relative error of all weights: {error:.2f} (1 is knowing nothing)")
+    print(f"relative error of all weights: {error:.2f} (all weights 0 would give 1)")
     if picture:
         best = plans.x[np.argmax(plans.x @ fit.theta)]
         print(

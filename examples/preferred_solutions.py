@@ -1,7 +1,8 @@
 """Preferences among the solutions of a random 5-SAT formula, learned from two kinds of examples.
 
-`planted` examples are independent draws from hidden weights; `paper` examples are models listed by
-a SAT solver, one after the other. Both are learned and judged on examples held out.
+`planted` examples are independent draws from hidden weights. `paper` examples are the solutions
+that a SAT solver enumerates one after the other, as in the paper. Weights are learned from half of
+the examples of each kind and compared with the other half.
 
     python examples/preferred_solutions.py [--n 100] [--examples 200] [--seed 0]
 """
@@ -16,7 +17,7 @@ from nelson.tasks import KSat
 
 
 def main(n: int = 100, examples: int = 200, seed: int = 0) -> dict[str, float]:
-    """The share of variables that are constant, for each kind."""
+    """Learn from both kinds. Returns the share of constant variables in each kind of examples."""
     task = KSat.random(n, seed=seed)
     print(task.describe())
     constant = {}
@@ -29,12 +30,12 @@ def main(n: int = 100, examples: int = 200, seed: int = 0) -> dict[str, float]:
         constant[kind] = float((train.mean(axis=0) % 1 == 0).mean())
         print(
             f"{kind:8} {constant[kind]:4.0%} of the variables are constant in {examples} examples; "
-            f"new ones: {task.valid(new.x).mean():.0%} valid ({new.guarantee}), frequencies off by "
-            f"{gap:.3f} on average"
+            f"new samples: {task.valid(new.x).mean():.0%} valid ({new.guarantee}), frequencies "
+            f"differ from held-out ones by {gap:.3f} on average"
         )
         if kind == "planted":
             r = np.corrcoef(fit.theta, task.planted)[0, 1]
-            print(f"{'':8} learned and hidden weights correlate by {r:.2f}")
+            print(f"{'':8} correlation of learned and hidden weights: {r:.2f}")
     return constant
 
 

@@ -216,7 +216,7 @@ def test_retry_runs_what_did_not_work_out(tmp_path, log):
 
 @pytest.mark.process
 def test_report_only_runs_nothing(tmp_path, log):
-    with pytest.raises(NelsonError, match="no run is here"):
+    with pytest.raises(NelsonError, match="holds no run"):
         runner.run([PLAIN], tmp_path / "none", report_only=True)
     assert not (tmp_path / "none").exists()
     folder = tmp_path / "run"
@@ -236,9 +236,9 @@ def test_filters():
     assert len(runner.matching(cells, ["works", "dies"])) == 6
     assert len(runner.matching(cells, ["sampler=works", "n=10,40"])) == 2
     assert len(runner.matching(cells, ["seed=8"])) == 1
-    with pytest.raises(FormulaError, match=r"no cell fits --only kus; expected sampler=works"):
+    with pytest.raises(FormulaError, match=r"no cell matches --only kus; expected sampler=works"):
         runner.matching(cells, ["kus"])
-    with pytest.raises(FormulaError, match="no cell fits"):
+    with pytest.raises(FormulaError, match="no cell matches"):
         runner.matching(cells, ["colour=works"])
 
 

@@ -44,13 +44,13 @@ def test_fastest_says_yes_and_no():
         made("xor", 10, "T.O."),
     ]
     assert verdict.fastest(rows).startswith(
-        "`lovasz`: faster than every peer that ran in 1 of 1 cells."
+        "`lovasz` is faster than every peer that finished: true in 1 of 1 cells."
     )
     assert "NOT" not in verdict.fastest(rows)
     slow = [*rows, made("waps", 10, seconds=0.0005, overhead=0.0)]
     assert "in 0 of 1 cells; NOT in n = 10: waps 500 µs, lovasz 1 ms" in verdict.fastest(slow)
     child = [*rows, made("cmsgen", 10, seconds=0.1, overhead=0.0995)]
-    plain, fair = verdict.fastest(child).split("`lovasz`: faster even without")
+    plain, fair = verdict.fastest(child).split("`lovasz` is faster even if")
     assert "1 of 1" in plain and "0 of 1" in fair and "cmsgen" in fair
     ours = [*rows, made("circuit", 10, seconds=0.0001), made("moser-tardos", 10, seconds=0.0001)]
     assert "NOT" not in verdict.fastest(ours)  # not peers
@@ -66,11 +66,13 @@ def test_a_claim_fails_where_we_did_not_finish():
 
 def test_valid_says_yes_and_no():
     rows = [made("lovasz", n, validity=1.0) for n in (10, 20)]
-    assert verdict.valid(rows) == "`lovasz`: 100% valid in 2 of 2 cells."
+    assert verdict.valid(rows) == "`lovasz` draws only valid samples: true in 2 of 2 cells."
     rows[1]["validity"] = 0.9999999
-    assert verdict.valid(rows) == "`lovasz`: 100% valid in 1 of 2 cells; NOT in n = 20: 99.999%."
+    assert verdict.valid(rows) == (
+        "`lovasz` draws only valid samples: true in 1 of 2 cells; NOT in n = 20: 99.999%."
+    )
     rows[1]["validity"] = None
-    assert "none drawn in time" in verdict.valid(rows)
+    assert "no sample in time" in verdict.valid(rows)
 
 
 def test_at_floor_says_yes_and_no():

@@ -34,6 +34,9 @@ NOT_INSTALLED, FAILED = "not installed", "failed: "
 
 #: Bytes that a cell's process and its children may hold in memory.
 MEMORY = 4 << 30
+#: Seconds that a cell gets beyond the limit of its sampler: to generate data, to check the samples,
+#: and to compile our kernels once on a new machine.
+ALLOWANCE = 240.0
 
 Value = str | int | float | bool | None
 Row = dict[str, Any]

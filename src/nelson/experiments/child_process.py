@@ -1,6 +1,6 @@
 """Runs cells one after another in a worker process, each under a time and a memory limit.
 
-    for cell, rows in limited(cells): ...          never two at once, because cells are timed
+    for cell, rows in limited(cells): ...          one at a time, because cells are timed
 
 One worker serves many cells, because starting Python with Numba takes a second or two. When a cell
 exceeds a limit, the worker is killed with all processes that it started. A worker that died or that
@@ -10,9 +10,9 @@ this module uses its message format.)
     to the worker     {"name": experiment, "key": {...}, "seconds": s}
     from the worker   {"rows": [...]} or {"error": status}
 
-The memory limit is on resident memory of the worker and its descendants, measured every POLL
-seconds. The operating system could limit address space instead, but thread pools and CUDA reserve
-gigabytes of it without using them.
+The memory limit applies to the resident memory of the worker and its descendants, measured every
+POLL seconds. The operating system can only limit address space, of which thread pools and CUDA
+reserve gigabytes without using them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from nelson.experiments.base import FAILED, OUT_OF_MEMORY, TIMED_OUT, Cell, Row
 from nelson.experiments.registry import run_cell
 from nelson.process import child_main
 
-#: Seconds between two looks at the memory; a look takes about 2 ms.
+#: Seconds between two measurements of the memory; one takes about 2 ms.
 POLL = 0.1
 #: Seconds that a worker may take to start: on a new machine it may compile kernels.
 START_SECONDS = 300.0
@@ -113,11 +113,11 @@ class Worker:
             raise
         if ready is None:
             self._kill()
-            raise NelsonError(f"cannot start a process for the cells: {self._last_line(0)}")
+            raise NelsonError(f"cannot start the worker process: {self._last_line(0)}")
         return child
 
     def _kill(self) -> int | None:
-        """End the process and its descendants; -> its exit status if it had ended by itself."""
+        """Kill the process and its descendants. Returns its exit status if it ended by itself."""
         child, self._child = self._child, None
         if child is None:
             return None

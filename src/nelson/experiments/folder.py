@@ -26,26 +26,26 @@ from nelson.experiments.report import DASH, Image, Section, markdown, write_page
 from nelson.io import atomic
 
 LEGEND = (
-    f"`{TIMED_OUT}`: not finished within the cell's time limit. `{DASH}`: no such figure, or its "
-    "cell has not been run."
+    f"`{TIMED_OUT}`: not finished within the time limit of the cell. `{DASH}`: this figure does "
+    "not exist, or its cell was not run."
 )
 
 
 class Written(NamedTuple):
-    """The tables, for printing, and the tables and plots that failed."""
+    """The result of `write`."""
 
-    tables: dict[str, list[Table]]
-    problems: list[str]
+    tables: dict[str, list[Table]]  # by experiment, for printing
+    problems: list[str]  # tables and plots that failed, each with its error
 
 
 def write(folder: Path, store: CellStore, full: bool, *, seconds: float | None = None) -> Written:
     """Write all files from the finished cells. seconds: the limit that was set for all cells."""
     order = names()
-    found = sorted(store.experiments(), key=lambda n: order.index(n) if n in order else len(order))
-    experiments = {name: get(name) for name in found}
-    cells = {name: planned(name, full, seconds) for name in found}
-    rows = {name: store.rows(name, cells[name]) for name in found}
-    write_parquet(folder / "results.parquet", [row for name in found for row in rows[name]])
+    begun = sorted(store.experiments(), key=lambda n: order.index(n) if n in order else len(order))
+    experiments = {name: get(name) for name in begun}
+    cells = {name: planned(name, full, seconds) for name in begun}
+    rows = {name: store.rows(name, cells[name]) for name in begun}
+    write_parquet(folder / "results.parquet", [row for name in begun for row in rows[name]])
     problems: list[str] = []
     tables, sections = {}, []
     for name, experiment in experiments.items():
@@ -58,11 +58,11 @@ def write(folder: Path, store: CellStore, full: bool, *, seconds: float | None =
             Section(experiment.title, told, tables[name], images, _not_ok(cells[name], rows[name]))
         )
     if problems:
-        sections.append(Section("What could not be made", "\n\n".join(problems)))
+        sections.append(Section("Tables and plots that failed", "\n\n".join(problems)))
     atomic.write(folder / "table.md", _markdown(sections, full).encode())
     sections += [_made(store, rows, cells)]
     titles = ", ".join(experiment.name for experiment in experiments.values())
-    title = f"nelson bench: {titles}" if len(found) < 4 else "nelson bench: all results"
+    title = f"nelson bench: {titles}" if len(begun) < 4 else "nelson bench: all results"
     write_page(folder / "report.html", title, sections, lead=_lead(store, full))
     return Written(tables, problems)
 
@@ -89,14 +89,14 @@ def _plots(
     folder: Path, name: str, experiment: Experiment, rows: list[Row], problems: list[str]
 ) -> list[Image]:
     images = []
-    found = _attempt(f"{name}: plots", partial(experiment.plots, rows), problems) or {}
-    for plot, draw in found.items():
+    drawings = _attempt(f"{name}: plots", partial(experiment.plots, rows), problems) or {}
+    for plot, draw in drawings.items():
         stem = folder / f"{_slug(name)}-{_slug(plot)}"
         made = _attempt(f"{name}: plot {plot}", partial(plots.save, draw, stem), problems)
         if made is not None:
             light, dark = made
-            told = f"{stem.name}.svg"
-            images.append(Image(light, f"`{told}`", f"{experiment.title}: {plot}", ".svg", dark))
+            caption, alt = f"`{stem.name}.svg`", f"{experiment.title}: {plot}"
+            images.append(Image(light, caption, alt, ".svg", dark))
     return images
 
 
@@ -110,13 +110,13 @@ def _purpose(experiment: Experiment) -> str:
 
 
 def _counts(done: int, cells: Sequence[Cell], rows: Sequence[Row]) -> str:
-    """ "12 of 14 cells are finished; 2 rows are T.O." """
+    """ "12 of 14 cells are finished; of 64 rows: 14 T.O., 3 failed." """
     count: dict[str, int] = {}
     for row in rows:
         kind = row["status"].split(":")[0]
         count[kind] = count.get(kind, 0) + 1
     others = ", ".join(f"{k} {kind}" for kind, k in count.items() if kind != OK)
-    tail = f"; of {len(rows)} rows {others}" if others else ""
+    tail = f"; of {len(rows)} rows: {others}" if others else ""
     return f"{done} of {len(cells)} cells are finished{tail}".removesuffix(".") + "."
 
 
@@ -141,7 +141,9 @@ def _lead(store: CellStore, full: bool) -> str:
     last = store.runs[-1] if store.runs else {}
     made = last.get("versions", {})
     size = (
-        "Full sizes, as in the paper." if full else "Quick sizes: the paper's shapes, scaled down."
+        "Full sizes, as in the paper."
+        if full
+        else "Quick sizes: the experiments of the paper, scaled down."
     )
     return (
         f"{size} {LEGEND}\n\nnelson {made.get('nelson', '?')}, {_day(last.get('started'))}, "
@@ -188,7 +190,7 @@ def _made(
         "line says otherwise.",
         [
             Table("Machine", ["what", "value"], facts),
-            Table("Experiments", ["name", "seeds", "time limit a cell", "time taken"], each),
+            Table("Experiments", ["name", "seeds", "time limit per cell", "time taken"], each),
             Table(
                 "Command lines",
                 ["started", "command", "nelson", "cells run", "took", "ended"],

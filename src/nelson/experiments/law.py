@@ -18,6 +18,7 @@ import numpy as np
 from nelson.errors import FormulaError, Unsatisfiable
 from nelson.exact.enumerated import law
 from nelson.formula import Formula
+from nelson.formula.memo import Recent
 from nelson.learning.metrics import gradient_floor
 
 #: Formulas with at most this many variables are enumerated: a million states.
@@ -27,21 +28,15 @@ MAX_CLAUSES = 20
 #: Simulated errors from which the spread of the floor is computed: its own error is then 1%.
 _REPLICAS = 4000
 
-
-#: Laws of the latest formulas: a process that runs many cells meets each of them again.
-_KEPT: dict[bytes, tuple[np.ndarray, np.ndarray]] = {}
-_MOST = 64
+#: Moments of the latest formulas, because the cells of all samplers use the same formulas.
+_MOMENTS: Recent[bytes, tuple[np.ndarray, np.ndarray]] = Recent(64)
 
 
 def exact_moments(formula: Formula, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """E[x] (n,) and Cov(x) (n, n)."""
+    """E[x] (n,) and Cov(x) (n, n). Raises FormulaError if the formula is too large."""
     theta = np.asarray(theta, np.float64)
     key = b"|".join(part.tobytes() for part in (formula.literals, formula.offsets, theta))
-    if key not in _KEPT:
-        if len(_KEPT) >= _MOST:
-            del _KEPT[next(iter(_KEPT))]
-        _KEPT[key] = _moments(formula, theta)
-    return _KEPT[key]
+    return _MOMENTS.once(key, lambda: _moments(formula, theta))
 
 
 def _moments(formula: Formula, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -76,13 +71,13 @@ def extremal_moments(formula: Formula, theta: np.ndarray) -> tuple[np.ndarray, n
         grown[:, at] = wanted
         values = np.concatenate([values, grown])
         signs = np.concatenate([signs, -signs[free]])
-    open_ = np.isnan(values)
+    unforced = np.isnan(values)
     forced = np.where(values == 1.0, u, 1.0 - u)
-    terms = signs * np.where(open_, 1.0, forced).prod(axis=1)
-    filled = np.where(open_, u, values)
+    terms = signs * np.where(unforced, 1.0, forced).prod(axis=1)
+    filled = np.where(unforced, u, values)
     total = terms.sum()
     if not total > 0:
-        raise Unsatisfiable("inclusion and exclusion leave no probability")
+        raise Unsatisfiable("by inclusion and exclusion, a solution has probability 0")
     mu = terms @ filled / total
     second = (filled * terms[:, None]).T @ filled / total
     np.fill_diagonal(second, mu)

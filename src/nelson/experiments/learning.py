@@ -25,8 +25,16 @@ import numpy as np
 
 from nelson.errors import BudgetExceeded
 from nelson.experiments import published
-from nelson.experiments.base import FAILED, NOT_INSTALLED, OK, TIMED_OUT, Row
-from nelson.experiments.samplers import LOVASZ, Entry, draw, lacking, nothing_kept, overhead
+from nelson.experiments.base import NOT_INSTALLED, OK, Row
+from nelson.experiments.samplers import (
+    LOVASZ,
+    Entry,
+    draw,
+    gave_up,
+    lacking,
+    nothing_kept,
+    overhead,
+)
 from nelson.formula import Formula
 from nelson.formula.random_ksat import random_ksat
 from nelson.learning.data import load_examples
@@ -36,28 +44,28 @@ from nelson.learning.steps import FirstOrder
 
 #: Samples from which the share of valid ones is measured.
 CHECKED = 1000
-#: A sampler that gave up before this share of its time failed; later, it timed out.
-_TIMEOUT_SHARE = 0.5
+#: Samplers for which `warm` has compiled the kernels in this process.
 _WARMED: set[str] = set()
 
 
-class Short(Exception):
+class TooFewSamples(Exception):
     """A draw returned fewer samples than requested."""
 
 
 @dataclass
 class Fitted:
-    """theta (n,) after `iterations`; None if no iteration was completed."""
+    """The result of a learning run. `theta` is None if no iteration was completed."""
 
-    theta: np.ndarray | None
+    theta: np.ndarray | None  # (n,)
     iterations: int
-    first: float
-    each: float
+    first: float  # seconds of the first iteration, set-up included
+    each: float  # mean seconds of a later iteration
     status: str = OK
     guarantee: str = ""
 
     @property
     def seconds(self) -> float:
+        """Mean seconds of an iteration in a run as long as the paper's."""
         total = published.ITERATIONS
         return (self.first + (total - 1) * self.each) / total
 
@@ -87,10 +95,10 @@ def fit(
         latest[:] = [theta.copy()]
         samples = draw(entry, formula, theta, m, seed, until[0] - time.monotonic())
         if len(samples) < m:
-            raise Short(samples.info.get("reason", "too few samples"))
+            raise TooFewSamples(samples.info.get("reason", "too few samples"))
         return samples
 
-    own = entry.name in ("auto", "lovasz")  # the loop calls these itself and keeps their set-up
+    own = entry.name in ("auto", "lovasz")  # the loop draws with these and keeps their set-up
     settings = replace(
         PRESETS["paper"],
         m=m,
@@ -106,7 +114,7 @@ def fit(
         ends.append(time.perf_counter() - started)
         if loop is not None and len(ends) == 1:
             options.seconds = ends[0] + loop
-            until[0] = time.monotonic() + loop + limit  # an iteration that has begun may end
+            until[0] = time.monotonic() + loop + limit  # lets the last iteration end
 
     options = Options(
         sampler=entry.method if own else drawn, seed=seed, threads=1, seconds=limit, callback=done
@@ -116,13 +124,12 @@ def fit(
         learner = FirstOrder(formula, load_examples(formula, data, False), settings)
         outcome = run(learner, options)
         theta, guarantee = learner.result(), outcome.guarantee
-    except (Short, BudgetExceeded) as error:
+    except (TooFewSamples, BudgetExceeded) as error:
         reason = str(error)
         theta = latest[0] if latest and ends else None
     spent = time.perf_counter() - started
     if not ends or ends[0] > limit:
-        late = spent >= _TIMEOUT_SHARE * limit
-        status = TIMED_OUT if late else FAILED + (reason or "no iteration")
+        status = gave_up(spent, limit, reason or "no iteration")
         return Fitted(None, 0, math.nan, math.nan, status)
     each = (ends[-1] - ends[0]) / (len(ends) - 1) if len(ends) > 1 else ends[0]
     return Fitted(theta, len(ends), ends[0], each, OK, guarantee)
@@ -148,7 +155,7 @@ def learn_row(
         return {"status": NOT_INSTALLED, "reason": ", ".join(missing)}
     with nothing_kept():
         warm(entry)
-        own = overhead(entry)
+        process_start = overhead(entry)
         fitted = fit(
             entry,
             formula,
@@ -167,7 +174,7 @@ def learn_row(
             "first": fitted.first,
             "each": fitted.each,
             "iterations": fitted.iterations,
-            "overhead": own,
+            "overhead": process_start,
             "guarantee": fitted.guarantee,
         }
         row |= validity(entry, formula, fitted.theta, limit, seed)
@@ -190,7 +197,8 @@ def warm(entry: Entry) -> None:
     if entry.name in _WARMED:
         return
     _WARMED.add(entry.name)
-    # `auto` enumerates the first, compiles the second, resamples the third, splits the last.
+    # These make `auto` use all of its methods: it enumerates the first formula, compiles the
+    # second, resamples the third and splits the last into components.
     for n in (10, 18, 100, 1000) if entry.method == "auto" else (10,):
         twin = random_ksat(n, n, published.K, seed=1_000_003)
         data = draw(LOVASZ, twin, None, published.EXAMPLES, 0, 60.0).to_numpy()

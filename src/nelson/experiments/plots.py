@@ -29,7 +29,7 @@ LIGHT = ("#0072B2", "#D55E00", "#00855F", "#B3589A", "#9A6B00", "#2E93C9", "#6B5
 DARK = ("#5AB4F0", "#FF8A3D", "#2CC99A", "#E39AC8", "#E6B43C", "#9AD4F5", "#B3A7F0", "#C8C8C8")
 MARKERS = "osD^vPX*"
 DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1.5, 1.5)))
-#: Series with a fixed colour; others get the next free colours, in the order of drawing.
+#: Series with fixed colours, in the order of the palette; others get the colours after them.
 KNOWN = (
     "lovasz", "lovasz + sweeps", "prs", "moser-tardos", "circuit", "gibbs", "auto", "rejection",
     "cmsgen", "unigen", "quicksampler", "kus", "waps", "weightgen", "xor", "enumerate",
@@ -45,7 +45,10 @@ def _colors() -> list[str]:
 
 
 def look(name: str, others: Sequence[str] = ()) -> dict[str, Any]:
-    """Keywords for `ax.plot`. `others`: all unknown names of this plot, so that they differ."""
+    """Keywords for `ax.plot`. `others`: all names of this plot that are not in KNOWN.
+
+    The position in `others` decides the colour of such a name, so that they differ.
+    """
     place = KNOWN.index(name) if name in KNOWN else len(KNOWN) + list(others or [name]).index(name)
     colors = _colors()
     k, turn = place % len(colors), place // len(colors)
@@ -193,7 +196,7 @@ def _edges(values: np.ndarray, bins: int, log: bool) -> np.ndarray:
 
 @contextmanager
 def style(dark: bool = False) -> Iterator[None]:
-    """The look, as matplotlib's settings; nothing outside changes. Never opens a window."""
+    """Our settings of matplotlib, within a `with` block. No window is opened."""
     import matplotlib as mpl
     from cycler import cycler  # comes with matplotlib
 
@@ -226,7 +229,7 @@ def style(dark: bool = False) -> Iterator[None]:
         "lines.markersize": 5,
         "legend.frameon": False,
         "legend.fontsize": "small",
-        "svg.hashsalt": "nelson",  # the same plot is the same file
+        "svg.hashsalt": "nelson",  # equal plots give equal files
     }
     with mpl.rc_context(settings):
         yield

@@ -1,4 +1,4 @@
-"""The figures that the paper printed, as data.
+"""The numbers that the paper printed, as data.
 
 Jiang, Gu, Xue: Learning Markov Random Fields for Combinatorial Structures via Sampling through
 Lovasz Local Lemma, AAAI 2023; Tables 1 to 3 and Appendix D. A figure is a number, or "T.O."
@@ -23,10 +23,13 @@ LIMIT = 3600.0
 FORMULAS = 100
 
 # Appendix D: data and learning.
-K, EXAMPLES = 5, 200
+K = 5  # literals per clause
+EXAMPLES = 200
 EDGE_PROBABILITY = 0.55
-SAMPLES, RATE, ITERATIONS = 200, 0.1, 1000  # m, eta, T_max
-TRYOUTS = 1000  # largest number of rounds of resampling
+SAMPLES = 200  # m: samples per iteration
+RATE = 0.1  # eta
+ITERATIONS = 1000  # T_max
+TRYOUTS = 1000  # T_tryout: largest number of rounds of resampling
 GRADIENT_SAMPLES = 2000  # m of the approximation error
 
 #: The paper's names of samplers -> ours. Its own sampler is Algorithm 1: `lovasz`.
@@ -65,7 +68,7 @@ _ALL = ("NELSON", "XOR", "WAPS", "WeightGen", "CMSGen", "KUS", "QuickSampler", "
 
 TABLE_1A = Published(
     "Table 1(a)",
-    "minutes an iteration",
+    "minutes per iteration",
     _ALL,
     {
         10: (0.13, 26.30, 1.75, 0.64, 0.22, 0.72, 0.40, 0.66, 0.86),
@@ -78,7 +81,7 @@ TABLE_1A = Published(
     },
 )
 
-#: The row "10-50" of the paper stands at each of its sizes.
+#: The paper prints one row for the sizes 10 to 50; here it stands at each of them.
 _SMALL = (100.0, 100.0, 100.0, 100.0, 100.0, 100.0, 82.65, 100.0, 90.58)
 TABLE_1B = Published(
     "Table 1(b)",
@@ -135,7 +138,7 @@ TABLE_2B = Published(
 _THREE = ("NELSON", "Gibbs", "CMSGen")
 TABLE_3A = Published(
     "Table 3(a)",
-    "minutes an epoch",
+    "minutes per epoch",
     _THREE,
     {
         10: (0.53, 9.85, 0.69),

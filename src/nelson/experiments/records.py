@@ -40,7 +40,7 @@ class CellStore:
         self._rows: dict[str, list[Row]] = {}
         self._keys: dict[str, tuple[str, dict[str, Any]]] = {}
         if not anew and not self.path.exists():
-            raise NelsonError(f"{folder}: no run is here ({NAME} is missing)")
+            raise NelsonError(f"{folder}: holds no run, because {NAME} is missing")
         folder.mkdir(parents=True, exist_ok=True)
         self._file = open(self.path, "a+b")  # noqa: SIM115  (closed in __exit__)
         try:
@@ -102,7 +102,7 @@ class CellStore:
         os.fsync(self._file.fileno())
 
     def _read(self) -> dict[str, Any]:
-        """Read all complete lines and cut off the rest. Returns the last settings."""
+        """Read all complete lines and cut off an incomplete last one. Returns the last settings."""
         self._file.seek(0)
         settings: dict[str, Any] = {}
         lines = self._file.read().split(b"\n")

@@ -1,4 +1,4 @@
-"""The experiments by name, and how one cell of them is run."""
+"""Find an experiment by its name, and run one of its cells."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from nelson.errors import FormulaError
 from nelson.experiments.base import OK, Cell, Experiment, plain_row
 
-#: Modules are imported when first asked for.
+#: Name -> module, imported when the experiment is first used.
 _REGISTRY = {
     "table1": "nelson.experiments.table1",
     "table2": "nelson.experiments.table2",
@@ -30,7 +30,7 @@ def names() -> list[str]:
 
 
 def get(name: str) -> Experiment:
-    """The `Experiment` of that name, or of `module:ATTRIBUTE`."""
+    """The `Experiment` with this name, or the one that `module:ATTRIBUTE` names."""
     if name in _REGISTRY:
         return import_module(_REGISTRY[name]).EXPERIMENT
     module, colon, attribute = name.partition(":")

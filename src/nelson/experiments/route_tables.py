@@ -1,4 +1,4 @@
-"""Tables and plots of `nelson bench routes`, with the paper's figures beside ours."""
+"""Tables and plots of `nelson bench routes`, with the paper's numbers beside ours."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ PAPER_LOCATIONS, BATCH = int(ROUTES["locations"]), int(ROUTES["batch"])
 
 
 def _of(rows: Rows, part: str, **fields: Any) -> list[dict[str, Any]]:
-    """Successful rows of a part."""
-    found = (dict(row) for row in rows if row.get("part") == part and row.get("status") == OK)
-    return [row for row in found if all(row.get(k) == v for k, v in fields.items())]
+    """Successful rows of a part whose fields have these values."""
+    wanted = {"part": part, "status": OK, **fields}
+    return [dict(row) for row in rows if all(row.get(k) == v for k, v in wanted.items())]
 
 
-def _trouble(rows: Rows, part: str, first: Callable[[Any], str], width: int) -> list[list[str]]:
-    """A line for each failed cell, with its status in every column."""
+def _failed(rows: Rows, part: str, first: Callable[[Any], str], width: int) -> list[list[str]]:
+    """A line for each failed cell, with its status in every column after the first."""
     bad = [row for row in rows if row.get("part") == part and row.get("status") != OK]
     return [[first(row), *[str(row.get("status"))] * (width - 1)] for row in bad]
 
@@ -56,10 +56,21 @@ def _uniform_table(rows: Rows) -> Table:
                 f"{1e3 * PAPER_SECONDS:.0f} ms" if paper else "",
             ]
         )
-    columns = ("locations", "batches of 100", "valid", "rounds a route", "rounds until all 100 are "
-               "valid", "paper: rounds", "time a batch (median)", "paper: time")  # fmt: skip
-    lines += _trouble(rows, "uniform", lambda row: str(row.get("n")), len(columns))
-    note = "Of positions that hold the same location, all but the first are redrawn. One thread."
+    columns = (
+        "locations",
+        "batches of 100",
+        "valid",
+        "rounds per route",
+        "rounds until all 100 are valid",
+        "paper: rounds",
+        "time per batch (median)",
+        "paper: time",
+    )
+    lines += _failed(rows, "uniform", lambda row: str(row.get("n")), len(columns))
+    note = (
+        "If several positions of a route hold the same location, all but the first are redrawn. "
+        "One thread."
+    )
     return Table("Uniform routes by resampling", columns, lines, note)
 
 
@@ -69,16 +80,23 @@ def _redraw_table(rows: Rows) -> Table:
         [words[r["keep"]], f"{r['rounds']:,}", f"{r['finished']} of {r['of']}"]
         for r in _of(rows, "redraw")
     ]
-    columns = ("of clashing positions, redrawn are", "rounds at most", "routes valid by then")
-    lines += _trouble(rows, "redraw", lambda row: "both", len(columns))
+    columns = (
+        "positions with the same location: redrawn",
+        "largest number of rounds",
+        "valid routes",
+    )
+    lines += _failed(rows, "redraw", lambda row: "both", len(columns))
     return Table("Which positions to redraw", columns, lines)
 
 
 def _bias_table(rows: Rows) -> Table:
     lines = [[f"{r['spread']:g}", f"{r['l1']:.4f}", f"{r['floor']:.4f}"] for r in _of(rows, "bias")]
     columns = ("spread of log-weights", "L1 error of the law", "noise of exact draws")
-    lines += _trouble(rows, "bias", lambda row: str(row.get("spread")), len(columns))
-    note = "5 locations, 1,000,000 draws. All orders weigh the same, so the right law is uniform."
+    lines += _failed(rows, "bias", lambda row: str(row.get("spread")), len(columns))
+    note = (
+        "5 locations, 1,000,000 draws. All orders have the same weight, so the right law is "
+        "uniform."
+    )
     return Table("Resampling with unequal weights is biased", columns, lines, note)
 
 
@@ -94,9 +112,12 @@ def _enumerate_table(rows: Rows) -> Table:
         ]
         for r in _of(rows, "enumerate")
     ]
-    columns = ("locations", "draws", "sweeps", "chi-square", "degrees", "p-value")
-    lines += _trouble(rows, "enumerate", lambda row: str(row.get("n")), len(columns))
-    note = "theta ~ N(0, 1). A right sampler has a p-value that is uniform on [0, 1]."
+    columns = ("locations", "draws", "sweeps", "chi-square", "degrees of freedom", "p-value")
+    lines += _failed(rows, "enumerate", lambda row: str(row.get("n")), len(columns))
+    note = (
+        "theta ~ N(0, 1). The p-value of a correct sampler is uniform on [0, 1]. Uniform routes "
+        "are a wrong sample, which the test must reject."
+    )
     return Table("Weighted routes by chains against enumeration", columns, lines, note)
 
 
@@ -109,14 +130,14 @@ def _fit_table(rows: Rows) -> Table:
             ["edge frequencies: correlation", f"{r['edge_correlation']:.4f}", "1"],
             ["edge frequencies: L1 gap", f"{r['edge_gap']:.2f}", f"{r['edge_noise']:.2f} (noise)"],
             ["lengths: KS distance", f"{r['length_ks']:.3f}", f"p = {r['length_p']:.2g}"],
-            ["the same for uniform routes", f"{r['uniform_length_ks']:.3f}",
+            ["lengths of uniform routes: KS distance", f"{r['uniform_length_ks']:.3f}",
              f"p = {r['uniform_length_p']:.2g}"],
             ["moments at the end of learning: L1 gap", f"{r['fit_gap']:.2f}",
              f"{r['fit_floor']:.2f} (noise)"],
             ["time to learn", f"{r['fit_seconds']:.1f} s", ""],
         ]  # fmt: skip
-    columns = ("against held-out routes", "measured", "at best")
-    lines += _trouble(rows, "learn", lambda row: "all", len(columns))
+    columns = ("new routes against held-out ones", "measured", "best value, noise or p-value")
+    lines += _failed(rows, "learn", lambda row: "all", len(columns))
     return Table("Learned routes, 29 locations", columns, lines)
 
 
@@ -138,32 +159,33 @@ def _mixing_table(rows: Rows) -> Table:
         ]
         for r in _of(rows, "learn", row="mixing")
     ]
-    columns = ("watched", "split R-hat", "effective size", "autocorrelation time, sweeps")
+    columns = ("statistic", "split R-hat", "effective size", "autocorrelation time, sweeps")
     note = "".join(
-        f"{r['chains']} chains, {r['draws']:,} routes; the worst is over these and 40 edges."
+        f"{r['chains']} chains, {r['draws']:,} routes. The first row is the worst of the other "
+        "statistics and of 40 edges."
         for r in _of(rows, "learn", row="mixing", statistic="worst of all")
     )
-    return Table("Do the chains mix, 29 locations, learned theta", columns, lines, note)
+    return Table("Mixing of the chains, 29 locations, learned theta", columns, lines, note)
 
 
 _LEARNED = (_fit_table, _length_table, _mixing_table)
 
 
 def plots(rows: Rows) -> dict[str, Callable[[Axes], None]]:
-    found: dict[str, Callable[[Axes], None]] = {}
+    out: dict[str, Callable[[Axes], None]] = {}
     here = _of(rows, "uniform", n=PAPER_LOCATIONS)
     if here:
-        found["rounds"] = lambda ax: _rounds(ax, here)
-        found["seconds"] = lambda ax: _seconds(ax, here)
+        out["rounds"] = lambda ax: _rounds(ax, here)
+        out["seconds"] = lambda ax: _seconds(ax, here)
     if lengths := _of(rows, "learn", row="length"):
-        found["lengths"] = lambda ax: _lengths(ax, lengths)
-    return found
+        out["lengths"] = lambda ax: _lengths(ax, lengths)
+    return out
 
 
 def _rounds(ax: Axes, here: list[dict[str, Any]]) -> None:
     until = [r["rounds_max"] for r in here]
     bins = np.linspace(0, max(until) + 1, 60).tolist()
-    ax.hist([r["rounds_mean"] for r in here], bins, color="#0072b2", label="a route, on average")
+    ax.hist([r["rounds_mean"] for r in here], bins, color="#0072b2", label="mean per route")
     ax.hist(until, bins, color="#e69f00", label="until all 100 are valid")
     ax.axvline(
         PAPER_ROUNDS, color="#222222", ls="--", lw=1, label=f"paper: about {PAPER_ROUNDS:.0f}"
@@ -176,7 +198,7 @@ def _seconds(ax: Axes, here: list[dict[str, Any]]) -> None:
     times = 1e3 * np.array([r["seconds"] for r in here])
     ax.hist(times[times <= np.quantile(times, 0.99)], bins=30, color="#0072b2")
     ax.set(
-        xlabel=f"milliseconds a batch of 100 (paper: {1e3 * PAPER_SECONDS:.0f})",
+        xlabel=f"milliseconds per batch of 100 (paper: {1e3 * PAPER_SECONDS:.0f})",
         ylabel="batches",
         title="Time, 29 locations, one thread",
     )

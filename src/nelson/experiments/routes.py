@@ -6,7 +6,7 @@
 | `redraw`    | redrawing all clashing positions instead of all but the first does not terminate   |
 | `bias`      | resampling with unequal weights draws from another law than the requested one      |
 | `enumerate` | weighted routes by chains against the exact law, 8 and 9 locations                 |
-| `learn`     | 29 locations: theta from routes, new routes against held-out ones, do chains mix   |
+| `learn`     | 29 locations: learning, new routes against held-out ones, mixing of the chains     |
 
 Times are for one thread with compiled kernels. The paper reports "roughly 50" rounds and 0.3 s for
 a batch. It does not say whether it counts the rounds of one route or those until the whole batch is
@@ -29,24 +29,28 @@ from nelson.tasks.routes.data import BAYG29
 from nelson.tasks.routes.resample import resample, uniform
 from nelson.tasks.routes.task import Routes
 
+#: Standard deviations of the log-weights of locations, in the part `bias`.
 _SPREADS = (0.0, 0.5, 1.0)
+#: Seconds for a cell.
+LIMIT = 1200.0
+QUICK_LIMIT = 180.0
 
 
 def cells(full: bool) -> list[Cell]:
-    many = 1000 if full else 200
-    found: list[dict[str, str | int | float | bool]] = [
-        {"part": "uniform", "n": n, "batches": many if n == PAPER_LOCATIONS else many // 10}
+    batches = 1000 if full else 200
+    keys: list[dict[str, str | int | float | bool]] = [
+        {"part": "uniform", "n": n, "batches": batches if n == PAPER_LOCATIONS else batches // 10}
         for n in ((10, 20, 29, 50, 100, 200) if full else (10, 29, 100))
     ]
-    found.append({"part": "redraw", "n": PAPER_LOCATIONS, "rounds": 200_000 if full else 5_000})
-    found += [{"part": "bias", "n": 5, "spread": s, "m": 1_000_000} for s in _SPREADS]
-    found += [
+    keys.append({"part": "redraw", "n": PAPER_LOCATIONS, "rounds": 200_000 if full else 5_000})
+    keys += [{"part": "bias", "n": 5, "spread": s, "m": 1_000_000} for s in _SPREADS]
+    keys += [
         {"part": "enumerate", "n": n, "m": m * (10 if full else 1)}
         for n, m in ((8, 50_000), (9, 100_000))
     ]
     examples = 5000 if full else 1000
-    found.append({"part": "learn", "n": PAPER_LOCATIONS, "examples": examples})
-    return [Cell({**key, "seed": 0}, 1200.0 if full else 180.0) for key in found]
+    keys.append({"part": "learn", "n": PAPER_LOCATIONS, "examples": examples})
+    return [Cell({**key, "seed": 0}, LIMIT if full else QUICK_LIMIT) for key in keys]
 
 
 def run(cell: Cell) -> list[Row]:
@@ -54,7 +58,8 @@ def run(cell: Cell) -> list[Row]:
 
 
 def _uniform(key: dict[str, Any]) -> list[Row]:
-    uniform(key["n"], BATCH, seed=key["seed"], context=key["batches"], threads=1)  # compiles
+    # The first call compiles the kernel and is not timed.
+    uniform(key["n"], BATCH, seed=key["seed"], context=key["batches"], threads=1)
     rows = []
     for batch in range(key["batches"]):
         drawn = uniform(key["n"], BATCH, seed=key["seed"], context=batch, threads=1)
@@ -80,7 +85,7 @@ def _redraw(key: dict[str, Any]) -> list[Row]:
 
 
 def _bias(key: dict[str, Any]) -> list[Row]:
-    """A weight for each location: all orders weigh the same, so the right law is uniform."""
+    """Each location has a weight. All orders have the same weight, so the right law is uniform."""
     n, m = key["n"], key["m"]
     weights = key["spread"] * np.random.default_rng(key["seed"]).standard_normal(n)
     drawn = resample(n, m, seed=key["seed"], log_weights=weights)
@@ -96,7 +101,8 @@ def _enumerate(key: dict[str, Any]) -> list[Row]:
     task = Routes(BAYG29[: key["n"]])
     theta = np.random.default_rng(key["seed"]).normal(0.0, 1.0, task.n_vars)
     rows = []
-    for anneal, sweeps in ((10, 40), (0, 0)):  # the second: uniform routes, to be told apart
+    # Without sweeps the routes are uniform: the test must reject them.
+    for anneal, sweeps in ((10, 40), (0, 0)):
         drawn = task.sample(theta, key["m"], seed=key["seed"], anneal=anneal, sweeps=sweeps)
         routes, p = task.law(theta)
         statistic, degrees = chi_square(task.to_routes(drawn.x), routes, p)
@@ -129,7 +135,7 @@ def _learn(key: dict[str, Any]) -> list[Row]:
             "guarantee": told["guarantee"],
             "distinct": told["distinct"],
             "generated": told["samples"],
-            **{name: told[name] for name in _ALIKE},
+            **{name: told[name] for name in _COMPARED},
         }
     ]
     quantiles = told["length_quantiles"]
@@ -153,7 +159,8 @@ def _learn(key: dict[str, Any]) -> list[Row]:
     return rows
 
 
-_ALIKE = (
+#: Fields of `Routes.evaluate` that compare new routes with held-out ones.
+_COMPARED = (
     "edge_correlation",
     "edge_gap",
     "edge_noise",

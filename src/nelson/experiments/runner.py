@@ -29,7 +29,7 @@ Executor = Callable[[Iterator[Cell]], Iterable[tuple[Cell, list[Row]]]]
 
 
 class Watcher(Protocol):
-    """Is told what happens. A subclass overrides what it needs."""
+    """Gets a call for every event of a run. A subclass overrides the methods that it needs."""
 
     def start(self, cells: Sequence[Cell], finished: int) -> None:
         """`cells` will be run; `finished` further cells were finished before."""
@@ -49,7 +49,7 @@ class Watcher(Protocol):
 
 
 class Silent(Watcher):
-    """Ignores everything that it is told."""
+    """Ignores all events."""
 
 
 @dataclass
@@ -166,12 +166,12 @@ def matching(cells: Sequence[Cell], only: Sequence[str]) -> list[Cell]:
 
     kept = [cell for cell in cells if fits(cell)]
     if cells and not kept:
-        raise FormulaError(f"no cell fits --only {' '.join(only)}", expected=_fields(cells))
+        raise FormulaError(f"no cell matches --only {' '.join(only)}", expected=_fields(cells))
     return kept
 
 
 def _fields(cells: Sequence[Cell]) -> str:
-    """ "sampler=lovasz,prs,... or n=10,20" """
+    """The filters that match a cell: "sampler=lovasz,prs,... or n=10,20"."""
     values: dict[str, dict[str, None]] = {}
     for cell in cells:
         for name, value in cell.key.items():
@@ -183,7 +183,7 @@ def _fields(cells: Sequence[Cell]) -> str:
 
 
 def _settings(full: bool, cell_seconds: float | None) -> dict[str, Any]:
-    """Settings that must be equal for cells to stand in one table."""
+    """Settings that all cells of one table must share."""
     versions = machine.versions()
     kept = ("nelson", "source", "python", "numpy", "numba")
     return {
@@ -209,5 +209,6 @@ def _require() -> None:
     missing = [name for name in ("pyarrow", "matplotlib") if find_spec(name) is None]
     if missing:
         raise NelsonError(
-            f"results and plots need {' and '.join(missing)}: pip install 'nelson-mrf[parquet,plots]'"
+            f"results and plots need {' and '.join(missing)}: "
+            "pip install 'nelson-mrf[parquet,plots]'"
         )

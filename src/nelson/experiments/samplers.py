@@ -8,8 +8,8 @@ uniformly ignore theta, and invalid samples are not dropped.
 
 Of the peers, `cmsgen` (pycmsgen) and `unigen` (pyunigen) are their authors' programs; `kus` and
 `waps` compile with D4 and draw with our kernel; `gibbs`, `quicksampler`, `weightgen` and `xor` are
-implemented in this package from their papers; docs/samplers.md says where they depart. `cmsgen`
-uses theta here; the paper counts it among the uniform samplers.
+implemented in this package from their papers, and docs/samplers.md lists the differences. `cmsgen`
+uses theta here, although the paper counts it among the uniform samplers.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from nelson.errors import FormulaError
+from nelson.experiments.base import FAILED, TIMED_OUT
 from nelson.formula import Formula
 from nelson.sampling.choose import sweeps_for
 from nelson.sampling.registry import get as registered
@@ -35,10 +36,10 @@ from nelson.sampling.samples import Samples
 
 @dataclass(frozen=True)
 class Entry:
-    """A row of the tables."""
+    """A sampler with its options: one row of the tables."""
 
-    name: str
-    method: str
+    name: str  # in the tables
+    method: str  # in `nelson.sample`
     ours: bool = False
     sweeps: int | None = None  # heat-bath sweeps; None: the default of the method
     piloted: bool = False  # a pilot run decides the number of sweeps
@@ -63,6 +64,7 @@ PEERS = (
     Entry("weightgen", "weightgen", child=True),
     Entry("xor", "xor", child=True),
 )
+#: `lovasz` followed by as many sweeps as a pilot run finds necessary.
 SWEPT = Entry("lovasz + sweeps", "lovasz", ours=True, piloted=True)
 #: Samplers of this package that no table of the paper has.
 OTHERS = (
@@ -115,7 +117,7 @@ def draw(
     threads: int | None = 1,
     check: bool = False,
 ) -> Samples:
-    """m samples, or fewer if `seconds` are up. check=False keeps invalid samples."""
+    """m samples, or fewer if the time is over before. check=False keeps invalid samples."""
     from nelson.kernels.core.rng import MAX_ROUNDS
 
     if not entry.weighted:
@@ -124,7 +126,7 @@ def draw(
     if entry.piloted:
         options["sweeps"] = sweeps_for(formula, theta)
     if entry.method in ("prs", "moser-tardos", "rejection"):
-        options["max_rounds"] = MAX_ROUNDS  # a round does little: only the time limits them
+        options["max_rounds"] = MAX_ROUNDS  # their rounds are short: only `seconds` limits them
     return sample(
         formula,
         theta,
@@ -136,6 +138,14 @@ def draw(
         check=check,
         **options,
     )
+
+
+def gave_up(spent: float, limit: float, reason: str) -> str:
+    """The status of a sampler that returned too few samples after `spent` seconds of `limit`.
+
+    It timed out if it used at least half of its time. Otherwise it failed for a reason.
+    """
+    return TIMED_OUT if spent >= 0.5 * limit else FAILED + reason
 
 
 @cache

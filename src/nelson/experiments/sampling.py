@@ -1,9 +1,13 @@
 """Sampling without learning: the figures `uniform` and `weighted`, a cell per sampler and size.
 
-1000 samples of random 5-SAT with L = n in one call, on one thread. Measured are the seconds of the
-call (with set-up, kernels compiled before; the median of up to five short calls on fresh formula
-objects), the share of valid samples before any is dropped, and for samplers that resample, the
-rounds of the slowest sample and the constraints resampled per sample.
+Each sampler draws 1000 samples of random 5-SAT with L = n in one call, on one thread. A cell
+measures
+
+- the seconds of the call, set-up included. Kernels are compiled before. The median of up to five
+  calls counts, each on a new formula object, if they are short;
+- the share of valid samples, before invalid ones are dropped;
+- for samplers that resample: the rounds of the slowest sample, and the constraints resampled per
+  sample.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nelson.experiments import published, show, verdict
-from nelson.experiments.base import FAILED, NOT_INSTALLED, TIMED_OUT, Cell, Row, Rows, Table
+from nelson.experiments.base import ALLOWANCE, NOT_INSTALLED, Cell, Row, Rows, Table
 from nelson.experiments.learning import warm
 from nelson.experiments.plots import curves
 from nelson.experiments.samplers import (
@@ -25,6 +29,7 @@ from nelson.experiments.samplers import (
     PEERS,
     SWEPT,
     draw,
+    gave_up,
     get,
     lacking,
     nothing_kept,
@@ -37,15 +42,16 @@ if TYPE_CHECKING:
 
 SIZES = (10, 20, 30, 40, 50, 100, 200, 300, 500, 700, 1000, 1500)
 QUICK_SIZES = (10, 50, 200, 1000)
+#: Seconds that a sampler gets in a quick run.
 QUICK_LIMIT = 3.0
+#: Samples of a call.
 COUNT = 1000
-ALLOWANCE = 240.0
-#: Largest number of calls.
-REPEATS = 5
-#: No further call begins after this many seconds.
-ENOUGH = 0.5
+#: The call is repeated at most this often ...
+MAX_CALLS = 5
+#: ... and no call begins after this many seconds.
+MAX_CALL_SECONDS = 0.5
 #: Samplers that report how often they resampled.
-ROUNDS = ("lovasz", "lovasz + sweeps", "prs", "moser-tardos", "auto")
+RESAMPLING = ("lovasz", "lovasz + sweeps", "prs", "moser-tardos", "auto")
 
 
 def cells(full: bool, weighted: bool) -> list[Cell]:
@@ -71,27 +77,27 @@ def run(cell: Cell, weighted: bool) -> list[Row]:
     task = KSat.random(int(key["n"]), seed=seed)
     with nothing_kept():
         warm(entry)
-        own = overhead(entry)
+        process_start = overhead(entry)
         theta = task.planted if weighted else None
         times: list[float] = []
-        while not times or (len(times) < REPEATS and sum(times) < ENOUGH):
-            formula = KSat.random(int(key["n"]), seed=seed).formula  # nothing is memoised
+        while not times or (len(times) < MAX_CALLS and sum(times) < MAX_CALL_SECONDS):
+            # A new object, for which nothing is memoised.
+            formula = KSat.random(int(key["n"]), seed=seed).formula
             started = time.perf_counter()
             samples = draw(entry, formula, theta, count, seed, limit)
             times.append(time.perf_counter() - started)
     seconds = statistics.median(times)
     if len(samples) < count:
         reason = str(samples.info.get("reason", ""))
-        status = TIMED_OUT if seconds > 0.5 * limit else FAILED + reason
-        return [{"status": status, "made": len(samples)}]
+        return [{"status": gave_up(seconds, limit, reason), "made": len(samples)}]
     row: Row = {
         "seconds": seconds,
-        "overhead": own,
+        "overhead": process_start,
         "made": len(samples),
         "validity": float(np.mean(task.formula.satisfied(samples.to_numpy()))),
         "guarantee": samples.guarantee,
     }
-    if entry.name in ROUNDS and samples.info.get("rounds"):
+    if entry.name in RESAMPLING and samples.info.get("rounds"):
         row |= {
             "rounds": int(samples.info["rounds"]),
             "resampled": samples.info["resampled"] / count,
@@ -103,7 +109,7 @@ def tables(rows: Rows, title: str) -> list[Table]:
     if not rows:
         return []
     limits = " and ".join(f"{limit:g} s" for limit in show.sizes(rows, "limit"))
-    resampling = [row for row in rows if row.get("sampler") in ROUNDS]
+    resampling = [row for row in rows if row.get("sampler") in RESAMPLING]
 
     def rounds(good: Rows) -> str:
         known = [row for row in good if row.get("rounds") is not None]
@@ -117,9 +123,10 @@ def tables(rows: Rows, title: str) -> list[Table]:
             rows,
             lambda good: show.duration(show.mean(good, "seconds") or 0.0),
             notes=(
-                f"One call on one thread, set-up included. T.O.: fewer within {limits}. The paper "
-                "shows curves and no figures. Peers are the samplers that it compares with; "
-                "`moser-tardos`, `rejection` and `enumerate` run in kernels of ours.",
+                f"One call on one thread, set-up included. T.O.: fewer than {COUNT} samples within "
+                f"{limits}. The paper shows curves without numbers. Peers are the samplers that "
+                "the paper compares with; `moser-tardos`, `rejection` and `enumerate` are not "
+                "among them.",
                 verdict.fastest(rows),
             ),
         ),
@@ -127,13 +134,16 @@ def tables(rows: Rows, title: str) -> list[Table]:
             f"{title}: valid samples",
             rows,
             lambda good: show.percent(show.mean(good, "validity") or 0.0),
-            notes=("As the sampler drew them.", verdict.valid(rows)),
+            notes=(
+                "Share of valid samples, before invalid ones are dropped.",
+                verdict.valid(rows),
+            ),
         ),
         show.grid(
-            f"{title}: rounds of the slowest sample / constraints resampled a sample",
+            f"{title}: rounds of the slowest sample / constraints resampled per sample",
             resampling,
             rounds,
-            notes=("`auto` lists or compiles small formulas: no rounds there.",),
+            notes=("none: `auto` enumerates or compiles small formulas, without rounds.",),
         ),
     ]
 

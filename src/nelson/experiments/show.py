@@ -39,7 +39,7 @@ def mean(rows: Rows, field: str) -> float | None:
 
 
 def text(rows: Rows, show: Callable[[Picked], str]) -> str:
-    """One cell of a table: `show` of the successful rows, then the statuses of the others."""
+    """The text of one cell: `show` of the successful rows, then the statuses of the others."""
     if not rows:
         return NOT_RUN
     worked = good(rows)
@@ -69,7 +69,12 @@ def grid(
     extra: Iterable[tuple[str, Callable[[Any], str]]] = (),
     notes: Iterable[str] = (),
 ) -> Table:
-    """A table of rows by sampler and `key`. extra: further rows as (name, size -> text)."""
+    """A table with a row per sampler and a column per value of `key`.
+
+    show: from the successful rows of one cell to its text. head: from a value of `key` to the
+    heading of its column. paper, scale: the paper's figures, shown below ours, and their text.
+    extra: further rows, as (name, size -> text).
+    """
     columns = sizes(rows, key) if columns is None else list(columns)
     body = [
         [name, *(text(pick(rows, sampler=name, **{key: size}), show) for size in columns)]
@@ -108,10 +113,10 @@ def failures(rows: Rows) -> str:
             told = row["status"] + (f" ({row['reason']})" if row.get("reason") else "")
             seen.setdefault(str(row.get("sampler", "?")), []).append(told)
     parts = [
-        f"{name}: {told[0]}" + (f" (the first of {len(told)})" if len(told) > 1 else "")
+        f"{name}: {told[0]}" + (f" (the first of {len(told)} failures)" if len(told) > 1 else "")
         for name, told in seen.items()
     ]
-    return f"Not ok: {'; '.join(parts)}." if parts else ""
+    return f"Failures: {'; '.join(parts)}." if parts else ""
 
 
 def duration(seconds: float) -> str:

@@ -3,9 +3,10 @@
 (a) time of a training iteration, (b) share of valid structures that the learned model generates,
 (c) L1 error of grad log Z = E_theta[x], estimated from m = 2000 samples.
 
-(a) and (b) are one run of Algorithm 2 (`learning.py` says what is timed) on 200 models of Glucose4,
-the paper's data. In (c) theta ~ N(0, 1) is fixed, E_theta[x] is enumerated, and beside every error
-stands the *floor*: the mean error of 2000 exact and independent draws.
+(a) and (b) come from one run of Algorithm 2 (`learning.py` says what is timed) on the paper's data,
+200 solutions that the SAT solver Glucose4 enumerates. In (c) theta ~ N(0, 1) is fixed and
+E_theta[x] is computed by enumeration. Below the errors stands the *floor*: the mean error of 2000
+exact and independent draws.
 """
 
 from __future__ import annotations
@@ -17,7 +18,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nelson.experiments import published, show, verdict
-from nelson.experiments.base import NOT_INSTALLED, TIMED_OUT, Cell, Experiment, Row, Rows, Table
+from nelson.experiments.base import (
+    ALLOWANCE,
+    NOT_INSTALLED,
+    TIMED_OUT,
+    Cell,
+    Experiment,
+    Row,
+    Rows,
+    Table,
+)
 from nelson.experiments.law import exact_moments, floor
 from nelson.experiments.learning import learn_row, warm
 from nelson.experiments.plots import curves
@@ -38,24 +48,22 @@ QUICK_LIMIT = 4.0
 QUICK_LOOP = 0.6
 #: Seconds for all formulas of a cell of (c).
 QUICK_GRADIENT_LIMIT = 2.0
-QUICK_GRADIENT_FORMULAS = 10
-#: Seconds that a cell gets beyond the sampler's limit: to generate data, to measure validity, and
-#: to compile our kernels once on a new machine.
-ALLOWANCE = 240.0
+#: Formulas of a cell of (c).
+GRADIENT_FORMULAS = 10
 
 
 def cells(full: bool) -> list[Cell]:
     """Ordered by formula, so that an interrupted run has all sizes of some formulas."""
     limit = published.LIMIT if full else QUICK_LIMIT
-    found = [
+    learn = [
         _cell("learn", entry, n, seed, limit, loop=limit if full else QUICK_LOOP)
         for seed in range(published.FORMULAS if full else 1)
         for n in (SIZES if full else QUICK_SIZES)
         for entry in (*OURS, *PEERS)
     ]
     limit = published.LIMIT if full else QUICK_GRADIENT_LIMIT
-    count = 10 if full else QUICK_GRADIENT_FORMULAS
-    return found + [
+    count = GRADIENT_FORMULAS
+    return learn + [
         _cell("gradient", entry, n, seed, limit, formulas=count)
         for seed in range(0, published.FORMULAS if full else count, count)
         for n in (GRADIENT_SIZES if full else QUICK_GRADIENT_SIZES)
@@ -107,7 +115,7 @@ def gradient_rows(
     rows: list[Row] = []
     with nothing_kept():
         warm(entry)
-        left = limit  # of the sampler's time; enumeration does not count
+        left = limit  # seconds that the sampler still has; enumeration is not counted
         for k in range(formulas):
             formula, theta = case(k)
             mu, cov = exact_moments(formula, theta)
@@ -133,13 +141,13 @@ def gradient_rows(
 
 def tables(rows: Rows) -> list[Table]:
     learned, gradient = show.pick(rows, part="learn"), show.pick(rows, part="gradient")
-    found = []
+    out = []
     if learned:
-        found += time_tables(learned, published.TABLE_1A, "Table 1(a)", "iteration")
-        found.append(validity_table(learned, published.TABLE_1B, "Table 1(b)"))
+        out += time_tables(learned, published.TABLE_1A, "Table 1(a)", "iteration")
+        out.append(validity_table(learned, published.TABLE_1B, "Table 1(b)"))
     if gradient:
-        found.append(gradient_table(gradient, published.TABLE_1C, "Table 1(c)"))
-    return found
+        out.append(gradient_table(gradient, published.TABLE_1C, "Table 1(c)"))
+    return out
 
 
 def time_tables(rows: Rows, paper: published.Published, name: str, unit: str) -> list[Table]:
@@ -155,16 +163,17 @@ def time_tables(rows: Rows, paper: published.Published, name: str, unit: str) ->
             paper=paper,
             scale=lambda minutes: show.duration(60 * minutes),
             notes=(
-                "Mean over a run of 1000 iterations with m = 200 samples each, on one thread: "
-                "(first + 999 further) / 1000, where a further one is the mean of those made in "
-                f"{loops}. T.O.: the first not done in {limits}. The paper gives no limit, and of "
-                "its machine only that it has a GPU.",
+                "Mean over a run of 1000 iterations with m = 200 samples each, on one thread, "
+                "extrapolated: (first + 999 later) / 1000, where `later` is the mean time of the "
+                f"iterations made within {loops} after the first. T.O.: the first iteration took "
+                f"longer than {limits}. The paper states no time limit, and of its machine only "
+                "that it has a GPU.",
                 guarantees(rows),
                 verdict.fastest(rows),
             ),
         ),
         show.grid(
-            f"{name}, first {unit} only: what a sampler sets up, and one draw",
+            f"{name}, first {unit} only: set-up of the sampler, and one draw",
             rows,
             lambda good: _time(good, "first"),
         ),
@@ -199,8 +208,9 @@ def validity_table(rows: Rows, paper: published.Published, name: str) -> Table:
         paper=paper,
         scale=lambda figure: f"{figure:g}%",
         notes=(
-            "Of 1000, as the sampler drew them. `gibbs` makes 100 sweeps of a soft formula here; "
-            "what the paper's makes is not said.",
+            "Share of 1000 samples, before invalid ones are dropped. `gibbs` makes 100 sweeps here "
+            "and penalises violated clauses instead of forbidding them; the paper does not say how "
+            "many sweeps its own makes.",
             verdict.valid(rows),
         ),
     )
@@ -221,8 +231,9 @@ def gradient_table(rows: Rows, paper: published.Published, name: str) -> Table:
         paper=paper,
         extra=[("Monte Carlo floor", floors)],
         notes=(
-            "theta ~ N(0, 1); [k]: mean over k formulas. `kus`, `unigen`, `quicksampler` know no "
-            "theta. The paper's theta is not given, so its figures compare among themselves only.",
+            "theta ~ N(0, 1). [k]: mean over k formulas. `kus`, `unigen` and `quicksampler` ignore "
+            "theta. The paper does not state its theta, so its figures can only be compared with "
+            "each other.",
             below_floor(rows, paper),
             verdict.at_floor(rows),
         ),
@@ -230,28 +241,28 @@ def gradient_table(rows: Rows, paper: published.Published, name: str) -> Table:
 
 
 def below_floor(rows: Rows, paper: published.Published) -> str:
-    """A sentence on sizes where the paper's error is below that of 2000 exact draws."""
+    """A sentence on sizes where the paper's error is clearly below that of 2000 exact draws."""
     low = []
     for size, figure in paper.figures["NELSON"].items():
-        least = show.mean(show.pick(rows, n=size), "floor")
-        if least is not None and isinstance(figure, float) and figure < 0.8 * least:
+        exact = show.mean(show.pick(rows, n=size), "floor")
+        if exact is not None and isinstance(figure, float) and figure < 0.8 * exact:
             low.append(str(size))
     if not low:
         return ""
     return (
-        f"At n = {', '.join(low)} the paper's NELSON lies below what 2000 exact draws leave here: "
-        "its theta or its norm must be another."
+        f"At n = {', '.join(low)} the error of the paper's NELSON is smaller than that of 2000 "
+        "exact draws here, so the paper must use another theta or another norm."
     )
 
 
 def plots(rows: Rows) -> dict[str, Callable[[Axes], None]]:
     learned, gradient = show.pick(rows, part="learn"), show.pick(rows, part="gradient")
-    found: dict[str, Callable[[Axes], None]] = {}
+    out: dict[str, Callable[[Axes], None]] = {}
     if learned:
-        found["time"] = lambda ax: time_plot(ax, learned, "seconds an iteration")
+        out["time"] = lambda ax: time_plot(ax, learned, "seconds per iteration")
     if gradient:
-        found["gradient"] = lambda ax: gradient_plot(ax, gradient)
-    return found
+        out["gradient"] = lambda ax: gradient_plot(ax, gradient)
+    return out
 
 
 def time_plot(ax: Axes, rows: Rows, y: str, x: str = "variables n") -> None:

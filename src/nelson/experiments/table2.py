@@ -4,11 +4,11 @@
 
     LL = mean of theta . x over the examples - log Z(theta)
 
-log Z is `nelson.log_z.log_partition` (exact where that is possible, else an estimate with a 95%
-interval), computed in the same way for every sampler. The error bar of LL includes those of log Z
-and of the mean over the examples. Two kinds of data: "paper", 400 models listed by Glucose4, half
-of them held out; and "planted", 200 draws of a known theta* ~ N(0, 1) and 1000 held-out ones
-(errata 16).
+log Z comes from `nelson.log_z.log_partition`, in the same way for every sampler: exact where that
+is possible, otherwise an estimate with a 95% interval. The error bar of LL combines those of log Z
+and of the mean over the examples. There are two kinds of data (errata 16): "paper", 400 solutions
+that the SAT solver Glucose4 enumerates, half of them held out; and "planted", 200 draws from a
+known theta* ~ N(0, 1) and 1000 held-out ones.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 
 from nelson.errors import BudgetExceeded
 from nelson.experiments import published, show, verdict
-from nelson.experiments.base import Cell, Experiment, Row, Rows, Table
+from nelson.experiments.base import ALLOWANCE, Cell, Experiment, Row, Rows, Table
 from nelson.experiments.learning import Fitted, learn_row
 from nelson.experiments.plots import curves
 from nelson.experiments.samplers import OURS, PEERS, get
@@ -36,12 +36,20 @@ if TYPE_CHECKING:
 
 SIZES = (100, 300, 500, 700, 1000)
 KINDS = ("planted", "paper")
+#: Data and sizes of a quick run.
 QUICK = (("planted", 100), ("planted", 1000), ("paper", 100))
+#: Seconds that a sampler gets in a quick run.
 QUICK_LIMIT = 3.0
-#: Quick runs take fewer, longer steps: 200 at 0.5 come as far as 1000 at 0.1.
-QUICK_ITERATIONS, QUICK_RATE = 200, 0.5
+#: Quick runs make fewer and longer steps: 200 steps at rate 0.5 come as far as 1000 at rate 0.1.
+QUICK_ITERATIONS = 200
+QUICK_RATE = 0.5
+#: Half-width of the 95% interval of log Z.
+HALF_WIDTH = 0.05
+QUICK_HALF_WIDTH = 0.2
+#: Held-out examples of planted data.
 HELD_OUT = 1000
-ALLOWANCE = 300.0
+#: Seconds for log Z.
+LOG_Z_SECONDS = 60.0
 
 
 def cells(full: bool) -> list[Cell]:
@@ -57,9 +65,9 @@ def cells(full: bool) -> list[Cell]:
                 "limit": limit,
                 "asked": published.ITERATIONS if full else QUICK_ITERATIONS,
                 "eta": published.RATE if full else QUICK_RATE,
-                "half_width": 0.05 if full else 0.2,
+                "half_width": HALF_WIDTH if full else QUICK_HALF_WIDTH,
             },
-            2 * limit + ALLOWANCE,
+            2 * limit + LOG_Z_SECONDS + ALLOWANCE,
         )
         for seed in range(published.FORMULAS if full else 1)
         for kind, n in cases
@@ -108,10 +116,10 @@ def likelihoods(
     train: np.ndarray,
     held_out: np.ndarray,
     half_width: float,
-    seconds: float = 60.0,
+    seconds: float = LOG_Z_SECONDS,
 ) -> Row:
-    """Mean log-likelihoods with their 95% bars, one log Z for both."""
-    method = "auto" if formula.n_vars < 100 else "telescope"  # exact methods end here
+    """Mean log-likelihoods of both sets with their 95% error bars, from one log Z."""
+    method = "auto" if formula.n_vars < 100 else "telescope"  # exact methods would be too slow
     try:
         log_z = log_partition(
             formula, theta, method=method, half_width=half_width, seconds=seconds, seed=1
@@ -131,14 +139,14 @@ def likelihoods(
 
 
 def tables(rows: Rows) -> list[Table]:
-    found = []
+    out = []
     for kind in KINDS:
         here = show.pick(rows, data=kind)
         if not here:
             continue
         paper = kind == "paper"
-        data = "models listed by Glucose4" if paper else "draws of a planted theta*"
-        found.append(
+        data = "solutions enumerated by Glucose4" if paper else "draws from a planted theta*"
+        out.append(
             show.grid(
                 f"Table 2(a): log-likelihood of the training set, {data}",
                 here,
@@ -147,41 +155,44 @@ def tables(rows: Rows) -> list[Table]:
                 notes=(_note(here),),
             )
         )
-        found.append(
+        out.append(
             show.grid(
                 f"Table 2(a), held out: {data}",
                 here,
                 lambda good: _bar(good, "held_out"),
                 notes=(
-                    "Examples that were not learned from. " + verdict.valid(here),
+                    "Examples that were not used for learning. " + verdict.valid(here),
                     verdict.best(here, "held_out", "held_out_bar"),
                 ),
             )
         )
-        found.append(
+        out.append(
             show.grid(
                 f"Table 2(b): MAP@10, {data}",
                 here,
                 lambda good: show.percent(show.mean(good, "map") or 0.0),
                 paper=published.TABLE_2B if paper else None,
                 scale=lambda figure: f"{figure:g}%",
-                notes=("Ten training examples among ten uniform valid structures, 100 times.",),
+                notes=(
+                    "The model ranks ten training examples and ten uniform valid structures; mean "
+                    "over 100 choices of these twenty.",
+                ),
             )
         )
-    return found
+    return out
 
 
 def _bar(rows: Rows, field: str) -> str:
-    """Mean over the formulas, its error bar, and the number of steps if the run ended early."""
+    """Mean over the formulas, its error bar, and the number of steps if a run ended early."""
     known = [row for row in rows if row.get(field) is not None]
     if not known:
         return "no log Z"
     value = show.mean(known, field)
     bar = np.sqrt(sum(row[f"{field}_bar"] ** 2 for row in known)) / len(known)
-    told = f"{value:.2f} ± {bar:.2g}"
+    text = f"{value:.2f} ± {bar:.2g}"
     steps = min(row["iterations"] for row in known)
     asked = max(row.get("asked", row["iterations"]) for row in known)
-    return told + (f" ({steps} steps)" if steps < asked else "")
+    return text + (f" ({steps} steps)" if steps < asked else "")
 
 
 def _note(rows: Rows) -> str:
@@ -190,9 +201,10 @@ def _note(rows: Rows) -> str:
     rates = ", ".join(f"{eta:g}" for eta in show.sizes(rows, "eta"))
     asked = max((row.get("asked") or 0 for row in key), default=0)
     return (
-        f"Nats an example, ± its 95% bar. {asked} iterations, m = 200, eta = {rates}, from theta = "
-        f"0; a sampler that makes fewer within {limits} is shown with as many as it made. The "
-        "paper's formulas and data are not published: its figures compare among themselves only."
+        "Nats per example, ± the half-width of the 95% interval. Learning starts at theta = 0 and "
+        f"makes {asked} steps with m = 200 and eta = {rates}. If a sampler made fewer within "
+        f"{limits}, the table shows how many. The paper's formulas and data are not published, so "
+        "its figures can only be compared with each other."
     )
 
 

@@ -1,6 +1,8 @@
-"""Sentences below the tables: in how many cells a claim holds, and where it fails.
+"""Sentences below the tables: in how many cells a claim is true, and where it fails.
 
-All are computed from the rows. A cell that our sampler did not finish counts as a failure.
+    `lovasz` draws only valid samples: true in 1 of 2 cells; NOT in n = 20: 99.9%.
+
+All are computed from the rows. In a cell that our sampler did not finish, the claim fails.
 """
 
 from __future__ import annotations
@@ -19,12 +21,12 @@ SIGMAS = 3.0
 _SHOWN = 12
 
 
-def told(claim: str, cells: Mapping[str, str]) -> str:
-    """The sentence. cells: name of a cell -> why the claim fails there, or "" if it holds."""
+def sentence(claim: str, cells: Mapping[str, str]) -> str:
+    """The claim, counted. cells: name of a cell -> why the claim fails there, or "" if it holds."""
     if not cells:
         return ""
     broken = [f"{name}: {why}" for name, why in cells.items() if why]
-    count = f"{claim} in {len(cells) - len(broken)} of {len(cells)} cells"
+    count = f"{claim}: true in {len(cells) - len(broken)} of {len(cells)} cells"
     if not broken:
         return count + "."
     more = f"; and {len(broken) - _SHOWN} more" if len(broken) > _SHOWN else ""
@@ -35,7 +37,10 @@ def _each(
     rows: Rows, claim: str, judge: Callable[[str, Rows], str], names: Iterable[str] = CLAIMED,
     key: str = "n",
 ) -> str:  # fmt: skip
-    """A sentence per sampler; judge(name, rows of one size) -> why the claim fails, or ""."""
+    """A sentence per sampler, whose name replaces {} in the claim.
+
+    judge(name, rows of one size) -> why the claim fails, or "".
+    """
     lines = []
     for name in names:
         if not pick(rows, sampler=name):
@@ -47,7 +52,7 @@ def _each(
             if own:
                 late = len(good(own)) < len(own)
                 cells[f"{key} = {size}"] = text(own, lambda _: "ok") if late else judge(name, here)
-        lines.append(told(f"`{name}`: {claim}", cells))
+        lines.append(sentence(claim.format(f"`{name}`"), cells))
     return " ".join(line for line in lines if line)
 
 
@@ -57,11 +62,11 @@ def valid(rows: Rows) -> str:
     def judge(name: str, here: Rows) -> str:
         shares = [row.get("validity") for row in good(pick(here, sampler=name))]
         if any(share is None for share in shares):
-            return "none drawn in time"
+            return "no sample in time"
         worst = min((share for share in shares if share is not None), default=0.0)
         return "" if worst == 1.0 else percent(worst)
 
-    return _each(rows, "100% valid", judge)
+    return _each(rows, "{} draws only valid samples", judge)
 
 
 def fastest(rows: Rows, field: str = "seconds") -> str:
@@ -70,18 +75,18 @@ def fastest(rows: Rows, field: str = "seconds") -> str:
     Peers are the samplers that the paper compares with.
     """
 
-    def against(taken_off: bool) -> Callable[[str, Rows], str]:
+    def against(without_start: bool) -> Callable[[str, Rows], str]:
         def judge(name: str, here: Rows) -> str:
             own = mean(good(pick(here, sampler=name)), field)
             if own is None:
-                return "no time"
+                return "no time measured"
             better = []
             for peer in {row["sampler"] for row in here if is_peer(row["sampler"])}:
                 theirs = good(pick(here, sampler=peer))
                 seconds = mean(theirs, field)
                 if seconds is None:
                     continue
-                if taken_off:
+                if without_start:
                     seconds -= mean(theirs, "overhead") or 0.0
                 if seconds <= own:
                     better.append((seconds, peer))
@@ -92,15 +97,17 @@ def fastest(rows: Rows, field: str = "seconds") -> str:
 
         return judge
 
-    plain = _each(rows, "faster than every peer that ran", against(False))
-    fair = _each(rows, "faster even without the peers' process starts", against(True))
+    plain = _each(rows, "{} is faster than every peer that finished", against(False))
+    claim = "{} is faster even if the peers' time to start a process is not counted"
+    fair = _each(rows, claim, against(True))
     return f"{plain} {fair}".strip()
 
 
 def at_floor(rows: Rows, key: str = "n", names: Sequence[str] = CLAIMED) -> str:
-    """Claim: the error is what as many exact draws leave. Fields: error, floor, floor_sd.
+    """Claim: the error is no larger than that of as many exact draws, apart from noise.
 
-    The mean error over the formulas is at most SIGMAS standard deviations above the mean floor.
+    That is, the mean error over the formulas is at most SIGMAS standard deviations above the mean
+    floor. The rows have the fields error, floor and floor_sd.
     """
 
     def judge(name: str, here: Rows) -> str:
@@ -113,7 +120,7 @@ def at_floor(rows: Rows, key: str = "n", names: Sequence[str] = CLAIMED) -> str:
             return ""
         return f"{error:.3g}, floor {floor:.3g} ± {spread:.2g}"
 
-    claim = f"at the Monte Carlo floor (within {SIGMAS:g} standard deviations)"
+    claim = f"{{}} is at the Monte Carlo floor (within {SIGMAS:g} standard deviations)"
     return _each(rows, claim, judge, names, key)
 
 
@@ -143,7 +150,7 @@ def best(rows: Rows, field: str, bar: str) -> str:
         gap, other, width = max(worse)
         return f"{other} is {gap:.3g} better, error bar {width:.2g}"
 
-    return _each(rows, "no other sampler is better by more than the error bar", judge)
+    return _each(rows, "No other sampler is better than {} by more than the error bar", judge)
 
 
 def _by_formula(rows: Rows, field: str) -> dict[Any, Mapping[str, Any]]:

@@ -1,0 +1,61 @@
+"""log Z of random 5-SAT, L = n, theta ~ N(0, 1): time, and coverage of the 95% intervals.
+
+The exact values come from the counter ganak, which takes a few minutes for all formulas.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import numpy as np
+
+from benchmarks.common import Row, ksat
+from nelson.log_z import log_partition
+
+FORMULAS = 100
+
+
+def coverage(formulas: int = FORMULAS) -> Iterator[Row]:
+    """Of 100 intervals at 95%, 90 to 99 should contain the exact value.
+
+    If each contains it with probability 0.95, that happens with probability 98%.
+    """
+    errors, half_widths, spent = [], [], 0.0
+    for k in range(formulas):
+        formula, theta = ksat(50, seed=1000 + k)
+        exact = log_partition(formula, theta, method="count", seconds=120)
+        estimate = log_partition(formula, theta, method="telescope", seed=k, threads=1)
+        errors.append(estimate.value - exact.value)
+        half_widths.append(estimate.half_width)
+        spent += estimate.seconds
+    covered = 100 * float((np.abs(errors) <= half_widths).mean())
+    note = (
+        f"{covered:.0f}% of {formulas} intervals cover it, mean half-width "
+        f"{np.mean(half_widths):.3f}, mean error {np.mean(errors):+.4f}, "
+        f"{spent / formulas:.3f} s each"
+    )
+    name = "log Z, n=50: |coverage - 94.5%|; 90% to 99% is right"
+    yield Row(name, abs(covered - 94.5), 4.5, 2.5, "%", at_most=True, note=note)
+
+
+def speed() -> Iterator[Row]:
+    formula, theta = ksat(1000)
+    log_partition(*ksat(100), method="telescope", seed=1, threads=1)  # compiles the kernels
+    runs = []
+    for seed in range(3):
+        started = time.perf_counter()
+        estimate = log_partition(formula, theta, method="telescope", seed=seed, threads=1)
+        runs.append(time.perf_counter() - started)
+        if not estimate.info["reached"]:
+            runs[-1] = float("inf")
+    samples, stages = estimate.info["samples"], len(estimate.info["stages"])
+    note = f"{estimate.value:.3f} ± {estimate.half_width:.3f}; {samples:,} samples, "
+    note += f"{stages} ratios"
+    name = "log Z, n=L=1000, half-width 0.05, one core"
+    yield Row(name, float(np.median(runs)), 60, 15, "s", at_most=True, note=note)
+
+
+def rows() -> Iterator[Row]:
+    yield from speed()
+    yield from coverage()
