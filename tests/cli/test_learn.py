@@ -97,6 +97,7 @@ def test_exit_codes(model, data, tmp_path):
     assert load(tmp_path / "y").theta.tobytes() == load(model).theta.tobytes()
 
 
+@pytest.mark.slow
 def test_paper_preset_checkpoint_history_and_plot(data, tmp_path):
     pytest.importorskip("matplotlib", reason="pip install nelson-mrf[plots]")
     out = [tmp_path / name for name in ("m", "run", "h.csv", "c.png")]

@@ -35,6 +35,7 @@ def test_a_file_appears_when_it_is_complete(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
+@pytest.mark.slow
 def test_a_job_through_a_file_system_of_pyarrow(tmp_path):
     """What s3:// would do, on the one such file system that is at hand."""
     from pyarrow import fs

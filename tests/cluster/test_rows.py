@@ -49,6 +49,7 @@ def _files(folder: Path, samples: nelson.Samples) -> list[Path]:
     return sorted(folder.iterdir())
 
 
+@pytest.mark.slow
 def test_parts_of_every_format_are_the_whole(tmp_path):
     pytest.importorskip("pyarrow", reason="pip install nelson-mrf[parquet]")
     formula = Formula.from_dimacs(STREETS)
@@ -91,6 +92,7 @@ def test_errors_of_a_part_name_the_line_of_the_file(tmp_path, examples):
         tables.read_rows(str(tmp_path / "e.txt"), lambda n: span(n, second))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["a.npy", "a.npz", "a.csv", "a.txt"])
 def test_a_rank_holds_its_part_only(tmp_path, name):
     """Memory at its highest while a sixteenth of the rows is read, against all of them."""

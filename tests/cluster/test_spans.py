@@ -61,6 +61,7 @@ def test_spans_are_the_samples_of_one_call(method, formula, options):
     assert not np.array_equal(in_spans(other, n, 320), drawn)
 
 
+@pytest.mark.slow
 def test_starts_of_chains_are_found_once(monkeypatch):
     """`auto` on a formula that it gives to a solver: workers look for no starts of their own."""
     from nelson.sampling import plan

@@ -19,6 +19,7 @@ CONNECTED = ("example1", "complete4", "bowtie", "tree", "free variable", "shared
              "horn", "random 5-SAT")  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CONNECTED)
 def test_heat_bath_draws_the_law_of_the_terms(name):
     formula = SMALL[name]

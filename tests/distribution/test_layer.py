@@ -257,6 +257,7 @@ def test_arguments():
 # --- a network ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_network_learns_through_it():
     """Two contexts, two opposite wishes: the loss falls to what the constraints allow."""
     formula = EXTREMAL["complete4"]
@@ -280,6 +281,7 @@ def test_a_network_learns_through_it():
     assert (reached > best - 0.2).all()
 
 
+@pytest.mark.slow
 def test_the_example_runs(capsys):
     """examples/learn_streets.py, shortened: plans are all valid and already far better."""
     path = ROOT / "examples" / "learn_streets.py"

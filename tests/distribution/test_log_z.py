@@ -78,6 +78,7 @@ def test_log_partition_and_its_derivatives(name, method):
     )
 
 
+@pytest.mark.slow
 def test_gradcheck_first_and_second_order():
     formula = SMALL["random 3-SAT"]
     theta = logits(formula, 2).requires_grad_()

@@ -118,6 +118,7 @@ def test_nothing_to_lift():
     assert lifted.theta.tolist() == [3.0, 1, 1, 1, 1, 1] and lifted.constant == 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["complete4", "horn", "random 5-SAT"])
 def test_prs_draws_the_lifted_law(name):
     formula = SMALL[name]

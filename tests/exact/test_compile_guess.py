@@ -62,6 +62,7 @@ def test_what_compiles_is_not_hopeless():
         assert not estimate(nelson.Formula(formula)).hopeless
 
 
+@pytest.mark.slow
 def test_the_estimate_of_a_large_formula_ends():
     formula = random_ksat(250_000, 1_000_000, 4, seed=1)
     found = estimate(formula)

@@ -165,6 +165,7 @@ def test_the_floor_and_its_spread():
 # -------------------------------------------------------------------------------------- tiny cells
 
 
+@pytest.mark.slow
 def test_table1_learns_and_times():
     [row] = run("table1", part="learn", sampler="lovasz", n=12, seed=0, limit=20.0, loop=20.0)
     assert row["status"] == "ok" and row["iterations"] == published.ITERATIONS
@@ -174,6 +175,7 @@ def test_table1_learns_and_times():
     assert row["guarantee"] == "heuristic" and row["overhead"] == 0.0  # not extremal, no sweeps
 
 
+@pytest.mark.slow
 @installed
 def test_a_foreign_sampler_in_the_loop():
     key = {"part": "learn", "n": 12, "seed": 0, "limit": 20.0, "loop": 0.3}
@@ -182,12 +184,14 @@ def test_a_foreign_sampler_in_the_loop():
     assert row["validity"] == 1.0 and row["overhead"] > 0
 
 
+@pytest.mark.slow
 def test_auto_is_asked_for_its_own_guarantee():
     """Not the preset's: `auto` in the loop is exact where it can be."""
     [row] = run("table1", part="learn", sampler="auto", n=10, seed=0, limit=60.0, loop=0.5)
     assert row["status"] == "ok" and row["guarantee"] == "exact"
 
 
+@pytest.mark.slow
 def test_validity_is_counted_as_drawn():
     [row] = run("table1", part="learn", sampler="quicksampler", n=10, seed=0, limit=20.0, loop=0.2)
     assert row["status"] == "ok" and 0.3 < row["validity"] < 1.0
@@ -195,6 +199,7 @@ def test_validity_is_counted_as_drawn():
     assert row["validity"] == 1.0
 
 
+@pytest.mark.slow
 def test_out_of_time_is_said():
     """`prs` redraws everything here: not one batch in its time."""
     for name, key in (
@@ -227,6 +232,7 @@ def floor_gap(rows: list[dict]) -> float:
     return error / math.sqrt(sum(row["floor_sd"] ** 2 for row in rows))
 
 
+@pytest.mark.slow
 def test_gradient_errors_and_their_floor():
     """`lovasz` is exact on orientations and biased on 5-SAT; `prs` is exact there too."""
     key = {"part": "gradient", "seed": 0, "limit": 60.0}
@@ -246,6 +252,7 @@ def test_gradient_errors_and_their_floor():
     assert floor_gap(uniform) > 5
 
 
+@pytest.mark.slow
 def test_table2_learns_and_evaluates():
     key = {"sampler": "lovasz", "n": 30, "seed": 0, "limit": 20.0, "half_width": 0.2}
     rows = {}
@@ -282,6 +289,7 @@ def test_map_at_10_tells_models_apart():
     assert metrics.map_at_10(-task.planted, seen, unseen) < 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["uniform", "weighted"])
 def test_sampling_cells(name):
     [row] = run(name, sampler="lovasz", n=20, seed=0, limit=20.0, count=500)
@@ -292,6 +300,7 @@ def test_sampling_cells(name):
     assert row["status"] == "ok" and ("rounds" in row) == (sampler == "prs")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["lovasz", "moser-tardos"])
 def test_rounds_are_those_of_the_reference(method):
     """Sample for sample: the plain NumPy program, stopped after r rounds, has as many valid."""

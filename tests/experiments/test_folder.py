@@ -120,6 +120,7 @@ def test_labels_keep_apart(seed):
     assert plots.spread(far, 0.06) == far  # what is far apart stays where it is
 
 
+@pytest.mark.slow
 def test_plots_bear_gaps_and_nothing():
     def gaps(ax):
         series = {"lovasz": ([10, 20, 30], [1.0, None, float("nan")]), "mine": ([1], [0.0])}
@@ -179,6 +180,7 @@ def test_the_example_of_the_docs(tmp_path, monkeypatch):
 # ------------------------------------------------------------------- every real experiment
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", experiments.names())
 @pytest.mark.parametrize("full", [False, True])
 def test_contract_of_experiments(name, full):

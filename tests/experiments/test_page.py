@@ -79,6 +79,7 @@ def references(text):
     return parser
 
 
+@pytest.mark.slow
 def test_the_page_is_self_contained(folder):
     text = (folder / "report.html").read_text()
     parser = references(text)
@@ -92,6 +93,7 @@ def test_the_page_is_self_contained(folder):
     assert not all(value.startswith(("data:", "#")) for _, value in references(outside).found)
 
 
+@pytest.mark.slow
 def test_everything_is_escaped(plot):
     table = Table(NASTY, [NASTY], [[NASTY]], NASTY)
     text = page(NASTY, [Section(NASTY, NASTY, [table], [Image(plot[2], NASTY, NASTY, ".png")])])

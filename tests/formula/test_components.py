@@ -11,6 +11,7 @@ from nelson.formula.components import by_component, clause_components, component
 from tests.formula.brute_force import formulas, plain_components
 
 
+@pytest.mark.slow
 @given(formulas())
 @settings(deadline=None, max_examples=200)
 def test_components_are_brute_force(f):
@@ -22,6 +23,7 @@ def test_components_are_brute_force(f):
         assert len({labels[abs(x) - 1] for x in clause}) <= 1
 
 
+@pytest.mark.slow
 @given(formulas())
 @settings(deadline=None, max_examples=200)
 def test_groups_hold_each_clause_and_variable_once(f):
@@ -41,6 +43,7 @@ def original(part) -> list[list[int]]:
     return [[int(np.sign(x) * (part.variables[abs(x) - 1] + 1)) for x in clause] for clause in f]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [None, 1, 2])
 @given(formulas())
 @settings(deadline=None, max_examples=200)

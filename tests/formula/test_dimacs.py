@@ -307,6 +307,7 @@ def formulas(draw: st.DrawFn) -> Formula:
     return Formula(clauses, n_vars=n, theta=theta, projection=shown)
 
 
+@pytest.mark.slow
 @settings(max_examples=500)
 @given(formulas())
 @example(Formula(n_vars=2, theta=[0, 0]))

@@ -51,6 +51,7 @@ def literal_values(literals: list[int], x: np.ndarray) -> np.ndarray:
     return np.array(columns, dtype=int).reshape(len(literals), len(x)).T
 
 
+@pytest.mark.slow
 def test_pysat_encodings_have_many_completions_and_ours_one() -> None:
     """Why PySAT's counters are not used: a uniform draw over them is not uniform over x."""
     n, k = 6, 3

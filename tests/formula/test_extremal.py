@@ -19,6 +19,7 @@ CLAUSES = st.lists(st.lists(LITERALS, max_size=4), max_size=12)
 EVIDENCE = st.dictionaries(st.integers(1, N), st.booleans(), max_size=N)
 
 
+@pytest.mark.slow
 @given(formulas())
 @settings(deadline=None, max_examples=300)
 def test_condition1_is_brute_force(f):
@@ -77,6 +78,7 @@ def test_condition1_long_clauses_without_a_split():
     assert condition1(Formula(clauses)) == (17, 41)
 
 
+@pytest.mark.slow
 @given(formulas(max_vars=6, max_clauses=4), st.data())
 @settings(deadline=None, max_examples=200)
 def test_conditioning_keeps_extremal(f, data):
@@ -99,6 +101,7 @@ def extremal_formulas(draw: st.DrawFn) -> Formula:
     return Formula(kept, n_vars=N)
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(extremal_formulas(), EVIDENCE)
 def test_conditioning_an_extremal_formula_leaves_it_extremal(

@@ -216,6 +216,7 @@ def test_given_bad_evidence() -> None:
         Formula(n_vars=9).xor(range(1, 10)).given([10])
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(CLAUSES, EVIDENCE)
 def test_given_keeps_exactly_the_solutions_that_agree(

@@ -57,6 +57,7 @@ def test_the_design_keeps_both_errors():
             Design(*wrong, 0.1)
 
 
+@pytest.mark.slow
 def test_barbarik_accepts_what_is_close():
     """Laws within epsilon: the law itself, and one at the edge of what is tolerated. 2 x 5 runs at
     delta = 0.1 reject 1 on average, if all of delta is used; 6 or more with probability 1.5e-4.
@@ -74,6 +75,7 @@ def test_barbarik_accepts_what_is_close():
     assert rejected < 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weighted", [False, True])
 def test_barbarik_rejects_what_is_far(weighted):
     """A law at L1 distance eta or more, which no single variable shows: rejected in all of 5 runs

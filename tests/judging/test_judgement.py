@@ -34,6 +34,7 @@ def test_where_nothing_counts_samples_are_rejected_or_undecided(nothing_counts):
     assert verdict.accept is False and verdict.evidence["p_value"] < 1e-30
 
 
+@pytest.mark.slow
 def test_where_nothing_counts_samplers_are_tested_by_pairs(nothing_counts):
     verdict = judge(SMALL, simulated(), seed=SEED)
     assert verdict.accept is True and verdict.test == "barbarik"

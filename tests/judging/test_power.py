@@ -128,6 +128,7 @@ def test_the_worst_variable_is_named():
 # --- tolerance ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_tolerance_accepts_what_is_close_enough():
     """A law within 8% of uniform: not the law, but what epsilon = 0.08 allows."""
 

@@ -40,6 +40,7 @@ def test_prs_is_an_exact_sampler():
     assert "prs" in exact_samplers()
 
 
+@pytest.mark.slow
 def test_exact_samplers_are_accepted_by_every_test():
     """Where the whole law is right, every necessary condition holds."""
     theta = weights(SMALL)

@@ -108,6 +108,7 @@ def test_one_invalid_sample_is_enough_and_its_clause_is_named():
     assert verdict.evidence["invalid_samples"] == 1
 
 
+@pytest.mark.slow
 def test_evidence_in_theta_is_part_of_the_claim():
     theta = weights(SMALL)
     theta[0] = np.inf
@@ -137,6 +138,7 @@ def test_samples_of_some_variables_are_tested_against_the_law_of_those(tmp_path)
     assert "no completion" in verdict.reason
 
 
+@pytest.mark.slow
 def test_encoded_constraints_are_judged_by_what_they_say():
     formula = Formula([[1, 2, 3, 4]], n_vars=8).xor([1, 2, 3, 4, 5, 6, 7], True)
     assert formula.n_aux

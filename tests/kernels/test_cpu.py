@@ -80,6 +80,7 @@ def drawn(problem: Problem, theta, method: str, seed, count, max_rounds, sweeps,
     return list(get(method).blocks(problem, request))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", tiles.WIDTHS)
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("name", FORMULAS)

@@ -13,6 +13,7 @@ from tests.learning.planted import SEED, mesh
 from tests.problems import exact_law
 
 
+@pytest.mark.slow
 def test_a_network_learns_theta_from_the_context(tmp_path):
     torch = pytest.importorskip("torch", reason="pip install nelson-mrf[torch]")
     f = mesh(6)

@@ -171,6 +171,7 @@ def test_odd_sizes():
     assert np.abs(fit.theta).max() < 0.3
 
 
+@pytest.mark.slow
 def test_budgets_are_said_and_kept():
     f = random_ksat(40, 40, 5, seed=2)
     data = nelson.sample(f, weights(f), 500, seed=1)

@@ -59,6 +59,7 @@ class Stopped(Exception):
     """Raised after an iteration: the loop ends without saving, as if it had been killed."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_stopped_run_resumes_to_the_same_bits(tmp_path, kind):
     if kind == "net":
@@ -102,6 +103,7 @@ def test_the_format_of_a_checkpoint_is_kept(tmp_path):
     assert state["state"] == "state-000003.safetensors"
 
 
+@pytest.mark.slow
 def test_a_network_resumes_without_the_iteration_of_its_last_refresh(tmp_path):
     """Checkpoints of networks once did not have it; iteration 26 chooses the sweeps again."""
     pytest.importorskip("torch", reason="pip install nelson-mrf[torch]")

@@ -110,6 +110,7 @@ def test_terms_stand_alone(data):
         nelson.learn(FORMULA, data, terms=[(1, 2)], sampler="prs")
 
 
+@pytest.mark.slow
 def test_a_valid_space_in_pieces_is_said_to_be_one():
     """Single flips do not connect the solutions of this one: the samples are biased, and so is
     what is learned from them; the fit says so."""

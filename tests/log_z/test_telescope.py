@@ -53,6 +53,7 @@ def honest(off: np.ndarray, half: np.ndarray) -> bool:
     return bool(covered >= binom.ppf(5e-4, len(off), 0.95) and low <= size <= high)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prs", [True, False])
 def test_intervals_cover(prs: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     off, half = errors(prs, monkeypatch)
@@ -63,6 +64,7 @@ def test_intervals_cover(prs: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not honest(off + half / 2, half)  # biased by a standard deviation
 
 
+@pytest.mark.slow
 def test_estimates_of_weighted_and_encoded_formulas() -> None:
     """Within 3 half widths (5.9 sigma): a right one fails in 1e-8 of cases."""
     for name, f in ({"petersen": petersen()} | FORMULAS).items():

@@ -28,6 +28,7 @@ clauses = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(
     clauses=clauses,
@@ -113,6 +114,7 @@ def test_given_and_project():
         nelson.sample(example1(), [np.inf, 0, 0], 5, given=[-1])
 
 
+@pytest.mark.slow
 def test_unique():
     formula = example1()
     s = nelson.sample(formula, None, 100, unique=True, seed=1)
@@ -210,6 +212,7 @@ def test_seconds_end_it_with_what_is_finished():
     assert np.array_equal(s.to_numpy()[:count], same.to_numpy())
 
 
+@pytest.mark.slow
 def test_seconds_end_even_a_single_tile_that_never_converges():
     formula = random_ksat(
         3000, 3000 * 8, 3, 1
@@ -218,6 +221,7 @@ def test_seconds_end_even_a_single_tile_that_never_converges():
     assert len(s) == 0 and s.status == "budget"
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_a_stream_with_a_complete_block():
     formula = random_ksat(200, 200, 5, 1)
     blocks = []

@@ -98,6 +98,7 @@ def test_unsatisfiable_is_proved(name):
         list(nelson.stream(pigeonhole(3), None, 100, block=64, method=name, seed=1))
 
 
+@pytest.mark.slow
 def test_a_budget_ends_it_with_what_is_there(name):
     formula = random_ksat(60, 120, 4, 3)
     s = draw(name, formula, n=3_000_000, seconds=0.4, project=[1, 2])

@@ -238,6 +238,7 @@ def test_pigeons():
 # --- the suite ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_suite_is_thirty_lazy_formulas():
     entries = suite()
     assert len({name for name, _ in entries}) == len(entries) == 30
@@ -250,6 +251,7 @@ def test_the_suite_is_thirty_lazy_formulas():
         assert make()[0] == make()[0]
 
 
+@pytest.mark.slow
 def test_what_has_no_solution_in_the_suite():
     for name, make in suite():
         if "pigeonhole, 9" in name or "prime" in name:

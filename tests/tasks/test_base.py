@@ -43,6 +43,7 @@ def test_import_brings_no_optional_package():
     assert done.stdout.split() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cls", FORMULA_TASKS)
 def test_examples_and_samples_are_valid_and_repeatable(cls):
     task = cls.small(seed=3)

@@ -12,6 +12,7 @@ from nelson.tasks import KSat, drawing
 from tests.tasks.helpers import broken, pixel_spread
 
 
+@pytest.mark.slow
 def test_pictures_show_something(learned, tmp_path):
     pytest.importorskip("matplotlib", reason="pip install nelson-mrf[plots]")
     task, data, _, fit = learned
@@ -36,5 +37,5 @@ def test_pictures_show_something(learned, tmp_path):
 def test_pictures_need_matplotlib(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     task = KSat.small()
-    with pytest.raises(NelsonError, match=r"nelson\[plots\]"):
+    with pytest.raises(NelsonError, match=r"nelson-mrf\[plots\]"):
         task.draw(np.zeros(task.n_vars, bool), tmp_path / "x.png")

@@ -20,6 +20,7 @@ from tests.tasks.helpers import pixel_spread
 pytest.importorskip("networkx", reason="pip install nelson-mrf[plots]")
 
 
+@pytest.mark.slow
 def test_tour_goes_all_the_way(tmp_path):
     said: list[str] = []
     visit = tour(Orientations.small(), tmp_path, examples=300, seed=2, say=said.append)
@@ -34,6 +35,7 @@ def test_tour_goes_all_the_way(tmp_path):
     assert tour(Orientations.small(), None, examples=100).pictures == []
 
 
+@pytest.mark.slow
 def test_documentation_runs(tmp_path, monkeypatch, capsys):
     """The Python in docs/tasks.md, all of it in one namespace; what it prints is true."""
     pytest.importorskip("matplotlib", reason="pip install nelson-mrf[plots]")
@@ -48,6 +50,7 @@ def test_documentation_runs(tmp_path, monkeypatch, capsys):
     assert {p.name for p in tmp_path.iterdir()} == {"one.png", "all.png"}
 
 
+@pytest.mark.slow
 def test_examples_run(tmp_path, capsys):
     streets = runpy.run_path(str(ROOT / "examples" / "one_way_streets.py"))["main"]
     pytest.importorskip("matplotlib", reason="pip install nelson-mrf[plots]")
@@ -108,6 +111,7 @@ def test_demo_without_optional_packages(demo, tmp_path, monkeypatch):
     assert [p.name for p in (tmp_path / "bare").iterdir()] == ["report.html"]
 
 
+@pytest.mark.slow
 def test_demo_of_one_task_and_of_none(demo, tmp_path):
     done = demo("orientations", "--seed", 3, "-o", tmp_path / "one")
     assert done.exit_code == 0, done.stderr

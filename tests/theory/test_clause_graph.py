@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 
 from nelson.theory import clause_graph
@@ -9,6 +10,7 @@ from tests import problems
 from tests.formula.brute_force import formulas, plain_neighbours
 
 
+@pytest.mark.slow
 @given(formulas())
 @settings(deadline=None, max_examples=200)
 def test_degree_is_brute_force(f):

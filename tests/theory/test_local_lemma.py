@@ -28,6 +28,7 @@ def plain_q(f: Formula, theta: np.ndarray) -> tuple[float, float]:
 # --- criteria ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(formulas(max_clauses=8, min_length=2), st.floats(-3, 3), st.integers(0, 1000))
 @settings(deadline=None, max_examples=200)
 def test_criteria_imply_each_other_and_a_solution(f, shift, seed):
@@ -43,6 +44,7 @@ def test_criteria_imply_each_other_and_a_solution(f, shift, seed):
         assert len(problems.exact_law(f, theta)[1]) > 0
 
 
+@pytest.mark.slow
 @given(formulas(max_clauses=6, min_length=3), st.integers(0, 1000))
 @settings(deadline=None, max_examples=200)
 def test_theorem_2_is_below_the_bound_of_the_criteria(f, seed):
@@ -95,6 +97,7 @@ def test_cycle_takes_n_choose_2(n):
     assert local_lemma.expected_resamplings(f) == pytest.approx(n * (n - 1) / 2, rel=1e-12)
 
 
+@pytest.mark.slow
 @given(formulas(), st.integers(0, 1000))
 @settings(deadline=None, max_examples=200)
 def test_expected_resamplings_is_the_definition(f, seed):

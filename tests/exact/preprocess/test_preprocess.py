@@ -103,6 +103,7 @@ def structured(draw):
     return Formula(clauses, n_vars=N), rows, draw(st.lists(literal, max_size=1))
 
 
+@pytest.mark.slow
 @settings(max_examples=400)
 @given(structured(), st.sampled_from([STEPS, (), *((step,) for step in STEPS)]))
 def test_the_law_is_kept_by_all_steps_and_by_each_alone(problem, steps):
@@ -327,6 +328,7 @@ def test_any_budget_of_visits_keeps_the_law(monkeypatch, visits):
     assert differs(Formula(clauses, n_vars=9), np.zeros((1, 9))) is None
 
 
+@pytest.mark.slow
 def test_a_million_clauses_are_bounded():
     """The work is bounded in visits, with at most one pass of each step beyond them."""
     formula, _ = suite()[-1].make()

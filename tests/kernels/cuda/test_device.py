@@ -28,6 +28,7 @@ OPTIONS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_device_gives_the_same_samples(options):
     f = random_ksat(12, 10, 3, seed=1)
@@ -89,6 +90,7 @@ def test_unsatisfiable_is_proved():
         nelson.sample(pigeonhole(3), None, 10, device="cuda", max_rounds=20)
 
 
+@pytest.mark.slow
 def test_learning_is_the_same_on_the_card():
     f = example1()
     data = nelson.sample(f, [1.0, 0.5, -0.5], 256, seed=1).to_numpy()

@@ -130,6 +130,7 @@ RACY = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RACY)
 def test_no_thread_touches_what_another_writes(name, monkeypatch):
     f, method, cut = RACY[name]
@@ -138,6 +139,7 @@ def test_no_thread_touches_what_another_writes(name, monkeypatch):
     assert accesses.races() == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", ["draw", "late"])
 def test_races_would_be_seen(module, monkeypatch):
     """If the barriers of a module are not recorded, races are reported."""

@@ -31,6 +31,7 @@ FORMULAS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [LOVASZ, PRS], ids=["lovasz", "prs"])
 @pytest.mark.parametrize("name", FORMULAS)
 def test_equals_the_reference(name, method):
@@ -56,6 +57,7 @@ CUTS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [LOVASZ, PRS], ids=["lovasz", "prs"])
 @pytest.mark.parametrize("cut", CUTS, ids=str)
 def test_how_work_is_cut_never_shows(cut, method):
@@ -65,6 +67,7 @@ def test_how_work_is_cut_never_shows(cut, method):
     check(f, weights(f), 70, method, sweeps=1, max_rounds=4, **{"log_copies": 0, **cut})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cut", [{}, {"few": 1000}, {"team": 2 * WARP, "shared": False}], ids=str)
 @pytest.mark.parametrize("method", [LOVASZ, PRS], ids=["lovasz", "prs"])
 @pytest.mark.parametrize("kind", ["one length", "mixed"])
@@ -84,6 +87,7 @@ LISTED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cut", [{}, {"team": 3 * WARP}, {"log_copies": 1}, {"rows": 2}], ids=str)
 @pytest.mark.parametrize("name", LISTED)
 @pytest.mark.parametrize("uniform", [False, True])
@@ -116,6 +120,7 @@ def listed_passes(monkeypatch, fewer=0):
     return passes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("few", [0, 1000])
 def test_teams_of_a_block(few):
     """Each team has its own barrier; 300 samples are three tiles."""

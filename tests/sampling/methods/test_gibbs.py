@@ -84,6 +84,7 @@ def run(problem, theta, count, sweeps, **options):
     return block
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [1, 4, 16])
 @pytest.mark.parametrize("name", FORMULAS)
 def test_kernel_equals_a_plain_loop(name, width):

@@ -83,6 +83,7 @@ METHODS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("method", METHODS)
 def test_the_promised_law(method, weighted):
@@ -100,6 +101,7 @@ def test_the_promised_law(method, weighted):
     assert len(x) / tries > promised - 6 * math.sqrt(promised * (1 - promised) / tries)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_the_promised_law_with_a_solver_for_every_cell(method, monkeypatch):
     monkeypatch.setattr(cells, "DIMENSIONS", -1)
@@ -112,6 +114,7 @@ def test_the_promised_law_with_a_solver_for_every_cell(method, monkeypatch):
     assert not within(x, exact_law(FORMULA, 10 * theta), factor)
 
 
+@pytest.mark.slow
 def test_plain_weightgen():
     """The paper's own form, no extra bits: weights of a small tilt are handled inside the cells."""
     theta = 0.2 * np.sign(THETA)
@@ -151,6 +154,7 @@ def test_wrong_samplers_break_the_promise(method):
     assert not within(x, LAW, factor)
 
 
+@pytest.mark.slow
 def test_a_draw_that_ignores_what_is_left_of_the_weights_is_noticed():
     """A twin for `xor`: without its last step the law is off by up to the tilt."""
     theta = np.full(12, 0.12)  # no extra bits: all of it is left

@@ -96,6 +96,7 @@ def test_shortest_trees_are_shortest():
                 assert math.isclose(far[v], row[a] + far[int(graph_arcs.head[a])])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("cls", "count", "options"),
     [(SpanningTrees, 2000, {}), (RootConnected, 1000, {"iterations": 20, "samples": 4096})],
@@ -121,6 +122,7 @@ def test_evaluate_prefers_the_learned_theta(cls, count, options):
     assert good["train_log_likelihood"]["half_width"] > 0 == good["log_z"]["half_width"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cls", [SpanningTrees, RootConnected])
 def test_errors(cls):
     task = cls(one_way_graph(), "r")
@@ -155,6 +157,7 @@ def test_errors(cls):
             call()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("case", "suffix"),
     [

@@ -86,6 +86,7 @@ def test_any_order_of_popping_gives_the_subgraph_of_the_kernel(rule):
         assert (kept == result.x[i]).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", ["all minimal", *WRONG])
 def test_other_rules_are_biased_and_the_test_sees_it(rule):
     """The twins redraw more than the minimal clusters, or less."""
@@ -200,6 +201,7 @@ def test_error_bars_of_log_z_are_honest():
     assert 1 / 1.6 < math.sqrt(np.mean(off**2)) < 1.6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["one-way", "square, both ways", "house"])
 def test_learned_weights_match_the_data_and_come_near_the_planted(name):
     """2 N KL(planted || learned) is about chi-square with as many degrees as free parameters."""

@@ -92,6 +92,7 @@ def test_any_formula_will_do():
     assert task.valid(task.examples(50)).all()
 
 
+@pytest.mark.slow
 def test_picture_of_the_papers_examples(tmp_path):
     pytest.importorskip("matplotlib", reason="pip install nelson-mrf[plots]")
     paper = KSat.random(60)

@@ -47,6 +47,7 @@ def sink_free(digraph) -> bool:
     return all(degree > 0 for _, degree in digraph.out_degree)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GRAPHS)
 def test_structures_are_exactly_the_sink_free_orientations(name):
     """Against brute force; the formula is extremal; the conversions are inverse to each other."""
@@ -169,6 +170,7 @@ def test_preferences_by_edge():
         task.theta({(0, 1): 1.0})
 
 
+@pytest.mark.slow
 def test_pictures_of_unusual_graphs(tmp_path):
     pytest.importorskip("matplotlib", reason="pip install nelson-mrf[plots]")
     for name in ("parallel", "loops", "apart"):

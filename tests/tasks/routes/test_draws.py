@@ -86,6 +86,7 @@ def test_each_move_alone_keeps_the_law(mix):
     assert p_value(moved(theta.T), routes, law) < 1e-12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "m"), [(3, 5_000), (4, 20_000), (8, 40_000), (9, 40_000)])
 def test_weighted_routes_follow_the_enumerated_law(n, m):
     """Chi-square over (n - 1)! routes, rare ones together. Rejected: one sweep, and an acceptance
@@ -160,6 +161,7 @@ def test_rhat_sees_chains_that_disagree_or_drift():
         split_rhat(np.ones((4, 3)))
 
 
+@pytest.mark.slow
 def test_chains_mix_at_29_locations():
     """R-hat of potential, length, direction and the 40 most varying edges; chains that have just
     left their uniform starts are seen.

@@ -66,6 +66,7 @@ def learned():
     return task, train, held_out, fit
 
 
+@pytest.mark.slow
 def test_learning_converges(learned):
     """The gap falls from that of uniform routes to the noise of the chains, and stays there."""
     _, _, _, fit = learned
@@ -75,6 +76,7 @@ def test_learning_converges(learned):
     assert np.isfinite(fit.theta).all() and np.abs(fit.theta).max() < 20
 
 
+@pytest.mark.slow
 def test_new_routes_are_valid_and_like_held_out_ones(learned):
     """Edge frequencies within the noise that two halves of the data show, lengths by KS."""
     task, train, held_out, fit = learned
@@ -89,6 +91,7 @@ def test_new_routes_are_valid_and_like_held_out_ones(learned):
         assert abs(told["length_quantiles"]["model"][q] / held - 1) < 0.03
 
 
+@pytest.mark.slow
 def test_wrong_models_fail_the_same_tests(learned):
     """Uniform routes; the right weights driven the wrong way round; weights half as strong."""
     task, train, held_out, fit = learned
@@ -104,6 +107,7 @@ def test_wrong_models_fail_the_same_tests(learned):
     assert told["uniform_length_p"] < 1e-12
 
 
+@pytest.mark.slow
 def test_learned_weights_against_enumeration():
     """Nine locations, 2,000 routes drawn from theta*: at the learned theta the exact gradient is
     within noise of 0 (and not at theta = 0), and held-out routes are as likely as under theta*.

@@ -93,6 +93,7 @@ def test_a_matrix_is_laid_out_by_its_distances():
     assert np.allclose(euclidean(found), euclidean(places))
 
 
+@pytest.mark.slow
 def test_pictures(tmp_path):
     pytest.importorskip("matplotlib")
     task = Routes.small()

@@ -149,6 +149,7 @@ def test_any_order_of_popping_gives_the_tree_of_the_kernel(order):
         assert (x == result.x[i]).all() and pops == result.pops[i]
 
 
+@pytest.mark.slow
 def test_a_cycle_popped_in_part_is_biased_and_the_test_sees_it():
     """The twin redraws only the first vertex of a cycle."""
     task = TREES["grid"]()
@@ -216,6 +217,7 @@ def test_a_budget_leaves_out_samples_without_bias():
     assert chi_square(rows(9), law) < ALPHA
 
 
+@pytest.mark.slow
 def test_nothing_hangs():
     task = SpanningTrees(nx.DiGraph([("a", "b"), ("b", "a"), ("a", "r")]), "r")
     theta = [-60.0 if name == "a->r" else 0.0 for name in task.names]
