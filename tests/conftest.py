@@ -1,6 +1,6 @@
-"""For all tests: Hypothesis draws the same examples in every run, and times nothing; compiled
-circuits are kept in a folder of this run, not the user's; where there is no GPU, CUDA kernels run
-in Numba's simulator.
+"""For all tests: Hypothesis draws the same examples in every run and has no deadline; compiled
+circuits are kept in a folder of this run, not of the user; without a GPU, CUDA kernels run in
+Numba's simulator.
 """
 
 import os

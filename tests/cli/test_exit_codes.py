@@ -96,6 +96,7 @@ def test_budget_reached_is_exit_3():
     assert Formula.from_string(text).satisfied(x > 0).all()
 
 
+@pytest.mark.process
 @pytest.mark.slow
 def test_seconds_end_a_finite_request_with_3_and_an_endless_one_with_0():
     done = run("sample", KSAT, "-n", "1e12", "--seconds", 0.5, "-o", os.devnull)

@@ -33,6 +33,7 @@ def in_spans(whole: shards.Settled, n: int, size: int, block: int = 128) -> np.n
     return concatenate(blocks, len(whole.plan.variables))[0]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("method", "formula", "options"),
     [
@@ -61,6 +62,7 @@ def test_spans_are_the_samples_of_one_call(method, formula, options):
     assert not np.array_equal(in_spans(other, n, 320), drawn)
 
 
+@pytest.mark.process
 @pytest.mark.slow
 def test_starts_of_chains_are_found_once(monkeypatch):
     """`auto` on a formula that it gives to a solver: workers look for no starts of their own."""

@@ -175,6 +175,7 @@ def test_table1_learns_and_times():
     assert row["guarantee"] == "heuristic" and row["overhead"] == 0.0  # not extremal, no sweeps
 
 
+@pytest.mark.process
 @pytest.mark.slow
 @installed
 def test_a_foreign_sampler_in_the_loop():
@@ -184,6 +185,7 @@ def test_a_foreign_sampler_in_the_loop():
     assert row["validity"] == 1.0 and row["overhead"] > 0
 
 
+@pytest.mark.process
 @pytest.mark.slow
 def test_auto_is_asked_for_its_own_guarantee():
     """Not the preset's: `auto` in the loop is exact where it can be."""
@@ -191,6 +193,7 @@ def test_auto_is_asked_for_its_own_guarantee():
     assert row["status"] == "ok" and row["guarantee"] == "exact"
 
 
+@pytest.mark.process
 @pytest.mark.slow
 def test_validity_is_counted_as_drawn():
     [row] = run("table1", part="learn", sampler="quicksampler", n=10, seed=0, limit=20.0, loop=0.2)
@@ -232,6 +235,7 @@ def floor_gap(rows: list[dict]) -> float:
     return error / math.sqrt(sum(row["floor_sd"] ** 2 for row in rows))
 
 
+@pytest.mark.process
 @pytest.mark.slow
 def test_gradient_errors_and_their_floor():
     """`lovasz` is exact on orientations and biased on 5-SAT; `prs` is exact there too."""
@@ -252,6 +256,7 @@ def test_gradient_errors_and_their_floor():
     assert floor_gap(uniform) > 5
 
 
+@pytest.mark.process
 @pytest.mark.slow
 def test_table2_learns_and_evaluates():
     key = {"sampler": "lovasz", "n": 30, "seed": 0, "limit": 20.0, "half_width": 0.2}
@@ -266,6 +271,7 @@ def test_table2_learns_and_evaluates():
     assert rows["planted"]["held_out"] > start["held_out"] + 3 * start["held_out_bar"]
 
 
+@pytest.mark.process
 def test_held_out_examples_are_others():
     task = nelson.tasks.KSat.random(20, seed=1)
     for kind in table2.KINDS:
@@ -282,6 +288,7 @@ def test_table3_learns():
     assert 0.5 < row["map"] <= 1.0
 
 
+@pytest.mark.process
 def test_map_at_10_tells_models_apart():
     task = nelson.tasks.KSat.random(30, seed=2)
     seen, unseen = task.examples(100, seed=0), task.sample(None, 100, seed=1).x
@@ -289,6 +296,7 @@ def test_map_at_10_tells_models_apart():
     assert metrics.map_at_10(-task.planted, seen, unseen) < 0.1
 
 
+@pytest.mark.process
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["uniform", "weighted"])
 def test_sampling_cells(name):
@@ -336,6 +344,7 @@ def test_rounds_cells_and_moments():
     }  # fmt: skip
 
 
+@pytest.mark.process
 def test_bias_is_seen_where_it_is():
     """200,000 draws at L = 4n: `lovasz` is off, sweeps help, `prs` is at the floor."""
     key = {"ratio": 4, "seed": 0, "n": 14, "draws": 200_000, "limit": 60.0}

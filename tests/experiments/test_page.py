@@ -79,6 +79,7 @@ def references(text):
     return parser
 
 
+@pytest.mark.process
 @pytest.mark.slow
 def test_the_page_is_self_contained(folder):
     text = (folder / "report.html").read_text()

@@ -24,6 +24,7 @@ def exact_samplers() -> list[str]:
     return found
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("name", exact_samplers())
 def test_exact_samplers_are_accepted(name, weighted):

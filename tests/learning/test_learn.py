@@ -128,6 +128,7 @@ def test_a_foreign_sampler_is_a_function():
         learn(f, draws(f, theta, 30, 8), sampler=lambda *a: np.zeros((2, 3)))
 
 
+@pytest.mark.process
 def test_same_seed_same_bits_on_any_number_of_threads():
     f = random_ksat(30, 30, 5, seed=2)
     data = nelson.sample(f, weights(f), 500, seed=1)
@@ -171,6 +172,7 @@ def test_odd_sizes():
     assert np.abs(fit.theta).max() < 0.3
 
 
+@pytest.mark.process
 @pytest.mark.slow
 def test_budgets_are_said_and_kept():
     f = random_ksat(40, 40, 5, seed=2)

@@ -59,6 +59,7 @@ class Stopped(Exception):
     """Raised after an iteration: the loop ends without saving, as if it had been killed."""
 
 
+@pytest.mark.process
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_stopped_run_resumes_to_the_same_bits(tmp_path, kind):
@@ -94,6 +95,7 @@ def check_resumed(folder: Path, kind: str) -> None:
     assert resumed != resumable(kind, iterations=KINDS[kind]["iterations"] - 1)
 
 
+@pytest.mark.process
 def test_the_format_of_a_checkpoint_is_kept(tmp_path):
     resumable("default", checkpoint=tmp_path, iterations=3)
     state = json.loads((tmp_path / "checkpoint.json").read_text())
@@ -103,6 +105,7 @@ def test_the_format_of_a_checkpoint_is_kept(tmp_path):
     assert state["state"] == "state-000003.safetensors"
 
 
+@pytest.mark.process
 @pytest.mark.slow
 def test_a_network_resumes_without_the_iteration_of_its_last_refresh(tmp_path):
     """Checkpoints of networks once did not have it; iteration 26 chooses the sweeps again."""

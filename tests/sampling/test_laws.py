@@ -85,6 +85,7 @@ def test_a_wrong_theta_is_rejected(method):
     assert chi_square(s.to_numpy(), exact_law(formula, weights(formula) + 0.05)) < ALPHA
 
 
+@pytest.mark.process
 @pytest.mark.slow
 @pytest.mark.parametrize("ratio", [1, 2])
 @pytest.mark.parametrize("seed", range(4))

@@ -54,6 +54,7 @@ def test_every_sample_is_valid_or_it_says_why(clauses, method, count, scale, swe
     assert s.status == "ok" or s.info["reason"]
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("method", METHODS)
 def test_unsatisfiable_is_proved_and_nothing_hangs(method):
     proof = None if method == "auto" else "solver proved"  # "auto" has several ways to prove it
@@ -114,6 +115,7 @@ def test_given_and_project():
         nelson.sample(example1(), [np.inf, 0, 0], 5, given=[-1])
 
 
+@pytest.mark.process
 @pytest.mark.slow
 def test_unique():
     formula = example1()
@@ -154,6 +156,7 @@ def test_bad_arguments_are_named(arguments, message):
         nelson.sample(example1(), **{"n": 5, **arguments})
 
 
+@pytest.mark.process
 def test_seeds():
     formula = random_ksat(30, 30, 5, 1)
     first = nelson.sample(formula, None, 300, seed=7)
@@ -180,6 +183,7 @@ def test_same_seed_same_samples_after_a_restart():
 FROZEN = "f1f1971c0dab88dfa3276c3a02685b2084caa4d2509bafcd2fdd4a238384a3fa"
 
 
+@pytest.mark.process
 def test_stream_is_sample_in_blocks():
     formula = random_ksat(30, 30, 5, 1)
     whole = nelson.sample(formula, None, 1000, seed=7).to_numpy()
@@ -359,6 +363,7 @@ def test_one_context_out_of_reach_leaves_a_rectangle():
     assert s.to_numpy().any(2).all()
 
 
+@pytest.mark.process
 def test_a_pilot_that_the_clock_cut_is_not_remembered():
     formula = random_ksat(400, 800, 5, 1)
     nelson.sample(formula, None, 64, method="lovasz", sweeps=0)  # compiled

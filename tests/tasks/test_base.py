@@ -43,6 +43,7 @@ def test_import_brings_no_optional_package():
     assert done.stdout.split() == []
 
 
+@pytest.mark.process
 @pytest.mark.slow
 @pytest.mark.parametrize("cls", FORMULA_TASKS)
 def test_examples_and_samples_are_valid_and_repeatable(cls):
@@ -66,6 +67,7 @@ def test_examples_and_samples_are_valid_and_repeatable(cls):
     assert not task.valid(np.zeros((1, task.n_vars), bool) ^ broken(task)).any()  # it can say no
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("cls", FORMULA_TASKS)
 def test_examples_share_no_randomness_with_samples(cls):
     """One seed for both would make a model look better than it is."""
@@ -79,6 +81,7 @@ def test_examples_share_no_randomness_with_samples(cls):
     assert (data == ours).all(axis=1).sum() < 30
 
 
+@pytest.mark.process
 def test_learned_weights_are_the_planted_ones(learned):
     """Error of a weight: about 1 / sqrt(1000 p (1 - p)), below 0.15 for most; theta* is N(0, 1)."""
     task, _, _, fit = learned
@@ -124,6 +127,7 @@ def test_noise_floor_is_what_noise_makes():
     assert noise_floor(p, 500, 300, 200)["l1"] > said
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("cls", FORMULA_TASKS)
 def test_wrong_input_is_told(cls):
     task = cls.small()

@@ -50,6 +50,7 @@ def test_documentation_runs(tmp_path, monkeypatch, capsys):
     assert {p.name for p in tmp_path.iterdir()} == {"one.png", "all.png"}
 
 
+@pytest.mark.process
 @pytest.mark.slow
 def test_examples_run(tmp_path, capsys):
     streets = runpy.run_path(str(ROOT / "examples" / "one_way_streets.py"))["main"]
@@ -71,6 +72,7 @@ def demo(monkeypatch):
     return lambda *args: CliRunner().invoke(app, ["demo", *map(str, args)])
 
 
+@pytest.mark.process
 @pytest.mark.slow
 def test_demo_learns_every_task(demo, tmp_path):
     """The table has a valid row for each task; pictures and page exist, and no picture is blank."""
@@ -93,6 +95,7 @@ def test_demo_learns_every_task(demo, tmp_path):
     assert list(TITLES) == tasks.names()
 
 
+@pytest.mark.process
 def test_demo_without_optional_packages(demo, tmp_path, monkeypatch):
     """A core install runs the tasks that it can, and says why it cannot run the others."""
     for name in ("matplotlib", "networkx"):
@@ -111,6 +114,7 @@ def test_demo_without_optional_packages(demo, tmp_path, monkeypatch):
     assert [p.name for p in (tmp_path / "bare").iterdir()] == ["report.html"]
 
 
+@pytest.mark.process
 @pytest.mark.slow
 def test_demo_of_one_task_and_of_none(demo, tmp_path):
     done = demo("orientations", "--seed", 3, "-o", tmp_path / "one")

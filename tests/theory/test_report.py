@@ -89,6 +89,7 @@ def test_report_on_cycle_by_enumeration_and_by_pilot():
     assert abs(big.work.value - 23 * 11) > 0.5 * 6 * big.work.standard_error
 
 
+@pytest.mark.process
 def test_report_on_a_non_extremal_formula():
     f, theta = problems.errata3(1)
     r = nelson.report(f, theta)

@@ -84,6 +84,7 @@ def test_a_deadline_leaves_whole_samples():
     assert np.array_equal(s.to_numpy()[:64], first[: len(s)])
 
 
+@pytest.mark.process
 def test_unsatisfiable_is_proved():
     pytest.importorskip("pysat")
     with pytest.raises(nelson.Unsatisfiable):

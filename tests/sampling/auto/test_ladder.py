@@ -150,6 +150,7 @@ def test_unsatisfiable_only_if_proved(monkeypatch):
     assert "found no solution in the time" in s.info["reason"]
 
 
+@pytest.mark.process
 def test_no_time_is_a_budget():
     f = random_ksat(400, 800, 5, seed=1)
     s = nelson.sample(f, None, 64, seconds=0.0, seed=1)
