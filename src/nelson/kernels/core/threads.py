@@ -37,8 +37,9 @@ def spread(
     alone, and the other pieces run only if go_on() is true after it.
     """
     threads = max(1, min(threads, pieces))
-    chunk = max(1, pieces // (8 * threads))
-    starts = itertools.count(0 if go_on is None else 1, chunk)
+    trial_pieces = 0 if go_on is None else 1
+    chunk = max(1, (pieces - trial_pieces) // (8 * threads))
+    starts = itertools.count(trial_pieces, chunk)
     inside: set[int] = set()
 
     def take(thread: int, trial: bool = False) -> None:
