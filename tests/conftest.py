@@ -1,10 +1,11 @@
 """For all tests: Hypothesis draws the same examples in every run and has no deadline; compiled
 circuits are kept in a folder of this run, not of the user; without a GPU, CUDA kernels run in
-Numba's simulator.
+Numba's simulator; Ctrl-C interrupts, also if a shell started the tests in the background.
 """
 
 import os
 import shutil
+import signal
 
 import pytest
 from hypothesis import settings
@@ -12,6 +13,10 @@ from hypothesis import settings
 HAS_GPU = shutil.which("nvidia-smi") is not None
 if not HAS_GPU:  # before Numba is imported
     os.environ["NUMBA_ENABLE_CUDASIM"] = "1"
+
+# A shell without job control makes its background jobs ignore SIGINT, and children inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("nelson", derandomize=True, deadline=None)
 settings.load_profile("nelson")
