@@ -223,7 +223,7 @@ def test_sampled_moments_are_within_their_error():
 
 @pytest.mark.process
 def test_estimated_gradient_of_log_z():
-    """Where nothing exact is to be had, the gradient is a mean over samples, and says so."""
+    """Without an exact method the gradient is a mean over samples, and a warning says so."""
     formula, theta = errata3(n=18)
     mrf = ConstrainedMRF(formula, torch.from_numpy(theta).requires_grad_())
     mrf._source = mrf.moments("samples", 1 << 14)

@@ -81,7 +81,7 @@ def write_blocks(
             _add(total, block)
             progress.update(total["samples"])
         if writer is None:
-            if source.signal:  # it came before the first block: there is nothing to keep
+            if source.signal:  # interrupted before the first block: no sample to keep
                 raise KeyboardInterrupt
             writer = writer_of(columns)
         writer.close(total)

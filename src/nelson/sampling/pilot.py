@@ -69,7 +69,7 @@ def pilot_run(f: Formula, theta: np.ndarray | None, seed: int) -> tuple[Work, st
     one.
     """
     size = int(np.clip(20_000_000 // max(f.literals.size, 1) // 64 * 64, 64, 2048))
-    # So many rounds that only time ends a batch: leaving out slow samples would bias the mean.
+    # No limit on rounds, only on time: dropping slow samples would bias the mean.
     options = Options(method="lovasz", sweeps=0, max_rounds=1_000_000, seconds=_BATCH_SECONDS)
     means: list[float] = []
     proof = ""

@@ -102,7 +102,7 @@ def test_other_rules_are_biased_and_the_test_sees_it(rule):
 @pytest.mark.parametrize("name", ["K4", "house"])
 def test_other_couplings_are_biased_and_the_test_sees_it(name):
     """The twins keep an edge if either arc is kept, or both, or a fixed one of the two.
-    Each is made valid by dropping what is not connected.
+    Each is made valid by dropping the vertices that do not reach the root.
     """
     task = SUBGRAPHS[name]()
     theta = np.random.default_rng(7).normal(size=task.n_vars)
