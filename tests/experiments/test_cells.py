@@ -27,13 +27,12 @@ from nelson.experiments import (
     table2,
     table3,
 )
-from nelson.experiments.base import Table
 from nelson.kernels.core.reference import LOVASZ, MOSER_TARDOS, Reference, threshold
 from nelson.sampling.problem import prepare
+from tests.experiments import TABLES
 from tests.problems import complete_edges, cycle_edges, sink_free, weights
 from tests.structured import random_ksat
 
-TABLES = ("table1", "table2", "table3", "uniform", "weighted", "rounds", "bias")
 installed = pytest.mark.skipif(
     bool(samplers.lacking(samplers.get("cmsgen"))), reason="pycmsgen is not installed"
 )
@@ -41,11 +40,6 @@ installed = pytest.mark.skipif(
 
 def run(name: str, **key):
     return experiments.run_cell(name, key)
-
-
-def cell_of(table: Table, sampler: str, column: str) -> str:
-    [row] = [row for row in table.rows if row[0] == sampler]
-    return row[list(table.columns).index(column)]
 
 
 # ---------------------------------------------------------------------------- the paper's figures

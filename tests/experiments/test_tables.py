@@ -6,22 +6,13 @@ import pytest
 
 from nelson import experiments
 from nelson.experiments import (
-    samplers,
     show,
     table1,
     verdict,
 )
 from nelson.experiments.base import Cell, Table
 from nelson.experiments.report import markdown
-
-TABLES = ("table1", "table2", "table3", "uniform", "weighted", "rounds", "bias")
-installed = pytest.mark.skipif(
-    bool(samplers.lacking(samplers.get("cmsgen"))), reason="pycmsgen is not installed"
-)
-
-
-def run(name: str, **key):
-    return experiments.run_cell(name, key)
+from tests.experiments import TABLES
 
 
 def cell_of(table: Table, sampler: str, column: str) -> str:
@@ -36,7 +27,6 @@ def made(sampler: str, n: int, status: str = "ok", **values) -> dict:
     return {"sampler": sampler, "n": n, "seed": 0, "limit": 3.0, "status": status, **values}
 
 
-@pytest.mark.process
 def test_fastest_says_yes_and_no():
     rows = [
         made("lovasz", 10, seconds=0.001, overhead=0.0),

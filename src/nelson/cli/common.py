@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import math
 import os
 import sys
 from collections.abc import Callable
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import typer
 
 from nelson.errors import NelsonError, Unsatisfiable
+from nelson.io.plain import plain
 
 if TYPE_CHECKING:
     import numpy as np
@@ -168,19 +168,7 @@ def print_json(value: Any, indent: int | None = 2) -> None:
     """Print a value on stdout, with infinities and NaN, which JSON does not have, as strings."""
     import json
 
-    typer.echo(json.dumps(_plain(value), indent=indent, allow_nan=False))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if hasattr(value, "tolist"):  # a numpy scalar or array
-        return _plain(value.tolist())
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    return value
+    typer.echo(json.dumps(plain(value), indent=indent, allow_nan=False))
 
 
 def load_numba_without_scipy() -> None:

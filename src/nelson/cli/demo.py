@@ -153,7 +153,7 @@ def _write_page(
     from nelson.experiments.report import Image, Section, write_page
 
     if not any(visit.pictures for visit in visits):
-        console.print('No pictures: they need matplotlib, pip install "nelson\\[plots]".')
+        console.print('No pictures: they need matplotlib, pip install "nelson-mrf\\[plots]".')
     sections = [Section("All tasks", "", tables=[table])]
     for visit in visits:
         task, learned = visit.task, visit.learned

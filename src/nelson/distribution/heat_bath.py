@@ -30,16 +30,12 @@ from nelson.errors import FormulaError
 from nelson.formula import Formula
 from nelson.kernels.core import rng
 from nelson.kernels.core.bits import pack
-from nelson.sampling.mixing import correlation
+from nelson.sampling.mixing import LAGS, SWEEPS_PER_LAG, correlation
 from nelson.sampling.sample_stream import sample
 from nelson.sampling.samples import Samples
 
-#: Lags that the pilot run tries, each twice the one before (as in `nelson.sampling.mixing`).
-_LAGS = (1, 2, 4, 8, 16, 32, 64)
 #: Samples in the pilot run.
 _PILOT_SAMPLES = 2048
-#: Sweeps are this many times the lag at which the autocorrelation is gone.
-_SWEEPS_PER_LAG = 3
 #: The random numbers of sweeps belong to this context, which no sampler uses.
 _CONTEXT = (1 << 24) - 1
 
@@ -170,7 +166,7 @@ def _pilot(chain: Chain, starts: Samples, seed: int) -> tuple[int, dict[str, Any
     threshold = 0.1 + np.sqrt(2 * np.log(2 * len(x)) / x.shape[1])
     sweep(chain, x, ~seed, 0)
     late = _look(x)
-    for lag in _LAGS:
+    for lag in LAGS:
         early = late
         for k in range(lag, 2 * lag):
             sweep(chain, x, ~seed, k)
@@ -178,7 +174,7 @@ def _pilot(chain: Chain, starts: Samples, seed: int) -> tuple[int, dict[str, Any
         rho = correlation(early, late)
         if rho <= threshold:
             break
-    return _SWEEPS_PER_LAG * lag, {"mixed": bool(rho <= threshold), "lag": lag, "rho": rho}
+    return SWEEPS_PER_LAG * lag, {"mixed": bool(rho <= threshold), "lag": lag, "rho": rho}
 
 
 def _look(x: np.ndarray) -> np.ndarray:

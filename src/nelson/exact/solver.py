@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from nelson.formula import Formula
 
@@ -26,11 +27,18 @@ def satisfiable(
     except ImportError:
         return None
     with Solver(name="glucose4", bootstrap_with=[*formula.clauses(), *blocked]) as solver:
-        timer = threading.Timer(SECONDS if seconds is None else max(seconds, 0.0), solver.interrupt)
-        timer.start()
-        try:
-            answer = solver.solve_limited(assumptions=list(evidence), expect_interrupt=True)
-        finally:
-            timer.cancel()
-            timer.join()
+        return solve_within(solver, SECONDS if seconds is None else seconds, evidence)
+
+
+def solve_within(solver: Any, seconds: float, evidence: Sequence[int] = ()) -> bool | None:
+    """Ask a PySAT solver: True, False (proved), or None if the time ran out first."""
+    timer = threading.Timer(max(seconds, 0.0), solver.interrupt)
+    timer.start()
+    try:
+        answer: bool | None = solver.solve_limited(
+            assumptions=list(evidence), expect_interrupt=True
+        )
+    finally:
+        timer.cancel()
+        timer.join()
     return answer

@@ -7,7 +7,7 @@ variable are neighbours.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -39,6 +39,22 @@ def take(
     lengths = np.diff(offsets)[clauses]
     ends = lengths_to_offsets(lengths)
     return literals[np.arange(ends[-1]) + np.repeat(offsets[clauses] - ends[:-1], lengths)], ends
+
+
+def join(
+    parts: Sequence[tuple[np.ndarray, np.ndarray, int]],
+) -> tuple[np.ndarray, np.ndarray]:
+    """(literals, offsets, variables) of formulas without common variables, as one formula.
+
+    The variables of each follow those of the one before.
+    """
+    first = np.cumsum([0] + [n for _, _, n in parts])
+    literals = [
+        own + np.sign(own) * np.int32(shift)
+        for (own, _, _), shift in zip(parts, first[:-1], strict=True)
+    ]
+    lengths = np.concatenate([np.diff(offsets) for _, offsets, _ in parts])
+    return np.concatenate(literals).astype(np.int32), lengths_to_offsets(lengths)
 
 
 def blocks(offsets: np.ndarray, size: int) -> Iterator[tuple[int, int]]:

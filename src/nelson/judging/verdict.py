@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from nelson.io.plain import plain
+
 #: Evidence that `reason` repeats, or that only programs need: not printed.
 _HIDDEN = {"skipped", "statistic", "degrees_of_freedom", "p_value", "level", "exact"}
 WORDS = {True: "accept", False: "reject", None: "undecided"}
@@ -44,7 +46,7 @@ class Verdict:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
-        return {"verdict": self.word} | _plain(vars(self))
+        return {"verdict": self.word} | plain(vars(self))
 
     def __str__(self) -> str:
         rows = [("law", self.law), ("test", self.test), ("because", self.reason)]
@@ -76,16 +78,3 @@ def _shown(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{name.replace('_', ' ')} {_shown(item)}" for name, item in value.items())
     return str(value)
-
-
-def _plain(value: Any) -> Any:
-    """NumPy values, tuples, infinities and NaN as values that JSON has."""
-    if isinstance(value, dict):
-        return {str(name): _plain(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if hasattr(value, "tolist"):
-        return _plain(value.tolist())
-    if isinstance(value, float) and value - value != 0:
-        return str(value)
-    return value

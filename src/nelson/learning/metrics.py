@@ -124,17 +124,24 @@ def log_likelihood(
     if not len(phi):
         raise FormulaError("no examples", expected="at least one")
     rows = x.to_numpy() if hasattr(x, "to_numpy") else np.asarray(x)
-    value = float(phi.mean()) - z if validity(formula, rows) == 1.0 else -math.inf
+    mean = mean_likelihood(phi, z, z_error, str(getattr(log_z, "method", "given")))
+    return mean if validity(formula, rows) == 1.0 else mean._replace(value=-math.inf)
+
+
+def mean_likelihood(
+    phi: np.ndarray, log_z: float, log_z_half_width: float, method: str
+) -> Likelihood:
+    """Mean of phi - log Z over valid examples with potentials phi (N,), and its 95% half-width."""
     spread = float(phi.std(ddof=1)) if len(phi) > 1 else math.nan
-    data_error = Z95 * spread / math.sqrt(len(phi))
+    data_half_width = Z95 * spread / math.sqrt(len(phi))
     return Likelihood(
-        value,
-        math.hypot(data_error, z_error),
-        z,
-        z_error,
-        data_error,
+        float(phi.mean()) - log_z,
+        math.hypot(data_half_width, log_z_half_width),
+        log_z,
+        log_z_half_width,
+        data_half_width,
         len(phi),
-        str(getattr(log_z, "method", "given")),
+        method,
     )
 
 

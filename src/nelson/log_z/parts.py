@@ -22,6 +22,7 @@ from nelson.formula import Formula
 from nelson.formula.canonical import normalise
 from nelson.formula.checks import evidence_of, theta_rows
 from nelson.formula.components import split
+from nelson.formula.flat import join
 from nelson.formula.propagate import propagated
 
 
@@ -83,10 +84,5 @@ def reduce(f: Formula, theta: Any) -> Reduced:
 
 def merge(parts: list[Part]) -> Part:
     """Several parts as one: their variables and clauses in a row."""
-    literals, offsets, n = [], [np.zeros(1, np.int64)], 0
-    for part in parts:
-        literals.append(part.literals + np.sign(part.literals) * np.int32(n))
-        offsets.append(part.offsets[1:] + offsets[-1][-1])
-        n += part.n
-    theta = np.concatenate([part.theta for part in parts])
-    return Part(np.concatenate(literals), np.concatenate(offsets), theta)
+    literals, offsets = join([(part.literals, part.offsets, part.n) for part in parts])
+    return Part(literals, offsets, np.concatenate([part.theta for part in parts]))

@@ -31,9 +31,9 @@ from nelson.sampling.sampler import Request
 SEED = 0x6E656C736F6E
 #: By (evidence, hash of theta).
 MEASURED: Slot[Recent[tuple[tuple[int, ...], int], Mixing]] = Slot("measured mixing")
-_LAGS = (1, 2, 4, 8, 16, 32, 64)
+LAGS = (1, 2, 4, 8, 16, 32, 64)
 #: A draw makes this many times the lag at which the correlation is gone.
-_FACTOR = 3
+SWEEPS_PER_LAG = 3
 #: (most variables, lanes of the pilot run)
 _PILOT_LANES = ((500, 4096), (20_000, 2048), (200_000, 1024), (np.inf, 256))
 #: Variables that are observed; enough to see a chain that is slow anywhere.
@@ -118,12 +118,12 @@ def measure(chains: Chains) -> Mixing:
     lanes = max(1, chains.request.count or 1)
     spread = np.sqrt(2 * np.log(2 * tests) / lanes)  # the largest of `tests` noises
     if 2 * chains.lanes() < wanted:
-        return Mixing(_FACTOR, 1, 1.0, False, False, complete=chains.complete)
+        return Mixing(SWEEPS_PER_LAG, 1, 1.0, False, False, complete=chains.complete)
     before = chains.look(columns)
-    lag, rho, mixed = _LAGS[0], 1.0, False
+    lag, rho, mixed = LAGS[0], 1.0, False
     chains.sweep_to(lag)
     early = late = chains.look(columns)
-    for lag in _LAGS:
+    for lag in LAGS:
         if not chains.complete:
             break
         chains.sweep_to(2 * lag)
@@ -136,7 +136,7 @@ def measure(chains: Chains) -> Mixing:
             break
     moved, drift = change(before, early), change(early, late)
     return Mixing(
-        _FACTOR * lag,
+        SWEEPS_PER_LAG * lag,
         lag,
         rho,
         mixed,

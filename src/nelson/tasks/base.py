@@ -11,7 +11,6 @@ from `Task`.
 
 from __future__ import annotations
 
-import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -25,8 +24,7 @@ from nelson.errors import BudgetExceeded, FormulaError
 from nelson.formula import Formula
 from nelson.formula.checks import checked_theta
 from nelson.learning.learn import learn
-from nelson.learning.metrics import Likelihood, evaluate, moment_gap
-from nelson.log_z.result import Z95
+from nelson.learning.metrics import evaluate, moment_gap
 from nelson.sampling.sample_stream import sample
 from nelson.tasks.drawing import AnyPath
 
@@ -297,20 +295,3 @@ def noise_floor(
         "l2": float(np.sqrt((sigma**2).sum())),
         "max": widest,
     }
-
-
-def mean_likelihood(
-    phi: np.ndarray, log_z: float, log_z_half_width: float = 0.0, method: str = "enumerate"
-) -> Likelihood:
-    """Mean log P = phi - log Z of examples with potentials phi (N,), and its 95% half-width."""
-    spread = float(phi.std(ddof=1)) if len(phi) > 1 else math.nan
-    data_half_width = Z95 * spread / math.sqrt(len(phi))
-    return Likelihood(
-        float(phi.mean()) - log_z,
-        math.hypot(data_half_width, log_z_half_width),
-        log_z,
-        log_z_half_width,
-        data_half_width,
-        len(phi),
-        method,
-    )

@@ -11,6 +11,7 @@ import numpy as np
 
 from nelson.exact.preprocess import Component, Preprocessed
 from nelson.formula import Formula
+from nelson.formula.flat import join
 from nelson.formula.memo import Recent, Slot
 from nelson.sampling.guarantee import weakest
 from nelson.sampling.problem import Problem, prepare
@@ -127,21 +128,13 @@ def joined(owner: Formula, parts: Sequence[Part]) -> Part:
     """The components as one problem. O(total literals)."""
     if len(parts) == 1:
         return parts[0]
-    sizes = np.cumsum([0] + [len(part.variables) for part in parts])
-    literals = [
-        np.sign(part.formula.literals) * (np.abs(part.formula.literals) + first)
-        for part, first in zip(parts, sizes[:-1], strict=True)
-    ]
-    lengths = np.concatenate([np.diff(part.formula.offsets) for part in parts])
-    formula = interned(
-        owner,
-        np.concatenate(literals).astype(np.int32),
-        np.concatenate([[0], np.cumsum(lengths)]),
-        int(sizes[-1]),
+    literals, offsets = join(
+        [(part.formula.literals, part.formula.offsets, len(part.variables)) for part in parts]
     )
+    variables = np.concatenate([part.variables for part in parts])
     return Part(
-        np.concatenate([part.variables for part in parts]),
+        variables,
         np.concatenate([part.theta for part in parts], axis=1),
-        formula,
+        interned(owner, literals, offsets, len(variables)),
         passed=parts[0].passed,
     )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from nelson.errors import FormulaError
-from nelson.learning.metrics import Likelihood, potential
+from nelson.learning.metrics import Likelihood, mean_likelihood, potential
 from nelson.log_z.result import LogPartition
 from nelson.tasks.arcs.arcs import Arcs, shortest_trees, traffic
 from nelson.tasks.arcs.picture import draw_one, draw_overview
@@ -22,7 +22,7 @@ from nelson.tasks.arcs.popping import (
     finished,
     run,
 )
-from nelson.tasks.base import EXAMPLES, Generated, Task, mean_likelihood
+from nelson.tasks.base import EXAMPLES, Generated, Task
 from nelson.tasks.drawing import AnyPath
 
 

@@ -15,7 +15,6 @@ formula can be enumerated or compiled, else asymptotic.
 
 from __future__ import annotations
 
-import threading
 import time
 from pathlib import Path
 from typing import Any, Self
@@ -23,7 +22,7 @@ from typing import Any, Self
 import numpy as np
 
 from nelson.errors import BudgetExceeded, FormulaError, Unsatisfiable
-from nelson.exact.solver import satisfiable
+from nelson.exact.solver import satisfiable, solve_within
 from nelson.formula import Formula
 from nelson.formula.random_ksat import random_ksat
 from nelson.tasks.base import FormulaTask, data_seed
@@ -162,7 +161,8 @@ def first_models(
             coins = np.random.default_rng([abs(seed), 63]).integers(0, 2, variables) * 2 - 1
             solver.set_phases((np.arange(1, variables + 1) * coins).tolist())
         for k in range(n):
-            answer = _ask(solver, deadline - time.monotonic())
+            left = deadline - time.monotonic()
+            answer = solve_within(solver, left) if left > 0 else None
             if answer is None:
                 raise BudgetExceeded(f"{k} of {n} models enumerated in {seconds:g} s")
             if not answer:
@@ -177,17 +177,3 @@ def first_models(
             sign = np.where(rows[k], -1, 1)  # all variables, also those that no clause has
             solver.add_clause((sign * np.arange(1, variables + 1)).tolist())
     return rows
-
-
-def _ask(solver: Any, seconds: float) -> bool | None:
-    """True, False, or None if the time ran out first."""
-    if seconds <= 0:
-        return None
-    timer = threading.Timer(seconds, solver.interrupt)
-    timer.start()
-    try:
-        answer: bool | None = solver.solve_limited(expect_interrupt=True)
-    finally:
-        timer.cancel()
-        timer.join()
-    return answer

@@ -18,7 +18,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from nelson.errors import FormulaError
-from nelson.tasks.base import Generated, Learned, Task, mean_likelihood
+from nelson.learning.metrics import mean_likelihood
+from nelson.tasks.base import Generated, Learned, Task
 from nelson.tasks.drawing import AnyPath
 from nelson.tasks.routes import convert, data, tsplib
 from nelson.tasks.routes.cnf import RouteFormula, route_formula
@@ -231,7 +232,8 @@ class Routes(Task):
         matrix = self.matrix(theta)
         _, phi = self._enumerated(matrix)
         log_z = float(phi.max() + np.log(np.exp(phi - phi.max()).sum()))
-        mean = mean_likelihood(self.checked_data(x) @ convert.to_vector(matrix), log_z)
+        phi = self.checked_data(x) @ convert.to_vector(matrix)
+        mean = mean_likelihood(phi, log_z, 0.0, "enumerate")
         return {"value": mean.value, "half_width": mean.half_width}
 
     # ----------------------------------------------------------------------------------- pictures
