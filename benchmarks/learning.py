@@ -18,7 +18,7 @@ from benchmarks.common import Row, ksat, ratio
 from nelson import metrics
 from nelson.learning.draw import Drawer
 from nelson.learning.learn import Fit, learn
-from nelson.sampling.choose import sweeps_for
+from nelson.sampling.choose import verdict_for
 
 #: Examples N, and seeds (each with another formula), of the fits to a planted theta*.
 EXAMPLES = 10_000
@@ -140,7 +140,7 @@ def paper() -> Iterator[Row]:
         started = time.perf_counter()
         options: dict[str, Any] = dict(sampler)
         if sampler:  # a pilot run decides how many sweeps remove the bias of plain resampling
-            options["sweeps"] = sweeps_for(formula, theta)
+            options["sweeps"] = verdict_for(formula, theta).sweeps
         fit = learn(formula, data, preset="paper", seed=1, threads=1, **options)
         spent = time.perf_counter() - started
         timing = metrics.time_per_iteration(fit.history)

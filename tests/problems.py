@@ -242,3 +242,42 @@ def house_graph():
     import networkx as nx
 
     return nx.Graph([(0, 1), (1, 2), (2, 3), (3, 0), (0, 2), (3, 4), (2, 4)])
+
+
+def hubs_and_leaves(
+    hubs: int = 40, leaves: int = 300, each: int = 14, seed: int = 0
+) -> tuple[Formula, np.ndarray]:
+    """Each hub is in conflict with some leaves, and theta is 12 for hubs, 2 for leaves. All leaves
+    and no hub weigh most, but resampling keeps the hubs and drops their leaves: the wrong phase.
+    """
+    rng = np.random.default_rng(seed)
+    clauses = [
+        [-hub, -(hubs + 1 + int(leaf))]
+        for hub in range(1, hubs + 1)
+        for leaf in rng.choice(leaves, each, replace=False)
+    ]
+    theta = np.concatenate([np.full(hubs, 12.0), np.full(leaves, 2.0)])
+    return Formula(clauses, n_vars=hubs + leaves), theta
+
+
+def entropic_switch(seed: int = 0, n: int = 150, ratio: float = 3.5) -> Formula:
+    """x1 implies a 3-SAT formula with many solutions; not x1 implies that n + 15 further variables
+    are true. Nearly all solutions have x1 = 1, but resampling satisfies the second half first.
+    """
+    rng = np.random.default_rng(seed)
+    hidden, inside = rng.integers(0, 2, n), []
+    while len(inside) < ratio * n:
+        variables = rng.choice(n, 3, replace=False)
+        signs = rng.integers(0, 2, 3)
+        if (signs == hidden[variables]).any():
+            inside.append([-1, *np.where(signs, variables + 2, -variables - 2).tolist()])
+    others = [[1, v] for v in range(n + 2, 2 * n + 17)]
+    return Formula([*inside, *others], n_vars=2 * n + 16)
+
+
+def hard_core(rows: int, columns: int) -> Formula:
+    """Independent sets of a grid: no two neighbours are both true."""
+    number = np.arange(1, rows * columns + 1).reshape(rows, columns)
+    edges = [*zip(number[:, :-1].ravel(), number[:, 1:].ravel(), strict=True)]
+    edges += [*zip(number[:-1].ravel(), number[1:].ravel(), strict=True)]
+    return Formula([[-int(a), -int(b)] for a, b in edges], n_vars=rows * columns)

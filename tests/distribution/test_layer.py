@@ -18,7 +18,13 @@ import nelson  # noqa: E402
 from nelson.distribution.layer import LovaszLayer  # noqa: E402
 from tests import ROOT  # noqa: E402
 from tests.distribution.models import SIGMAS  # noqa: E402
-from tests.problems import exact_law, extremal, non_extremal, random_ksat  # noqa: E402
+from tests.problems import (  # noqa: E402
+    exact_law,
+    extremal,
+    hubs_and_leaves,
+    non_extremal,
+    random_ksat,
+)
 
 ROWS = 4_000
 EXTREMAL, OTHER = extremal(), non_extremal()
@@ -205,17 +211,35 @@ def test_manual_seed_repeats_and_calls_differ():
     assert torch.equal(layer(logits), a) and not torch.equal(a, b)
 
 
-def test_the_number_of_sweeps_is_measured_once_in_a_while():
+def test_chains_are_diagnosed_once_in_a_while(monkeypatch):
     layer = LovaszLayer(random_ksat(300, 300, 5, seed=1), 8)  # too wide to be compiled
     layer(torch.zeros(2, 300))
-    found = layer.info
-    layer(torch.zeros(2, 300) + 0.1)
-    assert found["sweeps"] == layer.info["sweeps"] > 0 and "asked for" in layer.info["why"]
+    first = layer.info
+    assert first["guarantee"] == "asymptotic" and first["sweeps"] > 0
+    with monkeypatch.context() as patched:
+        patched.setattr("nelson.sampling.diagnosis.diagnose.watch", None)  # no diagnosis
+        for same in (0.0, 0.1):
+            layer(torch.zeros(2, 300) + same)
+            for key in ("guarantee", "sweeps", "why"):
+                assert layer.info[key] == first[key]
+        with pytest.warns(match="have moved"):  # the diagnosis was for other logits
+            layer(torch.zeros(2, 300) + 0.6)
+        assert layer.info["guarantee"] == "heuristic"
     small = LovaszLayer(OTHER["random 5-SAT"], 8)
     for shift in (0.0, 0.1):
         small(torch.zeros(2, 10) + shift)
         assert small.info["guarantee"] == "exact"
-    assert LovaszLayer(EXTREMAL["bowtie"], 8)._piloted is None
+
+
+def test_a_heuristic_layer_stays_heuristic(monkeypatch):
+    """Every call says so, not only the first."""
+    monkeypatch.setattr("nelson.sampling.auto.compiling.promising", lambda parts: [])
+    formula, theta = hubs_and_leaves()
+    layer, logits = LovaszLayer(formula, 8), torch.tensor(theta)
+    for _ in range(3):
+        with pytest.warns(match="not of the law"):
+            layer(logits)
+        assert layer.info["guarantee"] == "heuristic"
 
 
 def test_logits_against_the_constraints_do_not_stop_it():

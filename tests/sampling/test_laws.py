@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import nelson
-from nelson.sampling.choose import sweeps_for
+from nelson.sampling.choose import verdict_for
 from tests.problems import (
     chi_square,
     errata3,
@@ -72,9 +72,10 @@ def test_auto_removes_the_bias(name):
 @pytest.mark.parametrize("name", OTHER)
 def test_measured_sweeps_remove_the_bias(name):
     theta = weights(OTHER[name])
-    sweeps = sweeps_for(OTHER[name], theta)
-    p, s = p_value(OTHER[name], theta, "lovasz", sweeps)
-    assert s.guarantee == "asymptotic" and s.info["sweeps"] > 0
+    verdict = verdict_for(OTHER[name], theta)
+    assert verdict.guarantee == "asymptotic", verdict.why
+    p, s = p_value(OTHER[name], theta, "lovasz", verdict.sweeps)
+    assert s.guarantee == "heuristic" and "diagnosed" in s.info["why"]  # sweeps by hand
     assert p > ALPHA
 
 

@@ -10,7 +10,9 @@ import pytest
 import nelson
 from nelson.sampling.options import Options, gpu_number
 
-FIELDS = {field.name: field.default for field in fields(Options)}
+#: Options for callers within the package.
+INTERNAL = {"verdict", "reuse"}
+FIELDS = {field.name: field.default for field in fields(Options) if field.name not in INTERNAL}
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import nelson
 from nelson.exact import solver
-from nelson.sampling.mixing import MEASURED
+from nelson.sampling.diagnosis.diagnose import VERDICTS
 from nelson.sampling.problem import prepare
 from tests.problems import complete_edges, example1, pigeonhole, random_ksat, sink_free
 
@@ -369,7 +369,7 @@ def test_a_pilot_that_the_clock_cut_is_not_remembered():
     nelson.sample(formula, None, 64, method="lovasz", sweeps=0)  # compiled
     s = nelson.sample(formula, None, 64, seconds=0.0, seed=1)
     assert s.status == "budget"
-    assert not formula.memo.get(MEASURED)
+    assert not formula.memo.get(VERDICTS)
     s = nelson.sample(formula, None, 64, seed=1)
     assert s.guarantee == "asymptotic"
-    assert len(formula.memo.get(MEASURED)) == 1
+    assert len(formula.memo.get(VERDICTS)) == 1

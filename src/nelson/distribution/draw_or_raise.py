@@ -21,6 +21,7 @@ from nelson.log_z.moments import moments_of
 from nelson.sampling.device.draw import GPU_METHODS
 from nelson.sampling.device.gpu import available
 from nelson.sampling.device.samples import DeviceSamples
+from nelson.sampling.diagnosis.verdict import Verdict
 from nelson.sampling.options import Options, gpu_number
 from nelson.sampling.sample_stream import draw as draw_samples
 
@@ -38,6 +39,8 @@ def draw(
     seed: int,
     fallback: bool | None = None,
     device: Any = None,
+    verdict: Verdict | None = None,
+    reuse: bool = False,
 ) -> tuple[Any, dict[str, Any]]:
     """`count` samples for each row of theta (b, n) -> (b, count, n) bool, and `Samples.info`.
 
@@ -46,6 +49,7 @@ def draw(
               both `method` and `sweeps` open.
     device:   a torch.device. Samples drawn on a GPU are a tensor of bytes there; all others are a
               NumPy array.
+    verdict, reuse: of an earlier diagnosis; see `nelson.sampling.options`.
 
     If all rows are equal they are drawn as one row with b * count samples, so an expanded batch
     costs no more than its samples.
@@ -54,13 +58,15 @@ def draw(
         return np.zeros((len(theta), count, formula.n_vars), bool), {}
     if len(theta) > 1 and (theta == theta[:1]).all():
         how: dict[str, Any] = {"method": method, "sweeps": sweeps, "fallback": fallback}
+        how |= {"verdict": verdict, "reuse": reuse}
         x, info = draw(formula, theta[:1], count * len(theta), seed=seed, device=device, **how)
         return x.reshape(len(theta), count, formula.n_vars), info
     if fallback is None:
         fallback = method == "auto" and sweeps is None
     on_gpu = gpu_number(device) is not None and available()
     on_gpu = on_gpu and method in ("auto", *GPU_METHODS) and bool(np.isfinite(theta).all())
-    options = Options(method, sweeps, seed=seed, device=device if on_gpu else None)
+    options = Options(method, sweeps, seed=seed, verdict=verdict, reuse=reuse)
+    options = replace(options, device=device if on_gpu else None)
     drawn = draw_samples(formula, theta, count, replace(options, strict=not fallback))
     options = replace(options, strict=True)
     if fallback and drawn.status != "ok":
@@ -68,10 +74,9 @@ def draw(
             method = "enumerate" if isinstance(exact, Enumerated) else "circuit"
             told = {"method": method, "why": drawn.info["reason"], "guarantee": "exact"}
             return exact.draw(theta, count, seed), {**drawn.info, **told, "sweeps": 0}
-        options = replace(options, method="auto", sweeps=None, max_rounds=MANY_ROUNDS)
+        again = {"method": "auto", "sweeps": None, "verdict": None, "reuse": False}
+        options = replace(options, max_rounds=MANY_ROUNDS, **again)
         drawn = draw_samples(formula, theta, count, options)
-    if fallback and on_gpu and drawn.guarantee == "heuristic":  # the host has more methods
-        drawn = draw_samples(formula, theta, count, replace(options, device=None))
     if fallback and drawn.guarantee == "heuristic":
         why = drawn.info["why"]
         warnings.warn(f"valid samples, but not of the law asked for: {why}", stacklevel=4)

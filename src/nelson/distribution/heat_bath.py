@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -28,9 +29,14 @@ import numpy as np
 from nelson.distribution.polynomial import Polynomial
 from nelson.errors import FormulaError
 from nelson.formula import Formula
+from nelson.formula.checks import evidence_of
 from nelson.kernels.core import rng
-from nelson.kernels.core.bits import pack
-from nelson.sampling.mixing import LAGS, SWEEPS_PER_LAG, correlation
+from nelson.kernels.core.bits import pack, unpack
+from nelson.sampling.diagnosis.diagnose import pilot_request, watch
+from nelson.sampling.diagnosis.elsewhere import RARE_SHARE, Elsewhere, Walkers
+from nelson.sampling.diagnosis.features import Features
+from nelson.sampling.diagnosis.verdict import Verdict
+from nelson.sampling.problem import prepare
 from nelson.sampling.sample_stream import sample
 from nelson.sampling.samples import Samples
 
@@ -53,14 +59,14 @@ def heat_bath(
     """n samples of P(x) ~ exp(theta . x + phi(x)) C(x), asymptotically.
 
     terms    phi: a `Polynomial`, or what `Polynomial.of` takes
-    sweeps   None: three times the smallest lag at which, in a pilot run of 2048 samples, every
-             variable has an autocorrelation of at most 0.1
+    sweeps   None: a pilot run of 2048 samples measures how many are needed, and compares chains
+             from other starts (`nelson.sampling.diagnosis`)
     seed     same seed, same samples, for any n
     options  of `nelson.sample`, which draws the valid starts from the single-variable part
 
-    Returns `Samples`: "asymptotic", or "heuristic" if the pilot run did not mix or if a variable
-    that takes both values was never free to move. The latter happens if auxiliary variables tie the
-    visible ones together. Fewer than n samples if the budget for the starts ran out.
+    Returns `Samples`: "asymptotic" if the pilot run says so; "heuristic" if it does not, or if
+    `sweeps` was given, so that there was none. Fewer than n samples if the budget for the starts
+    ran out.
     """
     started = time.monotonic()
     seed = secrets.randbits(63) if seed is None else int(seed)
@@ -70,25 +76,20 @@ def heat_bath(
     weights = np.concatenate([phi.linear(formula.n_vars, theta), np.zeros(formula.n_aux)])
     chain = compile_chain(whole, phi, weights)
     starts = partial(sample, whole, weights, method="lovasz", sweeps=0, seed=seed, **options)
-    pilot: dict[str, Any] = {}
     if sweeps is None:
-        sweeps, pilot = _pilot(chain, starts(n=_PILOT_SAMPLES), seed)
+        verdict = _diagnose(whole, phi, weights, starts(n=_PILOT_SAMPLES), seed)
+    else:
+        verdict = Verdict(sweeps, "heuristic", "nobody has diagnosed these sweeps")
     first = starts(n=n)
     x = np.ascontiguousarray(first.to_numpy().T)
-    moved = np.zeros(len(x), bool)
-    for k in range(sweeps):
-        moved |= sweep(chain, x, seed, k)
-    visible = x[: formula.n_vars]
-    frozen = int((~moved[: formula.n_vars] & visible.any(1) & ~visible.all(1)).sum())
-    guarantee = "asymptotic"
-    why = f"{sweeps} sweeps of the valid space with the full conditional of the terms"
-    if not sweeps or frozen or not pilot.get("mixed", True):
-        guarantee = "heuristic"
-        why += f"; {frozen} variables could not move" if frozen else "; not known to mix"
-    info = first.info | pilot | {"method": "heat-bath", "why": why, "sweeps": sweeps}
-    info |= {"frozen": frozen, "seed": seed, "seconds": time.monotonic() - started}
+    for k in range(verdict.sweeps):
+        sweep(chain, x, seed, k)
+    why = f"{verdict.sweeps} sweeps of the valid space with the full conditional of the terms"
+    info = first.info | verdict.more | {"method": "heat-bath", "why": f"{why} ({verdict.why})"}
+    info |= {"sweeps": verdict.sweeps, "seed": seed, "seconds": time.monotonic() - started}
     variables = tuple(range(1, formula.n_vars + 1))
-    return Samples(pack(visible.T), first.count, variables, guarantee, first.status, info)
+    packed = pack(x[: formula.n_vars].T)
+    return Samples(packed, first.count, variables, verdict.guarantee, first.status, info)
 
 
 @dataclass(frozen=True)
@@ -158,25 +159,61 @@ class Uniform:
         return ((bits >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
 
 
-def _pilot(chain: Chain, starts: Samples, seed: int) -> tuple[int, dict[str, Any]]:
-    """(sweeps, measurements). The autocorrelation at lag k compares x after k and 2k sweeps."""
-    x = np.ascontiguousarray(starts.to_numpy().T)
-    if not x.shape[1]:
-        return 0, {}
-    threshold = 0.1 + np.sqrt(2 * np.log(2 * len(x)) / x.shape[1])
-    sweep(chain, x, ~seed, 0)
-    late = _look(x)
-    for lag in LAGS:
-        early = late
-        for k in range(lag, 2 * lag):
-            sweep(chain, x, ~seed, k)
-        late = _look(x)
-        rho = correlation(early, late)
-        if rho <= threshold:
-            break
-    return SWEEPS_PER_LAG * lag, {"mixed": bool(rho <= threshold), "lag": lag, "rho": rho}
+def _diagnose(
+    formula: Formula, phi: Polynomial, theta: np.ndarray, starts: Samples, seed: int
+) -> Verdict:
+    """Chains from `starts`, compared with chains that begin elsewhere."""
+    count = starts.count // 64 * 64
+    if not count:
+        return Verdict(0, "heuristic", "no valid start was found for a pilot run")
+    problem = prepare(formula, evidence_of(formula, None, theta))
+    finite = np.where(np.isinf(theta), 0.0, theta)
+    sets = [*formula, *(list(monomial) for monomial in phi.products)]
+    offsets = np.concatenate([[0], np.cumsum([len(one) for one in sets])])
+    literals = np.array([literal for one in sets for literal in one], np.int64)
+    moves = np.isfinite(theta)
+    moves[np.abs(problem.fixed) - 1] = False
+    features = Features.among(np.flatnonzero(moves), literals, offsets.astype(np.int64), finite)
+    chain = compile_chain(formula, phi, theta)
+    elsewhere = _Elsewhere(problem, features, pilot_request(finite[None], count, 1, None, ~seed))
+    elsewhere.chain, elsewhere.phi = chain, phi
+    base = _Walkers(chain, starts.packed[: count // 64], ~seed)
+    run = watch(features, base, elsewhere.probes)
+    return run.verdict(undecided=elsewhere.open)
 
 
-def _look(x: np.ndarray) -> np.ndarray:
-    """x (n, m), packed as `correlation` takes it; the last column says that all samples count."""
-    return pack(np.vstack([x, np.ones_like(x[:1])]).T)[None]
+class _Walkers:
+    """Chains of one context, as `watch` needs them."""
+
+    complete = True
+
+    def __init__(self, chain: Chain, words: np.ndarray, seed: int) -> None:
+        self.chain, self.seed, self.swept = chain, seed, 0
+        self.x = np.ascontiguousarray(unpack(words, 64 * len(words)).T)
+        self.words = words[None]
+
+    def sweep_to(self, sweeps: int) -> None:
+        for k in range(self.swept, sweeps):
+            sweep(self.chain, self.x, self.seed, k)
+        self.swept, self.words = max(self.swept, sweeps), pack(self.x.T)[None]
+
+
+class _Elsewhere(Elsewhere):
+    """Chains that know the terms, also from starts in which a rare product has its other value."""
+
+    chain: Chain
+    phi: Polynomial
+
+    def walkers(self, words: np.ndarray, theta: np.ndarray) -> Walkers:
+        self.number += 1
+        return _Walkers(self.chain, words, self.request.seed + self.number)
+
+    def rare_values(self, base: np.ndarray) -> Iterator[tuple[int, ...]]:
+        yield from super().rare_values(base)
+        for monomial in self.phi.products:
+            on = np.bitwise_and.reduce(base[:, np.array(monomial) - 1], axis=1)
+            share = np.bitwise_count(on).sum() / (64 * len(base))
+            if share < RARE_SHARE:
+                yield monomial
+            elif share > 1 - RARE_SHARE:
+                yield from ((-v,) for v in monomial)

@@ -36,9 +36,12 @@ dx/dtheta := I. This is always biased; it is there because it is in wide use.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -46,10 +49,31 @@ from nelson.distribution.draw_or_raise import draw
 from nelson.distribution.tensors import check_shape, finite, rows_of, torch_seed
 from nelson.errors import FormulaError
 from nelson.formula import Formula
+from nelson.sampling.diagnosis.verdict import Verdict
 
 GRADIENTS = ("score", "straight-through")
-#: The number of sweeps is measured again after this many calls: theta moves during training.
+#: Chains are diagnosed again after this many calls: theta moves during training.
 PILOT_EVERY = 100
+#: A diagnosis holds for logits that differ by at most this much from the ones diagnosed.
+NEAR = 0.5
+MOVED = f"the logits have moved by more than {NEAR} since the chains were diagnosed"
+
+
+@dataclass(frozen=True)
+class Diagnosed:
+    """What "auto" chose for some rows of logits."""
+
+    rows: np.ndarray
+    method: str
+    sweeps: int | None
+    verdict: Verdict | None  # None: "auto" goes by its own last verdicts
+
+    @classmethod
+    def of(cls, rows: np.ndarray, info: dict[str, Any]) -> Diagnosed:
+        if info["method"] != "lovasz" or not info["whole"]:
+            return cls(rows, "auto", None, None)
+        verdict = Verdict(info["sweeps"], info["guarantee"], info["why"])
+        return cls(rows, "lovasz", info["sweeps"], verdict)
 
 
 class LovaszLayer(nn.Module):
@@ -58,11 +82,12 @@ class LovaszLayer(nn.Module):
     formula   C
     samples   m, at least 2: one sample has no baseline
     gradient  "score" or "straight-through"; see the module
-    method, sweeps: the sampler, as in `nelson.sample`. If "auto" has to measure a number of sweeps,
-              it does so at the first call and at every hundredth call after it.
+    method, sweeps: the sampler, as in `nelson.sample`. If "auto" has to diagnose chains, it does so
+              at the first call and at every hundredth call after it. In between, samples of logits
+              that have moved by more than 0.5 since then are called heuristic.
 
-    `info` is `Samples.info` of the last draw. Seeds come from torch's global generator. The layer
-    has no parameters. Cost of backward: O(batch m n).
+    `info` is `Samples.info` of the last draw, with its guarantee. Seeds come from torch's global
+    generator. The layer has no parameters. Cost of backward: O(batch m n).
     """
 
     def __init__(
@@ -86,7 +111,7 @@ class LovaszLayer(nn.Module):
         self.method, self.sweeps = method, sweeps
         self.info: dict[str, Any] = {}
         self._calls = 0
-        self._piloted = sweeps
+        self._diagnosed: Diagnosed | None = None
 
     def extra_repr(self) -> str:
         return f"{self.formula!r}, samples={self.samples}, gradient={self.gradient!r}"
@@ -127,24 +152,36 @@ class LovaszLayer(nn.Module):
         """(..., n) -> (..., m, n) in the dtype and on the device of the logits; no gradient."""
         check_shape(logits, self.formula)
         auto = self.method == "auto" and self.sweeps is None
-        pilot = self._calls % PILOT_EVERY == 0
+        rows, known = rows_of(logits), self._diagnosed
+        if self._calls % PILOT_EVERY == 0:
+            known = None
         x, self.info = draw(
             self.formula,
-            rows_of(logits),
+            rows,
             self.samples,
-            method=self.method,
-            sweeps=self.sweeps if pilot or not auto else self._piloted,
+            method=self.method if known is None else known.method,
+            sweeps=self.sweeps if known is None else known.sweeps,
             seed=torch_seed(),
             fallback=auto,
             device=logits.device,
+            verdict=None if known is None else known.verdict,
+            reuse=known is not None,
         )
-        if auto and pilot and self.info:
-            plain = self.info["method"] == "lovasz" and self.info["whole"]
-            self._piloted = self.info["sweeps"] if plain else None
+        if auto and known is None and self.info:
+            self._diagnosed = Diagnosed.of(rows, self.info)
+        elif auto and known is not None and self.info["guarantee"] == "asymptotic":
+            self._relabel(known, rows)
         self._calls += 1
         shape = (*logits.shape[:-1], self.samples, logits.shape[-1])
         x = x if isinstance(x, Tensor) else torch.from_numpy(x)
         return x.reshape(shape).to(logits.device).to(logits.dtype)
+
+    def _relabel(self, known: Diagnosed, rows: np.ndarray) -> None:
+        """A diagnosis at another theta says nothing about this one."""
+        if known.rows.shape == rows.shape and (np.abs(known.rows - rows) <= NEAR).all():
+            return
+        self.info |= {"guarantee": "heuristic", "why": f"{MOVED} ({self.info['why']})"}
+        warnings.warn(f"samples without a known law: {MOVED}", stacklevel=4)
 
     def _checked(self, values: Tensor, x: Tensor) -> Tensor:
         if values.shape[: x.ndim - 1] != x.shape[:-1]:

@@ -27,7 +27,7 @@ import numpy as np
 from nelson.errors import FormulaError
 from nelson.experiments.base import FAILED, TIMED_OUT
 from nelson.formula import Formula
-from nelson.sampling.choose import sweeps_for
+from nelson.sampling.choose import verdict_for
 from nelson.sampling.registry import get as registered
 from nelson.sampling.registry import missing_modules
 from nelson.sampling.sample_stream import sample
@@ -124,7 +124,7 @@ def draw(
         theta = None
     options: dict[str, Any] = {"sweeps": entry.sweeps}
     if entry.piloted:
-        options["sweeps"] = sweeps_for(formula, theta)
+        options["sweeps"] = verdict_for(formula, theta).sweeps
     if entry.method in ("prs", "moser-tardos", "rejection"):
         options["max_rounds"] = MAX_ROUNDS  # their rounds are short: only `seconds` limits them
     return sample(

@@ -22,7 +22,8 @@ from nelson.learning.group import ALONE, Group
 from nelson.learning.moments import Draw
 from nelson.learning.seeds import stream_seed
 from nelson.learning.shares import drawn_together
-from nelson.sampling.choose import choose, sweeps_for
+from nelson.sampling.choose import choose, verdict_for
+from nelson.sampling.diagnosis.verdict import Verdict
 from nelson.sampling.options import Options, gpu_number
 from nelson.sampling.registry import get, names
 from nelson.sampling.sample_stream import draw
@@ -59,10 +60,9 @@ class Drawer:
         self.seed = seed
         self.threads = threads
         self.device = device
-        if sampler == "auto" and gpu_number(device) is not None:
-            self.sampler = "lovasz"  # the only choice of "auto" on a GPU
         self.method, self.sweeps = self.sampler, sweeps
         self.why = "asked for"
+        self.guarantee: str | None = None  # of the chosen method; None: the samples tell
         if self.custom is None and self.sampler != "auto" and self.sampler not in names():
             get(self.sampler)  # raises an error that lists the names
 
@@ -91,22 +91,27 @@ class Drawer:
                 self.sweeps = 0  # the formula is extremal: samples are exact without sweeps
             return
         if self.sampler != "auto":
-            self.sweeps = sweeps_for(self.formula, theta)
-            self.why = f"{self.sweeps} sweeps, measured by a pilot run"
+            verdict = verdict_for(self.formula, theta)
+            self.sweeps, self.guarantee, self.why = verdict.sweeps, verdict.guarantee, verdict.why
             return
-        choice = choose(self.formula, theta)
-        self.why = choice.why
+        choice = choose(self.formula, theta, gpu=gpu_number(self.device) is not None)
+        self.why, self.guarantee = choice.why, choice.guarantee
         # If one method draws the whole formula, it stays until the next refresh. If components
         # differ in their methods, "auto" combines them in every iteration.
         if choice.whole:
             able = get(choice.method).sweeps is not None
             self.method, self.sweeps = choice.method, choice.sweeps if able else None
         else:
-            self.method, self.sweeps = "auto", None
+            self.method, self.sweeps, self.guarantee = "auto", None, None
 
     def options(self, key: int) -> Options:
         """The options of a draw; `key` (the iteration) selects the random bits."""
+        verdict = None
+        if self.guarantee is not None:
+            verdict = Verdict(self.sweeps or 0, self.guarantee, self.why)
         return Options(
+            verdict=verdict,
+            reuse=True,
             method=self.method,
             sweeps=self.sweeps,
             seed=stream_seed(self.seed, key),
@@ -135,10 +140,11 @@ class Drawer:
         return Draw.of(drawn, started)
 
     def state(self) -> dict[str, Any]:
-        return {"method": self.method, "sweeps": self.sweeps, "why": self.why}
+        return {name: getattr(self, name) for name in ("method", "sweeps", "why", "guarantee")}
 
     def restore(self, state: dict[str, Any]) -> None:
         self.method, self.sweeps, self.why = state["method"], state["sweeps"], state["why"]
+        self.guarantee = state.get("guarantee")
 
 
 def _packed(formula: Formula, x: Any) -> Samples:

@@ -17,9 +17,11 @@ from nelson.formula.flat import select
 from nelson.kernels.core.bits import tail_mask
 from nelson.log_z.parts import Part
 from nelson.sampling.device.samples import DeviceSamples
-from nelson.sampling.mixing import mixing
+from nelson.sampling.diagnosis.diagnose import diagnose
+from nelson.sampling.diagnosis.verdict import Verdict
+from nelson.sampling.options import Options
 from nelson.sampling.problem import prepare
-from nelson.sampling.sample_stream import sample
+from nelson.sampling.sample_stream import draw as draw_samples
 
 #: Samples of a trial of `prs`, which is exact. It is used if all of them converge.
 TRIAL = 1024
@@ -144,10 +146,7 @@ def draw(
 ) -> GroupSamples:
     """`count` samples, or fewer if the seconds or the rounds do not suffice."""
     deadline = time.monotonic() + seconds
-    samples = sample(
-        given.formula,
-        given.theta,
-        count,
+    options = Options(
         method=sampler.method,
         sweeps=sampler.sweeps,
         project=given.columns.tolist(),
@@ -156,7 +155,9 @@ def draw(
         max_rounds=max_rounds,
         seconds=max(seconds, 0.0),
         device=device,
+        verdict=Verdict(sampler.sweeps, sampler.guarantee, "diagnosed for this stage"),
     )
+    samples = draw_samples(given.formula, given.theta, count, options)
     if isinstance(samples, DeviceSamples):
         samples = samples.host()
     late = samples.status != "ok" and time.monotonic() >= deadline
@@ -195,11 +196,11 @@ def choose(
     prs = StageSampler("prs", 0, "exact")
     if try_prs and draw(given, prs, TRIAL, seed, threads, seconds, TRIAL_ROUNDS).count == TRIAL:
         return prs
-    chains = mixing(problem, given.theta[None], threads or 1, deadline)
-    if not chains.mixed:  # a slow exact sampler is better than a chain that does not move
+    verdict = diagnose(problem, given.theta[None], threads or 1, deadline)
+    if verdict.guarantee == "heuristic":  # a slow exact sampler is better than such a chain
         left = min(max(deadline - time.monotonic(), 0.0), RESCUE_SECONDS)
         if draw(given, prs, TRIAL, seed, threads, left).count >= TRIAL // 2:
             return prs
-    rho = min(max(chains.rho, LEAST_RHO), 0.99)
-    guarantee = "asymptotic" if chains.mixed else "heuristic"
-    return StageSampler("lovasz", chains.sweeps, guarantee, chains.lag, rho)
+    rho = min(max(verdict.more.get("rho", 1.0), LEAST_RHO), 0.99)
+    lag = verdict.more.get("lag", verdict.sweeps)
+    return StageSampler("lovasz", verdict.sweeps, verdict.guarantee, lag, rho)

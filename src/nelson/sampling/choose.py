@@ -12,8 +12,9 @@ from nelson.formula import Formula
 from nelson.formula.checks import evidence_of, theta_rows
 from nelson.sampling import auto
 from nelson.sampling.auto import Choice, Decision, Limits
-from nelson.sampling.guarantee import weakest
-from nelson.sampling.mixing import mixing
+from nelson.sampling.diagnosis.diagnose import diagnose
+from nelson.sampling.diagnosis.verdict import Verdict
+from nelson.sampling.guarantee import GUARANTEES, weakest
 from nelson.sampling.problem import Problem, prepare
 from nelson.sampling.registry import get
 from nelson.sampling.sampler import Sampler
@@ -29,6 +30,7 @@ class Chosen:
     sampler: Sampler
     choice: Choice
     decisions: Mapping[tuple[int, ...], Decision] | None = None
+    on_host: bool = False  # a GPU was asked for, but the host has a better way
 
 
 def choose_sampler(
@@ -36,11 +38,20 @@ def choose_sampler(
 ) -> Chosen:
     """theta: finite rows (contexts, n) for each problem.
 
-    A GPU only resamples. It gets the sweeps and the guarantee that the ladder gives to resampling
-    where it can neither enumerate nor compile the formula.
+    A GPU only resamples. If that gives better than heuristic samples, the GPU draws; else the host
+    draws as it would without a GPU.
     """
     if gpu:
-        limits = replace(limits, skip=limits.skip | _HOST_STEPS)
+        asked = replace(limits, skip=limits.skip | _HOST_STEPS)
+        chosen = _chosen(problems, theta, asked)
+        resamples = chosen.sampler.name == "lovasz" and len(problems) == 1
+        if resamples and chosen.choice.guarantee != GUARANTEES[0]:
+            return chosen
+        return replace(_chosen(problems, theta, limits), on_host=True)
+    return _chosen(problems, theta, limits)
+
+
+def _chosen(problems: Sequence[Problem], theta: Sequence[np.ndarray], limits: Limits) -> Chosen:
     decisions = {
         problem.evidence: auto.decide(problem, rows, limits)
         for problem, rows in zip(problems, theta, strict=True)
@@ -50,28 +61,27 @@ def choose_sampler(
     choice = replace(max(choices, key=lambda choice: choice.sweeps), guarantee=worst)
     if all(choice.whole and choice.method == "lovasz" for choice in choices):
         return Chosen(get("lovasz"), choice, decisions)
-    if gpu:
-        sweeps = mixing(problems[0], theta[0], limits.threads, limits.deadline).sweeps
-        why = f"a GPU only resamples; the host would take {choice.method} ({choice.why})"
-        return Chosen(get("lovasz"), Choice("lovasz", sweeps, "heuristic", why))
     return Chosen(auto.sampler(decisions), choice, decisions)
 
 
-def choose(formula: Formula, theta: Any = None, given: Any = None) -> Choice:
-    """What `auto` takes for one theta vector. Measurements are kept with the formula."""
+def choose(formula: Formula, theta: Any = None, given: Any = None, gpu: bool = False) -> Choice:
+    """What `auto` takes for theta, a vector or rows of finite numbers. Kept with the formula."""
     problem, rows = _problem(formula, theta, given)
-    return choose_sampler([problem], [rows], Limits()).choice
+    chosen = choose_sampler([problem], [rows], Limits(), gpu)
+    return replace(chosen.choice, whole=chosen.choice.whole and not chosen.on_host)
 
 
-def sweeps_for(formula: Formula, theta: Any = None) -> int:
-    """Sweeps that `lovasz` needs on the formula as given; 0 if it is extremal."""
+def verdict_for(formula: Formula, theta: Any = None) -> Verdict:
+    """The sweeps that `lovasz` needs on the formula as given, and the guarantee they give."""
     problem, rows = _problem(formula, theta)
-    return 0 if problem.extremal else mixing(problem, rows, 1, None).sweeps
+    if problem.extremal:
+        return Verdict(0, "exact", "extremal (Condition 1 holds)")
+    return diagnose(problem, rows, 1, None)
 
 
 def _problem(formula: Formula, theta: Any, given: Any = None) -> tuple[Problem, np.ndarray]:
     rows, _ = theta_rows(formula, theta)
-    return prepare(formula, evidence_of(formula, given, rows[0])), finite(rows[:1])
+    return prepare(formula, evidence_of(formula, given, rows[0])), finite(rows)
 
 
 def finite(theta: np.ndarray) -> np.ndarray:

@@ -146,7 +146,6 @@ def draw(
         int(result.resampled.sum()),
         stopped,
         interrupted,
-        problem.frozen(result.moved) if job.sweeps else np.zeros(problem.formula.n_total, bool),
         sound=result.sound.reshape(len(contexts), words) if hasattr(result, "sound") else None,
     )
 

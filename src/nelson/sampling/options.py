@@ -12,6 +12,7 @@ from nelson.errors import FormulaError
 from nelson.formula.checks import count
 from nelson.kernels.core.rng import MAX_ROUNDS
 from nelson.kernels.cpu.tiles import WIDTHS
+from nelson.sampling.diagnosis.verdict import Verdict
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,11 @@ class Options:
     width: int | None = None
     device: Any = None
     check: bool = True
+    #: The next two are for callers within the package, who draw again and again while theta moves.
+    #: The verdict that `sweeps` came with.
+    verdict: Verdict | None = None
+    #: "auto": take the last verdict on chains, whatever theta it was for.
+    reuse: bool = False
 
     def __post_init__(self) -> None:
         for name in ("max_rounds", "sweeps"):

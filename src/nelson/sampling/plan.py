@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from nelson.kernels.core.threads import usable_cores
 from nelson.sampling import auto
 from nelson.sampling.auto import Choice, Decision, Limits
 from nelson.sampling.choose import Chosen, choose_sampler, finite
+from nelson.sampling.diagnosis.diagnose import beyond_resolution
 from nelson.sampling.guarantee import weakest
 from nelson.sampling.options import Options
 from nelson.sampling.problem import Problem, prepare
@@ -39,7 +40,8 @@ class Plan:
     contexts: int
     parts: list[tuple[Problem, Request]]
     check: bool = True  # drop samples that violate the formula
-    gpu: int | None = None  # the number of the GPU to draw on; None: the CPU
+    gpu: int | None = None  # the number of the GPU that gets the samples; None: the CPU
+    on_host: bool = False  # the CPU draws, and the samples move to the GPU
     decisions: Mapping[tuple[int, ...], Decision] | None = None  # of "auto", by evidence
 
     @property
@@ -62,9 +64,19 @@ class Plan:
 
     @property
     def guarantee(self) -> str:
-        """The weakest of what `auto` says and of what the sampler promises for each part."""
-        promised = [self.sampler.guarantee(problem, self.sweeps) for problem, _ in self.parts]
-        return weakest([self.choice.guarantee, *promised])
+        """The weakest of all contexts."""
+        return self.choice.guarantee
+
+    @property
+    def guarantees(self) -> list[str]:
+        """The guarantee of each context."""
+        labels = [self.guarantee] * self.contexts
+        for problem, request in self.parts:
+            if self.decisions is not None:
+                rows = self.decisions[problem.evidence].choice.rows
+                for context, label in zip(request.contexts.tolist(), rows, strict=False):
+                    labels[context] = label
+        return labels
 
 
 def make_plan(formula: Formula, theta: Any, n: int | None, options: Options) -> Plan:
@@ -89,12 +101,12 @@ def make_plan(formula: Formula, theta: Any, n: int | None, options: Options) -> 
     if options.method == "auto" and options.sweeps is None:
         if deadline is not None and not all(problem.extremal for problem in problems):
             deadline += _ready(n, options.width)
-        limits = Limits(threads, deadline, options.max_rounds, n)
+        limits = Limits(threads, deadline, options.max_rounds, n, reuse=options.reuse)
         chosen = choose_sampler(problems, theta_of, limits, gpu=options.gpu is not None)
     else:
         sweeps = (sampler.sweeps or 0) if options.sweeps is None else options.sweeps
         why = "asked for" if options.method != "auto" else f"{sweeps} sweeps asked for"
-        chosen = Chosen(sampler, Choice(sampler.name, sweeps, "exact", why))
+        chosen = Chosen(sampler, _asked_for(sampler, problems, theta_of, sweeps, why, options))
     request = Request(
         theta=np.zeros((0, formula.n_vars)),
         contexts=np.zeros(0, np.int64),
@@ -123,8 +135,28 @@ def make_plan(formula: Formula, theta: Any, n: int | None, options: Options) -> 
         parts,
         bool(options.check),
         options.gpu,
+        chosen.on_host,
         chosen.decisions,
     )
+
+
+def _asked_for(
+    sampler: Sampler,
+    problems: Sequence[Problem],
+    theta: Sequence[np.ndarray],
+    sweeps: int,
+    why: str,
+    options: Options,
+) -> Choice:
+    """A method that the caller named: it gets what it promises, or what a verdict says."""
+    if options.verdict is not None:
+        return Choice(sampler.name, sweeps, options.verdict.guarantee, options.verdict.why)
+    guarantee = weakest(sampler.guarantee(problem, sweeps) for problem in problems)
+    if sampler.rounds_weights and (beyond := next(filter(None, map(beyond_resolution, theta)), "")):
+        guarantee, why = weakest([guarantee, "heuristic"]), f"{why}; but {beyond}"
+    elif guarantee == "heuristic" and sweeps:
+        why += '; nobody has diagnosed these sweeps: method="auto" does'
+    return Choice(sampler.name, sweeps, guarantee, why)
 
 
 def _contexts_by_evidence(

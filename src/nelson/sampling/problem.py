@@ -50,13 +50,6 @@ class Problem:
         thresholds[:, np.abs(self.fixed) - 1] = 0
         return thresholds
 
-    def frozen(self, moved: np.ndarray) -> np.ndarray:
-        """(n_total,) bool: swept variables that never moved; `moved` is in the program's order."""
-        frozen = np.zeros(self.program.n, bool)
-        frozen[self.program.order] = True
-        frozen &= moved == 0
-        return frozen[self.program.place]
-
 
 def prepare(formula: Formula, evidence: tuple[int, ...] = ()) -> Problem:
     """Condition, simplify, compile. Raises Unsatisfiable if propagation proves it."""

@@ -17,9 +17,6 @@ from nelson.sampling.problem import Problem
 from nelson.sampling.sampler import Block, Request
 from nelson.sampling.samples import Samples
 
-#: With fewer samples than this, variables that no sweep moved tell nothing about the chain.
-_ENOUGH_LANES = 64
-
 AnySamples = TypeVar("AnySamples", bound=Samples)
 
 
@@ -58,11 +55,9 @@ def result(
     if plan.sampler.may_be_invalid or total.invalid:
         validity = 1 - total.invalid / max(total.drawn, 1)
         info |= {"drawn": total.drawn, "invalid": total.invalid, "validity": validity}
-    if guarantee == "asymptotic" and (stuck := _stuck(request, samples, blocks)):
-        guarantee, info["frozen"] = "heuristic", stuck
-        info["why"] += (
-            f"; but {stuck} variables could not move: parts of the valid space are cut off"
-        )
+    if not plan.single:
+        floor = "heuristic" if total.invalid else "exact"
+        info["guarantees"] = [weakest([floor, label]) for label in plan.guarantees]
     if total.interrupted:
         info["interrupted"] = True
     status, kept = "ok", len(samples)
@@ -70,18 +65,6 @@ def result(
     if (plan.n is not None and kept < plan.n) or total.interrupted:
         status, info["reason"] = "budget", reason or _reason(plan, kept, info)
     return replace(samples, guarantee=guarantee, status=status, info=info | more)
-
-
-def _stuck(request: Request, samples: Samples, blocks: Sequence[Block]) -> int:
-    """Variables that take both values and that no sweep could move in any sample."""
-    frozen = [block.frozen for block in blocks if block.frozen is not None]
-    if not frozen or len(samples) < _ENOUGH_LANES:
-        return 0
-    candidates = np.logical_and.reduce(frozen)[request.columns]
-    if not candidates.any():
-        return 0
-    mean = samples.mean().reshape(-1, len(request.columns))
-    return int((candidates & ((mean > 0) & (mean < 1)).any(0)).sum())
 
 
 def _reason(plan: Plan, kept: int, info: dict[str, Any]) -> str:

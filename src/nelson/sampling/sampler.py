@@ -66,7 +66,6 @@ class Block:
     resampled: int = 0
     stopped: bool = False  # a budget ended it early; info["ended"] may say which
     interrupted: bool = False  # Ctrl-C ended it
-    frozen: np.ndarray | None = None  # (n,) bool: swept variables that no sweep could move
     info: dict[str, Any] = field(default_factory=dict)
     sound: np.ndarray | None = None
     drawn: int = 0
@@ -99,17 +98,14 @@ def joined(parts: Sequence[Block], axis: int = 1) -> Block:
     """Blocks as one: axis=1 appends their words (all but the last are full), axis=0 contexts."""
     if len(parts) == 1:
         return parts[0]
-    sound = frozen = None
+    sound = None
     if any(part.sound is not None for part in parts):
         sounds = [part.valid if part.sound is None else part.sound for part in parts]
         sound = np.concatenate(sounds, axis=axis)
-    if all_frozen := [part.frozen for part in parts if part.frozen is not None]:
-        frozen = np.logical_and.reduce(all_frozen)
     total = Block(
         np.concatenate([part.packed for part in parts], axis=axis),
         np.concatenate([part.valid for part in parts], axis=axis),
         sound=sound,
-        frozen=frozen,
     )
     for part in parts:
         total.add(part)
@@ -138,6 +134,8 @@ class Sampler:
     seconds: float | None = None
     #: Called with the number of samples and the width before the clock starts: compiles kernels.
     ready: Callable[[int, int | None], None] | None = None
+    #: Does it round probabilities to multiples of 2^-32?
+    rounds_weights: bool = False
     #: Modules that it imports when it draws.
     modules: tuple[str, ...] = ()
     #: The guarantee in words, for tables.

@@ -10,7 +10,7 @@ from nelson.formula import Formula
 from nelson.kernels.core.bits import unpack
 from nelson.sampling.auto import compiling, starts
 from nelson.sampling.chain import Chains
-from nelson.sampling.mixing import pilot_request
+from nelson.sampling.diagnosis.diagnose import pilot_request
 from nelson.sampling.problem import prepare
 from tests.problems import (
     chi_square,

@@ -30,6 +30,7 @@ class Limits:
     max_rounds: int = 1000
     count: int | None = None  # samples wanted
     skip: frozenset[str] = frozenset()  # steps of the ladder to leave out
+    reuse: bool = False  # take the last verdict on a component, whatever theta it was for
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,7 @@ class Choice:
     whole: bool = True  # one method for the whole formula: the same as `method=` and `sweeps=`
     parts: list[dict[str, Any]] = field(default_factory=list)  # how each component is drawn
     steps: list[str] = field(default_factory=list)  # what preprocessing did
+    rows: tuple[str, ...] = ()  # the guarantee of each context
 
 
 @dataclass
@@ -79,6 +81,7 @@ class Group:
     records: list[dict[str, Any]]  # for `s.info["auto"]`, one for each kind of component
     starts: list[np.ndarray] = field(default_factory=list)  # "cdcl": starts found while deciding
     pool: list[np.ndarray] = field(default_factory=list)  # "cdcl": starts to use, once settled
+    rows: tuple[str, ...] = ()  # the guarantee of each context
 
 
 @dataclass(frozen=True)
@@ -105,6 +108,7 @@ class Decision:
             self.reduced is None,
             records,
             self.steps,
+            tuple(weakest(labels) for labels in zip(*(g.rows for g in self.groups), strict=True)),
         )
 
 

@@ -22,8 +22,8 @@ from nelson.sampling import foreign
 from nelson.sampling.auto import starts
 from nelson.sampling.auto.decision import Decision, Group
 from nelson.sampling.chain import Chains, resumed, share, tiled
+from nelson.sampling.diagnosis.diagnose import pilot_request
 from nelson.sampling.engine import width_for
-from nelson.sampling.mixing import pilot_request
 from nelson.sampling.problem import Problem, prepare
 from nelson.sampling.registry import get, missing_modules
 from nelson.sampling.sampler import Block, Request, Sampler, joined
@@ -79,8 +79,7 @@ def _chunks(decision: Decision, problem: Problem, request: Request) -> Iterator[
         words, n = words_for(count), problem.formula.n_total
         full = np.zeros((len(request.theta), words, n), np.uint64)
         valid = np.tile(tail_mask(count), (len(request.theta), 1))
-        frozen = np.zeros(n, bool)
-        total = Block(full[:, :, request.columns], valid, frozen=frozen)
+        total = Block(full[:, :, request.columns], valid)
         for group, source in zip(decision.groups, sources, strict=True):
             block = next(source, None)
             if block is None:  # it ended with its last block
@@ -91,8 +90,6 @@ def _chunks(decision: Decision, problem: Problem, request: Request) -> Iterator[
             valid[:, :held] &= block.valid if block.sound is None else block.valid & block.sound
             valid[:, held:] = 0
             total.add(block)
-            if block.frozen is not None:
-                frozen[group.variables] |= block.frozen
         else:
             total.sound = valid.copy()
             for c in range(len(full)):

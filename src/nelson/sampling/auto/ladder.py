@@ -27,12 +27,13 @@ from nelson.errors import BudgetExceeded, Unsatisfiable
 from nelson.exact.listing import MAX_STRUCTURES, structures
 from nelson.exact.preprocess import Preprocessed, preprocess
 from nelson.sampling.auto import compiling
-from nelson.sampling.auto.chains import Verdict, by_resampling, from_solver
+from nelson.sampling.auto.chains import by_resampling, from_solver
 from nelson.sampling.auto.decision import Decision, Group, Limits, Part, interned, joined, part_of
 from nelson.sampling.chain import Chains, share
+from nelson.sampling.diagnosis.diagnose import beyond_resolution, pilot_request, pilots
+from nelson.sampling.diagnosis.verdict import Verdict
 from nelson.sampling.engine import width_for
-from nelson.sampling.guarantee import GUARANTEES
-from nelson.sampling.mixing import pilot_request, rows_for
+from nelson.sampling.guarantee import GUARANTEES, weakest
 from nelson.sampling.problem import Problem
 
 #: Components with at most this many variables are enumerated.
@@ -69,7 +70,8 @@ class _Ladder:
         }
 
     def decide(self) -> Decision:
-        if self.problem.extremal and self.converges(self.whole):
+        self.beyond = beyond_resolution(self.whole.theta)
+        if self.problem.extremal and not self.beyond and self.converges(self.whole):
             return Decision([_group("lovasz", self.whole, [(self.whole, EXTREMAL)])], None)
         until = share(self.limits.deadline, _PREPROCESSING_SHARE, _PREPROCESSING_SECONDS)
         reduced = preprocess(self.owner, self.whole.theta, self.problem.evidence, deadline=until)
@@ -88,7 +90,7 @@ class _Ladder:
 
     def extremal(self, parts: list[Part], known: bool) -> list[Part]:
         extremal = [] if known else [part for part in parts if part.problem.extremal]
-        self.slow = self.problem.extremal or (
+        self.slow = bool(self.problem.extremal or self.beyond) or (
             bool(extremal) and not self.converges(joined(self.owner, extremal))
         )
         left = []
@@ -96,7 +98,7 @@ class _Ladder:
             if not any(part is one for one in extremal):
                 part.passed["extremal"] = "Condition 1 does not hold"
             elif self.slow:
-                part.passed["extremal"] = SLOW.format(self.limits.max_rounds)
+                part.passed["extremal"] = self.beyond or SLOW.format(self.limits.max_rounds)
             else:
                 self.taken["lovasz"].append((part, EXTREMAL))
                 continue
@@ -108,7 +110,7 @@ class _Ladder:
         if not part.problem.rest.n_clauses:
             return True
         lanes = 64 * width_for(1 << 20 if self.limits.count is None else self.limits.count)
-        rows = rows_for(part.theta)
+        rows = part.theta[pilots(part.theta)]
         until = share(self.limits.deadline, 0.3)
         request = pilot_request(rows, lanes, self.limits.threads, until)
         request = replace(request, max_rounds=self.limits.max_rounds)
@@ -164,7 +166,10 @@ class _Ladder:
     def resampled(self, parts: list[Part], as_given: bool) -> list[Part]:
         for part in parts if self.slow else ():
             if part.problem.extremal:
-                self.taken["lovasz"].append((part, replace(EXTREMAL, why=part.passed["extremal"])))
+                why = part.passed["extremal"]
+                guarantee = "heuristic" if self.beyond else "exact"
+                verdict = replace(EXTREMAL, why=why, guarantee=guarantee)
+                self.taken["lovasz"].append((part, verdict))
         parts = [part for part in parts if not (self.slow and part.problem.extremal)]
         if not parts:
             return []
@@ -236,6 +241,8 @@ def _group(method: str, part: Part, pairs: Sequence[tuple[Part, Verdict]]) -> Gr
         for verdict in verdicts.values()
     ]
     worst = min(verdicts.values(), key=lambda verdict: GUARANTEES.index(verdict.guarantee))
+    contexts = range(len(part.theta))
+    labels = [verdict.rows or [verdict.guarantee] * len(contexts) for verdict in verdicts.values()]
     return Group(
         method,
         max(verdict.sweeps for verdict in verdicts.values()),
@@ -246,6 +253,7 @@ def _group(method: str, part: Part, pairs: Sequence[tuple[Part, Verdict]]) -> Gr
         part.theta,
         records,
         worst.starts,
+        rows=tuple(weakest(label[k] for label in labels) for k in contexts),
     )
 
 

@@ -4,7 +4,8 @@ The samples stay in the GPU's memory (`DeviceSamples`). A call waits for the GPU
 to learn how many samples are valid. With a time limit it waits after every few waves of tiles, to
 look at the clock.
 
-A GPU runs `lovasz` and `prs`, with their sweeps; no other method.
+A GPU runs `lovasz` and `prs`, with their sweeps. If another method is asked for, or if "auto" finds
+a better one, the host draws and the samples move to the GPU.
 """
 
 from __future__ import annotations
@@ -16,17 +17,19 @@ from typing import Any
 
 import numpy as np
 
-from nelson.errors import FormulaError, NelsonError
+from nelson.errors import NelsonError
 from nelson.formula.memo import Recent, Slot
 from nelson.kernels.core import rng
 from nelson.kernels.core.bits import compact, words_for
 from nelson.kernels.core.reference import LOVASZ, PRS
+from nelson.sampling.collect import collect, in_blocks
 from nelson.sampling.device.gpu import Gpu
 from nelson.sampling.device.samples import DeviceSamples
 from nelson.sampling.plan import Plan
 from nelson.sampling.problem import Problem
 from nelson.sampling.result import prove_or_explain, result
 from nelson.sampling.sampler import Block, Request
+from nelson.sampling.samples import Samples
 
 #: The methods that a GPU can draw with.
 GPU_METHODS = {"lovasz": LOVASZ, "prs": PRS}
@@ -143,8 +146,6 @@ def draw(
             stopped = time.monotonic() >= request.deadline
     rounds, resampled, invalid = (int(k) for k in gpu.get(counts))  # the one wait of a call
     block = Block.empty(request, rounds=rounds, resampled=resampled, stopped=stopped)
-    if sweeps:
-        block.frozen = problem.frozen(gpu.get(moved)[: program.n])
     return Launched(packed, valid, block, invalid, done, per_context, tile)
 
 
@@ -198,23 +199,41 @@ def _valid_on_host(
 
 def collect_on_gpu(plan: Plan, started: float) -> DeviceSamples:
     """All samples of a plan at once."""
+    if _drawn_on_host(plan):
+        return _move(Gpu(plan.gpu or 0), collect(plan, started))
     return next(_blocks(plan, plan.n or 0, started))
 
 
 def in_blocks_on_gpu(plan: Plan, block_size: int) -> Iterator[DeviceSamples]:
+    if _drawn_on_host(plan):
+        gpu = Gpu(plan.gpu or 0)
+        return (_move(gpu, samples) for samples in in_blocks(plan, block_size))
     return _blocks(plan, block_size, time.monotonic())
 
 
+def _drawn_on_host(plan: Plan) -> bool:
+    """A GPU runs two methods, for contexts with the same evidence."""
+    return plan.on_host or plan.sampler.name not in GPU_METHODS or len(plan.parts) > 1
+
+
+def _move(gpu: Gpu, samples: Samples) -> DeviceSamples:
+    packed = samples.packed
+    there = gpu.put(packed.reshape(-1)) if packed.size else gpu.empty(0, np.uint64)
+    device = f"cuda:{gpu.index}"
+    info = samples.info | {"device": device, "drawn on": "the CPU, then moved"}
+    return DeviceSamples(
+        there,
+        samples.count,
+        samples.variables,
+        samples.guarantee,
+        samples.status,
+        info,
+        packed_shape=packed.shape,
+        gpu=gpu,
+    )
+
+
 def _blocks(plan: Plan, size: int, started: float) -> Iterator[DeviceSamples]:
-    if plan.sampler.name not in GPU_METHODS:
-        raise FormulaError(
-            f'method={plan.sampler.name!r} with device="cuda"',
-            expected=f'{" or ".join(GPU_METHODS)}, or device="cpu"',
-        )
-    if len(plan.parts) > 1:
-        raise FormulaError(
-            'contexts with different evidence with device="cuda"', expected="one call for each"
-        )
     gpu = Gpu(plan.gpu or 0)
     problem, request = plan.parts[0]
     contexts, columns = len(request.contexts), len(request.columns)

@@ -41,7 +41,6 @@ KERNEL = engine.Kernel(laws, gibbs.run, gibbs.scratch, gibbs.result, sweeps_all=
 
 def blocks(problem: Problem, request: Request) -> Iterator[Block]:
     for block in engine.blocks(0, problem, request, KERNEL):
-        block.frozen = None
         block.info |= {"sweeps": request.sweeps, "penalty": PENALTY}
         yield block
 
@@ -56,6 +55,7 @@ SAMPLER = Sampler(
     citation="Geman, Geman: Stochastic relaxation, Gibbs distributions, and the Bayesian "
     "restoration of images, IEEE PAMI 6 (1984)",
     weighted=True,
+    rounds_weights=True,
     guarantee=lambda problem, sweeps: "heuristic",
     blocks=blocks,
     may_be_invalid=True,

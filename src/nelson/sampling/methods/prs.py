@@ -20,6 +20,7 @@ SAMPLER = Sampler(
     summary="resample violated clauses and the clauses around them that they may have influenced",
     citation="Guo, Jerrum, Liu: Uniform sampling through the Lovasz local lemma, J. ACM 66 (2019)",
     weighted=True,
+    rounds_weights=True,
     guarantee=lambda problem, sweeps: "exact",
     blocks=partial(engine.blocks, PRS),
     sweeps=0,

@@ -1,0 +1,248 @@
+"""How many sweeps chains need, and whether they may be called asymptotic: measured, not guessed.
+
+With counter-based random numbers, the chain after k and after 2k sweeps is one run, observed twice.
+
+1  k doubles until chains that began by resampling have forgotten, after 2k sweeps, where they were
+   after k sweeps, and their means no longer drift (`compare.memory`). A draw makes 3k sweeps.
+2  Other chains begin elsewhere (`elsewhere.py`). After 2k sweeps all of them must have come to the
+   same law (`compare.agreement`). If not, k doubles again.
+
+Chains that pass are called asymptotic, all others heuristic. The check is necessary, not
+sufficient: it does not see a region that no start enters. A question to the solver that stays open
+counts against the chains.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+
+import numpy as np
+
+from nelson.formula.memo import Recent, Slot
+from nelson.kernels.core.bits import compact
+from nelson.kernels.core.reference import threshold
+from nelson.sampling.chain import Chains, share
+from nelson.sampling.diagnosis.compare import Answer, agreement, memory
+from nelson.sampling.diagnosis.elsewhere import Elsewhere, Probe, Walkers
+from nelson.sampling.diagnosis.features import Features
+from nelson.sampling.diagnosis.verdict import Verdict
+from nelson.sampling.guarantee import weakest
+from nelson.sampling.problem import Problem
+from nelson.sampling.sampler import Request
+
+SEED = 0x6E656C736F6E
+#: A draw makes this many times the lag at which the correlation is gone.
+SWEEPS_PER_LAG = 3
+#: The lags that are tried on any formula, and on one of few variables.
+_LAGS = (1, 2, 4, 8, 16, 32, 64)
+_MORE_LAGS = (128, 256)
+#: Variables times lanes times sweeps of a pilot run that may try more lags.
+_WORK = 1 << 33
+#: (most variables, lanes of the pilot run)
+_PILOT_LANES = ((20_000, 4096), (200_000, 2048), (np.inf, 1024))
+#: If twice as many sweeps leave more than this share of a difference, more sweeps are not tried.
+_FROZEN = 0.9
+#: Contexts that are diagnosed.
+_MAX_CONTEXTS = 8
+#: Nats by which rounding of probabilities to 2^-32 may change the weight of a structure.
+_MAX_ROUNDING = 0.05
+
+VERDICTS: Slot[Recent[tuple[tuple[int, ...], bytes], Verdict]] = Slot("verdicts on chains")
+
+
+def pilot_request(
+    theta: np.ndarray, lanes: int, threads: int, deadline: float | None, seed: int = SEED
+) -> Request:
+    return Request(
+        theta=theta,
+        contexts=np.arange(len(theta)),
+        count=lanes,
+        block=lanes,
+        seed=seed,
+        columns=np.zeros(0, np.int64),
+        sweeps=0,
+        max_rounds=1000,
+        threads=threads,
+        deadline=deadline,
+    )
+
+
+def pilots(theta: np.ndarray) -> np.ndarray:
+    """The contexts that are diagnosed: the one of largest |theta|, then the ones farthest from
+    those already taken. All contexts, if there are no more than eight different ones.
+    """
+    rows, first = np.unique(theta, axis=0, return_index=True)
+    if len(rows) <= _MAX_CONTEXTS:
+        return np.sort(first)
+    taken = [int(np.argmax((rows**2).sum(1)))]
+    far = ((rows - rows[taken[0]]) ** 2).sum(1)
+    while len(taken) < _MAX_CONTEXTS:
+        taken.append(int(np.argmax(far)))
+        far = np.minimum(far, ((rows - rows[taken[-1]]) ** 2).sum(1))
+    return np.sort(first[taken])
+
+
+def rounding(theta: np.ndarray) -> np.ndarray:
+    """(contexts, n) -> (contexts,): change of theta, summed over variables, by rounding p to
+    multiples of 2^-32.
+    """
+    p = threshold(theta).astype(np.float64) / 2.0**32
+    return np.abs(np.log(p) - np.log1p(-p) - theta).sum(-1)
+
+
+def beyond_resolution(theta: np.ndarray) -> str:
+    """Why the kernels cannot draw from such weights, "" if they can."""
+    if (rounding(theta) <= _MAX_ROUNDING).all():
+        return ""
+    far = float(np.abs(theta).max())
+    return f"|theta| = {far:.3g} is beyond the resolution of the random numbers, 2^-32"
+
+
+def diagnose(problem: Problem, theta: np.ndarray, threads: int, deadline: float | None) -> Verdict:
+    """Chains from resampling under theta (contexts, n). Kept with the formula."""
+    return for_rows(theta, lambda row: _kept(problem, row, threads, deadline))
+
+
+def _kept(problem: Problem, row: np.ndarray, threads: int, deadline: float | None) -> Verdict:
+    known = problem.formula.memo.once(VERDICTS, lambda: Recent(64))
+    key = (problem.evidence, row.tobytes())
+    if (kept := known.get(key)) is not None:
+        return kept
+    n = problem.formula.n_total
+    lanes = next(lanes for most, lanes in _PILOT_LANES if n <= most)
+    request = pilot_request(row[None], lanes, threads, share(deadline, 0.3))
+    chains = Chains.resampled(problem, request, row[None])
+    verdict = diagnose_chains(chains)
+    return known.put(key, verdict) if verdict.complete else verdict
+
+
+def for_rows(theta: np.ndarray, one: Callable[[np.ndarray], Verdict]) -> Verdict:
+    """The verdicts on some of the contexts as one. A context without a verdict of its own gets the
+    weakest guarantee.
+    """
+    chosen = pilots(theta)
+    verdicts = [one(theta[k]) for k in chosen]
+    worst = weakest(verdict.guarantee for verdict in verdicts)
+    of_row = {theta[k].tobytes(): v.guarantee for k, v in zip(chosen, verdicts, strict=True)}
+    rows = tuple(of_row.get(row.tobytes(), worst) for row in theta)
+    shown = next(verdict for verdict in verdicts if verdict.guarantee == worst)
+    return replace(
+        shown,
+        sweeps=max(verdict.sweeps for verdict in verdicts),
+        rows=rows,
+        complete=all(verdict.complete for verdict in verdicts),
+        converged=all(verdict.converged for verdict in verdicts),
+    )
+
+
+def diagnose_chains(chains: Chains) -> Verdict:
+    """Chains of one context, at their starts."""
+    problem, theta = chains.problem, chains.request.theta[0]
+    wanted = chains.request.count or 0
+    words, count = compact(chains.words[0], chains.valid[0])
+    if 2 * count < wanted or count < 64:
+        why = "resampling did not converge in a pilot run"
+        if not chains.complete:
+            why = "the time was up in a pilot run"
+        return Verdict(3, "heuristic", why, complete=chains.complete, converged=False)
+    words = words[: count // 64]
+    lanes = 64 * len(words)
+    request = replace(chains.request, count=lanes, block=lanes)
+    base = Chains(problem, request, words[None], np.full((1, len(words)), ~np.uint64(0)))
+    features = Features.of(problem, theta)
+    began = time.monotonic()
+    if find_spec("pysat") is None:
+        return Verdict(3, "heuristic", "no SAT solver is installed to begin chains elsewhere")
+    elsewhere = Elsewhere(problem, features, request)
+    n = max(1, problem.formula.n_total)
+    lags = _LAGS + tuple(lag for lag in _MORE_LAGS if 4 * lag * n * lanes <= _WORK)
+    run = watch(features, base, elsewhere.probes, lags)
+    verdict = run.verdict(beyond_resolution(theta[None]), elsewhere.open)
+    verdict.more["diagnosis"] = time.monotonic() - began
+    return verdict
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a pilot run measured."""
+
+    lag: int
+    memory: Answer
+    agreement: Answer | None  # None: not compared, since the chains had not forgotten
+    kinds: int
+    complete: bool
+
+    def verdict(self, beyond: str = "", undecided: int = 0) -> Verdict:
+        more = {"rho": self.memory.rho, "lag": self.lag, "drift": self.memory.drift}
+        passed = False
+        if not self.complete:
+            why = "the time was up in a pilot run"
+        elif self.agreement is None:
+            why = (
+                f"chains still remember, after {2 * self.lag} sweeps, where they were after "
+                f"{self.lag} ({self.memory.what}: correlation {self.memory.rho:.2f}, drift "
+                f"{self.memory.drift:.2g} standard deviations)"
+            )
+        else:
+            more |= {"agreement": self.agreement.worst, "kinds": self.kinds}
+            told = f"{self.agreement.worst:.2g} of what noise allows"
+            why = (
+                f"correlations fall to {self.memory.rho:.2f} within {self.lag} sweeps; chains from "
+                f"{self.kinds} other kinds of starts differ by at most {told}"
+            )
+            if not self.agreement.yes:
+                why = (
+                    f"chains with other starts do not agree after {2 * self.lag} sweeps: "
+                    f"{self.agreement.what} differs by {self.agreement.worst:.2g} times what noise "
+                    "allows"
+                )
+            elif undecided:
+                why += f"; but a solver could not decide {undecided} questions for other starts"
+            elif beyond:
+                why += f"; but {beyond}"
+            else:
+                passed = True
+        # More sweeps do not help chains that fail.
+        sweeps = SWEEPS_PER_LAG * self.lag if passed else min(3 * self.lag, _LAGS[-1])
+        guarantee = "asymptotic" if passed else "heuristic"
+        return Verdict(sweeps, guarantee, why, more, complete=self.complete)
+
+
+def watch(
+    features: Features,
+    base: Walkers,
+    probes: Callable[[np.ndarray, bool], list[Probe]],
+    lags: tuple[int, ...] = _LAGS,
+) -> Run:
+    """Sweep chains until they have forgotten their start and agree with the chains of `probes`.
+
+    probes(states, first): chains that begin elsewhere; see `Elsewhere.probes`.
+    """
+    remembered, differs = Answer(np.inf, "nothing"), None
+    others: list[Probe] = []
+    kinds, lag = 0, lags[0]
+    base.sweep_to(lag)
+    late = base.words[0].copy()
+    for lag in lags:
+        base.sweep_to(2 * lag)
+        if not base.complete:
+            return Run(lag, remembered, differs, kinds, False)
+        early, late = late, base.words[0].copy()
+        remembered = memory(features, early, late)
+        if not remembered.yes:
+            differs = None
+            continue
+        others += probes(late, not others)
+        for probe in others:
+            probe.walkers.sweep_to(2 * lag)
+            if not probe.walkers.complete:
+                return Run(lag, remembered, differs, kinds, False)
+        groups = [group for probe in others for group in probe.groups()]
+        kinds = len({group.name for group in groups})
+        before, differs = differs, agreement(features, late, groups)
+        if differs.yes or (before is not None and differs.worst > _FROZEN * before.worst):
+            break
+    return Run(lag, remembered, differs, kinds, True)
