@@ -64,6 +64,54 @@ def kab(seed: int, sizes: Sequence[int], theta: Sequence[float]) -> Case:
 
 @family(
     "adversarial",
+    pairs={"sizes": (2, 3), "theta": (2, 1), "copies": 60},
+    larger={"sizes": (3, 5), "theta": (2.5, 1.4), "copies": 40},
+    many={"sizes": (2, 2), "theta": (2.5, 2.4), "copies": 200},
+)
+def many_small(seed: int, sizes: Sequence[int], theta: Sequence[float], copies: int) -> Case:
+    """Many copies of a small graph with two phases: small errors add up. A clause over one
+    variable of every copy ties them together; it fails once in 10^20 draws or less often.
+    """
+    one, n = parts_case(sizes, theta), sum(sizes)
+    assert one.means is not None
+    clauses = [c for k in range(copies) for c in blocks.shifted(list(one.formula), k * n)]
+    clauses.append([n * k + 1 for k in range(copies)])
+    p, first = one.watch[0].truth, sizes[0]
+    watch = Watch(
+        "copies in phase 1",
+        lambda x: x.reshape(len(x), copies, n)[:, :, :first].any(axis=2).sum(axis=1),
+        copies * p,
+        float(np.sqrt(copies * p * (1 - p))),
+    )
+    tiled = np.tile(one.theta, copies), np.tile(one.means, copies)
+    return Case(Formula(clauses, n_vars=n * copies), tiled[0], (watch,), tiled[1])
+
+
+@family(
+    "adversarial",
+    star={"sizes": (1, 12), "theta": (10, 2), "call": "auto"},
+    many={"sizes": (1, 12), "theta": (10, 2), "copies": 10, "call": "auto"},
+    k_4_14={"sizes": (4, 14), "theta": (6, 1.8), "call": "auto", "disguise": True},
+)
+def in_5sat(seed: int, sizes: Sequence[int], theta: Sequence[float], copies: int = 1) -> Case:
+    """Stars in a large 5-SAT formula that mixes well. One clause per star ties its centre to the
+    formula; it changes the odds of the centre by a factor near 1, which does not matter at 10^-3.
+    """
+    one, more = parts_case(sizes, theta), 500
+    assert one.means is not None
+    n = len(one.means)
+    clauses = blocks.shifted(blocks.planted(more, 2 * more, 5, seed), n * copies)
+    for k in range(copies):
+        clauses[k][0] = -(n * k + 1)
+        clauses += blocks.shifted(list(one.formula), n * k)
+    size = n * copies + more
+    means = np.concatenate([np.tile(one.means, copies), np.full(more, np.nan)])
+    weights = np.concatenate([np.tile(one.theta, copies), np.zeros(more)])
+    return Case(Formula(clauses, n_vars=size), weights, means=means, means_error=1e-3)
+
+
+@family(
+    "adversarial",
     issue={"hubs": 40, "leaves": 300, "degree": 14, "weights": (12, 2), "call": "auto"},
     small={"hubs": 8, "leaves": 24, "degree": 9, "weights": (14, 2)},
     even={"hubs": 6, "leaves": 30, "degree": 15, "weights": (10, 1)},
@@ -154,13 +202,15 @@ def symmetric_phase(seed: int, n: int, theta: float) -> Case:
     chain_300={"n": 300},
     chain_1000={"n": 1000},
     chain_tilted={"n": 200, "theta": 0.01},
-    chain_wells={"n": 80, "wells": 0.4},
+    chain_wells={"n": 80, "wells": 0.1},
+    chain_deep_wells={"n": 40, "wells": 0.4},
 )
 def implications(seed: int, n: int, theta: float = 0.0, wells: float = 0.0) -> Case:
     """x1 -> x2 -> ... -> xn: n + 1 solutions in a row, along which a wall moves step by step. With
-    wells the wall is held at both ends.
+    wells it stays near one of the two ends.
     """
-    clauses = [[-v, v + 1] for v in range(1, n)]
+    # The longer implications make the formula not extremal: an extremal one is drawn exactly.
+    clauses = [[-v, v + d] for d in (1, 2, 3) for v in range(1, n + 1 - d)]
     tilt = np.full(n, theta)
     tilt[: n // 2] += wells
     tilt[n // 2 :] -= wells

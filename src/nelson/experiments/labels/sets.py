@@ -119,6 +119,8 @@ def snake(seed: int, theta: float = 0.0) -> Case:
     strong={"n": 30, "ratio": 4.3, "scale": 4.0},
     larger={"n": 40, "ratio": 4.4, "scale": 1.0},
     dense={"n": 30, "ratio": 5.5},
+    sparse_strong={"n": 26, "ratio": 2.5, "scale": 10.0},
+    sparse_stronger={"n": 24, "ratio": 3.0, "scale": 25.0},
 )
 def dense_3sat(seed: int, n: int, ratio: float, scale: float = 0.0) -> Case:
     """Planted 3-SAT near and above the threshold: a few clusters of solutions."""
@@ -142,8 +144,8 @@ def cardinality(seed: int, n: int, k: int, scale=0.0, relation="exactly") -> Cas
 
 @family(
     "adversarial",
-    uniform={"n": 20, "m": 12},
-    weighted={"n": 20, "m": 12, "scale": 1.5},
+    uniform={"n": 30, "m": 24},
+    weighted={"n": 24, "m": 14, "scale": 1.5},
     strong={"n": 16, "m": 9, "scale": 12.0},
     long={"n": 15, "m": 4, "k": 8, "scale": 1.0},
 )

@@ -192,6 +192,42 @@ def behind(seed: int, condition: str, k: int, door=0.0, sizes=(14, 16)) -> Case:
 
 @family(
     "adversarial",
+    one={"k": 1, "door": -3.0},
+    two={"k": 2, "door": -4.0},
+    three={"k": 3, "door": -3.0, "outer": 26},
+    minor={"k": 1, "door": 0.0, "outer": 12, "inner": 16},
+    minor_weighted={"k": 2, "door": -1.0, "outer": 16, "inner": 14},
+)
+def doors(seed: int, k: int, door: float, outer: int = 20, inner: int = 8) -> Case:
+    """k unlikely doors that must all be open before `outer` variables are free; `inner` variables
+    are then frozen.
+    """
+    cubes = [[-v] for v in range(1, k + 1)]
+    parts = [
+        Block(cubes, outer, blocks.frozen(outer)),
+        Block([list(range(1, k + 1))], inner, blocks.frozen(inner)),
+    ]
+    return switched(k, parts, [door])
+
+
+@family(
+    "adversarial",
+    four={"bits": 4},
+    eight={"bits": 8},
+    ten={"bits": 10, "disguise": True},
+)
+def key(seed: int, bits: int) -> Case:
+    """Not-all-equal SAT, which one assignment of the key bits switches off: that state of the key
+    has most of the weight, and no variable is nearly constant without it.
+    """
+    word = list(range(1, bits + 1))
+    n, clauses = 17, round(4.2 * (bits + 3))
+    hard = blocks.not_all_equal(n, clauses, 4, seed)
+    return switched(bits, [Block([[-v] for v in word], n, hard)])
+
+
+@family(
+    "adversarial",
     rings={"condition": "rings", "k": 4},
     rings_tight={"condition": "rings", "k": 4, "clauses": (48, 54)},
     multiplexer={"condition": "multiplexer", "k": 7},
