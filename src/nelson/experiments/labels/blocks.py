@@ -28,17 +28,6 @@ def planted(n: int, clauses: int, k: int, seed: int) -> Clauses:
     return found
 
 
-def not_all_equal(n: int, clauses: int, k: int, seed: int) -> Clauses:
-    """Random not-all-equal SAT: the negation of a solution is a solution, so marginals are 1/2."""
-    some = planted(n, clauses, k, seed)
-    return some + [[-v for v in clause] for clause in some]
-
-
-def frozen(n: int) -> Clauses:
-    """All variables are true."""
-    return [[v] for v in range(1, n + 1)]
-
-
 def all_equal(n: int) -> Clauses:
     return [[-v, v % n + 1] for v in range(1, n + 1)]
 

@@ -64,9 +64,9 @@ def kab(seed: int, sizes: Sequence[int], theta: Sequence[float]) -> Case:
 
 @family(
     "adversarial",
-    pairs={"sizes": (2, 3), "theta": (2, 1), "copies": 60},
+    pairs={"sizes": (2, 4), "theta": (3, 1), "copies": 60},
     larger={"sizes": (3, 5), "theta": (2.5, 1.4), "copies": 40},
-    many={"sizes": (2, 2), "theta": (2.5, 2.4), "copies": 200},
+    many={"sizes": (2, 3), "theta": (3, 1.7), "copies": 150},
 )
 def many_small(seed: int, sizes: Sequence[int], theta: Sequence[float], copies: int) -> Case:
     """Many copies of a small graph with two phases: small errors add up. A clause over one
@@ -113,10 +113,10 @@ def in_5sat(seed: int, sizes: Sequence[int], theta: Sequence[float], copies: int
 @family(
     "adversarial",
     issue={"hubs": 40, "leaves": 300, "degree": 14, "weights": (12, 2), "call": "auto"},
-    small={"hubs": 8, "leaves": 24, "degree": 9, "weights": (14, 2)},
-    even={"hubs": 6, "leaves": 30, "degree": 15, "weights": (10, 1)},
+    small={"hubs": 8, "leaves": 40, "degree": 14, "weights": (9, 2)},
+    even={"hubs": 6, "leaves": 30, "degree": 15, "weights": (6.4, 1)},
     medium={"hubs": 12, "leaves": 80, "degree": 16, "weights": (13, 2)},
-    strong={"hubs": 10, "leaves": 60, "degree": 20, "weights": (20, 2), "disguise": True},
+    strong={"hubs": 10, "leaves": 90, "degree": 24, "weights": (16, 2), "disguise": True},
 )
 def hubs(seed: int, hubs: int, leaves: int, degree: int, weights: Sequence[float]) -> Case:
     """Each hub is in conflict with random leaves. Summed over sets S of hubs:
@@ -217,7 +217,7 @@ def implications(seed: int, n: int, theta: float = 0.0, wells: float = 0.0) -> C
     return enumerated(Formula(clauses, n_vars=n), tilt, weight=lambda x: x.sum(axis=1))
 
 
-@family("adversarial", six={"a": 6, "b": 6}, nine={"a": 9, "b": 9}, long={"a": 4, "b": 20})
+@family("adversarial", nine={"a": 9, "b": 9}, long={"a": 4, "b": 20})
 def ideals(seed: int, a: int, b: int) -> Case:
     """Down-closed sets of an a x b grid, C(a + b, a) of them: a path moves by its corners."""
     clauses = [[-(v + 1), u + 1] for u, v in blocks.grid(a, b)]

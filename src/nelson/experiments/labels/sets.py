@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import combinations, permutations, product
+from itertools import combinations, product
 
 import numpy as np
 
@@ -20,10 +20,8 @@ def _theta(n: int, scale: float, seed: int) -> np.ndarray:
 @family(
     "adversarial",
     light={"n": 11, "least": 3, "theta": 0.65},
-    heavy={"n": 11, "least": 3, "theta": 1.0},
     far={"n": 13, "least": 2, "theta": 0.4},
     disguised={"n": 11, "least": 3, "theta": 0.75, "disguise": True},
-    two={"n": 12, "least": 1, "theta": 0.3},
 )
 def needle(seed: int, n: int, least: int, theta: float) -> Case:
     """At most `least` variables are true, or all of them: one state that holds much of the weight,
@@ -48,7 +46,6 @@ def _near(k: int, centres: Sequence[np.ndarray], radii: Sequence[int]) -> np.nda
 @family(
     "adversarial",
     two={"radii": (2, 1)},
-    two_even={"radii": (2, 2), "theta": 0.3},
     two_strong={"radii": (1, 3), "theta": -2.0},
     three={"radii": (2, 1, 1)},
     three_weighted={"radii": (1, 1, 2), "theta": 1.0},
@@ -76,9 +73,7 @@ def balls(seed: int, radii: Sequence[int], theta: float = 0.0) -> Case:
 
 @family(
     "adversarial",
-    half={"density": 0.3},
     sparse={"density": 0.15},
-    weighted={"density": 0.25, "scale": 1.5},
     strong={"density": 0.2, "scale": 5.0},
 )
 def random_set(seed: int, density: float, scale: float = 0.0) -> Case:
@@ -86,30 +81,6 @@ def random_set(seed: int, density: float, scale: float = 0.0) -> Case:
     states = blocks.cube(10)
     kept = np.random.default_rng([seed, 3]).random(len(states)) < density
     return enumerated(Formula(blocks.explicit(states[kept]), n_vars=10), _theta(10, scale, seed))
-
-
-@family("adversarial", uniform={}, tilted={"theta": 0.5}, strong={"theta": 10.0})
-def snake(seed: int, theta: float = 0.0) -> Case:
-    """An induced path of the hypercube of seven variables: the only way is along it. Weights grow
-    towards both ends.
-    """
-    k, path = 7, [0]
-
-    def ahead() -> list[int]:
-        near = [path[-1] ^ 1 << i for i in range(k)]
-        return [
-            s for s in near if all((s ^ p).bit_count() > 1 for p in path[:-1]) and s not in path
-        ]
-
-    while options := ahead():
-        path.append(options[seed % len(options)])
-    states = np.array([[code >> i & 1 for i in range(k)] for code in path], bool)
-    ends = states[0].astype(int) + states[-1] - 1.0
-    formula = Formula(blocks.explicit(states), n_vars=k)
-    half = {tuple(s) for s in states[: len(states) // 2].tolist()}
-    return enumerated(
-        formula, theta * ends, first_half=lambda x: np.array([tuple(r) in half for r in x.tolist()])
-    )
 
 
 @family(
@@ -134,7 +105,6 @@ def dense_3sat(seed: int, n: int, ratio: float, scale: float = 0.0) -> Case:
     weighted={"n": 14, "k": 5, "scale": 1.0},
     strong={"n": 12, "k": 6, "scale": 10.0},
     at_most={"n": 14, "k": 4, "scale": 1.0, "relation": "at_most"},
-    at_least={"n": 12, "k": 7, "scale": 1.0, "relation": "at_least"},
 )
 def cardinality(seed: int, n: int, k: int, scale=0.0, relation="exactly") -> Case:
     """A cardinality with auxiliary variables, which tie the visible ones together."""
@@ -144,7 +114,6 @@ def cardinality(seed: int, n: int, k: int, scale=0.0, relation="exactly") -> Cas
 
 @family(
     "adversarial",
-    uniform={"n": 30, "m": 24},
     weighted={"n": 24, "m": 14, "scale": 1.5},
     strong={"n": 16, "m": 9, "scale": 12.0},
     long={"n": 15, "m": 4, "k": 8, "scale": 1.0},
@@ -198,11 +167,8 @@ def one_hot(seed: int, what: str = "permutation", scale: float = 0.0) -> Case:
 @family(
     "adversarial",
     lovasz={"call": "lovasz", "sweeps": 3},
-    lovasz_many={"call": "lovasz", "sweeps": 40},
-    few={"call": "chains", "count": 63},
     projected={"call": "chains", "project": True},
     lovasz_projected={"call": "lovasz", "sweeps": 8, "project": True},
-    lovasz_few={"call": "lovasz", "sweeps": 8, "count": 63},
 )
 def unseen(seed: int, sweeps: int | None = None, project: bool = False) -> Case:
     """Two clusters told apart by variables that no sweep moves: drawn without a diagnostic, with
@@ -217,29 +183,3 @@ def unseen(seed: int, sweeps: int | None = None, project: bool = False) -> Case:
     if project:
         options["project"] = range(tied + 1, tied + loose + 1)
     return replace(case, options=options)
-
-
-@family(
-    "adversarial",
-    words={"length": 12, "count_of": 9},
-    words_weighted={"length": 12, "count_of": 9, "scale": 2.0},
-)
-def codewords(seed: int, length: int, count_of: int, scale: float = 0.0) -> Case:
-    """A free block that opens behind one codeword only: x = w -> nothing, else y is frozen."""
-    random = np.random.default_rng([seed, length])
-    words = np.array(list(permutations(range(4))))[random.choice(24, count_of, replace=False)]
-    states = np.zeros((count_of, 8), bool)
-    for row, word in zip(states, words, strict=True):
-        row[:4], row[4:] = word % 2 == 1, word >= 2
-    states = np.unique(states, axis=0)
-    base = blocks.explicit(states)
-    clauses = list(base)
-    for state in states[1:]:
-        cube = [-(i + 1) if s else i + 1 for i, s in enumerate(state)]
-        clauses += [[*cube, v] for v in range(9, 9 + length)]
-    n = 8 + length
-    return enumerated(
-        Formula(clauses, n_vars=n),
-        _theta(n, scale, seed),
-        open=lambda x: (x[:, :8] == states[0]).all(1),
-    )
