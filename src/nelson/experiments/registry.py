@@ -21,6 +21,7 @@ _REGISTRY = {
     "rounds": "nelson.experiments.rounds",
     "routes": "nelson.experiments.routes",
     "bias": "nelson.experiments.bias",
+    "labels": "nelson.experiments.labels",
 }
 
 
