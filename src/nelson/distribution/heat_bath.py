@@ -178,8 +178,7 @@ def _diagnose(
     elsewhere = _Elsewhere(problem, features, pilot_request(finite[None], count, 1, None, ~seed))
     elsewhere.chain, elsewhere.phi = chain, phi
     base = _Walkers(chain, starts.packed[: count // 64], ~seed)
-    run = watch(features, base, elsewhere.probes)
-    return run.verdict(undecided=elsewhere.open)
+    return watch(features, base, elsewhere).verdict()
 
 
 class _Walkers:
@@ -198,6 +197,23 @@ class _Walkers:
         self.swept, self.words = max(self.swept, sweeps), pack(self.x.T)[None]
 
 
+class _Coupled:
+    """Chains of several starts with the same random numbers."""
+
+    complete = True
+
+    def __init__(self, walkers: list[_Walkers]) -> None:
+        self.walkers = walkers
+
+    @property
+    def words(self) -> np.ndarray:
+        return np.concatenate([one.words for one in self.walkers])
+
+    def sweep_to(self, sweeps: int) -> None:
+        for one in self.walkers:
+            one.sweep_to(sweeps)
+
+
 class _Elsewhere(Elsewhere):
     """Chains that know the terms, also from starts in which a rare product has its other value."""
 
@@ -207,6 +223,12 @@ class _Elsewhere(Elsewhere):
     def walkers(self, words: np.ndarray, theta: np.ndarray) -> Walkers:
         self.number += 1
         return _Walkers(self.chain, words, self.request.seed + self.number)
+
+    def coupled(self, rows: np.ndarray, words: int) -> _Coupled:
+        self.number += 1
+        states = np.where(rows, ~np.uint64(0), np.uint64(0))[:, None]
+        seed = self.request.seed + self.number
+        return _Coupled([_Walkers(self.chain, start, seed) for start in states])
 
     def rare_values(self, base: np.ndarray) -> Iterator[tuple[int, ...]]:
         yield from super().rare_values(base)

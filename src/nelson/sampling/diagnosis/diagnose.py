@@ -6,6 +6,8 @@ With counter-based random numbers, the chain after k and after 2k sweeps is one 
    after k sweeps, and their means no longer drift (`compare.memory`). A draw makes 3k sweeps.
 2  Other chains begin elsewhere (`elsewhere.py`). After 2k sweeps all of them must have come to the
    same law (`compare.agreement`). If not, k doubles again.
+3  Chains of all these kinds are the starts of coupled chains. After 3k and 6k sweeps any two of them
+   must have met equally often (`meeting.py`). If not, k doubles again.
 
 Chains that pass are called asymptotic, all others heuristic. The check is necessary, not
 sufficient: it does not see a region that no start enters. A question to the solver that stays open
@@ -15,19 +17,20 @@ counts against the chains.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 
 import numpy as np
 
 from nelson.formula.memo import Recent, Slot
-from nelson.kernels.core.bits import compact
+from nelson.kernels.core.bits import compact, unpack
 from nelson.kernels.core.reference import threshold
 from nelson.sampling.chain import Chains, share
-from nelson.sampling.diagnosis.compare import Answer, agreement, memory
+from nelson.sampling.diagnosis.compare import Answer, Group, agreement, memory
 from nelson.sampling.diagnosis.elsewhere import Elsewhere, Probe, Walkers
 from nelson.sampling.diagnosis.features import Features
+from nelson.sampling.diagnosis.meeting import LIMIT, meetings
 from nelson.sampling.diagnosis.verdict import Verdict
 from nelson.sampling.guarantee import weakest
 from nelson.sampling.problem import Problem
@@ -43,6 +46,10 @@ _MORE_LAGS = (128, 256)
 _WORK = 1 << 33
 #: (most variables, lanes of the pilot run)
 _PILOT_LANES = ((20_000, 4096), (200_000, 2048), (np.inf, 1024))
+#: Samples whose meetings are counted: of the chains themselves, and of all other kinds together.
+_MEET, _MEET_OTHERS = 32, 16
+#: Most words of chains from each of these samples.
+_MEET_WORDS = 8
 #: If twice as many sweeps leave more than this share of a difference, more sweeps are not tried.
 _FROZEN = 0.9
 #: Contexts that are diagnosed.
@@ -159,8 +166,8 @@ def diagnose_chains(chains: Chains) -> Verdict:
     elsewhere = Elsewhere(problem, features, request)
     n = max(1, problem.formula.n_total)
     lags = _LAGS + tuple(lag for lag in _MORE_LAGS if 4 * lag * n * lanes <= _WORK)
-    run = watch(features, base, elsewhere.probes, lags)
-    verdict = run.verdict(beyond_resolution(theta[None]), elsewhere.open)
+    run = watch(features, base, elsewhere, lags)
+    verdict = run.verdict(beyond_resolution(theta[None]))
     verdict.more["diagnosis"] = time.monotonic() - began
     return verdict
 
@@ -171,11 +178,14 @@ class Run:
 
     lag: int
     memory: Answer
-    agreement: Answer | None  # None: not compared, since the chains had not forgotten
-    kinds: int
-    complete: bool
+    agreement: Answer | None = None  # None: not compared, since the chains had not forgotten
+    meetings: Answer | None = None  # None: not counted, since the chains did not agree
+    met: float = 0.0  # the share of pairs of samples that met
+    kinds: int = 0
+    undecided: int = 0  # questions that the solver could not decide
+    complete: bool = True
 
-    def verdict(self, beyond: str = "", undecided: int = 0) -> Verdict:
+    def verdict(self, beyond: str = "") -> Verdict:
         more = {"rho": self.memory.rho, "lag": self.lag, "drift": self.memory.drift}
         passed = False
         if not self.complete:
@@ -187,7 +197,7 @@ class Run:
                 f"{self.memory.drift:.2g} standard deviations)"
             )
         else:
-            more |= {"agreement": self.agreement.worst, "kinds": self.kinds}
+            more |= {"agreement": self.agreement.worst, "kinds": self.kinds, "met": self.met}
             told = f"{self.agreement.worst:.2g} of what noise allows"
             why = (
                 f"correlations fall to {self.memory.rho:.2f} within {self.lag} sweeps; chains from "
@@ -199,8 +209,16 @@ class Run:
                     f"{self.agreement.what} differs by {self.agreement.worst:.2g} times what noise "
                     "allows"
                 )
-            elif undecided:
-                why += f"; but a solver could not decide {undecided} questions for other starts"
+            elif self.meetings is not None and not self.meetings.yes:
+                why += (
+                    f"; but pairs of samples do not meet equally often after {3 * self.lag} sweeps "
+                    f"(their shares vary {self.meetings.worst * LIMIT:.2g} times as much as by "
+                    "chance): there are regions that chains seldom leave"
+                )
+            elif self.undecided:
+                why += (
+                    f"; but a solver could not decide {self.undecided} questions for other starts"
+                )
             elif beyond:
                 why += f"; but {beyond}"
             else:
@@ -212,37 +230,54 @@ class Run:
 
 
 def watch(
-    features: Features,
-    base: Walkers,
-    probes: Callable[[np.ndarray, bool], list[Probe]],
-    lags: tuple[int, ...] = _LAGS,
+    features: Features, base: Walkers, elsewhere: Elsewhere, lags: tuple[int, ...] = _LAGS
 ) -> Run:
-    """Sweep chains until they have forgotten their start and agree with the chains of `probes`.
-
-    probes(states, first): chains that begin elsewhere; see `Elsewhere.probes`.
-    """
-    remembered, differs = Answer(np.inf, "nothing"), None
+    """Sweep chains until they have forgotten their start and agree with chains from elsewhere."""
     others: list[Probe] = []
-    kinds, lag = 0, lags[0]
-    base.sweep_to(lag)
-    late = base.words[0].copy()
+    base.sweep_to(lags[0])
+    late, before = base.words[0].copy(), None
+    run = Run(lags[0], Answer(np.inf, "nothing"))
     for lag in lags:
         base.sweep_to(2 * lag)
         if not base.complete:
-            return Run(lag, remembered, differs, kinds, False)
+            return replace(run, complete=False)
         early, late = late, base.words[0].copy()
-        remembered = memory(features, early, late)
-        if not remembered.yes:
-            differs = None
+        run = Run(lag, memory(features, early, late))
+        if not run.memory.yes:
+            before = None
             continue
-        others += probes(late, not others)
+        others += elsewhere.probes(late, not others)
         for probe in others:
             probe.walkers.sweep_to(2 * lag)
             if not probe.walkers.complete:
-                return Run(lag, remembered, differs, kinds, False)
+                return replace(run, complete=False)
         groups = [group for probe in others for group in probe.groups()]
         kinds = len({group.name for group in groups})
-        before, differs = differs, agreement(features, late, groups)
-        if differs.yes or (before is not None and differs.worst > _FROZEN * before.worst):
+        differs = agreement(features, late, groups)
+        run = replace(run, agreement=differs, kinds=kinds, undecided=elsewhere.open)
+        if not differs.yes:
+            if before is not None and differs.worst > _FROZEN * before.worst:
+                break
+            before = differs
+            continue
+        coupled = elsewhere.coupled(_to_meet(late, groups), _words(base, lag))
+        meeting, met = meetings(coupled, features.variables, SWEEPS_PER_LAG * lag)
+        run = replace(run, meetings=meeting, met=met, complete=coupled.complete)
+        if meeting.yes or not coupled.complete:
             break
-    return Run(lag, remembered, differs, kinds, True)
+    return run
+
+
+def _to_meet(base: np.ndarray, groups: Sequence[Group]) -> np.ndarray:
+    """Some states of the chains, and some of each other kind: (starts, n) bool."""
+    own = unpack(base, 64 * len(base))[:: 64 * len(base) // _MEET]
+    each = max(1, _MEET_OTHERS // max(1, len(groups)))
+    rest = [unpack(group.words[:1], 64)[:: 64 // each][:each] for group in groups]
+    return np.concatenate([own, *rest])[: _MEET + _MEET_OTHERS]
+
+
+def _words(base: Walkers, lag: int) -> int:
+    """Words of chains from each sample, within the work of a pilot run."""
+    n = base.words.shape[2]
+    each = 64 * (_MEET + _MEET_OTHERS) * n * 2 * SWEEPS_PER_LAG * lag
+    return int(np.clip(_WORK // max(1, each), 1, _MEET_WORDS))

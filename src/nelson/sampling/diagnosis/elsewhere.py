@@ -27,6 +27,7 @@ from nelson.kernels.core.bits import compact, pack, unpack
 from nelson.sampling.chain import Chains, share
 from nelson.sampling.diagnosis.compare import Group, ones
 from nelson.sampling.diagnosis.features import Features
+from nelson.sampling.diagnosis.meeting import Coupled
 from nelson.sampling.diagnosis.starts import Finder
 from nelson.sampling.problem import Problem
 from nelson.sampling.sampler import Request
@@ -133,6 +134,21 @@ class Elsewhere:
         )
         valid = np.full((1, len(words)), ~np.uint64(0))
         return Chains(self.problem, asked, words[None], valid)
+
+    def coupled(self, rows: np.ndarray, words: int) -> Coupled:
+        """Chains from each row (starts, n), 64 `words` of each, with common random numbers."""
+        self.number += 1
+        lanes = 64 * words
+        asked = replace(
+            self.request,
+            theta=np.repeat(self.request.theta, len(rows), axis=0),
+            contexts=np.zeros(len(rows), np.int64),  # one context: the same random numbers
+            count=lanes,
+            block=lanes,
+            seed=self.request.seed + self.number,
+        )
+        states = np.where(rows, ~np.uint64(0), np.uint64(0))[:, None].repeat(words, axis=1)
+        return Chains(self.problem, asked, states, np.full(states.shape[:2], ~np.uint64(0)))
 
     def _resampled(self) -> Iterator[tuple[str, np.ndarray, int]]:
         n = self.problem.n
