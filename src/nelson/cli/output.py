@@ -102,7 +102,7 @@ def _add(total: dict[str, Any], block: Samples) -> None:
     total["invalid"] = total.get("invalid", 0) + int(info.get("invalid") or 0)
     total["seconds"] += float(info.get("seconds") or 0.0)
     total["guarantee"] = weakest([total["guarantee"], block.guarantee])
-    for key in ("method", "sweeps", "seed", "reason"):
+    for key in ("method", "sweeps", "seed", "reason", "law"):
         if info.get(key) is not None:
             total[key] = info[key] if isinstance(info[key], str) else int(info[key])
 
@@ -127,6 +127,8 @@ def _summary(total: dict[str, Any], checked: bool) -> str:
         counted(total["samples"], "sample"),
         f"{total['guarantee']} ({method_words(total.get('method', '?'), total.get('sweeps'))})",
     ]
+    if "law" in total:  # --unique; the file holds the whole sentence
+        words.append("distinct, one draw after the other")
     if total["rounds"]:  # not every sampler has rounds
         words.append(counted(total["rounds"], "round"))
     if total.get("invalid"):
