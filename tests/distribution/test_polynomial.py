@@ -136,7 +136,15 @@ def test_prs_draws_the_lifted_law(name):
 def test_sweeps_of_single_variables_cannot_move_a_lifted_formula_and_say_so():
     formula = nelson.Formula([], n_vars=3)
     lifted = lift(formula, {(1, 2): 1.0, (2, 3): -1.0, (1, 3): 0.5})
-    s = nelson.sample(lifted.formula, lifted.theta, 1000, method="lovasz", sweeps=20, seed=SEED)
+    s = nelson.sample(
+        lifted.formula,
+        lifted.theta,
+        1000,
+        method="lovasz",
+        sweeps=20,
+        seed=SEED,
+        project="all",
+    )
     assert s.guarantee == "heuristic" and s.info["frozen"] >= 3
 
 

@@ -1,4 +1,4 @@
-"""`unique=True`: the law of distinct samples by enumeration, and the guarantee that follows from it.
+"""`unique=True`: the law of distinct samples by enumeration, and the guarantee that follows.
 
 A test of a law rejects a right sampler with probability ALPHA. Seeds are fixed.
 """
@@ -38,9 +38,7 @@ def test_two_distinct_samples_follow_the_law_that_is_stated(scale):
     """The twin, independent draws given that they differ, is rejected if theta is not uniform."""
     stated, twin = pairs_of(FORMULA, scale * THETA)
     options = {"unique": True, "method": "prs", "threads": 1}
-    drawn = [
-        nelson.sample(FORMULA, scale * THETA, 2, seed=seed, **options) for seed in range(RUNS)
-    ]
+    drawn = [nelson.sample(FORMULA, scale * THETA, 2, seed=seed, **options) for seed in range(RUNS)]
     pairs = np.array([s.to_numpy().reshape(-1) for s in drawn])
     assert chi_square(pairs, stated) > ALPHA
     assert (chi_square(pairs, twin) > ALPHA) == (scale == 0.0)

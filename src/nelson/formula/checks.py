@@ -101,9 +101,7 @@ def theta_rows(formula: Formula, theta: Any) -> tuple[np.ndarray, bool]:
         return np.zeros((1, n_vars)), True
     rows = _numeric(theta, n_vars)
     if rows.ndim == 0:
-        raise FormulaError(
-            f"theta = {theta!r}", expected=f"None or a vector of {n_vars} log-odds"
-        )
+        raise FormulaError(f"theta = {theta!r}", expected=f"None or a vector of {n_vars} log-odds")
     if rows.ndim not in (1, 2) or rows.shape[-1] != n_vars:
         raise FormulaError(
             f"theta of shape {rows.shape}", expected=f"({n_vars},), or (contexts, {n_vars})"

@@ -85,7 +85,9 @@ class _ValidSamples:
             self.lanes += asked
             if not self.found.min() and self.lanes >= self.hopeless:
                 total.stopped = True
-                total.info["ended"] = f"none of {self.lanes} assignments drawn satisfies the formula"
+                total.info["ended"] = (
+                    f"none of {self.lanes} assignments drawn satisfies the formula"
+                )
             elif request.deadline is not None and time.monotonic() >= request.deadline:
                 total.stopped |= bool(held.min() < count)
         words = words_for(min(count, int(held.max(initial=0))))
