@@ -11,6 +11,7 @@ import typer
 
 from nelson.cli.common import BUDGET, counted, fail, load_numba_without_scipy, say
 from nelson.cli.interrupt import Interruptible
+from nelson.cli.status_line import PhaseLine
 from nelson.io.progress import Bar
 from nelson.sampling.guarantee import weakest
 
@@ -74,8 +75,10 @@ def write_blocks(
     total: dict[str, Any] = {"samples": 0, "guarantee": "exact", "rounds": 0, "resampled": 0}
     total["seconds"] = 0.0  # spent drawing; start-up and writing do not count
     source = Interruptible(blocks)
-    with Bar("sampling", n, show_progress) as progress, source:
+    phases = PhaseLine(show_progress)  # until the first block: what `auto` is doing
+    with Bar("sampling", n, show_progress) as progress, phases, source:
         for block in source:
+            phases.close()
             writer = writer or writer_of(block.variables)
             writer.write(block.packed, len(block))
             _add(total, block)

@@ -188,7 +188,7 @@ class Newton(Unary):
                 plural = "s" * (self.settings.prior != 1)
                 why += (
                     f"; the prior ({self.settings.prior:g} pseudo-example{plural}) moves the fit "
-                    f"more than the noise of the samples does: the {count:,} examples are few, or some "
+                    f"more than the noise of the samples does: {count:,} examples are few, or some "
                     "values or combinations of values are rare in them or missing"
                 )
         return converged, why
