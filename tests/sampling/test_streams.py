@@ -8,7 +8,11 @@ import numpy as np
 import pytest
 
 import nelson
+from nelson.sampling.options import Options
+from nelson.sampling.plan import make_plan
 from nelson.sampling.registry import get
+from nelson.sampling.sampler import Block
+from nelson.sampling.validity import ValidSamples
 from tests.problems import pigeonhole, random_ksat, weights
 
 SEED = 11
@@ -116,3 +120,17 @@ def test_samplers_that_may_be_invalid_promise_nothing():
         sampler = get(name)
         if sampler.may_be_invalid:
             assert sampler.guarantee(None, 100) == "heuristic", name
+
+
+def test_what_is_kept_for_the_next_block_stays_small():
+    """One theta makes most rows valid, the other few: the first must not pile up rows."""
+    formula = random_ksat(60, 190, 3, 4)
+    rows = np.array([np.zeros(60), 3 * weights(formula, 1)])
+    plan = make_plan(formula, rows, None, Options(method="gibbs", sweeps=20, seed=SEED))
+    [(problem, request)] = plan.parts
+    sources = [ValidSamples(plan.sampler, problem, request, c) for c in range(2)]
+    for _ in range(5):
+        for source in sources:
+            source.take(64, None, Block.empty(request))
+    assert sources[0].lanes != sources[1].lanes
+    assert all(source.left[1] < 3 * 64 for source in sources)

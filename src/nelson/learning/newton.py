@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from nelson.errors import BudgetExceeded
+from nelson.learning.group import State
 from nelson.learning.history import History
 from nelson.learning.moments import Draw
 from nelson.learning.noise import (
@@ -169,6 +170,10 @@ class Newton(Unary):
                 self.total, self.averaged = following.copy(), 1
             self.phase = "average"
 
+    def restore(self, state: State) -> None:
+        state[1]["scalars"].setdefault("prior_share", math.nan)  # older checkpoints lack it
+        super().restore(state)
+
     def result(self) -> np.ndarray:
         if self.done or self.phase == "check":
             return self.point
@@ -182,9 +187,9 @@ class Newton(Unary):
             held = int((np.abs(self.point) >= self.settings.bound).sum())
             if held:
                 why += f"; theta of {held} variables is at its bound of {self.settings.bound:g}"
-            elif self.prior_share <= max(share, 0.01):
+            elif self.prior_share <= share:
                 why += f"; samples add {share:.1%} to the error that {count:,} examples leave"
-            else:
+            elif not math.isnan(self.prior_share):
                 plural = "s" * (self.settings.prior != 1)
                 why += (
                     f"; the prior ({self.settings.prior:g} pseudo-example{plural}) moves the fit "

@@ -67,8 +67,9 @@ def in_blocks(plan: Plan, block_size: int) -> Iterator[Samples]:
     """The samples of a plan with one part, `block_size` at a time.
 
     A context that has more samples than the shortest one keeps them for the next block, so that
-    all blocks together are the samples of `collect`. A block may be empty; the stream goes on
-    unless no sample at all was valid.
+    all blocks together are the samples of `collect`. An endless stream drops them instead, as they
+    might become more and more. A block may be empty; the stream goes on unless no sample at all was
+    valid.
     """
     problem, request = plan.parts[0]
     request = replace(request, block=block_size)
@@ -82,10 +83,9 @@ def in_blocks(plan: Plan, block_size: int) -> Iterator[Samples]:
         kept = min(held for _, held in pieces)
         for k in contexts:
             packed, held = pieces[k]
-            if held > kept:
+            left[k] = packed[:0], 0
+            if held > kept and plan.n is not None:
                 packed, _, left[k] = divided([pieces[k]], kept, columns)
-            else:
-                left[k] = packed[:0], 0
             pieces[k] = packed, kept
         asked = block_size if plan.n is None else min(block_size, plan.n - total)
         if not total and not kept and asked and not block.interrupted:

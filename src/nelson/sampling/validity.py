@@ -18,7 +18,7 @@ import numpy as np
 
 from nelson.kernels.core.bits import compact, words_for
 from nelson.sampling.problem import Problem
-from nelson.sampling.sampler import Block, Request, Sampler, divided
+from nelson.sampling.sampler import Block, Lanes, Request, Sampler, divided
 
 #: The search is given up after this many assignments of each context without a valid one, or after
 #: 16 for each sample asked for, if that is more.
@@ -35,9 +35,14 @@ def valid_blocks(
         for block in sampler.blocks(problem, request):
             yield _judged(block, keep=sampler.may_be_invalid)
         return
-    source = _ValidSamples(sampler, problem, request)
+    contexts = range(len(request.contexts))
+    sources = [ValidSamples(sampler, problem, request, c) for c in contexts]
     for _, count in request.pieces():
-        block = source.take(count)
+        block, deadline = Block.empty(request, words_for(count)), request.until()
+        for c in contexts:
+            packed, lanes = sources[c].take(count, deadline, block)
+            block.packed[c, : len(lanes)] = packed
+            block.valid[c, : len(lanes)] = lanes
         yield block
         if block.last:
             return
@@ -54,56 +59,45 @@ def _judged(block: Block, keep: bool) -> Block:
     return block
 
 
-class _ValidSamples:
-    """The valid assignments of each context, in order."""
+class ValidSamples:
+    """The valid assignments of one context, in order."""
 
-    def __init__(self, sampler: Sampler, problem: Problem, request: Request) -> None:
-        self.sampler, self.problem, self.request = sampler, problem, request
-        self.lanes = 0  # assignments drawn of each context, a multiple of 64
-        self.found = np.zeros(len(request.contexts), np.int64)  # valid ones among them
-        none = np.zeros((0, len(request.columns)), np.uint64)
-        self.left = [(none, 0)] * len(request.contexts)  # valid ones not returned yet
+    def __init__(self, sampler: Sampler, problem: Problem, request: Request, context: int) -> None:
+        row = slice(context, context + 1)
+        self.sampler, self.problem = sampler, problem
+        self.request = replace(request, theta=request.theta[row], contexts=request.contexts[row])
+        self.lanes = self.found = 0  # assignments drawn (whole words), and valid ones among them
+        self.left: Lanes = np.zeros((0, len(request.columns)), np.uint64), 0  # valid, not returned
         self.hopeless = 64 * words_for(max(_HOPELESS, 16 * (request.count or 0)))
 
-    def take(self, count: int) -> Block:
-        """The next `count` samples of each context, or fewer if a budget ends."""
-        request = replace(self.request, deadline=self.request.until())
-        pieces = [[piece] for piece in self.left]
-        held = np.array([held for _, held in self.left], np.int64)
-        total = Block.empty(request)
-        while held.min(initial=count) < count and not total.last:
-            asked = self._next_draw(count - int(held.min()))
-            start = request.start + self.lanes
-            part = replace(request, count=asked, block=asked, start=start)
+    def take(self, count: int, deadline: float | None, total: Block) -> tuple[np.ndarray, ...]:
+        """The next `count` as (packed, lanes), or fewer; counts and flags go to `total`."""
+        pieces, held = [self.left], self.left[1]
+        while held < count and not total.last:
+            asked = self._next_draw(count - held)
+            part = replace(self.request, count=asked, block=asked, deadline=deadline)
+            part = replace(part, start=part.start + self.lanes)
             for block in self.sampler.blocks(self.problem, part):
                 _judged(block, keep=False)
-                for c in range(len(held)):
-                    pieces[c].append(compact(block.packed[c], block.valid[c]))
-                    held[c] += pieces[c][-1][1]
-                    self.found[c] += pieces[c][-1][1]
+                pieces.append(compact(block.packed[0], block.valid[0]))
+                held += pieces[-1][1]
+                self.found += pieces[-1][1]
                 total.add(block)
             self.lanes += asked
-            if not self.found.min() and self.lanes >= self.hopeless:
+            if not self.found and self.lanes >= self.hopeless:
                 total.stopped = True
                 total.info["ended"] = (
                     f"none of {self.lanes} assignments drawn satisfies the formula"
                 )
-            elif request.deadline is not None and time.monotonic() >= request.deadline:
-                total.stopped |= bool(held.min() < count)
-        words = words_for(min(count, int(held.max(initial=0))))
-        total.packed = np.zeros((len(held), words, len(request.columns)), np.uint64)
-        total.valid = np.zeros((len(held), words), np.uint64)
-        for c, piece in enumerate(pieces):
-            packed, lanes, self.left[c] = divided(piece, count, len(request.columns))
-            total.packed[c, : len(lanes)] = packed
-            total.valid[c, : len(lanes)] = lanes
-        return total
+            elif deadline is not None and time.monotonic() >= deadline:
+                total.stopped |= held < count
+        packed, lanes, self.left = divided(pieces, count, len(self.request.columns))
+        return packed, lanes
 
     def _next_draw(self, missing: int) -> int:
         """How many assignments to draw next: whole words, so that no lane is skipped."""
-        least = int(self.found.min())
         asked = missing
         if self.lanes:
-            asked = min(int(1.1 * missing * self.lanes / max(least, 1)), _GROWTH * missing)
+            asked = min(int(1.1 * missing * self.lanes / max(self.found, 1)), _GROWTH * missing)
         asked = 64 * words_for(asked)
-        return asked if least else min(asked, self.hopeless - self.lanes)
+        return asked if self.found else min(asked, self.hopeless - self.lanes)
