@@ -49,9 +49,9 @@ class Proposals:
         self.context = request.contexts[row]
         rounds, least = max(1, request.max_rounds), words_for(_FIRST)
         self.word = self.hits = 0  # words drawn, valid proposals among them
-        self.empty_from = 0  # the word behind the last one with a valid proposal
-        self.most_empty = max(rounds, least)
-        self.most = math.inf  # words of the whole request
+        self.last_hit = -1  # the last word with a valid proposal
+        self.most_empty = max(rounds, least)  # words in a row
+        self.most = math.inf  # words of the whole request; 0 when it is given up
         if request.count is not None:
             self.most = max(words_for(request.count * rounds), least)
         self.left: Lanes = np.zeros((0, self.columns), np.uint64), 0  # valid ones not returned yet
@@ -65,8 +65,7 @@ class Proposals:
             drawn = engine.draw(
                 KERNEL, LOVASZ, self.problem, asking, self.table, self.context, word, 64 * words
             )
-            if len(valid := np.flatnonzero(drawn.valid[0])):
-                self.empty_from = self.word + int(valid[-1]) + 1
+            self._give_up_in(drawn.valid[0])
             pieces.append(compact(drawn.packed[0], drawn.valid[0]))
             held += pieces[-1][1]
             self.hits += pieces[-1][1]
@@ -79,18 +78,28 @@ class Proposals:
         packed, lanes, self.left = divided(pieces, count, self.columns)
         return packed, lanes
 
-    def _next_draw(self, missing: int) -> int:
-        """Words of the next draw; 0: a budget is used up.
+    def _give_up_in(self, valid: np.ndarray) -> None:
+        """Drop what lies behind `most_empty` words in a row without a valid proposal.
 
-        No draw goes beyond a budget, so where the samples end does not depend on the draws' sizes.
+        So where the samples end does not depend on the sizes of the draws.
         """
+        end = self.word + len(valid)
+        hits = np.concatenate([[self.last_hit], self.word + np.flatnonzero(valid), [end]])
+        empty = np.diff(hits) - 1
+        if (empty >= self.most_empty).any():
+            self.most = 0
+            end = int(hits[np.argmax(empty >= self.most_empty)]) + 1
+            valid[max(0, end - self.word) :] = 0
+        self.last_hit = int(hits[-2])
+
+    def _next_draw(self, missing: int) -> int:
+        """Words of the next draw; 0: a budget is used up."""
         size = float(missing)
         if tried := 64 * self.word:
             size = min(1.1 * (missing + 8) * tried / max(self.hits, 0.5), 8 * tried)
         words = words_for(max(_FIRST, int(size)))
         largest = max(_FIRST, _BYTES // (8 * max(1, self.columns)) * 64) // 64
-        budget = min(self.most, self.empty_from + self.most_empty) - self.word
-        return int(max(0, min(words, largest, budget)))
+        return int(max(0, min(words, largest, self.most - self.word)))
 
 
 def blocks(problem: Problem, request: Request) -> Iterator[Block]:
