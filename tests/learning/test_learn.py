@@ -154,6 +154,63 @@ def test_constant_columns_give_a_finite_theta():
     assert plain.theta[0] == 9.0
 
 
+CLAIM = "samples add 3.1% to the error that 1,000 examples leave"
+
+
+def one_of_each_pair(count):
+    """(x1 or x2), (x3 or x4), ..., never both in the examples: a face that no single mean shows."""
+    first = np.random.default_rng(SEED).random((count, 6)) < 0.5
+    f = Formula([[2 * k + 1, 2 * k + 2] for k in range(6)])
+    return f, np.stack([first, ~first], -1).reshape(count, 12)
+
+
+@pytest.mark.parametrize("data", ["all equal", "one constant", "one of each pair"])
+def test_on_a_face_the_prior_decides_and_no_share_of_an_error_is_claimed(data):
+    """The best fit is at infinity there; what the fit loses to it is the prior's doing."""
+    f = random_ksat(12, 20, 3, seed=1)
+    x = draws(f, weights(f), 1000, SEED)
+    best = 0.0  # log-likelihood, where it is known
+    if data == "all equal":
+        x = np.repeat(x[:1], 1000, axis=0)
+    elif data == "one constant":
+        x[:, 0] = x[0, 0]
+        x, best = x[f.satisfied(x)], None
+        x = np.resize(x, (1000, 12))
+    else:
+        f, x = one_of_each_pair(1000)
+        best = -6 * np.log(2)
+    fit = learn(f, x, seed=SEED)
+    assert "samples add" not in fit.why and "the prior (1 pseudo-example" in fit.why
+    if best is not None:  # the claim would have been wrong by a factor of two or more
+        assert best - log_likelihood(f, fit.theta, x) > 2 * 0.031 * 12 / 2000
+
+
+def test_inside_the_share_of_the_samples_is_claimed_and_right():
+    """The prior loses less than the noise of the samples: log-likelihoods by enumeration."""
+    f = random_ksat(12, 20, 3, seed=1)
+    x = draws(f, weights(f), 1000, SEED)
+    fit = learn(f, x, seed=SEED)
+    assert CLAIM in fit.why
+    best = enumerated_maximum(f, x.mean(0))
+    lost = log_likelihood(f, best, x) - log_likelihood(f, fit.theta, x)
+    # 2 M * lost ~ chi^2_12 with M = 32,000: below 62 in all but 1e-8 of cases.
+    assert lost < 62 / (2 * 32_000)
+
+
+def test_at_the_bound_no_share_is_claimed():
+    f = random_ksat(12, 20, 3, seed=1)
+    x = np.repeat(draws(f, weights(f), 1, SEED), 1000, axis=0)
+    why = learn(f, x, prior=0.0, seed=SEED).why
+    assert "12 variables is at its bound of 16" in why and "samples add" not in why
+
+
+def test_a_function_that_leaves_variables_out_is_refused():
+    f = Formula([[1, 2], [-1, 3]], projection=[1])
+    data = [[0, 1, 0], [1, 0, 1]]
+    with pytest.raises(FormulaError, match=r'1 variables; expected 3: .*project="all"'):
+        learn(f, data, sampler=lambda f, t, m, s: nelson.sample(f, t, m, seed=s))
+
+
 def test_what_the_formula_fixes_is_left_alone():
     f = Formula([[1], [-2], [3, 4]], n_vars=5)
     data = draws(f, np.array([0.0, 0, 1, 0, -1]), 500, 3)

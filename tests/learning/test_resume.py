@@ -141,3 +141,17 @@ def test_a_run_without_a_seed_resumes_with_the_one_it_drew(tmp_path):
     second = learn(f, data, checkpoint=tmp_path)
     assert second.seed == first.seed
     assert second.theta.tobytes() == learn(f, data, seed=first.seed).theta.tobytes()
+
+
+def test_a_finished_run_keeps_its_reasons(tmp_path):
+    """Also from a checkpoint without the prior's share, which older ones do not have."""
+    data = np.tile(exact_law(MESH)[0], (6, 1))
+    fit = learn(MESH, data, seed=1, checkpoint=tmp_path, checkpoint_every=1)
+    assert "samples add" in fit.why
+    assert learn(MESH, data, seed=1, checkpoint=tmp_path).why == fit.why
+    path = tmp_path / "checkpoint.json"
+    state = json.loads(path.read_text())
+    del state["scalars"]["prior_share"]
+    path.write_text(json.dumps(state))
+    older = learn(MESH, data, seed=1, checkpoint=tmp_path)
+    assert "samples add" not in older.why and older.converged

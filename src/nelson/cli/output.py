@@ -11,6 +11,7 @@ import typer
 
 from nelson.cli.common import BUDGET, counted, fail, load_numba_without_scipy, say
 from nelson.cli.interrupt import Interruptible
+from nelson.cli.status_line import PhaseLine
 from nelson.io.progress import Bar
 from nelson.sampling.guarantee import weakest
 
@@ -74,8 +75,10 @@ def write_blocks(
     total: dict[str, Any] = {"samples": 0, "guarantee": "exact", "rounds": 0, "resampled": 0}
     total["seconds"] = 0.0  # spent drawing; start-up and writing do not count
     source = Interruptible(blocks)
-    with Bar("sampling", n, show_progress) as progress, source:
+    phases = PhaseLine(show_progress)  # until the first block: what `auto` is doing
+    with Bar("sampling", n, show_progress) as progress, phases, source:
         for block in source:
+            phases.close()
             writer = writer or writer_of(block.variables)
             writer.write(block.packed, len(block))
             _add(total, block)
@@ -102,7 +105,7 @@ def _add(total: dict[str, Any], block: Samples) -> None:
     total["invalid"] = total.get("invalid", 0) + int(info.get("invalid") or 0)
     total["seconds"] += float(info.get("seconds") or 0.0)
     total["guarantee"] = weakest([total["guarantee"], block.guarantee])
-    for key in ("method", "sweeps", "seed", "reason"):
+    for key in ("method", "sweeps", "seed", "reason", "law"):
         if info.get(key) is not None:
             total[key] = info[key] if isinstance(info[key], str) else int(info[key])
 
@@ -127,6 +130,8 @@ def _summary(total: dict[str, Any], checked: bool) -> str:
         counted(total["samples"], "sample"),
         f"{total['guarantee']} ({method_words(total.get('method', '?'), total.get('sweeps'))})",
     ]
+    if "law" in total:  # --unique; the file holds the whole sentence
+        words.append("distinct, one draw after the other")
     if total["rounds"]:  # not every sampler has rounds
         words.append(counted(total["rounds"], "round"))
     if total.get("invalid"):

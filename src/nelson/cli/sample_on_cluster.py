@@ -11,6 +11,7 @@ from nelson.cli.common import BUDGET, INTERRUPTED, counted, fail, load_numba_wit
 from nelson.cli.interrupt import sigterm_as_ctrl_c
 from nelson.cli.options import ray_address
 from nelson.cli.output import method_words
+from nelson.cli.status_line import PhaseLine
 from nelson.io.progress import Bar
 
 if TYPE_CHECKING:
@@ -38,11 +39,13 @@ def sample_on_cluster(
     written = 0
     show = not quiet and sys.stderr.isatty()
     try:
-        with sigterm_as_ctrl_c(), Bar("sampling", options["n"], show) as bar:
+        phases = PhaseLine(show)
+        with sigterm_as_ctrl_c(), Bar("sampling", options["n"], show) as bar, phases:
 
             def progress(done: int) -> None:
                 nonlocal written
                 written = done
+                phases.close()
                 bar.update(done)
 
             address = ray_address(cluster)

@@ -48,7 +48,7 @@ def described(
     method: str,
     sweeps: int | None,
     given: Any,
-    project: Iterable[int] | None,
+    project: Iterable[int] | str | None,
     max_rounds: int,
     check: bool,
     names: Sequence[str] | None,

@@ -42,7 +42,7 @@ def sample(
     method: str = "auto",
     sweeps: int | None = None,
     given: Mapping[int, bool] | Iterable[int] | None = None,
-    project: Iterable[int] | None = None,
+    project: Iterable[int] | str | None = None,
     seed: int | None = None,
     max_rounds: int = 1000,
     check: bool = True,
@@ -76,12 +76,14 @@ def sample(
     started, options = time.monotonic(), Options.among(locals())
     if not os.fspath(out):
         raise FormulaError("no folder to write to", expected='out="folder/"')
-    if workers is not None and not whole_number(workers, "workers"):
+    if workers is not None and not (workers := whole_number(workers, "workers")):
         raise FormulaError("workers = 0", expected="1 or more")
     ray_cluster.require_ray()
     ray_cluster.check_reachable(address)
     files = files_at(out)
-    job = described(formula, theta, n, method, sweeps, given, project, max_rounds, check, names)
+    job = described(
+        formula, theta, n, method, sweeps, given, options.project, max_rounds, check, names
+    )
     job |= {"seed": seed_of(seed), "shard": shard_of(shard, job)}
     sizes = files.sizes()
     known = known_of(files, sizes, job, seeded=seed is not None, sized=shard is not None)

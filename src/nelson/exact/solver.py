@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from nelson.formula import Formula
+from nelson.io.progress import phase
 
 #: The time limit if the caller sets none.
 SECONDS = 60.0
@@ -26,7 +27,9 @@ def satisfiable(
         from pysat.solvers import Solver
     except ImportError:
         return None
-    with Solver(name="glucose4", bootstrap_with=[*formula.clauses(), *blocked]) as solver:
+    clauses = [*formula.clauses(), *blocked]
+    looking = phase("a solver looks for a solution")
+    with looking, Solver(name="glucose4", bootstrap_with=clauses) as solver:
         return solve_within(solver, SECONDS if seconds is None else seconds, evidence)
 
 

@@ -136,6 +136,7 @@ def draw(
         seconds=max(seconds, 0.001),
         threads=threads,
         check=check,
+        project="all",
         **options,
     )
 

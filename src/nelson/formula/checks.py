@@ -68,10 +68,17 @@ def largest_variable(literals: np.ndarray) -> int:
 
 
 def count(value: Any, name: str) -> int:
-    """An integer of 0 or more; `name` is what the error calls it."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
-        raise FormulaError(f"{name} = {value!r}", expected="a count")
+    """A whole number of 0 or more, also as a float (1e6); `name` is what the error calls it."""
+    if not is_whole(value) or value < 0:
+        raise FormulaError(f"{name} = {value!r}", expected="a count: a whole number, 0 or more")
     return int(value)
+
+
+def is_whole(value: Any) -> bool:
+    """Is it one whole number: 3, np.int64(3), 3.0? Not True, 1.5, NaN, infinity, "3", an array."""
+    if isinstance(value, (float, np.floating)):
+        return bool(np.isfinite(value)) and value == int(value)
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
 def checked_theta(theta: Any, n_vars: int) -> np.ndarray | None:
@@ -93,6 +100,8 @@ def theta_rows(formula: Formula, theta: Any) -> tuple[np.ndarray, bool]:
     if theta is None:
         return np.zeros((1, n_vars)), True
     rows = _numeric(theta, n_vars)
+    if rows.ndim == 0:
+        raise FormulaError(f"theta = {theta!r}", expected=f"None or a vector of {n_vars} log-odds")
     if rows.ndim not in (1, 2) or rows.shape[-1] != n_vars:
         raise FormulaError(
             f"theta of shape {rows.shape}", expected=f"({n_vars},), or (contexts, {n_vars})"
@@ -119,9 +128,15 @@ def _refuse_nan(theta: np.ndarray) -> None:
         raise FormulaError(f"theta of variable {variable} is NaN", expected="a number or +-inf")
 
 
-def checked_projection(variables: Iterable[int] | None, n_vars: int) -> tuple[int, ...] | None:
-    """Distinct visible variables in the given order, or None for None."""
+def checked_projection(
+    variables: Iterable[int] | str | None, n_vars: int
+) -> tuple[int, ...] | None:
+    """Distinct visible variables in the given order; None for None and for "all"."""
     if variables is None:
+        return None
+    if isinstance(variables, str):
+        if variables != "all":
+            raise FormulaError(f"projection on {variables!r}", expected='variables, or "all"')
         return None
     chosen = tuple(dict.fromkeys(integers(list(variables)).tolist()))
     for v in chosen:

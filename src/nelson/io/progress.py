@@ -1,12 +1,54 @@
-"""A progress bar on stderr, shown only if a run takes more than a moment."""
+"""Progress: what a long call is doing (`phase`), and a bar on stderr if it takes a while (`Bar`).
+
+    with phase("compiling a circuit"):     # in any room: says what is being done
+        ...
+    with listening(show):                  # in a command: show(text), show("") at the end
+        nelson.sample(...)
+
+Without a listener `phase` does nothing. The listener is a context variable, so another thread hears
+nothing of it. Phases may be nested: when an inner one ends, the outer one is told again.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import time
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from typing import Any
 
 PATIENCE = 0.4  # seconds before the bar appears; shorter runs never import rich
 _INTERVAL = 0.05  # seconds between two updates
+
+_LISTENER: ContextVar[Callable[[str], None] | None] = ContextVar("listener", default=None)
+_PHASE: ContextVar[str] = ContextVar("phase", default="")
+
+
+@contextlib.contextmanager
+def phase(text: str) -> Iterator[None]:
+    """Tell the listener, if there is one, what is being done until the block ends."""
+    tell = _LISTENER.get()
+    if tell is None:
+        yield
+        return
+    outer = _PHASE.get()
+    _PHASE.set(text)
+    tell(text)
+    try:
+        yield
+    finally:
+        _PHASE.set(outer)
+        tell(outer)
+
+
+@contextlib.contextmanager
+def listening(tell: Callable[[str], None] | None) -> Iterator[None]:
+    """Call `tell` with the text of every phase that begins inside, and "" when none is left."""
+    token = _LISTENER.set(tell)
+    try:
+        yield
+    finally:
+        _LISTENER.reset(token)
 
 
 class Bar:

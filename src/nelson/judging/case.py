@@ -50,9 +50,11 @@ class Options:
             raise FormulaError(f"epsilon = {self.epsilon}", expected="0 <= epsilon < 1")
         if not 0 < self.delta < 1:
             raise FormulaError(f"delta = {self.delta}", expected="0 < delta < 1")
-        if self.n is not None and not count(self.n, "n"):
+        if self.n is not None:
+            object.__setattr__(self, "n", count(self.n, "n"))  # 1e3 becomes 1000
+        if self.n == 0:
             raise FormulaError("n = 0", expected="1 or more")
-        count(self.seed, "seed")
+        object.__setattr__(self, "seed", count(self.seed, "seed"))
         if self.seconds is not None and not self.seconds > 0:
             raise FormulaError(f"seconds = {self.seconds}", expected="a positive duration")
         if self.test == "barbarik":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import numpy as np
 
@@ -37,7 +38,8 @@ def reference_samples(
         if seconds <= 0:
             return None, f"{failed}; the time was up"
         try:
-            got = sample(formula, theta, count, method=method, seed=seed, seconds=seconds)
+            how: dict[str, Any] = {"method": method, "seed": seed, "seconds": seconds}
+            got = sample(formula, theta, count, project="all", **how)
         except NelsonError as error:
             failed += f"; {method}: {error}"
             continue

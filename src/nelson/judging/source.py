@@ -68,7 +68,8 @@ def _registered(name: str, sweeps: int | None) -> Draw:
     def draw(
         formula: Formula, theta: np.ndarray | None, n: int, seed: int, seconds: float
     ) -> JudgedSamples:
-        got = sample(formula, theta, n, method=name, sweeps=sweeps, seed=seed, seconds=seconds)
+        how: dict[str, Any] = {"method": name, "sweeps": sweeps, "seed": seed, "seconds": seconds}
+        got = sample(formula, theta, n, project="all", **how)
         info = {"guarantee": got.guarantee, "status": got.status, **got.info}
         return JudgedSamples(got.to_numpy(), np.arange(formula.n_vars), info)
 

@@ -120,7 +120,9 @@ def variable_columns(formula: Formula, table: Table) -> np.ndarray:
     if len(missing):
         shown = ", ".join(map(str, missing[:5].tolist())) + ", ..." * (len(missing) > 5)
         raise FormulaError(
-            f"no column for variable {shown}", expected=f"all of 1..{n}", source=table.source
+            f"no column for variable {shown}",
+            expected=f'all of 1..{n}; nelson.sample(..., project="all") draws them',
+            source=table.source,
         )
     return table.x[:, place[1:]]
 

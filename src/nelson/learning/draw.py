@@ -137,6 +137,11 @@ class Drawer:
             drawn = self.sample(theta, m, key)
         if not isinstance(drawn, Samples):
             drawn = _packed(self.formula, drawn)
+        if len(drawn.variables) != self.formula.n_vars:
+            raise FormulaError(
+                f"a sampler that returns {len(drawn.variables)} variables",
+                expected=f'{self.formula.n_vars}: nelson.sample(..., project="all")',
+            )
         return Draw.of(drawn, started)
 
     def state(self) -> dict[str, Any]:

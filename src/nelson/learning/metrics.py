@@ -194,7 +194,7 @@ def kl(
         return Estimate(float(np.log(p @ np.exp(phi - mean))), 0.0, method)
     if method != "samples":
         raise FormulaError(f"method {method!r}", expected="auto, enumerate or samples")
-    drawn = sample(formula, planted, samples, seed=seed, **options)
+    drawn = sample(formula, planted, samples, seed=seed, project="all", **options)
     if len(drawn) < 2:
         raise BudgetExceeded("no samples of the planted theta within the budget")
     y = potential(theta - planted, drawn)
@@ -247,7 +247,7 @@ def evaluate(
     theta = np.asarray(theta, np.float64)
     examples = load_examples(formula, data, drop_invalid)
     trained = None if train is None else load_examples(formula, train, drop_invalid)
-    uniform = sample(formula, None, 1000, seed=seed, threads=threads)
+    uniform = sample(formula, None, 1000, seed=seed, project="all", threads=threads)
     if terms:
         shape = lift(formula, terms, theta)
         drawn = heat_bath(formula, terms, theta, samples, seed=seed, threads=threads)
@@ -256,7 +256,7 @@ def evaluate(
         trained = None if trained is None else completed_examples(shape, trained)
         formula, theta = shape.formula, shape.theta
     else:
-        drawn = sample(formula, theta, samples, seed=seed, threads=threads)
+        drawn = sample(formula, theta, samples, seed=seed, project="all", threads=threads)
     x = examples.to_numpy()
     report: dict[str, Any] = {
         "examples": examples.count,

@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from nelson.errors import BudgetExceeded
+from nelson.learning.group import State
 from nelson.learning.history import History
 from nelson.learning.moments import Draw
 from nelson.learning.noise import (
@@ -48,13 +49,17 @@ class Newton(Unary):
     """In phase "grow", `point` = `theta` + `step`, where theta is the last accepted point."""
 
     ARRAYS = ("point", "theta", "step", "total", "target")
-    SCALARS = ("m", "m_final", "phase", "slope", "averaged", "has_step", "relax", "done", "behind")
+    SCALARS = (
+        *("m", "m_final", "phase", "slope", "averaged", "has_step", "relax", "done", "behind"),
+        "prior_share",
+    )
 
     phase = "grow"
     slope = math.nan  # (mu - mu_theta) . step at theta; NaN: not known
     has_step = False
     relax = 1.0  # factor of the next steps, below 1 after an overshoot
     behind = 0.0  # number of samples whose noise `point` carries; 0: no noise
+    prior_share = math.nan  # what the prior costs, as a share of n / (2N); NaN: not known
 
     def start_from(self, uniform: np.ndarray) -> None:
         """Without theta0: a step from theta = 0, where the model's mean is `uniform`."""
@@ -85,6 +90,10 @@ class Newton(Unary):
         move = np.zeros_like(g)
         move[free] = direction(g[free], variance, curve)
         move *= min(self.settings.eta, 1.0) * (self.relax if phase == "grow" else 1.0)
+        if phase == "check":
+            shift, toward = self.target - self.examples.mean(), np.zeros_like(g)
+            toward[free] = direction(shift[free], variance, curve)
+            self.prior_share = self._prior_share(draw, shift, toward)
         self._advance(g, self.clipped(self.point + move), gap.within, draw.count)
         return gap.row(phase, float(np.abs(move).max(initial=0.0)))
 
@@ -92,6 +101,20 @@ class Newton(Unary):
         """Variables that can still move: neither constant nor pushed against the bound."""
         held = (np.abs(self.point) >= self.settings.bound) & (g * self.point > 0)
         return ~held & ~constant_variables(g, self.target)
+
+    def _prior_share(self, draw: Draw, shift: np.ndarray, toward: np.ndarray) -> float:
+        """What the prior's shift of the moments costs: shift . C^-1 shift / 2, over n / (2N).
+
+        shift . C^-1 shift is the largest (shift . u)^2 / Var(u . x) over all u. `toward` is about
+        that u. The samples give the variance: shrunk correlations exceed it where it is small. That
+        is so if the examples lie on a face (all equal, for example), where the variance is of the
+        order of the prior's weight, and the share of the order of `prior`.
+        """
+        moved = float((shift * toward).sum())
+        if not moved:
+            return 0.0
+        spread, n = draw.spread(toward), int(np.count_nonzero(toward))
+        return self.examples.count * moved**2 / (n * spread**2) if spread > 0 else math.inf
 
     def _overshot(self, draw: Draw, g: np.ndarray) -> dict[str, Any] | None:
         """Cut the last step if the slope along it has changed its sign by more than noise."""
@@ -147,6 +170,10 @@ class Newton(Unary):
                 self.total, self.averaged = following.copy(), 1
             self.phase = "average"
 
+    def restore(self, state: State) -> None:
+        state[1]["scalars"].setdefault("prior_share", math.nan)  # older checkpoints lack it
+        super().restore(state)
+
     def result(self) -> np.ndarray:
         if self.done or self.phase == "check":
             return self.point
@@ -157,5 +184,16 @@ class Newton(Unary):
         if self.done:
             count = self.examples.count
             share = count / self.behind if self.behind else 0.0
-            why += f"; samples add {share:.1%} to the error that {count:,} examples leave"
+            held = int((np.abs(self.point) >= self.settings.bound).sum())
+            if held:
+                why += f"; theta of {held} variables is at its bound of {self.settings.bound:g}"
+            elif self.prior_share <= share:
+                why += f"; samples add {share:.1%} to the error that {count:,} examples leave"
+            elif not math.isnan(self.prior_share):
+                plural = "s" * (self.settings.prior != 1)
+                why += (
+                    f"; the prior ({self.settings.prior:g} pseudo-example{plural}) moves the fit "
+                    f"more than the noise of the samples does: {count:,} examples are few, or some "
+                    "values or combinations of values are rare in them or missing"
+                )
         return converged, why

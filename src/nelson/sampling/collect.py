@@ -11,9 +11,12 @@ import numpy as np
 from nelson.kernels.core.bits import compact, concatenate, tail_mask, words_for
 from nelson.sampling.plan import Plan
 from nelson.sampling.result import prove_or_explain, result
-from nelson.sampling.sampler import Block, Request
+from nelson.sampling.sampler import Block, Lanes, Request, divided
 from nelson.sampling.samples import Samples
 from nelson.sampling.validity import valid_blocks
+
+#: A stream ends after this many tried samples of which none is valid.
+_HOPELESS = 4096
 
 
 def collect(plan: Plan, started: float) -> Samples:
@@ -61,23 +64,37 @@ def _kept(block: Block, context: int) -> tuple[np.ndarray, int]:
 
 
 def in_blocks(plan: Plan, block_size: int) -> Iterator[Samples]:
-    """The samples of a plan with one part, `block_size` at a time."""
+    """The samples of a plan with one part, `block_size` at a time.
+
+    A context that has more samples than the shortest one keeps them for the next block, so that
+    all blocks together are the samples of `collect`. An endless stream drops them instead, as they
+    might become more and more. A block may be empty; the stream goes on unless no sample at all was
+    valid.
+    """
     problem, request = plan.parts[0]
     request = replace(request, block=block_size)
-    total = 0
+    contexts, columns = range(len(request.contexts)), len(request.columns)
+    left: list[Lanes] = [(np.zeros((0, columns), np.uint64), 0) for _ in contexts]
+    total = found = 0
     started = time.monotonic()
     blocks = valid_blocks(plan.sampler, problem, request, plan.check)
     for block in _until_interrupted(blocks, request):
-        pieces = [_kept(block, k) for k in range(len(request.contexts))]
+        pieces = [concatenate([left[k], _kept(block, k)], columns) for k in contexts]
         kept = min(held for _, held in pieces)
+        for k in contexts:
+            packed, held = pieces[k]
+            left[k] = packed[:0], 0
+            if held > kept and plan.n is not None:
+                packed, _, left[k] = divided([pieces[k]], kept, columns)
+            pieces[k] = packed, kept
         asked = block_size if plan.n is None else min(block_size, plan.n - total)
         if not total and not kept and asked and not block.interrupted:
             prove_or_explain(plan, problem, request, block)
         samples = samples_of(plan, [packed for packed, _ in pieces], kept)
         yield result(replace(plan, n=asked), samples, [block], started)
         started = time.monotonic()
-        total += asked
-        if not kept or block.interrupted:
+        total, found = total + asked, found + kept
+        if block.interrupted or (not found and total >= _HOPELESS):
             return
 
 

@@ -1,7 +1,16 @@
 """`unique=True`: keep drawing and skip repeats until there are n samples or no more exist.
 
-The law is that of drawing without replacement by rejection. The result claims that no further
-solution exists only if a solver proved it.
+The law is that of drawing without replacement (successive sampling): x_1 ~ P_theta, and
+
+    P(x_k+1 = x | x_1 .. x_k) = P_theta(x) / (1 - P_theta(x_1) - .. - P_theta(x_k))
+
+for every other x. If P_theta is uniform over the rows returned, the samples are a uniformly random
+set, and each of them by itself is uniform: the guarantee of the draws stays. If it is not, each
+sample but the first misses the probabilities of theta: P = (0.9, 0.1) gives both values a share of
+1/2 in two samples. The guarantee then is "heuristic", since a guarantee speaks about P_theta.
+info["law"] says this, and what the guarantee of the draws is.
+
+The result claims that no further solution exists only if a solver proved it.
 """
 
 from __future__ import annotations
@@ -15,6 +24,7 @@ from nelson.errors import FormulaError
 from nelson.exact import solver
 from nelson.kernels.core.bits import pack, unpack, words_for
 from nelson.sampling.collect import samples_of
+from nelson.sampling.guarantee import weakest
 from nelson.sampling.plan import Plan
 from nelson.sampling.result import prove_or_explain, result
 from nelson.sampling.sampler import Block
@@ -69,7 +79,29 @@ def distinct(plan: Plan, started: float) -> Samples:
     if exhausted:
         reason = f"only {len(x)} distinct samples exist"
     samples = samples_of(plan, [pack(x)], len(x))
-    return result(plan, samples, blocks, started, reason=reason, exhausted=exhausted)
+    samples = result(plan, samples, blocks, started, reason=reason, exhausted=exhausted)
+    return _with_law(plan, samples)
+
+
+def _with_law(plan: Plan, samples: Samples) -> Samples:
+    """The guarantee and the law of distinct samples, given those of independent draws."""
+    law = (
+        "drawn one after the other, repeats skipped: a sample follows the law of theta given that "
+        f"it differs from those before it (single draws: {samples.guarantee})"
+    )
+    if len(samples) <= 1 or (_uniform(plan) and samples.guarantee != "approximate"):
+        return replace(samples, info={**samples.info, "law": law})
+    why = f"{samples.info['why']}; but distinct samples do not have the shares of theta"
+    info = {**samples.info, "law": law, "why": why}
+    return replace(samples, guarantee=weakest([samples.guarantee, "heuristic"]), info=info)
+
+
+def _uniform(plan: Plan) -> bool:
+    """Is P_theta uniform over the rows that are returned? False if that is not known."""
+    formula, request = plan.formula, plan.request
+    defined = not formula.n_aux or bool(formula.constraints)  # these define auxiliary variables
+    whole = len(request.columns) == formula.n_vars
+    return defined and whole and not request.theta.any()
 
 
 def _another(plan: Plan, rows: dict[bytes, np.ndarray], seconds: float | None) -> bool:

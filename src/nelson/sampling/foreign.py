@@ -34,6 +34,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nelson.errors import Unsatisfiable
+from nelson.io.progress import phase
 from nelson.kernels.core import rng
 from nelson.kernels.core.bits import pack, tail_mask, unpack, words_for
 from nelson.kernels.cpu.check import holds
@@ -84,7 +85,8 @@ def ask(
 
     -> (bytes of all rows, uint8; the messages that held rows; why there are fewer than asked for)
     """
-    answers, ended = run_child(script, [task], deadline - time.monotonic())
+    with phase(f"{solver} looks for solutions"):
+        answers, ended = run_child(script, [task], deadline - time.monotonic())
     if any("unsatisfiable" in answer for answer in answers):
         raise Unsatisfiable(f"a CDCL solver proved that the formula has no solution: {solver}")
     messages = [answer for answer in answers if "rows" in answer]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from nelson.errors import FormulaError
-from nelson.formula.checks import count
+from nelson.formula.checks import checked_projection, count, is_whole
 from nelson.kernels.core.rng import MAX_ROUNDS
 from nelson.kernels.cpu.tiles import WIDTHS
 from nelson.sampling.diagnosis.verdict import Verdict
@@ -17,7 +17,7 @@ from nelson.sampling.diagnosis.verdict import Verdict
 
 @dataclass(frozen=True)
 class Options:
-    """`nelson.sample` documents the fields.
+    """`nelson.sample` documents the fields, but here `project=None` means all variables.
 
     Raises FormulaError if a value is wrong for every formula. `make_plan` checks what depends on
     the formula and theta: method, given, project.
@@ -26,7 +26,7 @@ class Options:
     method: str = "auto"
     sweeps: int | None = None
     given: Mapping[int, bool] | Iterable[int] | None = None
-    project: Iterable[int] | None = None
+    project: Iterable[int] | str | None = None
     unique: bool = False
     seed: int | None = None
     threads: int | None = None
@@ -43,9 +43,11 @@ class Options:
     reuse: bool = False
 
     def __post_init__(self) -> None:
+        for name in ("max_rounds", "sweeps", "threads"):
+            if (value := getattr(self, name)) is not None:
+                object.__setattr__(self, name, count(value, name))  # 1e3 becomes 1000
         for name in ("max_rounds", "sweeps"):
-            value = getattr(self, name)
-            if value is not None and count(value, name) > MAX_ROUNDS:
+            if (value := getattr(self, name)) is not None and value > MAX_ROUNDS:
                 raise FormulaError(f"{name} = {value}", expected=f"at most {MAX_ROUNDS}")
         if self.seconds is not None and not self.seconds >= 0:
             raise FormulaError(f"seconds = {self.seconds}", expected="a duration")
@@ -54,15 +56,30 @@ class Options:
         seed = self.seed
         if seed is not None and (isinstance(seed, bool) or not isinstance(seed, (int, np.integer))):
             raise FormulaError(f"seed = {seed!r}", expected="an integer")
-        if self.threads is not None and not count(self.threads, "threads"):
+        if self.threads == 0:
             raise FormulaError("threads = 0", expected="1 or more")
         if self.gpu is not None and self.unique:
             raise FormulaError('unique=True with device="cuda"', expected='device="cpu"')
 
     @classmethod
     def among(cls, arguments: Mapping[str, Any]) -> Options:
-        """The options among the arguments of a function, which passes its `locals()`."""
-        return cls(**{name: arguments[name] for name in _NAMES if name in arguments})
+        """The options among the arguments of a public function, which passes its `locals()`.
+
+        project=None becomes the projection that the formula carries, if it carries one.
+        """
+        formula, theta = arguments["formula"], arguments["theta"]
+        if is_whole(theta) and theta >= 0:
+            raise FormulaError(
+                f"theta = {theta!r} (theta is the second argument)",
+                expected=f"None or {formula.n_vars} log-odds; did you mean n={int(theta)}?",
+            )
+        options = {name: arguments[name] for name in _NAMES if name in arguments}
+        options["project"] = (
+            formula.projection
+            if options["project"] is None
+            else checked_projection(options["project"], formula.n_vars)
+        )
+        return cls(**options)
 
     @property
     def gpu(self) -> int | None:

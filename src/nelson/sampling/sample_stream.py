@@ -8,6 +8,7 @@ from typing import Any
 
 from nelson.errors import BudgetExceeded, FormulaError
 from nelson.formula import Formula
+from nelson.formula.checks import count
 from nelson.sampling.collect import collect, in_blocks
 from nelson.sampling.device.draw import collect_on_gpu, in_blocks_on_gpu
 from nelson.sampling.distinct import distinct
@@ -24,7 +25,7 @@ def sample(
     method: str = "auto",
     sweeps: int | None = None,
     given: Mapping[int, bool] | Iterable[int] | None = None,
-    project: Iterable[int] | None = None,
+    project: Iterable[int] | str | None = None,
     unique: bool = False,
     seed: int | None = None,
     threads: int | None = None,
@@ -44,8 +45,15 @@ def sample(
     sweeps      heat-bath sweeps of the valid space after resampling (for "gibbs": sweeps of all
                 assignments); None: the number that the method needs.
     given       partial assignment, {3: True, 5: False} or [3, -5].
-    project     variables to return, in this order: the marginal of the law on them.
-    unique      distinct samples only (drawn one after the other, repeats skipped).
+    project     variables to return, in this order: the marginal of the law on them. None: the
+                projection that the formula carries (`c ind` and `c p show` lines of its file), else
+                all variables. "all": all variables in any case.
+    unique      distinct samples only: drawn one after the other, repeats skipped. So each sample
+                follows P_theta given that it differs from those before it (info["law"] says this).
+                With theta = 0 and all variables, the samples are a uniformly random set of
+                solutions, and the guarantee stays. Otherwise rare solutions are drawn too often and
+                frequent ones too seldom, so that shares and means of the samples are not those of
+                P_theta, and the guarantee of two or more samples is "heuristic".
     seed        same seed, same samples: on any number of threads, in any batch.
     threads     default: all cores.
     max_rounds, seconds: the budget. Compilation in a first call does not count. A sampler without
@@ -70,7 +78,7 @@ def draw(formula: Formula, theta: Any, n: int, options: Options) -> Samples:
     plan = make_plan(formula, theta, n, options)
     samples = distinct(plan, started) if options.unique else carry_out(plan, started)
     if options.strict and samples.status != "ok":
-        raise BudgetExceeded(f"{len(samples)} of {n} samples: {samples.info['reason']}")
+        raise BudgetExceeded(f"{len(samples)} of {plan.n} samples: {samples.info['reason']}")
     return samples
 
 
@@ -88,7 +96,7 @@ def stream(
     method: str = "auto",
     sweeps: int | None = None,
     given: Mapping[int, bool] | Iterable[int] | None = None,
-    project: Iterable[int] | None = None,
+    project: Iterable[int] | str | None = None,
     seed: int | None = None,
     threads: int | None = None,
     max_rounds: int = 1000,
@@ -99,11 +107,14 @@ def stream(
 ) -> Iterator[Samples]:
     """The samples of `nelson.sample` in blocks of `block` (a multiple of 64), in constant memory.
 
+    All blocks together are the samples of one call with the same seed, for any `block`. Samplers of
+    other packages are the exception: they get a seed for each block.
+
     n None: without end. Ctrl-C ends the stream with a last block (info["interrupted"]) that holds
     the samples finished so far, all complete and valid; `seconds` ends it in the same way.
     """
     options = Options.among(locals())
-    if block <= 0 or block % 64:
+    if not (block := count(block, "block")) or block % 64:
         raise FormulaError(f"block = {block}", expected="a positive multiple of 64")
     plan = make_plan(formula, theta, n, options)
     if len(plan.parts) > 1:

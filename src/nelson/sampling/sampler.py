@@ -14,7 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from nelson.kernels.core.bits import compact, concatenate, tail_mask
 from nelson.sampling.problem import Problem
+
+#: Packed samples and their number.
+Lanes = tuple[np.ndarray, int]
 
 
 @dataclass(frozen=True)
@@ -110,6 +114,14 @@ def joined(parts: Sequence[Block], axis: int = 1) -> Block:
     for part in parts:
         total.add(part)
     return total
+
+
+def divided(pieces: list[Lanes], count: int, columns: int) -> tuple[np.ndarray, np.ndarray, Lanes]:
+    """The first `count` samples of the pieces as (packed, mask of lanes), and those behind them."""
+    packed, held = concatenate(pieces, columns)
+    first, rest = tail_mask(min(count, held)), tail_mask(held)
+    rest[: len(first)] &= ~first
+    return packed[: len(first)] & first[:, None], first, compact(packed[: len(rest)], rest)
 
 
 @dataclass(frozen=True)

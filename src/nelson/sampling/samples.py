@@ -19,7 +19,8 @@ class Samples:
     guarantee  "exact":       drawn from P_theta(. | C), probabilities rounded to multiples of 2^-32
                "approximate": within a factor 1 + info["epsilon"] of it
                "asymptotic":  P_theta(. | C) is stationary; the bias shrinks with every sweep
-               "heuristic":   valid; nothing is known about the distribution
+               "heuristic":   valid; nothing is known about the distribution (or it is known not to
+                              be P_theta: distinct samples of weights that are not uniform)
     status     "ok", or "budget": fewer samples than asked for (info["reason"] says why), all valid
     info       method, why, seed, rounds, resampled (constraints, over all samples), sweeps,
                seconds, threads, requested, ...

@@ -2,8 +2,10 @@
 
 A sampler that may return invalid assignments is asked again until a block is full: if a share p is
 valid, about count / p samples are drawn. The samples that are kept follow the sampler's law given
-validity. The numbers of samples continue from one draw to the next, so the same seed gives the same
-block. With `check=False` everything is returned as drawn.
+validity. Sample i is the i-th valid assignment of the sampler's sequence 0, 1, 2, ..: valid
+assignments that a block does not need go to the next block. So a stream returns the samples of one
+call, in blocks of any size, if assignment j is a function of (seed, j) as for `gibbs`. With
+`check=False` everything is returned as drawn.
 """
 
 from __future__ import annotations
@@ -14,11 +16,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from nelson.kernels.core.bits import compact, concatenate, tail_mask, words_for
+from nelson.kernels.core.bits import compact, words_for
 from nelson.sampling.problem import Problem
-from nelson.sampling.sampler import Block, Request, Sampler
+from nelson.sampling.sampler import Block, Lanes, Request, Sampler, divided
 
-#: A block is given up after this many samples of each context (or 16 blocks) without a valid one.
+#: The search is given up after this many assignments of each context without a valid one, or after
+#: 16 for each sample asked for, if that is more.
 _HOPELESS = 4096
 #: Most samples of one draw, as a multiple of the missing ones: the estimated validity may be low.
 _GROWTH = 64
@@ -32,9 +35,14 @@ def valid_blocks(
         for block in sampler.blocks(problem, request):
             yield _judged(block, keep=sampler.may_be_invalid)
         return
-    start = request.start
+    contexts = range(len(request.contexts))
+    sources = [ValidSamples(sampler, problem, request, c) for c in contexts]
     for _, count in request.pieces():
-        block, start = _filled(sampler, problem, request, count, start)
+        block, deadline = Block.empty(request, words_for(count)), request.until()
+        for c in contexts:
+            packed, lanes = sources[c].take(count, deadline, block)
+            block.packed[c, : len(lanes)] = packed
+            block.valid[c, : len(lanes)] = lanes
         yield block
         if block.last:
             return
@@ -51,40 +59,45 @@ def _judged(block: Block, keep: bool) -> Block:
     return block
 
 
-def _filled(
-    sampler: Sampler, problem: Problem, request: Request, count: int, start: int
-) -> tuple[Block, int]:
-    """`count` valid samples of each context if the budget allows, and where to continue."""
-    contexts = len(request.contexts)
-    pieces: list[list[tuple[np.ndarray, int]]] = [[] for _ in range(contexts)]
-    held = np.zeros(contexts, np.int64)
-    total = Block.empty(request)
-    deadline, lanes, asked = request.until(), 0, count
-    while held.min(initial=count) < count and not total.last:
-        part = replace(request, count=asked, block=asked, start=start, deadline=deadline)
-        for block in sampler.blocks(problem, part):
-            _judged(block, keep=False)
-            for c in range(contexts):
-                pieces[c].append(compact(block.packed[c], block.valid[c]))
-                held[c] += pieces[c][-1][1]
-            total.add(block)
-        start += 64 * words_for(asked)
-        lanes += asked
-        least = int(held.min(initial=count))
-        if not least and lanes >= max(_HOPELESS, 16 * count):
-            total.stopped = True
-            total.info["ended"] = f"none of {lanes} assignments drawn satisfies the formula"
-        elif deadline is not None and time.monotonic() >= deadline and least < count:
-            total.stopped = True
-        missing = max(1, count - least)
-        asked = min(int(1.1 * missing * lanes / max(least, 1)), _GROWTH * missing)
+class ValidSamples:
+    """The valid assignments of one context, in order."""
+
+    def __init__(self, sampler: Sampler, problem: Problem, request: Request, context: int) -> None:
+        row = slice(context, context + 1)
+        self.sampler, self.problem = sampler, problem
+        self.request = replace(request, theta=request.theta[row], contexts=request.contexts[row])
+        self.lanes = self.found = 0  # assignments drawn (whole words), and valid ones among them
+        self.left: Lanes = np.zeros((0, len(request.columns)), np.uint64), 0  # valid, not returned
+        self.hopeless = 64 * words_for(max(_HOPELESS, 16 * (request.count or 0)))
+
+    def take(self, count: int, deadline: float | None, total: Block) -> tuple[np.ndarray, ...]:
+        """The next `count` as (packed, lanes), or fewer; counts and flags go to `total`."""
+        pieces, held = [self.left], self.left[1]
+        while held < count and not total.last:
+            asked = self._next_draw(count - held)
+            part = replace(self.request, count=asked, block=asked, deadline=deadline)
+            part = replace(part, start=part.start + self.lanes)
+            for block in self.sampler.blocks(self.problem, part):
+                _judged(block, keep=False)
+                pieces.append(compact(block.packed[0], block.valid[0]))
+                held += pieces[-1][1]
+                self.found += pieces[-1][1]
+                total.add(block)
+            self.lanes += asked
+            if not self.found and self.lanes >= self.hopeless:
+                total.stopped = True
+                total.info["ended"] = (
+                    f"none of {self.lanes} assignments drawn satisfies the formula"
+                )
+            elif deadline is not None and time.monotonic() >= deadline:
+                total.stopped |= held < count
+        packed, lanes, self.left = divided(pieces, count, len(self.request.columns))
+        return packed, lanes
+
+    def _next_draw(self, missing: int) -> int:
+        """How many assignments to draw next: whole words, so that no lane is skipped."""
+        asked = missing
+        if self.lanes:
+            asked = min(int(1.1 * missing * self.lanes / max(self.found, 1)), _GROWTH * missing)
         asked = 64 * words_for(asked)
-    joined = [concatenate(piece, len(request.columns)) for piece in pieces]
-    words = words_for(min(count, max((size for _, size in joined), default=0)))
-    total.packed = np.zeros((contexts, words, len(request.columns)), np.uint64)
-    total.valid = np.zeros((contexts, words), np.uint64)
-    for c, (packed, size) in enumerate(joined):
-        mask = tail_mask(min(count, size))
-        total.packed[c, : len(mask)] = packed[: len(mask)] & mask[:, None]
-        total.valid[c, : len(mask)] = mask
-    return total, start
+        return asked if self.found else min(asked, self.hopeless - self.lanes)

@@ -236,7 +236,9 @@ class FormulaTask(Task):
 
     def sample(self, theta: Any, n: int, *, seed: int = 0, **options: Any) -> Generated:
         weights = None if theta is None else self.checked_weights(theta)
-        s = sample(self.formula, weights, n, seed=seed, **{"strict": True, **options})
+        s = sample(
+            self.formula, weights, n, seed=seed, **{"strict": True, "project": "all", **options}
+        )
         return Generated(s.to_numpy(), s.guarantee, {**s.info, "status": s.status})
 
     def learn(self, data: Any, *, seed: int = 0, **options: Any) -> Learned:

@@ -26,6 +26,7 @@ from nelson.formula import Formula
 from nelson.formula.canonical import normalise
 from nelson.formula.components import split
 from nelson.formula.propagate import propagated
+from nelson.io.progress import phase
 from nelson.process.child import MEMORY, run_child
 
 #: Module, and name for people, of each compiler.
@@ -117,7 +118,8 @@ def build(
         return BuildResult(circuit, time.monotonic() - started, cached=True)
     if lacking := missing(compiler):
         return BuildResult(None, 0.0, why_not=lacking)
-    circuit, why_not = _compile(formula, seconds, memory, compiler)
+    with phase(f"compiling a circuit with {COMPILERS[compiler][1]}"):
+        circuit, why_not = _compile(formula, seconds, memory, compiler)
     if circuit is not None and cache:
         disk_cache.save(key, {"n": np.int64(circuit.n), **circuit.arrays})
     return BuildResult(circuit, time.monotonic() - started, why_not=why_not)

@@ -15,6 +15,7 @@ from nelson.exact.preprocess.result import Preprocessed, Rebuild, split
 from nelson.exact.preprocess.state import Budget, State
 from nelson.formula import Formula
 from nelson.formula.checks import evidence_literals
+from nelson.io.progress import phase
 
 #: All steps except unit propagation, which is always done.
 STEPS = ("equal", "probe", "subsume", "gates")
@@ -73,8 +74,9 @@ def preprocess(
     unknown = set(steps) - set(STEPS)
     if unknown:
         raise FormulaError(f"no step {min(unknown)!r}", expected="some of " + ", ".join(STEPS))
-    compile_kernels()
-    return _preprocess(formula, theta_rows, evidence, deadline, steps)
+    with phase("preprocessing the formula"):
+        compile_kernels()
+        return _preprocess(formula, theta_rows, evidence, deadline, steps)
 
 
 @cache

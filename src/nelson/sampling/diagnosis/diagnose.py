@@ -6,8 +6,8 @@ With counter-based random numbers, the chain after k and after 2k sweeps is one 
    after k sweeps, and their means no longer drift (`compare.memory`). A draw makes 3k sweeps.
 2  Other chains begin elsewhere (`elsewhere.py`). After 2k sweeps all of them must have come to the
    same law (`compare.agreement`). If not, k doubles again.
-3  Chains of all these kinds are the starts of coupled chains. After 3k and 6k sweeps any two of them
-   must have met equally often (`meeting.py`). If not, k doubles again.
+3  States of all these chains are the starts of coupled chains. After 3k and 6k sweeps any two of
+   them must have met equally often (`meeting.py`). If not, k doubles again.
 
 Chains that pass are called asymptotic, all others heuristic. The check is necessary, not
 sufficient: it does not see a region that no start enters. A question to the solver that stays open
@@ -47,9 +47,9 @@ _WORK = 1 << 33
 #: (most variables, lanes of the pilot run)
 _PILOT_LANES = ((20_000, 4096), (200_000, 2048), (np.inf, 1024))
 #: Samples whose meetings are counted: of the chains themselves, and of all other kinds together.
-_MEET, _MEET_OTHERS = 32, 16
+_MEET, _MEET_OTHERS = 24, 12
 #: Most words of chains from each of these samples.
-_MEET_WORDS = 8
+_MEET_WORDS = 4
 #: If twice as many sweeps leave more than this share of a difference, more sweeps are not tried.
 _FROZEN = 0.9
 #: Contexts that are diagnosed.

@@ -2,12 +2,13 @@
 
     sample i = the i-th valid one of the proposals 0, 1, 2, .., each ~ prod_i p_i^x_i q_i^(1 - x_i)
 
-Proposals continue where the last block ended, so that a stream is the same samples in blocks. Exact
-on any formula, by definition: the reference that other samplers are judged by. A sample takes 1 /
-P(C) proposals on average. Three budgets end a call: `max_rounds` proposals for each sample asked
-for, `seconds`, or no valid one among the first 64 max_rounds proposals (if P(C) >= 1 / max_rounds,
-that happens once in e^64 calls). The samples before the end are still exact: they are the first
-valid proposals.
+Proposals continue where the last block ended, so that a stream is the same samples in blocks of any
+size. Exact on any formula, by definition: the reference that other samplers are judged by. A sample
+takes 1 / P(C) proposals on average. Three budgets end a call: `max_rounds` proposals for each
+sample asked for (in all, whatever the blocks; an endless stream has no such limit), `seconds`, or
+64 max_rounds proposals in a row without a valid one (if P(C) >= 1 / max_rounds, that happens once
+in e^64 samples). The samples before the end are still exact: they are the first valid proposals,
+and how many proposals a sample takes is independent of its value.
 
 A proposal is what the resampling kernel draws before its first round, bit-sliced and on all
 threads: 64 proposals cost one AND per literal and the bits of one Bernoulli word per variable.
@@ -15,16 +16,17 @@ threads: 64 proposals cost one AND per literal and the bits of one Bernoulli wor
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 
-from nelson.kernels.core.bits import compact, concatenate, tail_mask, words_for
+from nelson.kernels.core.bits import compact, words_for
 from nelson.kernels.core.reference import LOVASZ
 from nelson.sampling import engine
 from nelson.sampling.problem import Problem
-from nelson.sampling.sampler import Block, Request, Sampler
+from nelson.sampling.sampler import Block, Lanes, Request, Sampler, divided
 
 #: Fewest proposals of a draw.
 _FIRST = 1024
@@ -35,44 +37,69 @@ KERNEL = replace(engine.RESAMPLE, first_tells=False)
 
 
 class Proposals:
-    """The valid proposals of one context, in order."""
+    """The valid proposals of one context, in order.
+
+    Words of 64 proposals are counted from the first one of the request.
+    """
 
     def __init__(self, problem: Problem, request: Request, context: int) -> None:
         row = slice(context, context + 1)
         self.problem, self.columns = problem, len(request.columns)
         self.table = engine.laws(problem, request.theta[row])
         self.context = request.contexts[row]
-        self.word = request.start // 64  # the next word of proposals
-        self.left = np.zeros((0, self.columns), np.uint64), 0  # valid ones not returned yet
+        rounds, least = max(1, request.max_rounds), words_for(_FIRST)
+        self.word = self.hits = 0  # words drawn, valid proposals among them
+        self.last_hit = -1  # the last word with a valid proposal
+        self.most_empty = max(rounds, least)  # words in a row
+        self.most = math.inf  # words of the whole request; 0 when it is given up
+        if request.count is not None:
+            self.most = max(words_for(request.count * rounds), least)
+        self.left: Lanes = np.zeros((0, self.columns), np.uint64), 0  # valid ones not returned yet
 
     def take(self, request: Request, count: int, block: Block) -> tuple[np.ndarray, np.ndarray]:
         """The next `count` as (packed, lanes), or fewer; counts and flags go to `block`."""
-        pieces, held, tried, hits = [self.left], self.left[1], 0, 0
-        budget = count * max(1, request.max_rounds)
-        largest = max(_FIRST, _BYTES // (8 * max(1, self.columns)) * 64)
-        size = max(_FIRST, count - held)
+        pieces, held, tried, hits = [self.left], self.left[1], self.word, self.hits
         asking = replace(request, max_rounds=0, sweeps=0)
-        while held < count and tried < budget and not block.last:
-            size = min(64 * words_for(size), largest)
+        while held < count and not block.last and (words := self._next_draw(count - held)):
+            word = request.start // 64 + self.word
             drawn = engine.draw(
-                KERNEL, LOVASZ, self.problem, asking, self.table, self.context, self.word, size
+                KERNEL, LOVASZ, self.problem, asking, self.table, self.context, word, 64 * words
             )
+            self._give_up_in(drawn.valid[0])
             pieces.append(compact(drawn.packed[0], drawn.valid[0]))
-            tried, hits, held = tried + size, hits + pieces[-1][1], held + pieces[-1][1]
-            self.word += size // 64
+            held += pieces[-1][1]
+            self.hits += pieces[-1][1]
+            self.word += words
             block.stopped |= drawn.stopped
             block.interrupted |= drawn.interrupted
-            if not hits and tried >= max(_FIRST, 64 * request.max_rounds):
-                break
-            needed = 1.1 * (count - held + 8) * tried / max(hits, 0.5)
-            size = max(_FIRST, int(min(needed, 8 * size, budget - tried)))
+        tried, hits = 64 * (self.word - tried), self.hits - hits
         block.rounds = max(block.rounds, -(-tried // max(hits, 1)))
         block.resampled += tried - hits
-        packed, held = concatenate(pieces, self.columns)
-        lanes, more = tail_mask(min(count, held)), tail_mask(held)
-        more[: len(lanes)] &= ~lanes
-        self.left = compact(packed[: len(more)], more)
-        return packed[: len(lanes)] & lanes[:, None], lanes
+        packed, lanes, self.left = divided(pieces, count, self.columns)
+        return packed, lanes
+
+    def _give_up_in(self, valid: np.ndarray) -> None:
+        """Drop what lies behind `most_empty` words in a row without a valid proposal.
+
+        So where the samples end does not depend on the sizes of the draws.
+        """
+        end = self.word + len(valid)
+        hits = np.concatenate([[self.last_hit], self.word + np.flatnonzero(valid), [end]])
+        empty = np.diff(hits) - 1
+        if (empty >= self.most_empty).any():
+            self.most = 0
+            end = int(hits[np.argmax(empty >= self.most_empty)]) + 1
+            valid[max(0, end - self.word) :] = 0
+        self.last_hit = int(hits[-2])
+
+    def _next_draw(self, missing: int) -> int:
+        """Words of the next draw; 0: a budget is used up."""
+        size = float(missing)
+        if tried := 64 * self.word:
+            size = min(1.1 * (missing + 8) * tried / max(self.hits, 0.5), 8 * tried)
+        words = words_for(max(_FIRST, int(size)))
+        largest = max(_FIRST, _BYTES // (8 * max(1, self.columns)) * 64) // 64
+        return int(max(0, min(words, largest, self.most - self.word)))
 
 
 def blocks(problem: Problem, request: Request) -> Iterator[Block]:

@@ -1,0 +1,77 @@
+"""Phases: what a long call says that it is doing, to a listener."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+import nelson
+from nelson.exact import solver
+from nelson.exact.circuit.build import build
+from nelson.exact.preprocess import preprocess
+from nelson.io.progress import listening, phase
+from tests.problems import random_ksat
+
+
+def test_phases_are_told_and_the_outer_one_comes_back():
+    told = []
+    with listening(told.append):
+        with phase("outer"), phase("inner"):
+            pass
+        with phase("next"):
+            pass
+    with phase("nobody listens"):
+        pass
+    assert told == ["outer", "inner", "outer", "", "next", ""]
+
+
+def test_an_error_ends_its_phase():
+    told = []
+    with listening(told.append):
+        with pytest.raises(ValueError, match="x"), phase("outer"), phase("inner"):
+            raise ValueError("x")
+        with phase("next"):
+            pass
+    assert told == ["outer", "inner", "outer", "", "next", ""]
+
+
+def test_other_threads_are_not_heard():
+    told = []
+
+    def work():
+        with phase("elsewhere"):
+            pass
+
+    with listening(told.append):
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+    assert told == []
+
+
+def test_the_long_steps_say_what_they_do():
+    told = []
+    formula = random_ksat(30, 90, 3, 1)
+    with listening(told.append):
+        preprocess(formula, np.zeros((1, 30)))
+        solver.satisfiable(formula)
+    assert told == ["preprocessing the formula", "", "a solver looks for a solution", ""]
+
+
+@pytest.mark.process
+def test_compiling_says_so():
+    pytest.importorskip("py_d4")
+    told = []
+    with listening(told.append):
+        build(random_ksat(30, 90, 3, 1), 60.0, cache=False)
+    assert told == ["compiling a circuit with D4", ""]
+
+
+@pytest.mark.process
+def test_auto_says_what_it_is_doing():
+    told = []
+    with listening(told.append):
+        nelson.sample(random_ksat(30, 90, 3, 1), n=5, seed=1)
+    assert told[0] == "preprocessing the formula" and told[-1] == ""
