@@ -117,6 +117,7 @@ def disguised(case: Case, seed: int) -> Case:
         formula=Formula.from_arrays(literals, f.offsets, f.n_vars, n_aux=f.n_aux),
         theta=np.where(flip, -theta, theta),
         means=means,
+        log_z=None if case.log_z is None else case.log_z - float(theta[flip].sum()),
         watch=tuple(replace(w, of=lambda x, of=w.of: of(x ^ flip)) for w in case.watch),
     )
 
