@@ -19,7 +19,8 @@ Edges = list[tuple[int, int]]
 def planted(n: int, clauses: int, k: int, seed: int) -> Clauses:
     """Random k-SAT around a hidden assignment: each clause is satisfied by it."""
     random = np.random.default_rng([seed, n, clauses])
-    hidden, found = random.random(n) < 0.5, []
+    hidden = random.random(n) < 0.5
+    found: Clauses = []
     while len(found) < clauses:
         v = random.choice(n, k, replace=False)
         sign = random.random(k) < 0.5

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from nelson.experiments.labels import blocks
-from nelson.experiments.labels.case import Case, Watch, enumerated, family
+from nelson.experiments.labels.case import Case, Quantity, Watch, enumerated, family
 from nelson.formula import Formula
 
 
@@ -26,13 +26,17 @@ def parts_case(sizes: Sequence[int], theta: Sequence[float]) -> Case:
     watch = tuple(
         Watch(
             f"P(part {j})",
-            lambda x, j=j: x[:, label == j].any(axis=1),
+            _any_of(label == j),
             float(np.exp(score[j] - log_z) - np.exp(-log_z)),
         )
         for j in range(len(sizes))
     )
     formula = blocks.independent_sets(edges, n)
     return Case(formula, np.repeat(t, m), watch, np.repeat(means, m), log_z=log_z)
+
+
+def _any_of(columns: np.ndarray) -> Quantity:
+    return lambda x: x[:, columns].any(axis=1)
 
 
 @family(
