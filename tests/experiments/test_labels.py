@@ -16,7 +16,7 @@ from nelson.errors import FormulaError
 from nelson.exact.compiled import compiled
 from nelson.experiments import labels
 from nelson.experiments.labels import blocks, honest, phases, switches
-from nelson.experiments.labels.case import FAMILIES, Case, Watch, worst_error
+from nelson.experiments.labels.case import FAMILIES, Case, Watch, disguised, worst_error
 from nelson.experiments.labels.draw import by_chains
 from nelson.formula import Formula
 from nelson.sampling.auto import compiling
@@ -191,7 +191,8 @@ def test_chains_are_asked_even_where_the_formula_could_be_enumerated():
 
 
 def test_a_disguise_keeps_the_law():
-    plain, hidden = (FAMILIES[n].build(3) for n in ("kab-k-10-10", "kab-k-10-10-disguised"))
+    plain = phases.parts_case((4, 6), (1.0, 0.7))
+    hidden = disguised(plain, seed=3)
     assert plain.formula != hidden.formula
     check_truth(hidden)
     assert [w.truth for w in plain.watch] == [w.truth for w in hidden.watch]
