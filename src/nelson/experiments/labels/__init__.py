@@ -14,7 +14,8 @@ chains mix; it should keep its label.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from nelson.errors import FormulaError
 from nelson.experiments.base import OK, Cell, Experiment, Row, Rows, Table
@@ -98,11 +99,11 @@ def run(cell: Cell) -> list[Row]:
     return [run_family(str(cell.key["family"]), int(cell.key["seed"]))]
 
 
-def _lost(row: Row) -> bool:
+def _lost(row: Mapping[str, Any]) -> bool:
     return row["kind"] == "honest" and not row["kept"]
 
 
-def _texts(row: Row) -> list[str]:
+def _texts(row: Mapping[str, Any]) -> list[str]:
     def number(name: str, digits: int) -> str:
         return "" if row.get(name) is None else f"{row[name]:.{digits}g}"
 
@@ -112,7 +113,7 @@ def _texts(row: Row) -> list[str]:
         str(row["n"]),
         str(row["clauses"]),
         str(row["label"]),
-        {True: "wrong", False: "right"}.get(row.get("wrong"), ""),
+        "" if row.get("wrong") is None else "wrong" if row["wrong"] else "right",
         str(row.get("quantity", "")),
         number("estimate", 4),
         number("truth", 4),
@@ -155,11 +156,7 @@ def tables(rows: Rows) -> list[Table]:
     if not done:
         return []
     note = "\n\n".join(summary(rows))
-    return [
-        Table(
-            "Labels of families with known truth", _COLUMNS, [_texts(dict(r)) for r in done], note
-        )
-    ]
+    return [Table("Labels of families with known truth", _COLUMNS, [_texts(r) for r in done], note)]
 
 
 EXPERIMENT = Experiment(

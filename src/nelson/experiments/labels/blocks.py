@@ -19,7 +19,8 @@ Edges = list[tuple[int, int]]
 def planted(n: int, clauses: int, k: int, seed: int) -> Clauses:
     """Random k-SAT around a hidden assignment: each clause is satisfied by it."""
     random = np.random.default_rng([seed, n, clauses])
-    hidden, found = random.random(n) < 0.5, []
+    hidden = random.random(n) < 0.5
+    found: Clauses = []
     while len(found) < clauses:
         v = random.choice(n, k, replace=False)
         sign = random.random(k) < 0.5
@@ -114,10 +115,10 @@ def strip_means(theta: np.ndarray) -> tuple[float, np.ndarray]:
     transfer matrix over the states of a row.
     """
     rows, columns = theta.shape
-    states = np.array(
-        [s for s in product((0, 1), repeat=columns) if "11" not in "".join(map(str, s))]
-    )
-    allowed = (states @ states.T == 0).astype(float)
+    codes = np.arange(1 << columns)
+    codes = codes[codes & codes >> 1 == 0]  # no two neighbours
+    states = codes[:, None] >> np.arange(columns) & 1
+    allowed = (codes[:, None] & codes == 0).astype(float)
     weights = np.exp(states @ theta.T)  # (states, rows)
     down, log_z = [weights[:, 0]], 0.0
     for i in range(1, rows):

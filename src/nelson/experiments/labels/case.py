@@ -34,7 +34,7 @@ COUNT = 16384
 #: Chains and sweeps of the long run that stands for the truth of a large honest case.
 _LONG_LANES, _LONG_SWEEPS = 8192, 256
 
-Quantity = Callable[[np.ndarray], np.ndarray]  # samples (m, n) bool -> (m,)
+Quantity = Callable[[np.ndarray], Any]  # samples (m, n) bool -> (m,)
 
 
 @dataclass(frozen=True)
@@ -117,8 +117,13 @@ def disguised(case: Case, seed: int) -> Case:
         formula=Formula.from_arrays(literals, f.offsets, f.n_vars, n_aux=f.n_aux),
         theta=np.where(flip, -theta, theta),
         means=means,
-        watch=tuple(replace(w, of=lambda x, of=w.of: of(x ^ flip)) for w in case.watch),
+        log_z=None if case.log_z is None else case.log_z - float(theta[flip].sum()),
+        watch=tuple(replace(w, of=_flipped(w.of, flip)) for w in case.watch),
     )
+
+
+def _flipped(of: Quantity, flip: np.ndarray) -> Quantity:
+    return lambda x: of(x ^ flip)
 
 
 # --- truth ---------------------------------------------------------------------------------------

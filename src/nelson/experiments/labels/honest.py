@@ -47,6 +47,8 @@ def random(seed: int, n: int, ratio: float, k: int = 5, scale: float = 0.0) -> C
     large={"rows": 100, "columns": 10, "theta": -0.5},
     path={"rows": 80, "columns": 1, "theta": 1.0},
     long_path={"rows": 2000, "columns": 1, "theta": 0.5, "scale": 1.0},
+    log_z={"rows": 12, "columns": 6, "theta": 0.0, "call": "log_z"},
+    path_log_z={"rows": 60, "columns": 1, "theta": 1.0, "scale": 1.0, "call": "log_z"},
     ladder={"rows": 60, "columns": 2, "theta": 0.5},
     disguised={"rows": 16, "columns": 8, "theta": 0.0, "disguise": True},
 )
@@ -56,10 +58,10 @@ def grid(seed: int, rows: int, columns: int, theta: float, scale: float = 0.0) -
     """
     weights = theta + _theta(rows * columns, scale, seed)
     sign = blocks.checkerboard(rows, columns)
-    _, means = blocks.strip_means(weights.reshape(rows, columns))
+    log_z, means = blocks.strip_means(weights.reshape(rows, columns))
     watch = Watch("staggered", lambda x: x @ sign, float(means @ sign))
     formula = blocks.independent_sets(blocks.grid(rows, columns), rows * columns)
-    return Case(formula, weights, (watch,), means)
+    return Case(formula, weights, (watch,), means, log_z=log_z)
 
 
 @family(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from nelson.experiments.labels import blocks
-from nelson.experiments.labels.case import Case, Watch, enumerated, family
+from nelson.experiments.labels.case import Case, Quantity, Watch, enumerated, family
 from nelson.formula import Formula
 
 
@@ -26,13 +26,17 @@ def parts_case(sizes: Sequence[int], theta: Sequence[float]) -> Case:
     watch = tuple(
         Watch(
             f"P(part {j})",
-            lambda x, j=j: x[:, label == j].any(axis=1),
+            _any_of(label == j),
             float(np.exp(score[j] - log_z) - np.exp(-log_z)),
         )
         for j in range(len(sizes))
     )
     formula = blocks.independent_sets(edges, n)
     return Case(formula, np.repeat(t, m), watch, np.repeat(means, m), log_z=log_z)
+
+
+def _any_of(columns: np.ndarray) -> Quantity:
+    return lambda x: x[:, columns].any(axis=1)
 
 
 @family(
@@ -113,6 +117,14 @@ def in_5sat(seed: int, sizes: Sequence[int], theta: Sequence[float], copies: int
 @family(
     "adversarial",
     issue={"hubs": 40, "leaves": 300, "degree": 14, "weights": (12, 2), "call": "auto"},
+    hurried={
+        "hubs": 40,
+        "leaves": 300,
+        "degree": 14,
+        "weights": (12, 2),
+        "call": "auto",
+        "options": {"seconds": 1.0},
+    },
     small={"hubs": 8, "leaves": 40, "degree": 14, "weights": (9, 2)},
     even={"hubs": 6, "leaves": 30, "degree": 15, "weights": (6.4, 1)},
     medium={"hubs": 12, "leaves": 80, "degree": 16, "weights": (13, 2)},
@@ -153,6 +165,7 @@ def hubs(seed: int, hubs: int, leaves: int, degree: int, weights: Sequence[float
     frozen={"rows": 10, "columns": 8, "theta": 4.0},
     square={"rows": 24, "columns": 14, "theta": 1.0},
     field={"rows": 9, "columns": 9, "theta": 2.5, "field": 0.1},
+    field_log_z={"rows": 9, "columns": 9, "theta": 2.5, "field": 0.1, "call": "log_z"},
     field_weak={"rows": 12, "columns": 10, "theta": 2.0, "field": 0.02},
     field_strong={"rows": 8, "columns": 8, "theta": 5.0, "field": 0.2, "disguise": True},
     ladder={"rows": 120, "columns": 2, "theta": 5.0},
@@ -264,15 +277,19 @@ def ferromagnet(
 
 
 @family(
-    "adversarial", issue={"strong": (10, 2)}, even={"strong": (25, 2)}, mixed={"strong": (18, 3)}
+    "adversarial",
+    issue={"hard": (10, 2)},
+    even={"hard": (25, 2)},
+    one_of_twenty={"hard": (10, 2), "at": (13,), "rows": 20},
+    weak_is_hard={"sizes": (10, 10), "hard": (3, 2.9), "easy": (8, -8)},
+    weakest_of_nine={"sizes": (6, 8), "hard": (1.2, 1), "easy": (-9, 9), "at": (5,), "rows": 9},
 )
-def contexts(seed: int, strong: Sequence[float]) -> Case:
-    """Rows of theta [0, b, 0, b, 0] where only b is hard."""
-    hard, easy = parts_case((1, 12), strong), parts_case((1, 12), (0, 0))
-    assert hard.means is not None and easy.means is not None
-    rows = [easy.theta, hard.theta] * 2 + [easy.theta]
-    means = [easy.means, hard.means] * 2 + [easy.means]
-    return Case(hard.formula, np.stack(rows), means=np.stack(means), count=4096)
+def contexts(seed: int, hard, easy=(0, 0), sizes=(1, 12), at=(1, 3), rows=5) -> Case:
+    """Several rows of theta, of which only those at the places `at` are hard."""
+    cases = [parts_case(sizes, hard if row in at else easy) for row in range(rows)]
+    means = np.stack([np.asarray(case.means) for case in cases])
+    theta = np.stack([case.theta for case in cases])
+    return Case(cases[0].formula, theta, means=means, count=4096)
 
 
 @family(

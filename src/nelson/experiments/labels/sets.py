@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations, product
+from typing import Any
 
 import numpy as np
 
@@ -179,7 +180,7 @@ def unseen(seed: int, sweeps: int | None = None, project: bool = False) -> Case:
     clauses += [[-(i % tied + 1), v] for i, v in enumerate(range(tied + 1, tied + loose + 1))]
     clauses += [[1, -(tied + 1), -(tied + 2)], [2, -(tied + 3), -(tied + 4)]]
     case = enumerated(Formula(clauses, n_vars=tied + loose), np.repeat([0.0, 2.0], (tied, loose)))
-    options = {} if sweeps is None else {"sweeps": sweeps}
+    options: dict[str, Any] = {} if sweeps is None else {"sweeps": sweeps}
     if project:
         options["project"] = range(tied + 1, tied + loose + 1)
     return replace(case, options=options)

@@ -19,7 +19,7 @@ import numpy as np
 from nelson.errors import NelsonError
 from nelson.experiments.labels import blocks
 from nelson.experiments.labels.blocks import Clauses
-from nelson.experiments.labels.case import Case, Watch, enumerated, family, law_of
+from nelson.experiments.labels.case import Case, Quantity, Watch, enumerated, family, law_of
 from nelson.formula import Formula
 
 Cubes = Sequence[Sequence[int]]  # partial assignments of the controls, as literals
@@ -69,15 +69,15 @@ def switched(k: int, parts: Sequence[Block], door: float = 0.0) -> Case:
     watch, codes = [], active @ (1 << np.arange(len(parts)))
     for code in np.unique(codes):
         mine = np.isin(np.arange(1 << k), controls[codes == code] @ weights)
-        watch.append(
-            Watch(
-                f"P(region {code})",
-                lambda x, mine=mine: mine[x[:, :k] @ weights],
-                float(p[codes == code].sum()),
-            )
-        )
+        watch.append(Watch(f"P(region {code})", _among(mine), float(p[codes == code].sum())))
     theta = np.concatenate([np.full(k, door), *(np.full(b.size, b.theta) for b in parts)])
     return Case(Formula(clauses, len(theta)), theta, tuple(watch), np.concatenate(marginals))
+
+
+def _among(states: np.ndarray) -> Quantity:
+    """Is the state of the controls, read as a binary number, one of these?"""
+    k = len(states).bit_length() - 1
+    return lambda x: states[x[:, :k] @ (1 << np.arange(k))]
 
 
 def _sums(block: Block) -> tuple[float, np.ndarray]:
