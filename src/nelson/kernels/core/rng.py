@@ -79,7 +79,7 @@ def class_order(seed, context, round, classes):
     key0, key1 = keys(seed, context, 0)
     random = scramble(key0 + counter(round, ORDER, 0), key1)
     first = np.int64(((random >> _S32) * np.uint64(classes)) >> _S32)
-    step = np.int64(1) if random & _ONE == _ONE else np.int64(classes - 1)
+    step = np.int64(1) + np.int64(random & _ONE) * np.int64(classes - 2)
     return first, step
 
 
