@@ -14,8 +14,8 @@ from nelson.kernels.core import reference, rng
 from nelson.kernels.core.bits import unpack
 from nelson.sampling import engine
 from nelson.sampling.chain import Chains, resumed
-from nelson.sampling.mixing import pilot_request
 from nelson.sampling.problem import Problem, prepare
+from nelson.sampling.sampler import Request
 from tests.problems import random_ksat, weights
 from tests.structured.graphs import grid
 
@@ -24,12 +24,29 @@ SIDE = 8
 STAGGERED = 1 - 2 * (np.add(*np.divmod(np.arange(SIDE * SIDE), SIDE)) % 2)
 THETA = np.full(SIDE * SIDE, 3.0)
 NONE = np.zeros((1, SIDE * SIDE), bool)
+CONTEXT = 4
 
 
 def hard_core() -> Problem:
     """Independent sets of a grid."""
     edges = grid(SIDE, SIDE)
     return prepare(Formula([[-u - 1, -v - 1] for u, v in edges], n_vars=SIDE * SIDE))
+
+
+def request(theta: np.ndarray, count: int, seed: int = 3, sweeps: int = 0) -> Request:
+    """`count` samples of each row of theta, all columns; the first row is context CONTEXT."""
+    rows = np.atleast_2d(theta)
+    return Request(
+        theta=rows,
+        contexts=CONTEXT + np.arange(len(rows)),
+        count=count,
+        block=count,
+        seed=seed,
+        columns=np.arange(rows.shape[1]),
+        sweeps=sweeps,
+        max_rounds=1000,
+        threads=1,
+    )
 
 
 def orders(seed: int = 1, context: int = 0, sweeps: int = 1 << 15, classes: int = 5):
@@ -99,7 +116,7 @@ def swept(plain: reference.Reference, order: np.ndarray, seed: int, count: int) 
     x, words = np.zeros((count, plain.program.n), bool), np.arange(-(-count // 64))
     for v in order:
         name, thr = plain.program.name[[v]], plain.thr[[v]]
-        drawn = reference.bernoulli(seed, 0, words, name, rng.SWEEP_ROUND, thr)
+        drawn = reference.bernoulli(seed, CONTEXT, words, name, rng.SWEEP_ROUND, thr)
         x[:, v] = plain.heat_bath(x, v, reference.lanes(drawn, count)[:, 0])
     return x[:, plain.program.place]
 
@@ -110,10 +127,10 @@ def test_a_fixed_order_would_be_seen():
     plain = reference.Reference(problem.program, reference.threshold(THETA))
     wrong = 0
     for seed in range(3):
-        chains = Chains.given(problem, pilot_request(THETA[None], 130, 1, None, seed), [NONE])
+        chains = Chains.given(problem, request(THETA, 130, seed), [NONE])
         chains.sweep_to(1)
         x = unpack(chains.words[0], 130)
-        order = plain.sweep_order(seed, 0, rng.SWEEP_ROUND)
+        order = plain.sweep_order(seed, CONTEXT, rng.SWEEP_ROUND)
         assert np.array_equal(x, swept(plain, order, seed, 130))
         wrong += not np.array_equal(x, swept(plain, problem.program.order, seed, 130))
     assert wrong
@@ -131,10 +148,10 @@ def test_the_first_sweep_fills_either_sublattice(start):
     assert problem.program.n_classes == 4
 
     def side(seed: int) -> float:
-        request = pilot_request(THETA[None], 640, 1, None, seed)
-        chains = Chains.given(problem, request, [NONE])
+        asked = request(THETA, 640, seed)
+        chains = Chains.given(problem, asked, [NONE])
         if start == "resampled":
-            chains = Chains.resampled(problem, request, THETA[None])
+            chains = Chains.resampled(problem, asked, THETA[None])
         chains.sweep_to(1)
         return float((unpack(chains.words[0], 640) @ STAGGERED).mean())
 
@@ -154,19 +171,16 @@ def test_widths_batches_and_interruptions_keep_the_order():
     """Words of one tile, words of many tiles, and 1 + 2 + 4 sweeps: the same bits as 7 at once."""
     f = random_ksat(60, 90, 5, seed=1)
     problem, theta, count = prepare(f), np.stack([weights(f), -weights(f)]), 64 * 20 + 7
-    request = replace(pilot_request(theta, count, 1, None), contexts=np.array([4, 9]), sweeps=7)
-    request = replace(request, columns=np.arange(60))
-    whole = next(engine.blocks(reference.LOVASZ, problem, request))
+    asked = request(theta, count, sweeps=7)
+    whole = next(engine.blocks(reference.LOVASZ, problem, asked))
     for width in (1, 4, 16):
-        asked = replace(request, width=width, threads=2)
+        asked = replace(asked, width=width, threads=2)
         again = next(engine.blocks(reference.LOVASZ, problem, asked))
         assert np.array_equal(again.packed, whole.packed)
-        words = next(engine.blocks(reference.LOVASZ, problem, replace(asked, sweeps=0))).packed
+        start = next(engine.blocks(reference.LOVASZ, problem, replace(asked, sweeps=0))).packed
+        words = start
         for done, more in ((0, 1), (1, 2), (3, 4)):
-            part = replace(asked, sweeps=more)
-            words = resumed(problem, part, words, done, 0, count).packed
+            words = resumed(problem, replace(asked, sweeps=more), words, done, 0, count).packed
         assert np.array_equal(words, whole.packed)
-    # From word 3 on, in a call of its own.
-    zero = next(engine.blocks(reference.LOVASZ, problem, replace(request, sweeps=0))).packed
-    later = resumed(problem, request, zero[:, 3:], 0, 3, count - 64 * 3)
-    assert np.array_equal(later.packed, whole.packed[:, 3:])
+        later = resumed(problem, asked, start[:, 3:], 0, 3, count - 64 * 3)  # from word 3 on
+        assert np.array_equal(later.packed, whole.packed[:, 3:])
