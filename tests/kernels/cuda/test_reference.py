@@ -138,7 +138,7 @@ def test_tails(count):
 @pytest.mark.parametrize("context", [1, 7])
 def test_contexts_have_streams_of_their_own(context):
     f = FORMULAS["hub"]
-    check(f, weights(f), 70, LOVASZ, context=context)
+    check(f, weights(f), 70, LOVASZ, context=context, sweeps=3)
 
 
 def test_uniform_takes_one_random_row():

@@ -115,11 +115,21 @@ class Reference:
                 bad = self.grow(x, bad)
             resampled += int(bad.sum())
             x = np.where(self.spread(bad), fresh(rounds), x)
-        for sweep in range(sweeps):
-            for v in self.program.order:
-                x[:, v] = self.heat_bath(x, v, fresh(rng.SWEEP_ROUND + sweep, np.array([v]))[:, 0])
+        for round in range(rng.SWEEP_ROUND, rng.SWEEP_ROUND + sweeps):
+            for v in self.sweep_order(seed, context, round):
+                x[:, v] = self.heat_bath(x, v, fresh(round, np.array([v]))[:, 0])
         valid = np.logical_not(self.violated(x).any(1))
         return x[:, self.program.place], valid, rounds, resampled
+
+    def sweep_order(self, seed: int, context: int, round: int) -> np.ndarray:
+        """The variables in the order of this sweep: class after class, from a random class on."""
+        ptr, classes = self.program.class_ptr, self.program.n_classes
+        with np.errstate(over="ignore"):
+            spread = rng.spread_seed(seed)
+            first, step = rng.class_order(spread, np.uint64(context), round, classes)
+        visited = [(first + i * step) % classes for i in range(classes)]
+        parts = [self.program.order[ptr[c] : ptr[c + 1]] for c in visited]
+        return np.concatenate([*parts, self.program.order[:0]])
 
     def heat_bath(self, x: np.ndarray, v: int, fresh: np.ndarray) -> np.ndarray:
         """x_v, redrawn in the samples where every clause of v holds without v."""

@@ -27,11 +27,14 @@ GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _ODD = np.uint64(0xD1342543DE82EF95)
 MULTIPLIER = np.uint64(0xDABA0B6EB09322E3)
 _S5, _S32, _S37, _S40 = (np.uint64(k) for k in (5, 32, 37, 40))
-_ZERO, _TWO = np.uint64(0), np.uint64(2)
+_ZERO, _ONE, _TWO = np.uint64(0), np.uint64(1), np.uint64(2)
 
 #: Round number of the first sweep. Rounds of resampling count from 0, so the two never share a
 #: counter.
 SWEEP_ROUND = 1 << 26
+#: Stands for a variable in the counter of the word that orders the colour classes of a sweep. No
+#: draw has this counter: variables are int32, so their numbers are below 2^31.
+ORDER = (1 << 32) - 1
 #: Most rounds of resampling.
 MAX_ROUNDS = SWEEP_ROUND - 1
 #: Most random words of a Bernoulli draw: probabilities are multiples of 2^-32.
@@ -63,6 +66,21 @@ def keys(seed, context, word):
     base = seed + ((np.uint64(context) << _S40) | np.uint64(word)) * _ODD
     base = scramble(base, _ZERO)
     return scramble(base + GOLDEN, _ZERO), scramble(base + GOLDEN * _TWO, _ZERO)
+
+
+@register_jitable(forceinline=True)
+def class_order(seed, context, round, classes):
+    """(first, step): a sweep visits the colour classes first, first + step, .., modulo `classes`.
+
+    The first class is uniform, and step is 1 or classes - 1 (that is, -1) with equal probability.
+    Both are functions of (seed, context, round) only: all samples of a context share them,
+    whatever words a tile or a call holds. So the random word is taken from word 0.
+    """
+    key0, key1 = keys(seed, context, 0)
+    random = scramble(key0 + counter(round, ORDER, 0), key1)
+    first = np.int64(((random >> _S32) * np.uint64(classes)) >> _S32)
+    step = np.int64(1) + np.int64(random & _ONE) * np.int64(classes - 2)
+    return first, step
 
 
 def spread_seed(seed: int) -> np.uint64:

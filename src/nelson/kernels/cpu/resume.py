@@ -68,6 +68,7 @@ def _resume(tag, program, law, job, result, space, stop, states, first, last):
             if peek_volatile(stop, 0) != 0:
                 poke(result.rounds, t, STOPPED)
                 return
-            sweep(tag, p, law, row, s, SWEEP_ROUND + states.skip + k, result.moved)
+            round = SWEEP_ROUND + states.skip + k
+            sweep(tag, p, law, row, s, job, t, round, result.moved)
         hand_out(tag, p, job, result, s, t)
         poke(result.rounds, t, 0)

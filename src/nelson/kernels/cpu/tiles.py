@@ -88,7 +88,7 @@ def _tiles(tag, program, law, job, result, space, stop, first, last):
             if used != STOPPED and peek_volatile(stop, 0) != 0:
                 used = STOPPED
             if used != STOPPED:
-                sweep(tag, p, law, row, s, SWEEP_ROUND + k, result.moved)
+                sweep(tag, p, law, row, s, job, t, SWEEP_ROUND + k, result.moved)
         if used == STOPPED:
             poke(result.rounds, t, STOPPED)
             return

@@ -65,6 +65,7 @@ from nelson.kernels.cuda.team import (
     ZERO,
     Team,
     cell_of,
+    class_order,
     int32,
     keys,
     set_cell,
@@ -93,14 +94,15 @@ def _clear_cells(w):
 
 
 @device
-def _run(p, w, job, h, moved):
+def _run(p, w, job, context, h, moved):
     """Draw, resample until no lane violates a clause, sweep. -> (rounds, lanes resampled)
 
     One loop calls one pass, so that its code exists once and stays in the instruction cache.
     """
     kind, round, begin, end = int32(INIT), int32(0), int32(0), p.n
     rounds, resampled, sweeping, few = int32(0), 0, False, job.few
-    c, k, hits, listing, turn = int32(0), int32(0), int32(0), False, int32(0)
+    c, step, left, k = int32(0), int32(0), int32(0), int32(0)
+    hits, listing, turn = int32(0), False, int32(0)
     while True:
         if kind == LISTED:
             draw_listed(p, w, round, hits, h)
@@ -140,16 +142,20 @@ def _run(p, w, job, h, moved):
                     kind = int32(MASKED)
                 else:
                     kind = int32(LISTED if listed else (VIOLATED if lanes > p.n_clauses else FEW))
-            round = int32(SWEEP_ROUND) if sweeping else rounds
+            round = rounds
         if sweeping:
             kind = int32(SWEEP)
-            if c == p.n_classes:
-                c, k, round = int32(0), int32(k + 1), int32(round + 1)
-            if k >= job.sweeps or p.n_classes == 0:
-                return rounds, resampled
+            if left == 0:  # a sweep begins
+                if k >= job.sweeps or p.n_classes == 0:
+                    return rounds, resampled
+                round, left = int32(SWEEP_ROUND + k), p.n_classes
+                first, ahead = class_order(job.seed, context, round, p.n_classes)
+                c, step, k = int32(first), int32(ahead), int32(k + 1)
             begin = int32(peek(w.ints, int32(p.classes + c)) * 32)
-            c = int32(c + 1)
-            end = int32(peek(w.ints, int32(p.classes + c)) * 32)
+            end = int32(peek(w.ints, int32(p.classes + c + 1)) * 32)
+            c, left = int32(c + step), int32(left - 1)
+            if c >= p.n_classes:
+                c = int32(c - p.n_classes)
 
 
 @device
@@ -269,10 +275,11 @@ def draw_words(
     while t < job.tiles:
         context = (job.first + t) // tiles
         word = (job.first + t - context * tiles) * copies
+        key = np.uint64(peek(contexts, context))  # of the random numbers of this context
         r = me
         while r < copies:
             number = np.uint64(job.first_word + word + r)
-            key0, key1 = keys(job.seed, np.uint64(peek(contexts, context)), number)
+            key0, key1 = keys(job.seed, key, number)
             lanes = _lanes_wanted(job.samples - 64 * (word + r))
             poke2(word_cells, int32(r * WORD_CELLS // 2), key0, key1)
             poke2(word_cells, int32(r * WORD_CELLS // 2 + 1), lanes, ZERO)
@@ -309,7 +316,7 @@ def draw_words(
             poke2(bad, p.n_clauses, ZERO, ZERO)
             poke2(bad, int32(p.n_clauses + 1), EVERY, EVERY)
         _clear_cells(w)
-        rounds, resampled = _run(p, w, job, h, moved)
+        rounds, resampled = _run(p, w, job, key, h, moved)
         rows = int32(min(copies, job.per_context - word))
         _hand_out(p, w, context * job.per_context + word, rows, packed, valid, counts)
         sync(size, which)
