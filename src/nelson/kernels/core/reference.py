@@ -116,17 +116,17 @@ class Reference:
             resampled += int(bad.sum())
             x = np.where(self.spread(bad), fresh(rounds), x)
         for round in range(rng.SWEEP_ROUND, rng.SWEEP_ROUND + sweeps):
-            for v in self.sweep_order(seed, context, round):
+            for v in self.sweep_order(seed, context):
                 x[:, v] = self.heat_bath(x, v, fresh(round, np.array([v]))[:, 0])
         valid = np.logical_not(self.violated(x).any(1))
         return x[:, self.program.place], valid, rounds, resampled
 
-    def sweep_order(self, seed: int, context: int, round: int) -> np.ndarray:
-        """The variables in the order of this sweep: class after class, from a random class on."""
+    def sweep_order(self, seed: int, context: int) -> np.ndarray:
+        """The variables in the order of the sweeps: class after class, from a random class on."""
         ptr, classes = self.program.class_ptr, self.program.n_classes
         with np.errstate(over="ignore"):
             spread = rng.spread_seed(seed)
-            first, step = rng.class_order(spread, np.uint64(context), round, classes)
+            first, step = rng.class_order(spread, np.uint64(context), classes)
         visited = [(first + i * step) % classes for i in range(classes)]
         parts = [self.program.order[ptr[c] : ptr[c + 1]] for c in visited]
         return np.concatenate([*parts, self.program.order[:0]])

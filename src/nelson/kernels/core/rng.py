@@ -69,15 +69,17 @@ def keys(seed, context, word):
 
 
 @register_jitable(forceinline=True)
-def class_order(seed, context, round, classes):
-    """(first, step): a sweep visits the colour classes first, first + step, .., modulo `classes`.
+def class_order(seed, context, classes):
+    """(first, step): sweeps visit the colour classes first, first + step, .., modulo `classes`.
 
     The first class is uniform, and step is 1 or classes - 1 (that is, -1) with equal probability.
-    Both are functions of (seed, context, round) only: all samples of a context share them,
-    whatever words a tile or a call holds. So the random word is taken from word 0.
+    Both are functions of (seed, context) only: all samples of a context share them, whatever words
+    a tile or a call holds. So the random word is taken from word 0. All sweeps of a draw have the
+    same order: drawn anew for each sweep, chains forget their start only 0.76 to 0.82 times as fast
+    (eigenvalues of four small formulas), as a class may come last and then first.
     """
     key0, key1 = keys(seed, context, 0)
-    random = scramble(key0 + counter(round, ORDER, 0), key1)
+    random = scramble(key0 + counter(SWEEP_ROUND, ORDER, 0), key1)
     first = np.int64(((random >> _S32) * np.uint64(classes)) >> _S32)
     step = np.int64(1) + np.int64(random & _ONE) * np.int64(classes - 2)
     return first, step

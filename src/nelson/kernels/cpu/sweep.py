@@ -6,10 +6,10 @@ is forced. So P_theta(. | C) is stationary, and a valid lane stays valid. To eva
 "without v", the row of v is first set to the value that makes its literal false. Variables of one
 colour class share no clause, so their undecided lanes may wait until the end of a block.
 
-The classes are visited in a cyclic order with a random start and direction, drawn anew for each
-sweep (`rng.class_order`). In a fixed order the first class would take what room there is in every
-sample: in the hard-core model on a grid, all samples would start on the same sublattice. P_theta
-is stationary under every order.
+The classes are visited in a cyclic order with a random start and direction, drawn for each seed and
+context (`rng.class_order`). In a fixed order the first class would take what room there is in every
+sample of every seed: in the hard-core model on a grid, all samples would start on the same
+sublattice, and chains with another seed could not show it. P_theta is stationary under every order.
 
 A lane that violates a clause keeps violating it: no variable of that clause is free there.
 """
@@ -31,7 +31,7 @@ def sweep(tag, p, law, row, s, job, t, round, moved):
     key1, every, none = load(tag, s.constants, KEY1), ones(tag), zeros(tag)
     wanted = load(tag, s.constants, WANTED)
     h = rows_for(64.0 * len(tag), law.max_rows)
-    c, step = class_order(job.seed, peek(job.context, t), round, p.n_classes)
+    c, step = class_order(job.seed, peek(job.context, t), p.n_classes)
     for _ in range(p.n_classes):
         begin, end = peek(p.class_ptr, c), peek(p.class_ptr, c + 1)
         c += step

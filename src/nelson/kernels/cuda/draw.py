@@ -149,7 +149,7 @@ def _run(p, w, job, context, h, moved):
                 if k >= job.sweeps or p.n_classes == 0:
                     return rounds, resampled
                 round, left = int32(SWEEP_ROUND + k), p.n_classes
-                first, ahead = class_order(job.seed, context, round, p.n_classes)
+                first, ahead = class_order(job.seed, context, p.n_classes)
                 c, step, k = int32(first), int32(ahead), int32(k + 1)
             begin = int32(peek(w.ints, int32(p.classes + c)) * 32)
             end = int32(peek(w.ints, int32(p.classes + c + 1)) * 32)
