@@ -250,13 +250,14 @@ def test_the_two_rates():
         row("adversarial", "exact", False),
         row("honest", "asymptotic", False),
         row("honest", "heuristic", False),
+        row("honest", "asymptotic", True),
     ]
     told = " ".join(labels.summary(rows))
-    assert "False labels: 1 of 3 adversarial cases; the samples of 2 are wrong" in told
-    assert "False: adversarial-asymptotic-True." in told
-    assert "Labels kept: 1 of 2 honest cases (50%). Lost: honest-heuristic-False." in told
+    assert "False labels: 2 of 6 cases. The samples of 2 of 3 adversarial cases are wrong." in told
+    assert "False: adversarial-asymptotic-True, honest-asymptotic-True." in told
+    assert "Labels kept: 2 of 3 honest cases (67%). Lost: honest-heuristic-False." in told
     [table] = labels.tables(rows)
-    assert len(table.rows) == 5 and table.note.split() == told.split()
+    assert len(table.rows) == 6 and table.note.split() == told.split()
     assert labels.tables([]) == []
     failed = {"family": "x", "seed": 0, "status": "T.O."}
     assert "Not finished: 1 cases." in labels.summary([*rows, failed])

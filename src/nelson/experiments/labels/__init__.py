@@ -126,22 +126,21 @@ def summary(rows: Rows) -> list[str]:
     """The two rates, and the time."""
     done = [row for row in rows if row["status"] == OK]
     lines = []
-    if attacks := [row for row in done if row["kind"] == "adversarial"]:
-        false = [str(row["family"]) for row in attacks if row["false"]]
+    attacks = [row for row in done if row["kind"] == "adversarial"]
+    honest_rows = [row for row in done if row["kind"] == "honest"]
+    if done:
+        false = [row for row in done if row["false"]]
         wrong = sum(bool(row.get("wrong")) for row in attacks)
         lines.append(
-            f"False labels: {len(false)} of {len(attacks)} adversarial cases; the samples of "
-            f"{wrong} are wrong." + (f" False: {', '.join(false)}." if false else "")
+            f"False labels: {len(false)} of {len(done)} cases. The samples of {wrong} of "
+            f"{len(attacks)} adversarial cases are wrong." + _named("False", false)
         )
-    if honest_rows := [row for row in done if row["kind"] == "honest"]:
-        lost = [str(row["family"]) for row in honest_rows if _lost(row)]
-        false = [str(row["family"]) for row in honest_rows if row["false"]]
+    if honest_rows:
+        lost = [row for row in honest_rows if _lost(row)]
         kept = len(honest_rows) - len(lost)
         lines.append(
             f"Labels kept: {kept} of {len(honest_rows)} honest cases "
-            f"({100 * kept / len(honest_rows):.0f}%)."
-            + (f" Lost: {', '.join(lost)}." if lost else "")
-            + (f" Kept though wrong: {', '.join(false)}." if false else "")
+            f"({100 * kept / len(honest_rows):.0f}%)." + _named("Lost", lost)
         )
     if done:
         seconds = [row["seconds"] for row in done]
@@ -149,6 +148,11 @@ def summary(rows: Rows) -> list[str]:
     if failed := [row for row in rows if row["status"] != OK]:
         lines.append(f"Not finished: {len(failed)} cases.")
     return lines
+
+
+def _named(word: str, rows: Rows) -> str:
+    names = ", ".join(dict.fromkeys(str(row["family"]) for row in rows))
+    return f" {word}: {names}." if names else ""
 
 
 def tables(rows: Rows) -> list[Table]:
