@@ -74,8 +74,7 @@ def draw(
             method = "enumerate" if isinstance(exact, Enumerated) else "circuit"
             told = {"method": method, "why": drawn.info["reason"], "guarantee": "exact"}
             return exact.draw(theta, count, seed), {**drawn.info, **told, "sweeps": 0}
-        again = {"method": "auto", "sweeps": None, "verdict": None, "reuse": False}
-        options = replace(options, max_rounds=MANY_ROUNDS, **again)
+        options = Options(seed=seed, device=options.device, max_rounds=MANY_ROUNDS, strict=True)
         drawn = draw_samples(formula, theta, count, options)
     if fallback and drawn.guarantee == "heuristic":
         why = drawn.info["why"]

@@ -35,6 +35,7 @@ from nelson.kernels.core.bits import pack, unpack
 from nelson.sampling.diagnosis.diagnose import pilot_request, watch
 from nelson.sampling.diagnosis.elsewhere import RARE_SHARE, Elsewhere, Walkers
 from nelson.sampling.diagnosis.features import Features
+from nelson.sampling.diagnosis.meeting import Coupled
 from nelson.sampling.diagnosis.verdict import Verdict
 from nelson.sampling.problem import prepare
 from nelson.sampling.sample_stream import sample
@@ -204,14 +205,12 @@ class _Coupled:
 
     def __init__(self, walkers: list[_Walkers]) -> None:
         self.walkers = walkers
-
-    @property
-    def words(self) -> np.ndarray:
-        return np.concatenate([one.words for one in self.walkers])
+        self.words = np.concatenate([one.words for one in walkers])
 
     def sweep_to(self, sweeps: int) -> None:
         for one in self.walkers:
             one.sweep_to(sweeps)
+        self.words = np.concatenate([one.words for one in self.walkers])
 
 
 class _Elsewhere(Elsewhere):
@@ -224,7 +223,7 @@ class _Elsewhere(Elsewhere):
         self.number += 1
         return _Walkers(self.chain, words, self.request.seed + self.number)
 
-    def coupled(self, rows: np.ndarray, words: int) -> _Coupled:
+    def coupled(self, rows: np.ndarray, words: int) -> Coupled:
         self.number += 1
         states = np.where(rows, ~np.uint64(0), np.uint64(0))[:, None]
         seed = self.request.seed + self.number

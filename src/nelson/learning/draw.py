@@ -102,7 +102,7 @@ class Drawer:
             able = get(choice.method).sweeps is not None
             self.method, self.sweeps = choice.method, choice.sweeps if able else None
         else:
-            self.method, self.sweeps, self.guarantee = "auto", None, None
+            self.method, self.sweeps = "auto", None
 
     def options(self, key: int) -> Options:
         """The options of a draw; `key` (the iteration) selects the random bits."""

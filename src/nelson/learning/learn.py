@@ -135,7 +135,9 @@ def learn(
     m, eta, iterations, batch, optimizer ("newton" | "adam" | "sgd")  override the preset.
     prior       number of pseudo-examples from the uniform law over valid structures that are mixed
                 into the data. They keep theta finite if the data's marginals are 0 or 1. 0: plain
-                likelihood, |theta| <= bound.
+                likelihood.
+    bound       |theta_i| <= bound, 16 by default ("paper": 100). If the data ask for more, `why`
+                names the variables that the bound holds back, and the fit has not converged.
     level       false-alarm rate of the test that ends the run.
     stop        False: go on to the last iteration, also if the moment gap is noise.
     theta0      where to start; None: near the maximum.

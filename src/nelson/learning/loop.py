@@ -102,6 +102,8 @@ class _Run:
     def outcome(self) -> Outcome:
         ended = self._iterate()
         self._save()
+        if not ended:
+            self._diagnose()
         converged, why = self.learner.verdict(self.history, ended)
         if ended:
             reason = "interrupted" if ended == "interrupted" else "the time was up"
@@ -116,6 +118,15 @@ class _Run:
             ended == "interrupted",
             {"method": drawer.method, "sweeps": drawer.sweeps, "how": drawer.why},
         )
+
+    def _diagnose(self) -> None:
+        """The guarantee holds at the last theta, too, not only where samples were drawn before."""
+        theta = self.learner.result()
+        if theta is None or not self.drawer.adaptive:
+            return
+        self.drawer.refresh(theta)
+        if self.drawer.guarantee is not None:
+            self.guarantee = weakest([self.guarantee, self.drawer.guarantee])
 
     def _iterate(self) -> str:
         """Iterate until done; why the run ended earlier, if it did (as `Group.halt` says it)."""

@@ -22,6 +22,7 @@ This is an interior point for any data, hence theta is finite. `bound` limits th
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,8 @@ from nelson.learning.unary import Unary
 _AVERAGED_STEPS = 8  # Newton results whose mean is the answer
 _MAX_DRAW_BITS = 1 << 31  # 256 MB
 _MIN_SAMPLES = 1024
+#: A variable at its bound is held back if its moment is off by this many standard errors.
+_HELD_SIGMAS = 5.0
 
 
 class Newton(Unary):
@@ -51,7 +54,7 @@ class Newton(Unary):
     ARRAYS = ("point", "theta", "step", "total", "target")
     SCALARS = (
         *("m", "m_final", "phase", "slope", "averaged", "has_step", "relax", "done", "behind"),
-        "prior_share",
+        *("prior_share", "held"),
     )
 
     phase = "grow"
@@ -59,6 +62,8 @@ class Newton(Unary):
     has_step = False
     relax = 1.0  # factor of the next steps, below 1 after an overshoot
     behind = 0.0  # number of samples whose noise `point` carries; 0: no noise
+    #: Variables (from 1) that the bound holds back: their moments are off by more than noise.
+    held: Sequence[int] = ()
     prior_share = math.nan  # what the prior costs, as a share of n / (2N); NaN: not known
 
     def start_from(self, uniform: np.ndarray) -> None:
@@ -90,6 +95,7 @@ class Newton(Unary):
         move = np.zeros_like(g)
         move[free] = direction(g[free], variance, curve)
         move *= min(self.settings.eta, 1.0) * (self.relax if phase == "grow" else 1.0)
+        self.held = self._held(g, draw)
         if phase == "check":
             shift, toward = self.target - self.examples.mean(), np.zeros_like(g)
             toward[free] = direction(shift[free], variance, curve)
@@ -101,6 +107,13 @@ class Newton(Unary):
         """Variables that can still move: neither constant nor pushed against the bound."""
         held = (np.abs(self.point) >= self.settings.bound) & (g * self.point > 0)
         return ~held & ~constant_variables(g, self.target)
+
+    def _held(self, g: np.ndarray, draw: Draw) -> list[int]:
+        """The variables that the bound keeps from the data's moments."""
+        against = (np.abs(self.point) >= self.settings.bound) & (g * self.point > 0)
+        mean = np.clip(draw.mean, 0.5 / draw.count, 1 - 0.5 / draw.count)
+        noise = np.sqrt(mean * (1 - mean) * noise_scale(draw, self.behind))
+        return (np.flatnonzero(against & (np.abs(g) > _HELD_SIGMAS * noise)) + 1).tolist()
 
     def _prior_share(self, draw: Draw, shift: np.ndarray, toward: np.ndarray) -> float:
         """What the prior's shift of the moments costs: shift . C^-1 shift / 2, over n / (2N).
@@ -171,7 +184,8 @@ class Newton(Unary):
             self.phase = "average"
 
     def restore(self, state: State) -> None:
-        state[1]["scalars"].setdefault("prior_share", math.nan)  # older checkpoints lack it
+        older = {"prior_share": math.nan, "held": []}  # checkpoints that lack them
+        state[1]["scalars"] = older | state[1]["scalars"]
         super().restore(state)
 
     def result(self) -> np.ndarray:
@@ -184,9 +198,17 @@ class Newton(Unary):
         if self.done:
             count = self.examples.count
             share = count / self.behind if self.behind else 0.0
-            held = int((np.abs(self.point) >= self.settings.bound).sum())
-            if held:
-                why += f"; theta of {held} variables is at its bound of {self.settings.bound:g}"
+            bound = self.settings.bound
+            at_bound = int((np.abs(self.point) >= bound).sum())
+            if self.held:
+                named = ", ".join(map(str, self.held[:10])) + ", ..." * (len(self.held) > 10)
+                return False, (
+                    f"theta of {len(self.held)} variables ({named}) is held at its bound of "
+                    f"{bound:g}, and their moments differ from the data's by more than noise: a "
+                    f"larger `bound` (at most 100) lets them go on; for the other variables {why}"
+                )
+            if at_bound:
+                why += f"; theta of {at_bound} variables is at its bound of {bound:g}"
             elif self.prior_share <= share:
                 why += f"; samples add {share:.1%} to the error that {count:,} examples leave"
             elif not math.isnan(self.prior_share):

@@ -13,6 +13,7 @@ import numpy as np
 from nelson.errors import FormulaError, NelsonError
 from nelson.formula import Formula
 from nelson.formula.checks import checked_projection, count, evidence_of, theta_rows
+from nelson.io.progress import phase
 from nelson.kernels.core.threads import usable_cores
 from nelson.sampling import auto
 from nelson.sampling.auto import Choice, Decision, Limits
@@ -89,7 +90,8 @@ def make_plan(formula: Formula, theta: Any, n: int | None, options: Options) -> 
     deadline = None
     if options.seconds is not None:  # compiling kernels in a first call is not the user's time
         if sampler.ready:
-            sampler.ready(_MANY_SAMPLES if n is None else n, options.width)
+            with phase("compiling kernels"):
+                sampler.ready(_MANY_SAMPLES if n is None else n, options.width)
         deadline = time.monotonic() + options.seconds
     projection = checked_projection(options.project, formula.n_vars)
     columns = np.arange(formula.n_vars) if projection is None else np.array(projection, int) - 1
@@ -174,7 +176,8 @@ def _contexts_by_evidence(
 def _ready(n: int | None, width: int | None) -> float:
     """Compile what a decision may need; -> the seconds it took, which are not the user's."""
     started = time.monotonic()
-    auto.ready(_MANY_SAMPLES if n is None else n, width)
+    with phase("compiling kernels"):
+        auto.ready(_MANY_SAMPLES if n is None else n, width)
     return time.monotonic() - started
 
 

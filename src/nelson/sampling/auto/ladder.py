@@ -26,6 +26,7 @@ import numpy as np
 from nelson.errors import BudgetExceeded, Unsatisfiable
 from nelson.exact.listing import MAX_STRUCTURES, structures
 from nelson.exact.preprocess import Preprocessed, preprocess
+from nelson.io.progress import phase
 from nelson.sampling.auto import compiling
 from nelson.sampling.auto.chains import by_resampling, from_solver
 from nelson.sampling.auto.decision import Decision, Group, Limits, Part, interned, joined, part_of
@@ -114,7 +115,8 @@ class _Ladder:
         until = share(self.limits.deadline, 0.3)
         request = pilot_request(rows, lanes, self.limits.threads, until)
         request = replace(request, max_rounds=self.limits.max_rounds)
-        chains = Chains.resampled(part.problem, request, rows)
+        with phase("trying to resample"):
+            chains = Chains.resampled(part.problem, request, rows)
         return not chains.complete or chains.lanes() >= 0.99 * lanes * len(rows)
 
     def enumerated(self, parts: list[Part]) -> list[Part]:
@@ -138,7 +140,8 @@ class _Ladder:
         if n > _ENUMERATE_ALWAYS and compiling.installed():
             limit = _TRIED_STRUCTURES
         try:
-            rows = structures(part.formula, limit, until)
+            with phase("enumerating solutions"):
+                rows = structures(part.formula, limit, until)
         except BudgetExceeded as error:
             return str(error)
         if rows is None:
@@ -168,8 +171,8 @@ class _Ladder:
             if part.problem.extremal:
                 why = part.passed["extremal"]
                 guarantee = "heuristic" if self.beyond else "exact"
-                verdict = replace(EXTREMAL, why=why, guarantee=guarantee)
-                self.taken["lovasz"].append((part, verdict))
+                slow = replace(EXTREMAL, why=why, guarantee=guarantee)
+                self.taken["lovasz"].append((part, slow))
         parts = [part for part in parts if not (self.slow and part.problem.extremal)]
         if not parts:
             return []

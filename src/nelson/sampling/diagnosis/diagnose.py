@@ -24,6 +24,7 @@ from importlib.util import find_spec
 import numpy as np
 
 from nelson.formula.memo import Recent, Slot
+from nelson.io.progress import phase
 from nelson.kernels.core.bits import compact, unpack
 from nelson.kernels.core.reference import threshold
 from nelson.sampling.chain import Chains, share
@@ -78,14 +79,15 @@ def pilot_request(
 
 
 def pilots(theta: np.ndarray) -> np.ndarray:
-    """The contexts that are diagnosed: the one of largest |theta|, then the ones farthest from
-    those already taken. All contexts, if there are no more than eight different ones.
+    """The contexts that are diagnosed: the ones of largest and of smallest |theta|, then the ones
+    farthest from those already taken. All contexts, if no more than eight are different.
     """
     rows, first = np.unique(theta, axis=0, return_index=True)
     if len(rows) <= _MAX_CONTEXTS:
         return np.sort(first)
-    taken = [int(np.argmax((rows**2).sum(1)))]
-    far = ((rows - rows[taken[0]]) ** 2).sum(1)
+    size = (rows**2).sum(1)
+    taken = [int(np.argmax(size)), int(np.argmin(size))]
+    far = np.minimum(*(((rows - rows[k]) ** 2).sum(1) for k in taken))
     while len(taken) < _MAX_CONTEXTS:
         taken.append(int(np.argmax(far)))
         far = np.minimum(far, ((rows - rows[taken[-1]]) ** 2).sum(1))
@@ -166,7 +168,8 @@ def diagnose_chains(chains: Chains) -> Verdict:
     elsewhere = Elsewhere(problem, features, request)
     n = max(1, problem.formula.n_total)
     lags = _LAGS + tuple(lag for lag in _MORE_LAGS if 4 * lag * n * lanes <= _WORK)
-    run = watch(features, base, elsewhere, lags)
+    with phase("diagnosing chains"):
+        run = watch(features, base, elsewhere, lags)
     verdict = run.verdict(beyond_resolution(theta[None]))
     verdict.more["diagnosis"] = time.monotonic() - began
     return verdict
