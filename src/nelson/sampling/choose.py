@@ -14,7 +14,7 @@ from nelson.sampling import auto
 from nelson.sampling.auto import Choice, Decision, Limits
 from nelson.sampling.diagnosis.diagnose import diagnose
 from nelson.sampling.diagnosis.verdict import Verdict
-from nelson.sampling.guarantee import GUARANTEES, weakest
+from nelson.sampling.guarantee import weakest
 from nelson.sampling.problem import Problem, prepare
 from nelson.sampling.registry import get
 from nelson.sampling.sampler import Sampler
@@ -38,17 +38,19 @@ def choose_sampler(
 ) -> Chosen:
     """theta: finite rows (contexts, n) for each problem.
 
-    A GPU only resamples. If that gives better than heuristic samples, the GPU draws; else the host
-    draws as it would without a GPU.
+    A GPU only resamples. If that gives heuristic samples, or none, and the host has a stronger way,
+    the host draws as it would without a GPU.
     """
-    if gpu:
-        asked = replace(limits, skip=limits.skip | _HOST_STEPS)
-        chosen = _chosen(problems, theta, asked)
-        resamples = chosen.sampler.name == "lovasz" and len(problems) == 1
-        if resamples and chosen.choice.guarantee != GUARANTEES[0]:
-            return chosen
-        return replace(_chosen(problems, theta, limits), on_host=True)
-    return _chosen(problems, theta, limits)
+    if not gpu:
+        return _chosen(problems, theta, limits)
+    chosen = _chosen(problems, theta, replace(limits, skip=limits.skip | _HOST_STEPS))
+    resamples = chosen.sampler.name == "lovasz" and len(problems) == 1
+    if resamples and chosen.choice.guarantee != "heuristic":
+        return chosen
+    host = _chosen(problems, theta, limits)
+    if resamples and host.choice.guarantee == "heuristic":
+        return chosen
+    return replace(host, on_host=True)
 
 
 def _chosen(problems: Sequence[Problem], theta: Sequence[np.ndarray], limits: Limits) -> Chosen:

@@ -43,7 +43,7 @@ class Finder:
         self.solver.conf_budget(_CONFLICTS)
         answer = self.solver.solve_limited(assumptions=list(given))
         if not answer:
-            return answer  # type: ignore[no-any-return]
+            return answer
         model = np.array(self.solver.get_model(), np.int64)
         model = model[np.abs(model) <= self.n]
         x = np.array(values, bool)
