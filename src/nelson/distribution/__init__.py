@@ -1,5 +1,5 @@
-"""P_theta(x | C) in torch, potentials over several variables, and the most likely structure.
+"""P_theta(x | C) in torch, and potentials over several variables.
 
 Import `mrf.ConstrainedMRF`, `layer.LovaszLayer`, `polynomial.{Polynomial, lift}`,
-`heat_bath.heat_bath`, `mode.most_likely`. The last three modules work without torch.
+`heat_bath.heat_bath`. The last two modules work without torch.
 """

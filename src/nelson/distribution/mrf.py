@@ -20,13 +20,13 @@ from torch.distributions import Distribution, constraints, register_kl
 
 from nelson.distribution import autograd
 from nelson.distribution.draw_or_raise import draw
-from nelson.distribution.mode import SECONDS, most_likely
 from nelson.distribution.tensors import check_shape, finite, rows_of, torch_seed
 from nelson.distribution.validity import ValidStructure
 from nelson.errors import BudgetExceeded, FormulaError
 from nelson.exact.compiled import compiled
 from nelson.exact.enumerated import enumerated
 from nelson.exact.listing import all_structures
+from nelson.exact.mode import SECONDS, most_likely
 from nelson.formula import Formula
 from nelson.formula.names import Names
 from nelson.log_z.moments import Moments, Sampled, log_z_rows, moments_of, once_per_row
