@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 import nelson
 from nelson import Formula, metrics
 from nelson.io import sample_files
-from nelson.learning.model import load
+from nelson.learning.model import Model, load
 from tests.cli.commands import STREETS, literals, run
 
 
@@ -70,6 +71,20 @@ def test_evaluate_prints_figures_and_json(model, data):
     assert report["examples"] == 3000
     assert report["validity"] == 1.0
     assert report["log_likelihood"]["value"] < 0
+
+
+@pytest.mark.process
+def test_evaluate_a_component_of_more_variables_than_a_float_has_powers_of_two(tmp_path):
+    f = Formula([[i, i + 1] for i in range(1, 1100)], n_vars=1100)
+    Model(f, np.zeros(1100)).save(tmp_path / "m")
+    examples = tmp_path / "x.txt"
+    examples.write_text((" ".join(map(str, range(1, 1101))) + " 0\n") * 20)
+    done = run("evaluate", tmp_path / "m", examples, "--samples", 100, "--json")
+    assert done.returncode == 0, done.stderr
+    golden = (1 + math.sqrt(5)) / 2  # the number of structures is a Fibonacci number
+    log_z = json.loads(done.stdout)["log_z"]
+    truth = math.log(golden) * 1102 - math.log(5) / 2
+    assert abs(log_z["value"] - truth) <= max(3 * log_z["half_width"], 1e-6)
 
 
 def test_exit_codes(model, data, tmp_path):
