@@ -89,6 +89,7 @@ def log_partition(
     log_z = known + (0.0 if estimate is None else estimate.log_p)
     if "bounds" in info:
         info["bounds"] = tuple(known + bound for bound in info["bounds"])
+        info["estimate"] += known
     info["log_probability"] = log_z - reduced.product
     info["components"] = {name: used[name] for name in METHODS if used[name]}
     info["fixed"], info["tried"] = reduced.fixed, tried

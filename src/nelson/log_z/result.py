@@ -24,7 +24,8 @@ class LogPartition:
     info        log_probability (log P(C) under the product law), components (how many each method
                 took), fixed (variables that propagation fixed), tried (how each method ended), and
                 for an estimate: seed, samples, stages, guarantee, noise, bias, rounding, reached,
-                and bounds (low, high) on log Z unless all samples are exact
+                and, unless all samples are exact, bounds (low, high) on log Z and the estimate
+                before it was clipped to them
     """
 
     value: float

@@ -287,7 +287,7 @@ class Telescope:
         if info["guarantee"] == "exact":
             return Estimate(log_p, half, info)
         low, high = self.low, self.base
-        info["bounds"] = low, high
+        info["bounds"], info["estimate"] = (low, high), log_p
         if low > log_p + half:
             info["guarantee"] = "heuristic"
         if info["guarantee"] == "heuristic":
