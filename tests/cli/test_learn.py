@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -71,6 +72,19 @@ def test_evaluate_prints_figures_and_json(model, data):
     assert report["examples"] == 3000
     assert report["validity"] == 1.0
     assert report["log_likelihood"]["value"] < 0
+
+
+def test_evaluate_says_when_log_z_has_only_bounds(tmp_path, monkeypatch):
+    """The star of 13 variables: the chains of the estimate stay at its centre."""
+    estimate = partial(metrics.log_partition, method="telescope")
+    monkeypatch.setattr(metrics, "log_partition", estimate)
+    f = Formula([[-1, -i] for i in range(2, 14)], n_vars=13)
+    Model(f, np.array([10.0] + [2.0] * 12)).save(tmp_path / "m")
+    examples = tmp_path / "x.txt"
+    examples.write_text(("-1 " + " ".join(map(str, range(2, 14))) + " 0\n") * 20)
+    done = run("evaluate", tmp_path / "m", examples, "--samples", 100)
+    assert done.returncode == 0, done.stderr
+    assert "bounds that always hold, not a 95% interval" in done.stdout
 
 
 @pytest.mark.process
