@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +13,7 @@ import pytest
 import nelson
 from nelson import Formula, metrics
 from nelson.io import sample_files
-from nelson.learning.model import load
+from nelson.learning.model import Model, load
 from tests.cli.commands import STREETS, literals, run
 
 
@@ -70,6 +72,33 @@ def test_evaluate_prints_figures_and_json(model, data):
     assert report["examples"] == 3000
     assert report["validity"] == 1.0
     assert report["log_likelihood"]["value"] < 0
+
+
+def test_evaluate_says_when_log_z_has_only_bounds(tmp_path, monkeypatch):
+    """The star of 13 variables: the chains of the estimate stay at its centre."""
+    estimate = partial(metrics.log_partition, method="telescope")
+    monkeypatch.setattr(metrics, "log_partition", estimate)
+    f = Formula([[-1, -i] for i in range(2, 14)], n_vars=13)
+    Model(f, np.array([10.0] + [2.0] * 12)).save(tmp_path / "m")
+    examples = tmp_path / "x.txt"
+    examples.write_text(("-1 " + " ".join(map(str, range(2, 14))) + " 0\n") * 20)
+    done = run("evaluate", tmp_path / "m", examples, "--samples", 100)
+    assert done.returncode == 0, done.stderr
+    assert "bounds that always hold, not a 95% interval" in done.stdout
+
+
+@pytest.mark.process
+def test_evaluate_a_component_of_more_variables_than_a_float_has_powers_of_two(tmp_path):
+    f = Formula([[i, i + 1] for i in range(1, 1100)], n_vars=1100)
+    Model(f, np.zeros(1100)).save(tmp_path / "m")
+    examples = tmp_path / "x.txt"
+    examples.write_text((" ".join(map(str, range(1, 1101))) + " 0\n") * 20)
+    done = run("evaluate", tmp_path / "m", examples, "--samples", 100, "--json")
+    assert done.returncode == 0, done.stderr
+    golden = (1 + math.sqrt(5)) / 2  # the number of structures is a Fibonacci number
+    log_z = json.loads(done.stdout)["log_z"]
+    truth = math.log(golden) * 1102 - math.log(5) / 2
+    assert abs(log_z["value"] - truth) <= max(3 * log_z["half_width"], 1e-6)
 
 
 def test_exit_codes(model, data, tmp_path):

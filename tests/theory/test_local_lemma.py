@@ -124,3 +124,10 @@ def test_expected_resamplings_at_extreme_weights():
     assert local_lemma.expected_resamplings(f, np.full(6, 50.0)) == pytest.approx(
         3 * np.exp(50) / 2
     )
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_a_component_of_many_variables_is_refused_without_an_overflow():
+    """2^1100 is beyond the range of a float."""
+    f = Formula([[i, i + 1] for i in range(1, 1100)], n_vars=1100)
+    assert local_lemma.expected_resamplings(f) is None

@@ -73,7 +73,10 @@ def _lines(report: dict[str, Any]) -> list[str]:
         out.append(f"  on train      {bar(report['train_log_likelihood'])}")
     if "log_z" in report:
         z = report["log_z"]
-        out.append(f"log Z           {z['value']:.8g} ± {z['half_width']:.2g} ({z['method']})")
+        how = z["method"]
+        if z["guarantee"] == "heuristic":
+            how += "; its chains did not mix: bounds that always hold, not a 95% interval"
+        out.append(f"log Z           {z['value']:.8g} ± {z['half_width']:.2g} ({how})")
     out += [
         f"moment gap      L1 {gap['l1']:.4g}, largest {gap['max']:.4g} "
         f"({report['samples']:,} {report['guarantee']} samples)",

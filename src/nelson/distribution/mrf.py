@@ -163,7 +163,7 @@ class ConstrainedMRF(Distribution):
 
         method    "auto": exact, by enumeration or from a circuit if there is one, else as
                   `nelson.log_z.log_partition` decides; or the name of one of its methods.
-        options   `seconds`, `half_width`, ... of that function.
+        options   `half_width`, ... of that function; `seconds` is for the whole batch.
 
         `log_partition_info` has the method and the error, `info["mean"]` those of the gradient.
         """
@@ -193,12 +193,12 @@ class ConstrainedMRF(Distribution):
         """A source of means and covariances; its `.why` names the method, `.exact` is a bool.
 
         method    "enumerate": sums over all structures; "circuit": a compiled d-DNNF; "samples";
-                  "auto": the first of these that works. "enumerate" and "circuit" raise
-                  BudgetExceeded if they fail.
+                  "auto": the cheaper of the first two (`nelson.log_z.moments.moments_of`), or
+                  samples if both fail. "enumerate" and "circuit" raise BudgetExceeded if they fail.
         """
         exact: Moments | None = None
         if method == "auto":
-            exact = moments_of(self.formula)
+            exact = moments_of(self.formula, math.prod(self.batch_shape))
         elif method == "enumerate":
             all_structures(self.formula)  # raises if there are too many
             exact = enumerated(self.formula)

@@ -20,6 +20,10 @@ class ValidStructure(constraints.Constraint):
         self.formula = formula
         super().__init__()
 
+    def __repr__(self) -> str:
+        """The words of torch's error message; torch's own drops the first letter of the class."""
+        return f"valid structures of {self.formula!r}: each x_i is 0 or 1, and every clause holds"
+
     def check(self, value: Tensor) -> Tensor:
         x = value.detach().cpu()
         boolean = ((x == 0) | (x == 1)).all(-1)

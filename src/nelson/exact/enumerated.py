@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from nelson.errors import FormulaError, Unsatisfiable
-from nelson.exact.listing import structures
+from nelson.exact.listing import MAX_STRUCTURES, structures
 from nelson.formula import Formula
 from nelson.formula.memo import Slot
 
-_ENUMERATED: Slot[Enumerated | None] = Slot("sums over all structures")
+_ENUMERATED: Slot[Enumerated] = Slot("sums over all structures")
 #: `law` checks all 2^n assignments, so it is for at most this many variables.
 MAX_LAW_VARIABLES = 20
 #: Rows of theta times structures held at once.
@@ -137,11 +137,9 @@ class Enumerated:
             yield rows, scores
 
 
-def enumerated(formula: Formula) -> Enumerated | None:
-    """Sums over all structures; None if those cannot be enumerated. Kept with the formula."""
-    return formula.memo.once(_ENUMERATED, lambda: _enumerate(formula))
-
-
-def _enumerate(formula: Formula) -> Enumerated | None:
-    states = structures(formula)
-    return None if states is None else Enumerated(states)
+def enumerated(formula: Formula, limit: int = MAX_STRUCTURES) -> Enumerated | None:
+    """Sums over all structures; None if there are more than `limit`, or if they cannot be
+    enumerated. Kept with the formula.
+    """
+    states = structures(formula, limit)
+    return None if states is None else formula.memo.once(_ENUMERATED, lambda: Enumerated(states))

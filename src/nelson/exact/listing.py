@@ -6,9 +6,9 @@ A breadth-first search over partial assignments. Each step sets one variable in 
                      last variable was just set
 
 The next variable comes from the clause with the fewest unset variables, so that clauses remove rows
-early. The search gives up as soon as a frontier holds more than `limit` rows. The formula may still
-have few structures: then this order of variables does not show it. At worst O(limit n L) bit
-operations.
+early. A frontier is kept in packed words, 64 variables in each. The search gives up as soon as a
+frontier holds more than `limit` rows. The formula may still have few structures: then this order of
+variables does not show it. At worst O(limit n L) bit operations.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from nelson.formula import Formula
 from nelson.formula.flat import owners
 from nelson.formula.memo import Slot
 from nelson.formula.propagate import propagated
+from nelson.kernels.core.bits import words_for
 
 #: (limit of the search, its rows or None if it gave up)
 _STRUCTURES: Slot[tuple[int, np.ndarray | None]] = Slot("all valid structures")
@@ -66,26 +67,55 @@ def _search(formula: Formula, limit: int, deadline: float | None) -> np.ndarray 
         return np.zeros((0, formula.n_vars), bool)
     owner = owners(offsets)
     left = np.diff(offsets)  # unset variables of each clause
-    place = np.full(n, -1)  # column of each variable in `rows`; -1 if it is not set yet
-    rows = np.zeros((1, 0), bool)
+    place = np.full(n, -1)  # the step in which each variable was set; -1 if it is not set yet
+    rows = np.zeros((0, 1), np.uint64)  # (words, frontier): step t is bit t % 64 of word t // 64
     for step in range(n):
         if deadline is not None and time.monotonic() > deadline:
             raise BudgetExceeded(f"the time was up with {step} of {n} variables enumerated")
         variable = _next_variable(literals, offsets, left, place)
         place[variable] = step
-        value = np.tile([[False], [True]], (len(rows), 1))
-        rows = np.hstack([np.repeat(rows, 2, axis=0), value])
+        if step % 64 == 0:
+            rows = np.vstack([rows, np.zeros((1, rows.shape[1]), np.uint64)])
+        rows = np.repeat(rows, 2, axis=1)
+        rows[-1, 1::2] |= np.uint64(1 << step % 64)
         touched = owner[np.abs(literals) - 1 == variable]
         left[touched] -= 1
-        for clause in touched[left[touched] == 0]:
-            mine = literals[offsets[clause] : offsets[clause + 1]]
-            rows = rows[(rows[:, place[np.abs(mine) - 1]] == (mine > 0)).any(axis=1)]
-        if len(rows) > limit or rows.size > _MAX_FRONTIER_BYTES:
+        complete = touched[left[touched] == 0]
+        if len(complete):
+            clauses = [literals[offsets[j] : offsets[j + 1]] for j in complete]
+            rows = rows[:, _valid(rows, place, clauses)]
+        if rows.shape[1] > limit or rows.shape[1] * (step + 1) > _MAX_FRONTIER_BYTES:
             return None
-    if not formula.n_vars:
-        return rows[:1, :0]
-    visible = rows[:, place[: formula.n_vars]]
-    return np.ascontiguousarray(visible[np.lexsort(visible.T[::-1])])
+    return _sorted(rows, place[: formula.n_vars])
+
+
+def _valid(rows: np.ndarray, place: np.ndarray, clauses: list[np.ndarray]) -> np.ndarray:
+    """(frontier,) bool: do all of these clauses hold."""
+    valid = np.ones(rows.shape[1], bool)
+    for mine in clauses:
+        at, holds = place[np.abs(mine) - 1], np.zeros(rows.shape[1], bool)
+        bits = np.uint64(1) << (at & 63).astype(np.uint64)
+        for word in np.unique(at >> 6):
+            here = at >> 6 == word
+            flipped = np.bitwise_or.reduce(bits[here & (mine < 0)], initial=np.uint64(0))
+            holds |= ((rows[word] ^ flipped) & np.bitwise_or.reduce(bits[here])) != 0
+        valid &= holds
+    return valid
+
+
+def _sorted(rows: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """(frontier, len(at)) bool: the variables that were set in the steps `at`, in lexicographic
+    order of the rows.
+    """
+    if not len(at):
+        return np.zeros((min(rows.shape[1], 1), 0), bool)
+    keys = np.zeros((words_for(len(at)), rows.shape[1]), np.uint64)  # the first variable is highest
+    for v, step in enumerate(at.tolist()):
+        bit = rows[step >> 6] >> np.uint64(step & 63) & np.uint64(1)
+        keys[v >> 6] |= bit << np.uint64(63 - (v & 63))
+    keys = keys[:, np.lexsort(keys[::-1])]
+    octets = np.ascontiguousarray(keys.T).astype(">u8").view(np.uint8)
+    return np.unpackbits(octets, axis=1, count=len(at)).view(bool)
 
 
 def _next_variable(

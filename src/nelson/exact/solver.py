@@ -1,11 +1,15 @@
-"""A CDCL solver (PySAT) decides whether a formula has a solution, or one that was not seen yet."""
+"""A CDCL solver (PySAT) decides whether a formula has a solution, or finds several."""
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
+from nelson.errors import Unsatisfiable
 from nelson.formula import Formula
 from nelson.io.progress import phase
 
@@ -31,6 +35,48 @@ def satisfiable(
     looking = phase("a solver looks for a solution")
     with looking, Solver(name="glucose4", bootstrap_with=clauses) as solver:
         return solve_within(solver, SECONDS if seconds is None else seconds, evidence)
+
+
+def solutions(
+    clauses: list[list[int]], near: np.ndarray, flips: int, first: float, more: float
+) -> np.ndarray:
+    """One solution for each row of `near` (m, n) bool, whose values the solver prefers; then, for
+    up to `flips` variables that have the same value in all of them, one with the other value if
+    there is any. -> (k, n) bool; k = 0 if none was found in time.
+
+    first, more: seconds for the first solution, and for all others together. Raises Unsatisfiable
+    if that was proved.
+    """
+    from pysat.solvers import Solver
+
+    found: list[np.ndarray] = []
+    with Solver(name="glucose4", bootstrap_with=clauses) as solver:
+
+        def ask(preferred: np.ndarray, seconds: float, evidence: Sequence[int] = ()) -> bool | None:
+            names = np.arange(1, near.shape[1] + 1)
+            solver.set_phases(np.where(preferred, names, -names).tolist())
+            answer = solve_within(solver, seconds, evidence)
+            if answer:
+                row = preferred.copy()  # kept by variables that are in no clause
+                model = np.array(solver.get_model(), np.int64)
+                row[np.abs(model) - 1] = model > 0
+                found.append(row)
+            return answer
+
+        if (answer := ask(near[0], first)) is False:
+            raise Unsatisfiable("a CDCL solver proved that the formula has no solution")
+        if answer is None:
+            return np.zeros((0, near.shape[1]), bool)
+        until = time.monotonic() + more
+        for row in near[1:]:
+            if ask(row, until - time.monotonic()) is None:
+                break
+        same = np.flatnonzero((np.array(found) == found[0]).all(axis=0))
+        for v in same[:flips].tolist():
+            other = -(v + 1) if found[0][v] else v + 1
+            if ask(near[-1], until - time.monotonic(), [other]) is None:
+                break
+    return np.array(found)
 
 
 def solve_within(solver: Any, seconds: float, evidence: Sequence[int] = ()) -> bool | None:

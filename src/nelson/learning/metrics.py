@@ -272,7 +272,8 @@ def evaluate(
         log_z = log_partition(formula, theta, seconds=seconds, seed=seed, threads=threads)
     except BudgetExceeded as error:
         return report | {"reason": str(error)}
-    report["log_z"] = _plain(log_z) | {"method": log_z.method}
+    trust = {"method": log_z.method, "guarantee": log_z.info.get("guarantee", "exact")}
+    report["log_z"] = _plain(log_z) | trust
     report["log_likelihood"] = _plain(log_likelihood(formula, theta, x, log_z=log_z))
     if trained is not None:
         fitted = log_likelihood(formula, theta, trained.to_numpy(), log_z=log_z)

@@ -46,7 +46,8 @@ def log_partition(
                 "enumerate"  exact; up to 22 variables per component
                 "count"      exact; weighted model counting (ganak) in a child process
                 "circuit"    exact; a d-DNNF compiled by D4 in a child process
-                "telescope"  an estimate from samples, with a 95% confidence interval
+                "telescope"  an estimate from samples, with a 95% confidence interval, or with
+                             bounds that always hold if the samples cannot be trusted
     seconds     the budget. None: "auto" gives 5 s to each exact method, and 300 s to the estimate.
     half_width  half the width wanted for the 95% interval of an estimate; the result says whether
                 it was reached.
@@ -84,8 +85,11 @@ def log_partition(
         ends = "; ".join(f"{name}: {end}" for name, end in tried.items())
         raise BudgetExceeded(f"no value for {missing} of {len(parts)} components ({ends})")
     info: dict[str, Any] = {} if estimate is None else dict(estimate.info)
-    log_z = math.fsum(value for value in values if value is not None) + reduced.constant
-    log_z += 0.0 if estimate is None else estimate.log_p
+    known = math.fsum(value for value in values if value is not None) + reduced.constant
+    log_z = known + (0.0 if estimate is None else estimate.log_p)
+    if "bounds" in info:
+        info["bounds"] = tuple(known + bound for bound in info["bounds"])
+        info["estimate"] += known
     info["log_probability"] = log_z - reduced.product
     info["components"] = {name: used[name] for name in METHODS if used[name]}
     info["fixed"], info["tried"] = reduced.fixed, tried
@@ -168,7 +172,11 @@ def _why(method: str, half_width: float, info: dict[str, Any]) -> str:
             f"({info['guarantee']}), noise {info['noise']:.2g}, bias at most {info['bias']:.2g}"
         )
         if info["guarantee"] == "heuristic":
-            why += "; the chains did not mix: the interval is a guess"
+            low, high = info["bounds"]
+            why += (
+                "; the chains did not mix, so the half width is no 95% interval: it covers "
+                f"{low:.6g} to {high:.6g}, bounds on log Z that always hold"
+            )
         if not info["reached"]:
             why += f"; a half width of {half_width:g} was not reached"
     return why

@@ -43,13 +43,13 @@ def missing(method: str) -> str | None:
 def by_enumeration(parts: list[Part]) -> tuple[Values, str]:
     """Each part by a pass over its 2^n states, as long as that is little work."""
     values: Values = []
-    work, tables, out = 0.0, np.empty((2, 1 << (ENUMERATE + 1) // 2)), np.empty(2)
+    work, tables, out = 0, np.empty((2, 1 << (ENUMERATE + 1) // 2)), np.empty(2)
     for part in parts:
-        cost = 2.0**part.n * part.n_clauses
-        if part.n > ENUMERATE or work + cost > ENUMERATE_WORK:
+        # The size is checked first: 2^n of a large part is beyond the range of a float.
+        if part.n > ENUMERATE or work + (part.n_clauses << part.n) > ENUMERATE_WORK:
             values.append(None)
             continue
-        work += cost
+        work += part.n_clauses << part.n
         mask, negative = np.empty((2, part.n_clauses), np.int64)
         every, place = np.arange(part.n_clauses), np.arange(part.n)
         local_lemma.component_masks(part.literals, part.offsets, every, place, mask, negative)

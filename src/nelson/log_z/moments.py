@@ -20,14 +20,22 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from nelson.exact.compiled import Compiled, compiled
+from nelson.errors import BudgetExceeded, NelsonError
+from nelson.exact.compiled import Compiled, compiled, why_not
 from nelson.exact.enumerated import Enumerated, enumerated, finite
-from nelson.exact.listing import all_structures
+from nelson.exact.listing import MAX_STRUCTURES, all_structures
 from nelson.formula import Formula
 from nelson.formula.checks import evidence_of
-from nelson.log_z.compute import log_partition
+from nelson.log_z import exact
+from nelson.log_z.compute import SECONDS, log_partition
 from nelson.log_z.result import LogPartition
 
+#: A formula is enumerated before a compiler is started if structures x variables is at most this.
+#: A search that ends at this limit takes about 20 ms, a compiler 200 ms.
+FEW = 1 << 20
+#: Sums over few structures are used at once if rows x structures x variables is at most this: they
+#: then take less time than a compiler.
+QUICK = 1 << 26
 #: Samples times variables held at once.
 _MAX_DRAWN = 1 << 24
 
@@ -105,9 +113,21 @@ def condition(formula: Formula, theta: np.ndarray) -> Formula:
     return formula.given(evidence) if evidence else formula
 
 
-def moments_of(formula: Formula) -> Enumerated | Compiled | None:
-    """Exact moments: from all structures, else from a circuit, else None."""
-    return enumerated(formula) or compiled(formula)
+def moments_of(formula: Formula, rows: int = 1) -> Enumerated | Compiled | None:
+    """Exact moments for `rows` rows of theta, from the cheaper source; None if there is none.
+
+    For one row, sums over m structures cost m n operations and a circuit costs one per edge. To
+    enumerate few structures is cheaper than to start a compiler; the compiler is cheaper than to
+    enumerate many. So that is the order. If D4 is not installed and the circuit is not in the
+    cache, all structures are enumerated, up to the limit of `nelson.exact.listing`.
+    """
+    few = enumerated(formula, min(MAX_STRUCTURES, FEW // max(1, formula.n_total)))
+    if few is not None and few.states.size * rows <= QUICK:
+        return few
+    circuit = compiled(formula)
+    if circuit is None:
+        return few or enumerated(formula)
+    return few if few is not None and few.states.size <= circuit.edges else circuit
 
 
 def once_per_row(theta: np.ndarray, function: Callable[[np.ndarray], Any]) -> list[Any]:
@@ -125,19 +145,42 @@ def log_z_rows(
     """log Z of each row of theta (b, n); the sums run over the finite theta_i.
 
     "auto": from all structures or from a circuit, which are kept with the formula, if there are
-    any; else from `log_partition`.
+    any; else from `log_partition`. "enumerate" and "circuit" are made once for all rows. The option
+    `seconds` is the time for all rows together.
     """
-    started = time.monotonic()
-    kept = moments_of(formula) if method == "auto" else None
-    if method == "enumerate":
+    started, seconds = time.monotonic(), options.get("seconds")
+    kept: Enumerated | Compiled | None = None
+    if method == "auto":
+        kept = moments_of(formula, len(theta))
+    elif method == "enumerate":
         all_structures(formula)  # raises BudgetExceeded if they cannot be enumerated
         kept = enumerated(formula)
+    elif method == "circuit":
+        kept = _circuit(formula, SECONDS if seconds is None else seconds)
     if kept is not None:
         name = "circuit" if isinstance(kept, Compiled) else "enumerate"
         values = kept.log_z(theta)
-        seconds = (time.monotonic() - started) / max(1, len(values))
-        return [LogPartition(float(v), 0.0, name, kept.why, seconds, True, {}) for v in values]
-    return once_per_row(
-        theta,
-        lambda row: log_partition(condition(formula, row), finite(row), method=method, **options),
-    )
+        each = (time.monotonic() - started) / max(1, len(values))
+        return [LogPartition(float(v), 0.0, name, kept.why, each, True, {}) for v in values]
+    left = len({row.tobytes() for row in theta})
+
+    def one(row: np.ndarray) -> LogPartition:
+        nonlocal left
+        more = {}
+        if seconds is not None:
+            more["seconds"] = max(seconds - (time.monotonic() - started), 1e-3) / left
+            left -= 1
+        given = condition(formula, row)
+        return log_partition(given, finite(row), method=method, **(options | more))
+
+    return once_per_row(theta, one)
+
+
+def _circuit(formula: Formula, seconds: float) -> Compiled:
+    """Raises if D4 is not installed, or did not compile the formula within its limits."""
+    found = compiled(formula, seconds)
+    if found is None:
+        if lacking := exact.missing("circuit"):
+            raise NelsonError(lacking)
+        raise BudgetExceeded(f"{formula!r} was not compiled to a circuit: {why_not(formula)}")
+    return found

@@ -14,7 +14,8 @@ class LogPartition:
     """log Z in nats.
 
     value       log Z
-    half_width  half the width of the 95% confidence interval; 0.0 if exact
+    half_width  half the width of the 95% confidence interval; 0.0 if exact. If info["guarantee"] is
+                "heuristic", value +- half_width covers bounds that always hold: it is wide
     method      "enumerate" | "count" | "circuit" | "telescope": the most elaborate one that some
                 component of the formula needed (info["components"] counts them all)
     why         the methods used, and why the others were not
@@ -22,7 +23,9 @@ class LogPartition:
     exact       up to floating-point rounding
     info        log_probability (log P(C) under the product law), components (how many each method
                 took), fixed (variables that propagation fixed), tried (how each method ended), and
-                for an estimate: seed, samples, stages, guarantee, noise, bias, rounding, reached
+                for an estimate: seed, samples, stages, guarantee, noise, bias, rounding, reached,
+                and, unless all samples are exact, bounds (low, high) on log Z and the estimate
+                before it was clipped to them
     """
 
     value: float
@@ -38,9 +41,10 @@ class LogPartition:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The 95% confidence interval."""
+        """value -+ half_width: see there."""
         return self.value - self.half_width, self.value + self.half_width
 
     def __str__(self) -> str:
-        error = "exact" if self.exact else f"+- {self.half_width:.2g}, 95%"
+        kind = "bounds" if self.info.get("guarantee") == "heuristic" else "95%"
+        error = "exact" if self.exact else f"+- {self.half_width:.2g}, {kind}"
         return f"log Z = {self.value:.10g} ({error}; {self.method}, {self.seconds:.2g} s)"

@@ -6,18 +6,20 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from scipy.special import chdtri
 
 from nelson.formula import Formula
 from nelson.formula.components import components
 from nelson.formula.flat import select
 from nelson.kernels.core.bits import tail_mask
 from nelson.log_z.parts import Part
+from nelson.sampling.chain import Chains
 from nelson.sampling.device.samples import DeviceSamples
-from nelson.sampling.diagnosis.diagnose import diagnose
+from nelson.sampling.diagnosis.diagnose import diagnose, pilot_request
 from nelson.sampling.diagnosis.verdict import Verdict
 from nelson.sampling.options import Options
 from nelson.sampling.problem import prepare
@@ -32,6 +34,13 @@ TRIAL_ROUNDS = 32
 RESCUE_SECONDS = 2.0
 #: Cost of one sweep, relative to drawing a new sample (measured, n = 1000).
 SWEEP_COST = 0.4
+#: Words of 64 chains that start by resampling when starts are compared.
+REFERENCE = 16
+#: Probability of a false alarm when the starts of one stage are compared.
+ALPHA = 1e-5
+#: The variance of a nearly constant variable counts as this: its counts have heavier tails than a
+#: normal law.
+LEAST_VARIANCE = 0.05
 #: A smaller measured correlation cannot be told from noise.
 LEAST_RHO = 0.1
 
@@ -65,6 +74,8 @@ class Stage:
     drawn: int = 0  # samples
     held_early: int = 0  # the same for the run that stops after one lag
     drawn_early: int = 0
+    held_other: int = 0  # the same for chains that start at solutions of all clauses
+    drawn_other: int = 0
     chunks: int = field(default=0, repr=False)
 
     @property
@@ -81,6 +92,14 @@ class Stage:
         early, early_variance = log_ratio(self.held_early, self.drawn_early)
         return factor * (early - late), factor**2 * (late_variance + early_variance)
 
+    def gap(self) -> tuple[float, float]:
+        """(log r from other starts - log r, the variance of this difference)."""
+        if not self.drawn_other:
+            return 0.0, 0.0
+        one, variance = log_ratio(self.held, self.drawn)
+        other, other_variance = log_ratio(self.held_other, self.drawn_other)
+        return other - one, variance + other_variance
+
 
 def log_ratio(held: int, drawn: int) -> tuple[float, float]:
     """(estimate of log r, its variance): its bias is O(N^-2), its variance is never 0."""
@@ -94,6 +113,7 @@ class Conditional:
 
     formula: Formula  # the clauses before the group
     theta: np.ndarray
+    variables: np.ndarray  # of the part, from 0: those of the formula
     columns: np.ndarray  # variables of the group, from 1
     literals: np.ndarray  # the clauses of the group; literal k is column k - 1
     offsets: np.ndarray
@@ -117,6 +137,7 @@ class Conditional:
         return cls(
             formula,
             part.theta[inside],
+            np.flatnonzero(inside),
             name[columns - 1],
             np.sign(group) * (place + 1),
             offsets[first : last + 1] - offsets[first],
@@ -169,20 +190,84 @@ def draw(
 def surviving(given: Conditional, drawn: GroupSamples, least: float = 0.0) -> np.ndarray:
     """How many samples satisfy the first 1, 2, .. clauses of the group, int64 (clauses,).
 
-    One OR per literal checks a clause for 64 samples. If less than the share `least` of all
-    samples is left, the counts of further clauses stay 0.
+    If less than the share `least` of all samples is left, the counts of further clauses stay 0.
     """
-    alive, out = tail_mask(drawn.count), np.zeros(len(given.offsets) - 1, np.int64)
+    return _surviving(given, drawn.rows, tail_mask(drawn.count), least * drawn.count)
+
+
+def _surviving(
+    given: Conditional, rows: np.ndarray, valid: np.ndarray, least: float = 0.0
+) -> np.ndarray:
+    """The same for packed rows (columns, words) and valid lanes (words,): one OR per literal checks
+    a clause for 64 samples.
+    """
+    alive, out = valid.copy(), np.zeros(len(given.offsets) - 1, np.int64)
     for j in range(len(out)):
         holds = np.zeros_like(alive)
         for literal in given.literals[given.offsets[j] : given.offsets[j + 1]].tolist():
-            row = drawn.rows[abs(literal) - 1]
+            row = rows[abs(literal) - 1]
             holds |= row if literal > 0 else ~row
         alive &= holds
         out[j] = np.bitwise_count(alive).sum(dtype=np.int64)
-        if out[j] < least * drawn.count:
+        if out[j] < least:
             break
     return out
+
+
+@dataclass(frozen=True)
+class OtherStarts:
+    """Chains that started at solutions of all clauses, after the sweeps of a sample."""
+
+    agree: bool  # with each other, and with chains that started by resampling
+    count: int  # valid lanes
+    surviving: np.ndarray  # of them: as from the function of that name
+
+
+def from_other_starts(
+    given: Conditional,
+    structures: np.ndarray,
+    sweeps: int,
+    seed: int,
+    threads: int | None,
+    deadline: float,
+) -> OtherStarts | None:
+    """Do chains from solutions of all clauses come to the law that resampling comes to?
+
+    A solution of all clauses satisfies the clauses of every stage. 64 chains start at each of the
+    solutions (m, n) bool, and 64 x REFERENCE chains start by resampling. After `sweeps` sweeps, the
+    start of a chain must not show any more. For each swept variable v,
+
+        sum over words w of (k_w - 64 p)^2 / (64 p (1 - p))
+
+    is compared with the chi-square law, where k_w counts x_v = 1 in word w and p is the mean over
+    all words. Words of one start that stay in another region of the valid space make the sum large.
+
+    None if resampling does not find enough states, or if the time was up.
+    """
+    problem = prepare(given.formula)
+    swept = problem.program.name[problem.program.order]
+    mine = np.unique(structures[:, given.variables[swept]], axis=0)
+    words = len(mine) + REFERENCE
+    request = pilot_request(given.theta[None], 64 * words, threads or 1, deadline, seed)
+    chains = Chains.resampled(problem, request, request.theta)
+    if 2 * chains.lanes() < 64 * words:
+        return None
+    # Sweeps leave out extremal components, which resampling has drawn exactly.
+    chains.words[0, : len(mine), swept] = np.where(mine, ~np.uint64(0), np.uint64(0)).T
+    chains.sweep_to(sweeps)
+    if not chains.complete:
+        return None
+    valid = chains.valid[0]
+    ones = np.bitwise_count(chains.words[0][:, swept] & valid[:, None]).astype(np.float64)
+    lanes = np.bitwise_count(valid).astype(np.float64)[:, None]
+    p = ones.sum(axis=0) / lanes.sum()
+    spread = np.maximum(p * (1 - p), LEAST_VARIANCE) * np.maximum(lanes, 1.0)
+    sums = ((ones - lanes * p) ** 2 / spread).sum(axis=0)
+    agree = sums.max(initial=0.0) <= chdtri(words - 1, ALPHA / max(1, len(swept)))
+    rows = np.ascontiguousarray(chains.words[0, : len(mine), given.columns - 1])
+    kept = valid[: len(mine)]
+    count = int(np.bitwise_count(kept).sum())
+    return OtherStarts(bool(agree), count, _surviving(given, rows, kept))
 
 
 def choose(
@@ -197,10 +282,19 @@ def choose(
     if try_prs and draw(given, prs, TRIAL, seed, threads, seconds, TRIAL_ROUNDS).count == TRIAL:
         return prs
     verdict = diagnose(problem, given.theta[None], threads or 1, deadline)
-    if verdict.guarantee == "heuristic":  # a slow exact sampler is better than such a chain
-        left = min(max(deadline - time.monotonic(), 0.0), RESCUE_SECONDS)
-        if draw(given, prs, TRIAL, seed, threads, left).count >= TRIAL // 2:
-            return prs
     rho = min(max(verdict.more.get("rho", 1.0), LEAST_RHO), 0.99)
     lag = verdict.more.get("lag", verdict.sweeps)
     return StageSampler("lovasz", verdict.sweeps, verdict.guarantee, lag, rho)
+
+
+def rescue(
+    given: Conditional, sampler: StageSampler, seed: int, threads: int | None, seconds: float
+) -> StageSampler:
+    """A slow exact sampler is better than chains that do not mix: `prs` if it converges in time,
+    else the given sampler as a heuristic.
+    """
+    prs = StageSampler("prs", 0, "exact")
+    left = min(max(seconds, 0.0), RESCUE_SECONDS)
+    if draw(given, prs, TRIAL, seed, threads, left).count >= TRIAL // 2:
+        return prs
+    return replace(sampler, guarantee="heuristic")

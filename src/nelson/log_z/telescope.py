@@ -19,6 +19,12 @@ The half width of the interval is the sum of three terms:
   the bias falls by a factor rho per lag, the remaining bias is (difference of the two runs)
   rho^2 / (1 - rho^2); its absolute value is added, and 2 of its standard deviations;
 - rounding: the sampler's probabilities are multiples of 2^-32, and |d log P / d theta_i| <= 1.
+
+That is an interval only if the chains mix. So each stage that uses chains is run from other starts,
+too: solutions of all clauses, the most likely one among them, are valid states of every stage. If
+chains from different starts come to different marginals, or to another log P, or if log P of known
+structures lies above the interval, the estimate is heuristic. Then the half width covers the bounds
+of `nelson.log_z.bounds`, which always hold.
 """
 
 from __future__ import annotations
@@ -26,6 +32,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -36,16 +43,20 @@ from nelson.formula import Formula
 from nelson.formula.flat import take
 from nelson.kernels.core.bits import words_for
 from nelson.kernels.core.reference import threshold
+from nelson.log_z.bounds import lower_bound, valid_structures
 from nelson.log_z.parts import Part
 from nelson.log_z.result import Z95
 from nelson.log_z.stages import (
     Conditional,
     GroupSamples,
+    OtherStarts,
     Stage,
     StageSampler,
     choose,
     draw,
+    from_other_starts,
     log_ratio,
+    rescue,
     surviving,
 )
 from nelson.sampling.guarantee import weakest
@@ -66,6 +77,10 @@ EARLY_SHARE = 0.125
 AIM = 0.97
 #: Runs that miss the half width are extended at most this often.
 EXTENSIONS = 4
+#: Share of the time left in which solvers look for valid structures.
+START_SHARE = 0.2
+#: Standard deviations by which log P from other starts may differ: a false alarm in 6e-5 of cases.
+GAP_SIGMAS = 4.0
 #: If rounding alone adds more nats than this, the interval would say nothing.
 MAX_ROUNDING = 5.0
 
@@ -86,6 +101,16 @@ class Telescope:
         self.part, self.known, self.base = ordered(part)
         self.seed, self.threads, self.deadline, self.device = seed, threads, deadline, device
         self.stages: list[Stage] = []
+
+    @cached_property
+    def structures(self) -> np.ndarray:
+        """Valid structures of the part (m, n), found when a stage first needs chains."""
+        return valid_structures(self.part, self.seed_of(0, 4), START_SHARE * self.left())
+
+    @cached_property
+    def low(self) -> float:
+        """A lower bound on log P that always holds; -inf if no valid structure is known."""
+        return lower_bound(self.part, self.structures)
 
     def seed_of(self, stage: int, purpose: int, chunk: int = 0) -> int:
         """An independent seed for each draw."""
@@ -121,6 +146,7 @@ class Telescope:
         given = Conditional.of(self.part, first, window)
         number, count = len(self.stages), PILOT
         sampler = choose(given, self.threads, self.left(), self.seed_of(number, 0), prs)
+        sampler, other = self._checked(given, sampler)
         while True:
             began = time.monotonic()
             drawn = self._draw(given, sampler, count, self.seed_of(number, 1, count))
@@ -143,7 +169,27 @@ class Telescope:
         clauses = max(int((alive >= RATIO * drawn.count).sum()), 1)  # `alive` never grows
         guess = (alive[clauses - 1] + 0.5) / (drawn.count + 1)
         cost = sampler.cost(given.formula)
-        return Stage(first, first + clauses, sampler, float(guess), cost, each)
+        stage = Stage(first, first + clauses, sampler, float(guess), cost, each)
+        if other is not None:
+            stage.held_other, stage.drawn_other = int(other.surviving[clauses - 1]), other.count
+        return stage
+
+    def _checked(
+        self, given: Conditional, sampler: StageSampler
+    ) -> tuple[StageSampler, OtherStarts | None]:
+        """The sampler with the guarantee that it keeps when its chains start elsewhere, and those
+        chains. A stage after a heuristic one is not checked: it cannot save the estimate.
+        """
+        lost = any(stage.sampler.guarantee == "heuristic" for stage in self.stages)
+        if sampler.guarantee == "exact" or lost:
+            return sampler, None
+        number = len(self.stages)
+        if sampler.guarantee == "asymptotic" and len(self.structures):
+            how = self.seed_of(number, 5), self.threads, self.deadline
+            other = from_other_starts(given, self.structures, sampler.sweeps, *how)
+            if other is not None and other.agree:
+                return sampler, other
+        return rescue(given, sampler, self.seed_of(number, 0), self.threads, self.left()), None
 
     def _draw(
         self, given: Conditional, sampler: StageSampler, count: int, seed: int
@@ -201,7 +247,20 @@ class Telescope:
 
     # --- the answer -------------------------------------------------------------------------------
 
+    def guarantee(self) -> str:
+        """The weakest of all stages. It is heuristic, too, if other starts of the chains lead to
+        another log P, over all stages together.
+        """
+        gaps = [stage.gap() for stage in self.stages]
+        gap, variance = sum(one for one, _ in gaps), sum(one for _, one in gaps)
+        if abs(gap) > GAP_SIGMAS * math.sqrt(variance):
+            return "heuristic"
+        return weakest(stage.sampler.guarantee for stage in self.stages)
+
     def estimate(self) -> Estimate:
+        """The sum of all log ratios with its half width. If that cannot be trusted: clipped to the
+        bounds that always hold, with a half width that covers them.
+        """
         pairs = [log_ratio(stage.held, stage.drawn) for stage in self.stages]
         biases = [stage.bias() for stage in self.stages]
         noise = Z95 * math.sqrt(sum(variance for _, variance in pairs))
@@ -222,10 +281,24 @@ class Telescope:
             "noise": noise,
             "bias": bias,
             "rounding": rounding,
-            "guarantee": weakest(stage.sampler.guarantee for stage in self.stages),
+            "guarantee": self.guarantee(),
         }
-        log_p = self.base + sum(value for value, _ in pairs)
-        return Estimate(log_p, noise + bias + rounding, info)
+        log_p, half = self.base + sum(value for value, _ in pairs), noise + bias + rounding
+        if info["guarantee"] == "exact":
+            return Estimate(log_p, half, info)
+        low, high = self.low, self.base
+        info["bounds"], info["estimate"] = (low, high), log_p
+        if low > log_p + half:
+            info["guarantee"] = "heuristic"
+        if info["guarantee"] == "heuristic":
+            if low == -math.inf:
+                raise BudgetExceeded(
+                    "the chains did not mix, and no solver found a valid structure in time, so "
+                    "that there is no lower bound on log Z either"
+                )
+            log_p = min(max(log_p, low), high)
+            half = max(log_p - low, high - log_p)
+        return Estimate(log_p, half, info)
 
 
 def telescope(
@@ -251,6 +324,10 @@ def telescope(
         return estimate
     if not run.extend([LEAST] * len(run.stages)):
         raise BudgetExceeded(f"{seconds:.3g} s were too short for {len(run.stages)} ratios")
+    if run.guarantee() == "heuristic":  # more samples do not narrow the bounds
+        estimate = run.estimate()
+        estimate.info["reached"] = estimate.half_width <= half_width
+        return estimate
     wanted = np.array([stage.wanted for stage in run.stages])
     each = np.array([stage.seconds for stage in run.stages])
     variance = np.array([1 / stage.guess - 1 for stage in run.stages])
@@ -261,11 +338,11 @@ def telescope(
         finished = run.extend(totals.tolist()) and scale <= affordable
         estimate = run.estimate()
         # More samples reduce the noise, and the bias of chains that mix: its bound is mostly noise.
-        reducible = estimate.info["noise"]
-        if estimate.info["guarantee"] != "heuristic":
-            reducible += estimate.info["bias"]
+        reducible = estimate.info["noise"] + estimate.info["bias"]
         room = half_width - estimate.info["rounding"]
         if reducible <= room or not finished or room <= 0:
+            break
+        if estimate.info["guarantee"] == "heuristic":  # more samples do not narrow the bounds
             break
         scale *= (reducible / (AIM * room)) ** 2
     estimate.info["reached"] = estimate.half_width <= half_width

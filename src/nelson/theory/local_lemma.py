@@ -159,8 +159,9 @@ def expected_resamplings(f: Formula, theta: np.ndarray | None = None) -> float |
     members, first, variables, start = by_component(f)
     n, n_clauses = np.diff(start), np.diff(first)
     n = n[n_clauses > 0]
-    work = 2.0**n @ n_clauses[n_clauses > 0]
-    if n.max(initial=0) > MAX_ENUMERATED_VARIABLES or work > MAX_ENUMERATION_WORK:
+    if n.max(initial=0) > MAX_ENUMERATED_VARIABLES:
+        return None
+    if 2.0**n @ n_clauses[n_clauses > 0] > MAX_ENUMERATION_WORK:
         return None
     log_p = np.stack(_log_marginals(f, theta), axis=1)
     place = np.empty(f.n_total, np.int64)
