@@ -1,4 +1,4 @@
-"""Checks of arguments that many functions share: clauses, counts, theta, projection, evidence.
+"""Checks of arguments that many functions share: clauses, counts, durations, theta, evidence.
 
 All raise FormulaError.
 """
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 #: Largest variable number. Arrays of length n_vars are allocated only when theta is given.
 MAX_VARIABLE = 2**28
+#: Longest duration, in seconds: 31 years. Timers of the system refuse much longer ones.
+MAX_SECONDS = 1e9
 
 
 def flatten(clauses: Iterable[Iterable[int]] | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -72,6 +74,21 @@ def count(value: Any, name: str) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
         raise FormulaError(f"{name} = {value!r}", expected="a count")
     return int(value)
+
+
+def duration(value: Any, name: str = "seconds", *, positive: bool = False) -> float:
+    """A time limit in seconds: a number from 0 to MAX_SECONDS, above 0 if `positive`.
+
+    NaN is refused: every comparison with it is false, so that such a limit would never be reached.
+    """
+    least = "above 0" if positive else "0 or more"
+    number = isinstance(value, (int, float, np.integer, np.floating)) and type(value) is not bool
+    if not number or not 0 <= value <= MAX_SECONDS or (positive and value == 0):
+        raise FormulaError(
+            f"{name} = {value!r}",
+            expected=f"a number of seconds, {least}, at most {MAX_SECONDS:.0e}",
+        )
+    return float(value)
 
 
 def checked_theta(theta: Any, n_vars: int) -> np.ndarray | None:

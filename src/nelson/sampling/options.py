@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from nelson.errors import FormulaError
-from nelson.formula.checks import count
+from nelson.formula.checks import count, duration
 from nelson.kernels.core.rng import MAX_ROUNDS
 from nelson.kernels.cpu.tiles import WIDTHS
 
@@ -41,8 +41,8 @@ class Options:
             value = getattr(self, name)
             if value is not None and count(value, name) > MAX_ROUNDS:
                 raise FormulaError(f"{name} = {value}", expected=f"at most {MAX_ROUNDS}")
-        if self.seconds is not None and not self.seconds >= 0:
-            raise FormulaError(f"seconds = {self.seconds}", expected="a duration")
+        if self.seconds is not None:
+            duration(self.seconds)
         if self.width is not None and self.width not in WIDTHS:
             raise FormulaError(f"width = {self.width}", expected=f"one of {WIDTHS}")
         seed = self.seed
