@@ -19,6 +19,7 @@ import csv
 import itertools
 import json
 import math
+import os
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -86,13 +87,17 @@ def _readable(path: str) -> Iterator[None]:
 
 def npy(path: str, window: Window = None) -> Rows:
     with _readable(path):
+        with open(path, "rb") as file:
+            shape, _, dtype = _header(file)
+            size, there = _bytes(shape, dtype), os.path.getsize(path) - file.tell()
+        if size > there:  # NumPy's own check overflows for large shapes
+            raise ValueError(f"{there} bytes of data, but its header says {size}")
+        if len(shape) != 2:
+            raise FormulaError(f"data of shape {shape}", expected="(N, n)", source=path)
         array = np.load(path, "r", allow_pickle=False)
-    if getattr(array, "ndim", 0) != 2:
-        shape = getattr(array, "shape", "of several arrays")
-        raise FormulaError(f"data of shape {shape}", expected="(N, n)", source=path)
-    first, last = _bounds(window, len(array))
-    x = boolean(np.asarray(array[first:last]), path, first)
-    return Rows(Table(np.array(x), source=path), first, len(array))
+        first, last = _bounds(window, len(array))
+        x = boolean(np.asarray(array[first:last]), path, first)
+        return Rows(Table(np.array(x), source=path), first, len(array))
 
 
 def vector(path: str) -> np.ndarray:
@@ -191,14 +196,18 @@ def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype]:
     return shape, by_columns, dtype
 
 
+def _bytes(shape: tuple[int, ...], dtype: np.dtype) -> int:
+    """Bytes of an array, without overflow. Raises ValueError for an array of objects: a pickle."""
+    if dtype.hasobject:
+        raise ValueError("an array of objects")
+    return dtype.itemsize * math.prod(shape)
+
+
 def _member(archive: zipfile.ZipFile, name: str, first: int = 0, last: int | None = None) -> Any:
     """Rows first..last of an array in an archive (default: all of it)."""
     with archive.open(f"{name}.npy") as file:
         shape, by_columns, dtype = _header(file)
-        if dtype.hasobject:
-            raise ValueError("an array of objects")
-        # Checked before NumPy allocates what the header claims. Python's integers do not overflow.
-        size = dtype.itemsize * math.prod(shape)
+        size = _bytes(shape, dtype)  # checked before NumPy allocates what the header claims
         there = archive.getinfo(f"{name}.npy").file_size - file.tell()
         if size != there:
             raise ValueError(f"the array {name!r} has {there} bytes, and its header says {size}")
