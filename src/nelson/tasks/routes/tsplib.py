@@ -81,7 +81,7 @@ class _File:
         except ValueError:
             self.fail(f"{token!r}", "a number", line)
         if not abs(value) <= _MAX_NUMBER:
-            self.fail(f"{token!r}", f"a number of at most {_MAX_NUMBER:.0e}", line)
+            self.fail(f"{token!r}", f"a finite number, at most {_MAX_NUMBER:.0e}", line)
         return value
 
 
