@@ -61,18 +61,23 @@ def boolean(values: Any, source: str | None = None, first: int = 0) -> np.ndarra
 def numbered(
     x: np.ndarray, variables: Any, source: str | None, info: dict[str, Any] | None = None
 ) -> Table:
-    """A table whose columns are the given variables: distinct whole numbers from 1 on.
+    """A table whose columns are the given variables, as `checked_variables` wants them."""
+    return Table(x, checked_variables(variables, x.shape[1], source), None, source, info)
 
-    Raises FormulaError if they are something else, or not one for each column.
+
+def checked_variables(variables: Any, columns: int, source: str | None) -> tuple[int, ...]:
+    """Variables that a file states: distinct whole numbers from 1 on, one for each column.
+
+    Raises FormulaError if they are something else.
     """
     expected = "a different variable from 1 on for each column"
     numbers = list(variables) if isinstance(variables, list | tuple) else None
     if numbers is None or not all(type(v) is int and 1 <= v <= MAX_VARIABLE for v in numbers):
         raise FormulaError("wrong numbers of variables", expected=expected, source=source)
-    if len(numbers) != x.shape[1] or len(set(numbers)) < len(numbers):
-        what = f"{len(set(numbers))} different variables for {x.shape[1]} columns"
+    if len(numbers) != columns or len(set(numbers)) < len(numbers):
+        what = f"{len(set(numbers))} different variables for {columns} columns"
         raise FormulaError(what, expected=expected, source=source)
-    return Table(x, tuple(numbers), None, source, info)
+    return tuple(numbers)
 
 
 def named(columns: list[str], x: np.ndarray, source: str | None) -> Table:

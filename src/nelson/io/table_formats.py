@@ -28,7 +28,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 
 from nelson.errors import FormulaError, NelsonError
-from nelson.io.arrow import load_pyarrow
+from nelson.io.arrow import load_pyarrow, octets
 from nelson.io.boolean_table import (
     MAX_EMPTY_ROWS,
     Table,
@@ -257,22 +257,9 @@ def parquet(path: str, window: Window = None) -> Rows:
             return Rows(arrow_table(table, path, first), first, total)
         variables = json.loads(metadata[b"nelson.variables"])
         info = _json_object(metadata.get(b"nelson.info", b"{}"))
-        x = _bits(table.column("x").combine_chunks(), len(variables))
+        rows = octets(table.column("x").combine_chunks(), len(variables))
+        x = np.unpackbits(rows, axis=1, count=len(variables), bitorder="little").astype(bool)
         return Rows(numbered(x, variables, path, info), first, total)
-
-
-def _bits(column: Any, n: int) -> np.ndarray:
-    """A column of fixed-size binary, bit j % 8 of byte j // 8 is column j, as (rows, n) bool."""
-    width = max(1, -(-n // 8))
-    if str(column.type) != f"fixed_size_binary[{width}]" or column.null_count:
-        what = f"{column.type} with {column.null_count} missing values"
-        raise ValueError(f"column x is {what}, not {width} bytes for {n} variables")
-    if not len(column):
-        return np.zeros((0, n), bool)
-    start = column.offset * width
-    raw = np.frombuffer(column.buffers()[1], np.uint8)[start : start + len(column) * width]
-    octets = raw.reshape(len(column), width)
-    return np.unpackbits(octets, axis=1, count=n, bitorder="little").astype(bool)
 
 
 # --- text ----------------------------------------------------------------------------------------
