@@ -21,7 +21,7 @@ import json
 import math
 import os
 import zipfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import IO, Any, NamedTuple
 
@@ -126,6 +126,12 @@ def npz(path: str, window: Window = None) -> Rows:
             first, last = _bounds(window, total)
             x = boolean(_member(archive, name, first, last), path, first)
             return Rows(Table(x, source=path), first, total)
+
+
+def npz_arrays(path: str, names: Sequence[str]) -> dict[str, np.ndarray]:
+    """Some arrays of an archive, whole. Their sizes and checksums are verified."""
+    with _readable(path), zipfile.ZipFile(path) as archive:
+        return {name: _member(archive, name) for name in names}
 
 
 def _nelson_npz(archive: zipfile.ZipFile, path: str, window: Window, has_info: bool) -> Rows:

@@ -93,7 +93,10 @@ def _read(answer: dict[str, Any]) -> Circuit | str:
     text = answer.pop("nnf")  # freed when it is parsed
     if len(text) > MAX_TEXT:
         return f"a circuit of {len(text):,} bytes is too large"
-    return Circuit.parse(text)
+    try:
+        return Circuit.parse(text)
+    except ValueError as error:
+        return f"answered with {error}"
 
 
 def build(
