@@ -305,7 +305,7 @@ def _check_job(where: str, job: dict[str, Any]) -> None:
     good = names is None or (texts and len(names) == len(variables or ()))
     good &= parts.whole([job.get(key) for key in ("n", "max_rounds")])
     good &= job.get("guarantee") in GUARANTEES
-    if not good or not {"method", "why", "seed", "sweeps", "digest"} <= job.keys():
+    if not good or not {"names", "method", "why", "seed", "sweeps", "digest"} <= job.keys():
         raise NelsonError(f"{where}: {parts.JOB} is damaged")
 
 
