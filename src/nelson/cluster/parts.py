@@ -161,8 +161,9 @@ def combined(job: Mapping[str, Any], manifests: Iterable[Manifest]) -> dict[str,
 
 
 def whole(numbers: Any) -> bool:
-    """A list of whole numbers, none of them negative."""
-    return isinstance(numbers, list) and all(type(k) is int and k >= 0 for k in numbers)
+    """A list of whole numbers, none of them negative, whose sum fits into 64 bits."""
+    good = isinstance(numbers, list) and all(type(k) is int and k >= 0 for k in numbers)
+    return good and sum(numbers) < 2**63
 
 
 def finished_parts(files: JobFiles, sizes: Mapping[str, int]) -> dict[int, Manifest]:
