@@ -78,3 +78,37 @@ def test_every_command_refuses_nan_in_one_line(tmp_path, command):
     done = run(command, *arguments[command])
     assert done.returncode == (2 if command == "test" else 1), done.stderr
     assert "seconds = nan" in done.stderr and len(done.stderr.splitlines()) == 1
+
+
+MOST = 2**63 - 1
+
+
+@pytest.mark.parametrize(
+    "offsets",
+    [
+        [0, MOST, -MOST - 1, -1, 3],  # the differences overflow, and none of them is negative
+        [0, 4, 3],
+        [0, -1, 3],
+        [0, 2],
+        [0, 5],
+        [1, 3],
+        [],
+        [[0, 3]],
+        3,
+        [0.0, 3.0],
+        [0, math.nan, 3],
+        np.array([0, 2**64 - 1, 3], np.uint64),
+        ["0", "3"],
+        None,
+    ],
+)
+def test_offsets_that_lead_out_of_the_literals_are_refused(offsets):
+    """Kernels trust offsets."""
+    with pytest.raises(FormulaError, match="clause offsets"):
+        Formula.from_arrays([1, 2, 3], offsets)
+
+
+@pytest.mark.parametrize("kind", [np.int32, np.int64, np.uint64])
+def test_offsets_of_any_integer_type(kind):
+    f = Formula.from_arrays([1, 2, 3], np.array([0, 2, 3], kind))
+    assert f.clauses() == [[1, 2], [3]] and f.offsets.dtype == np.int64

@@ -50,9 +50,10 @@ def integers(values: Any) -> np.ndarray:
 def checked_arrays(literals: Any, offsets: Any) -> tuple[np.ndarray, np.ndarray]:
     """Flat clauses as (int32, int64) arrays."""
     literals = integers(literals)
-    offsets = np.asarray(offsets, dtype=np.int64)
-    ends_fit = offsets.ndim == 1 and len(offsets) > 0 and offsets[0] == 0
-    if not ends_fit or offsets[-1] != len(literals) or (np.diff(offsets) < 0).any():
+    offsets = np.asarray(offsets)
+    whole = offsets.ndim == 1 and len(offsets) > 0 and offsets.dtype.kind in "iu"
+    ends_fit = whole and offsets[0] == 0 and offsets[-1] == len(literals)
+    if not ends_fit or (offsets[1:] < offsets[:-1]).any():  # a difference could overflow
         raise FormulaError(
             "clause offsets", expected="0 = offsets[0] <= ... <= offsets[-1] = len(literals)"
         )
@@ -62,7 +63,7 @@ def checked_arrays(literals: Any, offsets: Any) -> tuple[np.ndarray, np.ndarray]
         raise FormulaError(
             f"literal of variable {largest_variable(literals)}", expected=f"at most {MAX_VARIABLE}"
         )
-    return literals.astype(np.int32, copy=False), offsets
+    return literals.astype(np.int32, copy=False), offsets.astype(np.int64, copy=False)
 
 
 def largest_variable(literals: np.ndarray) -> int:
