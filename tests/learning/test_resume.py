@@ -204,6 +204,7 @@ def test_a_checkpoint_with_other_values_is_refused(tmp_path, name):
         lambda a: a | {"theta": a["theta"][:-1]},
         lambda a: a | {"target": a["target"][None]},
         lambda a: a | {"step": a["step"].astype(np.float32)},
+        lambda a: a | {"target": a["target"] + 1},
         lambda a: a | {"point": np.full_like(a["point"], np.nan)},
         lambda a: {name: array for name, array in a.items() if name != "total"},
     ],

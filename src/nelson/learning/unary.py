@@ -129,6 +129,8 @@ class Unary(Learner):
             same = array.shape == self.theta.shape and array.dtype == np.float64
             if not same or not np.isfinite(array).all():
                 raise ValueError(f"{name} is not {len(self.theta)} finite numbers")
+            if name == "target" and not ((array >= 0) & (array <= 1)).all():
+                raise ValueError("the target is not a mean of zeros and ones")
             setattr(self, name, array)
         # Newton draws 4 samples for each example, and FirstOrder tests with 16 times its m.
         usual = max(4 * self.examples.count, _MAX_FIRST_SAMPLES)
