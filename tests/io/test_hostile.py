@@ -323,3 +323,24 @@ def test_a_broken_file_of_weights_is_one_line(tmp_path):
         done = run("sample", tmp_path / "f.cnf", "--weights", tmp_path / name)
         assert done.returncode == 1, done.stderr
         assert len(done.stderr.splitlines()) == 1 and name in done.stderr
+
+
+# --- folders of cluster jobs ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_a_job_with_more_variables_than_bits_is_refused(tmp_path, check):
+    """The kernel that turns rows into words would read behind the rows. Checksums are valid."""
+    fuzz = pytest.importorskip("tests.io.fuzz", reason="pip install nelson-mrf[parquet]")
+    for name, data in fuzz.job_examples()[0].items():
+        (tmp_path / name).write_bytes(data)
+    assert len(fuzz.read_job(tmp_path, check=check).samples()) == 100  # the twin
+    job = fuzz.parts.read_json(fuzz.files_at(tmp_path), "job.json")
+    job["variables"] = list(range(1, 2000))
+    fuzz.parts.write_json(fuzz.files_at(tmp_path), "job.json", job)
+    with pytest.raises(NelsonError, match="not 250 bytes for 1999 variables"):
+        fuzz.read_job(tmp_path, check=check).samples()
+    for wrong in ([1, 1, 2], [0, 1, 2], 3, None, ["1"]):
+        fuzz.parts.write_json(fuzz.files_at(tmp_path), "job.json", job | {"variables": wrong})
+        with pytest.raises(NelsonError):
+            fuzz.read_job(tmp_path, check=check)

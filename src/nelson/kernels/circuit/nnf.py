@@ -49,8 +49,8 @@ class Fate(NamedTuple):
 
 #: Characters of the text: "\n", "-", "0" (the first digit), "a" (the first letter).
 _NEWLINE, _MINUS, _DIGIT, _LETTER = 10, 45, 48, 97
-#: Larger numbers are read as this one, which no circuit has; as int32 it is 0.
-_MOST = 2**40
+#: Larger numbers are read as this one, which no circuit has; as int32 it is -2^31.
+_MOST = 2**31
 
 
 @inline
