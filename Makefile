@@ -6,7 +6,7 @@ STAMP   := $(VENV)/.installed
 PIP     := $(BIN)/python -m pip --disable-pip-version-check
 PYTEST_ARGS ?=
 .DEFAULT_GOAL := help
-.PHONY: help install demo test quick check format bench docs clean
+.PHONY: help install demo test quick fuzz check format bench docs clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,6 +45,12 @@ test: $(STAMP)  ## all tests; PYTEST_ARGS="-k name" for some of them
 
 quick: $(STAMP)  ## the developer's loop: no test that is slow or starts a process
 	$(PYTEST) -m "not slow and not process" $(PYTEST_ARGS)
+
+# A failure prints how to repeat its case. Give SEED to repeat a whole run.
+CASES ?= 1000000
+SEED ?=
+fuzz: $(STAMP)  ## every reader on a million damaged files (a night; CASES=10000 for fewer)
+	$(BIN)/python -u -m tests.io.fuzz --cases $(CASES) $(if $(SEED),--seed $(SEED))
 
 check: $(STAMP)  ## ruff (lint, format), mypy, layers and cycles of imports
 	$(BIN)/ruff check .

@@ -234,6 +234,7 @@ def test_extreme_weights() -> None:
         ("p cnf 99999999999 1\n", 1, "variables"),
         ("p cnf 9999999999999999999999999 1\n", 1, "expected `p cnf"),
         ("p cnf 3 2\n1 2 0\n1 2147483648 0\n", 3, "variable 2147483648"),
+        ("p cnf 3 2\n1 2 0\n1 -9223372036854775808 0\n", 3, "variable 9223372036854775808"),
         ("p cnf 3 2\n1 2 0\n1 -99999999999999999999 0\n", 3, "variable 99999999999999999999"),
         ("p cnf 3 2\n\n1 two 0\n", 3, "unexpected 'two'"),
         ("p cnf 3 2\nc x\n1 2.5 0\n", 3, "unexpected '2.5'"),

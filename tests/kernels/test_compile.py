@@ -1,15 +1,24 @@
-"""The cache of compiled kernels notices every edit, and refuses functions it would not notice."""
+"""The cache of compiled kernels notices every edit, refuses functions it would not notice, and is
+read only from a folder that no other user can write to.
+"""
 
 from __future__ import annotations
 
 import builtins
+import functools
+import os
 import re
+import stat
+import subprocess
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import nelson
-from nelson.kernels.core import compile
+from nelson.kernels.core import compile, folders
+from nelson.kernels.core.folders import private_folder
 
 PACKAGE = Path(nelson.__file__).parent
 DECORATORS = ("kernel", "helper", "inline")
@@ -58,3 +67,182 @@ def test_the_digest_of_the_package_covers_every_compiled_function():
     rooms = {file.relative_to(PACKAGE).parts[0] for file in files}
     assert {"kernels", "tasks"} <= rooms
     assert set(files) <= set(compile.sources())
+
+
+# --- the cache folder: its files are pickles, so it must be private ------------------------------
+
+BOMB = """
+import os, pickle, sys
+class Bomb:
+    def __reduce__(self):
+        return os.mkdir, (sys.argv[2],)
+for folder, _, files in os.walk(sys.argv[1]):
+    for name in files:
+        if name.endswith(".nbi"):
+            with open(os.path.join(folder, name), "wb") as file:
+                pickle.dump(Bomb(), file)
+            print(name)
+"""
+#: Loads one compiled kernel from the cache, or compiles it.
+USE = """
+import numpy as np
+from nelson.kernels.core.bits import pack, unpack
+x = np.arange(70 * 3).reshape(70, 3) % 2 == 0
+assert (unpack(pack(x), 70) == x).all()
+from nelson.kernels.core.compile import folder
+print(folder())
+"""
+
+
+def python(code: str, *args: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-W", "always", "-c", code, *map(str, args)]
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)} | environment
+    return subprocess.run(command, capture_output=True, text=True, env=env, timeout=240)
+
+
+@pytest.mark.process
+@pytest.mark.slow
+@pytest.mark.parametrize("prepared", ["private", "others may write", "folder above", "temporary"])
+def test_a_prepared_index_is_unpickled_only_from_a_private_folder(tmp_path, prepared):
+    """Numba unpickles its index files. The twin "private" shows that a prepared one is loaded and
+    runs its code; where another user could have prepared it, it is not touched.
+    """
+    base, empty = tmp_path / "cache", tmp_path / "empty"
+    empty.mkdir(mode=0o700)
+    environment = {"NUMBA_CACHE_DIR": str(base), "TMPDIR": str(empty)}
+    if prepared == "temporary":  # no cache folder of the user: a known name in the temporary folder
+        (tmp_path / "file").write_text("no folder")
+        environment = {"NUMBA_CACHE_DIR": str(tmp_path / "file"), "TMPDIR": str(base)}
+        base.mkdir(mode=0o700)
+    first = python(USE, **environment)
+    assert first.returncode == 0, first.stderr
+    folder = Path(first.stdout.strip())
+    assert folder.is_relative_to(base) and stat.S_IMODE(folder.stat().st_mode) == 0o700
+    planted = python(BOMB, folder, tmp_path / "ran")
+    assert "bits._pack" in planted.stdout
+    if prepared in ("others may write", "temporary"):
+        folder.chmod(0o777)
+    elif prepared == "folder above":
+        base.chmod(0o777)
+    done = python(USE, tmp_path / "ran", **environment)
+    assert (tmp_path / "ran").exists() == (prepared == "private")
+    if prepared == "private":
+        return
+    assert done.returncode == 0, done.stderr
+    if prepared == "temporary":
+        assert done.stdout.strip() == "None"
+        assert "compiled kernels are not kept" in done.stderr
+        assert "other users may write" in done.stderr
+        assert "compiling kernels for this machine (not kept)" in done.stderr
+    else:  # the next place is private
+        assert Path(done.stdout.strip()).is_relative_to(empty)
+
+
+def test_a_private_folder_is_made_and_found_again(tmp_path):
+    place = tmp_path / "a" / "b" / "c"
+    assert private_folder(place) == place.resolve()
+    assert {stat.S_IMODE(part.stat().st_mode) for part in (place, place.parent)} == {0o700}
+    (place / "file").write_text("kept")
+    assert (private_folder(place) / "file").read_text() == "kept"
+
+
+def test_a_folder_that_others_could_only_read_becomes_private(tmp_path):
+    """Earlier versions made it with mode 0755: nobody else can have written to it."""
+    (tmp_path / "c").mkdir(mode=0o755)
+    (tmp_path / "c").chmod(0o755)
+    assert stat.S_IMODE(private_folder(tmp_path / "c").stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o770, 0o707, 0o720, 0o702, 0o1777])
+def test_a_folder_that_others_may_write_to_is_refused(tmp_path, mode):
+    (tmp_path / "c").mkdir()
+    (tmp_path / "c").chmod(mode)
+    with pytest.raises(PermissionError, match="other users may write to"):
+        private_folder(tmp_path / "c")
+    assert stat.S_IMODE((tmp_path / "c").stat().st_mode) == mode  # and not repaired
+
+
+def test_a_link_is_refused_also_to_a_private_folder(tmp_path):
+    (tmp_path / "own").mkdir(mode=0o700)
+    (tmp_path / "link").symlink_to(tmp_path / "own")
+    (tmp_path / "dangling").symlink_to(tmp_path / "nothing")
+    (tmp_path / "file").write_text("")
+    for name in ("link", "dangling", "file"):
+        with pytest.raises(PermissionError, match="is a link, or no folder"):
+            private_folder(tmp_path / name)
+    assert not (tmp_path / "nothing").exists()
+    # A link further up is replaced by the place it leads to, and that is checked.
+    assert private_folder(tmp_path / "link" / "c") == tmp_path.resolve() / "own" / "c"
+    (tmp_path / "own").chmod(0o777)
+    with pytest.raises(PermissionError, match="other users may write to"):
+        private_folder(tmp_path / "link" / "c")
+
+
+def test_a_folder_of_another_user_is_refused(tmp_path, monkeypatch):
+    """Another user made the folder, or one above it."""
+    (tmp_path / "up" / "c").mkdir(parents=True, mode=0o700)
+    real = os.lstat
+    for stranger in map(os.path.realpath, (tmp_path / "up" / "c", tmp_path / "up")):
+
+        def foreign(path, stranger=stranger, **options):
+            about = real(path, **options)
+            if os.fspath(path) != stranger:
+                return about
+            return os.stat_result([*about[:4], about.st_uid + 12345, *about[5:]])
+
+        monkeypatch.setattr(folders.os, "lstat", foreign)
+        with pytest.raises(PermissionError, match="belongs to another user"):
+            private_folder(tmp_path / "up" / "c")
+    monkeypatch.setattr(folders.os, "lstat", real)
+    private_folder(tmp_path / "up" / "c")
+    monkeypatch.setattr(folders.os, "geteuid", lambda: real(tmp_path).st_uid + 12345)
+    with pytest.raises(PermissionError, match="belongs to another user"):
+        private_folder(tmp_path / "up" / "c")
+
+
+def test_others_may_write_above_only_if_the_folder_is_sticky(tmp_path):
+    (tmp_path / "up" / "c").mkdir(parents=True, mode=0o700)
+    (tmp_path / "up").chmod(0o777)
+    with pytest.raises(PermissionError, match=r"other users may write to .*up"):
+        private_folder(tmp_path / "up" / "c")
+    (tmp_path / "up").chmod(0o1777)
+    private_folder(tmp_path / "up" / "c")
+
+
+def test_the_own_group_of_a_user_may_write_above(tmp_path, monkeypatch):
+    """Many systems give each user a group of one, and make folders writable for it."""
+    (tmp_path / "up" / "c").mkdir(parents=True, mode=0o700)
+    (tmp_path / "up").chmod(0o770)
+    group = (tmp_path / "up").stat().st_gid
+    me = SimpleNamespace(pw_name="me", pw_gid=group)
+
+    def members(name, *others):
+        found = SimpleNamespace(gr_name=name, gr_mem=list(others))
+        monkeypatch.setattr(folders, "grp", SimpleNamespace(getgrgid=lambda _: found))
+
+    monkeypatch.setattr(folders, "pwd", SimpleNamespace(getpwuid=lambda _: me))
+    members("me")
+    private_folder(tmp_path / "up" / "c")
+    for name, others in (("users", ()), ("me", ("other",))):
+        members(name, *others)
+        with pytest.raises(PermissionError, match="other users may write to"):
+            private_folder(tmp_path / "up" / "c")
+
+
+def test_without_a_private_folder_kernels_are_compiled_and_not_cached(monkeypatch):
+    monkeypatch.setattr(compile, "folder", lambda: None)
+    double = compile.kernel(function_in(PACKAGE / "kernels/core/new.py"))
+    assert double(21) == 42
+    assert type(double._cache).__name__ == "NullCache"
+
+
+def test_a_warning_names_every_reason_once(tmp_path, monkeypatch):
+    for name in ("cache", "tmp"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name).chmod(0o777)
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(compile.tempfile, "gettempdir", lambda: str(tmp_path / "tmp"))
+    choose = functools.cache(compile.folder.__wrapped__)
+    with pytest.warns(RuntimeWarning, match=r"(?s)not kept.*cache.*tmp") as caught:
+        assert choose() is None
+    assert choose() is None and len(caught) == 1

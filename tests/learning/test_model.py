@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -12,8 +13,10 @@ import pytest
 
 import nelson
 from nelson import Formula, FormulaError
+from nelson.learning.checkpoint import pack_tensors
 from nelson.learning.learn import learn
 from nelson.learning.model import Model, load
+from tests.cli.commands import run
 from tests.learning.planted import draws, mesh
 from tests.problems import exact_law, weights
 
@@ -99,3 +102,90 @@ def test_tensorboard_is_optional(tmp_path):
         return
     learn(f, data, seed=1, tensorboard=tmp_path)
     assert any(name.startswith("events") for name in os.listdir(tmp_path))
+
+
+# --- hostile folders -----------------------------------------------------------------------------
+
+WRONG = {
+    "null": lambda meta: None,
+    "a number": lambda meta: 5,
+    "a list": lambda meta: [meta],
+    "another format": lambda meta: meta | {"format": 2},
+    "names a number": lambda meta: meta | {"names": 7},
+    "names a text": lambda meta: meta | {"names": "abc"},
+    "names of numbers": lambda meta: meta | {"names": [1, 2, 3]},
+    "a name too few": lambda meta: meta | {"names": ["a", "b"]},
+    "terms a number": lambda meta: meta | {"terms": 3},
+    "terms a text": lambda meta: meta | {"terms": "12"},
+    "terms an object": lambda meta: meta | {"terms": {"a": 1}},
+    "terms of three": lambda meta: meta | {"terms": [[[1, 2], 1.0, 0]]},
+    "a term beyond n": lambda meta: meta | {"terms": [[[1, 9], 1.0]]},
+    "a term of texts": lambda meta: meta | {"terms": [["ab", 1.0]]},
+    "a term of NaN": lambda meta: meta | {"terms": [[[1, 2], float("nan")]]},
+    "a term of a text": lambda meta: meta | {"terms": [[[1, 2], "1"]]},
+    "constraints a number": lambda meta: meta | {"constraints": 1},
+    "constraints null": lambda meta: meta | {"constraints": None},
+    "constraints an object": lambda meta: meta | {"constraints": {"kind": "Xor"}},
+    "a constraint null": lambda meta: meta | {"constraints": [None]},
+    "a constraint of no kind": lambda meta: meta | {"constraints": [{"variables": [1]}]},
+    "a constraint beyond n": lambda meta: (
+        meta | {"constraints": [{"kind": "Xor", "variables": [1, 99], "parity": True}]}
+    ),
+    "a constraint of variable 0": lambda meta: (
+        meta | {"constraints": [{"kind": "Xor", "variables": [0, 1], "parity": True}]}
+    ),
+    "a constraint of texts": lambda meta: (
+        meta | {"constraints": [{"kind": "Xor", "variables": "12", "parity": True}]}
+    ),
+    "weights too few": lambda meta: (
+        meta
+        | {
+            "constraints": [
+                {"kind": "Linear", "weights": [1], "literals": [1, 2], "low": 0, "high": 1}
+            ]
+        }
+    ),
+    "n_vars negative": lambda meta: meta | {"n_vars": -3},
+    "n_vars a text": lambda meta: meta | {"n_vars": "3"},
+    "n_vars too many": lambda meta: meta | {"n_vars": 10**8},
+    "n_aux too many": lambda meta: meta | {"n_aux": 10**8},
+    "projection a number": lambda meta: meta | {"projection": 1},
+    "projection beyond n": lambda meta: meta | {"projection": [9]},
+    "settings a list": lambda meta: meta | {"settings": [1]},
+    "nothing": lambda meta: {},
+}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    Model(Formula([[1, 2, 3]]), np.zeros(3), ("a", "b", "c")).save(tmp_path / "m")
+    return tmp_path / "m"
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_model_with_other_values_is_refused_in_one_line(folder, name):
+    path = folder / "model.json"
+    path.write_text(json.dumps(WRONG[name](json.loads(path.read_text()))))
+    with pytest.raises(nelson.NelsonError, match="not a complete model"):
+        load(folder)
+    done = run("generate", folder, "-n", 5)
+    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1, done.stderr
+
+
+@pytest.mark.parametrize("text", ["", "{", "[" * 100_000, "\xff"])
+def test_a_model_that_is_no_json_is_refused(folder, text):
+    (folder / "model.json").write_bytes(text.encode("latin-1"))
+    with pytest.raises(nelson.NelsonError, match="not a complete model"):
+        load(folder)
+
+
+@pytest.mark.parametrize(
+    "theta",
+    [np.zeros(2), np.zeros(4), np.zeros((3, 1)), np.zeros(3, np.int64), np.array([0, np.nan, 0])],
+)
+def test_theta_of_another_shape_or_type_is_refused(folder, theta):
+    (folder / "theta.safetensors").write_bytes(pack_tensors({"theta": theta}))
+    with pytest.raises(nelson.NelsonError, match="not a complete model"):
+        load(folder)
+    (folder / "theta.safetensors").write_bytes(pack_tensors({"theta": np.zeros(3, np.float32)}))
+    assert load(folder).theta.dtype == np.float64  # the twin

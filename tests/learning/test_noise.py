@@ -9,6 +9,7 @@ from scipy.stats import chi2
 from nelson import Formula
 from nelson.kernels.core.bits import pack
 from nelson.kernels.cpu.moments import dot, pair_counts
+from nelson.learning.learn import learn
 from nelson.learning.moments import Draw
 from nelson.learning.noise import chi2_quantile, curvature, judge
 from tests.learning.planted import SEED
@@ -45,3 +46,13 @@ def test_pair_counts_and_dot_are_those_of_unpacked_samples():
         w = np.random.default_rng([SEED, m, 1]).normal(size=7)
         np.testing.assert_array_equal(pair_counts(pack(x)), x.astype(int).T @ x.astype(int))
         np.testing.assert_allclose(dot(pack(x), m, w), x @ w, atol=1e-12)
+
+
+def test_data_and_samples_that_contradict_each_other_entirely_are_no_noise():
+    """All data say 0 of a variable and all samples say 1: no variance, and no division by it."""
+    gap = judge(np.array([-1.0, 0.1]), np.array([0.0, 0.25]), 0.01, 2.0, 0.01)
+    assert gap.chi2 == np.inf and not gap.within and gap.gap_max == 1.0
+    free = Formula([], n_vars=2)
+    data = np.array([[0, 0], [0, 1]] * 10)
+    fit = learn(free, data, preset="paper", theta0=[90.0, 0.0], iterations=1, seed=1)
+    assert not fit.converged and "more than noise" in fit.why

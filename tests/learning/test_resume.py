@@ -13,6 +13,7 @@ import pytest
 
 import nelson
 from nelson import FormulaError
+from nelson.learning.checkpoint import pack_tensors, unpack_tensors
 from nelson.learning.learn import learn
 from tests import ROOT
 from tests.problems import complete_edges, exact_law, random_ksat, sink_free, weights
@@ -155,3 +156,103 @@ def test_a_finished_run_keeps_its_reasons(tmp_path):
     path.write_text(json.dumps(state))
     older = learn(MESH, data, seed=1, checkpoint=tmp_path)
     assert "samples add" not in older.why and older.converged
+
+
+# --- hostile checkpoints -------------------------------------------------------------------------
+
+
+def _changed(**changes):
+    return lambda state: state | changes
+
+
+def _inside(key, **changes):
+    return lambda state: state | {key: state[key] | changes}
+
+
+WRONG = {
+    "null": lambda state: None,
+    "a list": lambda state: [state],
+    "another version": _changed(version=2),
+    "state a number": _changed(state=5),
+    "state elsewhere": _changed(state="../../other.safetensors"),
+    "history a number": _changed(history=3),
+    "history of numbers": _changed(history=[1, 2, 3]),
+    "history too short": _changed(history=[]),
+    "iteration a text": _changed(iteration="3"),
+    "run a list": _changed(run=[]),
+    "seed a text": _inside("run", seed="1"),
+    "drawer null": _changed(drawer=None),
+    "method a number": _inside("drawer", method=1),
+    "no such method": _inside("drawer", method="nope"),
+    "sweeps a text": _inside("drawer", sweeps="1"),
+    "guarantee unknown": _changed(guarantee="perfect"),
+    "chosen_at a number": _changed(chosen_at=1),
+    "scalars null": _changed(scalars=None),
+    "m a text": _inside("scalars", m="64"),
+    "m negative": _inside("scalars", m=-1),
+    "m huge": _inside("scalars", m=10**15),
+    "m_final huge": _inside("scalars", m_final=10**15),
+    "averaged true": _inside("scalars", averaged=True),
+    "done without figures": lambda state: (
+        state
+        | {"scalars": state["scalars"] | {"done": True}, "history": [{}] * len(state["history"])}
+    ),
+    "phase a number": _inside("scalars", phase=1),
+    "an empty mean": _inside("scalars", phase="average", averaged=0),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_checkpoint_with_other_values_is_refused(tmp_path, name):
+    data = np.tile(exact_law(MESH)[0], (6, 1))
+    learn(MESH, data, seed=1, checkpoint=tmp_path, iterations=3)
+    path = tmp_path / "checkpoint.json"
+    path.write_text(json.dumps(WRONG[name](json.loads(path.read_text()))))
+    with pytest.raises(nelson.NelsonError):
+        learn(MESH, data, seed=1, checkpoint=tmp_path, iterations=4)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda a: a | {"theta": a["theta"][:-1]},
+        lambda a: a | {"target": a["target"][None]},
+        lambda a: a | {"step": a["step"].astype(np.float32)},
+        lambda a: a | {"target": a["target"] + 1},
+        lambda a: a | {"point": np.full_like(a["point"], np.nan)},
+        lambda a: {name: array for name, array in a.items() if name != "total"},
+    ],
+)
+def test_a_checkpoint_with_other_arrays_is_refused(tmp_path, change):
+    data = np.tile(exact_law(MESH)[0], (6, 1))
+    whole = learn(MESH, data, seed=1, checkpoint=tmp_path, iterations=3)
+    (path,) = tmp_path.glob("*.safetensors")
+    arrays = unpack_tensors(path.read_bytes())
+    path.write_bytes(pack_tensors(change(arrays)))
+    with pytest.raises(nelson.NelsonError, match="not a checkpoint of nelson"):
+        learn(MESH, data, seed=1, checkpoint=tmp_path, iterations=4)
+    path.write_bytes(pack_tensors(arrays))  # the twin: unchanged arrays are read
+    again = learn(MESH, data, seed=1, checkpoint=tmp_path, iterations=3)
+    assert again.theta.tobytes() == whole.theta.tobytes()
+
+
+def test_a_checkpoint_of_another_network_is_refused(tmp_path):
+    torch = pytest.importorskip("torch", reason="pip install nelson-mrf[torch]")
+    data = np.tile(exact_law(MESH)[0], (6, 1))
+    contexts = np.zeros((len(data), 2), np.float32)
+
+    def fit():
+        torch.manual_seed(1)
+        net = torch.nn.Linear(2, MESH.n_vars)
+        options = {"m": 16, "batch": 8, "iterations": 3, "seed": 1}
+        return learn(MESH, data, net=net, contexts=contexts, checkpoint=tmp_path, **options)
+
+    fit()
+    (path,) = tmp_path.glob("*.safetensors")
+    arrays = unpack_tensors(path.read_bytes())
+    for name in arrays:
+        path.write_bytes(pack_tensors(arrays | {name: np.zeros((3, 7), np.float32)}))
+        with pytest.raises(nelson.NelsonError, match="not a checkpoint of nelson"):
+            fit()
+    path.write_bytes(pack_tensors(arrays))
+    fit()

@@ -146,16 +146,9 @@ def read_weights(choice: str | None, formula: Formula) -> np.ndarray | None:
         if formula.theta is None:
             raise NelsonError("--weights file: the formula's file gives no weights")
         return formula.theta
-    import numpy as np
+    from nelson.io.table_formats import vector
 
-    try:
-        if choice.endswith(".npy"):
-            theta = np.load(choice, allow_pickle=False)
-        else:
-            theta = np.loadtxt(choice, dtype=np.float64, ndmin=1)
-        theta = np.asarray(theta, dtype=np.float64)
-    except (ValueError, TypeError, EOFError) as error:
-        raise NelsonError(f"{choice}: cannot read theta: {error}") from None
+    theta = vector(choice)
     if theta.shape != (formula.n_vars,):
         raise NelsonError(
             f"{choice}: theta has shape {theta.shape}; expected {formula.n_vars} numbers, one for "

@@ -148,7 +148,7 @@ def iteration_of(folder: Path) -> int | None:
     """The iteration of the checkpoint in a folder; None without a readable checkpoint."""
     try:
         return int(json.loads((folder / "checkpoint.json").read_text())["iteration"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
 
 

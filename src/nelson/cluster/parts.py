@@ -24,13 +24,15 @@ from typing import Any
 from nelson.cluster.job_files import JobFiles
 from nelson.errors import NelsonError
 from nelson.kernels.cpu.rows import to_rows
-from nelson.sampling.guarantee import weakest
+from nelson.sampling.guarantee import GUARANTEES, weakest
 from nelson.sampling.samples import Samples
 
 FORMAT, VERSION = "nelson samples", 1
 JOB, MANIFEST = "job.json", "manifest.json"
 #: The numbers in a manifest.
 FIELDS = ("first", "asked", "count", "bytes", "crc32")
+#: Further numbers in a manifest, which are combined over all parts.
+TOTALS = ("rounds", "resampled")
 
 Manifest = dict[str, Any]
 
@@ -137,7 +139,7 @@ def read_json(files: JobFiles, name: str) -> dict[str, Any]:
         content = whole["content"]
         if not isinstance(content, dict):
             raise ValueError("not a JSON object")
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise NelsonError(f"{files}/{name} is damaged ({error})") from None
     return content
 
@@ -158,6 +160,12 @@ def combined(job: Mapping[str, Any], manifests: Iterable[Manifest]) -> dict[str,
     }
 
 
+def whole(numbers: Any) -> bool:
+    """A list of whole numbers, none of them negative, whose sum fits into 64 bits."""
+    good = isinstance(numbers, list) and all(type(k) is int and k >= 0 for k in numbers)
+    return good and sum(numbers) < 2**63
+
+
 def finished_parts(files: JobFiles, sizes: Mapping[str, int]) -> dict[int, Manifest]:
     """Manifests by first sample, of the parts whose file has the size that the manifest states."""
     finished = {}
@@ -167,6 +175,9 @@ def finished_parts(files: JobFiles, sizes: Mapping[str, int]) -> dict[int, Manif
         try:
             part = read_json(files, name)
         except NelsonError:
+            continue
+        numbers = [part.get(field) for field in (*FIELDS, *TOTALS)]
+        if not whole(numbers) or part.get("guarantee") not in GUARANTEES:
             continue
         first = part["first"]
         if manifest_name(first) == name and sizes.get(part_name(first)) == part["bytes"]:

@@ -27,8 +27,10 @@ import numpy as np
 from nelson.cluster import parts
 from nelson.cluster.job_files import JobFiles, files_at
 from nelson.errors import FormulaError, NelsonError
-from nelson.io.arrow import load_pyarrow
+from nelson.io.arrow import load_pyarrow, octets
+from nelson.io.boolean_table import checked_variables
 from nelson.kernels.cpu.rows import from_rows
+from nelson.sampling.guarantee import GUARANTEES
 from nelson.sampling.samples import Samples
 
 #: Samples in a block, unless the caller says.
@@ -71,7 +73,9 @@ class Folder:
         self.job = parts.read_json(where, parts.JOB)
         if (self.job.get("format"), self.job.get("version")) != (parts.FORMAT, parts.VERSION):
             raise NelsonError(f"{where}: {parts.JOB} is of another format or version")
+        _check_job(str(where), self.job)
         whole = self._manifest(sizes, partial)
+        _check_manifest(str(where), whole)
         # One entry per part, in the order of their samples.
         self._first: list[int] = whole["parts"]["first"]
         self._count: list[int] = whole["parts"]["count"]
@@ -98,7 +102,7 @@ class Folder:
         """The manifest of all parts; of an unfinished job, combined from theirs."""
         if parts.MANIFEST in sizes:
             whole = parts.read_json(self.where, parts.MANIFEST)
-            if whole["job"] != self.job["digest"]:
+            if whole.get("job") != self.job.get("digest"):
                 raise NelsonError(f"{self.where}: {parts.MANIFEST} belongs to another job")
             return whole
         finished = parts.finished_parts(self.where, sizes).values()
@@ -258,10 +262,10 @@ class Folder:
             self._checked.add(number)
         try:
             file = pq.ParquetFile(self.where.open(name))
+            meta = file.metadata.metadata or {}
+            first, count = int(meta.get(b"nelson.first", -1)), file.metadata.num_rows
         except Exception as error:  # pyarrow raises several kinds
             raise NelsonError(f"{self.where}/{name} is damaged ({error})") from None
-        meta = file.metadata.metadata or {}
-        first, count = int(meta.get(b"nelson.first", -1)), file.metadata.num_rows
         if (first, count) != (self._first[number], self._count[number]):
             raise NelsonError(
                 f"{self.where}/{name} holds {count:,} samples from {first:,} on; expected "
@@ -272,12 +276,10 @@ class Folder:
     def _group(self, file: Any, number: int, group: int) -> np.ndarray:
         try:
             column = file.read_row_group(group, ["x"]).column("x").combine_chunks()
+            return octets(column, len(self.variables))
         except Exception as error:
             name = parts.part_name(self._first[number])
             raise NelsonError(f"{self.where}/{name} is damaged ({error})") from None
-        width = column.type.byte_width
-        raw = np.frombuffer(column.buffers()[1], np.uint8)
-        return raw[column.offset * width :][: len(column) * width].reshape(-1, width)
 
     def _crc32_of(self, name: str) -> int:
         total = 0
@@ -293,6 +295,28 @@ class Folder:
         packed = from_rows(rows, len(self.variables))
         info = {key: self.info[key] for key in ("method", "why", "seed", "sweeps")}
         return Samples(packed, len(rows), self.variables, self.guarantee, "ok", info)
+
+
+def _check_job(where: str, job: dict[str, Any]) -> None:
+    """Raise NelsonError unless the entries that are read are of the types that nelson writes."""
+    variables, names = job.get("variables"), job.get("names")
+    checked_variables(variables, len(variables) if isinstance(variables, list) else 0, where)
+    texts = isinstance(names, list) and all(isinstance(name, str) for name in names)
+    good = names is None or (texts and len(names) == len(variables or ()))
+    good &= parts.whole([job.get(key) for key in ("n", "max_rounds")])
+    good &= job.get("guarantee") in GUARANTEES
+    if not good or not {"names", "method", "why", "seed", "sweeps", "digest"} <= job.keys():
+        raise NelsonError(f"{where}: {parts.JOB} is damaged")
+
+
+def _check_manifest(where: str, whole: dict[str, Any]) -> None:
+    """The same for the manifest of all parts."""
+    columns = whole.get("parts")
+    lists = [columns.get(field) if isinstance(columns, dict) else None for field in parts.FIELDS]
+    good = all(map(parts.whole, lists)) and len({len(numbers or ()) for numbers in lists}) == 1
+    good &= parts.whole([whole.get(field) for field in parts.TOTALS])
+    if not good or whole.get("guarantee") not in GUARANTEES:
+        raise NelsonError(f"{where}: {parts.MANIFEST} is damaged")
 
 
 def _joined(pieces: list[np.ndarray]) -> np.ndarray:

@@ -22,6 +22,7 @@ import numpy as np
 
 from nelson.errors import BudgetExceeded, Unsatisfiable
 from nelson.formula import Formula
+from nelson.formula.checks import duration
 
 #: Default budget.
 SECONDS = 60.0
@@ -44,6 +45,8 @@ def most_likely(formula: Formula, theta: np.ndarray, seconds: float | None = SEC
     """
     from pysat.examples.rc2 import RC2, RC2Stratified
 
+    if seconds is not None:
+        duration(seconds)
     problem = _weighted_clauses(formula, theta)
     late = threading.Event()
     # RC2Stratified fails if there is no soft clause.

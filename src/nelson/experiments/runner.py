@@ -24,6 +24,7 @@ from nelson.experiments import machine
 from nelson.experiments.base import FAILED, Cell, Row, Table
 from nelson.experiments.child_process import limited
 from nelson.experiments.records import CellStore
+from nelson.formula.checks import duration
 
 Executor = Callable[[Iterator[Cell]], Iterable[tuple[Cell, list[Row]]]]
 
@@ -92,6 +93,8 @@ def run(
     Ctrl-C ends the run normally, with `outcome.interrupted` set.
     """
     _require()
+    if cell_seconds is not None:
+        duration(cell_seconds, "cell_seconds", positive=True)
     folder, watcher = Path(folder), watcher or Silent()
     if executor is None:
         executor = limited

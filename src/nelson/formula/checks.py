@@ -1,4 +1,4 @@
-"""Checks of arguments that many functions share: clauses, counts, theta, projection, evidence.
+"""Checks of arguments that many functions share: clauses, counts, durations, theta, evidence.
 
 All raise FormulaError.
 """
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 #: Largest variable number. Arrays of length n_vars are allocated only when theta is given.
 MAX_VARIABLE = 2**28
+#: Longest duration, in seconds: 31 years. Timers of the system refuse much longer ones.
+MAX_SECONDS = 1e9
 
 
 def flatten(clauses: Iterable[Iterable[int]] | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -48,9 +50,10 @@ def integers(values: Any) -> np.ndarray:
 def checked_arrays(literals: Any, offsets: Any) -> tuple[np.ndarray, np.ndarray]:
     """Flat clauses as (int32, int64) arrays."""
     literals = integers(literals)
-    offsets = np.asarray(offsets, dtype=np.int64)
-    ends_fit = offsets.ndim == 1 and len(offsets) > 0 and offsets[0] == 0
-    if not ends_fit or offsets[-1] != len(literals) or (np.diff(offsets) < 0).any():
+    offsets = np.asarray(offsets)
+    whole = offsets.ndim == 1 and len(offsets) > 0 and offsets.dtype.kind in "iu"
+    ends_fit = whole and offsets[0] == 0 and offsets[-1] == len(literals)
+    if not ends_fit or (offsets[1:] < offsets[:-1]).any():  # a difference could overflow
         raise FormulaError(
             "clause offsets", expected="0 = offsets[0] <= ... <= offsets[-1] = len(literals)"
         )
@@ -60,7 +63,7 @@ def checked_arrays(literals: Any, offsets: Any) -> tuple[np.ndarray, np.ndarray]
         raise FormulaError(
             f"literal of variable {largest_variable(literals)}", expected=f"at most {MAX_VARIABLE}"
         )
-    return literals.astype(np.int32, copy=False), offsets
+    return literals.astype(np.int32, copy=False), offsets.astype(np.int64, copy=False)
 
 
 def largest_variable(literals: np.ndarray) -> int:
@@ -79,6 +82,21 @@ def is_whole(value: Any) -> bool:
     if isinstance(value, (float, np.floating)):
         return bool(np.isfinite(value)) and value == int(value)
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
+def duration(value: Any, name: str = "seconds", *, positive: bool = False) -> float:
+    """A time limit in seconds: a number from 0 to MAX_SECONDS, above 0 if `positive`.
+
+    NaN is refused: every comparison with it is false, so that such a limit would never be reached.
+    """
+    least = "above 0" if positive else "0 or more"
+    number = isinstance(value, (int, float, np.integer, np.floating)) and type(value) is not bool
+    if not number or not 0 <= value <= MAX_SECONDS or (positive and value == 0):
+        raise FormulaError(
+            f"{name} = {value!r}",
+            expected=f"a number of seconds, {least}, at most {MAX_SECONDS:.0e}",
+        )
+    return float(value)
 
 
 def checked_theta(theta: Any, n_vars: int) -> np.ndarray | None:

@@ -162,6 +162,24 @@ class Linear:
 Constraint = Xor | Linear
 
 
+def checked_constraints(constraints: Iterable[Constraint], n_vars: int) -> tuple[Constraint, ...]:
+    """Constraints over distinct variables in 1..n_vars, with whole numbers everywhere."""
+    checked = tuple(constraints)
+    for c in checked:
+        numbers = c.variables if isinstance(c, Xor) else (*c.literals, *c.weights, c.low, c.high)
+        whole = all(type(v) is int for v in numbers)
+        fits = whole and all(1 <= v <= n_vars for v in c.variables)
+        if isinstance(c, Xor):
+            fits = fits and isinstance(c.parity, bool)
+        else:
+            fits = fits and len(c.weights) == len(c.literals) and min(c.weights, default=1) > 0
+        if not fits or len(set(c.variables)) < len(c.variables):
+            raise FormulaError(
+                f"constraint {str(c)[:60]}", expected=f"distinct variables in 1..{n_vars}"
+            )
+    return checked
+
+
 def extend(f: Formula, constraints: Sequence[Constraint]) -> Formula:
     """The formula f with further constraints. O(size of the encoding)."""
     if f.n_aux and not f.constraints:

@@ -14,16 +14,17 @@ given, since `1 0` could also be a literal and its closing 0.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from nelson.errors import FormulaError
-from nelson.io.boolean_table import Table
+from nelson.io.boolean_table import MAX_EMPTY_ROWS, Table, numbered
 
-_TIMES = re.compile(r"(?:(\d+)\s*:)?\s*(.*?)\s*(?::\s*(\d+))?")
+#: Most values (rows times variables) of a text whose samples carry counts. A short text can claim
+#: any number of rows; this many take 1 GiB.
+MAX_REPEATED_VALUES = 2**30
 
 
 class Sample(NamedTuple):
@@ -42,9 +43,9 @@ def samples(lines: Iterable[str], path: str, n_vars: int | None = None) -> Itera
         if not text or text[0] in "cs#":
             continue
         text = text[1:] if text.split(maxsplit=1)[0] == "v" else text
-        before = after = None
+        times = 1
         if ":" in text:
-            before, text, after = _TIMES.fullmatch(text.strip()).groups()  # type: ignore[union-attr]
+            text, times = _times(text, path, number)
         words = text.split()
         if not pending and _is_digits(words, n_vars):
             yield Sample(number, words, True, 1)
@@ -52,7 +53,7 @@ def samples(lines: Iterable[str], path: str, n_vars: int | None = None) -> Itera
         begin = begin if pending else number
         pending += words
         if pending and pending[-1] == "0":
-            yield Sample(begin, pending, False, int(before or after or 1))
+            yield Sample(begin, pending, False, times)
             pending = []
         else:
             _integers(words, path, number)
@@ -63,6 +64,19 @@ def samples(lines: Iterable[str], path: str, n_vars: int | None = None) -> Itera
             source=path,
             line=begin,
         )
+
+
+def _times(text: str, path: str, line: int) -> tuple[str, int]:
+    """`7: 1 -2 0` and `1 -2 0: 7`: the text without the count, and the count."""
+    before, _, rest = text.partition(":")
+    if not before.strip().isdecimal():
+        rest, _, before = text.rpartition(":")
+    times = before.strip()
+    if times.isdecimal() and len(times) <= 10:  # longer numbers are too large in any case
+        return rest, int(times)
+    raise FormulaError(
+        f"count {times[:40]!r}", expected="how often the sample was drawn", source=path, line=line
+    )
 
 
 def read_samples(
@@ -101,8 +115,14 @@ def read_samples(
         return Table(np.zeros((0, 0), bool), (), source=path)
     x = np.array(rows, bool).reshape(len(rows), len(variables))
     if max(times, default=1) > 1:
+        if sum(times) > min(MAX_EMPTY_ROWS, MAX_REPEATED_VALUES // max(1, len(variables))):
+            raise FormulaError(
+                f"{sum(times)} samples of {len(variables)} variables by their counts",
+                expected=f"at most {MAX_REPEATED_VALUES} values",
+                source=path,
+            )
         x = np.repeat(x, times, axis=0)
-    return Table(x, tuple(variables.tolist()), source=path)
+    return numbered(x, variables.tolist(), path)
 
 
 def _is_digits(words: list[str], n_vars: int | None) -> bool:

@@ -15,7 +15,7 @@ from typing import IO, Any
 from nelson.errors import FormulaError
 
 _GZIP, _XZ = b"\x1f\x8b", b"\xfd7zXZ\x00"  # the first bytes of compressed files
-_BROKEN = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
+_BROKEN = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, MemoryError)
 
 
 def load(source: str | os.PathLike[str] | IO[Any] | bytes) -> tuple[str, bytes]:
@@ -50,11 +50,16 @@ def decompressed(data: bytes, source: str | None) -> bytes:
 
 @contextmanager
 def text_lines(path: str) -> Iterator[IO[str]]:
-    """The text of a file, decompressed as it is read if it is gzip or xz; "-" is stdin."""
+    """The text of a file, decompressed as it is read if it is gzip or xz; "-" is stdin.
+
+    A byte order mark, which spreadsheets write at the beginning, is skipped.
+    """
     if path == "-":
         name, data = load(path)
-        yield io.StringIO(decompressed(data, name).decode("utf-8", "replace"))
+        yield io.StringIO(decompressed(data, name).decode("utf-8-sig", "replace"))
         return
+    if "\0" in path:
+        raise FormulaError(f"no file name: {path!r}", expected="a name without the character NUL")
     try:
         with open(path, "rb") as file:
             begin = file.read(len(_XZ))
@@ -64,7 +69,7 @@ def text_lines(path: str) -> Iterator[IO[str]]:
                 source = gzip.GzipFile(fileobj=file)
             elif begin.startswith(_XZ):
                 source = lzma.LZMAFile(file)  # noqa: SIM115 - closed with the text below
-            with io.TextIOWrapper(source, "utf-8", "replace") as text:
+            with io.TextIOWrapper(source, "utf-8-sig", "replace") as text:
                 yield text
     except FormulaError:
         raise
@@ -80,8 +85,9 @@ def _unreadable(error: Exception, source: str) -> FormulaError:
 
 
 def _broken(error: Exception, source: str | None) -> FormulaError:
+    reason = str(error) or type(error).__name__
     return FormulaError(
-        f"broken compressed data ({error})", expected="a whole .gz or .xz file", source=source
+        f"broken compressed data ({reason})", expected="a whole .gz or .xz file", source=source
     )
 
 

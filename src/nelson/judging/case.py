@@ -12,7 +12,7 @@ import numpy as np
 from nelson.errors import FormulaError
 from nelson.exact.enumerated import finite
 from nelson.formula import Formula
-from nelson.formula.checks import count, evidence_of
+from nelson.formula.checks import count, duration, evidence_of
 from nelson.judging.band import Band
 from nelson.judging.design import Design
 from nelson.judging.source import JudgedSamples, Source
@@ -55,8 +55,8 @@ class Options:
         if self.n == 0:
             raise FormulaError("n = 0", expected="1 or more")
         object.__setattr__(self, "seed", count(self.seed, "seed"))
-        if self.seconds is not None and not self.seconds > 0:
-            raise FormulaError(f"seconds = {self.seconds}", expected="a positive duration")
+        if self.seconds is not None:
+            duration(self.seconds, positive=True)
         if self.test == "barbarik":
             self.design(self.delta)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ import numpy as np
 from nelson.errors import FormulaError, NelsonError
 from nelson.io import atomic
 from nelson.learning.group import State
+from nelson.sampling.guarantee import GUARANTEES
 
 _JSON = "checkpoint.json"
 _VERSION = 1
@@ -42,14 +43,52 @@ def load_checkpoint(folder: Path) -> State | None:
     path = folder / _JSON
     if not path.exists():
         return None
-    try:
-        rest = json.loads(path.read_text())
+    with refused(folder):
+        rest = json.loads(path.read_bytes())
+        if not isinstance(rest, dict):
+            raise ValueError(f"it holds {type(rest).__name__}, not an object")
+        if rest.get("version") != _VERSION:
+            raise NelsonError(f"{path}: version {rest.get('version')}, expected {_VERSION}")
+        _check(rest)
         arrays = unpack_tensors((folder / Path(rest["state"]).name).read_bytes())
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise NelsonError(f"{path}: not a checkpoint of nelson ({error})") from None
-    if rest.get("version") != _VERSION:
-        raise NelsonError(f"{path}: version {rest.get('version')}, expected {_VERSION}")
     return arrays, rest
+
+
+@contextlib.contextmanager
+def refused(folder: Path | None) -> Iterator[None]:
+    """An error that the content of a checkpoint causes becomes a NelsonError."""
+    try:
+        yield
+    except NelsonError:
+        raise
+    except Exception as error:  # JSON, safetensors and torch document no list of their errors
+        reason = str(error) or type(error).__name__
+        raise NelsonError(f"{folder}/{_JSON}: not a checkpoint of nelson ({reason})") from None
+
+
+def _check(rest: dict[str, Any]) -> None:
+    """Compare the types of what the loop reads. A learner checks what it reads itself."""
+
+    def need(good: bool, name: str) -> None:
+        if not good:
+            raise ValueError(f"{name} is missing, or not what nelson writes")
+
+    history, run, drawer = rest.get("history"), rest.get("run"), rest.get("drawer")
+    need(isinstance(history, list), "history")
+    need(all(isinstance(row, dict) for row in history or ()), "history")
+    need(_whole(rest.get("iteration")) and rest["iteration"] == len(history or ()), "iteration")
+    need(isinstance(run, dict) and _whole(run.get("seed")), "run")
+    need(isinstance(drawer, dict) and isinstance(drawer.get("method"), str), "drawer")
+    drawer = drawer or {}
+    need(drawer.get("sweeps", "") is None or _whole(drawer.get("sweeps")), "sweeps of the drawer")
+    need(isinstance(drawer.get("why"), str), "reason of the drawer")
+    need(rest.get("guarantee") in GUARANTEES, "guarantee")
+    chosen = rest.get("chosen_at", [0, 0])
+    need(isinstance(chosen, list) and len(chosen) == 2 and all(map(_whole, chosen)), "chosen_at")
+
+
+def _whole(value: Any) -> bool:
+    return type(value) is int
 
 
 def same_run(folder: Path, saved: dict[str, Any], now: dict[str, Any]) -> None:

@@ -167,7 +167,15 @@ class Conditional(Learner):
         groups = rest["groups"]["param_groups"]
         # JSON turned tuples into lists; torch wants them back.
         for group, now in zip(groups, self.optimizer.state_dict()["param_groups"], strict=True):
+            if group.keys() != now.keys() or group["params"] != now["params"]:
+                raise ValueError("groups of parameters of another optimizer")
             group |= {k: tuple(v) for k, v in group.items() if isinstance(now.get(k), tuple)}
+        parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
+        for index, entry in states.items():
+            for value in entry.values():
+                one = not isinstance(value, self.torch.Tensor) or value.numel() == 1
+                if not one and value.shape != parameters[index].shape:
+                    raise ValueError("tensors of the optimizer of another shape")
         self.optimizer.load_state_dict({"state": states, "param_groups": groups})
         self.torch.set_rng_state(tensors["rng"])
         self.net.train()

@@ -22,7 +22,7 @@ import numpy as np
 
 from nelson.errors import FormulaError
 from nelson.formula import Formula
-from nelson.formula.checks import checked_theta
+from nelson.formula.checks import checked_theta, duration
 from nelson.learning.conditional import Conditional
 from nelson.learning.data import Examples, load_examples
 from nelson.learning.draw import Custom
@@ -159,6 +159,8 @@ def learn(
     """
     started = time.monotonic()
     _check(contexts, net, terms, sampler, group)
+    if seconds is not None:
+        duration(seconds)
     if checkpoint_every < 1:
         raise FormulaError(f"checkpoint_every = {checkpoint_every}", expected="1 or more")
     settings = settings_for(

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from nelson.formula import Formula
-from nelson.learning.checkpoint import load_checkpoint, same_run, save_checkpoint
+from nelson.learning.checkpoint import load_checkpoint, refused, same_run, save_checkpoint
 from nelson.learning.draw import Custom, Drawer
 from nelson.learning.group import ALONE, Group, State
 from nelson.learning.history import History
@@ -88,16 +88,22 @@ class _Run:
         self.history = History()
         self.guarantee = "exact"
         self.refreshed = [-_REFRESH_EVERY, 0]  # iteration of the last refresh, and its m
-        learner.begin(self.drawer, saved)
-        if saved is not None:
-            rest = saved[1]
+        if saved is None:
+            learner.begin(self.drawer, None)
+        else:
+            self._resume(saved)
+        self._follow()
+
+    def _resume(self, saved: State) -> None:
+        learner, rest = self.learner, saved[1]
+        with refused(self.options.checkpoint):
+            learner.begin(self.drawer, saved)
             self.drawer.restore(rest["drawer"])
             self.history.extend(rest["history"])
             self.guarantee = rest["guarantee"]
             # Older checkpoints of networks do not have it: their m never changes.
             latest = (len(self.history) - 1) // _REFRESH_EVERY * _REFRESH_EVERY
             self.refreshed = rest.get("chosen_at", [latest, learner.m])
-        self._follow()
 
     def outcome(self) -> Outcome:
         ended = self._iterate()

@@ -26,6 +26,7 @@ from nelson.distribution.polynomial import lift
 from nelson.errors import BudgetExceeded, FormulaError
 from nelson.exact.enumerated import MAX_LAW_VARIABLES, law
 from nelson.formula import Formula
+from nelson.formula.checks import duration
 from nelson.kernels.cpu.moments import dot
 from nelson.learning.data import load_examples
 from nelson.learning.terms import completed, completed_examples
@@ -244,6 +245,8 @@ def evaluate(
     likelihood as well. `terms`: coefficients of products (see `nelson.learn`). log Z may take up to
     `seconds`; if it could not be computed, the likelihood is None and `reason` says why.
     """
+    if seconds is not None:
+        duration(seconds, positive=True)
     theta = np.asarray(theta, np.float64)
     examples = load_examples(formula, data, drop_invalid)
     trained = None if train is None else load_examples(formula, train, drop_invalid)

@@ -24,7 +24,8 @@ from nelson.distribution.heat_bath import heat_bath
 from nelson.distribution.polynomial import lift
 from nelson.errors import FormulaError, NelsonError
 from nelson.formula import Formula
-from nelson.formula.encode import Linear, Xor
+from nelson.formula.checks import count
+from nelson.formula.encode import Linear, Xor, checked_constraints
 from nelson.io import atomic
 from nelson.learning.checkpoint import pack_tensors, unpack_tensors
 from nelson.sampling.sample_stream import sample
@@ -135,15 +136,18 @@ def load(path: str | os.PathLike[str], net: Any = None) -> Model:
     if not _is_model(folder):
         raise FormulaError("no model here", expected="a folder with model.json", source=str(folder))
     try:
-        meta = json.loads((folder / "model.json").read_text())
-        if meta.pop("format") != _FORMAT:
+        meta = json.loads((folder / "model.json").read_bytes())
+        if not isinstance(meta, dict):
+            raise ValueError(f"model.json holds {type(meta).__name__}, not an object")
+        if meta.pop("format", None) != _FORMAT:
             raise ValueError("a format that this version does not know")
         formula = _formula(folder / "formula.cnf", meta)
+        names, terms = _names(meta, formula.n_vars), _terms(meta, formula.n_vars)
+        if not isinstance(meta.get("settings") or {}, dict):
+            raise ValueError("settings that are not an object")
         theta = None
         if (folder / "theta.safetensors").exists():
-            theta = unpack_tensors((folder / "theta.safetensors").read_bytes())["theta"]
-            if theta.shape != (formula.n_vars,) or np.isnan(theta).any():
-                raise ValueError(f"theta of shape {theta.shape} for {formula.n_vars} variables")
+            theta = _theta(unpack_tensors((folder / "theta.safetensors").read_bytes()), formula)
         if (folder / "net.safetensors").exists() and net is not None:
             import torch
 
@@ -151,31 +155,76 @@ def load(path: str | os.PathLike[str], net: Any = None) -> Model:
             net.load_state_dict({k: torch.from_numpy(v.copy()) for k, v in arrays.items()})
             net.eval()
     except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
+        # RuntimeError: of torch, and RecursionError of JSON that is nested too deeply.
         raise NelsonError(f"{folder}: not a complete model ({error})") from None
-    names = meta.pop("names", None)
-    terms = {tuple(m): float(c) for m, c in meta.pop("terms", None) or ()} or None
-    for name in ("n_vars", "n_aux", "projection", "constraints"):
+    for name in ("n_vars", "n_aux", "projection", "constraints", "names", "terms"):
         meta.pop(name, None)
-    return Model(formula, theta, tuple(names) if names else None, meta, net, terms)
+    return Model(formula, theta, names, meta, net, terms)
+
+
+def _theta(arrays: dict[str, np.ndarray], formula: Formula) -> np.ndarray:
+    theta = arrays["theta"]
+    if theta.shape != (formula.n_vars,) or theta.dtype.kind != "f" or np.isnan(theta).any():
+        raise ValueError(
+            f"theta of shape {theta.shape} and type {theta.dtype} for {formula.n_vars} variables"
+        )
+    return theta.astype(np.float64)
+
+
+def _names(meta: dict[str, Any], n: int) -> tuple[str, ...] | None:
+    names = meta.get("names")
+    if names is None:
+        return None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ValueError("names that are not a list of texts")
+    if names and len(names) != n:
+        raise ValueError(f"{len(names)} names for {n} variables")
+    return tuple(names) or None
+
+
+def _terms(meta: dict[str, Any], n: int) -> dict[tuple[int, ...], float] | None:
+    """[[[1, 2], 0.7], ...]: variables of a product, and its coefficient."""
+    given = meta.get("terms")
+    if given is None:
+        return None
+    if not isinstance(given, list):
+        raise ValueError("terms that are not a list")
+    terms: dict[tuple[int, ...], float] = {}
+    for entry in given:
+        product, coefficient = entry
+        variables = isinstance(product, list) and all(type(v) is int for v in product)
+        if not variables or not all(1 <= v <= n for v in product):
+            raise ValueError(f"a term of {str(product)[:40]}: expected variables in 1..{n}")
+        number = isinstance(coefficient, (int, float)) and type(coefficient) is not bool
+        if not number or not abs(coefficient) < 2.0**1023:  # also refuses NaN
+            raise ValueError(f"coefficient {str(coefficient)[:40]} of a term: not a finite number")
+        terms[tuple(product)] = float(coefficient)
+    return terms or None
 
 
 def _formula(path: Path, meta: dict[str, Any]) -> Formula:
     """The formula as it was saved; model.json says what DIMACS cannot, as auxiliary variables."""
     read = Formula.from_dimacs(path)
     kinds = {"Xor": Xor, "Linear": Linear}
+    if not isinstance(meta["constraints"], list):
+        raise ValueError("constraints that are not a list")
     constraints = []
     for entry in meta["constraints"]:
+        if not isinstance(entry, dict):
+            raise ValueError("a constraint that is not an object")
         fields = {k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()}
         constraints.append(kinds[str(fields.pop("kind"))](**fields))
-    n = int(meta["n_vars"])
+    n, n_aux = count(meta["n_vars"], "n_vars"), count(meta["n_aux"], "n_aux")
+    if n + n_aux != read.n_total:
+        raise ValueError(f"{n} + {n_aux} variables, but formula.cnf has {read.n_total}")
     return Formula.from_arrays(
         read.literals,
         read.offsets,
         n,
         theta=None if read.theta is None else read.theta[:n],
         projection=meta["projection"],
-        n_aux=int(meta["n_aux"]),
-        constraints=constraints,
+        n_aux=n_aux,
+        constraints=checked_constraints(constraints, n),
         source=str(path),
     )
 

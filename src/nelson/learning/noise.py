@@ -127,6 +127,8 @@ def judge(g: np.ndarray, variance: np.ndarray, s: float, trace2: float, level: f
     n = len(g)
     if n == 0:
         return Gap(0.0, 0.0, 0.0, 0.0, 0.0, True)
+    if not variance.all():  # all data say one value of a variable, all samples say the other
+        return Gap(**gap_size(g), chi2=math.inf, dof=float(n), bound=0.0, within=False)
     q = float((g**2 / variance).sum() / s)
     spread = 2 * max(trace2, float(n)) + float(((1 - 6 * variance) * s / variance).clip(0).sum())
     nu = 2 * n * n / spread

@@ -23,6 +23,7 @@ from nelson.learning.settings import Settings
 from nelson.sampling.problem import prepare
 
 _UNIFORM_SAMPLES = 4096  # for the moments of the uniform law
+_MAX_FIRST_SAMPLES = 16_384  # learners ask for more than this only if there are many examples
 _FINAL_SAMPLES = 4096  # at least, for the test after a run that did not stop by itself
 
 
@@ -121,8 +122,31 @@ class Unary(Learner):
         return arrays, {"scalars": {name: getattr(self, name) for name in self.SCALARS}}
 
     def restore(self, state: State) -> None:
+        """A state may come from a file: ValueError if it does not fit this run."""
         arrays, rest = state
         for name in self.ARRAYS:
-            setattr(self, name, np.array(arrays[name]))
+            array = np.array(arrays[name])
+            same = array.shape == self.theta.shape and array.dtype == np.float64
+            if not same or not np.isfinite(array).all():
+                raise ValueError(f"{name} is not {len(self.theta)} finite numbers")
+            if name == "target" and not ((array >= 0) & (array <= 1)).all():
+                raise ValueError("the target is not a mean of zeros and ones")
+            setattr(self, name, array)
+        # Newton draws 4 samples for each example, and FirstOrder tests with 16 times its m.
+        usual = max(4 * self.examples.count, _MAX_FIRST_SAMPLES)
+        most = 16 * (self.settings.m or usual)
         for name in self.SCALARS:
-            setattr(self, name, rest["scalars"][name])
+            value, kind = rest["scalars"][name], type(getattr(type(self), name, 0))
+            if type(value) is not kind and (type(value), kind) != (int, float):
+                raise ValueError(f"{name} is not of type {kind.__name__}")
+            if kind is int and not 0 <= value < 2**53:
+                raise ValueError(f"{name} = {value}")
+            if name in ("m", "m_final") and not 1 <= value <= most:
+                raise ValueError(f"{name} = {value}: expected 1 to {most} samples")
+            setattr(self, name, value)
+        if rest["scalars"].get("phase") == "average" and not self.averaged:
+            raise ValueError("a mean of 0 iterates")
+        figures = {"chi2", "dof", "bound"}  # of the test that ended the run; `verdict` shows them
+        for row in rest.get("history", ())[-1:] if self.done else ():
+            if not all(isinstance(row.get(name), int | float) for name in figures | {"within"}):
+                raise ValueError("a finished run without the figures of its test")

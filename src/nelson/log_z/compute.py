@@ -10,7 +10,7 @@ from typing import Any
 
 from nelson.errors import BudgetExceeded, FormulaError, NelsonError
 from nelson.formula import Formula
-from nelson.formula.checks import count
+from nelson.formula.checks import count, duration
 from nelson.log_z import exact
 from nelson.log_z.parts import Part, merge, reduce
 from nelson.log_z.result import LogPartition
@@ -109,8 +109,8 @@ def _check(
 ) -> None:
     if method != "auto" and method not in METHODS:
         raise FormulaError(f"no method {method!r}", expected="one of auto, " + ", ".join(METHODS))
-    if seconds is not None and not seconds > 0:
-        raise FormulaError(f"seconds = {seconds}", expected="a positive duration")
+    if seconds is not None:
+        duration(seconds, positive=True)
     if not half_width > 0:
         raise FormulaError(f"half_width = {half_width}", expected="a positive number of nats")
     if seed is not None:

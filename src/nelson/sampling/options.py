@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from nelson.errors import FormulaError
-from nelson.formula.checks import checked_projection, count, is_whole
+from nelson.formula.checks import checked_projection, count, duration, is_whole
 from nelson.kernels.core.rng import MAX_ROUNDS
 from nelson.kernels.cpu.tiles import WIDTHS
 from nelson.sampling.diagnosis.verdict import Verdict
@@ -49,8 +49,8 @@ class Options:
         for name in ("max_rounds", "sweeps"):
             if (value := getattr(self, name)) is not None and value > MAX_ROUNDS:
                 raise FormulaError(f"{name} = {value}", expected=f"at most {MAX_ROUNDS}")
-        if self.seconds is not None and not self.seconds >= 0:
-            raise FormulaError(f"seconds = {self.seconds}", expected="a duration")
+        if self.seconds is not None:
+            duration(self.seconds)
         if self.width is not None and self.width not in WIDTHS:
             raise FormulaError(f"width = {self.width}", expected=f"one of {WIDTHS}")
         seed = self.seed

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from nelson.errors import FormulaError
+
 
 @dataclass(frozen=True, eq=False)
 class Samples:
@@ -32,6 +34,19 @@ class Samples:
     guarantee: str
     status: str = "ok"
     info: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Kernels trust `count`: more samples than words would read memory behind the array."""
+        packed = self.packed
+        if not isinstance(packed, np.ndarray):  # in the memory of a GPU: `DeviceSamples`
+            return
+        fits = packed.ndim in (2, 3) and packed.shape[-1] == len(self.variables)
+        if not fits or packed.dtype != np.uint64 or not 0 <= self.count <= 64 * packed.shape[-2]:
+            raise FormulaError(
+                f"{self.count} samples of {len(self.variables)} variables in an array of shape "
+                f"{packed.shape} and type {packed.dtype}",
+                expected="(words, n) or (contexts, words, n) uint64, 64 samples in a word",
+            )
 
     def __len__(self) -> int:
         return self.count

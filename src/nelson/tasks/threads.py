@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from nelson.formula.checks import duration
 from nelson.kernels.core.threads import spread, usable_cores
 
 Work = Callable[[int, int, np.ndarray], None]
@@ -21,6 +22,6 @@ def on_threads(
     """
     threads = usable_cores() if threads is None else threads
     stop = np.zeros(1, np.int32)
-    deadline = None if seconds is None else time.monotonic() + seconds
+    deadline = None if seconds is None else time.monotonic() + duration(seconds)
     if spread(lambda _, first, last: work(first, last, stop), count, threads, stop, deadline):
         raise KeyboardInterrupt

@@ -5,6 +5,7 @@ bit against a plain descent.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -71,6 +72,61 @@ def test_what_is_false_or_no_circuit():
     for text in ("", "x 1 0\n", "o 1 0\n1 7 2 0\n", "o 1 0\nt 2 0\n1 2 3\n"):
         with pytest.raises(ValueError, match="circuit"):
             Circuit.parse(text)
+
+
+HOSTILE = {
+    "a line too short after many literals": "o 1 0\nt 2 0\n1 2 3 3 3 0\n1 2\n",
+    "a node that overflows": f"o {2**64 - 5} 0\no 1 0\nt 2 0\n1 2 3 0\n",
+    "a node beyond the text": "o 2000000000 0\no 1 0\nt 2 0\n1 2 3 0\n",
+    "an edge out of a leaf": "o 1 0\nt 2 0\nt 3 0\n2 3 1 0\n1 2 0\n",
+    "an edge to itself": "o 1 0\na 2 0\nt 3 0\n2 2 1 0\n1 3 1 0\n",
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_texts_that_would_lead_kernels_out_of_bounds(name):
+    with pytest.raises(ValueError, match="circuit"):
+        Circuit.parse(HOSTILE[name])
+
+
+@pytest.mark.parametrize(
+    "literal", [5, -5, 2**31 - 1, 2**31, 2**32, 2**32 + 1, 2**32 - 1, 2**64 + 1]
+)
+def test_literals_beyond_the_variables_are_refused(literal):
+    circuit = Circuit.parse(f"o 1 0\nt 2 0\n1 2 1 0\n1 2 {literal} 0\n")
+    with pytest.raises(ValueError, match=r"variables 1\.\.4"):
+        decisions_of(circuit, np.arange(4))
+    with pytest.raises(ValueError, match=r"variables 1\.\.4"):
+        circuit.log_value(np.zeros((4, 2)))
+
+
+def chain(levels: int, same: bool) -> decisions.DecisionCircuit:
+    """Each decision has the one below it twice in its first branch (`same`), or once."""
+    kids = np.repeat(np.arange(levels - 1), 1 + same)
+    counts = np.zeros(2 * levels, np.int64)
+    counts[2::2] = 1 + same
+    return decisions.DecisionCircuit(
+        2,
+        np.zeros(2 * levels + 1, np.int32),
+        np.zeros(0, np.int32),
+        np.concatenate([[0], np.cumsum(counts)]).astype(np.int32),
+        kids.astype(np.int32),
+        np.zeros(levels, np.uint8),
+    )
+
+
+def test_arrays_whose_draw_would_never_end_are_no_circuit():
+    """64 levels that double: 2^64 decisions for each sample. The twin has one decision a level."""
+    assert chain(64, same=False).sound()
+    assert not chain(64, same=True).sound()
+
+
+def test_pointers_whose_differences_overflow_are_no_circuit():
+    good = chain(3, same=False)
+    most = 2**31 - 1
+    wrong = np.array([0, most, -most - 1, -1, 0, 0, 0], np.int32)
+    assert good.sound()
+    assert not replace(good, lit_ptr=wrong).sound()
 
 
 @pytest.mark.process

@@ -94,7 +94,10 @@ def _read(answer: dict[str, Any]) -> Circuit | str:
     text = answer.pop("nnf")  # freed when it is parsed
     if len(text) > MAX_TEXT:
         return f"a circuit of {len(text):,} bytes is too large"
-    return Circuit.parse(text)
+    try:
+        return Circuit.parse(text)
+    except ValueError as error:
+        return f"answered with {error}"
 
 
 def build(
@@ -114,7 +117,7 @@ def build(
     if formula.has_empty_clause:
         raise Unsatisfiable("the formula has an empty clause")
     key = disk_cache.key(formula, compiler) if cache else ""
-    if cache and (circuit := _load(key, formula.n_total)) is not None:
+    if cache and (circuit := load_cached(key, formula.n_total)) is not None:
         return BuildResult(circuit, time.monotonic() - started, cached=True)
     if lacking := missing(compiler):
         return BuildResult(None, 0.0, why_not=lacking)
@@ -125,7 +128,7 @@ def build(
     return BuildResult(circuit, time.monotonic() - started, why_not=why_not)
 
 
-def _load(key: str, n: int) -> DecisionCircuit | None:
+def load_cached(key: str, n: int) -> DecisionCircuit | None:
     """The circuit of `n` variables in the disk cache, if its file is there and undamaged."""
     arrays = disk_cache.load(key, ("n", *DecisionCircuit.ARRAYS))
     if arrays is None or not np.array_equal(arrays.pop("n"), n):

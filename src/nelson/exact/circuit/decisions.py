@@ -70,7 +70,9 @@ class DecisionCircuit:
             return False
         m = len(self.single)
         for ptr, items in ((self.lit_ptr, self.lits), (self.kid_ptr, self.kids)):
-            if len(ptr) != 2 * m + 1 or ptr[0] or ptr[-1] != len(items) or (np.diff(ptr) < 0).any():
+            if len(ptr) != 2 * m + 1 or ptr[0] or ptr[-1] != len(items):
+                return False
+            if (ptr < 0).any() or (np.diff(ptr) < 0).any():  # a difference alone may overflow
                 return False
         above = np.repeat(np.arange(2 * m) // 2, np.diff(self.kid_ptr))
         return bool(
@@ -78,6 +80,8 @@ class DecisionCircuit:
             and ((self.lits >= 0) & (self.lits < 2 * self.n)).all()
             and ((self.kids >= 0) & (self.kids < above)).all()
             and (self.single <= 1).all()
+            # Else a draw might never end.
+            and passes.visits(self.kernel, np.empty(m)) <= m + self.edges
         )
 
     @cached_property
@@ -141,6 +145,7 @@ def decisions_of(circuit: Circuit, own: np.ndarray) -> DecisionCircuit | None:
 
     own: (n,) the variable of the formula that each variable of the component stands for.
     """
+    circuit.check_variables(len(own))
     nodes, edges = len(circuit.kind), len(circuit.parent)
     first, at = np.zeros(nodes + 1, np.int64), np.empty(edges, np.int64)
     nnf.group(circuit.parent, first, at)

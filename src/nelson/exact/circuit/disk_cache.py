@@ -15,16 +15,16 @@ import contextlib
 import hashlib
 import os
 import time
-import zipfile
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from nelson.errors import FormulaError
 from nelson.formula import Formula
 from nelson.io import atomic
+from nelson.io.table_formats import npz_arrays
 from nelson.kernels.core.folders import cache_folder
 
 #: Grows when the meaning of a file changes: it is part of the hash.
@@ -65,12 +65,11 @@ def load(name: str, fields: Sequence[str]) -> dict[str, np.ndarray] | None:
     """The arrays under that name; None if the file is missing, damaged or lacks a field."""
     path = folder() / f"{name}.npz"
     try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {field: file[field] for field in fields}
-        with contextlib.suppress(OSError):
-            os.utime(path)  # used now
-    except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile, zlib.error):
+        arrays = npz_arrays(str(path), fields)
+    except FormulaError:
         return None
+    with contextlib.suppress(OSError):
+        os.utime(path)  # used now
     return arrays
 
 

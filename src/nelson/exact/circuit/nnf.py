@@ -36,7 +36,8 @@ class Circuit:
         size = np.zeros(3, np.int64)
         nnf.measure(raw, size)
         nodes, edges, literals = size.tolist()
-        if not 0 < nodes < 2**31 or literals < 0:
+        # A line declares a node, so that there are fewer nodes than characters.
+        if not 0 < nodes <= len(raw) < 2**31 or literals < 0:
             raise ValueError("not the text of a circuit")
         circuit = cls(
             np.full(nodes + 1, nnf.FALSE, np.uint8),
@@ -50,10 +51,20 @@ class Circuit:
             raise ValueError("not the text of a circuit")
         if not nnf.ordered(c.parent, c.child, np.zeros(nodes + 1, np.uint8)):
             raise ValueError("edges of a circuit that are not in bottom-up order")
+        leaf = (c.kind == nnf.TRUE) | (c.kind == nnf.FALSE)
+        if leaf[c.parent].any() or (c.parent == c.child).any():
+            raise ValueError("edges out of a leaf of a circuit, or from a node to itself")
         return circuit
+
+    def check_variables(self, n: int) -> None:
+        """Raise ValueError unless all literals are of variables 1..n: kernels check no bounds."""
+        variables = np.abs(self.literals.astype(np.int64))
+        if len(variables) and not 1 <= variables.min() <= variables.max() <= n:
+            raise ValueError(f"literals of a circuit that are not of variables 1..{n}")
 
     def log_value(self, log_p: np.ndarray) -> float:
         """log P(C); log_p (n, 2): log P(x_i = 0), log P(x_i = 1). O(edges + literals)."""
+        self.check_variables(len(log_p))
         value = np.where(np.isin(self.kind, (nnf.AND, nnf.TRUE)), 0.0, -np.inf)
         nnf.evaluate(self.kind, self.parent, self.child, self.start, self.literals, log_p, value)
         return float(value[1])

@@ -237,7 +237,8 @@ class _Reader:
         if len(numbers):
             self.largest = max(self.largest, int(numbers.max()), -int(numbers.min()))
             if self.largest > self.limit:
-                token, line = self._token(int(np.flatnonzero(np.abs(numbers) > self.limit)[0]))
+                beyond = (numbers > self.limit) | (numbers < -self.limit)  # abs(-2^63) overflows
+                token, line = self._token(int(np.flatnonzero(beyond)[0]))
                 self._too_large(f"variable {token.lstrip('-')[:40]}", line)
             if numbers[-1] != 0:
                 numbers = self._closed(numbers)

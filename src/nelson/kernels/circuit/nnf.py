@@ -49,6 +49,8 @@ class Fate(NamedTuple):
 
 #: Characters of the text: "\n", "-", "0" (the first digit), "a" (the first letter).
 _NEWLINE, _MINUS, _DIGIT, _LETTER = 10, 45, 48, 97
+#: Larger numbers are read as this one, which no circuit has; as int32 it is -2^31.
+_MOST = 2**31
 
 
 @inline
@@ -56,7 +58,7 @@ def _number(text, at):
     """Read the number whose digits begin at `at`. -> (number, place behind it)"""
     number = 0
     while at < text.size and _DIGIT <= text[at] < _DIGIT + 10:
-        number = 10 * number + (text[at] - _DIGIT)
+        number = min(10 * number + (text[at] - _DIGIT), _MOST)  # must not overflow
         at += 1
     return number, at
 
@@ -108,6 +110,8 @@ def read(text, kind, parent, child, start, literals):
                     else:
                         child[edge] = number
                 elif number:
+                    if written == literals.size:  # a later line is too short
+                        return False
                     literals[written] = sign * number
                     written += 1
                 numbers, sign = numbers + 1, 1

@@ -155,6 +155,23 @@ def solve(c, theta, w, log_p, mean, first, last):
 
 
 @kernel
+def visits(c, most):
+    """Decisions that one sample passes at most, as a float. most: (decisions,) float64, scratch.
+
+    In a circuit whose conjunctions share no variable no sample passes a decision twice. In other
+    arrays the number may double with every level.
+    """
+    for i in range(c.single.size):
+        most[i] = 1.0
+        for side in range(2):
+            below = 1.0
+            for k in range(c.kid_ptr[2 * i + side], c.kid_ptr[2 * i + side + 1]):
+                below += most[c.kids[k]]
+            most[i] = max(most[i], below)
+    return most[c.single.size - 1]
+
+
+@kernel
 def always(c, first, word):
     """Bit k of word[i]: does every way through decision i mention variable first + k? -> root's
     word

@@ -7,12 +7,17 @@ of the same code share nothing. So the kernels of this package are cached in the
 folder, under a name that hashes the source of *all* kernels (every folder called `kernels`, also
 those of the tasks) and the versions of Numba and its LLVM bindings. A compiled function in any
 other folder is refused: the hash would not see its edits.
+
+Numba's cache files are pickles, and loading a pickle runs code. So the folder must be private
+(`folders.private_folder`): a folder that another user prepared is never read. Without a private
+folder nothing is cached, and a warning says so.
 """
 
 import hashlib
 import os
 import sys
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -23,19 +28,10 @@ import llvmlite
 import numba
 from numba.core import caching, event
 
-from nelson.kernels.core.folders import cache_folder
+from nelson.kernels.core.folders import cache_folder, private_folder
 
 #: Folder of the package `nelson`.
 _PACKAGE = Path(__file__).resolve().parents[2]
-
-
-def _writable(folder: Path) -> bool:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            return True
-    except (OSError, RuntimeError):
-        return False
 
 
 def sources(package: Path = _PACKAGE) -> list[Path]:
@@ -51,16 +47,34 @@ def digest(package: Path = _PACKAGE) -> str:
     return total.hexdigest()[:16]
 
 
+def _user_cache() -> Path:
+    """$NUMBA_CACHE_DIR, else the user's cache folder."""
+    return Path(os.environ.get("NUMBA_CACHE_DIR") or cache_folder())
+
+
+def _temporary() -> Path:
+    """For users without a home that can be written to."""
+    owner = os.geteuid() if hasattr(os, "geteuid") else "user"
+    return Path(tempfile.gettempdir()) / f"nelson-{owner}"
+
+
 @cache
-def folder() -> Path:
-    """Folder of the compiled kernels on this machine."""
-    name = f"kernels-{digest()}"
-    base = Path(os.environ.get("NUMBA_CACHE_DIR") or cache_folder())
-    if not _writable(base / name):
-        owner = os.getuid() if hasattr(os, "getuid") else "user"
-        base = Path(tempfile.gettempdir()) / f"nelson-{owner}"
-        base.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return base / name
+def folder() -> Path | None:
+    """Folder of the compiled kernels on this machine; None if there is no private one."""
+    name, reasons = f"kernels-{digest()}", []
+    for base in (_user_cache, _temporary):
+        try:
+            return private_folder(base() / name)
+        except (OSError, RuntimeError) as error:  # RuntimeError: the user has no home
+            reasons.append(str(error))
+    warnings.warn(
+        "compiled kernels are not kept, and every start of nelson compiles them again, because no "
+        f"cache folder is private to this user: {'; '.join(reasons)}. Set NUMBA_CACHE_DIR to a "
+        "folder of your own that nobody else can write to",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+    return None
 
 
 class Locator(caching.UserProvidedCacheLocator):
@@ -72,11 +86,11 @@ class Locator(caching.UserProvidedCacheLocator):
 
 
 @contextmanager
-def _cache_folder() -> Iterator[None]:
+def _cache_folder(place: Path) -> Iterator[None]:
     # Numba picks the cache folder of a function when it is decorated, so the settings need not
     # outlive the decorator.
     before = numba.config.CACHE_DIR, numba.config.CACHE_LOCATOR_CLASSES
-    numba.config.CACHE_DIR = str(folder())
+    numba.config.CACHE_DIR = str(place)
     numba.config.CACHE_LOCATOR_CLASSES = f"{__name__}.{Locator.__name__}"
     try:
         yield
@@ -101,8 +115,12 @@ def kernel(function: Callable[..., Any]) -> Any:
 
     The function must not be a closure: closures never hit the cache.
     """
-    with _cache_folder():
-        return numba.njit(nogil=True, cache=True, _nrt=False)(_hashed(function))
+    options = {"nogil": True, "_nrt": False}
+    place = folder()
+    if place is None:
+        return numba.njit(**options)(_hashed(function))
+    with _cache_folder(place):
+        return numba.njit(cache=True, **options)(_hashed(function))
 
 
 def helper(function: Callable[..., Any]) -> Any:
@@ -125,10 +143,9 @@ class _Announcer(event.Listener):
         name = getattr(event.data.get("dispatcher"), "__module__", "") or ""
         if not self.said and name.startswith("nelson."):
             self.said = True
+            kept = "not kept" if folder() is None else f"once; kept in {folder()}"
             print(
-                f"nelson: compiling kernels for this machine (once; kept in {folder()})",
-                file=sys.stderr,
-                flush=True,
+                f"nelson: compiling kernels for this machine ({kept})", file=sys.stderr, flush=True
             )
 
     def on_end(self, event: event.Event) -> None:

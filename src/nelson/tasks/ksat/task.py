@@ -24,6 +24,7 @@ import numpy as np
 from nelson.errors import BudgetExceeded, FormulaError, Unsatisfiable
 from nelson.exact.solver import satisfiable, solve_within
 from nelson.formula import Formula
+from nelson.formula.checks import duration
 from nelson.formula.random_ksat import random_ksat
 from nelson.tasks.base import FormulaTask, data_seed
 from nelson.tasks.drawing import AnyPath
@@ -155,7 +156,7 @@ def first_models(
         ) from error
     variables = formula.n_vars
     rows = np.zeros((n, variables), bool)
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + duration(seconds)
     with Solver(name="glucose4", bootstrap_with=list(formula.clauses())) as solver:
         if seed:
             coins = np.random.default_rng([abs(seed), 63]).integers(0, 2, variables) * 2 - 1

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nelson.errors import FormulaError
+from nelson.io.streams import text_lines
 
 #: (x, y) of locations 1..29.
 BAYG29 = (
@@ -125,14 +126,17 @@ def from_table(
 def _from_csv(
     path: str, x: str | None, y: str | None, name: str | None
 ) -> tuple[np.ndarray, list[str] | None]:
-    with open(path, newline="", encoding="utf-8-sig") as file:
+    with text_lines(path) as file:
         try:
             dialect = csv.Sniffer().sniff(file.read(8192), delimiters=",;\t ")
         except csv.Error:
             dialect = csv.excel
-        file.seek(0)
+    with text_lines(path) as file:
         reader = csv.reader(file, dialect, skipinitialspace=True)
-        lines = [(reader.line_num, [v.strip() for v in row]) for row in reader if any(row)]
+        try:
+            lines = [(reader.line_num, [v.strip() for v in row]) for row in reader if any(row)]
+        except csv.Error as error:
+            raise FormulaError(f"not CSV ({error})", source=path, line=reader.line_num) from None
     if not lines:
         raise FormulaError("an empty table", expected="rows of coordinates", source=path)
     header = None if any(_is_number(v) for v in lines[0][1]) else lines.pop(0)[1]

@@ -21,7 +21,6 @@ distances. A file that breaks the format raises FormulaError with file and line.
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -30,11 +29,13 @@ from typing import NoReturn
 import numpy as np
 
 from nelson.errors import FormulaError
-from nelson.io.streams import decompressed
+from nelson.io.streams import decompressed, load
 from nelson.tasks.routes.data import MIN_LOCATIONS, laid_out
 from nelson.tasks.routes.metric import DISTANCE
 
 _TYPES = ("TSP", "ATSP", "CVRP")
+#: Squares and sums of larger numbers are not exact, or overflow.
+_MAX_NUMBER = 1e15
 #: Sections that do not matter for routes.
 _IGNORED = ("DEMAND_SECTION", "DEPOT_SECTION", "TOUR_SECTION")
 _SECTIONS = ("NODE_COORD_SECTION", "DISPLAY_DATA_SECTION", "EDGE_WEIGHT_SECTION")
@@ -79,23 +80,22 @@ class _File:
             value = float(token)
         except ValueError:
             self.fail(f"{token!r}", "a number", line)
-        if not math.isfinite(value):
-            self.fail(f"{token!r}", "a finite number", line)
+        if not abs(value) <= _MAX_NUMBER:
+            self.fail(f"{token!r}", f"a finite number, at most {_MAX_NUMBER:.0e}", line)
         return value
 
 
 def read(path: str | os.PathLike[str]) -> Instance:
     """A TSPLIB file, plain or compressed (.gz, .xz)."""
-    path = os.fspath(path)
-    with open(path, "rb") as file:
-        raw = decompressed(file.read(), path)
+    path, data = load(path)
+    raw = decompressed(data, path)
     return parse(raw.decode("utf-8", errors="replace"), path)
 
 
 def parse(text: str, source: str = "<string>") -> Instance:
     """The text of a TSPLIB file."""
     file = _split(text, source)
-    kind = file.word("TYPE", "TSP").split()[0]
+    kind = (file.word("TYPE", "TSP").split() or [""])[0]
     if kind not in _TYPES:
         file.fail(f"TYPE {kind}", ", ".join(_TYPES), file.line("TYPE"))
     n = _dimension(file)
@@ -167,7 +167,7 @@ def _split(text: str, source: str) -> _File:
 
 def _dimension(file: _File) -> int:
     text, line = file.word("DIMENSION"), file.line("DIMENSION")
-    if not text.isdigit():
+    if not text.isdecimal() or len(text) > 9:
         file.fail(f"DIMENSION {text}", "a whole number", line)
     if int(text) < MIN_LOCATIONS:
         file.fail(f"DIMENSION {text}", f"at least {MIN_LOCATIONS} locations", line)
@@ -182,7 +182,7 @@ def _points(file: _File, section: str, n: int, width: int) -> tuple[list[str], n
         rows.setdefault(line, []).append((token, line))
     ids: list[str] = []
     where: dict[str, int] = {}
-    places = np.empty((n, width))
+    places: list[list[float]] = []
     for line, row in rows.items():
         if len(row) != width + 1:
             file.fail(f"{len(row)} values", f"a node and {width} coordinates", line)
@@ -191,13 +191,13 @@ def _points(file: _File, section: str, n: int, width: int) -> tuple[list[str], n
         node = row[0][0]
         if node in where:
             file.fail(f"node {node} again, first in line {where[node]}", "each node once", line)
-        places[len(ids)] = [file.number(token, line) for token, _ in row[1:]]
+        places.append([file.number(token, line) for token, _ in row[1:]])
         where[node] = line
         ids.append(node)
     if len(ids) < n:
         last = tokens[-1][1] if tokens else file.opened[section]
         file.fail(f"{len(ids)} nodes", f"{n}, as DIMENSION says", last)
-    return ids, places
+    return ids, np.array(places)
 
 
 def _matrix(file: _File, n: int) -> np.ndarray:
@@ -208,11 +208,13 @@ def _matrix(file: _File, n: int) -> np.ndarray:
     if "EDGE_WEIGHT_SECTION" not in file.sections:
         file.fail("EXPLICIT without distances", "an EDGE_WEIGHT_SECTION", file.last)
     tokens = file.sections["EDGE_WEIGHT_SECTION"]
-    i, j = _FORMATS[shape](n)
-    if len(tokens) != len(i):
-        k = min(len(tokens), len(i) + 1)
+    full, diagonal = shape == "FULL_MATRIX", "DIAG" in shape
+    size = n * n if full else n * (n + (1 if diagonal else -1)) // 2
+    if len(tokens) != size:  # before arrays of this size are made
+        k = min(len(tokens), size + 1)
         line = tokens[k - 1][1] if tokens else file.opened["EDGE_WEIGHT_SECTION"]
-        file.fail(f"{len(tokens)} distances", f"{len(i)} for {n} nodes, {shape}", line)
+        file.fail(f"{len(tokens)} distances", f"{size} for {n} nodes, {shape}", line)
+    i, j = _FORMATS[shape](n)
     values = np.array([file.number(token, line) for token, line in tokens])
     for value, (token, line), a, b in zip(values, tokens, i, j, strict=True):
         if value < 0 and a != b:

@@ -1,0 +1,61 @@
+"""Every reader on damaged files: the right result or a NelsonError. `tests/io/fuzz.py` explains.
+
+A crash of a kernel kills this process: a loud failure. NELSON_FUZZ_CASES sets the number of cases
+for each kind of file; `make fuzz` runs a million and prints its seed.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("pyarrow", reason="pip install nelson-mrf[parquet]")
+pytest.importorskip("safetensors", reason="pip install nelson-mrf[torch]")
+
+from tests.io.fuzz import TARGETS, examples_of, one_case, rng_of, scratch
+
+SEED = 20261115
+CASES = int(os.environ.get("NELSON_FUZZ_CASES", "200"))
+
+
+@pytest.fixture
+def folder():
+    with scratch() as place:
+        yield place / "files"
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_whole_files_are_read(name, folder):
+    """The twin: without damage no file is refused, whatever is drawn in reading it."""
+    for case in range(3 * len(examples_of(name))):
+        assert one_case(name, rng_of(SEED, name, case), folder, damage=False), case
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TARGETS)
+def test_damaged_files_are_read_rightly_or_refused(name, folder):
+    counts = [0, 0]
+    for case in range(CASES):
+        try:
+            counts[one_case(name, rng_of(SEED, name, case), folder)] += 1
+        except Exception:
+            print(f"python -m tests.io.fuzz --seed {SEED} --only '{name}' --case {case}")
+            raise
+    # The damage must lead to both ends, or the test shows nothing.
+    assert min(counts) > CASES // 50, counts
+
+
+@pytest.mark.slow
+@settings(max_examples=CASES, suppress_health_check=list(HealthCheck))
+@given(
+    name=st.sampled_from(sorted(TARGETS)),
+    rng=st.randoms(use_true_random=False),
+)
+def test_damage_that_hypothesis_draws(name, rng: random.Random):
+    """The same, where Hypothesis chooses the damage and makes it smaller after a failure."""
+    with scratch() as place:
+        one_case(name, rng, place / "files")
