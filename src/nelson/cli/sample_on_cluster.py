@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from nelson.cli.common import BUDGET, INTERRUPTED, counted, fail, load_numba_without_scipy, say
-from nelson.cli.interrupt import sigterm_as_ctrl_c
 from nelson.cli.options import ray_address
 from nelson.cli.output import method_words
 from nelson.io.progress import Bar
@@ -38,7 +37,7 @@ def sample_on_cluster(
     written = 0
     show = not quiet and sys.stderr.isatty()
     try:
-        with sigterm_as_ctrl_c(), Bar("sampling", options["n"], show) as bar:
+        with Bar("sampling", options["n"], show) as bar:
 
             def progress(done: int) -> None:
                 nonlocal written

@@ -38,11 +38,15 @@ class History(list[dict[str, Any]]):
         return pandas.DataFrame(list(self), columns=self.columns())
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
+        atomic.write(path, self.as_csv())
+
+    def as_csv(self) -> bytes:
+        """The content of a CSV file."""
         text = io.StringIO()
         writer = csv.DictWriter(text, self.columns())
         writer.writeheader()
         writer.writerows(self)
-        atomic.write(path, text.getvalue().encode())
+        return text.getvalue().encode()
 
     def to_parquet(self, path: str | os.PathLike[str]) -> None:
         pa, pq = load_pyarrow()
