@@ -233,7 +233,7 @@ def test_learn(places, tmp_path):
     data = tmp_path / "data.npy"
     np.save(data, nelson.sample(formula, np.linspace(-1, 1, 7), 500, seed=1).to_numpy())
     args: list[object] = ["learn", STREETS, data, "-o", "OUT/model", "--seed", 3, "-q"]
-    args += ["--preset", "paper", "--iterations", 100, "--checkpoint", "OUT/run"]
+    args += ["--preset", "paper", "--iterations", 40, "--checkpoint", "OUT/run"]
     args += ["--checkpoint-every", 1]
 
     def content(folder: Path) -> Any:

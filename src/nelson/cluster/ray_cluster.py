@@ -24,6 +24,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib import import_module
 from typing import Any
 
 from nelson.errors import NelsonError
@@ -193,15 +194,14 @@ def _remove_if_abandoned(folder: str) -> None:
 
 @contextlib.contextmanager
 def authenticated() -> Iterator[None]:
-    """Set a random token in the environment: the cluster that is started then asks for it.
+    """Set a random token in the environment: a cluster that starts in the block asks for it.
 
-    Ray's processes inherit the environment; other users can read neither it nor, so, the token. Ray
-    would otherwise take the token in ~/.ray/auth_token, a file that everybody may read. Ray before
-    2.52 knows no tokens, which is said in a warning.
+    Ray's processes inherit the environment, which other users cannot read. Without this, Ray 2.59
+    and later take the token in ~/.ray/auth_token, which Ray writes so that everybody may read it;
+    Ray 2.52 to 2.58 ask for no token. Earlier versions have none: a warning says so.
     """
-    try:
-        from ray._raylet import AuthenticationTokenLoader, Config
-    except ImportError:
+    raylet: Any = import_module("ray._raylet")
+    if not hasattr(raylet, "AuthenticationTokenLoader"):
         warnings.warn(
             "this version of Ray does not authenticate: other users of this machine can run code "
             "in your name while the cluster runs; pip install 'ray>=2.52'",
@@ -212,18 +212,18 @@ def authenticated() -> Iterator[None]:
     values = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
     try:
         with _environment(values):
-            _read_authentication_again(Config, AuthenticationTokenLoader)
+            _read_authentication_again(raylet)
             yield
     finally:
-        _read_authentication_again(Config, AuthenticationTokenLoader)
+        _read_authentication_again(raylet)
 
 
-def _read_authentication_again(config: Any, loader: Any) -> None:
+def _read_authentication_again(raylet: Any) -> None:
     """Ray keeps mode and token from their first use. The mode must be read before the token: a
     thread of Ray that still wants a token finds none, and without a mode that is no error.
     """
-    config.initialize("")
-    loader.instance().reset_cache()
+    raylet.Config.initialize("")
+    raylet.AuthenticationTokenLoader.instance().reset_cache()
 
 
 @contextlib.contextmanager
