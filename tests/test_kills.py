@@ -1,7 +1,7 @@
 """Commands that are killed at random times leave nothing half done, and go on where they stopped.
 
-Each test runs a command to its end first: that is the reference, and its duration. Then it kills
-the same command, at times drawn uniformly from that duration with a fixed seed, and looks at what
+Each test runs a command to its end first, for the reference and its duration. Then it kills the
+same command, at times drawn uniformly from that duration with a fixed seed, and looks at what
 is left. Every statement holds whatever the time of the kill, so that a fast or slow machine changes
 only which moments are tried.
 
@@ -38,7 +38,6 @@ import pytest
 
 import nelson
 from nelson import Formula
-from nelson.kernels.core.bits import unpack
 from nelson.learning.model import load
 from tests import ROOT
 from tests.cli.commands import KSAT, NELSON, STREETS, TIMEOUT
@@ -149,17 +148,20 @@ def try_all(
     content(folder)                   of a finished run; equal for equal runs
     intact(folder, reference, hard)   asserts that what a killed run left is whole or absent
     """
-    reference_place = places()
-    started = time.monotonic()
-    reference_place.finish(args)
-    duration = time.monotonic() - started
+    durations = []
+    for _ in range(2):
+        reference_place = places()
+        started = time.monotonic()
+        reference_place.finish(args)
+        durations.append(time.monotonic() - started)
+    duration = min(durations)  # the first may have filled caches
     reference = content(reference_place.out)
     names = sorted(os.listdir(reference_place.out))
     told: dict[str, int] = {}
     for number in SIGNALS:
         moments = random.Random(int(number))
         for k in range(times):
-            after, place = moments.random() * 1.1 * duration, places()
+            after, place = moments.random() * duration, places()
             code, errors = place.kill(args, number, after)
             what = f"{signal.Signals(number).name} {k}, after {after:.3f} of {duration:.3f} s"
             what += f": exit status {code}; stderr: {errors}"
@@ -194,23 +196,27 @@ def same(found: Any, expected: Any) -> None:
 
 
 def test_sample(places):
-    args: list[object] = ["sample", KSAT, "-n", 300_000, "--seed", 1, "-o", "OUT/x.npz", "-q"]
+    args: list[object] = ["sample", KSAT, "-n", 192_000, "--seed", 1, "-o", "OUT/x.npz", "-q"]
 
     def content(folder: Path) -> np.ndarray:
         with np.load(folder / "x.npz") as file:
-            return unpack(file["packed"], int(file["count"]))
+            return file["packed"]
 
     def intact(folder: Path, reference: np.ndarray, hard: bool) -> None:
         if (folder / "x.npz").exists():
-            rows = content(folder)
-            assert np.array_equal(rows, reference[: len(rows)])
-            assert len(rows) == len(reference) or not hard
+            with np.load(folder / "x.npz") as file:
+                words, count = file["packed"], int(file["count"])
+            expected = reference[: -(-count // 64)].copy()
+            if count % 64:  # the last word is not full
+                expected[-1] &= np.uint64((1 << count % 64) - 1)
+            assert np.array_equal(words, expected)
+            assert count == 192_000 or not hard
 
     try_all(places, args, content, intact, kills(2))
 
 
 def test_sample_as_text(places):
-    args: list[object] = ["sample", KSAT, "-n", 20_000, "--seed", 1, "-o", "OUT/x.txt", "-q"]
+    args: list[object] = ["sample", KSAT, "-n", 5_000, "--seed", 1, "-o", "OUT/x.txt", "-q"]
 
     def content(folder: Path) -> bytes:
         return (folder / "x.txt").read_bytes()

@@ -11,14 +11,15 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import secrets
 import stat
-import tempfile
 from collections.abc import Iterator
 from typing import BinaryIO
 
 #: Unfinished files are called PREFIX + name + random letters + SUFFIX, in the folder of the target.
 PREFIX, SUFFIX = ".", ".part"
-_RANDOM = re.compile(r"[a-z0-9_]{8}")  # the random letters, as `tempfile` makes them
+_LETTERS, _COUNT = "abcdefghijklmnopqrstuvwxyz0123456789_", 8  # of the random part
+_RANDOM = re.compile(rf"[{_LETTERS}]{{{_COUNT}}}")
 
 
 @contextlib.contextmanager
@@ -39,16 +40,17 @@ def writing(
         return
     folder, name = os.path.split(target)
     tidy(folder, name)
-    handle, scratch = _unfinished(folder, name)
-    try:
-        with os.fdopen(handle, "wb", buffering=buffering) as out:
+    letters = "".join(secrets.choice(_LETTERS) for _ in range(_COUNT))
+    scratch = os.path.join(folder, f"{PREFIX}{name}.{letters}{SUFFIX}")
+    try:  # from here on: Ctrl-C may come as soon as the file is there
+        with os.fdopen(_made_and_locked(scratch), "wb", buffering=buffering) as out:
             yield out
             if sync:
                 out.flush()
                 os.fsync(out.fileno())
         umask = os.umask(0)
         os.umask(umask)
-        os.chmod(scratch, 0o666 & ~umask)  # mkstemp makes files that only the user may read
+        os.chmod(scratch, 0o666 & ~umask)  # so far only the user could read it
         os.replace(scratch, target)
     except BaseException:
         with contextlib.suppress(OSError):
@@ -95,14 +97,14 @@ def lock(handle: int, *, wait: bool) -> bool | None:
     return True
 
 
-def _unfinished(folder: str, name: str) -> tuple[int, str]:
-    """Open and lock a new unfinished file."""
+def _made_and_locked(path: str) -> int:
+    """Make a file that must not exist yet, and lock it; -> the open file."""
     while True:
-        handle, path = tempfile.mkstemp(prefix=f"{PREFIX}{name}.", suffix=SUFFIX, dir=folder)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         lock(handle, wait=True)
         with contextlib.suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(handle), os.lstat(path)):
-                return handle, path
+                return handle
         os.close(handle)  # another process removed the file before it was locked
 
 
