@@ -6,7 +6,7 @@ STAMP   := $(VENV)/.installed
 PIP     := $(BIN)/python -m pip --disable-pip-version-check
 PYTEST_ARGS ?=
 .DEFAULT_GOAL := help
-.PHONY: help install demo test quick check format bench docs clean
+.PHONY: help install demo test quick kill check format bench docs clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,6 +45,9 @@ test: $(STAMP)  ## all tests; PYTEST_ARGS="-k name" for some of them
 
 quick: $(STAMP)  ## the developer's loop: no test that is slow or starts a process
 	$(PYTEST) -m "not slow and not process" $(PYTEST_ARGS)
+
+kill: $(STAMP)  ## kill commands at random times, 50 times with each signal (an hour or two)
+	NELSON_KILLS=$${NELSON_KILLS:-50} $(BIN)/python -m pytest -s tests/test_kills.py $(PYTEST_ARGS)
 
 check: $(STAMP)  ## ruff (lint, format), mypy, layers and cycles of imports
 	$(BIN)/ruff check .
