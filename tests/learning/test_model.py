@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,8 +14,10 @@ import pytest
 import nelson
 from nelson import Formula, FormulaError
 from nelson.io import atomic
+from nelson.learning.history import History
 from nelson.learning.learn import learn
 from nelson.learning.model import Model, load
+from nelson.tasks import drawing
 from tests.learning.planted import draws, mesh
 from tests.problems import exact_law, weights
 
@@ -78,6 +81,30 @@ def test_a_network_replaces_theta(tmp_path):
     Model(Formula([[1, 2]]), np.zeros(2)).save(tmp_path)
     Model(Formula([[1, 2]]), None, net=torch.nn.Linear(1, 2)).save(tmp_path)
     assert load(tmp_path).theta is None
+
+
+def test_a_picture_is_whole_or_absent(tmp_path, monkeypatch):
+    """Ctrl-C in the middle of writing it."""
+    module = pytest.importorskip("matplotlib.figure", reason="pip install nelson-mrf[plots]")
+
+    def half(figure, target, **options):
+        if isinstance(target, (str, os.PathLike)):
+            Path(target).write_bytes(b"half")
+        else:
+            target.write(b"half")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module.Figure, "savefig", half)
+    row = {"iteration": 1, "gap_l1": 1.0, "gap_max": 0.5, "chi2": 2.0, "dof": 1.0, "m": 1}
+    with pytest.raises(KeyboardInterrupt):
+        History([row]).plot(tmp_path / "curve.png")
+    with pytest.raises(KeyboardInterrupt):
+        drawing.save(drawing.figure(1, 1), tmp_path / "task.svg")
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.undo()  # the twin: nothing else stands in the way
+    History([row]).plot(tmp_path / "curve.png")
+    drawing.save(drawing.figure(1, 1), tmp_path / "task.svg")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["curve.png", "task.svg"]
 
 
 def test_the_history_is_a_table_a_file_and_a_picture(tmp_path):

@@ -6,6 +6,7 @@ import csv
 import io
 import math
 import os
+from pathlib import Path
 from typing import Any
 
 from nelson.errors import NelsonError
@@ -88,7 +89,8 @@ class History(list[dict[str, Any]]):
             axes.grid(alpha=0.3)
         panels[-1].set_xlabel("iteration")
         if path is not None:
-            figure.savefig(os.fspath(path), dpi=150)
+            with atomic.writing(path) as out:
+                figure.savefig(out, dpi=150, format=Path(path).suffix[1:] or "png")
         return figure
 
 
