@@ -6,7 +6,7 @@ STAMP   := $(VENV)/.installed
 PIP     := $(BIN)/python -m pip --disable-pip-version-check
 PYTEST_ARGS ?=
 .DEFAULT_GOAL := help
-.PHONY: help install demo test quick fuzz check format bench docs clean
+.PHONY: help install demo test quick fuzz kill check format bench docs clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,6 +51,9 @@ CASES ?= 1000000
 SEED ?=
 fuzz: $(STAMP)  ## every reader on a million damaged files (a night; CASES=10000 for fewer)
 	$(BIN)/python -u -m tests.io.fuzz --cases $(CASES) $(if $(SEED),--seed $(SEED))
+
+kill: $(STAMP)  ## kill commands at random times, 50 times with each signal (an hour or two)
+	NELSON_KILLS=$${NELSON_KILLS:-50} $(BIN)/python -m pytest -s tests/test_kills.py $(PYTEST_ARGS)
 
 check: $(STAMP)  ## ruff (lint, format), mypy, layers and cycles of imports
 	$(BIN)/ruff check .

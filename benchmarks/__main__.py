@@ -9,11 +9,12 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import auto, circuit, cluster, gpu, learning, load, log_z, peers, sampler
+from benchmarks import auto, calls, circuit, cluster, gpu, learning, load, log_z, peers, sampler
 from benchmarks.common import Row
 
 ALL = {
     **sampler.ALL,
+    "calls": calls.rows,
     "load": load.rows,
     "logz": log_z.rows,
     "circuit": circuit.rows,

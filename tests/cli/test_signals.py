@@ -17,6 +17,7 @@ import pytest
 
 from nelson.kernels.core.bits import unpack
 from tests.cli.commands import KSAT, NELSON, TIMEOUT, assert_valid, literals, run, said
+from tests.experiments.toy_runs import wait
 
 pytestmark = pytest.mark.process
 
@@ -86,12 +87,7 @@ def test_a_signal_leaves_a_complete_valid_file(tmp_path, name, number):
         stdin=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
     )
-    deadline = time.monotonic() + TIMEOUT
-    while not has_written(process.pid, tmp_path):
-        assert process.poll() is None, process.stderr and process.stderr.read()
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    time.sleep(0.2)
+    wait(lambda: has_written(process.pid, tmp_path) or process.poll() is not None)
     process.send_signal(number)
     _, error = process.communicate(timeout=TIMEOUT)
     assert process.returncode == 128 + number, error
@@ -142,3 +138,18 @@ def test_the_reader_may_leave_early():
     assert process.stderr is not None
     assert said(process.stderr.read().decode()) == ""
     process.stderr.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_before_the_first_sample_leaves_nothing(tmp_path, number):
+    """The command waits for its formula, and its output is begun."""
+    process = subprocess.Popen(
+        [*NELSON, "sample", "-", "-o", tmp_path / "x.npz"],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    wait(lambda: any(tmp_path.iterdir()) or process.poll() is not None)
+    process.send_signal(number)
+    _, error = process.communicate(timeout=TIMEOUT)
+    assert process.returncode == 128 + number, error
+    assert b"Traceback" not in error and list(tmp_path.iterdir()) == []

@@ -30,7 +30,7 @@ def test_a_file_appears_when_it_is_complete(tmp_path):
     with pytest.raises(RuntimeError):
         half(place)
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
-    (tmp_path / ".a.left.part").write_text("by somebody who was killed")
+    (tmp_path / ".a.leftover.part").write_text("by somebody who was killed")
     place.tidy()
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 

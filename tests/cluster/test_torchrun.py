@@ -121,13 +121,23 @@ def test_two_and_four_ranks_of_torchrun_learn_what_one_process_does(folder):
 
 
 TRAIN = ["-m", "nelson.cluster.train"]
-#: `nelson.cluster.train`, but a rank is killed at its 27th iteration, the first time.
+#: `nelson.cluster.train`, but a rank is killed at its 27th iteration, the first time. The other
+#: rank reports that after torchrun has sent it SIGTERM, as may happen on a loaded machine.
 KILLED = """
-import os, signal
+import os, signal, time
 from nelson.cli import train
+from nelson.cluster.ranks import Ranks
 from nelson.learning.watch import Watcher
 
-watched = Watcher.row
+watched, fails_first = Watcher.row, Ranks.fails_first
+
+def late(self):
+    until = time.monotonic() + 25
+    while not self._interrupted and time.monotonic() < until:
+        time.sleep(0.01)
+    return fails_first(self)
+
+Ranks.fails_first = late
 
 def row(self, row):
     watched(self, row)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import signal
 import stat
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
-from nelson.io.atomic import writing
+from nelson.io.atomic import tidy, writing
 
 
 def test_atomic_appears_whole_or_not_at_all(tmp_path):
@@ -42,3 +46,61 @@ def test_atomic_follows_links_and_leaves_devices_alone(tmp_path):
     with writing(os.devnull) as out:
         out.write(b"x")
     assert not os.path.isfile(os.devnull)
+
+
+WRITER = """
+import sys, time
+from nelson.io.atomic import writing
+with writing(sys.argv[1]) as out:
+    out.write(b"half")
+    out.flush()
+    print("begun", flush=True)
+    time.sleep(600)
+"""
+
+
+def unfinished(folder: Path) -> int:
+    return len(list(folder.glob(".x.*.part")))
+
+
+@pytest.mark.process
+def test_the_next_writer_removes_what_a_killed_one_left(tmp_path):
+    path = tmp_path / "x"
+    process = subprocess.Popen([sys.executable, "-c", WRITER, path], stdout=subprocess.PIPE)
+    assert process.stdout.readline() == b"begun\n"
+    with writing(path) as out:  # the twin: the file of a living writer stays
+        assert unfinished(tmp_path) == 2
+        out.write(b"whole")
+    tidy(tmp_path)
+    assert unfinished(tmp_path) == 1
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=60)
+    assert unfinished(tmp_path) == 1 and path.read_bytes() == b"whole"
+    with writing(path) as out:
+        assert unfinished(tmp_path) == 1
+        out.write(b"again")
+    assert [p.name for p in tmp_path.iterdir()] == ["x"] and path.read_bytes() == b"again"
+
+
+def test_two_writers_at_once_do_not_disturb_each_other(tmp_path):
+    path = tmp_path / "x"
+    with writing(path) as first:
+        first.write(b"first")
+        with writing(path) as second:
+            second.write(b"second")
+        assert path.read_bytes() == b"second"
+    assert path.read_bytes() == b"first" and unfinished(tmp_path) == 0
+
+
+def test_only_our_own_unfinished_files_are_removed(tmp_path):
+    others = [".x.part", ".x.12345678", ".x.UPPERCAS.part", "x.12345678.part", ".x.123456789.part"]
+    left = ".y.12345678.part"
+    for name in [*others, left]:
+        (tmp_path / name).touch()
+    (tmp_path / ".x.abcdefgh.part").symlink_to(tmp_path / ".x.part")
+    with writing(tmp_path / "x") as out:
+        out.write(b"x")
+    kept = {*others, ".x.abcdefgh.part", "x"}
+    assert {p.name for p in tmp_path.iterdir()} == {*kept, left}  # of another target
+    tidy(tmp_path)
+    assert {p.name for p in tmp_path.iterdir()} == kept

@@ -7,15 +7,19 @@ import os
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import nelson
 from nelson import Formula, FormulaError
+from nelson.io import atomic
 from nelson.learning.checkpoint import pack_tensors
+from nelson.learning.history import History
 from nelson.learning.learn import learn
 from nelson.learning.model import Model, load
+from nelson.tasks import drawing
 from tests.cli.commands import run
 from tests.learning.planted import draws, mesh
 from tests.problems import exact_law, weights
@@ -50,6 +54,60 @@ def test_broken_models_are_refused(tmp_path):
     (tmp_path / "m" / "theta.safetensors").write_bytes(whole[:-3])
     with pytest.raises(nelson.NelsonError, match="not a complete model"):
         load(tmp_path / "m")
+
+
+@pytest.mark.parametrize("last", ["theta.safetensors", "formula.cnf", "README.md"])
+def test_a_killed_save_leaves_a_model_or_none(tmp_path, monkeypatch, last):
+    """The second save ends after the file `last`: no model is there, and a third save works."""
+    folder = tmp_path / "m"
+    old, new = (Model(Formula([[1, 2]]), np.full(2, value)) for value in (1.0, 2.0))
+    old.save(folder)
+    write = atomic.write
+
+    def killed(path, data):
+        write(path, data)
+        if path.name == last:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(atomic, "write", killed)
+    with pytest.raises(KeyboardInterrupt):
+        new.save(folder)
+    monkeypatch.undo()
+    with pytest.raises(FormulaError, match="no model here"):
+        load(folder)
+    new.save(folder)
+    assert load(folder).theta.tolist() == [2.0, 2.0]
+
+
+def test_a_network_replaces_theta(tmp_path):
+    torch = pytest.importorskip("torch", reason="pip install nelson-mrf[torch]")
+    Model(Formula([[1, 2]]), np.zeros(2)).save(tmp_path)
+    Model(Formula([[1, 2]]), None, net=torch.nn.Linear(1, 2)).save(tmp_path)
+    assert load(tmp_path).theta is None
+
+
+def test_a_picture_is_whole_or_absent(tmp_path, monkeypatch):
+    """Ctrl-C in the middle of writing it."""
+    module = pytest.importorskip("matplotlib.figure", reason="pip install nelson-mrf[plots]")
+
+    def half(figure, target, **options):
+        if isinstance(target, (str, os.PathLike)):
+            Path(target).write_bytes(b"half")
+        else:
+            target.write(b"half")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module.Figure, "savefig", half)
+    row = {"iteration": 1, "gap_l1": 1.0, "gap_max": 0.5, "chi2": 2.0, "dof": 1.0, "m": 1}
+    with pytest.raises(KeyboardInterrupt):
+        History([row]).plot(tmp_path / "curve.png")
+    with pytest.raises(KeyboardInterrupt):
+        drawing.save(drawing.figure(1, 1), tmp_path / "task.svg")
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.undo()  # the twin: nothing else stands in the way
+    History([row]).plot(tmp_path / "curve.png")
+    drawing.save(drawing.figure(1, 1), tmp_path / "task.svg")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["curve.png", "task.svg"]
 
 
 def test_the_history_is_a_table_a_file_and_a_picture(tmp_path):

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
 from nelson.errors import NelsonError
 from nelson.process.child import run_child
+from tests.experiments.toy_runs import alive, wait
 
 pytestmark = pytest.mark.process
 
@@ -102,3 +106,31 @@ def test_a_script_that_cannot_begin_is_an_error(tmp_path):
     path.write_text("import no_such_module\n")
     with pytest.raises(NelsonError, match="no_such_module"):
         run_child(path, [{}], 60.0)
+
+
+PARENT = """
+import sys
+from nelson.process.child import run_child
+run_child(sys.argv[1], [{}], seconds=500.0)
+"""
+LONG = """
+import os, sys, time
+def solve(task):
+    with open(PATH, "w") as file:
+        file.write(f"{os.getpid()}\\n")
+    time.sleep(500)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="prctl")
+def test_the_child_dies_with_its_parent(tmp_path):
+    """SIGKILL: the parent cannot clean up, the system does."""
+    noted, script = tmp_path / "pid", tmp_path / "long.py"
+    script.write_text(LONG.replace("PATH", repr(str(noted))))
+    parent = subprocess.Popen([sys.executable, "-c", PARENT, script])
+    wait(lambda: noted.exists() and noted.read_text().endswith("\n"))
+    child = int(noted.read_text())
+    assert alive(child)
+    parent.send_signal(signal.SIGKILL)
+    parent.wait()
+    wait(lambda: not alive(child))

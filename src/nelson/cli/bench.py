@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from nelson.cli.common import BAD_INPUT, INTERRUPTED, fail, say
-from nelson.cli.interrupt import sigterm_as_ctrl_c
 from nelson.cli.options import ray_address
 from nelson.cli.status_line import StatusLine
 
@@ -88,20 +87,19 @@ def bench(
 
     from nelson.experiments.runner import run
 
-    with sigterm_as_ctrl_c():
-        outcome = run(
-            chosen,
-            output or Path(f"nelson-bench-{'full' if full else 'quick'}"),
-            full=full,
-            only=only,
-            cell_seconds=cell_seconds,
-            retry=retry,
-            keep=keep,
-            report_only=report,
-            watcher=None if quiet else CellProgress(),
-            executor=_executor(cluster),
-            command=shlex.join(["nelson", *sys.argv[1:]]),
-        )
+    outcome = run(
+        chosen,
+        output or Path(f"nelson-bench-{'full' if full else 'quick'}"),
+        full=full,
+        only=only,
+        cell_seconds=cell_seconds,
+        retry=retry,
+        keep=keep,
+        report_only=report,
+        watcher=None if quiet else CellProgress(),
+        executor=_executor(cluster),
+        command=shlex.join(["nelson", *sys.argv[1:]]),
+    )
     _report(outcome, chosen)
 
 

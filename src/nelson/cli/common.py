@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import typer
 
+from nelson.cli.interrupt import Terminated, sigterm_as_ctrl_c
 from nelson.errors import NelsonError, Unsatisfiable
 from nelson.io.plain import plain
 
@@ -23,6 +24,7 @@ BAD_INPUT = 1
 BUDGET = 3
 UNSATISFIABLE = 20
 INTERRUPTED = 130  # 128 + SIGINT, as the shell has it
+TERMINATED = 143  # 128 + SIGTERM
 BROKEN_PIPE = 141  # 128 + SIGPIPE
 
 EXIT_CODES = (
@@ -54,6 +56,7 @@ def fail(message: str, code: int = BAD_INPUT) -> NoReturn:
 def guarded(command: F, bad_input: int = BAD_INPUT) -> F:
     """The command with errors as one line on stderr and an exit code, never a traceback.
 
+    SIGTERM ends it as Ctrl-C does: child processes are stopped, unfinished files are removed.
     Set NELSON_DEBUG=1 to get the traceback as well.
     """
 
@@ -61,7 +64,8 @@ def guarded(command: F, bad_input: int = BAD_INPUT) -> F:
     def run(*args: Any, **kwargs: Any) -> Any:
         code = bad_input
         try:
-            return command(*args, **kwargs)
+            with sigterm_as_ctrl_c():
+                return command(*args, **kwargs)
         except Unsatisfiable as error:
             code, text = UNSATISFIABLE, f"unsatisfiable: {error}"
         except BrokenPipeError:
@@ -69,8 +73,8 @@ def guarded(command: F, bad_input: int = BAD_INPUT) -> F:
             # not fail: send that to the null device.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(BROKEN_PIPE) from None
-        except KeyboardInterrupt:
-            raise typer.Exit(INTERRUPTED) from None
+        except KeyboardInterrupt as error:
+            raise typer.Exit(TERMINATED if isinstance(error, Terminated) else INTERRUPTED) from None
         except OSError as error:
             where = f"{error.filename}: " if error.filename else ""
             text = f"error: {where}{error.strerror or error}"

@@ -54,14 +54,22 @@ class Interruptible(Generic[T]):
             yield block
 
 
+class Terminated(KeyboardInterrupt):
+    """SIGTERM arrived. Whoever cleans up after Ctrl-C cleans up after this too."""
+
+
 @contextlib.contextmanager
 def sigterm_as_ctrl_c() -> Iterator[None]:
-    """SIGTERM (from a batch system, or a shutdown) raises KeyboardInterrupt, as Ctrl-C does."""
+    """SIGTERM (from a batch system, or a shutdown) raises `Terminated`.
+
+    A handler that somebody else has set stays.
+    """
 
     def raised(number: int, frame: FrameType | None) -> NoReturn:
-        raise KeyboardInterrupt
+        raise Terminated
 
-    if threading.current_thread() is not threading.main_thread():  # signals cannot be set there
+    here = threading.current_thread() is threading.main_thread()  # elsewhere it cannot be set
+    if not here or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
         yield
         return
     before = signal.signal(signal.SIGTERM, raised)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from nelson.cli.common import BUDGET, INTERRUPTED, counted, fail, load_numba_without_scipy, say
-from nelson.cli.interrupt import sigterm_as_ctrl_c
 from nelson.cli.options import ray_address
 from nelson.cli.output import method_words
 from nelson.cli.status_line import PhaseLine
@@ -40,7 +39,7 @@ def sample_on_cluster(
     show = not quiet and sys.stderr.isatty()
     try:
         phases = PhaseLine(show)
-        with sigterm_as_ctrl_c(), Bar("sampling", options["n"], show) as bar, phases:
+        with Bar("sampling", options["n"], show) as bar, phases:
 
             def progress(done: int) -> None:
                 nonlocal written

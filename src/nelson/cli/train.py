@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import inspect
 import json
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,6 +20,7 @@ from nelson.cli.common import APP_SETTINGS, BUDGET, INTERRUPTED, fail, guarded, 
 from nelson.errors import FormulaError
 
 if TYPE_CHECKING:
+    from nelson.cluster.ranks import Ranks
     from nelson.learning.group import Group
     from nelson.learning.learn import Fit
 
@@ -44,12 +44,20 @@ _SHARED = (*_PASSED, "drop_invalid", "fresh")
 
 def train(**given: Any) -> None:
     """Fit theta to examples of valid structures, on all ranks that torchrun has started."""
-    from nelson.cluster.ranks import Lost, Ranks, join
+    from nelson.cluster.ranks import Ranks, join
 
     group = join(given["device"], given["timeout"])
-    if not isinstance(group, Ranks):
+    if isinstance(group, Ranks):
+        # When a rank fails, torchrun sends SIGTERM to the others: it must not cut off their report.
+        with group.listening():
+            guarded(_train_as_rank)(group, given)
+    else:
         _train(group, given)
-        return
+
+
+def _train_as_rank(group: Ranks, given: dict[str, Any]) -> None:
+    from nelson.cluster.ranks import Lost
+
     try:
         _train(group, given)
     except typer.Exit:
@@ -68,7 +76,7 @@ def train(**given: Any) -> None:
 
 
 def _train(group: Group, given: dict[str, Any]) -> None:
-    from nelson.cluster.ranks import Ranks, device_of_rank, local_ranks
+    from nelson.cluster.ranks import device_of_rank, local_ranks
     from nelson.cluster.rows import file_digest, load_share
     from nelson.kernels.core.threads import usable_cores
     from nelson.learning.learn import learn
@@ -92,28 +100,27 @@ def _train(group: Group, given: dict[str, Any]) -> None:
     reached = None if given["fresh"] or not lead else iteration_of(folder)
     if reached is not None and not quiet:
         say(f"continues from {folder}, iteration {reached}")
-    with group.listening() if isinstance(group, Ranks) else nullcontext():
-        fit = learn(
-            formula,
-            examples,
-            **{name: given[name] for name in _PASSED},
-            seconds=given["seconds"],
-            threads=given["threads"] or max(1, usable_cores() // local_ranks()),
-            device=device_of_rank(given["device"]),
-            checkpoint=folder,
-            checkpoint_every=given["every"],
-            resume=not given["fresh"],
-            progress=False if quiet else None,
-            tensorboard=given["tensorboard"] if lead else None,
-            group=group,
-        )
-        settings = fit.model.metadata["settings"]
-        fit.model.metadata["ranks"] = group.size
-        if lead:
-            ended = fit.converged or len(fit.history) >= settings["iterations"]
-            _write(fit, given, quiet, tidy=ended and given["checkpoint"] is None)
-        # torchrun ends all ranks when one exits with a code: wait until the model is written.
-        group.gather("written")
+    fit = learn(
+        formula,
+        examples,
+        **{name: given[name] for name in _PASSED},
+        seconds=given["seconds"],
+        threads=given["threads"] or max(1, usable_cores() // local_ranks()),
+        device=device_of_rank(given["device"]),
+        checkpoint=folder,
+        checkpoint_every=given["every"],
+        resume=not given["fresh"],
+        progress=False if quiet else None,
+        tensorboard=given["tensorboard"] if lead else None,
+        group=group,
+    )
+    settings = fit.model.metadata["settings"]
+    fit.model.metadata["ranks"] = group.size
+    if lead:
+        ended = fit.converged or len(fit.history) >= settings["iterations"]
+        _write(fit, given, quiet, tidy=ended and given["checkpoint"] is None)
+    # torchrun ends all ranks when one exits with a code: wait until the model is written.
+    group.gather("written")
     if fit.interrupted:
         raise typer.Exit(INTERRUPTED)
     if not fit.converged and settings["stop"]:

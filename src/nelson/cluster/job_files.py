@@ -15,7 +15,6 @@ import io
 import os
 import zlib
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
 
@@ -128,9 +127,7 @@ class LocalFiles(JobFiles):
             yield Sink(_FlushedEarly(out))
 
     def tidy(self) -> None:
-        for path in Path(self.path).glob(f"{atomic.PREFIX}*{atomic.SUFFIX}"):
-            with contextlib.suppress(OSError):
-                path.unlink()
+        atomic.tidy(self.path)
 
 
 class _FlushedEarly:

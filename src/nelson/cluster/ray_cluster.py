@@ -1,8 +1,12 @@
 """Ray: connect to a cluster or start one, and run tasks on it. Ray does the scheduling.
 
-A cluster that is started here listens on the loopback interface only, sends no usage statistics,
-keeps its files in a temporary folder with a short path (a socket's path may have 107 characters),
-and is stopped at the end.
+A cluster that is started here
+- listens on the loopback interface only, and asks for its token (`authenticated`);
+- keeps its files in a folder that no other user can enter. Its path is short, because the path of a
+  socket may have 107 characters;
+- sends no usage statistics;
+- is stopped at the end. If this process is killed, Ray stops it, and the next cluster that the same
+  user starts removes the folder.
 """
 
 from __future__ import annotations
@@ -10,16 +14,21 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import secrets
 import shutil
 import signal
 import socket
+import stat
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib import import_module
 from typing import Any
 
 from nelson.errors import NelsonError
+from nelson.io import atomic
 from nelson.kernels.core.threads import usable_cores
 
 #: Ray's object store, in bytes: jobs travel through it, samples do not.
@@ -30,6 +39,11 @@ _TASKS_PER_WORKER = 2
 _WAIT_SECONDS = 1.0
 #: Seconds that an address has to answer.
 _ANSWER_SECONDS = 5.0
+
+#: A cluster's folder is called PREFIX + 8 random letters, under a folder whose path has at most
+#: _LONGEST_BASE characters. Ray adds up to 66 characters to the path of a socket.
+_PREFIX, _LONGEST_BASE = "nray", 24
+_LOCK = "lock"  # a file in that folder, which the process that made the folder holds locked
 
 _ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -97,8 +111,11 @@ def connected(address: str | None, workers: int | None = None, threads: int = 1)
     try:
         with _loopback() if _on_loopback_only(ray, address) else contextlib.nullcontext():
             ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False)
-    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-        raise NelsonError(f"no Ray cluster at {address}: {error}") from None
+    except (ConnectionError, RuntimeError, ValueError, OSError, ray.exceptions.RayError) as error:
+        raise NelsonError(
+            f"no Ray cluster at {address} lets this process in: {error}. If it asks for a token, "
+            "set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN_PATH to the file with its token"
+        ) from None
     try:
         yield ray
     finally:
@@ -107,27 +124,106 @@ def connected(address: str | None, workers: int | None = None, threads: int = 1)
 
 @contextlib.contextmanager
 def _started_here(ray: Any, cpus: int) -> Iterator[None]:
-    base = tempfile.gettempdir()
     before = signal.getsignal(signal.SIGTERM)  # Ray replaces the handler
-    folder = tempfile.mkdtemp(prefix="r", dir=base if len(base) <= 24 else "/tmp")
+    with _private_folder() as folder, authenticated():
+        try:
+            with _loopback():
+                ray.init(
+                    address="local",
+                    num_cpus=cpus,
+                    num_gpus=0,
+                    include_dashboard=False,
+                    object_store_memory=_OBJECT_STORE_BYTES,
+                    logging_level=logging.ERROR,
+                    log_to_driver=False,
+                    _temp_dir=folder,
+                )
+            yield
+        finally:
+            ray.shutdown()
+            if before is not None and threading.current_thread() is threading.main_thread():
+                signal.signal(signal.SIGTERM, before)
+
+
+@contextlib.contextmanager
+def _private_folder() -> Iterator[str]:
+    """A folder inside one that only this user can enter: Ray lets everybody write to its own."""
+    base = tempfile.gettempdir()
+    base = base if len(base) <= _LONGEST_BASE else "/tmp"
+    remove_abandoned(base)
+    handle = -1
+    while handle < 0:
+        outer = tempfile.mkdtemp(prefix=_PREFIX, dir=base)  # mode 0700
+        with contextlib.suppress(FileNotFoundError):  # another process took it for abandoned
+            handle = os.open(os.path.join(outer, _LOCK), os.O_CREAT | os.O_RDWR, 0o600)
+            atomic.lock(handle, wait=True)
+            if not os.path.exists(os.path.join(outer, _LOCK)):
+                os.close(handle)
+                handle = -1
     try:
-        with _loopback():
-            ray.init(
-                address="local",
-                num_cpus=cpus,
-                num_gpus=0,
-                include_dashboard=False,
-                object_store_memory=_OBJECT_STORE_BYTES,
-                logging_level=logging.ERROR,
-                log_to_driver=False,
-                _temp_dir=folder,
-            )
-        yield
+        yield os.path.join(outer, "s")
     finally:
-        ray.shutdown()
-        shutil.rmtree(folder, ignore_errors=True)
-        if before is not None and threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, before)
+        shutil.rmtree(outer, ignore_errors=True)
+        os.close(handle)
+
+
+def remove_abandoned(base: str) -> None:
+    """Remove folders of this user's clusters whose process has ended without removing them."""
+    with contextlib.suppress(OSError), os.scandir(base) as items:
+        for item in items:
+            if not item.name.startswith(_PREFIX):
+                continue
+            with contextlib.suppress(OSError):
+                about = item.stat(follow_symlinks=False)
+                if stat.S_ISDIR(about.st_mode) and about.st_uid == os.geteuid():
+                    _remove_if_abandoned(item.path)
+
+
+def _remove_if_abandoned(folder: str) -> None:
+    try:
+        handle = os.open(os.path.join(folder, _LOCK), os.O_RDWR | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        os.rmdir(folder)  # killed before it made the lock; a folder with files stays
+        return
+    try:
+        if atomic.lock(handle, wait=False):
+            shutil.rmtree(folder, ignore_errors=True)
+    finally:
+        os.close(handle)
+
+
+@contextlib.contextmanager
+def authenticated() -> Iterator[None]:
+    """Set a random token in the environment: a cluster that starts in the block asks for it.
+
+    Ray's processes inherit the environment, which other users cannot read. Without this, Ray 2.59
+    and later take the token in ~/.ray/auth_token, which Ray writes so that everybody may read it;
+    Ray 2.52 to 2.58 ask for no token. Earlier versions have none: a warning says so.
+    """
+    raylet: Any = import_module("ray._raylet")
+    if not hasattr(raylet, "AuthenticationTokenLoader"):
+        warnings.warn(
+            "this version of Ray does not authenticate: other users of this machine can run code "
+            "in your name while the cluster runs; pip install 'ray>=2.52'",
+            stacklevel=2,
+        )
+        yield
+        return
+    values = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    try:
+        with _environment(values):
+            _read_authentication_again(raylet)
+            yield
+    finally:
+        _read_authentication_again(raylet)
+
+
+def _read_authentication_again(raylet: Any) -> None:
+    """Ray keeps mode and token from their first use. The mode must be read before the token: a
+    thread of Ray that still wants a token finds none, and without a mode that is no error.
+    """
+    raylet.Config.initialize("")
+    raylet.AuthenticationTokenLoader.instance().reset_cache()
 
 
 @contextlib.contextmanager
@@ -135,14 +231,23 @@ def _loopback() -> Iterator[None]:
     """Set `_ENVIRONMENT` while Ray starts; its processes inherit it."""
     from ray._private import ray_constants
 
-    before = {name: os.environ.get(name) for name in _ENVIRONMENT}
     flag = getattr(ray_constants, "ENABLE_RAY_CLUSTER", True)  # Ray read the variable at import
-    os.environ.update(_ENVIRONMENT)
     ray_constants.ENABLE_RAY_CLUSTER = False
+    try:
+        with _environment(_ENVIRONMENT):
+            yield
+    finally:
+        ray_constants.ENABLE_RAY_CLUSTER = flag
+
+
+@contextlib.contextmanager
+def _environment(values: Mapping[str, str]) -> Iterator[None]:
+    """Set variables of the environment for the block."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
     try:
         yield
     finally:
-        ray_constants.ENABLE_RAY_CLUSTER = flag
         for name, value in before.items():
             if value is None:
                 os.environ.pop(name, None)

@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nelson.io import atomic
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -253,6 +255,6 @@ def render(draw: Callable[[Axes], None], form: str, *, dark: bool = False) -> by
 def save(draw: Callable[[Axes], None], stem: Path) -> tuple[bytes, bytes]:
     """Write stem.png and stem.svg; return the SVG for light and for dark pages."""
     light = render(draw, "svg")
-    stem.with_name(stem.name + ".svg").write_bytes(light)
-    stem.with_name(stem.name + ".png").write_bytes(render(draw, "png"))
+    atomic.write(stem.with_name(stem.name + ".svg"), light)
+    atomic.write(stem.with_name(stem.name + ".png"), render(draw, "png"))
     return light, render(draw, "svg", dark=True)

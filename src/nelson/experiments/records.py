@@ -44,7 +44,8 @@ class CellStore:
         folder.mkdir(parents=True, exist_ok=True)
         self._file = open(self.path, "a+b")  # noqa: SIM115  (closed in __exit__)
         try:
-            _lock(self._file, folder)
+            if atomic.lock(self._file.fileno(), wait=False) is False:
+                raise NelsonError(f"{folder}: another run is writing here; wait until it has ended")
             self._settings = self._read()
             if self._settings:
                 self._compare(folder, settings, keep)
@@ -145,19 +146,6 @@ class CellStore:
             raise NelsonError(
                 f"{folder} holds a run with other settings ({told}); use another folder (-o){way}"
             )
-
-
-def _lock(file: Any, folder: Path) -> None:
-    try:
-        import fcntl
-    except ImportError:  # no such locks on this system
-        return
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        raise NelsonError(
-            f"{folder}: another run is writing here; wait until it has ended"
-        ) from None
 
 
 def write_parquet(path: Path, rows: Sequence[Row]) -> None:

@@ -1,15 +1,25 @@
-"""Files that appear under their name only when they are complete."""
+"""Files that appear under their name only when they are complete.
+
+An unfinished file lies beside its target, as `.NAME.xxxxxxxx.part`. Its writer holds a lock on it.
+The system drops the lock when the writer ends, however it ends. So an unfinished file without a
+lock has no writer: SIGKILL or a power cut ended it. The next writer of the same target removes such
+files, and `tidy` removes all of them in a folder.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
+import re
+import secrets
+import stat
 from collections.abc import Iterator
 from typing import BinaryIO
 
 #: Unfinished files are called PREFIX + name + random letters + SUFFIX, in the folder of the target.
 PREFIX, SUFFIX = ".", ".part"
+_LETTERS, _COUNT = "abcdefghijklmnopqrstuvwxyz0123456789_", 8  # of the random part
+_RANDOM = re.compile(rf"[{_LETTERS}]{{{_COUNT}}}")
 
 
 @contextlib.contextmanager
@@ -19,6 +29,7 @@ def writing(
     """A binary file that is renamed to `path` when the block ends without an error.
 
     After an error the unfinished file is removed and the old file, if there was one, is unchanged.
+    An unfinished file of a writer that was killed is removed before this one begins.
     sync=True also survives a power cut: the file and then its folder are flushed to the disk.
     A pipe or a device (/dev/null) cannot be replaced: it is written directly.
     """
@@ -28,16 +39,18 @@ def writing(
             yield out
         return
     folder, name = os.path.split(target)
-    handle, scratch = tempfile.mkstemp(prefix=f"{PREFIX}{name}.", suffix=SUFFIX, dir=folder)
-    try:
-        with os.fdopen(handle, "wb", buffering=buffering) as out:
+    tidy(folder, name)
+    letters = "".join(secrets.choice(_LETTERS) for _ in range(_COUNT))
+    scratch = os.path.join(folder, f"{PREFIX}{name}.{letters}{SUFFIX}")
+    try:  # from here on: Ctrl-C may come as soon as the file is there
+        with os.fdopen(_made_and_locked(scratch), "wb", buffering=buffering) as out:
             yield out
             if sync:
                 out.flush()
                 os.fsync(out.fileno())
         umask = os.umask(0)
         os.umask(umask)
-        os.chmod(scratch, 0o666 & ~umask)  # mkstemp makes files that only the user may read
+        os.chmod(scratch, 0o666 & ~umask)  # so far only the user could read it
         os.replace(scratch, target)
     except BaseException:
         with contextlib.suppress(OSError):
@@ -51,6 +64,59 @@ def write(path: str | os.PathLike[str], data: bytes, *, sync: bool = True) -> No
     """Write a whole file, or leave the old one as it was."""
     with writing(path, sync=sync) as out:
         out.write(data)
+
+
+def tidy(folder: str | os.PathLike[str], name: str | None = None) -> None:
+    """Remove unfinished files whose writer was killed: those of one target, or all in a folder.
+
+    Files that a living process is writing stay. On a system without file locks nothing is removed.
+    """
+    begin = PREFIX if name is None else f"{PREFIX}{name}."
+    with contextlib.suppress(OSError), os.scandir(folder) as items:
+        for item in items:
+            middle = item.name[len(begin) : -len(SUFFIX)]
+            ours = item.name.startswith(begin) and item.name.endswith(SUFFIX)
+            if ours and _RANDOM.fullmatch(middle.rpartition(".")[2] if name is None else middle):
+                with contextlib.suppress(OSError):
+                    _remove_without_writer(item.path)
+
+
+def lock(handle: int, *, wait: bool) -> bool | None:
+    """Lock an open file until `handle` is closed or this process ends.
+
+    False: another process holds the lock. None: this system or file system has no such locks.
+    """
+    try:
+        import fcntl
+
+        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        return False
+    except (ImportError, OSError):
+        return None
+    return True
+
+
+def _made_and_locked(path: str) -> int:
+    """Make a file that must not exist yet, and lock it; -> the open file."""
+    while True:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        lock(handle, wait=True)
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(handle), os.lstat(path)):
+                return handle
+        os.close(handle)  # another process removed the file before it was locked
+
+
+def _remove_without_writer(path: str) -> None:
+    """Remove an unfinished file of this user that nobody has locked."""
+    handle = os.open(path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+    try:
+        mine = not hasattr(os, "geteuid") or os.fstat(handle).st_uid == os.geteuid()
+        if mine and stat.S_ISREG(os.fstat(handle).st_mode) and lock(handle, wait=False):
+            os.unlink(path)
+    finally:
+        os.close(handle)
 
 
 def _sync_folder(folder: str) -> None:

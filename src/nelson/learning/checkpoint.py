@@ -36,6 +36,7 @@ def save_checkpoint(folder: Path, arrays: Mapping[str, np.ndarray], rest: dict[s
         if old.name != name:
             with contextlib.suppress(OSError):
                 old.unlink()
+    atomic.tidy(folder)  # a run that was killed may have left a file of another iteration
 
 
 def load_checkpoint(folder: Path) -> State | None:

@@ -6,6 +6,7 @@ import csv
 import io
 import math
 import os
+from pathlib import Path
 from typing import Any
 
 from nelson.errors import NelsonError
@@ -38,11 +39,15 @@ class History(list[dict[str, Any]]):
         return pandas.DataFrame(list(self), columns=self.columns())
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
+        atomic.write(path, self.as_csv())
+
+    def as_csv(self) -> bytes:
+        """The content of a CSV file."""
         text = io.StringIO()
         writer = csv.DictWriter(text, self.columns())
         writer.writeheader()
         writer.writerows(self)
-        atomic.write(path, text.getvalue().encode())
+        return text.getvalue().encode()
 
     def to_parquet(self, path: str | os.PathLike[str]) -> None:
         pa, pq = load_pyarrow()
@@ -84,7 +89,8 @@ class History(list[dict[str, Any]]):
             axes.grid(alpha=0.3)
         panels[-1].set_xlabel("iteration")
         if path is not None:
-            figure.savefig(os.fspath(path), dpi=150)
+            with atomic.writing(path) as out:
+                figure.savefig(out, dpi=150, format=Path(path).suffix[1:] or "png")
         return figure
 
 

@@ -80,8 +80,7 @@ class Fit(Outcome):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a model folder for `nelson.load`, with the history in it."""
-        self.model.save(path)
-        self.history.to_csv(Path(path) / "history.csv")
+        self.model.save(path, {"history.csv": self.history.as_csv()})
 
     def __repr__(self) -> str:
         end = "converged" if self.converged else "not converged"

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ from nelson.sampling.sample_stream import sample
 from nelson.sampling.samples import Samples
 
 _FORMAT = 1
+_JSON, _THETA, _NET = "model.json", "theta.safetensors", "net.safetensors"
 
 
 @dataclass(eq=False)
@@ -84,10 +86,15 @@ class Model:
             return heat_bath(self.formula, self.terms, theta, n, **options)
         return sample(self.formula, theta, n, **options)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the folder. Every file is renamed into place; model.json comes last."""
+    def save(self, path: str | os.PathLike[str], more: Mapping[str, bytes] | None = None) -> None:
+        """Write the folder. A folder is a model when it has model.json, which is written last.
+
+        An old model.json is removed first: a folder never mixes two models, whenever the process is
+        killed. more: further files of the folder, by name.
+        """
         folder = writable(path)
         folder.mkdir(parents=True, exist_ok=True)
+        (folder / _JSON).unlink(missing_ok=True)
         meta = {
             "format": _FORMAT,
             "nelson": __version__,
@@ -103,14 +110,19 @@ class Model:
         }
         if self.theta is not None:
             data = pack_tensors({"theta": np.asarray(self.theta, np.float64)})
-            atomic.write(folder / "theta.safetensors", data)
+            atomic.write(folder / _THETA, data)
         if self.net is not None:
             weights = {k: v.detach().cpu().numpy() for k, v in self.net.state_dict().items()}
-            atomic.write(folder / "net.safetensors", pack_tensors(weights))
+            atomic.write(folder / _NET, pack_tensors(weights))
         atomic.write(folder / "formula.cnf", str(self.formula.to_dimacs()).encode())
         atomic.write(folder / "README.md", _readme(self, meta).encode())
+        for name, kept in ((_THETA, self.theta), (_NET, self.net)):
+            if kept is None:  # of the model that was here before
+                (folder / name).unlink(missing_ok=True)
+        for name, content in (more or {}).items():
+            atomic.write(folder / name, content)
         text = json.dumps(meta, indent=1, default=_plain)
-        atomic.write(folder / "model.json", text.encode())
+        atomic.write(folder / _JSON, text.encode())
 
     def __repr__(self) -> str:
         what = "theta" if self.net is None else f"net {type(self.net).__name__}"
@@ -118,16 +130,19 @@ class Model:
 
 
 def writable(path: str | os.PathLike[str]) -> Path:
-    """A folder that a model may be written to: new, empty, or a model already."""
+    """A folder that a model may be written to: new, empty, a model already, or a part of one."""
     folder = Path(path)
+    if folder.is_dir():
+        atomic.tidy(folder)
     occupied = folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
-    if occupied and not _is_model(folder):
+    begun = (folder / _THETA).is_file() or (folder / _NET).is_file()  # the first file of a model
+    if occupied and not begun and not _is_model(folder):
         raise NelsonError(f"{folder}: exists and is not a model of nelson; not written over")
     return folder
 
 
 def _is_model(folder: Path) -> bool:
-    return (folder / "model.json").is_file()
+    return (folder / _JSON).is_file()
 
 
 def load(path: str | os.PathLike[str], net: Any = None) -> Model:

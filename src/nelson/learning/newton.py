@@ -22,7 +22,6 @@ This is an interior point for any data, hence theta is finite. `bound` limits th
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -63,7 +62,7 @@ class Newton(Unary):
     relax = 1.0  # factor of the next steps, below 1 after an overshoot
     behind = 0.0  # number of samples whose noise `point` carries; 0: no noise
     #: Variables (from 1) that the bound holds back: their moments are off by more than noise.
-    held: Sequence[int] = ()
+    held = ""
     prior_share = math.nan  # what the prior costs, as a share of n / (2N); NaN: not known
 
     def start_from(self, uniform: np.ndarray) -> None:
@@ -108,12 +107,16 @@ class Newton(Unary):
         held = (np.abs(self.point) >= self.settings.bound) & (g * self.point > 0)
         return ~held & ~constant_variables(g, self.target)
 
-    def _held(self, g: np.ndarray, draw: Draw) -> list[int]:
+    def _held(self, g: np.ndarray, draw: Draw) -> str:
         """The variables that the bound keeps from the data's moments."""
         against = (np.abs(self.point) >= self.settings.bound) & (g * self.point > 0)
         mean = np.clip(draw.mean, 0.5 / draw.count, 1 - 0.5 / draw.count)
         noise = np.sqrt(mean * (1 - mean) * noise_scale(draw, self.behind))
-        return (np.flatnonzero(against & (np.abs(g) > _HELD_SIGMAS * noise)) + 1).tolist()
+        held = np.flatnonzero(against & (np.abs(g) > _HELD_SIGMAS * noise)) + 1
+        if not len(held):
+            return ""
+        named = ", ".join(map(str, held[:10])) + ", ..." * (len(held) > 10)
+        return f"{len(held)} variable{'s' * (len(held) > 1)} ({named})"
 
     def _prior_share(self, draw: Draw, shift: np.ndarray, toward: np.ndarray) -> float:
         """What the prior's shift of the moments costs: shift . C^-1 shift / 2, over n / (2N).
@@ -184,7 +187,7 @@ class Newton(Unary):
             self.phase = "average"
 
     def restore(self, state: State) -> None:
-        older = {"prior_share": math.nan, "held": []}  # checkpoints that lack them
+        older = {"prior_share": math.nan, "held": ""}  # checkpoints that lack them
         state[1]["scalars"] = older | state[1]["scalars"]
         super().restore(state)
 
@@ -201,9 +204,8 @@ class Newton(Unary):
             bound = self.settings.bound
             at_bound = int((np.abs(self.point) >= bound).sum())
             if self.held:
-                named = ", ".join(map(str, self.held[:10])) + ", ..." * (len(self.held) > 10)
                 return False, (
-                    f"theta of {len(self.held)} variables ({named}) is held at its bound of "
+                    f"theta of {self.held} is held at its bound of "
                     f"{bound:g}, and their moments differ from the data's by more than noise: a "
                     f"larger `bound` (at most 100) lets them go on; for the other variables {why}"
                 )

@@ -76,7 +76,7 @@ def _plain(value: Any) -> Any:
 
 def _communicate(question: Any, errors: Any, seconds: float) -> tuple[bytes, int | None]:
     """The output of the child, and its exit status; None if it was killed."""
-    command = [sys.executable, "-P", child_main.__file__]
+    command = [sys.executable, "-P", child_main.__file__, str(os.getpid())]
     # One thread per child: thread pools reserve address space that counts against the limit.
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),

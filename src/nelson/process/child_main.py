@@ -1,6 +1,6 @@
 """The program of a child process: loads a script and gives it tasks, under hard limits.
 
-    python child_main.py < question > answers         (started by `child.run_child`)
+    python child_main.py PARENT < question > answers  (started by `child.run_child`)
 
 Nothing of nelson, and not NumPy, is imported: the process starts fast, and a crash stays inside it.
 A *message* is one line of JSON. Values that are bytes follow the line as they are; the line lists
@@ -11,12 +11,15 @@ their names and lengths under "$bytes": [[name, length], ...].
                soon as it is there; {"error": text} if a task raised; {"$end": true} at the end
 
 Solvers that print to standard output write to /dev/null. The limits hold even if the parent dies.
+On Linux the child dies with its parent.
 """
 
+import ctypes
 import json
 import math
 import os
 import runpy
+import signal
 import sys
 
 
@@ -63,6 +66,16 @@ def limit(memory, seconds):
         resource.setrlimit(kind, (value, value))
 
 
+def die_with(parent):
+    """On Linux: have the system kill this process when its parent ends, even by SIGKILL."""
+    try:
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+    except (OSError, AttributeError):  # not Linux
+        return
+    if os.getppid() != parent:  # the parent ended before prctl took effect
+        os._exit(1)
+
+
 def answers(solve, task):
     """The answers of `solve` to one task; an exception becomes the last answer."""
     try:
@@ -78,7 +91,8 @@ def answers(solve, task):
         yield {"error": "out of memory" if exhausted else f"{type(error).__name__}: {error}"}
 
 
-def main():
+def main(parent):
+    die_with(parent)
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     question = read(sys.stdin.buffer)
@@ -91,4 +105,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    main(int(sys.argv[1]))

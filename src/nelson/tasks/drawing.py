@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from nelson.errors import FormulaError, NelsonError
+from nelson.io import atomic
 
 BLUE, ORANGE, RED = "#0072b2", "#e69f00", "#d55e00"
 GREY, LIGHT, INK = "#767676", "#d9d9d9", "#222222"
@@ -35,7 +36,8 @@ def save(fig: Any, path: AnyPath) -> Path:
     if path.suffix.lower() not in SUFFIXES:
         raise FormulaError(f"picture {path.name!r}", expected="a name ending in .png, .svg or .pdf")
     path.parent.mkdir(parents=True, exist_ok=True)
-    fig.savefig(path, dpi=130)
+    with atomic.writing(path) as out:
+        fig.savefig(out, dpi=130, format=path.suffix[1:].lower())
     return path
 
 

@@ -170,15 +170,23 @@ def test_a_failure_is_remembered_until_there_is_more_time(compilations):
     assert compiled(formula, 0.4, memory=8 << 30) is None and len(compilations) == 3
 
 
-def test_where_the_formula_does_not_compile_what_evidence_leaves_may():
+def test_where_the_formula_does_not_compile_what_evidence_leaves_may(monkeypatch):
+    """The first compilation, of the whole formula, reports at once that its time is up."""
     from pysat.solvers import Solver
 
+    calls, run_child = [], build.run_child
+
+    def first_is_stopped(*args, **options):
+        calls.append(args)
+        return ([], "stopped") if len(calls) == 1 else run_child(*args, **options)
+
+    monkeypatch.setattr(build, "run_child", first_is_stopped)
     formula = hard()
     with Solver(name="glucose4", bootstrap_with=formula.clauses()) as solver:
         assert solver.solve()
         given = solver.get_model()[:200]
-    s = nelson.sample(formula, None, 500, given=given, method="circuit", seconds=4.0)
-    assert s.status == "ok" and formula.satisfied(s.to_numpy()).all()
+    s = nelson.sample(formula, None, 500, given=given, method="circuit", seconds=240.0)
+    assert len(calls) == 2 and s.status == "ok" and formula.satisfied(s.to_numpy()).all()
     assert (s.to_numpy()[:, :200] == (np.array(given) > 0)).all()
 
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,8 +29,6 @@ from nelson.kernels.core.folders import cache_folder
 #: Grows when the meaning of a file changes: it is part of the hash.
 VERSION = 1
 DEFAULT_BYTES = 1 << 30
-#: Seconds after which an unfinished file has been abandoned by its writer.
-_ABANDONED = 3600.0
 
 
 class Entry(NamedTuple):
@@ -90,7 +87,7 @@ def save(name: str, arrays: Mapping[str, Any]) -> bool:
 
 def entries() -> list[Entry]:
     """All circuits, last used first."""
-    return sorted(_files(".npz"), key=lambda entry: -entry.used)
+    return sorted(_files(), key=lambda entry: -entry.used)
 
 
 def prune(most: int) -> int:
@@ -104,10 +101,7 @@ def prune(most: int) -> int:
             with contextlib.suppress(OSError):
                 entry.path.unlink()
                 removed += 1
-    for entry in _files(atomic.SUFFIX):
-        if time.time() - entry.used > _ABANDONED:
-            with contextlib.suppress(OSError):
-                entry.path.unlink()
+    atomic.tidy(folder())
     return removed
 
 
@@ -116,10 +110,10 @@ def clear() -> int:
     return prune(-1)
 
 
-def _files(suffix: str) -> Iterator[Entry]:
+def _files() -> Iterator[Entry]:
     with contextlib.suppress(OSError):
         for item in os.scandir(folder()):
             with contextlib.suppress(OSError):
-                if item.name.endswith(suffix):
+                if item.name.endswith(".npz"):
                     about = item.stat()
                     yield Entry(Path(item.path), about.st_size, about.st_mtime)
