@@ -238,7 +238,9 @@ def watch(
     """Sweep chains until they have forgotten their start and agree with chains from elsewhere."""
     others: list[Probe] = []
     base.sweep_to(lags[0])
-    late, before = base.words[0].copy(), None
+    late = base.words[0].copy()
+    before: Answer | None = None  # disagreement at the lag before
+    apart: Answer | None = None  # uneven meetings at the lag before
     run = Run(lags[0], Answer(np.inf, "nothing"))
     for lag in lags:
         base.sweep_to(2 * lag)
@@ -266,8 +268,10 @@ def watch(
         coupled = elsewhere.coupled(_to_meet(late, groups), _words(base, lag))
         meeting, met = meetings(coupled, features.variables, SWEEPS_PER_LAG * lag)
         run = replace(run, meetings=meeting, met=met, complete=coupled.complete)
-        if meeting.yes or not coupled.complete:
+        frozen = apart is not None and meeting.worst > _FROZEN * apart.worst
+        if meeting.yes or frozen or not coupled.complete:
             break
+        before, apart = None, meeting
     return run
 
 
@@ -283,4 +287,4 @@ def _words(base: Walkers, lag: int) -> int:
     """Words of chains from each sample, within the work of a pilot run."""
     n = base.words.shape[2]
     each = 64 * (_MEET + _MEET_OTHERS) * n * 2 * SWEEPS_PER_LAG * lag
-    return int(np.clip(_WORK // max(1, each), 1, _MEET_WORDS))
+    return int(np.clip(_WORK // 2 // max(1, each), 1, _MEET_WORDS))
