@@ -171,7 +171,7 @@ def _base() -> str:
 
 
 def _remove(outer: str) -> None:
-    """Remove a cluster's folder, its lock last: what a dying process still writes is found later."""
+    """Remove a cluster's folder, its lock last: if a process still writes, the next job tries."""
     inner = os.path.join(outer, _INNER)
     shutil.rmtree(inner, ignore_errors=True)
     if not os.path.lexists(inner):
