@@ -27,7 +27,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -198,6 +198,12 @@ def same(found: Any, expected: Any) -> None:
 # ------------------------------------------------------------------------------------- sample -o
 
 
+def in_order(found: Iterable[bytes], reference: Iterable[bytes]) -> bool:
+    """Is `found` the reference with some pieces left out? Ctrl-C leaves out unfinished tiles."""
+    rest = iter(reference)
+    return all(piece in rest for piece in found)  # `in` goes on where it stopped
+
+
 def test_sample(places):
     args: list[object] = ["sample", KSAT, "-n", 192_000, "--seed", 1, "-o", "OUT/x.npz", "-q"]
 
@@ -209,10 +215,8 @@ def test_sample(places):
         if (folder / "x.npz").exists():
             with np.load(folder / "x.npz") as file:
                 words, count = file["packed"], int(file["count"])
-            expected = reference[: -(-count // 64)].copy()
-            if count % 64:  # the last word is not full
-                expected[-1] &= np.uint64((1 << count % 64) - 1)
-            assert np.array_equal(words, expected)
+            assert len(words) * 64 == count  # tiles are whole words
+            assert in_order(map(bytes, words), map(bytes, reference))
             assert count == 192_000 or not hard
 
     try_all(places, args, content, intact, kills(2))
@@ -227,7 +231,7 @@ def test_sample_as_text(places):
     def intact(folder: Path, reference: bytes, hard: bool) -> None:
         if (folder / "x.txt").exists():
             text = content(folder)
-            assert reference.startswith(text) and (text == b"" or text.endswith(b" 0\n"))
+            assert in_order(text.splitlines(True), reference.splitlines(True))
             assert text == reference or not hard
 
     try_all(places, args, content, intact, kills(1))

@@ -80,6 +80,7 @@ def sample(
         raise FormulaError("workers = 0", expected="1 or more")
     ray_cluster.require_ray()
     ray_cluster.check_reachable(address)
+    ray_cluster.remove_abandoned()  # also if no part is missing, and no cluster is started
     files = files_at(out)
     job = described(
         formula, theta, n, method, sweeps, given, options.project, max_rounds, check, names

@@ -5,8 +5,8 @@ A cluster that is started here
 - keeps its files in a folder that no other user can enter. Its path is short, because the path of a
   socket may have 107 characters;
 - sends no usage statistics;
-- is stopped at the end. If this process is killed, Ray stops it, and the next cluster that the same
-  user starts removes the folder.
+- is stopped at the end. If this process is killed, Ray stops it, and the next job of the same user
+  removes the folder.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _ANSWER_SECONDS = 5.0
 
 #: A cluster's folder is called PREFIX + 8 random letters, under a folder whose path has at most
 #: _LONGEST_BASE characters. Ray adds up to 66 characters to the path of a socket.
-_PREFIX, _LONGEST_BASE = "nray", 24
+_PREFIX, _INNER, _LONGEST_BASE = "nray", "s", 24
 _LOCK = "lock"  # a file in that folder, which the process that made the folder holds locked
 
 _ENVIRONMENT = {
@@ -148,12 +148,10 @@ def _started_here(ray: Any, cpus: int) -> Iterator[None]:
 @contextlib.contextmanager
 def _private_folder() -> Iterator[str]:
     """A folder inside one that only this user can enter: Ray lets everybody write to its own."""
-    base = tempfile.gettempdir()
-    base = base if len(base) <= _LONGEST_BASE else "/tmp"
-    remove_abandoned(base)
+    remove_abandoned()
     handle = -1
     while handle < 0:
-        outer = tempfile.mkdtemp(prefix=_PREFIX, dir=base)  # mode 0700
+        outer = tempfile.mkdtemp(prefix=_PREFIX, dir=_base())  # mode 0700
         with contextlib.suppress(FileNotFoundError):  # another process took it for abandoned
             handle = os.open(os.path.join(outer, _LOCK), os.O_CREAT | os.O_RDWR, 0o600)
             atomic.lock(handle, wait=True)
@@ -161,15 +159,28 @@ def _private_folder() -> Iterator[str]:
                 os.close(handle)
                 handle = -1
     try:
-        yield os.path.join(outer, "s")
+        yield os.path.join(outer, _INNER)
     finally:
-        shutil.rmtree(outer, ignore_errors=True)
+        _remove(outer)
         os.close(handle)
 
 
-def remove_abandoned(base: str) -> None:
+def _base() -> str:
+    base = tempfile.gettempdir()
+    return base if len(base) <= _LONGEST_BASE else "/tmp"
+
+
+def _remove(outer: str) -> None:
+    """Remove a cluster's folder, its lock last: if a process still writes, the next job tries."""
+    inner = os.path.join(outer, _INNER)
+    shutil.rmtree(inner, ignore_errors=True)
+    if not os.path.lexists(inner):
+        shutil.rmtree(outer, ignore_errors=True)
+
+
+def remove_abandoned(base: str | None = None) -> None:
     """Remove folders of this user's clusters whose process has ended without removing them."""
-    with contextlib.suppress(OSError), os.scandir(base) as items:
+    with contextlib.suppress(OSError), os.scandir(base or _base()) as items:
         for item in items:
             if not item.name.startswith(_PREFIX):
                 continue
@@ -187,7 +198,7 @@ def _remove_if_abandoned(folder: str) -> None:
         return
     try:
         if atomic.lock(handle, wait=False):
-            shutil.rmtree(folder, ignore_errors=True)
+            _remove(folder)
     finally:
         os.close(handle)
 
