@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 import pytest
-from nelson.distribution.mode import most_likely
 
 import nelson
 from nelson import Formula, FormulaError
+from nelson.exact.mode import most_likely
 from nelson.formula.checks import MAX_SECONDS, duration
 from nelson.judging.judgement import judge
 from nelson.learning.metrics import evaluate
