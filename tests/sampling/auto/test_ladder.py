@@ -35,7 +35,7 @@ def test_extremal_formulas_go_no_further(monkeypatch):
 
 
 def test_an_extremal_formula_that_does_not_converge_is_drawn_otherwise():
-    s = nelson.sample(Formula([[1, 2]]), [-50.0, -50.0], 1000, seed=1)
+    s = nelson.sample(Formula([[1, 2]]), [-15.0, -15.0], 1000, seed=1)
     assert s.status == "ok"
     assert s.guarantee == "exact"
     assert "did not become valid" in s.info["auto"][0]["not taken"]["extremal"]
@@ -73,9 +73,8 @@ def test_what_does_not_compile_is_resampled_and_swept(monkeypatch):
     part = s.info["auto"][0]
     assert set(part["not taken"]) == {"extremal", "enumerate", "circuit"}
     assert part["rho"] < 0.3
-    assert part["drift"] <= part["moved"] + part["noise"]
-    assert part["agreement"] <= 1
-    assert "marginals moved by" in s.info["why"]
+    assert part["drift"] <= 0.2 and part["agreement"] <= 1 and part["kinds"] >= 8
+    assert "kinds of starts" in s.info["why"]
     named = nelson.sample(f, theta, 1000, seed=1, method="lovasz", sweeps=s.info["sweeps"])
     assert np.array_equal(s.packed, named.packed)
 
