@@ -36,7 +36,7 @@ FAST = (
     "matchings-cycle", "not-all-equal-sparse",
 )  # fmt: skip
 #: The same, but their labels are false as long as only single marginals are compared.
-FALSE_TODAY = (
+ONCE_FALSE = (
     "kab-star", "kab-star-swept", "kab-star-few", "kab-star-projected", "kab-k-5-40",
     "kab-three-phases", "kab-star-log-z", "in-5sat-star", "hubs-medium", "contexts-issue",
     "polynomial-product", "alone-biased", "equal-marginals-rings", "equal-marginals-multiplexer",
@@ -220,16 +220,15 @@ def test_labels(name):
 
 @pytest.mark.slow
 @pytest.mark.process
-@pytest.mark.xfail(strict=False, reason="labels compare single marginals only")
-@pytest.mark.parametrize("name", FALSE_TODAY)
-def test_labels_that_are_false_today(name):
+@pytest.mark.parametrize("name", ONCE_FALSE)
+def test_labels_that_once_were_false(name):
     check_label(name)
 
 
 def test_there_are_enough_families():
     kinds = [family.kind for family in FAMILIES.values()]
     assert kinds.count("adversarial") >= 60 and kinds.count("honest") >= 30
-    assert {*FAST, *FALSE_TODAY} <= set(FAMILIES)
+    assert {*FAST, *ONCE_FALSE} <= set(FAMILIES)
     experiment = experiments.get("labels")
     assert len(experiment.cells(False)) == len(FAMILIES)
     assert len(experiment.cells(True)) == labels.FULL_SEEDS * len(FAMILIES)

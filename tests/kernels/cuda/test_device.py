@@ -44,10 +44,11 @@ def test_device_gives_the_same_samples(options):
 
 
 def test_auto_resamples_on_the_card():
+    pytest.importorskip("pysat")  # without a solver chains are heuristic, and the host enumerates
     f = random_ksat(12, 10, 3, seed=1)
     s = nelson.sample(f, weights(f), 100, seed=4, device="cuda")
     assert s.info["method"] == "lovasz"
-    assert s.guarantee in ("asymptotic", "heuristic")
+    assert s.guarantee == "asymptotic"
     assert f.satisfied(s.to_numpy()).all()
     extremal = nelson.sample(example1(), None, 100, seed=4, device="cuda")
     assert extremal.guarantee == "exact"
