@@ -109,9 +109,9 @@ def test_barbarik_rejects_a_sampler_that_leaves_the_pair():
 
 
 def test_barbarik_does_not_judge_a_sampler_that_is_another_one_on_pairs():
-    """Sweeps cannot cross from one structure to the other: the sampler says so itself."""
+    """Sweeps of single variables cannot cross from one structure to the other."""
     verdict = judge(SMALL, "lovasz", sweeps=30, test="barbarik", seed=SEED)
-    assert verdict.accept is None and "heuristic" in verdict.reason
+    assert verdict.accept is None and "single variables" in verdict.reason
     x = nelson.sample(SMALL, None, 100, method="prs", seed=SEED)
     verdict = judge(SMALL, x, test="barbarik")
     assert verdict.accept is None and "give the sampler" in verdict.reason

@@ -158,6 +158,8 @@ def _another_sampler(name: str, before: dict[str, Any], now: dict[str, Any]) -> 
     """How the sampler says that it takes another method, or guarantees less, on a pair's formula;
     "" if it does not.
     """
+    if now.get("sweeps") and now.get("method") != "gibbs":
+        return f"{name} makes sweeps of single variables, which cannot lead from x to y"
     for key in ("method", "guarantee"):
         was, is_now = before.get(key), now.get(key)
         if was is None or is_now is None or was == is_now:
