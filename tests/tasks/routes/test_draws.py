@@ -173,3 +173,12 @@ def test_chains_mix_at_29_locations():
     assert set(told["statistics"]) >= {"potential", "length", "direction"}
     early = task.diagnose(theta, seed=SEED, chains=16, length=40, thin=1, anneal=0, sweeps=0)
     assert early["rhat"] > 1.2
+    assert task.sample(theta, 20, seed=SEED).guarantee == "asymptotic"
+
+
+@pytest.mark.slow
+def test_frozen_chains_are_called_heuristic():
+    """Weights 30 times as large: each chain stays where annealing left it."""
+    task = Routes()
+    drawn = task.sample(30 * task.planted_theta(), 20, seed=SEED)
+    assert drawn.guarantee == "heuristic" and drawn.info["rhat"] > 1.1

@@ -135,6 +135,6 @@ def learn_theta(
         time.perf_counter() - started,
         gap <= _SLACK * noise,
         why,
-        "asymptotic",
+        "",
         {"prior": prior, "chains": chains, "sweeps": sweeps, "gap_l1": gap, "floor": noise},
     )

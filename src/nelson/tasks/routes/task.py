@@ -11,6 +11,7 @@ split a route into smaller round trips, so `formula` is None; `cnf()` has a form
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -33,6 +34,10 @@ from nelson.tasks.routes.resample import uniform
 
 #: `law` enumerates the round trips of up to 9 locations: 8! = 40,320.
 _MAX_ENUMERATED = 9
+#: Chains and routes of each chain in a pilot run, which decides on the guarantee.
+_PILOT_CHAINS, _PILOT_LENGTH = 32, 200
+#: The largest R-hat of chains that are called asymptotic.
+_MIXED = 1.1
 
 
 class Routes(Task):
@@ -177,8 +182,10 @@ class Routes(Task):
             info |= {"method": "resampling", "redrawn": int(drawn.redrawn.sum())}
         else:
             chains = weighted(self.matrix(theta), n, seed=seed, **options)
-            routes, guarantee, rounds = chains.rotated(), "asymptotic", chains.rounds
+            guarantee, rhat = self._label(theta, **options)
+            routes, rounds = chains.rotated(), chains.rounds
             info |= {
+                "rhat": rhat,
                 "method": "chains from uniform starts",
                 "sweeps": chains.steps // self.n,
                 "moved": chains.moved_share(),
@@ -196,7 +203,15 @@ class Routes(Task):
             options["free"] = convert.to_vector(self.distances)[None]
         if options.get("start") is not None:
             options["start"] = self.vector(options["start"])
-        return learn_theta(routes, seed=seed, **options)
+        fit = learn_theta(routes, seed=seed, **options)
+        guarantee, rhat = self._label(fit.theta, threads=options.get("threads"))
+        return replace(fit, guarantee=guarantee, info=fit.info | {"rhat": rhat})
+
+    def _label(self, theta: Any, **options: Any) -> tuple[str, float]:
+        """The guarantee of chains with these weights, and their largest R-hat."""
+        asked = {"chains": _PILOT_CHAINS, "length": _PILOT_LENGTH, **options}
+        rhat = float(self.diagnose(theta, **asked)["rhat"])
+        return "asymptotic" if rhat <= _MIXED else "heuristic", rhat
 
     def diagnose(self, theta: Any, **options: Any) -> dict[str, Any]:
         """Split R-hat and effective sample size of several chains: see `routes.diagnose`."""
