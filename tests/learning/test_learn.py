@@ -22,9 +22,11 @@ from tests.learning.planted import (
 )
 from tests.problems import (
     all_states,
+    entropic_switch,
     exact_law,
     exact_marginals,
     extremal,
+    hubs_and_leaves,
     non_extremal,
     random_ksat,
     weights,
@@ -249,3 +251,43 @@ def test_budgets_are_said_and_kept():
     ended = learn(f, data, callback=stop, seed=1)
     assert ended.interrupted
     assert len(ended.history) == 3
+
+
+# --- what a fit must not claim --------------------------------------------------------------------
+
+
+def test_variables_that_the_bound_holds_back_are_named():
+    """A star with theta = 24 in the centre and 2 on 12 leaves: the default bound of 16 is too low.
+    The fit says so; with a higher bound the same data are fitted.
+    """
+    star = Formula([[-1, -v] for v in range(2, 14)])
+    theta = np.array([24.0] + [2.0] * 12)
+    data = nelson.sample(star, theta, 50_000, seed=1)
+    held = learn(star, data, seed=1)
+    assert not held.converged and held.theta[0] == 16
+    assert "1 variable (1) is held at its bound of 16" in held.why
+    free = learn(star, data, seed=1, bound=40)
+    assert free.converged and abs(free.theta[0] - 24) < 1
+
+
+def test_a_fit_with_heuristic_samples_says_so(monkeypatch):
+    """Chains of this formula reach one region only, so theta carries their bias. The twin mixes."""
+    monkeypatch.setattr("nelson.sampling.auto.compiling.promising", lambda parts: [])
+    formula = entropic_switch(n=60)
+    data = nelson.sample(formula, None, 500, method="lovasz", sweeps=4, seed=1)
+    for sampler in (None, "lovasz"):
+        fit = learn(formula, data, sampler=sampler, seed=1, iterations=2)
+        assert fit.guarantee == "heuristic" and "the samples are heuristic" in fit.why
+    honest = random_ksat(80, 80, 5, seed=1)
+    fit = learn(honest, nelson.sample(honest, None, 500, seed=1), seed=1)
+    assert fit.guarantee == "asymptotic" and "heuristic" not in fit.why
+
+
+def test_the_last_theta_is_diagnosed_as_well(monkeypatch):
+    """Samples are drawn at theta = 0, which is well; the step leads to where chains are caught."""
+    monkeypatch.setattr("nelson.sampling.auto.compiling.promising", lambda parts: [])
+    formula, theta = hubs_and_leaves(hubs=8, leaves=60)
+    data = np.zeros((200, 68), bool)
+    data[:, :8] = True  # all hubs on
+    fit = learn(formula, data, theta0=theta, seed=1, iterations=0)
+    assert fit.guarantee == "heuristic"
