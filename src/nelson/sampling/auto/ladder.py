@@ -26,6 +26,7 @@ import numpy as np
 from nelson.errors import BudgetExceeded, Unsatisfiable
 from nelson.exact.listing import MAX_STRUCTURES, structures
 from nelson.exact.preprocess import Preprocessed, preprocess
+from nelson.formula.memo import Recent, Slot
 from nelson.io.progress import phase
 from nelson.sampling.auto import compiling
 from nelson.sampling.auto.chains import by_resampling, from_solver
@@ -37,6 +38,8 @@ from nelson.sampling.engine import width_for
 from nelson.sampling.guarantee import GUARANTEES, weakest
 from nelson.sampling.problem import Problem
 
+#: Does a trial of resampling converge? By evidence, theta, lanes and rounds.
+_CONVERGES: Slot[Recent[tuple[Any, ...], bool]] = Slot("trials of resampling")
 #: Components with at most this many variables are enumerated.
 _ENUMERATE_ALWAYS = 16
 #: Up to this many variables enumeration is tried before compiling.
@@ -112,12 +115,18 @@ class _Ladder:
             return True
         lanes = 64 * width_for(1 << 20 if self.limits.count is None else self.limits.count)
         rows = part.theta[pilots(part.theta)]
+        known = part.formula.memo.once(_CONVERGES, lambda: Recent(64))
+        key = (part.evidence, rows.tobytes(), lanes, self.limits.max_rounds)
+        if (kept := known.get(key)) is not None:
+            return kept
         until = share(self.limits.deadline, 0.3)
         request = pilot_request(rows, lanes, self.limits.threads, until)
         request = replace(request, max_rounds=self.limits.max_rounds)
         with phase("trying to resample"):
             chains = Chains.resampled(part.problem, request, rows)
-        return not chains.complete or chains.lanes() >= 0.99 * lanes * len(rows)
+        if not chains.complete:
+            return True
+        return known.put(key, chains.lanes() >= 0.99 * lanes * len(rows))
 
     def enumerated(self, parts: list[Part]) -> list[Part]:
         left = []

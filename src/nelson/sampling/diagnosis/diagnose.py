@@ -82,6 +82,8 @@ def pilots(theta: np.ndarray) -> np.ndarray:
     """The contexts that are diagnosed: the ones of largest and of smallest |theta|, then the ones
     farthest from those already taken. All contexts, if no more than eight are different.
     """
+    if len(theta) == 1:
+        return np.zeros(1, np.int64)
     rows, first = np.unique(theta, axis=0, return_index=True)
     if len(rows) <= _MAX_CONTEXTS:
         return np.sort(first)
