@@ -182,3 +182,5 @@ def test_frozen_chains_are_called_heuristic():
     task = Routes()
     drawn = task.sample(30 * task.planted_theta(), 20, seed=SEED)
     assert drawn.guarantee == "heuristic" and drawn.info["rhat"] > 1.1
+    # Too few sweeps for chains that would mix.
+    assert task.sample(task.planted_theta(), 20, seed=SEED, sweeps=2).guarantee == "heuristic"

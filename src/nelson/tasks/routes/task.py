@@ -28,14 +28,12 @@ from nelson.tasks.routes.compare import alike, ks
 from nelson.tasks.routes.diagnose import diagnose_chains
 from nelson.tasks.routes.examples import example_routes, planted_theta
 from nelson.tasks.routes.learn import learn_theta
-from nelson.tasks.routes.moves import weighted
+from nelson.tasks.routes.moves import SWEEPS, weighted
 from nelson.tasks.routes.picture import draw_overview, draw_route
 from nelson.tasks.routes.resample import uniform
 
 #: `law` enumerates the round trips of up to 9 locations: 8! = 40,320.
 _MAX_ENUMERATED = 9
-#: Chains and routes of each chain in a pilot run, which decides on the guarantee.
-_PILOT_CHAINS, _PILOT_LENGTH = 32, 200
 #: The largest R-hat of chains that are called asymptotic.
 _MIXED = 1.1
 
@@ -208,10 +206,17 @@ class Routes(Task):
         return replace(fit, guarantee=guarantee, info=fit.info | {"rhat": rhat})
 
     def _label(self, theta: Any, **options: Any) -> tuple[str, float]:
-        """The guarantee of chains with these weights, and their largest R-hat."""
-        asked = {"chains": _PILOT_CHAINS, "length": _PILOT_LENGTH, **options}
-        rhat = float(self.diagnose(theta, **asked)["rhat"])
-        return "asymptotic" if rhat <= _MIXED else "heuristic", rhat
+        """The guarantee of chains with these weights, and their largest R-hat.
+
+        Asymptotic: the chains of a pilot run agree, and the sweeps of a sample are enough for the
+        correlation with its start, exp(-2 sweeps / autocorrelation time), to fall to 0.1.
+        """
+        seen = self.diagnose(theta, **options)
+        times = [s["time"] for s in seen["statistics"].values()]  # NaN: it never changes
+        slowest = max((time for time in times if np.isfinite(time)), default=0.0)
+        forgotten = options.get("sweeps", SWEEPS) >= slowest * np.log(10) / 2
+        passed = seen["rhat"] <= _MIXED and bool(forgotten)
+        return "asymptotic" if passed else "heuristic", float(seen["rhat"])
 
     def diagnose(self, theta: Any, **options: Any) -> dict[str, Any]:
         """Split R-hat and effective sample size of several chains: see `routes.diagnose`."""
