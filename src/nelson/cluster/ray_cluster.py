@@ -37,6 +37,8 @@ _OBJECT_STORE_BYTES = 128 << 20
 _TASKS_PER_WORKER = 2
 #: Longest wait for a result: after it, the deadline and the size of the cluster are checked again.
 _WAIT_SECONDS = 1.0
+#: Attempts to remove a cluster's folder, a tenth of a second apart.
+_REMOVALS = 30
 #: Seconds that an address has to answer.
 _ANSWER_SECONDS = 5.0
 
@@ -138,11 +140,30 @@ def _started_here(ray: Any, cpus: int) -> Iterator[None]:
                     log_to_driver=False,
                     _temp_dir=folder,
                 )
+            _handle_sigterm(before)
             yield
         finally:
-            ray.shutdown()
-            if before is not None and threading.current_thread() is threading.main_thread():
-                signal.signal(signal.SIGTERM, before)
+            with _uninterrupted():
+                ray.shutdown()
+                _handle_sigterm(before)
+
+
+def _handle_sigterm(handler: Any) -> None:
+    if handler is not None and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, handler)
+
+
+@contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Ctrl-C and SIGTERM wait until the block has ended: cleaning up is never left half done."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextlib.contextmanager
@@ -161,8 +182,9 @@ def _private_folder() -> Iterator[str]:
     try:
         yield os.path.join(outer, _INNER)
     finally:
-        _remove(outer)
-        os.close(handle)
+        with _uninterrupted():
+            _remove(outer)
+            os.close(handle)
 
 
 def _base() -> str:
@@ -171,9 +193,15 @@ def _base() -> str:
 
 
 def _remove(outer: str) -> None:
-    """Remove a cluster's folder, its lock last: if a process still writes, the next job tries."""
+    """Remove a cluster's folder, its lock last. Ray's processes may write for a moment after they
+    were told to end; if they do for longer, the next job tries again.
+    """
     inner = os.path.join(outer, _INNER)
-    shutil.rmtree(inner, ignore_errors=True)
+    for _ in range(_REMOVALS):
+        shutil.rmtree(inner, ignore_errors=True)
+        if not os.path.lexists(inner):
+            break
+        time.sleep(_WAIT_SECONDS / 10)
     if not os.path.lexists(inner):
         shutil.rmtree(outer, ignore_errors=True)
 
