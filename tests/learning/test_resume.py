@@ -185,6 +185,7 @@ WRONG = {
     "method a number": _inside("drawer", method=1),
     "no such method": _inside("drawer", method="nope"),
     "sweeps a text": _inside("drawer", sweeps="1"),
+    "a guarantee nobody gives": _inside("drawer", guarantee="perfect"),
     "guarantee unknown": _changed(guarantee="perfect"),
     "chosen_at a number": _changed(chosen_at=1),
     "scalars null": _changed(scalars=None),

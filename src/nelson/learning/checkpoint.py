@@ -83,6 +83,7 @@ def _check(rest: dict[str, Any]) -> None:
     drawer = drawer or {}
     need(drawer.get("sweeps", "") is None or _whole(drawer.get("sweeps")), "sweeps of the drawer")
     need(isinstance(drawer.get("why"), str), "reason of the drawer")
+    need(drawer.get("guarantee") in (None, *GUARANTEES), "guarantee of the drawer")
     need(rest.get("guarantee") in GUARANTEES, "guarantee")
     chosen = rest.get("chosen_at", [0, 0])
     need(isinstance(chosen, list) and len(chosen) == 2 and all(map(_whole, chosen)), "chosen_at")

@@ -30,7 +30,7 @@ LIMIT = 300.0
 #: The modules that register families; they are imported for that.
 SOURCES = (switches, phases, sets, honest)
 _COLUMNS = (
-    "family", "kind", "n", "clauses", "label", "wrong", "quantity", "estimate", "truth", "sigmas",
+    "family", "kind", "n", "clauses", "label", "samples", "quantity", "estimate", "truth", "sigmas",
     "seconds",
 )  # fmt: skip
 
