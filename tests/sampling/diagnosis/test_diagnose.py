@@ -126,10 +126,14 @@ def test_contexts_have_their_own_labels():
 
 
 def test_the_contexts_of_largest_theta_are_diagnosed():
-    """Of 100 contexts with small weights, three have large ones: they are among the eight."""
-    theta = np.random.default_rng(0).normal(size=(100, 20)) * 0.1
+    """Of 100 contexts with small weights, three have large ones: they are among the eight, and so
+    is the one of smallest weights.
+    """
+    theta = np.random.default_rng(0).normal(size=(100, 1000)) * 0.1
     theta[[13, 57, 90]] *= 50
-    assert {13, 57, 90} <= set(pilots(theta).tolist()) and len(pilots(theta)) == 8
+    theta[31] = 0
+    assert {13, 31, 57, 90} <= set(pilots(theta).tolist()) and len(pilots(theta)) == 8
+    assert len(pilots(theta[:, :100])) == 64 and len(pilots(theta[:50, :100])) == 50
 
 
 @pytest.mark.parametrize("count", [1, 63, 64])

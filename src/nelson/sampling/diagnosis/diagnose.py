@@ -31,7 +31,7 @@ from nelson.sampling.chain import Chains, share
 from nelson.sampling.diagnosis.compare import Answer, Group, agreement, memory
 from nelson.sampling.diagnosis.elsewhere import Elsewhere, Probe, Walkers
 from nelson.sampling.diagnosis.features import Features
-from nelson.sampling.diagnosis.meeting import LIMIT, meetings
+from nelson.sampling.diagnosis.meeting import LIMIT, Coupled, meetings
 from nelson.sampling.diagnosis.verdict import Verdict
 from nelson.sampling.guarantee import weakest
 from nelson.sampling.problem import Problem
@@ -53,8 +53,8 @@ _MEET, _MEET_OTHERS = 24, 12
 _MEET_WORDS = 4
 #: If twice as many sweeps leave more than this share of a difference, more sweeps are not tried.
 _FROZEN = 0.9
-#: Contexts that are diagnosed.
-_MAX_CONTEXTS = 8
+#: Contexts that are diagnosed: this many variables in all, but at least 8 and at most 64 contexts.
+_CONTEXT_VARIABLES = 8192
 #: Nats by which rounding of probabilities to 2^-32 may change the weight of a structure.
 _MAX_ROUNDING = 0.05
 
@@ -80,17 +80,18 @@ def pilot_request(
 
 def pilots(theta: np.ndarray) -> np.ndarray:
     """The contexts that are diagnosed: the ones of largest and of smallest |theta|, then the ones
-    farthest from those already taken. All contexts, if no more than eight are different.
+    farthest from those already taken. All contexts, if they are few or small.
     """
     if len(theta) == 1:
         return np.zeros(1, np.int64)
     rows, first = np.unique(theta, axis=0, return_index=True)
-    if len(rows) <= _MAX_CONTEXTS:
+    most = int(np.clip(_CONTEXT_VARIABLES // max(1, theta.shape[1]), 8, 64))
+    if len(rows) <= most:
         return np.sort(first)
     size = (rows**2).sum(1)
     taken = [int(np.argmax(size)), int(np.argmin(size))]
     far = np.minimum(*(((rows - rows[k]) ** 2).sum(1) for k in taken))
-    while len(taken) < _MAX_CONTEXTS:
+    while len(taken) < most:
         taken.append(int(np.argmax(far)))
         far = np.minimum(far, ((rows - rows[taken[-1]]) ** 2).sum(1))
     return np.sort(first[taken])
@@ -267,7 +268,7 @@ def watch(
                 break
             before = differs
             continue
-        coupled = elsewhere.coupled(_to_meet(late, groups), _words(base, lag))
+        coupled = _coupled(elsewhere, late, groups, lag)
         meeting, met = meetings(coupled, features.variables, SWEEPS_PER_LAG * lag)
         run = replace(run, meetings=meeting, met=met, complete=coupled.complete)
         frozen = apart is not None and meeting.worst > _FROZEN * apart.worst
@@ -277,16 +278,19 @@ def watch(
     return run
 
 
-def _to_meet(base: np.ndarray, groups: Sequence[Group]) -> np.ndarray:
-    """Some states of the chains, and some of each other kind: (starts, n) bool."""
-    own = unpack(base, 64 * len(base))[:: 64 * len(base) // _MEET]
-    each = max(1, _MEET_OTHERS // max(1, len(groups)))
-    rest = [unpack(group.words[:1], 64)[:: 64 // each][:each] for group in groups]
-    return np.concatenate([own, *rest])[: _MEET + _MEET_OTHERS]
+def _coupled(elsewhere: Elsewhere, base: np.ndarray, groups: Sequence[Group], lag: int) -> Coupled:
+    """Chains from some states of the chains and of all other kinds, within the work of a pilot."""
+    each = 64 * base.shape[1] * 2 * SWEEPS_PER_LAG * lag  # lanes of a word times their sweeps
+    afford = _WORK // 4 // max(1, each)
+    own = int(np.clip(2 * afford // 3, _MEET // 3, _MEET))
+    rest = int(np.clip(afford // 3, _MEET_OTHERS // 3, _MEET_OTHERS))
+    words = int(np.clip(afford // (own + rest), 1, _MEET_WORDS))
+    rows = [_spread(base, own)]
+    rows += [_spread(group.words, -(-rest // len(groups))) for group in groups]
+    return elsewhere.coupled(np.concatenate(rows)[: own + rest], words)
 
 
-def _words(base: Walkers, lag: int) -> int:
-    """Words of chains from each sample, within the work of a pilot run."""
-    n = base.words.shape[2]
-    each = 64 * (_MEET + _MEET_OTHERS) * n * 2 * SWEEPS_PER_LAG * lag
-    return int(np.clip(_WORK // 2 // max(1, each), 1, _MEET_WORDS))
+def _spread(words: np.ndarray, count: int) -> np.ndarray:
+    """`count` of the lanes of states (words, n), evenly spread: (count, n) bool."""
+    lanes = np.arange(count) * (64 * len(words)) // count
+    return unpack(words, 64 * len(words))[lanes]

@@ -183,6 +183,7 @@ class Elsewhere:
         counts = [max(2, int(k * self.scale)) for k in _SOLUTIONS]
         for name, chance, count in zip(names, (np.full(n, 0.5), p, 1 - p), counts, strict=True):
             rows = finder.solutions(self.rng.random((count, n)) < chance)
+            self.open += count - len(rows)
             if len(rows):
                 yield f"solutions of a solver with {name}", replicated(rows), REPLICAS
         ends = finder.solutions(np.stack([np.ones(n, bool), np.zeros(n, bool)]))
