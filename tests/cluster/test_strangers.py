@@ -173,3 +173,15 @@ time.sleep(600)
     ray_cluster.remove_abandoned(str(tmp_path))
     assert sorted(p.name for p in tmp_path.iterdir()) == ["else", "nray-link"]
     assert (tmp_path / "else" / "lock").exists()
+
+
+def test_cleaning_up_is_not_interrupted():
+    """Ctrl-C in the middle counts after the block, also if it comes several times."""
+    done = []
+    with pytest.raises(KeyboardInterrupt), ray_cluster.uninterrupted():
+        for _ in range(3):
+            signal.raise_signal(signal.SIGINT)
+            done.append(1)
+    assert len(done) == 3
+    with pytest.raises(KeyboardInterrupt):  # and the handler is back
+        signal.raise_signal(signal.SIGINT)

@@ -143,9 +143,9 @@ def _started_here(ray: Any, cpus: int) -> Iterator[None]:
             _handle_sigterm(before)
             yield
         finally:
-            with _uninterrupted():
+            _handle_sigterm(before)
+            with uninterrupted():
                 ray.shutdown()
-                _handle_sigterm(before)
 
 
 def _handle_sigterm(handler: Any) -> None:
@@ -154,16 +154,27 @@ def _handle_sigterm(handler: Any) -> None:
 
 
 @contextlib.contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Ctrl-C and SIGTERM wait until the block has ended: cleaning up is never left half done."""
-    if not hasattr(signal, "pthread_sigmask"):
+def uninterrupted() -> Iterator[None]:
+    """Ctrl-C and SIGTERM wait until the block has ended: cleaning up is never left half done.
+
+    Their handlers are replaced. Blocking the signals would not do: a thread of Ray would take them,
+    and Python would still interrupt the main thread.
+    """
+    if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    came: list[int] = []
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.getsignal(number) for number in numbers}
+    for number in numbers:
+        signal.signal(number, lambda number, frame: came.append(number))
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        for number, handler in before.items():
+            signal.signal(number, handler if handler is not None else signal.SIG_DFL)
+        if came:
+            signal.raise_signal(came[0])
 
 
 @contextlib.contextmanager
@@ -182,7 +193,7 @@ def _private_folder() -> Iterator[str]:
     try:
         yield os.path.join(outer, _INNER)
     finally:
-        with _uninterrupted():
+        with uninterrupted():
             _remove(outer)
             os.close(handle)
 
