@@ -42,7 +42,6 @@ from nelson.exact import solver
 from nelson.formula import Formula
 from nelson.formula.flat import take
 from nelson.kernels.core.bits import words_for
-from nelson.kernels.core.reference import threshold
 from nelson.log_z.bounds import lower_bound, valid_structures
 from nelson.log_z.parts import Part
 from nelson.log_z.result import Z95
@@ -59,6 +58,7 @@ from nelson.log_z.stages import (
     rescue,
     surviving,
 )
+from nelson.sampling.diagnosis.diagnose import rounding
 from nelson.sampling.guarantee import weakest
 
 #: A group ends before the clause that leaves a smaller share of the pilot's samples.
@@ -265,7 +265,7 @@ class Telescope:
         biases = [stage.bias() for stage in self.stages]
         noise = Z95 * math.sqrt(sum(variance for _, variance in pairs))
         bias = abs(sum(b for b, _ in biases)) + 2 * math.sqrt(sum(v for _, v in biases))
-        rounding = _rounding(self.part)
+        rounded = float(rounding(self.part.theta))
         info = {
             "samples": sum(stage.drawn + stage.drawn_early for stage in self.stages),
             "stages": [
@@ -280,10 +280,10 @@ class Telescope:
             ],
             "noise": noise,
             "bias": bias,
-            "rounding": rounding,
+            "rounding": rounded,
             "guarantee": self.guarantee(),
         }
-        log_p, half = self.base + sum(value for value, _ in pairs), noise + bias + rounding
+        log_p, half = self.base + sum(value for value, _ in pairs), noise + bias + rounded
         if info["guarantee"] == "exact":
             return Estimate(log_p, half, info)
         low, high = self.low, self.base
@@ -313,7 +313,7 @@ def telescope(
 
     Raises BudgetExceeded if the time ends before every ratio has some samples.
     """
-    if _rounding(part) > MAX_ROUNDING:
+    if float(rounding(part.theta)) > MAX_ROUNDING:
         far = float(np.abs(part.theta).max())
         raise BudgetExceeded(f"|theta| = {far:.3g} is beyond the sampler's resolution")
     run = Telescope(part, seed, threads, time.monotonic() + seconds, device)
@@ -354,13 +354,6 @@ def _violation(part: Part) -> np.ndarray:
     literals = part.literals
     log_false = part.log_p[np.abs(literals) - 1, (literals < 0).astype(np.int64)]
     return np.exp(np.add.reduceat(log_false, part.offsets[:-1])) if len(literals) else np.zeros(0)
-
-
-def _rounding(part: Part) -> float:
-    """The change of theta, summed over variables, by rounding p to multiples of 2^-32."""
-    p = threshold(part.theta).astype(np.float64) / 2.0**32
-    with np.errstate(divide="ignore"):
-        return float(np.abs(np.log(p) - np.log1p(-p) - part.theta).sum())
 
 
 def ordered(part: Part) -> tuple[Part, int, float]:
