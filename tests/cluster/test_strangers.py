@@ -178,10 +178,15 @@ time.sleep(600)
 def test_cleaning_up_is_not_interrupted():
     """Ctrl-C in the middle counts after the block, also if it comes several times."""
     done = []
-    with pytest.raises(KeyboardInterrupt), ray_cluster.uninterrupted():
-        for _ in range(3):
-            signal.raise_signal(signal.SIGINT)
-            done.append(1)
+
+    def clean_up() -> None:
+        with ray_cluster.uninterrupted():
+            for _ in range(3):
+                signal.raise_signal(signal.SIGINT)
+                done.append(1)
+
+    with pytest.raises(KeyboardInterrupt):
+        clean_up()
     assert len(done) == 3
     with pytest.raises(KeyboardInterrupt):  # and the handler is back
         signal.raise_signal(signal.SIGINT)
