@@ -220,13 +220,11 @@ class _Elsewhere(Elsewhere):
     phi: Polynomial
 
     def walkers(self, words: np.ndarray, theta: np.ndarray) -> Walkers:
-        self.number += 1
-        return _Walkers(self.chain, words, self.request.seed + self.number)
+        return _Walkers(self.chain, words, self.seed())
 
     def coupled(self, rows: np.ndarray, words: int) -> Coupled:
-        self.number += 1
         states = np.where(rows, ~np.uint64(0), np.uint64(0))[:, None]
-        seed = self.request.seed + self.number
+        seed = self.seed()
         return _Coupled([_Walkers(self.chain, start, seed) for start in states])
 
     def rare_values(self, base: np.ndarray) -> Iterator[tuple[int, ...]]:

@@ -180,7 +180,9 @@ class Error:
 
 
 def worst_error(case: Case, x: np.ndarray, variables: tuple[int, ...]) -> Error | None:
-    """x (m, columns) or (contexts, m, columns) bool. None if there is nothing to compare."""
+    """The largest error of samples x, (m, columns) or (contexts, m, columns) bool; None if the case
+    has no known quantity among these columns.
+    """
     m = x.shape[-2]
     errors: list[tuple[float, Error]] = []
 

@@ -48,7 +48,7 @@ class Launched:
 
     packed: Any  # (contexts * words * columns,) uint64, flat
     valid: Any  # (contexts * words,) uint64
-    block: Block  # rounds, resampled, frozen, stopped; no samples
+    block: Block  # rounds, resampled, stopped; no samples
     invalid: int  # lanes that are not valid
     tiles_run: int
     tiles: int  # tiles of each context

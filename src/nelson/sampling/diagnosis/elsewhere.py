@@ -17,7 +17,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -57,6 +57,10 @@ _MODE_SECONDS = 1.0
 #: The weights are multiplied by this for states near the most likely structure.
 _COLD = 4.0
 _COLD_SWEEPS = 32
+
+
+#: (name, states (words, n), lanes that share a start; 0: each lane has its own)
+Kind = tuple[str, np.ndarray, int]
 
 
 class Walkers(Protocol):
@@ -113,7 +117,7 @@ class Elsewhere:
             made += self._probe(self._flipped(finder, base))
         return made
 
-    def _probe(self, kinds: Iterator[tuple[str, np.ndarray, int]]) -> list[Probe]:
+    def _probe(self, kinds: Iterator[Kind]) -> list[Probe]:
         parts = [kind for kind in kinds if len(kind[1])]
         if not parts:
             return []
@@ -121,36 +125,31 @@ class Elsewhere:
         walkers = self.walkers(words, self.request.theta)
         return [Probe(walkers, [(name, len(own), replicas) for name, own, replicas in parts])]
 
+    def seed(self) -> int:
+        """A seed that no other chains have."""
+        self.number += 1
+        return self.request.seed + self.number
+
+    def _asked(self, lanes: int, **more: Any) -> Request:
+        return replace(self.request, count=lanes, block=lanes, seed=self.seed(), **more)
+
     def walkers(self, words: np.ndarray, theta: np.ndarray) -> Walkers:
         """Chains at the states (words, n), with random numbers that no other chains have."""
-        self.number += 1
-        lanes = 64 * len(words)
-        asked = replace(
-            self.request,
-            theta=theta,
-            count=lanes,
-            block=lanes,
-            seed=self.request.seed + self.number,
-        )
+        asked = self._asked(64 * len(words), theta=theta)
         valid = np.full((1, len(words)), ~np.uint64(0))
         return Chains(self.problem, asked, words[None], valid)
 
     def coupled(self, rows: np.ndarray, words: int) -> Coupled:
         """Chains from each row (starts, n), 64 `words` of each, with common random numbers."""
-        self.number += 1
-        lanes = 64 * words
-        asked = replace(
-            self.request,
+        asked = self._asked(
+            64 * words,
             theta=np.repeat(self.request.theta, len(rows), axis=0),
             contexts=np.zeros(len(rows), np.int64),  # one context: the same random numbers
-            count=lanes,
-            block=lanes,
-            seed=self.request.seed + self.number,
         )
         states = np.where(rows, ~np.uint64(0), np.uint64(0))[:, None].repeat(words, axis=1)
         return Chains(self.problem, asked, states, np.full(states.shape[:2], ~np.uint64(0)))
 
-    def _resampled(self) -> Iterator[tuple[str, np.ndarray, int]]:
+    def _resampled(self) -> Iterator[Kind]:
         n = self.problem.n
         signs = 2.0 * self.rng.integers(0, 2, n) - 1
         ways = [
@@ -161,20 +160,13 @@ class Elsewhere:
         if self.theta.any():
             ways.append(("resampling without weights", np.zeros(n)))
         for name, theta in ways:
-            self.number += 1
-            asked = replace(
-                self.request,
-                count=_LANES,
-                block=_LANES,
-                max_rounds=_ROUNDS,
-                seed=self.request.seed + self.number,
-            )
+            asked = self._asked(_LANES, max_rounds=_ROUNDS)
             chains = Chains.resampled(self.problem, asked, theta[None])
             words, count = compact(chains.words[0], chains.valid[0])
             if chains.complete and 2 * count >= _LANES:
                 yield name, words[: count // 64], 0
 
-    def _solved(self, finder: Finder, base: np.ndarray) -> Iterator[tuple[str, np.ndarray, int]]:
+    def _solved(self, finder: Finder, base: np.ndarray) -> Iterator[Kind]:
         n = self.problem.formula.n_total
         weight = np.zeros(n)
         weight[: self.problem.n] = self.theta
@@ -218,7 +210,7 @@ class Elsewhere:
 
     # --- values that the chains (nearly) never take -----------------------------------------------
 
-    def _flipped(self, finder: Finder, base: np.ndarray) -> Iterator[tuple[str, np.ndarray, int]]:
+    def _flipped(self, finder: Finder, base: np.ndarray) -> Iterator[Kind]:
         targets = [t for t in self.rare_values(base) if t not in self.flipped]
         self.flipped.update(targets)
         if not targets:
