@@ -117,6 +117,14 @@ def test_clusters_with_equal_means_are_seen():
     assert verdict.guarantee == "heuristic", verdict.why
 
 
+def test_two_cubes_far_apart_are_seen():
+    """{x1..x4 = 0} and {x1..x4 = 1}: chains mix at once within a cube. The twin has one cube."""
+    clauses = [[-1, 2], [-2, 3], [-3, 4], [-4, 1], [1, 5, 6], [-1, 7, 8]]
+    assert verdict_of(Formula(clauses, n_vars=8)).guarantee == "heuristic"
+    one = Formula([[1, 5, 6], [-1, 7, 8], [5, 7]], n_vars=8)
+    assert verdict_of(one).guarantee == "asymptotic"
+
+
 def test_contexts_have_their_own_labels():
     formula, theta = hubs_and_leaves(hubs=8, leaves=60)
     zero = np.zeros(68)
