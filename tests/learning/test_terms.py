@@ -43,6 +43,7 @@ def fit(data):
     return nelson.learn(FORMULA, data, terms=TERMS, seed=SEED)
 
 
+@pytest.mark.slow
 def test_planted_products_are_found(fit, data):
     """Ten parameters: 2 N KL is about chi-square with 10 degrees of freedom, whose 1 - 1e-6
     quantile is 45; sampling and sweeps add a little. Without the terms it is far above."""
@@ -54,6 +55,7 @@ def test_planted_products_are_found(fit, data):
     assert 2 * N * divergence(plain.theta, {}) > 150
 
 
+@pytest.mark.slow
 def test_new_samples_follow_the_learned_law(fit):
     s = fit.sample(100_000, seed=1)
     assert s.guarantee == "asymptotic"
@@ -68,6 +70,7 @@ def test_new_samples_follow_the_learned_law(fit):
     assert abs(both - probability @ (states[:, 0] & states[:, 1])) > 5 * sigma
 
 
+@pytest.mark.slow
 def test_a_model_with_terms_is_a_folder(fit, data, tmp_path):
     fit.save(tmp_path / "model")
     loaded = nelson.load(tmp_path / "model")
@@ -86,6 +89,7 @@ def test_a_model_with_terms_is_a_folder(fit, data, tmp_path):
     assert mrf.event_shape == (10,)
 
 
+@pytest.mark.slow
 def test_the_command_line_generates_from_it(fit, tmp_path):
     fit.save(tmp_path / "model")
     command = ["generate", str(tmp_path / "model"), "-n", "50"]

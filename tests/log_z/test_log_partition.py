@@ -91,6 +91,7 @@ def path(n: int) -> Formula:
     return Formula([[i, i + 1] for i in range(1, n)], n_vars=n)
 
 
+@pytest.mark.slow
 def test_a_component_beyond_the_range_of_a_float() -> None:
     """2^1100 is no float. The number of structures is a Fibonacci number. Within 3 half widths
     (5.9 sigma): a right estimate fails in 1e-8 of cases.

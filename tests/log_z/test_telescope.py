@@ -80,6 +80,7 @@ def petersen() -> Formula:
     )
 
 
+@pytest.mark.slow
 def test_sweeps_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     """At most one of 12 is false: resampling without sweeps is far off, with them it is not.
 
@@ -112,6 +113,7 @@ def test_the_second_run_tells_of_bias() -> None:
     assert replace(apart, drawn_early=0).bias() == (0.0, 0.0)
 
 
+@pytest.mark.slow
 def test_same_seed_same_estimate_on_any_number_of_threads() -> None:
     f = random_ksat(120, 120, 5, seed=9)
     theta = weights(f)

@@ -178,6 +178,7 @@ def test_a_question_that_stays_open_counts_against_the_chains(monkeypatch):
     assert verdict.guarantee == "heuristic" and "could not decide" in verdict.why
 
 
+@pytest.mark.slow
 def test_honest_chains_keep_their_label():
     """Of twelve formulas on which single flips mix, all are called asymptotic."""
     rng = np.random.default_rng(7)

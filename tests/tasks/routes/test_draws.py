@@ -105,6 +105,7 @@ def test_weighted_routes_follow_the_enumerated_law(n, m):
         assert p_value(task.to_routes(warm.x), routes, law) < 1e-12
 
 
+@pytest.mark.slow
 def test_chains_are_the_same_on_any_threads_and_in_any_batch():
     task = Routes()
     theta = task.planted_theta()
