@@ -35,6 +35,31 @@ class FormulaError(NelsonError, ValueError):
         super().__init__(f"{message}; expected {expected}" if expected else message)
 
 
+class ImpossibleShares(FormulaError):
+    """No law over the solutions has the shares that were asked for, and here is the proof:
+
+        direction . f(x) <= highest  for every solution x,   direction . targets = asked > highest
+
+    where f(x) are the values (0 or 1) of `literals` in x. All but few entries of `direction`
+    (integers) are 0.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        expected: str | None = None,
+        literals: tuple[int, ...] = (),
+        targets: tuple[float, ...] = (),
+        direction: tuple[int, ...] = (),
+        highest: int = 0,
+        asked: float = 0.0,
+    ) -> None:
+        super().__init__(what, expected=expected)
+        self.literals, self.targets = literals, targets
+        self.direction, self.highest, self.asked = direction, highest, asked
+
+
 class Unsatisfiable(NelsonError):
     """A solver, or unit propagation, proved that no assignment satisfies the formula."""
 
