@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -26,6 +26,8 @@ class Examples:
 
     packed: (words, n) uint64; bit k of word w is example 64 w + k.
     """
+
+    KIND: ClassVar[str] = "data"  # what messages call the source of the moments
 
     packed: np.ndarray
     count: int
@@ -69,6 +71,28 @@ class Examples:
         digest = hashlib.sha256(np.ascontiguousarray(self.packed, "<u8").tobytes())
         digest.update(str(self.count).encode())
         return digest.hexdigest()
+
+
+@dataclass(frozen=True, eq=False)
+class Targets(Examples):
+    """Moments (n,) to reach, in place of examples that have them: what `match` hands to the loop.
+
+    NaN: nothing is asked of this variable, and its theta does not move. count: the noise of the
+    samples shall be well below that of so many examples.
+    """
+
+    KIND: ClassVar[str] = "target"
+    moments: np.ndarray = field(kw_only=True)
+
+    @classmethod
+    def of(cls, moments: np.ndarray, count: int) -> Targets:
+        return cls(np.zeros((0, len(moments)), np.uint64), count, moments=moments)
+
+    def mean(self) -> np.ndarray:
+        return self.moments
+
+    def fingerprint(self) -> str:
+        return hashlib.sha256(np.ascontiguousarray(self.moments, "<f8").tobytes()).hexdigest()
 
 
 def load_examples(formula: Formula, data: Any, drop_invalid: bool = False) -> Examples:

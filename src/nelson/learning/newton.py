@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from nelson.errors import BudgetExceeded
+from nelson.learning.data import Targets
 from nelson.learning.group import State
 from nelson.learning.history import History
 from nelson.learning.moments import Draw
@@ -95,7 +96,7 @@ class Newton(Unary):
         move[free] = direction(g[free], variance, curve)
         move *= min(self.settings.eta, 1.0) * (self.relax if phase == "grow" else 1.0)
         self.held = self._held(g, draw)
-        if phase == "check":
+        if phase == "check" and not isinstance(self.examples, Targets):
             shift, toward = self.target - self.examples.mean(), np.zeros_like(g)
             toward[free] = direction(shift[free], variance, curve)
             self.prior_share = self._prior_share(draw, shift, toward)
@@ -103,9 +104,10 @@ class Newton(Unary):
         return gap.row(phase, float(np.abs(move).max(initial=0.0)))
 
     def _free(self, g: np.ndarray) -> np.ndarray:
-        """Variables that can still move: neither constant nor pushed against the bound."""
+        """Variables that can still move: they have a target, are not constant, and are not pushed
+        against the bound."""
         held = (np.abs(self.point) >= self.settings.bound) & (g * self.point > 0)
-        return ~held & ~constant_variables(g, self.target)
+        return self.asked & ~held & ~constant_variables(g, self.target)
 
     def _held(self, g: np.ndarray, draw: Draw) -> str:
         """The variables that the bound keeps from the data's moments."""
@@ -205,9 +207,9 @@ class Newton(Unary):
             at_bound = int((np.abs(self.point) >= bound).sum())
             if self.held:
                 return False, (
-                    f"theta of {self.held} is held at its bound of "
-                    f"{bound:g}, and their moments differ from the data's by more than noise: a "
-                    f"larger `bound` (at most 100) lets them go on; for the other variables {why}"
+                    f"theta of {self.held} is held at its bound of {bound:g}, and their moments "
+                    f"differ from the {self.examples.KIND}'s by more than noise: a larger `bound` "
+                    f"(at most 100) lets them go on; for the other variables {why}"
                 )
             if at_bound:
                 why += f"; theta of {at_bound} variables is at its bound of {bound:g}"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import abstractmethod
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -60,9 +61,15 @@ class Unary(Learner):
         prior = self.settings.prior
         if prior > 0 or self.settings.optimizer == "newton":
             uniform = self._uniform_moments(uniform)
+            self.target = np.where(self.asked, self.target, uniform)
             weight = prior / (self.examples.count + prior)
             self.target = (1 - weight) * self.target + weight * uniform
         self.start_from(uniform)
+
+    @cached_property
+    def asked(self) -> np.ndarray:
+        """Variables that have a target, (n,) bool: all of them if there are examples."""
+        return ~np.isnan(self.examples.mean())
 
     def _uniform_moments(self, default: np.ndarray) -> np.ndarray:
         """E[x] of the uniform law over the valid x; `default` if the sampler found none."""
@@ -84,7 +91,7 @@ class Unary(Learner):
 
     def test(self, draw: Draw, behind: float = 0.0) -> dict[str, Any]:
         """A test of the moments as a row of the history; `behind` as in `noise.judge_draw`."""
-        free = ~constant_variables(self.target - draw.mean, self.target)
+        free = self.asked & ~constant_variables(self.target - draw.mean, self.target)
         gap, _, _ = judge_draw(draw, self.target, free, behind, self.settings.level)
         return gap.row("check", 0.0)
 
@@ -103,12 +110,10 @@ class Unary(Learner):
             f"chi2 = {row['chi2']:.4g}, {row['dof']:.0f} expected of noise alone, at most "
             f"{row['bound']:.4g} in {1 - self.settings.level:.0%} of cases"
         )
+        gap = f"the gap between {self.examples.KIND} and model moments is"
         if row["within"]:
-            return True, f"the gap between data and model moments is within its noise ({figures})"
-        return False, (
-            f"{len(history):,} iterations done, and the gap between data and model moments is more "
-            f"than noise ({figures})"
-        )
+            return True, f"{gap} within its noise ({figures})"
+        return False, f"{len(history):,} iterations done, and {gap} more than noise ({figures})"
 
     @abstractmethod
     def result(self) -> np.ndarray: ...
