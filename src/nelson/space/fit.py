@@ -14,9 +14,9 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -34,8 +34,10 @@ from nelson.log_z.moments import FEW, moments_of
 from nelson.sampling.guarantee import weakest
 from nelson.sampling.options import Options
 from nelson.sampling.sample_stream import draw
+from nelson.space.expressions import Rule
 from nelson.space.gates import TRUE
 from nelson.space.potential import Potential
+from nelson.space.rows import Rows
 
 if TYPE_CHECKING:
     from nelson.space.space import Space
@@ -46,7 +48,7 @@ _MAX_STEPS = 500
 #: Steps that L-BFGS remembers.
 _MEMORY = 20
 #: Rows from which the covariance of the data is estimated. It only scales the steps.
-_COVARIANCE_ROWS = 20_000
+COVARIANCE_ROWS = 20_000
 #: With more features the variances alone scale the steps.
 _MAX_COVARIANCE = 3000
 #: Added to the variance of each feature: pairs that no legal row has never vary.
@@ -141,6 +143,17 @@ class Fitted:
     def log_z(self) -> float:
         return self.problem.log_z(self.theta)
 
+    @cached_property
+    def weights(self) -> dict[Rule, float]:
+        """What `Space.sample` takes: the law as factors on rules."""
+        return dict(zip(self.potential.rules, np.exp(self.theta).tolist(), strict=True))
+
+    def draw(self, space: Space, n: int, **options: Any) -> Rows:
+        """n rows of the model; from the circuit that gave the moments, if there is one."""
+        if isinstance(self.problem.source, Compiled):
+            options = {"method": "circuit"} | options
+        return space.sample(n, weights=self.weights, **options)
+
     def log_prob(self, rows: Mapping[str, np.ndarray], n: int) -> np.ndarray:
         """log P of legal rows of levels, (n,)."""
         return self.potential.score(self.theta, rows, n) - self.log_z
@@ -163,35 +176,44 @@ def fit(
     rows: Mapping[str, np.ndarray],
     n: int,
     prior: Prior,
-    singles: np.ndarray | None = None,
-    start: np.ndarray | None = None,
+    singles: Fitted | None = None,
+    known: Fitted | None = None,
     until: float = math.inf,
 ) -> Fitted:
-    """Fit n rows of levels. singles: theta of the law without pairs, if there are pairs."""
+    """Fit n rows of levels. singles: the law without pairs, if there are pairs. known: a model with
+    some of the pairs to start from; None: singles. until: `time.monotonic()`.
+    """
     potential = problem.potential
     data = potential.vector(potential.counts(rows, potential.blocks)) / max(1, n)
     size = len(data)
     uniform, guarantee = problem.mean(np.zeros(size))
-    base, alone, other = uniform, uniform, "exact"
+    base, alone, weight = np.zeros(size), uniform, 0.0
     if singles is not None:
-        base = np.concatenate([singles, np.zeros(size - len(singles))])
+        base, weight = _carried(potential, singles), prior.independent
         alone, other = problem.mean(base)
-    else:
-        base = np.zeros(size)
-    weight = prior.independent if singles is not None else 0.0
+        guarantee = weakest([guarantee, other])
     total = n + prior.uniform + weight
     mu = (n * data + prior.uniform * uniform + weight * alone) / total
-    if start is None:
-        start = _start(potential, base, alone, mu)
+    first, has = base, alone
+    if known is not None:
+        first = _carried(potential, known)
+        has = problem.mean(first)[0]
+    start = _start(potential, first, has, mu)
     if problem.source is None:
         found = _sampled(problem, mu, n, start, until)
-        kinds = [found.guarantee, guarantee, other]
-        return Fitted(
-            problem, found.theta, found.shares, weakest(kinds), found.converged, found.why
-        )
+        return replace(found, guarantee=weakest([found.guarantee, guarantee]))
     spread = (prior.uniform * uniform * (1 - uniform) + weight * alone * (1 - alone)) / total
     inverse = _scales(potential, rows, n, spread)
     return _climb(problem, mu, n, start, inverse, until)
+
+
+def _carried(potential: Potential, known: Fitted) -> np.ndarray:
+    """The theta of another model, for the blocks that both have; 0 for others."""
+    out = np.zeros(len(potential.features))
+    for names, place in known.potential.places.items():
+        if names in potential.places:
+            out[potential.places[names]] = known.theta[place]
+    return out
 
 
 def _start(potential: Potential, base: np.ndarray, alone: np.ndarray, mu: np.ndarray) -> np.ndarray:
@@ -209,7 +231,7 @@ def _scales(
     potential: Potential, rows: Mapping[str, np.ndarray], n: int, spread: np.ndarray
 ) -> np.ndarray:
     """A with A A^T near the inverse covariance of the features: (k, k), or (k,) if diagonal."""
-    step = max(1, n // _COVARIANCE_ROWS)
+    step = max(1, n // COVARIANCE_ROWS)
     if len(spread) > _MAX_COVARIANCE:
         share = potential.vector(potential.counts(rows, potential.blocks)) / max(1, n)
         return 1 / np.sqrt(share * (1 - share) + spread + _RIDGE)
