@@ -2,7 +2,7 @@
 
     addr + length <= 0xFFFF           a Rule: true or false for each row
     (burst == "WRAP").implies(r)      rules joined to a rule
-    addr % 4                          a Number: a whole number for each row, between `low` and `high`
+    addr % 4                          a Number: a whole number, between `low` and `high`
 
 A node has an operator `op` and its `args`: other nodes or constants. Operators build nodes, so the
 rules of a space can be printed (`text`), evaluated on rows (`evaluate`) and translated into clauses
@@ -266,7 +266,8 @@ class Category(Expression):
 
     def _unordered(self, other: Any) -> NoReturn:
         _refuse(
-            f"an order or a sum of {self!r}", f"== or isin: its values are not numbers: {self.values}"
+            f"an order or a sum of {self!r}",
+            f"== or isin: its values are not numbers: {self.values}",
         )
 
     __lt__ = __le__ = __gt__ = __ge__ = __add__ = __radd__ = __sub__ = __rsub__ = _unordered
@@ -369,7 +370,7 @@ def element(items: Iterable[Any], index: Any) -> Number:
 
 
 def table(fields: Iterable[Any], rows: Iterable[Iterable[Any]]) -> Rule:
-    """The values of the fields, together, are one of these rows: table([a, b], [(1, 2), (3, 4)])."""
+    """The fields together have one of these rows: table([a, b], [(1, 2), (3, 4)])."""
     columns = tuple(f if isinstance(f, (Category, Rule)) else number(f) for f in fields)
     allowed = set()
     for row in rows:
@@ -381,7 +382,7 @@ def table(fields: Iterable[Any], rows: Iterable[Iterable[Any]]) -> Rule:
 
 
 def forbidden(fields: Iterable[Any], rows: Iterable[Iterable[Any]]) -> Rule:
-    """The values of the fields, together, are none of these rows."""
+    """The fields together have none of these rows."""
     return ~table(fields, rows)
 
 

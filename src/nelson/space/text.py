@@ -8,12 +8,21 @@ from typing import Any
 from nelson.space.expressions import Category, Expression
 
 #: How tightly operators bind, as in Python: a larger number binds tighter.
-_BINDING = {
-    **{"if": 1, "or": 2, "and": 3, "not": 4},
-    **dict.fromkeys(("==", "!=", "<", "<=", ">", ">=", "in", "is", "same"), 5),
-    **{"|": 6, "^": 7, "xor": 7, "&": 8, "<<": 9, ">>": 9, "+": 10, "-": 10},
-    **{"*": 11, "%": 11, "//": 11, "neg": 12},
-}
+_LEVELS = (
+    ("if",),
+    ("or",),
+    ("and",),
+    ("not",),
+    ("==", "!=", "<", "<=", ">", ">=", "in", "is", "same"),
+    ("|",),
+    ("^", "xor"),
+    ("&",),
+    ("<<", ">>"),
+    ("+",),
+    ("*", "%", "//"),
+    ("neg",),
+)
+_BINDING = {op: level for level, ops in enumerate(_LEVELS, start=1) for op in ops}
 _CALLS = {"implies", "iff", "count", "distinct"}
 _TIGHT = 20
 
@@ -26,7 +35,9 @@ def text(expression: Any) -> str:
 def name_text(name: str) -> str:
     """A field in a rule: its name, or field("its name") if Python could not read that."""
     parts = name.split(".")
-    plain = name not in _FUNCTIONS and all(part.isidentifier() and not iskeyword(part) for part in parts)
+    plain = name not in _FUNCTIONS and all(
+        part.isidentifier() and not iskeyword(part) for part in parts
+    )
     return name if plain and len(parts) <= 2 else f"field({name!r})"
 
 
