@@ -18,12 +18,14 @@ from typing import Any, NoReturn
 import numpy as np
 
 from nelson.errors import FormulaError
+from nelson.space.text import text
 
 
 class Expression:
     """A node of the tree. `==` builds a rule, so nodes are told apart by identity."""
 
     __slots__ = ("args", "op")
+    coded = False  # are values kept as codes in lists and tables?
 
     def __init__(self, op: str, args: tuple[Any, ...]) -> None:
         self.op, self.args = op, args
@@ -38,8 +40,6 @@ class Expression:
         return NotImplemented
 
     def __repr__(self) -> str:
-        from nelson.space.text import text
-
         return text(self)
 
 
@@ -243,6 +243,7 @@ class Category(Expression):
 
     __slots__ = ()
     __hash__ = Expression.__hash__
+    coded = True
     values: tuple[Hashable, ...]
 
     def code(self, value: Any) -> int:

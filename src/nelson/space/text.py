@@ -1,11 +1,13 @@
-"""An expression as text, in the syntax that `parse` reads back: a safe subset of Python's."""
+"""An expression as text, in the syntax that `parse` reads back: a safe subset of Python's.
+
+This module knows the operators of `expressions` by name only, so that expressions can print
+themselves.
+"""
 
 from __future__ import annotations
 
 from keyword import iskeyword
 from typing import Any
-
-from nelson.space.expressions import Category, Expression
 
 #: How tightly operators bind, as in Python: a larger number binds tighter.
 _LEVELS = (
@@ -43,11 +45,11 @@ def name_text(name: str) -> str:
 
 def _print(node: Any) -> tuple[str, int]:
     """The text, and how tightly its outermost operator binds."""
-    if not isinstance(node, Expression):
+    if not hasattr(node, "op"):
         return repr(node), _TIGHT
     op, args = node.op, node.args
     if op == "field":
-        return name_text(node.name), _TIGHT  # type: ignore[attr-defined]
+        return name_text(node.name), _TIGHT
     if op == "const":
         return repr(args[0]), _TIGHT if not isinstance(args[0], int) or args[0] >= 0 else 12
     if op == "truth":
@@ -78,7 +80,7 @@ def _print(node: Any) -> tuple[str, int]:
     return f"{left} {'^' if op == 'xor' else op} {_inside(args[1], binding + 1)}", binding
 
 
-def _sum(terms: tuple[Expression, ...]) -> str:
+def _sum(terms: tuple[Any, ...]) -> str:
     """a + b - c."""
     shown = _inside(terms[0], 10)
     for term in terms[1:]:
@@ -96,7 +98,7 @@ def _inside(node: Any, least: int) -> str:
     return shown if binding >= least else f"({shown})"
 
 
-def _membership(node: Expression, negated: bool) -> str:
+def _membership(node: Any, negated: bool) -> str:
     left, right = node.args
     if node.op == "same":
         return f"{text(left)} {'!=' if negated else '=='} {text(right)}"
@@ -116,7 +118,8 @@ def _runs(values: list[Any]) -> str:
 
 
 def _value(column: Any, cell: int) -> Any:
-    return column.values[cell] if isinstance(column, Category) else cell
+    """The user's value of a cell of a table: categories are kept as codes."""
+    return column.values[cell] if column.coded else cell
 
 
 #: Words of the language that a field may be called, too: such a field is written field("count").
