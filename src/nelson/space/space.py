@@ -384,8 +384,11 @@ class Space:
         law = self.law(given)
         if -TRUE in law.given:
             return 0
-        circuit_of(law.formula)
-        return solutions(law.formula, law.given)
+        try:
+            circuit_of(law.formula)
+            return solutions(law.formula, law.given)
+        except Unsatisfiable:
+            return 0
 
     def marginals(self, given: Any = None, weights: Any = None, shares: Any = None) -> Marginals:
         """The share of each value of each field: marginals()["burst"]["WRAP"].
