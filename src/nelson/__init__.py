@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from nelson.sampling.report import report
     from nelson.sampling.sample_stream import sample, stream
     from nelson.sampling.samples import Samples
+    from nelson.space.space import Space
 
 #: Where each public name lives: "module" for a module, "module:attribute" for anything else.
 _HOME = {
@@ -42,6 +43,7 @@ _HOME = {
     "NelsonError": "nelson.errors:NelsonError",
     "Polynomial": "nelson.distribution.polynomial:Polynomial",
     "Samples": "nelson.sampling.samples:Samples",
+    "Space": "nelson.space.space:Space",
     "Unsatisfiable": "nelson.errors:Unsatisfiable",
     "cluster": "nelson.cluster",
     "experiments": "nelson.experiments",
@@ -86,6 +88,7 @@ __all__ = [
     "NelsonError",
     "Polynomial",
     "Samples",
+    "Space",
     "Unsatisfiable",
     "__version__",
     "cluster",

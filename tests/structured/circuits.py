@@ -153,3 +153,23 @@ def random_circuit(inputs: int, gates: int, outputs: int, seed: int = 0) -> Form
     for k in range(len(wires) - outputs, len(wires)):
         circuit.clauses.append([wires[k] if values[k] else -wires[k]])
     return circuit.formula()
+
+
+def ordered(numbers: int, bits: int, gap_bits: int) -> Formula:
+    """Numbers a_1, a_2, .. of `bits` bits and gaps g_i of `gap_bits` bits, with a_i + g_i <= a_i+1.
+
+    The inputs are a_1, .., a_numbers, then the gaps, each with its least significant bit first.
+    """
+    inputs = iter(range(1, numbers * bits + (numbers - 1) * gap_bits + 1))
+    a = [[next(inputs) for _ in range(bits)] for _ in range(numbers)]
+    gaps = [[next(inputs) for _ in range(gap_bits)] for _ in range(numbers - 1)]
+    circuit = Circuit(numbers * bits + (numbers - 1) * gap_bits)
+    for i, gap in enumerate(gaps):
+        *total, carry = circuit.add(a[i], gap + [FALSE] * (bits - gap_bits))
+        circuit.clauses.append([-carry])
+        equal: list[int] = []  # are all higher bits equal? no literal: there are none
+        for here, after in zip(reversed(total), reversed(a[i + 1]), strict=True):
+            circuit.clauses.append([*(-e for e in equal), -here, after])
+            same = -circuit.differ(here, after)
+            equal = [circuit.both(equal[0], same) if equal else same]
+    return Formula(circuit.clauses, n_vars=circuit.n)

@@ -21,6 +21,7 @@ from tests.problems import (
     weights,
 )
 from tests.sampling.auto.decisions import ALPHA, decided, drawn, joined, mixed, needs_d4
+from tests.structured import circuits
 
 # --- each rung --------------------------------------------------------------------------------
 
@@ -62,6 +63,30 @@ def test_what_compiles_is_compiled():
     assert set(s.info["auto"][0]["not taken"]) == {"extremal", "enumerate"}
     named = nelson.sample(f, weights(f), 20_000, seed=1, method="circuit")
     assert np.array_equal(s.packed, named.packed)
+
+
+@needs_d4
+@pytest.mark.process
+def test_gates_stay_where_the_formula_is_narrower_with_them(monkeypatch):
+    """Sums and comparisons: 0.4 s with the carries; D4 does not finish in 20 s without them."""
+    monkeypatch.setattr(compiling, "SECONDS", 60.0)  # for a machine that is busy
+    f = circuits.ordered(4, 16, 4)
+    s = nelson.sample(f, None, 1000, seed=1)
+    assert (s.info["method"], s.guarantee) == ("circuit", "exact")
+    assert not any("gates" in step for step in s.info["preprocessing"])
+    bits = s.to_numpy()
+    a = bits[:, :64].reshape(-1, 4, 16) @ 2 ** np.arange(16)
+    gap = bits[:, 64:76].reshape(-1, 3, 4) @ 2 ** np.arange(4)
+    assert (a[:, :-1] + gap <= a[:, 1:]).all()
+
+
+@needs_d4
+@pytest.mark.process
+def test_gates_go_where_the_formula_is_narrower_without_them():
+    """A random circuit: more than 45 wide with its gates, 40 without."""
+    f = circuits.random_circuit(30, 300, 6, seed=1)
+    s = nelson.sample(f, None, 100, seed=1)
+    assert s.guarantee == "exact" and any("gates" in step for step in s.info["preprocessing"])
 
 
 def test_what_does_not_compile_is_resampled_and_swept(monkeypatch):

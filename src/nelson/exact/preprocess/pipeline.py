@@ -117,6 +117,7 @@ def _preprocess(
         free_theta=theta[:, free],
         fixed=np.concatenate([np.zeros(0, np.int32), *state.fixed]),
         log_constant=state.log_constant,
+        gates=state.did.get("gates", 0),
         steps=words,
         complete=complete,
         rebuild=Rebuild(*state.eliminated.program()),

@@ -63,6 +63,7 @@ class Preprocessed:
     free_theta: np.ndarray  # (contexts, k)
     fixed: np.ndarray  # int32: literals that hold in every solution
     log_constant: np.ndarray  # (contexts,)
+    gates: int  # variables resolved away as gates
     steps: list[str]  # the changes made, in words
     complete: bool  # False: the budget ended it before the fixpoint
     rebuild: Rebuild

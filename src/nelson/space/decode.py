@@ -1,0 +1,76 @@
+"""Packed samples -> columns of codes.
+
+Bit k of word w of a variable is sample 64 w + k. For a one-hot field the bits of the code are made
+on packed words, 64 samples at a time: bit j of the code is the OR of the variables of those values
+whose code has bit j. Then one unpacking for each bit, never one for each value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from nelson.sampling.samples import Samples
+from nelson.space.encode import Encoder, is_one_hot
+from nelson.space.fields import Field, Integer
+from nelson.space.rows import code_type
+
+
+def decode(
+    samples: Samples, fields: Mapping[str, Field], encoder: Encoder
+) -> dict[str, np.ndarray]:
+    """The codes of each field, (count,)."""
+    at = {variable: k for k, variable in enumerate(samples.variables)}
+    out = {}
+    for name, field in fields.items():
+        planes = [samples.packed[:, at[v]] for v in encoder.of_field[name]]
+        if is_one_hot(field):
+            planes = _binary(planes)
+        out[name] = _codes(field, planes, samples.count)
+    return out
+
+
+def _binary(planes: list[np.ndarray]) -> list[np.ndarray]:
+    """One-hot planes -> planes of the bits of the code."""
+    return [
+        np.bitwise_or.reduce([plane for code, plane in enumerate(planes) if code >> j & 1])
+        for j in range((len(planes) - 1).bit_length())
+    ]
+
+
+def _codes(field: Field, planes: list[np.ndarray], count: int) -> np.ndarray:
+    binary = isinstance(field, Integer) and field.size > 2 and not is_one_hot(field)
+    low = field.low if isinstance(field, Integer) and binary else 0
+    if len(planes) > 64:
+        return _wide(planes, count, low)
+    # Two's complement wraps in 64 bits, so the sign bit is an ordinary bit and `low` may be < 0.
+    kind = np.uint64 if low else code_type(1 << len(planes))
+    out = np.zeros(count, kind)
+    for j, plane in enumerate(planes):
+        out |= unpacked(plane, count).astype(kind) << kind(j)
+    if low < 0 and planes:
+        out |= (np.uint64(0) - unpacked(planes[-1], count).astype(np.uint64)) << np.uint64(
+            len(planes) - 1
+        )
+    if low:
+        out -= np.uint64(low % 2**64)
+    return out.astype(code_type(field.size), copy=False)
+
+
+def _wide(planes: list[np.ndarray], count: int, low: int) -> np.ndarray:
+    """Codes of more than 64 bits, as Python's integers."""
+    bits = np.stack([unpacked(plane, count) for plane in planes], axis=1)
+    octets = np.packbits(bits, axis=1, bitorder="little")
+    signed = low < 0
+    out = np.empty(count, object)
+    out[:] = [int.from_bytes(row.tobytes(), "little") for row in octets]
+    if signed:
+        out -= bits[:, -1].astype(object) << len(planes)
+    return out - low
+
+
+def unpacked(plane: np.ndarray, count: int) -> np.ndarray:
+    """(words,) uint64 -> (count,) uint8, 0 or 1."""
+    octets = np.ascontiguousarray(plane).astype("<u8", copy=False).view(np.uint8)
+    return np.unpackbits(octets, count=count, bitorder="little")

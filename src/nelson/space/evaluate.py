@@ -1,0 +1,113 @@
+"""Expressions on rows, with NumPy: the plain meaning of every operator.
+
+Columns are codes (`fields`): one array for each field. This is the reference that judges the
+clauses, and what finds the rows of a table that break a rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from nelson.space.expressions import Category, Expression, Number, Rule
+
+Columns = Mapping[str, np.ndarray]
+#: Numbers beyond this are computed with Python's integers.
+_MAX_INT = 2**62
+
+_OPERATIONS: dict[str, Callable[..., Any]] = {
+    "==": np.equal,
+    "!=": np.not_equal,
+    "<": np.less,
+    "<=": np.less_equal,
+    ">": np.greater,
+    ">=": np.greater_equal,
+    "+": np.add,
+    "*": np.multiply,
+    "%": np.mod,
+    "//": np.floor_divide,
+    "&": np.bitwise_and,
+    "|": np.bitwise_or,
+    "^": np.bitwise_xor,
+    "<<": np.left_shift,
+    ">>": np.right_shift,
+    "neg": np.negative,
+    "not": np.logical_not,
+    "and": np.logical_and,
+    "or": np.logical_or,
+    "xor": np.logical_xor,
+    "iff": np.equal,
+    "implies": lambda a, b: ~a | b,
+    "if": np.where,
+}
+
+
+def evaluate(node: Expression, columns: Columns) -> Any:
+    """The value on each row: bool for a rule, int64 or Python's integers for a number."""
+    op, args = node.op, node.args
+    if op == "const":
+        return np.asarray(args[0], object) if _wide(node) else np.asarray(args[0])
+    if op == "field":
+        codes = columns[node.name]  # type: ignore[attr-defined]
+        if isinstance(node, Category):
+            return codes
+        values = node.values_of(codes)  # type: ignore[attr-defined]
+        return values if isinstance(node, Rule) else _integers(values, node)
+    if op == "truth":
+        return np.asarray(evaluate(args[0], columns)).astype(np.int64)
+    if op == "count":
+        return sum(np.asarray(evaluate(arg, columns)).astype(np.int64) for arg in args)
+    if op in ("in", "is"):
+        return np.isin(evaluate(args[0], columns), np.array(args[1], _kind(args[1])))
+    if op == "same":
+        return _values(args[0], columns) == _values(args[1], columns)
+    if op == "distinct":
+        return _distinct([_values(arg, columns) for arg in args])
+    if op == "table":
+        return _listed([np.asarray(evaluate(arg, columns)) for arg in args[0]], args[1])
+    values = [
+        evaluate(arg, columns) if isinstance(arg, Expression) else np.asarray(arg) for arg in args
+    ]
+    wide = isinstance(node, Number) and _wide(node)
+    if wide or any(v.dtype == object for v in values if op not in _LOGICAL):
+        values = [v if v.dtype == bool else v.astype(object) for v in values]
+    apply = _OPERATIONS[op]
+    found = reduce(apply, values) if op in ("+", "and", "or") else apply(*values)
+    return np.asarray(found, bool) if isinstance(node, Rule) else found
+
+
+_LOGICAL = {"not", "and", "or", "xor", "iff", "implies"}
+
+
+def _wide(node: Number | Expression) -> bool:
+    return isinstance(node, Number) and max(abs(node.low), abs(node.high)) > _MAX_INT
+
+
+def _integers(values: np.ndarray, node: Any) -> np.ndarray:
+    return values.astype(object if _wide(node) else np.int64)
+
+
+def _kind(values: tuple[int, ...]) -> Any:
+    return object if any(abs(v) > _MAX_INT for v in values) else np.int64
+
+
+def _values(node: Expression, columns: Columns) -> Any:
+    """Values rather than codes, so that choices with other lists of values can be compared."""
+    found = evaluate(node, columns)
+    return node.values_of(found) if isinstance(node, Category) else found  # type: ignore[attr-defined]
+
+
+def _distinct(values: list[Any]) -> Any:
+    pairs = (a != b for k, a in enumerate(values) for b in values[:k])
+    return reduce(np.logical_and, pairs, np.asarray(True))
+
+
+def _listed(columns: list[np.ndarray], rows: tuple[tuple[int, ...], ...]) -> Any:
+    every = np.broadcast_arrays(*columns)
+    allowed = set(rows)
+    flat = [c.reshape(-1).tolist() for c in every]
+    found = [tuple(map(int, row)) in allowed for row in zip(*flat, strict=True)]
+    return np.array(found, bool).reshape(every[0].shape)

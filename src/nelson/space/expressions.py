@@ -1,0 +1,504 @@
+"""Expressions over named fields: numbers and rules, as a tree that is never evaluated by Python.
+
+    addr + length <= 0xFFFF           a Rule: true or false for each row
+    (burst == "WRAP").implies(r)      rules joined to a rule
+    addr % 4                          a Number: a whole number, between `low` and `high`
+
+A node has an operator `op` and its `args`: other nodes or constants. Operators build nodes, so the
+rules of a space can be printed (`text`), evaluated on rows (`evaluate`) and translated into clauses
+(`encode`). Numbers have no width: `low` and `high` grow with every operation and nothing wraps.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Hashable, Iterable, Iterator
+from typing import Any, NoReturn
+
+import numpy as np
+
+from nelson.errors import FormulaError
+from nelson.space.text import text
+
+
+class Expression:
+    """A node of the tree. `==` builds a rule, so nodes are told apart by identity."""
+
+    __slots__ = ("args", "op")
+    coded = False  # are values kept as codes in lists and tables?
+
+    def __init__(self, op: str, args: tuple[Any, ...]) -> None:
+        self.op, self.args = op, args
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __eq__(self, other: object) -> Rule:  # type: ignore[override]
+        return NotImplemented
+
+    def __ne__(self, other: object) -> Rule:  # type: ignore[override]
+        return NotImplemented
+
+    def __repr__(self) -> str:
+        return text(self)
+
+
+def _refuse(what: str, expected: str) -> NoReturn:
+    raise FormulaError(what, expected=expected)
+
+
+class Number(Expression):
+    """A whole number for each row, between low and high."""
+
+    __slots__ = ("high", "low")
+    __hash__ = Expression.__hash__
+
+    def __init__(self, op: str, args: tuple[Any, ...], low: int, high: int) -> None:
+        super().__init__(op, args)
+        self.low, self.high = low, high
+
+    # --- arithmetic -------------------------------------------------------------------------------
+
+    def __add__(self, other: Any) -> Number:
+        a, b = self, number(other)
+        return Number("+", _joined("+", a, b), a.low + b.low, a.high + b.high)
+
+    def __sub__(self, other: Any) -> Number:
+        return self + -number(other)
+
+    def __mul__(self, other: Any) -> Number:
+        a, b = self, number(other)
+        ends = [x * y for x in (a.low, a.high) for y in (b.low, b.high)]
+        return Number("*", (a, b), min(ends), max(ends))
+
+    def __radd__(self, other: Any) -> Number:
+        return number(other) + self
+
+    def __rsub__(self, other: Any) -> Number:
+        return number(other) - self
+
+    def __rmul__(self, other: Any) -> Number:
+        return number(other) * self
+
+    def __neg__(self) -> Number:
+        return Number("neg", (self,), -self.high, -self.low)
+
+    def __pos__(self) -> Number:
+        return self
+
+    def __abs__(self) -> Number:
+        return self if self.low >= 0 else if_else(self < 0, -self, self)
+
+    def __mod__(self, other: Any) -> Number:
+        c = _divisor(self, "%", other)
+        if self.low // c == self.high // c:
+            return Number("%", (self, c), self.low % c, self.high % c)
+        return Number("%", (self, c), 0, c - 1)
+
+    def __floordiv__(self, other: Any) -> Number:
+        c = _divisor(self, "//", other)
+        return Number("//", (self, c), self.low // c, self.high // c)
+
+    def __truediv__(self, other: Any) -> NoReturn:
+        _refuse(f"{self!r} / {other!r}", "`//`, which rounds down: all numbers are whole")
+
+    def __pow__(self, other: Any) -> NoReturn:
+        _refuse(f"{self!r} ** {other!r}", "products: powers are not supported")
+
+    def __rmod__(self, other: Any) -> NoReturn:
+        _refuse(f"{other!r} % {self!r}", "a positive constant to divide by")
+
+    def __rfloordiv__(self, other: Any) -> NoReturn:
+        _refuse(f"{other!r} // {self!r}", "a positive constant to divide by")
+
+    # --- bits, in two's complement without end ----------------------------------------------------
+
+    def __and__(self, other: Any) -> Number:
+        a, b = self, _bits(self, "&", other)
+        if a.low >= 0 or b.low >= 0:
+            return Number("&", (a, b), 0, min(x.high for x in (a, b) if x.low >= 0))
+        return Number("&", (a, b), *_span(a, b))
+
+    def __or__(self, other: Any) -> Number:
+        a, b = self, _bits(self, "|", other)
+        low, high = _span(a, b)
+        return Number("|", (a, b), max(a.low, b.low) if low == 0 else low, high)
+
+    def __xor__(self, other: Any) -> Number:
+        a, b = self, _bits(self, "^", other)
+        return Number("^", (a, b), *_span(a, b))
+
+    __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
+
+    def __invert__(self) -> Number:
+        return -self - 1
+
+    def __lshift__(self, other: Any) -> Number:
+        k = _shift(self, "<<", other)
+        return Number("<<", (self, k), self.low << k, self.high << k)
+
+    def __rshift__(self, other: Any) -> Number:
+        k = _shift(self, ">>", other)
+        return Number(">>", (self, k), self.low >> k, self.high >> k)
+
+    def __rlshift__(self, other: Any) -> NoReturn:
+        _refuse(f"{other!r} << {self!r}", "a shift by a constant")
+
+    def __rrshift__(self, other: Any) -> NoReturn:
+        _refuse(f"{other!r} >> {self!r}", "a shift by a constant")
+
+    # --- comparisons ------------------------------------------------------------------------------
+
+    def __eq__(self, other: object) -> Rule:  # type: ignore[override]
+        return _compared("==", self, other)
+
+    def __ne__(self, other: object) -> Rule:  # type: ignore[override]
+        return _compared("!=", self, other)
+
+    def __lt__(self, other: Any) -> Rule:
+        return _compared("<", self, other)
+
+    def __le__(self, other: Any) -> Rule:
+        return _compared("<=", self, other)
+
+    def __gt__(self, other: Any) -> Rule:
+        return _compared(">", self, other)
+
+    def __ge__(self, other: Any) -> Rule:
+        return _compared(">=", self, other)
+
+    def isin(self, values: Iterable[Any]) -> Rule:
+        """Is the number one of these? A list, a set or a range."""
+        whole = [_whole(v, f"{v!r} in {self!r}.isin(...)") for v in _listed(values, self)]
+        return Rule("in", (self, tuple(sorted(set(whole)))))
+
+    def __bool__(self) -> NoReturn:
+        raise TypeError(f"{self!r} has no truth value in Python: compare it with a number")
+
+
+class Rule(Expression):
+    """True or false for each row. In sums and comparisons a rule counts 1 or 0."""
+
+    __slots__ = ()
+    __hash__ = Expression.__hash__
+
+    def __and__(self, other: Any) -> Rule:
+        return Rule("and", _joined("and", self, _rule(self, "&", other)))
+
+    def __or__(self, other: Any) -> Rule:
+        return Rule("or", _joined("or", self, _rule(self, "|", other)))
+
+    def __xor__(self, other: Any) -> Rule:
+        return Rule("xor", (self, _rule(self, "^", other)))
+
+    __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
+
+    def __invert__(self) -> Rule:
+        return Rule("not", (self,))
+
+    def implies(self, other: Any) -> Rule:
+        """If this rule holds, the other holds."""
+        return Rule("implies", (self, _rule(self, "implies", other)))
+
+    def iff(self, other: Any) -> Rule:
+        """Both hold or neither."""
+        return Rule("iff", (self, _rule(self, "iff", other)))
+
+    def __eq__(self, other: object) -> Rule:  # type: ignore[override]
+        if isinstance(other, (Rule, bool, np.bool_)):
+            return self.iff(other)
+        return number(self) == other
+
+    def __ne__(self, other: object) -> Rule:  # type: ignore[override]
+        return ~(self == other)
+
+    def __bool__(self) -> NoReturn:
+        raise TypeError(
+            f"the rule {self!r} has no truth value in Python: join rules by &, | and ~ in "
+            "parentheses instead of `and`, `or`, `not` and chained comparisons"
+        )
+
+    def isin(self, values: Iterable[Any]) -> Rule:
+        """Is the truth value one of these?"""
+        return number(self).isin([int(v) for v in _listed(values, self)])
+
+
+def _number_operator(name: str) -> Any:
+    def apply(self: Rule, *others: Any) -> Any:
+        return getattr(number(self), name)(*others)
+
+    return apply
+
+
+for _name in (
+    *("__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__", "__neg__"),
+    *("__mod__", "__floordiv__", "__truediv__", "__lshift__", "__rshift__"),
+    *("__lt__", "__le__", "__gt__", "__ge__"),
+):
+    setattr(Rule, _name, _number_operator(_name))
+
+
+class Category(Expression):
+    """One of finitely many values without an order."""
+
+    __slots__ = ()
+    __hash__ = Expression.__hash__
+    coded = True
+    values: tuple[Hashable, ...]
+
+    def code(self, value: Any) -> int:
+        """The position of a value; raises FormulaError if there is no such value."""
+        raise NotImplementedError
+
+    def __eq__(self, other: object) -> Rule:  # type: ignore[override]
+        if isinstance(other, Category):
+            return Rule("same", (self, other))
+        return self.isin([other])
+
+    def __ne__(self, other: object) -> Rule:  # type: ignore[override]
+        return ~(self == other)
+
+    def isin(self, values: Iterable[Any]) -> Rule:
+        """Is the value one of these?"""
+        return Rule("is", (self, tuple(sorted({self.code(v) for v in _listed(values, self)}))))
+
+    def __bool__(self) -> NoReturn:
+        raise TypeError(f"{self!r} has no truth value in Python: compare it with a value")
+
+    def _unordered(self, other: Any) -> NoReturn:
+        _refuse(
+            f"an order or a sum of {self!r}",
+            f"== or isin: its values are not numbers: {self.values}",
+        )
+
+    __lt__ = __le__ = __gt__ = __ge__ = __add__ = __radd__ = __sub__ = __rsub__ = _unordered
+    __mul__ = __rmul__ = __mod__ = __floordiv__ = __and__ = __or__ = __xor__ = _unordered
+
+
+# --- functions ----------------------------------------------------------------------------------
+
+
+def number(value: Any) -> Number:
+    """A Number; a rule counts 1 if it holds, else 0."""
+    if isinstance(value, Number):
+        return value
+    if isinstance(value, Rule):
+        if value.op == "const":
+            return number(int(value.args[0]))
+        return Number("truth", (value,), 0, 1)
+    whole = _whole(value, repr(value))
+    return Number("const", (whole,), whole, whole)
+
+
+def rule(value: Any) -> Rule:
+    """A Rule; True and False are rules too."""
+    if isinstance(value, Rule):
+        return value
+    if isinstance(value, (bool, np.bool_)):
+        return Rule("const", (bool(value),))
+    kind = "a number" if isinstance(value, Number) else f"of type {type(value).__name__}"
+    return _refuse(f"the rule {value!r}, which is {kind}", "something true or false, as `x <= 3`")
+
+
+def if_else(condition: Any, then: Any, otherwise: Any) -> Any:
+    """`then` where the condition holds, else `otherwise`: two numbers, or two rules."""
+    c = rule(condition)
+    truth = (Rule, bool, np.bool_)
+    if isinstance(then, truth) and isinstance(otherwise, truth):
+        return Rule("if", (c, rule(then), rule(otherwise)))
+    a, b = number(then), number(otherwise)
+    return Number("if", (c, a, b), min(a.low, b.low), max(a.high, b.high))
+
+
+def count(*rules: Any) -> Number:
+    """How many of the rules hold: count(a, b, c), or count of one list."""
+    terms = tuple(rule(r) for r in flattened(rules))
+    return Number("count", terms, 0, len(terms))
+
+
+def at_most(k: int, *rules: Any) -> Rule:
+    """At most k of the rules hold."""
+    return count(*rules) <= k
+
+
+def at_least(k: int, *rules: Any) -> Rule:
+    """At least k of the rules hold."""
+    return count(*rules) >= k
+
+
+def exactly(k: int, *rules: Any) -> Rule:
+    """Exactly k of the rules hold."""
+    return count(*rules) == k
+
+
+def distinct(*items: Any) -> Rule:
+    """No two are equal: all numbers, or all choices."""
+    terms = tuple(flattened(items))
+    if not all(isinstance(t, Category) for t in terms):
+        terms = tuple(number(t) for t in terms)
+    return Rule("distinct", terms)
+
+
+def minimum(*items: Any) -> Number:
+    """The smallest of some numbers."""
+    return _fold(operator.le, items)
+
+
+def maximum(*items: Any) -> Number:
+    """The largest of some numbers."""
+    return _fold(operator.ge, items)
+
+
+def _fold(better: Any, items: Iterable[Any]) -> Number:
+    first, *rest = (number(item) for item in flattened(items))
+    for item in rest:
+        first = if_else(better(first, item), first, item)
+    return first
+
+
+def element(items: Iterable[Any], index: Any) -> Number:
+    """items[index]; the index must stay within the list."""
+    terms, at = [number(item) for item in items], number(index)
+    if at.low < 0 or at.high >= len(terms):
+        _refuse(
+            f"element {index!r}, between {at.low} and {at.high}, of a list of {len(terms)}",
+            f"an index between 0 and {len(terms) - 1}",
+        )
+    value = terms[at.high]
+    for k in range(at.high - 1, at.low - 1, -1):
+        value = if_else(at == k, terms[k], value)
+    return value
+
+
+def table(fields: Iterable[Any], rows: Iterable[Iterable[Any]]) -> Rule:
+    """The fields together have one of these rows: table([a, b], [(1, 2), (3, 4)])."""
+    columns = tuple(f if isinstance(f, (Category, Rule)) else number(f) for f in fields)
+    allowed = set()
+    for row in rows:
+        values = tuple(row)
+        if len(values) != len(columns):
+            _refuse(f"the row {values!r} of a table", f"{len(columns)} values: {columns!r}")
+        allowed.add(tuple(_cell(c, v) for c, v in zip(columns, values, strict=True)))
+    return Rule("table", (columns, tuple(sorted(allowed))))
+
+
+def forbidden(fields: Iterable[Any], rows: Iterable[Iterable[Any]]) -> Rule:
+    """The fields together have none of these rows."""
+    return ~table(fields, rows)
+
+
+def _cell(column: Expression, value: Any) -> int:
+    """A value of a table as a whole number: the position of a category, 0 or 1 for a rule."""
+    if isinstance(column, Category):
+        return column.code(value)
+    if isinstance(column, Rule) and isinstance(value, (bool, np.bool_)):
+        return int(value)
+    return _whole(value, f"{value!r} in a table of {column!r}")
+
+
+def leaves(expression: Expression) -> Iterator[Expression]:
+    """All nodes without nodes below them, each once."""
+    seen: set[int] = set()
+    stack = [expression]
+    while stack:
+        node = stack.pop()
+        below = [arg for arg in _flat(node.args) if isinstance(arg, Expression)]
+        if not below:
+            yield node
+        for arg in below:
+            if id(arg) not in seen:
+                seen.add(id(arg))
+                stack.append(arg)
+
+
+def flattened(items: Iterable[Any]) -> list[Any]:
+    """The items of f(a, b, c) or of f([a, b, c])."""
+    given = list(items)
+    if len(given) == 1 and not isinstance(given[0], (Expression, bool, int, np.integer, str)):
+        given = list(given[0])
+    if not given:
+        _refuse("a list of no rules or numbers", "one or more")
+    return given
+
+
+def _joined(op: str, a: Expression, b: Expression) -> tuple[Any, ...]:
+    """The operands of a + b: those of a sum a are taken over, so that long sums are not deep."""
+    return (*a.args, b) if a.op == op else (a, b)
+
+
+def _flat(args: Iterable[Any]) -> Iterator[Any]:
+    for arg in args:
+        if isinstance(arg, tuple):
+            yield from arg
+        else:
+            yield arg
+
+
+# --- checks of operands -------------------------------------------------------------------------
+
+
+def _whole(value: Any, what: str) -> int:
+    if isinstance(value, (bool, np.bool_, int, np.integer)):
+        return int(value)
+    if isinstance(value, (float, np.floating)) and float(value).is_integer():
+        return int(value)
+    if isinstance(value, Category):
+        return _refuse(f"{what} in arithmetic or as a number", "numbers: compare choices by ==")
+    return _refuse(f"{what}, of type {type(value).__name__}", "a whole number")
+
+
+def _listed(values: Any, of: Expression) -> list[Any]:
+    if isinstance(values, (str, bytes, Expression)) or not hasattr(values, "__iter__"):
+        _refuse(f"{of!r}.isin({values!r})", "a list of values, or a range")
+    return list(values)
+
+
+def _divisor(left: Expression, op: str, right: Any) -> int:
+    if isinstance(right, Expression):
+        _refuse(f"{left!r} {op} {right!r}", "a constant to divide by: not supported otherwise")
+    c = _whole(right, repr(right))
+    if c < 1:
+        _refuse(f"{left!r} {op} {c}", "a positive constant to divide by")
+    return c
+
+
+def _shift(left: Expression, op: str, right: Any) -> int:
+    if isinstance(right, Expression):
+        _refuse(f"{left!r} {op} {right!r}", "a shift by a constant: not supported otherwise")
+    k = _whole(right, repr(right))
+    if not 0 <= k <= 4096:
+        _refuse(f"{left!r} {op} {k}", "a shift by 0 to 4096 bits")
+    return k
+
+
+def _bits(left: Expression, op: str, right: Any) -> Number:
+    if isinstance(right, (Rule, bool, np.bool_)):
+        _refuse(
+            f"{left!r} {op} {right!r}", "two rules or two numbers; in Python `&` binds before `==`"
+        )
+    return number(right)
+
+
+def _rule(left: Expression, op: str, right: Any) -> Rule:
+    if isinstance(right, (Rule, bool, np.bool_)):
+        return rule(right)
+    return _refuse(
+        f"{left!r} {op} {right!r}", "two rules; in Python `&` and `|` bind before comparisons"
+    )
+
+
+def _compared(op: str, left: Number, right: Any) -> Rule:
+    if isinstance(right, (str, bytes)) or right is None:
+        _refuse(f"{left!r} {op} {right!r}", "a number to compare with")
+    return Rule(op, (left, number(right)))
+
+
+def width(low: int, high: int) -> int:
+    """Bits of the smallest two's complement that holds low and high, its sign bit included."""
+    return 1 + max(low.bit_length() if low >= 0 else (~low).bit_length(), high.bit_length())
+
+
+def _span(a: Number, b: Number) -> tuple[int, int]:
+    """Bounds of a bitwise operation: all numbers of the wider operand's width."""
+    w = max(width(max(x.low, 0), max(x.high, ~x.low, 0)) for x in (a, b)) - 1
+    return (0 if a.low >= 0 and b.low >= 0 else -(1 << w)), (1 << w) - 1

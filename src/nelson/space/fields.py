@@ -1,0 +1,234 @@
+"""Fields: the named finite variables of a space. Each is a leaf of the expressions.
+
+    Flag            true or false; a Rule
+    Integer         low..high; a Number
+    Choice          one of some values; compared by == and isin
+    NumericChoice   a choice whose values are all whole numbers; a Number
+
+Every field numbers its values 0, 1, ..., size - 1: the *codes*. Rows are kept as codes, and
+`values(codes)` gives the user's values back.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Hashable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from nelson.errors import FormulaError
+from nelson.space.expressions import Category, Number, Rule, count
+
+
+class Flag(Rule):
+    """True or false."""
+
+    __slots__ = ("name",)
+    __hash__ = Rule.__hash__
+    size = 2
+
+    def __init__(self, name: str) -> None:
+        super().__init__("field", ())
+        self.name = name
+
+    def code(self, value: Any) -> int:
+        if isinstance(value, (bool, np.bool_)) or (
+            isinstance(value, (int, float, np.integer, np.floating)) and value in (0, 1)
+        ):
+            return int(value)
+        raise FormulaError(f"{self.name} = {value!r}", expected="True or False")
+
+    def value(self, code: int) -> bool:
+        return bool(code)
+
+    def values_of(self, codes: np.ndarray) -> np.ndarray:
+        return codes.astype(bool)
+
+    @property
+    def domain(self) -> str:
+        return "flag"
+
+
+class Integer(Number):
+    """A whole number between low and high, both included."""
+
+    __slots__ = ("name",)
+    __hash__ = Number.__hash__
+
+    def __init__(self, name: str, low: int, high: int) -> None:
+        super().__init__("field", (), low, high)
+        self.name = name
+
+    @property
+    def size(self) -> int:
+        return self.high - self.low + 1
+
+    def code(self, value: Any) -> int:
+        whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+        whole = whole or (isinstance(value, (float, np.floating)) and float(value).is_integer())
+        if not whole or not self.low <= value <= self.high:
+            raise FormulaError(
+                f"{self.name} = {value!r}", expected=f"a whole number in {self.low}..{self.high}"
+            )
+        return int(value) - self.low
+
+    def value(self, code: int) -> int:
+        return self.low + code
+
+    def values_of(self, codes: np.ndarray) -> np.ndarray:
+        """int64 where that holds all values, uint64 up to 64 bits, else Python's integers."""
+        for kind in (np.int64, np.uint64):
+            if np.iinfo(kind).min <= self.low and self.high <= np.iinfo(kind).max:
+                if codes.dtype == object:
+                    return (codes + self.low).astype(kind)
+                # Two's complement wraps: the sum is right although `low` may be negative.
+                return (codes.astype(np.uint64) + np.uint64(self.low % 2**64)).astype(kind)
+        return codes.astype(object) + self.low
+
+    @property
+    def domain(self) -> str:
+        return f"{self.low}..{self.high}"
+
+
+class Choice(Category):
+    """One of some values: strings, or anything that can be hashed."""
+
+    __slots__ = ("_codes", "name", "values")
+    __hash__ = Category.__hash__
+
+    def __init__(self, name: str, values: tuple[Hashable, ...]) -> None:
+        super().__init__("field", ())
+        self.name, self.values = name, values
+        self._codes = {value: k for k, value in enumerate(values)}
+
+    @property
+    def size(self) -> int:
+        return len(self.values)
+
+    def code(self, value: Any) -> int:
+        return _code(self.name, self._codes, value)
+
+    def value(self, code: int) -> Hashable:
+        return self.values[code]
+
+    def values_of(self, codes: np.ndarray) -> np.ndarray:
+        return lookup(self.values)[codes]
+
+    @property
+    def domain(self) -> str:
+        return _shown(self.values)
+
+
+class NumericChoice(Number):
+    """One of some whole numbers."""
+
+    __slots__ = ("_codes", "name", "values")
+    __hash__ = Number.__hash__
+
+    def __init__(self, name: str, values: tuple[int, ...]) -> None:
+        super().__init__("field", (), min(values), max(values))
+        self.name, self.values = name, values
+        self._codes = {value: k for k, value in enumerate(values)}
+
+    @property
+    def size(self) -> int:
+        return len(self.values)
+
+    def code(self, value: Any) -> int:
+        return _code(self.name, self._codes, value)
+
+    def value(self, code: int) -> int:
+        return self.values[code]
+
+    def values_of(self, codes: np.ndarray) -> np.ndarray:
+        wide = self.low < -(2**63) or self.high >= 2**63
+        return np.array(self.values, object if wide else np.int64)[codes]
+
+    @property
+    def domain(self) -> str:
+        return _shown(self.values)
+
+
+Field = Flag | Integer | Choice | NumericChoice
+FIELDS = (Flag, Integer, Choice, NumericChoice)
+
+
+class Flags:
+    """A set of flags: the member `abs` of the set `brakes` is the field `brakes.abs`."""
+
+    def __init__(self, name: str, members: dict[str, Flag]) -> None:
+        self.name, self.members = name, members
+
+    def __getitem__(self, member: str) -> Flag:
+        if member not in self.members:
+            raise unknown(f"{self.name} has no member {member!r}", member, self.members)
+        return self.members[member]
+
+    def __iter__(self) -> Iterator[Flag]:
+        return iter(self.members.values())
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    def count(self) -> Number:
+        """How many members are in the set."""
+        return count(*self)
+
+    def __repr__(self) -> str:
+        return f"Flags({self.name!r}, {list(self.members)})"
+
+
+def choice(name: str, values: Iterable[Any]) -> Choice | NumericChoice:
+    """A choice; of numbers if all values are whole numbers."""
+    if isinstance(values, (str, bytes)) or not hasattr(values, "__iter__"):
+        raise FormulaError(f"the values {values!r} of {name}", expected="a list of values")
+    listed = tuple(v.item() if isinstance(v, np.generic) else v for v in values)
+    if not listed:
+        raise FormulaError(f"the choice {name} without values", expected="one value or more")
+    try:
+        seen: set[Hashable] = set()
+        for value in listed:
+            if value in seen:
+                raise FormulaError(f"the value {value!r} of {name} twice", expected="distinct ones")
+            seen.add(value)
+    except TypeError:
+        raise FormulaError(f"the values of {name}", expected="values that can be hashed") from None
+    if all(type(value) is int for value in listed):
+        return NumericChoice(name, listed)
+    return Choice(name, listed)
+
+
+def lookup(values: tuple[Hashable, ...]) -> np.ndarray:
+    """(size,) the values as an array: of one type where NumPy has it, else of objects."""
+    out = np.empty(len(values), object)
+    out[:] = values
+    if all(type(v) is bool for v in values):
+        return out.astype(bool)
+    return out.astype(np.float64) if all(type(v) is float for v in values) else out
+
+
+def unknown(what: str, asked: Any, known: Iterable[Any]) -> FormulaError:
+    """An error that lists the known names, and the one that looks most alike first."""
+    names = list(known)
+    near = difflib.get_close_matches(str(asked), [str(n) for n in names], 1)
+    shown = ", ".join(map(repr, names[:8])) + (", ..." if len(names) > 8 else "")
+    hint = f"one of {shown}" if names else "a name that was declared"
+    return FormulaError(what, expected=f"{near[0]!r}? Known: {shown}" if near else hint)
+
+
+def _code(name: str, codes: dict[Any, int], value: Any) -> int:
+    if isinstance(value, np.generic):
+        value = value.item()
+    try:
+        found = codes.get(value)
+    except TypeError:
+        found = None
+    if found is None:
+        raise unknown(f"{name} has no value {value!r}", value, codes)
+    return found
+
+
+def _shown(values: tuple[Hashable, ...]) -> str:
+    shown = ", ".join(map(str, values[:6]))
+    return "{" + shown + (f", ... {len(values)} values" if len(values) > 6 else "") + "}"

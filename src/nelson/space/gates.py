@@ -1,0 +1,212 @@
+"""Clauses under construction. Every auxiliary variable is defined by an equivalence.
+
+    g <-> a and b        is written as   (-g a) (-g b) (g -a -b)
+
+So each auxiliary variable is a function of the fields: a row has exactly one completion, uniform
+over assignments is uniform over rows, and the number of solutions is the number of rows. One half
+of an equivalence would be enough for a solver, but would leave g free in some rows.
+
+Literals are DIMACS integers; TRUE and -TRUE are constants and never reach a clause. Equal gates are
+made once. Variables of fields are 1, 2, ...; gates are numbered from FIRST_GATE on. In the end
+`numbered` gives the gates that the rules need their final numbers, behind those of the fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+TRUE = 2**40
+FALSE = -TRUE
+FIRST_GATE = 2**30
+
+
+class Gates:
+    """Clauses, and the gates that they define."""
+
+    def __init__(self) -> None:
+        self.n_fields = 0
+        self.n_gates = 0
+        self.clauses: list[list[int]] = []  # clauses that must hold
+        self.defined: dict[int, list[list[int]]] = {}  # by gate: the clauses that define it
+        self._known: dict[tuple[str, tuple[int, ...]], int] = {}
+
+    def fork(self) -> Gates:
+        """A copy that can grow by itself."""
+        copy = Gates()
+        copy.n_fields, copy.n_gates = self.n_fields, self.n_gates
+        copy.clauses, copy.defined = list(self.clauses), dict(self.defined)
+        copy._known = dict(self._known)
+        return copy
+
+    def field_variable(self) -> int:
+        self.n_fields += 1
+        return self.n_fields
+
+    def variable(self) -> int:
+        """A new variable, which the caller has to make a function of the fields."""
+        self.n_gates += 1
+        return FIRST_GATE + self.n_gates
+
+    def numbered(
+        self, more: Iterable[list[int]], literals: Iterable[int]
+    ) -> tuple[list[list[int]], int, dict[int, int]]:
+        """All clauses that must hold, `more`, and the definitions of the gates that occur in them
+        or in `literals`: (clauses, number of variables, final number of each gate).
+
+        Gates of the clauses come first, then those of each literal: further literals do not change
+        the numbers of the gates before them.
+        """
+        stated = [*self.clauses, *more]
+        number: dict[int, int] = {}
+        for roots in ((x for clause in stated for x in clause), *([x] for x in literals)):
+            stack, found = [abs(x) for x in roots if abs(x) != TRUE], set()
+            while stack:
+                v = stack.pop()
+                if v > self.n_fields and v not in number and v not in found:
+                    found.add(v)
+                    for clause in self.defined.get(v, ()):
+                        stack += [abs(x) for x in clause]
+            number |= {v: k for k, v in enumerate(sorted(found), self.n_fields + len(number) + 1)}
+        definitions = [clause for v in number for clause in self.defined.get(v, ())]
+        clauses = [[renumbered(x, number) for x in clause] for clause in definitions + stated]
+        return clauses, self.n_fields + len(number), number
+
+    def add(self, clause: Iterable[int]) -> None:
+        """A clause that must hold."""
+        kept = [literal for literal in clause if literal != FALSE]
+        if TRUE not in kept:
+            self.clauses.append(kept)
+
+    def all(self, literals: Iterable[int]) -> int:
+        """A literal for: all of these are true."""
+        wanted = {literal for literal in literals if literal != TRUE}
+        if FALSE in wanted or any(-literal in wanted for literal in wanted):
+            return FALSE
+        if len(wanted) < 2:
+            return wanted.pop() if wanted else TRUE
+        key = tuple(sorted(wanted))
+        if (known := self._known.get(("all", key))) is not None:
+            return known
+        gate = self._new("all", key)
+        clauses = [[-gate, literal] for literal in key]
+        return self._define(gate, [*clauses, [gate, *(-literal for literal in key)]])
+
+    def any(self, literals: Iterable[int]) -> int:
+        """A literal for: one or more of these are true."""
+        return -self.all([-literal for literal in literals])
+
+    def xor(self, a: int, b: int) -> int:
+        """A literal for: exactly one of the two is true."""
+        if abs(a) == TRUE or abs(b) == TRUE:
+            return b if a == FALSE else -b if a == TRUE else a if b == FALSE else -a
+        if abs(a) == abs(b):
+            return FALSE if a == b else TRUE
+        flip = (a < 0) != (b < 0)
+        key = tuple(sorted((abs(a), abs(b))))
+        gate = self._known.get(("xor", key))
+        if gate is None:
+            gate = self._new("xor", key)
+            p, q = key
+            self._define(gate, ([-gate, p, q], [-gate, -p, -q], [gate, -p, q], [gate, p, -q]))
+        return -gate if flip else gate
+
+    def xor3(self, a: int, b: int, c: int) -> int:
+        """A literal for a + b + c mod 2: the sum bit of a full adder, without a gate in between."""
+        literals = (a, b, c)
+        if any(abs(x) == TRUE for x in literals) or len({abs(x) for x in literals}) < 3:
+            return self.xor(self.xor(a, b), c)
+        flip = sum(x < 0 for x in literals) % 2 == 1
+        key = tuple(sorted(map(abs, literals)))
+        gate = self._known.get(("xor", key))
+        if gate is None:
+            gate = self._new("xor", key)
+            p, q, r = key
+            for s in (1, -1):
+                for t in (1, -1):
+                    even, odd = [s * p, t * q, s * t * r], [s * p, t * q, -s * t * r]
+                    self._define(gate, ([-gate, *even], [gate, *odd]))
+        return -gate if flip else gate
+
+    def majority(self, a: int, b: int, c: int) -> int:
+        """A literal for: two or more of the three are true. The carry of a full adder."""
+        if abs(a) == TRUE:
+            return self.any([b, c]) if a == TRUE else self.all([b, c])
+        if abs(b) == TRUE or abs(c) == TRUE:
+            return self.majority(b, c, a)
+        if abs(a) == abs(b):
+            return a if a == b else c
+        if abs(b) == abs(c) or abs(a) == abs(c):
+            return self.majority(b, c, a)
+        key = tuple(sorted((a, b, c)))
+        if sum(x < 0 for x in key) >= 2:  # majority(-a, -b, -c) = -majority(a, b, c)
+            return -self.majority(-a, -b, -c)
+        if (known := self._known.get(("majority", key))) is not None:
+            return known
+        gate = self._new("majority", key)
+        for p, q in ((a, b), (a, c), (b, c)):
+            self._define(gate, ([-gate, p, q], [gate, -p, -q]))
+        return gate
+
+    def agree(self, so_far: int, a: int, b: int) -> int:
+        """A literal for: `so_far` is true, and a equals b."""
+        literals = (so_far, a, b)
+        if any(abs(x) == TRUE for x in literals) or len({abs(x) for x in literals}) < 3:
+            return self.all([so_far, -self.xor(a, b)])
+        key = (so_far, a, b) if abs(a) < abs(b) else (so_far, b, a)
+        if (known := self._known.get(("agree", key))) is not None:
+            return known
+        gate = self._new("agree", key)
+        self._define(gate, ([-gate, so_far], [-gate, a, -b], [-gate, -a, b]))
+        return self._define(gate, ([gate, -so_far, a, b], [gate, -so_far, -a, -b]))
+
+    def mux(self, condition: int, then: int, otherwise: int) -> int:
+        """A literal for: `then` if the condition is true, else `otherwise`."""
+        if abs(condition) == TRUE:
+            return then if condition == TRUE else otherwise
+        if then == otherwise:
+            return then
+        if then == -otherwise:
+            return self.xor(condition, otherwise)
+        if abs(then) in (TRUE, abs(condition)):
+            holds = then in (TRUE, condition)
+            return (self.any if holds else self.all)(
+                [condition if holds else -condition, otherwise]
+            )
+        if abs(otherwise) in (TRUE, abs(condition)):
+            holds = otherwise in (TRUE, -condition)
+            return (self.any if holds else self.all)([-condition if holds else condition, then])
+        if condition < 0:
+            condition, then, otherwise = -condition, otherwise, then
+        key = (condition, then, otherwise)
+        if (known := self._known.get(("mux", key))) is not None:
+            return known
+        gate = self._new("mux", key)
+        for sign in (1, -1):
+            yes = [-sign * gate, -condition, sign * then]
+            self._define(gate, (yes, [-sign * gate, condition, sign * otherwise]))
+        return gate
+
+    def select(self, has: list[int], values: list[int]) -> int:
+        """A literal for: values[k], where exactly one literal has[k] is true."""
+        key = (*has, *values)
+        if (known := self._known.get(("select", key))) is not None:
+            return known
+        gate = self._new("select", key)
+        for condition, value in zip(has, values, strict=True):
+            self._define(gate, ([-condition, -gate, value], [-condition, gate, -value]))
+        return gate
+
+    def _new(self, kind: str, key: tuple[int, ...]) -> int:
+        gate = self._known[kind, key] = self.variable()
+        self.defined[gate] = []
+        return gate
+
+    def _define(self, gate: int, clauses: Iterable[list[int]]) -> int:
+        self.defined[gate] += [[x for x in c if x != FALSE] for c in clauses if TRUE not in c]
+        return gate
+
+
+def renumbered(literal: int, number: dict[int, int]) -> int:
+    """A literal with the final number of its variable; constants stay."""
+    v = number.get(abs(literal), abs(literal))
+    return v if literal > 0 else -v

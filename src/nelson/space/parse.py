@@ -1,0 +1,236 @@
+"""Rules as text, in a safe subset of Python's expression syntax. Text is parsed, never evaluated.
+
+    addr + len <= 0xFFFF
+    implies(burst == "WRAP", len in [2, 4, 8])
+    0 <= x < 5 and not (a or b)
+    count(a, b, c) <= 2
+    (x if write else y) % 4 == 0
+
+Names are fields; `field("any name")` stands for a name that Python could not read. `and`, `or`,
+`not` and chained comparisons may be written as in Python, and everything that works on expressions
+(`&`, `.implies()`, `.isin()`) works here as well.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from nelson.errors import FormulaError
+from nelson.space import expressions
+from nelson.space.expressions import Category, Expression, Rule
+from nelson.space.fields import Flags
+
+#: Longest text of one rule, and deepest nesting.
+MAX_TEXT = 100_000
+MAX_DEPTH = 200
+#: Most values of one range in a rule.
+MAX_RANGE = 1_000_000
+
+_BINARY: dict[type, Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Mod: operator.mod,
+    ast.FloorDiv: operator.floordiv,
+    ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_,
+    ast.BitXor: operator.xor,
+    ast.LShift: operator.lshift,
+    ast.RShift: operator.rshift,
+}
+_COMPARE: dict[type, Callable[[Any, Any], Any]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "implies": lambda a, b: expressions.rule(a).implies(b),
+    "iff": lambda a, b: expressions.rule(a).iff(b),
+    "count": expressions.count,
+    "distinct": expressions.distinct,
+    "at_most": expressions.at_most,
+    "at_least": expressions.at_least,
+    "exactly": expressions.exactly,
+    "table": expressions.table,
+    "forbidden": expressions.forbidden,
+    "if_else": expressions.if_else,
+    "element": expressions.element,
+    "min": expressions.minimum,
+    "max": expressions.maximum,
+    "abs": lambda a: abs(expressions.number(a)),
+    "sum": lambda *a: sum(expressions.flattened(a)),
+}
+_METHODS = {"implies", "iff", "isin", "count"}
+
+#: A name -> the field or the set of flags; raises FormulaError if there is none.
+Names = Callable[[str], Any]
+
+
+def parse(text: str, names: Names) -> Rule:
+    """The rule that a text states. Raises FormulaError with the text and the place."""
+    if not isinstance(text, str):
+        raise FormulaError(f"a rule of type {type(text).__name__}", expected="a string or a rule")
+    if len(text) > MAX_TEXT:
+        raise FormulaError(f"a rule of {len(text)} characters", expected=f"at most {MAX_TEXT}")
+    try:
+        tree = ast.parse(text.strip(), mode="eval")
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
+        reason = getattr(error, "msg", None) or str(error)
+        raise FormulaError(f"the rule {_cut(text)} cannot be read: {reason}") from None
+    try:
+        found = _Reader(text, names).read(tree.body)
+        return expressions.rule(found)
+    except FormulaError as error:
+        if error.what.startswith("in the rule "):
+            raise
+        raise FormulaError(
+            f"in the rule {_cut(text)}: {error.what}", expected=error.expected
+        ) from None
+    except (TypeError, OverflowError, RecursionError) as error:
+        raise FormulaError(f"in the rule {_cut(text)}: {error}") from None
+
+
+class _Reader:
+    def __init__(self, text: str, names: Names) -> None:
+        self.text, self.names, self.depth = text, names, 0
+
+    def read(self, node: ast.expr) -> Any:
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise FormulaError("nested too deeply", expected=f"at most {MAX_DEPTH} levels")
+        reader = getattr(self, f"_{type(node).__name__}", None)
+        if reader is None:
+            raise self._unsupported(node)
+        found = reader(node)
+        self.depth -= 1
+        return found
+
+    def _unsupported(self, node: ast.expr) -> FormulaError:
+        piece = ast.get_source_segment(self.text.strip(), node) or type(node).__name__
+        return FormulaError(f"`{piece}` is not supported", expected="see docs/space.md")
+
+    def _Constant(self, node: ast.Constant) -> Any:
+        if isinstance(node.value, (bool, int, str)) or node.value is None:
+            return node.value
+        if isinstance(node.value, float):
+            return node.value
+        raise self._unsupported(node)
+
+    def _Name(self, node: ast.Name) -> Any:
+        return self.names(node.id)
+
+    def _Attribute(self, node: ast.Attribute) -> Any:
+        if isinstance(node.value, ast.Name):
+            return self.names(f"{node.value.id}.{node.attr}")
+        raise self._unsupported(node)
+
+    def _Subscript(self, node: ast.Subscript) -> Any:
+        of, member = self.read(node.value), self.read(node.slice)
+        if isinstance(of, Flags):
+            return of[member]
+        raise self._unsupported(node)
+
+    def _List(self, node: ast.List | ast.Tuple | ast.Set) -> list[Any]:
+        return [self.read(item) for item in node.elts]
+
+    _Tuple = _Set = _List
+
+    def _BoolOp(self, node: ast.BoolOp) -> Rule:
+        first, *rest = (expressions.rule(self.read(value)) for value in node.values)
+        for other in rest:
+            first = first & other if isinstance(node.op, ast.And) else first | other
+        return first
+
+    def _UnaryOp(self, node: ast.UnaryOp) -> Any:
+        value = self.read(node.operand)
+        if isinstance(node.op, ast.Not):
+            return ~expressions.rule(value)
+        if isinstance(node.op, ast.USub):
+            return -value
+        if isinstance(node.op, ast.UAdd):
+            return +value
+        return ~value
+
+    def _BinOp(self, node: ast.BinOp) -> Any:
+        if type(node.op) not in _BINARY:
+            raise self._unsupported(node)
+        left, right = self.read(node.left), self.read(node.right)
+        if not isinstance(left, Expression) and not isinstance(right, Expression):
+            left = expressions.number(left)  # checks the type
+            right = expressions.number(right).args[0]
+            return _folded(_BINARY[type(node.op)], left.args[0], right, self._unsupported(node))
+        return _BINARY[type(node.op)](left, right)
+
+    def _Compare(self, node: ast.Compare) -> Rule:
+        sides = [node.left, *node.comparators]
+        values = [self.read(side) for side in sides]
+        rules = []
+        for op, left, right in zip(node.ops, values, values[1:], strict=False):
+            if isinstance(op, (ast.In, ast.NotIn)):
+                if isinstance(left, str):
+                    raise self._unsupported(node)
+                of = left if isinstance(left, Expression) else expressions.number(left)
+                inside = of.isin(right)  # type: ignore[attr-defined]
+                rules.append(inside if isinstance(op, ast.In) else ~inside)
+            elif type(op) in _COMPARE:
+                rules.append(self._compared(_COMPARE[type(op)], left, right))
+            else:
+                raise self._unsupported(node)
+        first, *rest = rules
+        for other in rest:
+            first = first & other
+        return first
+
+    def _compared(self, op: Callable[[Any, Any], Any], left: Any, right: Any) -> Rule:
+        if isinstance(left, Expression) or isinstance(right, Expression):
+            if not isinstance(left, Expression) and isinstance(right, Category):
+                left, right = right, left  # == and != only; an order is refused either way
+            return op(left, right)
+        return expressions.rule(bool(op(left, right)))
+
+    def _IfExp(self, node: ast.IfExp) -> Any:
+        return expressions.if_else(
+            self.read(node.test), self.read(node.body), self.read(node.orelse)
+        )
+
+    def _Call(self, node: ast.Call) -> Any:
+        if node.keywords:
+            raise self._unsupported(node)
+        if isinstance(node.func, ast.Attribute) and node.func.attr in _METHODS:
+            of = self.read(node.func.value)
+            return getattr(of, node.func.attr)(*map(self.read, node.args))
+        if not isinstance(node.func, ast.Name):
+            raise self._unsupported(node)
+        values = [self.read(arg) for arg in node.args]
+        name = node.func.id
+        if name == "field" and len(values) == 1 and isinstance(values[0], str):
+            return self.names(values[0])
+        if name == "range" and all(type(v) is int for v in values) and 1 <= len(values) <= 3:
+            numbers = range(*values)
+            if len(numbers) > MAX_RANGE:
+                raise FormulaError(f"{numbers}", expected=f"at most {MAX_RANGE} values: use <=")
+            return numbers
+        if name not in _FUNCTIONS:
+            raise self._unsupported(node)
+        return _FUNCTIONS[name](*values)
+
+
+def _folded(op: Callable[[int, int], int], left: int, right: int, error: FormulaError) -> int:
+    """An operation on two constants, of a size that cannot exhaust the memory."""
+    if op in (operator.lshift, operator.rshift, operator.mod, operator.floordiv):
+        if right < 0 or (right == 0 and op not in (operator.lshift, operator.rshift)):
+            raise error
+        if op is operator.lshift and right > 4096:
+            raise error
+    return op(left, right)
+
+
+def _cut(text: str) -> str:
+    text = " ".join(text.split())
+    return f"`{text if len(text) <= 200 else text[:197] + '...'}`"

@@ -1,0 +1,215 @@
+"""Rows of a space: what a draw returns, as values with names.
+
+A column is kept as codes (`fields`) in the smallest type that holds them: a byte for a flag or a
+small choice. Values are made when they are asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, overload
+
+import numpy as np
+
+from nelson.errors import FormulaError, NelsonError
+from nelson.io.arrow import load_pyarrow
+from nelson.space.fields import Choice, Field, Flag, Integer, NumericChoice, lookup, unknown
+
+#: Rows that `print` shows.
+_SHOWN = 10
+
+
+class Rows(Sequence[dict[str, Any]]):
+    """Rows with named columns; rows[0] is a dict, rows[:5] are rows, rows["addr"] is a column.
+
+    guarantee, status and info are those of `nelson.Samples`.
+    """
+
+    def __init__(
+        self,
+        fields: Mapping[str, Field],
+        codes: Mapping[str, np.ndarray],
+        n: int,
+        guarantee: str = "exact",
+        status: str = "ok",
+        info: dict[str, Any] | None = None,
+    ) -> None:
+        self.fields = dict(fields)
+        self.codes = dict(codes)
+        self.guarantee, self.status, self.info = guarantee, status, info or {}
+        self._n = n
+
+    def __len__(self) -> int:
+        return self._n
+
+    @property
+    def columns(self) -> list[str]:
+        return list(self.fields)
+
+    @overload
+    def __getitem__(self, key: int) -> dict[str, Any]: ...
+    @overload
+    def __getitem__(self, key: slice) -> Rows: ...
+    @overload
+    def __getitem__(self, key: str) -> np.ndarray: ...
+    def __getitem__(self, key: int | slice | str) -> Any:
+        if isinstance(key, str):
+            if key not in self.fields:
+                raise unknown(f"no column {key!r}", key, self.fields)
+            return self.fields[key].values_of(self.codes[key])
+        if isinstance(key, slice):
+            codes = {name: column[key] for name, column in self.codes.items()}
+            n = len(range(*key.indices(len(self))))
+            return Rows(self.fields, codes, n, self.guarantee, self.status, self.info)
+        at = range(len(self))[key]  # raises IndexError
+        return {name: f.value(int(self.codes[name][at])) for name, f in self.fields.items()}
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        step = 4096
+        for first in range(0, len(self), step):
+            block = self[first : first + step]
+            values = [block[name].tolist() for name in self.fields]
+            for row in zip(*values, strict=True) if values else [()] * len(block):
+                yield dict(zip(self.fields, row, strict=True))
+
+    def shares(self, name: str) -> dict[Any, float]:
+        """The share of each value of a column that occurs."""
+        if name not in self.fields:
+            raise unknown(f"no column {name!r}", name, self.fields)
+        codes, counts = np.unique(self.codes[name], return_counts=True)
+        field = self.fields[name]
+        pairs = zip(codes.tolist(), counts.tolist(), strict=True)
+        return {field.value(code): count / len(self) for code, count in pairs}
+
+    # --- out --------------------------------------------------------------------------------------
+
+    def to_pandas(self) -> Any:
+        """A DataFrame: bool for flags, int64 for integers, categories for choices.
+
+        Integers beyond 64 bits are Python's integers, in columns of type object.
+        """
+        try:
+            import pandas
+        except ImportError as error:
+            raise NelsonError("to_pandas needs pandas: pip install pandas") from error
+        columns: dict[str, Any] = {}
+        for name, field in self.fields.items():
+            if isinstance(field, Choice):
+                kind = pandas.CategoricalDtype(
+                    pandas.Index(list(field.values), tupleize_cols=False)
+                )
+                columns[name] = pandas.Categorical.from_codes(
+                    self.codes[name].astype(_signed(field.size)), dtype=kind
+                )
+            else:
+                columns[name] = self[name]
+        return pandas.DataFrame(columns, index=pandas.RangeIndex(len(self)), copy=False)
+
+    def to_arrow(self) -> Any:
+        """A pyarrow.Table: bool, int64, dictionaries for choices; decimals from 64 to 126 bits."""
+        arrow, _ = load_pyarrow()
+        arrays = [self._arrow(arrow, name, field) for name, field in self.fields.items()]
+        return arrow.Table.from_arrays(arrays, names=list(self.fields))
+
+    def _arrow(self, arrow: Any, name: str, field: Field) -> Any:
+        if isinstance(field, Choice):
+            values = lookup(field.values).tolist()
+            if len({type(v) for v in values}) > 1 or not isinstance(values[0], (str, bool, float)):
+                values = [str(v) for v in values]
+            codes = arrow.array(self.codes[name].astype(_signed(field.size)))
+            return arrow.DictionaryArray.from_arrays(codes, arrow.array(values))
+        column = self[name]
+        if column.dtype != object:
+            return arrow.array(column)
+        if max(field.high, -field.low) >= 10**38:  # type: ignore[union-attr]
+            raise FormulaError(
+                f"to_arrow of the column {name}, of more than 126 bits", expected="to_pandas"
+            )
+        return arrow.array(column.tolist(), arrow.decimal128(38, 0))
+
+    def to_numpy(self) -> np.ndarray:
+        """A structured array: one record for each row."""
+        columns = {name: self[name] for name in self.fields}
+        kind = [(name, _record_type(column, self.fields[name])) for name, column in columns.items()]
+        out = np.empty(len(self), np.dtype(kind))
+        for name, column in columns.items():
+            out[name] = column
+        return out
+
+    def to_list(self) -> list[dict[str, Any]]:
+        """All rows as dicts."""
+        return list(self)
+
+    def __repr__(self) -> str:
+        head = [{name: str(value) for name, value in row.items()} for row in self[:_SHOWN]]
+        widths = {name: max([len(name), *(len(row[name]) for row in head)]) for name in self.fields}
+        lines = ["  ".join(name.rjust(widths[name]) for name in self.fields)]
+        lines += ["  ".join(row[name].rjust(widths[name]) for name in self.fields) for row in head]
+        if len(self) > _SHOWN:
+            lines.append("...")
+        method = f", method {self.info['method']}" if "method" in self.info else ""
+        lines.append(f"[{len(self):,} rows, {self.guarantee}{method}]")
+        return "\n".join(lines)
+
+
+def _signed(size: int) -> Any:
+    """The smallest signed type for codes below `size`, as pandas and Arrow want them."""
+    return next(t for t in (np.int8, np.int16, np.int32, np.int64) if size <= np.iinfo(t).max)
+
+
+def code_type(size: int) -> Any:
+    """The smallest type that holds codes below `size`; objects beyond 64 bits."""
+    for kind in (np.uint8, np.uint16, np.uint32, np.uint64):
+        if size - 1 <= np.iinfo(kind).max:
+            return kind
+    return object
+
+
+def _record_type(column: np.ndarray, field: Field) -> Any:
+    if isinstance(field, Choice) and all(isinstance(v, str) for v in field.values):
+        return f"U{max(len(str(v)) for v in field.values)}"
+    return column.dtype
+
+
+def codes_of(field: Field, column: Any) -> np.ndarray:
+    """The codes of a column of the user's values; -1 where a value is not in the domain."""
+    values = column.to_numpy() if hasattr(column, "to_numpy") else np.asarray(column)
+    if isinstance(field, (Integer, Flag, NumericChoice)) and values.dtype.kind in "biuf":
+        return _numeric_codes(field, values)
+    known: dict[Any, int] = {}
+    out = np.empty(len(values), np.int64 if field.size < 2**62 else object)
+    for k, value in enumerate(values.tolist()):
+        try:
+            if value not in known:
+                known[value] = _code_or_missing(field, value)
+            out[k] = known[value]
+        except TypeError:  # a value that cannot be hashed
+            out[k] = -1
+    return out
+
+
+def _code_or_missing(field: Field, value: Any) -> int:
+    try:
+        return field.code(value)
+    except FormulaError:
+        return -1
+
+
+def _numeric_codes(field: Any, values: np.ndarray) -> np.ndarray:
+    whole = values.astype(np.int64) if values.dtype.kind in "bi" else values
+    if values.dtype.kind == "u":
+        whole = values.astype(object if values.size and values.max() >= 2**63 else np.int64)
+    elif values.dtype.kind == "f":
+        finite = np.isfinite(values) & (np.abs(values) < 2.0**62)
+        finite &= np.where(finite, values, 0) == np.floor(np.where(finite, values, 0))
+        return np.where(finite, _numeric_codes(field, np.where(finite, values, 0).astype(int)), -1)
+    if isinstance(field, NumericChoice):
+        order = np.argsort(np.array(field.values, object))
+        ordered = np.array(field.values, object)[order]
+        at = np.clip(np.searchsorted(ordered, whole.astype(object)), 0, len(order) - 1)
+        return np.where(ordered[at] == whole, order[at], -1).astype(np.int64)
+    low, high = (0, 1) if isinstance(field, Flag) else (field.low, field.high)
+    if field.size >= 2**62 or low < -(2**62) or high >= 2**62:
+        whole = whole.astype(object)
+    inside = (whole >= low) & (whole <= high)
+    return np.where(inside, whole - low, -1)

@@ -1,0 +1,507 @@
+"""`nelson.Space`: a problem in the user's own words. Named fields and rules in, tables out.
+
+bus = nelson.Space()
+addr = bus.integer("addr", 0, 0xFFFF)
+burst = bus.choice("burst", ["FIXED", "INCR", "WRAP"])
+bus.require(addr % 4 == 0)
+rows = bus.sample(1_000_000, seed=0)      # uniform over legal rows
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nelson.errors import FormulaError, Unsatisfiable
+from nelson.exact.conflict import conflict
+from nelson.exact.count import solutions
+from nelson.exact.mode import most_likely
+from nelson.formula import Formula
+from nelson.formula.memo import Recent
+from nelson.sampling.options import Options
+from nelson.sampling.sample_stream import draw, stream
+from nelson.sampling.samples import Samples
+from nelson.space.decode import decode
+from nelson.space.encode import Encoder
+from nelson.space.evaluate import evaluate
+from nelson.space.expressions import Rule, leaves, rule
+from nelson.space.fields import (
+    FIELDS,
+    Choice,
+    Field,
+    Flag,
+    Flags,
+    Integer,
+    NumericChoice,
+    choice,
+    unknown,
+)
+from nelson.space.gates import TRUE, renumbered
+from nelson.space.laws import (
+    Law,
+    Marginals,
+    chosen_first,
+    chosen_method,
+    circuit_of,
+    marginals,
+    with_shares,
+)
+from nelson.space.parse import parse
+from nelson.space.rows import Rows, codes_of
+from nelson.space.terms import terms
+from nelson.space.text import text
+
+#: Formulas kept for weights, shares and conditions that the rules themselves do not need.
+_KEPT = 16
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """One rule of a space. `name` is the user's own, `source` and `line` say where it came from."""
+
+    rule: Rule
+    name: str | None = None
+    source: str | None = None
+    line: int | None = None
+
+    def __str__(self) -> str:
+        shown = text(self.rule)
+        shown = shown if len(shown) <= 300 else shown[:297] + "..."
+        where = f" ({self.source}:{self.line})" if self.line is not None else ""
+        return f"{self.name}: {shown}{where}" if self.name else f"{shown}{where}"
+
+
+class Space:
+    """Named fields, and the rules that legal rows obey."""
+
+    def __init__(self, name: str | None = None) -> None:
+        self.name = name
+        self.fields: dict[str, Field] = {}
+        self.sets: dict[str, Flags] = {}
+        self.rules: list[Requirement] = []
+        self._encoder = Encoder()
+        self._formula: Formula | None = None
+        self._extended: Recent[tuple[str, ...], tuple[Formula, list[int]]] = Recent(_KEPT)
+
+    # --- fields -----------------------------------------------------------------------------------
+
+    def flag(self, name: str) -> Flag:
+        """A field that is true or false."""
+        return self._add(Flag(self._new_name(name)))
+
+    def integer(self, name: str, low: int, high: int) -> Integer:
+        """A whole number from low to high, both included; of any size."""
+        self._new_name(name)
+        ends = []
+        for end in (low, high):
+            if isinstance(end, (bool, np.bool_)) or not (
+                isinstance(end, (int, np.integer)) or (isinstance(end, float) and end.is_integer())
+            ):
+                raise FormulaError(f"the end {end!r} of {name}", expected="a whole number")
+            ends.append(int(end))
+        if ends[0] > ends[1]:
+            raise FormulaError(
+                f"the integer {name} from {low} to {high}, which has no values",
+                expected="low <= high",
+            )
+        return self._add(Integer(name, *ends))
+
+    def choice(self, name: str, values: Iterable[Any]) -> Choice | NumericChoice:
+        """One of some values: strings, whole numbers, or anything that can be hashed."""
+        return self._add(choice(self._new_name(name), values))
+
+    def flags(self, name: str, members: Iterable[str]) -> Flags:
+        """A set of flags. Its members are the fields `name.member`."""
+        self._new_name(name)
+        listed = [members] if isinstance(members, str) else list(members)
+        if not listed:
+            raise FormulaError(f"the set of flags {name} without members", expected="one or more")
+        if len(set(listed)) < len(listed):
+            raise FormulaError(f"a member of {name} twice", expected="distinct ones")
+        made = {member: self.flag(f"{name}.{member}") for member in listed}
+        self.sets[name] = Flags(name, made)
+        return self.sets[name]
+
+    def _new_name(self, name: str) -> str:
+        if not isinstance(name, str) or not name:
+            raise FormulaError(f"the name {name!r} of a field", expected="a string")
+        if name in self.fields or name in self.sets:
+            raise FormulaError(f"a second field {name!r}", expected="another name")
+        return name
+
+    def _add(self, field: Any) -> Any:
+        self.fields[field.name] = field
+        self._encoder.add_field(field)
+        self._changed()
+        return field
+
+    def _changed(self) -> None:
+        self._extended = Recent(_KEPT)
+        self._formula = None
+
+    def __getitem__(self, name: str) -> Any:
+        """The field, or the set of flags, of this name."""
+        if name in self.fields:
+            return self.fields[name]
+        if name in self.sets:
+            return self.sets[name]
+        raise unknown(f"no field is called {name!r}", name, [*self.fields, *self.sets])
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.fields or name in self.sets
+
+    # --- rules ------------------------------------------------------------------------------------
+
+    def rule(self, given: Rule | str | bool) -> Rule:
+        """A rule from its text, with the names of this space: space.rule("len in [2, 4, 8]")."""
+        found = parse(given, self.__getitem__) if isinstance(given, str) else rule(given)
+        for leaf in leaves(found):
+            if isinstance(leaf, FIELDS) and self.fields.get(leaf.name) is not leaf:
+                raise FormulaError(
+                    f"the field {leaf.name!r} of another space in {found!r}",
+                    expected="fields of this space",
+                )
+        return found
+
+    def require(
+        self,
+        *rules: Rule | str | bool,
+        name: str | None = None,
+        source: str | None = None,
+        line: int | None = None,
+    ) -> None:
+        """Legal rows obey these rules: expressions, or their texts.
+
+        name: what messages call the rule. source, line: the file that it came from.
+        """
+        for given in rules:
+            try:
+                found = self.rule(given)
+                self._encoder.require(found)
+            except FormulaError as error:
+                if source is None or error.source is not None:
+                    raise
+                raise FormulaError(
+                    error.what, expected=error.expected, source=source, line=line
+                ) from None
+            except RecursionError:
+                raise FormulaError(
+                    "a rule that is nested too deeply", expected="several smaller rules"
+                ) from None
+            self.rules.append(Requirement(found, name, source, line))
+            self._changed()
+
+    @property
+    def formula(self) -> Formula:
+        """The clauses. The projection is the variables of the fields, which determine the rest."""
+        if self._formula is None:
+            self._formula = self._build([])[0]
+        return self._formula
+
+    def extended(self, rules: list[Rule]) -> tuple[Formula, list[int]]:
+        """A formula in which each of these rules has a literal. TRUE and -TRUE are constants.
+
+        It is the formula of the space if that has such literals already.
+        """
+        if not rules:
+            return self.formula, []
+        return self._extended.once(tuple(text(r) for r in rules), lambda: self._build(rules))
+
+    def _build(self, rules: list[Rule]) -> tuple[Formula, list[int]]:
+        if not self.fields:
+            raise FormulaError("a space without fields", expected="space.integer(...), ...")
+        encoder = self._encoder.fork() if rules else self._encoder
+        literals = [encoder.literal(r) for r in rules]
+        stated = [clause for group in encoder.groups for clause in group]
+        clauses, n, number = encoder.gates.numbered(stated, literals)
+        literals = [renumbered(x, number) for x in literals]
+        if rules and n == self.formula.n_vars:
+            return self.formula, literals
+        shown = [v for name in self.fields for v in encoder.of_field[name]]
+        return Formula(clauses, n, projection=shown), literals
+
+    # --- the law ----------------------------------------------------------------------------------
+
+    def law(
+        self,
+        given: Any = None,
+        weights: Any = None,
+        shares: Any = None,
+        first: Iterable[Any] | None = None,
+        seed: int | None = None,
+    ) -> Law:
+        """The law that `sample` draws from with these arguments."""
+        law = self._weighted(given, weights)
+        if shares is not None and first is not None:
+            raise FormulaError("both shares and first", expected="one of them")
+        if shares is not None:
+            return with_shares(self, law, shares, seed)
+        return law if first is None else chosen_first(self, law, first)
+
+    def _weighted(self, given: Any, weights: Any) -> Law:
+        conditions, evidence = self._conditions(given)
+        priced = [] if weights is None else terms(weights, self.find, "weights")
+        rules = [*conditions, *(r for r, _ in priced)]
+        formula, literals = self.extended(rules)
+        evidence += [x for x in literals[: len(conditions)] if x != TRUE]
+        theta = np.zeros(formula.n_vars)
+        for x, (_, factor) in zip(literals[len(conditions) :], priced, strict=True):
+            if factor == 0:
+                evidence.append(-x)
+            elif abs(x) != TRUE:
+                theta[abs(x) - 1] += math.log(factor) if x > 0 else -math.log(factor)
+        return Law(formula, theta, tuple(evidence), {}, tuple(rules))
+
+    def extended_law(self, law: Law, rules: list[Rule]) -> tuple[Formula, list[int]]:
+        """`extended`, where the variables of `law` keep their numbers."""
+        formula, literals = self.extended([*law.rules, *rules])
+        return formula, literals[len(law.rules) :]
+
+    def find(self, key: Any) -> Any:
+        """The field or rule that a key of weights or shares names."""
+        if isinstance(key, str):
+            return self[key]
+        return self.rule(key) if isinstance(key, Rule) else self.field(key)
+
+    def field(self, key: Any) -> Any:
+        """A field, by its name or itself."""
+        found = self.fields.get(key if isinstance(key, str) else getattr(key, "name", ""))
+        if found is None or not (isinstance(key, str) or found is key):
+            raise unknown(f"no field is called {key!r}", key, self.fields)
+        return found
+
+    def _conditions(self, given: Any) -> tuple[list[Rule], list[int]]:
+        """(rules, literals) that `given` asks for: {field: value}, a rule, its text, or a list."""
+        if given is None:
+            return [], []
+        if isinstance(given, (str, Rule)):
+            return [self.rule(given)], []
+        if not isinstance(given, Mapping):
+            rules = [self.rule(item) for item in given]
+            return rules, []
+        evidence: list[int] = []
+        for key, value in given.items():
+            field = self.field(key)
+            evidence += self._encoder.evidence(field, field.code(value))
+        return [], evidence
+
+    # --- answers ----------------------------------------------------------------------------------
+
+    def sample(
+        self,
+        n: int = 1,
+        *,
+        given: Any = None,
+        weights: Any = None,
+        shares: Any = None,
+        first: Iterable[Any] | None = None,
+        unique: bool = False,
+        seed: int | None = None,
+        method: str = "auto",
+        threads: int | None = None,
+        seconds: float | None = None,
+        strict: bool = False,
+    ) -> Rows:
+        """Draw n legal rows; without further arguments uniformly.
+
+        given       a condition: {"burst": "WRAP", "write": True}, a rule or its text.
+        weights     factors on the likelihood of a row: {burst: {"FIXED": 60, "INCR": 30}}. Values
+                    that are not named keep the factor 1; 0 excludes a value; keys of integers may
+                    be ranges. The resulting shares depend on how many legal rows each value has.
+        shares      the shares themselves: {burst: {"FIXED": .6, "INCR": .3, "WRAP": .1}}. Among all
+                    laws with these shares the one of maximum entropy is drawn from: nothing else is
+                    assumed. info["shares"] has the achieved shares.
+        first       names of fields to choose first: uniform over their legal values (for several
+                    fields: over their legal combinations), then the rest given these. As
+                    `solve ... before` in SystemVerilog.
+        unique      no row twice. With fewer legal rows than n all are returned, in random order.
+        method, seed, threads, seconds, strict: as in `nelson.sample`.
+        """
+        with self._explained(given):
+            law = self.law(given, weights, shares, first, seed)
+            options = Options(
+                given=law.given or None,
+                project=law.formula.projection,
+                unique=unique,
+                seed=seed,
+                method=chosen_method(law.formula, seconds) if method == "auto" else method,
+                threads=threads,
+                seconds=seconds,
+                strict=strict,
+            )
+            samples = draw(law.formula, law.theta, n, options)
+        return self._rows(samples, law.info)
+
+    def stream(
+        self,
+        n: int | None = None,
+        *,
+        block: int = 65536,
+        given: Any = None,
+        weights: Any = None,
+        shares: Any = None,
+        first: Iterable[Any] | None = None,
+        unique: bool = False,
+        seed: int | None = None,
+        method: str = "auto",
+        threads: int | None = None,
+        seconds: float | None = None,
+    ) -> Iterator[Rows]:
+        """The rows of `sample` in blocks, in constant memory; n None: without end.
+
+        With `unique` the stream ends when every legal row has been drawn, and remembers what it
+        has drawn.
+        """
+        with self._explained(given):
+            law = self.law(given, weights, shares, first, seed)
+            for samples in stream(
+                law.formula,
+                law.theta,
+                n,
+                block=block,
+                given=law.given or None,
+                seed=seed,
+                method=chosen_method(law.formula, seconds) if method == "auto" else method,
+                threads=threads,
+                seconds=seconds,
+            ):
+                yield self._rows(samples, law.info)
+
+    def _rows(self, samples: Samples, more: dict[str, Any]) -> Rows:
+        codes = decode(samples, self.fields, self._encoder)
+        info = samples.info | more
+        if "decisions" in info:
+            info["why"] = f"the space compiled to a circuit of {info['decisions']:,} decisions"
+        return Rows(self.fields, codes, samples.count, samples.guarantee, samples.status, info)
+
+    def count(self, given: Any = None) -> int:
+        """The number of legal rows, exactly."""
+        law = self.law(given)
+        if -TRUE in law.given:
+            return 0
+        circuit_of(law.formula)
+        return solutions(law.formula, law.given)
+
+    def marginals(self, given: Any = None, weights: Any = None, shares: Any = None) -> Marginals:
+        """The share of each value of each field: marginals()["burst"]["WRAP"].
+
+        Exact if the space can be enumerated or compiled, else estimated from samples: see
+        `.guarantee` and `.error`. A field of more than 256 values is divided into 16 ranges.
+        """
+        with self._explained(given):
+            return marginals(self, self.law(given, weights, shares))
+
+    def most_likely(self, given: Any = None, weights: Any = None) -> dict[str, Any]:
+        """A legal row of greatest weight; without weights just some legal row."""
+        with self._explained(given):
+            law = self.law(given, weights)
+            return self.row(most_likely(law.formula, law.log_odds))
+
+    def row(self, x: np.ndarray) -> dict[str, Any]:
+        """The row of an assignment (n_vars,) of the formula."""
+        variables = self.formula.projection or ()
+        packed = x[np.array(variables, int) - 1].astype(np.uint64)[None, :]
+        samples = Samples(packed, 1, variables, "exact")
+        return self._rows(samples, {})[0]
+
+    # --- contradictions ---------------------------------------------------------------------------
+
+    @contextmanager
+    def _explained(self, given: Any) -> Iterator[None]:
+        """Name the rules that contradict each other, instead of "unsatisfiable"."""
+        try:
+            yield
+        except Unsatisfiable:
+            reason = self.contradiction(given)
+            if reason is None:
+                raise
+            raise Unsatisfiable(reason) from None
+
+    def contradiction(self, given: Any = None) -> str | None:
+        """Why no row is legal: a smallest set of rules that cannot hold together; None if one is.
+
+        No rule of the set can be left out.
+        """
+        conditions, _ = self._conditions(given)
+        encoder = self._encoder.fork()
+        names = [str(requirement) for requirement in self.rules]
+        groups = list(encoder.groups)
+        for condition in conditions:
+            groups.append([[encoder.literal(condition)]])
+            names.append(f"given: {text(condition)}")
+        if isinstance(given, Mapping):
+            for key, value in given.items():
+                field = self.field(key)
+                groups.append([[x] for x in encoder.evidence(field, field.code(value))])
+                names.append(f"given: {field.name} == {value!r}")
+        groups = [[[x for x in c if x != -TRUE] for c in g if TRUE not in c] for g in groups]
+        literals = [x for group in groups for clause in group for x in clause]
+        hard, _, number = encoder.gates.numbered([], literals)
+        found = conflict(
+            hard, [[[renumbered(x, number) for x in c] for c in group] for group in groups]
+        )
+        if found is None:
+            return None
+        lines = [f"  {names[k]}" for k in found.groups]
+        what = "this rule cannot hold" if len(lines) == 1 else "these rules cannot hold together"
+        return "no row is legal: " + "\n".join([what, *lines])
+
+    # --- tables -----------------------------------------------------------------------------------
+
+    def codes(self, table: Any) -> dict[str, np.ndarray]:
+        """Codes of the columns of a table (DataFrame, Arrow table, Rows, records, dict of columns).
+
+        -1 stands for a value that is not in the domain of its field. Columns that are no field
+        are ignored; a missing one is an error.
+        """
+        if isinstance(table, Rows) and table.fields == self.fields:
+            return table.codes
+        out = {}
+        for name, field in self.fields.items():
+            try:
+                column = table[name]
+            except (KeyError, ValueError, IndexError):
+                raise FormulaError(
+                    f"a table without the column {name!r}", expected=f"columns {list(self.fields)}"
+                ) from None
+            out[name] = codes_of(field, column)
+        return out
+
+    def violations(self, table: Any) -> dict[str, np.ndarray]:
+        """Which rows of a table break what: {rule or field: positions}, for those with a breach."""
+        codes = self.codes(table)
+        n = len(next(iter(codes.values())))
+        found: dict[str, np.ndarray] = {}
+        bad = np.zeros(n, bool)
+        for name, column in codes.items():
+            outside = np.asarray(column == -1, bool)
+            if outside.any():
+                bad |= outside
+                domain = self.fields[name].domain
+                found[f"{name} is not in {domain}"] = np.flatnonzero(outside)
+        safe = {name: np.where(bad, 0, column) for name, column in codes.items()}
+        for requirement in self.rules:
+            holds = np.broadcast_to(evaluate(requirement.rule, safe), n)
+            if not (holds | bad).all():
+                found[str(requirement)] = np.flatnonzero(~holds & ~bad)
+        return found
+
+    def satisfied(self, table: Any) -> np.ndarray:
+        """(rows,) bool: which rows of a table are legal."""
+        codes = self.codes(table)
+        legal = np.ones(len(next(iter(codes.values()))), bool)
+        for positions in self.violations(table).values():
+            legal[positions] = False
+        return legal
+
+    def __repr__(self) -> str:
+        lines = [f"Space {self.name}" if self.name else "Space"]
+        wide = max((len(name) for name in self.fields), default=0)
+        lines += [f"  {name.ljust(wide)}  {f.domain}" for name, f in self.fields.items()]
+        lines += [f"  {requirement}" for requirement in self.rules]
+        return "\n".join(lines)

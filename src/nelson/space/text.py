@@ -1,0 +1,129 @@
+"""An expression as text, in the syntax that `parse` reads back: a safe subset of Python's.
+
+This module knows the operators of `expressions` by name only, so that expressions can print
+themselves.
+"""
+
+from __future__ import annotations
+
+from keyword import iskeyword
+from typing import Any
+
+#: How tightly operators bind, as in Python: a larger number binds tighter.
+_LEVELS = (
+    ("if",),
+    ("or",),
+    ("and",),
+    ("not",),
+    ("==", "!=", "<", "<=", ">", ">=", "in", "is", "same"),
+    ("|",),
+    ("^", "xor"),
+    ("&",),
+    ("<<", ">>"),
+    ("+",),
+    ("*", "%", "//"),
+    ("neg",),
+)
+_BINDING = {op: level for level, ops in enumerate(_LEVELS, start=1) for op in ops}
+_CALLS = {"implies", "iff", "count", "distinct"}
+_TIGHT = 20
+
+
+def text(expression: Any) -> str:
+    """The expression in one line."""
+    return _print(expression)[0]
+
+
+def name_text(name: str) -> str:
+    """A field in a rule: its name, or field("its name") if Python could not read that."""
+    parts = name.split(".")
+    plain = name not in _FUNCTIONS and all(
+        part.isidentifier() and not iskeyword(part) for part in parts
+    )
+    return name if plain and len(parts) <= 2 else f"field({name!r})"
+
+
+def _print(node: Any) -> tuple[str, int]:
+    """The text, and how tightly its outermost operator binds."""
+    if not hasattr(node, "op"):
+        return repr(node), _TIGHT
+    op, args = node.op, node.args
+    if op == "field":
+        return name_text(node.name), _TIGHT
+    if op == "const":
+        return repr(args[0]), _TIGHT if not isinstance(args[0], int) or args[0] >= 0 else 12
+    if op == "truth":
+        return _print(args[0])
+    if op in _CALLS:
+        return f"{op}({', '.join(text(arg) for arg in args)})", _TIGHT
+    if op == "table":
+        columns, rows = args
+        cells = [tuple(_value(c, v) for c, v in zip(columns, row, strict=True)) for row in rows]
+        return f"table([{', '.join(map(text, columns))}], {cells!r})", _TIGHT
+    if op == "not" and args[0].op in ("is", "in", "same"):
+        return _membership(args[0], negated=True), 5
+    if op in ("is", "in", "same"):
+        return _membership(node, negated=False), 5
+    if op == "not":
+        return f"not {_inside(args[0], 4)}", 4
+    if op == "neg":
+        return f"-{_inside(args[0], 12)}", 12
+    if op == "if":
+        return f"{_inside(args[1], 2)} if {_inside(args[0], 2)} else {_inside(args[2], 1)}", 1
+    binding = _BINDING[op]
+    if op == "+":
+        return _sum(args), binding
+    if op in ("and", "or"):
+        return f" {op} ".join(_inside(arg, binding + 1) for arg in args), binding
+    # A comparison within a comparison takes parentheses on both sides: Python would chain them.
+    left = _inside(args[0], binding if binding != 5 else 6)
+    return f"{left} {'^' if op == 'xor' else op} {_inside(args[1], binding + 1)}", binding
+
+
+def _sum(terms: tuple[Any, ...]) -> str:
+    """a + b - c."""
+    shown = _inside(terms[0], 10)
+    for term in terms[1:]:
+        if term.op == "neg":
+            shown += f" - {_inside(term.args[0], 11)}"
+        elif term.op == "const" and term.args[0] < 0:
+            shown += f" - {-term.args[0]}"
+        else:
+            shown += f" + {_inside(term, 11)}"
+    return shown
+
+
+def _inside(node: Any, least: int) -> str:
+    shown, binding = _print(node)
+    return shown if binding >= least else f"({shown})"
+
+
+def _membership(node: Any, negated: bool) -> str:
+    left, right = node.args
+    if node.op == "same":
+        return f"{text(left)} {'!=' if negated else '=='} {text(right)}"
+    values = [_value(left, v) for v in right]
+    shown = _inside(left, 6)
+    if node.op == "is" and len(values) == 1:
+        return f"{shown} {'!=' if negated else '=='} {values[0]!r}"
+    return f"{shown} {'not in' if negated else 'in'} {_runs(values)}"
+
+
+def _runs(values: list[Any]) -> str:
+    """A list, or a range if these are three or more numbers without a gap."""
+    whole = len(values) > 2 and all(type(v) is int for v in values)
+    if whole and values == list(range(values[0], values[-1] + 1)):
+        return f"range({values[0]}, {values[-1] + 1})"
+    return repr(values)
+
+
+def _value(column: Any, cell: int) -> Any:
+    """The user's value of a cell of a table: categories are kept as codes."""
+    return column.values[cell] if column.coded else cell
+
+
+#: Words of the language that a field may be called, too: such a field is written field("count").
+_FUNCTIONS = {
+    *("field", "table", "forbidden", "implies", "iff", "count", "distinct", "at_most", "at_least"),
+    *("exactly", "if_else", "element", "sum", "range", "abs", "min", "max"),
+}
