@@ -279,7 +279,7 @@ def test_samples_have_the_shares():
 
 
 def test_where_moments_must_be_sampled(monkeypatch):
-    """theta rests on 8 x 262,144 samples, so its exact shares are within 5 sigma of the targets
+    """theta rests on 8 x 65,536 samples, so its exact shares are within 5 sigma of the targets
     (false alarm below 1e-5 for all seven); 20 sigma away, a wrong theta is rejected."""
     exact = match(FIELDS, LITERALS, SHARES)
     monkeypatch.setattr(module, "moments_of", lambda formula: None)
@@ -288,12 +288,12 @@ def test_where_moments_must_be_sampled(monkeypatch):
     assert found.guarantee == "asymptotic" and found.theta[7] == 0.0
     target = np.array(SHARES)
     assert (np.abs(found.achieved - target) < 5 * found.errors).all()
-    assert found.errors == pytest.approx(np.sqrt(target * (1 - target) / 262_144), rel=0.05)
+    assert found.errors == pytest.approx(np.sqrt(target * (1 - target) / 65_536), rel=0.05)
 
     def off(theta):
         states, p = probabilities(FIELDS, theta)
         share = p @ features(states, np.array(LITERALS))
-        return np.abs((share - target) / np.sqrt(target * (1 - target) / (8 * 262_144))).max()
+        return np.abs((share - target) / np.sqrt(target * (1 - target) / (8 * 65_536))).max()
 
     assert off(found.theta) < 5
     assert off(exact.theta + 0.1 * (np.arange(8) == 0)) > 20
@@ -309,7 +309,7 @@ def test_sampled_moments_under_evidence_and_a_base(monkeypatch):
     assert found.converged and found.theta[2] == -np.inf and found.achieved[0] == 1
     assert (found.theta[[3, 6]] == [1.5, -1]).all()
     states, p = probabilities(FIELDS, found.theta)
-    assert np.abs(p @ states[:, [0, 7]] - [0.25, 0.5]).max() < 5 * 0.5 / np.sqrt(8 * 262_144)
+    assert np.abs(p @ states[:, [0, 7]] - [0.25, 0.5]).max() < 5 * 0.5 / np.sqrt(8 * 65_536)
 
 
 def test_many_shares_at_once():
@@ -361,3 +361,22 @@ def test_bad_input():
             match(FIELDS, literals, shares, **options)
     with pytest.raises(Unsatisfiable):
         match(Formula([[1], [-1]]), [1], [0.5])
+
+
+def test_evidence_may_leave_a_formula_that_compiles(monkeypatch):
+    """If only the formula under evidence has exact moments, those are used."""
+    base = np.zeros(8)
+    base[7] = np.inf
+    real = module.moments_of
+    monkeypatch.setattr(module, "moments_of", lambda f: None if f is FIELDS else real(f))
+    found = match(FIELDS, LITERALS, SHARES, base=base)
+    assert found.guarantee == "exact" and found.converged and found.theta[7] == np.inf
+
+
+def test_the_example_of_the_documentation():
+    burst = Formula([[1, 2, 3], [-1, -2], [-1, -3], [-2, -3], [-3, 4]])
+    assert match(burst, [1, 2, 3], [0.6, 0.3, 0.1]).achieved == pytest.approx([0.6, 0.3, 0.1])
+    words = "0.3 for literal 3: every solution with it has 4, and the share of that is 0.2"
+    with pytest.raises(ImpossibleShares, match=words):
+        match(burst, [3, 4], [0.3, 0.2])
+    assert "boundary" in match(burst, [3, 4], [0.2, 0.2]).why
