@@ -259,7 +259,7 @@ class Encoder:
         if op in (">=", "<"):  # a >= b is b <= a; a < b is not b <= a
             a, b = b, a
         positive = op in ("<=", ">=")
-        counter, left, right = self._sides(Rule("<=", (a, b)))
+        counter, left, right = self._sides(a <= b)
         if counter is not None:
             return [[self._at_least(counter, right + 1)]], positive
         return vectors.breaches(self.gates, left, right), positive
