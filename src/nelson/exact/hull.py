@@ -212,7 +212,11 @@ class _Search:
 
     def _unsatisfiable(self, columns: list[int]) -> Cut | None:
         found = conflict(self.formula, [[[self.signed[c]]] for c in columns], self._left())
-        return None if found is None else self._cut([columns[g] for g in found.groups])
+        if found is None:
+            return None
+        if not found.groups:
+            raise Unsatisfiable("a CDCL solver proved that the formula has no solution")
+        return self._cut([columns[g] for g in found.groups])
 
     def _proved(self, d: np.ndarray) -> tuple[Cut, np.ndarray]:
         """The cut of a direction of integers (it may have depth <= 0), and a solution with the

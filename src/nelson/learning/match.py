@@ -43,8 +43,9 @@ from nelson.sampling.guarantee import weakest
 from nelson.sampling.sample_stream import sample
 
 TOLERANCE = 1e-9
-#: Where samples estimate the moments, their noise is that of this many examples, or less.
-_EXAMPLES = 1 << 16
+#: Where samples estimate the moments, the loop draws four times as many in a step, and averages
+#: eight steps: the shares under theta are then off by 0.0007 at most (standard error).
+_EXAMPLES = 1 << 14
 _BOUND = 50.0  # of |theta_i|, there
 _KNOWN_SOLUTIONS = 4096  # drawn to see what is possible
 _PROOF_SECONDS = 20.0  # for the search of a proof that the shares are impossible
@@ -107,6 +108,8 @@ def match(
     until = math.inf if seconds is None else started + duration(seconds)
     task = _task(formula, literals, targets, groups, base, tolerance, until)
     source = moments_of(formula)
+    if source is None and task.given is not formula:  # evidence may leave a formula that compiles
+        source = moments_of(task.given)
     found = _sampled(task, seed) if source is None else _exact(task, source, seed)
     return Match(
         literals=tuple(task.literals.tolist()),
@@ -273,7 +276,7 @@ def _sampled(task: _Task, seed: int | None) -> dict[str, Any]:
     options = Options(sampler="auto", seed=seed, seconds=task.left(), progress=False)
     outcome = run(learner, options)
     found = learner.result()
-    draw = learner.drawer(found, learner.m_final, OUTSIDE_ITERATIONS + 2)
+    draw = learner.drawer(found, learner.m, OUTSIDE_ITERATIONS + 2)
     achieved = task.shares(draw.mean)
     gap = float(np.abs(achieved - task.targets).max(initial=0.0))
     errors = np.sqrt(achieved * (1 - achieved) / draw.count)
@@ -308,8 +311,8 @@ def _in_words(cut: Cut, literals: list[int], targets: list[float]) -> str:
         either = "" if len(others) == 1 else "one of "
         named = ", ".join(str(literals[i]) for i in others)
         return (
-            f"a share of {targets[one]:.10g} for literal {literals[one]}: every solution with it has "
-            f"{either}{named}, and the share of that is {sum(targets[i] for i in others):.10g}"
+            f"a share of {targets[one]:.10g} for literal {literals[one]}: every solution with it "
+            f"has {either}{named}, and the share of that is {sum(targets[i] for i in others):.10g}"
         )
     return (
         f"shares that sum to {asked:.10g} for the literals {', '.join(parts)}, of which at most "
