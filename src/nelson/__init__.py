@@ -25,11 +25,12 @@ if TYPE_CHECKING:
     from nelson.judging import judge
     from nelson.learning import metrics
     from nelson.learning.learn import learn
-    from nelson.learning.model import Model, load
+    from nelson.learning.model import Model
     from nelson.sampling.registry import names as samplers
     from nelson.sampling.report import report
     from nelson.sampling.sample_stream import sample, stream
     from nelson.sampling.samples import Samples
+    from nelson.space.load import load
     from nelson.space.space import Space
 
 #: Where each public name lives: "module" for a module, "module:attribute" for anything else.
@@ -50,7 +51,7 @@ _HOME = {
     "heat_bath": "nelson.distribution.heat_bath:heat_bath",
     "judge": "nelson.judging:judge",
     "learn": "nelson.learning.learn:learn",
-    "load": "nelson.learning.model:load",
+    "load": "nelson.space.load:load",
     "log_z": "nelson.log_z",
     "metrics": "nelson.learning.metrics",
     "partition": "nelson.log_z",

@@ -54,7 +54,6 @@ class Task:
     prior: Prior
     train: Rows
     held_out: Rows
-    compile_seconds: float
     until: float  # `time.monotonic()`
     seed: int
     tell: Callable[[str], None]
@@ -64,7 +63,7 @@ class Task:
     ) -> Fitted | None:
         """The fit with these pairs; None if there are pairs and no circuit."""
         potential = self.potential.with_pairs(pairs)
-        problem = Problem.of(self.space, potential, self.compile_seconds, self.seed)
+        problem = Problem.of(self.space, potential, self.seed)
         if pairs and problem.source is None:
             return None
         return fit(problem, *self.train, self.prior, singles, known, self.until)
@@ -181,8 +180,6 @@ def _ranked(
     task: Task, fitted: Fitted, candidates: list[Pair], limit: float, tests: int
 ) -> tuple[list[tuple[float, Pair]], list[Pair]]:
     """(pairs that differ from the model by more than noise, best first; those that cost too much)."""
-    from scipy.stats import chi2
-
     potential = fitted.potential
     train, n = task.train
     m = max(_SAMPLES, n)
@@ -199,7 +196,7 @@ def _ranked(
         seen = d > 0
         g = 2 * float((d[seen] * np.log(d[seen] / n / share[seen])).sum())
         g /= 1 + n / m  # the samples of the model have noise as well
-        if float(chi2.sf(g, freedom)) * tests < _LEVEL:
+        if _p_value(g, freedom) * tests < _LEVEL:
             wide = _cost([*potential.pairs, pair], potential) >= limit
             too_wide.append(pair) if wide else ranked.append((g - freedom, pair))
     return sorted(ranked, reverse=True), too_wide
@@ -280,21 +277,23 @@ def _prune(task: Task, found: Chosen, tests: int) -> None:
 def _wald(fitted: Fitted, rows: Mapping[str, np.ndarray], n: int) -> dict[Pair, float]:
     """The p-value of "all theta of this pair are 0": theta^T (their covariance)^-1 theta is chi-square.
 
-    Their covariance is the inverse of a Schur complement of n Cov(features).
+    The covariance of all theta is (n Cov(features))^-1.
     """
-    from scipy.stats import chi2
-
     potential, theta = fitted.potential, fitted.theta
     matrix = covariance(potential, rows, max(1, n // COVARIANCE_ROWS))
-    varies = np.diag(matrix) > 0
+    varies = np.flatnonzero(np.diag(matrix) > 0)
+    inverse = np.linalg.inv(matrix[np.ix_(varies, varies)] + 1e-9 * np.eye(len(varies)))
     found = {}
     for pair in potential.pairs:
-        own = np.zeros(len(theta), bool)
-        own[potential.places[pair]] = True
-        inside, rest = np.flatnonzero(own & varies), np.flatnonzero(~own & varies)
-        cross = matrix[np.ix_(inside, rest)]
-        inner = matrix[np.ix_(rest, rest)] + 1e-9 * np.eye(len(rest))
-        left = matrix[np.ix_(inside, inside)] - cross @ np.linalg.solve(inner, cross.T)
-        wald = n * float(theta[inside] @ left @ theta[inside])
-        found[pair] = float(chi2.sf(wald, max(1, len(inside))))
+        place = potential.places[pair]
+        inside = np.flatnonzero((varies >= place.start) & (varies < place.stop))
+        of = theta[varies[inside]]
+        wald = n * float(of @ np.linalg.solve(inverse[np.ix_(inside, inside)], of))
+        found[pair] = _p_value(wald, max(1, len(inside)))
     return found
+
+
+def _p_value(chi_square: float, freedom: int) -> float:
+    from scipy.special import chdtrc
+
+    return float(chdtrc(freedom, max(0.0, chi_square)))

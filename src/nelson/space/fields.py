@@ -4,6 +4,7 @@
     Integer         low..high; a Number
     Choice          one of some values; compared by == and isin
     NumericChoice   a choice whose values are all whole numbers; a Number
+    Bins            a choice whose values are ranges of numbers, for continuous columns
 
 Every field numbers its values 0, 1, ..., size - 1: the *codes*. Rows are kept as codes, and
 `values(codes)` gives the user's values back.
@@ -11,7 +12,10 @@ Every field numbers its values 0, 1, ..., size - 1: the *codes*. Rows are kept a
 
 from __future__ import annotations
 
+import bisect
 import difflib
+import itertools
+import numbers
 from collections.abc import Hashable, Iterable, Iterator
 from typing import Any
 
@@ -118,6 +122,39 @@ class Choice(Category):
     @property
     def domain(self) -> str:
         return _shown(self.values)
+
+
+class Bins(Choice):
+    """A number, known by the range that it falls in: `[0, 18)`, `[18, 65)`, `[65, 120]`."""
+
+    __slots__ = ("edges",)
+    __hash__ = Category.__hash__
+
+    def __init__(self, name: str, edges: tuple[float, ...]) -> None:
+        super().__init__(name, bin_labels(edges))
+        self.edges = edges
+
+    def code(self, value: Any) -> int:
+        """The bin of a number, or of the text of a bin."""
+        if isinstance(value, str) or not isinstance(value, numbers.Real):
+            return super().code(value)
+        if not self.edges[0] <= value <= self.edges[-1]:  # also refuses NaN
+            raise FormulaError(
+                f"{self.name} = {value!r}", expected=f"{self.edges[0]:g} to {self.edges[-1]:g}"
+            )
+        return min(bisect.bisect_right(self.edges, value), self.size) - 1
+
+
+def bin_labels(edges: tuple[float, ...]) -> tuple[str, ...]:
+    """[a, b) for each bin; the last one includes its upper end."""
+    shown = [f"{edge:.6g}" for edge in edges]
+    if len(set(shown)) < len(shown):
+        shown = [repr(edge) for edge in edges]
+    last = len(edges) - 2
+    return tuple(
+        f"{'(' if low == '-inf' else '['}{low}, {high}{']' if k == last and high != 'inf' else ')'}"
+        for k, (low, high) in enumerate(itertools.pairwise(shown))
+    )
 
 
 class NumericChoice(Number):

@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nelson.exact.compiled import Compiled, compiled, why_not
-from nelson.exact.enumerated import Enumerated, enumerated
-from nelson.exact.listing import MAX_STRUCTURES
+from nelson.exact.compiled import Compiled, why_not
+from nelson.exact.enumerated import Enumerated
 from nelson.formula import Formula
 from nelson.io.progress import phase
 from nelson.learning.data import Targets
@@ -30,12 +29,13 @@ from nelson.learning.loop import Options as LoopOptions
 from nelson.learning.loop import run
 from nelson.learning.newton import Newton
 from nelson.learning.settings import settings_for
-from nelson.log_z.moments import FEW, moments_of
+from nelson.log_z.moments import moments_of
 from nelson.sampling.guarantee import weakest
 from nelson.sampling.options import Options
 from nelson.sampling.sample_stream import draw
 from nelson.space.expressions import Rule
 from nelson.space.gates import TRUE
+from nelson.space.laws import circuit_of
 from nelson.space.potential import Potential
 from nelson.space.rows import Rows
 
@@ -71,13 +71,10 @@ class Problem:
     seed: int
 
     @classmethod
-    def of(cls, space: Space, potential: Potential, seconds: float, seed: int) -> Problem:
-        """seconds: limit for the compiler."""
+    def of(cls, space: Space, potential: Potential, seed: int) -> Problem:
         formula, literals = space.extended(potential.rules)
-        few = enumerated(formula, min(MAX_STRUCTURES, FEW // max(1, formula.n_total)))
-        if few is None:
-            with phase("compiling a circuit"):
-                compiled(formula, seconds)
+        with phase("compiling a circuit"):
+            circuit_of(formula)  # `moments_of` has less patience
         found = np.array(literals, np.int64)
         return cls(potential, formula, found, moments_of(formula), seed)
 
@@ -149,9 +146,7 @@ class Fitted:
         return dict(zip(self.potential.rules, np.exp(self.theta).tolist(), strict=True))
 
     def draw(self, space: Space, n: int, **options: Any) -> Rows:
-        """n rows of the model; from the circuit that gave the moments, if there is one."""
-        if isinstance(self.problem.source, Compiled):
-            options = {"method": "circuit"} | options
+        """n rows of the model."""
         return space.sample(n, weights=self.weights, **options)
 
     def log_prob(self, rows: Mapping[str, np.ndarray], n: int) -> np.ndarray:
@@ -285,9 +280,7 @@ def _climb(
         close = math.sqrt(2 * _CLOSE / max(1, n) / size)
         options = {"maxiter": _MAX_STEPS, "maxcor": _MEMORY, "gtol": close, "ftol": 0.0}
         with phase(f"fitting {size} numbers"):
-            y = minimize(
-                loss, y, jac=True, method="L-BFGS-B", callback=in_time, options=options
-            ).x
+            y = minimize(loss, y, jac=True, method="L-BFGS-B", callback=in_time, options=options).x
     theta = moved(y)
     shares = problem.mean(theta)[0]
     gap = back(shares - mu)

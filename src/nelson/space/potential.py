@@ -207,7 +207,9 @@ class Potential:
         for names in blocks:
             shape = [self.levels[name].count for name in names]
             flat = np.ravel_multi_index([rows[name] for name in names], shape)
-            found[names] = np.bincount(flat, minlength=math.prod(shape)).reshape(shape).astype(float)
+            found[names] = (
+                np.bincount(flat, minlength=math.prod(shape)).reshape(shape).astype(float)
+            )
         return found
 
     def score(self, theta: np.ndarray, rows: Mapping[str, np.ndarray], n: int) -> np.ndarray:

@@ -9,8 +9,9 @@ rows = bus.sample(1_000_000, seed=0)      # uniform over legal rows
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -32,6 +33,7 @@ from nelson.space.evaluate import evaluate
 from nelson.space.expressions import Rule, leaves, rule
 from nelson.space.fields import (
     FIELDS,
+    Bins,
     Choice,
     Field,
     Flag,
@@ -41,6 +43,7 @@ from nelson.space.fields import (
     choice,
     unknown,
 )
+from nelson.space.frames import declare
 from nelson.space.gates import TRUE, renumbered
 from nelson.space.laws import (
     Law,
@@ -51,6 +54,8 @@ from nelson.space.laws import (
     marginals,
     with_shares,
 )
+from nelson.space.learn import learn
+from nelson.space.model import TableModel
 from nelson.space.parse import parse
 from nelson.space.rows import Rows, codes_of
 from nelson.space.terms import terms
@@ -90,6 +95,18 @@ class Space:
 
     # --- fields -----------------------------------------------------------------------------------
 
+    @classmethod
+    def from_frame(cls, frame: Any, bins: Any = None, name: str | None = None) -> Space:
+        """A field for each column of a DataFrame; add the rules with `require`.
+
+        bool becomes a flag, categories and texts a choice, whole numbers an integer from the smallest
+        to the largest. Other numbers need bins={"age": [0, 18, 65, 120]}, or a number of bins
+        with about equal shares, {"age": 8}; bins=8 holds for all columns of such numbers.
+        """
+        space = cls(name)
+        declare(space, frame, bins)
+        return space
+
     def flag(self, name: str) -> Flag:
         """A field that is true or false."""
         return self._add(Flag(self._new_name(name)))
@@ -114,6 +131,18 @@ class Space:
     def choice(self, name: str, values: Iterable[Any]) -> Choice | NumericChoice:
         """One of some values: strings, whole numbers, or anything that can be hashed."""
         return self._add(choice(self._new_name(name), values))
+
+    def bins(self, name: str, edges: Iterable[float]) -> Bins:
+        """A number, known only by the range that it falls in: the values are texts as "[18, 65)".
+
+        edges: numbers in rising order; -inf and inf may be the first and the last. This is for
+        continuous columns of a table: `codes` finds the range of each number.
+        """
+        listed = tuple(float(edge) for edge in edges)
+        rising = all(a < b for a, b in itertools.pairwise(listed))  # also refuses NaN
+        if len(listed) < 2 or not rising:
+            raise FormulaError(f"the bins {listed} of {name}", expected="two edges or more, rising")
+        return self._add(Bins(self._new_name(name), listed))
 
     def flags(self, name: str, members: Iterable[str]) -> Flags:
         """A set of flags. Its members are the fields `name.member`."""
@@ -455,6 +484,54 @@ class Space:
         return "no row is legal: " + "\n".join([what, *lines])
 
     # --- tables -----------------------------------------------------------------------------------
+
+    def learn(
+        self,
+        frame: Any,
+        pairs: str | Iterable[tuple[Any, Any]] | None = "auto",
+        *,
+        bins: Mapping[Any, Any] | None = None,
+        drop_invalid: bool = False,
+        prior: float = 1.0,
+        pair_prior: float = 10.0,
+        validation: Any = 0.2,
+        seed: int | None = None,
+        seconds: float | None = None,
+        progress: bool | Callable[[str], None] | None = False,
+    ) -> TableModel:
+        """Learn the law of the rows of a table, which all are legal rows.
+
+            P(row) ~ exp(sum of theta[field = value] + sum of theta[field = v, field' = w])
+
+        frame        DataFrame, Arrow table, `Rows`, records, or a dict of columns.
+        pairs        pairs of fields whose values get a theta together: [("burst", "len"), ...], None,
+                     or "auto": chosen by the likelihood of rows that are held out.
+        bins         ranges of an integer of more than 64 values, which has no theta otherwise and
+                     stays uniform given the rest: {"addr": 16} (about equal shares) or edges,
+                     {"addr": [0, 256, 4096]}: 0..255, 256..4095, 4096 and above.
+        drop_invalid leave out rows that break a rule; else they are an error that names them.
+        prior        pseudo-examples from the uniform law over legal rows, mixed into the data: a
+                     value that never occurs in the data stays possible.
+        pair_prior   pseudo-examples from the law without pairs: the same for pairs of values.
+        validation   for "auto": the share of rows that is held out (the last fit has all rows), or
+                     another table.
+        seed         same seed, same model. seconds: a time limit; `model.why` says if it was hit.
+        progress     print the steps of the search: True, False, None (if stderr is a terminal), or
+                     a function that is called with each line.
+        """
+        return learn(
+            self,
+            frame,
+            pairs,
+            bins=bins,
+            drop_invalid=drop_invalid,
+            prior=prior,
+            pair_prior=pair_prior,
+            validation=validation,
+            seed=seed,
+            seconds=seconds,
+            progress=progress,
+        )
 
     def codes(self, table: Any) -> dict[str, np.ndarray]:
         """Codes of the columns of a table (DataFrame, Arrow table, Rows, records, dict of columns).

@@ -1,0 +1,168 @@
+"""`nelson.load`: the model in a folder, of a table or of a formula."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nelson.errors import NelsonError
+from nelson.learning.checkpoint import unpack_tensors
+from nelson.learning.model import Model
+from nelson.learning.model import load as load_model
+from nelson.log_z.result import LogPartition
+from nelson.space.frames import Column
+from nelson.space.model import FORMAT, KIND, Facts, TableModel
+from nelson.space.potential import MAX_CHOICE, Levels, Potential
+from nelson.space.space import Space
+
+_FACTS = {
+    "guarantee": str,
+    "converged": bool,
+    "why": str,
+    "examples": int,
+    "dropped": int,
+    "seed": int,
+    "prior": float,
+    "pair_prior": float,
+    "seconds": float,
+}
+
+
+def load(path: str | os.PathLike[str], net: Any = None) -> Model | TableModel:
+    """Read a model folder: of `nelson.learn`, or of `Space.learn`.
+
+    net: for a conditional model, the module to load the weights into.
+    """
+    folder = Path(path)
+    meta = _json(folder / "model.json")
+    if not isinstance(meta, dict) or meta.get("kind") != KIND:
+        return load_model(path, net)
+    try:
+        return _table_model(folder, meta)
+    except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+        raise NelsonError(f"{folder}: not a complete model ({error})") from None
+    except RecursionError:
+        raise NelsonError(f"{folder}: not a complete model (a rule nested too deeply)") from None
+
+
+def _json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None  # `load_model` says what is wrong
+
+
+def _table_model(folder: Path, meta: dict[str, Any]) -> TableModel:
+    if meta.get("format") != FORMAT:
+        raise ValueError("a format that this version does not know")
+    space = rebuilt(meta["space"])
+    potential = _potential(space, meta)
+    arrays = unpack_tensors((folder / "theta.safetensors").read_bytes())
+    size = len(potential.features)
+    for name in ("theta", "shares"):
+        array = arrays[name]
+        if array.shape != (size,) or array.dtype != np.float64 or not np.isfinite(array).all():
+            raise ValueError(f"{name} of shape {array.shape}, expected {size} finite numbers")
+    if np.abs(arrays["theta"]).max(initial=0.0) > 700:
+        raise ValueError("a theta beyond 700")
+    look = None if meta["look"] is None else tuple(_column(space, c) for c in meta["look"])
+    return TableModel(
+        space,
+        potential,
+        arrays["theta"],
+        arrays["shares"],
+        look,
+        _facts(meta["facts"]),
+        log_z=_log_z(meta["log_z"]),
+    )
+
+
+def rebuilt(content: dict[str, Any]) -> Space:
+    """The space that `described` wrote down."""
+    space = Space(content["name"])
+    for field in content["fields"]:
+        name = field["name"]
+        if "flags" in field:
+            space.flags(name, _list(field["flags"]))
+        elif "integer" in field:
+            low, high = field["integer"]
+            space.integer(name, low, high)
+        elif "bins" in field:
+            space.bins(name, [float(edge) for edge in _list(field["bins"])])
+        elif "choice" in field:
+            space.choice(name, _list(field["choice"]))
+        else:
+            space.flag(name)
+    for rule in content["rules"]:
+        if not isinstance(rule["rule"], str):
+            raise ValueError("a rule that is no text")
+        space.require(rule["rule"], name=rule["name"])
+    return space
+
+
+def _list(values: Any) -> list[Any]:
+    if not isinstance(values, list):
+        raise ValueError("values that are not a list")
+    return values
+
+
+def _potential(space: Space, meta: dict[str, Any]) -> Potential:
+    levels, reference = {}, {}
+    for name, field in space.fields.items():
+        starts = meta["levels"][name]
+        if starts is None:
+            if field.size > MAX_CHOICE:
+                raise ValueError(f"a theta for each of {field.size} values of {name}")
+        else:
+            whole = all(type(k) is int and 0 <= k < field.size for k in _list(starts))
+            if not whole or starts != sorted(set(starts)) or starts[:1] != [0]:
+                raise ValueError(f"ranges of {name} that are not in order")
+        levels[name] = Levels(field, None if starts is None else tuple(starts))
+        reference[name] = meta["reference"][name]
+        if type(reference[name]) is not int or not 0 <= reference[name] < levels[name].count:
+            raise ValueError(f"the reference {reference[name]!r} of {name}")
+    pairs = [(str(a), str(b)) for a, b in _list(meta["pairs"])]
+    for a, b in pairs:
+        if a == b or a not in levels or b not in levels or pairs.count((a, b)) > 1:
+            raise ValueError(f"the pair {a} x {b}")
+    return Potential(levels, reference, tuple(pairs))
+
+
+def _column(space: Space, content: dict[str, Any]) -> Column:
+    column = Column(**content)
+    if column.name not in space.fields or not isinstance(column.dtype, str):
+        raise ValueError(f"the column {column.name!r}")
+    kept = None if column.categories is None else tuple(_list(column.categories))
+    return Column(column.name, column.dtype, kept, bool(column.ordered))
+
+
+def _facts(content: dict[str, Any]) -> Facts:
+    for name, kind in _FACTS.items():
+        allowed = (int, float) if kind is float else kind
+        if not isinstance(content[name], allowed):
+            raise ValueError(f"{name} = {content[name]!r}")
+    held_out = content["held_out"]
+    if held_out is not None:
+        mean, error = held_out
+        held_out = float(mean), float(error)
+    lines = {name: tuple(map(str, _list(content[name]))) for name in ("steps", "notes")}
+    return Facts(**(content | lines | {"held_out": held_out}))
+
+
+def _log_z(content: dict[str, Any] | None) -> LogPartition | None:
+    if content is None:
+        return None
+    kind = content["guarantee"]
+    return LogPartition(
+        float(content["value"]),
+        float(content["half_width"]),
+        str(content["method"]),
+        str(content["why"]),
+        0.0,
+        bool(content["exact"]),
+        {} if kind is None else {"guarantee": str(kind)},
+    )

@@ -1,0 +1,403 @@
+"""What was learned from a table: a law over the legal rows of a space.
+
+    model = space.learn(frame)
+    model.sample(1000, given={"burst": "WRAP"})     # a frame like the one that came in
+    model.log_prob(frame)                           # one number a row
+    model.save("folder"); nelson.load("folder")
+
+A folder has model.json (the space, its rules as text, how the model was made), theta.safetensors
+and README.md. Nothing in it is pickled.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nelson._version import __version__
+from nelson.errors import FormulaError
+from nelson.io import atomic
+from nelson.learning.checkpoint import pack_tensors
+from nelson.learning.model import writable
+from nelson.log_z.compute import log_partition
+from nelson.log_z.result import LogPartition
+from nelson.space.fields import Bins, Field, Flag, Integer
+from nelson.space.fit import Fitted, Problem
+from nelson.space.frames import Column, as_frame
+from nelson.space.laws import Marginals
+from nelson.space.potential import Pair, Potential
+from nelson.space.rows import Rows
+from nelson.space.text import text
+
+if TYPE_CHECKING:
+    from nelson.space.space import Space
+
+FORMAT = 1
+KIND = "table"
+#: Samples of the model with which a table is compared, at least and at most.
+_COMPARED = 1 << 17
+_MOST_COMPARED = 1 << 21
+#: Pairs of fields with more combinations of values are not compared.
+_MAX_CELLS = 4096
+#: Values and pairs that the summary shows.
+_SHOWN = 5
+#: Files of other models that may have been in the folder before.
+_OTHERS = ("formula.cnf", "net.safetensors", "history.csv")
+
+
+@dataclass(frozen=True)
+class Facts:
+    """How a model was learned.
+
+    guarantee   "exact": fitted with exact moments; else that of the samples that were used
+    converged   is the likelihood at its maximum
+    why         the same in words, and how the search for pairs ended
+    held_out    (mean, standard error) of log P of rows that were held out; None if none were
+    steps       of the search for pairs
+    notes       what the reader should know: rows and columns left out, fields without theta
+    """
+
+    guarantee: str
+    converged: bool
+    why: str
+    examples: int
+    dropped: int
+    seed: int
+    prior: float
+    pair_prior: float
+    held_out: tuple[float, float] | None
+    steps: tuple[str, ...]
+    notes: tuple[str, ...]
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A table against a model. Distances are total variation, 0 to 1, means over (pairs of) fields.
+
+    rows, valid        number of rows, and the share of them that is legal
+    log_likelihood     mean log P of the legal rows, in nats, and its standard error `error`
+    value_distance     between the shares of the values of a field in the table and in the model
+    value_noise        what a table of this size drawn from the model would have
+    pair_distance, pair_noise   the same for pairs of fields
+    """
+
+    rows: int
+    valid: float
+    log_likelihood: float
+    error: float
+    value_distance: float
+    value_noise: float
+    pair_distance: float
+    pair_noise: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.rows:,} rows, {self.valid:.2%} legal; log-likelihood {self.log_likelihood:.4f} "
+            f"+- {self.error:.4f} a row; distance of values {self.value_distance:.4f} (noise alone: "
+            f"{self.value_noise:.4f}), of pairs {self.pair_distance:.4f} ({self.pair_noise:.4f})"
+        )
+
+
+class TableModel:
+    """P(row) ~ exp(sum of theta[field = value] + sum of theta[pair of values]) over legal rows.
+
+    space       the fields and rules
+    pairs       the pairs of fields that have a theta
+    theta       {(field,): array over its levels, (field, field'): array over both}; 0 at the most
+                common level
+    guarantee, converged, why, notes   see `Facts`; all facts are in `facts`
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        potential: Potential,
+        theta: np.ndarray,
+        shares: np.ndarray,
+        look: tuple[Column, ...] | None,
+        facts: Facts,
+        problem: Problem | None = None,
+        log_z: LogPartition | None = None,
+    ) -> None:
+        self.space, self.potential, self.facts = space, potential, facts
+        self.vector, self.look = theta, look
+        self._shares, self._problem = shares, problem
+        if log_z is not None:
+            self.__dict__["log_z"] = log_z
+
+    guarantee = property(lambda self: self.facts.guarantee)
+    converged = property(lambda self: self.facts.converged)
+    why = property(lambda self: self.facts.why)
+    notes = property(lambda self: self.facts.notes)
+
+    @property
+    def pairs(self) -> list[Pair]:
+        return list(self.potential.pairs)
+
+    @property
+    def theta(self) -> dict[tuple[str, ...], np.ndarray]:
+        return self.potential.tables(self.vector)
+
+    @cached_property
+    def _fitted(self) -> Fitted:
+        problem = self._problem or Problem.of(self.space, self.potential, self.facts.seed)
+        return Fitted(problem, self.vector, self._shares, self.guarantee, self.converged, self.why)
+
+    @cached_property
+    def log_z(self) -> LogPartition:
+        """log of the sum of exp(potential) over all legal rows: exact, or with its interval."""
+        problem = self._fitted.problem
+        shift = problem.offset(self.vector)
+        log_odds = problem.log_odds(self.vector)
+        if problem.source is None:
+            found = log_partition(problem.formula, log_odds, seed=self.facts.seed)
+            return _shifted(found, shift)
+        value = self._fitted.log_z
+        return LogPartition(value, 0.0, "circuit", problem.source.why, 0.0, True, {})
+
+    # --- answers ----------------------------------------------------------------------------------
+
+    def rows(
+        self, n: int = 1, *, given: Any = None, seed: int | None = None, **options: Any
+    ) -> Rows:
+        """n new legal rows. given: a condition, as in `Space.sample`, with its other options."""
+        return self.space.sample(n, given=given, weights=self._fitted.weights, seed=seed, **options)
+
+    def sample(
+        self, n: int = 1, *, given: Any = None, seed: int | None = None, **options: Any
+    ) -> Any:
+        """n new legal rows, as a DataFrame like the one that the model was learned from.
+
+        Its types, categories and order of columns are the same; `frame.attrs` has the guarantee. A
+        model that was learned from another kind of table gives `Rows`.
+        """
+        rows = self.rows(n, given=given, seed=seed, **options)
+        return rows if self.look is None else as_frame(rows, self.look)
+
+    def log_prob(self, table: Any) -> np.ndarray:
+        """log P of each row, in nats; -inf if it breaks a rule. `log_z` says how exact it is."""
+        codes = self.space.codes(table)
+        legal = self.space.satisfied(table)
+        out = np.full(len(legal), -np.inf)
+        if legal.any():
+            kept = {name: np.asarray(column)[legal] for name, column in codes.items()}
+            rows = self.potential.levels_of(kept)
+            out[legal] = (
+                self.potential.score(self.vector, rows, int(legal.sum())) - self.log_z.value
+            )
+        return out
+
+    def evaluate(self, table: Any, seed: int | None = 0) -> Evaluation:
+        """How likely are the rows of a table, and do their values occur as often as in the model?"""
+        scores = self.log_prob(table)
+        legal = np.isfinite(scores)
+        n = int(legal.sum())
+        if not n:
+            raise FormulaError(
+                f"a table of {len(scores)} rows, none of which is legal", expected="legal rows"
+            )
+        kept = {name: np.asarray(c)[legal] for name, c in self.space.codes(table).items()}
+        m = min(_MOST_COMPARED, max(_COMPARED, 4 * n))
+        levels = self.potential.levels_of
+        data, model = levels(kept), levels(self.rows(m, seed=seed).codes)
+        values = [(name,) for name in data]
+        pairs = [
+            (a, b)
+            for k, a in enumerate(data)
+            for b in list(data)[k + 1 :]
+            if self.potential.levels[a].count * self.potential.levels[b].count <= _MAX_CELLS
+        ]
+        scores = scores[legal]
+        error = float(scores.std(ddof=1)) / math.sqrt(n) if n > 1 else math.nan
+        return Evaluation(
+            len(legal),
+            n / len(legal),
+            float(scores.mean()),
+            error,
+            *self._distance(data, model, values, n, m),
+            *self._distance(data, model, pairs, n, m),
+        )
+
+    def _distance(
+        self, data: Any, model: Any, blocks: list[tuple[str, ...]], n: int, m: int
+    ) -> tuple[float, float]:
+        """(mean total variation, its expectation if the model is right)."""
+        here, there = self.potential.counts(data, blocks), self.potential.counts(model, blocks)
+        found, noise = [], []
+        for names in blocks:
+            p, q = here[names] / n, there[names] / m
+            found.append(0.5 * float(np.abs(p - q).sum()))
+            spread = np.sqrt(2 / math.pi * q * (1 - q) * (1 / n + 1 / m))
+            noise.append(0.5 * float(spread.sum()))
+        if not blocks:
+            return 0.0, 0.0
+        return float(np.mean(found)), float(np.mean(noise))
+
+    def most_likely(self, given: Any = None) -> dict[str, Any]:
+        """A legal row of greatest probability."""
+        return self.space.most_likely(given, self._fitted.weights)
+
+    def marginals(self, given: Any = None) -> Marginals:
+        """The share of each value of each field: see `Space.marginals`."""
+        return self.space.marginals(given, weights=self._fitted.weights)
+
+    # --- words ------------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        facts, size = self.facts, len(self.space.fields)
+        lines = [
+            f"TableModel: {size} fields, {len(self.space.rules)} rules, {len(self.vector)} numbers "
+            f"for values and {len(self.pairs)} pairs of fields, learned from {facts.examples:,} rows"
+        ]
+        if facts.held_out is not None:
+            mean, error = facts.held_out
+            lines.append(
+                f"log-likelihood of rows that were held out: {mean:.4f} +- {error:.4f} a row"
+            )
+        if values := self._strongest_values():
+            lines += [
+                "strongest values (share of rows; if all values were equally common):",
+                *values,
+            ]
+        if pairs := self._strongest_pairs():
+            lines += ["strongest pairs (how often; against independent fields):", *pairs]
+        lines += [f"note: {note}" for note in facts.notes]
+        lines.append(f"[{facts.guarantee}; {facts.why}]")
+        return "\n".join(lines)
+
+    def _strongest_values(self) -> list[str]:
+        found = []
+        for names, shares in self.potential.completed(self._shares).items():
+            if len(names) == 1:
+                best = int(shares.argmax())
+                even, share = 1 / len(shares), float(shares[best])
+                said = f"  {self.potential.levels[names[0]].text(best)}: {share:.1%} ({even:.1%})"
+                found.append((share * math.log(max(share, 1e-300) / even), said))
+        return [said for _, said in sorted(found, reverse=True)[:_SHOWN]]
+
+    def _strongest_pairs(self) -> list[str]:
+        tables = self.potential.completed(self._shares)
+        found = []
+        for pair in self.pairs:
+            shares, levels = tables[pair], [self.potential.levels[name] for name in pair]
+            alone = np.outer(shares.sum(axis=1), shares.sum(axis=0))
+            safe = np.where(shares > 0, shares / alone.clip(1e-300), 1.0)
+            gain = shares * np.log(safe)
+            a, b = np.unravel_index(int(gain.argmax()), gain.shape)
+            said = (
+                f"  {levels[0].text(int(a))} with {levels[1].text(int(b))}: {shares[a, b]:.1%} of rows, "
+                f"{safe[a, b]:.3g} times as often"
+            )
+            found.append((float(gain.sum()), said))
+        return [said for _, said in sorted(found, reverse=True)[:_SHOWN]]
+
+    # --- files ------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a folder for `nelson.load`. model.json is removed first and written last."""
+        described = self._described()  # raises before anything is written
+        folder = writable(path)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "model.json").unlink(missing_ok=True)
+        arrays = {"theta": self.vector, "shares": self._shares}
+        atomic.write(folder / "theta.safetensors", pack_tensors(arrays))
+        for name in _OTHERS:
+            (folder / name).unlink(missing_ok=True)
+        atomic.write(folder / "README.md", self._readme().encode())
+        atomic.write(folder / "model.json", described.encode())
+
+    def _described(self) -> str:
+        content = {
+            "format": FORMAT,
+            "kind": KIND,
+            "nelson": __version__,
+            "space": described(self.space),
+            "levels": {name: levels.starts for name, levels in self.potential.levels.items()},
+            "reference": dict(self.potential.reference),
+            "pairs": self.pairs,
+            "look": None if self.look is None else [asdict(column) for column in self.look],
+            "log_z": _saved_log_z(self.__dict__.get("log_z")),
+            "facts": asdict(self.facts),
+        }
+        if self.look is not None:
+            for column in self.look:
+                for value in column.categories or ():
+                    _check_value(column.name, value)
+        return json.dumps(content, indent=1)
+
+    def _readme(self) -> str:
+        lines = [
+            "# A model of a table",
+            "",
+            "```",
+            repr(self),
+            "```",
+            "",
+            "In Python: `nelson.load(folder).sample(1000)`. Nothing in this folder is pickled.",
+        ]
+        return "\n".join(lines) + "\n"
+
+
+def _shifted(found: LogPartition, shift: float) -> LogPartition:
+    info = dict(found.info)
+    if "bounds" in info:
+        info["bounds"] = tuple(bound + shift for bound in info["bounds"])
+    return LogPartition(
+        found.value + shift,
+        found.half_width,
+        found.method,
+        found.why,
+        found.seconds,
+        found.exact,
+        info,
+    )
+
+
+def _saved_log_z(found: LogPartition | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    kept = {key: getattr(found, key) for key in ("value", "half_width", "method", "why", "exact")}
+    return kept | {"guarantee": found.info.get("guarantee")}
+
+
+# --- a space as JSON ------------------------------------------------------------------------------
+
+
+def described(space: Space) -> dict[str, Any]:
+    """The fields, and the rules as text."""
+    set_of = {member.name: flags for flags in space.sets.values() for member in flags}
+    fields = []
+    for name, field in space.fields.items():
+        flags = set_of.get(name)
+        if flags is None:
+            fields.append({"name": name, **_described_field(field)})
+        elif next(iter(flags)).name == name:
+            fields.append({"name": flags.name, "flags": list(flags.members)})
+    rules = [{"rule": text(r.rule), "name": r.name} for r in space.rules]
+    return {"name": space.name, "fields": fields, "rules": rules}
+
+
+def _described_field(field: Field) -> dict[str, Any]:
+    if isinstance(field, Flag):
+        return {"flag": True}
+    if isinstance(field, Integer):
+        return {"integer": [field.low, field.high]}
+    if isinstance(field, Bins):
+        return {"bins": [str(edge) for edge in field.edges]}
+    for value in field.values:
+        _check_value(field.name, value)
+    return {"choice": list(field.values)}
+
+
+def _check_value(name: str, value: Any) -> None:
+    if not isinstance(value, (str, int, float, bool)) or value != value:
+        raise FormulaError(
+            f"the value {value!r} of {name} in a file", expected="texts, numbers, True or False"
+        )
