@@ -6,10 +6,10 @@
 3. Add the best pairs, refit, and keep them if rows that were held out become more likely by more
    than the noise of that difference. Repeat from 2.
 
-The first batch is a spanning forest of the strongest pairs (Chow and Liu 1968): where a depends on b
-and b on c, the pair (a, c) waits until the others are in the model, and then it is often not needed.
-Later batches have no field in common, for the same reason. At the end, pairs that later ones have
-made superfluous are taken out: a Wald test finds them.
+The first batch is a spanning forest of the strongest pairs (Chow and Liu 1968): where a depends on
+b and b on c, the pair (a, c) waits until the others are in the model, and then it is often not
+needed. For the same reason the pairs of later batches have no field in common. At the end, pairs
+that later ones have made superfluous are taken out: a Wald test finds them.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _LEVEL = 0.01
 _SIGMAS = 2.0
 #: Combinations of values of the largest pair that is tried.
 _MAX_CELLS = 4096
-#: Largest cost of a circuit that is tried, by the estimate below. At ten fields of five values each,
-#: 34 of the 45 pairs cost 2 million and compile in 9 s; all 45 cost 12 million and did not in 60 s.
+#: Largest cost, as estimated by `_cost`, of a circuit that is tried. At ten fields of five values
+#: each, 34 of the 45 pairs compiled in 9 s; all 45 (cost 12 million) did not in 60 s.
 _MAX_COST = 4e6
 #: Samples of the model in which pairs are counted, at least.
 _SAMPLES = 1 << 17
@@ -179,7 +179,7 @@ def _candidates(potential: Potential) -> list[Pair]:
 def _ranked(
     task: Task, fitted: Fitted, candidates: list[Pair], limit: float, tests: int
 ) -> tuple[list[tuple[float, Pair]], list[Pair]]:
-    """(pairs that differ from the model by more than noise, best first; those that cost too much)."""
+    """(pairs that differ from the model by more than noise, best first; those too costly)."""
     potential = fitted.potential
     train, n = task.train
     m = max(_SAMPLES, n)
@@ -275,9 +275,10 @@ def _prune(task: Task, found: Chosen, tests: int) -> None:
 
 
 def _wald(fitted: Fitted, rows: Mapping[str, np.ndarray], n: int) -> dict[Pair, float]:
-    """The p-value of "all theta of this pair are 0": theta^T (their covariance)^-1 theta is chi-square.
+    """The p-value of "all theta of this pair are 0", for each pair.
 
-    The covariance of all theta is (n Cov(features))^-1.
+    theta^T (covariance of theta)^-1 theta is chi-square; the covariance of all theta is
+    (n Cov(features))^-1.
     """
     potential, theta = fitted.potential, fitted.theta
     matrix = covariance(potential, rows, max(1, n // COVARIANCE_ROWS))

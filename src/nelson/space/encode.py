@@ -74,6 +74,15 @@ class Encoder:
         copy._divisions, copy._kept = dict(self._divisions), list(self._kept)
         return copy
 
+    def __getstate__(self) -> dict[str, Any]:
+        """For copies and pickles: without what is found by the id of an expression.
+
+        The expressions of a copy have other ids, and an id of the original may come to stand for
+        another expression.
+        """
+        by_id: dict[str, Any] = {"_vectors": {}, "_literals": {}, "_divisions": {}, "_kept": []}
+        return self.__dict__ | by_id
+
     # --- fields -----------------------------------------------------------------------------------
 
     def add_field(self, field: Field) -> None:

@@ -138,11 +138,11 @@ class Bins(Choice):
         """The bin of a number, or of the text of a bin."""
         if isinstance(value, str) or not isinstance(value, numbers.Real):
             return super().code(value)
-        if not self.edges[0] <= value <= self.edges[-1]:  # also refuses NaN
+        if not self.edges[0] <= float(value) <= self.edges[-1]:  # also refuses NaN
             raise FormulaError(
                 f"{self.name} = {value!r}", expected=f"{self.edges[0]:g} to {self.edges[-1]:g}"
             )
-        return min(bisect.bisect_right(self.edges, value), self.size) - 1
+        return min(bisect.bisect_right(self.edges, float(value)), self.size) - 1
 
 
 def bin_labels(edges: tuple[float, ...]) -> tuple[str, ...]:

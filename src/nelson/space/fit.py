@@ -81,7 +81,7 @@ class Problem:
     @property
     def why_not(self) -> str:
         """Why there are no exact moments."""
-        return why_not(self.formula)
+        return why_not(self.formula) or "the space looks too entangled for a circuit"
 
     @cached_property
     def variables(self) -> np.ndarray:
@@ -189,17 +189,16 @@ def fit(
         guarantee = weakest([guarantee, other])
     total = n + prior.uniform + weight
     mu = (n * data + prior.uniform * uniform + weight * alone) / total
+    if problem.source is None:
+        found = _sampled(problem, mu, n, until)
+        return replace(found, guarantee=weakest([found.guarantee, guarantee]))
     first, has = base, alone
     if known is not None:
         first = _carried(potential, known)
         has = problem.mean(first)[0]
-    start = _start(potential, first, has, mu)
-    if problem.source is None:
-        found = _sampled(problem, mu, n, start, until)
-        return replace(found, guarantee=weakest([found.guarantee, guarantee]))
     spread = (prior.uniform * uniform * (1 - uniform) + weight * alone * (1 - alone)) / total
     inverse = _scales(potential, rows, n, spread)
-    return _climb(problem, mu, n, start, inverse, until)
+    return _climb(problem, mu, n, _start(potential, first, has, mu), inverse, until)
 
 
 def _carried(potential: Potential, known: Fitted) -> np.ndarray:
@@ -212,7 +211,7 @@ def _carried(potential: Potential, known: Fitted) -> np.ndarray:
 
 
 def _start(potential: Potential, base: np.ndarray, alone: np.ndarray, mu: np.ndarray) -> np.ndarray:
-    """The logarithm of (wanted share / share under `base`) for each block that `base` leaves out."""
+    """log(wanted share / share under `base`) for each block that `base` leaves out."""
     wanted, has = potential.completed(mu), potential.completed(alone)
     tables = {}
     for names, table in wanted.items():
@@ -296,15 +295,16 @@ def _climb(
     return Fitted(problem, theta, shares, "exact", converged, why)
 
 
-def _sampled(problem: Problem, mu: np.ndarray, n: int, start: np.ndarray, until: float) -> Fitted:
+def _sampled(problem: Problem, mu: np.ndarray, n: int, until: float) -> Fitted:
     """The loop of `nelson.learn`, where there is no circuit."""
     moments = np.full(problem.formula.n_vars, np.nan)
     used = problem.variables & (mu > 0) & (mu < 1)  # others are not possible: theta stays 0
     literals = problem.literals[used]
     moments[np.abs(literals) - 1] = np.where(literals > 0, mu[used], 1 - mu[used])
     settings = settings_for("default", prior=0.0, bound=_BOUND)
-    begin = problem.log_odds(np.where(used, start, 0.0))
-    learner = Newton(problem.formula, Targets.of(moments, n), settings, begin)
+    # Newton starts near theta = 0, where samples show every feature. Started at a law under which
+    # some feature never occurs in a sample, it does not find back.
+    learner = Newton(problem.formula, Targets.of(moments, n), settings, None)
     left = None if math.isinf(until) else max(1.0, until - time.monotonic())
     with phase("fitting with samples"):
         outcome = run(

@@ -106,7 +106,8 @@ def is_continuous(column: Any) -> bool:
 
 def continuous(name: str) -> FormulaError:
     return FormulaError(
-        f"the column {name!r} holds numbers that are not whole: continuous columns are not supported",
+        f"the column {name!r} holds numbers that are not whole: continuous columns are not "
+        "supported",
         expected=f"bins, as in Space.from_frame(frame, bins={{{name!r}: [0, 18, 65, 120]}}), or a "
         f"number of bins with about equal shares, bins={{{name!r}: 8}}",
     )

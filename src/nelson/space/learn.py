@@ -13,9 +13,9 @@ import numpy as np
 from nelson.errors import FormulaError
 from nelson.formula.checks import duration
 from nelson.space.choose import Chosen, Task, choose
-from nelson.space.fields import Bins, Integer
+from nelson.space.fields import Integer, NumericChoice
 from nelson.space.fit import Fitted, Prior, Problem, fit
-from nelson.space.frames import continuous, is_continuous, look_of
+from nelson.space.frames import continuous, is_continuous, is_frame, look_of
 from nelson.space.model import Facts, TableModel
 from nelson.space.potential import Pair, Potential, levels_of
 
@@ -52,17 +52,15 @@ def learn(
     rows = potential.levels_of(codes)
     asked = _pairs(space, potential, pairs)
     notes = _notes(potential, dropped, n)
-    if isinstance(frame, Mapping) or not hasattr(frame, "columns"):
-        others = []
-    else:
-        others = [str(c) for c in frame.columns if c not in space.fields]
+    others = [str(c) for c in frame.columns if c not in space.fields] if is_frame(frame) else []
     if others:
         notes.append(f"columns that are no fields were left out: {', '.join(others)}")
+    tell = _teller(progress)
     score: np.ndarray | None = None
     steps: list[str] = []
     if asked is None:
         chosen, score = _searched(
-            space, potential, rows, n, smoothing, validation, until, seed, _teller(progress)
+            space, potential, rows, n, smoothing, validation, drop_invalid, until, seed, tell
         )
         steps = [*chosen.steps, f"end of the search: {chosen.end}"]
         found = chosen.fitted
@@ -96,11 +94,6 @@ def legal_codes(
     space: Space, frame: Any, drop_invalid: bool
 ) -> tuple[dict[str, np.ndarray], int, int]:
     """(codes of the legal rows, how many they are, how many rows were dropped)."""
-    for name, field in space.fields.items():
-        if isinstance(field, Bins) or name not in getattr(frame, "columns", frame):
-            continue
-        if isinstance(field, Integer) and is_continuous(frame[name]):
-            raise continuous(name)
     codes = {name: np.asarray(column) for name, column in space.codes(frame).items()}
     n = len(next(iter(codes.values()))) if codes else 0
     if not n:
@@ -112,6 +105,9 @@ def legal_codes(
     for positions in broken.values():
         legal[positions] = False
     if not drop_invalid:
+        for name, field in space.fields.items():
+            if isinstance(field, (Integer, NumericChoice)) and is_continuous(frame[name]):
+                raise continuous(name)
         raise FormulaError(_complaint(space, frame, broken, n), expected="legal rows only")
     if not legal.any():
         raise FormulaError(
@@ -221,6 +217,7 @@ def _searched(
     n: int,
     prior: Prior,
     validation: Any,
+    drop_invalid: bool,
     until: float,
     seed: int,
     tell: Callable[[str], None],
@@ -228,7 +225,7 @@ def _searched(
     """Search for pairs on a part of the rows; the others judge."""
     train, count = rows, n
     if _is_table(validation):
-        codes, m, _ = legal_codes(space, validation, True)
+        codes, m, _ = legal_codes(space, validation, drop_invalid)
         held_out = potential.levels_of(codes)
     else:
         share = _share(validation)
@@ -256,11 +253,11 @@ def _refitted(
 
 
 def _is_table(validation: Any) -> bool:
-    return not isinstance(validation, (int, float, np.number)) and validation is not None
+    return not isinstance(validation, (int, float, str, np.number)) and validation is not None
 
 
 def _share(validation: Any) -> float:
-    if validation is None or isinstance(validation, bool) or not 0 < float(validation) < 1:
+    if validation is None or isinstance(validation, (bool, str)) or not 0 < validation < 1:
         raise FormulaError(
             f"validation = {validation!r}", expected="a share between 0 and 1, or a table"
         )

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ import numpy as np
 
 from nelson._version import __version__
 from nelson.errors import FormulaError
+from nelson.exact.compiled import Compiled
 from nelson.io import atomic
 from nelson.learning.checkpoint import pack_tensors
 from nelson.learning.model import writable
@@ -100,7 +102,7 @@ class Evaluation:
     def __str__(self) -> str:
         return (
             f"{self.rows:,} rows, {self.valid:.2%} legal; log-likelihood {self.log_likelihood:.4f} "
-            f"+- {self.error:.4f} a row; distance of values {self.value_distance:.4f} (noise alone: "
+            f"+- {self.error:.4f} a row; distance of values {self.value_distance:.4f} (noise: "
             f"{self.value_noise:.4f}), of pairs {self.pair_distance:.4f} ({self.pair_noise:.4f})"
         )
 
@@ -160,7 +162,8 @@ class TableModel:
             found = log_partition(problem.formula, log_odds, seed=self.facts.seed)
             return _shifted(found, shift)
         value = self._fitted.log_z
-        return LogPartition(value, 0.0, "circuit", problem.source.why, 0.0, True, {})
+        method = "circuit" if isinstance(problem.source, Compiled) else "enumerate"
+        return LogPartition(value, 0.0, method, problem.source.why, 0.0, True, {})
 
     # --- answers ----------------------------------------------------------------------------------
 
@@ -195,7 +198,7 @@ class TableModel:
         return out
 
     def evaluate(self, table: Any, seed: int | None = 0) -> Evaluation:
-        """How likely are the rows of a table, and do their values occur as often as in the model?"""
+        """How likely are the rows, and do their values occur as often as in the model?"""
         scores = self.log_prob(table)
         legal = np.isfinite(scores)
         n = int(legal.sum())
@@ -226,7 +229,7 @@ class TableModel:
         )
 
     def _distance(
-        self, data: Any, model: Any, blocks: list[tuple[str, ...]], n: int, m: int
+        self, data: Any, model: Any, blocks: Sequence[tuple[str, ...]], n: int, m: int
     ) -> tuple[float, float]:
         """(mean total variation, its expectation if the model is right)."""
         here, there = self.potential.counts(data, blocks), self.potential.counts(model, blocks)
@@ -254,7 +257,8 @@ class TableModel:
         facts, size = self.facts, len(self.space.fields)
         lines = [
             f"TableModel: {size} fields, {len(self.space.rules)} rules, {len(self.vector)} numbers "
-            f"for values and {len(self.pairs)} pairs of fields, learned from {facts.examples:,} rows"
+            f"on values and pairs of values, learned from {facts.examples:,} rows",
+            f"pairs of fields: {', '.join(f'{a} x {b}' for a, b in self.pairs) or 'none'}",
         ]
         if facts.held_out is not None:
             mean, error = facts.held_out
@@ -269,17 +273,20 @@ class TableModel:
         if pairs := self._strongest_pairs():
             lines += ["strongest pairs (how often; against independent fields):", *pairs]
         lines += [f"note: {note}" for note in facts.notes]
-        lines.append(f"[{facts.guarantee}; {facts.why}]")
+        said = facts.why.startswith(facts.guarantee)
+        lines.append(f"[{facts.why}]" if said else f"[{facts.guarantee}; {facts.why}]")
         return "\n".join(lines)
 
     def _strongest_values(self) -> list[str]:
         found = []
         for names, shares in self.potential.completed(self._shares).items():
             if len(names) == 1:
-                best = int(shares.argmax())
-                even, share = 1 / len(shares), float(shares[best])
-                said = f"  {self.potential.levels[names[0]].text(best)}: {share:.1%} ({even:.1%})"
-                found.append((share * math.log(max(share, 1e-300) / even), said))
+                levels = self.potential.levels[names[0]]
+                even = levels.even
+                best = int((shares / even).argmax())
+                share = float(shares[best])
+                said = f"  {levels.text(best)}: {share:.1%} ({even[best]:.1%})"
+                found.append((share * math.log(max(share, 1e-300) / even[best]), said))
         return [said for _, said in sorted(found, reverse=True)[:_SHOWN]]
 
     def _strongest_pairs(self) -> list[str]:
@@ -291,10 +298,8 @@ class TableModel:
             safe = np.where(shares > 0, shares / alone.clip(1e-300), 1.0)
             gain = shares * np.log(safe)
             a, b = np.unravel_index(int(gain.argmax()), gain.shape)
-            said = (
-                f"  {levels[0].text(int(a))} with {levels[1].text(int(b))}: {shares[a, b]:.1%} of rows, "
-                f"{safe[a, b]:.3g} times as often"
-            )
+            both = f"{levels[0].text(int(a))} with {levels[1].text(int(b))}"
+            said = f"  {both}: {shares[a, b]:.1%} of rows, {safe[a, b]:.3g} times as often"
             found.append((float(gain.sum()), said))
         return [said for _, said in sorted(found, reverse=True)[:_SHOWN]]
 

@@ -9,6 +9,7 @@ exactly one level of each field holds, and it leaves no redundant parameter.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -31,7 +32,7 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True, eq=False)
 class Levels:
-    """What has a theta in a field: each value (starts None), or ranges that start at these codes."""
+    """What has a theta in a field: each value (starts None), or ranges of codes from these on."""
 
     field: Field
     starts: tuple[int, ...] | None = None
@@ -50,6 +51,14 @@ class Levels:
         if codes.dtype != object:
             codes = codes.astype(np.uint64)
         return np.searchsorted(starts, codes, side="right").astype(np.int64) - 1
+
+    @property
+    def even(self) -> np.ndarray:
+        """The share that each level has of the values of the field, (count,)."""
+        if self.starts is None:
+            return np.full(self.count, 1 / self.count)
+        ends = [*self.starts, self.field.size]
+        return np.array([(b - a) / self.field.size for a, b in itertools.pairwise(ends)])
 
     def key(self, level: int) -> Any:
         """The value of a level, or its range of values."""
@@ -164,7 +173,7 @@ class Potential:
         return found
 
     def completed(self, shares: np.ndarray) -> dict[tuple[str, ...], np.ndarray]:
-        """Shares of the features (k,) as a table over all levels for each block, which sums to 1."""
+        """Shares of the features (k,) as a table over all levels, of sum 1, for each block."""
         found: dict[tuple[str, ...], np.ndarray] = {}
         for names, table in self.tables(shares).items():
             if len(names) == 1:

@@ -99,9 +99,9 @@ class Space:
     def from_frame(cls, frame: Any, bins: Any = None, name: str | None = None) -> Space:
         """A field for each column of a DataFrame; add the rules with `require`.
 
-        bool becomes a flag, categories and texts a choice, whole numbers an integer from the smallest
-        to the largest. Other numbers need bins={"age": [0, 18, 65, 120]}, or a number of bins
-        with about equal shares, {"age": 8}; bins=8 holds for all columns of such numbers.
+        bool becomes a flag, categories and texts a choice, whole numbers an integer from the
+        smallest to the largest. Other numbers need bins={"age": [0, 18, 65, 120]}, or a number of
+        bins with about equal shares, {"age": 8}; bins=8 holds for all columns of such numbers.
         """
         space = cls(name)
         declare(space, frame, bins)
@@ -504,8 +504,8 @@ class Space:
             P(row) ~ exp(sum of theta[field = value] + sum of theta[field = v, field' = w])
 
         frame        DataFrame, Arrow table, `Rows`, records, or a dict of columns.
-        pairs        pairs of fields whose values get a theta together: [("burst", "len"), ...], None,
-                     or "auto": chosen by the likelihood of rows that are held out.
+        pairs        pairs of fields whose values get a theta together: [("burst", "len"), ...],
+                     None, or "auto": chosen by the likelihood of rows that are held out.
         bins         ranges of an integer of more than 64 values, which has no theta otherwise and
                      stays uniform given the rest: {"addr": 16} (about equal shares) or edges,
                      {"addr": [0, 256, 4096]}: 0..255, 256..4095, 4096 and above.

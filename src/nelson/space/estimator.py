@@ -1,0 +1,167 @@
+"""A scikit-learn style estimator of tables: fit, sample, score_samples, score.
+
+    TableEstimator(space, pairs="auto").fit(frame).sample(1000)
+
+scikit-learn is not needed. If it is installed, the class inherits from its `BaseEstimator`, so that
+`clone`, `GridSearchCV` and `Pipeline` know it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import numpy as np
+
+from nelson.errors import FormulaError, NelsonError
+from nelson.space.frames import is_frame, load_pandas
+from nelson.space.space import Space
+
+_Base: Any
+try:
+    from sklearn.base import BaseEstimator, DensityMixin
+    from sklearn.exceptions import NotFittedError as _NotFitted
+    from sklearn.utils.validation import check_array
+
+    class _Base(DensityMixin, BaseEstimator):  # type: ignore[no-redef]
+        """scikit-learn's own."""
+
+except ImportError:
+
+    class _NotFitted(NelsonError):  # type: ignore[no-redef]
+        """`fit` was not called."""
+
+    class _Base:  # type: ignore[no-redef]
+        """The protocol of scikit-learn's parameters, by hand."""
+
+        def get_params(self, deep: bool = True) -> dict[str, Any]:
+            names = list(inspect.signature(type(self).__init__).parameters)[1:]
+            return {name: getattr(self, name) for name in names}
+
+        def set_params(self, **params: Any) -> Any:
+            known = self.get_params()
+            for name, value in params.items():
+                if name not in known:
+                    raise ValueError(f"no parameter {name!r}; known: {', '.join(known)}")
+                setattr(self, name, value)
+            return self
+
+    def check_array(array: Any, **options: Any) -> np.ndarray:
+        found = np.asarray(array)
+        if found.ndim != 2:
+            raise ValueError(f"Expected 2D array, got an array with {found.ndim} dimensions")
+        return found
+
+
+class TableEstimator(_Base):
+    """A law over the legal rows of a space, learned from a table.
+
+    space         the fields and rules; None: fields are declared from the table, without rules.
+    bins          see `Space.from_frame` (without a space) and `Space.learn` (with one).
+    random_state  a number, or a numpy RandomState.
+    The others are those of `Space.learn`.
+
+    Fitted: `model_` is the `TableModel`, `space_` its space.
+    """
+
+    def __init__(
+        self,
+        space: Space | None = None,
+        *,
+        pairs: Any = "auto",
+        bins: Any = None,
+        drop_invalid: bool = False,
+        prior: float = 1.0,
+        pair_prior: float = 10.0,
+        validation: Any = 0.2,
+        random_state: Any = None,
+        seconds: float | None = None,
+    ) -> None:
+        self.space = space
+        self.pairs = pairs
+        self.bins = bins
+        self.drop_invalid = drop_invalid
+        self.prior = prior
+        self.pair_prior = pair_prior
+        self.validation = validation
+        self.random_state = random_state
+        self.seconds = seconds
+
+    def fit(self, X: Any, y: Any = None) -> TableEstimator:
+        """Learn from a DataFrame, or from an array of rows. y is ignored."""
+        self._array = not is_frame(X)
+        table = self._table(X, self.space)
+        declared = self.space is None
+        self.space_ = Space.from_frame(table, self.bins) if self.space is None else self.space
+        self.n_features_in_ = table.shape[1]
+        if not self._array and all(isinstance(name, str) for name in table.columns):
+            self.feature_names_in_ = np.array(table.columns, object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        self.model_ = self.space_.learn(
+            table,
+            self.pairs,
+            bins=None if declared else self.bins,
+            drop_invalid=self.drop_invalid,
+            prior=self.prior,
+            pair_prior=self.pair_prior,
+            validation=self.validation,
+            seed=_seed(self.random_state),
+            seconds=self.seconds,
+        )
+        return self
+
+    def sample(self, n_samples: int = 1, random_state: Any = None, given: Any = None) -> Any:
+        """New legal rows: a DataFrame if the model was fitted to one, else an array of rows."""
+        self._check_fitted()
+        frame = self.model_.sample(n_samples, given=given, seed=_seed(random_state))
+        return frame.to_numpy() if self._array else frame
+
+    def score_samples(self, X: Any) -> np.ndarray:
+        """log P of each row; -inf for a row that is not legal."""
+        self._check_fitted()
+        table = self._table(X, self.space_)
+        if table.shape[1] != self.n_features_in_ and self._array:
+            raise ValueError(
+                f"X has {table.shape[1]} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input"
+            )
+        return self.model_.log_prob(table)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """The mean of log P of the rows. y is ignored."""
+        return float(self.score_samples(X).mean())
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "model_"):
+            raise _NotFitted(f"this {type(self).__name__} is not fitted yet: call fit first")
+
+    def _table(self, X: Any, space: Space | None) -> Any:
+        """X as a DataFrame; the columns of an array are the fields in order, or x0, x1, ..."""
+        if is_frame(X):
+            return X
+        kind = np.asarray(X).dtype if hasattr(X, "dtype") else None
+        numeric = kind is None or kind.kind in "biufc"
+        array = check_array(X, dtype="numeric" if numeric else None)
+        if space is None:
+            names = [f"x{k}" for k in range(array.shape[1])]
+        else:
+            names = list(space.fields)
+            if len(names) != array.shape[1]:
+                raise ValueError(
+                    f"X has {array.shape[1]} features, but {type(self).__name__} is expecting "
+                    f"{len(names)} features as input"
+                )
+        return load_pandas().DataFrame(array, columns=names)
+
+
+def _seed(random_state: Any) -> int | None:
+    if random_state is None:
+        return None
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31 - 1))
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**31 - 1))
+    if isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool):
+        return int(random_state)
+    raise FormulaError(f"random_state = {random_state!r}", expected="a whole number or None")
