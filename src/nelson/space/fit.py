@@ -6,7 +6,7 @@ where mu are the shares of the features in the data and E those under the model.
 Where exact moments are known (all legal rows are enumerated, or a circuit is compiled), L-BFGS
 climbs it in coordinates in which the covariance of the data is the identity. Near the maximum the
 covariance of the model is close to that of the data, so that about 20 steps are enough. Elsewhere
-the loop of `nelson.learn` does the same with samples.
+Newton steps with samples do the same.
 """
 
 from __future__ import annotations
@@ -24,11 +24,6 @@ from nelson.exact.compiled import Compiled, why_not
 from nelson.exact.enumerated import Enumerated
 from nelson.formula import Formula
 from nelson.io.progress import phase
-from nelson.learning.data import Targets
-from nelson.learning.loop import Options as LoopOptions
-from nelson.learning.loop import run
-from nelson.learning.newton import Newton
-from nelson.learning.settings import settings_for
 from nelson.log_z.moments import moments_of
 from nelson.sampling.guarantee import weakest
 from nelson.sampling.options import Options
@@ -55,9 +50,15 @@ _MAX_COVARIANCE = 3000
 _RIDGE = 1e-9
 #: First theta of a pair, at most.
 _MAX_START = 8.0
-#: Samples that estimate moments, and the bound of |theta_i|, where there is no circuit.
-_SAMPLES = 1 << 16
-_BOUND = 30.0
+# Where there is no circuit, samples give the moments.
+_SAMPLES = 1 << 16  # for the moments of a given theta
+_FIRST_SAMPLES = 1 << 12  # of the first Newton steps
+_MOST_SAMPLES = 1 << 18
+_AVERAGED = 8  # steps whose mean is the result
+_MAX_ITERATIONS = 100
+_MAX_MOVE = 4.0  # of a theta in one step
+_SMALL_STEP = 1e-3  # a shorter step is not cut any further
+_BOUND = 30.0  # of |theta|
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,20 +106,26 @@ class Problem:
 
     def mean(self, theta: np.ndarray) -> tuple[np.ndarray, str]:
         """(the share of each feature (k,), guarantee)."""
-        log_odds, guarantee = self.log_odds(theta), "exact"
-        if self.source is not None:
-            mean = self.source.mean(log_odds[None])[0]
-        else:
-            options = Options(project="all", seed=self.seed)
-            samples = draw(self.formula, log_odds, _SAMPLES, options)
-            mean, guarantee = samples.mean(), samples.guarantee
-        return self.shares(mean), guarantee
-
-    def shares(self, mean: np.ndarray) -> np.ndarray:
-        """E[x] (n_vars,) -> the share of each feature (k,)."""
+        if self.source is None:
+            x, guarantee = self.drawn(theta, _SAMPLES, _MAX_ITERATIONS)
+            return x.mean(axis=0), guarantee
+        mean = self.source.mean(self.log_odds(theta)[None])[0]
         at = mean[np.where(self.variables, np.abs(self.literals) - 1, 0)] if len(mean) else 0.0
         share = np.where(self.literals > 0, at, 1 - at)
-        return np.where(self.variables, share, self.literals == TRUE)
+        return np.where(self.variables, share, self.literals == TRUE), "exact"
+
+    def drawn(self, theta: np.ndarray, m: int, k: int) -> tuple[np.ndarray, str]:
+        """(the features of about m samples (m, k) bool, guarantee); k: number of the draw."""
+        if not self.variables.any():
+            return np.tile(self.literals == TRUE, (m, 1)), "exact"
+        used = np.unique(np.abs(self.literals[self.variables]))
+        seed = int(np.random.SeedSequence([self.seed, k]).generate_state(1)[0])
+        samples = draw(self.formula, self.log_odds(theta), m, Options(project=used, seed=seed))
+        x = samples.to_numpy()[
+            :, np.searchsorted(used, np.abs(self.literals)).clip(0, len(used) - 1)
+        ]
+        x = np.where(self.variables, x ^ (self.literals < 0), self.literals == TRUE)
+        return x, samples.guarantee
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,16 +196,17 @@ def fit(
         guarantee = weakest([guarantee, other])
     total = n + prior.uniform + weight
     mu = (n * data + prior.uniform * uniform + weight * alone) / total
-    if problem.source is None:
-        found = _sampled(problem, mu, n, until)
-        return replace(found, guarantee=weakest([found.guarantee, guarantee]))
     first, has = base, alone
     if known is not None:
         first = _carried(potential, known)
         has = problem.mean(first)[0]
     spread = (prior.uniform * uniform * (1 - uniform) + weight * alone * (1 - alone)) / total
-    inverse = _scales(potential, rows, n, spread)
-    return _climb(problem, mu, n, _start(potential, first, has, mu), inverse, until)
+    start = _start(potential, first, has, mu)
+    if problem.source is not None:
+        return _climb(problem, mu, n, start, _scales(potential, rows, n, spread), until)
+    curve = covariance(potential, rows, max(1, n // COVARIANCE_ROWS)) + np.diag(spread)
+    found = _sampled(problem, mu, n, start, curve, until)
+    return replace(found, guarantee=weakest([found.guarantee, guarantee]))
 
 
 def _carried(potential: Potential, known: Fitted) -> np.ndarray:
@@ -295,30 +303,65 @@ def _climb(
     return Fitted(problem, theta, shares, "exact", converged, why)
 
 
-def _sampled(problem: Problem, mu: np.ndarray, n: int, until: float) -> Fitted:
-    """The loop of `nelson.learn`, where there is no circuit."""
-    moments = np.full(problem.formula.n_vars, np.nan)
-    used = problem.variables & (mu > 0) & (mu < 1)  # others are not possible: theta stays 0
-    literals = problem.literals[used]
-    moments[np.abs(literals) - 1] = np.where(literals > 0, mu[used], 1 - mu[used])
-    settings = settings_for("default", prior=0.0, bound=_BOUND)
-    # Newton starts near theta = 0, where samples show every feature. Started at a law under which
-    # some feature never occurs in a sample, it does not find back.
-    learner = Newton(problem.formula, Targets.of(moments, n), settings, None)
-    left = None if math.isinf(until) else max(1.0, until - time.monotonic())
+def _sampled(
+    problem: Problem,
+    mu: np.ndarray,
+    n: int,
+    start: np.ndarray,
+    spread: np.ndarray,
+    until: float,
+) -> Fitted:
+    """Newton steps with samples, where there is no circuit.
+
+    The curvature is the mean of two covariances, that of the data and that of the samples. At the
+    maximum both are the same. Far from it the mean is cautious on both sides: a step never divides
+    by the variance of a feature that only the samples, or only the data, do not show.
+
+    m samples grow fourfold whenever the gap is noise. The mean of some steps at the last m is the
+    result, and a fresh draw judges it.
+    """
+    size, kinds = len(mu), ["asymptotic"]
+    theta, step, last, behind = start, np.zeros(size), math.inf, 0.0
+    m, most = _FIRST_SAMPLES, min(max(4 * n, 4 * _FIRST_SAMPLES), _MOST_SAMPLES)
+    ends: list[np.ndarray] = []
+    converged, said = False, "the iterations were used up"
     with phase("fitting with samples"):
-        outcome = run(
-            learner, LoopOptions(sampler="auto", seed=problem.seed, seconds=left, progress=False)
-        )
-    found = learner.result()
-    assert found is not None
-    theta = np.zeros(len(mu))
-    # A variable that stands for several features gives its theta to the first one.
-    _, first = np.unique(np.abs(literals), return_index=True)
-    places = np.flatnonzero(used)[first]
-    chosen = problem.literals[places]
-    theta[places] = np.sign(chosen) * found[np.abs(chosen) - 1]
-    shares, guarantee = problem.mean(theta)
-    why = f"moments from samples, since {problem.why_not}; {outcome.why}"
-    kind = weakest(["asymptotic", outcome.guarantee, guarantee])
-    return Fitted(problem, theta, shares, kind, outcome.converged, why)
+        for iteration in range(_MAX_ITERATIONS):
+            if time.monotonic() > until:
+                said = "the time was up"
+                break
+            x, kind = problem.drawn(theta, m, iteration)
+            kinds.append(kind)
+            mean = x.mean(axis=0)
+            gap = mu - mean
+            centred = x[:COVARIANCE_ROWS] - mean
+            curve = (spread + centred.T @ centred / len(centred)) / 2
+            # m samples do not resolve shares below 1 / m.
+            move = np.linalg.solve(curve + 2 / m * np.eye(size), gap)
+            noise = 1 / len(x) + behind  # of this draw, and of the step that led here
+            excess = float(gap @ move)  # `noise` times a chi-square of `size` degrees, or less
+            within = excess <= noise * (size + 4 * math.sqrt(2 * size))
+            if len(ends) == _AVERAGED:
+                converged = within
+                said = f"chi-square of a fresh draw {excess / noise:.0f}, where {size} is noise"
+                if within:
+                    break
+                ends = []
+            if excess > 2 * last + 2 * noise * size and np.abs(step).max() > _SMALL_STEP:
+                step /= 2  # too far
+                theta = theta - step
+                continue
+            last, behind = excess, 1 / len(x)
+            step = move * min(1.0, _MAX_MOVE / max(float(np.abs(move).max()), 1e-300))
+            if within and m < most:
+                m, last = min(4 * m, most), math.inf
+            elif within:
+                ends.append(theta + step)
+                if len(ends) == _AVERAGED:
+                    theta, step = np.mean(ends, axis=0), np.zeros(size)
+                    behind /= _AVERAGED
+                    continue
+            theta = (theta + step).clip(-_BOUND, _BOUND)
+    shares, kind = problem.mean(theta)
+    why = f"moments from samples, since {problem.why_not}; {said}"
+    return Fitted(problem, theta, shares, weakest([*kinds, kind]), converged, why)
