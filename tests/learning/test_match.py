@@ -150,7 +150,7 @@ IMPOSSIBLE = {
         Formula([[-1, 2], [3, 4]]),
         ([1, 2, 3], [0.7, 0.4, 0.5], None),
         ((1, -1, 0), 0),
-        "0.7 for literal 1: every solution with it has 2, and the share of that is 0.4",
+        "0.7 for literal 1: every solution with it has 2, whose share is 0.4",
     ),
     "neither of two": (
         Formula([[1, 2], [3, 4]]),
@@ -168,7 +168,7 @@ IMPOSSIBLE = {
         Formula([[1, 2]]),
         ([1, 1], [0.5, 0.6], None),
         ((-1, 1), 0),
-        "0.6 for literal 1: every solution with it has 1, and the share of that is 0.5",
+        "0.6 for literal 1: every solution with it has 1, whose share is 0.5",
     ),
     "more than all": (
         FIELDS,
@@ -331,17 +331,30 @@ def test_out_of_time(monkeypatch):
     assert found.iterations == 0
 
 
-def test_an_undecided_question_is_said(monkeypatch):
-    """The solver did not find out in time whether the shares are possible: no claim is made."""
+@pytest.fixture
+def undecided(monkeypatch):
+    """The solver does not find out in time whether shares are possible."""
 
-    def late(*arguments, seconds, **options):
+    def late(*arguments, **options):
         raise BudgetExceeded("it was not decided whether these shares are possible")
 
     monkeypatch.setattr(module, "separate", late)
+
+
+def test_an_undecided_question_is_said(undecided):
     found = match(Formula([[-1, -2, -3]]), [1, 2, 3], [0.7, 0.7, 0.7])
     assert not found.converged
     assert "shares are off by up to 3.3e-02" in found.why  # 0.7 - 2/3
     assert "not decided whether these shares are possible" in found.why
+
+
+def test_no_share_is_called_reached_that_the_loop_did_not_see(undecided, monkeypatch):
+    """The loop has one target for each variable; here the second share of variable 1 differs."""
+    monkeypatch.setattr(module, "moments_of", lambda formula: None)
+    assert match(FIELDS, [1, -1], [0.5, 0.5], seed=0).converged
+    found = match(FIELDS, [1, -1], [0.5, 0.6], seed=0)
+    assert not found.converged
+    assert found.why.startswith("the share of literal -1 differs by more than noise")
 
 
 def test_bad_input():
@@ -376,7 +389,7 @@ def test_evidence_may_leave_a_formula_that_compiles(monkeypatch):
 def test_the_example_of_the_documentation():
     burst = Formula([[1, 2, 3], [-1, -2], [-1, -3], [-2, -3], [-3, 4]])
     assert match(burst, [1, 2, 3], [0.6, 0.3, 0.1]).achieved == pytest.approx([0.6, 0.3, 0.1])
-    words = "0.3 for literal 3: every solution with it has 4, and the share of that is 0.2"
+    words = "0.3 for literal 3: every solution with it has 4, whose share is 0.2"
     with pytest.raises(ImpossibleShares, match=words):
         match(burst, [3, 4], [0.3, 0.2])
     assert "boundary" in match(burst, [3, 4], [0.2, 0.2]).why
