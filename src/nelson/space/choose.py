@@ -41,7 +41,7 @@ _MAX_COST = 4e6
 #: Samples of the model in which pairs are counted, at least.
 _SAMPLES = 1 << 17
 #: Models that may fail to compile before the search ends. Each takes the full limit of time.
-_MAX_FAILURES = 2
+_MAX_FAILURES = 4
 Rows = tuple[Mapping[str, np.ndarray], int]
 
 
@@ -106,10 +106,11 @@ def choose(task: Task) -> Chosen:
         return found
     found.take(singles, singles.log_prob(*task.held_out), "no pairs", task)
     candidates = _candidates(task.potential)
-    tests, limit, failures = len(candidates), _MAX_COST, 0
+    tests, limit = len(candidates), _MAX_COST
+    failures, most = 0, tests  # circuits that failed, and new pairs of the next one at most
     while not found.end:
         ranked, too_wide = _ranked(task, found.fitted, candidates, limit, tests)
-        batch = _disjoint(ranked) if found.pairs else _forest(ranked)
+        batch = (_disjoint(ranked) if found.pairs else _forest(ranked))[:most]
         if not ranked:
             found.end = _ended(too_wide)
         elif task.late():
@@ -121,7 +122,9 @@ def choose(task: Task) -> Chosen:
                 found.end = "larger models did not compile"
             elif tried is None:
                 failures += 1
-                limit = _cost(pairs, task.potential)
+                most = max(1, (len(pairs) - len(found.pairs)) // 2)
+                if len(pairs) == len(found.pairs) + 1:
+                    limit = _cost(pairs, task.potential)
             elif not _try(task, found, tried, batch):
                 found.end = "the next pairs do not help on rows that were held out: "
                 found.end += _listed(batch) + _ended(too_wide, "; ")

@@ -201,6 +201,8 @@ def fit(
         first = _carried(potential, known)
         has = problem.mean(first)[0]
     spread = (prior.uniform * uniform * (1 - uniform) + weight * alone * (1 - alone)) / total
+    if not size:
+        return Fitted(problem, mu, mu, guarantee, True, "exact: there is no theta to learn")
     start = _start(potential, first, has, mu)
     if problem.source is not None:
         return _climb(problem, mu, n, start, _scales(potential, rows, n, spread), until)
@@ -282,13 +284,13 @@ def _climb(
             raise StopIteration
 
     size = len(mu)
-    y = np.zeros(size)
-    if size:
-        close = math.sqrt(2 * _CLOSE / max(1, n) / size)
-        options = {"maxiter": _MAX_STEPS, "maxcor": _MEMORY, "gtol": close, "ftol": 0.0}
-        with phase(f"fitting {size} numbers"):
-            y = minimize(loss, y, jac=True, method="L-BFGS-B", callback=in_time, options=options).x
-    theta = moved(y)
+    close = math.sqrt(2 * _CLOSE / max(1, n) / size)
+    options = {"maxiter": _MAX_STEPS, "maxcor": _MEMORY, "gtol": close, "ftol": 0.0}
+    with phase(f"fitting {size} numbers"):
+        found = minimize(
+            loss, np.zeros(size), jac=True, method="L-BFGS-B", callback=in_time, options=options
+        )
+    theta = moved(found.x)
     shares = problem.mean(theta)[0]
     gap = back(shares - mu)
     missing = 0.5 * max(1, n) * float(gap @ gap)
@@ -308,14 +310,15 @@ def _sampled(
     mu: np.ndarray,
     n: int,
     start: np.ndarray,
-    spread: np.ndarray,
+    data: np.ndarray,
     until: float,
 ) -> Fitted:
     """Newton steps with samples, where there is no circuit.
 
     The curvature is the mean of two covariances, that of the data and that of the samples. At the
     maximum both are the same. Far from it the mean is cautious on both sides: a step never divides
-    by the variance of a feature that only the samples, or only the data, do not show.
+    by the variance of a feature that only the samples, or only the data, do not show. data: the
+    covariance of the data, (k, k).
 
     m samples grow fourfold whenever the gap is noise. The mean of some steps at the last m is the
     result, and a fresh draw judges it.
@@ -335,7 +338,7 @@ def _sampled(
             mean = x.mean(axis=0)
             gap = mu - mean
             centred = x[:COVARIANCE_ROWS] - mean
-            curve = (spread + centred.T @ centred / len(centred)) / 2
+            curve = (data + centred.T @ centred / len(centred)) / 2
             # m samples do not resolve shares below 1 / m.
             move = np.linalg.solve(curve + 2 / m * np.eye(size), gap)
             noise = 1 / len(x) + behind  # of this draw, and of the step that led here
