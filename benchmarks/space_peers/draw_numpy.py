@@ -37,6 +37,7 @@ def bus(problem: str, seed: int, option: str) -> Iterator[bytes]:
         if problem == "shares":  # choose how many rows of each burst, then take as many
             wanted = rng.multinomial(len(rows) // 2, SHARES)
             rows = np.concatenate([rows[rows[:, 2] == k][:m] for k, m in enumerate(wanted)])
+            rows = rng.permutation(rows)  # a reader may take only the first ones
         yield rows.astype(np.int64).tobytes()
 
 

@@ -158,13 +158,12 @@ def ordered_cells(rows: np.ndarray, i: int) -> np.ndarray:
     return (addr >> 13 << 2 | addr & 3) * 15 + length - 1
 
 
-def ordered_counts(count: int) -> list[np.ndarray]:
-    """For each i, how many legal rows have the values (addr_i, len_i): shape (65536, 15).
+def ordered_counts(count: int, size: int = 65536) -> list[np.ndarray]:
+    """For each i, how many legal rows have the values (addr_i, len_i): shape (size, 15).
 
     Dynamic programming. before[i][a] counts the ways to choose the transactions before i if addr_i
     is a; room[i][a] counts the ways to choose transaction i and the later ones if addr_i >= a.
     """
-    size = 65536
     before = [np.ones(size)]
     for _ in range(count - 1):
         sums = np.concatenate([np.zeros(15), before[-1].cumsum()])  # sums[15 + a]: addr <= a
