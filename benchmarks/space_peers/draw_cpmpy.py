@@ -46,7 +46,7 @@ def rows(cases: list[Any], shares: Any, fields: list[Any], seed: int, option: st
     if option == "all":
         listed: list[list[int]] = []
         keep = lambda: listed.append([int(x.value()) for x in fields])  # noqa: E731
-        solvers[0].solveAll(display=keep, solution_limit=LISTED, time_limit=10)
+        solvers[0].solveAll(display=keep, solution_limit=LISTED, time_limit=20)
         yield [x for row in listed for x in row]
         return
     while True:
