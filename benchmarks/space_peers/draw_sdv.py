@@ -4,7 +4,8 @@
 
 OPTION: `plain` for GaussianCopulaSynthesizer without constraints, `constraints` with
 FixedCombinations on the groups of columns that the rules tie together (SDV then allows only
-combinations that occur in the data), `ctgan` for CTGANSynthesizer with its default settings.
+combinations that occur in the data). CTGAN is left out: with its default settings it did not finish
+within 15 minutes on two cores that had other work.
 """
 
 from __future__ import annotations
@@ -16,10 +17,9 @@ import warnings
 
 import numpy as np
 import pandas as pd
-import torch
 from sdv.cag import FixedCombinations
 from sdv.metadata import Metadata
-from sdv.single_table import CTGANSynthesizer, GaussianCopulaSynthesizer
+from sdv.single_table import GaussianCopulaSynthesizer
 
 #: Columns that stand together in a rule. No column is in two groups: SDV does not allow it.
 GROUPS = (
@@ -34,13 +34,11 @@ def main() -> None:
     warnings.simplefilter("ignore")
     train, rows, seed, out, option = sys.argv[1:6]
     np.random.seed(int(seed))  # noqa: NPY002 - SDV draws from the global generator
-    torch.manual_seed(int(seed))
     frame = pd.read_csv(train)
     columns = {column: {"sdtype": "categorical"} for column in frame.columns}
     metadata = Metadata.load_from_dict({"tables": {"table": {"columns": columns}}})
     started = time.process_time()
-    kind = CTGANSynthesizer if option == "ctgan" else GaussianCopulaSynthesizer
-    model = kind(metadata)
+    model = GaussianCopulaSynthesizer(metadata)
     if option == "constraints":
         model.add_constraints([FixedCombinations(column_names=group) for group in GROUPS])
     model.fit({"table": frame})
