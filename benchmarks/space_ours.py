@@ -145,6 +145,15 @@ def wide_memory(what: str) -> dict[str, float]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+def left_out(drawn: np.ndarray) -> np.ndarray:
+    """The legal rows of the bus that were not drawn."""
+    ranges = (np.arange(0, 65536, 4), np.arange(1, 16), np.arange(3), np.arange(2))
+    every = np.stack([axis.ravel() for axis in np.meshgrid(*ranges)], axis=1)
+    every = every[PROBLEMS["bus"].legal(every)]
+    key = np.array([1 << 16, 1 << 8, 1 << 4, 1])  # one number for each row
+    return every[~np.isin(every @ key, drawn @ key)]
+
+
 def goals() -> Iterator[Row]:
     """Speed and memory of `nelson.Space` itself."""
     bus = space_of("bus")
@@ -161,6 +170,10 @@ def goals() -> Iterator[Row]:
     note = f"{distinct:,} distinct of {len(rows):,}"
     yield Row("bus: 10^6 distinct rows", seconds, 5, 2, "s", True, note)
     yield Row("  share of them that is distinct", distinct / ROWS, 1, 1, "", note=note)
+    out = left_out(numbers)
+    z = abs(PROBLEMS["bus"].deviation(out).z)
+    note = f"{len(out):,} legal rows were not drawn; they must look uniform"
+    yield Row("  |z| of the rows left out", z, 5, 4, "", True, note)
     space, seconds = clocked(lambda: wide_space(BUILD_FIELDS, BUILD_RULES))
     formula, encode = clocked(lambda: space.formula)
     size = f"{formula.n_vars:,} variables, {formula.n_clauses:,} clauses"

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import cpmpy as cp
-from protocol import BITS, SHARES, TRANSACTIONS, serve
+from protocol import BITS, SHARES, TRANSACTIONS, Missing, serve
 
 LISTED = 100_000
 
@@ -26,8 +26,10 @@ def bus(problem: str, seed: int, option: str) -> Iterator[Any]:
     fields = [addr, length, burst, write]
     if problem != "shares":
         yield from rows([rules], [1.0], fields, seed, option)
+    elif option == "all":
+        raise Missing("a list has no shares")
     else:  # the burst is chosen by hand, and the rest is left to the solver
-        yield from rows([[*rules, burst == k] for k in range(3)], SHARES, fields, seed, "seeds")
+        yield from rows([[*rules, burst == k] for k in range(3)], SHARES, fields, seed, option)
 
 
 def ordered(problem: str, seed: int, option: str) -> Iterator[Any]:
