@@ -52,6 +52,9 @@ from nelson.learning.checkpoint import load_checkpoint
 from nelson.learning.learn import learn
 from nelson.learning.model import Model, load
 from nelson.sampling.samples import Samples
+from nelson.space.load import load as load_any
+from nelson.space.model import TableModel
+from nelson.space.space import Space
 from nelson.tasks.routes import tsplib
 from nelson.tasks.routes.data import from_table
 from tests.formula import test_fuzz_dimacs
@@ -210,6 +213,38 @@ def read_model(folder: Path, files: Files, rng: random.Random) -> None:
         drawn = model.sample(3, seed=1, seconds=5).to_numpy()
         # The samples follow formula.cnf; damaged constraints of model.json may say something else.
         assert f.constraints or f.satisfied(drawn).all()
+        model.save(folder / "again")
+
+
+def table_model_examples() -> list[Files]:
+    space = Space("shop")
+    space.choice("size", ["S", "M", "L"])
+    space.integer("n", 0, 500)
+    space.bins("age", [0, 18, 65, 120])
+    space.flags("set", ["a", "b"])
+    space.require('implies(size == "L", n < 100)', "set.a or set.b")
+    rows = space.sample(200, seed=0)
+    tables = [rows, rows.to_pandas()]
+    examples = []
+    for table, pairs in zip(tables, ([], [("size", "n")]), strict=True):
+        model = space.learn(table, pairs, bins={"n": 3}, seed=0)
+        model.log_prob(rows[:1])
+        with tempfile.TemporaryDirectory() as folder:
+            model.save(folder)
+            files = content(Path(folder))
+            del files["README.md"]
+            examples.append(files)
+    return examples
+
+
+def read_table_model(folder: Path, files: Files, rng: random.Random) -> None:
+    model = load_any(folder)
+    if not isinstance(model, TableModel):
+        return
+    assert len(repr(model)) > 10
+    if rng.random() < 0.1:
+        drawn = model.rows(3, seed=1, seconds=5)
+        assert model.space.satisfied(drawn).all()
         model.save(folder / "again")
 
 
@@ -397,6 +432,7 @@ TARGETS: dict[str, Target] = {
     "weights": Target(each(".npy", lambda: saved(np.save, np.zeros(3))), read_vector),
     "weights text": Target(each(".txt", b"0.5\n-1 # theta\n0\n"), read_vector),
     "model": Target(model_examples, read_model),
+    "table model": Target(table_model_examples, read_table_model),
     "checkpoint": Target(checkpoint_examples, read_checkpoint),
     "job": Target(job_examples, read_job_folder, damaged_job),
     "circuit text": Target(each(".nnf", *NNF), read_nnf),

@@ -14,6 +14,7 @@ from nelson.space.expressions import (
     table,
 )
 from nelson.space.laws import Marginals
+from nelson.space.model import TableModel
 from nelson.space.rows import Rows
 from nelson.space.space import Space
 
@@ -21,6 +22,7 @@ __all__ = [
     "Marginals",
     "Rows",
     "Space",
+    "TableModel",
     "at_least",
     "at_most",
     "count",
