@@ -309,6 +309,19 @@ def test_rows_that_break_a_rule_are_named_or_left_out(learned):
         space.learn(bad.loc[[7, 9]], None, drop_invalid=True)
 
 
+def test_missing_values_and_unknown_categories_are_named(learned):
+    space, _, frame, _ = learned
+    bad = frame[:50].copy()
+    bad["color"] = bad["color"].cat.add_categories(["pink"])
+    bad.loc[3, "color"] = None
+    bad.loc[5, "color"] = "pink"
+    assert space.codes(bad)["color"][[3, 5]].tolist() == [-1, -1]
+    plain = bad.astype({"color": "object"})  # another way to the same codes
+    assert np.array_equal(space.codes(plain)["color"], space.codes(bad)["color"])
+    with pytest.raises(FormulaError, match=r"row 3 breaks color .* \(color = nan\); row 5"):
+        space.learn(bad)
+
+
 def test_values_that_never_occur_stay_possible_unless_a_rule_forbids_them():
     space, _ = shop()
     rows = all_rows(space)
@@ -503,9 +516,33 @@ def test_the_planted_pairs_are_found_and_no_others(seed):
     assert lines == [*model.facts.steps[:-1]] and "no pairs: held-out" in lines[0]
     assert "no further pair" in model.why
     assert model.facts.examples == 6000  # the last fit has all rows
-    alone = space.learn(frame, None)
-    other = space.sample(1, seed=0)
-    assert len(other) == 1 and alone.pairs == []
+
+
+def test_the_first_pairs_have_no_cycle_and_later_ones_no_field_in_common():
+    ranked = [(9.0, ("a", "b")), (8.0, ("b", "c")), (7.0, ("a", "c")), (6.0, ("c", "d"))]
+    assert choose._forest(ranked) == [("a", "b"), ("b", "c"), ("c", "d")]
+    assert choose._disjoint(ranked) == [("a", "b"), ("c", "d")]
+
+
+def test_superfluous_pairs_are_taken_out(monkeypatch):
+    """If all dependent pairs are added at once, those that the others explain go again.
+
+    False-alarm rate of a pair that stays: 1%.
+    """
+    space, frame = planted(6000, 0)
+    monkeypatch.setattr(choose, "_forest", lambda ranked: [pair for _, pair in ranked])
+    model = space.learn(frame, seed=0)
+    assert any("took out" in step and "a x c" in step for step in model.facts.steps)
+    assert sorted(model.pairs) == [("a", "b"), ("b", "c"), ("c", "d"), ("c", "e"), ("d", "e")]
+
+
+def test_pairs_that_do_not_help_on_held_out_rows_are_not_taken(monkeypatch):
+    """Without the chi-square tests held-out likelihood still refuses pairs that are noise."""
+    space, _ = planted(10, 0)
+    frame = space.sample(6000, seed=5).to_pandas()
+    monkeypatch.setattr(choose, "_LEVEL", math.inf)
+    model = space.learn(frame, seed=0)
+    assert model.pairs == [] and "do not help on rows that were held out" in model.why
 
 
 def test_independent_columns_have_no_pairs():

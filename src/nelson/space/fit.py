@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 #: The climb ends when the log-likelihood of all rows is this close to its maximum, in nats.
 _CLOSE = 1e-4
+#: A fit counts as converged if it is this close. The noise of k numbers is k / 2 nats.
+_CONVERGED = 1e-2
 _MAX_STEPS = 500
 #: Steps that L-BFGS remembers.
 _MEMORY = 20
@@ -294,7 +296,7 @@ def _climb(
     shares = problem.mean(theta)[0]
     gap = back(shares - mu)
     missing = 0.5 * max(1, n) * float(gap @ gap)
-    converged = missing <= 10 * _CLOSE
+    converged = missing <= _CONVERGED
     why = f"{problem.source.why}; "
     why += (
         f"the log-likelihood of the {n:,} rows is at its maximum, within {missing:.1g} nats"

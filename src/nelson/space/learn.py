@@ -18,6 +18,7 @@ from nelson.space.fit import Fitted, Prior, Problem, fit
 from nelson.space.frames import continuous, is_continuous, is_frame, look_of
 from nelson.space.model import Facts, TableModel
 from nelson.space.potential import Pair, Potential, levels_of
+from nelson.space.rows import Rows
 
 if TYPE_CHECKING:
     from nelson.space.space import Space
@@ -98,7 +99,7 @@ def legal_codes(
     n = len(next(iter(codes.values()))) if codes else 0
     if not n:
         raise FormulaError("a table without rows", expected="one row or more")
-    broken = space.violations(frame)
+    broken = space.violations(Rows(space.fields, codes, n))  # does not look codes up again
     if not broken:
         return codes, n, 0
     legal = np.ones(n, bool)

@@ -186,11 +186,17 @@ class TableModel:
 
     def log_prob(self, table: Any) -> np.ndarray:
         """log P of each row, in nats; -inf if it breaks a rule. `log_z` says how exact it is."""
-        codes = self.space.codes(table)
+        return self._scored(self._codes(table))
+
+    def _codes(self, table: Any) -> Rows:
+        codes = {name: np.asarray(column) for name, column in self.space.codes(table).items()}
+        return Rows(self.space.fields, codes, len(next(iter(codes.values()))))
+
+    def _scored(self, table: Rows) -> np.ndarray:
         legal = self.space.satisfied(table)
         out = np.full(len(legal), -np.inf)
         if legal.any():
-            kept = {name: np.asarray(column)[legal] for name, column in codes.items()}
+            kept = {name: column[legal] for name, column in table.codes.items()}
             rows = self.potential.levels_of(kept)
             out[legal] = (
                 self.potential.score(self.vector, rows, int(legal.sum())) - self.log_z.value
@@ -199,14 +205,15 @@ class TableModel:
 
     def evaluate(self, table: Any, seed: int | None = 0) -> Evaluation:
         """How likely are the rows, and do their values occur as often as in the model?"""
-        scores = self.log_prob(table)
+        rows = self._codes(table)
+        scores = self._scored(rows)
         legal = np.isfinite(scores)
         n = int(legal.sum())
         if not n:
             raise FormulaError(
                 f"a table of {len(scores)} rows, none of which is legal", expected="legal rows"
             )
-        kept = {name: np.asarray(c)[legal] for name, c in self.space.codes(table).items()}
+        kept = {name: column[legal] for name, column in rows.codes.items()}
         m = min(_MOST_COMPARED, max(_COMPARED, 4 * n))
         levels = self.potential.levels_of
         data, model = levels(kept), levels(self.rows(m, seed=seed).codes)
