@@ -336,6 +336,17 @@ def test_values_that_never_occur_stay_possible_unless_a_rule_forbids_them():
     assert model.converged, model.why
 
 
+def test_pairs_of_values_that_never_occur_stay_possible():
+    """Ten pseudo-examples of the law without pairs, which has a quarter of each pair of values."""
+    space = Space()
+    space.choice("a", ["x", "y"])
+    space.choice("b", ["x", "y"])
+    same = pd.DataFrame({"a": ["x", "y"] * 500, "b": ["x", "y"] * 500})
+    model = space.learn(same, [("a", "b")], prior=0.0, pair_prior=10.0)
+    [score] = model.log_prob(pd.DataFrame({"a": ["x"], "b": ["y"]}))
+    assert math.exp(score) == pytest.approx(10 / 4 / 1010, rel=1e-3)
+
+
 def test_without_a_prior_the_fit_ends_all_the_same():
     space, _ = shop()
     rows = all_rows(space)
