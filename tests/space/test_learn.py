@@ -14,6 +14,7 @@ import pytest
 
 import nelson
 from nelson.errors import FormulaError, NelsonError
+from nelson.learning.model import load as load_formula_model
 from nelson.space import Space, choose, fit
 from nelson.space.evaluate import evaluate
 from nelson.space.model import TableModel
@@ -154,6 +155,18 @@ def test_the_most_likely_row(learned):
     assert best == large.iloc[int(model.log_prob(large).argmax())].to_dict()
 
 
+def test_a_space_that_changed_after_the_model_was_learned_is_seen():
+    space, weights = shop()
+    model = space.learn(space.sample(200, weights=weights, seed=0), None)
+    model.sample(1)
+    space.require("number == 1")
+    for call in (model.sample, model.most_likely, model.marginals):
+        with pytest.raises(FormulaError, match="new fields or rules after it was learned"):
+            call()
+    with pytest.raises(FormulaError, match="to learn again"):
+        model.log_prob(space.sample(3, seed=0))
+
+
 # --- the look of tables ---------------------------------------------------------------------------
 
 
@@ -234,6 +247,8 @@ def test_a_saved_model_comes_back_with_the_same_bits(learned, tmp_path):
     assert np.array_equal(back.log_prob(frame), model.log_prob(frame))
     assert repr(back) == repr(model) and str(back.space) == str(space)
     assert back.most_likely() == model.most_likely()
+    with pytest.raises(NelsonError, match="a model of a table"):
+        load_formula_model(tmp_path / "model")
     back.save(tmp_path / "model")  # over itself
     assert nelson.load(tmp_path / "model").facts == model.facts
 

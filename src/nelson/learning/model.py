@@ -154,6 +154,8 @@ def load(path: str | os.PathLike[str], net: Any = None) -> Model:
         meta = json.loads((folder / "model.json").read_bytes())
         if not isinstance(meta, dict):
             raise ValueError(f"model.json holds {type(meta).__name__}, not an object")
+        if meta.get("kind") == "table":
+            raise NelsonError(f"{folder}: a model of a table; in Python, nelson.load reads it")
         if meta.pop("format", None) != _FORMAT:
             raise ValueError("a format that this version does not know")
         formula = _formula(folder / "formula.cnf", meta)

@@ -29,6 +29,7 @@ from nelson.learning.checkpoint import pack_tensors
 from nelson.learning.model import writable
 from nelson.log_z.compute import log_partition
 from nelson.log_z.result import LogPartition
+from nelson.space.expressions import Rule
 from nelson.space.fields import Bins, Field, Flag, Integer
 from nelson.space.fit import Fitted, Problem
 from nelson.space.frames import Column, as_frame
@@ -131,6 +132,7 @@ class TableModel:
         self.space, self.potential, self.facts = space, potential, facts
         self.vector, self.look = theta, look
         self._shares, self._problem = shares, problem
+        self._learned_with = len(space.fields), len(space.rules)
         if log_z is not None:
             self.__dict__["log_z"] = log_z
 
@@ -146,6 +148,20 @@ class TableModel:
     @property
     def theta(self) -> dict[tuple[str, ...], np.ndarray]:
         return self.potential.tables(self.vector)
+
+    def _check_space(self) -> None:
+        """Refuse a space that is no longer the one that the model was learned with."""
+        if (len(self.space.fields), len(self.space.rules)) != self._learned_with:
+            raise FormulaError(
+                "a model whose space got new fields or rules after it was learned",
+                expected="to learn again; given= adds a condition without changing the space",
+            )
+
+    @property
+    def _weights(self) -> dict[Rule, float]:
+        """What `Space.sample` takes."""
+        self._check_space()
+        return self._fitted.weights
 
     @cached_property
     def _fitted(self) -> Fitted:
@@ -171,7 +187,7 @@ class TableModel:
         self, n: int = 1, *, given: Any = None, seed: int | None = None, **options: Any
     ) -> Rows:
         """n new legal rows. given: a condition, as in `Space.sample`, with its other options."""
-        return self.space.sample(n, given=given, weights=self._fitted.weights, seed=seed, **options)
+        return self.space.sample(n, given=given, weights=self._weights, seed=seed, **options)
 
     def sample(
         self, n: int = 1, *, given: Any = None, seed: int | None = None, **options: Any
@@ -193,6 +209,7 @@ class TableModel:
         return Rows(self.space.fields, codes, len(next(iter(codes.values()))))
 
     def _scored(self, table: Rows) -> np.ndarray:
+        self._check_space()
         legal = self.space.satisfied(table)
         out = np.full(len(legal), -np.inf)
         if legal.any():
@@ -252,11 +269,11 @@ class TableModel:
 
     def most_likely(self, given: Any = None) -> dict[str, Any]:
         """A legal row of greatest probability."""
-        return self.space.most_likely(given, self._fitted.weights)
+        return self.space.most_likely(given, self._weights)
 
     def marginals(self, given: Any = None) -> Marginals:
         """The share of each value of each field: see `Space.marginals`."""
-        return self.space.marginals(given, weights=self._fitted.weights)
+        return self.space.marginals(given, weights=self._weights)
 
     # --- words ------------------------------------------------------------------------------------
 
@@ -314,6 +331,7 @@ class TableModel:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a folder for `nelson.load`. model.json is removed first and written last."""
+        self._check_space()
         described = self._described()  # raises before anything is written
         folder = writable(path)
         folder.mkdir(parents=True, exist_ok=True)
