@@ -16,6 +16,7 @@ condition holds. What an inactive parent means follows ConfigSpace's own check o
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,7 @@ import numpy as np
 
 from nelson.errors import FormulaError, NelsonError
 from nelson.space.expressions import Number, Rule, rule
-from nelson.space.fields import Flag, Integer
+from nelson.space.fields import Integer
 
 if TYPE_CHECKING:
     from nelson.space.space import Space
@@ -148,6 +149,10 @@ class _Hyperparameter:
             for value, share in zip(self.values, self.hp.probabilities, strict=True)
         }
 
+    def _and_active(self, made: Rule) -> Rule:
+        """The rule, and active; for an integer. A choice that is inactive is None."""
+        return made if self.pinned is None else made & self.active
+
     def where(self, test: Callable[[Any], bool]) -> Rule:
         """The rule: active, and with a value for which the test holds."""
         assert self.values is not None
@@ -158,7 +163,7 @@ class _Hyperparameter:
         """The rule: active, and `compare(its value, value)`. Ordinals compare by position."""
         value = _plain(value)
         if self.values is None:
-            return compare(self.field, value) & self.active
+            return self._and_active(compare(self.field, value))
         if self.ordinal:
             place = self.values.index(value)
             return self.where(lambda v: compare(self.values.index(v), place))  # type: ignore[union-attr]
@@ -168,23 +173,37 @@ class _Hyperparameter:
         """The rule: active, and one of these values."""
         wanted = [_plain(v) for v in values]
         if self.values is None:
-            return self.field.isin(wanted) & self.active
+            return self._and_active(self.field.isin(wanted))
         return self.where(lambda v: v in wanted)
 
     def related(self, compare: Compare, other: _Hyperparameter) -> Rule:
         """The rule: both are active, and `compare` holds for their values."""
         if isinstance(self.field, Number) and isinstance(other.field, Number):
-            return compare(self.field, other.field) & self.active & other.active
+            return other._and_active(self._and_active(compare(self.field, other.field)))
         if self.values is None:
             return other.related(_SWAPPED.get(compare, compare), self)
         found = rule(False)
         for value in self.values:
             if other.values is None:
-                holds = compare(value, other.field) & other.active
+                holds = other._and_active(_against(compare, value, other.field))
             else:
                 holds = other.where(lambda w, value=value: bool(compare(value, w)))  # type: ignore[misc]
             found = found | ((self.field == value) & holds)
         return found
+
+
+def _against(compare: Compare, value: Any, field: Integer) -> Rule:
+    """compare(value, field), for a value that need not be a whole number."""
+    if isinstance(value, float) and not value.is_integer():
+        below = math.floor(value)
+        if compare is operator.eq:
+            return rule(False)
+        return field > below if compare in (operator.lt, operator.le) else field <= below
+    if isinstance(value, (int, float)):
+        return compare(value, field)
+    if compare is operator.eq:
+        return rule(False)
+    raise TypeError(f"{value!r} and whole numbers have no order")
 
 
 _SWAPPED: dict[Compare, Compare] = {
