@@ -28,7 +28,7 @@ from typing import Any, NoReturn
 from nelson.errors import FormulaError
 
 #: Deepest nesting of features, and of parentheses in a constraint.
-MAX_DEPTH = 200
+MAX_DEPTH = 100
 
 _TOKEN = re.compile(
     r"""(?P<newline>\r\n|\n|\r)
@@ -43,17 +43,13 @@ _TOKEN = re.compile(
 _TYPES = ("Boolean", "Integer", "Real", "String")
 _GROUPS = {"or": (1, None), "alternative": (1, 1), "optional": (0, None), "mandatory": (-1, -1)}
 _FUNCTIONS = ("sum", "avg", "len", "floor", "ceil")
-#: Operators of constraints, loosest first. The last two levels are arithmetic.
-_LEVELS = (
-    ("<=>",),
-    ("=>",),
-    ("|",),
-    ("&",),
-    ("!",),
-    ("==", "!=", "<", "<=", ">", ">="),
-    ("+", "-"),
-    ("*", "/"),
-)
+#: How tightly the operators of constraints bind; `!` lies between & and comparisons.
+_NOT, _COMPARISON = 4, 5
+_LEVEL = {
+    **{"<=>": 0, "=>": 1, "|": 2, "&": 3},
+    **dict.fromkeys(("==", "!=", "<", "<=", ">", ">="), _COMPARISON),
+    **{"+": 6, "-": 6, "*": 7, "/": 7},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -384,32 +380,27 @@ class _Words:
     def constraint(self) -> Constraint:
         first = self.at
         line = self.tokens[min(first, len(self.tokens) - 1)].line
-        tree = self._level(0)
+        tree = self._expression(0)
         shown = self.text[self.tokens[first].start : self.tokens[self.at - 1].end]
         return Constraint(tree, line, " ".join(shown.split()))
 
-    def _level(self, level: int) -> tuple[Any, ...]:
-        if level == len(_LEVELS):
-            return self._primary()
-        if _LEVELS[level] == ("!",):
-            flips = 0
-            while self.take("!"):
-                flips += 1
-            inner = self._level(level + 1)
-            return ("!", [inner]) if flips % 2 else inner
-        parts, signs = [self._level(level + 1)], []
-        while self.peek() in _LEVELS[level]:
-            signs.append(self.next().text)
-            parts.append(self._level(level + 1))
-        if not signs:
-            return parts[0]
-        if signs[0] in "&|":  # one node for a long chain
-            return signs[0], parts
-        if len(signs) > 1 and signs[0] in _LEVELS[5]:
-            self.fail("a chain of comparisons", expected="one, or several joined by &")
-        tree = parts[0]
-        for sign, part in zip(signs, parts[1:], strict=True):
-            tree = sign, [tree, part]
+    def _expression(self, least: int) -> tuple[Any, ...]:
+        """Operators of the level `least` or tighter; those of one level from left to right."""
+        if least <= _NOT and self.take("!"):
+            tree: tuple[Any, ...] = "!", [self._expression(_NOT)]
+        else:
+            tree = self._primary()
+        chain = compared = False  # is `tree` a chain of & or |, or a comparison, made here?
+        while (level := _LEVEL.get(self.peek(), -1)) >= least:
+            sign = self.next().text
+            if compared and level == _COMPARISON:
+                self.fail("a chain of comparisons", expected="one, or several joined by &")
+            right = self._expression(level + 1)
+            if chain and tree[0] == sign:
+                tree[1].append(right)
+            else:
+                tree = sign, [tree, right]
+            chain, compared = sign in ("&", "|"), level == _COMPARISON
         return tree
 
     def _primary(self) -> tuple[Any, ...]:
@@ -418,7 +409,7 @@ class _Words:
             self.depth += 1
             if self.depth > MAX_DEPTH:
                 self.fail("a constraint nested too deeply", expected=f"at most {MAX_DEPTH} levels")
-            tree = self._level(0)
+            tree = self._expression(0)
             self.want(")")
             self.depth -= 1
             return tree
