@@ -15,7 +15,9 @@ def every_row(space: Space, most: int = 20_000) -> list[dict[str, Any]]:
     variable; `distinct_rows` finds it."""
     formula = space.formula
     rows = []
-    with Solver("glucose4", bootstrap_with=[list(map(int, clause)) for clause in formula]) as solver:
+    with Solver(
+        "glucose4", bootstrap_with=[list(map(int, clause)) for clause in formula]
+    ) as solver:
         for variable in range(1, formula.n_vars + 1):  # also those that no clause mentions
             solver.add_clause([variable, -variable])
         if formula.has_empty_clause:

@@ -21,7 +21,7 @@ from nelson.errors import FormulaError
 from nelson.space.adapters.configspace import MAX_NONE, configurations
 from tests.space.adapters.every_row import every_row
 
-CS = pytest.importorskip("ConfigSpace", reason="NO CONFIGSPACE: Space.from_configspace is not tested")
+CS = pytest.importorskip("ConfigSpace", reason="NO CONFIGSPACE: its adapter is not tested")
 from ConfigSpace import conditions as condition_module  # noqa: E402
 from ConfigSpace import forbidden as forbidden_module  # noqa: E402
 from ConfigSpace.exceptions import (  # noqa: E402
@@ -30,6 +30,7 @@ from ConfigSpace.exceptions import (  # noqa: E402
 )
 
 MISSING = object()
+ORDERS = ["LessThan", "LessThanEquals", "GreaterThan", "GreaterThanEquals"]
 Row = frozenset[tuple[str, Any]]
 
 
@@ -61,9 +62,7 @@ def quiet() -> Any:
 def kept(cs: Any, rows: Any) -> list[Row]:
     """The active hyperparameters of each row."""
     return [
-        frozenset(
-            (n, row[n]) for n in cs if row[n] is not None and row.get(f"{n}.active", True)
-        )
+        frozenset((n, row[n]) for n in cs if row[n] is not None and row.get(f"{n}.active", True))
         for row in rows
     ]
 
@@ -97,7 +96,7 @@ def test_examples_of_the_package(name, code):
         exec(code, names)
     cs = names["cs"]
     floats = {n: hp for n, hp in cs.items() if "Float" in type(hp).__name__}
-    for n, hp in floats.items():
+    for n in floats:
         with pytest.raises(FormulaError, match=f"continuous hyperparameter '{n}'.*bins="):
             nelson.Space.from_configspace(cs)
     agrees(cs, {n: [hp.lower, hp.upper] for n, hp in floats.items()})
@@ -131,7 +130,7 @@ def random_space(seed: int) -> Any:
     cs.add(*made)
 
     def extended(cs: Any, extra: Any) -> Any:
-        """With one condition or clause more, unless that makes the default configuration illegal."""
+        """With one condition or clause more, unless the default configuration breaks it."""
         trial = CS.ConfigurationSpace()
         with contextlib.suppress(ForbiddenValueError, ActiveHyperparameterNotSetError), quiet():
             trial.add(*made, *cs.conditions, *cs.forbidden_clauses, extra)
@@ -169,14 +168,21 @@ def random_space(seed: int) -> Any:
             return CS.ForbiddenInClause(hp, [value(hp), value(hp)])
         if kind == "and":
             join = r.choice([CS.ForbiddenAndConjunction, forbidden_module.ForbiddenOrConjunction])
-            return join(CS.ForbiddenEqualsClause(hp, value(hp)), CS.ForbiddenInClause(other, [value(other)]))
+            return join(
+                CS.ForbiddenEqualsClause(hp, value(hp)), CS.ForbiddenInClause(other, [value(other)])
+            )
         if kind == "rel":
             if len(numeric) < 2:
                 return CS.ForbiddenEqualsRelation(hp, other)
-            which = ["Equals", "LessThan", "LessThanEquals", "GreaterThan", "GreaterThanEquals"]
+            which = ["Equals", *ORDERS]
             made_of = getattr(forbidden_module, f"Forbidden{r.choice(which)}Relation")
             return made_of(*r.sample(numeric, 2))
-        names = {"lt": "LessThan", "le": "LessThanEquals", "gt": "GreaterThan", "ge": "GreaterThanEquals"}
+        names = {
+            "lt": "LessThan",
+            "le": "LessThanEquals",
+            "gt": "GreaterThan",
+            "ge": "GreaterThanEquals",
+        }
         return getattr(forbidden_module, f"Forbidden{names[kind]}Clause")(hp, value(hp))
 
     for _ in range(r.randint(0, 3)):
@@ -191,7 +197,12 @@ def test_random_spaces(seed):
 
 def tree_space() -> Any:
     cs = CS.ConfigurationSpace(
-        {"kernel": ["linear", "rbf", "poly"], "degree": (2, 5), "steps": (1, 500), "shrink": [True, False]}
+        {
+            "kernel": ["linear", "rbf", "poly"],
+            "degree": (2, 5),
+            "steps": (1, 500),
+            "shrink": [True, False],
+        }
     )
     cs.add(CS.EqualsCondition(cs["degree"], cs["kernel"], "poly"))
     cs.add(CS.InCondition(cs["steps"], cs["kernel"], ["rbf", "poly"]))
@@ -260,5 +271,5 @@ def test_bad_bins(bins, said):
 
 
 def test_another_object_is_refused():
-    with pytest.raises(FormulaError, match="dict.*ConfigurationSpace"):
+    with pytest.raises(FormulaError, match=r"dict.*ConfigurationSpace"):
         nelson.Space.from_configspace({"a": [1, 2]})

@@ -39,7 +39,7 @@ OPERATORS = [
     cp.any([A, B]),
     cp.all([A, X > Y]),
     ~(X > Y),
-    A == (X > 1),
+    (X > 1) == A,
     (A == B) != C,
     A < B,
     A + B == X,
@@ -78,7 +78,7 @@ GLOBALS = [
     cp.AllEqualExceptN([X, Y, Z], [1]),
     cp.Circuit(W),
     ~cp.Circuit(W),
-    A == cp.Circuit(W),
+    cp.Circuit(W) == A,
     cp.Inverse(W, V),
     cp.Table([X, Y], [[0, 1], [1, 2], [-2, 3]]),
     cp.Table([A, B], [[0, 1], [1, 1]]),
@@ -124,7 +124,9 @@ def agrees(model: Any) -> nelson.Space:
     assert list(space.fields) == [v.name for v in get_variables_model(model)]
     truth = solutions(model)
     assert distinct_rows(space) == truth
-    rows = list(itertools.product(*([f.value(k) for k in range(f.size)] for f in space.fields.values())))
+    rows = list(
+        itertools.product(*([f.value(k) for k in range(f.size)] for f in space.fields.values()))
+    )
     table = {name: [row[k] for row in rows] for k, name in enumerate(space.fields)}
     assert {row for row, ok in zip(rows, space.satisfied(table), strict=True) if ok} == truth
     return space
@@ -140,7 +142,11 @@ class Random:
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
-        self.small = [cp.intvar(-2, 2, name="p"), cp.intvar(0, 3, name="q"), cp.intvar(-1, 1, name="r")]
+        self.small = [
+            cp.intvar(-2, 2, name="p"),
+            cp.intvar(0, 3, name="q"),
+            cp.intvar(-1, 1, name="r"),
+        ]
         self.flags = [cp.boolvar(name="f"), cp.boolvar(name="g")]
 
     def number(self, depth: int) -> Any:

@@ -147,7 +147,7 @@ def test_clauses_over_other_fields_are_refused():
     with pytest.raises(FormulaError, match="literal 2"):
         space.require_clauses([[1, 2]])
     space.integer("n", 0, 5)
-    with pytest.raises(FormulaError, match="'n'.*flags only"):
+    with pytest.raises(FormulaError, match=r"'n'.*flags only"):
         space.require_clauses([[1]])
 
 

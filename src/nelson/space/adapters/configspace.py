@@ -246,7 +246,9 @@ def _forbidden(clause: Any, known: Mapping[str, _Hyperparameter]) -> Rule:
             return left.related(_COMPARE[kind], right)
         return known[clause.hyperparameter.name].compared(_COMPARE[kind], clause.value)
     except TypeError as error:
-        raise FormulaError(f"the clause {clause}: {error}", expected="values with an order") from None
+        raise FormulaError(
+            f"the clause {clause}: {error}", expected="values with an order"
+        ) from None
 
 
 def _binned(hp: Any, bins: Any) -> list[Hashable]:

@@ -179,9 +179,7 @@ class _Reader:
     def _gcc(self, e: Any) -> Rule:
         items, values = self.numbers(e.args[0]), [_constant(v) for v in _flat(e.args[1])]
         times = self.numbers(e.args[2])
-        rules = [
-            count([a == v for a in items]) == n for v, n in zip(values, times, strict=True)
-        ]
+        rules = [count([a == v for a in items]) == n for v, n in zip(values, times, strict=True)]
         if e.closed:
             rules += [a.isin(values) for a in items]
         return _all(rules)
@@ -348,12 +346,16 @@ def _before(a: list[Number], b: list[Number], equal: bool) -> Rule:
 
 def _all(rules: Iterable[Rule]) -> Rule:
     listed = tuple(rules)
-    return Rule("and", listed) if len(listed) > 1 else listed[0] if listed else expressions.rule(True)
+    return (
+        Rule("and", listed) if len(listed) > 1 else listed[0] if listed else expressions.rule(True)
+    )
 
 
 def _any(rules: Iterable[Rule]) -> Rule:
     listed = tuple(rules)
-    return Rule("or", listed) if len(listed) > 1 else listed[0] if listed else expressions.rule(False)
+    return (
+        Rule("or", listed) if len(listed) > 1 else listed[0] if listed else expressions.rule(False)
+    )
 
 
 def _flat(items: Any) -> list[Any]:
@@ -387,7 +389,7 @@ def _constant(e: Any) -> int:
 
 
 def _name(constraint: Any) -> str | None:
-    """The constraint as CPMpy prints it, if it is a global one: then it is shorter than the rule."""
+    """A global constraint as CPMpy prints it, which is shorter than the rule; else None."""
     known = _is_constant(constraint) or constraint.name in (*_ORDER, "and", "or", "not", "->")
     return None if known or _is_variable(constraint) else _short(constraint)
 

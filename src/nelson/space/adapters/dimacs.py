@@ -10,6 +10,7 @@ This is how tools for feature models write CNF files.
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import re
@@ -44,7 +45,7 @@ def fill(
     for variable in range(1, file.n_vars + 1):
         space.flag(called.get(variable, f"x{variable}"))
     literals, ends = file.literals.tolist(), file.offsets.tolist()
-    space.require_clauses(literals[a:b] for a, b in zip(ends, ends[1:], strict=False))
+    space.require_clauses(literals[a:b] for a, b in itertools.pairwise(ends))
     flags = list(space.fields.values())
     for xor in file.xors:
         odd = parity(*(flags[v - 1] for v in xor.variables)) if xor.variables else False
@@ -70,7 +71,9 @@ def _names(data: bytes, source: str, n: int) -> dict[int, str]:
             line = data.count(b"\n", 0, match.start() + 1)
             twice = f"a second name {name!r} for variable {variable}"
             if name in owner:
-                twice = f"the name {name!r} of variable {variable}, which variable {owner[name]} has"
+                twice = (
+                    f"the name {name!r} of variable {variable}, which variable {owner[name]} has"
+                )
             raise FormulaError(
                 twice,
                 expected="one name for each variable; names=False ignores names in comments",

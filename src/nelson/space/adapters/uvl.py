@@ -238,7 +238,9 @@ class _Translator:
         if op in _COMPARE:
             (a, p), (b, q) = map(self.number, args)
             return _COMPARE[op](a * q, b * p)
-        return self.fail("a number where a feature should be", "features, ! & | => <=>, comparisons")
+        return self.fail(
+            "a number where a feature should be", "features, ! & | => <=>, comparisons"
+        )
 
     def number(self, node: tuple[Any, ...]) -> tuple[Number, int]:
         """(a, p): the number a / p."""
@@ -320,7 +322,9 @@ class _Translator:
         terms = [
             (name, Fraction(value))
             for name in within
-            if isinstance(value := self.tree.features[name].attributes.get(attribute), (bool, Fraction))
+            if isinstance(
+                value := self.tree.features[name].attributes.get(attribute), (bool, Fraction)
+            )
         ]
         if not terms:
             self.fail(f"no feature has a number {attribute!r}", "an attribute that is a number")

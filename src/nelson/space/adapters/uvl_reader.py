@@ -40,15 +40,20 @@ _TOKEN = re.compile(
     | (?P<sign><=>|=>|==|!=|<=|>=|\.\.|[-<>&|!()\[\]{},.+*/])""",
     re.VERBOSE | re.DOTALL,
 )
+_SECTIONS = ("namespace", "include", "imports", "features", "constraints")
 _TYPES = ("Boolean", "Integer", "Real", "String")
 _GROUPS = {"or": (1, None), "alternative": (1, 1), "optional": (0, None), "mandatory": (-1, -1)}
 _FUNCTIONS = ("sum", "avg", "len", "floor", "ceil")
 #: How tightly the operators of constraints bind; `!` lies between & and comparisons.
 _NOT, _COMPARISON = 4, 5
 _LEVEL = {
-    **{"<=>": 0, "=>": 1, "|": 2, "&": 3},
+    "<=>": 0,
+    "=>": 1,
+    "|": 2,
+    "&": 3,
     **dict.fromkeys(("==", "!=", "<", "<=", ">", ">="), _COMPARISON),
-    **{"+": 6, "-": 6, "*": 7, "/": 7},
+    **dict.fromkeys(("+", "-"), 6),
+    **dict.fromkeys(("*", "/"), 7),
 }
 
 
@@ -63,7 +68,7 @@ class Token:
 
 @dataclass(slots=True)
 class Constraint:
-    """An expression: ("ref", name), ("number", Fraction), ("string", text), or (operator, parts)."""
+    """An expression: ("ref", name), ("number", Fraction), ("string", text) or (operator, parts)."""
 
     tree: tuple[Any, ...]
     line: int
@@ -116,10 +121,16 @@ def read(text: str, source: str) -> Model:
     for section in _nested(_lines(text, source), source):
         reader = _Words(section.tokens, text, source)
         word = reader.next().text
-        if word in seen or word not in ("namespace", "include", "imports", "features", "constraints"):
+        if word in seen or word not in (
+            "namespace",
+            "include",
+            "imports",
+            "features",
+            "constraints",
+        ):
             reader.fail(
                 f"the section {word!r}",
-                expected="namespace, include, imports, features and constraints, each once",
+                expected=f"{', '.join(_SECTIONS)}, each at most once",
             )
         seen.add(word)
         if word == "namespace":
@@ -219,7 +230,11 @@ def _feature(line: _Line, text: str, source: str, model: Model, depth: int) -> F
     if depth > MAX_DEPTH:
         words.fail("features nested too deeply", expected=f"at most {MAX_DEPTH} levels")
     kind = "Boolean"
-    if words.peek() in _TYPES and len(line.tokens) > 1 and line.tokens[1].kind in ("name", "quoted"):
+    if (
+        words.peek() in _TYPES
+        and len(line.tokens) > 1
+        and line.tokens[1].kind in ("name", "quoted")
+    ):
         kind = words.next().text
     found = Feature(words.reference(), line.number, kind)
     if words.take("cardinality"):
