@@ -108,6 +108,11 @@ def test_names_that_clash_name_the_line_and_the_way_out(tmp_path, text, line, sa
     assert len(nelson.Space.from_dimacs(path, names=False).fields) == 2
 
 
+def test_a_header_that_the_file_does_not_back_costs_nothing():
+    with pytest.raises(FormulaError, match="header with 5000000 variables"):
+        nelson.Space.from_dimacs(b"p cnf 5000000 1\n1 0\n")
+
+
 def test_names_in_other_encodings_and_line_ends():
     space = nelson.Space.from_dimacs("c 1 Größe\r\nc 2 déjà\r\np cnf 2 1\r\n1 2 0\r\n".encode())
     assert list(space.fields) == ["Größe", "déjà"]

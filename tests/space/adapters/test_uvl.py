@@ -330,6 +330,10 @@ TREE = "features\n    R\n        optional\n            A {p 'x'}\n            B\
         ("features\n    Real A\n", 2, "Real feature 'A'.*None"),
         ("features\n    A\n        optional\n            o.B\n", 4, "imported as 'o'"),
         ("imports\n    o\nfeatures\n    o.B\n", 2, "import of o.*o.uvl"),
+        ('imports\n    "a/b" as o\nfeatures\n    o.B\n', 2, "import of a/b.*with dots"),
+        (TREE + f"    A == {'7' * 5000}\n", 7, "number of 5000 digits"),
+        (TREE + "    A" + " => A" * 2000 + "\n", 7, "too many levels in the constraint"),
+        (TREE + "    " + "!" * 3000 + "A\n", None, "nested too deeply"),
         (TREE + "    A => C\n", 7, "no feature is called 'C' in the constraint `A => C`"),
         (TREE + "    A +\n", 7, "ends early"),
         (TREE + "    A => => B\n", 7, "'=>'.*a name"),
@@ -359,6 +363,11 @@ def test_bounds_must_fit(tmp_path):
         rows(tmp_path, "String Name", bounds={"Name": (0, 1)})
     with pytest.raises(FormulaError, match=r"value of the Real feature 'X'.*`X > 1`"):
         rows(tmp_path, "Real X", "X > 1", bounds={"X": None})
+
+
+def test_a_long_sum_is_no_deep_constraint(tmp_path):
+    found = rows(tmp_path, "A\nB", " + ".join(["A"] * 800 + ["2 * B"]) + " - 0.5 > 800")
+    assert {r[1:] for r in found} == {(True, True)}
 
 
 def test_imports_that_go_round_or_name_another_feature(tmp_path):

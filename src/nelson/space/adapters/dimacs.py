@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 _NAME = re.compile(rb"\nc[ \t]+(\d{1,9})[ \t]+([^\n]*[^\s\d+.*/=<>-][^\n]*)")
 
 
+#: Variables that a file may declare although no clause has room for them.
+UNUSED = 100_000
+
+
 def fill(
     space: Space,
     source: str | os.PathLike[str] | IO[Any] | bytes,
@@ -41,6 +45,13 @@ def fill(
     known, data = load(source)
     data = decompressed(data, known)
     file = read(data, dialect=dialect, name=known)
+    limit = UNUSED + len(data) // 2
+    if file.n_vars > limit:
+        raise FormulaError(
+            f"a header with {file.n_vars} variables",
+            expected=f"at most {limit} for a file of this size, each of which becomes a field",
+            source=known,
+        )
     called = _names(data, known, file.n_vars) if names else {}
     for variable in range(1, file.n_vars + 1):
         space.flag(called.get(variable, f"x{variable}"))

@@ -51,7 +51,11 @@ def fill(space: Space, path: str | os.PathLike[str], bounds: Bounds) -> None:
             raise unknown(f"bounds of {name!r}, which is no feature", name, tree.features)
     for model, prefix in tree.models:
         for constraint in model.constraints:
-            made = _Translator(tree, model, prefix, constraint).rule(constraint.tree)
+            translator = _Translator(tree, model, prefix, constraint)
+            try:
+                made = translator.rule(constraint.tree)
+            except RecursionError:
+                translator.fail("too many levels", "several smaller constraints")
             space.require(made, source=model.source, line=constraint.line)
 
 
@@ -136,6 +140,13 @@ class _Tree:
                 **where,  # type: ignore[arg-type]
             )
         file, line = files[alias]
+        if "/" in file or "\\" in file:
+            raise FormulaError(
+                f"the import of {file}",
+                expected="folders and a file with dots between them",
+                source=model.source,
+                line=line,
+            )
         path = above[-1].parent.joinpath(*file.split(".")).with_suffix(".uvl")
         if path.resolve() in above:
             raise FormulaError(
@@ -144,7 +155,7 @@ class _Tree:
                 source=model.source,
                 line=line,
             )
-        if not path.is_file():
+        if not os.path.isfile(path):  # False for impossible names too
             raise FormulaError(
                 f"the import of {file}", expected=f"a file {path}", source=model.source, line=line
             )
@@ -250,10 +261,7 @@ class _Translator:
         if op == "ref":
             return self._value(args)
         if op in ("+", "-"):
-            (a, p), (b, q) = map(self.number, args)
-            common = math.lcm(p, q)
-            a, b = a * (common // p), b * (common // q)
-            return (a + b if op == "+" else a - b), common
+            return self._total(node)
         if op == "*":
             (a, p), (b, q) = map(self.number, args)
             return a * b, p * q
@@ -271,6 +279,16 @@ class _Translator:
             what = "a text" if op == "string" else f"{op}()"
             self.fail(what, "whole or decimal numbers, + - * /, sum, floor, ceil")
         return self.fail(f"`{op}` where a number should be", "a number")
+
+    def _total(self, node: tuple[Any, ...]) -> tuple[Number, int]:
+        """a + b - c + ..., of any length: the tree leans to the left."""
+        terms = []
+        while node[0] in ("+", "-"):
+            sign, (node, right) = node
+            terms.append((1 if sign == "+" else -1, *self.number(right)))
+        terms.append((1, *self.number(node)))
+        common = math.lcm(*(p for _, _, p in terms))
+        return number(sum(s * (common // p) * a for s, a, p in reversed(terms))), common
 
     def _find(self, text: str) -> tuple[str, str | None]:
         """(feature, None), or (feature, attribute)."""

@@ -29,12 +29,14 @@ from nelson.errors import FormulaError
 
 #: Deepest nesting of features, and of parentheses in a constraint.
 MAX_DEPTH = 100
+#: Characters of the longest number.
+MAX_DIGITS = 40
 
 _TOKEN = re.compile(
     r"""(?P<newline>\r\n|\n|\r)
-    | (?P<blank>[ \t\f\v\ufeff]+|//[^\r\n]*|/\*.*?\*/)
-    | (?P<number>\d+\.\d+|\.\d+|\d+)
-    | (?P<quoted>"[^"\r\n]+")
+    | (?P<blank>[ \t\f\v\xa0\ufeff]+|//[^\r\n]*|/\*.*?\*/)
+    | (?P<number>[0-9]*\.[0-9]+|[0-9]+)
+    | (?P<quoted>"[^"\x00-\x1f]+")
     | (?P<string>'[^'\r\n]*')
     | (?P<name>[^\W\d_][\w\#§%?\\';]*)
     | (?P<sign><=>|=>|==|!=|<=|>=|\.\.|[-<>&|!()\[\]{},.+*/])""",
@@ -116,6 +118,15 @@ class _Line:
 
 def read(text: str, source: str) -> Model:
     """The tree of a file. Raises FormulaError with the source and the line."""
+    try:
+        return _model(text, source)
+    except RecursionError:
+        raise FormulaError(
+            "a file that is nested too deeply", expected="a feature model", source=source
+        ) from None
+
+
+def _model(text: str, source: str) -> Model:
     model = Model(source)
     seen: set[str] = set()
     for section in _nested(_lines(text, source), source):
@@ -165,12 +176,19 @@ def _lines(text: str, source: str) -> Iterator[_Line]:
         match = _TOKEN.match(text, at)
         if match is None:
             raise FormulaError(
-                f"unexpected {text[at : at + 20].split()[0]!r}",
+                f"unexpected {text[at]!r}",
                 expected='names, numbers and operators; other names in double quotes: "a b"',
                 source=source,
                 line=line,
             )
         kind, start, at = match.lastgroup or "", at, match.end()
+        if kind == "number" and at - start > MAX_DIGITS:
+            raise FormulaError(
+                f"a number of {at - start} digits",
+                expected=f"at most {MAX_DIGITS}",
+                source=source,
+                line=line,
+            )
         if kind == "newline":
             line += 1
             begin = at
