@@ -93,7 +93,7 @@ GLOBALS = [
     cp.NoOverlapOptional(W, [1, 1, 2], None, [A, B, True]),
     cp.Precedence(W, [2, 1]),
     cp.GlobalCardinalityCount(W, [0, 1], [1, V[0]]),
-    cp.GlobalCardinalityCount(W, [0, 1, 3], [1, 1, 1], closed=True),
+    cp.GlobalCardinalityCount(W, [0, 1], [1, V[0]], closed=True),
     cp.Increasing(W),
     cp.Decreasing(W),
     cp.IncreasingStrict(W),

@@ -253,6 +253,13 @@ def test_integer_features_have_a_value_with_bounds(tmp_path):
     }
 
 
+def test_the_value_of_an_integer_feature_that_is_not_selected_counts_0(tmp_path):
+    found = rows(tmp_path, "Integer Port", "Port >= 1", bounds={"Port": (1, 4)})
+    assert found == {(True, True, value) for value in range(1, 5)}
+    found = rows(tmp_path, "Integer Port", "Port < 2", bounds={"Port": (-1, 4)})
+    assert found == {(True, False, -1), *((True, True, value) for value in (-1, 0, 1))}
+
+
 def test_typed_features_may_count_by_their_selection_only(tmp_path):
     found = rows(tmp_path, "String Name\nA", "A => Name", bounds={"Name": None})
     assert len(found) == 3
