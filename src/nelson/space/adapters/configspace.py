@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nelson.errors import FormulaError, NelsonError
-from nelson.space.expressions import Number, Rule, rule
+from nelson.space.expressions import Number, Rule, all_of, any_of, rule
 from nelson.space.fields import Integer
 
 if TYPE_CHECKING:
@@ -182,14 +182,14 @@ class _Hyperparameter:
             return other._and_active(self._and_active(compare(self.field, other.field)))
         if self.values is None:
             return other.related(_SWAPPED.get(compare, compare), self)
-        found = rule(False)
+        pairs = []
         for value in self.values:
             if other.values is None:
                 holds = other._and_active(_against(compare, value, other.field))
             else:
                 holds = other.where(lambda w, value=value: bool(compare(value, w)))  # type: ignore[misc]
-            found = found | ((self.field == value) & holds)
-        return found
+            pairs.append((self.field == value) & holds)
+        return any_of(pairs)
 
 
 def _against(compare: Compare, value: Any, field: Integer) -> Rule:
@@ -218,8 +218,8 @@ def _condition(condition: Any, known: Mapping[str, _Hyperparameter]) -> Rule:
     """The rule: the condition holds."""
     kind = type(condition).__name__
     if kind in ("AndConjunction", "OrConjunction"):
-        parts = tuple(_condition(c, known) for c in condition.components)
-        return Rule("and" if kind == "AndConjunction" else "or", parts)
+        parts = [_condition(c, known) for c in condition.components]
+        return all_of(parts) if kind == "AndConjunction" else any_of(parts)
     if kind == "InCondition":
         return known[condition.parent.name].isin(condition.values)
     if kind not in _COMPARE:
@@ -234,8 +234,8 @@ def _forbidden(clause: Any, known: Mapping[str, _Hyperparameter]) -> Rule:
     """The rule: the forbidden clause is fulfilled."""
     kind = type(clause).__name__
     if kind in ("ForbiddenAndConjunction", "ForbiddenOrConjunction"):
-        parts = tuple(_forbidden(c, known) for c in clause.components)
-        return Rule("and" if kind == "ForbiddenAndConjunction" else "or", parts)
+        parts = [_forbidden(c, known) for c in clause.components]
+        return all_of(parts) if kind == "ForbiddenAndConjunction" else any_of(parts)
     if kind == "ForbiddenInClause":
         return known[clause.hyperparameter.name].isin(clause.values)
     if kind not in _COMPARE:

@@ -13,14 +13,23 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nelson.errors import FormulaError, NelsonError
 from nelson.space import expressions
-from nelson.space.expressions import Number, Rule, count, distinct, if_else, parity
+from nelson.space.expressions import (
+    Number,
+    Rule,
+    all_of,
+    any_of,
+    count,
+    distinct,
+    if_else,
+    parity,
+)
 
 if TYPE_CHECKING:
     from nelson.space.space import Space
@@ -103,7 +112,7 @@ class _Reader:
             return self.space[e.name]
         self.guards.append([])
         made = self._rule(e)
-        return _all([made, *self.guards.pop()])
+        return all_of([made, *self.guards.pop()])
 
     def rules(self, items: Any) -> list[Rule]:
         return [self.rule(item) for item in _flat(items)]
@@ -113,7 +122,7 @@ class _Reader:
         if name in _ORDER:
             return self._comparison(name, *args)
         if name in ("and", "or"):
-            return (_all if name == "and" else _any)(self.rules(args))
+            return (all_of if name == "and" else any_of)(self.rules(args))
         if name == "not":
             return ~self.rule(args[0])
         if name == "->":
@@ -126,7 +135,7 @@ class _Reader:
             return distinct(*self.numbers(args))
         if name in _CHAINS:
             numbers = self.numbers(args)
-            return _all(_CHAINS[name](a, b) for a, b in itertools.pairwise(numbers))
+            return all_of(_CHAINS[name](a, b) for a, b in itertools.pairwise(numbers))
         special = getattr(self, f"_{name}", None)
         if special is not None:
             return special(e)
@@ -143,7 +152,7 @@ class _Reader:
         parts, defining = self._decomposition(e)
         for constraint in _flat(defining):
             self.space.require(self.rule(constraint), name=_name(e))
-        return _all(self.rules(parts))
+        return all_of(self.rules(parts))
 
     def _decomposition(self, e: Any) -> tuple[Any, Any]:
         from cpmpy.transformations.get_variables import get_variables
@@ -160,7 +169,7 @@ class _Reader:
     def _alldifferent_except_n(self, e: Any) -> Rule:
         items, free = self.numbers(e.args[0]), [_constant(v) for v in _flat(e.args[1])]
         pairs = itertools.combinations(items, 2)
-        return _all((a != b) | a.isin(free) for a, b in pairs)
+        return all_of((a != b) | a.isin(free) for a, b in pairs)
 
     _alldifferent_except_0 = _alldifferent_except_n
     _alldifferent_except0 = _alldifferent_except_n
@@ -182,7 +191,7 @@ class _Reader:
         rules = [count([a == v for a in items]) == n for v, n in zip(values, times, strict=True)]
         if e.closed:
             rules += [a.isin(values) for a in items]
-        return _all(rules)
+        return all_of(rules)
 
     def _inverse(self, e: Any) -> Rule:
         there, back = self.numbers(e.args[0]), self.numbers(e.args[1])
@@ -190,7 +199,7 @@ class _Reader:
         rules = [a.isin(range(n)) for a in there]
         for (i, a), (j, b) in itertools.product(enumerate(there), enumerate(back)):
             rules.append((a == j).implies(b == i))
-        return _all(rules)
+        return all_of(rules)
 
     def _circuit(self, e: Any) -> Rule:
         """A permutation of which no part is closed: no set of nodes without node 0 is."""
@@ -201,8 +210,8 @@ class _Reader:
         rules = [distinct(*nodes), *(a.isin(range(n)) for a in nodes)]
         for size in range(1, n):
             for part in itertools.combinations(range(1, n), size):
-                rules.append(_any(~nodes[i].isin(part) for i in part))
-        return _all(rules)
+                rules.append(any_of(~nodes[i].isin(part) for i in part))
+        return all_of(rules)
 
     def _lex_less(self, e: Any) -> Rule:
         return _before(self.numbers(e.args[0]), self.numbers(e.args[1]), equal=False)
@@ -302,7 +311,7 @@ class _Reader:
         if high - low >= MAX_VALUES:
             raise _unsupported(e, f"arguments of at most {MAX_VALUES} values")
         return count(
-            [_any(a == v for a in items) for v in range(low, high + 1) if v not in without]
+            [any_of(a == v for a in items) for v in range(low, high + 1) if v not in without]
             or [False]
         )
 
@@ -342,20 +351,6 @@ def _before(a: list[Number], b: list[Number], equal: bool) -> Rule:
     for x, y in zip(reversed(a), reversed(b), strict=True):
         found = (x < y) | ((x == y) & found)
     return found
-
-
-def _all(rules: Iterable[Rule]) -> Rule:
-    listed = tuple(rules)
-    return (
-        Rule("and", listed) if len(listed) > 1 else listed[0] if listed else expressions.rule(True)
-    )
-
-
-def _any(rules: Iterable[Rule]) -> Rule:
-    listed = tuple(rules)
-    return (
-        Rule("or", listed) if len(listed) > 1 else listed[0] if listed else expressions.rule(False)
-    )
 
 
 def _flat(items: Any) -> list[Any]:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from nelson.errors import FormulaError
 from nelson.io.streams import load
 from nelson.space.adapters.uvl_reader import Constraint, Feature, Group, Model, read
-from nelson.space.expressions import Number, Rule, count, number, rule
+from nelson.space.expressions import Number, Rule, all_of, any_of, count, number, rule
 from nelson.space.fields import Flag, unknown
 
 if TYPE_CHECKING:
@@ -211,7 +211,7 @@ class _Tree:
             return
         low, high = group.low, len(flags) if group.high is None else min(group.high, len(flags))
         if (low, high) == (1, len(flags)):
-            made = above.implies(Rule("or", tuple(flags)) if len(flags) > 1 else flags[0])
+            made = above.implies(any_of(flags))
         elif low == high:
             made = above.implies(count(flags) == low)
         else:
@@ -242,7 +242,7 @@ class _Translator:
         if op == "!":
             return ~self.rule(args[0])
         if op in ("&", "|"):
-            return Rule("and" if op == "&" else "or", tuple(self.rule(arg) for arg in args))
+            return (all_of if op == "&" else any_of)(self.rule(arg) for arg in args)
         if op in ("=>", "<=>"):
             left, right = map(self.rule, args)
             return left.implies(right) if op == "=>" else left.iff(right)
