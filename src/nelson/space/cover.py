@@ -1,0 +1,290 @@
+"""A small table of legal rows in which every legal t-tuple occurs: a covering array with rules.
+
+One row after the other is chosen greedily, as in AETG (Cohen, Dalal, Fredman and Patton 1997):
+
+- Many candidates start from tuples that are not covered yet. Column after column, in random order,
+  each takes the bin that covers most new tuples with the columns before it. Two more passes let
+  each column change its bin. All candidates are built at once, on arrays.
+- A bin that makes an illegal tuple costs more than any gain. So most candidates are legal rows.
+  For those that are not, the SAT solver names bins that cannot occur together, and one of these is
+  given up, until a legal row is found.
+- The candidate that covers most new tuples becomes a row.
+
+Then rows whose tuples all occur in other rows are dropped. At last one row after the other is taken
+away, and tabu search (Nurmela 2004) tries to cover what is missing by changes in the other rows.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nelson.errors import BudgetExceeded
+from nelson.formula.checks import duration
+from nelson.io.progress import phase
+from nelson.space.bins import OUTSIDE
+from nelson.space.coverage import Question
+from nelson.space.tuples import Solver, Tuples
+
+if TYPE_CHECKING:
+    from nelson.space.space import Space
+
+#: Most candidates for a row, and the places that are computed at once for them.
+_CANDIDATES = 64
+_BLOCK = 1 << 18
+#: Passes over all columns after the first.
+_PASSES = 2
+#: Candidates that the solver turns into legal rows.
+_REPAIRED = 4
+#: The weight of an illegal tuple; that of an uncovered one is 1.
+_ILLEGAL = -10_000
+
+#: Most changes that are tried to make up for a row, and places computed for them.
+_MOVES = 5000
+_EFFORT = 50_000_000
+
+
+def cover(
+    space: Space, t: int, fields: Any, seed: int | None, given: Any, seconds: float | None
+) -> tuple[np.ndarray, str, dict[str, Any]]:
+    """(assignments (rows, n_vars) of the formula of the space, status, info). See `Space.cover`."""
+    started = time.monotonic()
+    until = None if seconds is None else started + duration(seconds)
+    question = Question(space, t, fields, given, until)
+    legal = question.legal(np.zeros((0, len(question.columns)), np.int64))
+    looking = phase("choosing rows that cover all combinations")
+    with looking, question.solver() as solver:
+        search = _Search(question.tuples, legal, solver, np.random.default_rng(seed))
+        status = search.run()
+        search.drop()
+        if status == "ok":
+            search.squeeze()
+    info = {
+        "method": "cover",
+        "why": "chosen to cover combinations, not drawn at random",
+        "t": t,
+        "legal": int(legal.sum()),
+        "illegal": question.tuples.total - 1 - int(legal.sum()),
+        "missing": question.missing(search.weights == 1),
+        "left_out": question.left_out,
+        "seconds": time.monotonic() - started,
+    }
+    if status != "ok":
+        info["reason"] = f"{len(info['missing']):,} tuples are not covered: the time ran out"
+    states = np.array(search.states).reshape(-1, question.formula.n_vars)
+    return states[:, : space.formula.n_vars], status, info
+
+
+class _Search:
+    """weights: (total,) 1 for legal tuples that are not covered yet, 0 for covered ones."""
+
+    def __init__(
+        self, tuples: Tuples, legal: np.ndarray, solver: Solver, rng: np.random.Generator
+    ) -> None:
+        self.tuples, self.solver, self.rng = tuples, solver, rng
+        self.weights = np.where(legal, 1, _ILLEGAL).astype(np.int32)
+        self.weights[0] = 0
+        self.rows: list[np.ndarray] = []
+        self.states: list[np.ndarray] = []
+        t = tuples.t
+        others = np.array([[k for k in range(t) if k != j] for j in range(t)], np.int64)
+        others = others.reshape(t, t - 1)
+        # For each column its crosses: their other columns, strides of these, own stride, offset.
+        self.crosses, self.at = [], []
+        for c in range(len(tuples.sizes)):
+            here, at = np.nonzero(tuples.crosses == c)
+            self.at.append(here)
+            rest, take = others[at], np.arange(len(here))[:, None]
+            self.crosses.append(
+                (
+                    tuples.crosses[here][take, rest],
+                    tuples.strides[here][take, rest],
+                    tuples.strides[here, at],
+                    tuples.offsets[here],
+                )
+            )
+        largest = max(
+            len(own) * int(size)
+            for (_, _, own, _), size in zip(self.crosses, tuples.sizes, strict=True)
+        )
+        self.candidates = int(np.clip(_BLOCK // largest, 4, _CANDIDATES))
+
+    def run(self) -> str:
+        """Choose rows until all is covered ("ok") or the time runs out ("budget")."""
+        try:
+            while len(uncovered := np.flatnonzero(self.weights == 1)):
+                row, state = self._next(uncovered)
+                self.rows.append(row)
+                self.states.append(state)
+                places = self.tuples.places(row[None])[0]
+                self.weights[places] = np.minimum(self.weights[places], 0)
+        except BudgetExceeded:
+            return "budget"
+        return "ok"
+
+    def drop(self) -> None:
+        """Drop rows that add nothing to the others."""
+        times = self._times()
+        places = [self.tuples.places(row[None])[0] for row in self.rows]
+        own = [int((times[at] == 1).sum()) for at in places]
+        for k in np.argsort(own, kind="stable").tolist():
+            if (times[places[k]] > 1).all():
+                times[places[k]] -= 1
+                times[0] = 2
+                own[k] = -1
+        self.rows = [row for row, n in zip(self.rows, own, strict=True) if n >= 0]
+        self.states = [state for state, n in zip(self.states, own, strict=True) if n >= 0]
+
+    def _times(self) -> np.ndarray:
+        """(total,) how many rows have each tuple; below 0 if it is illegal."""
+        times = np.where(self.weights < 0, _ILLEGAL, 0).astype(np.int32)
+        for row in self.rows:
+            times[self.tuples.places(row[None])[0]] += 1
+        times[0] = 2
+        return times
+
+    def squeeze(self) -> None:
+        """Take rows away as long as changes in the others can make up for them."""
+        while len(self.rows) > 1:
+            kept = list(self.rows), list(self.states)
+            try:
+                smaller = self._without_one()
+            except BudgetExceeded:
+                smaller = False
+            if not smaller:
+                self.rows, self.states = kept
+                return
+            self.drop()
+
+    def _without_one(self) -> bool:
+        """Take away the row with the fewest tuples of its own; are all tuples covered again?"""
+        times, tuples, literals = self._times(), self.tuples, self.solver.literals
+        places = [tuples.places(row[None])[0] for row in self.rows]
+        last = int(np.argmin([(times[at] == 1).sum() for at in places]))
+        times[places[last]] -= 1
+        times[0] = 2
+        missing = set(places[last][times[places[last]] == 0].tolist())
+        del self.rows[last], self.states[last]
+        rows = np.array(self.rows)
+        starts = np.cumsum(tuples.sizes) - tuples.sizes
+        until = np.zeros((len(rows), int(tuples.sizes.sum())), np.int64)  # tabu: no return before
+        effort = len(rows) * tuples.t * max(len(own) for _, _, own, _ in self.crosses)
+        for move in range(min(_MOVES, _EFFORT // effort)):
+            if not missing:
+                return True
+            wanted = sorted(missing)[int(self.rng.integers(len(missing)))]
+            columns, bins = (x[0] for x in tuples.decode(np.array([wanted])))
+            here = np.unique(np.concatenate([self.at[c] for c in columns]))
+            changed = rows.copy()
+            changed[:, columns] = bins
+            old, new = self._places(rows, here), self._places(changed, here)
+            moved = old != new
+            lost = ((times[old] == 1) & moved).sum(axis=1)
+            won = ((times[new] == 0) & moved).sum(axis=1)
+            illegal = ((times[new] < 0) & moved).any(axis=1)
+            tabu = (until[:, starts[columns] + bins] > move).any(axis=1)
+            score = won - lost + self.rng.random(len(rows)) * 0.5
+            score[illegal | tabu] = -np.inf
+            for r in np.argsort(-score)[:_REPAIRED].tolist():
+                if score[r] == -np.inf:
+                    break
+                asked = [literals[c][b] for c, b in enumerate(changed[r].tolist()) if b >= 0]
+                if not self.solver.ask(asked):
+                    continue
+                left = rows[r, columns] != bins
+                until[r, (starts[columns] + rows[r, columns])[left]] = (
+                    move + 1 + self.rng.integers(1, 10)
+                )
+                np.subtract.at(times, old[r][moved[r]], 1)
+                np.add.at(times, new[r][moved[r]], 1)
+                times[0] = 2
+                missing.difference_update(new[r].tolist())
+                missing.update(old[r][times[old[r]] == 0].tolist())
+                rows[r] = changed[r]
+                self.rows[r], self.states[r] = rows[r].copy(), self.solver.state
+                break
+        return not missing
+
+    def _places(self, rows: np.ndarray, here: np.ndarray) -> np.ndarray:
+        """(m, k) the places of the tuples of rows in some crosses (k,)."""
+        out = np.broadcast_to(self.tuples.offsets[here], (len(rows), len(here))).copy()
+        for k in range(self.tuples.t):
+            out += rows[:, self.tuples.crosses[here, k]] * self.tuples.strides[here, k]
+        return np.maximum(out, 0, out=out)
+
+    def _next(self, uncovered: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The best legal row that the candidates lead to."""
+        columns, bins = self._starts(uncovered)
+        candidates = np.full((len(columns), len(self.tuples.sizes)), OUTSIDE, np.int64)
+        np.put_along_axis(candidates, columns, bins, axis=1)
+        for step in range(1 + _PASSES):
+            for c in self.rng.permutation(len(self.tuples.sizes)).tolist():
+                self._choose(candidates, c, only_new=step == 0)
+        gains = self._gains(candidates)
+        best, found = 0, None
+        order = np.argsort(-gains, kind="stable")[:_REPAIRED].tolist()
+        for k in order:
+            if gains[k] <= best:
+                break
+            row, state = self._repaired(candidates[k])
+            gain = int(self._gains(row[None])[0])
+            if gain > best:
+                best, found = gain, (row, state)
+        if found is None:  # the first candidate's own tuple is legal and new
+            self.solver.scatter(self.rng)
+            own = zip(columns[0].tolist(), bins[0].tolist(), strict=True)
+            self.solver.ask([self.solver.literals[c][b] for c, b in own])
+            found = self.solver.row(), self.solver.state
+        return found
+
+    def _starts(self, uncovered: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Uncovered tuples to start from: those whose bins are in most uncovered tuples."""
+        columns, bins = self.tuples.decode(uncovered)
+        starts = np.cumsum(self.tuples.sizes) - self.tuples.sizes
+        value = starts[columns] + bins
+        often = np.bincount(value.ravel(), minlength=int(self.tuples.sizes.sum()))
+        score = often[value].sum(axis=1) + self.rng.random(len(uncovered))
+        few = min(self.candidates, len(uncovered))
+        top = np.argpartition(-score, few - 1)[:few]
+        return columns[top], bins[top]
+
+    def _choose(self, candidates: np.ndarray, c: int, only_new: bool) -> None:
+        """Give column c the bin of the greatest gain in each candidate; equal ones by lot."""
+        others, strides, own, offsets = self.crosses[c]
+        base = np.broadcast_to(offsets, (len(candidates), len(offsets))).copy()
+        for k in range(others.shape[1]):
+            base += candidates[:, others[:, k]] * strides[:, k]
+        size = int(self.tuples.sizes[c])
+        gains = np.empty((len(candidates), size))
+        for b in range(size):
+            places = np.maximum(base + b * own, 0)
+            gains[:, b] = self.weights[places].sum(axis=1)
+        gains += self.rng.random(gains.shape) * 0.5
+        chosen = gains.argmax(axis=1)
+        fixed = (candidates[:, c] >= 0) & only_new
+        candidates[:, c] = np.where(fixed, candidates[:, c], chosen)
+
+    def _gains(self, rows: np.ndarray) -> np.ndarray:
+        """(m,) new tuples that each row covers, less much for each illegal one."""
+        return np.array([self.weights[self.tuples.places(r[None])[0]].sum() for r in rows])
+
+    def _repaired(self, candidate: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """A legal row that keeps as many bins of a candidate as the solver allows."""
+        self.solver.scatter(self.rng)
+        self.solver.prefer(candidate)
+        wanted = {self.solver.literals[c][b]: c for c, b in enumerate(candidate.tolist())}
+        while not self.solver.ask(list(wanted)):
+            clash = [x for x in self.solver.core() if x in wanted] or list(wanted)
+            worst = min(clash, key=lambda x: self._worth(candidate, wanted[x]))
+            del wanted[worst]
+        return self.solver.row(), self.solver.state
+
+    def _worth(self, candidate: np.ndarray, c: int) -> int:
+        """New tuples of a candidate that column c takes part in."""
+        others, strides, own, offsets = self.crosses[c]
+        base = offsets + candidate[c] * own
+        for k in range(others.shape[1]):
+            base = base + candidate[others[:, k]] * strides[:, k]
+        return int((self.weights[np.maximum(base, 0)] == 1).sum())
