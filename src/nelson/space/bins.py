@@ -3,9 +3,9 @@
 A small field has one bin for each of its values. A wide integer has ranges as bins:
 
     {"addr": 16}                        16 ranges of equal size
-    {"addr": [0, range(1, 256), 255]}   bins of one's own: a value, a range, or a list of values
-    ["addr"], {"addr": None}            the lowest legal value, the highest legal value, and 8 ranges
-                                        of equal size between them
+    {"addr": [0, range(1, 256)]}        bins of your own: a value, a range, or a list of values
+    ["addr"], {"addr": None}            the lowest and the highest legal value, and 8 ranges of equal
+                                        size between them
 
 Bins of a field do not overlap. A value outside all bins of its field is in no tuple.
 """
@@ -75,11 +75,10 @@ class Column:
         return found
 
     def places(self, codes: np.ndarray) -> np.ndarray:
-        """The bin of each code, (rows,) int64; OUTSIDE if it is in none."""
+        """The bin of each code, (rows,) int32; OUTSIDE if it is in none."""
         if all(parts == ((k, k),) for k, parts in enumerate(self.intervals)):
-            inside = codes < len(self)
-            return np.where(inside, codes, OUTSIDE).astype(np.int64)
-        out = np.full(len(codes), OUTSIDE, np.int64)
+            return np.where(codes < len(self), codes, OUTSIDE).astype(np.int32)
+        out = np.full(len(codes), OUTSIDE, np.int32)
         for k, parts in enumerate(self.intervals):
             for first, last in parts:
                 out[np.asarray((codes >= first) & (codes <= last), bool)] = k
@@ -101,7 +100,9 @@ def columns(space: Space, fields: Any, extremes: Extremes) -> tuple[list[Column]
         asked = {name: bins for key, bins in fields.items() for name in _named(space, key)}
     elif fields is not None:
         if isinstance(fields, str) or not hasattr(fields, "__iter__"):
-            raise FormulaError(f"fields = {fields!r}", expected="a list of fields, or {field: bins}")
+            raise FormulaError(
+                f"fields = {fields!r}", expected="a list of fields, or {field: bins}"
+            )
         for item in fields:
             key, bins = item if isinstance(item, tuple) and len(item) == 2 else (item, None)
             asked |= dict.fromkeys(_named(space, key), bins)
@@ -126,7 +127,8 @@ def _column(field: Field, bins: Any, extremes: Extremes) -> Column:
     if bins is not None:
         if isinstance(bins, (str, bytes)) or not hasattr(bins, "__iter__"):
             raise FormulaError(
-                f"the bins {bins!r} of {field.name}", expected="a number, or a list of values and ranges"
+                f"the bins {bins!r} of {field.name}",
+                expected="a number, or a list of values and ranges",
             )
         return _of(field, list(bins))
     if isinstance(field, Integer) and field.size > MAX_VALUES:
@@ -143,7 +145,8 @@ def _ranges(field: Field, count: int) -> list[Any]:
         )
     if not 1 <= count <= field.size:
         raise FormulaError(
-            f"{count} ranges of {field.name}", expected=f"1 to {field.size}, the number of its values"
+            f"{count} ranges of {field.name}",
+            expected=f"1 to {field.size}, the number of its values",
         )
     return _equal(field.low, field.high + 1, count)
 
@@ -158,7 +161,8 @@ def _equal(first: int, end: int, count: int) -> list[Any]:
 def _of(field: Field, bins: list[Any]) -> Column:
     if not bins or len(bins) > MAX_BINS:
         raise FormulaError(
-            f"{len(bins)} bins of {field.name}", expected=f"1 to {MAX_BINS}; name fewer or wider ones"
+            f"{len(bins)} bins of {field.name}",
+            expected=f"1 to {MAX_BINS}; name fewer or wider ones",
         )
     labels, intervals = [], []
     for label in bins:
@@ -178,9 +182,7 @@ def _codes(field: Field, label: Any) -> tuple[tuple[int, int], ...]:
     """The codes of a bin: of a value, a range, or a list of values."""
     if isinstance(label, range):
         if not isinstance(field, (Integer, NumericChoice)) or not len(label):
-            raise FormulaError(
-                f"the bin {label!r} of {field.name}", expected="values of the field"
-            )
+            raise FormulaError(f"the bin {label!r} of {field.name}", expected="values of the field")
         if isinstance(field, NumericChoice):
             values: Any = [v for v in field.values if v in label]
             if not values:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from nelson.space.space import Space
 
 #: Most candidates for a row, and the places that are computed at once for them.
-_CANDIDATES = 64
+_CANDIDATES = 32
 _BLOCK = 1 << 18
 #: Passes over all columns after the first.
 _PASSES = 2
@@ -41,9 +41,10 @@ _REPAIRED = 4
 #: The weight of an illegal tuple; that of an uncovered one is 1.
 _ILLEGAL = -10_000
 
-#: Most changes that are tried to make up for a row, and places computed for them.
-_MOVES = 5000
-_EFFORT = 50_000_000
+#: Most changes that are tried to make up for one row.
+_MOVES = 3000
+#: Most places that are computed for such changes, for all rows together: some seconds.
+_EFFORT = 100_000_000
 
 
 def cover(
@@ -53,7 +54,8 @@ def cover(
     started = time.monotonic()
     until = None if seconds is None else started + duration(seconds)
     question = Question(space, t, fields, given, until)
-    legal = question.legal(np.zeros((0, len(question.columns)), np.int64))
+    nothing = np.zeros(question.tuples.total, bool)
+    legal = question.legal(nothing, np.zeros((0, len(question.columns)), np.int64))
     looking = phase("choosing rows that cover all combinations")
     with looking, question.solver() as solver:
         search = _Search(question.tuples, legal, solver, np.random.default_rng(seed))
@@ -61,18 +63,19 @@ def cover(
         search.drop()
         if status == "ok":
             search.squeeze()
+    missing = question.missing(search.weights == 1)
     info = {
         "method": "cover",
         "why": "chosen to cover combinations, not drawn at random",
         "t": t,
         "legal": int(legal.sum()),
         "illegal": question.tuples.total - 1 - int(legal.sum()),
-        "missing": question.missing(search.weights == 1),
+        "missing": missing,
         "left_out": question.left_out,
         "seconds": time.monotonic() - started,
     }
     if status != "ok":
-        info["reason"] = f"{len(info['missing']):,} tuples are not covered: the time ran out"
+        info["reason"] = f"{len(missing):,} tuples are not covered: the time ran out"
     states = np.array(search.states).reshape(-1, question.formula.n_vars)
     return states[:, : space.formula.n_vars], status, info
 
@@ -88,6 +91,7 @@ class _Search:
         self.weights[0] = 0
         self.rows: list[np.ndarray] = []
         self.states: list[np.ndarray] = []
+        self.effort = _EFFORT
         t = tuples.t
         others = np.array([[k for k in range(t) if k != j] for j in range(t)], np.int64)
         others = others.reshape(t, t - 1)
@@ -105,6 +109,8 @@ class _Search:
                     tuples.offsets[here],
                 )
             )
+        # All tuples of a cross are in different rows.
+        self.least = int(np.add.reduceat(legal, tuples.offsets, dtype=int).max())
         largest = max(
             len(own) * int(size)
             for (_, _, own, _), size in zip(self.crosses, tuples.sizes, strict=True)
@@ -147,7 +153,7 @@ class _Search:
 
     def squeeze(self) -> None:
         """Take rows away as long as changes in the others can make up for them."""
-        while len(self.rows) > 1:
+        while len(self.rows) > self.least:
             kept = list(self.rows), list(self.states)
             try:
                 smaller = self._without_one()
@@ -159,60 +165,86 @@ class _Search:
             self.drop()
 
     def _without_one(self) -> bool:
-        """Take away the row with the fewest tuples of its own; are all tuples covered again?"""
-        times, tuples, literals = self._times(), self.tuples, self.solver.literals
+        """Take away the row with the fewest tuples of its own; are all tuples covered again?
+
+        A move sets the bins of one missing tuple in one row: the row where most is won and least is
+        lost, even if more is lost than won. For some moves this row may not take the old bins back.
+        """
+        times, tuples = self._times(), self.tuples
         places = [tuples.places(row[None])[0] for row in self.rows]
         last = int(np.argmin([(times[at] == 1).sum() for at in places]))
         times[places[last]] -= 1
         times[0] = 2
-        missing = set(places[last][times[places[last]] == 0].tolist())
+        missing = _Bag(places[last][times[places[last]] == 0].tolist())
         del self.rows[last], self.states[last]
         rows = np.array(self.rows)
         starts = np.cumsum(tuples.sizes) - tuples.sizes
-        until = np.zeros((len(rows), int(tuples.sizes.sum())), np.int64)  # tabu: no return before
-        effort = len(rows) * tuples.t * max(len(own) for _, _, own, _ in self.crosses)
-        for move in range(min(_MOVES, _EFFORT // effort)):
-            if not missing:
-                return True
-            wanted = sorted(missing)[int(self.rng.integers(len(missing)))]
-            columns, bins = (x[0] for x in tuples.decode(np.array([wanted])))
-            here = np.unique(np.concatenate([self.at[c] for c in columns]))
-            changed = rows.copy()
-            changed[:, columns] = bins
-            old, new = self._places(rows, here), self._places(changed, here)
+        until = np.zeros((len(rows), int(tuples.sizes.sum())), np.int64)
+        effort = len(rows) * tuples.t * max(len(here) for here in self.at)
+        dirty = set()
+        for move in range(_MOVES):
+            if not len(missing) or self.effort <= 0:
+                break
+            self.effort -= effort
+            wanted = missing.pick(self.rng)
+            columns, bins = tuples.decode_one(wanted)
+            old, new = self._change(rows, columns, bins)
             moved = old != new
-            lost = ((times[old] == 1) & moved).sum(axis=1)
-            won = ((times[new] == 0) & moved).sum(axis=1)
-            illegal = ((times[new] < 0) & moved).any(axis=1)
-            tabu = (until[:, starts[columns] + bins] > move).any(axis=1)
-            score = won - lost + self.rng.random(len(rows)) * 0.5
-            score[illegal | tabu] = -np.inf
+            before, after = times.take(old), times.take(new)
+            score = ((after == 0) & moved).sum(axis=1) - ((before == 1) & moved).sum(axis=1)
+            score = score + self.rng.random(len(rows)) * 0.5
+            score[(after < 0).any(axis=1)] = -np.inf
+            score[(until[:, starts[columns] + bins] > move).any(axis=1)] = -np.inf
             for r in np.argsort(-score)[:_REPAIRED].tolist():
-                if score[r] == -np.inf:
-                    break
-                asked = [literals[c][b] for c, b in enumerate(changed[r].tolist()) if b >= 0]
-                if not self.solver.ask(asked):
+                changed = rows[r].copy()
+                changed[columns] = bins
+                if score[r] == -np.inf or not self._is_legal(changed):
                     continue
                 left = rows[r, columns] != bins
-                until[r, (starts[columns] + rows[r, columns])[left]] = (
-                    move + 1 + self.rng.integers(1, 10)
-                )
-                np.subtract.at(times, old[r][moved[r]], 1)
-                np.add.at(times, new[r][moved[r]], 1)
+                tabu = (starts[columns] + rows[r, columns])[left]
+                until[r, tabu] = move + 1 + self.rng.integers(1, 10)
+                gone, come = old[r][moved[r]], new[r][moved[r]]
+                times[gone] -= 1  # no place occurs twice, but for 0
+                times[come] += 1
                 times[0] = 2
-                missing.difference_update(new[r].tolist())
-                missing.update(old[r][times[old[r]] == 0].tolist())
-                rows[r] = changed[r]
-                self.rows[r], self.states[r] = rows[r].copy(), self.solver.state
+                missing.remove(come[times[come] == 1].tolist())
+                missing.add(gone[times[gone] == 0].tolist())
+                rows[r] = changed
+                dirty.add(r)
                 break
-        return not missing
+        if len(missing):
+            return False
+        for r in sorted(dirty):
+            self.solver.scatter(self.rng)
+            self.solver.ask(self._literals(rows[r]))
+            self.rows[r], self.states[r] = rows[r], self.solver.state
+        return True
 
-    def _places(self, rows: np.ndarray, here: np.ndarray) -> np.ndarray:
-        """(m, k) the places of the tuples of rows in some crosses (k,)."""
-        out = np.broadcast_to(self.tuples.offsets[here], (len(rows), len(here))).copy()
-        for k in range(self.tuples.t):
-            out += rows[:, self.tuples.crosses[here, k]] * self.tuples.strides[here, k]
-        return np.maximum(out, 0, out=out)
+    def _change(
+        self, rows: np.ndarray, columns: np.ndarray, bins: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The places (rows, k) that differ if rows get these bins: as they are, and as they would
+        be. (Some places may be the same.)"""
+        tuples = self.tuples
+        mask = np.zeros(len(tuples.offsets), bool)
+        for c in columns.tolist():
+            mask[self.at[c]] = True
+        here = np.flatnonzero(mask)
+        crosses, strides = tuples.crosses[here], tuples.strides[here]
+        changed = rows.copy()
+        changed[:, columns] = bins
+        old = np.repeat(tuples.offsets[here][None], len(rows), axis=0)
+        new = old.copy()
+        for k in range(tuples.t):
+            old += rows[:, crosses[:, k]] * strides[:, k]
+            new += changed[:, crosses[:, k]] * strides[:, k]
+        return np.maximum(old, 0, out=old), np.maximum(new, 0, out=new)
+
+    def _literals(self, row: np.ndarray) -> list[int]:
+        return [self.solver.literals[c][b] for c, b in enumerate(row.tolist()) if b >= 0]
+
+    def _is_legal(self, row: np.ndarray) -> bool:
+        return self.solver.ask(self._literals(row), model=False)
 
     def _next(self, uncovered: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The best legal row that the candidates lead to."""
@@ -253,14 +285,14 @@ class _Search:
     def _choose(self, candidates: np.ndarray, c: int, only_new: bool) -> None:
         """Give column c the bin of the greatest gain in each candidate; equal ones by lot."""
         others, strides, own, offsets = self.crosses[c]
-        base = np.broadcast_to(offsets, (len(candidates), len(offsets))).copy()
+        base = np.repeat(offsets[None], len(candidates), axis=0)
         for k in range(others.shape[1]):
             base += candidates[:, others[:, k]] * strides[:, k]
         size = int(self.tuples.sizes[c])
         gains = np.empty((len(candidates), size))
-        for b in range(size):
-            places = np.maximum(base + b * own, 0)
-            gains[:, b] = self.weights[places].sum(axis=1)
+        for b in range(size):  # mode="clip": places below 0 are place 0
+            gains[:, b] = self.weights.take(base, mode="clip").sum(axis=1)
+            base += own
         gains += self.rng.random(gains.shape) * 0.5
         chosen = gains.argmax(axis=1)
         fixed = (candidates[:, c] >= 0) & only_new
@@ -288,3 +320,32 @@ class _Search:
         for k in range(others.shape[1]):
             base = base + candidate[others[:, k]] * strides[:, k]
         return int((self.weights[np.maximum(base, 0)] == 1).sum())
+
+
+class _Bag:
+    """Different numbers, of which one can be picked at random in constant time."""
+
+    def __init__(self, items: list[int]) -> None:
+        self._items: list[int] = []
+        self._at: dict[int, int] = {}
+        self.add(items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def pick(self, rng: np.random.Generator) -> int:
+        return self._items[int(rng.integers(len(self._items)))]
+
+    def add(self, items: list[int]) -> None:
+        for item in items:
+            if item and item not in self._at:
+                self._at[item] = len(self._items)
+                self._items.append(item)
+
+    def remove(self, items: list[int]) -> None:
+        for item in items:
+            if item in self._at:
+                at, last = self._at.pop(item), self._items.pop()
+                if last != item:
+                    self._items[at] = last
+                    self._at[last] = at

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 #: Tuples that `print` shows.
 _SHOWN = 5
+#: Rows of a table that help to find legal parts of tuples.
+_SOME = 4096
 
 
 class Missing(Sequence[dict[str, Any]]):
@@ -54,9 +56,7 @@ class Missing(Sequence[dict[str, Any]]):
             which, bins = self._tuples.decode(self._places[first : first + step])
             for at, values in zip(which.tolist(), bins.tolist(), strict=True):
                 chosen = [self._columns[c] for c in at]
-                yield {
-                    c.field.name: c.labels[b] for c, b in zip(chosen, values, strict=True)
-                }
+                yield {c.field.name: c.labels[b] for c, b in zip(chosen, values, strict=True)}
 
     def __repr__(self) -> str:
         lines = [
@@ -120,19 +120,17 @@ def _shown(label: Any) -> str:
     return repr(label)
 
 
-def coverage(
-    space: Space, table: Any, t: int, fields: Any, seconds: float | None
-) -> Coverage:
+def coverage(space: Space, table: Any, t: int, fields: Any, seconds: float | None) -> Coverage:
     """See `Space.coverage`."""
     until = None if seconds is None else time.monotonic() + duration(seconds)
     question = Question(space, t, fields, None, until)
     codes = space.codes(table)
     good = space.satisfied(table)
     found = [c.places(np.asarray(codes[c.field.name])[good]) for c in question.columns]
-    rows = np.stack(found, axis=1)
-    legal = question.legal(rows)
     covered = np.zeros(question.tuples.total, bool)
-    question.tuples.mark(covered, rows)
+    question.tuples.mark(covered, found)
+    some = np.stack([column[:_SOME].astype(np.int64) for column in found], axis=1)
+    legal = question.legal(covered, some)
     return Coverage(
         t,
         int(covered.sum()),
@@ -148,12 +146,12 @@ def coverage(
 class Question:
     """What is asked: the fields and their bins, as literals of the formula of a law."""
 
-    def __init__(
-        self, space: Space, t: int, fields: Any, given: Any, until: float | None
-    ) -> None:
+    def __init__(self, space: Space, t: int, fields: Any, given: Any, until: float | None) -> None:
         whole = isinstance(t, (int, np.integer)) and not isinstance(t, (bool, np.bool_))
         if not whole or t < 1:
-            raise FormulaError(f"t = {t!r}", expected="1 for values, 2 for pairs, 3 for triples, ...")
+            raise FormulaError(
+                f"t = {t!r}", expected="1 for values, 2 for pairs, 3 for triples, ..."
+            )
         self.space, self.given, self.until = space, given, until
         self.law = space.law(given)
         self.columns, self.left_out = columns(space, fields, self._extremes())
@@ -172,19 +170,19 @@ class Question:
     def solver(self) -> Solver:
         return Solver(self.formula, self.law.given, self.literals, self.until)
 
-    def legal(self, known: np.ndarray) -> np.ndarray:
-        """(total,) bool: the legal tuples. known: rows (m, columns) that are legal."""
+    def legal(self, covered: np.ndarray, some: np.ndarray) -> np.ndarray:
+        """(total,) bool: the legal tuples. covered: legal ones; some: legal rows (m, columns)."""
         looking = phase("a solver looks for combinations that are legal")
         with looking, self.solver() as solver:
-            return Legal(solver, self.tuples).decide(known, self._draw)
+            return Legal(solver, self.tuples).decide(covered, some, self._draw)
 
-    def _draw(self, seed: int, count: int) -> np.ndarray:
-        """Random legal rows; none if the space cannot be drawn from."""
+    def _draw(self, seed: int, count: int) -> list[np.ndarray]:
+        """Random legal rows as columns; none if the space cannot be drawn from."""
         try:
             rows = self.space.sample(count, given=self.given, seed=seed)
         except NelsonError:
-            return np.zeros((0, len(self.columns)), np.int64)
-        return np.stack([c.places(rows.codes[c.field.name]) for c in self.columns], axis=1)
+            return [np.zeros(0, np.int32) for _ in self.columns]
+        return [c.places(rows.codes[c.field.name]) for c in self.columns]
 
     def missing(self, which: np.ndarray) -> Missing:
         return Missing(self.tuples, self.columns, np.flatnonzero(which))

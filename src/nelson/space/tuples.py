@@ -72,40 +72,41 @@ class Tuples:
 
     def places(self, rows: np.ndarray) -> np.ndarray:
         """(m, crosses) the places of all tuples of some rows (m, columns)."""
-        out = np.broadcast_to(self.offsets, (len(rows), len(self.offsets))).copy()
-        for k in range(self.t):
+        out = self.offsets + rows[:, self.crosses[:, 0]] * self.strides[:, 0]
+        for k in range(1, self.t):
             out += rows[:, self.crosses[:, k]] * self.strides[:, k]
         return np.maximum(out, 0, out=out)
 
-    def mark(self, seen: np.ndarray, rows: np.ndarray) -> None:
-        """Set seen[place] for all tuples of the rows. seen: (total,) bool.
+    def mark(self, seen: np.ndarray, columns: Sequence[np.ndarray]) -> None:
+        """Set seen[place] for all tuples of some rows, given as columns (m,). seen: (total,) bool.
 
         Many rows: after a first block, each tuple that is still missing is looked for in bit sets,
         one bit for each row. (Blocks go on while there are too many such tuples.)
         """
         step = max(1, _BLOCK // len(self.offsets))
-        for first in range(0, len(rows), step):
+        for first in range(0, len(columns[0]), step):
             missing = np.flatnonzero(~seen[1:]) + 1
             if first and len(missing) < 64 * len(self.offsets):
-                seen[missing] |= self._occur(missing, rows[first:])
+                seen[missing] |= self._occur(missing, [column[first:] for column in columns])
                 break
-            seen[self.places(rows[first : first + step]).ravel()] = True
+            block = [column[first : first + step].astype(np.int64) for column in columns]
+            seen[self.places(np.stack(block, axis=1)).ravel()] = True
         seen[0] = False
 
-    def _occur(self, places: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    def _occur(self, places: np.ndarray, columns: Sequence[np.ndarray]) -> np.ndarray:
         """(k,) does some row have the tuple at each place?"""
-        sets = []
-        for column, size in zip(rows.T, self.sizes.tolist(), strict=True):
-            hit = column[None, :] == np.arange(size)[:, None]
-            octets = np.packbits(hit, axis=1)
-            padded = np.pad(octets, ((0, 0), (0, -octets.shape[1] % 8)))
-            sets.append(padded.view(np.uint64))
-        bits = np.concatenate(sets)
+        words = -(-len(columns[0]) // 64)
+        octets = np.zeros((int(self.sizes.sum()), 8 * words), np.uint8)
         starts = np.cumsum(self.sizes) - self.sizes
-        columns, bins = self.decode(places)
-        which = starts[columns] + bins  # (k, t) rows of `bits`
+        for column, size, start in zip(columns, self.sizes.tolist(), starts.tolist(), strict=True):
+            for k in range(size):
+                packed = np.packbits(column == k)
+                octets[start + k, : len(packed)] = packed
+        bits = octets.view(np.uint64)
+        at, bins = self.decode(places)
+        which = starts[at] + bins  # (k, t) rows of `bits`
         out = np.zeros(len(places), bool)
-        step = max(1, _BLOCK // bits.shape[1])
+        step = max(1, _BLOCK // words)
         for first in range(0, len(places), step):
             chosen = which[first : first + step]
             both = bits[chosen[:, 0]]
@@ -120,6 +121,12 @@ class Tuples:
         columns = self.crosses[cross]
         rest = places - self.offsets[cross]
         return columns, rest[:, None] // self.strides[cross] % self.sizes[columns]
+
+    def decode_one(self, place: int) -> tuple[np.ndarray, np.ndarray]:
+        """The same for one place: columns (t,), bins (t,)."""
+        cross = int(np.searchsorted(self.offsets, place, side="right")) - 1
+        columns = self.crosses[cross]
+        return columns, (place - self.offsets[cross]) // self.strides[cross] % self.sizes[columns]
 
     def encode(self, columns: np.ndarray, bins: np.ndarray) -> np.ndarray:
         """The inverse of `decode`. The columns of a tuple ascend."""
@@ -170,9 +177,7 @@ class Solver:
         self._empty = formula.has_empty_clause or -TRUE in self.given
         self._timer: threading.Timer | None = None
         if until is not None:
-            self._timer = threading.Timer(
-                max(until - time.monotonic(), 0.0), self._sat.interrupt
-            )
+            self._timer = threading.Timer(max(until - time.monotonic(), 0.0), self._sat.interrupt)
             self._timer.daemon = True
             self._timer.start()
 
@@ -204,8 +209,8 @@ class Solver:
         self._signs[self._at[told]] = signs[told]
         self._sat.set_phases((self._signs[self._shown - 1] * self._shown).tolist())
 
-    def ask(self, literals: Iterable[int]) -> bool:
-        """Is there a legal row with these literals? Its variables are in `state` then."""
+    def ask(self, literals: Iterable[int], model: bool = True) -> bool:
+        """Is there a legal row with these literals? With `model` it is `state` and `row()` then."""
         asked = [*self.given, *(x for x in literals if x != TRUE)]
         if self._empty or -TRUE in asked:
             return False
@@ -214,11 +219,10 @@ class Solver:
         answer = self._sat.solve_limited(assumptions=asked, expect_interrupt=self.until is not None)
         if answer is None:
             raise BudgetExceeded("the time ran out")
-        if answer:
-            model = np.array(self._sat.get_model(), np.int64)
-            model = model[np.abs(model) <= self.n_vars]
+        if answer and model:
+            found = np.array(self._sat.get_model(), np.int64)[: self.n_vars]
             self._state[:] = False
-            self._state[np.abs(model) - 1] = model > 0
+            self._state[np.abs(found) - 1] = found > 0
             self._state[-1] = True
         return answer
 
@@ -254,20 +258,24 @@ class Legal:
     def __init__(self, solver: Solver, tuples: Tuples) -> None:
         self.solver, self.tuples = solver, tuples
         self.rng = np.random.default_rng(0)  # of no influence on the answer
-        self.rows = np.zeros((0, len(tuples.sizes)), np.int64)
+        self.rows = np.zeros((0, len(tuples.sizes)), np.int64)  # legal rows found so far
         if not solver.ask(()):
             raise Unsatisfiable("no row is legal")
 
-    def decide(self, known: np.ndarray, draw: Any) -> np.ndarray:
-        """(total,) bool. known: legal rows (m, columns); draw(seed, k): up to k more of them."""
+    def decide(self, covered: np.ndarray, some: np.ndarray, draw: Any) -> np.ndarray:
+        """(total,) bool.
+
+        covered: (total,) tuples that are known to be legal; some: legal rows (m, columns), which
+        help to decide about parts of tuples; draw(seed, k): up to k random legal rows, as columns.
+        """
         lower: Tuples | None = None
         allowed = np.zeros(0, bool)
+        self.rows = some
         for level in range(1, self.tuples.t + 1):
             last = level == self.tuples.t
             tuples = self.tuples if last else Tuples(self.tuples.sizes.tolist(), level)
-            legal = np.zeros(tuples.total, bool)
-            tuples.mark(legal, known)
-            tuples.mark(legal, self.rows)
+            legal = covered.copy() if last else np.zeros(tuples.total, bool)
+            tuples.mark(legal, list(self.rows.T))
             undecided = np.flatnonzero(~legal[1:]) + 1
             if lower is not None:
                 undecided = undecided[_parts_legal(tuples, lower, allowed, undecided)]
@@ -300,10 +308,10 @@ class Legal:
         crosses = len(tuples.offsets)
         seeds = itertools.count()
         while len(undecided) > _CHEAP * crosses:
-            rows = draw(next(seeds), max(64, _BLOCK // crosses))
-            if not len(rows):
+            columns = draw(next(seeds), max(64, _BLOCK // crosses))
+            if not len(columns[0]):
                 break
-            tuples.mark(legal, rows)
+            tuples.mark(legal, columns)
             left = undecided[~legal[undecided]]
             if len(undecided) - len(left) < _FEW:
                 return left
