@@ -365,3 +365,19 @@ def test_tables_are_about_as_small_as_the_best_known(t, sizes, known):
     rows = space.cover(t, seed=0)
     assert space.coverage(rows, t).share == 1.0
     assert known <= len(rows) <= known * 1.1
+
+
+def test_without_time_the_rows_so_far_come_and_say_what_is_missing(monkeypatch):
+    usual = nelson.space.cover._Search._next
+
+    def late(search, uncovered):
+        if len(search.rows) == 3:
+            raise BudgetExceeded("the time ran out")
+        return usual(search, uncovered)
+
+    monkeypatch.setattr("nelson.space.cover._Search._next", late)
+    space = bus()
+    rows = space.cover(seed=0)
+    assert (len(rows), rows.status) == (3, "budget")
+    assert as_sets(rows.info["missing"]) == as_sets(space.coverage(rows).missing)
+    assert "are not covered: the time ran out" in rows.info["reason"]

@@ -4,8 +4,8 @@ A small field has one bin for each of its values. A wide integer has ranges as b
 
     {"addr": 16}                        16 ranges of equal size
     {"addr": [0, range(1, 256)]}        bins of your own: a value, a range, or a list of values
-    ["addr"], {"addr": None}            the lowest and the highest legal value, and 8 ranges of equal
-                                        size between them
+    ["addr"], {"addr": None}            the lowest and the highest legal value, and 8 ranges of
+                                        equal size between them
 
 Bins of a field do not overlap. A value outside all bins of its field is in no tuple.
 """

@@ -31,16 +31,16 @@ from nelson.space.tuples import Solver, Tuples
 if TYPE_CHECKING:
     from nelson.space.space import Space
 
-#: Most candidates for a row, and the places that are computed at once for them.
+#: Most candidates for a row.
 _CANDIDATES = 32
-_BLOCK = 1 << 18
+#: Fewer candidates, but 4 at least, if a pass over all their columns computes more places.
+_WORK = 20_000_000
 #: Passes over all columns after the first.
 _PASSES = 2
 #: Candidates that the solver turns into legal rows.
 _REPAIRED = 4
 #: The weight of an illegal tuple; that of an uncovered one is 1.
 _ILLEGAL = -10_000
-
 #: Most changes that are tried to make up for one row.
 _MOVES = 3000
 #: Most places that are computed for such changes, for all rows together: some seconds.
@@ -97,8 +97,9 @@ class _Search:
         others = others.reshape(t, t - 1)
         # For each column its crosses: their other columns, strides of these, own stride, offset.
         self.crosses, self.at = [], []
-        for c in range(len(tuples.sizes)):
-            here, at = np.nonzero(tuples.crosses == c)
+        by_column = np.argsort(tuples.crosses.ravel(), kind="stable")
+        for mine in by_column.reshape(len(tuples.sizes), -1):  # all columns have as many crosses
+            here, at = np.divmod(mine, t)
             self.at.append(here)
             rest, take = others[at], np.arange(len(here))[:, None]
             self.crosses.append(
@@ -111,11 +112,8 @@ class _Search:
             )
         # All tuples of a cross are in different rows.
         self.least = int(np.add.reduceat(legal, tuples.offsets, dtype=int).max())
-        largest = max(
-            len(own) * int(size)
-            for (_, _, own, _), size in zip(self.crosses, tuples.sizes, strict=True)
-        )
-        self.candidates = int(np.clip(_BLOCK // largest, 4, _CANDIDATES))
+        work = len(self.at[0]) * int(tuples.sizes.sum())
+        self.candidates = int(np.clip(_WORK // work, 4, _CANDIDATES))
 
     def run(self) -> str:
         """Choose rows until all is covered ("ok") or the time runs out ("budget")."""
@@ -180,7 +178,7 @@ class _Search:
         rows = np.array(self.rows)
         starts = np.cumsum(tuples.sizes) - tuples.sizes
         until = np.zeros((len(rows), int(tuples.sizes.sum())), np.int64)
-        effort = len(rows) * tuples.t * max(len(here) for here in self.at)
+        effort = len(rows) * tuples.t * len(self.at[0])
         dirty = set()
         for move in range(_MOVES):
             if not len(missing) or self.effort <= 0:

@@ -178,8 +178,9 @@ class Question:
 
     def _draw(self, seed: int, count: int) -> list[np.ndarray]:
         """Random legal rows as columns; none if the space cannot be drawn from."""
+        left = None if self.until is None else max(self.until - time.monotonic(), 0.0)
         try:
-            rows = self.space.sample(count, given=self.given, seed=seed)
+            rows = self.space.sample(count, given=self.given, seed=seed, seconds=left)
         except NelsonError:
             return [np.zeros(0, np.int32) for _ in self.columns]
         return [c.places(rows.codes[c.field.name]) for c in self.columns]
