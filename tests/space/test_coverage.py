@@ -9,12 +9,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.space.random_spaces import legal_rows, random_space
 
 import nelson
 from nelson.errors import BudgetExceeded, FormulaError, Unsatisfiable
 from nelson.space import Space
 from nelson.space.tuples import Legal, Tuples
+from tests.space.random_spaces import legal_rows, random_space
 
 SEEDS = [*range(8), *(pytest.param(k, marks=pytest.mark.slow) for k in range(8, 40))]
 

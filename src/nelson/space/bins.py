@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nelson.errors import FormulaError
-from nelson.space.encode import runs
-from nelson.space.expressions import Rule, rule
-from nelson.space.fields import Field, Integer, NumericChoice
+from nelson.space.expressions import Rule, rule, runs
+from nelson.space.fields import Field, Flag, Integer, NumericChoice
 from nelson.space.terms import has
 
 if TYPE_CHECKING:
@@ -61,18 +60,13 @@ class Column:
         return [self._rule(parts) for parts in self.intervals]
 
     def _rule(self, parts: tuple[tuple[int, int], ...]) -> Rule:
-        found = rule(False)
-        for first, last in parts:
-            if isinstance(self.field, Integer) and first < last:
-                part = (self.field >= self.field.value(first)) & (
-                    self.field <= self.field.value(last)
-                )
-            else:
-                part = rule(False)
-                for code in range(first, last + 1):
-                    part = _or(part, has(self.field, self.field.value(code)))
-            found = _or(found, part)
-        return found
+        (first, last), *more = parts
+        if isinstance(self.field, Integer) and not more:
+            return has(self.field, range(self.field.value(first), self.field.value(last) + 1))
+        codes = [code for first, last in parts for code in range(first, last + 1)]
+        if isinstance(self.field, Flag):
+            return has(self.field, bool(codes[0])) if len(codes) == 1 else rule(True)
+        return self.field.isin([self.field.value(code) for code in codes])
 
     def places(self, codes: np.ndarray) -> np.ndarray:
         """The bin of each code, (rows,) int32; OUTSIDE if it is in none."""
@@ -83,10 +77,6 @@ class Column:
             for first, last in parts:
                 out[np.asarray((codes >= first) & (codes <= last), bool)] = k
         return out
-
-
-def _or(a: Rule, b: Rule) -> Rule:
-    return b if a.op == "const" and not a.args[0] else a | b
 
 
 def columns(space: Space, fields: Any, extremes: Extremes) -> tuple[list[Column], list[str]]:
@@ -199,4 +189,4 @@ def _codes(field: Field, label: Any) -> tuple[tuple[int, int], ...]:
             f"the bin {label!r} of {field.name}, of {len(values)} single values",
             expected=f"1 to {MAX_BINS} values, or a range without a step",
         )
-    return tuple(runs(sorted({field.code(value) for value in values})))
+    return runs(sorted({field.code(value) for value in values}))

@@ -77,7 +77,7 @@ class Encoder:
     # --- fields -----------------------------------------------------------------------------------
 
     def add_field(self, field: Field) -> None:
-        made = [self.gates.variable() for _ in range(_variables(field))]
+        made = [self.gates.field_variable() for _ in range(_variables(field))]
         self.of_field[field.name] = made
         if is_one_hot(field):
             self._add(made)
@@ -133,7 +133,7 @@ class Encoder:
     # --- rules ------------------------------------------------------------------------------------
 
     def require(self, rule: Rule) -> None:
-        """State a rule. Its own clauses are kept apart, to find rules that contradict each other."""
+        """State a rule. Its clauses are kept apart, to find rules that contradict each other."""
         self._kept.append(rule)
         self._group = []
         self._assert(rule, True)
@@ -213,7 +213,7 @@ class Encoder:
         if op == "same":
             return self._same(*args)
         if op == "in":
-            return gates.any(self._between(args[0], *run) for run in runs(args[1]))
+            return gates.any(self._between(args[0], *run) for run in args[1])
         assert op == "table", op
         return self._diagram(_cells(self, args[0], args[1]), {tuple(row) for row in args[1]})
 
@@ -259,7 +259,7 @@ class Encoder:
         if op in (">=", "<"):  # a >= b is b <= a; a < b is not b <= a
             a, b = b, a
         positive = op in ("<=", ">=")
-        counter, left, right = self._sides(Rule("<=", (a, b)))
+        counter, left, right = self._sides(a <= b)
         if counter is not None:
             return [[self._at_least(counter, right + 1)]], positive
         return vectors.breaches(self.gates, left, right), positive
@@ -336,7 +336,7 @@ class Encoder:
         return list(fields.values())
 
     def _table(self, fields: list[Field], rule: Rule, holds: bool, *, top: bool) -> int:
-        """The truth table of a rule. With `top`, clauses that state it; the literal is TRUE then."""
+        """A literal for a rule by its truth table; with `top`, clauses state the rule instead."""
         sizes = [f.size for f in fields]
         grid = np.indices(sizes).reshape(len(sizes), -1)
         columns = {f.name: codes for f, codes in zip(fields, grid, strict=True)}
@@ -550,17 +550,6 @@ def linear(value: Number) -> tuple[list[tuple[Number, int]], int]:
             key = id(args[0]) if op == "truth" else id(node)
             terms[key] = node, terms.get(key, (node, 0))[1] + c
     return [(t, c) for t, c in terms.values() if c], constant
-
-
-def runs(values: Iterable[int]) -> list[tuple[int, int]]:
-    """Sorted numbers as ranges (first, last) without a gap."""
-    found: list[list[int]] = []
-    for value in values:
-        if found and value == found[-1][1] + 1:
-            found[-1][1] = value
-        else:
-            found.append([value, value])
-    return [(first, last) for first, last in found]
 
 
 def _is_linear(args: tuple[Any, ...]) -> bool:

@@ -94,8 +94,14 @@ class Rows(Sequence[dict[str, Any]]):
             raise NelsonError("to_pandas needs pandas: pip install pandas") from error
         columns: dict[str, Any] = {}
         for name, field in self.fields.items():
-            if isinstance(field, Choice):
-                kind = pandas.CategoricalDtype(pandas.Index(list(field.values), tupleize_cols=False))
+            if isinstance(field, Choice) and None in field.values:  # pandas: a missing value
+                columns[name] = pandas.Categorical(
+                    self[name], [v for v in field.values if v is not None]
+                )
+            elif isinstance(field, Choice):
+                kind = pandas.CategoricalDtype(
+                    pandas.Index(list(field.values), tupleize_cols=False)
+                )
                 columns[name] = pandas.Categorical.from_codes(
                     self.codes[name].astype(_signed(field.size)), dtype=kind
                 )
@@ -104,7 +110,7 @@ class Rows(Sequence[dict[str, Any]]):
         return pandas.DataFrame(columns, index=pandas.RangeIndex(len(self)), copy=False)
 
     def to_arrow(self) -> Any:
-        """A pyarrow.Table: bool, int64 or uint64, dictionaries for choices; decimals up to 126 bits."""
+        """A pyarrow.Table: bool, int64, dictionaries for choices; decimals from 64 to 126 bits."""
         arrow, _ = load_pyarrow()
         arrays = [self._arrow(arrow, name, field) for name, field in self.fields.items()]
         return arrow.Table.from_arrays(arrays, names=list(self.fields))
@@ -177,6 +183,8 @@ def codes_of(field: Field, column: Any) -> np.ndarray:
     known: dict[Any, int] = {}
     out = np.empty(len(values), np.int64 if field.size < 2**62 else object)
     for k, value in enumerate(values.tolist()):
+        if value != value:  # NaN: a missing value of pandas
+            value = None
         try:
             if value not in known:
                 known[value] = _code_or_missing(field, value)

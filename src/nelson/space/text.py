@@ -1,21 +1,34 @@
-"""An expression as text, in the syntax that `parse` reads back: a safe subset of Python's."""
+"""An expression as text, in the syntax that `parse` reads back: a safe subset of Python's.
+
+This module knows the operators of `expressions` by name only, so that expressions can print
+themselves.
+"""
 
 from __future__ import annotations
 
 from keyword import iskeyword
 from typing import Any
 
-from nelson.space.expressions import Category, Expression
-
 #: How tightly operators bind, as in Python: a larger number binds tighter.
-_BINDING = {
-    **{"if": 1, "or": 2, "and": 3, "not": 4},
-    **dict.fromkeys(("==", "!=", "<", "<=", ">", ">=", "in", "is", "same"), 5),
-    **{"|": 6, "^": 7, "xor": 7, "&": 8, "<<": 9, ">>": 9, "+": 10, "-": 10},
-    **{"*": 11, "%": 11, "//": 11, "neg": 12},
-}
+_LEVELS = (
+    ("if",),
+    ("or",),
+    ("and",),
+    ("not",),
+    ("==", "!=", "<", "<=", ">", ">=", "in", "is", "same"),
+    ("|",),
+    ("^", "xor"),
+    ("&",),
+    ("<<", ">>"),
+    ("+",),
+    ("*", "%", "//"),
+    ("neg",),
+)
+_BINDING = {op: level for level, ops in enumerate(_LEVELS, start=1) for op in ops}
 _CALLS = {"implies", "iff", "count", "distinct"}
 _TIGHT = 20
+#: Longest list of numbers that is printed; longer ones are printed as ranges.
+_LISTED = 100
 
 
 def text(expression: Any) -> str:
@@ -26,17 +39,19 @@ def text(expression: Any) -> str:
 def name_text(name: str) -> str:
     """A field in a rule: its name, or field("its name") if Python could not read that."""
     parts = name.split(".")
-    plain = name not in _FUNCTIONS and all(part.isidentifier() and not iskeyword(part) for part in parts)
+    plain = name not in _FUNCTIONS and all(
+        part.isidentifier() and not iskeyword(part) for part in parts
+    )
     return name if plain and len(parts) <= 2 else f"field({name!r})"
 
 
 def _print(node: Any) -> tuple[str, int]:
     """The text, and how tightly its outermost operator binds."""
-    if not isinstance(node, Expression):
+    if not hasattr(node, "op"):
         return repr(node), _TIGHT
     op, args = node.op, node.args
     if op == "field":
-        return name_text(node.name), _TIGHT  # type: ignore[attr-defined]
+        return name_text(node.name), _TIGHT
     if op == "const":
         return repr(args[0]), _TIGHT if not isinstance(args[0], int) or args[0] >= 0 else 12
     if op == "truth":
@@ -48,9 +63,9 @@ def _print(node: Any) -> tuple[str, int]:
         cells = [tuple(_value(c, v) for c, v in zip(columns, row, strict=True)) for row in rows]
         return f"table([{', '.join(map(text, columns))}], {cells!r})", _TIGHT
     if op == "not" and args[0].op in ("is", "in", "same"):
-        return _membership(args[0], negated=True), 5
+        return _membership(args[0], negated=True)
     if op in ("is", "in", "same"):
-        return _membership(node, negated=False), 5
+        return _membership(node, negated=False)
     if op == "not":
         return f"not {_inside(args[0], 4)}", 4
     if op == "neg":
@@ -67,7 +82,7 @@ def _print(node: Any) -> tuple[str, int]:
     return f"{left} {'^' if op == 'xor' else op} {_inside(args[1], binding + 1)}", binding
 
 
-def _sum(terms: tuple[Expression, ...]) -> str:
+def _sum(terms: tuple[Any, ...]) -> str:
     """a + b - c."""
     shown = _inside(terms[0], 10)
     for term in terms[1:]:
@@ -85,27 +100,33 @@ def _inside(node: Any, least: int) -> str:
     return shown if binding >= least else f"({shown})"
 
 
-def _membership(node: Expression, negated: bool) -> str:
+def _membership(node: Any, negated: bool) -> tuple[str, int]:
     left, right = node.args
+    if node.op == "in":
+        return _in_runs(_inside(left, 6), right, "not in" if negated else "in")
     if node.op == "same":
-        return f"{text(left)} {'!=' if negated else '=='} {text(right)}"
+        return f"{text(left)} {'!=' if negated else '=='} {text(right)}", 5
     values = [_value(left, v) for v in right]
     shown = _inside(left, 6)
-    if node.op == "is" and len(values) == 1:
-        return f"{shown} {'!=' if negated else '=='} {values[0]!r}"
-    return f"{shown} {'not in' if negated else 'in'} {_runs(values)}"
+    if len(values) == 1:
+        return f"{shown} {'!=' if negated else '=='} {values[0]!r}", 5
+    return f"{shown} {'not in' if negated else 'in'} {values!r}", 5
 
 
-def _runs(values: list[Any]) -> str:
-    """A list, or a range if these are three or more numbers without a gap."""
-    whole = len(values) > 2 and all(type(v) is int for v in values)
-    if whole and values == list(range(values[0], values[-1] + 1)):
-        return f"range({values[0]}, {values[-1] + 1})"
-    return repr(values)
+def _in_runs(left: str, runs: tuple[tuple[int, int], ...], word: str) -> tuple[str, int]:
+    """Membership in ranges (first, last): one range, a list, or several ranges if that is long."""
+    if len(runs) == 1 and runs[0][1] - runs[0][0] > 1:
+        return f"{left} {word} range({runs[0][0]}, {runs[0][1] + 1})", 5
+    if sum(last - first + 1 for first, last in runs) <= _LISTED:
+        values = [v for first, last in runs for v in range(first, last + 1)]
+        return f"{left} {word} {values!r}", 5
+    op = "or" if word == "in" else "and"
+    return f" {op} ".join(f"{left} {word} range({a}, {b + 1})" for a, b in runs), _BINDING[op]
 
 
 def _value(column: Any, cell: int) -> Any:
-    return column.values[cell] if isinstance(column, Category) else cell
+    """The user's value of a cell of a table: categories are kept as codes."""
+    return column.values[cell] if column.coded else cell
 
 
 #: Words of the language that a field may be called, too: such a field is written field("count").
