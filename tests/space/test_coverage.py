@@ -13,7 +13,8 @@ import pytest
 import nelson
 from nelson.errors import BudgetExceeded, FormulaError, Unsatisfiable
 from nelson.space import Space
-from nelson.space.tuples import Legal, Tuples
+from nelson.space.legal import Legal
+from nelson.space.tuples import Tuples
 from tests.space.random_spaces import legal_rows, random_space
 
 SEEDS = [*range(8), *(pytest.param(k, marks=pytest.mark.slow) for k in range(8, 40))]
@@ -128,8 +129,6 @@ def test_the_same_table_from_spaces_made_twice():
 
 def test_without_rows_drawn_at_random_the_answer_is_the_same(monkeypatch):
     """Drawn rows only save calls of the solver."""
-    from nelson.space import tuples
-
     space = Space()
     columns = [space.choice(f"f{k}", [f"v{j}" for j in range(20)]) for k in range(4)]
     space.require(~((columns[0] == "v3") & (columns[1] == "v4")))
@@ -145,7 +144,7 @@ def test_without_rows_drawn_at_random_the_answer_is_the_same(monkeypatch):
                 return left
 
         monkeypatch.setattr("nelson.space.coverage.Legal", Counted)
-        monkeypatch.setattr(tuples, "_CHEAP", 10 if drawn else 10**9)
+        monkeypatch.setattr("nelson.space.legal._CHEAP", 10 if drawn else 10**9)
         answers.append(space.coverage(nothing))
     assert asked[1] < 100 < asked[0]
     assert as_sets(answers[0].missing) == as_sets(answers[1].missing)
@@ -175,7 +174,7 @@ def test_many_rows_are_marked_as_one_by_one(t, monkeypatch):
     plain = np.zeros(tuples.total, bool)
     plain[tuples.places(rows).ravel()] = True
     plain[0] = False
-    monkeypatch.setattr(module, "_BLOCK", 40)
+    monkeypatch.setattr(module, "BLOCK", 40)
     seen = np.zeros(tuples.total, bool)
     tuples.mark(seen, list(rows.T))
     assert (seen == plain).all()
@@ -252,6 +251,37 @@ def test_values_in_no_bin_are_in_no_tuple():
     found = space.coverage(rows, 1, fields=[("addr", [0, 4])])
     assert (found.covered, found.legal) == (1, 2)
     assert list(found.missing) == [{"addr": 4}]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_random_bins_with_gaps(seed):
+    """Bins of one or several values; about a third of all values are in none."""
+    space = random_space(seed)
+    rows = legal_rows(space)
+    if not rows:
+        return
+    rng = np.random.default_rng(seed)
+    bins, bin_of = {}, []
+    for name, field in space.fields.items():
+        codes = rng.permutation(field.size)[: max(1, 2 * field.size // 3)].tolist()
+        cut = int(rng.integers(len(codes)))
+        groups = [codes[cut:], *([code] for code in codes[:cut])]
+        values = [tuple(field.value(code) for code in group) for group in groups]
+        bins[name] = [list(group) for group in values]
+        bin_of.append({value: group for group in values for value in group})
+
+    def binned(table: list[tuple]) -> set[frozenset]:
+        kept = [[of.get(v) for of, v in zip(bin_of, row, strict=True)] for row in table]
+        return {found for found in tuples_of(space, kept, 2) if None not in dict(found).values()}
+
+    made = as_rows(space, space.cover(2, bins, seed=seed))
+    assert set(made) <= set(rows)
+    assert binned(made) == binned(rows)
+    nothing = {name: [] for name in space.fields}
+    assert as_sets(space.coverage(nothing, 2, bins).missing) == binned(rows)
+    table = dict(zip(space.fields, zip(*made, strict=True), strict=True))
+    if made:
+        assert space.coverage(table, 2, bins).share == 1.0
 
 
 def test_a_set_of_flags_is_its_members():

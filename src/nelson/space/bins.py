@@ -70,9 +70,11 @@ class Column:
 
     def places(self, codes: np.ndarray) -> np.ndarray:
         """The bin of each code, (rows,) int32; OUTSIDE if it is in none."""
-        if all(parts == ((k, k),) for k, parts in enumerate(self.intervals)):
-            return np.where(codes < len(self), codes, OUTSIDE).astype(np.int32)
         out = np.full(len(codes), OUTSIDE, np.int32)
+        if all(parts == ((k, k),) for k, parts in enumerate(self.intervals)):
+            inside = np.asarray(codes < len(self), bool)
+            out[inside] = codes[inside]
+            return out
         for k, parts in enumerate(self.intervals):
             for first, last in parts:
                 out[np.asarray((codes >= first) & (codes <= last), bool)] = k

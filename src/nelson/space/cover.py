@@ -26,7 +26,9 @@ from nelson.formula.checks import duration
 from nelson.io.progress import phase
 from nelson.space.bins import OUTSIDE
 from nelson.space.coverage import Question
-from nelson.space.tuples import Solver, Tuples
+from nelson.space.gates import TRUE
+from nelson.space.legal import Solver
+from nelson.space.tuples import Tuples
 
 if TYPE_CHECKING:
     from nelson.space.space import Space
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
 _CANDIDATES = 32
 #: Fewer candidates, but 4 at least, if a pass over all their columns computes more places.
 _WORK = 20_000_000
+#: Uncovered tuples among which the starts of candidates are chosen.
+_STARTS = 100_000
 #: Passes over all columns after the first.
 _PASSES = 2
 #: Candidates that the solver turns into legal rows.
@@ -198,7 +202,7 @@ class _Search:
                 changed[columns] = bins
                 if score[r] == -np.inf or not self._is_legal(changed):
                     continue
-                left = rows[r, columns] != bins
+                left = (rows[r, columns] != bins) & (rows[r, columns] >= 0)
                 tabu = (starts[columns] + rows[r, columns])[left]
                 until[r, tabu] = move + 1 + self.rng.integers(1, 10)
                 gone, come = old[r][moved[r]], new[r][moved[r]]
@@ -215,7 +219,7 @@ class _Search:
         for r in sorted(dirty):
             self.solver.scatter(self.rng)
             self.solver.ask(self._literals(rows[r]))
-            self.rows[r], self.states[r] = rows[r], self.solver.state
+            self.rows[r], self.states[r] = self.solver.row(), self.solver.state
         return True
 
     def _change(
@@ -271,6 +275,8 @@ class _Search:
 
     def _starts(self, uncovered: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Uncovered tuples to start from: those whose bins are in most uncovered tuples."""
+        if len(uncovered) > _STARTS:
+            uncovered = uncovered[self.rng.integers(len(uncovered), size=_STARTS)]
         columns, bins = self.tuples.decode(uncovered)
         starts = np.cumsum(self.tuples.sizes) - self.tuples.sizes
         value = starts[columns] + bins
@@ -304,7 +310,8 @@ class _Search:
         """A legal row that keeps as many bins of a candidate as the solver allows."""
         self.solver.scatter(self.rng)
         self.solver.prefer(candidate)
-        wanted = {self.solver.literals[c][b]: c for c, b in enumerate(candidate.tolist())}
+        chosen = enumerate(candidate.tolist())
+        wanted = {x: c for c, b in chosen if (x := self.solver.literals[c][b]) != -TRUE}
         while not self.solver.ask(list(wanted)):
             clash = [x for x in self.solver.core() if x in wanted] or list(wanted)
             worst = min(clash, key=lambda x: self._worth(candidate, wanted[x]))

@@ -20,7 +20,8 @@ from nelson.space.bins import Column, Extremes, columns
 from nelson.space.expressions import width
 from nelson.space.fields import Integer
 from nelson.space.laws import Law
-from nelson.space.tuples import Legal, Solver, Tuples
+from nelson.space.legal import Legal, Solver
+from nelson.space.tuples import Tuples
 
 if TYPE_CHECKING:
     from nelson.space.space import Space
