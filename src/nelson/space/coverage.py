@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 _SHOWN = 5
 #: Rows of a table that help to find legal parts of tuples.
 _SOME = 4096
+#: Random rows save calls of the solver. They are not worth more time than this.
+_DRAW_SECONDS = 5.0
 
 
 class Missing(Sequence[dict[str, Any]]):
@@ -179,7 +181,9 @@ class Question:
 
     def _draw(self, seed: int, count: int) -> list[np.ndarray]:
         """Random legal rows as columns; none if the space cannot be drawn from."""
-        left = None if self.until is None else max(self.until - time.monotonic(), 0.0)
+        left = _DRAW_SECONDS
+        if self.until is not None:
+            left = min(left, max(self.until - time.monotonic(), 0.0))
         try:
             rows = self.space.sample(count, given=self.given, seed=seed, seconds=left)
         except NelsonError:

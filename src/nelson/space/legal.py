@@ -1,4 +1,4 @@
-"""Which t-tuples are legal? A SAT solver finds legal rows with given bins, or proves that none is."""
+"""Which t-tuples are legal? A SAT solver finds legal rows with given bins, or proves it cannot."""
 
 from __future__ import annotations
 
