@@ -149,6 +149,11 @@ class Encoder:
         self.groups.append(self._group)
         self._group = None
 
+    def require_clause(self, rule: Rule, literals: list[int]) -> None:
+        """State a rule that is a clause of these literals: `require` without the translation."""
+        self._kept.append(rule)
+        self.groups.append([literals])
+
     def _add(self, clause: Iterable[int]) -> None:
         """A clause of the rule that is being stated, or of a field."""
         kept = [literal for literal in clause if literal != FALSE]
@@ -316,7 +321,8 @@ class Encoder:
         return -gates.any([gates.all(breach) for breach in (*low, *high)])
 
     def _same(self, a: Category, b: Category) -> int:
-        common = set(a.values) & set(b.values)
+        others = set(b.values)
+        common = [v for v in a.values if v in others]  # in the same order in every process
         pairs = [
             self.gates.all([self.has(a, a.code(v)), self.has(b, b.code(v))])  # type: ignore[arg-type]
             for v in common

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -24,13 +25,17 @@ from nelson.exact.count import solutions
 from nelson.exact.mode import most_likely
 from nelson.formula import Formula
 from nelson.formula.memo import Recent
+from nelson.kernels.core.bits import pack
 from nelson.sampling.options import Options
 from nelson.sampling.sample_stream import draw, draw_blocks
 from nelson.sampling.samples import Samples
+from nelson.space.adapters import configspace, cpmpy, dimacs, uvl
+from nelson.space.cover import cover
+from nelson.space.coverage import Coverage, coverage
 from nelson.space.decode import decode
 from nelson.space.encode import Encoder
 from nelson.space.evaluate import evaluate
-from nelson.space.expressions import Rule, leaves, rule
+from nelson.space.expressions import Rule, any_of, leaves, rule
 from nelson.space.fields import (
     FIELDS,
     Bins,
@@ -65,7 +70,7 @@ from nelson.space.text import text
 _KEPT = 16
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Requirement:
     """One rule of a space. `name` is the user's own, `source` and `line` say where it came from."""
 
@@ -89,9 +94,73 @@ class Space:
         self.fields: dict[str, Field] = {}
         self.sets: dict[str, Flags] = {}
         self.rules: list[Requirement] = []
+        #: Weights that came with a model of another tool. `sample` does not use them by itself:
+        #: space.sample(n, weights=space.weights).
+        self.weights: dict[str, dict[Any, float]] = {}
         self._encoder = Encoder()
         self._formula: Formula | None = None
         self._extended: Recent[tuple[str, ...], tuple[Formula, list[int]]] = Recent(_KEPT)
+
+    # --- models of other tools (docs/adapters.md) -------------------------------------------------
+
+    @classmethod
+    def from_cpmpy(cls, model: Any) -> Space:
+        """The variables and constraints of a CPMpy model; a legal row is a solution.
+
+        What cannot be translated is an error that shows the expression.
+        """
+        space = cls()
+        cpmpy.fill(space, model)
+        return space
+
+    @classmethod
+    def from_uvl(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        bounds: Mapping[str, tuple[int, int] | None] | None = None,
+    ) -> Space:
+        """A feature model in UVL: a flag for each feature; a legal row is a configuration.
+
+        bounds: the range of each Integer feature, {"Port": (0, 65535)}; None: only whether it is
+        selected counts.
+        """
+        space = cls()
+        uvl.fill(space, path, bounds or {})
+        return space
+
+    @classmethod
+    def from_configspace(
+        cls, configuration_space: Any, *, bins: Mapping[str, Any] | None = None
+    ) -> Space:
+        """A ConfigurationSpace of ConfigSpace; a legal row is a configuration.
+
+        An inactive hyperparameter is None. An integer that may be inactive and has more than 63
+        values stays an integer, with a flag `name.active`; inactive, it has its lowest value.
+        bins: the values that stand for a continuous hyperparameter, {"lr": [0.01, 0.1]}, or their
+        number, {"lr": 10}.
+        """
+        space = cls()
+        configspace.fill(space, configuration_space, bins or {})
+        return space
+
+    @classmethod
+    def from_dimacs(
+        cls,
+        source: str | os.PathLike[str] | IO[Any] | bytes,
+        *,
+        names: bool = True,
+        dialect: str = "auto",
+    ) -> Space:
+        """A DIMACS file: a flag for each variable, a rule for each clause.
+
+        A comment `c 1 Engine` names variable 1; a variable without a name is `x7`. names=False
+        ignores these comments. Weights of the file are kept in `weights`. A projection is ignored:
+        all variables are fields.
+        """
+        space = cls()
+        dimacs.fill(space, source, names=names, dialect=dialect)
+        return space
 
     # --- fields -----------------------------------------------------------------------------------
 
@@ -224,6 +293,34 @@ class Space:
                 ) from None
             self.rules.append(Requirement(found, name, source, line))
             self._changed()
+
+    def require_clauses(self, clauses: Iterable[Iterable[int]]) -> None:
+        """Legal rows satisfy these clauses over flags: 3 stands for the third field, -3 for its
+        negation. Each clause becomes a rule, as by `require`, but some 60,000 in a second.
+        """
+        fields = list(self.fields.values())
+        sides: dict[int, Rule] = {}
+        variables: dict[int, int] = {}
+        for k, field in enumerate(fields, 1):
+            if not isinstance(field, Flag):
+                raise FormulaError(f"clauses over the field {field.name!r}", expected="flags only")
+            sides[k], sides[-k] = field, ~field
+            [variable] = self._encoder.of_field[field.name]
+            variables[k], variables[-k] = variable, -variable
+        for clause in clauses:
+            literals = list(dict.fromkeys(clause))
+            if any(-x in literals for x in literals):
+                continue
+            try:
+                shown = tuple(sides[x] for x in literals)
+            except KeyError as error:
+                raise FormulaError(
+                    f"the literal {error.args[0]} in a clause", expected=f"1 to {len(fields)}, or -"
+                ) from None
+            found = any_of(shown)
+            self._encoder.require_clause(found, [variables[x] for x in literals])
+            self.rules.append(Requirement(found))
+        self._changed()
 
     @property
     def formula(self) -> Formula:
@@ -418,10 +515,55 @@ class Space:
 
     def row(self, x: np.ndarray) -> dict[str, Any]:
         """The row of an assignment (n_vars,) of the formula."""
+        return self.rows(x[None])[0]
+
+    def rows(self, states: np.ndarray, **more: Any) -> Rows:
+        """The rows of assignments (rows, n_vars) of the formula. more: guarantee, status, info."""
         variables = self.formula.projection or ()
-        packed = x[np.array(variables, int) - 1].astype(np.uint64)[None, :]
-        samples = Samples(packed, 1, variables, "exact")
-        return self._rows(samples, {})[0]
+        packed = pack(states[:, np.array(variables, int) - 1])
+        guarantee, status = more.get("guarantee", "exact"), more.get("status", "ok")
+        samples = Samples(packed, len(states), variables, guarantee, status)
+        return self._rows(samples, more.get("info", {}))
+
+    # --- combinatorial testing --------------------------------------------------------------------
+
+    def coverage(
+        self, rows: Any, t: int = 2, fields: Any = None, seconds: float | None = None
+    ) -> Coverage:
+        """Which legal combinations of t values occur in rows (Rows, a DataFrame, ...)?
+
+        A combination of values of t fields is legal if some legal row has it; that is decided
+        exactly. Rows that are not legal are not counted: `.ignored` says how many.
+
+        fields      None: all fields of at most 64 values. A list: only these. {"addr": 16}: 16
+                    ranges of equal size for `addr`, besides the fields of at most 64 values;
+                    {"addr": [0, range(1, 256)]}: bins of your own. A wide integer that is only
+                    named gets its lowest and its highest legal value and 8 ranges between them.
+        seconds     raise BudgetExceeded after this time; None: no limit
+        """
+        with self._explained(None):
+            return coverage(self, rows, t, fields, seconds)
+
+    def cover(
+        self,
+        t: int = 2,
+        fields: Any = None,
+        seed: int | None = None,
+        given: Any = None,
+        seconds: float | None = None,
+    ) -> Rows:
+        """A small table of legal rows in which every legal combination of t values occurs.
+
+        fields, t: as in `coverage`. given: a condition on all rows, as in `sample`. The same seed
+        gives the same table. No row can be left out; the table is small, but not proved smallest.
+
+        seconds: stop after this time; the status is "budget" and info["missing"] has the
+        combinations that are not covered then. (BudgetExceeded if it is not even known which are
+        legal.) None: no limit.
+        """
+        with self._explained(given):
+            states, status, info = cover(self, t, fields, seed, given, seconds)
+        return self.rows(states, guarantee="heuristic", status=status, info=info)
 
     # --- contradictions ---------------------------------------------------------------------------
 
