@@ -477,7 +477,7 @@ def test_continuous_columns_in_bins(people):
 @pytest.mark.parametrize(
     ("frame", "said"),
     [
-        (pd.DataFrame({"a": ["x", None]}), "missing value in row 1 of the column 'a'"),
+        (pd.DataFrame({"a": [1, None, 2]}), "missing value in row 1 of the column 'a'"),
         (pd.DataFrame({3: [1, 2]}), "the name 3"),
         (pd.DataFrame({"a": [str(k) for k in range(5000)]}), "5,000 different values"),
         (pd.DataFrame({"a": []}), "without rows"),
@@ -487,6 +487,27 @@ def test_continuous_columns_in_bins(people):
 def test_frames_that_declare_nothing(frame, said):
     with pytest.raises(FormulaError, match=said):
         Space.from_frame(frame)
+
+
+def test_missing_texts_are_a_value_of_their_own(tmp_path):
+    frame = pd.DataFrame(
+        {
+            "word": pd.Series(["x", None, "y", None] * 50, dtype="str"),
+            "kind": pd.Categorical(["p", "q", None, "p"] * 50, categories=["q", "p"]),
+            "maybe": pd.Series([True, None, False, True] * 50, dtype="object"),
+        }
+    )
+    space = Space.from_frame(frame)
+    assert [f.values[-1] for f in space.fields.values()] == [None, None, None]
+    assert space.satisfied(frame).all()
+    model = space.learn(frame, [("word", "kind")], seed=0)
+    drawn = model.sample(2000, seed=0)
+    assert drawn.dtypes.equals(frame.dtypes)
+    for name in frame:
+        wanted, got = frame[name].isna().mean(), drawn[name].isna().mean()
+        assert abs(wanted - got) < SIGMAS * 0.5 / math.sqrt(2000) + 0.05  # pseudo-examples
+    model.save(tmp_path / "m")
+    assert nelson.load(tmp_path / "m").sample(2000, seed=0).equals(drawn)
 
 
 def test_bad_arguments_are_clear_sentences(learned):
@@ -652,8 +673,8 @@ def test_samples_give_the_same_law_where_nothing_compiles(monkeypatch, seed):
     exact = space.learn(frame, pairs, seed=0)
     rows = all_rows(space)
     law = np.exp(exact.log_prob(rows))
-    monkeypatch.setattr(fit, "moments_of", lambda formula: None)
-    monkeypatch.setattr(fit, "circuit_of", lambda formula: None)
+    monkeypatch.setattr(fit, "moments_of", lambda *_: None)
+    monkeypatch.setattr(fit, "circuit_of", lambda *_: None)
     sampled = space.learn(frame, pairs, seed=0)
     assert sampled.converged and sampled.guarantee == "asymptotic", sampled.why
     assert "moments from samples" in repr(sampled)

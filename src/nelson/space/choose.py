@@ -63,7 +63,7 @@ class Task:
     ) -> Fitted | None:
         """The fit with these pairs; None if there are pairs and no circuit."""
         potential = self.potential.with_pairs(pairs)
-        problem = Problem.of(self.space, potential, self.seed)
+        problem = Problem.of(self.space, potential, self.seed, self.until)
         if pairs and problem.source is None:
             return None
         return fit(problem, *self.train, self.prior, singles, known, self.until)
@@ -125,7 +125,7 @@ def choose(task: Task) -> Chosen:
                 most = max(1, (len(pairs) - len(found.pairs)) // 2)
                 if len(pairs) == len(found.pairs) + 1:
                     limit = _cost(pairs, task.potential)
-            elif not _try(task, found, tried, batch):
+            elif not _try(task, found, tried):
                 found.end = "the next pairs do not help on rows that were held out: "
                 found.end += _listed(batch) + _ended(too_wide, "; ")
     if not task.late():
@@ -133,7 +133,7 @@ def choose(task: Task) -> Chosen:
     return found
 
 
-def _try(task: Task, found: Chosen, tried: Fitted, batch: list[Pair]) -> bool:
+def _try(task: Task, found: Chosen, tried: Fitted) -> bool:
     """Keep `tried` if it helps; else the better half of its new pairs, and so on."""
     while True:
         new = [pair for pair in tried.potential.pairs if pair not in found.pairs]

@@ -74,10 +74,11 @@ class Problem:
     seed: int
 
     @classmethod
-    def of(cls, space: Space, potential: Potential, seed: int) -> Problem:
+    def of(cls, space: Space, potential: Potential, seed: int, until: float = math.inf) -> Problem:
         formula, literals = space.extended(potential.rules)
         with phase("compiling a circuit"):
-            circuit_of(formula)  # `moments_of` has less patience
+            left = None if math.isinf(until) else max(1.0, until - time.monotonic())
+            circuit_of(formula, left)  # `moments_of` alone has less patience
         found = np.array(literals, np.int64)
         return cls(potential, formula, found, moments_of(formula), seed)
 

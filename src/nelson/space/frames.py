@@ -1,10 +1,12 @@
 """DataFrames: fields declared from their columns, and frames of the same look back.
 
-bool                    a flag
-category                a choice of the categories, in their order
-text, objects           a choice of the values, in the order of appearance
-whole numbers           an integer from the smallest to the largest
-other numbers           refused, unless `bins` divides the column into ranges
+    bool                    a flag
+    category                a choice of the categories, in their order
+    text, objects           a choice of the values, in the order of appearance
+    whole numbers           an integer from the smallest to the largest
+    other numbers           refused, unless `bins` divides the column into ranges
+
+A missing value of a category or a text is the value None.
 """
 
 from __future__ import annotations
@@ -50,11 +52,12 @@ def declare(space: Space, frame: Any, bins: Any = None) -> None:
         column = frame[name]
         if not isinstance(name, str):
             raise FormulaError(f"a column with the name {name!r}", expected="a text as name")
-        if column.isna().any():
+        texts = hasattr(column.dtype, "categories") or column.dtype.kind not in "biufc"
+        if not texts and column.isna().any():
             at = int(np.flatnonzero(column.isna())[0])
             raise FormulaError(
                 f"a missing value in row {at} of the column {name!r}",
-                expected='a value in each row: frame.dropna(), or frame.fillna("missing")',
+                expected="a number in each row: frame.dropna(), or frame.fillna(...)",
             )
         if not len(column):
             raise FormulaError(f"the column {name!r} without rows", expected="one row or more")
@@ -69,18 +72,19 @@ def declare(space: Space, frame: Any, bins: Any = None) -> None:
 
 def _declare_one(space: Space, name: str, column: Any) -> None:
     kind = column.dtype
+    missing = [None] if column.isna().any() else []
     if hasattr(kind, "categories"):
-        space.choice(name, _plain(kind.categories))
+        space.choice(name, [*_plain(kind.categories), *missing])
         return
     if is_continuous(column):
         raise continuous(name)
-    values = column.to_numpy()
+    values = column.dropna().to_numpy()
     if kind.kind == "b" or all(type(v) is bool or isinstance(v, np.bool_) for v in values):
-        space.flag(name)
+        space.choice(name, [False, True, None]) if missing else space.flag(name)
     elif kind.kind in "iuf":
         space.integer(name, int(values.min()), int(values.max()))
     else:
-        seen = list(dict.fromkeys(_plain(values)))
+        seen = [*dict.fromkeys(_plain(values)), *missing]
         if len(seen) > _MAX_VALUES:
             raise FormulaError(
                 f"the column {name!r} with {len(seen):,} different values",
@@ -178,8 +182,8 @@ def _series(pandas: Any, rows: Rows, column: Column) -> Any:
     if column.categories is not None and field.size <= _MAX_VALUES:
         # Values that are no category of the training data come last.
         own = [field.value(code) for code in range(field.size)]
-        categories = list(dict.fromkeys([*column.categories, *own]))
-        place = {value: k for k, value in enumerate(categories)}
+        categories = [v for v in dict.fromkeys([*column.categories, *own]) if v is not None]
+        place = {value: k for k, value in enumerate(categories)} | {None: -1}
         places = np.array([place[value] for value in own], np.int64)
         index = pandas.Index(categories, tupleize_cols=False)
         kind = pandas.CategoricalDtype(index, ordered=column.ordered)

@@ -204,10 +204,10 @@ def _fitted(
     until: float,
     seed: int,
 ) -> Fitted:
-    singles = fit(Problem.of(space, potential, seed), rows, n, prior, until=until)
+    singles = fit(Problem.of(space, potential, seed, until), rows, n, prior, until=until)
     if not pairs:
         return singles
-    problem = Problem.of(space, potential.with_pairs(pairs), seed)
+    problem = Problem.of(space, potential.with_pairs(pairs), seed, until)
     return fit(problem, rows, n, prior, singles, until=until)
 
 
@@ -236,7 +236,7 @@ def _searched(
         train = {name: column[order[m:]] for name, column in rows.items()}
         count = n - m
     if n < _MIN_ROWS or m < 2:
-        singles = fit(Problem.of(space, potential, seed), rows, n, prior, until=until)
+        singles = fit(Problem.of(space, potential, seed, until), rows, n, prior, until=until)
         end = f"{n} rows are too few to search for pairs; name them with pairs=[...]"
         return Chosen(singles, singles, np.zeros(0), end=end), None
     found = choose(Task(space, potential, prior, (train, count), (held_out, m), until, seed, tell))

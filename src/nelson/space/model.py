@@ -427,7 +427,8 @@ def _described_field(field: Field) -> dict[str, Any]:
 
 
 def _check_value(name: str, value: Any) -> None:
-    if not isinstance(value, (str, int, float, bool)) or value != value:
+    if not isinstance(value, (str, int, float, bool, type(None))) or value != value:
         raise FormulaError(
-            f"the value {value!r} of {name} in a file", expected="texts, numbers, True or False"
+            f"the value {value!r} of {name} in a file",
+            expected="texts, numbers, True, False or None",
         )

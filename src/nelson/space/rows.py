@@ -177,10 +177,11 @@ def _record_type(column: np.ndarray, field: Field) -> Any:
 
 def codes_of(field: Field, column: Any) -> np.ndarray:
     """The codes of a column of the user's values; -1 where a value is not in the domain."""
-    if hasattr(column, "cat"):  # pandas: one look-up for each category; code -1 is a missing value
-        places = [_code_or_missing(field, value) for value in column.cat.categories]
+    if hasattr(column, "cat"):  # pandas: one look-up for each category; -1 is a missing value
+        values = [*column.cat.categories, None]
+        places = [_code_or_missing(field, value) for value in values]
         kind = np.int64 if field.size < 2**62 else object
-        return np.array([*places, -1], kind)[column.cat.codes.to_numpy()]
+        return np.array(places, kind)[column.cat.codes.to_numpy()]
     values = column.to_numpy() if hasattr(column, "to_numpy") else np.asarray(column)
     if isinstance(field, (Integer, Flag, NumericChoice)) and values.dtype.kind in "biuf":
         return _numeric_codes(field, values)
