@@ -178,8 +178,7 @@ def _record_type(column: np.ndarray, field: Field) -> Any:
 def codes_of(field: Field, column: Any) -> np.ndarray:
     """The codes of a column of the user's values; -1 where a value is not in the domain."""
     if hasattr(column, "cat"):  # pandas: one look-up for each category; -1 is a missing value
-        values = [*column.cat.categories, None]
-        places = [_code_or_missing(field, value) for value in values]
+        places = [_code_or_missing(field, value) for value in (*column.cat.categories, None)]
         kind = np.int64 if field.size < 2**62 else object
         return np.array(places, kind)[column.cat.codes.to_numpy()]
     values = column.to_numpy() if hasattr(column, "to_numpy") else np.asarray(column)
