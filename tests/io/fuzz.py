@@ -356,6 +356,53 @@ def read_places(folder: Path, files: Files, rng: random.Random) -> None:
     assert np.isfinite(places).all() and (names is None or len(names) == len(places))
 
 
+# --- spaces ---------------------------------------------------------------------------------------
+
+SPACES = [
+    b"""name = "bus"  # one kind of each
+rules = [
+  "addr + len <= 0xFF",
+  'implies(burst == "WRAP", len in [2, 4, 8])',
+]
+[fields]
+addr  = { integer = [0, 0xFF] }
+len   = { integer = [-1, 15] }
+burst = { choice = ["FIXED", "INCR", "WRAP"] }
+write = "flag"
+opts  = { flags = ["a", "b"] }
+[weights.burst]
+FIXED = 60
+[shares]
+write = 0.25
+""",
+    b"""[fields.x]
+choice = [1, 2, 5]
+[fields.y]
+choice = ["a", 2.5, true]
+[[rules]]
+name = "small"
+rule = '''
+x < 5'''
+[[rules]]
+rule = "count(x == 1, y == 'a') >= 1"
+[weights]
+"x > 1" = 3.5
+""",
+]
+
+
+def read_space(folder: Path, files: Files, rng: random.Random) -> None:
+    (name,) = files
+    space = nelson.Space.load(folder / name)
+    assert space.fields and space.formula.n_vars < 100_000
+    space.save(folder / "again.toml")
+    again = nelson.Space.load(folder / "again.toml")
+    assert list(again.fields) == list(space.fields) and len(again.rules) == len(space.rules)
+    again.save(folder / "third.toml")
+    last = nelson.Space.load(folder / "third.toml")
+    assert [str(r.rule) for r in last.rules] == [str(r.rule) for r in again.rules]
+
+
 # --- all of them ---------------------------------------------------------------------------------
 
 
@@ -403,7 +450,8 @@ TARGETS: dict[str, Target] = {
     "circuit": Target(circuit_examples, read_circuit),
     "tsplib": Target(each(".tsp", *TSP), read_tsplib),
     "places": Target(each(".csv", b"name,x,y\na,0,0\nb,1,2.5\nc,3,-1\n"), read_places),
-    # Readers of further formats, such as space files, go here: one line each.
+    "space": Target(each(".toml", *SPACES), read_space),
+    # Readers of further formats go here: one line each.
 }
 
 _EXAMPLES: dict[str, list[Files]] = {}

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -26,6 +27,7 @@ from nelson.formula.memo import Recent
 from nelson.sampling.options import Options
 from nelson.sampling.sample_stream import draw, stream
 from nelson.sampling.samples import Samples
+from nelson.space import files
 from nelson.space.decode import decode
 from nelson.space.encode import Encoder
 from nelson.space.evaluate import evaluate
@@ -78,9 +80,32 @@ class Space:
         self.fields: dict[str, Field] = {}
         self.sets: dict[str, Flags] = {}
         self.rules: list[Requirement] = []
+        #: "weights" and "shares" of the file that the space came from: what the command line takes
+        #: if it gets no others. `sample` takes them as `space.sample(n, **space.defaults)`.
+        self.defaults: dict[str, dict[Any, Any]] = {}
         self._encoder = Encoder()
         self._formula: Formula | None = None
         self._extended: Recent[tuple[str, ...], tuple[Formula, list[int]]] = Recent(_KEPT)
+
+    # --- files ------------------------------------------------------------------------------------
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Space:
+        """The space in a TOML file (docs/space-files.md); .gz and .xz are decompressed."""
+        space = cls()
+        files.fill(space, files.read(path), os.fspath(path))
+        return space
+
+    @classmethod
+    def from_toml(cls, text: str, source: str | None = None) -> Space:
+        """The space that a TOML text states. source: what error messages call the text."""
+        space = cls()
+        files.fill(space, text, source)
+        return space
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the space as a TOML file, which `Space.load` reads back."""
+        files.save(self, path)
 
     # --- fields -----------------------------------------------------------------------------------
 

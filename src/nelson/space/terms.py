@@ -15,11 +15,13 @@ import numpy as np
 
 from nelson.errors import FormulaError
 from nelson.space.expressions import Rule
-from nelson.space.fields import FIELDS, Field, Flag
+from nelson.space.fields import FIELDS, Field, Flag, Integer
 
 Terms = list[tuple[Rule, float]]
 #: A key of the mapping -> the field or the rule that it names.
 Find = Callable[[Any], Any]
+#: A longer range is stated by its ends: its values, listed, could exhaust the memory.
+MAX_LISTED = 4096
 #: Shares of all values of a field have to add up to 1 within this.
 _SUM_TOLERANCE = 1e-6
 
@@ -73,6 +75,8 @@ def has(field: Field, value: Any) -> Rule:
             raise FormulaError(f"the values {value!r} of {field.name}", expected="a range of values")
         field.code(value[0])
         field.code(value[-1])
+        if len(value) > MAX_LISTED and value.step == 1 and isinstance(field, Integer):
+            return (field >= value[0]) & (field <= value[-1])
         return field.isin(value)
     code = field.code(value)  # raises if there is no such value
     if isinstance(field, Flag):

@@ -16,6 +16,8 @@ _BINDING = {
 }
 _CALLS = {"implies", "iff", "count", "distinct"}
 _TIGHT = 20
+#: Most terms of a sum that is written with +.
+_MOST_ADDED = 50
 
 
 def text(expression: Any) -> str:
@@ -68,7 +70,10 @@ def _print(node: Any) -> tuple[str, int]:
 
 
 def _sum(terms: tuple[Expression, ...]) -> str:
-    """a + b - c."""
+    """a + b - c; sum(a, b, ...) if Python would nest the additions too deeply to parse them."""
+    if len(terms) > _MOST_ADDED:
+        zero = terms[0].op == "const" and terms[0].args[0] == 0  # `sum` begins with it
+        return f"sum({', '.join(text(term) for term in terms[zero:])})"
     shown = _inside(terms[0], 10)
     for term in terms[1:]:
         if term.op == "neg":
