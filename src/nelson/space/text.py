@@ -104,7 +104,7 @@ def _membership(node: Expression, negated: bool) -> str:
 def _runs(values: list[Any]) -> str:
     """A list, or a range if these are three or more numbers without a gap."""
     whole = len(values) > 2 and all(type(v) is int for v in values)
-    if whole and values == list(range(values[0], values[-1] + 1)):
+    if whole and values == list(range(values[0], values[0] + len(values))):
         return f"range({values[0]}, {values[-1] + 1})"
     return repr(values)
 
