@@ -20,6 +20,7 @@ import io
 import json
 import os
 import random
+import re
 import resource
 import secrets
 import shutil
@@ -391,6 +392,30 @@ rule = "count(x == 1, y == 'a') >= 1"
 ]
 
 
+#: Names, numbers and operators of a space file; brackets and quotes are left to other damage.
+SPACE_WORD = re.compile(rb"\w+|[<=>!]=|[-+*%<>]")
+SPACE_WORDS = [
+    *(b"0", b"1", b"2", b"-3", b"255", b"0x1FFFF", b"1e9", b"2.5", b"1" * 50, b"true", b"nan"),
+    *(b"x", b"y", b"addr", b"len", b"burst", b"write", b"opts.a", b"opts", b'"flag"', b"'a'"),
+    *(b"+", b"*", b"%", b"//", b"<<", b"&", b"|", b"^", b"<", b"==", b"in", b"and", b"or", b"not"),
+    *(b"(", b")", b"[", b"]", b",", b"range(300)", b"distinct(x, x)", b"x[0]", b"x.y", b"**"),
+    *(b"{ choice = [1, 2] }", b"{ integer = [0, 1000] }", b"weights", b"shares", b"rules"),
+]
+
+
+def damaged_space(rng: random.Random, name: str, data: bytes, other: bytes) -> bytes:
+    """Damage to bytes, or other words, which often leave the file readable."""
+    if rng.random() < 0.4:
+        return damaged(rng, name, data, other)
+    for _ in range(rng.choice((1, 1, 2))):
+        words = list(SPACE_WORD.finditer(data))
+        if words:
+            at = rng.choice(words)
+            with_this = rng.choice([*SPACE_WORDS, rng.choice(words)[0], b"", at[0] + b" " + at[0]])
+            data = data[: at.start()] + with_this + data[at.end() :]
+    return data
+
+
 def read_space(folder: Path, files: Files, rng: random.Random) -> None:
     (name,) = files
     space = nelson.Space.load(folder / name)
@@ -450,7 +475,7 @@ TARGETS: dict[str, Target] = {
     "circuit": Target(circuit_examples, read_circuit),
     "tsplib": Target(each(".tsp", *TSP), read_tsplib),
     "places": Target(each(".csv", b"name,x,y\na,0,0\nb,1,2.5\nc,3,-1\n"), read_places),
-    "space": Target(each(".toml", *SPACES), read_space),
+    "space": Target(each(".toml", *SPACES), read_space, damaged_space),
     # Readers of further formats go here: one line each.
 }
 

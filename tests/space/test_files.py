@@ -377,3 +377,11 @@ def test_other_things_that_cannot_be_saved(tmp_path):
     with pytest.raises(FormulaError, match="surrogate"):
         space.save(tmp_path / "a.toml")
     assert nelson.Space is Space
+
+
+def test_the_text_of_a_sparse_list_takes_no_memory():
+    """Its values are far apart: the range between them must not be listed."""
+    space = Space.from_toml(
+        'rules = ["x in [0, 1, 99999999999999]"]\n[fields]\nx = { integer = [0, 99999999999999] }\n'
+    )
+    assert texts(space) == ["x in [0, 1, 99999999999999]"]
