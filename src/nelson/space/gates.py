@@ -14,8 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from nelson.errors import FormulaError
+
 TRUE = 2**40
 FALSE = -TRUE
+#: Most literals in all clauses of a space: about a gigabyte.
+MAX_LITERALS = 20_000_000
 
 
 class Gates:
@@ -25,11 +29,13 @@ class Gates:
         self.n = 0
         self.clauses: list[list[int]] = []
         self._known: dict[tuple[str, tuple[int, ...]], int] = {}
+        self._size = 0
 
     def fork(self) -> Gates:
         """A copy that can grow by itself."""
         copy = Gates()
         copy.n, copy.clauses, copy._known = self.n, list(self.clauses), dict(self._known)
+        copy._size = self._size
         return copy
 
     def variable(self) -> int:
@@ -40,7 +46,17 @@ class Gates:
         """A clause that must hold."""
         kept = [literal for literal in clause if literal != FALSE]
         if TRUE not in kept:
+            self.grow(kept)
             self.clauses.append(kept)
+
+    def grow(self, clause: list[int]) -> None:
+        """Count the literals of a clause. Raises FormulaError when there are too many."""
+        self._size += len(clause)
+        if self._size > MAX_LITERALS:
+            raise FormulaError(
+                f"clauses with more than {MAX_LITERALS:,} literals",
+                expected="smaller fields or fewer rules",
+            )
 
     def all(self, literals: Iterable[int]) -> int:
         """A literal for: all of these are true."""

@@ -26,6 +26,8 @@ from nelson.space.fields import Flags
 #: Longest text of one rule, and deepest nesting.
 MAX_TEXT = 100_000
 MAX_DEPTH = 200
+#: Widest number of a rule.
+MAX_BITS = 4096
 #: Most values of one range in a rule.
 MAX_RANGE = 1_000_000
 
@@ -116,6 +118,10 @@ class _Reader:
         return FormulaError(f"`{piece}` is not supported", expected="see docs/space.md")
 
     def _Constant(self, node: ast.Constant) -> Any:
+        if isinstance(node.value, int) and node.value.bit_length() > MAX_BITS:
+            raise FormulaError(
+                f"a number of {node.value.bit_length():,} bits", expected=f"at most {MAX_BITS:,}"
+            )
         if isinstance(node.value, (bool, int, str)) or node.value is None:
             return node.value
         if isinstance(node.value, float):
