@@ -385,3 +385,25 @@ def test_the_text_of_a_sparse_list_takes_no_memory():
         'rules = ["x in [0, 1, 99999999999999]"]\n[fields]\nx = { integer = [0, 99999999999999] }\n'
     )
     assert texts(space) == ["x in [0, 1, 99999999999999]"]
+
+
+def test_rules_that_would_need_gigabytes_are_refused(monkeypatch):
+    """Literals are counted, not clauses: those of one wide comparison fill a whole page."""
+    monkeypatch.setattr("nelson.space.gates.MAX_LITERALS", 100_000)
+    wide = f"{{ integer = [0, 0x{'F' * 100}] }}"
+    error = refused(
+        f'rules = ["distinct({", ".join(["x", "y"] * 60)})"]\n[fields]\nx = {wide}\ny = {wide}\n'
+    )
+    assert "more than 100,000 literals" in str(error)
+    assert error.line == 1
+
+
+def test_a_refused_rule_leaves_the_space_as_it_was():
+    """Fields that follow keep their clauses: they once went to the rule that was refused."""
+    space = Space()
+    x = space.integer("x", 0, 2**4000)
+    with pytest.raises(FormulaError, match="4096 bits"):
+        space.require(x * x == 3)
+    space.integer("y", 0, 2)
+    space.require(x == 0)
+    assert space.count() == 3
