@@ -14,13 +14,13 @@ from nelson.learning.metrics import evaluate
 from nelson.sampling.options import Options, gpu_number
 
 #: Options for callers within the package.
-INTERNAL = {"verdict", "reuse"}
+INTERNAL = {"verdict", "reuse", "determined"}
 FIELDS = {field.name: field.default for field in fields(Options) if field.name not in INTERNAL}
 
 
 @pytest.mark.parametrize(
     ("function", "missing"),
-    [(nelson.sample, set()), (nelson.stream, {"unique", "strict"})],
+    [(nelson.sample, set()), (nelson.stream, {"strict"})],
 )
 def test_signatures_have_the_defaults_of_the_options(function, missing):
     parameters = inspect.signature(function).parameters

@@ -64,7 +64,9 @@ def test_rules_have_three_forms(form):
     space = Space.from_toml(rules, "f.toml")
     assert texts(space) == ["a < 3", "a > 1"]
     assert [r.name for r in space.rules] == ([None] * 2 if form == "list" else ["low", "not 1"])
-    assert [r.line for r in space.rules] == {"list": [1, 1], "table": [4, 5], "tables": [4, 8]}[form]
+    assert [r.line for r in space.rules] == {"list": [1, 1], "table": [4, 5], "tables": [4, 8]}[
+        form
+    ]
     assert "f.toml:" in str(space.rules[0])
 
 
@@ -182,7 +184,7 @@ def test_compressed_files_byte_order_marks_and_windows_line_ends(tmp_path):
         ('rules = [\n  "a",\n  7,\n]\n[fields]\na = "flag"\n', 3, "the rule 7"),
         ('rules = [\n  "a",\n\n  "a + b",\n]\n[fields]\na = "flag"\n', 4, "no field is called 'b'"),
         ('rules = [\n"""\n\na""", "a <"]\n[fields]\na = "flag"\n', 4, "`a <` cannot be read"),
-        ('rules = ["a == \'x\'"]\n[fields]\na = { integer = [0, 1] }\n', 1, "a number to compare"),
+        ("rules = [\"a == 'x'\"]\n[fields]\na = { integer = [0, 1] }\n", 1, "a number to compare"),
         ('[fields]\na = "flag"\n[rules]\nr = "z"\n', 4, "(rule 'r')"),
         ('[fields]\na = "flag"\n[[rules]]\nrule = "a"\ntext = "a"\n', 5, "the key 'text'"),
         ('[fields]\na = "flag"\n[[rules]]\nname = "a"\n', 3, "a rule without text"),
@@ -271,7 +273,9 @@ def test_unreadable_files(tmp_path, content, words):
 
 
 def test_lines_of_keys_with_quotes_and_comments():
-    found = lines_of('# [a]\n"x # y" = "]"\n\'b\' = [ # [\n"""\n]""", {c = 1}]\n[d]\ne."f g" = 2\n', None)
+    found = lines_of(
+        '# [a]\n"x # y" = "]"\n\'b\' = [ # [\n"""\n]""", {c = 1}]\n[d]\ne."f g" = 2\n', None
+    )
     assert found == {
         ("x # y",): 2,
         ("b",): 3,
@@ -328,7 +332,7 @@ def test_odd_names_values_sets_names_of_rules_and_weights_come_back(tmp_path):
     space.require("opts.fast", "field('two words') == 0 or opts['dotted.name']")
     n_is_3 = space.rule("n == 3")
     space.defaults = {
-        "weights": {"count": {"1": 2.0, True: 3}, "wide": {range(0, 256): 5}, n_is_3: 0.25},
+        "weights": {"count": {"1": 2.0, True: 3}, "wide": {range(256): 5}, n_is_3: 0.25},
         "shares": {"opts.fast": 0.5, "n": {-7: 1e-300}},
     }
     space.save(tmp_path / "a.toml")
@@ -346,7 +350,7 @@ def test_odd_names_values_sets_names_of_rules_and_weights_come_back(tmp_path):
     weights = dict(back.defaults["weights"])
     assert repr(next(key for key in weights if not isinstance(key, str))) == "n == 3"
     assert weights["count"] == {"1": 2.0, True: 3}
-    assert weights["wide"] == {range(0, 256): 5}
+    assert weights["wide"] == {range(256): 5}
     assert back.defaults["shares"] == space.defaults["shares"]
 
 

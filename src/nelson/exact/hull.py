@@ -186,7 +186,7 @@ class _Search:
         if len(rows) > _MAX_FIRST_ROWS:
             rows = rows[:: -(-len(rows) // _MAX_FIRST_ROWS)]
         while True:
-            depth, d = deepest_direction(rows, self.targets)
+            depth, d = deepest_direction(rows, self.targets, self._left())
             if depth <= self.tolerance:
                 return None
             cut, row = self._proved(_whole(d))
@@ -212,7 +212,11 @@ class _Search:
 
     def _unsatisfiable(self, columns: list[int]) -> Cut | None:
         found = conflict(self.formula, [[[self.signed[c]]] for c in columns], self._left())
-        return None if found is None else self._cut([columns[g] for g in found.groups])
+        if found is None:
+            return None
+        if not found.groups:
+            raise Unsatisfiable("a CDCL solver proved that the formula has no solution")
+        return self._cut([columns[g] for g in found.groups])
 
     def _proved(self, d: np.ndarray) -> tuple[Cut, np.ndarray]:
         """The cut of a direction of integers (it may have depth <= 0), and a solution with the
@@ -249,11 +253,13 @@ class _Search:
         )
 
 
-def deepest_direction(rows: np.ndarray, targets: np.ndarray) -> tuple[float, np.ndarray]:
+def deepest_direction(
+    rows: np.ndarray, targets: np.ndarray, seconds: float = SECONDS
+) -> tuple[float, np.ndarray]:
     """max over d, sum |d_k| <= 1, of d . t - max over rows of d . row; and that d, (k,).
 
     The value is the distance of t from the convex hull of the rows (m, k), measured by the largest
-    difference of a share.
+    difference of a share. Raises BudgetExceeded if `seconds` ran out.
     """
     from scipy.optimize import linprog
 
@@ -267,7 +273,10 @@ def deepest_direction(rows: np.ndarray, targets: np.ndarray) -> tuple[float, np.
         b_ub=np.append(np.zeros(m), 1.0),
         bounds=[(0, None)] * (2 * k) + [(None, None)],
         method="highs",
+        options={"time_limit": seconds},
     )
+    if answer.status != 0:
+        raise BudgetExceeded(f"a linear program was not solved in {seconds:g} seconds")
     return -float(answer.fun), answer.x[:k] - answer.x[k : 2 * k]
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nelson.learning.noise import solve
 from nelson.log_z.moments import Moments
 
 _MAX_ITERATIONS = 300
@@ -25,7 +26,6 @@ _SUSPICIOUS_ITERATIONS = 50
 #: Added to the diagonal of the covariance. It may be singular (the values of a field sum to 1), and
 #: differences of means on a circuit have an error near 1e-11.
 _RIDGE = 1e-11
-_MAX_PRODUCTS = 200  # with the covariance, in one step
 
 
 @dataclass
@@ -95,22 +95,16 @@ def _logit(p: np.ndarray) -> np.ndarray:
 def _newton_step(
     source: Moments, theta: np.ndarray, free: np.ndarray, mean: np.ndarray, g: np.ndarray
 ) -> np.ndarray:
-    """(Cov + ridge)^-1 g on the free variables, by conjugate gradients.
+    """(Cov + ridge)^-1 g on the free variables; two passes for each product with Cov.
 
-    Two passes for each product with Cov. Cov may be singular; g is then in its range if the moments
-    are possible at all. The variances precondition.
+    Cov may be singular. g is then in its range, if the moments are possible at all.
     """
-    from scipy.sparse.linalg import LinearOperator, cg
+    scale = np.sqrt((mean * (1 - mean)).clip(0) + _RIDGE)
 
-    k = len(free)
-
-    def product(v: np.ndarray) -> np.ndarray:
+    def correlate(v: np.ndarray) -> np.ndarray:
         wide = np.zeros(len(theta))
-        wide[free] = v.ravel()
-        return source.pull(theta[None], wide[None])[0][free] + _RIDGE * v.ravel()
+        wide[free] = v / scale
+        pulled = source.pull(theta[None], wide[None])[0][free]
+        return (pulled + _RIDGE * wide[free]) / scale
 
-    variance = (mean * (1 - mean)).clip(0) + _RIDGE
-    matrix = LinearOperator((k, k), matvec=product, dtype=np.float64)
-    inverse = LinearOperator((k, k), matvec=lambda v: v.ravel() / variance, dtype=np.float64)
-    step, _ = cg(matrix, g, rtol=1e-4, maxiter=_MAX_PRODUCTS, M=inverse)
-    return np.asarray(step)
+    return solve(correlate, g / scale) / scale

@@ -17,6 +17,7 @@ says how far to shrink R^ towards the identity before inverting it (Ledoit and W
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from statistics import NormalDist
 from typing import Any, TypedDict
@@ -96,17 +97,17 @@ def curvature(draw: Draw, free: np.ndarray) -> Curvature:
 
 def direction(g: np.ndarray, variance: np.ndarray, curve: Curvature) -> np.ndarray:
     """The natural gradient C^-1 g on the free variables; with the diagonal of C if n is large."""
-    scale = np.sqrt(variance)
-    if curve.matrix is None:
+    scale, matrix = np.sqrt(variance), curve.matrix
+    if matrix is None:
         return g / variance
-    return _solve(curve.matrix, g / scale) / scale
+    return solve(lambda v: np.einsum("ij,j->i", matrix, v), g / scale) / scale
 
 
-def _solve(matrix: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Conjugate gradients (Hestenes and Stiefel, 1952), to a relative residual of 1e-4.
+def solve(multiply: Callable[[np.ndarray], np.ndarray], b: np.ndarray) -> np.ndarray:
+    """A^-1 b by conjugate gradients (Hestenes and Stiefel, 1952), to a relative residual of 1e-4.
 
-    R is near the identity, so a few tens of n^2 operations suffice. BLAS is not used: its sums,
-    hence the bits of theta, depend on the number of its threads.
+    multiply: v -> A v. A is near the identity, so a few tens of products suffice. BLAS is not used:
+    its sums, hence the bits of theta, depend on the number of its threads.
     """
     x, r = np.zeros_like(b), b.copy()
     p, rr = r, float((r * r).sum())
@@ -114,8 +115,11 @@ def _solve(matrix: np.ndarray, b: np.ndarray) -> np.ndarray:
     for _ in range(min(2 * len(b), 500)):
         if rr <= goal:
             break
-        q = np.einsum("ij,j->i", matrix, p)
-        alpha = rr / float((p * q).sum())
+        q = multiply(p)
+        along = float((p * q).sum())
+        if along <= 0:  # rounding: A is singular along p
+            break
+        alpha = rr / along
         x, r = x + alpha * p, r - alpha * q
         before, rr = rr, float((r * r).sum())
         p = r + (rr / before) * p

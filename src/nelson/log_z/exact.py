@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import importlib.util
 import time
-from pathlib import Path
 
 import numpy as np
 
 from nelson.errors import Unsatisfiable
 from nelson.exact.circuit import build
+from nelson.exact.count import GANAK, GANAK_SCRIPT
 from nelson.kernels.theory import local_lemma
 from nelson.log_z.parts import Part
 from nelson.process.child import MEMORY, run_child
@@ -25,8 +25,6 @@ ENUMERATE = 22
 ENUMERATE_WORK = 2_000_000_000
 #: ganak is not asked beyond these log-odds: a double holds no weight far below e^-700.
 MAX_THETA = 600.0
-#: The module of the weighted counter.
-GANAK = "pyganak"
 
 Values = list[float | None]
 
@@ -73,7 +71,7 @@ def by_counting(parts: list[Part], seconds: float, memory: int = MEMORY) -> tupl
         {"n": part.n, "clauses": part.clauses(), "weights": np.exp(part.log_p).tolist()}
         for part in (parts[k] for k in asked)
     ]
-    answers, died = run_child(Path(__file__).with_name("ganak_child.py"), tasks, seconds, memory)
+    answers, died = run_child(GANAK_SCRIPT, tasks, seconds, memory)
     for k, answer in zip(asked, answers, strict=False):
         if answer.get("unsatisfiable"):
             raise Unsatisfiable("a CDCL solver proved that the formula has no solution")

@@ -31,28 +31,28 @@ def collect(plan: Plan, started: float) -> Samples:
             if block.interrupted:
                 raise KeyboardInterrupt
             for k in range(len(request.contexts)):
-                pieces[k].append(_kept(block, k))
+                pieces[k].append(kept(block, k))
         if request.count and not any(held for piece in pieces for _, held in piece):
             prove_or_explain(plan, problem, request, blocks[-1])
         for k, context in enumerate(request.contexts):
             packed[context], counts[context] = concatenate(pieces[k], len(request.columns))
-    kept = int(counts.min(initial=plan.n or 0))
-    return result(plan, samples_of(plan, packed, kept), blocks, started)
+    shortest = int(counts.min(initial=plan.n or 0))
+    return result(plan, samples_of(plan, packed, shortest), blocks, started)
 
 
-def samples_of(plan: Plan, packed: list[np.ndarray], kept: int) -> Samples:
-    """The first `kept` samples of each context, with no bit behind the last."""
-    words = words_for(kept)
+def samples_of(plan: Plan, packed: list[np.ndarray], count: int) -> Samples:
+    """The first `count` samples of each context, with no bit behind the last."""
+    words = words_for(count)
     if not packed:
         array = np.zeros((0, words, len(plan.request.columns)), np.uint64)
     else:
         array = packed[0][:words] if plan.single else np.stack([block[:words] for block in packed])
-    if kept % 64:
-        array[..., -1, :] &= tail_mask(kept % 64)
-    return Samples(array, kept, plan.variables, "heuristic")  # until `result` knows better
+    if count % 64:
+        array[..., -1, :] &= tail_mask(count % 64)
+    return Samples(array, count, plan.variables, "heuristic")  # until `result` knows better
 
 
-def _kept(block: Block, context: int) -> tuple[np.ndarray, int]:
+def kept(block: Block, context: int) -> tuple[np.ndarray, int]:
     """The valid samples of one context, and their number."""
     packed, valid = block.packed[context], block.valid[context]
     held = int(np.bitwise_count(valid).sum())
@@ -78,27 +78,27 @@ def in_blocks(plan: Plan, block_size: int) -> Iterator[Samples]:
     total = found = 0
     started = time.monotonic()
     blocks = valid_blocks(plan.sampler, problem, request, plan.check)
-    for block in _until_interrupted(blocks, request):
-        pieces = [concatenate([left[k], _kept(block, k)], columns) for k in contexts]
-        kept = min(held for _, held in pieces)
+    for block in until_interrupted(blocks, request):
+        pieces = [concatenate([left[k], kept(block, k)], columns) for k in contexts]
+        shortest = min(held for _, held in pieces)
         for k in contexts:
             packed, held = pieces[k]
             left[k] = packed[:0], 0
-            if held > kept and plan.n is not None:
-                packed, _, left[k] = divided([pieces[k]], kept, columns)
-            pieces[k] = packed, kept
+            if held > shortest and plan.n is not None:
+                packed, _, left[k] = divided([pieces[k]], shortest, columns)
+            pieces[k] = packed, shortest
         asked = block_size if plan.n is None else min(block_size, plan.n - total)
-        if not total and not kept and asked and not block.interrupted:
+        if not total and not shortest and asked and not block.interrupted:
             prove_or_explain(plan, problem, request, block)
-        samples = samples_of(plan, [packed for packed, _ in pieces], kept)
+        samples = samples_of(plan, [packed for packed, _ in pieces], shortest)
         yield result(replace(plan, n=asked), samples, [block], started)
         started = time.monotonic()
-        total, found = total + asked, found + kept
+        total, found = total + asked, found + shortest
         if block.interrupted or (not found and total >= _HOPELESS):
             return
 
 
-def _until_interrupted(blocks: Iterator[Block], request: Request) -> Iterator[Block]:
+def until_interrupted(blocks: Iterator[Block], request: Request) -> Iterator[Block]:
     """The blocks. Ctrl-C between two tiles ends them with an empty block."""
     while True:
         try:

@@ -36,11 +36,14 @@ class Options:
     width: int | None = None
     device: Any = None
     check: bool = True
-    #: The next two are for callers within the package, who draw again and again while theta moves.
-    #: The verdict that `sweeps` came with.
+    #: The next three are for callers within the package. Two are for those who draw again and again
+    #: while theta moves. The verdict that `sweeps` came with:
     verdict: Verdict | None = None
     #: "auto": take the last verdict on chains, whatever theta it was for.
     reuse: bool = False
+    #: The caller knows that the variables in `project` determine all others, so that each row is
+    #: one solution. Distinct rows keep their guarantee only then.
+    determined: bool = False
 
     def __post_init__(self) -> None:
         for name in ("max_rounds", "sweeps", "threads"):

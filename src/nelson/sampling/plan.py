@@ -44,6 +44,7 @@ class Plan:
     gpu: int | None = None  # the number of the GPU that gets the samples; None: the CPU
     on_host: bool = False  # the CPU draws, and the samples move to the GPU
     decisions: Mapping[tuple[int, ...], Decision] | None = None  # of "auto", by evidence
+    determined: bool = False  # the variables that are returned determine all others
 
     @property
     def problem(self) -> Problem:
@@ -139,6 +140,7 @@ def make_plan(formula: Formula, theta: Any, n: int | None, options: Options) -> 
         options.gpu,
         chosen.on_host,
         chosen.decisions,
+        options.determined,
     )
 
 

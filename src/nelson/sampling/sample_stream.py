@@ -11,7 +11,7 @@ from nelson.formula import Formula
 from nelson.formula.checks import count
 from nelson.sampling.collect import collect, in_blocks
 from nelson.sampling.device.draw import collect_on_gpu, in_blocks_on_gpu
-from nelson.sampling.distinct import distinct
+from nelson.sampling.distinct import distinct, in_distinct_blocks
 from nelson.sampling.options import Options
 from nelson.sampling.plan import Plan, make_plan
 from nelson.sampling.samples import Samples
@@ -51,9 +51,11 @@ def sample(
     unique      distinct samples only: drawn one after the other, repeats skipped. So each sample
                 follows P_theta given that it differs from those before it (info["law"] says this).
                 With theta = 0 and all variables, the samples are a uniformly random set of
-                solutions, and the guarantee stays. Otherwise rare solutions are drawn too often and
-                frequent ones too seldom, so that shares and means of the samples are not those of
-                P_theta, and the guarantee of two or more samples is "heuristic".
+                solutions, and the guarantee stays. If nearly all solutions are asked for, the last
+                ones are enumerated and put into a random order, which has the same law
+                (info["enumerated"] is their number). Otherwise rare solutions are drawn too often
+                and frequent ones too seldom, so that shares and means of the samples are not those
+                of P_theta, and the guarantee of two or more samples is "heuristic".
     seed        same seed, same samples: on any number of threads, in any batch.
     threads     default: all cores.
     max_rounds, seconds: the budget. Compilation in a first call does not count. A sampler without
@@ -97,6 +99,7 @@ def stream(
     sweeps: int | None = None,
     given: Mapping[int, bool] | Iterable[int] | None = None,
     project: Iterable[int] | str | None = None,
+    unique: bool = False,
     seed: int | None = None,
     threads: int | None = None,
     max_rounds: int = 1000,
@@ -110,15 +113,29 @@ def stream(
     All blocks together are the samples of one call with the same seed, for any `block`. Samplers of
     other packages are the exception: they get a seed for each block.
 
+    unique: no sample occurs twice in the whole stream. The stream ends when no other sample exists;
+    info["exhausted"] of its last block says that. To tell repeats, all samples are remembered, 8
+    bytes for each 64 columns: memory grows with the number of samples drawn. The samples are those
+    of one call until half of all solutions have come; the order of the others depends on `block`.
+
     n None: without end. Ctrl-C ends the stream with a last block (info["interrupted"]) that holds
     the samples finished so far, all complete and valid; `seconds` ends it in the same way.
     """
     options = Options.among(locals())
     if not (block := count(block, "block")) or block % 64:
         raise FormulaError(f"block = {block}", expected="a positive multiple of 64")
+    return draw_blocks(formula, theta, n, block, options)
+
+
+def draw_blocks(
+    formula: Formula, theta: Any, n: int | None, block: int, options: Options
+) -> Iterator[Samples]:
+    """`nelson.stream` with its options in one object."""
     plan = make_plan(formula, theta, n, options)
     if len(plan.parts) > 1:
         raise FormulaError(
             "a stream over contexts with different evidence", expected="one stream for each"
         )
+    if options.unique:
+        return in_distinct_blocks(plan, block)
     return in_blocks(plan, block) if plan.gpu is None else in_blocks_on_gpu(plan, block)

@@ -17,7 +17,9 @@ from nelson.space.fields import Field, Integer
 from nelson.space.rows import code_type
 
 
-def decode(samples: Samples, fields: Mapping[str, Field], encoder: Encoder) -> dict[str, np.ndarray]:
+def decode(
+    samples: Samples, fields: Mapping[str, Field], encoder: Encoder
+) -> dict[str, np.ndarray]:
     """The codes of each field, (count,)."""
     at = {variable: k for k, variable in enumerate(samples.variables)}
     out = {}

@@ -75,7 +75,7 @@ class Encoder:
     # --- fields -----------------------------------------------------------------------------------
 
     def add_field(self, field: Field) -> None:
-        made = [self.gates.variable() for _ in range(_variables(field))]
+        made = [self.gates.field_variable() for _ in range(_variables(field))]
         self.of_field[field.name] = made
         if is_one_hot(field):
             self._add(made)
@@ -131,7 +131,7 @@ class Encoder:
     # --- rules ------------------------------------------------------------------------------------
 
     def require(self, rule: Rule) -> None:
-        """State a rule. Its own clauses are kept apart, to find rules that contradict each other."""
+        """State a rule. Its clauses are kept apart, to find rules that contradict each other."""
         self._kept.append(rule)
         self._group = []
         try:
@@ -256,7 +256,7 @@ class Encoder:
         if op in (">=", "<"):  # a >= b is b <= a; a < b is not b <= a
             a, b = b, a
         positive = op in ("<=", ">=")
-        counter, left, right = self._sides(Rule("<=", (a, b)))
+        counter, left, right = self._sides(a <= b)
         if counter is not None:
             return [[self._at_least(counter, right + 1)]], positive
         return vectors.breaches(self.gates, left, right), positive
@@ -332,7 +332,7 @@ class Encoder:
         return list(fields.values())
 
     def _table(self, fields: list[Field], rule: Rule, holds: bool, *, top: bool) -> int:
-        """The truth table of a rule. With `top`, clauses that state it; the literal is TRUE then."""
+        """A literal for a rule by its truth table; with `top`, clauses state the rule instead."""
         sizes = [f.size for f in fields]
         grid = np.indices(sizes).reshape(len(sizes), -1)
         columns = {f.name: codes for f, codes in zip(fields, grid, strict=True)}

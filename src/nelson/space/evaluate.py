@@ -106,8 +106,8 @@ def _distinct(values: list[Any]) -> Any:
 
 
 def _listed(columns: list[np.ndarray], rows: tuple[tuple[int, ...], ...]) -> Any:
-    columns = np.broadcast_arrays(*columns)
+    every = np.broadcast_arrays(*columns)
     allowed = set(rows)
-    flat = [c.reshape(-1).tolist() for c in columns]
+    flat = [c.reshape(-1).tolist() for c in every]
     found = [tuple(map(int, row)) in allowed for row in zip(*flat, strict=True)]
-    return np.array(found, bool).reshape(columns[0].shape)
+    return np.array(found, bool).reshape(every[0].shape)

@@ -2,7 +2,7 @@
 
     addr + length <= 0xFFFF           a Rule: true or false for each row
     (burst == "WRAP").implies(r)      rules joined to a rule
-    addr % 4                          a Number: a whole number for each row, between `low` and `high`
+    addr % 4                          a Number: a whole number, between `low` and `high`
 
 A node has an operator `op` and its `args`: other nodes or constants. Operators build nodes, so the
 rules of a space can be printed (`text`), evaluated on rows (`evaluate`) and translated into clauses
@@ -18,12 +18,14 @@ from typing import Any, NoReturn
 import numpy as np
 
 from nelson.errors import FormulaError
+from nelson.space.text import text
 
 
 class Expression:
     """A node of the tree. `==` builds a rule, so nodes are told apart by identity."""
 
     __slots__ = ("args", "op")
+    coded = False  # are values kept as codes in lists and tables?
 
     def __init__(self, op: str, args: tuple[Any, ...]) -> None:
         self.op, self.args = op, args
@@ -38,8 +40,6 @@ class Expression:
         return NotImplemented
 
     def __repr__(self) -> str:
-        from nelson.space.text import text
-
         return text(self)
 
 
@@ -61,7 +61,7 @@ class Number(Expression):
 
     def __add__(self, other: Any) -> Number:
         a, b = self, number(other)
-        return Number("+", _joined("+", a, b), a.low + b.low, a.high + b.high)
+        return Computed("+", _joined("+", a, b), a.low + b.low, a.high + b.high)
 
     def __sub__(self, other: Any) -> Number:
         return self + -number(other)
@@ -69,7 +69,7 @@ class Number(Expression):
     def __mul__(self, other: Any) -> Number:
         a, b = self, number(other)
         ends = [x * y for x in (a.low, a.high) for y in (b.low, b.high)]
-        return Number("*", (a, b), min(ends), max(ends))
+        return Computed("*", (a, b), min(ends), max(ends))
 
     def __radd__(self, other: Any) -> Number:
         return number(other) + self
@@ -81,7 +81,7 @@ class Number(Expression):
         return number(other) * self
 
     def __neg__(self) -> Number:
-        return Number("neg", (self,), -self.high, -self.low)
+        return Computed("neg", (self,), -self.high, -self.low)
 
     def __pos__(self) -> Number:
         return self
@@ -92,12 +92,12 @@ class Number(Expression):
     def __mod__(self, other: Any) -> Number:
         c = _divisor(self, "%", other)
         if self.low // c == self.high // c:
-            return Number("%", (self, c), self.low % c, self.high % c)
-        return Number("%", (self, c), 0, c - 1)
+            return Computed("%", (self, c), self.low % c, self.high % c)
+        return Computed("%", (self, c), 0, c - 1)
 
     def __floordiv__(self, other: Any) -> Number:
         c = _divisor(self, "//", other)
-        return Number("//", (self, c), self.low // c, self.high // c)
+        return Computed("//", (self, c), self.low // c, self.high // c)
 
     def __truediv__(self, other: Any) -> NoReturn:
         _refuse(f"{self!r} / {other!r}", "`//`, which rounds down: all numbers are whole")
@@ -116,17 +116,17 @@ class Number(Expression):
     def __and__(self, other: Any) -> Number:
         a, b = self, _bits(self, "&", other)
         if a.low >= 0 or b.low >= 0:
-            return Number("&", (a, b), 0, min(x.high for x in (a, b) if x.low >= 0))
-        return Number("&", (a, b), *_span(a, b))
+            return Computed("&", (a, b), 0, min(x.high for x in (a, b) if x.low >= 0))
+        return Computed("&", (a, b), *_span(a, b))
 
     def __or__(self, other: Any) -> Number:
         a, b = self, _bits(self, "|", other)
         low, high = _span(a, b)
-        return Number("|", (a, b), max(a.low, b.low) if low == 0 else low, high)
+        return Computed("|", (a, b), max(a.low, b.low) if low == 0 else low, high)
 
     def __xor__(self, other: Any) -> Number:
         a, b = self, _bits(self, "^", other)
-        return Number("^", (a, b), *_span(a, b))
+        return Computed("^", (a, b), *_span(a, b))
 
     __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
 
@@ -135,11 +135,11 @@ class Number(Expression):
 
     def __lshift__(self, other: Any) -> Number:
         k = _shift(self, "<<", other)
-        return Number("<<", (self, k), self.low << k, self.high << k)
+        return Computed("<<", (self, k), self.low << k, self.high << k)
 
     def __rshift__(self, other: Any) -> Number:
         k = _shift(self, ">>", other)
-        return Number(">>", (self, k), self.low >> k, self.high >> k)
+        return Computed(">>", (self, k), self.low >> k, self.high >> k)
 
     def __rlshift__(self, other: Any) -> NoReturn:
         _refuse(f"{other!r} << {self!r}", "a shift by a constant")
@@ -170,7 +170,7 @@ class Number(Expression):
     def isin(self, values: Iterable[Any]) -> Rule:
         """Is the number one of these? A list, a set or a range."""
         whole = [_whole(v, f"{v!r} in {self!r}.isin(...)") for v in _listed(values, self)]
-        return Rule("in", (self, tuple(sorted(set(whole)))))
+        return Derived("in", (self, tuple(sorted(set(whole)))))
 
     def __bool__(self) -> NoReturn:
         raise TypeError(f"{self!r} has no truth value in Python: compare it with a number")
@@ -183,26 +183,26 @@ class Rule(Expression):
     __hash__ = Expression.__hash__
 
     def __and__(self, other: Any) -> Rule:
-        return Rule("and", _joined("and", self, _rule(self, "&", other)))
+        return Derived("and", _joined("and", self, _rule(self, "&", other)))
 
     def __or__(self, other: Any) -> Rule:
-        return Rule("or", _joined("or", self, _rule(self, "|", other)))
+        return Derived("or", _joined("or", self, _rule(self, "|", other)))
 
     def __xor__(self, other: Any) -> Rule:
-        return Rule("xor", (self, _rule(self, "^", other)))
+        return Derived("xor", (self, _rule(self, "^", other)))
 
     __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
 
     def __invert__(self) -> Rule:
-        return Rule("not", (self,))
+        return Derived("not", (self,))
 
     def implies(self, other: Any) -> Rule:
         """If this rule holds, the other holds."""
-        return Rule("implies", (self, _rule(self, "implies", other)))
+        return Derived("implies", (self, _rule(self, "implies", other)))
 
     def iff(self, other: Any) -> Rule:
         """Both hold or neither."""
-        return Rule("iff", (self, _rule(self, "iff", other)))
+        return Derived("iff", (self, _rule(self, "iff", other)))
 
     def __eq__(self, other: object) -> Rule:  # type: ignore[override]
         if isinstance(other, (Rule, bool, np.bool_)):
@@ -238,11 +238,30 @@ for _name in (
     setattr(Rule, _name, _number_operator(_name))
 
 
+# Python asks the right operand first if its class derives from that of the left one. So that
+# `a + b <= c` is not turned into `c >= a + b`, no node class derives from another one's.
+
+
+class Computed(Number):
+    """A number made by an operator."""
+
+    __slots__ = ()
+    __hash__ = Expression.__hash__
+
+
+class Derived(Rule):
+    """A rule made by an operator."""
+
+    __slots__ = ()
+    __hash__ = Expression.__hash__
+
+
 class Category(Expression):
     """One of finitely many values without an order."""
 
     __slots__ = ()
     __hash__ = Expression.__hash__
+    coded = True
     values: tuple[Hashable, ...]
 
     def code(self, value: Any) -> int:
@@ -251,7 +270,7 @@ class Category(Expression):
 
     def __eq__(self, other: object) -> Rule:  # type: ignore[override]
         if isinstance(other, Category):
-            return Rule("same", (self, other))
+            return Derived("same", (self, other))
         return self.isin([other])
 
     def __ne__(self, other: object) -> Rule:  # type: ignore[override]
@@ -259,14 +278,15 @@ class Category(Expression):
 
     def isin(self, values: Iterable[Any]) -> Rule:
         """Is the value one of these?"""
-        return Rule("is", (self, tuple(sorted({self.code(v) for v in _listed(values, self)}))))
+        return Derived("is", (self, tuple(sorted({self.code(v) for v in _listed(values, self)}))))
 
     def __bool__(self) -> NoReturn:
         raise TypeError(f"{self!r} has no truth value in Python: compare it with a value")
 
     def _unordered(self, other: Any) -> NoReturn:
         _refuse(
-            f"an order or a sum of {self!r}", f"== or isin: its values are not numbers: {self.values}"
+            f"an order or a sum of {self!r}",
+            f"== or isin: its values are not numbers: {self.values}",
         )
 
     __lt__ = __le__ = __gt__ = __ge__ = __add__ = __radd__ = __sub__ = __rsub__ = _unordered
@@ -283,9 +303,9 @@ def number(value: Any) -> Number:
     if isinstance(value, Rule):
         if value.op == "const":
             return number(int(value.args[0]))
-        return Number("truth", (value,), 0, 1)
+        return Computed("truth", (value,), 0, 1)
     whole = _whole(value, repr(value))
-    return Number("const", (whole,), whole, whole)
+    return Computed("const", (whole,), whole, whole)
 
 
 def rule(value: Any) -> Rule:
@@ -293,7 +313,7 @@ def rule(value: Any) -> Rule:
     if isinstance(value, Rule):
         return value
     if isinstance(value, (bool, np.bool_)):
-        return Rule("const", (bool(value),))
+        return Derived("const", (bool(value),))
     kind = "a number" if isinstance(value, Number) else f"of type {type(value).__name__}"
     return _refuse(f"the rule {value!r}, which is {kind}", "something true or false, as `x <= 3`")
 
@@ -303,15 +323,15 @@ def if_else(condition: Any, then: Any, otherwise: Any) -> Any:
     c = rule(condition)
     truth = (Rule, bool, np.bool_)
     if isinstance(then, truth) and isinstance(otherwise, truth):
-        return Rule("if", (c, rule(then), rule(otherwise)))
+        return Derived("if", (c, rule(then), rule(otherwise)))
     a, b = number(then), number(otherwise)
-    return Number("if", (c, a, b), min(a.low, b.low), max(a.high, b.high))
+    return Computed("if", (c, a, b), min(a.low, b.low), max(a.high, b.high))
 
 
 def count(*rules: Any) -> Number:
     """How many of the rules hold: count(a, b, c), or count of one list."""
     terms = tuple(rule(r) for r in flattened(rules))
-    return Number("count", terms, 0, len(terms))
+    return Computed("count", terms, 0, len(terms))
 
 
 def at_most(k: int, *rules: Any) -> Rule:
@@ -334,7 +354,7 @@ def distinct(*items: Any) -> Rule:
     terms = tuple(flattened(items))
     if not all(isinstance(t, Category) for t in terms):
         terms = tuple(number(t) for t in terms)
-    return Rule("distinct", terms)
+    return Derived("distinct", terms)
 
 
 def minimum(*items: Any) -> Number:
@@ -369,7 +389,7 @@ def element(items: Iterable[Any], index: Any) -> Number:
 
 
 def table(fields: Iterable[Any], rows: Iterable[Iterable[Any]]) -> Rule:
-    """The values of the fields, together, are one of these rows: table([a, b], [(1, 2), (3, 4)])."""
+    """The fields together have one of these rows: table([a, b], [(1, 2), (3, 4)])."""
     columns = tuple(f if isinstance(f, (Category, Rule)) else number(f) for f in fields)
     allowed = set()
     for row in rows:
@@ -377,11 +397,11 @@ def table(fields: Iterable[Any], rows: Iterable[Iterable[Any]]) -> Rule:
         if len(values) != len(columns):
             _refuse(f"the row {values!r} of a table", f"{len(columns)} values: {columns!r}")
         allowed.add(tuple(_cell(c, v) for c, v in zip(columns, values, strict=True)))
-    return Rule("table", (columns, tuple(sorted(allowed))))
+    return Derived("table", (columns, tuple(sorted(allowed))))
 
 
 def forbidden(fields: Iterable[Any], rows: Iterable[Iterable[Any]]) -> Rule:
-    """The values of the fields, together, are none of these rows."""
+    """The fields together have none of these rows."""
     return ~table(fields, rows)
 
 

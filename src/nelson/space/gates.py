@@ -7,7 +7,8 @@ over assignments is uniform over rows, and the number of solutions is the number
 of an equivalence would be enough for a solver, but would leave g free in some rows.
 
 Literals are DIMACS integers; TRUE and -TRUE are constants and never reach a clause. Equal gates are
-made once.
+made once. Variables of fields are 1, 2, ...; gates are numbered from FIRST_GATE on. In the end
+`numbered` gives the gates that the rules need their final numbers, behind those of the fields.
 """
 
 from __future__ import annotations
@@ -20,27 +21,61 @@ TRUE = 2**40
 FALSE = -TRUE
 #: Most literals in all clauses of a space: about a gigabyte.
 MAX_LITERALS = 20_000_000
+FIRST_GATE = 2**30
 
 
 class Gates:
     """Clauses, and the gates that they define."""
 
     def __init__(self) -> None:
-        self.n = 0
-        self.clauses: list[list[int]] = []
+        self.n_fields = 0
+        self.n_gates = 0
+        self.clauses: list[list[int]] = []  # clauses that must hold
+        self.defined: dict[int, list[list[int]]] = {}  # by gate: the clauses that define it
         self._known: dict[tuple[str, tuple[int, ...]], int] = {}
         self._size = 0
 
     def fork(self) -> Gates:
         """A copy that can grow by itself."""
         copy = Gates()
-        copy.n, copy.clauses, copy._known = self.n, list(self.clauses), dict(self._known)
+        copy.n_fields, copy.n_gates = self.n_fields, self.n_gates
+        copy.clauses, copy.defined = list(self.clauses), dict(self.defined)
+        copy._known = dict(self._known)
         copy._size = self._size
         return copy
 
+    def field_variable(self) -> int:
+        self.n_fields += 1
+        return self.n_fields
+
     def variable(self) -> int:
-        self.n += 1
-        return self.n
+        """A new variable, which the caller has to make a function of the fields."""
+        self.n_gates += 1
+        return FIRST_GATE + self.n_gates
+
+    def numbered(
+        self, more: Iterable[list[int]], literals: Iterable[int]
+    ) -> tuple[list[list[int]], int, dict[int, int]]:
+        """All clauses that must hold, `more`, and the definitions of the gates that occur in them
+        or in `literals`: (clauses, number of variables, final number of each gate).
+
+        Gates of the clauses come first, then those of each literal: further literals do not change
+        the numbers of the gates before them.
+        """
+        stated = [*self.clauses, *more]
+        number: dict[int, int] = {}
+        for roots in ((x for clause in stated for x in clause), *([x] for x in literals)):
+            stack, found = [abs(x) for x in roots if abs(x) != TRUE], set()
+            while stack:
+                v = stack.pop()
+                if v > self.n_fields and v not in number and v not in found:
+                    found.add(v)
+                    for clause in self.defined.get(v, ()):
+                        stack += [abs(x) for x in clause]
+            number |= {v: k for k, v in enumerate(sorted(found), self.n_fields + len(number) + 1)}
+        definitions = [clause for v in number for clause in self.defined.get(v, ())]
+        clauses = [[renumbered(x, number) for x in clause] for clause in definitions + stated]
+        return clauses, self.n_fields + len(number), number
 
     def add(self, clause: Iterable[int]) -> None:
         """A clause that must hold."""
@@ -69,10 +104,8 @@ class Gates:
         if (known := self._known.get(("all", key))) is not None:
             return known
         gate = self._new("all", key)
-        for literal in key:
-            self.add([-gate, literal])
-        self.add([gate, *(-literal for literal in key)])
-        return gate
+        clauses = [[-gate, literal] for literal in key]
+        return self._define(gate, [*clauses, [gate, *(-literal for literal in key)]])
 
     def any(self, literals: Iterable[int]) -> int:
         """A literal for: one or more of these are true."""
@@ -90,8 +123,7 @@ class Gates:
         if gate is None:
             gate = self._new("xor", key)
             p, q = key
-            for clause in ([-gate, p, q], [-gate, -p, -q], [gate, -p, q], [gate, p, -q]):
-                self.add(clause)
+            self._define(gate, ([-gate, p, q], [-gate, -p, -q], [gate, -p, q], [gate, p, -q]))
         return -gate if flip else gate
 
     def xor3(self, a: int, b: int, c: int) -> int:
@@ -107,8 +139,8 @@ class Gates:
             p, q, r = key
             for s in (1, -1):
                 for t in (1, -1):
-                    self.add([-gate, s * p, t * q, s * t * r])
-                    self.add([gate, s * p, t * q, -s * t * r])
+                    even, odd = [s * p, t * q, s * t * r], [s * p, t * q, -s * t * r]
+                    self._define(gate, ([-gate, *even], [gate, *odd]))
         return -gate if flip else gate
 
     def majority(self, a: int, b: int, c: int) -> int:
@@ -128,8 +160,7 @@ class Gates:
             return known
         gate = self._new("majority", key)
         for p, q in ((a, b), (a, c), (b, c)):
-            self.add([-gate, p, q])
-            self.add([gate, -p, -q])
+            self._define(gate, ([-gate, p, q], [gate, -p, -q]))
         return gate
 
     def agree(self, so_far: int, a: int, b: int) -> int:
@@ -141,11 +172,8 @@ class Gates:
         if (known := self._known.get(("agree", key))) is not None:
             return known
         gate = self._new("agree", key)
-        for clause in ([so_far], [a, -b], [-a, b]):
-            self.add([-gate, *clause])
-        self.add([gate, -so_far, a, b])
-        self.add([gate, -so_far, -a, -b])
-        return gate
+        self._define(gate, ([-gate, so_far], [-gate, a, -b], [-gate, -a, b]))
+        return self._define(gate, ([gate, -so_far, a, b], [gate, -so_far, -a, -b]))
 
     def mux(self, condition: int, then: int, otherwise: int) -> int:
         """A literal for: `then` if the condition is true, else `otherwise`."""
@@ -162,9 +190,7 @@ class Gates:
             )
         if abs(otherwise) in (TRUE, abs(condition)):
             holds = otherwise in (TRUE, -condition)
-            return (self.any if holds else self.all)(
-                [-condition if holds else condition, then]
-            )
+            return (self.any if holds else self.all)([-condition if holds else condition, then])
         if condition < 0:
             condition, then, otherwise = -condition, otherwise, then
         key = (condition, then, otherwise)
@@ -172,8 +198,8 @@ class Gates:
             return known
         gate = self._new("mux", key)
         for sign in (1, -1):
-            self.add([-sign * gate, -condition, sign * then])
-            self.add([-sign * gate, condition, sign * otherwise])
+            yes = [-sign * gate, -condition, sign * then]
+            self._define(gate, (yes, [-sign * gate, condition, sign * otherwise]))
         return gate
 
     def select(self, has: list[int], values: list[int]) -> int:
@@ -183,10 +209,24 @@ class Gates:
             return known
         gate = self._new("select", key)
         for condition, value in zip(has, values, strict=True):
-            self.add([-condition, -gate, value])
-            self.add([-condition, gate, -value])
+            self._define(gate, ([-condition, -gate, value], [-condition, gate, -value]))
         return gate
 
     def _new(self, kind: str, key: tuple[int, ...]) -> int:
         gate = self._known[kind, key] = self.variable()
+        self.defined[gate] = []
         return gate
+
+    def _define(self, gate: int, clauses: Iterable[list[int]]) -> int:
+        for clause in clauses:
+            if TRUE not in clause:
+                kept = [x for x in clause if x != FALSE]
+                self.grow(kept)
+                self.defined[gate].append(kept)
+        return gate
+
+
+def renumbered(literal: int, number: dict[int, int]) -> int:
+    """A literal with the final number of its variable; constants stay."""
+    v = number.get(abs(literal), abs(literal))
+    return v if literal > 0 else -v

@@ -1,10 +1,10 @@
 """Laws over the legal rows of a space: under weights, with given shares, in an order of choice.
 
-    weights   P(row) ~ product of the factors of its values
-    shares    of all laws with these shares the one of maximum entropy; it has weights as well,
-              which `nelson.learning.match` finds
-    first     weights 1 / P(a) on the values a of some fields: P(a) becomes uniform, and the rest
-              given a stays uniform
+weights   P(row) ~ product of the factors of its values
+shares    of all laws with these shares the one of maximum entropy; it has weights as well,
+          which `nelson.learning.match` finds
+first     weights 1 / P(a) on the values a of some fields: P(a) becomes uniform, and the rest
+          given a stays uniform
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nelson.errors import BudgetExceeded, FormulaError, ImpossibleShares, Unsatisfiable
+from nelson.exact.circuit.build import missing
+from nelson.exact.compile_guess import estimate
+from nelson.exact.compiled import Compiled, compiled
 from nelson.formula import Formula
 from nelson.learning.match import match
 from nelson.log_z.moments import moments_of
@@ -37,6 +40,9 @@ MAX_VALUES = 256
 RANGES = 16
 #: Combinations of values that fields which are chosen first may have.
 MAX_FIRST = 4096
+#: Seconds to compile a space, and the share of a limit that the caller set.
+COMPILE_SECONDS = 20.0
+COMPILE_SHARE = 0.5
 #: Samples for estimated shares.
 _SAMPLES = 1 << 16
 
@@ -90,6 +96,22 @@ def _key(value: Any) -> str:
     return f"{value[0]}..{value[-1]}" if isinstance(value, range) else str(value)
 
 
+def circuit_of(formula: Formula, seconds: float | None = None) -> Compiled | None:
+    """The circuit of a space, kept with the formula; None if it does not compile.
+
+    A space gets more time than a formula of unknown origin: one circuit then serves all draws,
+    counts, marginals and shares.
+    """
+    if missing("d4") is not None or estimate(formula).hopeless:
+        return None
+    return compiled(formula, COMPILE_SECONDS if seconds is None else COMPILE_SHARE * seconds)
+
+
+def chosen_method(formula: Formula, seconds: float | None) -> str:
+    """The circuit of the whole space if there is one; else "auto" looks at its parts."""
+    return "auto" if circuit_of(formula, seconds) is None else "circuit"
+
+
 def marginals(space: Space, law: Law) -> Marginals:
     """The share of each value of each field under a law."""
     keys = {name: value_keys(field) for name, field in space.fields.items()}
@@ -118,6 +140,7 @@ def shares_of(space: Space, law: Law, rules: list[Rule]) -> tuple[np.ndarray, st
     formula, literals = space.extended_law(law, rules)
     variables = sorted({abs(x) for x in literals if abs(x) != TRUE})
     theta = _padded(law.log_odds, formula.n_vars)
+    circuit_of(formula)
     moments = moments_of(formula)
     if moments is not None:
         mean = moments.mean(theta[None, :])[0]
@@ -141,7 +164,7 @@ def _padded(theta: np.ndarray, n: int) -> np.ndarray:
 
 
 def chosen_first(space: Space, law: Law, first: Iterable[Any]) -> Law:
-    """The law that is uniform over the legal values of some fields, and over the rest given them."""
+    """Uniform over the legal values of some fields, and over the rest given these."""
     names = [first] if isinstance(first, (str, Rule)) or hasattr(first, "name") else list(first)
     fields = [space.field(name) for name in names]
     if not fields:
@@ -184,6 +207,7 @@ def with_shares(space: Space, law: Law, asked: Any, seed: int | None) -> Law:
     used = [k for k, x in enumerate(literals) if abs(x) != TRUE]
     wanted = [wanted[k] for k in used]
     base = _padded(law.log_odds, formula.n_vars)
+    circuit_of(formula)
     try:
         found = match(
             formula,
@@ -198,7 +222,8 @@ def with_shares(space: Space, law: Law, asked: Any, seed: int | None) -> Law:
     achieved = {
         text(rule): float(share) for (rule, _), share in zip(wanted, found.achieved, strict=True)
     }
-    info = {"shares": achieved, "shares_guarantee": found.guarantee, "shares_why": found.why}
+    info: dict[str, Any] = {"shares": achieved}
+    info |= {"shares_guarantee": found.guarantee, "shares_why": found.why}
     if not found.converged:
         info["shares_missed"] = True
     fixed = np.flatnonzero(np.isinf(found.theta))

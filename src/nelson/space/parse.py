@@ -240,5 +240,3 @@ def _folded(op: Callable[[int, int], int], left: int, right: int, error: Formula
 def _cut(text: str) -> str:
     text = " ".join(text.split())
     return f"`{text if len(text) <= 200 else text[:197] + '...'}`"
-
-

@@ -95,7 +95,9 @@ class Rows(Sequence[dict[str, Any]]):
         columns: dict[str, Any] = {}
         for name, field in self.fields.items():
             if isinstance(field, Choice):
-                kind = pandas.CategoricalDtype(pandas.Index(list(field.values), tupleize_cols=False))
+                kind = pandas.CategoricalDtype(
+                    pandas.Index(list(field.values), tupleize_cols=False)
+                )
                 columns[name] = pandas.Categorical.from_codes(
                     self.codes[name].astype(_signed(field.size)), dtype=kind
                 )
@@ -104,7 +106,7 @@ class Rows(Sequence[dict[str, Any]]):
         return pandas.DataFrame(columns, index=pandas.RangeIndex(len(self)), copy=False)
 
     def to_arrow(self) -> Any:
-        """A pyarrow.Table: bool, int64 or uint64, dictionaries for choices; decimals up to 126 bits."""
+        """A pyarrow.Table: bool, int64, dictionaries for choices; decimals from 64 to 126 bits."""
         arrow, _ = load_pyarrow()
         arrays = [self._arrow(arrow, name, field) for name, field in self.fields.items()]
         return arrow.Table.from_arrays(arrays, names=list(self.fields))

@@ -1,10 +1,10 @@
 """`nelson.Space`: a problem in the user's own words. Named fields and rules in, tables out.
 
-    bus = nelson.Space()
-    addr = bus.integer("addr", 0, 0xFFFF)
-    burst = bus.choice("burst", ["FIXED", "INCR", "WRAP"])
-    bus.require(addr % 4 == 0)
-    rows = bus.sample(1_000_000, seed=0)      # uniform over legal rows
+bus = nelson.Space()
+addr = bus.integer("addr", 0, 0xFFFF)
+burst = bus.choice("burst", ["FIXED", "INCR", "WRAP"])
+bus.require(addr % 4 == 0)
+rows = bus.sample(1_000_000, seed=0)      # uniform over legal rows
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -43,17 +43,23 @@ from nelson.space.fields import (
     choice,
     unknown,
 )
-from nelson.space.gates import TRUE
-from nelson.space.laws import Law, Marginals, chosen_first, marginals, with_shares
+from nelson.space.gates import TRUE, renumbered
+from nelson.space.laws import (
+    Law,
+    Marginals,
+    chosen_first,
+    chosen_method,
+    circuit_of,
+    marginals,
+    with_shares,
+)
 from nelson.space.parse import parse
 from nelson.space.rows import Rows, codes_of
-from nelson.space.text import text
 from nelson.space.terms import terms
+from nelson.space.text import text
 
 #: Formulas kept for weights, shares and conditions that the rules themselves do not need.
 _KEPT = 16
-
-
 
 
 @dataclass(frozen=True)
@@ -160,8 +166,8 @@ class Space:
         return field
 
     def _changed(self) -> None:
-        self._formula = None
         self._extended = Recent(_KEPT)
+        self._formula = None
 
     def __getitem__(self, name: str) -> Any:
         """The field, or the set of flags, of this name."""
@@ -219,31 +225,30 @@ class Space:
     def formula(self) -> Formula:
         """The clauses. The projection is the variables of the fields, which determine the rest."""
         if self._formula is None:
-            self._formula = self._built(self._encoder)
+            self._formula = self._build([])[0]
         return self._formula
-
-    def _built(self, encoder: Encoder) -> Formula:
-        if not self.fields:
-            raise FormulaError("a space without fields", expected="space.integer(...), ...")
-        clauses = encoder.gates.clauses + [c for group in encoder.groups for c in group]
-        shown = [v for name in self.fields for v in encoder.of_field[name]]
-        return Formula(clauses, encoder.gates.n, projection=shown)
 
     def extended(self, rules: list[Rule]) -> tuple[Formula, list[int]]:
         """A formula in which each of these rules has a literal. TRUE and -TRUE are constants.
 
-        It is the formula of the space if that has such literals already. New variables come last,
-        in the order of the rules.
+        It is the formula of the space if that has such literals already.
         """
-        key = tuple(text(r) for r in rules)
+        if not rules:
+            return self.formula, []
+        return self._extended.once(tuple(text(r) for r in rules), lambda: self._build(rules))
 
-        def make() -> tuple[Formula, list[int]]:
-            encoder = self._encoder.fork()
-            literals = [encoder.literal(r) for r in rules]
-            same = encoder.gates.n == self._encoder.gates.n
-            return self.formula if same else self._built(encoder), literals
-
-        return self._extended.once(key, make)
+    def _build(self, rules: list[Rule]) -> tuple[Formula, list[int]]:
+        if not self.fields:
+            raise FormulaError("a space without fields", expected="space.integer(...), ...")
+        encoder = self._encoder.fork() if rules else self._encoder
+        literals = [encoder.literal(r) for r in rules]
+        stated = [clause for group in encoder.groups for clause in group]
+        clauses, n, number = encoder.gates.numbered(stated, literals)
+        literals = [renumbered(x, number) for x in literals]
+        if rules and n == self.formula.n_vars:
+            return self.formula, literals
+        shown = [v for name in self.fields for v in encoder.of_field[name]]
+        return Formula(clauses, n, projection=shown), literals
 
     # --- the law ----------------------------------------------------------------------------------
 
@@ -332,7 +337,7 @@ class Space:
         given       a condition: {"burst": "WRAP", "write": True}, a rule or its text.
         weights     factors on the likelihood of a row: {burst: {"FIXED": 60, "INCR": 30}}. Values
                     that are not named keep the factor 1; 0 excludes a value; keys of integers may
-                    be ranges. The shares that come out depend on how many legal rows each value has.
+                    be ranges. The resulting shares depend on how many legal rows each value has.
         shares      the shares themselves: {burst: {"FIXED": .6, "INCR": .3, "WRAP": .1}}. Among all
                     laws with these shares the one of maximum entropy is drawn from: nothing else is
                     assumed. info["shares"] has the achieved shares.
@@ -344,10 +349,17 @@ class Space:
         """
         with self._explained(given):
             law = self.law(given, weights, shares, first, seed)
-            options = self._options(
-                law, unique=unique, seed=seed, method=method, threads=threads, seconds=seconds
+            options = Options(
+                given=law.given or None,
+                project=law.formula.projection,
+                unique=unique,
+                seed=seed,
+                method=chosen_method(law.formula, seconds) if method == "auto" else method,
+                threads=threads,
+                seconds=seconds,
+                strict=strict,
             )
-            samples = draw(law.formula, law.theta, n, replace(options, strict=strict))
+            samples = draw(law.formula, law.theta, n, options)
         return self._rows(samples, law.info)
 
     def stream(
@@ -379,29 +391,29 @@ class Space:
                 block=block,
                 given=law.given or None,
                 seed=seed,
-                method=method,
+                method=chosen_method(law.formula, seconds) if method == "auto" else method,
                 threads=threads,
                 seconds=seconds,
             ):
                 yield self._rows(samples, law.info)
 
-    def _options(self, law: Law, **options: Any) -> Options:
-        given = law.given or None
-        return Options(given=given, project=law.formula.projection, **options)
-
     def _rows(self, samples: Samples, more: dict[str, Any]) -> Rows:
         codes = decode(samples, self.fields, self._encoder)
         info = samples.info | more
-        return Rows(
-            self.fields, codes, samples.count, samples.guarantee, samples.status, info
-        )
+        if "decisions" in info:
+            info["why"] = f"the space compiled to a circuit of {info['decisions']:,} decisions"
+        return Rows(self.fields, codes, samples.count, samples.guarantee, samples.status, info)
 
     def count(self, given: Any = None) -> int:
         """The number of legal rows, exactly."""
         law = self.law(given)
         if -TRUE in law.given:
             return 0
-        return solutions(law.formula, law.given)
+        try:
+            circuit_of(law.formula)
+            return solutions(law.formula, law.given)
+        except Unsatisfiable:
+            return 0
 
     def marginals(self, given: Any = None, weights: Any = None, shares: Any = None) -> Marginals:
         """The share of each value of each field: marginals()["burst"]["WRAP"].
@@ -443,7 +455,7 @@ class Space:
 
         No rule of the set can be left out.
         """
-        conditions, evidence = self._conditions(given)
+        conditions, _ = self._conditions(given)
         encoder = self._encoder.fork()
         names = [str(requirement) for requirement in self.rules]
         groups = list(encoder.groups)
@@ -456,7 +468,11 @@ class Space:
                 groups.append([[x] for x in encoder.evidence(field, field.code(value))])
                 names.append(f"given: {field.name} == {value!r}")
         groups = [[[x for x in c if x != -TRUE] for c in g if TRUE not in c] for g in groups]
-        found = conflict(encoder.gates.clauses, groups)
+        literals = [x for group in groups for clause in group for x in clause]
+        hard, _, number = encoder.gates.numbered([], literals)
+        found = conflict(
+            hard, [[[renumbered(x, number) for x in c] for c in group] for group in groups]
+        )
         if found is None:
             return None
         lines = [f"  {names[k]}" for k in found.groups]

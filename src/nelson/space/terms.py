@@ -1,8 +1,8 @@
 """Weights and shares as the user writes them: {field: {value: number}} as rules with numbers.
 
-    {burst: {"FIXED": 60, "INCR": 30}}     (burst == "FIXED", 60), (burst == "INCR", 30)
-    {"addr": {range(0, 256): 5}}           (addr in range(0, 256), 5)
-    {write: 0.7}                           (write, 0.7): a flag or any rule
+{burst: {"FIXED": 60, "INCR": 30}}     (burst == "FIXED", 60), (burst == "INCR", 30)
+{"addr": {range(0, 256): 5}}           (addr in range(0, 256), 5)
+{write: 0.7}                           (write, 0.7): a flag or any rule
 """
 
 from __future__ import annotations
@@ -60,9 +60,7 @@ def share_terms(asked: Any, find: Find) -> Terms:
             continue
         total = sum(numbers.values())
         covered = sum(len(v) if isinstance(v, range) else 1 for v in numbers)
-        if total > 1 + _SUM_TOLERANCE or (
-            covered == of.size and abs(total - 1) > _SUM_TOLERANCE
-        ):
+        if total > 1 + _SUM_TOLERANCE or (covered == of.size and abs(total - 1) > _SUM_TOLERANCE):
             rest = "1" if covered == of.size else "at most 1"
             raise FormulaError(f"the shares of {of.name} add up to {total:g}", expected=rest)
     return found
@@ -72,7 +70,9 @@ def has(field: Field, value: Any) -> Rule:
     """The rule: the field has this value, or one of this range."""
     if isinstance(value, range) and not isinstance(field, Flag):
         if not len(value):
-            raise FormulaError(f"the values {value!r} of {field.name}", expected="a range of values")
+            raise FormulaError(
+                f"the values {value!r} of {field.name}", expected="a range of values"
+            )
         field.code(value[0])
         field.code(value[-1])
         if len(value) > MAX_LISTED and value.step == 1 and isinstance(field, Integer):

@@ -1,19 +1,30 @@
-"""An expression as text, in the syntax that `parse` reads back: a safe subset of Python's."""
+"""An expression as text, in the syntax that `parse` reads back: a safe subset of Python's.
+
+This module knows the operators of `expressions` by name only, so that expressions can print
+themselves.
+"""
 
 from __future__ import annotations
 
 from keyword import iskeyword
 from typing import Any
 
-from nelson.space.expressions import Category, Expression
-
 #: How tightly operators bind, as in Python: a larger number binds tighter.
-_BINDING = {
-    **{"if": 1, "or": 2, "and": 3, "not": 4},
-    **dict.fromkeys(("==", "!=", "<", "<=", ">", ">=", "in", "is", "same"), 5),
-    **{"|": 6, "^": 7, "xor": 7, "&": 8, "<<": 9, ">>": 9, "+": 10, "-": 10},
-    **{"*": 11, "%": 11, "//": 11, "neg": 12},
-}
+_LEVELS = (
+    ("if",),
+    ("or",),
+    ("and",),
+    ("not",),
+    ("==", "!=", "<", "<=", ">", ">=", "in", "is", "same"),
+    ("|",),
+    ("^", "xor"),
+    ("&",),
+    ("<<", ">>"),
+    ("+",),
+    ("*", "%", "//"),
+    ("neg",),
+)
+_BINDING = {op: level for level, ops in enumerate(_LEVELS, start=1) for op in ops}
 _CALLS = {"implies", "iff", "count", "distinct"}
 _TIGHT = 20
 #: Most terms of a sum that is written with +.
@@ -28,17 +39,19 @@ def text(expression: Any) -> str:
 def name_text(name: str) -> str:
     """A field in a rule: its name, or field("its name") if Python could not read that."""
     parts = name.split(".")
-    plain = name not in _FUNCTIONS and all(part.isidentifier() and not iskeyword(part) for part in parts)
+    plain = name not in _FUNCTIONS and all(
+        part.isidentifier() and not iskeyword(part) for part in parts
+    )
     return name if plain and len(parts) <= 2 else f"field({name!r})"
 
 
 def _print(node: Any) -> tuple[str, int]:
     """The text, and how tightly its outermost operator binds."""
-    if not isinstance(node, Expression):
+    if not hasattr(node, "op"):
         return repr(node), _TIGHT
     op, args = node.op, node.args
     if op == "field":
-        return name_text(node.name), _TIGHT  # type: ignore[attr-defined]
+        return name_text(node.name), _TIGHT
     if op == "const":
         return repr(args[0]), _TIGHT if not isinstance(args[0], int) or args[0] >= 0 else 12
     if op == "truth":
@@ -69,7 +82,7 @@ def _print(node: Any) -> tuple[str, int]:
     return f"{left} {'^' if op == 'xor' else op} {_inside(args[1], binding + 1)}", binding
 
 
-def _sum(terms: tuple[Expression, ...]) -> str:
+def _sum(terms: tuple[Any, ...]) -> str:
     """a + b - c; sum(a, b, ...) if Python would nest the additions too deeply to parse them."""
     if len(terms) > _MOST_ADDED:
         zero = terms[0].op == "const" and terms[0].args[0] == 0  # `sum` begins with it
@@ -90,7 +103,7 @@ def _inside(node: Any, least: int) -> str:
     return shown if binding >= least else f"({shown})"
 
 
-def _membership(node: Expression, negated: bool) -> str:
+def _membership(node: Any, negated: bool) -> str:
     left, right = node.args
     if node.op == "same":
         return f"{text(left)} {'!=' if negated else '=='} {text(right)}"
@@ -110,7 +123,8 @@ def _runs(values: list[Any]) -> str:
 
 
 def _value(column: Any, cell: int) -> Any:
-    return column.values[cell] if isinstance(column, Category) else cell
+    """The user's value of a cell of a table: categories are kept as codes."""
+    return column.values[cell] if column.coded else cell
 
 
 #: Words of the language that a field may be called, too: such a field is written field("count").

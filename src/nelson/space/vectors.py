@@ -95,8 +95,7 @@ def chosen(gates: Gates, condition: int, a: Vector, b: Vector) -> Vector:
     """a if the condition is true, else b."""
     bits = max(len(a), len(b))
     return [
-        gates.mux(condition, p, q)
-        for p, q in zip(resized(a, bits), resized(b, bits), strict=True)
+        gates.mux(condition, p, q) for p, q in zip(resized(a, bits), resized(b, bits), strict=True)
     ]
 
 
@@ -109,11 +108,14 @@ def breaches(gates: Gates, a: Vector, b: Vector) -> list[list[int]]:
     bits = max(len(a), len(b))
     a, b = resized(a, bits), resized(b, bits)
     pairs = [(-a[-1], -b[-1]), *zip(a[-2::-1], b[-2::-1], strict=True)]
+    while pairs and (pairs[-1][0] == FALSE or pairs[-1][1] == TRUE):
+        pairs.pop()  # the lowest bits are no breach
     agree, found = TRUE, []
     for p, q in pairs:
         if agree == FALSE:
             break
-        found.append([agree, p, -q])
+        if p != FALSE and q != TRUE:
+            found.append([agree, p, -q])
         agree = gates.agree(agree, p, q)
     return found
 
@@ -121,6 +123,4 @@ def breaches(gates: Gates, a: Vector, b: Vector) -> list[list[int]]:
 def equal(gates: Gates, a: Vector, b: Vector) -> list[int]:
     """Literals that are all true if and only if a = b."""
     bits = max(len(a), len(b))
-    return [
-        -gates.xor(p, q) for p, q in zip(resized(a, bits), resized(b, bits), strict=True)
-    ]
+    return [-gates.xor(p, q) for p, q in zip(resized(a, bits), resized(b, bits), strict=True)]
