@@ -147,9 +147,7 @@ def test_fields_chosen_first_are_uniform_over_their_legal_values():
     space = small()
     rows = legal_rows(space)
     pairs = {(r[0], r[3]) for r in rows}
-    law = {
-        r: 1 / len(pairs) / sum((s[0], s[3]) == (r[0], r[3]) for s in rows) for r in rows
-    }
+    law = {r: 1 / len(pairs) / sum((s[0], s[3]) == (r[0], r[3]) for s in rows) for r in rows}
     drawn = space.sample(DRAWS, seed=5, first=["mode", "on"])
     assert drawn.guarantee == "exact"
     assert p_value(space, drawn, law) > ALPHA

@@ -210,7 +210,7 @@ class Encoder:
         if op == "same":
             return self._same(*args)
         if op == "in":
-            return gates.any(self._between(args[0], *run) for run in runs(args[1]))
+            return gates.any(self._between(args[0], *run) for run in args[1])
         assert op == "table", op
         return self._diagram(_cells(self, args[0], args[1]), {tuple(row) for row in args[1]})
 
@@ -546,17 +546,6 @@ def linear(value: Number) -> tuple[list[tuple[Number, int]], int]:
             key = id(args[0]) if op == "truth" else id(node)
             terms[key] = node, terms.get(key, (node, 0))[1] + c
     return [(t, c) for t, c in terms.values() if c], constant
-
-
-def runs(values: Iterable[int]) -> list[tuple[int, int]]:
-    """Sorted numbers as ranges (first, last) without a gap."""
-    found: list[list[int]] = []
-    for value in values:
-        if found and value == found[-1][1] + 1:
-            found[-1][1] = value
-        else:
-            found.append([value, value])
-    return [(first, last) for first, last in found]
 
 
 def _is_linear(args: tuple[Any, ...]) -> bool:

@@ -60,8 +60,10 @@ def evaluate(node: Expression, columns: Columns) -> Any:
         return np.asarray(evaluate(args[0], columns)).astype(np.int64)
     if op == "count":
         return sum(np.asarray(evaluate(arg, columns)).astype(np.int64) for arg in args)
-    if op in ("in", "is"):
-        return np.isin(evaluate(args[0], columns), np.array(args[1], _kind(args[1])))
+    if op == "is":
+        return np.isin(evaluate(args[0], columns), np.array(args[1], np.int64))
+    if op == "in":
+        return _within(np.asarray(evaluate(args[0], columns)), args[1])
     if op == "same":
         return _values(args[0], columns) == _values(args[1], columns)
     if op == "distinct":
@@ -90,8 +92,14 @@ def _integers(values: np.ndarray, node: Any) -> np.ndarray:
     return values.astype(object if _wide(node) else np.int64)
 
 
-def _kind(values: tuple[int, ...]) -> Any:
-    return object if any(abs(v) > _MAX_INT for v in values) else np.int64
+def _within(values: np.ndarray, runs: tuple[tuple[int, int], ...]) -> Any:
+    """Which values lie in one of the ranges (first, last), which are sorted and disjoint."""
+    if not runs:
+        return np.zeros(values.shape, bool)
+    wide = any(abs(end) > _MAX_INT for run in runs for end in run)
+    first, last = np.array(runs, object if wide or values.dtype == object else np.int64).T
+    at = np.searchsorted(first, values, side="right") - 1
+    return (at >= 0) & np.asarray(values <= last[np.maximum(at, 0)], bool)
 
 
 def _values(node: Expression, columns: Columns) -> Any:

@@ -20,6 +20,9 @@ import numpy as np
 from nelson.errors import FormulaError
 from nelson.space.text import text
 
+#: Most values of one list in a rule.
+MAX_LISTED = 1_000_000
+
 
 class Expression:
     """A node of the tree. `==` builds a rule, so nodes are told apart by identity."""
@@ -169,8 +172,11 @@ class Number(Expression):
 
     def isin(self, values: Iterable[Any]) -> Rule:
         """Is the number one of these? A list, a set or a range."""
+        if isinstance(values, range) and abs(values.step) == 1:  # any length, without a list
+            ends = sorted((values[0], values[-1])) if values else []  # no len: it may be > 2^63
+            return Derived("in", (self, ((ends[0], ends[1]),) if ends else ()))
         whole = [_whole(v, f"{v!r} in {self!r}.isin(...)") for v in _listed(values, self)]
-        return Derived("in", (self, tuple(sorted(set(whole)))))
+        return Derived("in", (self, runs(sorted(set(whole)))))
 
     def __bool__(self) -> NoReturn:
         raise TypeError(f"{self!r} has no truth value in Python: compare it with a number")
@@ -414,6 +420,17 @@ def _cell(column: Expression, value: Any) -> int:
     return _whole(value, f"{value!r} in a table of {column!r}")
 
 
+def runs(values: Iterable[int]) -> tuple[tuple[int, int], ...]:
+    """Sorted numbers as ranges (first, last) without a gap."""
+    found: list[list[int]] = []
+    for value in values:
+        if found and value == found[-1][1] + 1:
+            found[-1][1] = value
+        else:
+            found.append([value, value])
+    return tuple((first, last) for first, last in found)
+
+
 def leaves(expression: Expression) -> Iterator[Expression]:
     """All nodes without nodes below them, each once."""
     seen: set[int] = set()
@@ -466,6 +483,8 @@ def _whole(value: Any, what: str) -> int:
 
 
 def _listed(values: Any, of: Expression) -> list[Any]:
+    if hasattr(values, "__len__") and len(values) > MAX_LISTED:
+        _refuse(f"{of!r}.isin of {len(values)} values", f"at most {MAX_LISTED}: use ranges")
     if isinstance(values, (str, bytes, Expression)) or not hasattr(values, "__iter__"):
         _refuse(f"{of!r}.isin({values!r})", "a list of values, or a range")
     return list(values)

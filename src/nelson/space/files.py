@@ -14,7 +14,8 @@
     [weights.burst]                               # optional; [shares.burst] likewise
     FIXED = 60
 
-Rules with names: a table `[rules]` of `name = "text"`, or `[[rules]]` with the keys `name` and `rule`.
+Rules with names: a table `[rules]` of `name = "text"`, or `[[rules]]` with the keys `name` and
+`rule`.
 Every error is a FormulaError with the file and the line.
 """
 
@@ -33,7 +34,7 @@ from nelson.io import atomic
 from nelson.io.streams import text_lines
 from nelson.space.expressions import Rule
 from nelson.space.fields import FIELDS, Choice, Field, Flag, Integer, unknown
-from nelson.space.parse import MAX_BITS, MAX_TEXT
+from nelson.space.parse import MAX_TEXT
 from nelson.space.terms import terms
 from nelson.space.text import text
 from nelson.space.toml_lines import MAX_ITEMS, Lines, Path, lines_of
@@ -43,6 +44,9 @@ if TYPE_CHECKING:
 
 #: Largest file. Rules of 100,000 characters each are far below it.
 MAX_CHARACTERS = 16 << 20
+
+#: Widest number of a field, in bits.
+MAX_BITS = 4096
 
 _KEYS = ("name", "fields", "rules", "weights", "shares")
 _KINDS = ("integer", "choice", "flags")

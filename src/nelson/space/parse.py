@@ -26,15 +26,14 @@ from nelson.space.fields import Flags
 #: Longest text of one rule, and deepest nesting.
 MAX_TEXT = 100_000
 MAX_DEPTH = 200
-#: Widest number of a rule.
-MAX_BITS = 4096
-#: Most values of one range in a rule.
-MAX_RANGE = 1_000_000
+#: Largest constant, in bits.
+MAX_BITS = 8192
 
 _BINARY: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
+    ast.Pow: operator.pow,
     ast.Mod: operator.mod,
     ast.FloorDiv: operator.floordiv,
     ast.BitAnd: operator.and_,
@@ -167,6 +166,8 @@ class _Reader:
         if type(node.op) not in _BINARY:
             raise self._unsupported(node)
         left, right = self.read(node.left), self.read(node.right)
+        if isinstance(node.op, ast.Pow) and any(isinstance(x, Expression) for x in (left, right)):
+            raise self._unsupported(node)
         if not isinstance(left, Expression) and not isinstance(right, Expression):
             left = expressions.number(left)  # checks the type
             right = expressions.number(right).args[0]
@@ -218,10 +219,9 @@ class _Reader:
         if name == "field" and len(values) == 1 and isinstance(values[0], str):
             return self.names(values[0])
         if name == "range" and all(type(v) is int for v in values) and 1 <= len(values) <= 3:
-            numbers = range(*values)
-            if len(numbers) > MAX_RANGE:
-                raise FormulaError(f"{numbers}", expected=f"at most {MAX_RANGE} values: use <=")
-            return numbers
+            if len(values) == 3 and values[2] == 0:
+                raise self._unsupported(node)
+            return range(*values)
         if name not in _FUNCTIONS:
             raise self._unsupported(node)
         return _FUNCTIONS[name](*values)
@@ -229,11 +229,12 @@ class _Reader:
 
 def _folded(op: Callable[[int, int], int], left: int, right: int, error: FormulaError) -> int:
     """An operation on two constants, of a size that cannot exhaust the memory."""
-    if op in (operator.lshift, operator.rshift, operator.mod, operator.floordiv):
-        if right < 0 or (right == 0 and op not in (operator.lshift, operator.rshift)):
-            raise error
-        if op is operator.lshift and right > 4096:
-            raise error
+    least = {operator.mod: 1, operator.floordiv: 1, operator.lshift: 0, operator.rshift: 0}
+    bits = {operator.lshift: right, operator.pow: left.bit_length() * right}.get(op, 0)
+    if right < least.get(op, right) or not 0 <= bits <= MAX_BITS:
+        raise error
+    if op is operator.pow and right < 0:
+        raise error
     return op(left, right)
 
 

@@ -94,7 +94,11 @@ class Rows(Sequence[dict[str, Any]]):
             raise NelsonError("to_pandas needs pandas: pip install pandas") from error
         columns: dict[str, Any] = {}
         for name, field in self.fields.items():
-            if isinstance(field, Choice):
+            if isinstance(field, Choice) and None in field.values:  # pandas: a missing value
+                columns[name] = pandas.Categorical(
+                    self[name], [v for v in field.values if v is not None]
+                )
+            elif isinstance(field, Choice):
                 kind = pandas.CategoricalDtype(
                     pandas.Index(list(field.values), tupleize_cols=False)
                 )
@@ -179,6 +183,8 @@ def codes_of(field: Field, column: Any) -> np.ndarray:
     known: dict[Any, int] = {}
     out = np.empty(len(values), np.int64 if field.size < 2**62 else object)
     for k, value in enumerate(values.tolist()):
+        if value != value:  # NaN: a missing value of pandas
+            value = None
         try:
             if value not in known:
                 known[value] = _code_or_missing(field, value)

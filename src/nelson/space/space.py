@@ -25,7 +25,7 @@ from nelson.exact.mode import most_likely
 from nelson.formula import Formula
 from nelson.formula.memo import Recent
 from nelson.sampling.options import Options
-from nelson.sampling.sample_stream import draw, stream
+from nelson.sampling.sample_stream import draw, draw_blocks
 from nelson.sampling.samples import Samples
 from nelson.space import files
 from nelson.space.decode import decode
@@ -349,16 +349,7 @@ class Space:
         """
         with self._explained(given):
             law = self.law(given, weights, shares, first, seed)
-            options = Options(
-                given=law.given or None,
-                project=law.formula.projection,
-                unique=unique,
-                seed=seed,
-                method=chosen_method(law.formula, seconds) if method == "auto" else method,
-                threads=threads,
-                seconds=seconds,
-                strict=strict,
-            )
+            options = _options(law, unique, seed, method, threads, seconds, strict)
             samples = draw(law.formula, law.theta, n, options)
         return self._rows(samples, law.info)
 
@@ -384,17 +375,8 @@ class Space:
         """
         with self._explained(given):
             law = self.law(given, weights, shares, first, seed)
-            for samples in stream(
-                law.formula,
-                law.theta,
-                n,
-                block=block,
-                given=law.given or None,
-                seed=seed,
-                method=chosen_method(law.formula, seconds) if method == "auto" else method,
-                threads=threads,
-                seconds=seconds,
-            ):
+            options = _options(law, unique, seed, method, threads, seconds)
+            for samples in draw_blocks(law.formula, law.theta, n, block, options):
                 yield self._rows(samples, law.info)
 
     def _rows(self, samples: Samples, more: dict[str, Any]) -> Rows:
@@ -487,7 +469,7 @@ class Space:
         -1 stands for a value that is not in the domain of its field. Columns that are no field
         are ignored; a missing one is an error.
         """
-        if isinstance(table, Rows) and table.fields == self.fields:
+        if isinstance(table, Rows) and self._owns(table):
             return table.codes
         out = {}
         for name, field in self.fields.items():
@@ -499,6 +481,12 @@ class Space:
                 ) from None
             out[name] = codes_of(field, column)
         return out
+
+    def _owns(self, rows: Rows) -> bool:
+        """Are these rows of this space?"""
+        return len(rows.fields) == len(self.fields) and all(
+            rows.fields.get(name) is field for name, field in self.fields.items()
+        )
 
     def violations(self, table: Any) -> dict[str, np.ndarray]:
         """Which rows of a table break what: {rule or field: positions}, for those with a breach."""
@@ -533,3 +521,25 @@ class Space:
         lines += [f"  {name.ljust(wide)}  {f.domain}" for name, f in self.fields.items()]
         lines += [f"  {requirement}" for requirement in self.rules]
         return "\n".join(lines)
+
+
+def _options(
+    law: Law,
+    unique: bool,
+    seed: int | None,
+    method: str,
+    threads: int | None,
+    seconds: float | None,
+    strict: bool = False,
+) -> Options:
+    return Options(
+        given=law.given or None,
+        project=law.formula.projection,
+        determined=True,
+        unique=unique,
+        seed=seed,
+        method=chosen_method(law.formula, seconds) if method == "auto" else method,
+        threads=threads,
+        seconds=seconds,
+        strict=strict,
+    )

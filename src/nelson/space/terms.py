@@ -15,13 +15,11 @@ import numpy as np
 
 from nelson.errors import FormulaError
 from nelson.space.expressions import Rule
-from nelson.space.fields import FIELDS, Field, Flag, Integer
+from nelson.space.fields import FIELDS, Field, Flag
 
 Terms = list[tuple[Rule, float]]
 #: A key of the mapping -> the field or the rule that it names.
 Find = Callable[[Any], Any]
-#: A longer range is stated by its ends: its values, listed, could exhaust the memory.
-MAX_LISTED = 4096
 #: Shares of all values of a field have to add up to 1 within this.
 _SUM_TOLERANCE = 1e-6
 
@@ -59,7 +57,7 @@ def share_terms(asked: Any, find: Find) -> Terms:
         if not isinstance(numbers, Mapping):
             continue
         total = sum(numbers.values())
-        covered = sum(len(v) if isinstance(v, range) else 1 for v in numbers)
+        covered = sum((v[-1] - v[0]) // v.step + 1 if isinstance(v, range) else 1 for v in numbers)
         if total > 1 + _SUM_TOLERANCE or (covered == of.size and abs(total - 1) > _SUM_TOLERANCE):
             rest = "1" if covered == of.size else "at most 1"
             raise FormulaError(f"the shares of {of.name} add up to {total:g}", expected=rest)
@@ -69,14 +67,12 @@ def share_terms(asked: Any, find: Find) -> Terms:
 def has(field: Field, value: Any) -> Rule:
     """The rule: the field has this value, or one of this range."""
     if isinstance(value, range) and not isinstance(field, Flag):
-        if not len(value):
+        if not value:  # no len: it may be > 2^63
             raise FormulaError(
                 f"the values {value!r} of {field.name}", expected="a range of values"
             )
         field.code(value[0])
         field.code(value[-1])
-        if len(value) > MAX_LISTED and value.step == 1 and isinstance(field, Integer):
-            return (field >= value[0]) & (field <= value[-1])
         return field.isin(value)
     code = field.code(value)  # raises if there is no such value
     if isinstance(field, Flag):

@@ -29,6 +29,8 @@ _CALLS = {"implies", "iff", "count", "distinct"}
 _TIGHT = 20
 #: Most terms of a sum that is written with +.
 _MOST_ADDED = 50
+#: Longest list of numbers that is printed; longer ones are printed as ranges.
+_LISTED = 100
 
 
 def text(expression: Any) -> str:
@@ -63,9 +65,9 @@ def _print(node: Any) -> tuple[str, int]:
         cells = [tuple(_value(c, v) for c, v in zip(columns, row, strict=True)) for row in rows]
         return f"table([{', '.join(map(text, columns))}], {cells!r})", _TIGHT
     if op == "not" and args[0].op in ("is", "in", "same"):
-        return _membership(args[0], negated=True), 5
+        return _membership(args[0], negated=True)
     if op in ("is", "in", "same"):
-        return _membership(node, negated=False), 5
+        return _membership(node, negated=False)
     if op == "not":
         return f"not {_inside(args[0], 4)}", 4
     if op == "neg":
@@ -103,23 +105,28 @@ def _inside(node: Any, least: int) -> str:
     return shown if binding >= least else f"({shown})"
 
 
-def _membership(node: Any, negated: bool) -> str:
+def _membership(node: Any, negated: bool) -> tuple[str, int]:
     left, right = node.args
+    if node.op == "in":
+        return _in_runs(_inside(left, 6), right, "not in" if negated else "in")
     if node.op == "same":
-        return f"{text(left)} {'!=' if negated else '=='} {text(right)}"
+        return f"{text(left)} {'!=' if negated else '=='} {text(right)}", 5
     values = [_value(left, v) for v in right]
     shown = _inside(left, 6)
-    if node.op == "is" and len(values) == 1:
-        return f"{shown} {'!=' if negated else '=='} {values[0]!r}"
-    return f"{shown} {'not in' if negated else 'in'} {_runs(values)}"
+    if len(values) == 1:
+        return f"{shown} {'!=' if negated else '=='} {values[0]!r}", 5
+    return f"{shown} {'not in' if negated else 'in'} {values!r}", 5
 
 
-def _runs(values: list[Any]) -> str:
-    """A list, or a range if these are three or more numbers without a gap."""
-    whole = len(values) > 2 and all(type(v) is int for v in values)
-    if whole and values == list(range(values[0], values[0] + len(values))):
-        return f"range({values[0]}, {values[-1] + 1})"
-    return repr(values)
+def _in_runs(left: str, runs: tuple[tuple[int, int], ...], word: str) -> tuple[str, int]:
+    """Membership in ranges (first, last): one range, a list, or several ranges if that is long."""
+    if len(runs) == 1 and runs[0][1] - runs[0][0] > 1:
+        return f"{left} {word} range({runs[0][0]}, {runs[0][1] + 1})", 5
+    if sum(last - first + 1 for first, last in runs) <= _LISTED:
+        values = [v for first, last in runs for v in range(first, last + 1)]
+        return f"{left} {word} {values!r}", 5
+    op = "or" if word == "in" else "and"
+    return f" {op} ".join(f"{left} {word} range({a}, {b + 1})" for a, b in runs), _BINDING[op]
 
 
 def _value(column: Any, cell: int) -> Any:
