@@ -98,7 +98,7 @@ def test_fields_of_all_kinds_weights_and_shares():
     )
     assert list(space.fields) == ["a", "n", "c", "odd name", "opts.fast", "opts.a b", "f"]
     assert space["a"].high == 2**80
-    weights, shares = space.defaults["weights"], space.defaults["shares"]
+    weights, shares = space.weights, space.shares
     assert weights["f"] == 0.5
     assert weights["c"] == {"x": 60, True: 3, 2.5: 4}
     assert weights["a"] == {range(256): 5, -1: 0}
@@ -107,11 +107,11 @@ def test_fields_of_all_kinds_weights_and_shares():
     assert space.most_likely(weights=weights)["c"] == "x"
 
 
-def test_defaults_are_for_the_command_line():
+def test_weights_of_a_file_are_for_the_command_line():
     """`sample` without arguments stays uniform, whatever the file says."""
     space = Space.from_toml('[fields]\na = "flag"\n[shares]\na = 0.9\n')
     assert space.marginals()["a"][True] == 0.5
-    assert space.marginals(**space.defaults)["a"][True] == pytest.approx(0.9)
+    assert space.marginals(shares=space.shares)["a"][True] == pytest.approx(0.9)
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,7 @@ def test_gigantic_ranges_are_no_lists():
         'rules = ["x in range(10**30)"]\n[fields]\nx = { integer = [0, 0x' + "F" * 60 + "] }\n"
         "[weights.x]\n'0..0xFFFFFFFFFFFFFFFFFFFFFF' = 5\n"
     )
-    law = space.law(weights=space.defaults["weights"])
+    law = space.law(weights=space.weights)
     assert law.formula.n_vars < 2000
 
 
@@ -331,10 +331,8 @@ def test_odd_names_values_sets_names_of_rules_and_weights_come_back(tmp_path):
     space.require("count in ['x\\'y', 'tab\\t', '1']", name='the "first"')
     space.require("opts.fast", "field('two words') == 0 or opts['dotted.name']")
     n_is_3 = space.rule("n == 3")
-    space.defaults = {
-        "weights": {"count": {"1": 2.0, True: 3}, "wide": {range(256): 5}, n_is_3: 0.25},
-        "shares": {"opts.fast": 0.5, "n": {-7: 1e-300}},
-    }
+    space.weights = {"count": {"1": 2.0, True: 3}, "wide": {range(256): 5}, n_is_3: 0.25}
+    space.shares = {"opts.fast": 0.5, "n": {-7: 1e-300}}
     space.save(tmp_path / "a.toml")
     tomllib.loads((tmp_path / "a.toml").read_text())
     back = Space.load(tmp_path / "a.toml")
@@ -347,11 +345,11 @@ def test_odd_names_values_sets_names_of_rules_and_weights_come_back(tmp_path):
     ]
     assert texts(back) == texts(space)
     assert [r.name for r in back.rules] == ['the "first"', None, None]
-    weights = dict(back.defaults["weights"])
+    weights = back.weights
     assert repr(next(key for key in weights if not isinstance(key, str))) == "n == 3"
     assert weights["count"] == {"1": 2.0, True: 3}
     assert weights["wide"] == {range(256): 5}
-    assert back.defaults["shares"] == space.defaults["shares"]
+    assert back.shares == space.shares
 
 
 def test_long_sums_come_back():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -91,3 +92,22 @@ class Names:
         if values:
             return dict(zip(self._names, x.tolist(), strict=True))
         return [name for name, value in zip(self._names, x, strict=True) if value]
+
+
+#: `c NUMBER NAME`, where NAME has a letter: how tools for feature models name variables.
+_NAMED = re.compile(rb"^c[ \t]+([1-9]\d{0,8})[ \t]+([^\r\n]*[^\s\d+.*/=<>-][^\r\n]*)", re.MULTILINE)
+
+
+def names_in_comments(data: bytes, n: int) -> dict[int, str]:
+    """The names that the comments of a DIMACS file give to the variables 1..n.
+
+    No names at all if two comments contradict each other: then they are ordinary comments.
+    """
+    found: dict[int, str] = {}
+    for match in _NAMED.finditer(data):
+        variable, name = int(match[1]), match[2].decode("utf-8", "replace").strip()
+        if 1 <= variable <= n and found.setdefault(variable, name) != name:
+            return {}
+    taken = {f"x{v}" for v in range(1, n + 1) if v not in found} if found else set()
+    distinct = len(set(found.values())) == len(found) and taken.isdisjoint(found.values())
+    return found if distinct else {}

@@ -127,9 +127,8 @@ class _Reader:
                 raise self._at(with_line, error) from None
         for path, rule_name, rule in self._rules():
             self._rule(path, rule_name, rule)
-        for what in ("weights", "shares"):
-            if what in self.content:
-                self.space.defaults[what] = self._numbers(what, self.content[what])
+        self.space.weights = self._numbers("weights", self.content.get("weights", {}))
+        self.space.shares = self._numbers("shares", self.content.get("shares", {}))
 
     # --- errors ----------------------------------------------------------------------------------
 
@@ -367,8 +366,8 @@ def to_toml(space: Space) -> str:
         if requirement.name is not None:
             lines.append(f"name = {_string(requirement.name)}")
         lines.append(f"rule = {_rule_string(requirement.rule)}")
-    for what, numbers in space.defaults.items():
-        lines += _numbers_lines(what, numbers)
+    lines += _numbers_lines("weights", space.weights)
+    lines += _numbers_lines("shares", space.shares)
     return "\n".join([*lines, ""])
 
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from nelson.errors import FormulaError, Unsatisfiable
 from nelson.exact.conflict import conflict
+from nelson.exact.count import SECONDS as COUNT_SECONDS
 from nelson.exact.count import solutions
 from nelson.exact.mode import most_likely
 from nelson.formula import Formula
@@ -54,7 +55,7 @@ from nelson.space.laws import (
     with_shares,
 )
 from nelson.space.parse import parse
-from nelson.space.rows import Rows, codes_of
+from nelson.space.rows import Rows, code_type, codes_of
 from nelson.space.terms import terms
 from nelson.space.text import text
 
@@ -86,9 +87,10 @@ class Space:
         self.fields: dict[str, Field] = {}
         self.sets: dict[str, Flags] = {}
         self.rules: list[Requirement] = []
-        #: "weights" and "shares" of the file that the space came from: what the command line takes
-        #: if it gets no others. `sample` takes them as `space.sample(n, **space.defaults)`.
-        self.defaults: dict[str, dict[Any, Any]] = {}
+        #: Weights and shares that came with a file. `sample` does not use them by itself:
+        #: space.sample(n, weights=space.weights). The command line does.
+        self.weights: dict[Any, Any] = {}
+        self.shares: dict[Any, Any] = {}
         self._encoder = Encoder()
         self._formula: Formula | None = None
         self._extended: Recent[tuple[str, ...], tuple[Formula, list[int]]] = Recent(_KEPT)
@@ -386,14 +388,19 @@ class Space:
             info["why"] = f"the space compiled to a circuit of {info['decisions']:,} decisions"
         return Rows(self.fields, codes, samples.count, samples.guarantee, samples.status, info)
 
-    def count(self, given: Any = None) -> int:
-        """The number of legal rows, exactly."""
+    def no_rows(self) -> Rows:
+        """Rows without a row, with the columns of this space."""
+        codes = {name: np.zeros(0, code_type(f.size)) for name, f in self.fields.items()}
+        return Rows(self.fields, codes, 0)
+
+    def count(self, given: Any = None, seconds: float = COUNT_SECONDS) -> int:
+        """The number of legal rows, exactly. Raises BudgetExceeded when the time is up."""
         law = self.law(given)
         if -TRUE in law.given:
             return 0
         try:
             circuit_of(law.formula)
-            return solutions(law.formula, law.given)
+            return solutions(law.formula, law.given, seconds)
         except Unsatisfiable:
             return 0
 
