@@ -118,7 +118,7 @@ def test_format_by_name(name, kind):
     assert nio.format_of(name) == kind
 
 
-@pytest.mark.parametrize("name", ["a.npy", "a.csv", "a.txt.gz"])
+@pytest.mark.parametrize("name", ["a.npy", "a.tsv", "a.txt.gz"])
 def test_formats_we_do_not_write_are_refused(name):
     with pytest.raises(NelsonError, match=r"\.npz or \.parquet"):
         nio.format_of(name)
