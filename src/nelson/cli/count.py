@@ -5,9 +5,9 @@ from __future__ import annotations
 import typer
 
 from nelson.cli import options as opt
-from nelson.cli.common import BUDGET, fail, load_numba_without_scipy, say
+from nelson.cli.common import BUDGET, fail, is_space, load_numba_without_scipy, say
 from nelson.cli.formulas import read_named
-from nelson.cli.spaces import conditions, is_space, read_space
+from nelson.cli.spaces import conditions, read_space
 from nelson.cli.status_line import PhaseLine
 from nelson.cli.tables import digits
 from nelson.errors import BudgetExceeded

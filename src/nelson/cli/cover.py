@@ -5,9 +5,9 @@ from __future__ import annotations
 import typer
 
 from nelson.cli import options as opt
-from nelson.cli.common import BUDGET, counted, fail, say
+from nelson.cli.common import BUDGET, counted, fail, is_space, say
 from nelson.cli.output import open_row_output
-from nelson.cli.spaces import conditions, is_space, read_space
+from nelson.cli.spaces import conditions, read_space
 from nelson.cli.status_line import PhaseLine
 from nelson.errors import NelsonError
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from nelson.cli import options as opt
-from nelson.cli.common import print_json, read_formula, read_weights
+from nelson.cli.common import is_space, print_json, read_formula, read_weights
 from nelson.cli.marginals import value_rows
-from nelson.cli.spaces import conditions, is_space, read_space, refuse
+from nelson.cli.spaces import conditions, read_space, refuse
 from nelson.cli.status_line import PhaseLine
 from nelson.cli.tables import aligned, digits, shown
 from nelson.errors import BudgetExceeded, Unsatisfiable

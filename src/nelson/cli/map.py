@@ -7,10 +7,10 @@ from typing import Any
 import typer
 
 from nelson.cli import options as opt
-from nelson.cli.common import BUDGET, fail, load_numba_without_scipy, print_json, say
+from nelson.cli.common import BUDGET, fail, is_space, load_numba_without_scipy, print_json, say
 from nelson.cli.formulas import Named, read_named
 from nelson.cli.marginals import evidence
-from nelson.cli.spaces import explained, is_space, law_arguments, read_space, refuse
+from nelson.cli.spaces import explained, law_arguments, read_space, refuse
 from nelson.cli.status_line import PhaseLine
 from nelson.cli.tables import check_name, put
 from nelson.errors import BudgetExceeded

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from nelson.cli import options as opt
-from nelson.cli.common import load_numba_without_scipy, say
+from nelson.cli.common import is_space, load_numba_without_scipy, say
 from nelson.cli.formulas import Named, read_named
-from nelson.cli.spaces import explained, is_space, law_arguments, read_space, refuse
+from nelson.cli.spaces import explained, law_arguments, read_space, refuse
 from nelson.cli.status_line import PhaseLine
 from nelson.cli.tables import check_name, put
 

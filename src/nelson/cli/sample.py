@@ -7,7 +7,7 @@ from typing import Any
 import typer
 
 from nelson.cli import options as opt
-from nelson.cli.common import parsed_count, projection
+from nelson.cli.common import is_space, parsed_count, projection
 from nelson.cli.formulas import read_named
 from nelson.cli.output import (
     RowSink,
@@ -21,7 +21,7 @@ from nelson.cli.output import (
     write_blocks,
 )
 from nelson.cli.sample_on_cluster import output_folder, sample_on_cluster
-from nelson.cli.spaces import is_space, law_arguments, read_space, refuse
+from nelson.cli.spaces import law_arguments, read_space, refuse
 
 EXAMPLES = """\b
 Examples:

@@ -19,11 +19,6 @@ if TYPE_CHECKING:
 _ASSIGNMENT = re.compile(r"([^=<>!]+)=(?!=)(.*)", re.DOTALL)
 
 
-def is_space(file: str) -> bool:
-    """Is this the name of a space file? All other files are DIMACS."""
-    return file.lower().endswith((".toml", ".toml.gz", ".toml.xz"))
-
-
 def read_space(file: str) -> Space:
     load_numba_without_scipy()
     from nelson.space import Space
