@@ -27,7 +27,7 @@ EACH_SAMPLER := import tomllib; \
 .PHONY: most
 most:
 	@echo "*** Installing all extras at once failed (see above). Trying without the samplers." >&2
-	$(PIP) install --quiet -c constraints.txt -e ".[torch,parquet,cluster,plots,docs,dev]"
+	$(PIP) install --quiet -c constraints.txt -e ".[torch,parquet,cpmpy,configspace,cluster,plots,docs,dev]"
 	@for package in $$($(BIN)/python -c '$(EACH_SAMPLER)'); do \
 	    $(PIP) install --quiet -c constraints.txt "$$package" || { \
 	        echo "*** WARNING: '$$package' could not be installed; what needs it is SKIPPED." >&2; \

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import argparse
+import os
 import platform
 import sys
 
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import auto, calls, circuit, cluster, gpu, learning, load, log_z, peers, sampler
+from benchmarks import (
+    auto,
+    calls,
+    circuit,
+    cluster,
+    gpu,
+    learning,
+    load,
+    log_z,
+    peers,
+    sampler,
+    space,
+)
 from benchmarks.common import Row
 
 ALL = {
@@ -23,8 +36,8 @@ ALL = {
     **learning.ALL,
     "cluster": cluster.rows,
 }
-#: Benchmarks that run only when they are named, because they need a GPU.
-ONLY_IF_NAMED = {"gpu": gpu.rows}
+#: Benchmarks that run only when they are named: one needs a GPU, the other installs its peers.
+ONLY_IF_NAMED = {"gpu": gpu.rows, "space": space.rows}
 
 
 def _names(every: list[str]) -> list[str]:
@@ -38,14 +51,23 @@ def _names(every: list[str]) -> list[str]:
         "names",
         nargs="*",
         metavar="NAME",
-        help=f"{', '.join(every)} (default: all except gpu; this takes 20 minutes)",
+        help=f"{', '.join(every)} (default: all except gpu and space; this takes 20 minutes)",
     )
     parser.add_argument(
         "--quick",
         action="store_true",
         help="only for the benchmark `cluster`: draw a hundredth of the samples",
     )
-    names = parser.parse_args().names
+    parser.add_argument(
+        "--peers",
+        metavar="FOLDER",
+        help="only for the benchmark `space`: where to install the peers, each in an environment "
+        "of its own (default: the variable NELSON_BENCH_PEERS, or the cache folder of the user)",
+    )
+    arguments = parser.parse_args()
+    if arguments.peers:
+        os.environ["NELSON_BENCH_PEERS"] = arguments.peers
+    names = arguments.names
     if unknown := [name for name in names if name not in every]:
         parser.error(f"no benchmark is called {', '.join(unknown)}; use {', '.join(every)}")
     return names or list(ALL)

@@ -1,7 +1,7 @@
 """README's Python runs, and prints what README says it prints.
 
 A ```python block is executed, all of them in one namespace; the ```text block that follows it is
-its output. `python tests/test_readme.py` writes the real output into README.md.
+its output. `python -m tests.test_readme` writes the real output into README.md.
 """
 
 from __future__ import annotations

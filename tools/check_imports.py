@@ -18,8 +18,9 @@ from pathlib import Path
 #: What may be imported inside a function, with all that lies below it.
 BOUNDARIES = (
     # optional packages, or slow to load
-    "cycler", "matplotlib", "networkx", "numba", "pandas", "platformdirs", "psutil", "pyarrow",
-    "ray", "rich", "safetensors", "scipy", "tensorboard", "torch",
+    "ConfigSpace", "cpmpy", "cycler", "matplotlib", "networkx", "numba", "pandas",
+    "platformdirs", "psutil", "pyarrow", "ray", "rich", "safetensors", "scipy", "tensorboard",
+    "torch",
     # other people's samplers, solvers and compilers
     "py_d4", "pycmsgen", "pycryptosat", "pyganak", "pysat", "pysdd", "pyunigen",
     # modules of the standard library that some systems do not have

@@ -20,7 +20,13 @@ if TYPE_CHECKING:
     from nelson.distribution.layer import LovaszLayer
     from nelson.distribution.mrf import ConstrainedMRF
     from nelson.distribution.polynomial import Polynomial
-    from nelson.errors import BudgetExceeded, FormulaError, NelsonError, Unsatisfiable
+    from nelson.errors import (
+        BudgetExceeded,
+        FormulaError,
+        ImpossibleShares,
+        NelsonError,
+        Unsatisfiable,
+    )
     from nelson.formula import Formula
     from nelson.judging import judge
     from nelson.learning import metrics
@@ -38,6 +44,7 @@ _HOME = {
     "ConstrainedMRF": "nelson.distribution.mrf:ConstrainedMRF",
     "Formula": "nelson.formula:Formula",
     "FormulaError": "nelson.errors:FormulaError",
+    "ImpossibleShares": "nelson.errors:ImpossibleShares",
     "LovaszLayer": "nelson.distribution.layer:LovaszLayer",
     "Model": "nelson.learning.model:Model",
     "NelsonError": "nelson.errors:NelsonError",
@@ -83,6 +90,7 @@ __all__ = [
     "ConstrainedMRF",
     "Formula",
     "FormulaError",
+    "ImpossibleShares",
     "LovaszLayer",
     "Model",
     "NelsonError",

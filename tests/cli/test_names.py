@@ -28,9 +28,7 @@ p cnf 4 3
 -3 -2 0
 """
 #: All solutions, by brute force.
-SOLUTIONS = [
-    x for x in itertools.product([False, True], repeat=4) if x[0] and not (x[1] and x[2])
-]
+SOLUTIONS = [x for x in itertools.product([False, True], repeat=4) if x[0] and not (x[1] and x[2])]
 
 
 @pytest.fixture
@@ -46,23 +44,25 @@ def good(done: Done) -> str:
 
 
 def test_names_in_comments():
-    assert names_in_comments(CAR.encode(), 4) == {1: "Engine", 2: "Winter tyres", 3: "Diesel"}
+    found = names_in_comments(CAR.encode(), "car.cnf", 4)
+    assert found == {1: "Engine", 2: "Winter tyres", 3: "Diesel"}
 
 
 @pytest.mark.parametrize(
-    "comments",
+    ("comments", "noted"),
     [
-        "c 12 variables, 3 clauses",  # no such variable
-        "c 1 2 3",  # no letter
-        "c 1 A\nc 1 B",  # two names
-        "c 1 A\nc 2 A",  # a name twice
-        "c 1 x2",  # the name that variable 2 has without a name
-        "c Engine 1",
-        "comment 1 A",
+        ("c 12 variables, 3 clauses", False),  # no such variable
+        ("c 1 2 3", False),  # no letter
+        ("c Engine 1", False),
+        ("c 1 A\nc 1 B", True),  # two names
+        ("c 1 A\nc 2 A", True),  # a name twice
+        ("c 1 x2", True),  # the name that variable 2 has without a name
     ],
 )
-def test_other_comments_are_no_names(comments):
-    assert names_in_comments(comments.encode(), 4) == {}
+def test_other_comments_are_no_names_and_no_error(tmp_path, comments, noted):
+    done = run("sample", "-", "-o", tmp_path / "a.csv", stdin=f"{comments}\np cnf 4 1\n1 0\n")
+    assert good(done) == "" and ("no names are taken" in done.stderr) == noted
+    assert (tmp_path / "a.csv").read_text().splitlines()[0] == "x1,x2,x3,x4"
 
 
 def test_csv_has_the_names_as_header(car, tmp_path):

@@ -386,3 +386,11 @@ def test_commands_for_formulas_say_that_a_space_is_none(tmp_path):
     done = run("learn", BUS, "data.csv", "-o", tmp_path / "m")
     assert done.returncode == 1 and "a space; expected a DIMACS file" in done.stderr
     assert run("test", "--sampler", "auto", BUS).returncode == 2
+
+
+def test_feature_models_are_spaces(tmp_path):
+    path = tmp_path / "car.uvl"
+    path.write_text("features\n\tCar\n\t\toptional\n\t\t\tRadio\n\t\t\tTowbar\n")
+    assert good(run("count", path)) == "4\n"
+    rows = rows_of(good(run("sample", path, "-n", 20, "--given", "Radio=true")))
+    assert {(r["Car"], r["Radio"]) for r in rows} == {("True", "True")}

@@ -63,7 +63,8 @@ def test_the_other_files_are_read(folder):
     base = blocks("toml")[0]
     no_rules = re.sub(r"^rules = \[.*?^\]\n", "", base, flags=re.MULTILINE | re.DOTALL)
     table, tables, numbers = blocks("toml")[1:]
-    assert [r.name for r in Space.from_toml(no_rules + table).rules] == ["fits in memory", "aligned"]
+    names = [r.name for r in Space.from_toml(no_rules + table).rules]
+    assert names == ["fits in memory", "aligned"]
     assert [r.name for r in Space.from_toml(no_rules + tables).rules] == ["aligned"]
     space = Space.from_toml(base + numbers)
     assert list(space.weights) == ["burst", "write", *list(space.weights)[2:]]

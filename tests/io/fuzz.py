@@ -53,6 +53,7 @@ from nelson.learning.checkpoint import load_checkpoint
 from nelson.learning.learn import learn
 from nelson.learning.model import Model, load
 from nelson.sampling.samples import Samples
+from nelson.space import Space
 from nelson.tasks.routes import tsplib
 from nelson.tasks.routes.data import from_table
 from tests.formula import test_fuzz_dimacs
@@ -173,6 +174,28 @@ def dimacs_examples() -> list[Files]:
 
 def damaged_dimacs(rng: random.Random, name: str, data: bytes, other: bytes) -> bytes:
     return test_fuzz_dimacs.mutated(rng)
+
+
+def read_named_dimacs(folder: Path, files: Files, rng: random.Random) -> None:
+    (name,) = files
+    space = Space.from_dimacs(folder / name)
+    assert len(space.fields) == Formula.from_dimacs(folder / name).n_vars
+    assert space.formula.n_vars >= len(space.fields)
+
+
+UVL = [
+    b'features\n    A {abstract, p 1.5}\n        or\n            "B c" {p -2}\n            C\n'
+    b'        [0..1]\n            D {constraint D => C}\nconstraints\n    !"B c" | (C <=> D)\n'
+    b"    sum(p) * 2 - A.p >= 1 // end\n",
+    b"namespace N\ninclude\n    Boolean.*\nfeatures\n\tR\n\t\talternative\n"
+    b"\t\t\tX\n\t\t\tY {v [1, 't']}\n",
+]
+
+
+def read_uvl(folder: Path, files: Files, rng: random.Random) -> None:
+    (name,) = files
+    space = Space.from_uvl(folder / name)
+    assert space.formula.n_vars >= len(space.fields) >= 1
 
 
 # --- models, checkpoints, jobs -------------------------------------------------------------------
@@ -442,6 +465,13 @@ TARGETS: dict[str, Target] = {
     "dimacs gz": Target(
         each(".cnf.gz", gzip.compress(test_fuzz_dimacs.SEEDS[0], mtime=0)), read_dimacs
     ),
+    "dimacs names": Target(
+        each(
+            ".cnf", b"c 1 Car\nc 2 Tow bar\np cnf 3 2\n-2 1 0\nx 1 3 0\n", *test_fuzz_dimacs.SEEDS
+        ),
+        read_named_dimacs,
+    ),
+    "uvl": Target(each(".uvl", *UVL), read_uvl),
     "npz": Target(
         each(
             ".npz",

@@ -135,10 +135,18 @@ def test_impossible_shares_are_proved_in_the_words_of_the_rules():
     with pytest.raises(nelson.FormulaError, match="mode"):
         space.sample(10, shares={"mode": {"a": 0.5, "b": 0.6}})
     # No row of mode a has x = 0.
-    with pytest.raises(nelson.FormulaError, match="every legal row has") as caught:
+    with pytest.raises(nelson.ImpossibleShares) as caught:
         space.sample(10, shares={"mode": {"a": 0.7}, "x": {0: 0.5}})
-    assert "mode == 'a'" in str(caught.value) and "x == 0" in str(caught.value)
+    assert str(caught.value) == (
+        "impossible shares: no legal row has both mode == 'a' and x == 0, but their shares add up "
+        "to 0.7 + 0.5 = 1.2"
+    )
     assert caught.value.asked > caught.value.highest
+    with pytest.raises(nelson.ImpossibleShares, match="every legal row with mode == 'a' has"):
+        space.sample(10, shares={"mode": {"a": 0.7}, "x": {2: 0.1, 3: 0.1, 4: 0.1, 5: 0.1}})
+    twice = {"mode": {"a": 0.5, "b": 0.5}, "x": {0: 0.4}, space.rule("x + y > 9"): 0.8}
+    with pytest.raises(nelson.ImpossibleShares, match="impossible shares"):
+        space.sample(10, shares=twice)
     with pytest.raises(nelson.FormulaError, match="never holds"):
         space.sample(10, shares={space.rule("x + y == 1000"): 0.5, "on": 0.5})
 

@@ -130,8 +130,8 @@ def projection(text: str | None, formula: Formula) -> list[int] | None:
 
 
 def is_space(file: str) -> bool:
-    """Is this the name of a space file? All other files are DIMACS."""
-    return file.lower().endswith((".toml", ".toml.gz", ".toml.xz"))
+    """Is this the name of a space (TOML) or a feature model (UVL)? All other files are DIMACS."""
+    return file.lower().endswith((".toml", ".toml.gz", ".toml.xz", ".uvl"))
 
 
 def read_formula(file: str, dialect: str, quiet: bool = False) -> Formula:

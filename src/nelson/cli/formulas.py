@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from nelson.cli.common import read_weights, say, whole_numbers
+from nelson.errors import FormulaError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -77,7 +78,12 @@ def read_named(file: str, dialect: str, quiet: bool = False) -> Named:
     if not quiet:
         for note in formula.notes:
             say(f"note: {note}")
-    found = names_in_comments(data, formula.n_vars)
+    try:
+        found = names_in_comments(data, name, formula.n_vars)
+    except FormulaError as error:  # comments are comments: no file is refused for them
+        found = {}
+        if not quiet:
+            say(f"note: no names are taken from comments: {error.what}")
     return Named(formula, Names(formula.n_vars, found) if found else None)
 
 

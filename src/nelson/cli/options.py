@@ -15,7 +15,8 @@ FormulaFile = Annotated[
 ProblemFile = Annotated[
     str,
     typer.Argument(
-        metavar="FILE", help="DIMACS file (.gz, .xz; - is stdin), or a space: FILE.toml."
+        metavar="FILE",
+        help="DIMACS file (.gz, .xz; - is stdin), a space (.toml) or a feature model (.uvl).",
     ),
 ]
 Data = Annotated[

@@ -20,10 +20,11 @@ _ASSIGNMENT = re.compile(r"([^=<>!]+)=(?!=)(.*)", re.DOTALL)
 
 
 def read_space(file: str) -> Space:
+    """The space in a TOML file, or of a feature model in UVL."""
     load_numba_without_scipy()
     from nelson.space import Space
 
-    return Space.load(file)
+    return Space.from_uvl(file) if file.lower().endswith(".uvl") else Space.load(file)
 
 
 def refuse(used: dict[str, bool], what: str) -> None:

@@ -87,7 +87,8 @@ def _communicate(question: Any, errors: Any, seconds: float) -> tuple[bytes, int
         command, stdin=question, stdout=subprocess.PIPE, stderr=errors, env=environment
     ) as child:
         try:
-            return child.communicate(timeout=seconds)[0], child.returncode
+            # The system's timers hold no more than 32-bit milliseconds: 24 days.
+            return child.communicate(timeout=min(seconds, 2_000_000.0))[0], child.returncode
         except subprocess.TimeoutExpired:
             child.kill()
             return child.communicate()[0], None

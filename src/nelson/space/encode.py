@@ -140,6 +140,11 @@ class Encoder:
         finally:  # after an error too: what follows is no part of this rule
             self._group = None
 
+    def require_clause(self, rule: Rule, literals: list[int]) -> None:
+        """State a rule that is a clause of these literals: `require` without the translation."""
+        self._kept.append(rule)
+        self.groups.append([literals])
+
     def _add(self, clause: Iterable[int]) -> None:
         """A clause of the rule that is being stated, or of a field."""
         kept = [literal for literal in clause if literal != FALSE]

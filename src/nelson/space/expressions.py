@@ -12,7 +12,7 @@ rules of a space can be printed (`text`), evaluated on rows (`evaluate`) and tra
 from __future__ import annotations
 
 import operator
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any, NoReturn
 
 import numpy as np
@@ -374,10 +374,38 @@ def maximum(*items: Any) -> Number:
 
 
 def _fold(better: Any, items: Iterable[Any]) -> Number:
-    first, *rest = (number(item) for item in flattened(items))
-    for item in rest:
-        first = if_else(better(first, item), first, item)
-    return first
+    return balanced(
+        lambda a, b: if_else(better(a, b), a, b), [number(item) for item in flattened(items)]
+    )
+
+
+def all_of(rules: Iterable[Any]) -> Rule:
+    """All of the rules hold; true if there are none."""
+    listed = tuple(rule(r) for r in rules)
+    return Derived("and", listed) if len(listed) > 1 else listed[0] if listed else rule(True)
+
+
+def any_of(rules: Iterable[Any]) -> Rule:
+    """One or more of the rules hold; false if there are none."""
+    listed = tuple(rule(r) for r in rules)
+    return Derived("or", listed) if len(listed) > 1 else listed[0] if listed else rule(False)
+
+
+def parity(*rules: Any) -> Rule:
+    """An odd number of the rules hold."""
+    return balanced(operator.xor, [rule(r) for r in flattened(rules)])
+
+
+def balanced(join: Callable[[Any, Any], Any], items: list[Any]) -> Any:
+    """join of all items, as a tree of depth log n.
+
+    A chain would be n deep; and where `join` uses an operand twice, as the smaller of two numbers
+    does, its text would double with each item.
+    """
+    while len(items) > 1:
+        pairs = [join(a, b) for a, b in zip(items[::2], items[1::2], strict=False)]
+        items = pairs + items[2 * len(pairs) :]
+    return items[0]
 
 
 def element(items: Iterable[Any], index: Any) -> Number:

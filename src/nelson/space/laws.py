@@ -254,14 +254,40 @@ def _in_words(error: ImpossibleShares, wanted: list[tuple[Rule, float]]) -> Impo
     ]
     if not terms:
         return error
-    left = " + ".join(f"{d} [{name}]" if d != 1 else f"[{name}]" for d, name, _ in terms)
-    shares = ", ".join(f"{name}: {share:g}" for _, name, share in terms)
     return ImpossibleShares(
-        f"impossible shares: every legal row has {left.replace('+ -', '- ')} <= {error.highest}, "
-        f"where [rule] is 1 if the rule holds; the shares {shares} would need {error.asked:g}",
+        f"impossible shares: {_inequality(terms, error.highest, error.asked)}",
         literals=error.literals,
         targets=error.targets,
         direction=error.direction,
         highest=error.highest,
         asked=error.asked,
+    )
+
+
+def _inequality(terms: list[tuple[int, str, float]], highest: int, asked: float) -> str:
+    """sum of d [rule] <= highest holds in every legal row, but the shares would need `asked`."""
+    plus = [(name, share) for d, name, share in terms if d == 1]
+    minus = [(name, share) for d, name, share in terms if d == -1]
+    whole = len(plus) + len(minus) == len(terms)
+    listed = [" or ".join(name for name, _ in part) for part in (plus, minus)]
+    shares = [" + ".join(f"{share:g}" for _, share in part) for part in (plus, minus)]
+    if whole and len(plus) == 1 and not minus and highest == 0:
+        return f"no legal row has {listed[0]}, but its share is to be {shares[0]}"
+    if whole and len(plus) == 2 and not minus and highest == 1:
+        return (
+            f"no legal row has both {plus[0][0]} and {plus[1][0]}, but their shares "
+            f"add up to {shares[0]} = {asked:g}"
+        )
+    if whole and minus and len(plus) == 1 and highest == 0:
+        return (
+            f"every legal row with {listed[0]} has {listed[1]} too, but the share {shares[0]} "
+            f"is more than {shares[1]}"
+        )
+    if whole and not plus and highest == -1:
+        return f"every legal row has {listed[1]}, but the shares add up to {shares[1]} only"
+    left = " + ".join(f"{d} [{name}]" if d != 1 else f"[{name}]" for d, name, _ in terms)
+    return (
+        f"every legal row has {left.replace('+ -', '- ')} <= {highest}, where [rule] is 1 if the "
+        f"rule holds; the shares {', '.join(f'{name}: {s:g}' for _, name, s in terms)} "
+        f"would need {asked:g}"
     )

@@ -14,7 +14,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -29,10 +29,11 @@ from nelson.sampling.options import Options
 from nelson.sampling.sample_stream import draw, draw_blocks
 from nelson.sampling.samples import Samples
 from nelson.space import files
+from nelson.space.adapters import configspace, cpmpy, dimacs, uvl
 from nelson.space.decode import decode
 from nelson.space.encode import Encoder
 from nelson.space.evaluate import evaluate
-from nelson.space.expressions import Rule, leaves, rule
+from nelson.space.expressions import Rule, any_of, leaves, rule
 from nelson.space.fields import (
     FIELDS,
     Choice,
@@ -63,7 +64,7 @@ from nelson.space.text import text
 _KEPT = 16
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Requirement:
     """One rule of a space. `name` is the user's own, `source` and `line` say where it came from."""
 
@@ -87,8 +88,8 @@ class Space:
         self.fields: dict[str, Field] = {}
         self.sets: dict[str, Flags] = {}
         self.rules: list[Requirement] = []
-        #: Weights and shares that came with a file. `sample` does not use them by itself:
-        #: space.sample(n, weights=space.weights). The command line does.
+        #: Weights and shares that came with a file, or with a model of another tool. `sample` does
+        #: not use them by itself: space.sample(n, weights=space.weights). The command line does.
         self.weights: dict[Any, Any] = {}
         self.shares: dict[Any, Any] = {}
         self._encoder = Encoder()
@@ -114,6 +115,67 @@ class Space:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the space as a TOML file, which `Space.load` reads back."""
         files.save(self, path)
+
+    # --- models of other tools (docs/adapters.md) -------------------------------------------------
+
+    @classmethod
+    def from_cpmpy(cls, model: Any) -> Space:
+        """The variables and constraints of a CPMpy model; a legal row is a solution.
+
+        What cannot be translated is an error that shows the expression.
+        """
+        space = cls()
+        cpmpy.fill(space, model)
+        return space
+
+    @classmethod
+    def from_uvl(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        bounds: Mapping[str, tuple[int, int] | None] | None = None,
+    ) -> Space:
+        """A feature model in UVL: a flag for each feature; a legal row is a configuration.
+
+        bounds: the range of each Integer feature, {"Port": (0, 65535)}; None: only whether it is
+        selected counts.
+        """
+        space = cls()
+        uvl.fill(space, path, bounds or {})
+        return space
+
+    @classmethod
+    def from_configspace(
+        cls, configuration_space: Any, *, bins: Mapping[str, Any] | None = None
+    ) -> Space:
+        """A ConfigurationSpace of ConfigSpace; a legal row is a configuration.
+
+        An inactive hyperparameter is None. An integer that may be inactive and has more than 63
+        values stays an integer, with a flag `name.active`; inactive, it has its lowest value.
+        bins: the values that stand for a continuous hyperparameter, {"lr": [0.01, 0.1]}, or their
+        number, {"lr": 10}.
+        """
+        space = cls()
+        configspace.fill(space, configuration_space, bins or {})
+        return space
+
+    @classmethod
+    def from_dimacs(
+        cls,
+        source: str | os.PathLike[str] | IO[Any] | bytes,
+        *,
+        names: bool = True,
+        dialect: str = "auto",
+    ) -> Space:
+        """A DIMACS file: a flag for each variable, a rule for each clause.
+
+        A comment `c 1 Engine` names variable 1; a variable without a name is `x7`. names=False
+        ignores these comments. Weights of the file are kept in `weights`. A projection is ignored:
+        all variables are fields.
+        """
+        space = cls()
+        dimacs.fill(space, source, names=names, dialect=dialect)
+        return space
 
     # --- fields -----------------------------------------------------------------------------------
 
@@ -222,6 +284,34 @@ class Space:
                 ) from None
             self.rules.append(Requirement(found, name, source, line))
             self._changed()
+
+    def require_clauses(self, clauses: Iterable[Iterable[int]]) -> None:
+        """Legal rows satisfy these clauses over flags: 3 stands for the third field, -3 for its
+        negation. Each clause becomes a rule, as by `require`, but some 60,000 in a second.
+        """
+        fields = list(self.fields.values())
+        sides: dict[int, Rule] = {}
+        variables: dict[int, int] = {}
+        for k, field in enumerate(fields, 1):
+            if not isinstance(field, Flag):
+                raise FormulaError(f"clauses over the field {field.name!r}", expected="flags only")
+            sides[k], sides[-k] = field, ~field
+            [variable] = self._encoder.of_field[field.name]
+            variables[k], variables[-k] = variable, -variable
+        for clause in clauses:
+            literals = list(dict.fromkeys(clause))
+            if any(-x in literals for x in literals):
+                continue
+            try:
+                shown = tuple(sides[x] for x in literals)
+            except KeyError as error:
+                raise FormulaError(
+                    f"the literal {error.args[0]} in a clause", expected=f"1 to {len(fields)}, or -"
+                ) from None
+            found = any_of(shown)
+            self._encoder.require_clause(found, [variables[x] for x in literals])
+            self.rules.append(Requirement(found))
+        self._changed()
 
     @property
     def formula(self) -> Formula:

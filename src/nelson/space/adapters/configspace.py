@@ -1,0 +1,278 @@
+"""ConfigSpace: configuration spaces with conditions and forbidden clauses (package ConfigSpace).
+
+How a hyperparameter becomes a field:
+
+    categorical, ordinal, constant       a choice
+    integer                              an integer
+    continuous                           a choice of the values that the user gives (bins)
+    ... that a condition may deactivate  a choice with one more value, None. An integer of more than
+                                         MAX_NONE values: the integer, pinned to its lowest value
+                                         while inactive, and a flag `name.active`.
+
+So each legal configuration is exactly one row. A hyperparameter is active if and only if its
+condition holds. What an inactive parent means follows ConfigSpace's own check of configurations:
+`!=` holds, every other comparison fails, and a forbidden clause about it is never fulfilled.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nelson.errors import FormulaError, NelsonError
+from nelson.space.expressions import Number, Rule, all_of, any_of, rule
+from nelson.space.fields import Integer
+
+if TYPE_CHECKING:
+    from nelson.space.space import Space
+
+#: Values of the largest integer that gets the value None: with it a choice is one-hot (64 values).
+MAX_NONE = 63
+_ACTIVE = ".active"
+
+Compare = Callable[[Any, Any], Any]
+#: Classes of conditions and of forbidden clauses with one value, and of forbidden relations.
+_COMPARE: dict[str, Compare] = {
+    "EqualsCondition": operator.eq,
+    "NotEqualsCondition": operator.ne,
+    "LessThanCondition": operator.lt,
+    "GreaterThanCondition": operator.gt,
+    "ForbiddenEqualsClause": operator.eq,
+    "ForbiddenLessThanClause": operator.lt,
+    "ForbiddenLessThanEqualsClause": operator.le,
+    "ForbiddenGreaterThanClause": operator.gt,
+    "ForbiddenGreaterThanEqualsClause": operator.ge,
+    "ForbiddenEqualsRelation": operator.eq,
+    "ForbiddenLessThanRelation": operator.lt,
+    "ForbiddenLessThanEqualsRelation": operator.le,
+    "ForbiddenGreaterThanRelation": operator.gt,
+    "ForbiddenGreaterThanEqualsRelation": operator.ge,
+}
+
+
+def fill(space: Space, given: Any, bins: Mapping[str, Any]) -> None:
+    """Add the hyperparameters, conditions and forbidden clauses of a ConfigurationSpace."""
+    try:
+        from ConfigSpace import ConfigurationSpace
+    except ImportError as error:
+        raise NelsonError(
+            'from_configspace needs ConfigSpace: pip install "nelson-mrf[configspace]"'
+        ) from error
+    if not isinstance(given, ConfigurationSpace):
+        raise FormulaError(
+            f"from_configspace of {type(given).__name__}", expected="a ConfigurationSpace"
+        )
+    for name in bins:
+        if name not in given:
+            raise FormulaError(
+                f"bins of {name!r}", expected=f"names of hyperparameters: {list(given)}"
+            )
+    conditional = set(given.conditional_hyperparameters)
+    known: dict[str, _Hyperparameter] = {}
+    for name, hp in given.items():
+        known[name] = _Hyperparameter(space, hp, name in conditional, bins.get(name))
+        weights = known[name].weights()
+        if weights:
+            space.weights[name] = weights
+    for condition in given.conditions:
+        child = known[condition.child.name]
+        holds = _condition(condition, known)
+        space.require(child.active.iff(holds), name=f"condition {condition}")
+    for hyper in known.values():
+        if hyper.pinned is not None:
+            space.require(hyper.active | (hyper.field == hyper.pinned))
+    for clause in given.forbidden_clauses:
+        space.require(~_forbidden(clause, known), name=str(clause))
+
+
+def configurations(given: Any, rows: Any) -> Iterator[Any]:
+    """The rows of a space made by `fill` as Configurations of the ConfigurationSpace `given`.
+
+    ConfigSpace checks each of them and raises if it is not legal.
+    """
+    from ConfigSpace import Configuration
+
+    for row in rows:
+        values = {
+            name: row[name]
+            for name in given
+            if row[name] is not None and row.get(name + _ACTIVE, True)
+        }
+        yield Configuration(given, values=values)
+
+
+class _Hyperparameter:
+    """A hyperparameter as a field, and what can be said about it."""
+
+    def __init__(self, space: Space, hp: Any, conditional: bool, bins: Any) -> None:
+        kind = type(hp).__name__
+        self.hp, self.active = hp, rule(True)
+        self.pinned: int | None = None
+        self.ordinal = kind == "OrdinalHyperparameter"
+        #: All values in the order of the hyperparameter; None for an integer.
+        self.values: list[Hashable] | None = None
+        if kind.endswith("FloatHyperparameter"):
+            self.values = _binned(hp, bins)
+        elif bins is not None:
+            raise FormulaError(f"bins of {hp}", expected="bins of continuous hyperparameters only")
+        elif kind == "CategoricalHyperparameter":
+            self.values = [_plain(v) for v in hp.choices]
+        elif self.ordinal:
+            self.values = [_plain(v) for v in hp.sequence]
+        elif kind == "Constant":
+            self.values = [_plain(hp.value)]
+        elif not kind.endswith("IntegerHyperparameter"):
+            raise FormulaError(f"the hyperparameter {hp}", expected="a kind that ConfigSpace has")
+        elif conditional and hp.upper - hp.lower < MAX_NONE:
+            self.values = list(range(int(hp.lower), int(hp.upper) + 1))
+        self.field: Any
+        if self.values is None:
+            self.field = space.integer(hp.name, int(hp.lower), int(hp.upper))
+            if conditional:
+                self.active = space.flag(hp.name + _ACTIVE)
+                self.pinned = self.field.low
+        else:
+            self.field = space.choice(hp.name, [*self.values, *([None] if conditional else [])])
+            if conditional:
+                self.active = self.field != None  # noqa: E711 (builds a rule)
+
+    def weights(self) -> dict[Any, float]:
+        """Weights of the values of a categorical, if it has any."""
+        if getattr(self.hp, "weights", None) is None or self.values is None:
+            return {}
+        return {
+            value: float(share)
+            for value, share in zip(self.values, self.hp.probabilities, strict=True)
+        }
+
+    def _and_active(self, made: Rule) -> Rule:
+        """The rule, and active; for an integer. A choice that is inactive is None."""
+        return made if self.pinned is None else made & self.active
+
+    def where(self, test: Callable[[Any], bool]) -> Rule:
+        """The rule: active, and with a value for which the test holds."""
+        assert self.values is not None
+        found = [value for value in self.values if test(value)]
+        return self.field.isin(found) if found else rule(False)
+
+    def compared(self, compare: Compare, value: Any) -> Rule:
+        """The rule: active, and `compare(its value, value)`. Ordinals compare by position."""
+        value = _plain(value)
+        if self.values is None:
+            return self._and_active(compare(self.field, value))
+        if self.ordinal:
+            place = self.values.index(value)
+            return self.where(lambda v: compare(self.values.index(v), place))  # type: ignore[union-attr]
+        return self.where(lambda v: bool(compare(v, value)))
+
+    def isin(self, values: Any) -> Rule:
+        """The rule: active, and one of these values."""
+        wanted = [_plain(v) for v in values]
+        if self.values is None:
+            return self._and_active(self.field.isin(wanted))
+        return self.where(lambda v: v in wanted)
+
+    def related(self, compare: Compare, other: _Hyperparameter) -> Rule:
+        """The rule: both are active, and `compare` holds for their values."""
+        if isinstance(self.field, Number) and isinstance(other.field, Number):
+            return other._and_active(self._and_active(compare(self.field, other.field)))
+        if self.values is None:
+            return other.related(_SWAPPED.get(compare, compare), self)
+        pairs = []
+        for value in self.values:
+            if other.values is None:
+                holds = other._and_active(_against(compare, value, other.field))
+            else:
+                holds = other.where(lambda w, value=value: bool(compare(value, w)))  # type: ignore[misc]
+            pairs.append((self.field == value) & holds)
+        return any_of(pairs)
+
+
+def _against(compare: Compare, value: Any, field: Integer) -> Rule:
+    """compare(value, field), for a value that need not be a whole number."""
+    if isinstance(value, float) and not value.is_integer():
+        below = math.floor(value)
+        if compare is operator.eq:
+            return rule(False)
+        return field > below if compare in (operator.lt, operator.le) else field <= below
+    if isinstance(value, (int, float)):
+        return compare(value, field)
+    if compare is operator.eq:
+        return rule(False)
+    raise TypeError(f"{value!r} and whole numbers have no order")
+
+
+_SWAPPED: dict[Compare, Compare] = {
+    operator.lt: operator.gt,
+    operator.gt: operator.lt,
+    operator.le: operator.ge,
+    operator.ge: operator.le,
+}
+
+
+def _condition(condition: Any, known: Mapping[str, _Hyperparameter]) -> Rule:
+    """The rule: the condition holds."""
+    kind = type(condition).__name__
+    if kind in ("AndConjunction", "OrConjunction"):
+        parts = [_condition(c, known) for c in condition.components]
+        return all_of(parts) if kind == "AndConjunction" else any_of(parts)
+    if kind == "InCondition":
+        return known[condition.parent.name].isin(condition.values)
+    if kind not in _COMPARE:
+        raise FormulaError(f"the condition {condition}", expected="a kind that ConfigSpace has")
+    parent = known[condition.parent.name]
+    if kind == "NotEqualsCondition":  # holds for an inactive parent
+        return ~parent.compared(operator.eq, condition.value)
+    return parent.compared(_COMPARE[kind], condition.value)
+
+
+def _forbidden(clause: Any, known: Mapping[str, _Hyperparameter]) -> Rule:
+    """The rule: the forbidden clause is fulfilled."""
+    kind = type(clause).__name__
+    if kind in ("ForbiddenAndConjunction", "ForbiddenOrConjunction"):
+        parts = [_forbidden(c, known) for c in clause.components]
+        return all_of(parts) if kind == "ForbiddenAndConjunction" else any_of(parts)
+    if kind == "ForbiddenInClause":
+        return known[clause.hyperparameter.name].isin(clause.values)
+    if kind not in _COMPARE:
+        raise FormulaError(f"the clause {clause}", expected="a kind that ConfigSpace has")
+    try:
+        if kind.endswith("Relation"):
+            left, right = known[clause.left.name], known[clause.right.name]
+            return left.related(_COMPARE[kind], right)
+        return known[clause.hyperparameter.name].compared(_COMPARE[kind], clause.value)
+    except TypeError as error:
+        raise FormulaError(
+            f"the clause {clause}: {error}", expected="values with an order"
+        ) from None
+
+
+def _binned(hp: Any, bins: Any) -> list[Hashable]:
+    """The values that stand for a continuous hyperparameter."""
+    if bins is None:
+        raise FormulaError(
+            f"the continuous hyperparameter {hp.name!r}",
+            expected=f"bins={{{hp.name!r}: [...]}}, the values to take, or their number",
+        )
+    if isinstance(bins, (int, np.integer)) and not isinstance(bins, bool):
+        if bins < 1:
+            raise FormulaError(f"bins of {hp.name!r} = {bins}", expected="1 or more")
+        # The middles of equal parts of the unit interval, on the scale of the hyperparameter.
+        values = hp.to_value((np.arange(bins) + 0.5) / bins)
+    else:
+        values = list(bins)
+    found = sorted({float(v) for v in values})
+    for value in found:
+        if not hp.legal_value(value):
+            raise FormulaError(f"{value!r} in the bins of {hp.name!r}", expected=str(hp))
+    if not found:
+        raise FormulaError(f"bins of {hp.name!r} without values", expected="one or more")
+    return list(found)
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value

@@ -1,0 +1,401 @@
+"""CPMpy: constraint models (package cpmpy). No solver is called; expressions are walked.
+
+A Boolean variable becomes a flag, an integer variable an integer, with the same names. Operators
+and the common global constraints are translated one by one. Any other global constraint is
+replaced by its own decomposition, as long as that needs no new variables: a new variable may be
+free in some solutions, and then rows would no longer be solutions.
+
+`//` and `%` round toward zero, as in CPMpy. A division by zero or an index outside of its list
+makes the nearest Boolean expression around it false, as in CPMpy ("relational semantics").
+"""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nelson.errors import FormulaError, NelsonError
+from nelson.space import expressions
+from nelson.space.expressions import (
+    Number,
+    Rule,
+    all_of,
+    any_of,
+    count,
+    distinct,
+    if_else,
+    parity,
+)
+
+if TYPE_CHECKING:
+    from nelson.space.space import Space
+
+#: Values of the widest divisor that is a variable, and of the widest arguments of NValue.
+MAX_DIVISORS = 256
+MAX_VALUES = 4096
+#: Nodes of the largest circuit: it takes 2^(n-1) clauses.
+MAX_CIRCUIT = 10
+
+_ORDER: dict[str, Callable[[Any, Any], Any]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_CHAINS = {
+    "increasing": operator.le,
+    "decreasing": operator.ge,
+    "strictly_increasing": operator.lt,
+    "strictly_decreasing": operator.gt,
+    "allequal": operator.eq,
+}
+
+
+def fill(space: Space, model: Any) -> None:
+    """Add the variables and constraints of a CPMpy model."""
+    try:
+        import cpmpy
+        from cpmpy.transformations.get_variables import get_variables_model
+    except ImportError as error:
+        raise NelsonError('from_cpmpy needs cpmpy: pip install "nelson-mrf[cpmpy]"') from error
+    if not isinstance(model, cpmpy.Model):
+        raise FormulaError(f"from_cpmpy of {type(model).__name__}", expected="a cpmpy.Model")
+    if model.has_objective():
+        raise FormulaError(
+            f"a CPMpy model with the objective {_short(model.objective_)}",
+            expected="constraints only, as cpmpy.Model(model.constraints): all solutions are drawn",
+        )
+    for variable in get_variables_model(model):
+        if variable.is_bool():
+            space.flag(variable.name)
+        else:
+            space.integer(variable.name, int(variable.lb), int(variable.ub))
+    reader = _Reader(space)
+    for constraint in _flat(model.constraints):
+        try:
+            space.require(reader.rule(constraint), name=_name(constraint))
+        except RecursionError:
+            raise FormulaError(
+                f"the CPMpy expression {_short(constraint)}, which is nested too deeply",
+                expected="several smaller constraints",
+            ) from None
+
+
+class _Reader:
+    """CPMpy expressions as rules and numbers of a space."""
+
+    def __init__(self, space: Space) -> None:
+        self.space = space
+        #: For each Boolean expression that is being read: what must hold for it to be defined.
+        self.guards: list[list[Rule]] = []
+
+    # --- rules ------------------------------------------------------------------------------------
+
+    def rule(self, e: Any) -> Rule:
+        """A Boolean expression. It is false where a part of it is undefined."""
+        if _is_constant(e):
+            value = _constant(e)
+            if value not in (0, 1):
+                raise _unsupported(e, "something true or false")
+            return expressions.rule(bool(value))
+        if not e.is_bool():
+            raise _unsupported(e, "something true or false")
+        if hasattr(e, "_bv"):
+            return ~self.space[e._bv.name]
+        if _is_variable(e):
+            return self.space[e.name]
+        self.guards.append([])
+        made = self._rule(e)
+        return all_of([made, *self.guards.pop()])
+
+    def rules(self, items: Any) -> list[Rule]:
+        return [self.rule(item) for item in _flat(items)]
+
+    def _rule(self, e: Any) -> Rule:
+        name, args = e.name, e.args
+        if name in _ORDER:
+            return self._comparison(name, *args)
+        if name in ("and", "or"):
+            return (all_of if name == "and" else any_of)(self.rules(args))
+        if name == "not":
+            return ~self.rule(args[0])
+        if name == "->":
+            return self.rule(args[0]).implies(self.rule(args[1]))
+        if name == "xor":
+            return parity(*self.rules(args))
+        if name == "ite":
+            return if_else(*self.rules(args))
+        if name == "alldifferent":
+            return distinct(*self.numbers(args))
+        if name in _CHAINS:
+            numbers = self.numbers(args)
+            return all_of(_CHAINS[name](a, b) for a, b in itertools.pairwise(numbers))
+        special = getattr(self, f"_{name}", None)
+        if special is not None:
+            return special(e)
+        return self._decomposed(e)
+
+    def _comparison(self, name: str, a: Any, b: Any) -> Rule:
+        if name in ("==", "!=") and _is_truth(a) and _is_truth(b):
+            same = self.rule(a).iff(self.rule(b))
+            return same if name == "==" else ~same
+        return _ORDER[name](self.number(a), self.number(b))
+
+    def _decomposed(self, e: Any) -> Rule:
+        """The decomposition that CPMpy has for a global constraint."""
+        parts, defining = self._decomposition(e)
+        for constraint in _flat(defining):
+            self.space.require(self.rule(constraint), name=_name(e))
+        return all_of(self.rules(parts))
+
+    def _decomposition(self, e: Any) -> tuple[Any, Any]:
+        from cpmpy.transformations.get_variables import get_variables
+
+        if not hasattr(e, "decompose"):
+            raise _unsupported(e, "an operator or a global constraint that has a decomposition")
+        parts, defining = e.decompose()
+        if new := [v.name for v in get_variables([parts, defining]) if v.name not in self.space]:
+            raise _unsupported(
+                e, "another constraint: the decomposition of this one has new variables", new
+            )
+        return parts, defining
+
+    def _alldifferent_except_n(self, e: Any) -> Rule:
+        items, free = self.numbers(e.args[0]), [_constant(v) for v in _flat(e.args[1])]
+        pairs = itertools.combinations(items, 2)
+        return all_of((a != b) | a.isin(free) for a, b in pairs)
+
+    _alldifferent_except_0 = _alldifferent_except_n
+    _alldifferent_except0 = _alldifferent_except_n
+
+    def _indomain(self, e: Any) -> Rule:
+        return self.number(e.args[0]).isin([_constant(v) for v in _flat(e.args[1])])
+
+    def _table(self, e: Any) -> Rule:
+        columns = self.numbers(e.args[0])
+        rows = [[_constant(v) for v in _flat(row)] for row in e.args[1]]
+        return expressions.table(columns, rows)
+
+    def _negative_table(self, e: Any) -> Rule:
+        return ~self._table(e)
+
+    def _gcc(self, e: Any) -> Rule:
+        items, values = self.numbers(e.args[0]), [_constant(v) for v in _flat(e.args[1])]
+        times = self.numbers(e.args[2])
+        rules = [count([a == v for a in items]) == n for v, n in zip(values, times, strict=True)]
+        if e.closed:
+            rules += [a.isin(values) for a in items]
+        return all_of(rules)
+
+    def _inverse(self, e: Any) -> Rule:
+        there, back = self.numbers(e.args[0]), self.numbers(e.args[1])
+        n = len(there)
+        rules = [a.isin(range(n)) for a in there]
+        for (i, a), (j, b) in itertools.product(enumerate(there), enumerate(back)):
+            rules.append((a == j).implies(b == i))
+        return all_of(rules)
+
+    def _circuit(self, e: Any) -> Rule:
+        """A permutation of which no part is closed: no set of nodes without node 0 is."""
+        nodes = self.numbers(e.args)
+        n = len(nodes)
+        if n > MAX_CIRCUIT:
+            raise _unsupported(e, f"a circuit of at most {MAX_CIRCUIT} nodes")
+        rules = [distinct(*nodes), *(a.isin(range(n)) for a in nodes)]
+        for size in range(1, n):
+            for part in itertools.combinations(range(1, n), size):
+                rules.append(any_of(~nodes[i].isin(part) for i in part))
+        return all_of(rules)
+
+    def _lex_less(self, e: Any) -> Rule:
+        return _before(self.numbers(e.args[0]), self.numbers(e.args[1]), equal=False)
+
+    def _lex_lesseq(self, e: Any) -> Rule:
+        return _before(self.numbers(e.args[0]), self.numbers(e.args[1]), equal=True)
+
+    # --- numbers ----------------------------------------------------------------------------------
+
+    def number(self, e: Any) -> Number:
+        """A numerical expression; a Boolean one counts 1 or 0."""
+        if _is_constant(e):
+            return expressions.number(_constant(e))
+        if e.is_bool():
+            return expressions.number(self.rule(e))
+        if _is_variable(e):
+            return self.space[e.name]
+        return self._number(e)
+
+    def numbers(self, items: Any) -> list[Number]:
+        return [self.number(item) for item in _flat(items)]
+
+    def _number(self, e: Any) -> Number:
+        name, args = e.name, e.args
+        if name == "sum":
+            return expressions.number(sum(self.numbers(args)))
+        if name == "wsum":
+            weights = [_constant(w) for w in _flat(args[0])]
+            pairs = zip(weights, self.numbers(args[1]), strict=True)
+            return expressions.number(sum(w * a for w, a in pairs))
+        if name == "sub":
+            return self.number(args[0]) - self.number(args[1])
+        if name == "-":
+            return -self.number(args[0])
+        if name == "mul":
+            return self.number(args[0]) * self.number(args[1])
+        if name in ("div", "mod"):
+            return self._divided(e, _quotient if name == "div" else _remainder)
+        if name == "pow":
+            return self._power(e)
+        if name == "abs":
+            return abs(self.number(args[0]))
+        if name in ("min", "max"):
+            return (expressions.minimum if name == "min" else expressions.maximum)(
+                self.numbers(args)
+            )
+        if name == "element":
+            return self._picked(self.numbers(args[0]), [self.number(args[1])], [len(args[0])])
+        if name == "nd_element":
+            shape = list(args[0].shape)
+            return self._picked(self.numbers(args[0]), self.numbers(args[1:]), shape)
+        if name == "count":
+            value = self.number(args[1])
+            return count([a == value for a in self.numbers(args[0])])
+        if name == "among":
+            values = [_constant(v) for v in _flat(args[1])]
+            return count([a.isin(values) for a in self.numbers(args[0])])
+        if name == "nvalue":
+            return self._values(e, self.numbers(args), set())
+        if name == "nvalue_except":
+            return self._values(e, self.numbers(args[0]), {_constant(args[1])})
+        value, defining = self._decomposition(e)
+        for constraint in _flat(defining):
+            self.space.require(self.rule(constraint))
+        return self.number(value)
+
+    def _divided(self, e: Any, by: Callable[[Number, int], Number]) -> Number:
+        a, b = self.number(e.args[0]), self.number(e.args[1])
+        if b.high - b.low >= MAX_DIVISORS:
+            raise _unsupported(e, f"a divisor of at most {MAX_DIVISORS} values")
+        if b.low <= 0 <= b.high:
+            self.guards[-1].append(b != 0)
+        results = [by(a, c) if c else expressions.number(0) for c in range(b.low, b.high + 1)]
+        return _chosen(results, b, b.low)
+
+    def _power(self, e: Any) -> Number:
+        if not _is_constant(e.args[1]) or _constant(e.args[1]) < 0:
+            raise _unsupported(e, "a power with a constant exponent, 0 or more")
+        base, found = self.number(e.args[0]), expressions.number(1)
+        for k in range(_constant(e.args[1])):
+            found = found * base if k else base
+        return found
+
+    def _picked(self, items: list[Number], indices: list[Number], shape: list[int]) -> Number:
+        """items[index]; with a guard if an index may be outside of its range."""
+        at = expressions.number(0)
+        for index, size in zip(indices, shape, strict=True):
+            if index.low < 0 or index.high >= size:
+                self.guards[-1].append((index >= 0) & (index < size))
+            at = at * size + index if len(shape) > 1 else index
+        first, last = max(at.low, 0), min(at.high, len(items) - 1)
+        return _chosen(items[first : last + 1] or [expressions.number(0)], at, first)
+
+    def _values(self, e: Any, items: list[Number], without: set[int]) -> Number:
+        """How many values occur."""
+        low, high = min(a.low for a in items), max(a.high for a in items)
+        if high - low >= MAX_VALUES:
+            raise _unsupported(e, f"arguments of at most {MAX_VALUES} values")
+        return count(
+            [any_of(a == v for a in items) for v in range(low, high + 1) if v not in without]
+            or [False]
+        )
+
+
+# --- pieces -------------------------------------------------------------------------------------
+
+
+def _quotient(a: Number, c: int) -> Number:
+    """a / c, rounded toward zero."""
+    k = abs(c)
+    found = a // k if a.low >= 0 else -(-a // k)
+    if a.low < 0 < a.high:
+        found = if_else(a < 0, -(-a // k), a // k)
+    return found if c > 0 else -found
+
+
+def _remainder(a: Number, c: int) -> Number:
+    """a - c (a / c): it has the sign of a."""
+    k = abs(c)
+    if a.low < 0 < a.high:
+        return if_else(a < 0, -(-a % k), a % k)
+    return a % k if a.low >= 0 else -(-a % k)
+
+
+def _chosen(items: list[Number], at: Number, first: int) -> Number:
+    """items[at - first], by bisection: not deep even for long lists."""
+    if len(items) == 1:
+        return items[0]
+    half = len(items) // 2
+    left, right = _chosen(items[:half], at, first), _chosen(items[half:], at, first + half)
+    return if_else(at < first + half, left, right)
+
+
+def _before(a: list[Number], b: list[Number], equal: bool) -> Rule:
+    """The list a comes before the list b in the order of a dictionary."""
+    found = expressions.rule(equal)
+    for x, y in zip(reversed(a), reversed(b), strict=True):
+        found = (x < y) | ((x == y) & found)
+    return found
+
+
+def _flat(items: Any) -> list[Any]:
+    """The items of nested lists and arrays."""
+    if isinstance(items, np.ndarray):
+        items = items.flat
+    elif not isinstance(items, (list, tuple, set, frozenset, range)):
+        return [items]
+    return [item for part in items for item in _flat(part)]
+
+
+def _is_constant(e: Any) -> bool:
+    return not hasattr(e, "is_bool") or type(e).__name__ == "BoolVal"
+
+
+def _is_variable(e: Any) -> bool:
+    return hasattr(e, "lb") and hasattr(e, "ub")
+
+
+def _is_truth(e: Any) -> bool:
+    return e.is_bool() if hasattr(e, "is_bool") else isinstance(e, (bool, np.bool_))
+
+
+def _constant(e: Any) -> int:
+    """A whole number."""
+    value = e.args[0] if type(e).__name__ == "BoolVal" else e
+    whole = isinstance(value, (bool, np.bool_, int, np.integer))
+    if not whole and not (isinstance(value, (float, np.floating)) and float(value).is_integer()):
+        raise _unsupported(e, "whole numbers")
+    return int(value)
+
+
+def _name(constraint: Any) -> str | None:
+    """A global constraint as CPMpy prints it, which is shorter than the rule; else None."""
+    known = _is_constant(constraint) or constraint.name in (*_ORDER, "and", "or", "not", "->")
+    return None if known or _is_variable(constraint) else _short(constraint)
+
+
+def _unsupported(e: Any, expected: str, new: list[str] | None = None) -> FormulaError:
+    what = f"the CPMpy expression {_short(e)}"
+    if new:
+        what += f" (new variables: {', '.join(new[:4])}{', ...' if len(new) > 4 else ''})"
+    return FormulaError(what, expected=expected)
+
+
+def _short(e: Any) -> str:
+    shown = " ".join(str(e).split())
+    return shown if len(shown) <= 200 else shown[:197] + "..."
