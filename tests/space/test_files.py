@@ -12,6 +12,7 @@ import nelson
 from nelson.errors import FormulaError
 from nelson.space import Space
 from nelson.space.files import MAX_CHARACTERS, to_toml, value_of
+from nelson.space.space import Requirement
 from nelson.space.toml_lines import lines_of
 from tests import ROOT
 from tests.space.random_spaces import legal_rows, random_space
@@ -409,3 +410,22 @@ def test_a_refused_rule_leaves_the_space_as_it_was():
     space.integer("y", 0, 2)
     space.require(x == 0)
     assert space.count() == 3
+
+
+def test_rules_that_could_not_be_read_back_are_not_written(tmp_path):
+    """A text of 205 differences within each other nests more deeply than a text may."""
+    space = Space()
+    x = space.integer("x", 0, 1)
+    nested = x
+    for _ in range(205):
+        nested = x - nested
+    space.rules.append(Requirement(nested == 0))
+    with pytest.raises(FormulaError, match="nested too deeply"):
+        space.save(tmp_path / "a.toml")
+    assert not list(tmp_path.iterdir())
+
+
+def test_dimacs_files_become_toml():
+    space = Space.from_dimacs(b"c 1 Car\nc 2 Tow bar\np cnf 4 2\n-2 1 0\nx 1 2 3 4 0\nw 1 0.3\n")
+    back = Space.from_toml(to_toml(space))
+    assert back.formula == space.formula and back.weights == space.weights != {}

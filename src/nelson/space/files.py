@@ -34,7 +34,6 @@ from nelson.io import atomic
 from nelson.io.streams import text_lines
 from nelson.space.expressions import Rule
 from nelson.space.fields import FIELDS, Choice, Field, Flag, Integer, unknown
-from nelson.space.parse import MAX_TEXT
 from nelson.space.terms import terms
 from nelson.space.text import text
 from nelson.space.toml_lines import MAX_ITEMS, Lines, Path, lines_of
@@ -358,14 +357,14 @@ def to_toml(space: Space) -> str:
     lines = [f"name = {_string(space.name)}"] if space.name is not None else []
     named = any(requirement.name is not None for requirement in space.rules)
     if space.rules and not named:
-        lines += ["rules = [", *(f"  {_rule_string(r.rule)}," for r in space.rules), "]"]
+        lines += ["rules = [", *(f"  {_rule_string(space, r.rule)}," for r in space.rules), "]"]
     lines += ["", "[fields]"] if lines else ["[fields]"]
     lines += [f"{_key(name)} = {form}" for name, form in _forms(space)]
     for requirement in space.rules if named else []:
         lines += ["", "[[rules]]"]
         if requirement.name is not None:
             lines.append(f"name = {_string(requirement.name)}")
-        lines.append(f"rule = {_rule_string(requirement.rule)}")
+        lines.append(f"rule = {_rule_string(space, requirement.rule)}")
     lines += _numbers_lines("weights", space.weights)
     lines += _numbers_lines("shares", space.shares)
     return "\n".join([*lines, ""])
@@ -429,13 +428,14 @@ def _value_text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _rule_string(rule: Rule) -> str:
+def _rule_string(space: Space, rule: Rule) -> str:
     shown = text(rule)
-    if len(shown) > MAX_TEXT:
+    try:
+        space.rule(shown)
+    except FormulaError as error:  # too long or nested too deeply: the file could not be read back
         raise FormulaError(
-            f"a rule of {len(shown):,} characters in a file: {shown[:60]}...",
-            expected=f"at most {MAX_TEXT:,}; several smaller rules",
-        )
+            f"a rule that a file cannot hold: {error.what}", expected="several smaller rules"
+        ) from None
     return f"'{shown}'" if '"' in shown and _is_plain(shown) else _string(shown)
 
 
