@@ -30,6 +30,12 @@ def outputs(text: str) -> list[tuple[str, str]]:
     return pairs
 
 
+def with_outputs(text: str) -> str:
+    """The text with the real output of each example."""
+    real = iter(outputs(text))
+    return EXAMPLE.sub(lambda m: f"```python\n{m[1]}```\n\n```text\n{next(real)[1]}```", text)
+
+
 def test_examples_print_what_they_say():
     text = README.read_text()
     pairs = outputs(text)
@@ -62,8 +68,4 @@ def test_commands_and_files_named_exist():
 
 
 if __name__ == "__main__":
-    content = README.read_text()
-    real = iter(outputs(content))
-    README.write_text(
-        EXAMPLE.sub(lambda m: f"```python\n{m[1]}```\n\n```text\n{next(real)[1]}```", content)
-    )
+    README.write_text(with_outputs(README.read_text()))

@@ -1,5 +1,6 @@
 """The user's words: named fields and rules, turned into a formula, and samples back into tables."""
 
+from nelson.space.coverage import Coverage
 from nelson.space.expressions import (
     at_least,
     at_most,
@@ -18,6 +19,7 @@ from nelson.space.rows import Rows
 from nelson.space.space import Space
 
 __all__ = [
+    "Coverage",
     "Marginals",
     "Rows",
     "Space",

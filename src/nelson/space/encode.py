@@ -309,7 +309,8 @@ class Encoder:
         return -gates.any([gates.all(breach) for breach in (*low, *high)])
 
     def _same(self, a: Category, b: Category) -> int:
-        common = set(a.values) & set(b.values)
+        others = set(b.values)
+        common = [v for v in a.values if v in others]  # in the same order in every process
         pairs = [
             self.gates.all([self.has(a, a.code(v)), self.has(b, b.code(v))])  # type: ignore[arg-type]
             for v in common

@@ -41,7 +41,7 @@ RANGES = 16
 #: Combinations of values that fields which are chosen first may have.
 MAX_FIRST = 4096
 #: Seconds to compile a space, and the share of a limit that the caller set.
-COMPILE_SECONDS = 20.0
+COMPILE_SECONDS = 10.0
 COMPILE_SHARE = 0.5
 #: Samples for estimated shares.
 _SAMPLES = 1 << 16

@@ -25,11 +25,14 @@ from nelson.exact.count import solutions
 from nelson.exact.mode import most_likely
 from nelson.formula import Formula
 from nelson.formula.memo import Recent
+from nelson.kernels.core.bits import pack
 from nelson.sampling.options import Options
 from nelson.sampling.sample_stream import draw, draw_blocks
 from nelson.sampling.samples import Samples
 from nelson.space import files
 from nelson.space.adapters import configspace, cpmpy, dimacs, uvl
+from nelson.space.cover import cover
+from nelson.space.coverage import Coverage, coverage
 from nelson.space.decode import decode
 from nelson.space.encode import Encoder
 from nelson.space.evaluate import evaluate
@@ -511,10 +514,55 @@ class Space:
 
     def row(self, x: np.ndarray) -> dict[str, Any]:
         """The row of an assignment (n_vars,) of the formula."""
+        return self.rows(x[None])[0]
+
+    def rows(self, states: np.ndarray, **more: Any) -> Rows:
+        """The rows of assignments (rows, n_vars) of the formula. more: guarantee, status, info."""
         variables = self.formula.projection or ()
-        packed = x[np.array(variables, int) - 1].astype(np.uint64)[None, :]
-        samples = Samples(packed, 1, variables, "exact")
-        return self._rows(samples, {})[0]
+        packed = pack(states[:, np.array(variables, int) - 1])
+        guarantee, status = more.get("guarantee", "exact"), more.get("status", "ok")
+        samples = Samples(packed, len(states), variables, guarantee, status)
+        return self._rows(samples, more.get("info", {}))
+
+    # --- combinatorial testing --------------------------------------------------------------------
+
+    def coverage(
+        self, rows: Any, t: int = 2, fields: Any = None, seconds: float | None = None
+    ) -> Coverage:
+        """Which legal combinations of t values occur in rows (Rows, a DataFrame, ...)?
+
+        A combination of values of t fields is legal if some legal row has it; that is decided
+        exactly. Rows that are not legal are not counted: `.ignored` says how many.
+
+        fields      None: all fields of at most 64 values. A list: only these. {"addr": 16}: 16
+                    ranges of equal size for `addr`, besides the fields of at most 64 values;
+                    {"addr": [0, range(1, 256)]}: bins of your own. A wide integer that is only
+                    named gets its lowest and its highest legal value and 8 ranges between them.
+        seconds     raise BudgetExceeded after this time; None: no limit
+        """
+        with self._explained(None):
+            return coverage(self, rows, t, fields, seconds)
+
+    def cover(
+        self,
+        t: int = 2,
+        fields: Any = None,
+        seed: int | None = None,
+        given: Any = None,
+        seconds: float | None = None,
+    ) -> Rows:
+        """A small table of legal rows in which every legal combination of t values occurs.
+
+        fields, t: as in `coverage`. given: a condition on all rows, as in `sample`. The same seed
+        gives the same table. No row can be left out; the table is small, but not proved smallest.
+
+        seconds: stop after this time; the status is "budget" and info["missing"] has the
+        combinations that are not covered then. (BudgetExceeded if it is not even known which are
+        legal.) None: no limit.
+        """
+        with self._explained(given):
+            states, status, info = cover(self, t, fields, seed, given, seconds)
+        return self.rows(states, guarantee="heuristic", status=status, info=info)
 
     # --- contradictions ---------------------------------------------------------------------------
 
