@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import json
 import signal
 import subprocess
@@ -256,14 +257,46 @@ def test_a_contradiction_is_named(tmp_path, command):
     assert done.returncode == 20 and "given: burst == 'WRAP'" in done.stderr
 
 
-def test_cover_or_a_sentence(tmp_path):
-    done = run("cover", BUS, "-o", tmp_path / "t.csv")
-    if hasattr(Space, "cover"):
-        rows = rows_of((tmp_path / "t.csv").read_text())
-        assert {r["burst"] for r in rows} == {"FIXED", "INCR", "WRAP"}
-    else:
-        assert done.returncode == 1 and not list(tmp_path.iterdir())
-    assert run("cover", "x.cnf").returncode == 1
+def test_cover_has_every_legal_pair(small, tmp_path):
+    done = run("cover", small, "-o", tmp_path / "t.csv", "--seed", 1)
+    assert good(done) == ""
+    rows = rows_of((tmp_path / "t.csv").read_text())
+    space = Space.load(small)
+    every = space.sample(10_000, unique=True, seed=0)
+    for a, b in itertools.combinations(space.fields, 2):
+        legal = {(str(r[a]), str(r[b])) for r in every}
+        assert {(r[a], r[b]) for r in rows} == legal
+    assert len(rows) < len(every)
+    assert f"{len(rows)} rows" in done.stderr
+
+
+def test_cover_takes_fields_bins_and_conditions():
+    done = run("cover", BUS, "--given", "write=true", "--bins", "addr=4", "--seed", 1)
+    rows = rows_of(good(done))
+    assert {r["write"] for r in rows} == {"True"}
+    assert {(int(r["addr"]) // 2**14, r["burst"]) for r in rows} == {
+        (k, b) for k in range(4) for b in ("FIXED", "INCR", "WRAP")
+    }
+    done = run("cover", BUS, "--field", "burst", "--field", "write")
+    assert len(rows_of(good(done))) == 6
+    assert "addr has too many values" in run("cover", BUS).stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["x.cnf"], 1),
+        ([BUS, "--bins", "addr"], 2),
+        ([BUS, "--bins", "addr=4", "--field", "len"], 2),
+        ([BUS, "--bins", "adr=4"], 1),
+        ([BUS, "-t", "9"], 1),
+        ([BUS, "--given", "burst=WRAP", "--given", "len=3"], 20),
+    ],
+)
+def test_what_cover_refuses(arguments, code):
+    done = run("cover", *arguments)
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr and done.stdout == ""
 
 
 # --- errors --------------------------------------------------------------------------------------
