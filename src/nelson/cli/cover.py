@@ -29,7 +29,7 @@ Bins = Annotated[
     list[str],
     typer.Option(
         metavar="NAME=K",
-        help="Cover K ranges of a field of more than 64 values, which is left out else. Repeatable.",
+        help="Also cover K ranges of a field of more than 64 values. Repeatable.",
     ),
 ]
 
@@ -73,7 +73,7 @@ def cover(
         writer.write(rows)
         writer.close({"rows": len(rows), "t": t, "status": rows.status})
     if not quiet:
-        for name in rows.info["left_out"]:
+        for name in rows.info["left_out"] if not field else ():
             say(f"note: {name} has too many values and is left out; --bins {name}=16 includes it")
         legal = counted(rows.info["legal"], "legal combination")
         say(f"{counted(len(rows), 'row')} · {legal} of {t} values")
