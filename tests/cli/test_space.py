@@ -141,6 +141,8 @@ def test_unique_rows_end_when_all_are_drawn(small):
     rows = Counter(tuple(r.values()) for r in rows_of(done.stdout))
     assert len(rows) == legal and set(rows.values()) == {1}
     assert len(rows_of(good(run("sample", small, "-n", legal, "--unique")))) == legal
+    every = rows_of(good(run("sample", small, "-n", "inf", "--unique")))
+    assert {tuple(r.values()) for r in every} == set(rows) and len(every) == legal
 
 
 @pytest.mark.parametrize(
@@ -383,6 +385,7 @@ def test_a_signal_leaves_a_complete_file(tmp_path, name, number):
     process = subprocess.Popen(
         [*NELSON, "sample", BUS, "-n", "inf", "-o", path],
         stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
     )
     wait(lambda: has_drawn(process.pid, tmp_path) or process.poll() is not None)
@@ -405,6 +408,8 @@ def test_a_signal_leaves_a_complete_file(tmp_path, name, number):
 
 def has_drawn(pid: int, folder: Path) -> bool:
     """Is the first block written, here or in a scratch file without a name?"""
+    if not any(folder.iterdir()):  # the output is not open yet
+        return False
     for file in [*folder.iterdir(), *Path(f"/proc/{pid}/fd").glob("*")]:
         try:
             named = file.parent == folder or "(deleted)" in str(file.readlink())
