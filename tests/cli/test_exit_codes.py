@@ -55,7 +55,7 @@ def test_folder_as_file(tmp_path):
         ["--weights", "no-such-file.npy"],
         ["--weights", STREETS],
         ["-o", "no-such-folder/x.txt"],
-        ["-o", "x.csv"],
+        ["-o", "x.tsv"],
     ],
 )
 def test_bad_input_is_one_line_and_exit_1(options):

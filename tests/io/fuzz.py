@@ -20,6 +20,7 @@ import io
 import json
 import os
 import random
+import re
 import resource
 import secrets
 import shutil
@@ -412,6 +413,77 @@ def read_places(folder: Path, files: Files, rng: random.Random) -> None:
     assert np.isfinite(places).all() and (names is None or len(names) == len(places))
 
 
+# --- spaces ---------------------------------------------------------------------------------------
+
+SPACES = [
+    b"""name = "bus"  # one kind of each
+rules = [
+  "addr + len <= 0xFF",
+  'implies(burst == "WRAP", len in [2, 4, 8])',
+]
+[fields]
+addr  = { integer = [0, 0xFF] }
+len   = { integer = [-1, 15] }
+burst = { choice = ["FIXED", "INCR", "WRAP"] }
+write = "flag"
+opts  = { flags = ["a", "b"] }
+[weights.burst]
+FIXED = 60
+[shares]
+write = 0.25
+""",
+    b"""[fields.x]
+choice = [1, 2, 5]
+[fields.y]
+choice = ["a", 2.5, true]
+[[rules]]
+name = "small"
+rule = '''
+x < 5'''
+[[rules]]
+rule = "count(x == 1, y == 'a') >= 1"
+[weights]
+"x > 1" = 3.5
+""",
+]
+
+
+#: Names, numbers and operators of a space file; brackets and quotes are left to other damage.
+SPACE_WORD = re.compile(rb"\w+|[<=>!]=|[-+*%<>]")
+SPACE_WORDS = [
+    *(b"0", b"1", b"2", b"-3", b"255", b"0x1FFFF", b"1e9", b"2.5", b"1" * 50, b"true", b"nan"),
+    *(b"x", b"y", b"addr", b"len", b"burst", b"write", b"opts.a", b"opts", b'"flag"', b"'a'"),
+    *(b"+", b"*", b"%", b"//", b"<<", b"&", b"|", b"^", b"<", b"==", b"in", b"and", b"or", b"not"),
+    *(b"(", b")", b"[", b"]", b",", b"range(300)", b"distinct(x, x)", b"x[0]", b"x.y", b"**"),
+    *(b"{ choice = [1, 2] }", b"{ integer = [0, 1000] }", b"weights", b"shares", b"rules"),
+]
+
+
+def damaged_space(rng: random.Random, name: str, data: bytes, other: bytes) -> bytes:
+    """Damage to bytes, or other words, which often leave the file readable."""
+    if rng.random() < 0.4:
+        return damaged(rng, name, data, other)
+    for _ in range(rng.choice((1, 1, 2))):
+        words = list(SPACE_WORD.finditer(data))
+        if words:
+            at = rng.choice(words)
+            with_this = rng.choice([*SPACE_WORDS, rng.choice(words)[0], b"", at[0] + b" " + at[0]])
+            data = data[: at.start()] + with_this + data[at.end() :]
+    return data
+
+
+def read_space(folder: Path, files: Files, rng: random.Random) -> None:
+    (name,) = files
+    space = nelson.Space.load(folder / name)
+    assert space.fields and space.formula.n_vars < 100_000
+    space.save(folder / "again.toml")
+    again = nelson.Space.load(folder / "again.toml")
+    assert list(again.fields) == list(space.fields) and len(again.rules) == len(space.rules)
+    again.save(folder / "third.toml")
+    last = nelson.Space.load(folder / "third.toml")
+    assert [str(r.rule) for r in last.rules] == [str(r.rule) for r in again.rules]
+
+
 # --- all of them ---------------------------------------------------------------------------------
 
 
@@ -467,7 +539,8 @@ TARGETS: dict[str, Target] = {
     "circuit": Target(circuit_examples, read_circuit),
     "tsplib": Target(each(".tsp", *TSP), read_tsplib),
     "places": Target(each(".csv", b"name,x,y\na,0,0\nb,1,2.5\nc,3,-1\n"), read_places),
-    # Readers of further formats, such as space files, go here: one line each.
+    "space": Target(each(".toml", *SPACES), read_space, damaged_space),
+    # Readers of further formats go here: one line each.
 }
 
 _EXAMPLES: dict[str, list[Files]] = {}

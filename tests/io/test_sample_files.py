@@ -42,6 +42,20 @@ def write(kind: str, x: np.ndarray, variables: list[int], how: str, info: dict |
     return out.getvalue()
 
 
+@pytest.mark.parametrize("how", CUTS)
+@pytest.mark.parametrize("m", COUNTS)
+@pytest.mark.parametrize("n", [1, 7, 130])
+def test_csv_round_trip(tmp_path, monkeypatch, n, m, how):
+    monkeypatch.setattr(nio, "_CSV_CELLS", 1000)  # several pieces of a block
+    x, variables = draw(m, n), list(range(3, 3 + n))
+    path = tmp_path / "x.csv"
+    path.write_bytes(write("csv", x, variables, how))
+    assert len(path.read_text().splitlines()) == m + 1
+    y, names, _ = nio.read(path)
+    np.testing.assert_array_equal(y, x)
+    assert list(names) == variables
+
+
 def draw(m: int, n: int) -> np.ndarray:
     return np.random.default_rng(1000 * m + n).random((m, n)) < 0.5
 
@@ -118,7 +132,7 @@ def test_format_by_name(name, kind):
     assert nio.format_of(name) == kind
 
 
-@pytest.mark.parametrize("name", ["a.npy", "a.csv", "a.txt.gz"])
+@pytest.mark.parametrize("name", ["a.npy", "a.tsv", "a.txt.gz"])
 def test_formats_we_do_not_write_are_refused(name):
     with pytest.raises(NelsonError, match=r"\.npz or \.parquet"):
         nio.format_of(name)

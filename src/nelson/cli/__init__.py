@@ -13,11 +13,15 @@ import typer
 from nelson.cli import (
     bench,
     cache,
+    count,
+    cover,
     demo,
     evaluate,
     generate,
     info,
     learn,
+    map,
+    marginals,
     read,
     sample,
     samplers,
@@ -58,6 +62,10 @@ app.command("learn", epilog=learn.EXAMPLES)(guarded(learn.learn))
 app.command("generate", epilog=generate.EXAMPLES)(guarded(generate.generate))
 app.command("evaluate", epilog=evaluate.EXAMPLES)(guarded(evaluate.evaluate))
 app.command("info", epilog=info.EXAMPLES)(guarded(info.info))
+app.command("count", epilog=count.EXAMPLES)(guarded(count.count))
+app.command("marginals", epilog=marginals.EXAMPLES)(guarded(marginals.marginals))
+app.command("map", epilog=map.EXAMPLES)(guarded(map.map_))
+app.command("cover", epilog=cover.EXAMPLES)(guarded(cover.cover))
 app.command("test", epilog=test.EXAMPLES)(guarded(test.check, test.BAD_INPUT))
 app.command("samplers", epilog=samplers.EXAMPLES)(guarded(samplers.samplers))
 app.command("cache", epilog=cache.EXAMPLES)(guarded(cache.cache))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import typer
 
 from nelson.cli.interrupt import Terminated, sigterm_as_ctrl_c
-from nelson.errors import NelsonError, Unsatisfiable
+from nelson.errors import FormulaError, NelsonError, Unsatisfiable
 from nelson.io.plain import plain
 
 if TYPE_CHECKING:
@@ -129,8 +129,15 @@ def projection(text: str | None, formula: Formula) -> list[int] | None:
     return None if chosen is None else list(chosen)
 
 
+def is_space(file: str) -> bool:
+    """Is this the name of a space (TOML) or a feature model (UVL)? All other files are DIMACS."""
+    return file.lower().endswith((".toml", ".toml.gz", ".toml.xz", ".uvl"))
+
+
 def read_formula(file: str, dialect: str, quiet: bool = False) -> Formula:
     """The formula in `file` (`-`: stdin). Notes of the reader about the file go to stderr."""
+    if is_space(file):
+        raise FormulaError("a space", expected="a DIMACS file for this command", source=file)
     from nelson.formula import Formula
 
     formula = Formula.from_dimacs(file, dialect=dialect)

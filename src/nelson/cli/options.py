@@ -12,6 +12,13 @@ from typer.core import TyperCommand
 FormulaFile = Annotated[
     str, typer.Argument(metavar="FILE", help="DIMACS file (.gz, .xz); - is stdin.")
 ]
+ProblemFile = Annotated[
+    str,
+    typer.Argument(
+        metavar="FILE",
+        help="DIMACS file (.gz, .xz; - is stdin), a space (.toml) or a feature model (.uvl).",
+    ),
+]
 Data = Annotated[
     str,
     typer.Argument(
@@ -37,7 +44,36 @@ DropInvalid = Annotated[bool, typer.Option("--drop-invalid", help="Leave invalid
 Count = Annotated[str, typer.Option("-n", "--count", metavar="N", help="Samples: 1000, 1e6, inf.")]
 Seed = Annotated[int | None, typer.Option(help="Same seed, same samples. [default: a fresh one]")]
 Method = Annotated[str, typer.Option(help="auto, or a name that `nelson samplers` lists.")]
-Given = Annotated[str | None, typer.Option(metavar="LITS", help="Fix these literals, e.g. 1,-5.")]
+Given = Annotated[
+    list[str],
+    typer.Option(
+        metavar="LITS|NAME=VALUE|RULE",
+        help="A condition: literals 1,-5; burst=WRAP; a rule of a space, 'len > 4'. Repeatable.",
+    ),
+]
+Weight = Annotated[
+    list[str],
+    typer.Option(
+        metavar="NAME.VALUE=X",
+        help="Factor on the likelihood of a value: burst.FIXED=60; of a flag or rule: write=3. "
+        "Repeatable.",
+    ),
+]
+Share = Annotated[
+    list[str],
+    typer.Option(
+        metavar="NAME.VALUE=X",
+        help="Spaces: the share of a value: burst.FIXED=0.6; of a flag or rule: write=0.3. "
+        "Repeatable.",
+    ),
+]
+First = Annotated[
+    list[str],
+    typer.Option(
+        metavar="NAME",
+        help="Spaces: choose this field first, uniformly over its legal values. Repeatable.",
+    ),
+]
 Project = Annotated[
     str | None,
     typer.Option(
@@ -60,8 +96,15 @@ Threads = Annotated[int | None, typer.Option(help="[default: all cores]")]
 Output = Annotated[
     str,
     typer.Option(
-        "-o", "--output", metavar="PATH", help="out.txt, out.npz, out.parquet; - is stdout."
+        "-o",
+        "--output",
+        metavar="PATH",
+        help="out.txt, out.csv, out.npz, out.parquet; - is stdout.",
     ),
+]
+TableOutput = Annotated[
+    str,
+    typer.Option("-o", "--output", metavar="PATH", help="out.csv or out.json; - is stdout."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout instead of a table.")]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No notes, no progress, no summary.")]

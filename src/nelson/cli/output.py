@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import typer
 
@@ -17,8 +17,10 @@ from nelson.sampling.guarantee import weakest
 
 if TYPE_CHECKING:
     from nelson.formula import Formula
+    from nelson.io.row_files import RowWriter
     from nelson.io.sample_files import Writer
     from nelson.sampling.samples import Samples
+    from nelson.space import Rows, Space
 
 #: A block takes at most 256 MB, whatever the number of variables.
 _BLOCK_BITS = 2**31
@@ -26,24 +28,69 @@ _BLOCK_SAMPLES = 65536
 
 
 @contextlib.contextmanager
-def open_output(output: str) -> Iterator[Callable[[Sequence[int]], Writer]]:
-    """A function that makes the writer for `output` ("-": text on stdout), given the variables.
+def open_output(output: str) -> Iterator[Callable[..., Writer]]:
+    """A function that makes the writer for `output` ("-": text on stdout), given the variables and
+    their names, if they have any.
 
     A file appears under its name when the block ends without an error. Names that cannot be
     written are refused here, before any work is done.
     """
+    from nelson.io.sample_files import format_of, make_writer
+
+    kind = "text" if output == "-" else format_of(output)
+    with _opened(output) as file:
+        yield lambda variables, names=None: make_writer(kind, file, variables, names)
+
+
+@contextlib.contextmanager
+def open_row_output(output: str) -> Iterator[Callable[[Rows], RowWriter]]:
+    """The same for rows of a space ("-": CSV on stdout): a writer, given rows with its columns."""
+    from nelson.io.row_files import format_of_rows, make_row_writer
+
+    kind = "csv" if output == "-" else format_of_rows(output)
+    with _opened(output) as file:
+        yield lambda first: make_row_writer(kind, file, first)
+
+
+@contextlib.contextmanager
+def _opened(output: str) -> Iterator[BinaryIO]:
     if output.endswith("/"):
         raise typer.BadParameter("only --cluster writes to a folder", param_hint="-o")
     from nelson.io.atomic import writing
-    from nelson.io.sample_files import format_of, make_writer
 
     if output == "-":
-        yield lambda variables: make_writer("text", sys.stdout.buffer, variables)
+        yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    kind = format_of(output)
     with writing(output) as file:
-        yield lambda variables: make_writer(kind, file, variables)
+        yield file
+
+
+class SampleSink:
+    """Blocks of samples on their way to a writer.
+
+    columns: the variables of a file that gets no samples. titles: their names, or None.
+    """
+
+    def __init__(
+        self,
+        writer_of: Callable[..., Writer],
+        columns: Sequence[int],
+        titles: Callable[[Sequence[int]], list[str] | None],
+    ) -> None:
+        self._writer_of, self._columns, self._titles = writer_of, columns, titles
+        self._writer: Writer | None = None
+
+    def _open(self, variables: Sequence[int]) -> Writer:
+        if self._writer is None:
+            self._writer = self._writer_of(variables, self._titles(variables))
+        return self._writer
+
+    def write(self, block: Samples) -> None:
+        self._open(block.variables).write(block.packed, len(block))
+
+    def close(self, info: dict[str, Any]) -> None:
+        self._open(self._columns).close(info)
 
 
 def drawn_blocks(formula: Formula, options: dict[str, Any], unique: bool) -> Iterator[Samples]:
@@ -60,34 +107,52 @@ def drawn_blocks(formula: Formula, options: dict[str, Any], unique: bool) -> Ite
         yield block.host() if isinstance(block, DeviceSamples) else block
 
 
+def drawn_rows(space: Space, options: dict[str, Any]) -> Iterator[Rows]:
+    """Blocks of rows, each of a bounded number of bits. options: those of `Space.stream`."""
+    fits = _BLOCK_BITS // max(1, space.formula.n_vars) // 512 * 512
+    yield from space.stream(block=min(_BLOCK_SAMPLES, max(512, fits)), **options)
+
+
+class RowSink:
+    """Blocks of rows on their way to a writer, which is made when the first block is there."""
+
+    def __init__(self, writer_of: Callable[[Rows], RowWriter], nothing: Rows) -> None:
+        self._writer_of, self._nothing = writer_of, nothing
+        self._writer: RowWriter | None = None
+
+    def _open(self, rows: Rows) -> RowWriter:
+        self._writer = self._writer or self._writer_of(rows)
+        return self._writer
+
+    def write(self, rows: Rows) -> None:
+        self._open(rows).write(rows)
+
+    def close(self, info: dict[str, Any]) -> None:
+        self._open(self._nothing).close(info)
+
+
 def write_blocks(
-    blocks: Iterator[Samples],
-    columns: Sequence[int],
+    blocks: Iterator[Any],
+    sink: SampleSink | RowSink,
     n: int | None,
-    writer_of: Callable[[Sequence[int]], Writer],
     show_progress: bool,
 ) -> dict[str, Any]:
-    """Write blocks as they are drawn; returns what is known about the whole run.
-
-    columns are the variables of a file that gets no samples.
-    """
-    writer: Writer | None = None
+    """Write blocks of samples or rows as they are drawn; returns what is known about the run."""
     total: dict[str, Any] = {"samples": 0, "guarantee": "exact", "rounds": 0, "resampled": 0}
     total["seconds"] = 0.0  # spent drawing; start-up and writing do not count
     source = Interruptible(blocks)
     phases = PhaseLine(show_progress)  # until the first block: what `auto` is doing
     with Bar("sampling", n, show_progress) as progress, phases, source:
+        drawn = False
         for block in source:
             phases.close()
-            writer = writer or writer_of(block.variables)
-            writer.write(block.packed, len(block))
+            drawn = True
+            sink.write(block)
             _add(total, block)
             progress.update(total["samples"])
-        if writer is None:
-            if source.signal:  # interrupted before the first block: no sample to keep
-                raise KeyboardInterrupt
-            writer = writer_of(columns)
-        writer.close(total)
+        if not drawn and source.signal:  # interrupted before the first block: nothing to keep
+            raise KeyboardInterrupt
+        sink.close(total)
     return {**total, "signal": source.signal}
 
 
@@ -96,7 +161,7 @@ def shows_progress(output: str, quiet: bool) -> bool:
     return sys.stderr.isatty() and not quiet and not (output == "-" and sys.stdout.isatty())
 
 
-def _add(total: dict[str, Any], block: Samples) -> None:
+def _add(total: dict[str, Any], block: Any) -> None:
     """Add one block to what is known about the run."""
     info = block.info
     total["samples"] += len(block)
@@ -108,37 +173,52 @@ def _add(total: dict[str, Any], block: Samples) -> None:
     for key in ("method", "sweeps", "seed", "reason", "law"):
         if info.get(key) is not None:
             total[key] = info[key] if isinstance(info[key], str) else int(info[key])
+    if "shares" in info:
+        total["shares"] = info["shares"]
+        total["shares_missed"] = bool(info.get("shares_missed"))
 
 
-def finish(total: dict[str, Any], n: int | None, quiet: bool, checked: bool = True) -> None:
-    """Print the summary line, and leave with an exit code unless all n samples were written."""
+def finish(
+    total: dict[str, Any],
+    n: int | None,
+    quiet: bool,
+    checked: bool = True,
+    what: str = "sample",
+) -> None:
+    """Print the summary line, and leave with an exit code unless all n samples were written.
+
+    what: "sample" or "row".
+    """
     if not quiet and (total["samples"] or n == 0):  # without samples the error line says it all
-        say(_summary(total, checked))
+        say(_summary(total, checked, what))
     if total["signal"]:
         if not quiet:
-            say("interrupted: all finished samples are written, and the file is complete")
+            say(f"interrupted: all finished {what}s are written, and the file is complete")
         raise typer.Exit(128 + total["signal"])
     wanted = 1 if n is None else n  # -n inf: as many as the budget allows
     if total["samples"] < wanted:
         asked = "endless" if n is None else f"{n:,}"
         reason = total.get("reason", "the time was up")
-        fail(f"budget reached, {total['samples']:,} of {asked} samples: {reason}", BUDGET)
+        fail(f"budget reached, {total['samples']:,} of {asked} {what}s: {reason}", BUDGET)
 
 
-def _summary(total: dict[str, Any], checked: bool) -> str:
+def _summary(total: dict[str, Any], checked: bool, what: str) -> str:
     words = [
-        counted(total["samples"], "sample"),
+        counted(total["samples"], what),
         f"{total['guarantee']} ({method_words(total.get('method', '?'), total.get('sweeps'))})",
     ]
     if "law" in total:  # --unique; the file holds the whole sentence
         words.append("distinct, one draw after the other")
     if total["rounds"]:  # not every sampler has rounds
         words.append(counted(total["rounds"], "round"))
+    if "shares" in total:
+        shares = ", ".join(f"{rule}: {share:.4g}" for rule, share in total["shares"].items())
+        words.append(f"shares {'not reached' if total['shares_missed'] else 'reached'} ({shares})")
     if total.get("invalid"):
         words.append(f"{total['invalid']:,} invalid {'dropped' if checked else 'among them'}")
     words += [
         f"drawn in {total['seconds']:.3g} s",
-        f"{total['samples'] / max(total['seconds'], 1e-9):,.0f} samples/s",
+        f"{total['samples'] / max(total['seconds'], 1e-9):,.0f} {what}s/s",
     ]
     if "seed" in total:
         words.append(f"seed {total['seed']}")

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
 from nelson.cli import options as opt
-from nelson.cli.common import parsed_count, projection, read_formula, read_weights, whole_numbers
-from nelson.cli.output import drawn_blocks, finish, open_output, shows_progress, write_blocks
+from nelson.cli.common import is_space, parsed_count, projection
+from nelson.cli.formulas import read_named
+from nelson.cli.output import (
+    RowSink,
+    SampleSink,
+    drawn_blocks,
+    drawn_rows,
+    finish,
+    open_output,
+    open_row_output,
+    shows_progress,
+    write_blocks,
+)
 from nelson.cli.sample_on_cluster import output_folder, sample_on_cluster
-
-if TYPE_CHECKING:
-    from nelson.formula import Formula
+from nelson.cli.spaces import law_arguments, read_space, refuse
 
 EXAMPLES = """\b
 Examples:
@@ -23,20 +32,28 @@ Examples:
   nelson sample puzzle.cnf --method prs -n 100        exact on any formula, within its budget
   zcat puzzle.cnf.gz | nelson sample - -n inf | head  endless, until the reader has enough
   nelson sample puzzle.cnf -n 1e9 --cluster -o many/  all cores, into a folder of Parquet parts
+  nelson sample car.cnf -n 10 --given Engine=true -o cars.csv   names in comments: c 1 Engine
+  nelson sample bus.toml -n 1e6 -o rows.parquet       rows of a space; .csv, .arrow, .npz too
+  nelson sample bus.toml -n 10 --given burst=WRAP --given 'len > 4'
+  nelson sample bus.toml -n 1e5 --share burst.FIXED=0.6 --share burst.INCR=0.3 -o rows.csv
 
-Text output is the SAT samplers' convention: one sample per line, literals, ending in 0.
+Text output is the SAT samplers' convention: one sample per line, literals, ending in 0. Rows of a
+space go to stdout as CSV.
 Exit codes: 0 ok, 1 bad input, 2 wrong usage, 3 budget reached, 20 proved unsatisfiable.
 """
 
 
 def sample(
-    file: opt.FormulaFile,
+    file: opt.ProblemFile,
     count: opt.Count = "1",
     output: opt.Output = "-",
     weights: opt.Weights = None,
     seed: opt.Seed = None,
     method: opt.Method = "auto",
-    given: opt.Given = None,
+    given: opt.Given = [],  # noqa: B006 - Typer copies it
+    weight: opt.Weight = [],  # noqa: B006
+    share: opt.Share = [],  # noqa: B006
+    first: opt.First = [],  # noqa: B006
     project: opt.Project = None,
     unique: opt.Unique = False,
     seconds: opt.Seconds = None,
@@ -62,48 +79,71 @@ def sample(
     dialect: opt.Dialect = "auto",
     quiet: opt.Quiet = False,
 ) -> None:
-    """Draw valid assignments of a formula.
+    """Draw valid assignments of a formula, or legal rows of a space.
 
     Every sample satisfies the formula, unless you say --no-check. The summary on stderr names the
     guarantee of the samples: exact, approximate, asymptotic or heuristic.
     """
+    options: dict[str, Any] = {"method": method, "seed": seed, "seconds": seconds}
+    if is_space(file):
+        refuse(
+            {
+                "--project": project is not None,
+                "--sweeps": sweeps is not None,
+                "--max-rounds": max_rounds != 1000,
+                "--device": device != "cpu",
+                "--no-check": no_check,
+                "--cluster": cluster is not None,
+                "--workers": workers is not None,
+                "--shard": shard is not None,
+                "--dialect": dialect != "auto",
+            },
+            "for DIMACS files only; FILE is a space",
+        )
+        options |= {"n": parsed_count(count), "unique": unique, "threads": threads}
+        _sample_space(file, output, options, (given, weights, weight, share, first), quiet)
+        return
+    refuse({"--share": bool(share), "--first": bool(first)}, "for spaces (.toml) only")
     n = parsed_count(count, endless=not unique)
-    options: dict[str, Any] = {
-        "n": n,
-        "method": method,
-        "sweeps": sweeps,
-        "given": whole_numbers(given, "--given"),
-        "seed": seed,
-        "max_rounds": max_rounds,
-        "seconds": seconds,
-        "check": not no_check,
-    }
+    options |= {"n": n, "sweeps": sweeps, "max_rounds": max_rounds, "check": not no_check}
     if cluster is not None:
-        _refuse({"--unique": unique, "--device": device != "cpu", "-n inf": n is None}, "with")
+        used = {"--unique": unique, "--device": device != "cpu", "-n inf": n is None}
+        refuse(used, "not with --cluster")
         folder = output_folder(output)
         part = None if shard is None else parsed_count(shard, "--shard", endless=False)
         options |= {"threads": threads or 1, "workers": workers, "shard": part}
-        formula = read_formula(file, dialect, quiet)
-        options |= _of_formula(formula, weights, project)
-        sample_on_cluster(formula, options, cluster, folder, quiet)
+    else:
+        used = {"--workers": workers is not None, "--shard": shard is not None}
+        refuse(used, "not without --cluster")
+        options |= {"threads": threads, "device": device}
+
+    def read() -> Any:
+        """The formula, and the options whose defaults may stand in its file."""
+        named = read_named(file, dialect, quiet)
+        options["given"] = named.literals(given)
+        options["theta"] = named.theta(weights, weight)
+        options["project"] = projection(project, named.formula)
+        return named
+
+    if cluster is not None:
+        sample_on_cluster(read().formula, options, cluster, folder, quiet)
         return
-    _refuse({"--workers": workers is not None, "--shard": shard is not None}, "without")
     with open_output(output) as writer_of:
-        formula = read_formula(file, dialect, quiet)
-        options |= {"threads": threads, "device": device, **_of_formula(formula, weights, project)}
-        blocks = drawn_blocks(formula, options, unique)
-        columns = options["project"] or range(1, formula.n_vars + 1)
-        total = write_blocks(blocks, columns, n, writer_of, shows_progress(output, quiet))
+        named = read()
+        blocks = drawn_blocks(named.formula, options, unique)
+        columns = options["project"] or range(1, named.formula.n_vars + 1)
+        sink = SampleSink(writer_of, columns, named.titles)
+        total = write_blocks(blocks, sink, n, shows_progress(output, quiet))
     finish(total, n, quiet, checked=not no_check)
 
 
-def _of_formula(formula: Formula, weights: str | None, project: str | None) -> dict[str, Any]:
-    """The options whose defaults may stand in the formula's file."""
-    return {"theta": read_weights(weights, formula), "project": projection(project, formula)}
-
-
-def _refuse(used: dict[str, bool], how: str) -> None:
-    """Refuse options that make no sense with (or without) --cluster."""
-    for name, is_used in used.items():
-        if is_used:
-            raise typer.BadParameter(f"not {how} --cluster", param_hint=name)
+def _sample_space(
+    file: str, output: str, options: dict[str, Any], law: tuple[Any, ...], quiet: bool
+) -> None:
+    with open_row_output(output) as writer_of:
+        space = read_space(file)
+        options |= law_arguments(space, *law)
+        sink = RowSink(writer_of, space.no_rows())
+        blocks = drawn_rows(space, options)
+        total = write_blocks(blocks, sink, options["n"], shows_progress(output, quiet))
+    finish(total, options["n"], quiet, what="row")

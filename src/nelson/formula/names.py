@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -91,3 +92,48 @@ class Names:
         if values:
             return dict(zip(self._names, x.tolist(), strict=True))
         return [name for name, value in zip(self._names, x, strict=True) if value]
+
+
+#: `c NUMBER NAME`, where NAME has a letter or an underscore.
+_NAME = re.compile(rb"\nc[ \t]+(\d{1,9})[ \t]+([^\n]*[^\s\d+.*/=<>-][^\n]*)")
+
+
+def names_in_comments(data: bytes, source: str, n: int) -> dict[int, str]:
+    """The names that the comments of a DIMACS file, `c 1 Engine`, give to the variables 1..n."""
+    variables: dict[int, str] = {}
+    owner: dict[str, int] = {}
+    data = b"\n" + data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    for match in _NAME.finditer(data):
+        variable, name = int(match[1]), _text(match[2]).strip()
+        if not 1 <= variable <= n:
+            continue  # an ordinary comment that begins with a number
+        if variables.get(variable, name) != name or owner.get(name, variable) != variable:
+            line = data.count(b"\n", 0, match.start() + 1)
+            twice = f"a second name {name!r} for variable {variable}"
+            if name in owner:
+                twice = (
+                    f"the name {name!r} of variable {variable}, which variable {owner[name]} has"
+                )
+            raise FormulaError(
+                twice,
+                expected="one name for each variable; names=False ignores names in comments",
+                source=source,
+                line=line,
+            )
+        variables[variable], owner[name] = name, variable
+    for name, variable in owner.items():
+        number = re.fullmatch(r"x([1-9]\d*)", name)
+        if number and int(number[1]) <= n and variables.get(int(number[1])) is None:
+            raise FormulaError(
+                f"the name {name!r} of variable {variable}, which variable {number[1]} would get",
+                expected="another name; names=False ignores names in comments",
+                source=source,
+            )
+    return variables
+
+
+def _text(name: bytes) -> str:
+    try:
+        return name.decode()
+    except UnicodeDecodeError:
+        return name.decode("latin-1")

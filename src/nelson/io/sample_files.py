@@ -1,4 +1,4 @@
-"""The files of `nelson sample`: text, `.npz`, `.parquet`.
+"""The files of `nelson sample`: text, `.csv`, `.npz`, `.parquet`.
 
 All writers take *bit-sliced* blocks, the layout of the sampler: `packed` is `(words, n)` uint64 and
 bit k of `packed[w, j]` is the value of variable `variables[j]` in sample `64*w + k` of the block.
@@ -8,7 +8,9 @@ They write block by block in constant memory, and whole samples only. Use them o
 | format     | content                                                                           |
 |------------|-----------------------------------------------------------------------------------|
 | text       | one sample per line: DIMACS literals, ending in 0 (as SAT samplers print them)    |
-| `.npz`     | `packed`, `variables`, `count`, `info` (JSON text); loads without pickle          |
+| `.csv`     | a header with the names of the variables (x1, x2, ... without names), then 0 or 1 |
+| `.npz`     | `packed`, `variables`, `count`, `info` (JSON text); loads without pickle;         |
+|            | `names` if the variables have names                                               |
 | `.parquet` | one row per sample, one column `x` of ceil(n/8) bytes: bit j%8 of byte j//8 is    |
 |            | column j                                                                          |
 
@@ -17,23 +19,26 @@ pyarrow is imported when a `.parquet` file is written, numba when text or `.parq
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import IO, Any, BinaryIO, Protocol
 
 import numpy as np
 
 from nelson.errors import NelsonError
 from nelson.io.arrow import load_pyarrow
-from nelson.io.table_formats import npz, parquet, text
+from nelson.io.table_formats import delimited, npz, parquet, text
 
-FORMATS = ("text", "npz", "parquet")
-_OTHER_FORMATS = {".npy", ".csv", ".tsv", ".json", ".gz", ".xz", ".bz2", ".zst", ".arrow", ".h5"}
+FORMATS = ("text", "csv", "npz", "parquet")
+_OTHER_FORMATS = {".npy", ".tsv", ".json", ".gz", ".xz", ".bz2", ".zst", ".arrow", ".h5"}
+_CSV_CELLS = 1 << 24  # of CSV, spelled at once: 32 MB
 _ROWS_PER_GROUP = 65536  # of Parquet, a multiple of 64: fast to read, and small enough for memory
 
 
@@ -48,8 +53,8 @@ def format_of(path: str) -> str:
     """The format that a file name asks for; formats that we do not write are refused."""
     suffix = Path(path).suffix.lower()
     if suffix in _OTHER_FORMATS:
-        raise NelsonError(f"{path}: cannot write {suffix} files; use .txt, .npz or .parquet")
-    return suffix[1:] if suffix in (".npz", ".parquet") else "text"
+        raise NelsonError(f"{path}: cannot write {suffix} files; use .txt, .csv, .npz or .parquet")
+    return suffix[1:] if suffix in (".csv", ".npz", ".parquet") else "text"
 
 
 # ------------------------------------------------------------------------------------------- bits
@@ -85,7 +90,9 @@ class TextWriter:
     `nelson.kernels.cpu.text` describes its table of spellings. About 600 MB/s on one core.
     """
 
-    def __init__(self, out: BinaryIO, variables: Sequence[int]) -> None:
+    def __init__(
+        self, out: BinaryIO, variables: Sequence[int], names: Sequence[str] | None = None
+    ) -> None:
         from nelson.kernels.cpu.text import SLACK
 
         self._out = out
@@ -110,6 +117,42 @@ class TextWriter:
         self._out.flush()
 
 
+# -------------------------------------------------------------------------------------------- csv
+
+
+class CsvWriter:
+    """A header, then one line of zeros and ones for each sample, which `nelson learn` reads."""
+
+    def __init__(
+        self, out: BinaryIO, variables: Sequence[int], names: Sequence[str] | None = None
+    ) -> None:
+        self._out, self._n = out, len(variables)
+        out.write(csv_line(names or [f"x{v}" for v in variables]))
+
+    def write(self, packed: np.ndarray, count: int) -> None:
+        from nelson.kernels.core.bits import unpack
+
+        step = 64 * max(1, _CSV_CELLS // (64 * max(1, self._n)))
+        for start in range(0, count, step):
+            stop = min(count, start + step)
+            bits = unpack(packed[start // 64 : -(-stop // 64)], stop - start)
+            cells = np.full((stop - start, 2 * self._n), ord(","), np.uint8)
+            cells[:, ::2] = bits
+            cells[:, ::2] += ord("0")
+            cells[:, -1:] = ord("\n")
+            self._out.write(cells.tobytes() if self._n else b"\n" * (stop - start))
+
+    def close(self, info: dict[str, Any]) -> None:
+        self._out.flush()
+
+
+def csv_line(cells: Iterable[Any]) -> bytes:
+    """One line of a CSV file."""
+    line = io.StringIO()
+    csv.writer(line, lineterminator="\n").writerow(cells)
+    return line.getvalue().encode("utf-8", "replace")
+
+
 # -------------------------------------------------------------------------------------------- npz
 
 
@@ -121,9 +164,12 @@ class NpzWriter:
     uncompressed, because random bits do not compress.
     """
 
-    def __init__(self, out: BinaryIO, variables: Sequence[int]) -> None:
+    def __init__(
+        self, out: BinaryIO, variables: Sequence[int], names: Sequence[str] | None = None
+    ) -> None:
         self._out = out
         self._variables = np.asarray(variables, dtype=np.int64)
+        self._names = {} if names is None else {"names": np.array(names, str)}
         self._scratch = tempfile.TemporaryFile()  # noqa: SIM115 - lives until close()
         self._tail = np.zeros(len(variables), dtype=np.uint64)
         self._count = 0
@@ -144,16 +190,36 @@ class NpzWriter:
             self._scratch.write(np.ascontiguousarray(self._tail, dtype="<u8").data)
         self._scratch.seek(0)
         shape = (-(-self._count // 64), len(self._variables))
-        small = {"variables": self._variables, "count": np.int64(self._count)}
-        with zipfile.ZipFile(self._out, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
-            with archive.open("packed.npy", "w", force_zip64=True) as member:
-                header = {"descr": "<u8", "fortran_order": False, "shape": shape}
-                np.lib.format.write_array_header_2_0(member, header)
-                shutil.copyfileobj(self._scratch, member, 1 << 20)
-            for name, array in {**small, "info": np.array(json.dumps(info))}.items():
-                with archive.open(f"{name}.npy", "w") as member:
-                    np.lib.format.write_array(member, np.asarray(array), allow_pickle=False)
+        small = {"variables": self._variables, "count": np.int64(self._count), **self._names}
+        write_npz(
+            self._out, "packed", np.dtype("<u8"), shape, self._scratch, small | info_array(info)
+        )
         self._scratch.close()
+
+
+def info_array(info: dict[str, Any]) -> dict[str, np.ndarray]:
+    """What is known about the run, as an array of an archive: JSON text."""
+    return {"info": np.array(json.dumps(info))}
+
+
+def write_npz(
+    out: BinaryIO,
+    name: str,
+    dtype: np.dtype,
+    shape: tuple[int, ...],
+    content: IO[bytes],
+    small: dict[str, Any],
+) -> None:
+    """An archive of one large array, whose bytes are in an open file, and some small arrays."""
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+        with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+            descr = np.lib.format.dtype_to_descr(dtype)
+            header = {"descr": descr, "fortran_order": False, "shape": shape}
+            np.lib.format.write_array_header_2_0(member, header)
+            shutil.copyfileobj(content, member, 1 << 20)
+        for key, array in small.items():
+            with archive.open(f"{key}.npy", "w") as member:
+                np.lib.format.write_array(member, np.asarray(array), allow_pickle=False)
 
 
 # ---------------------------------------------------------------------------------------- parquet
@@ -166,10 +232,14 @@ class ParquetWriter:
     `np.unpackbits(rows, axis=1, count=n, bitorder="little")`, or `read`.
     """
 
-    def __init__(self, out: BinaryIO, variables: Sequence[int]) -> None:
+    def __init__(
+        self, out: BinaryIO, variables: Sequence[int], names: Sequence[str] | None = None
+    ) -> None:
         pa, pq = load_pyarrow()
         self._type = pa.binary(max(1, -(-len(variables) // 8)))
         meta = {"nelson.variables": json.dumps([int(v) for v in variables])}
+        if names is not None:
+            meta["nelson.names"] = json.dumps(list(names))
         schema = pa.schema([pa.field("x", self._type, nullable=False)], metadata=meta)
         self._file = pq.ParquetWriter(out, schema, compression="none", use_dictionary=False)
 
@@ -188,13 +258,23 @@ class ParquetWriter:
         self._file.close()
 
 
-_WRITERS: dict[str, Any] = {"text": TextWriter, "npz": NpzWriter, "parquet": ParquetWriter}
-_READERS = {"text": text, "npz": npz, "parquet": parquet}
+_WRITERS: dict[str, Any] = {
+    "text": TextWriter,
+    "csv": CsvWriter,
+    "npz": NpzWriter,
+    "parquet": ParquetWriter,
+}
+_READERS = {"text": text, "csv": delimited, "npz": npz, "parquet": parquet}
 
 
-def make_writer(kind: str, out: BinaryIO, variables: Sequence[int]) -> Writer:
-    """A writer of the named format (`FORMATS`) over an open binary file."""
-    writer: Writer = _WRITERS[kind](out, variables)
+def make_writer(
+    kind: str, out: BinaryIO, variables: Sequence[int], names: Sequence[str] | None = None
+) -> Writer:
+    """A writer of the named format (`FORMATS`) over an open binary file.
+
+    names: of the variables, for a header of the file; text has none.
+    """
+    writer: Writer = _WRITERS[kind](out, variables, names)
     return writer
 
 

@@ -49,14 +49,15 @@ def decompressed(data: bytes, source: str | None) -> bytes:
 
 
 @contextmanager
-def text_lines(path: str) -> Iterator[IO[str]]:
+def text_lines(path: str, errors: str = "replace") -> Iterator[IO[str]]:
     """The text of a file, decompressed as it is read if it is gzip or xz; "-" is stdin.
 
-    A byte order mark, which spreadsheets write at the beginning, is skipped.
+    A byte order mark, which spreadsheets write at the beginning, is skipped. errors: what happens
+    to bytes that are not UTF-8; "strict" raises UnicodeDecodeError.
     """
     if path == "-":
         name, data = load(path)
-        yield io.StringIO(decompressed(data, name).decode("utf-8-sig", "replace"))
+        yield io.StringIO(decompressed(data, name).decode("utf-8-sig", errors))
         return
     if "\0" in path:
         raise FormulaError(f"no file name: {path!r}", expected="a name without the character NUL")
@@ -69,7 +70,7 @@ def text_lines(path: str) -> Iterator[IO[str]]:
                 source = gzip.GzipFile(fileobj=file)
             elif begin.startswith(_XZ):
                 source = lzma.LZMAFile(file)  # noqa: SIM115 - closed with the text below
-            with io.TextIOWrapper(source, "utf-8-sig", "replace") as text:
+            with io.TextIOWrapper(source, "utf-8-sig", errors) as text:
                 yield text
     except FormulaError:
         raise

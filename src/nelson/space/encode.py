@@ -47,8 +47,6 @@ TABULATED = 4096
 COUNTED = 20_000
 #: Widest number, in bits.
 MAX_WIDTH = 4096
-#: Most clauses of a space.
-MAX_CLAUSES = 5_000_000
 
 
 class Encoder:
@@ -145,9 +143,11 @@ class Encoder:
         """State a rule. Its clauses are kept apart, to find rules that contradict each other."""
         self._kept.append(rule)
         self._group = []
-        self._assert(rule, True)
-        self.groups.append(self._group)
-        self._group = None
+        try:
+            self._assert(rule, True)
+            self.groups.append(self._group)
+        finally:  # after an error too: what follows is no part of this rule
+            self._group = None
 
     def require_clause(self, rule: Rule, literals: list[int]) -> None:
         """State a rule that is a clause of these literals: `require` without the translation."""
@@ -159,14 +159,11 @@ class Encoder:
         kept = [literal for literal in clause if literal != FALSE]
         if TRUE in kept:
             return
+        self.gates.grow(kept)
         if self._group is None:
             self.gates.clauses.append(kept)
         else:
             self._group.append(kept)
-        if len(self.gates.clauses) > MAX_CLAUSES:
-            raise FormulaError(
-                f"more than {MAX_CLAUSES} clauses", expected="smaller fields or fewer rules"
-            )
 
     def _assert(self, rule: Rule, holds: bool) -> None:
         op, args = rule.op, rule.args

@@ -173,7 +173,7 @@ class Number(Expression):
     def isin(self, values: Iterable[Any]) -> Rule:
         """Is the number one of these? A list, a set or a range."""
         if isinstance(values, range) and abs(values.step) == 1:  # any length, without a list
-            ends = sorted((values[0], values[-1])) if len(values) else []
+            ends = sorted((values[0], values[-1])) if values else []  # no len: it may be > 2^63
             return Derived("in", (self, ((ends[0], ends[1]),) if ends else ()))
         whole = [_whole(v, f"{v!r} in {self!r}.isin(...)") for v in _listed(values, self)]
         return Derived("in", (self, runs(sorted(set(whole)))))

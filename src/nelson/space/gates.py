@@ -15,8 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from nelson.errors import FormulaError
+
 TRUE = 2**40
 FALSE = -TRUE
+#: Most literals in all clauses of a space: about a gigabyte.
+MAX_LITERALS = 20_000_000
 FIRST_GATE = 2**30
 
 
@@ -29,6 +33,7 @@ class Gates:
         self.clauses: list[list[int]] = []  # clauses that must hold
         self.defined: dict[int, list[list[int]]] = {}  # by gate: the clauses that define it
         self._known: dict[tuple[str, tuple[int, ...]], int] = {}
+        self._size = 0
 
     def fork(self) -> Gates:
         """A copy that can grow by itself."""
@@ -36,6 +41,7 @@ class Gates:
         copy.n_fields, copy.n_gates = self.n_fields, self.n_gates
         copy.clauses, copy.defined = list(self.clauses), dict(self.defined)
         copy._known = dict(self._known)
+        copy._size = self._size
         return copy
 
     def field_variable(self) -> int:
@@ -75,7 +81,17 @@ class Gates:
         """A clause that must hold."""
         kept = [literal for literal in clause if literal != FALSE]
         if TRUE not in kept:
+            self.grow(kept)
             self.clauses.append(kept)
+
+    def grow(self, clause: list[int]) -> None:
+        """Count the literals of a clause. Raises FormulaError when there are too many."""
+        self._size += len(clause)
+        if self._size > MAX_LITERALS:
+            raise FormulaError(
+                f"clauses with more than {MAX_LITERALS:,} literals",
+                expected="smaller fields or fewer rules",
+            )
 
     def all(self, literals: Iterable[int]) -> int:
         """A literal for: all of these are true."""
@@ -202,7 +218,11 @@ class Gates:
         return gate
 
     def _define(self, gate: int, clauses: Iterable[list[int]]) -> int:
-        self.defined[gate] += [[x for x in c if x != FALSE] for c in clauses if TRUE not in c]
+        for clause in clauses:
+            if TRUE not in clause:
+                kept = [x for x in clause if x != FALSE]
+                self.grow(kept)
+                self.defined[gate].append(kept)
         return gate
 
 

@@ -117,6 +117,10 @@ class _Reader:
         return FormulaError(f"`{piece}` is not supported", expected="see docs/space.md")
 
     def _Constant(self, node: ast.Constant) -> Any:
+        if isinstance(node.value, int) and node.value.bit_length() > MAX_BITS:
+            raise FormulaError(
+                f"a number of {node.value.bit_length():,} bits", expected=f"at most {MAX_BITS:,}"
+            )
         if isinstance(node.value, (bool, int, str)) or node.value is None:
             return node.value
         if isinstance(node.value, float):

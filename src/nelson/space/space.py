@@ -21,6 +21,7 @@ import numpy as np
 
 from nelson.errors import FormulaError, Unsatisfiable
 from nelson.exact.conflict import conflict
+from nelson.exact.count import SECONDS as COUNT_SECONDS
 from nelson.exact.count import solutions
 from nelson.exact.mode import most_likely
 from nelson.formula import Formula
@@ -29,6 +30,7 @@ from nelson.kernels.core.bits import pack
 from nelson.sampling.options import Options
 from nelson.sampling.sample_stream import draw, draw_blocks
 from nelson.sampling.samples import Samples
+from nelson.space import files
 from nelson.space.adapters import configspace, cpmpy, dimacs, uvl
 from nelson.space.cover import cover
 from nelson.space.coverage import Coverage, coverage
@@ -62,7 +64,7 @@ from nelson.space.laws import (
 from nelson.space.learn import learn
 from nelson.space.model import TableModel
 from nelson.space.parse import parse
-from nelson.space.rows import Rows, codes_of
+from nelson.space.rows import Rows, code_type, codes_of
 from nelson.space.terms import terms
 from nelson.space.text import text
 
@@ -94,12 +96,33 @@ class Space:
         self.fields: dict[str, Field] = {}
         self.sets: dict[str, Flags] = {}
         self.rules: list[Requirement] = []
-        #: Weights that came with a model of another tool. `sample` does not use them by itself:
-        #: space.sample(n, weights=space.weights).
-        self.weights: dict[str, dict[Any, float]] = {}
+        #: Weights and shares that came with a file, or with a model of another tool. `sample` does
+        #: not use them by itself: space.sample(n, weights=space.weights). The command line does.
+        self.weights: dict[Any, Any] = {}
+        self.shares: dict[Any, Any] = {}
         self._encoder = Encoder()
         self._formula: Formula | None = None
         self._extended: Recent[tuple[str, ...], tuple[Formula, list[int]]] = Recent(_KEPT)
+
+    # --- files ------------------------------------------------------------------------------------
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Space:
+        """The space in a TOML file (docs/space-files.md); .gz and .xz are decompressed."""
+        space = cls()
+        files.fill(space, files.read(path), os.fspath(path))
+        return space
+
+    @classmethod
+    def from_toml(cls, text: str, source: str | None = None) -> Space:
+        """The space that a TOML text states. source: what error messages call the text."""
+        space = cls()
+        files.fill(space, text, source)
+        return space
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the space as a TOML file, which `Space.load` reads back."""
+        files.save(self, path)
 
     # --- models of other tools (docs/adapters.md) -------------------------------------------------
 
@@ -487,14 +510,19 @@ class Space:
             info["why"] = f"the space compiled to a circuit of {info['decisions']:,} decisions"
         return Rows(self.fields, codes, samples.count, samples.guarantee, samples.status, info)
 
-    def count(self, given: Any = None) -> int:
-        """The number of legal rows, exactly."""
+    def no_rows(self) -> Rows:
+        """Rows without a row, with the columns of this space."""
+        codes = {name: np.zeros(0, code_type(f.size)) for name, f in self.fields.items()}
+        return Rows(self.fields, codes, 0)
+
+    def count(self, given: Any = None, seconds: float = COUNT_SECONDS) -> int:
+        """The number of legal rows, exactly. Raises BudgetExceeded when the time is up."""
         law = self.law(given)
         if -TRUE in law.given:
             return 0
         try:
             circuit_of(law.formula)
-            return solutions(law.formula, law.given)
+            return solutions(law.formula, law.given, seconds)
         except Unsatisfiable:
             return 0
 

@@ -57,7 +57,7 @@ def share_terms(asked: Any, find: Find) -> Terms:
         if not isinstance(numbers, Mapping):
             continue
         total = sum(numbers.values())
-        covered = sum(len(v) if isinstance(v, range) else 1 for v in numbers)
+        covered = sum((v[-1] - v[0]) // v.step + 1 if isinstance(v, range) else 1 for v in numbers)
         if total > 1 + _SUM_TOLERANCE or (covered == of.size and abs(total - 1) > _SUM_TOLERANCE):
             rest = "1" if covered == of.size else "at most 1"
             raise FormulaError(f"the shares of {of.name} add up to {total:g}", expected=rest)
@@ -67,7 +67,7 @@ def share_terms(asked: Any, find: Find) -> Terms:
 def has(field: Field, value: Any) -> Rule:
     """The rule: the field has this value, or one of this range."""
     if isinstance(value, range) and not isinstance(field, Flag):
-        if not len(value):
+        if not value:  # no len: it may be > 2^63
             raise FormulaError(
                 f"the values {value!r} of {field.name}", expected="a range of values"
             )

@@ -27,6 +27,8 @@ _LEVELS = (
 _BINDING = {op: level for level, ops in enumerate(_LEVELS, start=1) for op in ops}
 _CALLS = {"implies", "iff", "count", "distinct"}
 _TIGHT = 20
+#: Most terms of a sum that is written with +.
+_MOST_ADDED = 50
 #: Longest list of numbers that is printed; longer ones are printed as ranges.
 _LISTED = 100
 
@@ -83,7 +85,10 @@ def _print(node: Any) -> tuple[str, int]:
 
 
 def _sum(terms: tuple[Any, ...]) -> str:
-    """a + b - c."""
+    """a + b - c; sum(a, b, ...) if Python would nest the additions too deeply to parse them."""
+    if len(terms) > _MOST_ADDED:
+        zero = terms[0].op == "const" and terms[0].args[0] == 0  # `sum` begins with it
+        return f"sum({', '.join(text(term) for term in terms[zero:])})"
     shown = _inside(terms[0], 10)
     for term in terms[1:]:
         if term.op == "neg":

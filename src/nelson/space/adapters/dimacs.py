@@ -13,21 +13,18 @@ from __future__ import annotations
 import itertools
 import math
 import os
-import re
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
 from nelson.errors import FormulaError
 from nelson.formula.dimacs.read import read
+from nelson.formula.names import names_in_comments
 from nelson.io.streams import decompressed, load
 from nelson.space.expressions import parity
 
 if TYPE_CHECKING:
     from nelson.space.space import Space
-
-#: `c NUMBER NAME`, where NAME has a letter or an underscore.
-_NAME = re.compile(rb"\nc[ \t]+(\d{1,9})[ \t]+([^\n]*[^\s\d+.*/=<>-][^\n]*)")
 
 
 #: Variables that a file may declare although no clause has room for them.
@@ -52,7 +49,7 @@ def fill(
             expected=f"at most {limit} for a file of this size, each of which becomes a field",
             source=known,
         )
-    called = _names(data, known, file.n_vars) if names else {}
+    called = names_in_comments(data, known, file.n_vars) if names else {}
     for variable in range(1, file.n_vars + 1):
         space.flag(called.get(variable, f"x{variable}"))
     literals, ends = file.literals.tolist(), file.offsets.tolist()
@@ -67,47 +64,6 @@ def fill(
             for flag, t in zip(flags, file.theta.tolist(), strict=True)
             if t != 0
         }
-
-
-def _names(data: bytes, source: str, n: int) -> dict[int, str]:
-    """The names of variables in comments."""
-    variables: dict[int, str] = {}
-    owner: dict[str, int] = {}
-    data = b"\n" + data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-    for match in _NAME.finditer(data):
-        variable, name = int(match[1]), _text(match[2]).strip()
-        if not 1 <= variable <= n:
-            continue  # an ordinary comment that begins with a number
-        if variables.get(variable, name) != name or owner.get(name, variable) != variable:
-            line = data.count(b"\n", 0, match.start() + 1)
-            twice = f"a second name {name!r} for variable {variable}"
-            if name in owner:
-                twice = (
-                    f"the name {name!r} of variable {variable}, which variable {owner[name]} has"
-                )
-            raise FormulaError(
-                twice,
-                expected="one name for each variable; names=False ignores names in comments",
-                source=source,
-                line=line,
-            )
-        variables[variable], owner[name] = name, variable
-    for name, variable in owner.items():
-        number = re.fullmatch(r"x([1-9]\d*)", name)
-        if number and int(number[1]) <= n and variables.get(int(number[1])) is None:
-            raise FormulaError(
-                f"the name {name!r} of variable {variable}, which variable {number[1]} would get",
-                expected="another name; names=False ignores names in comments",
-                source=source,
-            )
-    return variables
-
-
-def _text(name: bytes) -> str:
-    try:
-        return name.decode()
-    except UnicodeDecodeError:
-        return name.decode("latin-1")
 
 
 def _weight(log_odds: float) -> dict[bool, float]:

@@ -1,0 +1,54 @@
+"""`nelson count FILE`: how many solutions a formula has, or how many legal rows a space."""
+
+from __future__ import annotations
+
+import typer
+
+from nelson.cli import options as opt
+from nelson.cli.common import BUDGET, fail, is_space, load_numba_without_scipy, say
+from nelson.cli.formulas import read_named
+from nelson.cli.spaces import conditions, read_space
+from nelson.cli.status_line import PhaseLine
+from nelson.cli.tables import digits
+from nelson.errors import BudgetExceeded
+
+EXAMPLES = """\b
+Examples:
+  nelson count puzzle.cnf
+  nelson count car.cnf --given Engine=true --given 7=false
+  nelson count bus.toml --given burst=WRAP --given 'len > 4'
+  nelson count bus.toml --json
+
+The number is exact, and the only thing on stdout; 0 is an answer like any other.
+Exit codes: 0 ok, 1 bad input, 2 wrong usage, 3 the time was up before all were counted.
+"""
+
+
+def count(
+    file: opt.ProblemFile,
+    given: opt.Given = [],  # noqa: B006 - Typer copies it
+    seconds: float = typer.Option(60.0, help="Give up after this many seconds."),
+    dialect: opt.Dialect = "auto",
+    json: opt.Json = False,
+    quiet: opt.Quiet = False,
+) -> None:
+    """Count the solutions of a formula, or the legal rows of a space, exactly."""
+    load_numba_without_scipy()
+    from nelson.exact.count import solutions
+
+    with PhaseLine(not quiet):
+        try:
+            if is_space(file):
+                space = read_space(file)
+                number = space.count(conditions(space, given), seconds)
+            else:
+                named = read_named(file, dialect, quiet)
+                number = solutions(named.formula, named.literals(given) or (), seconds)
+                if named.formula.projection is not None and not quiet:
+                    say("note: all variables count, not only the projection of the file")
+        except BudgetExceeded as error:
+            fail(f"budget reached: {error}", BUDGET)
+    if json:
+        typer.echo(f'{{"count": {digits(number)}}}')
+    else:
+        typer.echo(digits(number))
