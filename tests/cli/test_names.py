@@ -16,6 +16,7 @@ from nelson import Formula
 from nelson.formula.names import names_in_comments
 from nelson.io import tables
 from nelson.learning.model import Model
+from nelson.space import Space
 from tests.cli.commands import STREETS, UNSAT, Done, literals, run
 
 CAR = """c a feature model
@@ -190,3 +191,27 @@ def test_generate_gives_back_the_names_of_a_model(tmp_path):
     assert lines[0] == ["rain", "sun", "wind, strong"]
     assert {tuple(line) for line in lines[1:]} == {("1", "0", "1")}
     assert run("generate", tmp_path / "m", "--given", "snow=true").returncode == 2
+
+
+def test_generate_gives_rows_of_a_model_of_a_table(tmp_path):
+    pytest.importorskip("safetensors", reason="pip install nelson-mrf[torch]")
+    space = Space.from_toml(
+        "rules = [\"implies(plan == 'free', not yearly)\"]\n[fields]\n"
+        'plan = { choice = ["free", "pro"] }\nyearly = "flag"\nseats = { integer = [1, 3] }\n'
+    )
+    rows = space.sample(500, weights={"plan": {"pro": 4}}, seed=0)
+    model = space.learn({name: rows[name] for name in rows.columns}, pairs=None)
+    model.save(tmp_path / "m")
+    done = run("generate", tmp_path / "m", "-n", 300, "--seed", 1, "--given", "yearly=true")
+    drawn = list(csv.DictReader(io.StringIO(good(done))))
+    assert len(drawn) == 300 and list(drawn[0]) == ["plan", "yearly", "seats"]
+    assert {(r["plan"], r["yearly"]) for r in drawn} == {("pro", "True")}
+    assert "300 rows" in done.stderr
+    expected = model.rows(300, given={"yearly": True}, seed=1)
+    assert [int(r["seats"]) for r in drawn] == expected["seats"].tolist()
+    out = tmp_path / "new.npz"
+    assert run("generate", tmp_path / "m", "-n", 5, "-o", out).returncode == 0
+    with np.load(out, allow_pickle=False) as data:
+        assert data["rows"].dtype.names == ("plan", "yearly", "seats")
+    assert run("generate", tmp_path / "m", "--project", "1").returncode == 2
+    assert run("generate", tmp_path / "m", "--given", "plan=gold").returncode == 1

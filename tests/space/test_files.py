@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import math
 import os
 import tomllib
 
@@ -11,6 +12,7 @@ import pytest
 import nelson
 from nelson.errors import FormulaError
 from nelson.space import Space
+from nelson.space.fields import Bins
 from nelson.space.files import MAX_CHARACTERS, to_toml, value_of
 from nelson.space.space import Requirement
 from nelson.space.toml_lines import lines_of
@@ -179,6 +181,9 @@ def test_compressed_files_byte_order_marks_and_windows_line_ends(tmp_path):
         ("[fields]\na = { choice = [[1]] }\n", 2, "the value [1] of 'a'"),
         ("[fields]\na = { choice = [1979-05-27] }\n", 2, "finite numbers"),
         ("[fields]\na = { flags = [1] }\n", 2, "the member 1"),
+        ("[fields]\na = { bins = [1, 'x'] }\n", 2, "the edge 'x'"),
+        ("[fields]\na = { bins = [1, nan] }\n", 2, "rising"),
+        ("[fields]\na = { bins = [0, 0x1" + "0" * 300 + "] }\n", 2, "more than 1000 bits"),
         ('[fields]\nb = { flags = ["x"] }\n"b.x" = "flag"\n', 3, "a second field 'b.x'"),
         ('[fields]\n"" = "flag"\n', 2, "the name ''"),
         ('rules = 7\n[fields]\na = "flag"\n', 1, "rules = 7"),
@@ -429,3 +434,12 @@ def test_dimacs_files_become_toml():
     space = Space.from_dimacs(b"c 1 Car\nc 2 Tow bar\np cnf 4 2\n-2 1 0\nx 1 2 3 4 0\nw 1 0.3\n")
     back = Space.from_toml(to_toml(space))
     assert back.formula == space.formula and back.weights == space.weights != {}
+
+
+def test_bins_come_back(tmp_path):
+    space = Space()
+    space.bins("age", [-math.inf, 0, 18.5, 1e300])
+    space.save(tmp_path / "a.toml")
+    back = Space.load(tmp_path / "a.toml")
+    assert isinstance(back.fields["age"], Bins)
+    assert back.fields["age"].edges == space.fields["age"].edges

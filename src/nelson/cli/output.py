@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from nelson.io.sample_files import Writer
     from nelson.sampling.samples import Samples
     from nelson.space import Rows, Space
+    from nelson.space.model import TableModel
 
 #: A block takes at most 256 MB, whatever the number of variables.
 _BLOCK_BITS = 2**31
@@ -107,10 +108,13 @@ def drawn_blocks(formula: Formula, options: dict[str, Any], unique: bool) -> Ite
         yield block.host() if isinstance(block, DeviceSamples) else block
 
 
-def drawn_rows(space: Space, options: dict[str, Any]) -> Iterator[Rows]:
+def drawn_rows(source: Space | TableModel, options: dict[str, Any]) -> Iterator[Rows]:
     """Blocks of rows, each of a bounded number of bits. options: those of `Space.stream`."""
+    from nelson.space import Space
+
+    space = source if isinstance(source, Space) else source.space
     fits = _BLOCK_BITS // max(1, space.formula.n_vars) // 512 * 512
-    yield from space.stream(block=min(_BLOCK_SAMPLES, max(512, fits)), **options)
+    yield from source.stream(block=min(_BLOCK_SAMPLES, max(512, fits)), **options)
 
 
 class RowSink:

@@ -33,7 +33,7 @@ from nelson.errors import FormulaError
 from nelson.io import atomic
 from nelson.io.streams import text_lines
 from nelson.space.expressions import Rule
-from nelson.space.fields import FIELDS, Choice, Field, Flag, Integer, unknown
+from nelson.space.fields import FIELDS, Bins, Choice, Field, Flag, Integer, unknown
 from nelson.space.terms import terms
 from nelson.space.text import text
 from nelson.space.toml_lines import MAX_ITEMS, Lines, Path, lines_of
@@ -48,7 +48,7 @@ MAX_CHARACTERS = 16 << 20
 MAX_BITS = 4096
 
 _KEYS = ("name", "fields", "rules", "weights", "shares")
-_KINDS = ("integer", "choice", "flags")
+_KINDS = ("integer", "choice", "bins", "flags")
 _FORM = '"flag", { integer = [0, 15] }, { choice = ["a", "b"] } or { flags = ["a", "b"] }'
 _RULES_FORM = 'a list of texts, a table of name = "text", or [[rules]] with name and rule'
 _AT_LINE = re.compile(r" ?\(at (?:line (\d+), column \d+|end of document)\)$")
@@ -162,6 +162,14 @@ class _Reader:
             for value in values:
                 _check_value(name, value)
             self.space.choice(name, values)
+        elif kind == "bins":
+            for edge in values:
+                if isinstance(edge, bool) or not isinstance(edge, (int, float)):
+                    raise FormulaError(
+                        f"the edge {_short(edge)} of {_short(name)}", expected="a number"
+                    )
+                _check_width(name, edge, 1000)  # a float holds it
+            self.space.bins(name, values)
         else:
             for member in values:
                 if not isinstance(member, str) or not member:
@@ -264,9 +272,13 @@ def _check_value(name: str, value: Any) -> None:
             f"the value {_short(value)} of {_short(name)}",
             expected="strings, finite numbers, true or false",
         )
-    if type(value) is int and value.bit_length() > MAX_BITS:
+    _check_width(name, value)
+
+
+def _check_width(name: str, value: Any, most: int = MAX_BITS) -> None:
+    if type(value) is int and value.bit_length() > most:
         raise FormulaError(
-            f"a value of {_short(name)} of more than {MAX_BITS} bits", expected="a smaller number"
+            f"a value of {_short(name)} of more than {most} bits", expected="a smaller number"
         )
 
 
@@ -386,6 +398,8 @@ def _form(field: Field) -> str:
         return '"flag"'
     if isinstance(field, Integer):
         return f"{{ integer = [{field.low}, {field.high}] }}"
+    if isinstance(field, Bins):
+        return f"{{ bins = [{', '.join(map(repr, field.edges))}] }}"
     if field.size > MAX_ITEMS:
         raise FormulaError(
             f"the choice {field.name} of {field.size:,} values in a file",

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -188,6 +188,12 @@ class TableModel:
     ) -> Rows:
         """n new legal rows. given: a condition, as in `Space.sample`, with its other options."""
         return self.space.sample(n, given=given, weights=self._weights, seed=seed, **options)
+
+    def stream(
+        self, n: int | None = None, *, given: Any = None, seed: int | None = None, **options: Any
+    ) -> Iterator[Rows]:
+        """The rows of `rows` in blocks, in constant memory, as `Space.stream`."""
+        return self.space.stream(n, given=given, weights=self._weights, seed=seed, **options)
 
     def sample(
         self, n: int = 1, *, given: Any = None, seed: int | None = None, **options: Any
