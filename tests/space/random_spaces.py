@@ -1,7 +1,7 @@
 """Random small spaces with every operator, and their legal rows by Python itself.
 
 The rows are found by `eval` of the text of each rule with Python's own integers, strings and
-Booleans: neither the clauses nor `nelson.space.evaluate` take part.
+Booleans: neither the clauses nor `nelson.space.language.evaluate` take part.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from nelson.space import (
     minimum,
     table,
 )
-from nelson.space.expressions import Number, Rule, number
-from nelson.space.fields import Choice
+from nelson.space.language.expressions import Number, Rule, number
+from nelson.space.language.fields import Choice
 
 #: Most combinations of values of a random space.
 MAX_ROWS = 20_000

@@ -9,8 +9,8 @@ import pytest
 
 from nelson.exact.listing import all_structures, structures
 from nelson.space import Space, count, element, if_else, maximum, minimum, table
-from nelson.space.evaluate import evaluate
-from nelson.space.gates import Gates
+from nelson.space.clauses.gates import Gates
+from nelson.space.language.evaluate import evaluate
 from tests.space.random_spaces import legal_rows, random_space
 
 #: Seeds of the random spaces; about half of them have some legal rows, but not all.

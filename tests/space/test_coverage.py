@@ -13,8 +13,8 @@ import pytest
 import nelson
 from nelson.errors import BudgetExceeded, FormulaError, Unsatisfiable
 from nelson.space import Space
-from nelson.space.legal import Legal
-from nelson.space.tuples import Tuples
+from nelson.space.coverage.legal import Legal
+from nelson.space.coverage.tuples import Tuples
 from tests.space.random_spaces import legal_rows, random_space
 
 SEEDS = [*range(8), *(pytest.param(k, marks=pytest.mark.slow) for k in range(8, 40))]
@@ -143,8 +143,8 @@ def test_without_rows_drawn_at_random_the_answer_is_the_same(monkeypatch):
                 asked[drawn] = len(left)
                 return left
 
-        monkeypatch.setattr("nelson.space.coverage.Legal", Counted)
-        monkeypatch.setattr("nelson.space.legal._CHEAP", 10 if drawn else 10**9)
+        monkeypatch.setattr("nelson.space.coverage.coverage.Legal", Counted)
+        monkeypatch.setattr("nelson.space.coverage.legal._CHEAP", 10 if drawn else 10**9)
         answers.append(space.coverage(nothing))
     assert asked[1] < 100 < asked[0]
     assert as_sets(answers[0].missing) == as_sets(answers[1].missing)
@@ -163,8 +163,8 @@ def test_places_of_tuples_there_and_back(t):
 @pytest.mark.parametrize("t", [1, 2, 3])
 def test_many_rows_are_marked_as_one_by_one(t, monkeypatch):
     """The bit sets of `mark` against plain marking; rows whose number is no multiple of 64."""
-    from nelson.space import tuples as module
-    from nelson.space.bins import OUTSIDE
+    from nelson.space.coverage import tuples as module
+    from nelson.space.coverage.bins import OUTSIDE
 
     rng = np.random.default_rng(3)
     sizes = [7, 2, 9, 3]
@@ -398,14 +398,14 @@ def test_tables_are_about_as_small_as_the_best_known(t, sizes, known):
 
 
 def test_without_time_the_rows_so_far_come_and_say_what_is_missing(monkeypatch):
-    usual = nelson.space.cover._Search._next
+    usual = nelson.space.coverage.cover._Search._next
 
     def late(search, uncovered):
         if len(search.rows) == 3:
             raise BudgetExceeded("the time ran out")
         return usual(search, uncovered)
 
-    monkeypatch.setattr("nelson.space.cover._Search._next", late)
+    monkeypatch.setattr("nelson.space.coverage.cover._Search._next", late)
     space = bus()
     rows = space.cover(seed=0)
     assert (len(rows), rows.status) == (3, "budget")

@@ -12,10 +12,10 @@ import pytest
 import nelson
 from nelson.errors import FormulaError
 from nelson.space import Space
-from nelson.space.fields import Bins
-from nelson.space.files import MAX_CHARACTERS, to_toml, value_of
+from nelson.space.files.lines import lines_of
+from nelson.space.files.toml import MAX_CHARACTERS, to_toml, value_of
+from nelson.space.language.fields import Bins
 from nelson.space.space import Requirement
-from nelson.space.toml_lines import lines_of
 from tests import ROOT
 from tests.space.random_spaces import legal_rows, random_space
 
@@ -397,7 +397,7 @@ def test_the_text_of_a_sparse_list_takes_no_memory():
 
 def test_rules_that_would_need_gigabytes_are_refused(monkeypatch):
     """Literals are counted, not clauses: those of one wide comparison fill a whole page."""
-    monkeypatch.setattr("nelson.space.gates.MAX_LITERALS", 100_000)
+    monkeypatch.setattr("nelson.space.clauses.gates.MAX_LITERALS", 100_000)
     wide = f"{{ integer = [0, 0x{'F' * 100}] }}"
     error = refused(
         f'rules = ["distinct({", ".join(["x", "y"] * 60)})"]\n[fields]\nx = {wide}\ny = {wide}\n'

@@ -16,9 +16,9 @@ import nelson
 from nelson.errors import FormulaError, NelsonError
 from nelson.learning.model import load as load_formula_model
 from nelson.space import Space, choose, fit
-from nelson.space.evaluate import evaluate
-from nelson.space.model import TableModel
-from nelson.space.potential import Levels, levels_of
+from nelson.space.language.evaluate import evaluate
+from nelson.space.tables.model import TableModel
+from nelson.space.tables.potential import Levels, levels_of
 
 SIGMAS = 5.0  # two-sided false-alarm rate 6e-7 for each comparison
 

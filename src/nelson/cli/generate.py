@@ -56,7 +56,7 @@ def generate(
     load_numba_without_scipy()
     from nelson.formula.names import Names
     from nelson.space.load import load
-    from nelson.space.model import TableModel
+    from nelson.space.tables.model import TableModel
 
     loaded = load(model)
     how: dict[str, Any] = {"method": method, "seed": seed, "seconds": seconds, "threads": threads}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from nelson.io.sample_files import Writer
     from nelson.sampling.samples import Samples
     from nelson.space import Rows, Space
-    from nelson.space.model import TableModel
+    from nelson.space.tables.model import TableModel
 
 #: A block takes at most 256 MB, whatever the number of variables.
 _BLOCK_BITS = 2**31

@@ -36,7 +36,7 @@ def refuse(used: dict[str, bool], what: str) -> None:
 
 def conditions(space: Space, given: list[str]) -> Any:
     """`--given burst=WRAP --given "len > 4"` as `given` of `Space.sample`."""
-    from nelson.space.files import value_of
+    from nelson.space.files.toml import value_of
     from nelson.space.terms import has
 
     pairs: list[tuple[str, Any]] = []
@@ -80,7 +80,7 @@ def numbers(space: Space, texts: list[str], of_file: dict[Any, Any], option: str
 
 def _named(space: Space, key: str) -> tuple[Any, Any]:
     """(field, value) of `burst.FIXED`, (flag, None) of `write`, (rule, None) of `len > 4`."""
-    from nelson.space.files import key_of, value_of
+    from nelson.space.files.toml import key_of, value_of
 
     if key in space:
         return key, None

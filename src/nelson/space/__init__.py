@@ -1,7 +1,8 @@
 """The user's words: named fields and rules, turned into a formula, and samples back into tables."""
 
-from nelson.space.coverage import Coverage
-from nelson.space.expressions import (
+from nelson.space.coverage.coverage import Coverage
+from nelson.space.language.expressions import if_else
+from nelson.space.language.functions import (
     at_least,
     at_most,
     count,
@@ -9,15 +10,14 @@ from nelson.space.expressions import (
     element,
     exactly,
     forbidden,
-    if_else,
     maximum,
     minimum,
     table,
 )
 from nelson.space.laws import Marginals
-from nelson.space.model import TableModel
 from nelson.space.rows import Rows
 from nelson.space.space import Space
+from nelson.space.tables.model import TableModel
 
 __all__ = [
     "Coverage",

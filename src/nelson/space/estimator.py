@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from nelson.errors import FormulaError, NelsonError
-from nelson.space.frames import is_frame, load_pandas
 from nelson.space.space import Space
+from nelson.space.tables.frames import is_frame, load_pandas
 
 _Base: Any
 try:

@@ -26,11 +26,11 @@ from nelson.learning.match import match
 from nelson.log_z.moments import moments_of
 from nelson.sampling.options import Options
 from nelson.sampling.sample_stream import draw
-from nelson.space.expressions import Rule
-from nelson.space.fields import Field, Integer
-from nelson.space.gates import TRUE
+from nelson.space.clauses.gates import TRUE
+from nelson.space.language.expressions import Rule
+from nelson.space.language.fields import Field, Integer
+from nelson.space.language.text import text
 from nelson.space.terms import has, share_terms
-from nelson.space.text import text
 
 if TYPE_CHECKING:
     from nelson.space.space import Space

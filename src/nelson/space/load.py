@@ -14,10 +14,10 @@ from nelson.learning.checkpoint import unpack_tensors
 from nelson.learning.model import Model
 from nelson.learning.model import load as load_model
 from nelson.log_z.result import LogPartition
-from nelson.space.frames import Column
-from nelson.space.model import FORMAT, KIND, Facts, TableModel
-from nelson.space.potential import MAX_CHOICE, Levels, Potential
 from nelson.space.space import Space
+from nelson.space.tables.frames import Column
+from nelson.space.tables.model import FORMAT, KIND, Facts, TableModel
+from nelson.space.tables.potential import MAX_CHOICE, Levels, Potential
 
 _FACTS = {
     "guarantee": str,

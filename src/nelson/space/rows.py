@@ -13,7 +13,15 @@ import numpy as np
 
 from nelson.errors import FormulaError, NelsonError
 from nelson.io.arrow import load_pyarrow
-from nelson.space.fields import Choice, Field, Flag, Integer, NumericChoice, lookup, unknown
+from nelson.space.language.fields import (
+    Choice,
+    Field,
+    Flag,
+    Integer,
+    NumericChoice,
+    lookup,
+    unknown,
+)
 
 #: Rows that `print` shows.
 _SHOWN = 10

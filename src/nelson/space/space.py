@@ -30,15 +30,16 @@ from nelson.kernels.core.bits import pack
 from nelson.sampling.options import Options
 from nelson.sampling.sample_stream import draw, draw_blocks
 from nelson.sampling.samples import Samples
-from nelson.space import files
 from nelson.space.adapters import configspace, cpmpy, dimacs, uvl
-from nelson.space.cover import cover
-from nelson.space.coverage import Coverage, coverage
-from nelson.space.decode import decode
-from nelson.space.encode import Encoder
-from nelson.space.evaluate import evaluate
-from nelson.space.expressions import Rule, any_of, leaves, rule
-from nelson.space.fields import (
+from nelson.space.clauses.decode import decode
+from nelson.space.clauses.encode import Encoder
+from nelson.space.clauses.gates import TRUE, renumbered
+from nelson.space.coverage.cover import cover
+from nelson.space.coverage.coverage import Coverage, coverage
+from nelson.space.files import toml as files
+from nelson.space.language.evaluate import evaluate
+from nelson.space.language.expressions import Rule, leaves, rule
+from nelson.space.language.fields import (
     FIELDS,
     Bins,
     Choice,
@@ -50,8 +51,9 @@ from nelson.space.fields import (
     choice,
     unknown,
 )
-from nelson.space.frames import declare
-from nelson.space.gates import TRUE, renumbered
+from nelson.space.language.functions import any_of
+from nelson.space.language.parse import parse
+from nelson.space.language.text import text
 from nelson.space.laws import (
     Law,
     Marginals,
@@ -61,12 +63,11 @@ from nelson.space.laws import (
     marginals,
     with_shares,
 )
-from nelson.space.learn import learn
-from nelson.space.model import TableModel
-from nelson.space.parse import parse
 from nelson.space.rows import Rows, code_type, codes_of
+from nelson.space.tables.frames import declare
+from nelson.space.tables.learn import learn
+from nelson.space.tables.model import TableModel
 from nelson.space.terms import terms
-from nelson.space.text import text
 
 #: Formulas kept for weights, shares and conditions that the rules themselves do not need.
 _KEPT = 16

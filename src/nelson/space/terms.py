@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from nelson.errors import FormulaError
-from nelson.space.expressions import Rule
-from nelson.space.fields import FIELDS, Field, Flag
+from nelson.space.language.expressions import Rule
+from nelson.space.language.fields import FIELDS, Field, Flag
 
 Terms = list[tuple[Rule, float]]
 #: A key of the mapping -> the field or the rule that it names.

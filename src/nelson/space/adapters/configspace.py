@@ -24,8 +24,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nelson.errors import FormulaError, NelsonError
-from nelson.space.expressions import Number, Rule, all_of, any_of, rule
-from nelson.space.fields import Integer
+from nelson.space.language.expressions import Number, Rule, rule
+from nelson.space.language.fields import Integer
+from nelson.space.language.functions import all_of, any_of
 
 if TYPE_CHECKING:
     from nelson.space.space import Space

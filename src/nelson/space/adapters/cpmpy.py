@@ -19,17 +19,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nelson.errors import FormulaError, NelsonError
-from nelson.space import expressions
-from nelson.space.expressions import (
-    Number,
-    Rule,
-    all_of,
-    any_of,
-    count,
-    distinct,
-    if_else,
-    parity,
-)
+from nelson.space.language import expressions, functions
+from nelson.space.language.expressions import Number, Rule, if_else
+from nelson.space.language.functions import all_of, any_of, count, distinct, parity
 
 if TYPE_CHECKING:
     from nelson.space.space import Space
@@ -180,7 +172,7 @@ class _Reader:
     def _table(self, e: Any) -> Rule:
         columns = self.numbers(e.args[0])
         rows = [[_constant(v) for v in _flat(row)] for row in e.args[1]]
-        return expressions.table(columns, rows)
+        return functions.table(columns, rows)
 
     def _negative_table(self, e: Any) -> Rule:
         return ~self._table(e)
@@ -255,9 +247,7 @@ class _Reader:
         if name == "abs":
             return abs(self.number(args[0]))
         if name in ("min", "max"):
-            return (expressions.minimum if name == "min" else expressions.maximum)(
-                self.numbers(args)
-            )
+            return (functions.minimum if name == "min" else functions.maximum)(self.numbers(args))
         if name == "element":
             return self._picked(self.numbers(args[0]), [self.number(args[1])], [len(args[0])])
         if name == "nd_element":

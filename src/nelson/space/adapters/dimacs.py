@@ -21,7 +21,7 @@ from nelson.errors import FormulaError
 from nelson.formula.dimacs.read import read
 from nelson.formula.names import names_in_comments
 from nelson.io.streams import decompressed, load
-from nelson.space.expressions import parity
+from nelson.space.language.functions import parity
 
 if TYPE_CHECKING:
     from nelson.space.space import Space

@@ -24,8 +24,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from nelson.errors import FormulaError
 from nelson.io.streams import load
 from nelson.space.adapters.uvl_reader import Constraint, Feature, Group, Model, read
-from nelson.space.expressions import Number, Rule, all_of, any_of, count, number, rule
-from nelson.space.fields import Flag, unknown
+from nelson.space.language.expressions import Number, Rule, number, rule
+from nelson.space.language.fields import Flag, unknown
+from nelson.space.language.functions import all_of, any_of, count
 
 if TYPE_CHECKING:
     from nelson.space.space import Space

@@ -12,9 +12,9 @@ import numpy as np
 
 from nelson.errors import BudgetExceeded, Unsatisfiable
 from nelson.formula import Formula
-from nelson.space.bins import OUTSIDE
-from nelson.space.gates import TRUE
-from nelson.space.tuples import BLOCK, Tuples
+from nelson.space.clauses.gates import TRUE
+from nelson.space.coverage.bins import OUTSIDE
+from nelson.space.coverage.tuples import BLOCK, Tuples
 
 #: With fewer undecided tuples per cross no rows are drawn: the solver needs about as many calls.
 _CHEAP = 200

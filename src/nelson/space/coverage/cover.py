@@ -24,11 +24,11 @@ import numpy as np
 from nelson.errors import BudgetExceeded
 from nelson.formula.checks import duration
 from nelson.io.progress import phase
-from nelson.space.bins import OUTSIDE
-from nelson.space.coverage import Question
-from nelson.space.gates import TRUE
-from nelson.space.legal import Solver
-from nelson.space.tuples import Tuples
+from nelson.space.clauses.gates import TRUE
+from nelson.space.coverage.bins import OUTSIDE
+from nelson.space.coverage.coverage import Question
+from nelson.space.coverage.legal import Solver
+from nelson.space.coverage.tuples import Tuples
 
 if TYPE_CHECKING:
     from nelson.space.space import Space

@@ -16,12 +16,12 @@ import numpy as np
 from nelson.errors import FormulaError, NelsonError, Unsatisfiable
 from nelson.formula.checks import duration
 from nelson.io.progress import phase
-from nelson.space.bins import Column, Extremes, columns
-from nelson.space.expressions import width
-from nelson.space.fields import Integer
+from nelson.space.coverage.bins import Column, Extremes, columns
+from nelson.space.coverage.legal import Legal, Solver
+from nelson.space.coverage.tuples import Tuples
+from nelson.space.language.expressions import width
+from nelson.space.language.fields import Integer
 from nelson.space.laws import Law
-from nelson.space.legal import Legal, Solver
-from nelson.space.tuples import Tuples
 
 if TYPE_CHECKING:
     from nelson.space.space import Space

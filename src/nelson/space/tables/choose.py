@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nelson.space.fit import COVARIANCE_ROWS, Fitted, Prior, Problem, covariance, fit
-from nelson.space.potential import Pair, Potential
+from nelson.space.tables.fit import COVARIANCE_ROWS, Fitted, Prior, Problem, covariance, fit
+from nelson.space.tables.potential import Pair, Potential
 
 if TYPE_CHECKING:
     from nelson.space.space import Space

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from nelson.space.expressions import Category, Expression, Number, Rule
+from nelson.space.language.expressions import Category, Expression, Number, Rule
 
 Columns = Mapping[str, np.ndarray]
 #: Numbers beyond this are computed with Python's integers.

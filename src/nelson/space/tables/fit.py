@@ -28,11 +28,11 @@ from nelson.log_z.moments import moments_of
 from nelson.sampling.guarantee import weakest
 from nelson.sampling.options import Options
 from nelson.sampling.sample_stream import draw
-from nelson.space.expressions import Rule
-from nelson.space.gates import TRUE
+from nelson.space.clauses.gates import TRUE
+from nelson.space.language.expressions import Rule
 from nelson.space.laws import circuit_of
-from nelson.space.potential import Potential
 from nelson.space.rows import Rows
+from nelson.space.tables.potential import Potential
 
 if TYPE_CHECKING:
     from nelson.space.space import Space

@@ -29,14 +29,14 @@ from nelson.learning.checkpoint import pack_tensors
 from nelson.learning.model import writable
 from nelson.log_z.compute import log_partition
 from nelson.log_z.result import LogPartition
-from nelson.space.expressions import Rule
-from nelson.space.fields import Bins, Field, Flag, Integer
-from nelson.space.fit import Fitted, Problem
-from nelson.space.frames import Column, as_frame
+from nelson.space.language.expressions import Rule
+from nelson.space.language.fields import Bins, Field, Flag, Integer
+from nelson.space.language.text import text
 from nelson.space.laws import Marginals
-from nelson.space.potential import Pair, Potential
 from nelson.space.rows import Rows
-from nelson.space.text import text
+from nelson.space.tables.fit import Fitted, Problem
+from nelson.space.tables.frames import Column, as_frame
+from nelson.space.tables.potential import Pair, Potential
 
 if TYPE_CHECKING:
     from nelson.space.space import Space

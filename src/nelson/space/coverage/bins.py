@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nelson.errors import FormulaError
-from nelson.space.expressions import Rule, rule, runs
-from nelson.space.fields import Field, Flag, Integer, NumericChoice
+from nelson.space.language.expressions import Rule, rule, runs
+from nelson.space.language.fields import Field, Flag, Integer, NumericChoice
 from nelson.space.terms import has
 
 if TYPE_CHECKING:

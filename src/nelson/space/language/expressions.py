@@ -11,14 +11,13 @@ rules of a space can be printed (`text`), evaluated on rows (`evaluate`) and tra
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from typing import Any, NoReturn
 
 import numpy as np
 
 from nelson.errors import FormulaError
-from nelson.space.text import text
+from nelson.space.language.text import text
 
 #: Most values of one list in a rule.
 MAX_LISTED = 1_000_000
@@ -46,7 +45,7 @@ class Expression:
         return text(self)
 
 
-def _refuse(what: str, expected: str) -> NoReturn:
+def refuse(what: str, expected: str) -> NoReturn:
     raise FormulaError(what, expected=expected)
 
 
@@ -103,16 +102,16 @@ class Number(Expression):
         return Computed("//", (self, c), self.low // c, self.high // c)
 
     def __truediv__(self, other: Any) -> NoReturn:
-        _refuse(f"{self!r} / {other!r}", "`//`, which rounds down: all numbers are whole")
+        refuse(f"{self!r} / {other!r}", "`//`, which rounds down: all numbers are whole")
 
     def __pow__(self, other: Any) -> NoReturn:
-        _refuse(f"{self!r} ** {other!r}", "products: powers are not supported")
+        refuse(f"{self!r} ** {other!r}", "products: powers are not supported")
 
     def __rmod__(self, other: Any) -> NoReturn:
-        _refuse(f"{other!r} % {self!r}", "a positive constant to divide by")
+        refuse(f"{other!r} % {self!r}", "a positive constant to divide by")
 
     def __rfloordiv__(self, other: Any) -> NoReturn:
-        _refuse(f"{other!r} // {self!r}", "a positive constant to divide by")
+        refuse(f"{other!r} // {self!r}", "a positive constant to divide by")
 
     # --- bits, in two's complement without end ----------------------------------------------------
 
@@ -145,10 +144,10 @@ class Number(Expression):
         return Computed(">>", (self, k), self.low >> k, self.high >> k)
 
     def __rlshift__(self, other: Any) -> NoReturn:
-        _refuse(f"{other!r} << {self!r}", "a shift by a constant")
+        refuse(f"{other!r} << {self!r}", "a shift by a constant")
 
     def __rrshift__(self, other: Any) -> NoReturn:
-        _refuse(f"{other!r} >> {self!r}", "a shift by a constant")
+        refuse(f"{other!r} >> {self!r}", "a shift by a constant")
 
     # --- comparisons ------------------------------------------------------------------------------
 
@@ -175,7 +174,7 @@ class Number(Expression):
         if isinstance(values, range) and abs(values.step) == 1:  # any length, without a list
             ends = sorted((values[0], values[-1])) if values else []  # no len: it may be > 2^63
             return Derived("in", (self, ((ends[0], ends[1]),) if ends else ()))
-        whole = [_whole(v, f"{v!r} in {self!r}.isin(...)") for v in _listed(values, self)]
+        whole = [whole_number(v, f"{v!r} in {self!r}.isin(...)") for v in _listed(values, self)]
         return Derived("in", (self, runs(sorted(set(whole)))))
 
     def __bool__(self) -> NoReturn:
@@ -290,7 +289,7 @@ class Category(Expression):
         raise TypeError(f"{self!r} has no truth value in Python: compare it with a value")
 
     def _unordered(self, other: Any) -> NoReturn:
-        _refuse(
+        refuse(
             f"an order or a sum of {self!r}",
             f"== or isin: its values are not numbers: {self.values}",
         )
@@ -310,7 +309,7 @@ def number(value: Any) -> Number:
         if value.op == "const":
             return number(int(value.args[0]))
         return Computed("truth", (value,), 0, 1)
-    whole = _whole(value, repr(value))
+    whole = whole_number(value, repr(value))
     return Computed("const", (whole,), whole, whole)
 
 
@@ -321,7 +320,7 @@ def rule(value: Any) -> Rule:
     if isinstance(value, (bool, np.bool_)):
         return Derived("const", (bool(value),))
     kind = "a number" if isinstance(value, Number) else f"of type {type(value).__name__}"
-    return _refuse(f"the rule {value!r}, which is {kind}", "something true or false, as `x <= 3`")
+    return refuse(f"the rule {value!r}, which is {kind}", "something true or false, as `x <= 3`")
 
 
 def if_else(condition: Any, then: Any, otherwise: Any) -> Any:
@@ -332,120 +331,6 @@ def if_else(condition: Any, then: Any, otherwise: Any) -> Any:
         return Derived("if", (c, rule(then), rule(otherwise)))
     a, b = number(then), number(otherwise)
     return Computed("if", (c, a, b), min(a.low, b.low), max(a.high, b.high))
-
-
-def count(*rules: Any) -> Number:
-    """How many of the rules hold: count(a, b, c), or count of one list."""
-    terms = tuple(rule(r) for r in flattened(rules))
-    return Computed("count", terms, 0, len(terms))
-
-
-def at_most(k: int, *rules: Any) -> Rule:
-    """At most k of the rules hold."""
-    return count(*rules) <= k
-
-
-def at_least(k: int, *rules: Any) -> Rule:
-    """At least k of the rules hold."""
-    return count(*rules) >= k
-
-
-def exactly(k: int, *rules: Any) -> Rule:
-    """Exactly k of the rules hold."""
-    return count(*rules) == k
-
-
-def distinct(*items: Any) -> Rule:
-    """No two are equal: all numbers, or all choices."""
-    terms = tuple(flattened(items))
-    if not all(isinstance(t, Category) for t in terms):
-        terms = tuple(number(t) for t in terms)
-    return Derived("distinct", terms)
-
-
-def minimum(*items: Any) -> Number:
-    """The smallest of some numbers."""
-    return _fold(operator.le, items)
-
-
-def maximum(*items: Any) -> Number:
-    """The largest of some numbers."""
-    return _fold(operator.ge, items)
-
-
-def _fold(better: Any, items: Iterable[Any]) -> Number:
-    return balanced(
-        lambda a, b: if_else(better(a, b), a, b), [number(item) for item in flattened(items)]
-    )
-
-
-def all_of(rules: Iterable[Any]) -> Rule:
-    """All of the rules hold; true if there are none."""
-    listed = tuple(rule(r) for r in rules)
-    return Derived("and", listed) if len(listed) > 1 else listed[0] if listed else rule(True)
-
-
-def any_of(rules: Iterable[Any]) -> Rule:
-    """One or more of the rules hold; false if there are none."""
-    listed = tuple(rule(r) for r in rules)
-    return Derived("or", listed) if len(listed) > 1 else listed[0] if listed else rule(False)
-
-
-def parity(*rules: Any) -> Rule:
-    """An odd number of the rules hold."""
-    return balanced(operator.xor, [rule(r) for r in flattened(rules)])
-
-
-def balanced(join: Callable[[Any, Any], Any], items: list[Any]) -> Any:
-    """join of all items, as a tree of depth log n.
-
-    A chain would be n deep; and where `join` uses an operand twice, as the smaller of two numbers
-    does, its text would double with each item.
-    """
-    while len(items) > 1:
-        pairs = [join(a, b) for a, b in zip(items[::2], items[1::2], strict=False)]
-        items = pairs + items[2 * len(pairs) :]
-    return items[0]
-
-
-def element(items: Iterable[Any], index: Any) -> Number:
-    """items[index]; the index must stay within the list."""
-    terms, at = [number(item) for item in items], number(index)
-    if at.low < 0 or at.high >= len(terms):
-        _refuse(
-            f"element {index!r}, between {at.low} and {at.high}, of a list of {len(terms)}",
-            f"an index between 0 and {len(terms) - 1}",
-        )
-    value = terms[at.high]
-    for k in range(at.high - 1, at.low - 1, -1):
-        value = if_else(at == k, terms[k], value)
-    return value
-
-
-def table(fields: Iterable[Any], rows: Iterable[Iterable[Any]]) -> Rule:
-    """The fields together have one of these rows: table([a, b], [(1, 2), (3, 4)])."""
-    columns = tuple(f if isinstance(f, (Category, Rule)) else number(f) for f in fields)
-    allowed = set()
-    for row in rows:
-        values = tuple(row)
-        if len(values) != len(columns):
-            _refuse(f"the row {values!r} of a table", f"{len(columns)} values: {columns!r}")
-        allowed.add(tuple(_cell(c, v) for c, v in zip(columns, values, strict=True)))
-    return Derived("table", (columns, tuple(sorted(allowed))))
-
-
-def forbidden(fields: Iterable[Any], rows: Iterable[Iterable[Any]]) -> Rule:
-    """The fields together have none of these rows."""
-    return ~table(fields, rows)
-
-
-def _cell(column: Expression, value: Any) -> int:
-    """A value of a table as a whole number: the position of a category, 0 or 1 for a rule."""
-    if isinstance(column, Category):
-        return column.code(value)
-    if isinstance(column, Rule) and isinstance(value, (bool, np.bool_)):
-        return int(value)
-    return _whole(value, f"{value!r} in a table of {column!r}")
 
 
 def runs(values: Iterable[int]) -> tuple[tuple[int, int], ...]:
@@ -474,16 +359,6 @@ def leaves(expression: Expression) -> Iterator[Expression]:
                 stack.append(arg)
 
 
-def flattened(items: Iterable[Any]) -> list[Any]:
-    """The items of f(a, b, c) or of f([a, b, c])."""
-    given = list(items)
-    if len(given) == 1 and not isinstance(given[0], (Expression, bool, int, np.integer, str)):
-        given = list(given[0])
-    if not given:
-        _refuse("a list of no rules or numbers", "one or more")
-    return given
-
-
 def _joined(op: str, a: Expression, b: Expression) -> tuple[Any, ...]:
     """The operands of a + b: those of a sum a are taken over, so that long sums are not deep."""
     return (*a.args, b) if a.op == op else (a, b)
@@ -500,45 +375,45 @@ def _flat(args: Iterable[Any]) -> Iterator[Any]:
 # --- checks of operands -------------------------------------------------------------------------
 
 
-def _whole(value: Any, what: str) -> int:
+def whole_number(value: Any, what: str) -> int:
     if isinstance(value, (bool, np.bool_, int, np.integer)):
         return int(value)
     if isinstance(value, (float, np.floating)) and float(value).is_integer():
         return int(value)
     if isinstance(value, Category):
-        return _refuse(f"{what} in arithmetic or as a number", "numbers: compare choices by ==")
-    return _refuse(f"{what}, of type {type(value).__name__}", "a whole number")
+        return refuse(f"{what} in arithmetic or as a number", "numbers: compare choices by ==")
+    return refuse(f"{what}, of type {type(value).__name__}", "a whole number")
 
 
 def _listed(values: Any, of: Expression) -> list[Any]:
     if hasattr(values, "__len__") and len(values) > MAX_LISTED:
-        _refuse(f"{of!r}.isin of {len(values)} values", f"at most {MAX_LISTED}: use ranges")
+        refuse(f"{of!r}.isin of {len(values)} values", f"at most {MAX_LISTED}: use ranges")
     if isinstance(values, (str, bytes, Expression)) or not hasattr(values, "__iter__"):
-        _refuse(f"{of!r}.isin({values!r})", "a list of values, or a range")
+        refuse(f"{of!r}.isin({values!r})", "a list of values, or a range")
     return list(values)
 
 
 def _divisor(left: Expression, op: str, right: Any) -> int:
     if isinstance(right, Expression):
-        _refuse(f"{left!r} {op} {right!r}", "a constant to divide by: not supported otherwise")
-    c = _whole(right, repr(right))
+        refuse(f"{left!r} {op} {right!r}", "a constant to divide by: not supported otherwise")
+    c = whole_number(right, repr(right))
     if c < 1:
-        _refuse(f"{left!r} {op} {c}", "a positive constant to divide by")
+        refuse(f"{left!r} {op} {c}", "a positive constant to divide by")
     return c
 
 
 def _shift(left: Expression, op: str, right: Any) -> int:
     if isinstance(right, Expression):
-        _refuse(f"{left!r} {op} {right!r}", "a shift by a constant: not supported otherwise")
-    k = _whole(right, repr(right))
+        refuse(f"{left!r} {op} {right!r}", "a shift by a constant: not supported otherwise")
+    k = whole_number(right, repr(right))
     if not 0 <= k <= 4096:
-        _refuse(f"{left!r} {op} {k}", "a shift by 0 to 4096 bits")
+        refuse(f"{left!r} {op} {k}", "a shift by 0 to 4096 bits")
     return k
 
 
 def _bits(left: Expression, op: str, right: Any) -> Number:
     if isinstance(right, (Rule, bool, np.bool_)):
-        _refuse(
+        refuse(
             f"{left!r} {op} {right!r}", "two rules or two numbers; in Python `&` binds before `==`"
         )
     return number(right)
@@ -547,14 +422,14 @@ def _bits(left: Expression, op: str, right: Any) -> Number:
 def _rule(left: Expression, op: str, right: Any) -> Rule:
     if isinstance(right, (Rule, bool, np.bool_)):
         return rule(right)
-    return _refuse(
+    return refuse(
         f"{left!r} {op} {right!r}", "two rules; in Python `&` and `|` bind before comparisons"
     )
 
 
 def _compared(op: str, left: Number, right: Any) -> Rule:
     if isinstance(right, (str, bytes)) or right is None:
-        _refuse(f"{left!r} {op} {right!r}", "a number to compare with")
+        refuse(f"{left!r} {op} {right!r}", "a number to compare with")
     return Rule(op, (left, number(right)))
 
 

@@ -22,7 +22,8 @@ from typing import Any
 import numpy as np
 
 from nelson.errors import FormulaError
-from nelson.space.expressions import Category, Number, Rule, count
+from nelson.space.language.expressions import Category, Number, Rule
+from nelson.space.language.functions import count
 
 
 class Flag(Rule):

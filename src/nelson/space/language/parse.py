@@ -19,9 +19,9 @@ from collections.abc import Callable
 from typing import Any
 
 from nelson.errors import FormulaError
-from nelson.space import expressions
-from nelson.space.expressions import Category, Expression, Rule
-from nelson.space.fields import Flags
+from nelson.space.language import expressions, functions
+from nelson.space.language.expressions import Category, Expression, Rule
+from nelson.space.language.fields import Flags
 
 #: Longest text of one rule, and deepest nesting.
 MAX_TEXT = 100_000
@@ -53,19 +53,19 @@ _COMPARE: dict[type, Callable[[Any, Any], Any]] = {
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "implies": lambda a, b: expressions.rule(a).implies(b),
     "iff": lambda a, b: expressions.rule(a).iff(b),
-    "count": expressions.count,
-    "distinct": expressions.distinct,
-    "at_most": expressions.at_most,
-    "at_least": expressions.at_least,
-    "exactly": expressions.exactly,
-    "table": expressions.table,
-    "forbidden": expressions.forbidden,
+    "count": functions.count,
+    "distinct": functions.distinct,
+    "at_most": functions.at_most,
+    "at_least": functions.at_least,
+    "exactly": functions.exactly,
+    "table": functions.table,
+    "forbidden": functions.forbidden,
     "if_else": expressions.if_else,
-    "element": expressions.element,
-    "min": expressions.minimum,
-    "max": expressions.maximum,
+    "element": functions.element,
+    "min": functions.minimum,
+    "max": functions.maximum,
     "abs": lambda a: abs(expressions.number(a)),
-    "sum": lambda *a: sum(expressions.flattened(a)),
+    "sum": lambda *a: sum(functions.flattened(a)),
 }
 _METHODS = {"implies", "iff", "isin", "count"}
 

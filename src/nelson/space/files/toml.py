@@ -32,11 +32,11 @@ from typing import TYPE_CHECKING, Any
 from nelson.errors import FormulaError
 from nelson.io import atomic
 from nelson.io.streams import text_lines
-from nelson.space.expressions import Rule
-from nelson.space.fields import FIELDS, Bins, Choice, Field, Flag, Integer, unknown
+from nelson.space.files.lines import MAX_ITEMS, Lines, Path, lines_of
+from nelson.space.language.expressions import Rule
+from nelson.space.language.fields import FIELDS, Bins, Choice, Field, Flag, Integer, unknown
+from nelson.space.language.text import text
 from nelson.space.terms import terms
-from nelson.space.text import text
-from nelson.space.toml_lines import MAX_ITEMS, Lines, Path, lines_of
 
 if TYPE_CHECKING:
     from nelson.space.space import Space

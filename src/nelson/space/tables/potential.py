@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from nelson.errors import FormulaError
-from nelson.space.expressions import Rule
-from nelson.space.fields import Field, Integer
+from nelson.space.language.expressions import Rule
+from nelson.space.language.fields import Field, Integer
 from nelson.space.terms import has
 
 #: An integer of more values has no theta for each value. It stays uniform, or gets ranges.

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nelson.errors import FormulaError, NelsonError
-from nelson.space.fields import Bins, Field, Integer, NumericChoice
+from nelson.space.language.fields import Bins, Field, Integer, NumericChoice
 from nelson.space.rows import Rows
 
 if TYPE_CHECKING:

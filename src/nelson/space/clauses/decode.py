@@ -12,8 +12,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from nelson.sampling.samples import Samples
-from nelson.space.encode import Encoder, is_one_hot
-from nelson.space.fields import Field, Integer
+from nelson.space.clauses.encode import Encoder, is_one_hot
+from nelson.space.language.fields import Field, Integer
 from nelson.space.rows import code_type
 
 

@@ -31,12 +31,20 @@ import numpy as np
 
 from nelson.errors import FormulaError
 from nelson.formula.encode import Counter
-from nelson.space import vectors
-from nelson.space.evaluate import evaluate
-from nelson.space.expressions import Category, Expression, Number, Rule, leaves, number, width
-from nelson.space.fields import FIELDS, Choice, Field, Flag, Integer
-from nelson.space.gates import FALSE, TRUE, Gates
-from nelson.space.vectors import Vector
+from nelson.space.clauses import vectors
+from nelson.space.clauses.gates import FALSE, TRUE, Gates
+from nelson.space.clauses.vectors import Vector
+from nelson.space.language.evaluate import evaluate
+from nelson.space.language.expressions import (
+    Category,
+    Expression,
+    Number,
+    Rule,
+    leaves,
+    number,
+    width,
+)
+from nelson.space.language.fields import FIELDS, Choice, Field, Flag, Integer
 
 #: Values of the largest one-hot choice and of the largest one-hot integer.
 ONE_HOT_CHOICE = 64

@@ -12,13 +12,13 @@ import numpy as np
 
 from nelson.errors import FormulaError
 from nelson.formula.checks import duration
-from nelson.space.choose import Chosen, Task, choose
-from nelson.space.fields import Integer, NumericChoice
-from nelson.space.fit import Fitted, Prior, Problem, fit
-from nelson.space.frames import continuous, is_continuous, is_frame, look_of
-from nelson.space.model import Facts, TableModel
-from nelson.space.potential import Pair, Potential, levels_of
+from nelson.space.language.fields import Integer, NumericChoice
 from nelson.space.rows import Rows
+from nelson.space.tables.choose import Chosen, Task, choose
+from nelson.space.tables.fit import Fitted, Prior, Problem, fit
+from nelson.space.tables.frames import continuous, is_continuous, is_frame, look_of
+from nelson.space.tables.model import Facts, TableModel
+from nelson.space.tables.potential import Pair, Potential, levels_of
 
 if TYPE_CHECKING:
     from nelson.space.space import Space

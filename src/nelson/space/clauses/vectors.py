@@ -6,8 +6,8 @@ known before it is made (`Number.low`, `Number.high`), so every result has room:
 
 from __future__ import annotations
 
-from nelson.space.expressions import width
-from nelson.space.gates import FALSE, TRUE, Gates
+from nelson.space.clauses.gates import FALSE, TRUE, Gates
+from nelson.space.language.expressions import width
 
 Vector = list[int]
 

@@ -1,0 +1,1 @@
+"""From fields and rules to clauses, and from samples back to columns."""

@@ -1,0 +1,1 @@
+"""Combinatorial testing: which combinations of values occur, and tables that have them all."""

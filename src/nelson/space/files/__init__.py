@@ -1,0 +1,1 @@
+"""A space in a TOML file."""

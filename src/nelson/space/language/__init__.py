@@ -1,0 +1,1 @@
+"""Expressions over named fields: what they are, how they print, parse and evaluate."""

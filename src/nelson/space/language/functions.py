@@ -1,0 +1,150 @@
+"""Functions of rules and numbers: counting, choosing, tables.
+
+They build the nodes of `expressions`, and are public as names of `nelson.space`.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from nelson.space.language.expressions import (
+    Category,
+    Computed,
+    Derived,
+    Expression,
+    Number,
+    Rule,
+    if_else,
+    number,
+    refuse,
+    rule,
+    whole_number,
+)
+
+
+def count(*rules: Any) -> Number:
+    """How many of the rules hold: count(a, b, c), or count of one list."""
+    terms = tuple(rule(r) for r in flattened(rules))
+    return Computed("count", terms, 0, len(terms))
+
+
+def at_most(k: int, *rules: Any) -> Rule:
+    """At most k of the rules hold."""
+    return count(*rules) <= k
+
+
+def at_least(k: int, *rules: Any) -> Rule:
+    """At least k of the rules hold."""
+    return count(*rules) >= k
+
+
+def exactly(k: int, *rules: Any) -> Rule:
+    """Exactly k of the rules hold."""
+    return count(*rules) == k
+
+
+def distinct(*items: Any) -> Rule:
+    """No two are equal: all numbers, or all choices."""
+    terms = tuple(flattened(items))
+    if not all(isinstance(t, Category) for t in terms):
+        terms = tuple(number(t) for t in terms)
+    return Derived("distinct", terms)
+
+
+def minimum(*items: Any) -> Number:
+    """The smallest of some numbers."""
+    return _fold(operator.le, items)
+
+
+def maximum(*items: Any) -> Number:
+    """The largest of some numbers."""
+    return _fold(operator.ge, items)
+
+
+def _fold(better: Any, items: Iterable[Any]) -> Number:
+    return balanced(
+        lambda a, b: if_else(better(a, b), a, b), [number(item) for item in flattened(items)]
+    )
+
+
+def all_of(rules: Iterable[Any]) -> Rule:
+    """All of the rules hold; true if there are none."""
+    listed = tuple(rule(r) for r in rules)
+    return Derived("and", listed) if len(listed) > 1 else listed[0] if listed else rule(True)
+
+
+def any_of(rules: Iterable[Any]) -> Rule:
+    """One or more of the rules hold; false if there are none."""
+    listed = tuple(rule(r) for r in rules)
+    return Derived("or", listed) if len(listed) > 1 else listed[0] if listed else rule(False)
+
+
+def parity(*rules: Any) -> Rule:
+    """An odd number of the rules hold."""
+    return balanced(operator.xor, [rule(r) for r in flattened(rules)])
+
+
+def balanced(join: Callable[[Any, Any], Any], items: list[Any]) -> Any:
+    """join of all items, as a tree of depth log n.
+
+    A chain would be n deep; and where `join` uses an operand twice, as the smaller of two numbers
+    does, its text would double with each item.
+    """
+    while len(items) > 1:
+        pairs = [join(a, b) for a, b in zip(items[::2], items[1::2], strict=False)]
+        items = pairs + items[2 * len(pairs) :]
+    return items[0]
+
+
+def element(items: Iterable[Any], index: Any) -> Number:
+    """items[index]; the index must stay within the list."""
+    terms, at = [number(item) for item in items], number(index)
+    if at.low < 0 or at.high >= len(terms):
+        refuse(
+            f"element {index!r}, between {at.low} and {at.high}, of a list of {len(terms)}",
+            f"an index between 0 and {len(terms) - 1}",
+        )
+    value = terms[at.high]
+    for k in range(at.high - 1, at.low - 1, -1):
+        value = if_else(at == k, terms[k], value)
+    return value
+
+
+def table(fields: Iterable[Any], rows: Iterable[Iterable[Any]]) -> Rule:
+    """The fields together have one of these rows: table([a, b], [(1, 2), (3, 4)])."""
+    columns = tuple(f if isinstance(f, (Category, Rule)) else number(f) for f in fields)
+    allowed = set()
+    for row in rows:
+        values = tuple(row)
+        if len(values) != len(columns):
+            refuse(f"the row {values!r} of a table", f"{len(columns)} values: {columns!r}")
+        allowed.add(tuple(_cell(c, v) for c, v in zip(columns, values, strict=True)))
+    return Derived("table", (columns, tuple(sorted(allowed))))
+
+
+def forbidden(fields: Iterable[Any], rows: Iterable[Iterable[Any]]) -> Rule:
+    """The fields together have none of these rows."""
+    return ~table(fields, rows)
+
+
+def _cell(column: Expression, value: Any) -> int:
+    """A value of a table as a whole number: the position of a category, 0 or 1 for a rule."""
+    if isinstance(column, Category):
+        return column.code(value)
+    if isinstance(column, Rule) and isinstance(value, (bool, np.bool_)):
+        return int(value)
+    return whole_number(value, f"{value!r} in a table of {column!r}")
+
+
+def flattened(items: Iterable[Any]) -> list[Any]:
+    """The items of f(a, b, c) or of f([a, b, c])."""
+    given = list(items)
+    if len(given) == 1 and not isinstance(given[0], (Expression, bool, int, np.integer, str)):
+        given = list(given[0])
+    if not given:
+        refuse("a list of no rules or numbers", "one or more")
+    return given

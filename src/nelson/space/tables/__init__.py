@@ -1,0 +1,1 @@
+"""Learning from tables: a law over the legal rows of a space."""
