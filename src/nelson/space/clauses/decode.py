@@ -12,7 +12,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from nelson.sampling.samples import Samples
-from nelson.space.clauses.encode import Encoder, is_one_hot
+from nelson.space.clauses.encode import Encoder
+from nelson.space.clauses.field_bits import is_one_hot
 from nelson.space.language.fields import Field, Integer
 from nelson.space.rows import code_type
 
