@@ -12,10 +12,10 @@ import pytest
 import nelson
 from nelson.errors import FormulaError
 from nelson.space import Space
+from nelson.space.declaration import Requirement
 from nelson.space.files.lines import lines_of
 from nelson.space.files.toml import MAX_CHARACTERS, to_toml, value_of
 from nelson.space.language.fields import Bins
-from nelson.space.space import Requirement
 from tests import ROOT
 from tests.space.random_spaces import legal_rows, random_space
 

@@ -233,6 +233,7 @@ def test_choices_of_any_values():
     ]
 
 
+@pytest.mark.slow
 def test_large_choices_and_numeric_choices():
     space = Space()
     big = space.choice("big", [f"v{k}" for k in range(1000)])

@@ -30,6 +30,7 @@ def rows_of(space: Space) -> set[tuple]:
     return {tuple(space.row(x)[name] for name in names) for x in whole}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seeds", [SEEDS[k::7] for k in range(7)], ids=lambda s: f"from{s[0]}")
 def test_random_spaces_have_as_many_solutions_as_legal_rows(seeds):
     mixed = 0
@@ -69,6 +70,7 @@ def test_text_and_evaluation_agree_with_python(seed):
     assert legal.sum() == len(legal_rows(space))
 
 
+@pytest.mark.slow
 def test_an_undetermined_auxiliary_variable_is_caught(monkeypatch):
     """Twin: gates with only one half of their equivalence leave variables free, and counts grow."""
     whole = Gates._define
@@ -157,6 +159,7 @@ def test_hundreds_of_bits():
     assert (rows["x"] + rows["y"] == 2**200 - 3).all()
 
 
+@pytest.mark.slow
 def test_long_sums_are_not_deep():
     space = Space()
     flags = [space.flag(f"f{k}") for k in range(1500)]

@@ -55,6 +55,7 @@ def bus() -> Space:
     return space
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("t", [1, 2, 3])
 def test_legal_tuples_are_those_of_all_legal_rows(seed, t):
@@ -88,6 +89,7 @@ def test_legal_tuples_are_those_of_all_legal_rows(seed, t):
         assert sum(b for _, b in found.crosses.values()) == found.legal
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("t", [1, 2])
 def test_cover_has_every_legal_tuple_only_legal_rows_and_none_to_spare(seed, t):
@@ -374,6 +376,7 @@ def test_no_time_left():
 # --- how small ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("t", "sizes", "known"),
