@@ -67,6 +67,11 @@ class Examples:
     def to_numpy(self) -> np.ndarray:
         return unpack(self.packed, self.count)
 
+    @property
+    def asked(self) -> np.ndarray:
+        """(n,) bool: variables whose moments are known. All of them, for examples."""
+        return np.ones(self.packed.shape[1], bool)
+
     def fingerprint(self) -> str:
         digest = hashlib.sha256(np.ascontiguousarray(self.packed, "<u8").tobytes())
         digest.update(str(self.count).encode())
@@ -90,6 +95,10 @@ class Targets(Examples):
 
     def mean(self) -> np.ndarray:
         return self.moments
+
+    @property
+    def asked(self) -> np.ndarray:
+        return ~np.isnan(self.moments)
 
     def fingerprint(self) -> str:
         return hashlib.sha256(np.ascontiguousarray(self.moments, "<f8").tobytes()).hexdigest()

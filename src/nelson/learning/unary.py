@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 from abc import abstractmethod
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -66,10 +65,10 @@ class Unary(Learner):
             self.target = (1 - weight) * self.target + weight * uniform
         self.start_from(uniform)
 
-    @cached_property
+    @property
     def asked(self) -> np.ndarray:
         """Variables that have a target, (n,) bool: all of them if there are examples."""
-        return ~np.isnan(self.examples.mean())
+        return self.examples.asked
 
     def _uniform_moments(self, default: np.ndarray) -> np.ndarray:
         """E[x] of the uniform law over the valid x; `default` if the sampler found none."""

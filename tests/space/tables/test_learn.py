@@ -15,8 +15,9 @@ import pytest
 import nelson
 from nelson.errors import FormulaError, NelsonError
 from nelson.learning.model import load as load_formula_model
-from nelson.space import Space, choose, fit
+from nelson.space import Space
 from nelson.space.language.evaluate import evaluate
+from nelson.space.tables import choose, fit
 from nelson.space.tables.model import TableModel
 from nelson.space.tables.potential import Levels, levels_of
 
