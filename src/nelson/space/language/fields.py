@@ -96,7 +96,30 @@ class Integer(Number):
         return f"{self.low}..{self.high}"
 
 
-class Choice(Category):
+class _Listed:
+    """What fields with a list of values have in common."""
+
+    __slots__ = ()
+    name: str
+    values: tuple[Any, ...]
+    _codes: dict[Any, int]
+
+    @property
+    def size(self) -> int:
+        return len(self.values)
+
+    def code(self, value: Any) -> int:
+        return _code(self.name, self._codes, value)
+
+    def value(self, code: int) -> Any:
+        return self.values[code]
+
+    @property
+    def domain(self) -> str:
+        return _shown(self.values)
+
+
+class Choice(_Listed, Category):
     """One of some values: strings, or anything that can be hashed."""
 
     __slots__ = ("_codes", "name", "values")
@@ -107,22 +130,8 @@ class Choice(Category):
         self.name, self.values = name, values
         self._codes = {value: k for k, value in enumerate(values)}
 
-    @property
-    def size(self) -> int:
-        return len(self.values)
-
-    def code(self, value: Any) -> int:
-        return _code(self.name, self._codes, value)
-
-    def value(self, code: int) -> Hashable:
-        return self.values[code]
-
     def values_of(self, codes: np.ndarray) -> np.ndarray:
         return lookup(self.values)[codes]
-
-    @property
-    def domain(self) -> str:
-        return _shown(self.values)
 
 
 class Bins(Choice):
@@ -158,7 +167,7 @@ def bin_labels(edges: tuple[float, ...]) -> tuple[str, ...]:
     )
 
 
-class NumericChoice(Number):
+class NumericChoice(_Listed, Number):
     """One of some whole numbers."""
 
     __slots__ = ("_codes", "name", "values")
@@ -169,23 +178,9 @@ class NumericChoice(Number):
         self.name, self.values = name, values
         self._codes = {value: k for k, value in enumerate(values)}
 
-    @property
-    def size(self) -> int:
-        return len(self.values)
-
-    def code(self, value: Any) -> int:
-        return _code(self.name, self._codes, value)
-
-    def value(self, code: int) -> int:
-        return self.values[code]
-
     def values_of(self, codes: np.ndarray) -> np.ndarray:
         wide = self.low < -(2**63) or self.high >= 2**63
         return np.array(self.values, object if wide else np.int64)[codes]
-
-    @property
-    def domain(self) -> str:
-        return _shown(self.values)
 
 
 Field = Flag | Integer | Choice | NumericChoice
