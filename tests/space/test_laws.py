@@ -251,3 +251,17 @@ def test_same_seed_same_rows():
     a, b = small().sample(300, seed=11), small().sample(300, seed=11, threads=1)
     assert a.to_list() == b.to_list()
     assert a.to_list() != small().sample(300, seed=12).to_list()
+
+
+def test_without_a_solver_a_contradiction_is_still_said(monkeypatch):
+    """PySAT names the rules; without it (as on a GPU machine) the error is the plain one."""
+
+    def missing(*_):
+        raise ModuleNotFoundError("No module named 'pysat'")
+
+    space = small()
+    space.require("x == 0", "mode == 'a'")
+    monkeypatch.setattr("nelson.space.declaration.conflict", missing)
+    with pytest.raises(nelson.Unsatisfiable) as caught:
+        space.sample(1)
+    assert "these rules" not in str(caught.value)

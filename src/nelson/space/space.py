@@ -19,7 +19,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from nelson.errors import FormulaError, Unsatisfiable
+from nelson.errors import BudgetExceeded, FormulaError, Unsatisfiable
 from nelson.exact.count import SECONDS as COUNT_SECONDS
 from nelson.exact.count import solutions
 from nelson.exact.mode import most_likely
@@ -347,7 +347,10 @@ class Space(Declaration):
         try:
             yield
         except Unsatisfiable:
-            reason = self.contradiction(given)
+            try:
+                reason = self.contradiction(given)
+            except (ImportError, BudgetExceeded):  # no solver, or no answer in time
+                reason = None
             if reason is None:
                 raise
             raise Unsatisfiable(reason) from None
