@@ -24,7 +24,7 @@ from nelson.errors import BudgetExceeded, Unsatisfiable
 from nelson.exact.circuit import solutions as circuits
 from nelson.exact.circuit.build import missing
 from nelson.exact.compile_guess import estimate
-from nelson.exact.compiled import Compiled, compiled, known_circuits, why_not
+from nelson.exact.compiled import Compiled, compiled, known_circuits, not_worth_a_try, why_not
 from nelson.exact.listing import MAX_STRUCTURES, structures
 from nelson.formula import Formula
 from nelson.formula.checks import duration, evidence_literals
@@ -92,7 +92,7 @@ def all_solutions(
 
 def _compiled(formula: Formula, seconds: float) -> Compiled | None:
     """The circuit of a formula, unless compiling is hopeless."""
-    if not known_circuits(formula) and estimate(formula).hopeless:
+    if not known_circuits(formula) and not_worth_a_try(formula):
         return None
     return compiled(formula, seconds)
 

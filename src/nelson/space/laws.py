@@ -18,9 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nelson.errors import BudgetExceeded, FormulaError, ImpossibleShares, Unsatisfiable
-from nelson.exact.circuit.build import missing
-from nelson.exact.compile_guess import estimate
-from nelson.exact.compiled import Compiled, compiled
+from nelson.exact.compiled import Compiled, compiled, not_worth_a_try
 from nelson.formula import Formula
 from nelson.learning.match import match
 from nelson.log_z.moments import moments_of
@@ -102,7 +100,7 @@ def circuit_of(formula: Formula, seconds: float | None = None) -> Compiled | Non
     A space gets more time than a formula of unknown origin: one circuit then serves all draws,
     counts, marginals and shares.
     """
-    if missing("d4") is not None or estimate(formula).hopeless:
+    if not_worth_a_try(formula):
         return None
     return compiled(formula, COMPILE_SECONDS if seconds is None else COMPILE_SHARE * seconds)
 

@@ -1,8 +1,13 @@
-"""Compile a formula: from the cache, or by D4 in a child process under limits.
+"""Compile a formula: from the cache, or by a compiler under limits.
 
-Unit propagation and the split into components come first; each component is compiled on its own,
-in one child process for all of them. Evidence plays no part: it is theta = +-inf, and needs no new
-circuit.
+Unit propagation and the split into components come first; each component is compiled on its own.
+Evidence plays no part: it is theta = +-inf, and needs no new circuit.
+
+    d4         a top-down search with components and caching; in a child process
+    sdd        PySDD, bottom-up; in a child process
+    frontier   level by level, for narrow formulas (see `frontier`); in this process
+    auto       D4. If the formula is narrow and D4 is not done after a first share of the time:
+               frontier, then D4 again with the rest of the time. Without D4: frontier.
 
 `compile_parts` is the only place that starts D4 (or PySDD).
 """
@@ -14,23 +19,47 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from nelson.errors import FormulaError, NelsonError, Unsatisfiable
-from nelson.exact.circuit import disk_cache
+from nelson.exact.circuit import disk_cache, frontier
 from nelson.exact.circuit.decisions import DecisionCircuit, decisions_of, joined
+from nelson.exact.circuit.frontier_order import best_order
 from nelson.exact.circuit.nnf import Circuit
+from nelson.exact.compile_guess import estimate
 from nelson.formula import Formula
 from nelson.formula.canonical import normalise
-from nelson.formula.components import split
+from nelson.formula.components import Component, split
 from nelson.formula.propagate import propagated
 from nelson.io.progress import phase
 from nelson.process.child import MEMORY, run_child
 
 #: Module, and name for people, of each compiler.
-COMPILERS = {"d4": ("py_d4", "D4"), "sdd": ("pysdd", "PySDD")}
+COMPILERS = {
+    "d4": ("py_d4", "D4"),
+    "sdd": ("pysdd", "PySDD"),
+    "frontier": ("numpy", "the frontier compiler"),
+}
+#: D4 first, the frontier compiler where D4 fails or is not installed.
+AUTO = "auto"
+#: D4's first share of the time, if the frontier compiler may do better; and its seconds, at most.
+FIRST_SHARE = 0.3
+FIRST_SECONDS = 3.0
+#: The share of the time that is left then which the frontier compiler gets.
+FRONTIER_SHARE = 0.7
+#: The share of the frontier compiler's time that the search for an order may take.
+ORDER_SHARE = 0.4
+#: The frontier compiler is tried if an elimination order has at most this width. The gates of sums
+#: and comparisons make formulas wider than their number of states tells: up to about twice.
+NARROW = 32
+#: Formulas with at most this many variables are left to D4, which always compiles them.
+SMALL = 40
+#: Formulas with more variables or more literals than this are left to D4: they are never narrow
+#: enough for the time they would take.
+MAX_VARIABLES = 20_000
+MAX_LITERALS = 200_000
 #: Bytes of address space that a compiler reserves without using them: D4 maps 1.8 GiB at once.
 RESERVED = {"d4": 2 << 30, "sdd": 0}
 #: A longer text, in bytes, counts as "did not compile": its arrays would take about 2 GB.
@@ -45,6 +74,11 @@ class BuildResult:
     seconds: float  # that this call took
     cached: bool = False  # it was read from disk
     why_not: str = ""
+
+
+class Attempt(NamedTuple):
+    compiler: str
+    until: float  # time.monotonic()
 
 
 def missing(compiler: str) -> str | None:
@@ -104,25 +138,25 @@ def build(
     formula: Formula,
     seconds: float,
     memory: int = MEMORY,
-    compiler: str = "d4",
+    compiler: str = AUTO,
     cache: bool = True,
 ) -> BuildResult:
     """The circuit of a formula, from the disk cache or compiled within these limits.
 
     Raises Unsatisfiable if propagation or the compiler proved it.
     """
-    if compiler not in COMPILERS:
-        raise FormulaError(f"no compiler {compiler!r}", expected="one of " + ", ".join(COMPILERS))
+    if compiler not in (AUTO, *COMPILERS):
+        expected = "one of " + ", ".join([AUTO, *COMPILERS])
+        raise FormulaError(f"no compiler {compiler!r}", expected=expected)
     started = time.monotonic()
     if formula.has_empty_clause:
         raise Unsatisfiable("the formula has an empty clause")
     key = disk_cache.key(formula, compiler) if cache else ""
     if cache and (circuit := load_cached(key, formula.n_total)) is not None:
         return BuildResult(circuit, time.monotonic() - started, cached=True)
-    if lacking := missing(compiler):
+    if lacking := not_possible(formula, compiler):
         return BuildResult(None, 0.0, why_not=lacking)
-    with phase(f"compiling a circuit with {COMPILERS[compiler][1]}"):
-        circuit, why_not = _compile(formula, seconds, memory, compiler)
+    circuit, why_not = _compile(formula, seconds, memory, compiler)
     if circuit is not None and cache:
         disk_cache.save(key, {"n": np.int64(circuit.n), **circuit.arrays})
     return BuildResult(circuit, time.monotonic() - started, why_not=why_not)
@@ -137,6 +171,37 @@ def load_cached(key: str, n: int) -> DecisionCircuit | None:
     return circuit if circuit.sound() else None
 
 
+def narrow(formula: Formula) -> bool:
+    """Is the frontier compiler worth a try? About a millisecond, once for each formula."""
+    if formula.n_total > MAX_VARIABLES or len(formula.literals) > MAX_LITERALS:
+        return False
+    guess = estimate(formula)
+    return guess.complete and guess.width <= NARROW
+
+
+def not_possible(formula: Formula, compiler: str = AUTO) -> str | None:
+    """None if the compiler can run on the formula; else what has to be installed first."""
+    if compiler != AUTO:
+        return missing(compiler)
+    lacking = missing("d4")
+    return lacking if lacking and not narrow(formula) else None
+
+
+def _attempts(formula: Formula, seconds: float, compiler: str) -> list[Attempt]:
+    """The compilers to try one after the other, and until when."""
+    now = time.monotonic()
+    end = now + seconds
+    if compiler != AUTO:
+        return [Attempt(compiler, end)]
+    if missing("d4"):
+        return [Attempt("frontier", end)]
+    if formula.n_total <= SMALL or not narrow(formula):
+        return [Attempt("d4", end)]
+    first = now + min(FIRST_SECONDS, FIRST_SHARE * seconds)
+    second = first + FRONTIER_SHARE * (end - first)
+    return [Attempt("d4", first), Attempt("frontier", second), Attempt("d4", end)]
+
+
 def _compile(
     formula: Formula, seconds: float, memory: int, compiler: str
 ) -> tuple[DecisionCircuit | None, str]:
@@ -144,23 +209,64 @@ def _compile(
     left = propagated(formula)
     parts = split(*normalise(left.literals, left.offsets), formula.n_total)
     parts.sort(key=lambda part: part.n_vars)
-    name, circuits = COMPILERS[compiler][1], []
-    started = time.monotonic()
+    circuits: list[DecisionCircuit] = []
+    reasons = []
+    for attempt in _attempts(formula, seconds, compiler):
+        name, started = COMPILERS[attempt.compiler][1], time.monotonic()
+        compiled = _by_frontier if attempt.compiler == "frontier" else _by_child
+        with phase(f"compiling a circuit with {name}"):
+            done, ended = compiled(parts[len(circuits) :], attempt, memory)
+        if None in done:
+            raise Unsatisfiable(f"a solver proved that the formula has no solution: {name}")
+        circuits += [circuit for circuit in done if circuit is not None]
+        if len(circuits) == len(parts):
+            return joined(circuits, left.fixed, formula.n_total), ""
+        hard, took = parts[len(circuits)], time.monotonic() - started
+        reasons.append(
+            f"{name} {ended} after {took:.3g} s at a component of {hard.n_vars} variables, "
+            f"{hard.n_clauses} clauses (limits: {attempt.until - started:.3g} s, "
+            f"{memory / 2**30:.3g} GiB)"
+        )
+    return None, "; ".join(reasons)
+
+
+def _by_child(
+    parts: list[Component], attempt: Attempt, memory: int
+) -> tuple[list[DecisionCircuit | None], str]:
+    """The circuits of the first parts, None for one without a solution; how the child ended."""
     clauses = [(part.literals, part.offsets) for part in parts]
-    answers, ended = compile_parts(clauses, compiler, seconds, memory)
-    took = time.monotonic() - started
+    seconds = max(0.0, attempt.until - time.monotonic())
+    answers, ended = compile_parts(clauses, attempt.compiler, seconds, memory)
+    circuits: list[DecisionCircuit | None] = []
     for part, answer in zip(parts, answers, strict=False):
         if isinstance(answer, str):
-            ended = answer
+            return circuits, answer
+        circuits.append(decisions_of(answer, part.variables))
+        if circuits[-1] is None:
             break
-        circuit = decisions_of(answer, part.variables)
-        if circuit is None:
-            raise Unsatisfiable(f"a solver proved that the formula has no solution: {name}")
-        circuits.append(circuit)
-    if len(circuits) < len(parts):
-        hard = parts[len(circuits)]
-        return None, (
-            f"{name} {ended} after {took:.3g} s at a component of {hard.n_vars} variables, "
-            f"{hard.n_clauses} clauses (limits: {seconds:.3g} s, {memory / 2**30:.3g} GiB)"
+    return circuits, ended
+
+
+def _by_frontier(
+    parts: list[Component], attempt: Attempt, memory: int
+) -> tuple[list[DecisionCircuit | None], str]:
+    """As `_by_child`."""
+    most = min(frontier.MAX_STATES, memory // frontier.STATE_BYTES)
+    circuits: list[DecisionCircuit | None] = []
+    for part in parts:
+        now = time.monotonic()
+        order = best_order(
+            part.literals, part.offsets, now + ORDER_SHARE * max(0.0, attempt.until - now)
         )
-    return joined(circuits, left.fixed, formula.n_total), ""
+        if not order.feasible:
+            return circuits, f"found the formula too wide ({order})"
+        try:
+            circuit = frontier.compiled_along(
+                part.literals, part.offsets, order.variables, part.variables, attempt.until, most
+            )
+        except frontier.TooLarge as error:
+            return circuits, str(error)
+        circuits.append(circuit)
+        if circuit is None:
+            break
+    return circuits, ""
