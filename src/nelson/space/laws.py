@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nelson.errors import BudgetExceeded, FormulaError, ImpossibleShares, Unsatisfiable
+from nelson.exact.circuit.build import narrow
 from nelson.exact.compiled import Compiled, compiled, not_worth_a_try
 from nelson.formula import Formula
 from nelson.learning.match import match
@@ -40,6 +41,8 @@ RANGES = 16
 MAX_FIRST = 4096
 #: Seconds to compile a space, and the share of a limit that the caller set.
 COMPILE_SECONDS = 20.0
+#: Seconds for a space of small width, for which more time is likely to help.
+NARROW_SECONDS = 60.0
 COMPILE_SHARE = 0.5
 #: Samples for estimated shares.
 _SAMPLES = 1 << 16
@@ -102,7 +105,8 @@ def circuit_of(formula: Formula, seconds: float | None = None) -> Compiled | Non
     """
     if not_worth_a_try(formula):
         return None
-    return compiled(formula, COMPILE_SECONDS if seconds is None else COMPILE_SHARE * seconds)
+    unlimited = NARROW_SECONDS if narrow(formula) else COMPILE_SECONDS
+    return compiled(formula, unlimited if seconds is None else COMPILE_SHARE * seconds)
 
 
 def chosen_method(formula: Formula, seconds: float | None) -> str:

@@ -6,8 +6,13 @@ Evidence plays no part: it is theta = +-inf, and needs no new circuit.
     d4         a top-down search with components and caching; in a child process
     sdd        PySDD, bottom-up; in a child process
     frontier   level by level, for narrow formulas (see `frontier`); in this process
-    auto       D4. If the formula is narrow and D4 is not done after a first share of the time:
-               frontier, then D4 again with the rest of the time. Without D4: frontier.
+    auto       D4. If the formula is narrow and D4 is not done after a first share of the time, an
+               order of the variables is computed (`frontier_order`). If it leads to few states:
+               frontier. Else D4 decides the variables in this order; then D4 on its own again.
+               Without D4: frontier.
+
+D4 finds components that no longer depend on each other, level by level cannot. So D4 in a good
+order needs fewer decisions where components appear; frontier does not slow down where none appear.
 
 `compile_parts` is the only place that starts D4 (or PySDD).
 """
@@ -16,7 +21,7 @@ from __future__ import annotations
 
 import importlib.util
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,7 +31,7 @@ import numpy as np
 from nelson.errors import FormulaError, NelsonError, Unsatisfiable
 from nelson.exact.circuit import disk_cache, frontier
 from nelson.exact.circuit.decisions import DecisionCircuit, decisions_of, joined
-from nelson.exact.circuit.frontier_order import best_order
+from nelson.exact.circuit.frontier_order import Order, best_order
 from nelson.exact.circuit.nnf import Circuit
 from nelson.exact.compile_guess import estimate
 from nelson.formula import Formula
@@ -44,13 +49,18 @@ COMPILERS = {
 }
 #: D4 first, the frontier compiler where D4 fails or is not installed.
 AUTO = "auto"
-#: D4's first share of the time, if the frontier compiler may do better; and its seconds, at most.
+#: D4's first share of the time if the formula is narrow; and its seconds, at most.
 FIRST_SHARE = 0.3
-FIRST_SECONDS = 3.0
-#: The share of the time that is left then which the frontier compiler gets.
-FRONTIER_SHARE = 0.7
-#: The share of the frontier compiler's time that the search for an order may take.
-ORDER_SHARE = 0.4
+FIRST_SECONDS = 2.0
+#: The share of the time left then in which an order is searched; and its seconds, at most.
+ORDER_SHARE = 0.3
+ORDER_SECONDS = 4.0
+#: The share of the time left then that D4 gets with the order, before it is left to itself.
+ALONG_SHARE = 0.75
+#: Log2 of the states below which the frontier compiler, which then takes about two seconds, comes
+#: before D4 with the order; and above which D4 does better without the order.
+FEW_STATES = 22.0
+MANY_STATES = 28.0
 #: The frontier compiler is tried if an elimination order has at most this width. The gates of sums
 #: and comparisons make formulas wider than their number of states tells: up to about twice.
 NARROW = 32
@@ -77,8 +87,14 @@ class BuildResult:
 
 
 class Attempt(NamedTuple):
+    """Components for a compiler: -> the circuits of the first ones, None for one without a
+    solution; and how it ended.
+    """
+
     compiler: str
     until: float  # time.monotonic()
+    memory: int
+    orders: list[Order] | None = None  # for each component
 
 
 def missing(compiler: str) -> str | None:
@@ -94,10 +110,12 @@ def compile_parts(
     compiler: str,
     seconds: float,
     memory: int = MEMORY,
+    orders: Sequence[Order] | None = None,
 ) -> tuple[list[Circuit | str], str]:
     """All parts, one after the other, in one child process with these limits (seconds, bytes).
 
     A part is (literals, offsets) of clauses over variables 1..n, each of them in some clause.
+    orders: in which D4 decides the variables of each part.
 
     -> for each part its circuit or the compiler's error. The list is shorter than `parts` if the
     child process ended early; the second value then says how it ended.
@@ -113,6 +131,10 @@ def compile_parts(
     ]
     if not tasks:
         return [], ""
+    for task, order in zip(tasks, orders or (), strict=False):
+        places = np.empty(len(order.variables), np.int32)
+        places[order.variables] = np.arange(1, len(places) + 1)
+        task["places"] = places
     script = Path(__file__).with_name("compile_child.py")
     try:
         answers, ended = run_child(script, tasks, seconds, memory + RESERVED[compiler])
@@ -187,21 +209,6 @@ def not_possible(formula: Formula, compiler: str = AUTO) -> str | None:
     return lacking if lacking and not narrow(formula) else None
 
 
-def _attempts(formula: Formula, seconds: float, compiler: str) -> list[Attempt]:
-    """The compilers to try one after the other, and until when."""
-    now = time.monotonic()
-    end = now + seconds
-    if compiler != AUTO:
-        return [Attempt(compiler, end)]
-    if missing("d4"):
-        return [Attempt("frontier", end)]
-    if formula.n_total <= SMALL or not narrow(formula):
-        return [Attempt("d4", end)]
-    first = now + min(FIRST_SECONDS, FIRST_SHARE * seconds)
-    second = first + FRONTIER_SHARE * (end - first)
-    return [Attempt("d4", first), Attempt("frontier", second), Attempt("d4", end)]
-
-
 def _compile(
     formula: Formula, seconds: float, memory: int, compiler: str
 ) -> tuple[DecisionCircuit | None, str]:
@@ -211,11 +218,11 @@ def _compile(
     parts.sort(key=lambda part: part.n_vars)
     circuits: list[DecisionCircuit] = []
     reasons = []
-    for attempt in _attempts(formula, seconds, compiler):
+    for attempt in _attempts(formula, parts, circuits, seconds, memory, compiler):
         name, started = COMPILERS[attempt.compiler][1], time.monotonic()
         compiled = _by_frontier if attempt.compiler == "frontier" else _by_child
         with phase(f"compiling a circuit with {name}"):
-            done, ended = compiled(parts[len(circuits) :], attempt, memory)
+            done, ended = compiled(parts[len(circuits) :], attempt)
         if None in done:
             raise Unsatisfiable(f"a solver proved that the formula has no solution: {name}")
         circuits += [circuit for circuit in done if circuit is not None]
@@ -230,13 +237,49 @@ def _compile(
     return None, "; ".join(reasons)
 
 
-def _by_child(
-    parts: list[Component], attempt: Attempt, memory: int
-) -> tuple[list[DecisionCircuit | None], str]:
-    """The circuits of the first parts, None for one without a solution; how the child ended."""
+def _attempts(
+    formula: Formula,
+    parts: list[Component],
+    done: list[DecisionCircuit],
+    seconds: float,
+    memory: int,
+    compiler: str,
+) -> Iterator[Attempt]:
+    """What to try next on the parts that are not done yet."""
+    end = time.monotonic() + seconds
+    if compiler == AUTO and missing("d4"):
+        compiler = "frontier"
+    if compiler == "frontier":
+        yield Attempt(compiler, end, memory, _orders(parts, end))
+        return
+    if compiler != AUTO or formula.n_total <= SMALL or not narrow(formula):
+        yield Attempt("d4" if compiler == AUTO else compiler, end, memory)
+        return
+    yield Attempt("d4", end - seconds + min(FIRST_SECONDS, FIRST_SHARE * seconds), memory)
+    orders = _orders(parts[len(done) :], end)
+    if max(order.work for order in orders) <= FEW_STATES:
+        finished = len(done)
+        yield Attempt("frontier", end, memory, orders)
+        orders = orders[len(done) - finished :]
+    if max(order.work for order in orders) <= MANY_STATES:
+        now = time.monotonic()
+        yield Attempt("d4", now + ALONG_SHARE * (end - now), memory, orders)
+    yield Attempt("d4", end, memory)
+
+
+def _orders(parts: Sequence[Component], end: float) -> list[Order]:
+    with phase("looking for an order of the variables"):
+        now = time.monotonic()
+        until = now + min(ORDER_SECONDS, ORDER_SHARE * (end - now))
+        return [best_order(part.literals, part.offsets, until) for part in parts]
+
+
+def _by_child(parts: list[Component], attempt: Attempt) -> tuple[list[DecisionCircuit | None], str]:
     clauses = [(part.literals, part.offsets) for part in parts]
     seconds = max(0.0, attempt.until - time.monotonic())
-    answers, ended = compile_parts(clauses, attempt.compiler, seconds, memory)
+    answers, ended = compile_parts(
+        clauses, attempt.compiler, seconds, attempt.memory, attempt.orders
+    )
     circuits: list[DecisionCircuit | None] = []
     for part, answer in zip(parts, answers, strict=False):
         if isinstance(answer, str):
@@ -248,16 +291,11 @@ def _by_child(
 
 
 def _by_frontier(
-    parts: list[Component], attempt: Attempt, memory: int
+    parts: list[Component], attempt: Attempt
 ) -> tuple[list[DecisionCircuit | None], str]:
-    """As `_by_child`."""
-    most = min(frontier.MAX_STATES, memory // frontier.STATE_BYTES)
+    most = min(frontier.MAX_STATES, attempt.memory // frontier.STATE_BYTES)
     circuits: list[DecisionCircuit | None] = []
-    for part in parts:
-        now = time.monotonic()
-        order = best_order(
-            part.literals, part.offsets, now + ORDER_SHARE * max(0.0, attempt.until - now)
-        )
+    for part, order in zip(parts, attempt.orders or (), strict=True):
         if not order.feasible:
             return circuits, f"found the formula too wide ({order})"
         try:

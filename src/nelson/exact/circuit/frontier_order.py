@@ -7,8 +7,8 @@ a gate is a function of variables decided before it and adds none. So the estima
     1 - min(1, sum over clauses of k literals of which v is the last, all active, of 2^-(k - 1))
 
 for each active variable v: such a clause forces v for one of 2^(k - 1) values of the others. The
-sum is 1 for the clauses of a gate. Clauses that all force v to the same value, as "at most one"
-does, leave it free at times: they count for at most `_ONE_SIDED`.
+sum is 1 for the clauses of a gate. For "at most one of k" it is too high: the estimate is then too
+low by up to log2(k).
 
 Orders: reverse Cuthill-McKee and two spectral orders (the eigenvectors of the Laplacian with the
 smallest eigenvalues), each pulled together by a few rounds of FORCE (Aloul, Markov, Sakallah 2003:
@@ -32,12 +32,18 @@ from nelson.formula.flat import owners
 #: Most states that an order may be estimated to need: at one level, and in all. Log2.
 MAX_WIDTH = 21.0
 MAX_WORK = 27.0
-#: Share of the values of a variable that clauses with one sign of it force, at most.
-_ONE_SIDED = 0.75
 #: Rounds of FORCE; it stops earlier if nothing improves.
 _ROUNDS = 60
 #: Variables to choose from in a refinement, and what waiting one place more costs, in states.
 _WINDOWS = ((30, 0.0), (100, 0.0), (100, 0.02))
+_LATER_WINDOWS = ((20, 0.02), (50, 0.02))
+#: An order with fewer states than this (log2) is good enough; else the best orders are smoothed
+#: and refined again.
+_GOOD = 20.0
+_MORE_ROUNDS = 2
+_KEPT = 4
+#: Rounds of smoothing before an order is refined again.
+_SMOOTHINGS = (0, 1, 3)
 
 
 class Clauses(NamedTuple):
@@ -45,7 +51,6 @@ class Clauses(NamedTuple):
 
     n: int
     variable: np.ndarray  # of each literal
-    positive: np.ndarray  # of each literal
     clause: np.ndarray  # of each literal
     offsets: np.ndarray
 
@@ -66,28 +71,41 @@ class Order:
 
 def clauses_over(literals: np.ndarray, offsets: np.ndarray) -> Clauses:
     variable = np.abs(literals).astype(np.int64) - 1
-    return Clauses(int(variable.max()) + 1, variable, literals > 0, owners(offsets), offsets)
+    return Clauses(int(variable.max()) + 1, variable, owners(offsets), offsets)
 
 
 def best_order(literals: np.ndarray, offsets: np.ndarray, until: float) -> Order:
     """The order with the fewest estimated states among those found by `until`."""
     clauses = clauses_over(literals, offsets)
-    best: Order | None = None
     tables = _Tables(clauses)
-    starts = [pulled(clauses, start, until) for start in _starts(clauses)]
-    starts.sort(key=lambda order: order.work)
-    for start in starts:
-        best = start if best is None or start.work < best.work else best
-        for base in (start.variables, start.variables[::-1]):
-            for window, waiting in _WINDOWS:
-                if time.monotonic() > until:
-                    return best
-                found = estimated(clauses, tables.refined(base.tolist(), window, waiting))
-                if found.work < best.work:
-                    best = found
-    if best is None:
-        raise ValueError("no clauses")
-    return best
+    found = [pulled(clauses, start, until) for start in _starts(clauses)]
+    bases = [order.variables for order in found]
+    windows = _WINDOWS
+    for _ in range(1 + _MORE_ROUNDS):
+        for base in bases:
+            for side in (base, base[::-1]):
+                for window, waiting in windows:
+                    if time.monotonic() > until:
+                        return min(found, key=lambda order: order.work)
+                    refined = tables.refined(side.tolist(), window, waiting)
+                    found.append(estimated(clauses, refined))
+        found = sorted(found, key=lambda order: order.work)[:_KEPT]
+        if found[0].work < _GOOD:
+            break
+        bases = [smoothed(clauses, order.variables, k) for order in found for k in _SMOOTHINGS]
+        windows = _LATER_WINDOWS
+    return found[0]
+
+
+def smoothed(clauses: Clauses, order: np.ndarray, rounds: int) -> np.ndarray:
+    """Every variable moves to the mean of the centres of its clauses, some times."""
+    lengths = np.diff(clauses.offsets)
+    degree = np.bincount(clauses.variable, minlength=clauses.n)
+    wish = _inverse(order).astype(float)
+    for _ in range(rounds):
+        centre = np.add.reduceat(wish[clauses.variable], clauses.offsets[:-1]) / lengths
+        wish = np.bincount(clauses.variable, weights=centre[clauses.clause]) / degree
+    return np.argsort(wish, kind="stable")
 
 
 def estimated(clauses: Clauses, order: np.ndarray) -> Order:
@@ -105,17 +123,11 @@ def _levels(clauses: Clauses, place: np.ndarray) -> np.ndarray:
     np.maximum.at(retires, at, last[clauses.clause])
     ends = np.minimum.reduceat(retires[at], starts)
     forced = np.exp2(1.0 - np.diff(clauses.offsets))
-    is_last = at == last[clauses.clause]
-    sign = np.empty(len(starts), bool)
-    sign[clauses.clause[is_last]] = clauses.positive[is_last]
     # The clauses of one last variable, those that count longest first: what each adds to the sum.
     order = np.lexsort((-ends, last))
     first = np.searchsorted(last[order], last[order], "left")
-    sums = []
-    for value in (False, True):
-        total = np.concatenate([[0.0], np.cumsum(np.where(sign[order] == value, forced[order], 0))])
-        sums.append(total[1:] - total[first])
-    share = forced_share(sums[0], sums[1])
+    total = np.concatenate([[0.0], np.cumsum(forced[order])])
+    share = np.minimum(total[1:] - total[first], 1.0)
     before = np.concatenate([[0.0], share[:-1]])
     before[first == np.arange(len(order))] = 0.0
     gained = np.empty(len(order))
@@ -126,12 +138,6 @@ def _levels(clauses: Clauses, place: np.ndarray) -> np.ndarray:
     np.add.at(change, last, -gained)
     np.add.at(change, ends, gained)
     return np.maximum(np.cumsum(change)[:n], 0.0)
-
-
-def forced_share(off: np.ndarray, on: np.ndarray) -> np.ndarray:
-    """The share of the values of other variables that force a variable off, or on."""
-    both = (off > 0) & (on > 0)
-    return np.minimum(off + on, np.where(both, 1.0, _ONE_SIDED))
 
 
 def pulled(clauses: Clauses, order: np.ndarray, until: float) -> Order:
@@ -193,11 +199,9 @@ class _Tables:
 
     def __init__(self, clauses: Clauses) -> None:
         self.n = clauses.n
-        codes = (2 * clauses.variable + clauses.positive).tolist()
-        bounds = clauses.offsets.tolist()
-        self.codes = [codes[a:b] for a, b in itertools.pairwise(bounds)]
-        self.members = [[code >> 1 for code in clause] for clause in self.codes]
-        self.forced = [2.0 ** (1 - len(clause)) for clause in self.codes]
+        flat = clauses.variable.tolist()
+        self.members = [flat[a:b] for a, b in itertools.pairwise(clauses.offsets.tolist())]
+        self.forced = [2.0 ** (1 - len(clause)) for clause in self.members]
         self.of: list[list[int]] = [[] for _ in range(self.n)]
         near: list[set[int]] = [set() for _ in range(self.n)]
         for i, clause in enumerate(self.members):
@@ -221,11 +225,11 @@ class _Refinement:
     def __init__(self, tables: _Tables) -> None:
         self.t = tables
         self.undecided = [len(others) for others in tables.near]  # neighbours of a variable
-        self.left = [len(clause) for clause in tables.codes]  # undecided variables of a clause
-        self.whole = [True] * len(tables.codes)  # all decided variables of the clause are active
-        self.owner = [0] * len(tables.codes)  # the last literal of a clause, as a code
+        self.left = [len(clause) for clause in tables.members]  # undecided variables of a clause
+        self.whole = [True] * len(tables.members)  # all decided variables of the clause are active
+        self.owner = [0] * len(tables.members)  # the last variable of a clause
         self.active = [False] * tables.n
-        self.force = [[0.0, 0.0] for _ in range(tables.n)]
+        self.force = [0.0] * tables.n  # the sum of a variable; its share is at most 1
 
     def run(self, base: list[int], window: int, waiting: float) -> np.ndarray:
         known: dict[int, tuple[float, list[int]]] = {}
@@ -252,33 +256,29 @@ class _Refinement:
         retiring = [u for u in t.near[v] if self.active[u] and self.undecided[u] == 1]
         gone, change = set(retiring), 0.0
         if self.undecided[v]:
-            force = [0.0, 0.0]
+            force = 0.0
             for i in t.of[v]:
                 if self.left[i] == 1 and self.whole[i] and gone.isdisjoint(t.members[i]):
-                    force[self.sign(i, v)] += t.forced[i]
-            change += 1.0 - _share(force)
+                    force += t.forced[i]
+            change += 1.0 - min(1.0, force)
         else:
             gone.add(v)
             retiring.append(v)
-        lost: dict[int, list[float]] = {}
+        lost: dict[int, float] = {}
         seen = set()
         for u in retiring:
             if u == v:
                 continue
-            change -= 1.0 - _share(self.force[u])
+            change -= 1.0 - min(1.0, self.force[u])
             for i in t.of[u]:
                 if self.left[i] == 0 and self.whole[i] and i not in seen:
                     seen.add(i)
                     last = self.owner[i]
-                    if last >> 1 not in gone:
-                        lost.setdefault(last >> 1, [0.0, 0.0])[last & 1] += t.forced[i]
-        for w, (off, on) in lost.items():
-            now = self.force[w]
-            change += _share(now) - _share([now[0] - off, now[1] - on])
+                    if last not in gone:
+                        lost[last] = lost.get(last, 0.0) + t.forced[i]
+        for w, less in lost.items():
+            change += min(1.0, self.force[w]) - min(1.0, self.force[w] - less)
         return change, retiring
-
-    def sign(self, i: int, v: int) -> int:
-        return 1 if 2 * v + 1 in self.t.codes[i] else 0
 
     def decide(self, v: int, retiring: list[int]) -> set[int]:
         """Decide v. -> variables whose price may have changed"""
@@ -290,10 +290,9 @@ class _Refinement:
         for i in t.of[v]:
             self.left[i] -= 1
             if self.left[i] == 0:
-                sign = self.sign(i, v)
-                self.owner[i] = 2 * v + sign
+                self.owner[i] = v
                 if self.whole[i]:
-                    self.force[v][sign] += t.forced[i]
+                    self.force[v] += t.forced[i]
         changed = [u for u in t.near[v] if self.active[u] and self.undecided[u] <= 1]
         for u in retiring:
             self.active[u] = False
@@ -302,15 +301,8 @@ class _Refinement:
                 if self.whole[i]:
                     self.whole[i] = False
                     if self.left[i] == 0:
-                        last = self.owner[i]
-                        self.force[last >> 1][last & 1] -= t.forced[i]
-                        changed.append(last >> 1)
+                        self.force[self.owner[i]] -= t.forced[i]
+                        changed.append(self.owner[i])
         for u in changed:
             stale.update(t.near[u])
         return stale
-
-
-def _share(force: list[float]) -> float:
-    """As `forced_share`."""
-    off, on = force
-    return min(off + on, 1.0 if off > 1e-12 and on > 1e-12 else _ONE_SIDED)
