@@ -64,8 +64,11 @@ MANY_STATES = 28.0
 #: The frontier compiler is tried if an elimination order has at most this width. The gates of sums
 #: and comparisons make formulas wider than their number of states tells: up to about twice.
 NARROW = 32
-#: Formulas with at most this many variables are left to D4, which always compiles them.
+#: D4 gets all the time for formulas with at most this many variables: it always compiles them.
 SMALL = 40
+#: And for formulas with fewer variables than this for each unit of width: these are not long, and
+#: no order is much better than D4's own.
+LENGTH = 5
 #: Formulas with more variables or more literals than this are left to D4: they are never narrow
 #: enough for the time they would take.
 MAX_VARIABLES = 20_000
@@ -201,6 +204,13 @@ def narrow(formula: Formula) -> bool:
     return guess.complete and guess.width <= NARROW
 
 
+def _long(formula: Formula) -> bool:
+    """May an order of the variables help D4?"""
+    if formula.n_total <= SMALL or not narrow(formula):
+        return False
+    return formula.n_total >= LENGTH * estimate(formula).width
+
+
 def not_possible(formula: Formula, compiler: str = AUTO) -> str | None:
     """None if the compiler can run on the formula; else what has to be installed first."""
     if compiler != AUTO:
@@ -252,7 +262,7 @@ def _attempts(
     if compiler == "frontier":
         yield Attempt(compiler, end, memory, _orders(parts, end))
         return
-    if compiler != AUTO or formula.n_total <= SMALL or not narrow(formula):
+    if compiler != AUTO or not _long(formula):
         yield Attempt("d4" if compiler == AUTO else compiler, end, memory)
         return
     yield Attempt("d4", end - seconds + min(FIRST_SECONDS, FIRST_SHARE * seconds), memory)
