@@ -12,10 +12,13 @@ import pytest
 
 import nelson
 from nelson.exact.circuit import build, frontier, frontier_order
-from nelson.exact.circuit.decisions import joined
+from nelson.exact.circuit.decisions import DecisionCircuit, decisions_of, joined
 from nelson.exact.circuit.solutions import count
 from nelson.exact.compiled import compiled, not_worth_a_try, why_not
 from nelson.exact.count import solutions
+from nelson.formula.canonical import normalise
+from nelson.formula.components import split
+from nelson.formula.propagate import propagated
 from nelson.space import Space
 from tests.problems import exact_law, random_ksat
 
@@ -198,6 +201,53 @@ def test_numbers_in_order():
     for number, high, steps in ((6, 99, range(-5, 7)), (12, 63, range(4))):
         space, rows = in_order(number, high, steps)
         assert count(by_frontier(space.formula).circuit) == rows
+
+
+@pytest.mark.slow
+@pytest.mark.process
+def test_eight_transactions():
+    """With 6 bits for each address: D4 in our order, and the frontier compiler."""
+    pytest.importorskip("py_d4")
+    space, rows = transactions(8, 6)
+    assert count(along_by_d4(space.formula)) == rows
+    assert count(by_frontier(space.formula).circuit) == rows
+
+
+def along_by_d4(formula: nelson.Formula) -> DecisionCircuit:
+    """The circuit of D4, which decides the variables in the order that we give."""
+    left = propagated(formula)
+    parts = split(*normalise(left.literals, left.offsets), formula.n_total)
+    clauses = [(part.literals, part.offsets) for part in parts]
+    orders = [frontier_order.best_order(*part, time.monotonic() + 60) for part in clauses]
+    answers, ended = build.compile_parts(clauses, "d4", 240.0, orders=orders)
+    assert not ended
+    found = [decisions_of(a, part.variables) for a, part in zip(answers, parts, strict=True)]
+    return joined(found, left.fixed, formula.n_total)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("seed", range(4))
+def test_d4_in_a_given_order(seed):
+    """The number of solutions stays; the circuit is another one in the opposite order."""
+    pytest.importorskip("py_d4")
+    formula = independent_sets(seed)
+    ways = np.arange(formula.n_total), np.arange(formula.n_total)[::-1]
+    orders = [frontier_order.Order(order, 0.0, 0.0) for order in ways]
+    clauses = formula.literals, formula.offsets
+    found, _ = build.compile_parts([clauses] * 2, "d4", 240.0, orders=orders)
+    own = np.arange(formula.n_total)
+    circuits = [joined([decisions_of(c, own)], np.zeros(0, np.int32), len(own)) for c in found]
+    assert count(circuits[0]) == count(circuits[1]) == count(by_frontier(formula).circuit)
+    assert not all(map(np.array_equal, *(list(c.arrays.values()) for c in circuits)))
+
+
+def independent_sets(seed: int) -> nelson.Formula:
+    """Independent sets of a ladder with some diagonals."""
+    random, n = np.random.default_rng(seed), 15
+    pairs = [(i, i + 1) for i in range(1, n)] + [(n + i, n + i + 1) for i in range(1, n)]
+    pairs += [(i, n + i) for i in range(1, n + 1)]
+    pairs += [(i, n + i + 1) for i in range(1, n) if random.random() < 0.5]
+    return nelson.Formula([[-a, -b] for a, b in pairs], 2 * n)
 
 
 @pytest.mark.slow
