@@ -258,7 +258,7 @@ def _backward(levels: list[Level], until: float) -> Nodes:
             count += len(first)
         if time.monotonic() > until:
             raise TooLarge(f"stopped at level {len(levels)} on the way back")
-    return Nodes(*(np.concatenate(parts) for parts in (position, low, high)), int(names[0]))
+    return Nodes(np.concatenate(position), np.concatenate(low), np.concatenate(high), int(names[0]))
 
 
 def circuit_of(nodes: Nodes, variable: np.ndarray) -> DecisionCircuit:

@@ -29,14 +29,16 @@ import numpy as np
 
 from nelson.formula.flat import owners
 
+#: See _WINDOWS.
+Windows = tuple[tuple[int, float], ...]
 #: Most states that an order may be estimated to need: at one level, and in all. Log2.
 MAX_WIDTH = 21.0
 MAX_WORK = 27.0
 #: Rounds of FORCE; it stops earlier if nothing improves.
 _ROUNDS = 60
 #: Variables to choose from in a refinement, and what waiting one place more costs, in states.
-_WINDOWS = ((30, 0.0), (100, 0.0), (100, 0.02))
-_LATER_WINDOWS = ((20, 0.02), (50, 0.02))
+_WINDOWS: Windows = ((30, 0.0), (100, 0.0), (100, 0.02))
+_LATER_WINDOWS: Windows = ((20, 0.02), (50, 0.02))
 #: An order with fewer states than this (log2) is good enough; else the best orders are smoothed
 #: and refined again.
 _GOOD = 20.0
