@@ -42,7 +42,7 @@ MAX_FIRST = 4096
 #: Seconds to compile a space, and the share of a limit that the caller set.
 COMPILE_SECONDS = 20.0
 #: Seconds for a space of small width, for which more time is likely to help.
-NARROW_SECONDS = 60.0
+NARROW_SECONDS = 40.0
 COMPILE_SHARE = 0.5
 #: Samples for estimated shares.
 _SAMPLES = 1 << 16

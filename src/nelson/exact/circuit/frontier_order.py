@@ -81,6 +81,7 @@ def best_order(literals: np.ndarray, offsets: np.ndarray, until: float) -> Order
     clauses = clauses_over(literals, offsets)
     tables = _Tables(clauses)
     found = [pulled(clauses, start, until) for start in _starts(clauses)]
+    found.sort(key=lambda order: order.work)  # the most promising first: time may run out
     bases = [order.variables for order in found]
     windows = _WINDOWS
     for _ in range(1 + _MORE_ROUNDS):
