@@ -10,6 +10,7 @@ import pytest
 import nelson
 from nelson.errors import BudgetExceeded, FormulaError, Unsatisfiable
 from nelson.exact import count
+from nelson.exact.circuit import build
 from nelson.exact.circuit import solutions as circuits
 from nelson.exact.compiled import compiled
 from nelson.exact.count import all_solutions, solutions
@@ -17,7 +18,7 @@ from nelson.formula import Formula
 from tests.problems import pigeonhole, random_ksat
 from tests.structured.circuits import ordered
 
-needs_d4 = pytest.mark.skipif(count.missing("d4") is not None, reason="D4 is not installed")
+needs_d4 = pytest.mark.skipif(build.missing("d4") is not None, reason="D4 is not installed")
 needs_ganak = pytest.mark.skipif(
     count.importlib.util.find_spec(count.GANAK) is None, reason="ganak is not installed"
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -64,12 +66,13 @@ def test_without_d4_all_structures_are_enumerated(
     compilations: list, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     without_d4(monkeypatch)
-    f = exactly(5, 20)  # 15,504 structures: more than are enumerated before a compiler is tried
-    source = moments.moments_of(f)
-    assert isinstance(source, Enumerated) and len(source.states) == 15_504
-    assert (source.states.sum(axis=1) == 5).all()
+    groups = [range(1, 41), range(41, 81), range(81, 91)]  # at most one of each: a wide formula
+    f = Formula([[-a, -b] for group in groups for a, b in itertools.combinations(group, 2)], 90)
+    source = moments.moments_of(f)  # more structures than are enumerated before a compiler is tried
+    assert isinstance(source, Enumerated) and len(source.states) == 41 * 41 * 11
     assert not compilations
-    assert moments.moments_of(random_ksat(60, 60, 3, seed=1)) is None
+    assert moments.moments_of(random_ksat(200, 400, 3, seed=2)) is None
+    assert isinstance(moments.moments_of(exactly(5, 20)), Compiled)  # narrow: no D4 is needed
 
 
 @pytest.mark.process

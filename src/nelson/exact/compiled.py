@@ -21,9 +21,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from nelson.errors import Unsatisfiable
-from nelson.exact.circuit.build import BuildResult, build
+from nelson.exact.circuit.build import AUTO, BuildResult, build, not_possible
 from nelson.exact.circuit.decisions import DecisionCircuit
 from nelson.exact.circuit.draw import Draws, clauses_of
+from nelson.exact.compile_guess import estimate
 from nelson.formula import Formula
 from nelson.formula.memo import Slot
 from nelson.kernels.core.bits import unpack
@@ -41,7 +42,7 @@ _STEP = 1e-5
 
 
 def compiled(
-    formula: Formula, seconds: float = SECONDS, memory: int = MEMORY, compiler: str = "d4"
+    formula: Formula, seconds: float = SECONDS, memory: int = MEMORY, compiler: str = AUTO
 ) -> Compiled | None:
     """The circuit of a formula. None if the compiler is not installed or did not finish within its
     limits: `why_not` says which. A failure is remembered, and tried again only with higher limits.
@@ -61,6 +62,16 @@ def compiled(
     return None if built.circuit is None else Compiled(formula, built.circuit, built)
 
 
+def not_worth_a_try(formula: Formula) -> str:
+    """Why compiling is not worth a try: no compiler for it is installed, or it is hopeless. "" if
+    it is worth a try. About a millisecond, once for each formula.
+    """
+    if lacking := not_possible(formula):
+        return lacking
+    guess = estimate(formula)
+    return guess.why if guess.hopeless else ""
+
+
 def known_circuits(formula: Formula) -> Circuits:
     """The results of all compilers that have run on the formula, failures included."""
     return formula.memo.once(_CIRCUITS, dict)
@@ -71,7 +82,7 @@ def keep_circuits(formula: Formula, circuits: Circuits) -> None:
     formula.memo.once(_CIRCUITS, lambda: circuits)
 
 
-def why_not(formula: Formula, compiler: str = "d4") -> str:
+def why_not(formula: Formula, compiler: str = AUTO) -> str:
     """Why `compiled` returned None."""
     built, _ = known_circuits(formula).get(compiler, (None, None))
     return "" if built is None else built.why_not

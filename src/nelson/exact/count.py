@@ -2,7 +2,7 @@
 
     count = sum over x of C(x) E(x),        E(x) = 1 if all literals of the evidence hold
 
-By enumeration if there are few solutions, else by a pass over the circuit of D4, else by ganak, a
+By enumeration if there are few solutions, else by a pass over a circuit, else by ganak, a
 model counter, in a child process under limits. Evidence needs no new circuit.
 
 Auxiliary variables are variables like all others here: a structure counts once for each of its
@@ -22,9 +22,9 @@ import numpy as np
 
 from nelson.errors import BudgetExceeded, Unsatisfiable
 from nelson.exact.circuit import solutions as circuits
-from nelson.exact.circuit.build import missing
+from nelson.exact.circuit.build import not_possible
 from nelson.exact.compile_guess import estimate
-from nelson.exact.compiled import Compiled, compiled, known_circuits, why_not
+from nelson.exact.compiled import Compiled, compiled, known_circuits, not_worth_a_try, why_not
 from nelson.exact.listing import MAX_STRUCTURES, structures
 from nelson.formula import Formula
 from nelson.formula.checks import duration, evidence_literals
@@ -92,7 +92,7 @@ def all_solutions(
 
 def _compiled(formula: Formula, seconds: float) -> Compiled | None:
     """The circuit of a formula, unless compiling is hopeless."""
-    if not known_circuits(formula) and estimate(formula).hopeless:
+    if not known_circuits(formula) and not_worth_a_try(formula):
         return None
     return compiled(formula, seconds)
 
@@ -100,7 +100,7 @@ def _compiled(formula: Formula, seconds: float) -> Compiled | None:
 def _few(formula: Formula) -> np.ndarray | None:
     """All structures, (m, n_vars) bool, if there are few of them; else None."""
     limit = MAX_STRUCTURES
-    if missing("d4") is None:
+    if not_possible(formula) is None:
         if formula.n_total > _TRY_TO_ENUMERATE:
             return None
         limit = _TRIED_STRUCTURES

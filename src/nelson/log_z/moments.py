@@ -118,8 +118,8 @@ def moments_of(formula: Formula, rows: int = 1) -> Enumerated | Compiled | None:
 
     For one row, sums over m structures cost m n operations and a circuit costs one per edge. To
     enumerate few structures is cheaper than to start a compiler; the compiler is cheaper than to
-    enumerate many. So that is the order. If D4 is not installed and the circuit is not in the
-    cache, all structures are enumerated, up to the limit of `nelson.exact.listing`.
+    enumerate many. So that is the order. If the formula does not compile, all structures are
+    enumerated, up to the limit of `nelson.exact.listing`.
     """
     few = enumerated(formula, min(MAX_STRUCTURES, FEW // max(1, formula.n_total)))
     if few is not None and few.states.size * rows <= QUICK:

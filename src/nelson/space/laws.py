@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nelson.errors import BudgetExceeded, FormulaError, ImpossibleShares, Unsatisfiable
-from nelson.exact.circuit.build import missing
-from nelson.exact.compile_guess import estimate
-from nelson.exact.compiled import Compiled, compiled
+from nelson.exact.circuit.build import narrow
+from nelson.exact.compiled import Compiled, compiled, not_worth_a_try
 from nelson.formula import Formula
 from nelson.learning.match import match
 from nelson.log_z.moments import moments_of
@@ -42,6 +41,9 @@ RANGES = 16
 MAX_FIRST = 4096
 #: Seconds to compile a space, and the share of a limit that the caller set.
 COMPILE_SECONDS = 10.0
+COMPILE_SECONDS = 20.0
+#: Seconds for a space of small width, for which more time is likely to help.
+NARROW_SECONDS = 40.0
 COMPILE_SHARE = 0.5
 #: Samples for estimated shares.
 _SAMPLES = 1 << 16
@@ -102,9 +104,10 @@ def circuit_of(formula: Formula, seconds: float | None = None) -> Compiled | Non
     A space gets more time than a formula of unknown origin: one circuit then serves all draws,
     counts, marginals and shares.
     """
-    if missing("d4") is not None or estimate(formula).hopeless:
+    if not_worth_a_try(formula):
         return None
-    return compiled(formula, COMPILE_SECONDS if seconds is None else COMPILE_SHARE * seconds)
+    unlimited = NARROW_SECONDS if narrow(formula) else COMPILE_SECONDS
+    return compiled(formula, unlimited if seconds is None else COMPILE_SHARE * seconds)
 
 
 def chosen_method(formula: Formula, seconds: float | None) -> str:

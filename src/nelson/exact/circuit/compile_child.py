@@ -3,6 +3,7 @@
 It is run by `nelson.process.child.run_child`, and imports nothing of nelson.
 
     task     {"compiler": "d4" | "sdd", "n": n, "literals": int32 bytes, "offsets": int64 bytes}
+             D4 may get "places": int32 bytes too, the place of each variable in an order
     answer   {"nnf": bytes}: a d-DNNF in D4's text format
 """
 
@@ -10,6 +11,8 @@ from array import array
 
 #: Bytes of a page of D4's cache. D4's defaults, 4 GiB and 512 MiB, exceed our memory limit.
 PAGE_BYTES = 1 << 26
+#: D4's number for an order that the caller gives.
+GIVEN = 1
 
 
 def clauses(task):
@@ -23,6 +26,14 @@ def d4(task):
     options = py_d4.load_options_from_dict(
         {"cache": {"bucket": {"sizeFirstPage": PAGE_BYTES, "sizeAdditionalPage": PAGE_BYTES}}}
     )
+    if "places" in task:
+        # In each component D4 decides the variable with the lowest number first. Entry 0 is unused.
+        branching = options.optionBranchingHeuristic
+        partial = branching.optionPartialOrderHeuristic
+        partial.partialOrderMethod = GIVEN
+        partial.givenOrder = [0.0, *map(float, array("i", task["places"]))]
+        branching.optionPartialOrderHeuristic = partial
+        options.optionBranchingHeuristic = branching
     return py_d4.Solver(clauses(task), task["n"], options).compile().getNNFString().encode()
 
 

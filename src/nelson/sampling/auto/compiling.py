@@ -6,8 +6,7 @@ import time
 from collections.abc import Sequence
 
 from nelson.exact.circuit.build import missing
-from nelson.exact.compile_guess import estimate
-from nelson.exact.compiled import Compiled, compiled, why_not
+from nelson.exact.compiled import Compiled, compiled, not_worth_a_try, why_not
 from nelson.formula import Formula
 from nelson.sampling.auto.decision import Part, joined
 
@@ -23,12 +22,10 @@ def installed() -> bool:
 
 def promising(parts: Sequence[Part]) -> list[Part]:
     """The parts worth a try; the others get the reason in `passed`."""
-    not_installed, worth_a_try = missing("d4"), []
+    worth_a_try = []
     for part in parts:
-        if not_installed:
-            part.passed["circuit"] = not_installed
-        elif (guess := estimate(part.formula)).hopeless:
-            part.passed["circuit"] = guess.why
+        if reason := not_worth_a_try(part.formula):
+            part.passed["circuit"] = reason
         else:
             worth_a_try.append(part)
     return worth_a_try

@@ -106,7 +106,6 @@ SAMPLER = Sampler(
     guarantee=lambda problem, sweeps: "exact",
     blocks=blocks,
     needs="samplers",
-    modules=("py_d4",),
     ready=ready,
     promise="exact",
 )
