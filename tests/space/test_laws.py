@@ -265,3 +265,25 @@ def test_without_a_solver_a_contradiction_is_still_said(monkeypatch):
     with pytest.raises(nelson.Unsatisfiable) as caught:
         space.sample(1)
     assert "these rules" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("low", "high"), [(-700, 901), (5, 1004), (0, 1023), (-1024, -1)])
+def test_ranges_of_a_binary_number_have_their_shares(low, high):
+    """The 16 ranges of a wide integer are cut into blocks of bits: exact also where they are not
+    aligned, and under weights and conditions on the same field."""
+    space = Space()
+    x = space.integer("x", low, high)
+    space.require(x % 5 != 2)
+    weights = {"x": {range(low + 100, low + 300): 3.0}}
+    found = space.marginals(given=x > low + 40, weights=weights)
+    assert found.guarantee == "exact" and len(found["x"]) == 16
+    law = {
+        v: 3.0 if low + 100 <= v < low + 300 else 1.0
+        for v in range(low + 41, high + 1)
+        if v % 5 != 2
+    }
+    total = sum(law.values())
+    for values, share in found["x"].items():
+        assert share == pytest.approx(sum(law.get(v, 0.0) for v in values) / total, abs=1e-9)
+    one = space.marginals(given={"x": low + 44 if (low + 44) % 5 != 2 else low + 45})["x"]
+    assert sorted(one.values())[-2:] == [0.0, 1.0]

@@ -277,6 +277,16 @@ class Declaration:
             evidence += self._encoder.evidence(field, field.code(value))
         return [], evidence
 
+    def cubes(self, field: Field, key: Any) -> list[list[int]]:
+        """A value, or a range of values, as sets of literals of which exactly one holds then.
+
+        The literals are variables of the field: no gate is needed. A range of a binary number is
+        divided into ranges that fix some of its highest bits: at most two for each bit.
+        """
+        if not isinstance(key, range):
+            return [self._encoder.evidence(field, field.code(key))]
+        return self._encoder.range_evidence(field, key)
+
     # --- contradictions ---------------------------------------------------------------------------
 
     def contradiction(self, given: Any = None) -> str | None:

@@ -41,10 +41,11 @@ RANGES = 16
 MAX_FIRST = 4096
 #: Seconds to compile a space, and the share of a limit that the caller set.
 COMPILE_SECONDS = 10.0
-COMPILE_SECONDS = 20.0
 #: Seconds for a space of small width, for which more time is likely to help.
-NARROW_SECONDS = 40.0
+NARROW_SECONDS = 20.0
 COMPILE_SHARE = 0.5
+#: Rows of evidence in one pass over a circuit.
+_ROWS = 256
 #: Samples for estimated shares.
 _SAMPLES = 1 << 16
 
@@ -118,14 +119,62 @@ def chosen_method(formula: Formula, seconds: float | None) -> str:
 def marginals(space: Space, law: Law) -> Marginals:
     """The share of each value of each field under a law."""
     keys = {name: value_keys(field) for name, field in space.fields.items()}
-    rules = [has(space.fields[name], key) for name, listed in keys.items() for key in listed]
-    shares, guarantee, error = shares_of(space, law, rules)
     out = Marginals()
-    out.guarantee, out.error = guarantee, error
+    circuit = circuit_of(law.formula)
+    if circuit is not None:
+        shares = _from_circuit(space, law, circuit, keys)
+    else:
+        rules = [has(space.fields[name], key) for name, listed in keys.items() for key in listed]
+        shares, out.guarantee, out.error = shares_of(space, law, rules)
     at = iter(shares.tolist())
     for name, listed in keys.items():
         out[name] = {key: next(at) for key in listed}
     return out
+
+
+def _from_circuit(
+    space: Space, law: Law, circuit: Compiled, keys: dict[str, list[Any]]
+) -> np.ndarray:
+    """P(field has key) for all fields and keys, exactly, by passes over the circuit of the law.
+
+    A value is a set of literals, its evidence e; a range is a few of them, which exclude each
+    other. P(e | C) = P(C | e) P(e) / P(C), where P is the law of independent variables with the
+    log-odds of the law, and evidence is infinite log-odds.
+    """
+    theta = law.log_odds
+    evidence = [
+        cube
+        for name, listed in keys.items()
+        for key in listed
+        for cube in space.cubes(space.fields[name], key)
+    ]
+    sizes = [
+        len(space.cubes(space.fields[name], key)) for name, listed in keys.items() for key in listed
+    ]
+    mean = circuit.mean(theta[None, :])[0]  # raises Unsatisfiable if no row is legal
+    log_p = float(circuit.circuit.solve(theta[None, :], means=False)[0][0])
+    shares = np.zeros(len(evidence))
+    asked = []
+    for k, cube in enumerate(evidence):
+        if len(cube) == 1:
+            x = cube[0]
+            shares[k] = mean[x - 1] if x > 0 else 1 - mean[-x - 1]
+        elif not cube:
+            shares[k] = 1.0
+        elif not any(theta[abs(x) - 1] == (-math.inf if x > 0 else math.inf) for x in cube):
+            asked.append(k)
+    for first in range(0, len(asked), _ROWS):
+        rows = np.tile(theta, (len(asked[first : first + _ROWS]), 1))
+        log_e = np.zeros(len(rows))
+        for row, k in enumerate(asked[first : first + _ROWS]):
+            at = np.array(evidence[k])
+            sign = np.where(at > 0, 1.0, -1.0)
+            log_e[row] = -np.logaddexp(0.0, -sign * theta[np.abs(at) - 1]).sum()
+            rows[row, np.abs(at) - 1] = sign * math.inf
+        given, _ = circuit.circuit.solve(rows, means=False)
+        shares[asked[first : first + _ROWS]] = np.exp(given + log_e - log_p)
+    starts = np.concatenate([[0], np.cumsum(sizes)])[:-1]
+    return np.clip(np.add.reduceat(shares, starts), 0.0, 1.0)
 
 
 def value_keys(field: Field) -> list[Any]:

@@ -1,10 +1,14 @@
 """The variables of each field, and what they say about its value.
 
-two values                            one variable
-a choice of up to 64 values           one variable for each value, exactly one of them true
-an integer of up to 16 values         the same
-anything larger                       a binary number: the value itself in two's complement, or
-                                      the position of the value
+    two values                            one variable
+    a choice of up to 64 values           one variable for each value, exactly one of them true
+    an integer of up to 12 values         the same
+    anything larger                       a binary number: the value itself in two's complement, or
+                                          the position of the value
+
+One variable for each value suits `distinct`, tables and single values; binary suits sums. Eight
+transactions in order with lengths 1..15 compile in 8 s with binary lengths, and not in 40 s with
+one-hot ones. Sudokus and months (9 and 12 values) stay one-hot.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ from nelson.space.language.fields import Field, Integer
 
 #: Values of the largest one-hot choice and of the largest one-hot integer.
 ONE_HOT_CHOICE = 64
-ONE_HOT_INTEGER = 16
+ONE_HOT_INTEGER = 12
 
 
 class FieldBits:
@@ -70,6 +74,24 @@ class FieldBits:
             return [literal for literal in [self.indicators(field)[code]] if literal != TRUE]
         stored = field.low + code if isinstance(field, Integer) else code
         return [x if stored >> k & 1 else -x for k, x in enumerate(made)]
+
+    def range_evidence(self, field: Field, values: range) -> list[list[int]]:
+        """Sets of literals, one of which holds if and only if an integer is in the range.
+
+        The range is cut into blocks of 2^j values whose binary numbers differ in the lowest j bits
+        only: at most two blocks for each j.
+        """
+        first, last = values[0], values[-1]
+        if field.size <= 2 or is_one_hot(field) or not isinstance(field, Integer):
+            return [self.evidence(field, field.code(v)) for v in values]
+        made = self.of_field[field.name]
+        found = []
+        while first <= last:
+            free = (first & -first).bit_length() - 1 if first else len(made)
+            free = min(free, (last - first + 1).bit_length() - 1, len(made))
+            found.append([x if first >> k & 1 else -x for k, x in enumerate(made) if k >= free])
+            first += 1 << free
+        return found
 
     def bits(self, field: Number) -> Vector:
         """The number that a field holds, as a vector."""
