@@ -78,6 +78,7 @@ def test_rows_go_to_stdout_as_csv():
     assert "200 rows · exact" in done.stderr and "seed 3" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["r.csv", "r.npz", "r.parquet", "r.arrow", "r.feather"])
 @pytest.mark.parametrize("n", [0, 70_000])
 def test_files_hold_the_rows_of_the_same_seed(small, tmp_path, name, n):

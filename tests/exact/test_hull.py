@@ -44,6 +44,7 @@ def random_cases(count, seed):
         yield formula, literals.tolist(), rng.choice([inside, rng.random(5)]), rows, states
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("known", [NOTHING_KNOWN, 3, None])
 def test_cuts_are_found_exactly_where_a_linear_program_sees_a_distance(known):
     """With no solution known at first, with three, and with all of them."""

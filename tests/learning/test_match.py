@@ -99,6 +99,7 @@ def possible(f, shares):
     return linprog(np.zeros(len(f)), A_eq=rows, b_eq=[*shares, 1.0]).success
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", ["enumerated", pytest.param("circuit", marks=pytest.mark.slow)])
 def test_random_cases_end_in_the_shares_or_in_a_proof(source, monkeypatch):
     """No third outcome: shares to 1e-9 where a linear program says that they are possible, and

@@ -190,6 +190,7 @@ def test_streams_hold_the_rows_of_one_draw():
     assert sorted(rows) == sorted(legal_rows(space))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 def test_counts_and_marginals_under_conditions(seed):
     space = random_space(100 + seed)

@@ -65,6 +65,7 @@ def along(formula: nelson.Formula, order: np.ndarray) -> int:
 # --- the value ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seeds", [range(k, 300, 6) for k in range(6)], ids=lambda s: f"from{s[0]}")
 def test_counts_and_means_against_enumeration(seeds):
     """Both to rounding; a third of the formulas has no solution or few."""

@@ -190,6 +190,7 @@ def random_space(seed: int) -> Any:
     return cs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(60))
 def test_random_spaces(seed):
     agrees(random_space(seed))

@@ -204,6 +204,7 @@ class Random:
         return made[kind]()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(60))
 def test_random_models(seed):
     maker = Random(seed)

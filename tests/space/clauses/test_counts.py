@@ -44,6 +44,7 @@ def test_random_spaces_have_as_many_solutions_as_legal_rows(seeds):
     assert mixed >= 45  # 7 x 45 > 300 spaces whose rules really restrict something
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(40))
 def test_decoded_solutions_are_the_legal_rows(seed):
     space = random_space(seed)
@@ -90,6 +91,7 @@ def test_an_undetermined_auxiliary_variable_is_caught(monkeypatch):
 # --- operators one by one, on domains that random spaces do not reach -----------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("low", [-1000, 0, 7])
 @pytest.mark.parametrize(
     "text",

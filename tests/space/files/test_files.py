@@ -212,6 +212,7 @@ def test_errors_name_the_line_and_what_is_wrong(text, line, words):
     assert words in str(error)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -296,6 +297,7 @@ def test_lines_of_keys_with_quotes_and_comments():
 # --- the way back --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "seed", [k if k < 10 else pytest.param(k, marks=pytest.mark.slow) for k in range(60)]
 )

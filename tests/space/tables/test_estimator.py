@@ -20,6 +20,8 @@ from sklearn.model_selection import GridSearchCV  # noqa: E402
 from sklearn.pipeline import make_pipeline  # noqa: E402
 from sklearn.utils.estimator_checks import estimator_checks_generator  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 #: No check fails. scikit-learn itself skips this one unless SCIPY_ARRAY_API is set.
 SKIPPED = {"check_array_api_input"}
 

@@ -21,6 +21,8 @@ from nelson.space.tables import choose, fit
 from nelson.space.tables.model import TableModel
 from nelson.space.tables.potential import Levels, levels_of
 
+pytestmark = pytest.mark.slow
+
 SIGMAS = 5.0  # two-sided false-alarm rate 6e-7 for each comparison
 
 
