@@ -13,7 +13,7 @@ BLOCK = 100_000  # rows, once the list is made
 
 def listed(problem: str) -> list[tuple[int, ...]]:
     if problem in TRANSACTIONS or BITS[problem] > 16:
-        raise Missing("so many rows cannot be listed")
+        raise Missing("too many rows to list")
     model = constraint.Problem()
     names, top = ["addr", "len", "burst", "write"], (1 << BITS[problem]) - 1
     for name, domain in zip(names, (top + 1, range(1, 16), 3, 2), strict=True):

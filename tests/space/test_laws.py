@@ -6,12 +6,14 @@ A chi-square test rejects a right sampler with probability ALPHA; seeds are fixe
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy.stats import chisquare
 
 import nelson
+from nelson.learning.match import match
 from nelson.space import Space, count
 from tests.space.random_spaces import legal_rows, random_space
 
@@ -288,3 +290,20 @@ def test_ranges_of_a_binary_number_have_their_shares(low, high):
         assert share == pytest.approx(sum(law.get(v, 0.0) for v in values) / total, abs=1e-9)
     one = space.marginals(given={"x": low + 44 if (low + 44) % 5 != 2 else low + 45})["x"]
     assert sorted(one.values())[-2:] == [0.0, 1.0]
+
+
+def test_shares_that_were_not_reached_weaken_the_guarantee(monkeypatch):
+    """Rows are exact draws of the law that was found, but not of the law that was asked for."""
+    space = small()
+    asked = {"mode": {"a": 0.2, "b": 0.3, "c": 0.5}}
+    assert space.sample(10, seed=0, shares=asked).guarantee == "exact"
+    limits = []
+
+    def stopped(*arguments, **options):
+        limits.append(options["seconds"])
+        return replace(match(*arguments, **options), converged=False, why="the time was up")
+
+    monkeypatch.setattr("nelson.space.shares.match", stopped)
+    late = space.sample(10, seed=0, shares=asked, seconds=30)
+    assert late.guarantee == "heuristic" and late.info["shares_missed"]
+    assert late.info["shares_why"] == "the time was up" and limits == [15.0]

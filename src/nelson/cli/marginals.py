@@ -50,7 +50,7 @@ def marginals(
     check_name(output)
     load_numba_without_scipy()
     if is_space(file):
-        from nelson.space.laws import marginals as shares_of
+        from nelson.space.marginals import marginals as shares_of
 
         with PhaseLine(not quiet):
             space = read_space(file)

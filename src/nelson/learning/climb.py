@@ -20,8 +20,9 @@ from nelson.log_z.moments import Moments
 _MAX_ITERATIONS = 300
 #: No theta_i moves further in one step: far from the maximum a Newton step may be huge.
 _MAX_STEP = 8.0
-#: If some theta_i has moved further than this, or after so many iterations, D may be unbounded.
+#: D may be unbounded if some theta_i has moved further than this.
 _SUSPICIOUS_MOVE = 40.0
+#: D may be unbounded if this many iterations have not been enough.
 _SUSPICIOUS_ITERATIONS = 50
 #: Added to the diagonal of the covariance. It may be singular (the values of a field sum to 1), and
 #: differences of means on a circuit have an error near 1e-11.

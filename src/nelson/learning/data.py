@@ -82,8 +82,8 @@ class Examples:
 class Targets(Examples):
     """Moments (n,) to reach, in place of examples that have them: what `match` hands to the loop.
 
-    NaN: nothing is asked of this variable, and its theta does not move. count: the noise of the
-    samples shall be well below that of so many examples.
+    NaN: nothing is asked of this variable, and its theta does not move. count: a number of
+    examples; the noise of the samples has to be well below the noise of that many examples.
     """
 
     KIND: ClassVar[str] = "target"

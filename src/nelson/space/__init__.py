@@ -14,7 +14,7 @@ from nelson.space.language.functions import (
     minimum,
     table,
 )
-from nelson.space.laws import Marginals
+from nelson.space.marginals import Marginals
 from nelson.space.rows import Rows
 from nelson.space.space import Space
 from nelson.space.tables.model import TableModel

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import IO, Any
@@ -24,7 +25,9 @@ from nelson.exact.count import SECONDS as COUNT_SECONDS
 from nelson.exact.count import solutions
 from nelson.exact.mode import most_likely
 from nelson.formula import Formula
+from nelson.formula.checks import duration
 from nelson.kernels.core.bits import pack
+from nelson.sampling.guarantee import weakest
 from nelson.sampling.options import Options
 from nelson.sampling.sample_stream import draw, draw_blocks
 from nelson.sampling.samples import Samples
@@ -35,17 +38,12 @@ from nelson.space.coverage.cover import cover
 from nelson.space.coverage.coverage import Coverage, coverage
 from nelson.space.declaration import Declaration
 from nelson.space.files import toml as files
+from nelson.space.first import chosen_first
 from nelson.space.language.expressions import Rule
-from nelson.space.laws import (
-    Law,
-    Marginals,
-    chosen_first,
-    chosen_method,
-    circuit_of,
-    marginals,
-    with_shares,
-)
+from nelson.space.law import Law, chosen_method
+from nelson.space.marginals import Marginals, marginals
 from nelson.space.rows import Rows, code_type
+from nelson.space.shares import with_shares
 from nelson.space.tables.frames import declare
 from nelson.space.tables.learn import learn
 from nelson.space.tables.model import TableModel
@@ -157,13 +155,17 @@ class Space(Declaration):
         shares: Any = None,
         first: Iterable[Any] | None = None,
         seed: int | None = None,
+        seconds: float | None = None,
     ) -> Law:
-        """The law that `sample` draws from with these arguments."""
+        """The law that `sample` draws from with these arguments.
+
+        seconds: how long the law of `shares` may be searched for.
+        """
         law = self._weighted(given, weights)
         if shares is not None and first is not None:
             raise FormulaError("both shares and first", expected="one of them")
         if shares is not None:
-            return with_shares(self, law, shares, seed)
+            return with_shares(self, law, shares, seed, seconds)
         return law if first is None else chosen_first(self, law, first)
 
     def _weighted(self, given: Any, weights: Any) -> Law:
@@ -218,8 +220,10 @@ class Space(Declaration):
         method, seed, threads, seconds, strict: as in `nelson.sample`.
         """
         with self._explained(given):
-            law = self.law(given, weights, shares, first, seed)
-            options = _options(law, unique, seed, method, threads, seconds, strict)
+            started = time.monotonic()
+            law = self.law(given, weights, shares, first, seed, _half(seconds))
+            left = _left(seconds, started)
+            options = _options(law, unique, seed, method, threads, left, strict)
             samples = draw(law.formula, law.theta, n, options)
         return self._rows(samples, law.info)
 
@@ -244,8 +248,9 @@ class Space(Declaration):
         has drawn.
         """
         with self._explained(given):
-            law = self.law(given, weights, shares, first, seed)
-            options = _options(law, unique, seed, method, threads, seconds)
+            started = time.monotonic()
+            law = self.law(given, weights, shares, first, seed, _half(seconds))
+            options = _options(law, unique, seed, method, threads, _left(seconds, started))
             for samples in draw_blocks(law.formula, law.theta, n, block, options):
                 yield self._rows(samples, law.info)
 
@@ -254,7 +259,9 @@ class Space(Declaration):
         info = samples.info | more
         if "decisions" in info:
             info["why"] = f"the space compiled to a circuit of {info['decisions']:,} decisions"
-        return Rows(self.fields, codes, samples.count, samples.guarantee, samples.status, info)
+        # The rows are those of a law that was fitted to the asked shares.
+        guarantee = weakest([samples.guarantee, info.get("shares_guarantee", "exact")])
+        return Rows(self.fields, codes, samples.count, guarantee, samples.status, info)
 
     def no_rows(self) -> Rows:
         """Rows without a row, with the columns of this space."""
@@ -266,11 +273,7 @@ class Space(Declaration):
         law = self.law(given)
         if -TRUE in law.given:
             return 0
-        try:
-            circuit_of(law.formula)
-            return solutions(law.formula, law.given, seconds)
-        except Unsatisfiable:
-            return 0
+        return solutions(law.formula, law.given, seconds)
 
     def marginals(self, given: Any = None, weights: Any = None, shares: Any = None) -> Marginals:
         """The share of each value of each field: marginals()["burst"]["WRAP"].
@@ -404,6 +407,15 @@ class Space(Declaration):
             seconds=seconds,
             progress=progress,
         )
+
+
+def _half(seconds: float | None) -> float | None:
+    """The time to find a law; the rest is for drawing."""
+    return None if seconds is None else 0.5 * duration(seconds)
+
+
+def _left(seconds: float | None, started: float) -> float | None:
+    return None if seconds is None else max(0.0, seconds - (time.monotonic() - started))
 
 
 def _options(

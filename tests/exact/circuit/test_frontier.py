@@ -5,7 +5,7 @@ and when it is used.
 from __future__ import annotations
 
 import itertools
-import time
+import math
 
 import numpy as np
 import pytest
@@ -52,9 +52,7 @@ def states_of(formula: nelson.Formula) -> np.ndarray:
 def along(formula: nelson.Formula, order: np.ndarray) -> int:
     """The number of solutions by a diagram in this order."""
     own = np.arange(formula.n_total)
-    circuit = frontier.compiled_along(
-        formula.literals, formula.offsets, order, own, time.monotonic() + 60
-    )
+    circuit = frontier.compiled_along(formula.literals, formula.offsets, order, own, math.inf)
     if circuit is None:
         return 0
     whole = joined([circuit], np.zeros(0, np.int32), formula.n_total)
@@ -219,7 +217,7 @@ def along_by_d4(formula: nelson.Formula) -> DecisionCircuit:
     left = propagated(formula)
     parts = split(*normalise(left.literals, left.offsets), formula.n_total)
     clauses = [(part.literals, part.offsets) for part in parts]
-    orders = [frontier_order.best_order(*part, time.monotonic() + 60) for part in clauses]
+    orders = [frontier_order.best_order(*part, math.inf) for part in clauses]
     answers, ended = build.compile_parts(clauses, "d4", 240.0, orders=orders)
     assert not ended
     found = [decisions_of(a, part.variables) for a, part in zip(answers, parts, strict=True)]
@@ -274,12 +272,12 @@ def test_time_and_states_are_bounded(monkeypatch):
     own = order = np.arange(60)
     clauses = formula.literals, formula.offsets
     with pytest.raises(frontier.TooLarge, match="stopped at level 0"):
-        frontier.compiled_along(*clauses, order, own, time.monotonic() - 1)
+        frontier.compiled_along(*clauses, order, own, -math.inf)
     with pytest.raises(frontier.TooLarge, match="more than 40 states"):
-        frontier.compiled_along(*clauses, order, own, time.monotonic() + 60, 40)
+        frontier.compiled_along(*clauses, order, own, math.inf, 40)
     monkeypatch.setattr(frontier, "MAX_LEVEL", 20)
     with pytest.raises(frontier.TooLarge, match="20 states at level"):
-        frontier.compiled_along(*clauses, order, own, time.monotonic() + 60)
+        frontier.compiled_along(*clauses, order, own, math.inf)
 
 
 def test_a_contradiction_is_proved():
@@ -319,7 +317,7 @@ def split_off(formula):
 def test_orders_are_permutations_and_the_same_every_time():
     formula = narrow_formula(7, n=80, window=6)
     clauses = split_off(formula)
-    found = [frontier_order.best_order(*clauses, time.monotonic() + 60) for _ in range(2)]
+    found = [frontier_order.best_order(*clauses, math.inf) for _ in range(2)]
     assert np.array_equal(found[0].variables, found[1].variables)
     assert np.array_equal(np.sort(found[0].variables), np.arange(len(found[0].variables)))
     given = frontier_order.estimated(

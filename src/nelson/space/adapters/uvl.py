@@ -133,12 +133,12 @@ class _Tree:
         above: tuple[Path, ...],
     ) -> str:
         """The root of an imported file, in the place where the tree names it."""
-        where = {"source": model.source, "line": feature.line}
+        where: dict[str, Any] = {"source": model.source, "line": feature.line}
         if alias not in files:
             raise FormulaError(
                 f"the feature {feature.name!r}, but no file is imported as {alias!r}",
                 expected="imports",
-                **where,  # type: ignore[arg-type]
+                **where,
             )
         file, line = files[alias]
         if "/" in file or "\\" in file:
@@ -167,24 +167,24 @@ class _Tree:
             raise FormulaError(
                 f"the feature {feature.name!r}",
                 expected=f"{alias}.{found.name}, the root of the imported file",
-                **where,  # type: ignore[arg-type]
+                **where,
             )
         if feature.groups or feature.attributes:
             raise FormulaError(
                 f"groups or attributes of the imported feature {feature.name!r}",
                 expected="them in the imported file",
-                **where,  # type: ignore[arg-type]
+                **where,
             )
         return below + local
 
     def _typed(self, name: str, feature: Feature, model: Model) -> None:
-        where = {"source": model.source, "line": feature.line}
+        where: dict[str, Any] = {"source": model.source, "line": feature.line}
         if name not in self.bounds:
             hint = "(low, high)" if feature.type == "Integer" else "None"
             raise FormulaError(
                 f"the {feature.type} feature {name!r}, which has no range of values",
                 expected=f"bounds={{{name!r}: {hint}}}; None: only whether it is selected counts",
-                **where,  # type: ignore[arg-type]
+                **where,
             )
         ends = self.bounds[name]
         if ends is None:
@@ -193,7 +193,7 @@ class _Tree:
             raise FormulaError(
                 f"bounds {ends!r} of the {feature.type} feature {name!r}",
                 expected="None: only whether it is selected counts",
-                **where,  # type: ignore[arg-type]
+                **where,
             )
         value = self.space.integer(f"{name}.value", *ends)
         self.space.require(

@@ -18,8 +18,8 @@ import itertools
 from nelson.space.clauses import vectors
 from nelson.space.clauses.gates import FALSE, TRUE, Gates
 from nelson.space.clauses.vectors import Vector
-from nelson.space.language.expressions import Number, width
-from nelson.space.language.fields import Field, Integer
+from nelson.space.language.expressions import width
+from nelson.space.language.fields import Field, Integer, NumericChoice
 
 #: Values of the largest one-hot choice and of the largest one-hot integer.
 ONE_HOT_CHOICE = 64
@@ -93,13 +93,13 @@ class FieldBits:
             first += 1 << free
         return found
 
-    def bits(self, field: Number) -> Vector:
+    def bits(self, field: Integer | NumericChoice) -> Vector:
         """The number that a field holds, as a vector."""
-        made = self.of_field[field.name]  # type: ignore[attr-defined]
+        made = self.of_field[field.name]
         if isinstance(field, Integer) and not is_one_hot(field) and field.size > 2:
             return [*made, FALSE] if field.low >= 0 else list(made)
-        values = [field.value(k) for k in range(field.size)]  # type: ignore[attr-defined]
-        literals = [self.has(field, k) for k in range(len(values))]  # type: ignore[arg-type]
+        values = [field.value(k) for k in range(field.size)]
+        literals = [self.has(field, k) for k in range(field.size)]
         return [
             self.gates.any(x for x, value in zip(literals, values, strict=True) if value >> j & 1)
             for j in range(width(field.low, field.high))

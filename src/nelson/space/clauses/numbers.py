@@ -11,6 +11,7 @@ from nelson.space.clauses.field_bits import FieldBits
 from nelson.space.clauses.gates import FALSE
 from nelson.space.clauses.vectors import Vector
 from nelson.space.language.expressions import Expression, Number, Rule, number, width
+from nelson.space.language.fields import Integer, NumericChoice
 
 #: Widest number, in bits.
 MAX_WIDTH = 4096
@@ -46,7 +47,7 @@ class Numbers(FieldBits):
         bounds = value.low, value.high
         if op == "const":
             return vectors.constant(args[0])
-        if op == "field":
+        if isinstance(value, (Integer, NumericChoice)):
             return self.bits(value)
         if op == "truth":
             return [self.literal(args[0]), FALSE]

@@ -21,7 +21,7 @@ from nelson.space.coverage.legal import Legal, Solver
 from nelson.space.coverage.tuples import Tuples
 from nelson.space.language.expressions import width
 from nelson.space.language.fields import Integer
-from nelson.space.laws import Law
+from nelson.space.law import Law
 
 if TYPE_CHECKING:
     from nelson.space.space import Space

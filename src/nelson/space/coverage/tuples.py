@@ -24,7 +24,7 @@ BLOCK = 1 << 21
 
 
 class Tuples:
-    """The places of all t-tuples of columns with so many bins each.
+    """The places of all t-tuples of columns, given the number of bins of each column.
 
     crosses  (crosses, t) the columns of each cross, in lexicographic order
     strides  (crosses, t)

@@ -30,7 +30,7 @@ from nelson.sampling.options import Options
 from nelson.sampling.sample_stream import draw
 from nelson.space.clauses.gates import TRUE
 from nelson.space.language.expressions import Rule
-from nelson.space.laws import circuit_of
+from nelson.space.law import circuit_of
 from nelson.space.rows import Rows
 from nelson.space.tables.potential import Potential
 

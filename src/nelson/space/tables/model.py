@@ -32,7 +32,7 @@ from nelson.log_z.result import LogPartition
 from nelson.space.language.expressions import Rule
 from nelson.space.language.fields import Bins, Field, Flag, Integer
 from nelson.space.language.text import text
-from nelson.space.laws import Marginals
+from nelson.space.marginals import Marginals
 from nelson.space.rows import Rows
 from nelson.space.tables.fit import Fitted, Problem
 from nelson.space.tables.frames import Column, as_frame

@@ -1,0 +1,75 @@
+"""What rows are drawn from: a law over the solutions of the formula of a space; its circuit."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nelson.errors import Unsatisfiable
+from nelson.exact.circuit.build import narrow
+from nelson.exact.compiled import Compiled, compiled, not_worth_a_try
+from nelson.formula import Formula
+from nelson.space.clauses.gates import TRUE
+from nelson.space.language.expressions import Rule
+
+#: Seconds to compile a space.
+COMPILE_SECONDS = 10.0
+#: Seconds to compile a space of small width, for which more time is likely to help.
+NARROW_SECONDS = 20.0
+#: The share of a limit that the caller set.
+COMPILE_SHARE = 0.5
+
+
+@dataclass(frozen=True)
+class Law:
+    """What is drawn from: P(x) ~ exp(theta . x) over the solutions that agree with `given`.
+
+    Every variable of the formula is a function of the fields, so a solution is a row.
+    """
+
+    formula: Formula
+    theta: np.ndarray  # (n_vars,)
+    given: tuple[int, ...]
+    info: dict[str, Any]  # the achieved shares, if shares were asked for
+    rules: tuple[Rule, ...] = ()  # rules that have a literal in the formula besides those stated
+
+    @property
+    def log_odds(self) -> np.ndarray:
+        """theta, with infinite entries for `given`."""
+        theta = self.theta.copy()
+        for x in self.given:
+            if abs(x) == TRUE:
+                raise Unsatisfiable("a condition that never holds")
+            end = math.inf if x > 0 else -math.inf
+            if theta[abs(x) - 1] == -end:
+                raise Unsatisfiable("two conditions that contradict each other")
+            theta[abs(x) - 1] = end
+        return theta
+
+    def padded(self, n: int, *, evidence: bool) -> np.ndarray:
+        """The log-odds of this law for a formula with more variables, n in all.
+
+        evidence: as infinite log-odds; else they are left out.
+        """
+        theta = self.log_odds if evidence else self.theta
+        return np.concatenate([theta, np.zeros(n - len(theta))])
+
+
+def circuit_of(formula: Formula, seconds: float | None = None) -> Compiled | None:
+    """The circuit of a space, kept with the formula; None if it does not compile.
+
+    A space gets more time than a formula of unknown origin: one circuit then serves all draws,
+    counts, marginals and shares.
+    """
+    if not_worth_a_try(formula):
+        return None
+    unlimited = NARROW_SECONDS if narrow(formula) else COMPILE_SECONDS
+    return compiled(formula, unlimited if seconds is None else COMPILE_SHARE * seconds)
+
+
+def chosen_method(formula: Formula, seconds: float | None) -> str:
+    """The circuit of the whole space if there is one; else "auto" looks at its parts."""
+    return "auto" if circuit_of(formula, seconds) is None else "circuit"

@@ -1,0 +1,135 @@
+"""The share of each value of each field, and of any rule, under a law."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nelson.exact.compiled import Compiled
+from nelson.log_z.moments import moments_of
+from nelson.sampling.options import Options
+from nelson.sampling.sample_stream import draw
+from nelson.space.clauses.gates import TRUE
+from nelson.space.language.expressions import Rule
+from nelson.space.language.fields import Field, Integer
+from nelson.space.law import Law, circuit_of
+from nelson.space.terms import has
+
+if TYPE_CHECKING:
+    from nelson.space.space import Space
+
+#: Integers with more values than this are divided into ranges.
+MAX_VALUES = 256
+#: The number of these ranges.
+RANGES = 16
+#: Rows of evidence in one pass over a circuit.
+_ROWS = 256
+#: Samples for estimated shares.
+_SAMPLES = 1 << 16
+
+
+class Marginals(dict[str, dict[Any, float]]):
+    """{field: {value: share}}.
+
+    guarantee   "exact", or that of the samples from which the shares were estimated
+    error       standard error of a share, at most; 0 if exact
+    """
+
+    guarantee = "exact"
+    error = 0.0
+
+    def __repr__(self) -> str:
+        lines = []
+        for name, shares in self.items():
+            listed = ", ".join(f"{_key(v)}: {share:.4g}" for v, share in shares.items())
+            lines.append(f"{name}: {listed}")
+        return "\n".join([*lines, f"[{self.guarantee}]"])
+
+
+def _key(value: Any) -> str:
+    return f"{value[0]}..{value[-1]}" if isinstance(value, range) else str(value)
+
+
+def marginals(space: Space, law: Law) -> Marginals:
+    """The share of each value of each field under a law."""
+    keys = [(f, key) for f in space.fields.values() for key in value_keys(f)]
+    out = Marginals({name: {} for name in space.fields})
+    circuit = circuit_of(law.formula)
+    if circuit is not None:
+        shares = _by_circuit(law, circuit, [space.cubes(field, key) for field, key in keys])
+    else:
+        rules = [has(field, key) for field, key in keys]
+        shares, out.guarantee, out.error = shares_of(space, law, rules)
+    for (field, key), share in zip(keys, shares.tolist(), strict=True):
+        out[field.name][key] = share
+    return out
+
+
+def value_keys(field: Field) -> list[Any]:
+    """The values of a field; ranges of equal size for an integer of many values."""
+    if field.size <= MAX_VALUES or not isinstance(field, Integer):
+        return [field.value(code) for code in range(field.size)]
+    ends = [field.low + k * field.size // RANGES for k in range(RANGES + 1)]
+    return [range(a, b) for a, b in itertools.pairwise(ends)]
+
+
+def _by_circuit(law: Law, circuit: Compiled, events: list[list[list[int]]]) -> np.ndarray:
+    """The probability of each event, exactly, by passes over the circuit of the law.
+
+    An event is a list of sets of literals (`Declaration.cubes`) that exclude each other.
+    """
+    mean = circuit.mean(law.log_odds[None, :])[0]  # raises Unsatisfiable if no row is legal
+    cubes = [cube for event in events for cube in event]
+    shares = np.ones(len(cubes))  # of the empty set: it always holds
+    for k, cube in enumerate(cubes):
+        if len(cube) == 1:
+            shares[k] = mean[cube[0] - 1] if cube[0] > 0 else 1 - mean[-cube[0] - 1]
+    many = [k for k, cube in enumerate(cubes) if len(cube) > 1]
+    for first in range(0, len(many), _ROWS):
+        some = many[first : first + _ROWS]
+        shares[some] = _joint(law, circuit, [cubes[k] for k in some])
+    owner = np.repeat(np.arange(len(events)), [len(event) for event in events])
+    return np.clip(np.bincount(owner, shares, len(events)), 0.0, 1.0)
+
+
+def _joint(law: Law, circuit: Compiled, cubes: list[list[int]]) -> np.ndarray:
+    """P(all literals of a cube hold), for each cube.
+
+    P(e | C) = P(C | e) P(e) / P(C), where P is the law of independent variables with the log-odds
+    of the law. Evidence e is infinite log-odds.
+    """
+    theta = law.log_odds
+    rows, log_e = np.tile(theta, (len(cubes) + 1, 1)), np.zeros(len(cubes) + 1)
+    for k, cube in enumerate(cubes):
+        at, sign = np.abs(cube) - 1, np.sign(cube)
+        log_e[k] = -np.logaddexp(0.0, -sign * theta[at]).sum()  # -inf: excluded by the law
+        rows[k, at] = sign * math.inf
+    log_p, _ = circuit.circuit.solve(rows, means=False)  # the last row has no evidence
+    return np.exp(log_p[:-1] + log_e[:-1] - log_p[-1])
+
+
+def shares_of(space: Space, law: Law, rules: list[Rule]) -> tuple[np.ndarray, str, float]:
+    """(P(rule) for each rule, guarantee, largest standard error)."""
+    formula, literals = space.extended_law(law, rules)
+    variables = sorted({abs(x) for x in literals if abs(x) != TRUE})
+    theta = law.padded(formula.n_vars, evidence=True)
+    circuit_of(formula)
+    moments = moments_of(formula)
+    if moments is not None:
+        mean = moments.mean(theta[None, :])[0]
+        guarantee, error = "exact", 0.0
+    else:
+        options = Options(given=law.given or None, project=variables, seed=0)
+        samples = draw(formula, law.padded(formula.n_vars, evidence=False), _SAMPLES, options)
+        mean = np.zeros(formula.n_vars)
+        mean[np.array(variables, int) - 1] = samples.mean()
+        guarantee, error = samples.guarantee, 0.5 / math.sqrt(max(1, len(samples)))
+    constant = {TRUE: 1.0, -TRUE: 0.0}
+    shares = [
+        constant[x] if abs(x) == TRUE else mean[x - 1] if x > 0 else 1 - mean[-x - 1]
+        for x in literals
+    ]
+    return np.clip(np.array(shares, float), 0.0, 1.0), guarantee, error

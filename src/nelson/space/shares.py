@@ -1,0 +1,125 @@
+"""The law of maximum entropy over legal rows that has given shares, by `learning.match`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nelson.errors import ImpossibleShares
+from nelson.learning.match import match
+from nelson.space.clauses.gates import TRUE
+from nelson.space.language.expressions import Rule
+from nelson.space.language.text import text
+from nelson.space.law import Law, circuit_of
+from nelson.space.terms import has, share_terms
+
+if TYPE_CHECKING:
+    from nelson.space.space import Space
+
+
+def with_shares(
+    space: Space, law: Law, asked: Any, seed: int | None, seconds: float | None = None
+) -> Law:
+    """The law of maximum entropy (relative to `law`) with the asked shares.
+
+    seconds: the search ends then with what it has reached; the label says so.
+    """
+    wanted = share_terms(asked, space.find)
+    formula, literals = space.extended_law(law, [rule for rule, _ in wanted])
+    for x, (rule, share) in zip(literals, wanted, strict=True):
+        if abs(x) == TRUE and share != (x > 0):
+            always = "always" if x > 0 else "never"
+            raise ImpossibleShares(f"a share of {share:g} for {text(rule)}, which {always} holds")
+    used = [k for k, x in enumerate(literals) if abs(x) != TRUE]
+    wanted = [wanted[k] for k in used]
+    base = law.padded(formula.n_vars, evidence=True)
+    circuit_of(formula, seconds)
+    try:
+        found = match(
+            formula,
+            [literals[k] for k in used],
+            [share for _, share in wanted],
+            groups=_groups(asked, space, wanted),
+            base=base,
+            seed=seed,
+            seconds=seconds,
+        )
+    except ImpossibleShares as error:
+        raise _in_words(error, wanted) from None
+    achieved = {
+        text(rule): float(share) for (rule, _), share in zip(wanted, found.achieved, strict=True)
+    }
+    # Rows of a law that misses the asked shares, or may miss them, are not what was asked for.
+    label = found.guarantee if found.converged else "heuristic"
+    info = {
+        "shares": achieved,
+        "shares_guarantee": label,
+        "shares_missed": not found.converged,
+        "shares_why": found.why,
+    }
+    fixed = np.flatnonzero(np.isinf(found.theta))
+    given = tuple(int(v + 1) if found.theta[v] > 0 else -int(v + 1) for v in fixed)
+    theta = np.where(np.isinf(found.theta), 0.0, found.theta)
+    return Law(formula, theta, given, info, (*law.rules, *(rule for rule, _ in wanted)))
+
+
+def _groups(asked: Any, space: Space, wanted: list[tuple[Rule, float]]) -> list[list[int]]:
+    """Places of rules of which exactly one holds: all values of a field."""
+    at = {text(rule): k for k, (rule, _) in enumerate(wanted)}
+    groups = []
+    for key, numbers in asked.items():
+        field = space.find(key)
+        if isinstance(numbers, dict) and len(numbers) == field.size:
+            places = [at.get(text(has(field, value))) for value in numbers]
+            if None not in places:
+                groups.append([k for k in places if k is not None])
+    return groups
+
+
+def _in_words(error: ImpossibleShares, wanted: list[tuple[Rule, float]]) -> ImpossibleShares:
+    """The proof that shares are impossible, with the rules in place of literals."""
+    terms = [
+        (d, text(rule), share)
+        for d, (rule, share) in zip(error.direction, wanted, strict=True)
+        if d
+    ]
+    if not terms:
+        return error
+    return ImpossibleShares(
+        f"impossible shares: {_inequality(terms, error.highest, error.asked)}",
+        literals=error.literals,
+        targets=error.targets,
+        direction=error.direction,
+        highest=error.highest,
+        asked=error.asked,
+    )
+
+
+def _inequality(terms: list[tuple[int, str, float]], highest: int, asked: float) -> str:
+    """sum of d [rule] <= highest holds in every legal row, but the shares would need `asked`."""
+    plus = [(name, share) for d, name, share in terms if d == 1]
+    minus = [(name, share) for d, name, share in terms if d == -1]
+    whole = len(plus) + len(minus) == len(terms)
+    listed = [" or ".join(name for name, _ in part) for part in (plus, minus)]
+    shares = [" + ".join(f"{share:g}" for _, share in part) for part in (plus, minus)]
+    if whole and len(plus) == 1 and not minus and highest == 0:
+        return f"no legal row has {listed[0]}, but its share is to be {shares[0]}"
+    if whole and len(plus) == 2 and not minus and highest == 1:
+        return (
+            f"no legal row has both {plus[0][0]} and {plus[1][0]}, but their shares "
+            f"add up to {shares[0]} = {asked:g}"
+        )
+    if whole and minus and len(plus) == 1 and highest == 0:
+        return (
+            f"every legal row with {listed[0]} has {listed[1]} too, but the share {shares[0]} "
+            f"is more than {shares[1]}"
+        )
+    if whole and not plus and highest == -1:
+        return f"every legal row has {listed[1]}, but the shares add up to {shares[1]} only"
+    left = " + ".join(f"{d} [{name}]" if d != 1 else f"[{name}]" for d, name, _ in terms)
+    return (
+        f"every legal row has {left.replace('+ -', '- ')} <= {highest}, where [rule] is 1 if the "
+        f"rule holds; the shares {', '.join(f'{name}: {s:g}' for _, name, s in terms)} "
+        f"would need {asked:g}"
+    )
