@@ -63,6 +63,18 @@ class Named:
             theta[_variable(name, self.names, "--weight") - 1] += math.log(factor)
         return theta
 
+    def log_odds(
+        self, weights: str | None, weight: list[str], given: list[str] | None = None
+    ) -> np.ndarray:
+        """`theta`, 0 where there is none, with infinite entries for `--given`."""
+        import numpy as np
+
+        from nelson.formula.checks import with_evidence
+
+        theta = self.theta(weights, weight)
+        theta = np.zeros(self.formula.n_vars) if theta is None else theta
+        return with_evidence(theta, self.literals(given or []) or ())
+
 
 def read_named(file: str, dialect: str, quiet: bool = False) -> Named:
     """The formula in `file` (`-`: stdin) and its names. Notes of the reader go to stderr."""

@@ -9,7 +9,6 @@ import typer
 from nelson.cli import options as opt
 from nelson.cli.common import BUDGET, fail, is_space, load_numba_without_scipy, print_json, say
 from nelson.cli.formulas import Named, read_named
-from nelson.cli.marginals import evidence
 from nelson.cli.spaces import explained, law_arguments, read_space, refuse
 from nelson.cli.status_line import PhaseLine
 from nelson.cli.tables import check_name, put
@@ -59,9 +58,8 @@ def map_(
             else:
                 refuse({"--share": bool(share), "--first": bool(first)}, "for spaces (.toml) only")
                 named = read_named(file, dialect, quiet)
-                n = named.formula.n_vars
-                theta = evidence(n, named.theta(weights, weight), None)
-                wanted = evidence(n, theta, named.literals(given))
+                theta = named.log_odds(weights, weight)
+                wanted = named.log_odds(weights, weight, given)
                 x = most_likely(named.formula, wanted, seconds).tolist()
                 row = {named.shown(v): value for v, value in enumerate(x, start=1)}
         except BudgetExceeded as error:

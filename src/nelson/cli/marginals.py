@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from nelson.cli import options as opt
 from nelson.cli.common import is_space, load_numba_without_scipy, say
-from nelson.cli.formulas import Named, read_named
+from nelson.cli.formulas import read_named
 from nelson.cli.spaces import explained, law_arguments, read_space, refuse
 from nelson.cli.status_line import PhaseLine
 from nelson.cli.tables import check_name, put
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from nelson.space import Marginals
 
 EXAMPLES = """\b
@@ -28,9 +26,6 @@ A field of more than 256 values is divided into 16 ranges. The line on stderr sa
 shares are exact, or estimated from samples, and then how far off they may be.
 Exit codes: 0 ok, 1 bad input, 2 wrong usage, 20 proved unsatisfiable.
 """
-
-#: Samples for estimated shares of a formula.
-_SAMPLES = 1 << 16
 
 
 def marginals(
@@ -61,10 +56,12 @@ def marginals(
         guarantee, error = found.guarantee, found.error
     else:
         refuse({"--share": bool(share), "--first": bool(first)}, "for spaces (.toml) only")
+        from nelson.log_z.moments import means
+
         with PhaseLine(not quiet):
             named = read_named(file, dialect, quiet)
-            theta, literals = named.theta(weights, weight), named.literals(given)
-            mean, guarantee, error = means(named, theta, literals, seed)
+            theta = named.log_odds(weights, weight, given)
+            mean, guarantee, error = means(named.formula, theta, seed)
         rows = ((named.shown(v), float(p)) for v, p in enumerate(mean, start=1))
         put(("variable", "share"), rows, output, json)
     if not quiet:
@@ -77,35 +74,3 @@ def value_rows(found: Marginals) -> Iterator[tuple[str, Any, float]]:
         for value, share in shares.items():
             shown = f"{value[0]}..{value[-1]}" if isinstance(value, range) else value
             yield name, shown, share
-
-
-def means(
-    named: Named, theta: np.ndarray | None, literals: list[int] | None, seed: int | None
-) -> tuple[np.ndarray, str, float]:
-    """(P(x_v = 1) for each variable, guarantee, largest standard error)."""
-    from nelson.log_z.moments import moments_of
-    from nelson.sampling.sample_stream import sample
-
-    formula = named.formula
-    moments = moments_of(formula)
-    if moments is not None:
-        return moments.mean(evidence(formula.n_vars, theta, literals)[None, :])[0], "exact", 0.0
-    drawn = sample(formula, theta, _SAMPLES, given=literals, project="all", seed=seed)
-    return drawn.mean(), drawn.guarantee, 0.5 / max(1, len(drawn)) ** 0.5
-
-
-def evidence(n: int, theta: np.ndarray | None, literals: list[int] | None) -> np.ndarray:
-    """theta, with infinite entries for the literals that are given."""
-    import numpy as np
-
-    from nelson.errors import FormulaError, Unsatisfiable
-
-    out = np.zeros(n) if theta is None else np.array(theta, float)
-    for x in literals or ():
-        if not 1 <= abs(x) <= n:
-            raise FormulaError(f"--given {x}", expected=f"variables 1..{n}")
-        end = np.inf if x > 0 else -np.inf
-        if out[abs(x) - 1] == -end:
-            raise Unsatisfiable(f"variable {abs(x)} is given as true and as false")
-        out[abs(x) - 1] = end
-    return out

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nelson.errors import FormulaError
+from nelson.errors import FormulaError, Unsatisfiable
 
 if TYPE_CHECKING:
     from nelson.formula.formula import Formula
@@ -185,3 +185,16 @@ def evidence_of(
         infinite = np.flatnonzero(np.isinf(theta))
         literals |= {int(i + 1) if theta[i] > 0 else -int(i + 1) for i in infinite}
     return tuple(sorted(literals, key=lambda literal: (abs(literal), literal)))
+
+
+def with_evidence(theta: np.ndarray, literals: Iterable[int]) -> np.ndarray:
+    """theta (n,) with an infinite entry for each literal that is given: the inverse of
+    `evidence_of`. Raises Unsatisfiable if a variable would have to be true and false.
+    """
+    out = np.array(theta, np.float64)
+    for literal in evidence_literals(literals, len(out)).tolist():
+        end = np.inf if literal > 0 else -np.inf
+        if out[abs(literal) - 1] == -end:
+            raise Unsatisfiable(f"variable {abs(literal)} is given as true and as false")
+        out[abs(literal) - 1] = end
+    return out

@@ -29,6 +29,7 @@ from nelson.formula.checks import evidence_of
 from nelson.log_z import exact
 from nelson.log_z.compute import SECONDS, log_partition
 from nelson.log_z.result import LogPartition
+from nelson.sampling.sample_stream import sample
 
 #: A formula is enumerated before a compiler is started if structures x variables is at most this.
 #: A search that ends at this limit takes about 20 ms, a compiler 200 ms.
@@ -36,6 +37,8 @@ FEW = 1 << 20
 #: Sums over few structures are used at once if rows x structures x variables is at most this: they
 #: then take less time than a compiler.
 QUICK = 1 << 26
+#: Samples for `means`.
+_ESTIMATED_FROM = 1 << 16
 #: Samples times variables held at once.
 _MAX_DRAWN = 1 << 24
 
@@ -128,6 +131,20 @@ def moments_of(formula: Formula, rows: int = 1) -> Enumerated | Compiled | None:
     if circuit is None:
         return few or enumerated(formula)
     return few if few is not None and few.states.size <= circuit.edges else circuit
+
+
+def means(
+    formula: Formula, theta: np.ndarray, seed: int | None = 0
+) -> tuple[np.ndarray, str, float]:
+    """(E[x_i] of all variables, guarantee, largest standard error) of one theta (n,).
+
+    Exact where `moments_of` has a source; else from samples, with their guarantee.
+    """
+    source = moments_of(formula)
+    if source is not None:
+        return source.mean(theta[None, :])[0], "exact", 0.0
+    drawn = sample(formula, theta, _ESTIMATED_FROM, project="all", seed=seed)
+    return drawn.mean(), drawn.guarantee, 0.5 / float(np.sqrt(max(1, len(drawn))))
 
 
 def once_per_row(theta: np.ndarray, function: Callable[[np.ndarray], Any]) -> list[Any]:

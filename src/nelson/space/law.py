@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +11,7 @@ from nelson.errors import Unsatisfiable
 from nelson.exact.circuit.build import narrow
 from nelson.exact.compiled import Compiled, compiled, not_worth_a_try
 from nelson.formula import Formula
+from nelson.formula.checks import with_evidence
 from nelson.space.clauses.gates import TRUE
 from nelson.space.language.expressions import Rule
 
@@ -39,15 +39,9 @@ class Law:
     @property
     def log_odds(self) -> np.ndarray:
         """theta, with infinite entries for `given`."""
-        theta = self.theta.copy()
-        for x in self.given:
-            if abs(x) == TRUE:
-                raise Unsatisfiable("a condition that never holds")
-            end = math.inf if x > 0 else -math.inf
-            if theta[abs(x) - 1] == -end:
-                raise Unsatisfiable("two conditions that contradict each other")
-            theta[abs(x) - 1] = end
-        return theta
+        if -TRUE in self.given:
+            raise Unsatisfiable("a condition that never holds")
+        return with_evidence(self.theta, self.given)
 
     def padded(self, n: int, *, evidence: bool) -> np.ndarray:
         """The log-odds of this law for a formula with more variables, n in all.

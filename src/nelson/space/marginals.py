@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nelson.exact.compiled import Compiled
-from nelson.log_z.moments import moments_of
-from nelson.sampling.options import Options
-from nelson.sampling.sample_stream import draw
+from nelson.log_z.moments import means
 from nelson.space.clauses.gates import TRUE
 from nelson.space.language.expressions import Rule
 from nelson.space.language.fields import Field, Integer
@@ -27,8 +25,6 @@ MAX_VALUES = 256
 RANGES = 16
 #: Rows of evidence in one pass over a circuit.
 _ROWS = 256
-#: Samples for estimated shares.
-_SAMPLES = 1 << 16
 
 
 class Marginals(dict[str, dict[Any, float]]):
@@ -114,19 +110,8 @@ def _joint(law: Law, circuit: Compiled, cubes: list[list[int]]) -> np.ndarray:
 def shares_of(space: Space, law: Law, rules: list[Rule]) -> tuple[np.ndarray, str, float]:
     """(P(rule) for each rule, guarantee, largest standard error)."""
     formula, literals = space.extended_law(law, rules)
-    variables = sorted({abs(x) for x in literals if abs(x) != TRUE})
-    theta = law.padded(formula.n_vars, evidence=True)
     circuit_of(formula)
-    moments = moments_of(formula)
-    if moments is not None:
-        mean = moments.mean(theta[None, :])[0]
-        guarantee, error = "exact", 0.0
-    else:
-        options = Options(given=law.given or None, project=variables, seed=0)
-        samples = draw(formula, law.padded(formula.n_vars, evidence=False), _SAMPLES, options)
-        mean = np.zeros(formula.n_vars)
-        mean[np.array(variables, int) - 1] = samples.mean()
-        guarantee, error = samples.guarantee, 0.5 / math.sqrt(max(1, len(samples)))
+    mean, guarantee, error = means(formula, law.padded(formula.n_vars, evidence=True))
     constant = {TRUE: 1.0, -TRUE: 0.0}
     shares = [
         constant[x] if abs(x) == TRUE else mean[x - 1] if x > 0 else 1 - mean[-x - 1]
