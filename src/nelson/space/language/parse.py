@@ -121,9 +121,7 @@ class _Reader:
             raise FormulaError(
                 f"a number of {node.value.bit_length():,} bits", expected=f"at most {MAX_BITS:,}"
             )
-        if isinstance(node.value, (bool, int, str)) or node.value is None:
-            return node.value
-        if isinstance(node.value, float):
+        if isinstance(node.value, (bool, int, float, str)) or node.value is None:
             return node.value
         raise self._unsupported(node)
 
