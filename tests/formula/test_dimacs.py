@@ -217,6 +217,41 @@ def test_extreme_weights() -> None:
     assert theta_of(text) == pytest.approx([-400 * math.log(10), 800 * math.log(10), -math.log(10)])
 
 
+# --- several headers ------------------------------------------------------------------------------
+
+
+def test_a_second_header_that_says_the_same_is_noted() -> None:
+    f = read("p cnf 3 2\nc ind 1 2 0\np cnf 3 2\n1 -2 0\n2 3 -1 0\n")
+    assert f == read("p cnf 3 2\nc ind 1 2 0\n1 -2 0\n2 3 -1 0\n")
+    assert f.notes == ("2 `p` lines that say the same: the first counts",)
+
+
+@pytest.mark.parametrize(("first", "second"), [("3 2", "5 2"), ("5 2", "3 2")])
+def test_headers_that_differ_give_the_larger_number_of_variables(first, second) -> None:
+    f = read(f"p cnf {first}\np cnf {second}\n1 -2 0\n2 3 -1 0\n")
+    assert f.n_vars == 5 and f.clauses() == CLAUSES
+    (note,) = f.notes
+    assert "differ" in note and "line 2 says" in note and "taken are 5 variables" in note
+
+
+def test_headers_that_are_wrong_are_noted_as_one_wrong_header_is() -> None:
+    """Neither line has the right counts; two files in one; weights of the second header."""
+    f = read("p cnf 2 7\np cnf 1 8\n1 -2 0\n2 3 -1 0\n")
+    assert f.n_vars == 3
+    assert f.notes[1:] == (
+        "header says 2 variables, the file uses 3",
+        "header says 7 clauses, the file has 2",
+    )
+    both = read("p cnf 2 1\n1 -2 0\np cnf 3 1\n2 3 -1 0\n")
+    assert both.clauses() == CLAUSES
+    assert any("holds two formulas" in note for note in both.notes)
+    assert read("p wcnf 1 1\np cnf 1 1\nw 1 0.9\n1 0\n").dialect == "literal"
+    assert read("p cnf 3 2\np cnf 3 1\n1 2 0\n").notes == (
+        "2 `p` lines differ (line 1 says 3 variables, 2 clauses; line 2 says 3 variables, "
+        "1 clauses): taken are 3 variables, the larger number, and all 1 clauses of the file",
+    )
+
+
 # --- errors ---------------------------------------------------------------------------------------
 
 
@@ -230,7 +265,10 @@ def test_extreme_weights() -> None:
         ("p cnf -1 3\n", 1, "negative count"),
         ("p edge 3 3\n", 1, "expected `p cnf"),
         ("p wcnf 3 3 10\n", 1, "MaxSAT"),
-        ("p cnf 3 1\np cnf 3 1\n", 2, "second header"),
+        ("p cnf 3 1\n1 2 0\np cnf 3\n", 3, "expected `p cnf VARIABLES CLAUSES`"),
+        ("p cnf 3 1\np wcnf 3 3 10\n1 2 0\n", 2, "MaxSAT"),
+        ("p cnf 3 2\n1 2 0\n2 3\nc x\np cnf 3 2\n1 0\n", 5, "another `p` line inside a clause"),
+        ("p cnf 3 3\np cnf 3 5\n1 2 0\n1 2", 4, "ends inside clause"),
         ("p cnf 99999999999 1\n", 1, "variables"),
         ("p cnf 9999999999999999999999999 1\n", 1, "expected `p cnf"),
         ("p cnf 3 2\n1 2 0\n1 2147483648 0\n", 3, "variable 2147483648"),

@@ -24,6 +24,7 @@ SEEDS = [
     b"p cnf 2 1\nc weights 0.5 0.5 2 1\n1 2 0\n",
     b"c ind 1 2 0\nc ind 3 0\np cnf 9 3\nx1 2 -3 0\nx 4 5 6 7 8 9 0\n1 9 0\n",
     b"p wpcnf 3 1\nvp 1 2 0\nw 1 0.1\n1 2 3 0\n",
+    b"p cnf 3 2\nc ind 1 0\np cnf 4 2\n1 2 0\np wcnf 3 2\n-1 3 0\n",
 ]
 SEEDS += [gzip.compress(SEEDS[0], mtime=0), lzma.compress(SEEDS[2])]
 

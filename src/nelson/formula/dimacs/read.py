@@ -20,6 +20,7 @@ import numpy as np
 
 from nelson.errors import FormulaError
 from nelson.formula.checks import MAX_VARIABLE
+from nelson.formula.dimacs.headers import Header, variables_of
 from nelson.formula.dimacs.weights import DIALECTS, WeightLines, choose, to_theta
 from nelson.formula.encode import Xor
 from nelson.io.streams import decompressed, load
@@ -72,7 +73,8 @@ class _Reader:
         if b"\r" in data:
             data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         self.source = source
-        self.header: tuple[int, int] | None = None  # variables, clauses
+        self.headers: list[Header] = []
+        self.behind_clauses = False  # clauses stand before a further header
         self.weights = WeightLines()
         self.shows: dict[str, list[int]] = {}  # "c p show" / "c ind" -> variables
         self.xors: list[Xor] = []
@@ -89,15 +91,21 @@ class _Reader:
         """Read the special lines; yield everything else, line ends included."""
         view = memoryview(data)
         done = line = 0  # bytes handled so far, and line ends among them
+        last = 0, 0  # where the last piece of the body lies that is not blank
         first = _FIRST.match(data)
         rest = _SPECIAL.finditer(data, first.end(1) if first else 0)
         for match in itertools.chain([first] if first else [], rest):
             start, end = match.span(1)
             line += data.count(b"\n", done, start)
+            if _TOKEN.search(data, done, start):
+                last = done, start
             yield view[done:start]
             done = end
             if data[start] == 37:  # '%' ends a SATLIB file; a lone 0 follows
                 return
+            if data[start] == 112 and self.headers:  # 'p'
+                self._check_closed(data[slice(*last)], line + 1)
+                last = 0, 0
             self._special(match[1].decode("latin-1"), line + 1)
         yield view[done:]
 
@@ -151,10 +159,15 @@ class _Reader:
         elif form == "t" and rest[0] in ("wmc", "pwmc", "wpmc"):
             self.weights.asked = True
 
+    def _check_closed(self, clauses: bytes, line: int) -> None:
+        """A further header must not stand inside a clause: the rest would become part of it."""
+        if clauses and clauses.rsplit(maxsplit=1)[-1].strip(b"-0"):
+            expected = "0 at the end of the clause before it"
+            self.fail("another `p` line inside a clause", expected=expected, line=line)
+        self.behind_clauses |= bool(clauses)
+
     def _problem(self, fields: list[str], line: int) -> None:
         expected = "`p cnf VARIABLES CLAUSES`"
-        if self.header is not None:
-            self.fail("second header", expected="one `p` line", line=line)
         if len(fields) == 5 and fields[:2] == ["p", "wcnf"]:
             self.fail("header of a MaxSAT file", expected=expected, line=line)
         kinds = ("cnf", "wcnf", "pcnf", "wpcnf")
@@ -165,8 +178,8 @@ class _Reader:
             self.fail("negative count in the header", expected=expected, line=line)
         if variables > self.limit:
             self._too_large(f"header with {variables} variables", line)
-        self.header = variables, clauses
-        self.weights.wcnf = "w" in fields[1]
+        self.headers.append(Header(variables, clauses, line))
+        self.weights.wcnf |= "w" in fields[1]
 
     def _show(self, form: str, tokens: list[str], line: int) -> None:
         if not tokens or tokens[-1] != "0":
@@ -251,9 +264,10 @@ class _Reader:
     def _closed(self, numbers: np.ndarray) -> np.ndarray:
         """Close the last clause, unless the header says that clauses are missing after it."""
         n_clauses = int((numbers == 0).sum()) + 1 + len(self.xors)
-        if self.header is not None and n_clauses < self.header[1]:
+        said = [header.clauses for header in self.headers]
+        if n_clauses not in said and n_clauses < max(said, default=0):
             self.fail(
-                f"the file ends inside clause {n_clauses} of {self.header[1]}",
+                f"the file ends inside clause {n_clauses} of {max(said)}",
                 expected="0 at the end of each clause",
                 line=self._token(len(numbers) - 1)[1],
             )
@@ -266,19 +280,20 @@ class _Reader:
         literals, offsets = self._clauses()
         self.body = b""
         n_clauses = len(offsets) - 1 + len(self.xors)
-        if self.header is None:
+        if not self.headers:
             if not n_clauses:
                 self.fail("no header and no clauses", expected="a DIMACS file", line=None)
             self.notes.append("no `p cnf` header")
         taken, notes = choose(self.weights, dialect)
         n_vars = max(self.largest, self.weights.largest() if taken == "minic2d" else 0)
-        if self.header is not None:
-            variables, clauses = self.header
-            if n_vars > variables:
-                self.notes.append(f"header says {variables} variables, the file uses {n_vars}")
-            if n_clauses != clauses:
-                self.notes.append(f"header says {clauses} clauses, the file has {n_clauses}")
-            n_vars = max(n_vars, variables)
+        if self.headers:
+            n_vars, said = variables_of(self.headers, n_vars, n_clauses)
+            self.notes += said
+            if self.behind_clauses:
+                self.notes.append(
+                    "clauses stand before a second `p` line: if the file holds two formulas, this "
+                    "one is both of them together"
+                )
         theta, more = to_theta(self.weights, taken, n_vars, self.fail)
         if self.weights.wcnf and not self.weights.w and not self.weights.mcc:
             notes.append("`p wcnf` without weights of literals: was it a MaxSAT file?")
