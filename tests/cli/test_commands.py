@@ -11,7 +11,7 @@ import pytest
 from tests.cli.commands import STREETS, UNSAT, run
 
 
-@pytest.mark.parametrize("command", ["sample", "info", "demo"])
+@pytest.mark.parametrize("command", ["sample", "info", "compile", "demo"])
 def test_help_shows_an_example(command):
     done = run(command, "--help")
     assert done.returncode == 0

@@ -13,6 +13,7 @@ import typer
 from nelson.cli import (
     bench,
     cache,
+    compile,
     count,
     cover,
     demo,
@@ -69,6 +70,7 @@ app.command("cover", epilog=cover.EXAMPLES)(guarded(cover.cover))
 app.command("test", epilog=test.EXAMPLES)(guarded(test.check, test.BAD_INPUT))
 app.command("samplers", epilog=samplers.EXAMPLES)(guarded(samplers.samplers))
 app.command("cache", epilog=cache.EXAMPLES)(guarded(cache.cache))
+app.command("compile", epilog=compile.EXAMPLES)(guarded(compile.compile_))
 app.command("bench", cls=ClusterCommand, epilog=bench.EXAMPLES)(guarded(bench.bench))
 app.command("demo", epilog=demo.EXAMPLES)(guarded(demo.demo))
 

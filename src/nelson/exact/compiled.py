@@ -16,12 +16,24 @@ nine correct digits.
 
 from __future__ import annotations
 
+import math
+import os
+import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from nelson.errors import Unsatisfiable
-from nelson.exact.circuit.build import AUTO, BuildResult, build, not_possible
+from nelson.errors import BudgetExceeded, NelsonError, Unsatisfiable
+from nelson.exact.circuit import disk_cache
+from nelson.exact.circuit.build import (
+    AUTO,
+    BuildResult,
+    build,
+    in_steps,
+    load_cached,
+    not_possible,
+)
 from nelson.exact.circuit.decisions import DecisionCircuit
 from nelson.exact.circuit.draw import Draws, clauses_of
 from nelson.exact.compile_guess import estimate
@@ -37,6 +49,12 @@ SECONDS = 3.0
 Circuits = dict[str, tuple[BuildResult, tuple[float, int]]]
 _CIRCUITS: Slot[Circuits] = Slot("circuits by compiler")
 _REFUTED: Slot[str] = Slot("proof that there is no solution")
+_KEPT: Slot[Compiled] = Slot("circuit that the user asked for")
+_KEPT_NAME: Slot[str] = Slot("its name on disk")
+#: Seconds of the first try of `keep` without a limit, and how much longer each further one is.
+FIRST_TRY, LONGER = 60.0, 4.0
+#: Seconds that mean "no limit".
+FOREVER = 2e6
 #: Change of theta in a central difference.
 _STEP = 1e-5
 
@@ -62,10 +80,85 @@ def compiled(
     return None if built.circuit is None else Compiled(formula, built.circuit, built)
 
 
+def keep(
+    formula: Formula, seconds: float | None = None, memory: int = MEMORY, compiler: str = AUTO
+) -> Compiled:
+    """Compile a formula, and keep the circuit on disk, where `auto` and `kept` find it.
+
+    seconds None: no limit. The compiler `auto` tries several ways on narrow formulas; without a
+    limit it tries all of them for a minute, then for four minutes, and so on.
+    Raises BudgetExceeded if a limit ended it, Unsatisfiable if that was proved, NelsonError if
+    there is no compiler or no room for the circuit on disk.
+    """
+    if (found := kept(formula)) is not None:
+        return found
+    if lacking := not_possible(formula, compiler):
+        raise NelsonError(f"no circuit: {lacking}")
+    if not disk_cache.writable():
+        raise NelsonError(
+            f"circuits cannot be kept in {disk_cache.folder()}: it cannot be written to, or "
+            "NELSON_CACHE_BYTES is 0; choose another folder with NELSON_CACHE_DIR"
+        )
+    circuit = None
+    for limit in _tries(formula, seconds, compiler):
+        started = time.monotonic()
+        circuit = compiled(formula, limit, memory, compiler)
+        if circuit is not None or time.monotonic() - started < 0.9 * limit:
+            break  # else more time may help
+    if circuit is None:
+        raise BudgetExceeded(f"no circuit: {why_not(formula, compiler)}")
+    name = disk_cache.kept_name(formula)
+    arrays = {"n": np.int64(circuit.circuit.n), **circuit.circuit.arrays}
+    moved = disk_cache.move(disk_cache.key(formula, compiler), name)
+    if not moved and not disk_cache.save(name, arrays):
+        size = sum(array.nbytes for array in arrays.values())
+        raise NelsonError(
+            f"the circuit of {size:,} bytes was not kept: {disk_cache.folder()} is full, or may "
+            f"hold at most {disk_cache.bound():,} bytes (NELSON_CACHE_BYTES)"
+        )
+    return _remember(formula, circuit)
+
+
+def _remember(formula: Formula, circuit: Compiled) -> Compiled:
+    """Whoever asks for a circuit of the formula gets the one that the user asked for."""
+    known_circuits(formula)[AUTO] = circuit.built, (math.inf, 0)
+    return formula.memo.put(_KEPT, circuit)
+
+
+def _tries(formula: Formula, seconds: float | None, compiler: str) -> Iterator[float]:
+    """Limits in seconds of one try after the other."""
+    if seconds is not None or compiler != AUTO or not in_steps(formula):
+        yield FOREVER if seconds is None else seconds
+        return
+    limit = FIRST_TRY
+    while limit < FOREVER:
+        yield limit
+        limit *= LONGER
+
+
+def kept(formula: Formula) -> Compiled | None:
+    """The circuit that `keep` made for these clauses, in this or another process; None if there is
+    none. It serves every theta and all evidence.
+    """
+    if (found := formula.memo.get(_KEPT)) is not None:
+        return found
+    name = formula.memo.once(_KEPT_NAME, lambda: disk_cache.kept_name(formula))
+    if not os.path.exists(disk_cache.path_of(name)):
+        return None
+    started = time.monotonic()
+    circuit = load_cached(name, formula.n_total)
+    if circuit is None:
+        return None
+    built = BuildResult(circuit, time.monotonic() - started, cached=True)
+    return _remember(formula, Compiled(formula, circuit, built))
+
+
 def not_worth_a_try(formula: Formula) -> str:
     """Why compiling is not worth a try: no compiler for it is installed, or it is hopeless. "" if
     it is worth a try. About a millisecond, once for each formula.
     """
+    if kept(formula) is not None:
+        return ""
     if lacking := not_possible(formula):
         return lacking
     guess = estimate(formula)

@@ -7,6 +7,9 @@ that cannot be read, or that holds no circuit, counts as missing and is replaced
 their name only when they are complete, so that several processes may share the folder. Together
 they hold at most NELSON_CACHE_BYTES bytes (default 1 GiB; 0: nothing is kept); the file that was
 not used for longest is removed first. A folder that cannot be written to is no error.
+
+A circuit that the user asked for (`nelson compile`) is called kept-HASH.npz, whatever compiler made
+it. It is removed only after all others.
 """
 
 from __future__ import annotations
@@ -26,6 +29,8 @@ from nelson.io import atomic
 from nelson.io.table_formats import npz_arrays
 from nelson.kernels.core.folders import cache_folder
 
+#: The name of a circuit that the user asked for begins with this.
+KEPT = "kept-"
 #: Grows when the meaning of a file changes: it is part of the hash.
 VERSION = 1
 DEFAULT_BYTES = 1 << 30
@@ -50,6 +55,15 @@ def bound() -> int:
         return DEFAULT_BYTES
 
 
+def writable() -> bool:
+    """Can circuits be kept at all?"""
+    try:
+        folder().mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return False
+    return bound() > 0 and os.access(folder(), os.W_OK)
+
+
 def key(formula: Formula, compiler: str) -> str:
     """A hash of all that a circuit depends on: clauses, number of variables, compiler."""
     digest = hashlib.sha256(f"{VERSION} {compiler} {formula.n_total}\n".encode())
@@ -58,9 +72,27 @@ def key(formula: Formula, compiler: str) -> str:
     return digest.hexdigest()[:40]
 
 
+def kept_name(formula: Formula) -> str:
+    """The name of the circuit that the user asked for."""
+    return KEPT + key(formula, KEPT)
+
+
+def path_of(name: str) -> Path:
+    return folder() / f"{name}.npz"
+
+
+def move(name: str, to: str) -> bool:
+    """Give a file another name, if it is there. -> was it"""
+    try:
+        os.replace(path_of(name), path_of(to))
+    except OSError:
+        return False
+    return True
+
+
 def load(name: str, fields: Sequence[str]) -> dict[str, np.ndarray] | None:
     """The arrays under that name; None if the file is missing, damaged or lacks a field."""
-    path = folder() / f"{name}.npz"
+    path = path_of(name)
     try:
         arrays = npz_arrays(str(path), fields)
     except FormulaError:
@@ -77,7 +109,7 @@ def save(name: str, arrays: Mapping[str, Any]) -> bool:
         return False
     try:
         place.mkdir(parents=True, exist_ok=True)
-        with atomic.writing(place / f"{name}.npz") as file:
+        with atomic.writing(path_of(name)) as file:
             np.savez(file, **arrays)
     except OSError:
         return False
@@ -86,8 +118,8 @@ def save(name: str, arrays: Mapping[str, Any]) -> bool:
 
 
 def entries() -> list[Entry]:
-    """All circuits, last used first."""
-    return sorted(_files(), key=lambda entry: -entry.used)
+    """All circuits: those that the user asked for, then the others; last used first."""
+    return sorted(_files(), key=lambda e: (not e.path.name.startswith(KEPT), -e.used))
 
 
 def prune(most: int) -> int:

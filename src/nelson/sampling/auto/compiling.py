@@ -6,9 +6,10 @@ import time
 from collections.abc import Sequence
 
 from nelson.exact.circuit.build import missing
-from nelson.exact.compiled import Compiled, compiled, not_worth_a_try, why_not
+from nelson.exact.compiled import Compiled, compiled, kept, not_worth_a_try, why_not
 from nelson.formula import Formula
 from nelson.sampling.auto.decision import Part, joined
+from nelson.sampling.diagnosis.verdict import Verdict
 
 #: Seconds of the compiler if the caller set no limit.
 SECONDS = 3.0
@@ -18,6 +19,14 @@ SHARE = 0.3
 
 def installed() -> bool:
     return missing("d4") is None
+
+
+def kept_verdict(formula: Formula) -> Verdict | None:
+    """The verdict on the circuit that the user had compiled (`nelson compile`), if there is one."""
+    if (circuit := kept(formula)) is None:
+        return None
+    told = f"a d-DNNF of {circuit.circuit.decisions:,} decisions, kept by `nelson compile`"
+    return Verdict(0, "exact", told)
 
 
 def promising(parts: Sequence[Part]) -> list[Part]:

@@ -85,6 +85,8 @@ class _Ladder:
         self.beyond = beyond_resolution(self.whole.theta)
         if self.problem.extremal and not self.beyond and self.converges(self.whole):
             return Decision([_group("lovasz", self.whole, [(self.whole, EXTREMAL)])], None)
+        if "circuit" not in self.limits.skip and (kept := compiling.kept_verdict(self.owner)):
+            return Decision([_group("circuit", self.whole, [(self.whole, kept)])], None)
         reduced, left = self.reduced(STEPS)
         if reduced.gates and (decision := self.decided_with_gates(left)) is not None:
             return decision

@@ -1,0 +1,90 @@
+"""`nelson compile FILE`: a circuit, compiled once and kept on disk: later samples are exact."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+import typer
+
+from nelson.cli import options as opt
+from nelson.cli.common import BUDGET, fail, is_space, load_numba_without_scipy, print_json
+from nelson.cli.formulas import read_named
+from nelson.cli.spaces import read_space
+from nelson.cli.status_line import PhaseLine
+from nelson.cli.tables import digits
+from nelson.errors import BudgetExceeded
+
+EXAMPLES = """\b
+Examples:
+  nelson compile car.cnf                        until it is done, or Ctrl-C
+  nelson compile car.cnf --seconds 600          give up after ten minutes
+  nelson compile car.cnf --memory 16            the compiler may take 16 GiB
+  nelson compile car.cnf && nelson sample car.cnf -n 1e6 -o cars.npz
+
+Exit codes: 0 ok, 1 bad input, or no compiler is installed, 2 wrong usage, 3 the time or the memory
+was not enough, 20 proved unsatisfiable, 130 interrupted: nothing is kept.
+"""
+#: Numbers of more digits are printed as a power of ten.
+_DIGITS = 40
+
+
+def compile_(
+    file: opt.ProblemFile,
+    seconds: float | None = typer.Option(
+        None, min=0.0, help="Give up after this many seconds. [default: no limit]"
+    ),
+    memory: float = typer.Option(4.0, min=0.1, help="GiB that the compiler may take."),
+    compiler: str = typer.Option("auto", help="auto, d4, sdd or frontier (docs/circuits.md)."),
+    dialect: opt.Dialect = "auto",
+    json: opt.Json = False,
+    quiet: opt.Quiet = False,
+) -> None:
+    """Compile a formula, or a space, to a circuit, and keep it on disk.
+
+    Later calls of nelson sample FILE find the circuit, and their samples are exact, for any
+    --weights and --given. Use it if nelson sample says that its samples are heuristic. Compiling
+    may take seconds or hours, and does not succeed on every formula. See also nelson cache.
+    """
+    load_numba_without_scipy()
+    from nelson.exact.circuit import disk_cache, solutions
+    from nelson.exact.compiled import keep
+    from nelson.io.progress import phase
+
+    with PhaseLine(not quiet):
+        formula = read_space(file).formula if is_space(file) else None
+        if formula is None:
+            formula = read_named(file, dialect, quiet).formula
+        try:
+            kept = keep(formula, seconds, int(memory * 2**30), compiler)
+        except BudgetExceeded as error:
+            fail(f"budget reached: {error}; more --seconds or more --memory may help", BUDGET)
+        with phase("counting the solutions"):
+            number = solutions.count(kept.circuit)
+    path = disk_cache.path_of(disk_cache.kept_name(formula))
+    told: dict[str, Any] = {
+        "decisions": kept.circuit.decisions,
+        "edges": kept.edges,
+        "bytes": path.stat().st_size,
+        "seconds": kept.built.seconds,
+        "cached": kept.built.cached,
+        "solutions": number if number < 10**4000 else digits(number),
+        "path": str(path),
+    }
+    if json:
+        print_json(told)
+        return
+    size = f"{told['decisions']:,} decisions, {told['edges']:,} edges, {told['bytes']:,} bytes"
+    took = "found in the cache" if kept.built.cached else f"{kept.built.seconds:.3g} s"
+    typer.echo(f"circuit    {size}")
+    typer.echo(f"compiled   {took}")
+    typer.echo(f"solutions  {_number(number)}")
+    typer.echo(f"kept in    {path}")
+    name = "FILE" if file == "-" else shlex.quote(file)
+    typer.echo(f"next       nelson sample {name} -n 1000    exact samples, for any weights")
+
+
+def _number(number: int) -> str:
+    """All digits of a number that has few; else "about 1.23e+456"."""
+    text = digits(number)
+    return text if len(text) <= _DIGITS else f"about {text[0]}.{text[1:3]}e+{len(text) - 1}"
