@@ -1,6 +1,7 @@
 """`method="auto"`: the strongest guarantee that a formula allows within its budget.
 
 ladder.py    which method for which component, and why not the methods before it
+kept.py      decisions that serve later calls with the same formula
 decision.py  what was decided: groups of components that share a method, and the choice in short
 compiling.py one circuit for all components that may have one
 chains.py    chains in the valid space, and the verdict of `nelson.sampling.diagnosis` on them
@@ -10,6 +11,6 @@ draw.py      one draw of each group, put together and rebuilt
 
 from nelson.sampling.auto.decision import Choice, Decision, Group, Limits
 from nelson.sampling.auto.draw import ready, sampler, settled
-from nelson.sampling.auto.ladder import decide
+from nelson.sampling.auto.kept import decide
 
 __all__ = ["Choice", "Decision", "Group", "Limits", "decide", "ready", "sampler", "settled"]

@@ -28,9 +28,10 @@ class Limits:
     threads: int = 1
     deadline: float | None = None  # time.monotonic()
     max_rounds: int = 1000
-    count: int | None = None  # samples wanted
+    count: int | None = None  # samples wanted; only the width of a tile may depend on it (kept.py)
     skip: frozenset[str] = frozenset()  # steps of the ladder to leave out
     reuse: bool = False  # take the last verdict on a component, whatever theta it was for
+    seconds: float | None = None  # what the caller gave for deciding and drawing
 
 
 @dataclass(frozen=True)
@@ -91,9 +92,14 @@ class Decision:
     steps: list[str] = field(default_factory=list)  # what preprocessing did, in words
 
     @property
+    def guarantee(self) -> str:
+        """The weakest of all groups."""
+        return weakest(group.guarantee for group in self.groups)
+
+    @property
     def choice(self) -> Choice:
-        guarantee = weakest(group.guarantee for group in self.groups)
-        records = [record for group in self.groups for record in group.records]
+        # Copies: callers get these, and the decision may serve other calls.
+        records = [dict(record) for group in self.groups for record in group.records]
         why = self.groups[0].why if len(self.groups) == 1 else "every variable is fixed"
         if len(records) > 1:
             why = "; ".join(
@@ -103,11 +109,11 @@ class Decision:
         return Choice(
             " + ".join(dict.fromkeys(g.method for g in self.groups)) or "lovasz",
             max((g.sweeps for g in self.groups), default=0),
-            guarantee,
+            self.guarantee,
             why,
             self.reduced is None,
             records,
-            self.steps,
+            list(self.steps),
             tuple(weakest(labels) for labels in zip(*(g.rows for g in self.groups), strict=True)),
         )
 
