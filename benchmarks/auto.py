@@ -1,5 +1,9 @@
 """`auto`: the cost of choosing a method, and its results on thirty structured formulas.
 
+Second call: decisions are kept with the formula. We time further calls of `nelson.sample` on the
+same formula, with other seeds, against carrying out the plan of such a call, in turns. A plan is
+what is left to do once the method is known.
+
 Cost: `auto` chooses `lovasz` for a random 5-SAT formula. We time `nelson.sample` on a new formula
 object against `method="lovasz"` with the same number of sweeps on another new object, in turns.
 
@@ -12,6 +16,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +28,9 @@ from benchmarks.common import Row, ksat, ratio, seconds
 from nelson import Formula, Unsatisfiable, judge, sample
 from nelson.experiments.samplers import nothing_kept
 from nelson.sampling.auto import ready
+from nelson.sampling.options import Options
+from nelson.sampling.plan import make_plan
+from nelson.sampling.sample_stream import carry_out
 
 #: Seconds that `auto` gets for each structured formula.
 DRAW_SECONDS = 20.0
@@ -31,6 +39,19 @@ GRACE_SECONDS = 2.0
 #: Seconds that the test of the samples gets.
 JUDGE_SECONDS = 30.0
 SAMPLES = 20_000
+#: The formula of `ksat`.
+KSAT = "5-SAT, n=L=1000"
+#: Formulas that are drawn twice.
+SECOND_CALL = (
+    KSAT,
+    "feature model of 500, weighted",
+    "random circuit of 300 gates",
+    "3-colourings of 150 vertices, dense",
+    "cardinality of 60",
+    "factors of 3599, 8 bits",
+    "4-colourings of 200 vertices",
+)
+WALL = time.perf_counter
 #: Samples of a formula with more than 100,000 variables, so that they fit into memory.
 SAMPLES_IF_LARGE = 1000
 
@@ -62,6 +83,33 @@ def cost() -> Iterator[Row]:
         note = f"{with_auto * 1e3:.0f} ms against {with_lovasz * 1e3:.0f} ms, {sweeps} sweeps"
         title = f"auto, 100,000 samples of 5-SAT, n=L=1000: {name} time against lovasz"
         yield Row(title, factor, 1.1, 1.1, at_most=True, note=note)
+
+
+def second_call() -> Iterator[Row]:
+    """Formulas whose samples are cheap beside the decision."""
+    formulas = dict(suite())
+    for name in SECOND_CALL:
+        formula, theta = ksat(1000) if name == KSAT else formulas[name]()
+        seeds = iter(range(10**9))
+        sample(fresh(formula), theta, SAMPLES, seed=0)  # compiles kernels, and the circuit
+        first = seconds(lambda: sample(formula, theta, SAMPLES, seed=next(seeds)), WALL)  # noqa: B023
+        plan = make_plan(formula, theta, SAMPLES, Options())
+
+        def again() -> float:
+            return seconds(lambda: sample(formula, theta, SAMPLES, seed=next(seeds)), WALL)  # noqa: B023
+
+        def decided() -> float:
+            request = replace(plan.request, seed=next(seeds))  # noqa: B023
+            own = replace(plan, parts=[(plan.problem, request)])  # noqa: B023
+            return seconds(lambda: carry_out(own, time.monotonic()), WALL)
+
+        factor, second, direct = ratio(again, decided, 21)
+        note = (
+            f"first call {first * 1e3:.1f} ms, second {second * 1e3:.1f} ms, without a decision "
+            f"{direct * 1e3:.1f} ms; {plan.sampler.name}, {plan.guarantee}"
+        )
+        title = f"auto, second call, {SAMPLES:,} samples of {name}: against no decision"
+        yield Row(title, factor, 1.5, 1.1, at_most=True, note=note)
 
 
 class Outcome(NamedTuple):
@@ -137,5 +185,6 @@ def structured() -> Iterator[Row]:
 
 
 def rows() -> Iterator[Row]:
+    yield from second_call()
     yield from cost()
     yield from structured()
