@@ -177,6 +177,8 @@ def _add(total: dict[str, Any], block: Any) -> None:
     for key in ("method", "sweeps", "seed", "reason", "law"):
         if info.get(key) is not None:
             total[key] = info[key] if isinstance(info[key], str) else int(info[key])
+    if "advice" in info:
+        total["advice"] = info["advice"]
     if "shares" in info:
         total["shares"] = info["shares"]
         total["shares_missed"] = bool(info.get("shares_missed"))
@@ -195,6 +197,8 @@ def finish(
     """
     if not quiet and (total["samples"] or n == 0):  # without samples the error line says it all
         say(_summary(total, checked, what))
+        for told in total.get("advice", {}).values():
+            say(f"would help: {told}")
     if total["signal"]:
         if not quiet:
             say(f"interrupted: all finished {what}s are written, and the file is complete")

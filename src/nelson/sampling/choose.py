@@ -10,7 +10,7 @@ import numpy as np
 
 from nelson.formula import Formula
 from nelson.formula.checks import evidence_of, theta_rows
-from nelson.sampling import auto
+from nelson.sampling import advice, auto
 from nelson.sampling.auto import Choice, Decision, Limits
 from nelson.sampling.diagnosis.diagnose import diagnose
 from nelson.sampling.diagnosis.verdict import Verdict
@@ -49,7 +49,7 @@ def choose_sampler(
         return chosen
     host = _chosen(problems, theta, limits)
     if resamples and host.choice.guarantee == "heuristic":
-        return chosen
+        return replace(chosen, choice=replace(chosen.choice, advice=host.choice.advice))
     return replace(host, on_host=True)
 
 
@@ -60,7 +60,9 @@ def _chosen(problems: Sequence[Problem], theta: Sequence[np.ndarray], limits: Li
     }
     choices = [decision.choice for decision in decisions.values()]
     worst = weakest(choice.guarantee for choice in choices)
-    choice = replace(max(choices, key=lambda choice: choice.sweeps), guarantee=worst)
+    told = advice.for_decisions(decisions.values(), limits)
+    most = max(choices, key=lambda choice: choice.sweeps)
+    choice = replace(most, guarantee=worst, advice=told)
     if all(choice.whole and choice.method == "lovasz" for choice in choices):
         return Chosen(get("lovasz"), choice, decisions)
     return Chosen(auto.sampler(decisions), choice, decisions)

@@ -16,6 +16,7 @@ from nelson.formula.checks import checked_projection, count, evidence_of, theta_
 from nelson.io.progress import phase
 from nelson.kernels.core.threads import usable_cores
 from nelson.sampling import auto
+from nelson.sampling.advice import for_method
 from nelson.sampling.auto import Choice, Decision, Limits
 from nelson.sampling.choose import Chosen, choose_sampler, finite
 from nelson.sampling.diagnosis.diagnose import beyond_resolution
@@ -167,7 +168,7 @@ def _asked_for(
         guarantee, why = weakest([guarantee, "heuristic"]), f"{why}; but {beyond}"
     elif guarantee == "heuristic" and sweeps:
         why += '; nobody has diagnosed these sweeps: method="auto" does'
-    return Choice(sampler.name, sweeps, guarantee, why)
+    return Choice(sampler.name, sweeps, guarantee, why, advice=for_method(guarantee))
 
 
 def _contexts_by_evidence(

@@ -199,7 +199,7 @@ def _choice_rows(choice: Choice) -> list[tuple[str, str]]:
         told = f"{part['method']}{sweeps}{size}, {part['guarantee']}: {part['why']}"
         rows.append(("auto takes", told))
         rows += [(f"  not {step}", why) for step, why in part["not taken"].items()]
-    return rows
+    return rows + [("would help", told) for told in choice.advice.values()]
 
 
 def _work_words(r: Report) -> str:

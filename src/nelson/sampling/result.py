@@ -45,6 +45,8 @@ def result(
         "fixed": len(plan.problem.fixed),
         "seconds": time.monotonic() - started,
     }
+    if guarantee == "heuristic" and plan.choice.advice:
+        info["advice"] = dict(plan.choice.advice)
     if plan.choice.parts or not plan.choice.whole:  # it was "auto"
         info |= {
             "auto": plan.choice.parts,

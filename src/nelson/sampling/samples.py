@@ -25,7 +25,7 @@ class Samples:
                               be P_theta: distinct samples of weights that are not uniform)
     status     "ok", or "budget": fewer samples than asked for (info["reason"] says why), all valid
     info       method, why, seed, rounds, resampled (constraints, over all samples), sweeps,
-               seconds, threads, requested, ...
+               seconds, threads, requested, ...; of heuristic samples: advice, what would help
     """
 
     packed: np.ndarray
@@ -82,4 +82,6 @@ class Samples:
     def __repr__(self) -> str:
         shape = " x ".join(map(str, [*self.packed.shape[:-2], self.count, len(self.variables)]))
         method = self.info.get("method", "?")
-        return f"Samples({shape}, {self.guarantee}, {self.status}, method={method!r})"
+        advice = ", ".join(self.info.get("advice", ()))
+        told = f"; would help: {advice}" if advice else ""
+        return f"Samples({shape}, {self.guarantee}, {self.status}, method={method!r}{told})"

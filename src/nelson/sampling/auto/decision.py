@@ -46,6 +46,7 @@ class Choice:
     parts: list[dict[str, Any]] = field(default_factory=list)  # how each component is drawn
     steps: list[str] = field(default_factory=list)  # what preprocessing did
     rows: tuple[str, ...] = ()  # the guarantee of each context
+    advice: dict[str, str] = field(default_factory=dict)  # what would help (`sampling/advice.py`)
 
 
 @dataclass

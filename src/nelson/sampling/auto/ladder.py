@@ -317,5 +317,6 @@ def _record(method: str, verdict: Verdict, parts: Sequence[Part]) -> dict[str, A
         "guarantee": verdict.guarantee,
         "why": verdict.why,
         "not taken": dict(parts[0].passed) if parts else {},
+        "complete": verdict.complete,
         **verdict.more,
     }

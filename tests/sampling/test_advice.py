@@ -1,0 +1,116 @@
+"""A heuristic result says what would help, wherever it is shown; decisions are made by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import nelson
+from nelson.exact.circuit import build
+from nelson.sampling import auto
+from nelson.sampling.advice import for_decisions
+from nelson.sampling.auto import ladder
+from nelson.sampling.problem import prepare
+from tests.cli.commands import run
+from tests.problems import random_ksat
+
+STOPPED = "D4 stopped after 3 s at a component of 20 variables (limits: 3 s, 4 GiB)"
+INSTALL, COMPILE, MORE = "install nelson-mrf[samplers]", "nelson compile", "more seconds"
+
+
+def hopeful() -> nelson.Formula:
+    return random_ksat(20, 24, 3, seed=5)
+
+
+def weak(
+    formula: nelson.Formula,
+    circuit: str = STOPPED,
+    guarantee: str = "heuristic",
+    complete: bool = True,
+    size: float = 0.0,
+) -> auto.Decision:
+    """A decision for `lovasz` and three sweeps."""
+    record = {
+        "components": 1,
+        "variables": formula.n_vars,
+        "clauses": formula.n_clauses,
+        "method": "lovasz",
+        "sweeps": 3,
+        "guarantee": guarantee,
+        "why": "so it is",
+        "not taken": {"circuit": circuit},
+        "complete": complete,
+    }
+    theta = np.full((1, formula.n_vars), size)
+    every = np.arange(formula.n_vars)
+    rows = (guarantee,)
+    group = auto.Group(
+        "lovasz", 3, guarantee, "so it is", prepare(formula), every, theta, [record], rows=rows
+    )
+    return auto.Decision([group], None)
+
+
+def words(decision: auto.Decision, seconds: float | None = None) -> list[str]:
+    return list(for_decisions([decision], auto.Limits(seconds=seconds)))
+
+
+def test_each_kind_of_advice(monkeypatch):
+    pytest.importorskip("py_d4")
+    assert words(weak(hopeful())) == [COMPILE, MORE]
+    assert words(weak(hopeful(), "D4 out of memory after 1 s")) == [COMPILE]
+    assert words(weak(hopeful(), complete=False), 5.0) == [COMPILE, MORE]
+    dense = random_ksat(200, 200, 5, seed=1)  # the guess calls it hopeless
+    assert words(weak(dense)) == ["nelson test"]
+    assert words(weak(dense, complete=False)) == [MORE]
+    assert words(weak(dense, size=700.0)) == ["smaller weights"]
+    for guarantee in ("exact", "asymptotic"):
+        assert words(weak(hopeful(), guarantee=guarantee)) == []
+    monkeypatch.setitem(build.COMPILERS, "d4", ("no_such_module", "D4"))
+    wide = random_ksat(60, 120, 3, seed=1)
+    assert words(weak(wide, "D4 is not installed")) == [INSTALL]
+    assert words(weak(dense, "D4 is not installed")) == ["nelson test"]
+
+
+def test_sentences_name_numbers():
+    pytest.importorskip("py_d4")
+    told = for_decisions([weak(hopeful())], auto.Limits())
+    assert "seconds=600" in told[COMPILE] and "--seconds 600" in told[MORE]
+    told = for_decisions([weak(hopeful(), complete=False)], auto.Limits(seconds=5.0))
+    assert "seconds=50" in told[COMPILE] and "compiling and a diagnosis" in told[MORE]
+    told = for_decisions([weak(hopeful(), "D4 out of memory after 1 s")], auto.Limits())
+    assert "--memory" in told[COMPILE]
+
+
+@pytest.fixture
+def only_heuristic(monkeypatch):
+    monkeypatch.setattr(ladder, "decide", lambda problem, *rest: weak(problem.formula))
+
+
+def test_results_streams_and_reports_carry_it(only_heuristic):
+    pytest.importorskip("py_d4")
+    s = nelson.sample(hopeful(), None, 64, seed=1)
+    assert list(s.info["advice"]) == [COMPILE, MORE]
+    assert repr(s).endswith("method='lovasz'; would help: nelson compile, more seconds)")
+    assert next(nelson.stream(hopeful(), None, 64)).info["advice"] == s.info["advice"]
+    report = nelson.report(hopeful(), pilot=False)
+    assert "would help" in str(report) and report.to_dict()["choice"]["advice"] == s.info["advice"]
+
+
+def test_the_command_line_prints_it(only_heuristic, tmp_path):
+    pytest.importorskip("py_d4")
+    path = tmp_path / "f.cnf"
+    hopeful().to_dimacs(path)
+    said = run("sample", path, "-n", 64).stderr
+    assert said.count("nelson: would help: ") == 2 and "`nelson compile FILE`" in said
+    assert run("sample", path, "-n", 64, "-q").stderr == ""
+    assert "would help" in run("info", path).stdout
+
+
+def test_a_method_that_the_caller_named():
+    s = nelson.sample(hopeful(), None, 64, method="lovasz", sweeps=2, seed=1)
+    assert s.guarantee == "heuristic" and list(s.info["advice"]) == ['method="auto"']
+
+
+def test_better_results_need_no_advice():
+    s = nelson.sample(nelson.Formula([[1, 2], [1, 3]]), None, 64, seed=1)
+    assert "advice" not in s.info and "would help" not in repr(s)
