@@ -19,9 +19,10 @@ def cache(
 ) -> None:
     """Print the folder of compiled circuits, their number, and their size.
 
-    A formula that was compiled once (nelson compile, or `--method circuit`) is not compiled again. The folder is
-    NELSON_CACHE_DIR/circuits, or lies in the user's cache folder. It holds at most
-    NELSON_CACHE_BYTES (1 GiB); the circuits that were not used for longest are removed first.
+    A formula that was compiled once (nelson compile, or `--method circuit`) is not compiled again.
+    The folder is NELSON_CACHE_DIR/circuits, or lies in the user's cache folder. It holds at most
+    NELSON_CACHE_BYTES (1 GiB); the circuits that were not used for longest are removed first, and
+    those of nelson compile last of all.
     """
     from nelson.exact.circuit import disk_cache
 

@@ -25,8 +25,8 @@ INSTALL = (
     "the samples are then exact"
 )
 COMPILE = (
-    'try to compile a circuit once, with more time: `nelson compile FILE`, or method="circuit" with '
-    "seconds={0:g}; all later samples are then exact"
+    "try to compile a circuit once, with more time: `nelson compile FILE`, or "
+    'method="circuit" with seconds={0:g}; all later samples are then exact'
 )
 MEMORY = (
     "try to compile a circuit once, with more memory: `nelson compile FILE --memory 16`; all later "
