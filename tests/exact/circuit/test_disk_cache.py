@@ -102,6 +102,7 @@ def test_the_cache_is_bounded(own_cache, monkeypatch):
     assert not abandoned.exists()
     monkeypatch.setenv("NELSON_CACHE_BYTES", "0")
     assert not disk_cache.save("e" * 40, arrays) and disk_cache.load("e" * 40, ["n"]) is None
+    assert disk_cache.load("f" * 40, list(arrays)) is None  # the file is there, the cache is off
     monkeypatch.setenv("NELSON_CACHE_BYTES", "many")
     assert disk_cache.bound() == disk_cache.DEFAULT_BYTES
 

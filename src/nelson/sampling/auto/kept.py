@@ -62,5 +62,5 @@ def decide(problem: Problem, theta: np.ndarray, limits: Limits) -> Decision:
 
 def _key(problem: Problem, theta: np.ndarray, limits: Limits) -> Hashable:
     width = width_for(1 << 20 if limits.count is None else limits.count)
-    digest = hashlib.blake2b(np.ascontiguousarray(theta), digest_size=16).digest()
+    digest = hashlib.blake2b(np.ascontiguousarray(theta).data, digest_size=16).digest()
     return problem.evidence, theta.shape, digest, width, limits.max_rounds, limits.skip
