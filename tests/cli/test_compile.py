@@ -17,6 +17,7 @@ import nelson
 from nelson import Formula
 from nelson.exact import compiled as circuits
 from nelson.exact.circuit import disk_cache
+from nelson.exact.circuit.build import COMPILERS
 from nelson.exact.count import solutions
 from nelson.sampling.auto import compiling
 from tests import ROOT
@@ -91,7 +92,7 @@ def test_a_circuit_compiled_once_makes_later_samples_exact(tmp_path, own_cache):
 
 def test_weights_and_evidence_need_no_other_circuit(own_cache, without_time, compilations):
     formula = equal_literals()
-    circuits.keep(formula)
+    circuits.keep_on_disk(formula)
     assert len(compilations) == 1
     for again in (formula, formula.replace()):
         for theta, given in ((None, None), (weights(formula), [3, -4])):
@@ -106,7 +107,7 @@ def test_a_running_process_sees_a_new_circuit(own_cache, without_time):
     """The decision without the circuit is not kept once there is one."""
     formula = equal_literals()
     assert nelson.sample(formula, None, 64, seed=1).guarantee != "exact"
-    circuits.keep(formula.replace())
+    circuits.keep_on_disk(formula.replace())
     assert nelson.sample(formula, None, 64, seed=1).guarantee == "exact"
 
 
@@ -124,7 +125,7 @@ def test_a_space_is_compiled_too(own_cache, compilations):
     """Its rows are drawn from that circuit, and it is not compiled again."""
     assert "decisions" in run("compile", BUS).stdout
     made = len(compilations)
-    assert made and circuits.kept(nelson.Space.load(BUS).formula) is not None
+    assert made and circuits.kept_on_disk(nelson.Space.load(BUS).formula) is not None
     assert "exact (circuit)" in run("sample", BUS, "-n", 64).stderr
     assert len(compilations) == made
 
@@ -143,12 +144,12 @@ def test_without_a_limit_all_ways_get_more_and_more_time(own_cache, monkeypatch)
         return build(formula, 60.0, *rest)
 
     monkeypatch.setattr(circuits, "build", slow)
-    assert circuits.keep(formula) is not None
+    assert circuits.keep_on_disk(formula) is not None
     assert limits == pytest.approx([0.01, 0.04, 0.16])
 
 
 def test_kept_circuits_are_removed_last(own_cache, monkeypatch):
-    circuits.keep(equal_literals())
+    circuits.keep_on_disk(equal_literals())
     (kept,) = disk_cache.entries()
     os.utime(kept.path, (1, 1))  # used long ago
     circuits.compiled(random_ksat(20, 20, 3, seed=2))
@@ -172,8 +173,8 @@ def test_what_can_go_wrong(tmp_path, own_cache, monkeypatch):
     monkeypatch.setenv("NELSON_CACHE_BYTES", "100")
     done = run("compile", path)
     assert done.returncode == 1 and "was not kept" in done.stderr
-    monkeypatch.setattr(circuits, "not_possible", lambda *arguments: "pip install something")
-    done = run("compile", path)
+    monkeypatch.setitem(COMPILERS, "d4", ("no_such_module", "D4"))
+    done = run("compile", path, "--compiler", "d4")
     assert done.returncode == 1 and "pip install" in done.stderr
 
 

@@ -48,7 +48,7 @@ def compile_(
     """
     load_numba_without_scipy()
     from nelson.exact.circuit import disk_cache, solutions
-    from nelson.exact.compiled import keep
+    from nelson.exact.compiled import keep_on_disk
     from nelson.io.progress import phase
 
     with PhaseLine(not quiet):
@@ -56,7 +56,7 @@ def compile_(
         if formula is None:
             formula = read_named(file, dialect, quiet).formula
         try:
-            kept = keep(formula, seconds, int(memory * 2**30), compiler)
+            kept = keep_on_disk(formula, seconds, int(memory * 2**30), compiler)
         except BudgetExceeded as error:
             fail(f"budget reached: {error}; more --seconds or more --memory may help", BUDGET)
         with phase("counting the solutions"):

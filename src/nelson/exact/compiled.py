@@ -26,14 +26,7 @@ import numpy as np
 
 from nelson.errors import BudgetExceeded, NelsonError, Unsatisfiable
 from nelson.exact.circuit import disk_cache
-from nelson.exact.circuit.build import (
-    AUTO,
-    BuildResult,
-    build,
-    in_steps,
-    load_cached,
-    not_possible,
-)
+from nelson.exact.circuit.build import AUTO, BuildResult, build, load_cached, narrow, not_possible
 from nelson.exact.circuit.decisions import DecisionCircuit
 from nelson.exact.circuit.draw import Draws, clauses_of
 from nelson.exact.compile_guess import estimate
@@ -51,8 +44,10 @@ _CIRCUITS: Slot[Circuits] = Slot("circuits by compiler")
 _REFUTED: Slot[str] = Slot("proof that there is no solution")
 _KEPT: Slot[Compiled] = Slot("circuit that the user asked for")
 _KEPT_NAME: Slot[str] = Slot("its name on disk")
-#: Seconds of the first try of `keep` without a limit, and how much longer each further one is.
-FIRST_TRY, LONGER = 60.0, 4.0
+#: Seconds of the first try of `keep_on_disk` if the caller sets no limit.
+FIRST_TRY = 60.0
+#: Each further try has this many times the seconds of the one before.
+LONGER = 4.0
 #: Seconds that mean "no limit".
 FOREVER = 2e6
 #: Change of theta in a central difference.
@@ -68,6 +63,8 @@ def compiled(
     """
     if (refuted := formula.memo.get(_REFUTED)) is not None:
         raise Unsatisfiable(refuted)
+    if compiler == AUTO and AUTO not in known_circuits(formula):
+        kept_on_disk(formula)  # it is known then
     kept = known_circuits(formula)
     built, limits = kept.get(compiler, (None, (0.0, 0)))
     if built is None or (built.circuit is None and (seconds > limits[0] or memory > limits[1])):
@@ -80,20 +77,18 @@ def compiled(
     return None if built.circuit is None else Compiled(formula, built.circuit, built)
 
 
-def keep(
+def keep_on_disk(
     formula: Formula, seconds: float | None = None, memory: int = MEMORY, compiler: str = AUTO
 ) -> Compiled:
-    """Compile a formula, and keep the circuit on disk, where `auto` and `kept` find it.
+    """Compile a formula, and keep the circuit on disk, where `auto` and `kept_on_disk` find it.
 
     seconds None: no limit. The compiler `auto` tries several ways on narrow formulas; without a
     limit it tries all of them for a minute, then for four minutes, and so on.
     Raises BudgetExceeded if a limit ended it, Unsatisfiable if that was proved, NelsonError if
     there is no compiler or no room for the circuit on disk.
     """
-    if (found := kept(formula)) is not None:
+    if (found := kept_on_disk(formula)) is not None:
         return found
-    if lacking := not_possible(formula, compiler):
-        raise NelsonError(f"no circuit: {lacking}")
     if not disk_cache.writable():
         raise NelsonError(
             f"circuits cannot be kept in {disk_cache.folder()}: it cannot be written to, or "
@@ -106,6 +101,8 @@ def keep(
         if circuit is not None or time.monotonic() - started < 0.9 * limit:
             break  # else more time may help
     if circuit is None:
+        if lacking := not_possible(formula, compiler):
+            raise NelsonError(f"no circuit: {lacking}")
         raise BudgetExceeded(f"no circuit: {why_not(formula, compiler)}")
     name = disk_cache.kept_name(formula)
     arrays = {"n": np.int64(circuit.circuit.n), **circuit.circuit.arrays}
@@ -127,7 +124,7 @@ def _remember(formula: Formula, circuit: Compiled) -> Compiled:
 
 def _tries(formula: Formula, seconds: float | None, compiler: str) -> Iterator[float]:
     """Limits in seconds of one try after the other."""
-    if seconds is not None or compiler != AUTO or not in_steps(formula):
+    if seconds is not None or compiler != AUTO or not narrow(formula):
         yield FOREVER if seconds is None else seconds
         return
     limit = FIRST_TRY
@@ -136,9 +133,10 @@ def _tries(formula: Formula, seconds: float | None, compiler: str) -> Iterator[f
         limit *= LONGER
 
 
-def kept(formula: Formula) -> Compiled | None:
-    """The circuit that `keep` made for these clauses, in this or another process; None if there is
-    none. It serves every theta and all evidence.
+def kept_on_disk(formula: Formula) -> Compiled | None:
+    """The circuit that `keep_on_disk` made for these clauses, in this or another process, or None.
+
+    It serves every theta and all evidence.
     """
     if (found := formula.memo.get(_KEPT)) is not None:
         return found
@@ -157,7 +155,7 @@ def not_worth_a_try(formula: Formula) -> str:
     """Why compiling is not worth a try: no compiler for it is installed, or it is hopeless. "" if
     it is worth a try. About a millisecond, once for each formula.
     """
-    if kept(formula) is not None:
+    if kept_on_disk(formula) is not None:
         return ""
     if lacking := not_possible(formula):
         return lacking

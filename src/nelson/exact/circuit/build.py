@@ -102,9 +102,6 @@ class Attempt(NamedTuple):
 
 def missing(compiler: str) -> str | None:
     """None, or what has to be installed first."""
-    if compiler not in COMPILERS:
-        expected = "one of " + ", ".join([AUTO, *COMPILERS])
-        raise FormulaError(f"no compiler {compiler!r}", expected=expected)
     module, name = COMPILERS[compiler]
     if importlib.util.find_spec(module) is None:
         return f'{name} is not installed: pip install "nelson-mrf[samplers]"'
@@ -173,14 +170,14 @@ def build(
 
     Raises Unsatisfiable if propagation or the compiler proved it.
     """
+    if compiler not in (AUTO, *COMPILERS):
+        expected = "one of " + ", ".join([AUTO, *COMPILERS])
+        raise FormulaError(f"no compiler {compiler!r}", expected=expected)
     started = time.monotonic()
     if formula.has_empty_clause:
         raise Unsatisfiable("the formula has an empty clause")
     key = disk_cache.key(formula, compiler) if cache else ""
-    circuit = load_cached(key, formula.n_total) if cache else None
-    if circuit is None and cache and compiler == AUTO:
-        circuit = load_cached(disk_cache.kept_name(formula), formula.n_total)
-    if circuit is not None:
+    if cache and (circuit := load_cached(key, formula.n_total)) is not None:
         return BuildResult(circuit, time.monotonic() - started, cached=True)
     if lacking := not_possible(formula, compiler):
         return BuildResult(None, 0.0, why_not=lacking)
@@ -207,8 +204,8 @@ def narrow(formula: Formula) -> bool:
     return guess.complete and guess.width <= NARROW
 
 
-def in_steps(formula: Formula) -> bool:
-    """May an order of the variables help D4? `auto` then tries several ways, one by one."""
+def _long(formula: Formula) -> bool:
+    """May an order of the variables help D4?"""
     if formula.n_total <= SMALL or not narrow(formula):
         return False
     return formula.n_total >= LENGTH * estimate(formula).width
@@ -265,7 +262,7 @@ def _attempts(
     if compiler == "frontier":
         yield Attempt(compiler, end, memory, _orders(parts, end))
         return
-    if compiler != AUTO or not in_steps(formula):
+    if compiler != AUTO or not _long(formula):
         yield Attempt("d4" if compiler == AUTO else compiler, end, memory)
         return
     yield Attempt("d4", end - seconds + min(FIRST_SECONDS, FIRST_SHARE * seconds), memory)

@@ -5,8 +5,8 @@
 One file per formula: plain arrays in a zip archive, whose checksums are verified on reading. A file
 that cannot be read, or that holds no circuit, counts as missing and is replaced. Files appear under
 their name only when they are complete, so that several processes may share the folder. Together
-they hold at most NELSON_CACHE_BYTES bytes (default 1 GiB; 0: none is written or read); the file that
-was not used for longest is removed first. A folder that cannot be written to is no error.
+they hold at most NELSON_CACHE_BYTES bytes (default 1 GiB; 0: none is written or read); the file
+that was not used for longest is removed first. A folder that cannot be written to is no error.
 
 A circuit that the user asked for (`nelson compile`) is called kept-HASH.npz, whatever compiler made
 it. It is removed only after all others.

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 
 from nelson.exact.circuit.build import missing
-from nelson.exact.compiled import Compiled, compiled, kept, not_worth_a_try, why_not
+from nelson.exact.compiled import Compiled, compiled, kept_on_disk, not_worth_a_try, why_not
 from nelson.formula import Formula
 from nelson.sampling.auto.decision import Part, joined
 from nelson.sampling.diagnosis.verdict import Verdict
@@ -23,7 +23,7 @@ def installed() -> bool:
 
 def kept_verdict(formula: Formula) -> Verdict | None:
     """The verdict on the circuit that the user had compiled (`nelson compile`), if there is one."""
-    if (circuit := kept(formula)) is None:
+    if (circuit := kept_on_disk(formula)) is None:
         return None
     told = f"a d-DNNF of {circuit.circuit.decisions:,} decisions, kept by `nelson compile`"
     return Verdict(0, "exact", told)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nelson.exact.compiled import kept as kept_circuit
+from nelson.exact.compiled import kept_on_disk
 from nelson.formula.memo import Recent, Slot
 from nelson.sampling.auto import ladder
 from nelson.sampling.auto.decision import Decision, Limits
@@ -51,7 +51,7 @@ def decide(problem: Problem, theta: np.ndarray, limits: Limits) -> Decision:
     made = known.get(key)
     if made is not None:
         exact = made.decision.guarantee == "exact"
-        better = not exact and "circuit" not in limits.skip and kept_circuit(problem.formula)
+        better = not exact and "circuit" not in limits.skip and kept_on_disk(problem.formula)
         if made.serves(limits, exact) and not better:
             return made.decision
     decision = ladder.decide(problem, theta, limits)
