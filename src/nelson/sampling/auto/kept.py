@@ -37,16 +37,20 @@ class Made(NamedTuple):
 
 
 _DECISIONS: Slot[Recent[Hashable, Made]] = Slot("decisions of auto")
-#: Decisions kept with a formula, at most; and numbers of theta in all of them together.
-_MOST, _MOST_NUMBERS = 32, 1 << 22
+_LARGE_DECISIONS: Slot[Recent[Hashable, Made]] = Slot("large decisions of auto")
+#: A decision is large if theta and the formula have more numbers than this: it may take megabytes.
+_LARGE = 1 << 18
+#: Decisions that are kept with a formula, and large ones.
+_MOST, _MOST_LARGE = 32, 2
 
 
 def decide(problem: Problem, theta: np.ndarray, limits: Limits) -> Decision:
     """theta (contexts, n) finite. Raises Unsatisfiable if a step proved it."""
     if limits.reuse or (limits.deadline is not None and limits.seconds is None):
         return ladder.decide(problem, theta, limits)
-    room = int(np.clip(_MOST_NUMBERS // max(1, theta.size), 1, _MOST))
-    known = problem.formula.memo.once(_DECISIONS, lambda: Recent(room))
+    large = theta.size + len(problem.formula.literals) > _LARGE
+    slot, most = (_LARGE_DECISIONS, _MOST_LARGE) if large else (_DECISIONS, _MOST)
+    known = problem.formula.memo.once(slot, lambda: Recent(most))
     key = _key(problem, theta, limits)
     made = known.get(key)
     if made is not None:
