@@ -75,8 +75,8 @@ def test_sentences_name_numbers():
     pytest.importorskip("py_d4")
     told = for_decisions([weak(hopeful())], auto.Limits())
     assert "seconds=600" in told[COMPILE] and "--seconds 600" in told[MORE]
-    told = for_decisions([weak(hopeful(), complete=False)], auto.Limits(seconds=5.0))
-    assert "seconds=50" in told[COMPILE] and "compiling and a diagnosis" in told[MORE]
+    told = for_decisions([weak(hopeful(), complete=False)], auto.Limits(seconds=20.0))
+    assert "seconds=200" in told[COMPILE] and "compiling and a diagnosis" in told[MORE]
     told = for_decisions([weak(hopeful(), "D4 out of memory after 1 s")], auto.Limits())
     assert "--memory" in told[COMPILE]
 

@@ -15,8 +15,10 @@ from nelson.sampling.diagnosis.diagnose import beyond_resolution
 
 Advice = dict[str, str]
 
-#: Seconds that are advised where no limit was given, and how many times a limit that was given.
-_SECONDS, _TIMES = 600.0, 10.0
+#: Seconds that are advised if the caller gave no limit.
+_SECONDS = 600.0
+#: With a limit: this many times the limit, but at least this many seconds.
+_TIMES, _LEAST_SECONDS = 10.0, 60.0
 #: Larger formulas do not compile; the guess on them would take longer than 0.1 s.
 _MOST_LITERALS = 1 << 20
 
@@ -50,7 +52,9 @@ def for_decisions(decisions: Iterable[Decision], limits: Limits) -> Advice:
     advice: Advice = {}
     hopeful = [group for group in weak if _hopeful(group)]
     lacking = bool(hopeful) and missing("d4") is not None
-    longer = _SECONDS if limits.seconds is None else _TIMES * limits.seconds
+    longer = _SECONDS
+    if limits.seconds is not None:
+        longer = max(_LEAST_SECONDS, _TIMES * limits.seconds)
     failed = [told for group in hopeful for told in _failures(group)]
     full = bool(failed) and all("out of memory" in told for told in failed)
     cut = [
