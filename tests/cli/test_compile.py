@@ -136,12 +136,12 @@ def test_without_a_limit_all_ways_get_more_and_more_time(own_cache, monkeypatch)
     formula, limits, build = Formula(line, n_vars=60), [], circuits.build
     monkeypatch.setattr(circuits, "FIRST_TRY", 0.01)
 
-    def slow(formula, seconds, *rest):
+    def slow(formula, seconds, *rest, **options):
         limits.append(seconds)
         if len(limits) < 3:
             time.sleep(seconds)
             return circuits.BuildResult(None, seconds, why_not="stopped")
-        return build(formula, 60.0, *rest)
+        return build(formula, 60.0, *rest, **options)
 
     monkeypatch.setattr(circuits, "build", slow)
     assert circuits.keep_on_disk(formula) is not None
