@@ -87,7 +87,7 @@ def check_coupled(
     wanted, met = tail_mask(count), True
     for k, context in enumerate(contexts):
         reference = Reference(problem.program, problem.thresholds(theta)[k])
-        x, fine, sweeps = reference.couple(seed, before + count, max_rounds, context)
+        x, fine, _ = reference.couple(seed, before + count, max_rounds, context)
         met &= bool(fine.all())
         if fine.all():
             own = packed.reshape(len(contexts), words, f.n_vars)[k] & wanted[:, None]

@@ -85,6 +85,7 @@ def _lists(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
     """The slots of all positions, which have the clauses `clauses` with CSR pointers ptr.
 
+    Reorders `order` within slices.
     -> (rows of 32 words, first slot of each slice, first word of each slot, literals of every slot
     or 0 if they differ)
     """
@@ -95,32 +96,41 @@ def _lists(
     degree = np.diff(ptr).reshape(-1, SLICE)
     first_slot = np.concatenate([[0], np.cumsum(degree.max(1, initial=0))])
     slot = first_slot[position // SLICE] + np.arange(len(clauses)) - ptr[:-1][position]
-    lengths = np.zeros((first_slot[-1], SLICE), np.int64)
-    lengths[slot, position % SLICE] = others[clauses]
-    longest = np.maximum(lengths.max(1, initial=1), 1)
-    each = int(longest.max(initial=0))
-    each = each if narrow and each < MAX_UNROLLED and (longest == each).all() else 0
-    lines_of = longest + longest % 2 if narrow else longest
-    start = np.concatenate([[0], np.cumsum(lines_of)])
 
-    lines = np.full((start[-1], SLICE), 16 * p.n + 1, np.int64)  # clauses that hold always
     # The literals of each clause but the variable itself.
     size = others[clauses] + 1
     begin = np.concatenate([[0], np.cumsum(size)])
     inside = np.arange(begin[-1]) - np.repeat(begin[:-1], size)
     code = p.lits[np.repeat(p.clause_ptr[clauses], size) + inside].astype(np.int64)
     own = code >> 1 == np.repeat(order[position], size)
-    positive = code[own] & 1
-    inside -= inside > np.repeat(inside[own], size)
-    kept = ~own
-    line, column = np.repeat(start[slot], size), np.repeat(position % SLICE, size)
+    positive, code = code[own] & 1, code[~own]
+    size, begin = size - 1, begin - np.arange(len(begin))
+    inside = np.arange(begin[-1]) - np.repeat(begin[:-1], size)
+
+    column = position % SLICE
+    if narrow:
+        table = np.full((first_slot[-1], SLICE), -1, np.int64)
+        table[slot, column] = np.arange(len(clauses))
+        who = np.arange(len(order))
+        banks.arrange(table, who, first_slot, code >> 1, begin)
+        order[:] = order[who]
+        slot, column = np.nonzero(table >= 0)
+        row = table[slot, column]
+        slot[row], column[row] = slot.copy(), column.copy()
+    lengths = np.zeros((first_slot[-1], SLICE), np.int64)
+    lengths[slot, column] = size
+    longest = lengths.max(1, initial=1)
+    each = int(longest.max(initial=0))
+    each = each if narrow and each < MAX_UNROLLED and (longest == each).all() else 0
+    start = np.concatenate([[0], np.cumsum(longest + longest % 2 if narrow else longest)])
+    lines = np.full((start[-1], SLICE), 16 * p.n + 1, np.int64)  # clauses that hold always
     entry = 16 * (code >> 1) + (code & 1)
-    lines[(line + inside)[kept], column[kept]] = entry[kept]
+    lines[np.repeat(start[slot], size) + inside, np.repeat(column, size)] = entry
     _repeat_first(lines, start, lengths)
     if narrow:
         banks.spread(lines, start, lengths.reshape(-1), True, each)
     lines = lines >> 4 << 3 | (lines & 1) << (15 if narrow else 31)
-    lines[start[slot], position % SLICE] |= positive
+    lines[start[slot], column] |= positive
     if narrow:
         lines, start = lines[0::2] | lines[1::2] << 16, start // 2
     return lines.astype(np.uint32), first_slot, start * SLICE, each

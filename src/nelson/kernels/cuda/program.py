@@ -26,8 +26,8 @@ import numpy as np
 
 from nelson.kernels.core.program import Program
 from nelson.kernels.cuda import banks
+from nelson.kernels.cuda.banks import SLICE
 
-SLICE = 32
 #: Two entries share a word if all indices are below this.
 NARROW = 4096
 #: If all clauses have the same length, up to this, the kernel has no loop over their literals.
