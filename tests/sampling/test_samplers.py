@@ -40,7 +40,7 @@ def test_valid_with_tails(name, problem):
 
 
 def test_seeds(name):
-    formula = random_ksat(20, 12, 4, 1)
+    formula = random_ksat(12, 14, 4, 1)
     first, again, other = (draw(name, formula, n=40, seed=seed) for seed in (1, 1, 2))
     assert_good(first, formula, 40)
     assert np.array_equal(first.packed, again.packed)

@@ -130,22 +130,27 @@ class Reference:
         run. A run of length T makes the sweeps T - 1, .., 1, 0 from the set of all states; T is
         `first`, then doubles. The program must sweep every variable that is not fixed.
         """
-        words, length = np.arange(-(-count // 64)), first
+        length = first
         while True:
-            may = np.ones((2, count, self.program.n), bool)  # may[s]: a value s is possible
-            variables, values = self.program.fixed >> 1, self.program.fixed & 1
-            may[1 - values, :, variables] = False
-            for t in range(length - 1, -1, -1):
-                for v in self.sweep_order(seed, context):
-                    name, thr, round = self.program.name[[v]], self.thr[[v]], rng.SWEEP_ROUND + t
-                    coin = lanes(bernoulli(seed, context, words, name, round, thr), count)[:, 0]
-                    may[0][:, v], may[1][:, v] = self.bounded_heat_bath(may, v, coin)
-            if not (may[0] & may[1]).any() or length >= max_sweeps:
+            may = self.bounds_after(seed, count, length, context)
+            met = not (may[0] & may[1]).any()
+            if met or length >= max_sweeps:
                 break
             length = min(2 * length, max_sweeps)
-        met = np.logical_not((may[0] & may[1]).any())
         valid = np.logical_not(self.violated(may[1]).any(1)) & met
         return may[1][:, self.program.place], valid, length
+
+    def bounds_after(self, seed: int, count: int, length: int, context: int = 0) -> np.ndarray:
+        """A run of that length: may[s], (2, count, n), says where a variable may have value s."""
+        words, program = np.arange(-(-count // 64)), self.program
+        may = np.ones((2, count, program.n), bool)
+        may[1 - (program.fixed & 1), :, program.fixed >> 1] = False
+        for t in range(length - 1, -1, -1):
+            for v in self.sweep_order(seed, context):
+                name, thr, round = program.name[[v]], self.thr[[v]], rng.SWEEP_ROUND + t
+                coin = lanes(bernoulli(seed, context, words, name, round, thr), count)[:, 0]
+                may[0][:, v], may[1][:, v] = self.bounded_heat_bath(may, v, coin)
+        return may
 
     def bounded_heat_bath(
         self, may: np.ndarray, v: int, coin: np.ndarray

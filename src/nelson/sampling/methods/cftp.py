@@ -49,7 +49,8 @@ def kernel(problem: Problem, first: int = 1) -> engine.Kernel:
     """first: length of the first run. It changes the time, never a sample."""
     known = problem.formula.memo.once(_OTHERS, lambda: Recent(_CACHE_SIZE))
     others = known.once(problem.evidence, lambda: cftp.others(problem.program))
-    return engine.Kernel(engine.laws, partial(cftp.run, others), partial(cftp.scratch, first=first))
+    run, scratch = partial(cftp.run, others), partial(cftp.scratch, first=first)
+    return engine.Kernel(engine.laws, run, scratch, finishes=True)
 
 
 def blocks(problem: Problem, request: Request, first: int | None = None) -> Iterator[Block]:
