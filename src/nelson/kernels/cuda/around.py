@@ -21,10 +21,10 @@ import numpy as np
 
 from nelson.kernels.core.program import Program
 from nelson.kernels.cuda import banks
+from nelson.kernels.cuda.banks import SLICE
 from nelson.kernels.cuda.program import (
     MAX_UNROLLED,
     NARROW,
-    SLICE,
     GpuProgram,
     Layout,
     Slices,

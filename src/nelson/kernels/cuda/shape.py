@@ -13,7 +13,8 @@ import numpy as np
 from numba import cuda
 
 from nelson.kernels.core.reference import PRS
-from nelson.kernels.cuda.program import SLICE, GpuProgram
+from nelson.kernels.cuda.banks import SLICE
+from nelson.kernels.cuda.program import GpuProgram
 from nelson.kernels.cuda.setup import SIMULATED, WARP
 from nelson.kernels.cuda.team import CELLS, QUEUE, SHORT, WORD_CELLS
 
