@@ -95,7 +95,7 @@ def test_the_first_run_changes_nothing(first):
     assert np.array_equal(x, expected(problem, theta, 200)[0])
     (block,) = drawn(problem, theta, 200, first, width=1)
     assert np.array_equal(bits.unpack(block.packed[0], 200), x)
-    assert block.info["sweeps"] >= first
+    assert block.rounds >= first
 
 
 @pytest.mark.parametrize("threads", [1, 3])

@@ -20,7 +20,7 @@ from nelson.sampling.registry import get
 from nelson.sampling.sampler import Sampler
 
 #: Steps of the ladder that a GPU cannot draw from.
-_HOST_STEPS = frozenset({"enumerate", "circuit"})
+_HOST_STEPS = frozenset({"enumerate", "circuit", "cftp"})
 
 
 @dataclass(frozen=True)
@@ -66,10 +66,19 @@ def _chosen(problems: Sequence[Problem], theta: Sequence[np.ndarray], limits: Li
     return Chosen(auto.sampler(decisions), choice, decisions)
 
 
-def choose(formula: Formula, theta: Any = None, given: Any = None, gpu: bool = False) -> Choice:
-    """What `auto` takes for theta, a vector or rows of finite numbers. Kept with the formula."""
+def choose(
+    formula: Formula,
+    theta: Any = None,
+    given: Any = None,
+    gpu: bool = False,
+    skip: frozenset[str] = frozenset(),
+) -> Choice:
+    """What `auto` takes for theta, a vector or rows of finite numbers. Kept with the formula.
+
+    skip: steps of the ladder to leave out.
+    """
     problem, rows = _problem(formula, theta, given)
-    chosen = choose_sampler([problem], [rows], Limits(), gpu)
+    chosen = choose_sampler([problem], [rows], Limits(skip=skip), gpu)
     return replace(chosen.choice, whole=chosen.choice.whole and not chosen.on_host)
 
 

@@ -40,7 +40,7 @@ def test_the_law_of_a_hundred_formulas_that_are_not_extremal():
             continue
         s = nelson.sample(formula, theta, 20_000, method="cftp", seed=tried, max_rounds=512)
         if s.status == "ok":
-            assert s.guarantee == "exact" and len(s) == 20_000 and s.info["sweeps"] <= 512
+            assert s.guarantee == "exact" and len(s) == 20_000 and s.info["rounds"] <= 512
             p_values.append(chi_square(s.to_numpy(), exact_law(formula, theta)))
         else:
             assert len(s) == 0 and "were not determined" in s.info["reason"]

@@ -99,6 +99,11 @@ def others(program: Program) -> Others:
     return Others(ptr, codes.astype(np.int32))
 
 
+def longest(max_rounds: int) -> int:
+    """The length of the last run that is made: max_rounds, rounded up to a power of two."""
+    return 1 << max(0, max_rounds - 1).bit_length()
+
+
 def scratch(program: Program, width: int, first: int = 1) -> Space:
     """first: length of the first run of the first tile."""
     return Space(
@@ -225,12 +230,18 @@ def _run(tag, p, o, law, row, s, job, t, length, stop, moved):
     return met, apart
 
 
+@inline
+def _longest(max_rounds):
+    length = 1
+    while length < max_rounds:
+        length *= 2
+    return length
+
+
 @kernel
 def _tiles(tag, program, others, law, job, result, space, stop, first, last):
     p, law, job, result, s = bare(program), bare(law), bare(job), bare(result), bare(space)
-    o, longest = bare(others), 1
-    while longest < job.max_rounds:
-        longest *= 2  # T = 1, 2, 4, .. reaches it, whatever the first run of a tile
+    o, longest = bare(others), _longest(job.max_rounds)
     for t in range(first, last):
         if peek_volatile(stop, 0) != 0:
             return

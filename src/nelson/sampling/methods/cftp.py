@@ -59,7 +59,6 @@ def blocks(problem: Problem, request: Request, first: int | None = None) -> Iter
     problem = problem.sweeping_all()
     for block in engine.blocks(0, problem, request, kernel(problem, first)):
         apart, block.resampled = block.resampled, 0
-        block.info["sweeps"] = block.rounds
         if apart:
             block.valid = np.zeros_like(block.valid)
             late = request.deadline is not None and time.monotonic() >= request.deadline
