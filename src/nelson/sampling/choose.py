@@ -20,7 +20,9 @@ from nelson.sampling.registry import get
 from nelson.sampling.sampler import Sampler
 
 #: Steps of the ladder that a GPU cannot draw from.
-_HOST_STEPS = frozenset({"enumerate", "circuit", "cftp"})
+_HOST_STEPS = frozenset({"enumerate", "circuit"})
+#: Steps that a GPU can draw from, if one of them draws the whole formula.
+_GPU_STEPS = frozenset({"lovasz", "cftp"})
 
 
 @dataclass(frozen=True)
@@ -38,17 +40,19 @@ def choose_sampler(
 ) -> Chosen:
     """theta: finite rows (contexts, n) for each problem.
 
-    A GPU only resamples. If that gives heuristic samples, or none, and the host has a stronger way,
-    the host draws as it would without a GPU.
+    A GPU resamples, or couples chains, the whole formula. If that gives heuristic samples, or none,
+    and the host has a stronger way, the host draws as it would without a GPU.
     """
     if not gpu:
         return _chosen(problems, theta, limits)
-    chosen = _chosen(problems, theta, replace(limits, skip=limits.skip | _HOST_STEPS))
-    resamples = chosen.sampler.name == "lovasz" and len(problems) == 1
-    if resamples and chosen.choice.guarantee != "heuristic":
-        return chosen
+    for left_out in ((), ("cftp",)):  # it may draw some components only, and the host the others
+        skip = limits.skip.union(_HOST_STEPS, left_out)
+        chosen = _chosen(problems, theta, replace(limits, skip=skip))
+        able = chosen.sampler.name in _GPU_STEPS and len(problems) == 1
+        if able and chosen.choice.guarantee != "heuristic":
+            return chosen
     host = _chosen(problems, theta, limits)
-    if resamples and host.choice.guarantee == "heuristic":
+    if able and host.choice.guarantee == "heuristic":
         return chosen
     return replace(host, on_host=True)
 
@@ -61,8 +65,10 @@ def _chosen(problems: Sequence[Problem], theta: Sequence[np.ndarray], limits: Li
     choices = [decision.choice for decision in decisions.values()]
     worst = weakest(choice.guarantee for choice in choices)
     choice = replace(max(choices, key=lambda choice: choice.sweeps), guarantee=worst)
-    if all(choice.whole and choice.method == "lovasz" for choice in choices):
-        return Chosen(get("lovasz"), choice, decisions)
+    if choice.method in _GPU_STEPS and all(
+        own.whole and own.method == choice.method for own in choices
+    ):
+        return Chosen(get(choice.method), choice, decisions)
     return Chosen(auto.sampler(decisions), choice, decisions)
 
 

@@ -16,7 +16,7 @@ from nelson.kernels.cuda import bounds
 from nelson.kernels.cuda.around import lay_out_around
 from nelson.sampling.problem import prepare
 from tests.kernels.cuda.compare import MARKS, SIMULATED, WARP, check_coupled
-from tests.problems import example1, pigeonhole, random_ksat, weights
+from tests.problems import pigeonhole, random_ksat, weights
 
 pytestmark = MARKS
 
@@ -141,10 +141,13 @@ def test_a_wrong_kernel_would_be_seen(wrong, monkeypatch):
         check_coupled(f, weights(f), 130)
 
 
-def test_clauses_that_are_too_long_are_refused(monkeypatch):
+def test_the_host_draws_where_clauses_are_too_long(monkeypatch):
     monkeypatch.setattr("nelson.kernels.cuda.around.MOST_LITERALS", 10)
-    problem = prepare(example1()).sweeping_all()
-    assert lay_out_around(problem.program, np.arange(3)).positions is not None
-    problem = prepare(FORMULAS["one length"]).sweeping_all()
+    f = FORMULAS["one length"]
     with pytest.raises(ValueError, match="too long"):
-        lay_out_around(problem.program, np.arange(3))
+        lay_out_around(prepare(f).sweeping_all().program, np.arange(3))
+    card = nelson.sample(f, None, 70, seed=1, method="cftp", device="cuda")
+    assert "CPU" in card.info["drawn on"]
+    assert np.array_equal(
+        card.to_numpy(), nelson.sample(f, None, 70, seed=1, method="cftp").to_numpy()
+    )

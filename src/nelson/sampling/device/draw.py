@@ -246,8 +246,12 @@ def in_blocks_on_gpu(plan: Plan, block_size: int) -> Iterator[DeviceSamples]:
 
 
 def _drawn_on_host(plan: Plan) -> bool:
-    """A GPU runs three methods, for contexts with the same evidence."""
-    return plan.on_host or plan.sampler.name not in GPU_METHODS or len(plan.parts) > 1
+    """A GPU runs three methods, for contexts with the same evidence; `cftp` if lists fit."""
+    if plan.on_host or plan.sampler.name not in GPU_METHODS or len(plan.parts) > 1:
+        return True
+    from nelson.kernels.cuda.around import too_large
+
+    return GPU_METHODS[plan.sampler.name] == CFTP and too_large(plan.problem.program)
 
 
 def _move(gpu: Gpu, samples: Samples) -> DeviceSamples:
