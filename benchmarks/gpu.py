@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
-from tests.problems import sink_free
+from tests.problems import random_ksat, sink_free
 
 import nelson
 from benchmarks.common import Row, ksat, seconds
@@ -81,6 +81,8 @@ def rows() -> Iterator[Row]:
         at_most=True,
         note=f"floor {8 * card.sweep(f, theta) / card.draw(f, theta):.1f}",
     )
+    yield _coupled("uniform", 0.0)
+    yield _coupled("weighted", 1.0)
     _picture(rates, dense, card)
 
 
@@ -194,6 +196,23 @@ def _sink_free(card: _Card) -> Row:
     floor = card.floor(f, np.zeros(len(edges)))
     note = f"exact; floor {floor / 1e9:.1f}"
     return Row("sink-free, 50 vertices, p = 0.55", rate / 1e9, None, None, "G samples/s", note=note)
+
+
+def _coupled(name: str, scale: float) -> Row:
+    """Exact samples of a formula that is not extremal, by coupling from the past."""
+    f = random_ksat(1000, 800, 5)
+    theta = scale * np.random.default_rng(1).normal(size=1000)
+    count, drawn = 1 << 22, []
+
+    def draw() -> None:
+        drawn.append(nelson.sample(f, theta, count, method="cftp", seed=1, device="cuda"))
+        del drawn[:-1]
+
+    rate = count / _seconds(draw)
+    s = drawn[0]
+    note = f"{len(s):,} samples, {s.guarantee}; the longest run has {s.info['sweeps']} sweeps"
+    name = f"cftp, n = 1000, L = 800, {name}"
+    return Row(name, rate / 1e6, 10, 20, "M samples/s", note=note)
 
 
 def _million(card: _Card) -> Row:

@@ -6,7 +6,7 @@ import numpy as np
 
 import nelson
 from nelson.sampling.registry import get
-from tests.problems import extremal, non_extremal, weights
+from tests.problems import complete_edges, extremal, non_extremal, sink_free, weights
 
 #: A test of a law that must accept rejects a right sampler with this probability. There are fewer
 #: than 200 such tests: 2e-4 in all. Seeds are fixed.
@@ -15,6 +15,9 @@ SEED = 7
 NAMES = nelson.samplers()
 #: Samplers that start a child process.
 STARTS_A_CHILD = {name for name in NAMES if get(name).modules} | {"quicksampler"}
+#: "Some edge leaves the vertex" for three of the four vertices of K4: extremal. With all four, each
+#: variable stands in clauses of both signs, and the coupled chains of `cftp` never meet.
+THREE_OF_K4 = nelson.Formula(list(sink_free(complete_edges(4)).clauses())[:3], n_vars=6)
 #: One parity over visible variables (auxiliary variables behind it), a unit, a free variable.
 MIXED = nelson.Formula([[1, 2], [-2, 3, 4], [9], [-9, -3, 8]], n_vars=10).xor([1, 2, 3, 4, 5, 6])
 LAWS = {
@@ -24,6 +27,9 @@ LAWS = {
     "random 3-SAT": non_extremal()["random 3-SAT"],
     "mixed": MIXED,
 }
+
+#: Formulas that a method cannot draw from: it ends with status "budget".
+BEYOND = {"cftp": {"complete4", "mixed", "random 3-SAT"}}
 
 
 def theta_for(name, formula, seed=0):

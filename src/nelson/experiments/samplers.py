@@ -69,6 +69,7 @@ SWEPT = Entry("lovasz + sweeps", "lovasz", ours=True, piloted=True)
 #: Samplers of this package that no table of the paper has.
 OTHERS = (
     Entry("moser-tardos", "moser-tardos", sweeps=0),
+    Entry("cftp", "cftp", ours=True),
     Entry("rejection", "rejection"),
     Entry("enumerate", "enumerate"),
 )

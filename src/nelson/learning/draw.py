@@ -94,7 +94,9 @@ class Drawer:
             verdict = verdict_for(self.formula, theta)
             self.sweeps, self.guarantee, self.why = verdict.sweeps, verdict.guarantee, verdict.why
             return
-        choice = choose(self.formula, theta, gpu=gpu_number(self.device) is not None)
+        # A step of training needs its samples. When theta moves, `cftp` may end with none.
+        gpu, skip = gpu_number(self.device) is not None, frozenset({"cftp"})
+        choice = choose(self.formula, theta, gpu=gpu, skip=skip)
         self.why, self.guarantee = choice.why, choice.guarantee
         # If one method draws the whole formula, it stays until the next refresh. If components
         # differ in their methods, "auto" combines them in every iteration.

@@ -21,6 +21,8 @@ from nelson.sampling.sampler import Sampler
 
 #: Steps of the ladder that a GPU cannot draw from.
 _HOST_STEPS = frozenset({"enumerate", "circuit"})
+#: Steps that a GPU can draw from, if one of them draws the whole formula.
+_GPU_STEPS = frozenset({"lovasz", "cftp"})
 
 
 @dataclass(frozen=True)
@@ -38,17 +40,19 @@ def choose_sampler(
 ) -> Chosen:
     """theta: finite rows (contexts, n) for each problem.
 
-    A GPU only resamples. If that gives heuristic samples, or none, and the host has a stronger way,
-    the host draws as it would without a GPU.
+    A GPU resamples, or couples chains, the whole formula. If that gives heuristic samples, or none,
+    and the host has a stronger way, the host draws as it would without a GPU.
     """
     if not gpu:
         return _chosen(problems, theta, limits)
-    chosen = _chosen(problems, theta, replace(limits, skip=limits.skip | _HOST_STEPS))
-    resamples = chosen.sampler.name == "lovasz" and len(problems) == 1
-    if resamples and chosen.choice.guarantee != "heuristic":
-        return chosen
+    for left_out in ((), ("cftp",)):  # it may draw some components only, and the host the others
+        skip = limits.skip.union(_HOST_STEPS, left_out)
+        chosen = _chosen(problems, theta, replace(limits, skip=skip))
+        able = chosen.sampler.name in _GPU_STEPS and len(problems) == 1
+        if able and chosen.choice.guarantee != "heuristic":
+            return chosen
     host = _chosen(problems, theta, limits)
-    if resamples and host.choice.guarantee == "heuristic":
+    if able and host.choice.guarantee == "heuristic":
         return replace(chosen, choice=replace(chosen.choice, advice=host.choice.advice))
     return replace(host, on_host=True)
 
@@ -63,15 +67,26 @@ def _chosen(problems: Sequence[Problem], theta: Sequence[np.ndarray], limits: Li
     told = advice.for_decisions(decisions.values(), limits)
     most = max(choices, key=lambda choice: choice.sweeps)
     choice = replace(most, guarantee=worst, advice=told)
-    if all(choice.whole and choice.method == "lovasz" for choice in choices):
-        return Chosen(get("lovasz"), choice, decisions)
+    if choice.method in _GPU_STEPS and all(
+        own.whole and own.method == choice.method for own in choices
+    ):
+        return Chosen(get(choice.method), choice, decisions)
     return Chosen(auto.sampler(decisions), choice, decisions)
 
 
-def choose(formula: Formula, theta: Any = None, given: Any = None, gpu: bool = False) -> Choice:
-    """What `auto` takes for theta, a vector or rows of finite numbers. Kept with the formula."""
+def choose(
+    formula: Formula,
+    theta: Any = None,
+    given: Any = None,
+    gpu: bool = False,
+    skip: frozenset[str] = frozenset(),
+) -> Choice:
+    """What `auto` takes for theta, a vector or rows of finite numbers. Kept with the formula.
+
+    skip: steps of the ladder to leave out.
+    """
     problem, rows = _problem(formula, theta, given)
-    chosen = choose_sampler([problem], [rows], Limits(), gpu)
+    chosen = choose_sampler([problem], [rows], Limits(skip=skip), gpu)
     return replace(chosen.choice, whole=chosen.choice.whole and not chosen.on_host)
 
 

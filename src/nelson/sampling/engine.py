@@ -9,6 +9,7 @@ are still exact.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -51,6 +52,9 @@ class Kernel:
     first_tells: bool = True
     #: Sweep components that are extremal, too.
     sweeps_all: bool = False
+    #: The time of a tile depends on its samples, so a tile that has begun when the time is up gets
+    #: as long again, and at least a second.
+    finishes: bool = False
 
 
 def compile_kernel(width: int, kernel: Kernel | None = None) -> None:
@@ -178,6 +182,8 @@ def _run(
     # other tiles would not converge either.
     tells = kernel.first_tells and len(request.theta) == 1
     go_on = (lambda: bool(result.valid.any())) if tells else None
-    if spread(work, tiles, threads, stop, request.deadline, go_on):
+    left = math.inf if request.deadline is None else request.deadline - time.monotonic()
+    grace = max(1.0, left) if kernel.finishes else math.inf
+    if spread(work, tiles, threads, stop, request.deadline, go_on, grace):
         return False, True
     return bool((result.rounds == cpu.STOPPED).any()), False

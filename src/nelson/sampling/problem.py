@@ -7,7 +7,7 @@ extremal components exactly, so only the variables of the other components need 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from nelson.kernels.core.program import Program, build
 from nelson.kernels.core.reference import threshold
 
 _PREPARED: Slot[Recent[tuple[int, ...], Problem]] = Slot("prepared problems by evidence")
+_SWEEPING_ALL: Slot[Recent[tuple[int, ...], Problem]] = Slot("problems that sweep every variable")
 #: Up to this many non-extremal components are found one by one; with more, all variables are swept.
 _MAX_WITNESSES = 32
 #: Conditioned programs kept with a formula.
@@ -39,6 +40,20 @@ class Problem:
     @property
     def n(self) -> int:
         return self.formula.n_vars
+
+    def sweeping_all(self) -> Problem:
+        """The same problem with a program that sweeps every variable that is not fixed."""
+        if len(self.program.order) == self.formula.n_total - len(self.fixed):
+            return self
+        kept = self.formula.memo.once(_SWEEPING_ALL, lambda: Recent(_CACHE_SIZE))
+        return kept.once(self.evidence, self._sweeping_all)
+
+    def _sweeping_all(self) -> Problem:
+        swept = np.ones(self.formula.n_total, bool)
+        swept[np.abs(self.fixed) - 1] = False
+        return replace(
+            self, program=_program(self.formula, self.evidence, self.rest, self.fixed, swept)
+        )
 
     def thresholds(self, theta: np.ndarray) -> np.ndarray:
         """2^32 P(x_v = 1) for theta (contexts, n): (contexts, n_total) uint32.
@@ -61,17 +76,17 @@ def _prepare(formula: Formula, evidence: tuple[int, ...]) -> Problem:
     fixed, literals, offsets = propagated(formula, evidence)
     rest = Formula.from_arrays(literals, offsets, n_vars=formula.n_vars, n_aux=formula.n_aux)
     swept, extremal = _swept(rest)
+    program = _program(formula, evidence, rest, fixed, swept)
+    return Problem(formula, evidence, rest, fixed, extremal, program)
+
+
+def _program(
+    formula: Formula, evidence: tuple[int, ...], rest: Formula, fixed: np.ndarray, swept: np.ndarray
+) -> Program:
     given = np.array(evidence, np.int32)
     ends = formula.offsets[-1] + np.arange(1, len(given) + 1)
-    program = build(
-        formula.n_total,
-        rest.literals,
-        rest.offsets,
-        swept,
-        fixed,
-        check=(np.concatenate([formula.literals, given]), np.concatenate([formula.offsets, ends])),
-    )
-    return Problem(formula, evidence, rest, fixed, extremal, program)
+    check = np.concatenate([formula.literals, given]), np.concatenate([formula.offsets, ends])
+    return build(formula.n_total, rest.literals, rest.offsets, swept, fixed, check)
 
 
 def _swept(rest: Formula) -> tuple[np.ndarray, bool]:

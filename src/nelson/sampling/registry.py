@@ -20,6 +20,7 @@ _REGISTRY = {
     "lovasz": "nelson.sampling.methods.lovasz",
     "moser-tardos": "nelson.sampling.methods.moser_tardos",
     "prs": "nelson.sampling.methods.prs",
+    "cftp": "nelson.sampling.methods.cftp",
     "gibbs": "nelson.sampling.methods.gibbs",
     "rejection": "nelson.sampling.methods.rejection",
     "enumerate": "nelson.sampling.methods.enumeration",

@@ -34,7 +34,7 @@ from nelson.sampling.sampler import Request
 from nelson.sampling.samples import Samples
 
 #: Sample i depends on (seed, i) alone. "cdcl" is a step of `auto`.
-NUMBERED = {"lovasz", "moser-tardos", "prs", "enumerate", "circuit", "kus", "waps", "cdcl"}
+NUMBERED = {"lovasz", "moser-tardos", "prs", "cftp", "enumerate", "circuit", "kus", "waps", "cdcl"}
 _CIRCUITS = {"circuit", "kus", "waps"}
 #: Random numbers are keyed by 40 bits of words of samples.
 MOST = 64 << 40

@@ -57,3 +57,43 @@ def check(
     assert np.array_equal(card.get(drawn.valid)[:words], pack(valid[:, None])[:, 0])
     assert (drawn.block.rounds, drawn.block.resampled) == (rounds, resampled)
     assert drawn.invalid == int((~valid).sum())
+
+
+def check_coupled(
+    f, theta, count, *, seed=3, max_rounds=256, evidence=(), contexts=(0,), first=0, **cut
+):
+    """Assert that the kernel and the reference draw the same by coupling from the past.
+
+    -> whether all samples were determined within max_rounds sweeps. theta: one row for each
+    context, or one vector.
+    """
+    problem = prepare(f, evidence).sweeping_all()
+    theta = np.broadcast_to(np.asarray(theta, float), (len(contexts), f.n_vars))
+    request = Request(
+        theta=theta,
+        contexts=np.array(contexts),
+        count=count,
+        block=count,
+        seed=seed,
+        columns=np.arange(f.n_vars),
+        sweeps=0,
+        max_rounds=max_rounds,
+        threads=1,
+    )
+    card, words, before = Gpu(0), words_for(count), 64 * first
+    drawn = draw.draw(draw.CFTP, card, problem, request, first, count, **cut)
+    packed = card.get(drawn.packed)[: len(contexts) * words * f.n_vars]
+    valid = card.get(drawn.valid)[: len(contexts) * words].reshape(len(contexts), words)
+    wanted, met = tail_mask(count), True
+    for k, context in enumerate(contexts):
+        reference = Reference(problem.program, problem.thresholds(theta)[k])
+        x, fine, _ = reference.couple(seed, before + count, max_rounds, context)
+        met &= bool(fine.all())
+        if fine.all():
+            own = packed.reshape(len(contexts), words, f.n_vars)[k] & wanted[:, None]
+            assert np.array_equal(own, pack(x[before:, : f.n_vars]))
+            assert np.array_equal(valid[k], wanted)
+            assert 0 < drawn.block.rounds <= max_rounds
+    assert (drawn.apart > 0) == drawn.block.stopped == (not met)
+    assert drawn.invalid == 0
+    return met

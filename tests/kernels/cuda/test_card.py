@@ -55,6 +55,30 @@ def test_partial_rejection_sampling():
     assert np.array_equal(card.host().packed, host.packed)
 
 
+@pytest.mark.parametrize(
+    ("n", "clauses", "k", "count"),
+    [(30, 18, 3, 20_000), (100, 70, 5, 20_000), (1000, 700, 5, 3000), (1000, 500, 4, 3000),
+     (1000, 700, 7, 700), (3000, 1800, 5, 1000), (6000, 3600, 5, 500), (30_000, 15_000, 5, 200)],
+)  # fmt: skip
+@pytest.mark.parametrize("scale", [0.0, 1.0], ids=["uniform", "weighted"])
+def test_coupling_from_the_past_gives_the_same_bits(n, clauses, k, count, scale):
+    f = random_ksat(n, clauses, k, seed=n)
+    theta = scale * np.random.default_rng(n).normal(size=n)
+    options = {"method": "cftp", "seed": 5, "max_rounds": 4096}
+    host = nelson.sample(f, theta, count, **options)
+    card = nelson.sample(f, theta, count, device="cuda", **options)
+    assert len(host) == count
+    assert (card.guarantee, card.status) == ("exact", "ok")
+    assert np.array_equal(card.host().packed, host.packed)
+
+
+def test_coupled_chains_that_do_not_meet():
+    f = random_ksat(1000, 1500, 5, seed=1)
+    card = nelson.sample(f, None, 100_000, method="cftp", max_rounds=64, seed=1, device="cuda")
+    assert (len(card), card.status) == (0, "budget")
+    assert "not determined" in card.info["reason"]
+
+
 def test_many_contexts():
     f = random_ksat(60, 50, 5, seed=2)
     theta = np.random.default_rng(0).normal(size=(300, 60))

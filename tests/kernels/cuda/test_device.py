@@ -43,15 +43,19 @@ def test_device_gives_the_same_samples(options):
     assert card.info["device"] == "cuda:0"
 
 
-def test_auto_resamples_on_the_card():
+@pytest.mark.parametrize(
+    ("clauses", "method", "guarantee"), [(18, "lovasz", "asymptotic"), (6, "cftp", "exact")]
+)
+def test_auto_resamples_or_couples_on_the_card(clauses, method, guarantee):
     pytest.importorskip("pysat")  # without a solver chains are heuristic, and the host enumerates
-    f = random_ksat(12, 10, 3, seed=1)
-    s = nelson.sample(f, weights(f), 100, seed=4, device="cuda")
-    assert s.info["method"] == "lovasz"
-    assert s.guarantee == "asymptotic"
-    assert f.satisfied(s.to_numpy()).all()
-    extremal = nelson.sample(example1(), None, 100, seed=4, device="cuda")
-    assert extremal.guarantee == "exact"
+    f = random_ksat(12, clauses, 3, seed=1)
+    s = nelson.sample(f, None, 100, seed=4, device="cuda")
+    assert (s.info["method"], s.guarantee) == (method, guarantee)
+    assert f.satisfied(s.to_numpy()).all() and "drawn on" not in s.info
+
+
+def test_auto_draws_extremal_formulas_on_the_card():
+    assert nelson.sample(example1(), None, 100, seed=4, device="cuda").guarantee == "exact"
 
 
 def test_a_card_gives_no_less_than_the_host():

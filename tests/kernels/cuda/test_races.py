@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from nelson.kernels.core.reference import LOVASZ, PRS
-from tests.kernels.cuda.compare import MARKS, SIMULATED, check
+from tests.kernels.cuda.compare import MARKS, SIMULATED, check, check_coupled
 from tests.problems import random_ksat, weights
 
 pytestmark = [
@@ -27,14 +27,14 @@ class Accesses:
     has waited for.
     """
 
-    MODULES = ("draw", "clauses", "late", "passes", "prs", "team")
+    MODULES = ("draw", "clauses", "late", "passes", "prs", "team", "bounds", "cftp")
     ATOMIC = ("atomic_add", "atomic_or", "atomic_and", "atomic_max")
 
     def __init__(self, monkeypatch):
         self.now, self.known, self.log = {}, {}, []
         self.met, self.visits, self.lock = {}, {}, threading.Lock()
         plain = import_module("nelson.kernels.cuda.setup")
-        watched = {name: getattr(self, name) for name in ("peek", "peek2", "load2")}
+        watched = {name: getattr(self, name) for name in ("peek", "peek2", "load1", "load2")}
         watched |= {name: getattr(self, name) for name in ("poke", "poke2", "sync", "sync_block")}
         watched |= {name: self.atomic(getattr(plain, name)) for name in self.ATOMIC}
         self.plain = {name: getattr(plain, name) for name in watched}
@@ -78,6 +78,10 @@ class Accesses:
     def load2(self, array, code):
         self.note(array, 2 * (code >> 4), 2, "read")
         return self.plain["load2"](array, code)
+
+    def load1(self, array, code):
+        self.note(array, code >> 3, 1, "read")
+        return self.plain["load1"](array, code)
 
     def poke(self, array, i, value):
         self.note(array, i, 1, "write", int(value))
@@ -137,6 +141,23 @@ def test_no_thread_touches_what_another_writes(name, monkeypatch):
     accesses = Accesses(monkeypatch)
     check(f, weights(f), 128 * cut.get("teams", 1), method, sweeps=1, **{"team": 3, **cut})
     assert accesses.races() == set()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cut", [{"team": 3}, {"team": 2, "teams": 2}], ids=str)
+def test_no_thread_of_coupled_chains_touches_what_another_writes(cut, monkeypatch):
+    accesses, f = Accesses(monkeypatch), random_ksat(8, 4, 3, seed=3)
+    assert check_coupled(f, np.zeros(8), 192, log_copies=0, **cut)
+    assert accesses.races() == set()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("module", ["bounds", "cftp"])
+def test_races_of_coupled_chains_would_be_seen(module, monkeypatch):
+    accesses, f = Accesses(monkeypatch), random_ksat(8, 4, 3, seed=3)
+    monkeypatch.setattr(f"nelson.kernels.cuda.{module}.sync", accesses.plain["sync"])
+    assert check_coupled(f, np.zeros(8), 192, log_copies=0, team=3)
+    assert accesses.races()
 
 
 @pytest.mark.slow

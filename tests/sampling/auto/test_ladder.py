@@ -9,7 +9,8 @@ import nelson
 from nelson.exact.compiled import compiled
 from nelson.formula import Formula
 from nelson.kernels.core.bits import unpack
-from nelson.sampling.auto import compiling, starts
+from nelson.sampling.auto import compiling, coupling, starts
+from nelson.sampling.auto.decision import Limits, Part
 from nelson.sampling.chain import Chains
 from nelson.sampling.diagnosis.diagnose import pilot_request
 from nelson.sampling.problem import prepare
@@ -105,7 +106,7 @@ def test_what_does_not_compile_is_resampled_and_swept(monkeypatch):
     s = nelson.sample(f, theta, 1000, seed=1)
     assert (s.info["method"], s.guarantee) == ("lovasz", "asymptotic")
     part = s.info["auto"][0]
-    assert set(part["not taken"]) == {"extremal", "enumerate", "circuit"}
+    assert set(part["not taken"]) == {"extremal", "enumerate", "circuit", "cftp"}
     assert part["rho"] < 0.3
     assert part["drift"] <= 0.2 and part["agreement"] <= 1 and part["kinds"] >= 8
     assert "kinds of starts" in s.info["why"]
@@ -113,15 +114,66 @@ def test_what_does_not_compile_is_resampled_and_swept(monkeypatch):
     assert np.array_equal(s.packed, named.packed)
 
 
+def test_what_coupled_chains_draw_is_exact():
+    f = random_ksat(300, 150, 5, seed=1)
+    decision = decided(f, "circuit", theta=weights(f))
+    assert (decision.choice.method, decision.choice.guarantee) == ("cftp", "exact")
+    (part,) = decision.choice.parts
+    assert part["coupled"] <= 256 and "met within" in part["why"]
+    assert all(f.satisfied(drawn(f, decision, 100)))
+    s = nelson.sample(f, None, 100, seed=1, method="cftp")
+    assert np.array_equal(drawn(f, decided(f, "circuit"), 100), s.to_numpy())
+
+
+def test_coupled_chains_draw_one_component_of_several():
+    f = joined(random_ksat(40, 20, 4, seed=1), mixed())
+    decision = decided(f, "enumerate", "circuit")
+    assert {"cftp", "lovasz"} <= {group.method for group in decision.groups}
+    x = drawn(f, decision, 1000)
+    assert len(x) == 1000 and f.satisfied(x).all()
+
+
+@pytest.mark.parametrize("ratio", [1.0, 1.5])
+def test_a_trial_of_chains_that_do_not_meet_is_cheap(ratio, monkeypatch):
+    """At most 48 sweeps of 64 samples, where the diagnosis that follows sweeps 4,096 chains."""
+    real, made = coupling._apart, []
+    monkeypatch.setattr(
+        coupling,
+        "_apart",
+        lambda problem, theta, lanes, length: (
+            made.append(lanes * length) or real(problem, theta, lanes, length)
+        ),
+    )
+    f = random_ksat(1000, int(1000 * ratio), 5, seed=2)
+    part = Part(np.arange(1000), weights(f)[None], f)
+    assert coupling.by_coupling(part, Limits()) is None
+    assert sum(made) <= 48 * 64 and "do not meet" in part.passed["cftp"]
+    assert coupling.by_coupling(part, Limits()) is None and len(made) == 2  # kept
+
+
+def test_each_context_has_its_own_trial_and_the_budget_bounds_it():
+    f = random_ksat(100, 40, 4, seed=2)
+    rows = np.stack([weights(f, k) for k in range(3)])
+    assert coupling.by_coupling(Part(np.arange(100), rows, f), Limits()) is not None
+    part = Part(np.arange(100), rows, f)
+    assert coupling.by_coupling(part, Limits(max_rounds=8)) is None
+    assert part.passed["cftp"] == "coupled chains did not meet within 2 sweeps"
+    rows[2] = 0.0
+    for clause in f.clauses():  # coins that make most literals false, so that clauses force
+        rows[2, np.abs(clause) - 1] -= 3.0 * np.sign(clause)
+    assert coupling.by_coupling(Part(np.arange(100), rows, f), Limits()) is None
+
+
 @pytest.mark.process
 def test_starts_from_a_solver():
     f = random_ksat(14, 20, 3, seed=5)
-    decision = decided(f, "enumerate", "circuit", "resampling", theta=np.zeros(14))
+    decision = decided(f, "enumerate", "circuit", "cftp", "resampling", theta=np.zeros(14))
     assert decision.choice.method == "cdcl"
     assert set(decision.groups[0].records[0]["not taken"]) == {
         "extremal",
         "enumerate",
         "circuit",
+        "cftp",
         "resampling",
     }
     x = drawn(f, decision, 3000)
@@ -197,13 +249,14 @@ def test_no_time_is_a_budget():
 
 @pytest.mark.process
 def test_every_step_not_taken_is_explained():
-    ladder = ("extremal", "enumerate", "circuit", "resampling")
-    reached = {"lovasz": 3, "enumerate": 1, "circuit": 2, "cdcl": 4}
+    ladder = ("extremal", "enumerate", "circuit", "cftp", "resampling")
+    reached = {"lovasz": 4, "enumerate": 1, "circuit": 2, "cftp": 3, "cdcl": 5}
     for f, skip in (
         (random_ksat(12, 24, 3, seed=3), ()),
         (random_ksat(18, 18, 5, seed=4), ()),
+        (random_ksat(300, 150, 5, seed=1), ("circuit",)),
         (random_ksat(300, 300, 5, seed=1), ()),
-        (random_ksat(14, 20, 3, seed=5), ("enumerate", "circuit", "resampling")),
+        (random_ksat(14, 20, 3, seed=5), ("enumerate", "circuit", "cftp", "resampling")),
     ):
         for part in decided(f, *skip).choice.parts:
             passed = part["not taken"]

@@ -121,6 +121,56 @@ class Reference:
         valid = np.logical_not(self.violated(x).any(1))
         return x[:, self.program.place], valid, rounds, resampled
 
+    def couple(
+        self, seed: int, count: int, max_sweeps: int, context: int = 0, first: int = 1
+    ) -> tuple[np.ndarray, np.ndarray, int]:
+        """Coupling from the past. -> (x (count, n), valid (count,), sweeps of the last run)
+
+        Sweep t ends at time -t and draws the random numbers of round SWEEP_ROUND + t, in every
+        run. A run of length T makes the sweeps T - 1, .., 1, 0 from the set of all states; T is
+        `first`, then doubles. The program must sweep every variable that is not fixed.
+        """
+        length = first
+        while True:
+            may = self.bounds_after(seed, count, length, context)
+            met = not (may[0] & may[1]).any()
+            if met or length >= max_sweeps:
+                break
+            length = min(2 * length, max_sweeps)
+        valid = np.logical_not(self.violated(may[1]).any(1)) & met
+        return may[1][:, self.program.place], valid, length
+
+    def bounds_after(self, seed: int, count: int, length: int, context: int = 0) -> np.ndarray:
+        """A run of that length: may[s], (2, count, n), says where a variable may have value s."""
+        words, program = np.arange(-(-count // 64)), self.program
+        may = np.ones((2, count, program.n), bool)
+        may[1 - (program.fixed & 1), :, program.fixed >> 1] = False
+        for t in range(length - 1, -1, -1):
+            for v in self.sweep_order(seed, context):
+                name, thr, round = program.name[[v]], self.thr[[v]], rng.SWEEP_ROUND + t
+                coin = lanes(bernoulli(seed, context, words, name, round, thr), count)[:, 0]
+                may[0][:, v], may[1][:, v] = self.bounded_heat_bath(may, v, coin)
+        return may
+
+    def bounded_heat_bath(
+        self, may: np.ndarray, v: int, coin: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The values that the heat bath may give v, from any state that `may` (2, m, n) allows.
+
+        A clause of v forces v if all its other literals are false. [0] of `maybe` and `surely`: a
+        clause with the literal -v forces 0; [1]: a clause with +v forces 1. -> (may be 0, 1)
+        """
+        maybe, surely = np.zeros((2, len(coin)), bool), np.zeros((2, len(coin)), bool)
+        for vs, w in zip(self.variables, self.wanted, strict=True):
+            if v in vs:
+                own, others = int(w[vs == v][0]), vs != v
+                true = w[others].astype(int)  # the values that make the other literals true
+                maybe[own] |= may[1 - true, :, vs[others]].all(0)
+                surely[own] |= ~may[true, :, vs[others]].any(0)
+        zero = np.where(coin, maybe[0], ~surely[1])
+        one = np.where(coin, ~surely[0], maybe[1])
+        return zero, one
+
     def sweep_order(self, seed: int, context: int) -> np.ndarray:
         """The variables in the order of the sweeps: class after class, from a random class on."""
         ptr, classes = self.program.class_ptr, self.program.n_classes

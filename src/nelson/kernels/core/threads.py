@@ -5,6 +5,7 @@ Ctrl-C ends them.
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import time
 from collections.abc import Callable
@@ -14,6 +15,9 @@ import numpy as np
 
 #: Longest single wait in seconds: operating systems refuse much longer ones.
 _LONGEST_WAIT = 3600.0
+#: Values of the stop cell besides 0. Past a deadline: begin nothing new, and end what has begun
+#: unless that would bias it. After Ctrl-C or an error: end at once.
+BEGIN_NO_MORE, END_AT_ONCE = 1, 2
 
 
 def usable_cores() -> int:
@@ -30,11 +34,13 @@ def spread(
     stop: np.ndarray,
     deadline: float | None = None,
     go_on: Callable[[], bool] | None = None,
+    grace: float = math.inf,
 ) -> bool:
     """Run work(thread, first, last) over all pieces, several at a time; -> did Ctrl-C end it?
 
-    Past the deadline stop[0] is set, and work must return early. If `go_on` is given, piece 0 runs
-    alone, and the other pieces run only if go_on() is true after it.
+    Past the deadline stop[0] becomes BEGIN_NO_MORE, `grace` seconds later END_AT_ONCE, and work
+    must return early. If `go_on` is given, piece 0 runs alone, and the other pieces run only if
+    go_on() is true after it.
     """
     threads = max(1, min(threads, pieces))
     trial_pieces = 0 if go_on is None else 1
@@ -56,29 +62,35 @@ def spread(
     with ThreadPoolExecutor(threads) as pool:
         try:
             if go_on is not None:
-                watch([pool.submit(take, 0, True)], stop, deadline)
+                watch([pool.submit(take, 0, True)], stop, deadline, grace)
             if go_on is None or (stop[0] == 0 and go_on()):
-                watch([pool.submit(take, thread) for thread in range(threads)], stop, deadline)
+                running = [pool.submit(take, thread) for thread in range(threads)]
+                watch(running, stop, deadline, grace)
         except KeyboardInterrupt:
-            stop[0] = 1
+            stop[0] = END_AT_ONCE
             # Ctrl-C inside `submit` leaves a thread that the pool does not wait for.
             while inside:
                 time.sleep(0.001)
             return True
         except BaseException:
-            stop[0] = 1
+            stop[0] = END_AT_ONCE
             raise
     return False
 
 
-def watch(running: list[Future[None]], stop: np.ndarray, deadline: float | None) -> None:
+def watch(
+    running: list[Future[None]], stop: np.ndarray, deadline: float | None, grace: float = math.inf
+) -> None:
     """Wait for the threads; past the deadline, tell them to stop."""
     while not all(future.done() for future in running):
         left = _LONGEST_WAIT
         if deadline is not None:
             left = min(left, deadline - time.monotonic())
         if left <= 0:
-            stop[0] = 1
+            stop[0] = max(stop[0], BEGIN_NO_MORE)
+            left += min(grace, _LONGEST_WAIT)
+        if left <= 0 and grace < math.inf:
+            stop[0] = END_AT_ONCE
         wait(running, left if left > 0 else None)
     for future in running:
         future.result()

@@ -7,7 +7,7 @@ same time, and the order within a list is free. So `spread` gives each entry of 
 graph (lists, banks). One with as many colours as the largest degree exists, and is found by
 swapping two colours along a path whenever an edge has no colour left (König). It remains to keep
 the number of entries per bank at or below the number of slots: `balance` swaps clauses until these
-loads are even.
+loads are even, and `arrange` swaps variables and their clauses for coupling from the past.
 """
 
 from typing import NamedTuple
@@ -16,9 +16,10 @@ import numpy as np
 
 from nelson.kernels.core.compile import inline, kernel
 
+SLICE = 32
 #: Number of banks, and of threads that are served at a time.
 GROUP = 8
-#: Swaps of two clauses that `balance` tries per clause.
+#: Swaps that `balance` tries per clause; `arrange` tries half as many per position.
 _TRIES = 400
 
 
@@ -207,3 +208,88 @@ def _swap_clauses(variables, ptr, order, loads, of_lists, first, last, copies, t
         b += (a - b) % copies
         if a != b and b < last[a] and _exchange(variables, ptr, order, a, b, loads, of_lists) > 0:
             _exchange(variables, ptr, order, a, b, loads, of_lists)
+
+
+@inline
+def _next(state):
+    return state * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)
+
+
+@inline
+def _below(state, bound):
+    """A random number below `bound`."""
+    return np.int64((state >> np.uint64(33)) % np.uint64(bound))
+
+
+def arrange(
+    table: np.ndarray, who: np.ndarray, first: np.ndarray, variables: np.ndarray, ptr: np.ndarray
+) -> None:
+    """Swap columns of slices, and clauses of a column, until groups of eight neighbours use all
+    banks about equally in every slot.
+
+    table (slots, 32): CSR row of variables of each slot and column, or -1; slice s has the slots
+    first[s] .. first[s + 1] - 1. who (slices * 32): position of each column, permuted as well. Only
+    rows of the same length take each other's slots, so that no slot becomes longer.
+    """
+    loads = np.zeros((len(table) * (SLICE // GROUP), GROUP), np.int64)
+    slot, column = np.nonzero(table >= 0)
+    row = table[slot, column]
+    size = np.diff(ptr)[row]
+    where = np.repeat(slot * (SLICE // GROUP) + column // GROUP, size)
+    inside = np.arange(size.sum()) - np.repeat(np.cumsum(size) - size, size)
+    np.add.at(loads, (where, variables[np.repeat(ptr[row], size) + inside] % GROUP), 1)
+    if len(table):
+        _arrange(table, who, first, variables, ptr, loads, _TRIES // 2 * len(who))
+
+
+@inline
+def _put(variables, ptr, row, slot, column, loads, by):
+    cost = np.int64(0)
+    if row >= 0:
+        for q in range(ptr[row], ptr[row + 1]):
+            place = slot * (SLICE // GROUP) + column // GROUP
+            cost += _add(loads, place, variables[q] % GROUP, by)
+    return cost
+
+
+@inline
+def _trade(table, variables, ptr, loads, x, a, y, b):
+    """Swap the rows of slot x, column a and slot y, column b. -> cost"""
+    r, q = table[x, a], table[y, b]
+    cost = _put(variables, ptr, r, x, a, loads, -1) + _put(variables, ptr, q, y, b, loads, -1)
+    cost += _put(variables, ptr, r, y, b, loads, 1) + _put(variables, ptr, q, x, a, loads, 1)
+    table[x, a], table[y, b] = q, r
+    return cost
+
+
+@inline
+def _columns(table, who, first, variables, ptr, loads, s, a, b):
+    """Swap columns a and b of slice s. -> cost"""
+    cost, i, j = np.int64(0), s * SLICE + a, s * SLICE + b
+    for x in range(first[s], first[s + 1]):
+        cost += _trade(table, variables, ptr, loads, x, a, x, b)
+    who[i], who[j] = who[j], who[i]
+    return cost
+
+
+@kernel
+def _arrange(table, who, first, variables, ptr, loads, tries):
+    state = np.uint64(1)
+    for k in range(tries):
+        state = _next(state)
+        i = _below(state, len(who))
+        s, a = i // SLICE, i % SLICE
+        begin, slots = first[s], first[s + 1] - first[s]
+        state = _next(state)
+        if k % 2 == 0 and slots > 0:
+            b = _below(state, SLICE)
+            if _columns(table, who, first, variables, ptr, loads, s, a, b) > 0:
+                _columns(table, who, first, variables, ptr, loads, s, a, b)
+        elif slots > 1:
+            x = begin + _below(state, slots)
+            state = _next(state)
+            y = begin + _below(state, slots)
+            r, q = table[x, a], table[y, a]
+            same = r >= 0 and q >= 0 and ptr[r + 1] - ptr[r] == ptr[q + 1] - ptr[q]
+            if x != y and same and _trade(table, variables, ptr, loads, x, a, y, a) > 0:
+                _trade(table, variables, ptr, loads, x, a, y, a)

@@ -57,7 +57,6 @@ from nelson.kernels.cuda.team import (
     LANES,
     LISTED,
     MASKED,
-    ONE,
     QUEUE,
     SWEEP,
     VIOLATED,
@@ -68,6 +67,7 @@ from nelson.kernels.cuda.team import (
     class_order,
     int32,
     keys,
+    lanes_wanted,
     set_cell,
 )
 
@@ -156,14 +156,6 @@ def _run(p, w, job, context, h, moved):
             c, left = int32(c + step), int32(left - 1)
             if c >= p.n_classes:
                 c = int32(c - p.n_classes)
-
-
-@device
-def _lanes_wanted(left):
-    """The lanes wanted of a word, if `left` samples are wanted from this word on."""
-    if left <= 0:
-        return ZERO
-    return EVERY if left >= 64 else (ONE << np.uint64(left)) - ONE
 
 
 @device
@@ -280,7 +272,7 @@ def draw_words(
         while r < copies:
             number = np.uint64(job.first_word + word + r)
             key0, key1 = keys(job.seed, key, number)
-            lanes = _lanes_wanted(job.samples - 64 * (word + r))
+            lanes = lanes_wanted(job.samples - 64 * (word + r))
             poke2(word_cells, int32(r * WORD_CELLS // 2), key0, key1)
             poke2(word_cells, int32(r * WORD_CELLS // 2 + 1), lanes, ZERO)
             r = int32(r + size)

@@ -1,213 +1,53 @@
-"""Launches of the GPU kernel: how many threads, how much shared memory, which arrays.
-
-The limits that the device reports decide whether the state of a team fits in shared memory and how
-many teams a multiprocessor holds.
-"""
+"""Launches of the GPU kernels: which kernel, which arrays."""
 
 from __future__ import annotations
 
-from functools import cache
+from functools import partial
 from typing import Any, NamedTuple
 
-import numpy as np
 from numba import cuda
 
-from nelson.kernels.core.reference import PRS
-from nelson.kernels.cuda import draw as kernels
+from nelson.kernels.cuda.cftp import couple_words
+from nelson.kernels.cuda.draw import draw_words
 from nelson.kernels.cuda.program import GpuProgram
-from nelson.kernels.cuda.setup import SIMULATED, WARP
-from nelson.kernels.cuda.team import CELLS, QUEUE, SHORT, WORD_CELLS, Job
+from nelson.kernels.cuda.setup import SIMULATED
+from nelson.kernels.cuda.shape import (
+    Limits,
+    Shape,
+    copies_for,
+    couple_shape,
+    coupled_copies_for,
+    limits,
+    shape_for,
+)
+from nelson.kernels.cuda.team import Job
+
+__all__ = ["ROWS", "Launch", "Loaded", "copies_for", "coupled_copies_for", "draw", "limits"]
 
 #: Bytes of shared memory that a kernel may use without asking the driver.
 _PLAIN_SHARED = 48 << 10
 #: Random rows drawn at once; the first draw takes twice as many, and probabilities 1/2 need one.
 ROWS = 4
-#: Most threads of a block: the registers of a multiprocessor serve this many, REGISTERS each.
-_THREADS = 768
-#: From this many threads per multiprocessor on, other things matter more than more threads.
-_ENOUGH_THREADS = 640
-#: Most teams of more than one warp per block: a block has 16 barriers, one of them for all threads.
-_BARRIERS = 15
-#: Rounds by events begin when there is at most one event per this many clauses.
-EVENT_SHARE = 30
-#: Bytes of the formula that every round may read from global memory: the first-level cache is small
-#: if shared memory is full.
-_CACHED_BYTES = 20 << 10
-#: A tile of copies of a small formula has about this many variables and clauses.
-_TILE_SIZE = 1000
-
-
-class Limits(NamedTuple):
-    """Limits that the device reports."""
-
-    processors: int
-    shared_block: int  # bytes of shared memory per block
-    threads: int  # per block
-
-
-@cache
-def limits(index: int) -> Limits:
-    """Limits of device number `index`, which must be the current device."""
-    if SIMULATED:
-        return Limits(1, 200 << 10, 4)
-    device = cuda.get_current_device()
-    return Limits(
-        device.MULTIPROCESSOR_COUNT,
-        device.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
-        _THREADS,
-    )
-
-
-class Shape(NamedTuple):
-    """How a launch is divided into blocks and teams, and the memory of each team.
-
-    Fields that `team.Job` has too are explained there.
-    """
-
-    team: int
-    teams: int  # per block
-    shared: bool  # is the state in shared memory
-    near: int  # 1: the clauses are in shared memory too, 2: all of the formula is
-    near_bytes: int  # bytes of these
-    stride64: int
-    stride32: int
-    queues: int
-    state64: int
-    state32: int
-    few: int
-    capacity: int
-    room: int
-    listed: int
-    listed_room: int
-    blocks: int  # blocks that run at the same time
-
-    def shared_bytes(self, teams: int) -> int:
-        """Shared memory of a block of `teams` teams."""
-        return teams * (8 * self.stride64 + 4 * self.stride32) + self.near_bytes
-
-    @property
-    def state_bytes(self) -> int:
-        """Global memory of a team if its state is not in shared memory."""
-        return 8 * self.state64 + 4 * self.state32
-
-
-def copies_for(n: int, n_clauses: int, words: int) -> int:
-    """log2 of the number of copies of a small formula in a tile, at most one per pair of words."""
-    return int(np.log2(max(1.0, min(_TILE_SIZE / max(1, n, n_clauses), words / 2))))
-
-
-def shape_for(
-    program: GpuProgram,
-    method: int,
-    limit: Limits,
-    team: int | None = None,
-    teams: int | None = None,
-    shared: bool | None = None,
-    near: int | None = None,
-    few: int | None = None,
-    capacity: int | None = None,
-) -> Shape:
-    """The best shape: as many threads as have registers, in as many teams as fit into shared
-    memory, and beside them as much of the formula as fits. Arguments that are given are not
-    changed.
-    """
-    if few is None:
-        few = max(32, int(program.layout.n_clauses) // EVENT_SHARE)
-    few = 0 if method == PRS else few
-
-    def cut(team: int, shared: bool, near: int) -> Shape:
-        return _cut(program, method, limit, team, teams, shared, near, few, capacity)
-
-    def worth(shape: Shape) -> tuple:
-        """Order of preference: two teams or more; enough threads; a formula near the threads; more
-        threads; more teams. Sweeps do not gain from more threads, because they draw fewer variables
-        at a time.
-        """
-        at_hand = _near_bytes(program)[2] - shape.near_bytes <= _CACHED_BYTES
-        threads = shape.team * shape.teams
-        enough = min(threads, _ENOUGH_THREADS)
-        more = 0 if program.layout.n_classes else threads
-        return min(shape.teams, 2), enough, at_hand, more, shape.teams, shape.near
-
-    if shared is not False:
-        sizes = [WARP * k for k in (1, 2, 3, 4, 6, 8, 12, 16, 24) if WARP * k <= limit.threads]
-        shapes = [
-            cut(threads, True, here)
-            for threads in ([team] if team else sizes)
-            for here in ((0, 1, 2) if near is None else (near,))
-        ]
-        fitting = [s for s in shapes if shared or s.shared_bytes(s.teams) <= limit.shared_block]
-        if fitting:
-            return max(fitting, key=worth)
-    return cut(team or min(8 * WARP, limit.threads), False, 0)
-
-
-def _near_bytes(program: GpuProgram) -> tuple[int, int, int]:
-    """Shared memory for no part of the formula, for its clauses, and for all of it."""
-    layout = program.layout
-    return 0, 4 * int(layout.near_clauses), 4 * int(layout.near_words + layout.near_ints)
-
-
-def _cut(
-    program: GpuProgram,
-    method: int,
-    limit: Limits,
-    team: int,
-    teams: int | None,
-    shared: bool,
-    near: int,
-    few: int,
-    capacity: int | None,
-) -> Shape:
-    """The shape for teams of `team` threads; always at least one team, even if it does not fit."""
-    n, m = int(program.layout.n), int(program.layout.n_clauses)
-    state64 = 2 * (n + m + 2 + (n if method == PRS else 0))
-    cells = 2 * (WORD_CELLS << program.log_copies)
-    queue = 3 * (team // WARP) * QUEUE  # 32-bit words
-    # The lists of the last rounds lie where the queues are; if these are too short, they grow.
-    change = -(-program.literals // max(1, 2 * m))  # items per event: half of the literals change
-    if capacity is None and few:
-        capacity = max((queue - WARP) // (2 + change), 2 * few)
-    capacity = capacity or 0
-    room = capacity * change + WARP
-    state32 = 2 * capacity + room
-    lists = max(queue, state32 if shared else 0)
-    # The list of violated words lies behind a SHORT queue, and behind the events made from the
-    # list.
-    listed = max(3 * (team // WARP) * SHORT, capacity)
-    even = program.layout.longest * m <= 2 * program.literals
-    can = shared and method != PRS and even and m <= 32 * team
-    listed_room = max(0, lists - listed) if can else 0
-    stride64 = cells + (state64 if shared else 0)
-    queues, stride64 = stride64, stride64 + (lists + 1) // 2
-    stride64 += stride64 % 2
-    most = limit.threads // team if team == WARP else min(_BARRIERS, limit.threads // team)
-    if shared:
-        bytes_ = 8 * stride64 + 4 * CELLS
-        fit = (limit.shared_block - _near_bytes(program)[near]) // bytes_
-        teams = teams or max(1, min(most, fit))
-    blocks = limit.processors * (1 if shared else max(1, limit.threads // team))
-    return Shape(
-        team, teams if shared and teams else 1, shared, near, _near_bytes(program)[near],
-        stride64, CELLS, queues, state64, state32, few, capacity, room,
-        listed, listed_room, blocks,
-    )  # fmt: skip
 
 
 class Loaded:
-    """A program in the memory of the GPU."""
+    """A program in the memory of the GPU, and the kernel that reads it."""
 
     def __init__(self, program: GpuProgram) -> None:
         self.program = program
+        self.coupled = program.positions is not None
+        self.kernel: Any = couple_words if self.coupled else draw_words
+        self.length = 1  # of coupled chains: where to start, learnt from the last draw
         self.shapes: dict[Any, Shape] = {}
         self.words = cuda.to_device(program.words)
         self.ints = cuda.to_device(program.ints)
 
     def shape(self, method: int, limit: Limits, **cut: Any) -> Shape:
-        """`shape_for`, with a memory of earlier answers."""
+        """`shape_for` or `couple_shape`, with a memory of earlier answers."""
         key = method, limit, *cut.items()
         if key not in self.shapes:
-            self.shapes[key] = shape_for(self.program, method, limit, **cut)
+            shape = couple_shape if self.coupled else partial(shape_for, method=method)
+            self.shapes[key] = shape(self.program, limit=limit, **cut)
         return self.shapes[key]
 
 
@@ -233,8 +73,8 @@ def draw(
 ) -> None:
     """Start one launch without waiting for it.
 
-    law: (contexts * n) uint64 on the GPU, see `Team.law`. rows: random rows drawn at once, 1 if
-    every probability is 1/2.
+    law: (contexts * n) uint64 on the GPU, see `Team.law`, or (contexts * positions),
+    see `Couple.law`. rows: random rows drawn at once, 1 if every probability is 1/2.
     """
     tiles = int(job.tiles)
     blocks = min(shape.blocks, tiles)
@@ -260,23 +100,30 @@ def draw(
         out.moved,
     )
     if not SIMULATED and shared > _PLAIN_SHARED:
-        variant = (rows, shape.shared, shape.near, loaded.program.log_copies, narrow)
+        variant = (
+            loaded.coupled,
+            rows,
+            shape.shared,
+            shape.near,
+            loaded.program.log_copies,
+            narrow,
+        )
         if _allowed.get(variant, 0) < shared:
-            _allow_shared(arguments, shared)
+            _allow_shared(loaded.kernel, arguments, shared)
             _allowed[variant] = shared
-    kernels.draw_words[blocks, shape.team * teams, stream, shared](*arguments)
+    loaded.kernel[blocks, shape.team * teams, stream, shared](*arguments)
 
 
 #: Bytes of shared memory that the driver has granted, by compiled variant.
 _allowed: dict[tuple, int] = {}
 
 
-def _allow_shared(arguments: tuple, wanted: int) -> None:
+def _allow_shared(kernel: Any, arguments: tuple, wanted: int) -> None:
     """Ask the driver for more than 48 KB of shared memory per block."""
     # The simulator has no such module.
     from numba.cuda.cudadrv.driver import binding, driver
 
-    types = tuple(kernels.draw_words.typeof_pyval(a) for a in arguments)
-    function = kernels.draw_words.compile(types)._codelibrary.get_cufunc()
+    types = tuple(kernel.typeof_pyval(a) for a in arguments)
+    function = kernel.compile(types)._codelibrary.get_cufunc()
     attribute = binding.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
     driver.cuKernelSetAttribute(attribute, wanted, function.handle, function.device.id)

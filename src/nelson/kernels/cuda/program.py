@@ -26,12 +26,12 @@ import numpy as np
 
 from nelson.kernels.core.program import Program
 from nelson.kernels.cuda import banks
+from nelson.kernels.cuda.banks import SLICE
 
-SLICE = 32
 #: Two entries share a word if all indices are below this.
 NARROW = 4096
 #: If all clauses have the same length, up to this, the kernel has no loop over their literals.
-_MAX_UNROLLED = 8
+MAX_UNROLLED = 8
 
 
 class Layout(NamedTuple):
@@ -70,6 +70,7 @@ class GpuProgram(NamedTuple):
     log_copies: int
     literals: int  # of all clauses
     each: int  # length of every clause, with padding; 0 if lengths differ, or are above 8
+    positions: np.ndarray | None = None  # variable at each position of a sweep (`around.py`)
 
     @property
     def nbytes(self) -> int:
@@ -83,23 +84,23 @@ def lay_out(program: Program, columns: np.ndarray, sweeps: bool, log_copies: int
     # The columns of the first pair of words of a tile, then of the second, ..
     columns = (columns[None, :] * copies + np.arange(copies)[:, None]).reshape(-1)
     narrow = max(p.n, p.n_clauses + 1) <= NARROW
-    slices = _Slices(narrow)
+    slices = Slices(narrow)
 
     lits = p.lits[: p.clause_ptr[-1]].astype(np.int64)
     by_length = np.argsort(np.diff(p.clause_ptr), kind="stable")
     if narrow:
-        arranged, ptr = _permuted(lits, p.clause_ptr, by_length)
+        arranged, ptr = permuted(lits, p.clause_ptr, by_length)
         by_length = by_length[banks.balance(arranged >> 1, ptr, p.n, copies)]
     rank = np.empty(p.n_clauses, np.int64)
     rank[by_length] = np.arange(p.n_clauses)
     each = _literals_each(p.clause_ptr) if narrow else 0
-    arranged, ptr = _permuted(lits, p.clause_ptr, by_length)
+    arranged, ptr = permuted(lits, p.clause_ptr, by_length)
     clause_start = slices.add_clauses(arranged, ptr, slots=each)
 
     occ = p.occ[: p.occ_ptr[-1]].astype(np.int64)
     occ_start = slices.add(16 * rank[occ], p.occ_ptr, np.full(p.n, 16 * p.n_clauses), spread=True)
 
-    order, class_slices, swept, ptr = _sweep_lists(p) if sweeps else _no_sweeps()
+    order, class_slices, swept, ptr = sweep_lists(p) if sweeps else _no_sweeps()
     filler, filled = np.full(len(ptr) - 1, p.n_clauses), np.diff(ptr) > 0
     filler[filled] = rank[swept[ptr[:-1][filled]]]
     sweep_start = slices.add(16 * rank[swept], ptr, 16 * filler)
@@ -110,7 +111,7 @@ def lay_out(program: Program, columns: np.ndarray, sweeps: bool, log_copies: int
         n_checks = p.n_checks
         checks = p.check_lits[: p.check_ptr[-1]].astype(np.int64)
         by_length = np.argsort(np.diff(p.check_ptr), kind="stable")
-        check_start = slices.add_clauses(*_permuted(checks, p.check_ptr, by_length))
+        check_start = slices.add_clauses(*permuted(checks, p.check_ptr, by_length))
 
     sections = {
         "clause": clause_start,
@@ -184,7 +185,7 @@ def copied(p: Program, copies: int) -> Program:
     )
 
 
-class _Slices:
+class Slices:
     """Collects members as slices of 32."""
 
     def __init__(self, narrow: bool) -> None:
@@ -248,12 +249,12 @@ class _Slices:
 
 
 def _literals_each(ptr: np.ndarray) -> int:
-    """Length of the longest clause, if it is at most _MAX_UNROLLED and all clauses fill the same
+    """Length of the longest clause, if it is at most MAX_UNROLLED and all clauses fill the same
     number of words, two literals each; else 0.
     """
     lengths = np.diff(ptr)
     each = int(lengths.max(initial=0))
-    return each if each <= _MAX_UNROLLED and ((lengths + 1) // 2 == (each + 1) // 2).all() else 0
+    return each if each <= MAX_UNROLLED and ((lengths + 1) // 2 == (each + 1) // 2).all() else 0
 
 
 def _same_clauses(p: Program) -> bool:
@@ -264,7 +265,7 @@ def _same_clauses(p: Program) -> bool:
     )
 
 
-def _permuted(values: np.ndarray, ptr: np.ndarray, order: np.ndarray):
+def permuted(values: np.ndarray, ptr: np.ndarray, order: np.ndarray):
     """CSR rows in another order."""
     lengths = np.diff(ptr)[order]
     out = np.concatenate([[0], np.cumsum(lengths)])
@@ -277,9 +278,11 @@ def _no_sweeps():
     return none, np.zeros(1, np.int64), none, np.zeros(1, np.int64)
 
 
-def _sweep_lists(p: Program):
+def sweep_lists(p: Program, falling: bool = False):
     """Lists of sweeps, with every class padded to whole slices.
 
+    A class is sorted by degree, so that neighbours in a slice have lists of about equal length.
+    falling: the last slice of a class, which may be nearly empty, has the shortest lists.
     -> (variable at each position or -1, first slice of each class, clauses of these variables, CSR
     pointers of these clauses)
     """
@@ -288,10 +291,9 @@ def _sweep_lists(p: Program):
     order = np.full(int(class_slices[-1]) * SLICE, -1, np.int64)
     moved = p.order.astype(np.int64)
     position = np.arange(len(moved)) - np.repeat(p.class_ptr[:-1], sizes)
-    # Sort by degree within a class, so that neighbours in a slice have lists of equal length.
     degree = np.diff(p.occ_ptr)
     label = np.repeat(np.arange(len(sizes)), sizes)
-    moved = moved[np.lexsort((degree[moved], label))]
+    moved = moved[np.lexsort((-degree[moved] if falling else degree[moved], label))]
     order[np.repeat(class_slices[:-1] * SLICE, sizes) + position] = moved
     lengths = np.where(order >= 0, degree[order], 0)
     ptr = np.concatenate([[0], np.cumsum(lengths)])

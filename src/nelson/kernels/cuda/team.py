@@ -223,3 +223,11 @@ def set_cell(w, cell, value):
 @device
 def cell_of(w, cell):
     return int32(peek(w.cells, cell))
+
+
+@device
+def lanes_wanted(left):
+    """The lanes wanted of a word, if `left` samples are wanted from this word on."""
+    if left <= 0:
+        return ZERO
+    return EVERY if left >= 64 else (ONE << np.uint64(left)) - ONE

@@ -4,6 +4,7 @@ ladder.py    which method for which component, and why not the methods before it
 kept.py      decisions that serve later calls with the same formula
 decision.py  what was decided: groups of components that share a method, and the choice in short
 compiling.py one circuit for all components that may have one
+coupling.py  a trial tells whether coupled chains of all starts meet
 chains.py    chains in the valid space, and the verdict of `nelson.sampling.diagnosis` on them
 starts.py    valid states from a CDCL solver
 draw.py      one draw of each group, put together and rebuilt

@@ -1,4 +1,4 @@
-"""Steps 4 and 5 of the ladder: chains in the valid space, and the verdict on them."""
+"""Steps 5 and 6 of the ladder: chains in the valid space, and the verdict on them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _HUGE = 2_000_000
 
 
 def by_resampling(part: Part, limits: Limits) -> Verdict | None:
-    """Step 4; None if resampling does not converge: the reason is in `part.passed`."""
+    """Step 5; None if resampling does not converge: the reason is in `part.passed`."""
     if limits.reuse and (latest := _latest(part)) is not None:
         part.passed["resampling"] = "it did not converge when it was last tried"
         return replace(latest[1], rows=()) if latest[0] == "resampling" else None
@@ -72,7 +72,7 @@ def _converges(part: Part, limits: Limits) -> bool:
 
 
 def from_solver(part: Part, limits: Limits) -> Verdict:
-    """Step 5. Raises Unsatisfiable if the solver proved that."""
+    """Step 6. Raises Unsatisfiable if the solver proved that."""
     if limits.reuse and (latest := _latest(part)) is not None and latest[0] == "solver":
         return replace(latest[1], rows=())
     began = time.monotonic()

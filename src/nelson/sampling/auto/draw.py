@@ -182,7 +182,7 @@ def ready(count: int, width: int | None) -> None:
         lanes = 64 * (width or width_for(size))
         chains = Chains.resampled(problem, pilot_request(theta, lanes, 1, None), theta)
         chains.sweep_to(1)
-    for name in ("enumerate", "circuit"):
+    for name in ("enumerate", "circuit", "cftp"):
         request = pilot_request(theta, min(count, 1 << 10), 1, None)
         request = replace(request, columns=np.arange(3), width=width)
         if not missing_modules(get(name)):

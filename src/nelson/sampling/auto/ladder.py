@@ -4,9 +4,10 @@
     2  extremal                                  lovasz         exact
        few structures                            enumerate      exact
     3  a d-DNNF within a share of the budget     circuit        exact
-    4  resampling converges in a pilot run       lovasz, sweeps asymptotic if the diagnostics pass
-    5  else starts from a CDCL solver            cdcl, sweeps   asymptotic if the diagnostics pass
-    6  else no samples; "unsatisfiable" only if it was proved
+    4  coupled chains of all starts meet         cftp           exact
+    5  resampling converges in a pilot run       lovasz, sweeps asymptotic if the diagnostics pass
+    6  else starts from a CDCL solver            cdcl, sweeps   asymptotic if the diagnostics pass
+    7  else no samples; "unsatisfiable" only if it was proved
 
 A gate that is resolved away leaves longer clauses behind. For sums and comparisons of binary
 numbers this makes the formula wider and its circuit larger: four numbers of 16 bits in order, with
@@ -36,6 +37,7 @@ from nelson.formula.memo import Recent, Slot
 from nelson.io.progress import phase
 from nelson.sampling.auto import compiling
 from nelson.sampling.auto.chains import by_resampling, from_solver
+from nelson.sampling.auto.coupling import by_coupling
 from nelson.sampling.auto.decision import Decision, Group, Limits, Part, interned, joined, part_of
 from nelson.sampling.chain import Chains, share
 from nelson.sampling.diagnosis.diagnose import beyond_resolution, pilot_request, pilots
@@ -78,7 +80,7 @@ class _Ladder:
         self.problem, self.limits, self.owner = problem, limits, problem.formula
         self.whole = Part(np.arange(self.owner.n_total), theta, self.owner, problem.evidence)
         self.taken: dict[str, list[tuple[Part, Verdict]]] = {
-            name: [] for name in ("enumerate", "circuit", "cdcl", "lovasz")
+            name: [] for name in ("enumerate", "circuit", "cftp", "cdcl", "lovasz")
         }
 
     def decide(self) -> Decision:
@@ -90,8 +92,8 @@ class _Ladder:
         reduced, left = self.reduced(STEPS)
         if reduced.gates and (decision := self.decided_with_gates(left)) is not None:
             return decision
-        left = self.compiled(left, self.untouched)
-        exact = self.taken["enumerate"] or self.taken["circuit"]
+        left = self.coupled(self.compiled(left, self.untouched))
+        exact = any(self.taken[name] for name in ("enumerate", "circuit", "cftp"))
         left = self.resampled(left, not reduced.changed and not exact)
         self.searched(left)
         return self.decision(reduced)
@@ -207,6 +209,17 @@ class _Ladder:
             self.taken["circuit"] += [(part, verdict) for part in done]
         return [part for part in parts if not any(part is one for one in done)]
 
+    def coupled(self, parts: list[Part]) -> list[Part]:
+        left = []
+        for part in parts:
+            if self.beyond or "cftp" in self.limits.skip:
+                part.passed["cftp"] = self.beyond or "left out"
+            elif (verdict := by_coupling(part, self.limits)) is not None:
+                self.taken["cftp"].append((part, verdict))
+                continue
+            left.append(part)
+        return left
+
     def resampled(self, parts: list[Part], as_given: bool) -> list[Part]:
         for part in parts if self.slow else ():
             if part.problem.extremal:
@@ -259,7 +272,7 @@ class _Ladder:
             pairs = self.taken[name] or [(self.whole, replace(EXTREMAL, why="no clause is left"))]
             return Decision([_group(name, self.whole, pairs)], None, reduced.steps)
         groups = []
-        for name in ("enumerate", "circuit"):
+        for name in ("enumerate", "circuit", "cftp"):
             if pairs := self.taken[name]:
                 groups.append(_group(name, joined(self.owner, [part for part, _ in pairs]), pairs))
         pairs = self.taken["lovasz"]

@@ -4,8 +4,8 @@ The samples stay in the GPU's memory (`DeviceSamples`). A call waits for the GPU
 to learn how many samples are valid. With a time limit it waits after every few waves of tiles, to
 look at the clock.
 
-A GPU runs `lovasz` and `prs`, with their sweeps. If another method is asked for, or if "auto" finds
-a better one, the host draws and the samples move to the GPU.
+A GPU runs `lovasz` and `prs`, with their sweeps, and `cftp`. If another method is asked for, or if
+"auto" finds a better one, the host draws and the samples move to the GPU.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from nelson.kernels.core.reference import LOVASZ, PRS
 from nelson.sampling.collect import collect, in_blocks
 from nelson.sampling.device.gpu import Gpu
 from nelson.sampling.device.samples import DeviceSamples
+from nelson.sampling.methods.cftp import ENDED
 from nelson.sampling.plan import Plan
 from nelson.sampling.problem import Problem
 from nelson.sampling.result import prove_or_explain, result
@@ -32,7 +33,8 @@ from nelson.sampling.sampler import Block, Request
 from nelson.sampling.samples import Samples
 
 #: The methods that a GPU can draw with.
-GPU_METHODS = {"lovasz": LOVASZ, "prs": PRS}
+CFTP = 3
+GPU_METHODS = {"lovasz": LOVASZ, "prs": PRS, "cftp": CFTP}
 _PROGRAMS: Slot[Recent[Any, Any]] = Slot("programs on a GPU")
 #: Programs that are kept on GPUs with a formula.
 _MAX_PROGRAMS = 8
@@ -50,38 +52,49 @@ class Launched:
     valid: Any  # (contexts * words,) uint64
     block: Block  # rounds, resampled, stopped; no samples
     invalid: int  # lanes that are not valid
+    apart: int  # lanes of coupled chains that did not meet: no lane may be used
     tiles_run: int
     tiles: int  # tiles of each context
     words: int  # words of each tile
 
     @property
     def whole(self) -> bool:
-        return self.invalid == 0 and not self.block.stopped
+        return self.invalid == self.apart == 0 and not self.block.stopped
 
 
 def _loaded(
     gpu: Gpu,
     problem: Problem,
     columns: np.ndarray,
-    sweeps: bool,
+    lists: str,
     words: int,
     log_copies: int | None,
 ) -> Any:
-    """The program in the GPU's memory for draws of `words` words; kept with the formula."""
+    """The program in the GPU's memory for draws of `words` words; kept with the formula.
+
+    lists: "rounds", "sweeps" (and rounds), or "coupled".
+    """
+    from nelson.kernels.cuda.around import lay_out_around
     from nelson.kernels.cuda.program import lay_out
 
-    program = problem.program
-    if log_copies is None:
-        log_copies = gpu.launch.copies_for(program.n, program.n_clauses, words)
-    key = (problem.evidence, columns.tobytes(), sweeps, log_copies, gpu.index)
+    program, launch = problem.program, gpu.launch
+    if log_copies is None and lists == "coupled":
+        log_copies = launch.coupled_copies_for(program.n, words)
+    elif log_copies is None:
+        log_copies = launch.copies_for(program.n, program.n_clauses, words)
+    key = (problem.evidence, columns.tobytes(), lists, log_copies, gpu.index)
     kept = problem.formula.memo.once(_PROGRAMS, lambda: Recent(_MAX_PROGRAMS))
     if (loaded := kept.get(key)) is not None:
         return loaded
+    places = program.place[columns]
     try:
-        laid_out = lay_out(program, program.place[columns], sweeps, log_copies)
+        if lists == "coupled":
+            laid_out = lay_out_around(program, places, log_copies)
+        else:
+            laid_out = lay_out(program, places, lists == "sweeps", log_copies)
     except ValueError as error:
         raise NelsonError(f'device="cuda": {error}; use device="cpu"') from error
-    return kept.put(key, gpu.launch.Loaded(laid_out))
+    return kept.put(key, launch.Loaded(laid_out))
 
 
 def draw(
@@ -101,10 +114,12 @@ def draw(
     """
     from nelson.kernels.cuda.team import COUNTS
 
+    problem = problem.sweeping_all() if method == CFTP else problem
     launch, program = gpu.launch, problem.program
     sweeps = request.sweeps if len(program.order) else 0
     contexts, words, columns = len(request.contexts), words_for(count), len(request.columns)
-    loaded = _loaded(gpu, problem, request.columns, sweeps > 0, words, log_copies)
+    lists = "coupled" if method == CFTP else "sweeps" if sweeps else "rounds"
+    loaded = _loaded(gpu, problem, request.columns, lists, words, log_copies)
     shape = loaded.shape(method, launch.limits(gpu.index), **cut)
 
     thresholds = problem.thresholds(request.theta)
@@ -113,7 +128,9 @@ def draw(
     digits = 1 if (thresholds[:, drawn] == 1 << 31).all() else rows or launch.ROWS
     laws = thresholds[:, program.name].astype(np.uint64) << 32
     laws |= program.name.astype(np.uint64) << 5
-    tile = 2 << loaded.program.log_copies
+    if loaded.coupled:
+        laws = np.pad(laws, ((0, 0), (0, 1)))[:, loaded.program.positions]  # -1 is padding
+    tile = (1 if loaded.coupled else 2) << loaded.program.log_copies
     per_context = -(-words // tile)
     tiles = per_context * contexts
     slots = 0 if shape.shared else min(shape.blocks, tiles) * shape.teams
@@ -136,6 +153,10 @@ def draw(
 
     step = tiles if request.deadline is None else shape.blocks * shape.teams * _WAVES
     whole = _job(method, request, sweeps, first, count, shape)
+    if loaded.coupled:
+        longest = 1 << (max(1, request.max_rounds) - 1).bit_length()
+        start = min(loaded.length, longest)
+        whole = whole._replace(max_rounds=np.int32(longest), sweeps=np.int32(start))
     done, stopped = 0, False
     while done < tiles and not stopped:
         job = whole._replace(first=np.int64(done), tiles=np.int64(min(step, tiles - done)))
@@ -145,8 +166,18 @@ def draw(
             gpu.wait()
             stopped = time.monotonic() >= request.deadline
     rounds, resampled, invalid = (int(k) for k in gpu.get(counts))  # the one wait of a call
-    block = Block.empty(request, rounds=rounds, resampled=resampled, stopped=stopped)
-    return Launched(packed, valid, block, invalid, done, per_context, tile)
+    block = Block.empty(request, rounds=rounds, stopped=stopped)
+    apart = 0
+    if loaded.coupled:
+        apart, block.info["sweeps"] = resampled, rounds
+        if apart:
+            when = f"after {rounds} sweeps from the past"
+            block.stopped, block.info["ended"] = True, ENDED.format(apart, when)
+        else:
+            loaded.length = max(1, rounds // 2)
+    else:
+        block.resampled = resampled
+    return Launched(packed, valid, block, invalid, apart, done, per_context, tile)
 
 
 def _job(method: int, request: Request, sweeps: int, first: int, count: int, shape: Any) -> Any:
@@ -183,7 +214,10 @@ def _valid_on_host(
     """The valid samples of each context, cut to the shortest, and their number.
 
     Invalid samples are rare and slow to draw: dropping them on the host costs little beside that.
+    If coupled chains did not meet, there are none: dropping only those would bias the others.
     """
+    if launched.apart:
+        return np.zeros((contexts, 0, columns), np.uint64), 0
     lanes = gpu.get(launched.valid)[: contexts * words].reshape(contexts, words)
     if launched.block.stopped:  # tiles that did not run hold whatever was in memory
         ran = np.zeros((contexts, launched.tiles), bool)
@@ -212,8 +246,12 @@ def in_blocks_on_gpu(plan: Plan, block_size: int) -> Iterator[DeviceSamples]:
 
 
 def _drawn_on_host(plan: Plan) -> bool:
-    """A GPU runs two methods, for contexts with the same evidence."""
-    return plan.on_host or plan.sampler.name not in GPU_METHODS or len(plan.parts) > 1
+    """A GPU runs three methods, for contexts with the same evidence; `cftp` if lists fit."""
+    if plan.on_host or plan.sampler.name not in GPU_METHODS or len(plan.parts) > 1:
+        return True
+    from nelson.kernels.cuda.around import too_large
+
+    return GPU_METHODS[plan.sampler.name] == CFTP and too_large(plan.problem.program)
 
 
 def _move(gpu: Gpu, samples: Samples) -> DeviceSamples:

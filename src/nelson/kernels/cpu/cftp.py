@@ -1,0 +1,266 @@
+"""Coupling from the past with bounding chains: exact samples, if the chains of all starts meet.
+
+Sweep t ends at time -t, and draws the same random numbers in every run: those of round
+SWEEP_ROUND + t. A *run* of length T makes the sweeps T - 1, .., 1, 0. Let the chains of all valid
+states run together. If they are in one state at time 0, a chain from the infinite past is in that
+state as well, so it is distributed as P_theta(. | C) (Propp, Wilson 1996). If not, T doubles.
+
+The set of states is bounded by two bits for each variable and lane: may it be 0, may it be 1
+(Huber 2004; He, Sun, Wu 2021). Row `code` of `bounds` holds the lanes in which the literal `code`
+may be false, so row `code ^ 1` holds those in which it may be true. A run starts with all ones. A
+clause of v forces v if its other literals are all false: *maybe*, if each of them may be false, and
+*surely*, if none of them may be true. With a coin b of P(b = 1) = p_v, `up` for the clauses that
+hold +v and `down` for those that hold -v,
+
+    may be 1:  b ? no down clause surely forces v : an up clause maybe forces v
+    may be 0:  b ? a down clause maybe forces v : no up clause surely forces v
+
+Once each variable has one value in every wanted lane, the rest of the run is plain sweeps.
+
+A smaller set of states stays inside a larger one under the same coins. So a lane that has met in a
+run of length T has the same result in every longer run, and the length of the first run of a tile
+is free: it is learnt from the tiles before, which saves the short runs. The time that a lane takes
+depends on its result, so no lane may be dropped: a tile with a lane that did not meet within
+`max_rounds` sweeps yields nothing and ends the job.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from nelson.kernels.core.bernoulli import Law, draw, finish, rows_for
+from nelson.kernels.core.compile import helper, inline, kernel
+from nelson.kernels.core.program import Program
+from nelson.kernels.core.rng import SWEEP_ROUND, class_order
+from nelson.kernels.core.threads import END_AT_ONCE
+from nelson.kernels.core.vector import (
+    aligned,
+    any_lane,
+    bare,
+    load,
+    ones,
+    peek,
+    peek_volatile,
+    poke,
+    popcount,
+    store,
+    tag,
+    total,
+    zeros,
+)
+from nelson.kernels.cpu.state import (
+    BLOCK,
+    KEY1,
+    LONG,
+    STOPPED,
+    WANTED,
+    Job,
+    Result,
+    constants,
+    stream,
+)
+from nelson.kernels.cpu.sweep import sweep
+from nelson.kernels.cpu.tiles import begin, hand_out
+
+
+class Others(NamedTuple):
+    """For each occurrence e of a variable in a clause, the codes of the other literals of that
+    clause: codes[ptr[e] : ptr[e + 1]]. One after the other in memory, as a sweep reads them.
+    """
+
+    ptr: np.ndarray
+    codes: np.ndarray
+
+
+class Space(NamedTuple):
+    """Work space of one thread; see `state.Scratch` for the fields that it also has."""
+
+    bounds: np.ndarray  # 2 n rows: lanes in which a literal may be false
+    first: np.ndarray  # (1,) int64: length of the first run of the next tile
+    x: np.ndarray
+    queue_rows: np.ndarray
+    queue: np.ndarray
+    constants: np.ndarray
+    dirty: np.ndarray  # `dirty` and `clauses` are never used: `sweep` shares code with the rounds
+    clauses: np.ndarray
+
+
+def others(program: Program) -> Others:
+    """O(sum of |clause|^2)."""
+    lengths = np.diff(program.clause_ptr)
+    clause = program.occ[: program.occ_ptr[-1]]
+    own = np.repeat(np.arange(program.n), np.diff(program.occ_ptr))
+    size = lengths[clause]
+    start = np.cumsum(size) - size
+    within = np.arange(size.sum()) - np.repeat(start, size)
+    codes = program.lits[np.repeat(program.clause_ptr[clause], size) + within]
+    codes = codes[codes >> 1 != np.repeat(own, size)]
+    ptr = np.concatenate([[0], np.cumsum(size - 1)]).astype(np.int64)
+    return Others(ptr, codes.astype(np.int32))
+
+
+def longest(max_rounds: int) -> int:
+    """The length of the last run that is made: max_rounds, rounded up to a power of two."""
+    return 1 << max(0, max_rounds - 1).bit_length()
+
+
+def scratch(program: Program, width: int, first: int = 1) -> Space:
+    """first: length of the first run of the first tile."""
+    return Space(
+        bounds=aligned(2 * program.n * width),
+        first=np.array([first], np.int64),
+        x=aligned(program.n * width),
+        queue_rows=aligned((BLOCK + 1) * width),
+        queue=np.empty(BLOCK + 1, np.int32),
+        constants=constants(width),
+        dirty=np.zeros(1, np.uint8),
+        clauses=np.zeros(1, np.int32),
+    )
+
+
+def run(
+    others: Others,
+    width: int,
+    program: Program,
+    law: Law,
+    job: Job,
+    result: Result,
+    space: Space,
+    stop: np.ndarray,
+    tiles: tuple[int, int],
+) -> None:
+    """Draw tiles `tiles[0] .. tiles[1] - 1`. The program sweeps every variable that is not fixed.
+
+    result.rounds gets the length of the last run, and result.resampled the lanes that did not meet.
+    A tile that has begun is finished even if stop[0] is set, as its time depends on its result.
+    Only END_AT_ONCE ends it; then all of its lanes count as lanes that did not meet.
+    """
+    _tiles(tag(width), program, others, law, job, result, space, stop, tiles[0], tiles[1])
+
+
+@inline
+def _forced(tag, o, s, e, maybe, surely):
+    """Add the lanes in which the other literals of occurrence e maybe, and surely, are false."""
+    at, end = peek(o.ptr, e), peek(o.ptr, e + 1)
+    if end - at > LONG:
+        false, true = _long(tag, o.codes, s.bounds, at, end)
+    else:
+        false, true = ones(tag), zeros(tag)
+        for q in range(at, end):
+            code = peek(o.codes, q)
+            false = false & load(tag, s.bounds, code)
+            true = true | load(tag, s.bounds, code ^ 1)
+    return maybe | false, surely | ~true
+
+
+@helper
+def _long(tag, codes, bounds, at, end):
+    """The lanes in which all literals may be false, and those in which one may be true. Stops once
+    every lane has a literal that is surely true.
+    """
+    false, true = ones(tag), zeros(tag)
+    while at < end and any_lane(false):
+        for q in range(at, min(at + 8, end)):
+            code = peek(codes, q)
+            false = false & load(tag, bounds, code)
+            true = true | load(tag, bounds, code ^ 1)
+        at += 8
+    return false, true
+
+
+@inline
+def _bounding_sweep(tag, p, o, law, row, s, job, t, round):
+    """Update the bounds of every variable once. -> the lanes in which one may have both values"""
+    key1, every, none = load(tag, s.constants, KEY1), ones(tag), zeros(tag)
+    h = rows_for(64.0 * len(tag), law.max_rows)
+    c, step = class_order(job.seed, peek(job.context, t), p.n_classes)
+    apart = none
+    for _ in range(p.n_classes):
+        for q in range(peek(p.class_ptr, c), peek(p.class_ptr, c + 1)):
+            v = peek(p.order, q)
+            y = stream(tag, p, s, round, v)
+            undecided, coin = draw(tag, law, row + v, y, key1, every, h)
+            coin = coin | finish(tag, law, row + v, y, key1, undecided, h)
+            up, up_surely, down, down_surely = none, none, none, none
+            middle = peek(p.occ_mid, v)
+            for e in range(peek(p.occ_ptr, v), middle):
+                up, up_surely = _forced(tag, o, s, e, up, up_surely)
+            for e in range(middle, peek(p.occ_ptr, v + 1)):
+                down, down_surely = _forced(tag, o, s, e, down, down_surely)
+            one = (coin & ~down_surely) | (up & ~coin)
+            zero = (down & coin) | ~(coin | up_surely)
+            store(s.bounds, 2 * v, one)
+            store(s.bounds, 2 * v + 1, zero)
+            apart = apart | (one & zero)
+        c += step
+        if c >= p.n_classes:
+            c -= p.n_classes
+    return apart & load(tag, s.constants, WANTED)
+
+
+@inline
+def _start(tag, p, s):
+    """Every state is possible, but fixed variables have one value."""
+    for code in range(2 * p.n):
+        store(s.bounds, code, ones(tag))
+    for q in range(p.n_fixed):
+        store(s.bounds, peek(p.fixed, q), zeros(tag))
+
+
+@inline
+def _run(tag, p, o, law, row, s, job, t, length, stop, moved):
+    """A run of that length. -> (sweeps until all lanes met, or `length`, or STOPPED; lanes that
+    did not meet). If all met, x is the state at time 0.
+    """
+    _start(tag, p, s)
+    left, apart = length, load(tag, s.constants, WANTED)
+    while left > 0 and any_lane(apart):
+        if peek_volatile(stop, 0) >= END_AT_ONCE:
+            return STOPPED, apart
+        left -= 1
+        apart = _bounding_sweep(tag, p, o, law, row, s, job, t, SWEEP_ROUND + left)
+    met = length - left
+    for v in range(p.n):
+        store(s.x, v, load(tag, s.bounds, 2 * v))
+    while left > 0:
+        if peek_volatile(stop, 0) >= END_AT_ONCE:
+            return STOPPED, apart
+        left -= 1
+        sweep(tag, p, law, row, s, job, t, SWEEP_ROUND + left, moved)
+    return met, apart
+
+
+@inline
+def _longest(max_rounds):
+    length = 1
+    while length < max_rounds:
+        length *= 2
+    return length
+
+
+@kernel
+def _tiles(tag, program, others, law, job, result, space, stop, first, last):
+    p, law, job, result, s = bare(program), bare(law), bare(job), bare(result), bare(space)
+    o, longest = bare(others), _longest(job.max_rounds)
+    for t in range(first, last):
+        if peek_volatile(stop, 0) != 0:
+            return
+        row = peek(job.row, t) * p.n
+        begin(tag, job, s, t)
+        length, again = min(peek(s.first, 0), longest), True
+        while again:
+            met, apart = _run(tag, p, o, law, row, s, job, t, length, stop, result.moved)
+            if met == STOPPED:
+                poke(result.resampled, t, peek(job.lanes, t))
+                return
+            again = any_lane(apart) and length < longest
+            if again:
+                length = min(2 * length, longest)
+        poke(result.rounds, t, length)
+        if any_lane(apart):
+            poke(result.resampled, t, total(popcount(apart)))
+            poke(stop, 0, END_AT_ONCE)
+            return
+        hand_out(tag, p, job, result, s, t)
+        # Lanes meet as late in the next tile as in this one, give or take a quarter.
+        poke(s.first, 0, max(met + met // 4 + 1, length - length // 8))

@@ -1,0 +1,91 @@
+"""Coupling from the past: exact on any formula on which the chains of all starts meet.
+
+The heat bath of the sweeps, with the same coins for all starts, from further and further back,
+until bounds on the states of all chains leave one state at time 0 (`kernels/cpu/cftp.py`). Where
+they do, P_theta(. | C) is drawn exactly for any theta, and the chains are proved to connect all
+valid states. Where clauses are many or short they do not, and the draw ends with its budget.
+
+*Why nothing is dropped.* How many sweeps a sample takes depends on the sample. So a sample that ran
+out of its budget must not be left out while others are kept: the samples of that block, and all
+later ones, are not returned. A deadline only decides which tiles begin, and a tile that has begun
+is finished: whether a tile begins depends on the tiles before it, not on its own samples. If it
+takes as long again as the whole draw had, the block is given up as well. Ctrl-C ends the tiles in
+work at once, and with them their block; a stream has returned whole blocks before it.
+
+*What remains.* A result is returned on the condition that all lanes met within `max_rounds` sweeps
+(rounded up to a power of two). If u is the probability that a lane does not meet within T sweeps,
+then it is at most u^j within j T sweeps, because the coins of different sweeps are independent. A
+tile of 1,024 lanes that meets within T sweeps puts u near 1/1,000 or below; so with a budget of 8 T
+the condition changes probabilities by less than 10^-20.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+
+from nelson.formula import Formula
+from nelson.formula.memo import Recent, Slot
+from nelson.kernels.cpu import cftp
+from nelson.sampling import engine
+from nelson.sampling.problem import Problem, prepare
+from nelson.sampling.sampler import Block, Request, Sampler
+
+ENDED = (
+    "{} samples were not determined {}, and dropping them would bias the others, so no sample of "
+    "this block is returned; raise max_rounds or seconds, or take method='auto'"
+)
+#: By evidence: the longest run of the last draw. The first run of the next draw is half as long.
+_LENGTH: Slot[Recent[tuple[int, ...], int]] = Slot("sweeps until coupled chains met")
+_OTHERS: Slot[Recent[tuple[int, ...], cftp.Others]] = Slot("other literals of each occurrence")
+#: Problems of a formula for which these are kept.
+_CACHE_SIZE = 16
+
+
+def kernel(problem: Problem, first: int = 1) -> engine.Kernel:
+    """first: length of the first run. It changes the time, never a sample."""
+    known = problem.formula.memo.once(_OTHERS, lambda: Recent(_CACHE_SIZE))
+    others = known.once(problem.evidence, lambda: cftp.others(problem.program))
+    run, scratch = partial(cftp.run, others), partial(cftp.scratch, first=first)
+    return engine.Kernel(engine.laws, run, scratch, finishes=True)
+
+
+def blocks(problem: Problem, request: Request, first: int | None = None) -> Iterator[Block]:
+    lengths = problem.formula.memo.once(_LENGTH, lambda: Recent(_CACHE_SIZE))
+    first = first or max(1, (lengths.get(problem.evidence) or 0) // 2)
+    problem = problem.sweeping_all()
+    for block in engine.blocks(0, problem, request, kernel(problem, first)):
+        apart, block.resampled = block.resampled, 0
+        if apart:
+            block.valid = np.zeros_like(block.valid)
+            late = request.deadline is not None and time.monotonic() >= request.deadline
+            when = "when the time was up" if late else f"after {block.rounds} sweeps from the past"
+            block.stopped, block.info["ended"] = True, ENDED.format(apart, when)
+        else:
+            lengths.put(problem.evidence, block.rounds)
+        yield block
+        if block.last:
+            return
+
+
+def ready(count: int, width: int | None = None) -> None:
+    problem = prepare(Formula([], n_vars=1))
+    engine.compile_kernel(width or engine.width_for(count), kernel(problem))
+
+
+SAMPLER = Sampler(
+    name="cftp",
+    summary="heat-bath chains from all starts at once, from ever further back, until they meet",
+    citation="Propp, Wilson: Exact sampling with coupled Markov chains, Random Structures and "
+    "Algorithms 9 (1996); Huber: Perfect sampling using bounding chains, Annals of Applied "
+    "Probability 14 (2004); He, Sun, Wu: Perfect sampling for (atomic) Lovasz local lemma, 2021",
+    weighted=True,
+    rounds_weights=True,
+    guarantee=lambda problem, sweeps: "exact",
+    blocks=blocks,
+    ready=ready,
+    promise="exact, where the chains meet",
+)
