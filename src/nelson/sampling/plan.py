@@ -104,7 +104,9 @@ def make_plan(formula: Formula, theta: Any, n: int | None, options: Options) -> 
     if options.method == "auto" and options.sweeps is None:
         if deadline is not None and not all(problem.extremal for problem in problems):
             deadline += _ready(n, options.width)
-        limits = Limits(threads, deadline, options.max_rounds, n, reuse=options.reuse)
+        limits = Limits(
+            threads, deadline, options.max_rounds, n, skip=options.skip, reuse=options.reuse
+        )
         chosen = choose_sampler(problems, theta_of, limits, gpu=options.gpu is not None)
     else:
         sweeps = (sampler.sweeps or 0) if options.sweeps is None else options.sweeps
