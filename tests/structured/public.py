@@ -59,7 +59,7 @@ def small_suite() -> list[Entry]:
         entry("knapsack of 16", constraints.knapsack, 16),
         entry("planted 3-SAT of 80", constraints.planted_ksat, 80, 3.0),
         entry("random 3-SAT of 60, weighted", random_ksat, 60, 90, 3),
-        entry("random 3-SAT of 300, sparse", random_ksat, 300, 150, 3),
+        entry("random 3-SAT of 100, sparse", random_ksat, 100, 50, 3),
         entry("random 5-SAT of 60", random_ksat, 60, 60, 5),
         entry("random 5-SAT of 80, sparse, weighted", random_ksat, 80, 48, 5),
         entry("random 7-SAT of 40", random_ksat, 40, 40, 7),
