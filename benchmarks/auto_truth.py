@@ -39,8 +39,8 @@ LEFT_OUT = frozenset({"circuit", "enumerate"})
 COMPILE_SECONDS = 30.0
 #: Seconds that `auto` gets for exact samples, of which D4 gets a share.
 EXACT_SECONDS = 120.0
-#: Seconds that `auto` gets for one formula.
-DRAW_SECONDS = 20.0
+#: Seconds that `auto` gets for one formula: more than in the suites, since labels are tested here.
+DRAW_SECONDS = 30.0
 SAMPLES = 20_000
 #: Exact samples to compare with.
 REFERENCE = 100_000
