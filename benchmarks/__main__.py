@@ -36,8 +36,9 @@ ALL = {
     **learning.ALL,
     "cluster": cluster.rows,
 }
-#: Benchmarks that run only when they are named: one needs a GPU, the other installs its peers.
-ONLY_IF_NAMED = {"gpu": gpu.rows, "space": space.rows}
+#: Benchmarks that run only when they are named: one needs a GPU, one installs its peers, and the
+#: others are parts of `auto`.
+ONLY_IF_NAMED = {"gpu": gpu.rows, "space": space.rows, **auto.PARTS}
 
 
 def _names(every: list[str]) -> list[str]:
@@ -51,7 +52,8 @@ def _names(every: list[str]) -> list[str]:
         "names",
         nargs="*",
         metavar="NAME",
-        help=f"{', '.join(every)} (default: all except gpu and space; this takes 20 minutes)",
+        help=f"{', '.join(every)} (default: all except {', '.join(ONLY_IF_NAMED)}; this takes "
+        "40 minutes)",
     )
     parser.add_argument(
         "--quick",

@@ -14,7 +14,7 @@ from nelson.learning.metrics import evaluate
 from nelson.sampling.options import Options, gpu_number
 
 #: Options for callers within the package.
-INTERNAL = {"verdict", "reuse", "determined"}
+INTERNAL = {"verdict", "reuse", "determined", "skip"}
 FIELDS = {field.name: field.default for field in fields(Options) if field.name not in INTERNAL}
 
 

@@ -10,6 +10,7 @@ from nelson.formula.random_ksat import random_ksat
 from tests.structured.circuits import Circuit, adder, multiplier, random_circuit
 from tests.structured.features import FeatureTree, feature_model, feature_tree
 from tests.structured.graphs import colouring, cycle, grid, random_colouring, random_graph
+from tests.structured.public import public_suite, small_suite
 from tests.structured.puzzles import grid_obstacles, grid_path, latin_square, pigeonhole
 from tests.structured.random_constraints import (
     cardinality,
@@ -38,10 +39,12 @@ __all__ = [
     "multiplier",
     "pigeonhole",
     "planted_ksat",
+    "public_suite",
     "random_circuit",
     "random_colouring",
     "random_graph",
     "random_ksat",
+    "small_suite",
     "suite",
     "xor_chain",
     "xor_system",

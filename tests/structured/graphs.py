@@ -24,6 +24,27 @@ def grid(width: int, height: int) -> list[tuple[int, int]]:
     return right + down
 
 
+def triangulated(width: int, height: int, seed: int = 0) -> list[tuple[int, int]]:
+    """A grid with one diagonal in each square, up or down at random: a planar graph."""
+    flips = np.random.default_rng([seed, 6]).integers(0, 2, (height, width))
+    diagonals = []
+    for y in range(height - 1):
+        for x in range(width - 1):
+            a, b = (0, 1) if flips[y, x] else (1, 0)
+            diagonals.append((x + a + width * y, x + b + width * (y + 1)))
+    return grid(width, height) + diagonals
+
+
+def grid_colouring(width: int, height: int, colours: int, seed: int = 0) -> Formula:
+    """Colourings of a grid; vertex x + width y."""
+    return colouring(grid(width, height), width * height, colours)
+
+
+def planar_colouring(width: int, height: int, colours: int, seed: int = 0) -> Formula:
+    """Colourings of a triangulated grid; vertex x + width y."""
+    return colouring(triangulated(width, height, seed), width * height, colours)
+
+
 def random_graph(
     n: int, edges: int, seed: int = 0, classes: np.ndarray | None = None
 ) -> list[tuple[int, int]]:

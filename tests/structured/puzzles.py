@@ -9,7 +9,8 @@ import numpy as np
 from nelson.formula import Formula
 
 
-def _one_of(literals: list[int]) -> list[list[int]]:
+def one_of(literals: list[int]) -> list[list[int]]:
+    """Exactly one of the literals."""
     return [literals, *([-a, -b] for a, b in combinations(literals, 2))]
 
 
@@ -39,7 +40,7 @@ def grid_path(width: int, height: int, frames: int, obstacles: int = 0, seed: in
 
     clauses = [[at(0, 0)], [at(frames, cells - 1)]]
     for t in range(frames + 1):
-        clauses += _one_of([at(t, cell) for cell in range(cells)])
+        clauses += one_of([at(t, cell) for cell in range(cells)])
         clauses += [[-at(t, int(cell))] for cell in np.flatnonzero(blocked)]
     for t in range(frames):
         for y in range(height):
@@ -67,9 +68,44 @@ def latin_square(n: int, given: int = 0, seed: int = 0) -> Formula:
     clauses = []
     for a in range(n):
         for b in range(n):
-            clauses += _one_of([has(a, b, k) for k in range(n)])
-            clauses += _one_of([has(a, k, b) for k in range(n)])
-            clauses += _one_of([has(k, a, b) for k in range(n)])
+            clauses += one_of([has(a, b, k) for k in range(n)])
+            clauses += one_of([has(a, k, b) for k in range(n)])
+            clauses += one_of([has(k, a, b) for k in range(n)])
+    for cell in random.choice(n * n, given, replace=False).tolist():
+        row, column = divmod(cell, n)
+        clauses.append([has(row, column, int(hidden[row, column]))])
+    return Formula(clauses, n_vars=n**3)
+
+
+def sudoku(box: int, given: int, seed: int = 0) -> Formula:
+    """Squares of order n = box^2, each symbol once in each row, column and box of box x box cells;
+    `given` cells of a hidden one are filled in. Variable (row * n + column) * n + symbol + 1.
+
+    288 squares with box = 2.
+    """
+    n = box * box
+    random = np.random.default_rng([seed, 14])
+
+    def shuffled() -> np.ndarray:
+        """A permutation of the lines that keeps the bands together."""
+        bands = random.permutation(box)
+        return np.concatenate([band * box + random.permutation(box) for band in bands])
+
+    rows, columns, symbols = shuffled(), shuffled(), random.permutation(n)
+    hidden = symbols[(rows[:, None] % box * box + rows[:, None] // box + columns[None, :]) % n]
+
+    def has(row: int, column: int, symbol: int) -> int:
+        return (row * n + column) * n + symbol + 1
+
+    clauses = []
+    for a in range(n):
+        for b in range(n):
+            clauses += one_of([has(a, b, k) for k in range(n)])
+            clauses += one_of([has(a, k, b) for k in range(n)])
+            clauses += one_of([has(k, a, b) for k in range(n)])
+            corner, inside = divmod(a, box), range(n)
+            cells = [(corner[0] * box + k // box, corner[1] * box + k % box) for k in inside]
+            clauses += one_of([has(row, column, b) for row, column in cells])
     for cell in random.choice(n * n, given, replace=False).tolist():
         row, column = divmod(cell, n)
         clauses.append([has(row, column, int(hidden[row, column]))])

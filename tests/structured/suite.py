@@ -29,16 +29,17 @@ def _problem(
     return formula, np.random.default_rng([seed, 99]).normal(size=formula.n_vars)
 
 
+def entry(name: str, make: Callable[..., Formula], *args: float) -> Entry:
+    """A formula of seed 1; one whose name ends with ", weighted" has theta ~ N(0, 1)."""
+    weighted = name.endswith(", weighted")
+    return Entry(name, partial(_problem, make, *args, weighted=weighted, seed=1))
+
+
 def suite() -> list[Entry]:
     """A name and a maker for each, deterministic: `for name, make in suite(): f, theta = make()`.
 
     Three have no solution (two pigeonholes, the factors of a prime), one has a million clauses.
     """
-
-    def entry(name: str, make: Callable[..., Formula], *args: float) -> Entry:
-        weighted = name.endswith(", weighted")
-        return Entry(name, partial(_problem, make, *args, weighted=weighted, seed=1))
-
     return [
         entry("feature model of 100", features.feature_model, 100, 15),
         entry("feature model of 500, weighted", features.feature_model, 500, 100),

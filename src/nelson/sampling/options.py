@@ -36,7 +36,7 @@ class Options:
     width: int | None = None
     device: Any = None
     check: bool = True
-    #: The next three are for callers within the package. Two are for those who draw again and again
+    #: The next four are for callers within the package. Two are for those who draw again and again
     #: while theta moves. The verdict that `sweeps` came with:
     verdict: Verdict | None = None
     #: "auto": take the last verdict on chains, whatever theta it was for.
@@ -44,6 +44,9 @@ class Options:
     #: The caller knows that the variables in `project` determine all others, so that each row is
     #: one solution. Distinct rows keep their guarantee only then.
     determined: bool = False
+    #: "auto": steps of its ladder to leave out, as in `nelson.sampling.auto.Limits`. Benchmarks
+    #: compare the other steps with the circuit that `auto` would have taken.
+    skip: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         for name in ("max_rounds", "sweeps", "threads"):

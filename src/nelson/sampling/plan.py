@@ -110,6 +110,7 @@ def make_plan(formula: Formula, theta: Any, n: int | None, options: Options) -> 
             deadline,
             options.max_rounds,
             n,
+            skip=options.skip,
             reuse=options.reuse,
             seconds=options.seconds,
         )

@@ -1,0 +1,100 @@
+"""The benchmark of labels: it accepts right samples and finds each kind of wrong ones.
+
+Seeds are fixed. A right sampler is called different with probability 0.001 / 40 at most for each
+line, by Bonferroni over all variables and pairs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from benchmarks import auto_truth
+from benchmarks.auto_truth import Truth, line
+
+from nelson import Formula, Samples, sample
+from nelson.exact.enumerated import enumerated
+from tests.structured import Entry, public_suite, small_suite, suite
+
+COUNT = 64 * 320
+
+
+def clusters() -> Formula:
+    """Two far clusters, all of variables 1..6 true or all false, and a clause among the others."""
+    ring = [[-i, i % 6 + 1] for i in range(1, 7)]
+    return Formula([*ring, [7, 8, 9], [-8, 9, 10], [-7, -9, -10]], n_vars=10)
+
+
+def known(formula: Formula, theta: np.ndarray | None = None) -> tuple[Entry, Truth]:
+    listed = enumerated(formula)
+    assert listed is not None
+    rows = np.zeros((1, formula.n_vars)) if theta is None else theta[None]
+    law = Truth(listed.draw(rows, 50_000, 5)[0], listed.mean(rows)[0])
+    return Entry("clusters", lambda: (formula, theta)), law
+
+
+def drawn(formula: Formula, theta: np.ndarray | None, **options) -> Samples:
+    return sample(formula, theta, COUNT, seed=11, method="enumerate", **options)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("means", [False, True])
+def test_right_samples_agree(weighted, means):
+    theta = np.random.default_rng(1).normal(size=10) if weighted else None
+    entry, law = known(clusters(), theta)
+    found = line(entry, law if means else Truth(law.reference), 40, drawn)
+    assert found.guarantee == "exact" and found.verdict == "agrees" and not found.lie
+    assert 4 < found.allowed < 6 and found.tests > 10 and found.gap < 0.02
+
+
+@pytest.mark.parametrize("means", [False, True])
+def test_shifted_marginals_are_a_lie(means):
+    entry, law = known(clusters())
+    shift = np.where(np.arange(10) == 8, 0.2, 0.0)
+    law = law if means else Truth(law.reference)
+    assert line(entry, law, 40, lambda formula, _: drawn(formula, shift)).lie
+
+
+def test_chains_that_stay_in_one_cluster_are_a_lie_unless_they_are_called_heuristic():
+    entry, law = known(clusters())
+
+    def stuck(formula: Formula, theta: np.ndarray | None) -> Samples:
+        return drawn(formula, theta, given={1: True})
+
+    found = line(entry, law, 40, stuck)
+    assert found.lie and found.gap > 0.4
+    honest = line(entry, law, 40, lambda *given: replace(stuck(*given), guarantee="heuristic"))
+    assert honest.verdict == "differs" and not honest.lie
+
+
+def test_right_marginals_with_wrong_pairs_are_a_lie():
+    entry, law = known(clusters())
+    shuffled = np.random.default_rng(2)
+
+    def independent(formula: Formula, theta: np.ndarray | None) -> Samples:
+        """Every column is that of a right sample, but in an order of its own."""
+        right = drawn(formula, theta)
+        return replace(right, packed=shuffled.permuted(right.packed, axis=0))
+
+    found = line(entry, law, 40, independent)
+    assert found.lie and found.gap < 0.02
+
+
+def test_no_samples_are_no_lie():
+    entry, law = known(clusters())
+    nothing = line(entry, law, 40, lambda formula, theta: sample(formula, theta, 0, seed=1))
+    assert nothing.verdict == "no samples" and not nothing.lie
+
+
+def test_the_steps_that_know_the_law_are_left_out():
+    samples = auto_truth.without_circuits(Formula([[1, 2], [1, 3], [-2, 3, 4]]), None)
+    assert samples.info["method"] not in ("circuit", "enumerate")
+    for part in samples.info["auto"]:
+        assert part["not taken"].get("enumerate", "left out") == "left out"
+
+
+def test_the_table_has_forty_formulas():
+    every = {name for name, _ in [*suite(), *public_suite(), *small_suite()]}
+    assert every > auto_truth.UNKNOWN
+    assert len(auto_truth.entries()) >= auto_truth.LEAST
