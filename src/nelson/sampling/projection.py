@@ -19,6 +19,7 @@ import numpy as np
 from nelson.errors import FormulaError, NelsonError
 from nelson.exact.projection import projected
 from nelson.formula import Formula
+from nelson.sampling.chain import share
 from nelson.sampling.methods import unigen
 from nelson.sampling.options import Options
 from nelson.sampling.registry import get, missing_modules
@@ -26,6 +27,8 @@ from nelson.sampling.sampler import Sampler
 
 #: Methods that draw from the circuit of a formula.
 _CIRCUITS = ("auto", "circuit", "kus", "waps")
+#: The share of the caller's seconds in which something to draw from is searched.
+_SHARE = 0.5
 _ADVICE = 'project_law="marginal", the marginal law of all solutions'
 
 
@@ -58,7 +61,8 @@ def source_of(
     _refuse_hidden_weights(theta, variables)
     if options.method == "unigen" and len(variables) < formula.n_vars:
         return _hashed(formula, evidence, variables, options, "asked for")
-    found = {given: projected(formula, variables, given, deadline) for given in evidence}
+    until = share(deadline, _SHARE)
+    found = {given: projected(formula, variables, given, until) for given in evidence}
     formulas = {given: one.formula for given, one in found.items() if one.formula is not None}
     one = next((one for one in found.values() if one.formula is None), None)
     if one is not None:
@@ -100,9 +104,9 @@ def _require_hashing(theta: np.ndarray, options: Options, why: str) -> None:
     """Raise unless UniGen may stand in for the exact routes."""
     reason = ""
     if (np.isfinite(theta) & (theta != 0)).any():
-        reason = "UniGen, which needs no such formula, draws without weights only"
+        reason = "UniGen, which needs neither, draws without weights only"
     elif missing_modules(get("unigen")):
-        reason = 'UniGen, which needs no such formula, is not installed (pip install "nelson-mrf[samplers]")'
+        reason = 'UniGen, which needs neither, is missing: pip install "nelson-mrf[samplers]"'
     elif options.method != "auto" or options.sweeps:
         reason = f"method {options.method!r} needs one"
     if reason:

@@ -3,6 +3,6 @@
 `projected` finds a formula, or a circuit, that has each projected solution exactly once.
 """
 
-from nelson.exact.projection.projected import Projected, projected
+from nelson.exact.projection.search import Projected, projected
 
 __all__ = ["Projected", "projected"]

@@ -22,17 +22,20 @@ from nelson.exact.circuit.decisions import DecisionCircuit, decisions_of, joined
 from nelson.exact.circuit.frontier import circuit_of_rows
 from nelson.exact.circuit.nnf import Circuit
 from nelson.formula.components import Component, split
+from nelson.formula.flat import lists
 from nelson.io.progress import phase
 from nelson.kernels.circuit import nnf
 
 #: Projected solutions that are listed before D4 is tried, and after it has failed.
-FEW, MANY = 1 << 10, 1 << 16
+FEW, MANY = 1 << 10, 1 << 14
 #: Most values in a list: solutions times projected variables.
 MAX_CELLS = 1 << 24
 #: Conflicts and propagations of the solver that lists the solutions of a component.
-CONFLICTS, PROPAGATIONS = 200_000, 50_000_000
+CONFLICTS, PROPAGATIONS = 200_000, 20_000_000
 #: Seconds of D4 if the caller set no limit.
 SECONDS = 3.0
+#: The share of the time left that D4 has otherwise.
+SHARE = 0.7
 
 
 def projected_circuit(
@@ -63,6 +66,8 @@ def _component(
     """(circuit, how); None: nothing is shown. "!" and a reason: no circuit was found."""
     rows = listed(part, shown, FEW, until)
     why = f"more than {FEW:,} projected solutions"
+    if rows is None and not shown.any():
+        return None, f"!whether {part.n_vars} variables outside of the projection have a solution"
     if rows is None:
         circuit, why = _compiled(part, shown, until)
         if circuit is not None:
@@ -86,10 +91,7 @@ def listed(
 
     own = np.flatnonzero(shown) + 1
     most = min(most, MAX_CELLS // max(1, len(own)))
-    clauses = [
-        part.literals[a:b].tolist()
-        for a, b in zip(part.offsets[:-1], part.offsets[1:], strict=True)
-    ]
+    clauses = lists(part.literals, part.offsets)
     found: list[np.ndarray] = []
     with (
         phase("listing the projected solutions"),
@@ -124,7 +126,7 @@ def _compiled(
 ) -> tuple[DecisionCircuit | None, str]:
     if lacking := missing("d4"):
         return None, lacking
-    seconds = SECONDS if until is None else max(0.0, until - time.monotonic())
+    seconds = SECONDS if until is None else max(0.0, SHARE * (until - time.monotonic()))
     with phase("compiling a projected circuit with D4"):
         answers, ended = compile_parts(
             [(part.literals, part.offsets)], "d4", seconds, shown=[np.flatnonzero(shown) + 1]

@@ -14,8 +14,9 @@ every machine. Padoa 1901; Lagniez, Lonca, Marquis: Definability for model count
 
 from __future__ import annotations
 
+import itertools
 import time
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -48,62 +49,73 @@ def determined(
     from pysat.solvers import Solver
 
     used = np.zeros(n + 1, bool)
-    for clause in clauses:
-        used[np.abs(clause)] = True
+    used[np.abs(np.fromiter(itertools.chain.from_iterable(clauses), np.int64))] = True
     used[projection + 1] = False
     others = np.flatnonzero(used)
     none = np.zeros(0, np.int64)
     if not len(others) or sum(map(len, clauses)) > MAX_LITERALS:
         return Determined(none, none, 0, False)
-    twin = np.arange(n + 1)  # of each variable, its copy; variables of S are their own copies
-    twin[others] = n + 1 + np.arange(len(others))
-    copies = [(np.sign(c) * twin[np.abs(c)]).tolist() for c in map(np.array, clauses)]
-    open_variables = others.tolist()
-    proved: list[int] = []
-    refuted: set[int] = set()
-    cut = False
     with Solver(name="glucose4", bootstrap_with=clauses) as solver:
-        solver.append_formula(copies)
-        # Both copies as different as possible: then one solution refutes many variables.
-        solver.set_phases([*others.tolist(), *(-twin[others]).tolist()])
+        test = _Padoa(solver, clauses, n, others, until)
         for most in CONFLICTS:
-            progress = True
-            while open_variables and progress and not cut:
-                progress, left = False, []
-                for v in open_variables:
-                    if v in refuted:
-                        continue
-                    stats = solver.accum_stats()
-                    conflicts = ALL_CONFLICTS - stats["conflicts"]
-                    propagations = ALL_PROPAGATIONS - stats["propagations"]
-                    late = until is not None and time.monotonic() > until
-                    if conflicts <= 0 or propagations <= 0 or late:
-                        cut |= late
-                        left.append(v)
-                        continue
-                    solver.conf_budget(min(most, conflicts))
-                    solver.prop_budget(propagations)
-                    answer = solver.solve_limited(assumptions=[v, -int(twin[v])])
-                    if answer is None:
-                        left.append(v)
-                    elif answer:
-                        progress = True
-                        model = np.array(solver.get_model(), np.int64)
-                        value = np.zeros(len(model) + 1, bool)
-                        value[np.abs(model)] = model > 0
-                        refuted |= set(others[value[others] != value[twin[others]]].tolist())
-                    else:
-                        progress = True
-                        proved.append(v)
-                        solver.add_clause([v, -int(twin[v])])
-                        solver.add_clause([-v, int(twin[v])])
-                open_variables = [v for v in left if v not in refuted]
-                if most > CONFLICTS[0]:
-                    break  # a second round with many conflicts each rarely proves more
-        conflicts = int(solver.accum_stats()["conflicts"])
-    return Determined(
-        np.array(sorted(proved), np.int64) - 1,
-        np.array(sorted(refuted), np.int64) - 1,
-        conflicts,
-        cut,
-    )
+            # Proofs with few conflicts help each other: repeated while they succeed.
+            while test.round(most) and most == CONFLICTS[0]:
+                pass
+        proved, refuted = (np.array(sorted(v), np.int64) - 1 for v in (test.proved, test.refuted))
+        return Determined(proved, refuted, int(solver.accum_stats()["conflicts"]), test.cut)
+
+
+class _Padoa:
+    def __init__(
+        self,
+        solver: Any,
+        clauses: list[list[int]],
+        n: int,
+        others: np.ndarray,
+        until: float | None,
+    ) -> None:
+        """solver: holds the clauses over variables 1..n; others: the variables to test, from 1."""
+        self.solver, self.others, self.until = solver, others, until
+        self.twin = np.arange(n + 1)  # the copy of each variable; of a projected one, itself
+        self.twin[others] = n + 1 + np.arange(len(others))
+        for clause in clauses:
+            own = np.array(clause)
+            solver.add_clause((np.sign(own) * self.twin[np.abs(own)]).tolist())
+        # The copies as different as possible: then one solution refutes many variables.
+        solver.set_phases([*others.tolist(), *(-self.twin[others]).tolist()])
+        self.open: list[int] = others.tolist()
+        self.proved: list[int] = []
+        self.refuted: set[int] = set()
+        self.cut = False
+
+    def round(self, most: int) -> bool:
+        """Try each open variable with at most this many conflicts. -> was one of them decided?"""
+        before = len(self.proved) + len(self.refuted)
+        for v in self.open:
+            if v not in self.refuted and not self._try(v, most):
+                break
+        self.open = sorted(set(self.open) - self.refuted - set(self.proved))
+        return bool(self.open) and len(self.proved) + len(self.refuted) > before and not self.cut
+
+    def _try(self, v: int, most: int) -> bool:
+        """Test one variable. -> may the next one be tried?"""
+        solver, used, copy = self.solver, self.solver.accum_stats(), int(self.twin[v])
+        conflicts = ALL_CONFLICTS - used["conflicts"]
+        propagations = ALL_PROPAGATIONS - used["propagations"]
+        self.cut |= self.until is not None and time.monotonic() > self.until
+        if self.cut or conflicts <= 0 or propagations <= 0:
+            return False
+        solver.conf_budget(min(most, conflicts))
+        solver.prop_budget(propagations)
+        answer = solver.solve_limited(assumptions=[v, -copy])
+        if answer:
+            model = np.array(solver.get_model(), np.int64)
+            value = np.zeros(len(model) + 1, bool)
+            value[np.abs(model)] = model > 0
+            differ = value[self.others] != value[self.twin[self.others]]
+            self.refuted |= set(self.others[differ].tolist())
+        elif answer is False:
+            self.proved.append(v)
+            solver.add_clause([v, -copy])
+            solver.add_clause([-v, copy])
+        return True

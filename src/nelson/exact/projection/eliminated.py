@@ -18,6 +18,7 @@ All limits are counted (visits, clauses, literals), so that the result is the sa
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import NamedTuple
 
@@ -139,7 +140,7 @@ def with_defaults(done: Eliminated, n: int) -> tuple[list[list[int]], int] | Non
         forced = -u if negative else u
         reasons = []
         rows, ends = take(done.literals, done.offsets, owner[sides[negative]])
-        for a, b in zip(ends[:-1], ends[1:], strict=True):
+        for a, b in itertools.pairwise(ends.tolist()):
             others = [literal for literal in rows[a:b].tolist() if literal != forced]
             if len(others) == 1:
                 reasons.append(-others[0])

@@ -28,7 +28,7 @@ from nelson.exact.projection.determined import Determined, determined
 from nelson.exact.projection.eliminated import Eliminated, eliminated, joined, with_defaults
 from nelson.formula import Formula
 from nelson.formula.checks import flatten
-from nelson.formula.flat import owners, select
+from nelson.formula.flat import lists, owners, select
 from nelson.formula.memo import Recent, Slot
 from nelson.formula.propagate import Propagated
 from nelson.formula.propagate import propagated as propagated_clauses
@@ -100,7 +100,7 @@ class _Search:
         used = _used(rest, len(shown))
         with phase("testing which variables the projected ones determine"):
             test = determined(
-                _lists(rest.literals, rest.offsets),
+                lists(rest.literals, rest.offsets),
                 len(shown),
                 np.flatnonzero(shown),
                 self.until,
@@ -185,11 +185,6 @@ def _used(rest: Propagated, n: int) -> np.ndarray:
     used = np.zeros(n, bool)
     used[np.abs(rest.literals) - 1] = True
     return used
-
-
-def _lists(literals: np.ndarray, offsets: np.ndarray) -> list[list[int]]:
-    flat, ends = literals.tolist(), offsets.tolist()
-    return [flat[a:b] for a, b in zip(ends[:-1], ends[1:], strict=True)]
 
 
 def _many(variables: np.ndarray) -> str:
