@@ -65,9 +65,7 @@ class Options:
             raise FormulaError(f"seed = {seed!r}", expected="an integer")
         if self.threads == 0:
             raise FormulaError("threads = 0", expected="1 or more")
-        if self.project_law not in PROJECT_LAWS:
-            expected = " or ".join(f'"{law}"' for law in PROJECT_LAWS)
-            raise FormulaError(f"project_law = {self.project_law!r}", expected=expected)
+        checked_law(self.project_law)
         if self.gpu is not None and self.unique:
             raise FormulaError('unique=True with device="cuda"', expected='device="cpu"')
 
@@ -98,6 +96,14 @@ class Options:
 
 
 _NAMES = [field.name for field in fields(Options)]
+
+
+def checked_law(law: str) -> str:
+    """The law of a projection, if it is one of PROJECT_LAWS."""
+    if law not in PROJECT_LAWS:
+        expected = " or ".join(f'"{law}"' for law in PROJECT_LAWS)
+        raise FormulaError(f"project_law = {law!r}", expected=expected)
+    return law
 
 
 def gpu_number(device: Any) -> int | None:

@@ -58,7 +58,7 @@ def source_of(
     evidence = list(evidence)
     if options.project_law == "marginal":
         return Source(dict.fromkeys(evidence, formula), options)
-    _refuse_hidden_weights(theta, variables)
+    refuse_hidden_weights(theta, variables)
     if options.method == "unigen" and len(variables) < formula.n_vars:
         return _hashed(formula, evidence, variables, options, "asked for")
     until = share(deadline, _SHARE)
@@ -88,7 +88,8 @@ def padded(theta: np.ndarray, n: int) -> np.ndarray:
     return np.pad(theta, [(0, 0), (0, more)]) if more else theta
 
 
-def _refuse_hidden_weights(theta: np.ndarray, variables: tuple[int, ...]) -> None:
+def refuse_hidden_weights(theta: np.ndarray, variables: tuple[int, ...]) -> None:
+    """Raise if theta (contexts, n) has a finite weight outside of these variables."""
     hidden = np.ones(theta.shape[1], bool)
     hidden[np.array(variables, int) - 1] = False
     weighted = np.flatnonzero((np.isfinite(theta) & (theta != 0)).any(axis=0) & hidden)
