@@ -120,7 +120,7 @@ def make_plan(formula: Formula, theta: Any, n: int | None, options: Options) -> 
         why = source.why or why
         chosen = Chosen(sampler, _asked_for(sampler, problems, theta_of, sweeps, why, options))
     request = Request(
-        theta=np.zeros((0, problems[0].n)),
+        theta=np.zeros((0, formula.n_vars)),
         contexts=np.zeros(0, np.int64),
         count=n,
         block=n or 64,
