@@ -14,7 +14,9 @@ from nelson.errors import FormulaError, NelsonError, Unsatisfiable
 from nelson.exact.projection import circuits as routes
 from nelson.exact.projection import eliminated as elimination
 from nelson.exact.projection import search
+from tests import ROOT
 from tests.problems import all_states, chi_square, random_ksat
+from tests.test_readme import outputs
 
 ALPHA = 1e-6
 DRAWS = 40_000
@@ -200,3 +202,9 @@ def test_the_judge_knows_both_laws():
     assert verdict.accept and "each projected solution counted once" in verdict.law
     assert nelson.judge(f, "auto", project_law="solutions", test="marginals").accept
     assert nelson.judge(f, "auto", project_law="solutions", test="barbarik").accept is None
+
+
+def test_the_example_in_the_documentation_prints_what_it_says():
+    text = (ROOT / "docs" / "samplers.md").read_text()
+    [(said, printed)] = outputs(text[text.index("## Projections") : text.index("## Distinct")])
+    assert printed == said

@@ -115,13 +115,15 @@ class _Search:
         return self._eliminated(done, test, int(hidden.sum())) or self._circuit(done)
 
     def _determined(self, rest: Propagated, used: np.ndarray, test: Determined) -> Projected:
-        why = f"the other {_many(test.proved)} functions of the projected ones"
-        why += f" (Padoa's test, {test.conflicts:,} conflicts)" if len(test.proved) else ""
+        why = "all other variables are fixed"
+        if many := len(test.proved):
+            why = f"{_many(many)} a function of the projected ones (Padoa's test, "
+            why += f"{test.conflicts:,} conflicts)"
         free = ~used & ~self.shown
         free[np.abs(rest.fixed) - 1] = False
         if not free.any():
-            return Projected(self.formula, "determined", why if len(test.proved) else "no other")
-        why += f"; {_many(np.flatnonzero(free))} in no clause"
+            return Projected(self.formula, "determined", why)
+        why += f"; {_many(int(free.sum()))} in no clause"
         return Projected(self._closed(rest.fixed, rest.literals, rest.offsets), "eliminated", why)
 
     def _eliminated(self, done: Eliminated, test: Determined, hidden: int) -> Projected | None:
@@ -132,11 +134,13 @@ class _Search:
             return None
         clauses, new = defaults
         kept = hidden - len(done.left)
-        words = [f"{kept} of the other variables were eliminated by resolution"] if kept else []
+        words = [f"{_many(kept, 'was', 'were')} eliminated by resolution"] if kept else []
         if len(done.left):
-            words.append(f"{_many(done.left)} false unless forced")
+            words.append(f"{_many(len(done.left))} false unless forced")
         if len(test.proved):
-            words.append(f"{_many(test.proved)} functions of the projected ones (Padoa's test)")
+            words.append(
+                f"{_many(len(test.proved))} a function of the projected ones (Padoa's test)"
+            )
         literals, offsets = joined((done.literals, done.offsets), flatten(clauses))
         formula = self._closed(done.fixed, literals, offsets, new)
         return Projected(formula, "eliminated", ", ".join(words))
@@ -187,8 +191,9 @@ def _used(rest: Propagated, n: int) -> np.ndarray:
     return used
 
 
-def _many(variables: np.ndarray) -> str:
-    return f"{len(variables):,} variable{'s are' if len(variables) != 1 else ' is'}"
+def _many(number: int, one: str = "is", more: str = "are each") -> str:
+    """ "1 variable is", "2 variables are each" """
+    return f"{number:,} variable{f's {more}' if number != 1 else f' {one}'}"
 
 
 def _keep(formula: Formula, circuit: DecisionCircuit) -> None:
