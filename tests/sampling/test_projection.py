@@ -6,6 +6,8 @@ all. Seeds are fixed. The twin draws from the marginal law, which the same test 
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -14,6 +16,9 @@ from nelson.errors import FormulaError, NelsonError, Unsatisfiable
 from nelson.exact.projection import circuits as routes
 from nelson.exact.projection import eliminated as elimination
 from nelson.exact.projection import search
+from nelson.sampling import shards
+from nelson.sampling.options import Options
+from nelson.sampling.plan import make_plan
 from tests import ROOT
 from tests.problems import all_states, chi_square, random_ksat
 from tests.test_readme import outputs
@@ -176,6 +181,26 @@ def test_streams_hold_the_samples_of_one_call(change, monkeypatch):
         f, None, 300, block=64, project=shown, project_law="solutions", seed=SEED
     )
     assert np.array_equal(np.concatenate([block.to_numpy() for block in blocks]), whole)
+
+
+@pytest.mark.parametrize("change", [None, listing])
+def test_processes_that_share_the_work_draw_the_same_samples(change, monkeypatch):
+    if change:
+        change(monkeypatch)
+    f, shown = random_ksat(10, 15, 3, seed=3), [9, 2, 5]
+    whole = draw(f, shown, n=256).to_numpy()
+    options = Options(project=shown, project_law="solutions", seed=SEED)
+    settled = pickle.loads(pickle.dumps(shards.settle(make_plan(f, None, 256, options))))
+    parts = [
+        block.to_numpy() for first in (0, 128) for block in shards.blocks(settled, first, 128, 64)
+    ]
+    assert np.array_equal(np.concatenate(parts), whole)
+
+
+def test_hashing_is_not_shared_between_processes():
+    options = Options(method="unigen", project=[2, 3], project_law="solutions", seed=SEED)
+    with pytest.raises(FormulaError, match="in several processes"):
+        shards.settle(make_plan(PAIR, None, 64, options))
 
 
 def test_contexts_with_different_evidence():

@@ -136,7 +136,7 @@ class _Search:
         kept = hidden - len(done.left)
         words = [f"{_many(kept, 'was', 'were')} eliminated by resolution"] if kept else []
         if len(done.left):
-            words.append(f"{_many(len(done.left))} false unless forced")
+            words.append(f"{_many(len(done.left), 'has', 'have')} a default value")
         if len(test.proved):
             words.append(
                 f"{_many(len(test.proved))} a function of the projected ones (Padoa's test)"
