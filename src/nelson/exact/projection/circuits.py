@@ -21,6 +21,8 @@ from nelson.exact.circuit.build import compile_parts, missing
 from nelson.exact.circuit.decisions import DecisionCircuit, decisions_of, joined
 from nelson.exact.circuit.frontier import circuit_of_rows
 from nelson.exact.circuit.nnf import Circuit
+from nelson.exact.compile_guess import estimate
+from nelson.formula import Formula
 from nelson.formula.components import Component, split
 from nelson.formula.flat import lists
 from nelson.io.progress import phase
@@ -29,9 +31,9 @@ from nelson.kernels.circuit import nnf
 #: Projected solutions that are listed before D4 is tried, and after it has failed.
 FEW, MANY = 1 << 10, 1 << 14
 #: Most values in a list: solutions times projected variables.
-MAX_CELLS = 1 << 24
+MAX_CELLS = 1 << 22
 #: Conflicts and propagations of the solver that lists the solutions of a component.
-CONFLICTS, PROPAGATIONS = 200_000, 20_000_000
+CONFLICTS, PROPAGATIONS = 100_000, 5_000_000
 #: Seconds of D4 if the caller set no limit.
 SECONDS = 3.0
 #: The share of the time left that D4 has otherwise.
@@ -126,6 +128,9 @@ def _compiled(
 ) -> tuple[DecisionCircuit | None, str]:
     if lacking := missing("d4"):
         return None, lacking
+    guess = estimate(Formula.from_arrays(part.literals, part.offsets, n_vars=part.n_vars))
+    if guess.hopeless:
+        return None, guess.why
     seconds = SECONDS if until is None else max(0.0, SHARE * (until - time.monotonic()))
     with phase("compiling a projected circuit with D4"):
         answers, ended = compile_parts(
