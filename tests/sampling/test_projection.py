@@ -50,10 +50,10 @@ def draw(f, shown, theta=None, n=DRAWS, law="solutions", **options):
 
 def listing(monkeypatch):
     monkeypatch.setattr(elimination, "GROWTH", ())
-    monkeypatch.setattr(search, "with_defaults", lambda done, n: None)
+    monkeypatch.setattr(search, "by_cases", lambda done, n: None)
 
 
-def defaults(monkeypatch):
+def cases(monkeypatch):
     monkeypatch.setattr(elimination, "GROWTH", ())
 
 
@@ -72,7 +72,7 @@ def weighted_cases(count, hidden=None):
 
 @pytest.mark.parametrize(
     ("change", "hidden", "route"),
-    [(None, None, "eliminated"), (defaults, 1, "eliminated"), (listing, None, "circuit")],
+    [(None, None, "eliminated"), (cases, None, "eliminated"), (listing, None, "circuit")],
 )
 def test_the_law_of_projected_solutions(change, hidden, route, monkeypatch):
     if change:

@@ -64,7 +64,7 @@ def no_resolution(monkeypatch):
 
 def no_elimination(monkeypatch):
     no_resolution(monkeypatch)
-    monkeypatch.setattr(search, "with_defaults", lambda done, n: None)
+    monkeypatch.setattr(search, "by_cases", lambda done, n: None)
 
 
 def no_proof(monkeypatch):
@@ -160,24 +160,42 @@ def test_a_variable_in_no_clause_does_not_double_the_count():
     assert projected_solutions(f, [1, 2, 4]) == 8
 
 
-def test_defaults_make_a_variable_a_function_of_the_others():
-    clauses = Formula([[4, 1, 2], [4, -1, 3], [-4, 2], [-4, -3, 1]])
-    done = elimination.Eliminated(
-        np.zeros(0, np.int32), clauses.literals, clauses.offsets, np.array([3])
-    )
-    more, new = elimination.with_defaults(done, 4)
-    f = Formula([*clauses, *more], n_vars=4 + new)
-    test = padoa.determined(f.clauses(), f.n_vars, np.arange(3))
-    assert len(test.proved) == 1 + new
-    assert np.array_equal(brute_force(f, [1, 2, 3]), brute_force(clauses, [1, 2, 3]))
+def left_over(clauses, variables):
+    f, none = Formula(clauses), np.zeros(0, np.int32)
+    return elimination.Eliminated(none, f.literals, f.offsets, np.array(variables) - 1)
 
 
-def test_variables_that_share_a_clause_have_no_defaults():
-    clauses = Formula([[3, 4, 1], [-3, -4, 2], [3, 2]])
-    done = elimination.Eliminated(
-        np.zeros(0, np.int32), clauses.literals, clauses.offsets, np.array([2, 3])
-    )
-    assert elimination.with_defaults(done, 4) is None
+@pytest.mark.parametrize("hidden", [1, 2, 4])
+def test_cases_remove_a_cluster_and_everything_new_is_a_function_of_the_others(hidden):
+    for seed in range(20):
+        f, shown = random_ksat(8, 14, 3, seed=seed), list(range(1, 9 - hidden))
+        want = brute_force(f, shown)
+        try:
+            literals, offsets, new = elimination.by_cases(
+                left_over(f.clauses(), range(9 - hidden, 9)), 8
+            )
+        except Unsatisfiable:
+            assert not len(want)
+            continue
+        g = Formula.from_arrays(literals, offsets, n_vars=8 + new)
+        used = np.unique(np.abs(g.literals))
+        assert not np.isin(used, range(9 - hidden, 9)).any()
+        test = padoa.determined(g.clauses(), g.n_vars, np.array(shown) - 1)
+        assert len(test.proved) == np.isin(used, range(9, 9 + new)).sum() and not len(test.refuted)
+        assert len(want) == 0 or padoa_count(g, shown) == len(want)
+
+
+def padoa_count(f, shown):
+    """The number of projected solutions of a formula whose other variables are functions."""
+    unused = np.setdiff1d(np.arange(1, f.n_vars + 1), [*np.unique(np.abs(f.literals)), *shown])
+    return all_solutions(Formula([*f, *([-int(v)] for v in unused)], n_vars=f.n_vars)).count
+
+
+def test_a_large_cluster_does_not_go_by_cases(monkeypatch):
+    clauses = [[3, 4, 1], [-3, -4, 2], [3, 2]]
+    assert elimination.by_cases(left_over(clauses, [3, 4]), 4) is not None
+    monkeypatch.setattr(elimination, "CLUSTER", 1)
+    assert elimination.by_cases(left_over(clauses, [3, 4]), 4) is None
 
 
 def test_elimination_that_grows_too_much_is_taken_back(monkeypatch):

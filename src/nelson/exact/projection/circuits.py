@@ -74,7 +74,8 @@ def _component(
         circuit, why = _compiled(part, shown, until)
         if circuit is not None:
             return circuit, f"a projected d-DNNF of {circuit.decisions:,} decisions (D4)"
-        rows = listed(part, shown, MANY, until)
+        if FEW * shown.sum() < MAX_CELLS:
+            rows = listed(part, shown, MANY, until)
     if rows is None:
         size = f"a component of {part.n_vars} variables, {int(shown.sum())} of them projected"
         return None, f"!{size}: {why}; more than {MANY:,} projected solutions, or hard to list"

@@ -4,14 +4,13 @@
 
 Each assignment of the other variables that some u extends is a solution of the result, once. That
 is not the law of F, which would count it once for each value of u, but it is what a projection asks
-for. Resolution may add many clauses. So variables that it would take too many clauses to resolve
-away are kept, and given a *default* instead:
+for. Resolution may add many clauses. Variables that it leaves form *clusters*: two of them are in
+the same cluster if they share a clause. A small cluster U goes by cases instead,
 
-    u  <=>  some clause (u or A) of F has A false
+    exists U: F  =  some a in {0,1}^U has e_a,     e_a  <=>  all clauses that a leaves open hold
 
-If the others have a solution, the clauses force u or leave it free; a free u is now false. This
-adds one variable for each clause of u. It is right for all of these variables together if no clause
-holds two of them: the A are then over variables that are not quantified.
+with a new variable for each e_a and for the rest of each clause. All of these are functions of the
+other variables, so that each solution is still counted once.
 
 All limits are counted (visits, clauses, literals), so that the result is the same on every machine.
 """
@@ -20,26 +19,31 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
+from nelson.errors import Unsatisfiable
 from nelson.exact.preprocess import compile_kernels, simplify
 from nelson.exact.preprocess.gates import eliminate
 from nelson.exact.preprocess.pipeline import begin
 from nelson.exact.preprocess.state import State
 from nelson.formula import Formula
-from nelson.formula.flat import lengths_to_offsets, owners, take
+from nelson.formula.checks import flatten
+from nelson.formula.components import split
+from nelson.formula.flat import lengths_to_offsets, lists, owners, select
 
 #: Clauses that resolving one variable away may add: first none, so that cheap ones go first.
 GROWTH = (0, 8, 32, 128)
-#: Up to this growth all variables may go. Later only variables that share a clause with another
-#: one: the others can have a default.
+#: Up to this growth all variables may go. Later only those of clusters too large for cases.
 _ALL = 8
+#: Most variables of a cluster that goes by cases: it has 2^6 cases.
+CLUSTER = 6
+#: Most cases times clauses of a cluster.
+_MAX_CASES = 1 << 14
 #: The clauses may grow to this many times their literals, and by this many literals.
 TIMES, MORE = 4, 1 << 16
-#: Most pairs of variables that share a clause: an independent set is not searched among more.
-_MAX_PAIRS = 2_000_000
 #: Visits (of a literal or a clause) of all steps together: some seconds.
 VISITS = 100_000_000
 
@@ -68,7 +72,9 @@ def eliminated(clauses: tuple[np.ndarray, np.ndarray], n: int, may: np.ndarray) 
             before, kept = state.version, (state.literals, state.offsets, len(state.fixed))
             left = _mentioned(state) & may
             if growth > _ALL:
-                left &= _beside_another(state, left)
+                large = [v for c in clusters(state, left) if len(c) > CLUSTER for v in c]
+                left[:] = False
+                left[large] = True
             if not left.any() or state.budget.spent:
                 break
             eliminate(state, VISITS, left, only_defined=False, growth=growth)
@@ -94,63 +100,73 @@ def _mentioned(state: State) -> np.ndarray:
     return out
 
 
-def _beside_another(state: State, left: np.ndarray) -> np.ndarray:
-    """(n,) bool: variables among `left` that share a clause with another one of them, less an
-    independent set of those with the most clauses.
-    """
-    out = np.zeros(state.n, bool)
-    together = _together(state.literals, state.offsets, left)
-    if sum(len(own) ** 2 for own in together) > _MAX_PAIRS:
-        return out
-    beside: dict[int, set[int]] = {}
-    for own in together:
-        for v in own:
-            beside.setdefault(v, set()).update(own)
-    held = np.bincount(np.abs(state.literals) - 1, minlength=state.n)
-    independent: set[int] = set()
-    for v in sorted(beside, key=lambda v: (-held[v], v)):
-        if not beside[v] & independent:
-            independent.add(v)
-    out[[v for v in beside if v not in independent]] = True
-    return out
+def clusters(state: State | Eliminated, left: np.ndarray) -> list[list[int]]:
+    """Variables among `left` (bool) that clauses connect, without a way over other variables."""
+    chosen = left[np.abs(state.literals) - 1]
+    counts = np.bincount(owners(state.offsets)[chosen], minlength=len(state.offsets) - 1)
+    own = select(state.literals[chosen], lengths_to_offsets(counts), counts > 0)
+    return [part.variables.tolist() for part in split(*own, len(left))]
 
 
-def _together(literals: np.ndarray, offsets: np.ndarray, left: np.ndarray) -> list[list[int]]:
-    """For each clause with two or more variables among `left` (bool): these variables."""
-    chosen = left[np.abs(literals) - 1]
-    counts = np.bincount(owners(offsets)[chosen], minlength=len(offsets) - 1)
-    variables, first = np.abs(literals[chosen]) - 1, lengths_to_offsets(counts)
-    return [variables[first[j] : first[j + 1]].tolist() for j in np.flatnonzero(counts > 1)]
+def by_cases(done: Eliminated, n: int) -> tuple[np.ndarray, np.ndarray, int] | None:
+    """Clauses without the variables that are left, (literals, offsets), and how many new variables,
+    n + 1, n + 2, .., they use; None if a cluster of these variables is too large.
 
-
-def with_defaults(done: Eliminated, n: int) -> tuple[list[list[int]], int] | None:
-    """Clauses that make each variable of `done.left` a function of the others, and how many new
-    variables, n + 1, n + 2, .., they use; None if two of these variables share a clause.
+    Raises Unsatisfiable if that was proved.
     """
     left = np.zeros(n, bool)
     left[done.left] = True
-    if _together(done.literals, done.offsets, left):
-        return None
-    owner, new = owners(done.offsets), 0
-    clauses: list[list[int]] = []
-    for u in (done.left + 1).tolist():
-        sides = [done.literals == u, done.literals == -u]
-        sizes = [int(np.diff(done.offsets)[owner[side]].sum()) for side in sides]
-        negative = sizes[1] < sizes[0]
-        forced = -u if negative else u
-        reasons = []
-        rows, ends = take(done.literals, done.offsets, owner[sides[negative]])
-        for a, b in itertools.pairwise(ends.tolist()):
-            others = [literal for literal in rows[a:b].tolist() if literal != forced]
-            if len(others) == 1:
-                reasons.append(-others[0])
-                continue
-            new += 1
-            reasons.append(n + new)  # all others are false
-            clauses.append([n + new, *others])
-            clauses += [[-(n + new), -literal] for literal in others]
-        clauses.append([-forced, *reasons])
-    return clauses, new
+    held = np.zeros(len(done.offsets) - 1, bool)
+    held[owners(done.offsets)[left[np.abs(done.literals) - 1]]] = True
+    by_variable: dict[int, list[list[int]]] = {}
+    for clause in lists(*select(done.literals, done.offsets, held)):
+        first = next(abs(literal) - 1 for literal in clause if left[abs(literal) - 1])
+        by_variable.setdefault(first, []).append(clause)
+    names = itertools.count(n + 1)
+    added: list[list[int]] = []
+    for cluster in clusters(done, left):
+        clauses = [clause for v in cluster for clause in by_variable.get(v, ())]
+        if len(cluster) > CLUSTER or len(clauses) << len(cluster) > _MAX_CASES:
+            return None
+        added += _cases(clauses, [v + 1 for v in cluster], names)
+    literals, offsets = joined(select(done.literals, done.offsets, ~held), flatten(added))
+    return literals, offsets, next(names) - n - 1
+
+
+def _cases(clauses: list[list[int]], cluster: list[int], names: Iterator[int]) -> list[list[int]]:
+    """Clauses that say that some values of the cluster satisfy these clauses."""
+    place = {v: k for k, v in enumerate(cluster)}
+    own = [[literal for literal in clause if abs(literal) in place] for clause in clauses]
+    rest = [[literal for literal in clause if abs(literal) not in place] for clause in clauses]
+    cases = set()
+    for values in itertools.product((False, True), repeat=len(cluster)):
+        needs = frozenset(
+            j
+            for j, clause in enumerate(own)
+            if not any(values[place[abs(literal)]] == (literal > 0) for literal in clause)
+        )
+        if all(rest[j] for j in needs):
+            cases.add(needs)
+    if not cases:
+        raise Unsatisfiable("no case of a cluster of variables has a solution")
+    # A case that needs more than another one does not matter.
+    kept = [case for case in sorted(cases, key=sorted) if not any(o < case for o in cases)]
+    if not kept[0]:
+        return []
+    out: list[list[int]] = []
+
+    def defined(literals: list[int], sign: int) -> int:
+        """A literal that is true if all (sign = 1), or if some (sign = -1), literals are."""
+        if len(literals) == 1:
+            return literals[0]
+        new = next(names)
+        out.append([sign * new, *(-sign * literal for literal in literals)])
+        out.extend([-sign * new, sign * literal] for literal in literals)
+        return new
+
+    holds = {j: defined(rest[j], -1) for j in sorted(frozenset().union(*kept))}
+    out.append([defined(sorted({holds[j] for j in case}), 1) for case in kept])
+    return out
 
 
 def joined(*parts: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:

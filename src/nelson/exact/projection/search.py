@@ -25,9 +25,8 @@ from nelson.exact.circuit.decisions import DecisionCircuit
 from nelson.exact.compiled import keep_circuits
 from nelson.exact.projection.circuits import projected_circuit
 from nelson.exact.projection.determined import Determined, determined
-from nelson.exact.projection.eliminated import Eliminated, eliminated, joined, with_defaults
+from nelson.exact.projection.eliminated import Eliminated, by_cases, eliminated, joined
 from nelson.formula import Formula
-from nelson.formula.checks import flatten
 from nelson.formula.flat import lists, owners, select
 from nelson.formula.memo import Recent, Slot
 from nelson.formula.propagate import Propagated
@@ -117,8 +116,8 @@ class _Search:
     def _determined(self, rest: Propagated, used: np.ndarray, test: Determined) -> Projected:
         why = "all other variables are fixed"
         if many := len(test.proved):
-            why = f"{_many(many)} a function of the projected ones (Padoa's test, "
-            why += f"{test.conflicts:,} conflicts)"
+            why = f"{_many(many)} a function of the projected ones (gates, "
+            why += f"Padoa's test, {test.conflicts:,} conflicts)"
         free = ~used & ~self.shown
         free[np.abs(rest.fixed) - 1] = False
         if not free.any():
@@ -127,21 +126,19 @@ class _Search:
         return Projected(self._closed(rest.fixed, rest.literals, rest.offsets), "eliminated", why)
 
     def _eliminated(self, done: Eliminated, test: Determined, hidden: int) -> Projected | None:
-        """None if resolution and defaults do not take all variables."""
-        n = len(self.shown)
-        defaults = with_defaults(done, n)
-        if defaults is None:
+        """None if resolution and cases do not take all variables."""
+        cases = by_cases(done, len(self.shown))
+        if cases is None:
             return None
-        clauses, new = defaults
+        literals, offsets, new = cases
         kept = hidden - len(done.left)
         words = [f"{_many(kept, 'was', 'were')} eliminated by resolution"] if kept else []
         if len(done.left):
-            words.append(f"{_many(len(done.left), 'has', 'have')} a default value")
+            words.append(f"{_many(len(done.left), 'was', 'were')} eliminated by cases")
         if len(test.proved):
             words.append(
                 f"{_many(len(test.proved))} a function of the projected ones (Padoa's test)"
             )
-        literals, offsets = joined((done.literals, done.offsets), flatten(clauses))
         formula = self._closed(done.fixed, literals, offsets, new)
         return Projected(formula, "eliminated", ", ".join(words))
 
