@@ -60,8 +60,8 @@ def count(
                     number = solutions(formula, literals, seconds)
                     if shown is not None and not quiet:
                         say(
-                            "note: all variables count; --projected counts solutions on the "
-                            "variables that the file shows"
+                            "note: all variables count, not only the projection of the file; "
+                            "--projected counts its projected solutions"
                         )
         except BudgetExceeded as error:
             fail(f"budget reached: {error}", BUDGET)
