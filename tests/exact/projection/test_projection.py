@@ -20,6 +20,7 @@ from nelson.exact.projection import eliminated as elimination
 from nelson.exact.projection import projected, search
 from nelson.formula import Formula
 from tests.problems import all_states, encoded, random_ksat
+from tests.structured.circuits import random_circuit
 
 AND = [[-3, 1], [-3, 2], [3, -1, -2]]  # x3 = x1 and x2
 
@@ -126,6 +127,15 @@ def test_padoa_finds_the_functions_of_the_projected_variables():
     result = projected(Formula([*AND, *xor]), [1, 2, 4])
     assert result.route == "determined" and "Padoa" in result.why
     assert result.formula == Formula([*AND, *xor])
+
+
+def test_gates_need_no_search():
+    f = random_circuit(inputs=30, gates=1_000, outputs=0, seed=1)
+    test = padoa.determined(f.clauses(), f.n_vars, np.arange(30))
+    assert len(test.proved) == f.n_vars - 30 and test.conflicts == 0
+    # Twin: a variable that only half a gate defines is no function of the inputs.
+    half = [clause for clause in f if -f.n_vars not in clause]
+    assert f.n_vars - 1 not in padoa.determined(half, f.n_vars, np.arange(30)).proved
 
 
 def test_padoa_agrees_with_brute_force():

@@ -40,6 +40,10 @@ SECONDS = 3.0
 SHARE = 0.7
 
 
+class NoCircuit(Exception):
+    """No circuit of a component was found; the message says why."""
+
+
 def projected_circuit(
     literals: np.ndarray,
     offsets: np.ndarray,
@@ -53,9 +57,12 @@ def projected_circuit(
     """
     circuits, how = [], dict[str, int]()
     for part in split(literals, offsets, len(shown)):
-        circuit, words = _component(part, shown[part.variables], until)
-        if words.startswith("!"):
-            return None, words[1:]
+        try:
+            circuit, words = _component(part, shown[part.variables], until)
+        except NoCircuit as error:
+            projected = int(shown[part.variables].sum())
+            size = f"a component of {part.n_vars:,} variables, {projected:,} of them projected"
+            return None, f"{size}: {error}"
         how[words] = how.get(words, 0) + 1
         circuits += [] if circuit is None else [circuit]
     words = "; ".join(f"{many} x {what}" if many > 1 else what for what, many in how.items())
@@ -65,20 +72,20 @@ def projected_circuit(
 def _component(
     part: Component, shown: np.ndarray, until: float | None
 ) -> tuple[DecisionCircuit | None, str]:
-    """(circuit, how); None: nothing is shown. "!" and a reason: no circuit was found."""
+    """(circuit, how it was found); None: the component has no projected variable. Raises NoCircuit,
+    or Unsatisfiable.
+    """
     rows = listed(part, shown, FEW, until)
-    why = f"more than {FEW:,} projected solutions"
     if rows is None and not shown.any():
-        return None, f"!whether {part.n_vars} variables outside of the projection have a solution"
+        raise NoCircuit("a solver could not decide whether there are solutions")
     if rows is None:
         circuit, why = _compiled(part, shown, until)
         if circuit is not None:
             return circuit, f"a projected d-DNNF of {circuit.decisions:,} decisions (D4)"
         if FEW * shown.sum() < MAX_CELLS:
             rows = listed(part, shown, MANY, until)
-    if rows is None:
-        size = f"a component of {part.n_vars} variables, {int(shown.sum())} of them projected"
-        return None, f"!{size}: {why}; more than {MANY:,} projected solutions, or hard to list"
+        if rows is None:
+            raise NoCircuit(f"{why}; more than {MANY:,} projected solutions, or hard to list")
     own = part.variables[shown]
     circuit = circuit_of_rows(rows, own) if len(own) else None
     return circuit, f"all {len(rows):,} projected solutions were listed"
