@@ -57,19 +57,22 @@ class Eliminated(NamedTuple):
     left: np.ndarray  # variables from 0 that should have been eliminated, but are in some clause
 
 
-def eliminated(clauses: tuple[np.ndarray, np.ndarray], n: int, may: np.ndarray) -> Eliminated:
+def eliminated(
+    clauses: tuple[np.ndarray, np.ndarray], n: int, may: np.ndarray, until: float | None = None
+) -> Eliminated:
     """Resolve away the variables among `may` (n,) bool, of clauses over variables 1..n.
 
+    until: time.monotonic() at which to stop with what is done; None: only counted limits.
     Raises Unsatisfiable if that was proved.
     """
     compile_kernels()
     formula = Formula.from_arrays(*clauses, n_vars=n)
-    state = begin(formula, np.zeros((1, n)), (), math.inf)
+    state = begin(formula, np.zeros((1, n)), (), math.inf if until is None else until)
     state.budget.left = VISITS
     most = TIMES * len(state.literals) + MORE
     for growth in GROWTH:
         while True:
-            before, kept = state.version, (state.literals, state.offsets, len(state.fixed))
+            before, kept = state.version, (state.literals, state.offsets)
             left = _mentioned(state) & may
             if growth > _ALL:
                 large = [v for c in clusters(state, left) if len(c) > CLUSTER for v in c]
@@ -80,7 +83,7 @@ def eliminated(clauses: tuple[np.ndarray, np.ndarray], n: int, may: np.ndarray) 
             eliminate(state, VISITS, left, only_defined=False, growth=growth)
             simplify.subsume(state, VISITS)
             if len(state.literals) > most:
-                state.literals, state.offsets = kept[:2]
+                state.literals, state.offsets = kept
                 return _result(state, may)
             if state.version == before:
                 break

@@ -15,6 +15,7 @@ Projected solutions of C given evidence are those of the conditioned formula.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -34,6 +35,8 @@ from nelson.formula.propagate import propagated as propagated_clauses
 from nelson.io.progress import phase
 
 _PROJECTED: Slot[Recent[tuple[tuple[int, ...], ...], Projected]] = Slot("projected solutions")
+#: The share of the caller's time that the test of determined variables may take.
+_SHARE = 0.3
 #: Projections kept with a formula.
 _KEPT = 16
 
@@ -97,19 +100,17 @@ class _Search:
             return Projected(formula, "determined", "all variables are projected")
         rest = propagated_clauses(formula, self.evidence)
         used = _used(rest, len(shown))
+        now = time.monotonic()
+        until = None if self.until is None else now + _SHARE * (self.until - now)
         with phase("testing which variables the projected ones determine"):
-            test = determined(
-                lists(rest.literals, rest.offsets),
-                len(shown),
-                np.flatnonzero(shown),
-                self.until,
-            )
+            clauses = lists(rest.literals, rest.offsets)
+            test = determined(clauses, len(shown), np.flatnonzero(shown), until)
         hidden = used & ~shown
         hidden[test.proved] = False
         if not hidden.any():
             return self._determined(rest, used, test)
         with phase("eliminating variables"):
-            done = eliminated((rest.literals, rest.offsets), len(shown), hidden)
+            done = eliminated((rest.literals, rest.offsets), len(shown), hidden, self.until)
         done = done._replace(fixed=np.concatenate([rest.fixed, done.fixed]))
         return self._eliminated(done, test, int(hidden.sum())) or self._circuit(done)
 
