@@ -129,6 +129,25 @@ def projection(text: str | None, formula: Formula) -> list[int] | None:
     return None if chosen is None else list(chosen)
 
 
+def law_of_projection(
+    law: str | None, project: str | None, formula: Formula, theta: np.ndarray | None, quiet: bool
+) -> str:
+    """`--project-law`. Else the projection that stands in a file means its projected solutions, as
+    for other samplers of such files, and a line on stderr says so; `--project` chooses columns.
+    """
+    own = formula.projection
+    if law is not None or project is not None or own is None or len(own) == formula.n_vars:
+        return law or "marginal"
+    if not quiet:
+        weighted = theta is not None and theta.any()
+        say(
+            f"{'weighted' if weighted else 'uniform'} over the projected solutions on the "
+            f"{counted(len(own), 'variable')} that the file shows (c ind, c p show); "
+            "--project-law marginal: each counts once for every solution that extends it"
+        )
+    return "solutions"
+
+
 def is_space(file: str) -> bool:
     """Is this the name of a space (TOML) or a feature model (UVL)? All other files are DIMACS."""
     return file.lower().endswith((".toml", ".toml.gz", ".toml.xz", ".uvl"))

@@ -7,7 +7,7 @@ import typer
 from nelson.cli import options as opt
 from nelson.cli.common import BUDGET, fail, is_space, load_numba_without_scipy, say
 from nelson.cli.formulas import read_named
-from nelson.cli.spaces import conditions, read_space
+from nelson.cli.spaces import conditions, read_space, refuse
 from nelson.cli.status_line import PhaseLine
 from nelson.cli.tables import digits
 from nelson.errors import BudgetExceeded
@@ -16,6 +16,7 @@ EXAMPLES = """\b
 Examples:
   nelson count puzzle.cnf
   nelson count car.cnf --given Engine=true --given 7=false
+  nelson count shown.cnf --projected            solutions on the variables of c ind lines
   nelson count bus.toml --given burst=WRAP --given 'len > 4'
   nelson count bus.toml --json
 
@@ -27,6 +28,11 @@ Exit codes: 0 ok, 1 bad input, 2 wrong usage, 3 the time was up before all were 
 def count(
     file: opt.ProblemFile,
     given: opt.Given = [],  # noqa: B006 - Typer copies it
+    projected: bool = typer.Option(
+        False,
+        "--projected",
+        help="Count assignments of the variables in c ind lines that some solution extends.",
+    ),
     seconds: float = typer.Option(60.0, help="Give up after this many seconds."),
     dialect: opt.Dialect = "auto",
     json: opt.Json = False,
@@ -34,18 +40,29 @@ def count(
 ) -> None:
     """Count the solutions of a formula, or the legal rows of a space, exactly."""
     load_numba_without_scipy()
-    from nelson.exact.count import solutions
+    from nelson.exact.count import projected_solutions, solutions
 
     with PhaseLine(not quiet):
         try:
             if is_space(file):
+                refuse({"--projected": projected}, "for DIMACS files only; FILE is a space")
                 space = read_space(file)
                 number = space.count(conditions(space, given), seconds)
             else:
                 named = read_named(file, dialect, quiet)
-                number = solutions(named.formula, named.literals(given) or (), seconds)
-                if named.formula.projection is not None and not quiet:
-                    say("note: all variables count, not only the projection of the file")
+                formula, literals = named.formula, named.literals(given) or ()
+                shown = formula.projection
+                if projected and shown is None:
+                    fail(f"--projected: {file} has no c ind or c p show line")
+                if projected and shown is not None:
+                    number = projected_solutions(formula, shown, literals, seconds)
+                else:
+                    number = solutions(formula, literals, seconds)
+                    if shown is not None and not quiet:
+                        say(
+                            "note: all variables count, not only the projection of the file; "
+                            "--projected counts its projected solutions"
+                        )
         except BudgetExceeded as error:
             fail(f"budget reached: {error}", BUDGET)
     if json:

@@ -82,6 +82,14 @@ Project = Annotated[
         "[default: the projection in the formula's file, else all]",
     ),
 ]
+ProjectLaw = Annotated[
+    str | None,
+    typer.Option(
+        metavar="LAW",
+        help="solutions: each projected solution counts once. marginal: once for each solution "
+        "that extends it. [default: solutions if the projection is in the formula's file]",
+    ),
+]
 Unique = Annotated[bool, typer.Option("--unique", help="Distinct samples only.")]
 Seconds = Annotated[float | None, typer.Option(help="Stop after this many seconds.")]
 Sweeps = Annotated[

@@ -174,7 +174,7 @@ def _add(total: dict[str, Any], block: Any) -> None:
     total["invalid"] = total.get("invalid", 0) + int(info.get("invalid") or 0)
     total["seconds"] += float(info.get("seconds") or 0.0)
     total["guarantee"] = weakest([total["guarantee"], block.guarantee])
-    for key in ("method", "sweeps", "seed", "reason", "law"):
+    for key in ("method", "sweeps", "seed", "reason", "law", "project_law", "projection"):
         if info.get(key) is not None:
             total[key] = info[key] if isinstance(info[key], str) else int(info[key])
     if "advice" in info:
@@ -217,6 +217,8 @@ def _summary(total: dict[str, Any], checked: bool, what: str) -> str:
     ]
     if "law" in total:  # --unique; the file holds the whole sentence
         words.append("distinct, one draw after the other")
+    if "projection" in total:
+        words.append(f"projected solutions ({total['projection']})")
     if total["rounds"]:  # not every sampler has rounds
         words.append(counted(total["rounds"], "round"))
     if "shares" in total:

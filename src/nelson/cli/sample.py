@@ -7,7 +7,7 @@ from typing import Any
 import typer
 
 from nelson.cli import options as opt
-from nelson.cli.common import is_space, parsed_count, projection
+from nelson.cli.common import is_space, law_of_projection, parsed_count, projection
 from nelson.cli.formulas import read_named
 from nelson.cli.output import (
     RowSink,
@@ -32,6 +32,7 @@ Examples:
   nelson sample puzzle.cnf --method prs -n 100        exact on any formula, within its budget
   zcat puzzle.cnf.gz | nelson sample - -n inf | head  endless, until the reader has enough
   nelson sample puzzle.cnf -n 1e9 --cluster -o many/  all cores, into a folder of Parquet parts
+  nelson sample shown.cnf --project-law marginal      with c ind lines: the law of all solutions
   nelson sample car.cnf -n 10 --given Engine=true -o cars.csv   names in comments: c 1 Engine
   nelson sample bus.toml -n 1e6 -o rows.parquet       rows of a space; .csv, .arrow, .npz too
   nelson sample bus.toml -n 10 --given burst=WRAP --given 'len > 4'
@@ -55,6 +56,7 @@ def sample(
     share: opt.Share = [],  # noqa: B006
     first: opt.First = [],  # noqa: B006
     project: opt.Project = None,
+    project_law: opt.ProjectLaw = None,
     unique: opt.Unique = False,
     seconds: opt.Seconds = None,
     sweeps: opt.Sweeps = None,
@@ -89,6 +91,7 @@ def sample(
         refuse(
             {
                 "--project": project is not None,
+                "--project-law": project_law is not None,
                 "--sweeps": sweeps is not None,
                 "--max-rounds": max_rounds != 1000,
                 "--device": device != "cpu",
@@ -123,6 +126,9 @@ def sample(
         options["given"] = named.literals(given)
         options["theta"] = named.theta(weights, weight)
         options["project"] = projection(project, named.formula)
+        options["project_law"] = law_of_projection(
+            project_law, project, named.formula, options["theta"], quiet
+        )
         return named
 
     if cluster is not None:

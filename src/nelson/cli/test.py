@@ -8,6 +8,7 @@ import typer
 
 from nelson.cli import options as opt
 from nelson.cli.common import (
+    law_of_projection,
     load_numba_without_scipy,
     parsed_count,
     print_json,
@@ -70,6 +71,7 @@ def check(
     delta: float = typer.Option(0.01, help="Probability of a wrong rejection."),
     seed: int = typer.Option(0, help="Same seed, same verdict."),
     sweeps: opt.Sweeps = None,
+    project_law: opt.ProjectLaw = None,
     seconds: float = typer.Option(60.0, help="Budget of the whole test."),
     dialect: opt.Dialect = "auto",
     json: opt.Json = False,
@@ -93,10 +95,12 @@ def check(
         if sampler is not None and sampler != "auto":
             get(sampler)  # a typing error must not be taken for the name of a file
         formula = read_formula(file, dialect, quiet)
+        theta = read_weights(weights, formula)
+        law = law_of_projection(project_law, None, formula, theta, quiet)
         verdict = judge(
             formula,
             Path(samples) if samples is not None else sampler,
-            read_weights(weights, formula),
+            theta,
             test=test,
             epsilon=epsilon,
             eta=eta,
@@ -105,6 +109,7 @@ def check(
             seed=seed,
             seconds=seconds,
             sweeps=sweeps,
+            project_law=law,
             progress=line.show,
         )
     if json:

@@ -43,6 +43,7 @@ def sample(
     sweeps: int | None = None,
     given: Mapping[int, bool] | Iterable[int] | None = None,
     project: Iterable[int] | str | None = None,
+    project_law: str = "marginal",
     seed: int | None = None,
     max_rounds: int = 1000,
     check: bool = True,
@@ -85,6 +86,8 @@ def sample(
     job = described(
         formula, theta, n, method, sweeps, given, options.project, max_rounds, check, names
     )
+    if project_law != "marginal":
+        job["asked"].append(project_law)
     job |= {"seed": seed_of(seed), "shard": shard_of(shard, job)}
     sizes = files.sizes()
     known = known_of(files, sizes, job, seeded=seed is not None, sized=shard is not None)

@@ -26,6 +26,7 @@ from nelson.exact.circuit.build import not_possible
 from nelson.exact.compile_guess import estimate
 from nelson.exact.compiled import Compiled, compiled, known_circuits, not_worth_a_try, why_not
 from nelson.exact.listing import MAX_STRUCTURES, structures
+from nelson.exact.projection import projected
 from nelson.formula import Formula
 from nelson.formula.checks import duration, evidence_literals
 from nelson.formula.propagate import propagated
@@ -67,6 +68,31 @@ def solutions(formula: Formula, evidence: Sequence[int] = (), seconds: float = S
         return _by_ganak(formula, given, until) if found is None else found.count
     except Unsatisfiable:
         return 0
+
+
+def projected_solutions(
+    formula: Formula,
+    variables: Sequence[int],
+    evidence: Sequence[int] = (),
+    seconds: float = SECONDS,
+) -> int:
+    """The number of assignments of these variables that some solution extends, given the evidence.
+
+    Raises BudgetExceeded if the seconds were not enough.
+    """
+    duration(seconds)
+    given = tuple(evidence_literals(evidence, formula.n_vars).tolist())
+    until = time.monotonic() + seconds
+    try:
+        found = projected(formula, variables, given, time.monotonic() + _COMPILER_SHARE * seconds)
+    except Unsatisfiable:
+        return 0
+    if found.formula is None:
+        raise BudgetExceeded(
+            f"the projected solutions of {formula!r} were not counted: {found.why}; "
+            "give it more seconds"
+        )
+    return solutions(found.formula, given, max(0.0, until - time.monotonic()))
 
 
 def all_solutions(

@@ -79,6 +79,29 @@ def solutions(
     return np.array(found)
 
 
+def completed(
+    clauses: list[list[int]], columns: np.ndarray, rows: np.ndarray, until: float
+) -> np.ndarray:
+    """A solution for each row of `rows` (m, n) bool that agrees with it on `columns` (from 0).
+
+    Fewer rows if the time, time.monotonic(), is up. A row without such a solution stays as it is.
+    """
+    from pysat.solvers import Solver
+
+    out, names = rows.copy(), columns + 1
+    used = np.unique(np.abs(np.fromiter((v for c in clauses for v in c), np.int64)))
+    with Solver(name="glucose4", bootstrap_with=clauses) as solver:
+        for k, row in enumerate(rows):
+            given = np.where(row[columns], names, -names).tolist()
+            answer = solve_within(solver, until - time.monotonic(), given)
+            if answer is None:
+                return out[:k]
+            if answer:
+                model = np.array(solver.get_model(), np.int64)[used - 1]
+                out[k, used - 1] = model > 0
+    return out
+
+
 def solve_within(solver: Any, seconds: float, evidence: Sequence[int] = ()) -> bool | None:
     """Ask a PySAT solver: True, False (proved), or None if the time ran out first."""
     timer = threading.Timer(max(seconds, 0.0), solver.interrupt)

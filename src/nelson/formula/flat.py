@@ -7,6 +7,7 @@ variable are neighbours.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -22,6 +23,12 @@ def lengths_to_offsets(lengths: np.ndarray) -> np.ndarray:
 def owners(offsets: np.ndarray) -> np.ndarray:
     """The clause of each literal."""
     return np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+
+
+def lists(literals: np.ndarray, offsets: np.ndarray) -> list[list[int]]:
+    """The clauses as lists, for packages that take those."""
+    flat = literals.tolist()
+    return [flat[a:b] for a, b in itertools.pairwise(offsets.tolist())]
 
 
 def select(

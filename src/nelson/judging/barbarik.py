@@ -62,6 +62,7 @@ def barbarik(case: Case, design: Design) -> Answer:
     evidence: dict[str, Any] = {"epsilon": design.epsilon, "eta": design.eta, "delta": design.delta}
     evidence |= {"pairs": t, "tested": 0, "samples": 0}
     case.say(f"drawing {t} pairs")
+    assert case.given is not None  # else the caller does not come here
     right, how = reference_samples(case.given, case.weights, t, seed + 1_000_003, case.deadline)
     evidence["reference"] = how
     if right is None:

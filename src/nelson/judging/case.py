@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
 from nelson.errors import FormulaError
 from nelson.exact.enumerated import finite
+from nelson.exact.projection import Projected, projected
 from nelson.formula import Formula
 from nelson.formula.checks import count, duration, evidence_of
 from nelson.judging.band import Band
@@ -79,6 +80,8 @@ class Case:
     source: Source
     options: Options
     say: Callable[[str], None]
+    #: The projected variables if the claim is about projected solutions, each counted once.
+    projection: tuple[int, ...] | None = None
     drawn: JudgedSamples | None = None
     delta: float = field(init=False)
     started: float = field(init=False)
@@ -100,14 +103,30 @@ class Case:
         return int(self.options.seed)
 
     @cached_property
-    def given(self) -> Formula:
-        """The formula, conditioned on the infinities of theta."""
-        return condition(self.formula, self.theta)
+    def projected(self) -> Projected | None:
+        """What has the projected solutions; None if the claim is about all solutions."""
+        if self.projection is None:
+            return None
+        until = time.monotonic() + self.left(0.3)
+        return projected(self.formula, self.projection, self.evidence.tolist(), until)
+
+    @cached_property
+    def given(self) -> Formula | None:
+        """A formula, conditioned on the infinities of theta, that has the claimed law; None if
+        there is none, which can happen only for projected solutions.
+        """
+        if self.projected is None:
+            return condition(self.formula, self.theta)
+        if self.projected.formula is None or self.projected.in_circuit:
+            return None
+        evidence = self.evidence.tolist()
+        return self.projected.formula.given(evidence) if evidence else self.projected.formula
 
     @cached_property
     def weights(self) -> np.ndarray:
-        """theta with 0 where it is infinite."""
-        return finite(self.theta)
+        """theta with 0 where it is infinite, and for variables that only `given` has."""
+        more = 0 if self.given is None else self.given.n_vars - len(self.theta)
+        return np.pad(finite(self.theta), (0, more))
 
     @cached_property
     def evidence(self) -> np.ndarray:
@@ -133,6 +152,10 @@ class Case:
         if fixed:
             size += f", given {fixed} literal{'s' * (fixed > 1)}"
         about = "" if self.band.exact else f"; {self.band}"
+        if self.projection is not None:
+            kind = "weighted" if np.any(self.weights) else "uniform"
+            shown = f"{len(self.projection):,} of {size}"
+            return f"{kind}, each projected solution counted once ({shown}){about}"
         if not np.any(self.weights):
             return f"uniform over the valid structures ({size}){about}"
         span = f"theta from {self.weights.min():.3g} to {self.weights.max():.3g}"
@@ -149,12 +172,20 @@ class Case:
     def samples(self, wanted: int = FEWEST) -> JudgedSamples:
         """The samples under test. A sampler draws them once: `options.n` or else `wanted` many."""
         if self.drawn is None and self.source.draw is None:
-            self.drawn = self.source.samples
+            self.drawn = self._shown(self.source.samples)
         if self.drawn is None and self.source.draw is not None:
             n = min(self.options.n or wanted, max(1, _MAX_BYTES // max(1, self.formula.n_vars)))
             self.say(f"drawing {n:,} samples with {self.source.name}")
             # Half of the time: the other half is for counting.
             seconds = self.left(0.5)
-            self.drawn = self.source.draw(self.formula, self.sampler_theta, n, self.seed, seconds)
+            drawn = self.source.draw(self.formula, self.sampler_theta, n, self.seed, seconds)
+            self.drawn = self._shown(drawn)
         assert self.drawn is not None
         return self.drawn
+
+    def _shown(self, drawn: JudgedSamples | None) -> JudgedSamples | None:
+        """The projected columns of the samples."""
+        if drawn is None or self.projection is None:
+            return drawn
+        kept = np.isin(drawn.columns + 1, self.projection)
+        return replace(drawn, x=drawn.x[:, kept], columns=drawn.columns[kept])

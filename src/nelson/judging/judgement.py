@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from nelson.errors import FormulaError
+from nelson.exact.count import all_solutions
 from nelson.exact.enumerated import enumerated
 from nelson.formula import Formula
 from nelson.formula.checks import theta_rows
@@ -21,7 +22,10 @@ from nelson.judging.marginals import marginals
 from nelson.judging.source import source_of
 from nelson.judging.validity import first_invalid
 from nelson.judging.verdict import Answer, Verdict
+from nelson.log_z.moments import condition
 from nelson.sampling.engine import ready
+from nelson.sampling.options import checked_law
+from nelson.sampling.projection import refuse_hidden_weights
 
 SHOWS = {
     "validity": "every sample is valid; nothing about how often each structure comes",
@@ -53,6 +57,7 @@ def judge(
     seed: int = 0,
     seconds: float | None = None,
     sweeps: int | None = None,
+    project_law: str = "marginal",
     progress: Callable[[str], None] | None = None,
 ) -> Verdict:
     """Test a sampler, or samples, against P_theta(x | C) = exp(sum_i theta_i x_i) C(x) / Z.
@@ -76,6 +81,9 @@ def judge(
     seed      same seed, same samples, same verdict (unless time runs out).
     seconds   for everything together; 60 if None.
     sweeps    as in `nelson.sample`, for a registered sampler.
+    project_law  "solutions": the claim is P(y) ~ exp(theta . y) over the projected solutions y on
+              the variables of `formula.projection`, each counted once. A registered sampler is
+              asked for that law. Only "validity", "chi-square" and "marginals" can decide on it.
     progress  called with one line of text from time to time.
 
     The tests assume independent samples. They do not suit a file of distinct samples, or of a slow
@@ -85,8 +93,12 @@ def judge(
     rows, single = theta_rows(formula, theta)
     if not single:
         raise FormulaError(f"theta of shape {rows.shape}", expected=f"({formula.n_vars},)")
-    source = source_of(formula, sampler, sweeps)
-    return _decide(Case(formula, rows[0], source, options, progress or (lambda _: None)))
+    shown = None
+    if checked_law(project_law) == "solutions":
+        shown = formula.projection or tuple(range(1, formula.n_vars + 1))
+        refuse_hidden_weights(rows, shown)
+    source = source_of(formula, sampler, sweeps, shown)
+    return _decide(Case(formula, rows[0], source, options, progress or (lambda _: None), shown))
 
 
 def _decide(case: Case) -> Verdict:
@@ -131,9 +143,25 @@ def _verdict(
 
 
 def _support(case: Case) -> np.ndarray | None:
-    """All structures, if they are few enough for chi-square."""
-    found = enumerated(case.given)
-    return None if found is None or len(found.states) > MAX_STRUCTURES else found.states
+    """All structures, if they are few enough for chi-square. For a claim about projected solutions:
+    all of these, with 0 for the other variables.
+    """
+    if case.projection is None:
+        found = enumerated(case.given) if case.given is not None else None
+        states = None if found is None else found.states
+    else:
+        columns, evidence = np.array(case.projection) - 1, case.evidence.tolist()
+        found, rows = enumerated(condition(case.formula, case.theta)), None
+        if found is not None:  # does not depend on the search that the sampler made
+            rows = np.unique(found.states[:, columns], axis=0)
+        elif case.projected is not None and case.projected.formula is not None:
+            every = all_solutions(case.projected.formula, evidence, case.left(0.3))
+            rows = every.rows(columns) if every and every.count <= MAX_STRUCTURES else None
+        states = None
+        if rows is not None:
+            states = np.zeros((len(rows), len(case.weights)), bool)
+            states[:, columns] = rows
+    return None if states is None or len(states) > MAX_STRUCTURES else states
 
 
 def _validity(case: Case, test: str) -> Answer | None:
@@ -178,6 +206,8 @@ def _chi_square(case: Case) -> Answer:
 
 
 def _marginals(case: Case) -> Answer:
+    if case.given is None:
+        return Answer(None, "marginals of these projected solutions are not known", {})
     case.say("counting")
     until = time.monotonic() + case.left(0.6)
     exact, why = exact_moments(case.given, case.weights, case.seed, until)
@@ -191,6 +221,8 @@ def _conditionals(case: Case) -> Answer:
     drawn = case.samples()
     if len(drawn.columns) < case.formula.n_vars:
         return Answer(None, "samples of some of the variables only", {})
+    if case.given is None or case.projection is not None:
+        return Answer(None, "a test of solutions, not of projected solutions", {})
     case.say("testing each variable given the others")
     until = time.monotonic() + case.left(0.3 if case.auto else 1.0)
     return conditionals(drawn.x, case.given, case.weights, case.band, case.delta, case.seed, until)
@@ -199,6 +231,8 @@ def _conditionals(case: Case) -> Answer:
 def _barbarik(case: Case) -> Answer:
     if case.source.draw is None:
         return Answer(None, "samples alone cannot be conditioned: give the sampler", {})
+    if case.given is None or case.projection is not None:
+        return Answer(None, "a test of solutions, not of projected solutions", {})
     try:
         design = case.options.design(case.delta)
     except FormulaError as error:  # in "auto", epsilon may suit the other tests only
@@ -212,7 +246,7 @@ def _compile_kernels(case: Case, n: int) -> None:
     before = time.monotonic()
     if case.source.ready:
         case.source.ready(n)
-    if enumerated(case.given) is None:  # else the reference needs no kernel
+    if case.given is None or enumerated(case.given) is None:  # else the reference needs no kernel
         ready(n)
     case.deadline += time.monotonic() - before
 

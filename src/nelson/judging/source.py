@@ -44,12 +44,16 @@ class Source:
     ready: Callable[[int], None] | None = None
 
 
-def source_of(formula: Formula, what: Any, sweeps: int | None = None) -> Source:
+def source_of(
+    formula: Formula, what: Any, sweeps: int | None = None, shown: tuple[int, ...] | None = None
+) -> Source:
     """what: a name of `nelson.samplers()` or "auto"; a callable (formula, theta, n, seed) ->
     (m, n) bool; or samples: `Samples`, an array, a file.
+
+    shown: variables; a registered sampler is asked for projected solutions on them.
     """
     if isinstance(what, str) and (what == "auto" or what in names()):
-        return Source(what, _registered(what, sweeps), ready=_ready(what))
+        return Source(what, _registered(what, sweeps, shown), ready=_ready(what))
     if callable(what) and not hasattr(what, "packed"):
         return Source(getattr(what, "__name__", type(what).__name__), _function(what))
     if isinstance(what, str) and what != "-" and not os.path.exists(what):
@@ -64,14 +68,18 @@ def _ready(name: str) -> Callable[[int], None] | None:
     return None if ready is None else lambda n: ready(n, None)
 
 
-def _registered(name: str, sweeps: int | None) -> Draw:
+def _registered(name: str, sweeps: int | None, shown: tuple[int, ...] | None) -> Draw:
+    law: dict[str, Any] = {"project": "all"}
+    if shown is not None:
+        law = {"project": sorted(shown), "project_law": "solutions"}
+
     def draw(
         formula: Formula, theta: np.ndarray | None, n: int, seed: int, seconds: float
     ) -> JudgedSamples:
         how: dict[str, Any] = {"method": name, "sweeps": sweeps, "seed": seed, "seconds": seconds}
-        got = sample(formula, theta, n, project="all", **how)
+        got = sample(formula, theta, n, **law, **how)
         info = {"guarantee": got.guarantee, "status": got.status, **got.info}
-        return JudgedSamples(got.to_numpy(), np.arange(formula.n_vars), info)
+        return JudgedSamples(got.to_numpy(), np.array(got.variables, int) - 1, info)
 
     return draw
 

@@ -303,7 +303,7 @@ def _one_to_one(plan: Plan) -> bool:
     formula = plan.formula
     defined = not formula.n_aux or bool(formula.constraints)  # these define auxiliary variables
     whole = len(plan.request.columns) == formula.n_vars
-    return defined and (whole or plan.determined)
+    return plan.determined or (defined and whole)
 
 
 def _uniform(plan: Plan) -> bool:

@@ -14,6 +14,9 @@ from nelson.kernels.core.rng import MAX_ROUNDS
 from nelson.kernels.cpu.tiles import WIDTHS
 from nelson.sampling.diagnosis.verdict import Verdict
 
+#: What a projection means: the marginal law of all solutions, or each projected solution once.
+PROJECT_LAWS = ("marginal", "solutions")
+
 
 @dataclass(frozen=True)
 class Options:
@@ -27,6 +30,7 @@ class Options:
     sweeps: int | None = None
     given: Mapping[int, bool] | Iterable[int] | None = None
     project: Iterable[int] | str | None = None
+    project_law: str = "marginal"
     unique: bool = False
     seed: int | None = None
     threads: int | None = None
@@ -64,6 +68,7 @@ class Options:
             raise FormulaError(f"seed = {seed!r}", expected="an integer")
         if self.threads == 0:
             raise FormulaError("threads = 0", expected="1 or more")
+        checked_law(self.project_law)
         if self.gpu is not None and self.unique:
             raise FormulaError('unique=True with device="cuda"', expected='device="cpu"')
 
@@ -94,6 +99,14 @@ class Options:
 
 
 _NAMES = [field.name for field in fields(Options)]
+
+
+def checked_law(law: str) -> str:
+    """The law of a projection, if it is one of PROJECT_LAWS."""
+    if law not in PROJECT_LAWS:
+        expected = " or ".join(f'"{law}"' for law in PROJECT_LAWS)
+        raise FormulaError(f"project_law = {law!r}", expected=expected)
+    return law
 
 
 def gpu_number(device: Any) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from nelson.sampling.diagnosis.diagnose import beyond_resolution
 from nelson.sampling.guarantee import weakest
 from nelson.sampling.options import Options
 from nelson.sampling.problem import Problem, prepare
+from nelson.sampling.projection import padded, source_of
 from nelson.sampling.registry import get, missing_modules, names
 from nelson.sampling.sampler import Request, Sampler
 
@@ -46,6 +47,7 @@ class Plan:
     on_host: bool = False  # the CPU draws, and the samples move to the GPU
     decisions: Mapping[tuple[int, ...], Decision] | None = None  # of "auto", by evidence
     determined: bool = False  # the variables that are returned determine all others
+    info: dict[str, Any] = field(default_factory=dict)  # more entries of `Samples.info`
 
     @property
     def problem(self) -> Problem:
@@ -96,11 +98,16 @@ def make_plan(formula: Formula, theta: Any, n: int | None, options: Options) -> 
                 sampler.ready(_MANY_SAMPLES if n is None else n, options.width)
         deadline = time.monotonic() + options.seconds
     projection = checked_projection(options.project, formula.n_vars)
-    columns = np.arange(formula.n_vars) if projection is None else np.array(projection, int) - 1
+    variables = tuple(range(1, formula.n_vars + 1)) if projection is None else projection
 
     members = _contexts_by_evidence(formula, rows, options.given)
-    problems = [prepare(formula, evidence) for evidence in members]
-    theta_of = [finite(rows[contexts]) for contexts in members.values()]
+    source = source_of(formula, rows, members, variables, options, deadline)
+    options = source.options
+    problems = [prepare(source.formulas[evidence], evidence) for evidence in members]
+    theta_of = [
+        padded(finite(rows[contexts]), problem.n)
+        for problem, contexts in zip(problems, members.values(), strict=True)
+    ]
     threads = options.threads or usable_cores()
     if options.method == "auto" and options.sweeps is None:
         if deadline is not None and not all(problem.extremal for problem in problems):
@@ -116,8 +123,10 @@ def make_plan(formula: Formula, theta: Any, n: int | None, options: Options) -> 
         )
         chosen = choose_sampler(problems, theta_of, limits, gpu=options.gpu is not None)
     else:
+        sampler = source.sampler or get("lovasz" if options.method == "auto" else options.method)
         sweeps = (sampler.sweeps or 0) if options.sweeps is None else options.sweeps
         why = "asked for" if options.method != "auto" else f"{sweeps} sweeps asked for"
+        why = source.why or why
         chosen = Chosen(sampler, _asked_for(sampler, problems, theta_of, sweeps, why, options))
     request = Request(
         theta=np.zeros((0, formula.n_vars)),
@@ -125,7 +134,7 @@ def make_plan(formula: Formula, theta: Any, n: int | None, options: Options) -> 
         count=n,
         block=n or 64,
         seed=secrets.randbits(63) if options.seed is None else int(options.seed),
-        columns=columns,
+        columns=np.array(variables, int) - 1,
         sweeps=chosen.choice.sweeps,
         max_rounds=options.max_rounds,
         threads=threads,
@@ -138,7 +147,7 @@ def make_plan(formula: Formula, theta: Any, n: int | None, options: Options) -> 
         for problem, own, contexts in zip(problems, theta_of, members.values(), strict=True)
     ]
     return Plan(
-        formula,
+        problems[0].formula,
         chosen.sampler,
         chosen.choice,
         n,
@@ -150,6 +159,7 @@ def make_plan(formula: Formula, theta: Any, n: int | None, options: Options) -> 
         chosen.on_host,
         chosen.decisions,
         options.determined,
+        source.info,
     )
 
 

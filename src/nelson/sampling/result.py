@@ -53,7 +53,7 @@ def result(
             "whole": plan.choice.whole,
             "preprocessing": plan.choice.steps,
         }
-    info |= total.info
+    info |= plan.info | total.info
     if plan.sampler.may_be_invalid or total.invalid:
         validity = 1 - total.invalid / max(total.drawn, 1)
         info |= {"drawn": total.drawn, "invalid": total.invalid, "validity": validity}
@@ -98,7 +98,7 @@ def prove_or_explain(plan: Plan, problem: Problem, request: Request, block: Bloc
     if "solver" in block.info:
         return
     seconds = None if request.deadline is None else max(1.0, request.deadline - time.monotonic())
-    answer = solver.satisfiable(plan.formula, problem.evidence, seconds=seconds)
+    answer = solver.satisfiable(problem.formula, problem.evidence, seconds=seconds)
     if answer is False:
         given = f" given {list(problem.evidence)}" if problem.evidence else ""
         raise Unsatisfiable(f"a CDCL solver proved that the formula has no solution{given}")

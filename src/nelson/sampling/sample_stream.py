@@ -26,6 +26,7 @@ def sample(
     sweeps: int | None = None,
     given: Mapping[int, bool] | Iterable[int] | None = None,
     project: Iterable[int] | str | None = None,
+    project_law: str = "marginal",
     unique: bool = False,
     seed: int | None = None,
     threads: int | None = None,
@@ -45,9 +46,13 @@ def sample(
     sweeps      heat-bath sweeps of the valid space after resampling (for "gibbs": sweeps of all
                 assignments); None: the number that the method needs.
     given       partial assignment, {3: True, 5: False} or [3, -5].
-    project     variables to return, in this order: the marginal of the law on them. None: the
-                projection that the formula carries (`c ind` and `c p show` lines of its file), else
-                all variables. "all": all variables in any case.
+    project     variables to return, in this order. None: the projection that the formula carries
+                (`c ind` and `c p show` lines of its file), else all variables. "all": all variables
+                in any case.
+    project_law "marginal": the marginal of P_theta on the projected variables: an assignment y
+                counts once for each solution that extends it. "solutions": P(y) ~ exp(theta . y)
+                over the assignments y that some solution extends, each counted once; theta is 0
+                outside of the projection. info["projection"] says how that was reached.
     unique      distinct samples only: drawn one after the other, repeats skipped. So each sample
                 follows P_theta given that it differs from those before it (info["law"] says this).
                 With theta = 0 and all variables, the samples are a uniformly random set of
@@ -99,6 +104,7 @@ def stream(
     sweeps: int | None = None,
     given: Mapping[int, bool] | Iterable[int] | None = None,
     project: Iterable[int] | str | None = None,
+    project_law: str = "marginal",
     unique: bool = False,
     seed: int | None = None,
     threads: int | None = None,

@@ -79,6 +79,11 @@ def settle(plan: Plan) -> Settled:
     """Find everything that a draw would find on its way: starts of chains, circuits."""
     if not plan.single or len(plan.parts) > 1:
         raise FormulaError("one theta row per context", expected="one theta vector")
+    if plan.decisions is None and _composed(plan):
+        raise FormulaError(
+            f"projected solutions that {plan.sampler.name!r} draws, in several processes",
+            expected='nelson.sample, or project_law="marginal"',
+        )
     problem, request = plan.parts[0]
     if plan.decisions is not None:
         chosen = {evidence: _auto(d, request) for evidence, d in plan.decisions.items()}

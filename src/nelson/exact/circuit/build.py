@@ -20,8 +20,10 @@ order needs fewer decisions where components appear; frontier does not slow down
 from __future__ import annotations
 
 import importlib.util
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -114,11 +116,13 @@ def compile_parts(
     seconds: float,
     memory: int = MEMORY,
     orders: Sequence[Order] | None = None,
+    shown: Sequence[np.ndarray] | None = None,
 ) -> tuple[list[Circuit | str], str]:
     """All parts, one after the other, in one child process with these limits (seconds, bytes).
 
     A part is (literals, offsets) of clauses over variables 1..n, each of them in some clause.
-    orders: in which D4 decides the variables of each part.
+    orders: in which D4 decides the variables of each part.  shown: of each part, the variables that
+    D4 projects its solutions on.
 
     -> for each part its circuit or the compiler's error. The list is shorter than `parts` if the
     child process ended early; the second value then says how it ended.
@@ -140,7 +144,10 @@ def compile_parts(
         task["places"] = places
     script = Path(__file__).with_name("compile_child.py")
     try:
-        answers, ended = run_child(script, tasks, seconds, memory + RESERVED[compiler])
+        with tempfile.TemporaryDirectory() if shown else nullcontext("") as folder:
+            for task, own in zip(tasks, shown or (), strict=False):
+                task |= {"shown": own.astype(np.int32), "file": str(Path(folder) / "part.cnf")}
+            answers, ended = run_child(script, tasks, seconds, memory + RESERVED[compiler])
     except NelsonError as error:
         # libsdd ends the process if it cannot allocate its first tables.
         return [], "out of memory" if "alloc failed" in str(error) else str(error)

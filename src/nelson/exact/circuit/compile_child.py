@@ -3,7 +3,8 @@
 It is run by `nelson.process.child.run_child`, and imports nothing of nelson.
 
     task     {"compiler": "d4" | "sdd", "n": n, "literals": int32 bytes, "offsets": int64 bytes}
-             D4 may get "places": int32 bytes too, the place of each variable in an order
+             D4 may get "places": int32 bytes too, the place of each variable in an order; or
+             "shown": int32 bytes, variables to project on, and "file": a name for its input
     answer   {"nnf": bytes}: a d-DNNF in D4's text format
 """
 
@@ -34,6 +35,14 @@ def d4(task):
         partial.givenOrder = [0.0, *map(float, array("i", task["places"]))]
         branching.optionPartialOrderHeuristic = partial
         options.optionBranchingHeuristic = branching
+    if "shown" in task:
+        # D4 takes a projection from a file only.
+        rows = ["c t pmc", f"p cnf {task['n']} {len(array('q', task['offsets'])) - 1}"]
+        rows += [" ".join(map(str, ["c p show", *array("i", task["shown"]), 0]))]
+        rows += [" ".join(map(str, [*clause, 0])) for clause in clauses(task)]
+        with open(task["file"], "w") as file:
+            file.write("\n".join([*rows, ""]))
+        return py_d4.Solver(task["file"], options).compile().getNNFString().encode()
     return py_d4.Solver(clauses(task), task["n"], options).compile().getNNFString().encode()
 
 

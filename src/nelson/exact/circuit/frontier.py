@@ -23,6 +23,7 @@ Cost: O(states) array operations; the caller bounds the states and the time.
 from __future__ import annotations
 
 import itertools
+import math
 import time
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -98,6 +99,28 @@ def compiled_along(
         return None
     nodes = _backward(levels, until)
     return None if nodes.root == _DEAD else circuit_of(nodes, own[order])
+
+
+def circuit_of_rows(rows: np.ndarray, own: np.ndarray) -> DecisionCircuit:
+    """The circuit of which these rows are the solutions; rows (m, k) bool: sorted, distinct, m > 0.
+
+    own: (k,) the variable of the formula that each column stands for. O(m k).
+    """
+    m, k = rows.shape
+    differ = rows[1:] != rows[:-1]
+    fork = np.concatenate([[0], np.where(differ.any(1), differ.argmax(1), k)])
+    levels: list[Level] = []
+    state = np.zeros(m, np.int32)  # of each row: the number of its first t columns
+    for t in range(k):
+        after = np.zeros(m, np.int32)
+        if t + 1 < k:
+            after[1:] = np.cumsum(fork[1:] <= t)
+        low, high = np.full((2, int(state[-1]) + 1), _DEAD, np.int32)
+        low[state[~rows[:, t]]] = after[~rows[:, t]]
+        high[state[rows[:, t]]] = after[rows[:, t]]
+        levels.append((low, high))
+        state = after
+    return circuit_of(_backward(levels, math.inf), own)
 
 
 def steps(literals: np.ndarray, offsets: np.ndarray, order: np.ndarray) -> list[Step]:

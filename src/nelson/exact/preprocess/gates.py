@@ -46,11 +46,14 @@ def _candidates(state: State, may: np.ndarray, only_defined: bool) -> np.ndarray
     return variables[np.argsort(cost, kind="stable")].astype(np.int32)
 
 
-def eliminate(state: State, share: int, may: np.ndarray, only_defined: bool = True) -> None:
-    """Resolve away variables among `may` (bool), within `share` visits.
+def eliminate(
+    state: State, share: int, may: np.ndarray, only_defined: bool = True, growth: int = GROWTH
+) -> None:
+    """Resolve away variables among `may` (bool), within `share` visits, if that adds at most
+    `growth` clauses for each.
 
-    only_defined=False takes variables that no gate defines, too: that keeps satisfiability, but not
-    the law. Tests use it to show that they would notice.
+    only_defined=False takes variables that no gate defines, too: that keeps the solutions on all
+    other variables, each once, but not the law (`nelson.exact.projection`).
     """
     order, taken = _candidates(state, may, only_defined), 0
     for _ in range(PASSES):
@@ -62,7 +65,7 @@ def eliminate(state: State, share: int, may: np.ndarray, only_defined: bool = Tr
         at, outcome = 0, kernels.DONE
         while at < len(order) and (steps := state.budget.next(share)):
             at, outcome, work = kernels.eliminate(
-                store, definitions, scratch, order, at, steps, only_defined, GROWTH, LONGEST
+                store, definitions, scratch, order, at, steps, only_defined, growth, LONGEST
             )
             share -= work
             state.budget.use(work)

@@ -1,0 +1,130 @@
+"""`project_law="solutions"`: what to draw from, so that each projected solution counts once.
+
+    marginal     P(y) = sum over solutions x that extend y of P_theta(x | C)
+    solutions    P(y) ~ exp(theta . y)  over the assignments y that some solution x extends
+
+`nelson.exact.projection` finds a formula whose marginal law is the law of projected solutions of
+the formula as given, and any method may draw from it, with its own guarantee. If it finds none,
+UniGen draws nearly uniform projected solutions: approximate, and without weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from nelson.errors import FormulaError, NelsonError
+from nelson.exact.projection import projected
+from nelson.formula import Formula
+from nelson.sampling.chain import share
+from nelson.sampling.methods import unigen
+from nelson.sampling.options import Options
+from nelson.sampling.registry import get, missing_modules
+from nelson.sampling.sampler import Sampler
+
+#: Methods that draw from the circuit of a formula.
+_CIRCUITS = ("auto", "circuit", "kus", "waps")
+#: The share of the caller's seconds in which something to draw from is searched.
+_SHARE = 0.5
+_ADVICE = 'project_law="marginal", the marginal law of all solutions'
+
+
+@dataclass(frozen=True)
+class Source:
+    """What the samples of a call are drawn from."""
+
+    formulas: dict[tuple[int, ...], Formula]  # by evidence
+    options: Options
+    why: str = ""  # why the method is what it is; "": not decided here
+    sampler: Sampler | None = None  # draws instead of the method of the options
+    info: dict[str, Any] = field(default_factory=dict)  # for `Samples.info`
+
+
+def source_of(
+    formula: Formula,
+    theta: np.ndarray,
+    evidence: Iterable[tuple[int, ...]],
+    variables: tuple[int, ...],
+    options: Options,
+    deadline: float | None,
+) -> Source:
+    """theta (contexts, n_vars); evidence: of each set of contexts; variables: of the projection.
+
+    Raises NelsonError if the law that the options ask for is out of reach.
+    """
+    evidence = list(evidence)
+    if options.project_law == "marginal":
+        return Source(dict.fromkeys(evidence, formula), options)
+    refuse_hidden_weights(theta, variables)
+    if options.method == "unigen" and len(variables) < formula.n_vars:
+        return _hashed(formula, evidence, variables, options, "asked for")
+    until = share(deadline, _SHARE)
+    found = {given: projected(formula, variables, given, until) for given in evidence}
+    formulas = {given: one.formula for given, one in found.items() if one.formula is not None}
+    one = next((one for one in found.values() if one.formula is None), None)
+    if one is not None:
+        _require_hashing(theta, options, one.why)
+        return _hashed(formula, evidence, variables, options, one.why)
+    one = next((one for one in found.values() if one.in_circuit), found[evidence[0]])
+    info = {"project_law": "solutions", "projection": one.route, "projection_why": one.why}
+    options = replace(options, determined=True)
+    if not one.in_circuit:
+        return Source(formulas, options, info=info)
+    if options.method not in _CIRCUITS or options.sweeps:
+        raise FormulaError(
+            f'method {options.method!r} with project_law="solutions": no formula has these '
+            "projected solutions, only a circuit",
+            expected=f'method "auto" or "circuit", or {_ADVICE}',
+        )
+    return Source(formulas, replace(options, method="circuit"), one.why, info=info)
+
+
+def padded(theta: np.ndarray, n: int) -> np.ndarray:
+    """theta with a 0 for each variable that the formula to draw from has in addition."""
+    more = n - theta.shape[1]
+    return np.pad(theta, [(0, 0), (0, more)]) if more else theta
+
+
+def refuse_hidden_weights(theta: np.ndarray, variables: tuple[int, ...]) -> None:
+    """Raise if theta (contexts, n) has a finite weight outside of these variables."""
+    hidden = np.ones(theta.shape[1], bool)
+    hidden[np.array(variables, int) - 1] = False
+    weighted = np.flatnonzero((np.isfinite(theta) & (theta != 0)).any(axis=0) & hidden)
+    if len(weighted):
+        raise FormulaError(
+            f"theta of variable {weighted[0] + 1} is not 0, and the variable is outside of the "
+            'projection: with project_law="solutions" only projected variables have weights',
+            expected=f"theta = 0 there, or {_ADVICE}",
+        )
+
+
+def _require_hashing(theta: np.ndarray, options: Options, why: str) -> None:
+    """Raise unless UniGen may stand in for the exact routes."""
+    reason = ""
+    if (np.isfinite(theta) & (theta != 0)).any():
+        reason = "UniGen, which needs neither, draws without weights only"
+    elif missing_modules(get("unigen")):
+        reason = 'UniGen, which needs neither, is missing: pip install "nelson-mrf[samplers]"'
+    elif options.method != "auto" or options.sweeps:
+        reason = f"method {options.method!r} needs one"
+    if reason:
+        raise NelsonError(
+            f"the projected solutions cannot be drawn: no formula or circuit that has each of them "
+            f"once was found ({why}), and {reason}; ask for {_ADVICE}"
+        )
+
+
+def _hashed(
+    formula: Formula,
+    evidence: list[tuple[int, ...]],
+    variables: tuple[int, ...],
+    options: Options,
+    why: str,
+) -> Source:
+    info = {"project_law": "solutions", "projection": "hashed", "projection_why": why}
+    sampler = unigen.over(np.array(variables, int) - 1)
+    formulas = dict.fromkeys(evidence, formula)
+    return Source(formulas, replace(options, method="unigen"), why, sampler, info)
