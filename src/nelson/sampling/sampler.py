@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,46 @@ from nelson.sampling.problem import Problem
 
 #: Packed samples and their number.
 Lanes = tuple[np.ndarray, int]
+#: Samples of the first piece before a deadline, and the factor by which pieces grow.
+_FIRST_PIECE, _GROWTH = 64, 4
+#: Samples of the widest tile: a piece of fewer samples is slower per sample.
+_TILE = 1024
+#: A piece takes at most this part of the time left: what a deadline may cut off.
+_PART = 1 / 8
+
+
+@dataclass
+class Pace:
+    """Sizes of the pieces in which several contexts, or groups of variables, are drawn in turns.
+
+    A sample counts only if all of them have drawn it. So without a deadline a piece has `most`
+    samples. With one, pieces begin small and grow as far as the clock allows, and a deadline finds
+    all contexts and groups equally far. The size of a piece never changes a sample.
+    """
+
+    deadline: float | None  # time.monotonic()
+    most: int  # a multiple of 64
+    number: int = -1  # of the piece drawn now
+    size: int = 0  # its samples
+    began: float = 0.0
+
+    def piece(self, number: int, left: int) -> int:
+        """The size of a piece; `left` samples are wanted. The first who asks for it sets it."""
+        if number != self.number:
+            now = time.monotonic()
+            self.size = min(left, self.most if self.deadline is None else self._next(now))
+            self.number, self.began = number, now
+        return self.size
+
+    def _next(self, now: float) -> int:
+        if self.number < 0:
+            return min(self.most, _FIRST_PIECE)
+        assert self.deadline is not None
+        left, spent = self.deadline - now, max(now - self.began, 1e-6)
+        fit = int(_PART * self.size * left / spent)
+        if fit < _TILE <= self.size:  # one more tile, if there is time for two
+            fit = _TILE if _TILE * spent <= left / 2 * self.size else 0
+        return max(_FIRST_PIECE, min(self.most, _GROWTH * self.size, fit) // 64 * 64)
 
 
 @dataclass(frozen=True)
@@ -38,6 +78,7 @@ class Request:
     width: int | None = None  # words per row of a tile; None: the sampler chooses
     patience: float | None = None  # seconds per block where there is no deadline
     start: int = 0  # number of the first sample
+    pace: Pace | None = None  # cuts blocks into pieces; all who draw in turns share it
 
     def until(self) -> float | None:
         """The deadline of a block that begins now; time.monotonic()."""
@@ -46,12 +87,27 @@ class Request:
         return time.monotonic() + self.patience
 
     def pieces(self) -> Iterator[tuple[int, int]]:
-        """(number of the first sample, number of samples) of each block."""
-        done = 0
+        """(number of the first sample, number of samples) of each block, or of its pieces."""
+        done = number = 0
         while self.count is None or done < self.count:
-            size = self.block if self.count is None else min(self.block, self.count - done)
-            yield self.start + done, size
-            done += size
+            end = done + (self.block if self.count is None else min(self.block, self.count - done))
+            while done < end:
+                size = end - done if self.pace is None else self.pace.piece(number, end - done)
+                yield self.start + done, size
+                done, number = done + size, number + 1
+
+    def in_turns(self, first: int, count: int, most: int | None = None) -> Iterator[tuple[int, int]]:
+        """As `pieces`, of one block: all contexts draw a piece before the next piece begins, so
+        that a deadline finds them equally far. most: samples of a piece, at most.
+
+        The block is one piece if it is one already, or if there is one context or no deadline.
+        """
+        until, free = self.until(), most is None
+        if self.pace is not None or (free and (until is None or len(self.contexts) == 1)):
+            yield first, count
+            return
+        pace = Pace(until, min(count, most or count))
+        yield from replace(self, start=first, count=count, block=count, pace=pace).pieces()
 
 
 @dataclass
@@ -81,6 +137,13 @@ class Block:
         shape = len(request.contexts), words
         packed = np.zeros((*shape, len(request.columns)), np.uint64)
         return cls(packed, np.zeros(shape, np.uint64), **more)
+
+    @classmethod
+    def undrawn(cls, request: Request, words: int) -> Block:
+        """A block to be filled: no lane is valid or sound. Memory is used as words are written."""
+        shape = len(request.contexts), words
+        packed = np.empty((*shape, len(request.columns)), np.uint64)
+        return cls(packed, np.zeros(shape, np.uint64), sound=np.zeros(shape, np.uint64))
 
     @property
     def last(self) -> bool:

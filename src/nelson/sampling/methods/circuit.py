@@ -27,7 +27,7 @@ from nelson.exact.compiled import Compiled, compiled, why_not
 from nelson.formula import Formula
 from nelson.kernels.core.bits import words_for
 from nelson.sampling.problem import Problem, prepare
-from nelson.sampling.sampler import Block, Request, Sampler
+from nelson.sampling.sampler import Block, Request, Sampler, joined
 
 #: Seconds of the compiler if the caller set no limit.
 SECONDS = 60.0
@@ -75,15 +75,21 @@ def blocks(problem: Problem, request: Request) -> Iterator[Block]:
         "compile_seconds": source.built.seconds,
         "cached": source.built.cached,
     }
-    for first, count in request.pieces():
-        drawn = draws.block(first // 64, count, request.until())
-        if np.isneginf(drawn.log_p).any():
-            given = f" given {list(problem.evidence)}" if problem.evidence else ""
-            raise Unsatisfiable(
-                f"a solver proved that the formula has no solution{given}: its circuit is false"
-            )
-        block = Block(drawn.packed, drawn.valid, info=dict(info))
-        block.stopped, block.interrupted = drawn.stopped, drawn.interrupted
+    for start, count in request.pieces():
+        turns: list[Block] = []
+        for first, size in request.in_turns(start, count):
+            drawn = draws.block(first // 64, size, request.until())
+            if np.isneginf(drawn.log_p).any():
+                given = f" given {list(problem.evidence)}" if problem.evidence else ""
+                raise Unsatisfiable(
+                    f"a solver proved that the formula has no solution{given}: its circuit is false"
+                )
+            block = Block(drawn.packed, drawn.valid, info=dict(info))
+            block.stopped, block.interrupted = drawn.stopped, drawn.interrupted
+            turns.append(block)
+            if block.last:
+                break
+        block = joined(turns)
         yield block
         if block.last:
             return
