@@ -225,9 +225,15 @@ def plain_descent(formula, circuit, theta, seed, context, count):
 
 
 def kernel_draws(formula, circuit, theta, seed, context, count, lanes, width, threads=1):
-    """The same from the kernel, with decisions dense from `lanes` lanes a tile on."""
-    before, draw.DENSE_LANES = draw.DENSE_LANES, lanes
-    few, draw._MAX_DECISIONS_PER_SAMPLE = draw._MAX_DECISIONS_PER_SAMPLE, 0
+    """The same from the kernel, with decisions dense from `lanes` lanes a tile on; None: nothing is
+    dense; "levels": few samples of a large circuit.
+    """
+    few, draw._MAX_DECISIONS_PER_SAMPLE = draw._MAX_DECISIONS_PER_SAMPLE, 10**9
+    before = draw.DENSE_LANES
+    if lanes == "levels":
+        draw._MAX_DECISIONS_PER_SAMPLE = 0
+    elif lanes is not None:
+        draw.DENSE_LANES = lanes
     try:
         draws = Draws(
             circuit,
@@ -240,7 +246,8 @@ def kernel_draws(formula, circuit, theta, seed, context, count, lanes, width, th
             width,
             count,
         )
-        if lanes is None:  # nothing is dense
+        assert draws.by_levels == (lanes == "levels")
+        if lanes is None:
             draws.job = draws.job._replace(least=2.0)
         return unpack(draws.block(0, count).packed[0], count)
     finally:
@@ -266,7 +273,7 @@ def test_the_kernel_is_the_plain_descent_bit_for_bit(name):
     theta[0, 2] = np.inf if source.mean(np.zeros((1, formula.n_vars)))[0, 2] > 0 else -np.inf
     expected = plain_descent(formula, circuit, theta, SEED, 3, count)
     for width in (1, 16):
-        for lanes in (None, 1e-9, 2.0, 40.0):
+        for lanes in (None, 1e-9, 2.0, 40.0, "levels"):
             found = kernel_draws(formula, circuit, theta, SEED, 3, count, lanes, width)
             assert np.array_equal(found, expected), (width, lanes)
     assert np.array_equal(
@@ -274,6 +281,25 @@ def test_the_kernel_is_the_plain_descent_bit_for_bit(name):
     )
     other = kernel_draws(formula, circuit, theta, SEED + 1, 3, count, 2.0, 16)
     assert not np.array_equal(other, expected)
+
+
+@pytest.mark.process
+def test_few_samples_are_drawn_in_log_space_if_terms_are_too_small_for_doubles(monkeypatch):
+    """25 pairs, each with one true variable at least, under theta = -40: P(C) is about e^-1000."""
+    formula = nelson.Formula([[k, k + 25] for k in range(1, 26)], n_vars=50)
+    theta = np.full((2, 50), -40.0)
+    theta[1] = 0.1
+    circuit = compiled(formula, 60.0).circuit
+    asked = circuit, theta, np.arange(50), clauses_of(formula), SEED, np.arange(2), 1, None, 100
+    expected = Draws(*asked)
+    monkeypatch.setattr(draw, "_MAX_DECISIONS_PER_SAMPLE", 0)
+    few = Draws(*asked)
+    assert few.by_levels and not expected.by_levels
+    assert np.array_equal(few.block(0, 100).packed, expected.block(0, 100).packed)
+    assert not few.by_levels and np.allclose(few.log_p, expected.log_p)
+    plain = Draws(circuit, theta[1:], *asked[2:5], np.arange(1, 2), 1, None, 100)
+    assert np.array_equal(plain.block(0, 100).packed[0], expected.block(0, 100).packed[1])
+    assert plain.by_levels and np.allclose(plain.log_p, expected.log_p[1:])
 
 
 @pytest.mark.process

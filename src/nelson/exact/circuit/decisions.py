@@ -22,7 +22,7 @@ import numpy as np
 
 from nelson.exact.circuit.nnf import Circuit
 from nelson.formula.flat import lengths_to_offsets
-from nelson.kernels.circuit import nnf, passes, records
+from nelson.kernels.circuit import levels, nnf, passes, records
 from nelson.kernels.core.bits import words_for
 from nelson.kernels.core.threads import spread, usable_cores
 
@@ -88,6 +88,11 @@ class DecisionCircuit:
     def kernel(self) -> passes.Decisions:
         """The arrays as the kernels take them."""
         return passes.Decisions(**self.arrays)
+
+    @cached_property
+    def levels(self) -> levels.Levels:
+        """The decisions sorted for `nelson.kernels.circuit.levels`. O(edges), once."""
+        return levels.levels(self.kernel, self.n)
 
     def solve(self, theta: np.ndarray, means: bool) -> tuple[np.ndarray, np.ndarray]:
         """theta (b, n) -> log P(C), (b,), and the means (b, n) if they are asked for, else (0, 0).

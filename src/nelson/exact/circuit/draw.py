@@ -22,7 +22,7 @@ import numpy as np
 from nelson.errors import NelsonError
 from nelson.exact.circuit.decisions import DecisionCircuit
 from nelson.formula import Formula
-from nelson.kernels.circuit import descent, passes, records
+from nelson.kernels.circuit import descent, levels, passes, records
 from nelson.kernels.core import rng
 from nelson.kernels.core.bits import tail_mask, words_for
 from nelson.kernels.core.threads import spread, usable_cores
@@ -34,6 +34,8 @@ WIDTHS = (1, 16)
 DENSE_LANES = 2.0
 #: With more decisions per sample than this, finding the dense ones costs more than it saves.
 _MAX_DECISIONS_PER_SAMPLE = 50
+#: Circuits with more edges than this have no levels: they are kept with the circuit.
+_MAX_LEVEL_EDGES = 1 << 25
 #: Edges and variables visited by a draw below which starting a thread costs more than it saves.
 _MIN_THREADED_VISITS = 500_000
 #: Bytes that the programs of all threads may take together.
@@ -90,8 +92,10 @@ class Draws:
         """
         self.circuit, self.theta = circuit, np.ascontiguousarray(theta, np.float64)
         self.threads = threads or usable_cores()
-        self.width = width or WIDTHS[expected is None or expected > 64]
         few = expected is not None and expected * _MAX_DECISIONS_PER_SAMPLE < circuit.decisions
+        #: By levels, one word at a time: the faster way to draw few samples of a large circuit.
+        self.by_levels = few and circuit.edges <= _MAX_LEVEL_EDGES
+        self.full_width = width or WIDTHS[expected is None or expected > 64]
         self.job = records.Job(
             rng.spread_seed(seed),
             np.ascontiguousarray(contexts, np.int64),
@@ -99,15 +103,30 @@ class Draws:
             0,
             np.ascontiguousarray(columns, np.int32),
             *check,
-            2.0 if few else min(1.0, DENSE_LANES / (64 * self.width)),
+            2.0 if few else min(1.0, DENSE_LANES / (64 * self.full_width)),
         )
         self._programs: list[tuple[passes.Work, records.Program]] = []
+        self._fews: list[levels.Few] = []
         self._spaces: list[records.Space] = []
         self._laid_out = -1  # the context whose theta the first program holds; -1: none
         self.log_p = np.zeros(len(self.theta))
 
+    @property
+    def width(self) -> int:
+        """Words of a tile."""
+        return 1 if self.by_levels else self.full_width
+
     def block(self, word: int, count: int, deadline: float | None = None) -> DrawnBlock:
         """`count` samples of each context, from word `word` of its stream on."""
+        drawn = self._block(word, count, deadline)
+        if not np.isnan(self.log_p).any():
+            return drawn
+        # Terms may be too small for plain numbers under this theta: compute in log space.
+        self.by_levels, self._laid_out = False, -1
+        self._spaces.clear()
+        return self._block(word, count, deadline)
+
+    def _block(self, word: int, count: int, deadline: float | None) -> DrawnBlock:
         words, contexts = words_for(count), len(self.theta)
         tiles = -(-words // self.width)
         job = self.job._replace(word=word, samples=count)
@@ -146,9 +165,13 @@ class Draws:
         out = packed, done, self.log_p, stop
 
         def call(thread: int, program: int, rows: Range, part: Range, fresh: bool) -> None:
-            own = *self._programs[program], self._spaces[thread]
-            fixed = tag(self.width), circuit.kernel, self.theta
-            descent.draw(*fixed, *own, job, *out, rows, part, fresh)
+            task = self._spaces[thread], job, *out, rows, part, fresh
+            if self.by_levels:
+                laid_out = tag(1), circuit.levels, circuit.single, self.theta
+                levels.draw(*laid_out, self._fews[program], *task)
+                return
+            laid_out = tag(self.width), circuit.kernel, self.theta
+            descent.draw(*laid_out, *self._programs[program], *task)
 
         if visits <= _MIN_THREADED_VISITS and deadline is None:
             fresh = contexts > 1 or self._laid_out != 0
@@ -190,6 +213,12 @@ class Draws:
     def _reserve(self, spaces: int, programs: int) -> None:
         """Have at least this many programs, and work spaces of threads."""
         c = self.circuit
+        if self.by_levels:
+            while len(self._fews) < programs:
+                self._fews.append(levels.few(c.n, c.decisions, c.unmentioned))
+            while len(self._spaces) < spaces:
+                self._spaces.append(levels.space(c.n, c.queue_length))
+            return
         while len(self._programs) < programs:
             program = records.program(c.kernel, c.unmentioned)
             self._programs.append((passes.work(c.n, c.decisions), program))

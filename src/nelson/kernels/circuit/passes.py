@@ -60,11 +60,16 @@ def work(n: int, decisions: int) -> Work:
 
 
 @inline
+def odds_threshold(odds, rare_one):
+    """The threshold, if the odds of the less likely branch are `odds`; rare_one: it is branch 1."""
+    rare = np.uint64(odds / (1.0 + odds) * 2.0**64)  # at most 2^63
+    return max(rare, _ONE) if rare_one else _ZERO - max(rare, _TWO)
+
+
+@inline
 def threshold(a, b):
     """round(2^64 e^b / (e^a + e^b)); a and b finite."""
-    odds = np.exp(min(a, b) - max(a, b))
-    rare = np.uint64(odds / (1.0 + odds) * 2.0**64)  # at most 2^63
-    return max(rare, _ONE) if b <= a else _ZERO - max(rare, _TWO)
+    return odds_threshold(np.exp(min(a, b) - max(a, b)), b <= a)
 
 
 @inline

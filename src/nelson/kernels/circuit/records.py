@@ -182,12 +182,12 @@ def prepare(c, theta, w, p, lanes, least):
         thr = _ZERO if on == -np.inf else CERTAIN
         if on != -np.inf and off != -np.inf:
             thr = threshold(off, on)
-        p.free_thr[k], p.free_rows[k] = thr, _rows(thr, lanes)
+        p.free_thr[k], p.free_rows[k] = thr, random_rows(thr, lanes)
     return log_p
 
 
 @inline
-def _rows(thr, lanes):
+def random_rows(thr, lanes):
     """Random rows to draw at once: about enough for all lanes, and at most the digits of thr."""
     most = 64
     while most > 1 and (thr >> np.uint64(64 - most)) & _ONE == _ZERO:
@@ -220,7 +220,7 @@ def _lay_out(c, w, p, lanes):
     to = 0
     for j in range(p.n_dense[0]):
         i = p.name[j]
-        p.thr[j], p.rows[j] = w.thr[i], _rows(w.thr[i], lanes * w.reach[i])
+        p.thr[j], p.rows[j] = w.thr[i], random_rows(w.thr[i], lanes * w.reach[i])
         for side in range(2):
             b, at = 2 * i + side, 6 * j + 3 * side
             for k in range(c.lit_ptr[b], c.lit_ptr[b + 1]):
