@@ -229,9 +229,10 @@ def kernel_draws(formula, circuit, theta, seed, context, count, lanes, width, th
     dense; "levels": few samples of a large circuit.
     """
     few, draw._MAX_DECISIONS_PER_SAMPLE = draw._MAX_DECISIONS_PER_SAMPLE, 10**9
+    by_levels, draw._DECISIONS_BY_LEVELS = draw._DECISIONS_BY_LEVELS, 10**9
     before = draw.DENSE_LANES
     if lanes == "levels":
-        draw._MAX_DECISIONS_PER_SAMPLE = 0
+        draw._DECISIONS_BY_LEVELS = 0
     elif lanes is not None:
         draw.DENSE_LANES = lanes
     try:
@@ -252,6 +253,7 @@ def kernel_draws(formula, circuit, theta, seed, context, count, lanes, width, th
         return unpack(draws.block(0, count).packed[0], count)
     finally:
         draw.DENSE_LANES, draw._MAX_DECISIONS_PER_SAMPLE = before, few
+        draw._DECISIONS_BY_LEVELS = by_levels
 
 
 BITWISE = {
@@ -292,7 +294,7 @@ def test_few_samples_are_drawn_in_log_space_if_terms_are_too_small_for_doubles(m
     circuit = compiled(formula, 60.0).circuit
     asked = circuit, theta, np.arange(50), clauses_of(formula), SEED, np.arange(2), 1, None, 100
     expected = Draws(*asked)
-    monkeypatch.setattr(draw, "_MAX_DECISIONS_PER_SAMPLE", 0)
+    monkeypatch.setattr(draw, "_DECISIONS_BY_LEVELS", 0)
     few = Draws(*asked)
     assert few.by_levels and not expected.by_levels
     assert np.array_equal(few.block(0, 100).packed, expected.block(0, 100).packed)

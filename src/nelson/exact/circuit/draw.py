@@ -34,8 +34,13 @@ WIDTHS = (1, 16)
 DENSE_LANES = 2.0
 #: With more decisions per sample than this, finding the dense ones costs more than it saves.
 _MAX_DECISIONS_PER_SAMPLE = 50
-#: Circuits with more edges than this have no levels: they are kept with the circuit.
+#: With more decisions per sample than this, an upward pass by levels (`kernels.circuit.levels`) and
+#: a plain descent are faster than a program.
+_DECISIONS_BY_LEVELS = 16
+#: Circuits with more edges than this are not drawn by levels, since levels stay in memory.
 _MAX_LEVEL_EDGES = 1 << 25
+#: Up to this many visits (10 ms) a draw by levels runs in the caller's thread, past a deadline too.
+_MAX_LEVEL_VISITS = 8_000_000
 #: Edges and variables visited by a draw below which starting a thread costs more than it saves.
 _MIN_THREADED_VISITS = 500_000
 #: Bytes that the programs of all threads may take together.
@@ -93,8 +98,8 @@ class Draws:
         self.circuit, self.theta = circuit, np.ascontiguousarray(theta, np.float64)
         self.threads = threads or usable_cores()
         few = expected is not None and expected * _MAX_DECISIONS_PER_SAMPLE < circuit.decisions
-        #: By levels, one word at a time: the faster way to draw few samples of a large circuit.
-        self.by_levels = few and circuit.edges <= _MAX_LEVEL_EDGES
+        small = expected is not None and expected * _DECISIONS_BY_LEVELS < circuit.decisions
+        self.by_levels = small and circuit.edges <= _MAX_LEVEL_EDGES
         self.full_width = width or WIDTHS[expected is None or expected > 64]
         self.job = records.Job(
             rng.spread_seed(seed),
@@ -173,7 +178,8 @@ class Draws:
             laid_out = tag(self.width), circuit.kernel, self.theta
             descent.draw(*laid_out, *self._programs[program], *task)
 
-        if visits <= _MIN_THREADED_VISITS and deadline is None:
+        small = visits <= _MIN_THREADED_VISITS and deadline is None
+        if small or (self.by_levels and contexts == 1 and visits <= _MAX_LEVEL_VISITS):
             fresh = contexts > 1 or self._laid_out != 0
             self._laid_out = 0 if contexts == 1 else -1
             call(0, 0, (0, contexts), (0, tiles), fresh)

@@ -219,5 +219,7 @@ def ready(count: int, width: int | None) -> None:
     for name in ("enumerate", "circuit"):
         request = pilot_request(theta, min(count, 1 << 10), 1, None)
         request = replace(request, columns=np.arange(3), width=width)
-        if not missing_modules(get(name)):
-            next(get(name).blocks(problem, request))
+        if not missing_modules(one := get(name)):
+            next(one.blocks(problem, request))
+            if one.ready:
+                one.ready(count, width)

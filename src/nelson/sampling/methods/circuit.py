@@ -17,16 +17,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from nelson.errors import Unsatisfiable
+from nelson.exact.circuit.decisions import joined as joined_circuits
 from nelson.exact.circuit.draw import WIDTHS, Draws, clauses_of
 from nelson.exact.compiled import Compiled, compiled, why_not
 from nelson.formula import Formula
 from nelson.kernels.core.bits import words_for
-from nelson.sampling.problem import Problem, prepare
+from nelson.sampling.problem import Problem
 from nelson.sampling.sampler import Block, Request, Sampler, joined
 
 #: Seconds of the compiler if the caller set no limit.
@@ -97,10 +99,17 @@ def blocks(problem: Problem, request: Request) -> Iterator[Block]:
 
 def ready(count: int, width: int | None = None) -> None:
     """Compile the kernels for `count` samples, before a clock starts."""
-    one = np.zeros(1, np.int64)
-    width = width or WIDTHS[words_for(count) > 1]
-    request = Request(one[None].astype(float), one, 1, 1, 0, one, 0, 0, 1, width=width)
-    next(blocks(prepare(Formula([], n_vars=1)), request))
+    _ready(width or WIDTHS[words_for(count) > 1])
+
+
+@cache
+def _ready(width: int) -> None:
+    circuit, one = joined_circuits([], np.zeros(0, np.int32), 1), np.zeros(1, np.int64)
+    clauses = clauses_of(Formula([], n_vars=1))
+    for by_levels in (False, True):
+        draws = Draws(circuit, np.zeros((1, 1)), one, clauses, 0, one, 1, width)
+        draws.by_levels = by_levels
+        draws.block(0, 1)
 
 
 SAMPLER = Sampler(
