@@ -21,10 +21,14 @@ from nelson.sampling.problem import Problem
 Lanes = tuple[np.ndarray, int]
 #: Samples of the first piece before a deadline, and the factor by which pieces grow.
 _FIRST_PIECE, _GROWTH = 64, 4
-#: Samples of the widest tile: a piece of fewer samples is slower per sample.
+#: Samples of the widest tile. A piece with less than a tile for each thread takes nearly as long.
 _TILE = 1024
-#: A piece takes at most this part of the time left: what a deadline may cut off.
+#: A piece takes at most this part of the time left: a deadline may cut it off.
 _PART = 1 / 8
+#: The same for a single tile, near the end.
+_LAST_PART = 3 / 4
+#: Most bytes of samples that are allocated before they are drawn, if a deadline may cut them off.
+_ROOM = 1 << 33
 
 
 @dataclass
@@ -38,6 +42,7 @@ class Pace:
 
     deadline: float | None  # time.monotonic()
     most: int  # a multiple of 64
+    threads: int = 1
     number: int = -1  # of the piece drawn now
     size: int = 0  # its samples
     began: float = 0.0
@@ -54,11 +59,14 @@ class Pace:
         if self.number < 0:
             return min(self.most, _FIRST_PIECE)
         assert self.deadline is not None
-        left, spent = self.deadline - now, max(now - self.began, 1e-6)
-        fit = int(_PART * self.size * left / spent)
-        if fit < _TILE <= self.size:  # one more tile, if there is time for two
-            fit = _TILE if _TILE * spent <= left / 2 * self.size else 0
-        return max(_FIRST_PIECE, min(self.most, _GROWTH * self.size, fit) // 64 * 64)
+        left, spent, tile = self.deadline - now, max(now - self.began, 1e-6), _TILE * self.threads
+        if self.size < tile:
+            size = min(tile, _GROWTH * self.size) if _GROWTH * spent <= left else self.size
+        else:
+            size = min(_GROWTH * self.size, int(_PART * self.size * left / spent))
+            if size < tile:
+                size = tile if tile * spent <= _LAST_PART * left * self.size else 0
+        return max(_FIRST_PIECE, min(self.most, size) // 64 * 64)
 
 
 @dataclass(frozen=True)
@@ -96,17 +104,25 @@ class Request:
                 yield self.start + done, size
                 done, number = done + size, number + 1
 
-    def in_turns(self, first: int, count: int, most: int | None = None) -> Iterator[tuple[int, int]]:
+    def fits(self, count: int) -> bool:
+        """May the samples of one block be allocated at once, before it is known how many come?"""
+        return count // 8 * len(self.contexts) * len(self.columns) <= _ROOM
+
+    def in_turns(
+        self, first: int, count: int, most: int | None = None
+    ) -> Iterator[tuple[int, int]]:
         """As `pieces`, of one block: all contexts draw a piece before the next piece begins, so
         that a deadline finds them equally far. most: samples of a piece, at most.
 
         The block is one piece if it is one already, or if there is one context or no deadline.
         """
-        until, free = self.until(), most is None
-        if self.pace is not None or (free and (until is None or len(self.contexts) == 1)):
+        until = self.until()
+        if most is None and until is not None and not self.fits(count):
+            most = _ROOM // (8 * len(self.contexts) * len(self.columns)) * 64
+        if self.pace is not None or (most is None and (until is None or len(self.contexts) == 1)):
             yield first, count
             return
-        pace = Pace(until, min(count, most or count))
+        pace = Pace(until, min(count, most or count), self.threads)
         yield from replace(self, start=first, count=count, block=count, pace=pace).pieces()
 
 

@@ -73,12 +73,20 @@ class Few(NamedTuple):
 def levels(c, n: int) -> Levels:
     """c: `passes.Decisions` over n variables. O(edges)."""
     m = len(c.single)
-    keys, order, rank = np.empty((3, m), np.int32), np.empty((2, m), np.int32), np.empty(m, np.int32)
+    keys, order, rank = (
+        np.empty((3, m), np.int32),
+        np.empty((2, m), np.int32),
+        np.empty(m, np.int32),
+    )
     kinds = np.zeros(2 * m + c.lits.size + c.kids.size + 2, np.int64)
     _sort(c, keys, order, rank, kinds)
     run = np.empty(m, np.int32)
     runs = _runs(keys, order[0], run)
-    begin, sizes, at = np.zeros(runs + 1, np.int64), np.zeros(2 * runs, np.int64), np.zeros(runs, int)
+    begin, sizes, at = (
+        np.zeros(runs + 1, np.int64),
+        np.zeros(2 * runs, np.int64),
+        np.zeros(runs, int),
+    )
     factors = np.empty(len(c.lits) + len(c.kids), np.int32)
     _fill(c, 2 * n, keys, order[0], rank, run, begin, sizes, at, factors)
     return Levels(order[0].copy(), run, begin, sizes, at, factors, int(rank[m - 1]))
@@ -196,7 +204,7 @@ def _product(out, value, factors, at, size):
 
 
 @helper
-def climb(l, single, theta, f):
+def climb(lv, single, theta, f):
     """Fill the arrays that depend on theta. -> log P(C), or nan if doubles may not hold a term"""
     n2, safest, low = np.int64(2 * theta.size), 0.0, 0
     for v in range(theta.size):
@@ -204,15 +212,15 @@ def climb(l, single, theta, f):
         f.value[2 * v], f.value[2 * v + 1] = 1.0 / (1.0 + np.exp(t)), 1.0 / (1.0 + np.exp(-t))
         if np.isfinite(t):
             safest -= abs(t) + np.log1p(np.exp(-abs(t)))
-    for g in range(l.at.size):
-        first, last, a, b = l.begin[g], l.begin[g + 1], l.sizes[2 * g], l.sizes[2 * g + 1]
+    for g in range(lv.at.size):
+        first, last, a, b = lv.begin[g], lv.begin[g + 1], lv.sizes[2 * g], lv.sizes[2 * g + 1]
         zero, one, value = f.zero[first:last], f.one[first:last], f.value[n2 + first : n2 + last]
-        low += _product(zero, f.value, l.factors, l.at[g], a)
+        low += _product(zero, f.value, lv.factors, lv.at[g], a)
         if b:
-            low += _product(one, f.value, l.factors, l.at[g] + a * (last - first), b)
+            low += _product(one, f.value, lv.factors, lv.at[g] + a * (last - first), b)
         else:  # a branch without factors is 1, no branch is 0
             for r in range(first, last):
-                f.one[r] = 0.0 if single[l.order[r]] else 1.0
+                f.one[r] = 0.0 if single[lv.order[r]] else 1.0
         for j in range(value.size):
             value[j] = zero[j] + one[j]
     if low and safest < _SAFE:
@@ -220,7 +228,7 @@ def climb(l, single, theta, f):
     for k in range(f.free.size):
         thr = _threshold(f.value[2 * f.free[k]], f.value[2 * f.free[k] + 1])
         f.free_thr[k], f.free_rows[k] = thr, random_rows(thr, 64.0)
-    return np.log(f.value[n2 + l.root]) if f.value[n2 + l.root] > 0.0 else -np.inf
+    return np.log(f.value[n2 + lv.root]) if f.value[n2 + lv.root] > 0.0 else -np.inf
 
 
 @inline
@@ -232,10 +240,10 @@ def _threshold(a, b):
 
 
 @inline
-def _take(l, s, n2, at, size, length, lanes, height):
+def _take(lv, s, n2, at, size, length, lanes, height):
     """Set the literals of a branch in some lanes, and let its decisions wait. -> how many wait"""
     for q in range(size):
-        code = np.int64(peek(l.factors, at + q * length))
+        code = np.int64(peek(lv.factors, at + q * length))
         if code < n2:
             x, sign = peek(s.x, code >> 1), _ZERO - np.uint64(code & 1)
             poke(s.x, code >> 1, (x & ~lanes) | (lanes & sign))
@@ -247,10 +255,10 @@ def _take(l, s, n2, at, size, length, lanes, height):
 
 
 @inline
-def _descend(l, f, s, n2):
+def _descend(lv, f, s, n2):
     """Send all wanted lanes of a word from the root down; the last decision that waits is next."""
     key0, key1 = peek(s.constants, KEY0), peek(s.constants, KEY1)
-    poke(s.where, 0, np.int64(l.root))
+    poke(s.where, 0, np.int64(lv.root))
     poke(s.lanes, 0, peek(s.constants, WANTED))
     height = 1
     while height:
@@ -260,26 +268,26 @@ def _descend(l, f, s, n2):
         if thr == CERTAIN:
             one = lanes
         elif thr != _ZERO:
-            start = key0 + counter(1, np.uint32(peek(l.order, r)), 0)
+            start = key0 + counter(1, np.uint32(peek(lv.order, r)), 0)
             one = split_word(lanes, thr, start, key1)
-        g = np.int64(peek(l.run, r))
-        first, size = peek(l.begin, g), peek(l.sizes, 2 * g)
-        length, at = peek(l.begin, g + 1) - first, peek(l.at, g) + r - first
+        g = np.int64(peek(lv.run, r))
+        first, size = peek(lv.begin, g), peek(lv.sizes, 2 * g)
+        length, at = peek(lv.begin, g + 1) - first, peek(lv.at, g) + r - first
         if lanes & ~one != _ZERO:
-            height = _take(l, s, n2, at, size, length, lanes & ~one, height)
+            height = _take(lv, s, n2, at, size, length, lanes & ~one, height)
         if one != _ZERO:
             at += size * length
-            height = _take(l, s, n2, at, peek(l.sizes, 2 * g + 1), length, one, height)
+            height = _take(lv, s, n2, at, peek(lv.sizes, 2 * g + 1), length, one, height)
 
 
 @kernel
-def draw(tag, l, single, theta, f, space, job, packed, done, log_p, stop, rows, tiles, fresh):
+def draw(tag, lv, single, theta, f, space, job, packed, done, log_p, stop, rows, tiles, fresh):
     """As `descent.draw` with one word in a tile. log_p is nan where `climb` gave up."""
-    p, levels, s, bare_job = bare(f), bare(l), bare(space), bare(job)
+    p, levels, s, bare_job = bare(f), bare(lv), bare(space), bare(job)
     words, n2 = (job.samples + 63) // 64, np.int64(2 * theta.shape[1])
     for r in range(rows[0], rows[1]):
         if fresh:
-            log_p[r] = climb(l, single, theta[r], f)
+            log_p[r] = climb(lv, single, theta[r], f)
         if not log_p[r] > -np.inf:
             continue
         for t in range(tiles[0], tiles[1]):

@@ -28,7 +28,7 @@ from nelson.sampling.diagnosis.diagnose import pilot_request
 from nelson.sampling.engine import width_for
 from nelson.sampling.problem import Problem, prepare
 from nelson.sampling.registry import get, missing_modules
-from nelson.sampling.sampler import Block, Pace, Request, Sampler
+from nelson.sampling.sampler import Block, Pace, Request, Sampler, joined
 
 #: Most bits of states held at once.
 _BITS = 1 << 29
@@ -69,7 +69,8 @@ class _Join:
         assert decision.reduced is not None
         n = problem.formula.n_total
         most = _BITS // max(1, n * len(request.theta))
-        pace = Pace(request.deadline, max(64, min(_SAMPLES, most) // 64 * 64))
+        most = max(64, min(_SAMPLES, most) // 64 * 64)
+        pace = Pace(request.deadline, most, request.threads)
         self.request, paced = request, replace(request, pace=pace)
         self.sizes = (size for _, size in paced.pieces())
         self.sources = [_source(k, group, paced) for k, group in enumerate(decision.groups)]
@@ -88,27 +89,30 @@ class _Join:
 
     def blocks(self) -> Iterator[Block]:
         for _, count in self.request.pieces():
-            block = Block.undrawn(self.request, words_for(count))
-            assert block.sound is not None
-            done = 0
-            while done < count and not block.last:
-                done += (size := next(self.sizes))
-                words = slice((done - size) // 64, words_for(done))
-                block.valid[:, words] = tail_mask(size)
-                self.draw(block, words)
+            parts: list[Block] = []
+            whole, done = self.request.fits(count), 0
+            while done < count and not (parts and parts[-1].last):
+                size = next(self.sizes)
+                if not parts or not whole:
+                    parts.append(Block.undrawn(self.request, words_for(count if whole else size)))
+                first = done // 64 if whole else 0
+                self.draw(parts[-1], slice(first, first + words_for(size)), size)
+                done += size
+            block = joined(parts)
             yield block
             if block.last:
                 return
 
-    def draw(self, block: Block, words: slice) -> None:
-        """The next piece, as these words of the block."""
+    def draw(self, block: Block, words: slice, size: int) -> None:
+        """The next piece of `size` samples, as these words of the block."""
         assert block.sound is not None
-        valid, count = block.valid[:, words], words.stop - words.start
+        valid, count = block.valid[:, words], words_for(size)
+        valid[...] = tail_mask(size)
         parts: list[np.ndarray] = []
         for source in self.sources:
             part = next(source, None)
             if part is None:  # it ended with its last block
-                block.stopped, block.valid[:, words] = True, 0
+                block.stopped, valid[...] = True, 0
                 return
             drawn = part.valid.shape[1]
             valid[:, :drawn] &= part.valid if part.sound is None else part.valid & part.sound
