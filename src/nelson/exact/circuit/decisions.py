@@ -34,6 +34,10 @@ _MAX_WORK_BYTES = 2 << 30
 _MAX_VISITS = 1_000_000_000
 
 
+#: Circuits with more edges than this have no levels, which take as much memory as the circuit.
+_MAX_LEVEL_EDGES = 1 << 25
+
+
 @dataclass(frozen=True)
 class DecisionCircuit:
     n: int  # variables, auxiliary ones included
@@ -91,7 +95,11 @@ class DecisionCircuit:
 
     @cached_property
     def levels(self) -> levels.Levels:
-        """The decisions sorted for `nelson.kernels.circuit.levels`. O(edges), once."""
+        """The decisions sorted for `nelson.kernels.circuit.levels`; none if the circuit is so large
+        that they would take too much memory. O(edges), once.
+        """
+        if self.edges > _MAX_LEVEL_EDGES:
+            return levels.none()
         return levels.levels(self.kernel, self.n)
 
     def solve(self, theta: np.ndarray, means: bool) -> tuple[np.ndarray, np.ndarray]:

@@ -242,7 +242,9 @@ def hand_out(tag, columns, n_columns, packed, row, words, s):
 
 
 @kernel
-def draw(tag, c, theta, work, program, space, job, packed, done, log_p, stop, rows, tiles, fresh):
+def draw(
+    tag, c, lv, theta, f, work, program, space, job, packed, done, log_p, stop, rows, tiles, fresh
+):
     """Draw tiles tiles[0] .. tiles[1] - 1 for rows rows[0] .. rows[1] - 1 of theta.
 
     fresh: first prepare the program for each row of theta. packed (rows * words * columns,), done
@@ -253,7 +255,7 @@ def draw(tag, c, theta, work, program, space, job, packed, done, log_p, stop, ro
     per_row = (words + width - 1) // width
     for r in range(rows[0], rows[1]):
         if fresh:
-            log_p[r] = prepare(c, theta[r], work, program, 64.0 * width, job.least)
+            log_p[r] = prepare(c, lv, f, theta[r], work, program, 64.0 * width, job.least)
         if log_p[r] == -np.inf:
             continue
         for t in range(tiles[0], tiles[1]):

@@ -1,7 +1,4 @@
-"""Few samples of a large circuit: an upward pass level by level, then a descent of single words.
-
-With few samples, nearly all of the time is the upward pass for a new theta. Here it computes in
-plain numbers, without exp and log:
+"""The upward pass level by level, in plain numbers, without exp and log:
 
     term(b)  = product of w(l) over its literals and of value(j) over its decisions
     value(i) = term(2i) + term(2i + 1)
@@ -15,30 +12,16 @@ Measured on 213,000 decisions with 1.16 million edges: 0.7 ms. `passes.upward` n
 exp and log1p are three quarters; plain numbers without levels need 2.9 ms.
 
 Every value is a probability. If a term might be below the smallest double, the pass gives up, and
-`passes.upward` does the work in log space. The samples are those of `descent.py`: thresholds differ
-in the last of 53 digits at most.
+`passes.upward` does the work in log space. Which of the two computes depends on circuit and theta
+alone, so that samples do not depend on how many are drawn.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-from nelson.kernels.circuit.descent import FINISHED, WRONG, draw_free, hand_out, split_word
 from nelson.kernels.circuit.passes import CERTAIN, odds_threshold
-from nelson.kernels.circuit.records import Space, random_rows
 from nelson.kernels.core.compile import helper, inline, kernel
-from nelson.kernels.core.rng import counter
-from nelson.kernels.core.vector import (
-    aligned,
-    any_lane,
-    bare,
-    load,
-    peek,
-    peek_volatile,
-    poke,
-    zeros,
-)
-from nelson.kernels.cpu.state import KEY0, KEY1, WANTED, begin_tile, constants, violated
 
 #: Terms below this may have lost digits: the smallest normal double is 2e-308.
 _TINY = 1e-290
@@ -59,15 +42,12 @@ class Levels(NamedTuple):
     root: int  # place of the root
 
 
-class Few(NamedTuple):
-    """One circuit under one theta; each thread has its own."""
+class Terms(NamedTuple):
+    """The terms under one theta, by place; each thread has its own."""
 
     value: np.ndarray  # (2 n + decisions,)
     zero: np.ndarray  # (decisions,): term of branch 0
     one: np.ndarray  # (decisions,): term of branch 1
-    free: np.ndarray  # int32: variables that some way does not mention
-    free_thr: np.ndarray  # uint64
-    free_rows: np.ndarray  # int32
 
 
 def levels(c, n: int) -> Levels:
@@ -92,21 +72,14 @@ def levels(c, n: int) -> Levels:
     return Levels(order[0].copy(), run, begin, sizes, at, factors, int(rank[m - 1]))
 
 
-def few(n: int, decisions: int, free: np.ndarray) -> Few:
-    return Few(
-        np.empty(2 * n + decisions),
-        np.empty(decisions),
-        np.empty(decisions),
-        free,
-        np.zeros(len(free), np.uint64),
-        np.zeros(len(free), np.int32),
-    )
+def none() -> Levels:
+    """No levels: `climb` gives up."""
+    empty, small = np.zeros(0, np.int64), np.zeros(0, np.int32)
+    return Levels(small, small, np.zeros(1, np.int64), empty, empty, small, 0)
 
 
-def space(n: int, room: int) -> Space:
-    """room: most decisions that wait at once."""
-    where, lanes = np.empty(room + 1, np.int64), np.empty(room + 1, np.uint64)
-    return Space(aligned(n, fill=0), aligned(1), aligned(1), where, lanes, room, constants(1))
+def terms(n: int, decisions: int) -> Terms:
+    return Terms(np.empty(2 * n + decisions), np.empty(decisions), np.empty(decisions))
 
 
 @kernel
@@ -205,8 +178,10 @@ def _product(out, value, factors, at, size):
 
 @helper
 def climb(lv, single, theta, f):
-    """Fill the arrays that depend on theta. -> log P(C), or nan if doubles may not hold a term"""
+    """Fill the terms. -> log P(C), or nan if doubles may not hold a term"""
     n2, safest, low = np.int64(2 * theta.size), 0.0, 0
+    if lv.at.size == 0:
+        return np.nan
     for v in range(theta.size):
         t = theta[v]
         f.value[2 * v], f.value[2 * v + 1] = 1.0 / (1.0 + np.exp(t)), 1.0 / (1.0 + np.exp(-t))
@@ -225,14 +200,11 @@ def climb(lv, single, theta, f):
             value[j] = zero[j] + one[j]
     if low and safest < _SAFE:
         return np.nan
-    for k in range(f.free.size):
-        thr = _threshold(f.value[2 * f.free[k]], f.value[2 * f.free[k] + 1])
-        f.free_thr[k], f.free_rows[k] = thr, random_rows(thr, 64.0)
     return np.log(f.value[n2 + lv.root]) if f.value[n2 + lv.root] > 0.0 else -np.inf
 
 
 @inline
-def _threshold(a, b):
+def term_threshold(a, b):
     """The probability of branch 1 as in `passes.upward`, from both terms."""
     if b == 0.0:
         return _ZERO
@@ -240,64 +212,7 @@ def _threshold(a, b):
 
 
 @inline
-def _take(lv, s, n2, at, size, length, lanes, height):
-    """Set the literals of a branch in some lanes, and let its decisions wait. -> how many wait"""
-    for q in range(size):
-        code = np.int64(peek(lv.factors, at + q * length))
-        if code < n2:
-            x, sign = peek(s.x, code >> 1), _ZERO - np.uint64(code & 1)
-            poke(s.x, code >> 1, (x & ~lanes) | (lanes & sign))
-        else:
-            poke(s.where, height, code - n2)
-            poke(s.lanes, height, lanes)
-            height += 1
-    return height
-
-
-@inline
-def _descend(lv, f, s, n2):
-    """Send all wanted lanes of a word from the root down; the last decision that waits is next."""
-    key0, key1 = peek(s.constants, KEY0), peek(s.constants, KEY1)
-    poke(s.where, 0, np.int64(lv.root))
-    poke(s.lanes, 0, peek(s.constants, WANTED))
-    height = 1
-    while height:
-        height -= 1
-        r, lanes, one = peek(s.where, height), peek(s.lanes, height), _ZERO
-        thr = _threshold(peek(f.zero, r), peek(f.one, r))
-        if thr == CERTAIN:
-            one = lanes
-        elif thr != _ZERO:
-            start = key0 + counter(1, np.uint32(peek(lv.order, r)), 0)
-            one = split_word(lanes, thr, start, key1)
-        g = np.int64(peek(lv.run, r))
-        first, size = peek(lv.begin, g), peek(lv.sizes, 2 * g)
-        length, at = peek(lv.begin, g + 1) - first, peek(lv.at, g) + r - first
-        if lanes & ~one != _ZERO:
-            height = _take(lv, s, n2, at, size, length, lanes & ~one, height)
-        if one != _ZERO:
-            at += size * length
-            height = _take(lv, s, n2, at, peek(lv.sizes, 2 * g + 1), length, one, height)
-
-
-@kernel
-def draw(tag, lv, single, theta, f, space, job, packed, done, log_p, stop, rows, tiles, fresh):
-    """As `descent.draw` with one word in a tile. log_p is nan where `climb` gave up."""
-    p, levels, s, bare_job = bare(f), bare(lv), bare(space), bare(job)
-    words, n2 = (job.samples + 63) // 64, np.int64(2 * theta.shape[1])
-    for r in range(rows[0], rows[1]):
-        if fresh:
-            log_p[r] = climb(lv, single, theta[r], f)
-        if not log_p[r] > -np.inf:
-            continue
-        for t in range(tiles[0], tiles[1]):
-            if peek_volatile(stop, 0) != 0:
-                return
-            begin_tile(tag, s, job.seed, job.contexts[r], job.word + t, job.samples - 64 * t)
-            draw_free(tag, p, s, f.free.size)
-            _descend(levels, p, s, n2)
-            wrong, wanted = zeros(tag), load(tag, s.constants, WANTED)
-            for j in range(job.check_ptr.size - 1):
-                wrong = wrong | violated(tag, wanted, bare_job.check_ptr, bare_job.check_lits, s, j)
-            hand_out(tag, bare_job.columns, job.columns.size, packed, r * words + t, 1, s)
-            done[r * words + t] = WRONG if any_lane(wrong) else FINISHED
+def thresholds(lv, f, thr):
+    """Fill thr (decisions,), by the number of the decision."""
+    for r in range(lv.order.size):
+        thr[lv.order[r]] = term_threshold(f.zero[r], f.one[r])

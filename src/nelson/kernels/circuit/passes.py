@@ -79,13 +79,17 @@ def share(thr):
 
 
 @inline
+def log_weights(t):
+    """log w of x_v = 0 and of x_v = 1."""
+    soft = np.log1p(np.exp(-abs(t)))
+    return -soft - max(t, 0.0), -soft + min(t, 0.0)
+
+
+@inline
 def weigh(theta, log_w):
     """log w of both literals of each variable: w(x) + w(not x) = 1. theta may be +-inf."""
     for v in range(theta.size):
-        t = theta[v]
-        soft = np.log1p(np.exp(-abs(t)))
-        log_w[2 * v] = -soft - max(t, 0.0)
-        log_w[2 * v + 1] = -soft + min(t, 0.0)
+        log_w[2 * v], log_w[2 * v + 1] = log_weights(theta[v])
 
 
 @inline

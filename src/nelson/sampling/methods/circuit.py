@@ -106,9 +106,9 @@ def ready(count: int, width: int | None = None) -> None:
 def _ready(width: int) -> None:
     circuit, one = joined_circuits([], np.zeros(0, np.int32), 1), np.zeros(1, np.int64)
     clauses = clauses_of(Formula([], n_vars=1))
-    for by_levels in (False, True):
+    for plain in (False, True):
         draws = Draws(circuit, np.zeros((1, 1)), one, clauses, 0, one, 1, width)
-        draws.by_levels = by_levels
+        draws.plain = plain
         draws.block(0, 1)
 
 
