@@ -166,6 +166,11 @@ class Block:
         """Does the sampler end after this block?"""
         return self.stopped or self.interrupted
 
+    def put(self, context: int, word: int, packed: np.ndarray, lanes: np.ndarray) -> None:
+        """Write samples of one context, from a word on."""
+        self.packed[context, word : word + len(lanes)] = packed
+        self.valid[context, word : word + len(lanes)] = lanes
+
     def add(self, other: Block) -> None:
         """Add the counts, flags and info of another block, not its samples."""
         self.rounds = max(self.rounds, other.rounds)

@@ -171,12 +171,11 @@ class Draws:
         def call(thread: int, program: int, rows: Range, part: Range, fresh: bool) -> None:
             task = self._spaces[thread], job, *out, rows, part, fresh
             if self.plain:
-                laws = self.theta, self._terms[program], self._free[program]
-                few.draw(tag(1), circuit.levels, circuit.single, *laws, *task)
+                fixed = circuit.levels, circuit.single, self.theta, self._terms[program]
+                few.draw(tag(1), *fixed, self._free[program], *task)
                 return
-            laws = self.theta, self._terms[program]
-            fixed = tag(self.width), circuit.kernel, circuit.levels
-            descent.draw(*fixed, *laws, *self._programs[program], *task)
+            laws = self.theta, self._terms[program], *self._programs[program]
+            descent.draw(tag(self.width), circuit.kernel, circuit.levels, *laws, *task)
 
         small = visits <= _MIN_THREADED_VISITS and deadline is None
         if small or (self.plain and contexts == 1 and visits <= _MAX_PLAIN_VISITS):

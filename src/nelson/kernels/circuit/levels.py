@@ -172,7 +172,7 @@ def _product(out, value, factors, at, size):
             out[j] *= value[row[j]]
     low = 0
     for j in range(length):
-        low += np.int64(out[j] < _TINY)
+        low += int(out[j] < _TINY)
     return low
 
 
