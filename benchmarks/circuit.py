@@ -157,8 +157,8 @@ def few_samples() -> Iterator[Row]:
     `gibbs`.
 
     For 213,000 decisions with 1.16 million edges, on one core, 20 ms became 1.4 ms. Laying out no
-    records saved 10 ms, plain numbers instead of logarithms 6 ms, levels (SIMD) 2 ms, no thread
-    0.3 ms. Of the rest, 0.9 ms are the upward pass, 0.8 ns for each edge: a new theta needs it.
+    records saved about 9 ms, plain numbers instead of logarithms 8 ms, levels (SIMD) 2 ms, no
+    thread 0.3 ms. Of the rest, 0.9 ms are the upward pass, which a new theta needs: 0.8 ns an edge.
     """
     formula, theta = ksat(50, seed=3)
     circuit = compiled(formula, COMPILE_SECONDS)
