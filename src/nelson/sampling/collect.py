@@ -56,10 +56,11 @@ def kept(block: Block, context: int) -> tuple[np.ndarray, int]:
     """The valid samples of one context, and their number."""
     packed, valid = block.packed[context], block.valid[context]
     held = int(np.bitwise_count(valid).sum())
-    if np.array_equal(valid, tail_mask(held)[: len(valid)]) and words_for(held) == len(valid):
+    words = words_for(held)
+    if np.array_equal(valid[:words], tail_mask(held)):  # no gap: a budget may have cut the end
         if held % 64:
-            packed[-1] &= valid[-1]
-        return packed, held
+            packed[words - 1] &= valid[words - 1]
+        return packed[:words], held
     return compact(packed, valid)
 
 

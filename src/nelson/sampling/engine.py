@@ -87,19 +87,24 @@ def blocks(
     shared = kernel.laws(problem, request.theta) if len(request.theta) <= group else None
     for start, count in request.pieces():
         timed = replace(request, deadline=request.until())
-        parts: list[Block] = []
-        for first in range(0, len(request.theta), group):
-            rows = slice(first, first + group)
-            table = shared if shared is not None else kernel.laws(problem, request.theta[rows])
-            contexts = request.contexts[rows]
-            parts.append(draw(kernel, method, problem, timed, table, contexts, start // 64, count))
-            if parts[-1].last:
+        turns: list[Block] = []
+        for at, size in request.in_turns(start, count):
+            parts: list[Block] = []
+            for first in range(0, len(request.theta), group):
+                rows = slice(first, first + group)
+                table = shared if shared is not None else kernel.laws(problem, request.theta[rows])
+                own = request.contexts[rows]
+                parts.append(draw(kernel, method, problem, timed, table, own, at // 64, size))
+                if parts[-1].last:
+                    break
+            missing = request.contexts[sum(len(part.valid) for part in parts) :]
+            if len(missing):  # a budget ended before their turn
+                none = replace(request, contexts=missing)
+                parts.append(Block.empty(none, words_for(size)))
+            turns.append(joined(parts, axis=0))
+            if turns[-1].last:
                 break
-        missing = request.contexts[sum(len(part.valid) for part in parts) :]
-        if len(missing):  # a budget ended before their turn
-            none = replace(request, contexts=missing)
-            parts.append(Block.empty(none, words_for(count)))
-        block = joined(parts, axis=0)
+        block = joined(turns)
         yield block
         if block.last:
             return

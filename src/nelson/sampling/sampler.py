@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,54 @@ from nelson.sampling.problem import Problem
 
 #: Packed samples and their number.
 Lanes = tuple[np.ndarray, int]
+#: Samples of the first piece before a deadline, and the factor by which pieces grow.
+_FIRST_PIECE, _GROWTH = 64, 4
+#: Samples of the widest tile. A piece with less than a tile for each thread takes nearly as long.
+_TILE = 1024
+#: A piece takes at most this part of the time left: a deadline may cut it off.
+_PART = 1 / 8
+#: The same for a single tile, near the end.
+_LAST_PART = 3 / 4
+#: Most bytes of samples that are allocated before they are drawn, if a deadline may cut them off.
+_ROOM = 1 << 33
+
+
+@dataclass
+class Pace:
+    """Sizes of the pieces in which several contexts, or groups of variables, are drawn in turns.
+
+    A sample counts only if all of them have drawn it. So without a deadline a piece has `most`
+    samples. With one, pieces begin small and grow as far as the clock allows, and a deadline finds
+    all contexts and groups equally far. The size of a piece never changes a sample.
+    """
+
+    deadline: float | None  # time.monotonic()
+    most: int  # a multiple of 64
+    threads: int = 1
+    number: int = -1  # of the piece drawn now
+    size: int = 0  # its samples
+    began: float = 0.0
+
+    def piece(self, number: int, left: int) -> int:
+        """The size of a piece; `left` samples are wanted. The first who asks for it sets it."""
+        if number != self.number:
+            now = time.monotonic()
+            self.size = min(left, self.most if self.deadline is None else self._next(now))
+            self.number, self.began = number, now
+        return self.size
+
+    def _next(self, now: float) -> int:
+        if self.number < 0:
+            return min(self.most, _FIRST_PIECE)
+        assert self.deadline is not None
+        left, spent, tile = self.deadline - now, max(now - self.began, 1e-6), _TILE * self.threads
+        if self.size < tile:
+            size = min(tile, _GROWTH * self.size) if _GROWTH * spent <= left else self.size
+        else:
+            size = min(_GROWTH * self.size, int(_PART * self.size * left / spent))
+            if size < tile:
+                size = tile if tile * spent <= _LAST_PART * left * self.size else 0
+        return max(_FIRST_PIECE, min(self.most, size) // 64 * 64)
 
 
 @dataclass(frozen=True)
@@ -38,6 +86,7 @@ class Request:
     width: int | None = None  # words per row of a tile; None: the sampler chooses
     patience: float | None = None  # seconds per block where there is no deadline
     start: int = 0  # number of the first sample
+    pace: Pace | None = None  # cuts blocks into pieces; all who draw in turns share it
 
     def until(self) -> float | None:
         """The deadline of a block that begins now; time.monotonic()."""
@@ -46,12 +95,35 @@ class Request:
         return time.monotonic() + self.patience
 
     def pieces(self) -> Iterator[tuple[int, int]]:
-        """(number of the first sample, number of samples) of each block."""
-        done = 0
+        """(number of the first sample, number of samples) of each block, or of its pieces."""
+        done = number = 0
         while self.count is None or done < self.count:
-            size = self.block if self.count is None else min(self.block, self.count - done)
-            yield self.start + done, size
-            done += size
+            end = done + (self.block if self.count is None else min(self.block, self.count - done))
+            while done < end:
+                size = end - done if self.pace is None else self.pace.piece(number, end - done)
+                yield self.start + done, size
+                done, number = done + size, number + 1
+
+    def fits(self, count: int) -> bool:
+        """May the samples of one block be allocated at once, before it is known how many come?"""
+        return count // 8 * len(self.contexts) * len(self.columns) <= _ROOM
+
+    def in_turns(
+        self, first: int, count: int, most: int | None = None
+    ) -> Iterator[tuple[int, int]]:
+        """As `pieces`, of one block: all contexts draw a piece before the next piece begins, so
+        that a deadline finds them equally far. most: samples of a piece, at most.
+
+        The block is one piece if it is one already, or if there is one context or no deadline.
+        """
+        until = self.until()
+        if most is None and until is not None and not self.fits(count):
+            most = _ROOM // (8 * len(self.contexts) * len(self.columns)) * 64
+        if self.pace is not None or (most is None and (until is None or len(self.contexts) == 1)):
+            yield first, count
+            return
+        pace = Pace(until, min(count, most or count), self.threads)
+        yield from replace(self, start=first, count=count, block=count, pace=pace).pieces()
 
 
 @dataclass
@@ -82,10 +154,22 @@ class Block:
         packed = np.zeros((*shape, len(request.columns)), np.uint64)
         return cls(packed, np.zeros(shape, np.uint64), **more)
 
+    @classmethod
+    def undrawn(cls, request: Request, words: int) -> Block:
+        """A block to be filled: no lane is valid or sound. Memory is used as words are written."""
+        shape = len(request.contexts), words
+        packed = np.empty((*shape, len(request.columns)), np.uint64)
+        return cls(packed, np.zeros(shape, np.uint64), sound=np.zeros(shape, np.uint64))
+
     @property
     def last(self) -> bool:
         """Does the sampler end after this block?"""
         return self.stopped or self.interrupted
+
+    def put(self, context: int, word: int, packed: np.ndarray, lanes: np.ndarray) -> None:
+        """Write samples of one context, from a word on."""
+        self.packed[context, word : word + len(lanes)] = packed
+        self.valid[context, word : word + len(lanes)] = lanes
 
     def add(self, other: Block) -> None:
         """Add the counts, flags and info of another block, not its samples."""

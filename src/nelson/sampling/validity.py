@@ -37,12 +37,14 @@ def valid_blocks(
         return
     contexts = range(len(request.contexts))
     sources = [ValidSamples(sampler, problem, request, c) for c in contexts]
-    for _, count in request.pieces():
+    for first, count in request.pieces():
         block, deadline = Block.empty(request, words_for(count)), request.until()
-        for c in contexts:
-            packed, lanes = sources[c].take(count, deadline, block)
-            block.packed[c, : len(lanes)] = packed
-            block.valid[c, : len(lanes)] = lanes
+        for at, size in request.in_turns(first, count):
+            for c in contexts:
+                packed, lanes = sources[c].take(size, deadline, block)
+                block.put(c, (at - first) // 64, packed, lanes)
+            if block.last:
+                break
         yield block
         if block.last:
             return

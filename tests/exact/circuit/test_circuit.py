@@ -188,10 +188,35 @@ def test_weights_that_no_double_holds():
 # --- samples, bit for bit ------------------------------------------------------------------------
 
 
+def plain_thresholds(circuit, theta, in_log_space):
+    """P(branch 1) of each decision, times 2^64, in the order of operations of `levels.climb`."""
+    with np.errstate(over="ignore"):
+        w = np.stack([1.0 / (1.0 + np.exp(theta)), 1.0 / (1.0 + np.exp(-theta))], axis=1).ravel()
+    value, thr = np.zeros(circuit.decisions), np.zeros(circuit.decisions, np.uint64)
+    for i in range(circuit.decisions):
+        term = [1.0, 0.0 if circuit.single[i] else 1.0]
+        for side in range(1 if circuit.single[i] else 2):
+            b = 2 * i + side
+            for code in circuit.lits[circuit.lit_ptr[b] : circuit.lit_ptr[b + 1]]:
+                term[side] *= w[code]
+            for kid in circuit.kids[circuit.kid_ptr[b] : circuit.kid_ptr[b + 1]]:
+                term[side] *= value[kid]
+        value[i] = term[0] + term[1]
+        if min(term) > 0.0:
+            odds = min(term) / max(term)
+            thr[i] = passes.odds_threshold(odds, term[1] <= term[0])
+        elif term[1]:
+            thr[i] = passes.CERTAIN
+    # Log space has other last digits and nothing more.
+    assert np.allclose(thr.astype(float), in_log_space.astype(float), rtol=1e-12)
+    return thr
+
+
 def plain_descent(formula, circuit, theta, seed, context, count):
     """The specification of `kernels.circuit.descent`: one sample after the other."""
     work, log_p = passes.work(circuit.n, circuit.decisions), np.zeros(1)
     passes.solve(circuit.kernel, theta, work, log_p, np.zeros((0, 0)), 0, 1)
+    thresholds = plain_thresholds(circuit, theta[0], work.thr)
     x = np.zeros((count, circuit.n), bool)
     laws = np.zeros(circuit.n, np.uint64)
     for v in range(circuit.n):
@@ -217,7 +242,7 @@ def plain_descent(formula, circuit, theta, seed, context, count):
         pending = [circuit.decisions - 1]
         while pending:
             i = pending.pop()
-            b = 2 * i + bernoulli(work.thr[i], word, lane, i, 1)
+            b = 2 * i + bernoulli(thresholds[i], word, lane, i, 1)
             for code in circuit.lits[circuit.lit_ptr[b] : circuit.lit_ptr[b + 1]]:
                 x[s, code >> 1] = code & 1
             pending += circuit.kids[circuit.kid_ptr[b] : circuit.kid_ptr[b + 1]].tolist()
@@ -225,9 +250,16 @@ def plain_descent(formula, circuit, theta, seed, context, count):
 
 
 def kernel_draws(formula, circuit, theta, seed, context, count, lanes, width, threads=1):
-    """The same from the kernel, with decisions dense from `lanes` lanes a tile on."""
-    before, draw.DENSE_LANES = draw.DENSE_LANES, lanes
-    few, draw._MAX_DECISIONS_PER_SAMPLE = draw._MAX_DECISIONS_PER_SAMPLE, 0
+    """The same from the kernel, with decisions dense from `lanes` lanes a tile on; None: nothing is
+    dense; "few": few samples of a large circuit.
+    """
+    few, draw._MAX_DECISIONS_PER_SAMPLE = draw._MAX_DECISIONS_PER_SAMPLE, 10**9
+    plain, draw._DECISIONS_OF_FEW = draw._DECISIONS_OF_FEW, 10**9
+    before = draw.DENSE_LANES
+    if lanes == "few":
+        draw._DECISIONS_OF_FEW = 0
+    elif lanes is not None:
+        draw.DENSE_LANES = lanes
     try:
         draws = Draws(
             circuit,
@@ -240,11 +272,13 @@ def kernel_draws(formula, circuit, theta, seed, context, count, lanes, width, th
             width,
             count,
         )
-        if lanes is None:  # nothing is dense
+        assert draws.plain == (lanes == "few")
+        if lanes is None:
             draws.job = draws.job._replace(least=2.0)
         return unpack(draws.block(0, count).packed[0], count)
     finally:
         draw.DENSE_LANES, draw._MAX_DECISIONS_PER_SAMPLE = before, few
+        draw._DECISIONS_OF_FEW = plain
 
 
 BITWISE = {
@@ -266,7 +300,7 @@ def test_the_kernel_is_the_plain_descent_bit_for_bit(name):
     theta[0, 2] = np.inf if source.mean(np.zeros((1, formula.n_vars)))[0, 2] > 0 else -np.inf
     expected = plain_descent(formula, circuit, theta, SEED, 3, count)
     for width in (1, 16):
-        for lanes in (None, 1e-9, 2.0, 40.0):
+        for lanes in (None, 1e-9, 2.0, 40.0, "few"):
             found = kernel_draws(formula, circuit, theta, SEED, 3, count, lanes, width)
             assert np.array_equal(found, expected), (width, lanes)
     assert np.array_equal(
@@ -274,6 +308,32 @@ def test_the_kernel_is_the_plain_descent_bit_for_bit(name):
     )
     other = kernel_draws(formula, circuit, theta, SEED + 1, 3, count, 2.0, 16)
     assert not np.array_equal(other, expected)
+    # Under theta = 0 many thresholds are 1/2, where a last digit decides all others.
+    even = np.zeros_like(theta)
+    expected = plain_descent(formula, circuit, even, SEED, 3, count)
+    for lanes in (2.0, "few"):
+        assert np.array_equal(
+            kernel_draws(formula, circuit, even, SEED, 3, count, lanes, 16), expected
+        )
+
+
+@pytest.mark.process
+def test_few_samples_are_drawn_in_log_space_if_terms_are_too_small_for_doubles(monkeypatch):
+    """25 pairs, each with one true variable at least, under theta = -40: P(C) is about e^-1000."""
+    formula = nelson.Formula([[k, k + 25] for k in range(1, 26)], n_vars=50)
+    theta = np.full((2, 50), -40.0)
+    theta[1] = 0.1
+    circuit = compiled(formula, 60.0).circuit
+    asked = circuit, theta, np.arange(50), clauses_of(formula), SEED, np.arange(2), 1, None, 100
+    expected = Draws(*asked)
+    monkeypatch.setattr(draw, "_DECISIONS_OF_FEW", 0)
+    few = Draws(*asked)
+    assert few.plain and not expected.plain
+    assert np.array_equal(few.block(0, 100).packed, expected.block(0, 100).packed)
+    assert not few.plain and np.allclose(few.log_p, expected.log_p)
+    plain = Draws(circuit, theta[1:], *asked[2:5], np.arange(1, 2), 1, None, 100)
+    assert np.array_equal(plain.block(0, 100).packed[0], expected.block(0, 100).packed[1])
+    assert plain.plain and np.allclose(plain.log_p, expected.log_p[1:])
 
 
 @pytest.mark.process

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import nelson
+from nelson.exact.preprocess import result as preprocessed
 from nelson.formula import Formula
+from nelson.kernels.core.bits import tail_mask, unpack
+from nelson.sampling.auto import draw as auto_draw
+from nelson.sampling.problem import prepare
+from nelson.sampling.registry import get
+from nelson.sampling.sampler import Request
 from tests.problems import (
     chi_square,
     exact_law,
@@ -15,7 +23,7 @@ from tests.problems import (
     sink_free,
     weights,
 )
-from tests.sampling.auto.decisions import ALPHA, joined, mixed, needs_d4
+from tests.sampling.auto.decisions import ALPHA, decided, joined, mixed, needs_d4
 
 # --- components ---------------------------------------------------------------------------------
 
@@ -69,6 +77,66 @@ def test_reduced_formulas_are_rebuilt():
     assert (
         chi_square(nelson.sample(f, wrong, 20_000, seed=4).to_numpy(), exact_law(f, theta)) < 1e-6
     )
+
+
+def plainly_joined(formula, decision, request):
+    """The specification of a draw in parts: each variable of each sample by itself."""
+    reduced, x = (
+        decision.reduced,
+        np.zeros((len(request.theta), request.count, formula.n_total), bool),
+    )
+    for k, group in enumerate(decision.groups):
+        asked = replace(request, theta=group.theta, columns=np.arange(len(group.variables)))
+        seed = auto_draw._asked(k, group, request).seed
+        block = next(get(group.method).blocks(group.problem, replace(asked, seed=seed, sweeps=0)))
+        for c in range(len(x)):
+            x[c][:, group.variables] = unpack(block.packed[c], request.count)
+    entries = reduced.rebuild
+    for i in reversed(range(len(entries.target))):
+        value = np.full(x.shape[:2], bool(entries.flip[i]))
+        violated = np.zeros_like(value)
+        for clause in range(entries.first[i], entries.first[i + 1]):
+            literals = entries.literals[entries.start[clause] : entries.start[clause + 1]]
+            violated |= (x[..., np.abs(literals) - 1] != (literals > 0)).all(-1)
+        x[..., entries.target[i]] = value ^ violated
+    return x
+
+
+@pytest.mark.parametrize("count", [1, 64, 517, 2500])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_parts_are_joined_sample_by_sample(count, threads, monkeypatch):
+    """Tiles, tails, contexts, pieces, threads and projections give what a plain join gives."""
+    gates = [[-1, 2], [-1, 3], [1, -2, -3], [4, -5], [-4, 5], [6]]
+    f = joined(Formula([*gates, [2, 4, 7], [-3, 7, 8]], n_vars=9), mixed())
+    every = np.arange(f.n_total)
+    theta = np.zeros((3, f.n_total))
+    theta[:, -9:] = np.random.default_rng(1).normal(size=(3, 9))
+    request = Request(theta, np.arange(3), count, count, 5, every, 0, 1000, threads)
+    decision = decided(f, theta=theta)
+    assert decision.reduced.gates and len(decision.groups) > 1
+    expected = plainly_joined(f, decision, request)
+    assert f.satisfied(expected.reshape(-1, f.n_total)).all()
+    monkeypatch.setattr(preprocessed, "_MIN_THREADED_ROWS", 1)
+    for pieces, columns in ((1 << 16, every), (128, every), (1 << 16, np.array([7, 0, 12]))):
+        monkeypatch.setattr(auto_draw, "_SAMPLES", pieces)
+        asked = replace(request, columns=columns)
+        block = next(auto_draw.blocks(decision, prepare(f), asked))
+        for c in range(3):
+            assert np.array_equal(block.sound[c], tail_mask(count))
+            assert np.array_equal(unpack(block.packed[c], count), expected[c][:, columns])
+            assert not (block.packed[c] & ~block.valid[c][:, None]).any()
+
+
+def test_a_join_that_breaks_a_clause_is_seen(monkeypatch):
+    """The twin: one definition is wrong, and every lane that violates a clause is marked."""
+    f = Formula([[-1, 2], [-1, 3], [1, -2, -3], [2, 3, 4]], n_vars=4)
+    decision = decided(f)
+    wrong = replace(decision.reduced.rebuild, flip=1 - decision.reduced.rebuild.flip)
+    decision = replace(decision, reduced=replace(decision.reduced, rebuild=wrong))
+    request = Request(np.zeros((1, 4)), np.zeros(1, int), 999, 999, 5, np.arange(4), 0, 1000, 1)
+    block = next(auto_draw.blocks(decision, prepare(f), request))
+    good = f.satisfied(unpack(block.packed[0], 999))
+    assert np.array_equal(unpack(block.sound[0][:, None], 999)[:, 0], good) and not good.all()
 
 
 # --- what holds for every method ------------------------------------------------------------------

@@ -22,7 +22,7 @@ import numpy as np
 
 from nelson.exact.circuit.nnf import Circuit
 from nelson.formula.flat import lengths_to_offsets
-from nelson.kernels.circuit import nnf, passes, records
+from nelson.kernels.circuit import levels, nnf, passes, records
 from nelson.kernels.core.bits import words_for
 from nelson.kernels.core.threads import spread, usable_cores
 
@@ -32,6 +32,10 @@ MIN_THREADED_VISITS = 200_000
 _MAX_WORK_BYTES = 2 << 30
 #: Edges to visit, at most, to find the variables that no sample has to draw by themselves.
 _MAX_VISITS = 1_000_000_000
+
+
+#: Circuits with more edges than this have no levels, which take as much memory as the circuit.
+_MAX_LEVEL_EDGES = 1 << 25
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,15 @@ class DecisionCircuit:
     def kernel(self) -> passes.Decisions:
         """The arrays as the kernels take them."""
         return passes.Decisions(**self.arrays)
+
+    @cached_property
+    def levels(self) -> levels.Levels:
+        """The decisions sorted for `nelson.kernels.circuit.levels`; none if the circuit is so large
+        that they would take too much memory. O(edges), once.
+        """
+        if self.edges > _MAX_LEVEL_EDGES:
+            return levels.none()
+        return levels.levels(self.kernel, self.n)
 
     def solve(self, theta: np.ndarray, means: bool) -> tuple[np.ndarray, np.ndarray]:
         """theta (b, n) -> log P(C), (b,), and the means (b, n) if they are asked for, else (0, 0).

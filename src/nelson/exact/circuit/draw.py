@@ -22,7 +22,7 @@ import numpy as np
 from nelson.errors import NelsonError
 from nelson.exact.circuit.decisions import DecisionCircuit
 from nelson.formula import Formula
-from nelson.kernels.circuit import descent, passes, records
+from nelson.kernels.circuit import descent, few, levels, passes, records
 from nelson.kernels.core import rng
 from nelson.kernels.core.bits import tail_mask, words_for
 from nelson.kernels.core.threads import spread, usable_cores
@@ -34,6 +34,11 @@ WIDTHS = (1, 16)
 DENSE_LANES = 2.0
 #: With more decisions per sample than this, finding the dense ones costs more than it saves.
 _MAX_DECISIONS_PER_SAMPLE = 50
+#: With more decisions per sample than this, a plain descent (`kernels.circuit.few`) is faster than
+#: a program.
+_DECISIONS_OF_FEW = 16
+#: Up to this many visits (10 ms) a plain descent runs in the caller's thread, past a deadline too.
+_MAX_PLAIN_VISITS = 8_000_000
 #: Edges and variables visited by a draw below which starting a thread costs more than it saves.
 _MIN_THREADED_VISITS = 500_000
 #: Bytes that the programs of all threads may take together.
@@ -90,8 +95,10 @@ class Draws:
         """
         self.circuit, self.theta = circuit, np.ascontiguousarray(theta, np.float64)
         self.threads = threads or usable_cores()
-        self.width = width or WIDTHS[expected is None or expected > 64]
-        few = expected is not None and expected * _MAX_DECISIONS_PER_SAMPLE < circuit.decisions
+        sparse = expected is not None and expected * _MAX_DECISIONS_PER_SAMPLE < circuit.decisions
+        #: Few samples of a large circuit are drawn word by word, without a program.
+        self.plain = expected is not None and expected * _DECISIONS_OF_FEW < circuit.decisions
+        self.full_width = width or WIDTHS[expected is None or expected > 64]
         self.job = records.Job(
             rng.spread_seed(seed),
             np.ascontiguousarray(contexts, np.int64),
@@ -99,15 +106,31 @@ class Draws:
             0,
             np.ascontiguousarray(columns, np.int32),
             *check,
-            2.0 if few else min(1.0, DENSE_LANES / (64 * self.width)),
+            2.0 if sparse else min(1.0, DENSE_LANES / (64 * self.full_width)),
         )
+        self._terms: list[levels.Terms] = []
         self._programs: list[tuple[passes.Work, records.Program]] = []
+        self._free: list[few.Free] = []
         self._spaces: list[records.Space] = []
         self._laid_out = -1  # the context whose theta the first program holds; -1: none
         self.log_p = np.zeros(len(self.theta))
 
+    @property
+    def width(self) -> int:
+        """Words of a tile."""
+        return 1 if self.plain else self.full_width
+
     def block(self, word: int, count: int, deadline: float | None = None) -> DrawnBlock:
         """`count` samples of each context, from word `word` of its stream on."""
+        drawn = self._block(word, count, deadline)
+        if not np.isnan(self.log_p).any():
+            return drawn
+        # Terms may be too small for plain numbers under this theta: compute in log space.
+        self.plain, self._laid_out = False, -1
+        self._spaces.clear()
+        return self._block(word, count, deadline)
+
+    def _block(self, word: int, count: int, deadline: float | None) -> DrawnBlock:
         words, contexts = words_for(count), len(self.theta)
         tiles = -(-words // self.width)
         job = self.job._replace(word=word, samples=count)
@@ -139,18 +162,23 @@ class Draws:
         by_context = contexts > 1 and (contexts >= self.threads or tiles < self.threads)
         threads = self.threads if visits > _MIN_THREADED_VISITS else 1
         if by_context:
-            program_bytes = 104 * circuit.decisions + 4 * circuit.edges
+            program_bytes = 128 * circuit.decisions + 4 * circuit.edges
             threads = max(1, min(threads, _MAX_PROGRAM_BYTES // program_bytes, contexts))
         self._reserve(threads, threads if by_context else 1)
         stop = np.zeros(1, np.int32)
         out = packed, done, self.log_p, stop
 
         def call(thread: int, program: int, rows: Range, part: Range, fresh: bool) -> None:
-            own = *self._programs[program], self._spaces[thread]
-            fixed = tag(self.width), circuit.kernel, self.theta
-            descent.draw(*fixed, *own, job, *out, rows, part, fresh)
+            task = self._spaces[thread], job, *out, rows, part, fresh
+            if self.plain:
+                fixed = circuit.levels, circuit.single, self.theta, self._terms[program]
+                few.draw(tag(1), *fixed, self._free[program], *task)
+                return
+            laws = self.theta, self._terms[program], *self._programs[program]
+            descent.draw(tag(self.width), circuit.kernel, circuit.levels, *laws, *task)
 
-        if visits <= _MIN_THREADED_VISITS and deadline is None:
+        small = visits <= _MIN_THREADED_VISITS and deadline is None
+        if small or (self.plain and contexts == 1 and visits <= _MAX_PLAIN_VISITS):
             fresh = contexts > 1 or self._laid_out != 0
             self._laid_out = 0 if contexts == 1 else -1
             call(0, 0, (0, contexts), (0, tiles), fresh)
@@ -190,6 +218,14 @@ class Draws:
     def _reserve(self, spaces: int, programs: int) -> None:
         """Have at least this many programs, and work spaces of threads."""
         c = self.circuit
+        while len(self._terms) < programs:
+            self._terms.append(levels.terms(c.n, c.decisions))
+        if self.plain:
+            while len(self._free) < programs:
+                self._free.append(few.free(c.unmentioned))
+            while len(self._spaces) < spaces:
+                self._spaces.append(few.space(c.n, c.queue_length))
+            return
         while len(self._programs) < programs:
             program = records.program(c.kernel, c.unmentioned)
             self._programs.append((passes.work(c.n, c.decisions), program))

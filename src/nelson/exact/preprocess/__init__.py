@@ -5,6 +5,14 @@ samples of the smaller problem into samples of the original one.
 """
 
 from nelson.exact.preprocess.pipeline import STEPS, compile_kernels, preprocess
-from nelson.exact.preprocess.result import Component, Preprocessed, Rebuild
+from nelson.exact.preprocess.result import Completion, Component, Preprocessed, Rebuild
 
-__all__ = ["STEPS", "Component", "Preprocessed", "Rebuild", "compile_kernels", "preprocess"]
+__all__ = [
+    "STEPS",
+    "Completion",
+    "Component",
+    "Preprocessed",
+    "Rebuild",
+    "compile_kernels",
+    "preprocess",
+]

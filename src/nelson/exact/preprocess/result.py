@@ -8,7 +8,11 @@ from functools import cached_property
 import numpy as np
 
 from nelson.formula import Formula, components
-from nelson.kernels.reduce.rebuild import rebuild
+from nelson.kernels.core.threads import spread
+from nelson.kernels.reduce import rebuild as kernels
+
+#: Rows of words to visit for each thread: starting one costs as much as 100,000 visits.
+_MIN_THREADED_ROWS = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +37,12 @@ class Rebuild:
     start: np.ndarray
     literals: np.ndarray
 
+    @cached_property
+    def definitions(self) -> kernels.Definitions:
+        """The arrays as the kernel takes them."""
+        arrays = self.target.astype(np.int64), self.flip, self.first, self.start
+        return kernels.Definitions(*arrays, (2 * np.abs(self.literals) - 2) + (self.literals > 0))
+
     def __call__(self, words: np.ndarray, lanes: np.ndarray | None = None) -> np.ndarray:
         """words (W, n_total) uint64: bit k of word w is sample 64 w + k. The columns of components
         and of free variables are read, all others are written in place; returns `words`.
@@ -42,12 +52,63 @@ class Rebuild:
         """
         if lanes is None:
             lanes = np.full(len(words), ~np.uint64(0))
-        if len(self.target):
-            rows = np.ascontiguousarray(words)
-            rebuild(self.target, self.flip, self.first, self.start, self.literals, rows, lanes)
-            if rows is not words:
-                words[...] = rows
+        every, out = np.arange(words.shape[1]), np.empty((len(words), len(self.target)), np.uint64)
+        Completion(self, every, self.target, words.shape[1])(words, lanes, out)
+        words[:, self.target] = out
         return words
+
+
+class Completion:
+    """Completes samples of components and free variables to checked samples of the formula."""
+
+    def __init__(
+        self,
+        rebuild: Rebuild,
+        variables: np.ndarray,
+        columns: np.ndarray,
+        n: int,
+        clauses: tuple[np.ndarray, np.ndarray] = (np.zeros(1, np.int64), np.zeros(0, np.int32)),
+        threads: int = 1,
+    ) -> None:
+        """variables  the variables that are given, from 0; columns: those to return.
+        n          the number of variables.
+        clauses    (pointers, literal codes) of the clauses to check.
+        """
+        self.definitions, self.clauses = rebuild.definitions, clauses
+        self.variables, self.columns = variables.astype(np.int32), columns.astype(np.int32)
+        self.n, self.threads = n, threads
+        self._cost = len(self.definitions.codes) + len(clauses[1]) + n
+        self._spaces: list[kernels.Space] = []
+
+    def __call__(self, held: np.ndarray, lanes: np.ndarray, out: np.ndarray) -> np.ndarray:
+        """held (W, variables) and lanes (W,) in; out (W, columns) is written, 0 outside of the
+        lanes. -> the lanes in which all clauses hold.
+        """
+        flat, sound = out.view(), np.empty_like(lanes)
+        flat.shape = (-1,)  # raises if this needs a copy
+        samples = kernels.Samples(
+            len(lanes),
+            np.ascontiguousarray(held).reshape(-1),
+            self.variables,
+            np.ascontiguousarray(lanes),
+            self.columns,
+            flat,
+            sound,
+        )
+        tiles = -(-len(lanes) // kernels.WIDTH)
+        threads = min(self.threads, tiles, max(1, tiles * self._cost // _MIN_THREADED_ROWS))
+        while len(self._spaces) < threads:
+            self._spaces.append(kernels.space(self.n))
+
+        def some(thread: int, first: int, last: int) -> None:
+            space = self._spaces[thread]
+            kernels.complete(self.definitions, *self.clauses, samples, space, first, last)
+
+        if threads <= 1:
+            some(0, 0, tiles)
+        elif spread(some, tiles, threads, np.zeros(1, np.int32)):
+            raise KeyboardInterrupt
+        return sound
 
 
 @dataclass(frozen=True, eq=False)

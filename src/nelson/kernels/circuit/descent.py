@@ -85,7 +85,7 @@ def _split(tag, lanes, thr, start, key1, rows):
 
 
 @inline
-def _split_word(lanes, thr, start, key1):
+def split_word(lanes, thr, start, key1):
     """As `_split`, for the lanes of one word."""
     gray = thr ^ (thr >> _ONE)
     undecided, y, value, left = lanes, start, lanes & np.uint64(_digit(gray)), thr
@@ -149,7 +149,7 @@ def _drain(width, p, s, turn, tail):
         elif thr != _ZERO:
             start = counter(1, np.uint32(peek(p.code, at + NUMBER)), 0)
             start += peek(s.constants, KEY0 * width + word)
-            one = _split_word(lanes, thr, start, peek(s.constants, KEY1 * width + word))
+            one = split_word(lanes, thr, start, peek(s.constants, KEY1 * width + word))
         zero = lanes & ~one
         n_lits, n_kids = peek(p.code, at + COUNTS), peek(p.code, at + COUNTS + 1)
         if zero != _ZERO:
@@ -216,7 +216,7 @@ def _descend(tag, p, s, root, n_dense):
 
 
 @inline
-def _draw_free(tag, p, s, n_free):
+def draw_free(tag, p, s, n_free):
     """Draw the variables that some way does not mention from their product distribution."""
     key0, key1 = load(tag, s.constants, KEY0), load(tag, s.constants, KEY1)
     wanted = load(tag, s.constants, WANTED)
@@ -230,7 +230,7 @@ def _draw_free(tag, p, s, n_free):
 
 
 @inline
-def _hand_out(tag, columns, n_columns, packed, row, words, s):
+def hand_out(tag, columns, n_columns, packed, row, words, s):
     """Write rows of W words to W output rows, eight columns (a cache line) at a time."""
     width = len(tag)
     for first in range(0, n_columns, 8):
@@ -242,7 +242,9 @@ def _hand_out(tag, columns, n_columns, packed, row, words, s):
 
 
 @kernel
-def draw(tag, c, theta, work, program, space, job, packed, done, log_p, stop, rows, tiles, fresh):
+def draw(
+    tag, c, lv, theta, f, work, program, space, job, packed, done, log_p, stop, rows, tiles, fresh
+):
     """Draw tiles tiles[0] .. tiles[1] - 1 for rows rows[0] .. rows[1] - 1 of theta.
 
     fresh: first prepare the program for each row of theta. packed (rows * words * columns,), done
@@ -253,7 +255,7 @@ def draw(tag, c, theta, work, program, space, job, packed, done, log_p, stop, ro
     per_row = (words + width - 1) // width
     for r in range(rows[0], rows[1]):
         if fresh:
-            log_p[r] = prepare(c, theta[r], work, program, 64.0 * width, job.least)
+            log_p[r] = prepare(c, lv, f, theta[r], work, program, 64.0 * width, job.least)
         if log_p[r] == -np.inf:
             continue
         for t in range(tiles[0], tiles[1]):
@@ -262,11 +264,11 @@ def draw(tag, c, theta, work, program, space, job, packed, done, log_p, stop, ro
             first = t * width
             lanes = job.samples - 64 * first
             begin_tile(tag, s, job.seed, job.contexts[r], job.word + first, lanes)
-            _draw_free(tag, p, s, program.free.size)
+            draw_free(tag, p, s, program.free.size)
             _descend(tag, p, s, program.at[c.single.size - 1], program.n_dense[0])
             wrong, wanted = zeros(tag), load(tag, s.constants, WANTED)
             for j in range(job.check_ptr.size - 1):
                 wrong = wrong | violated(tag, wanted, bare_job.check_ptr, bare_job.check_lits, s, j)
             count = min(width, words - first)
-            _hand_out(tag, bare_job.columns, job.columns.size, packed, r * words + first, count, s)
+            hand_out(tag, bare_job.columns, job.columns.size, packed, r * words + first, count, s)
             done[r * per_row + t] = WRONG if any_lane(wrong) else FINISHED

@@ -60,11 +60,16 @@ def work(n: int, decisions: int) -> Work:
 
 
 @inline
+def odds_threshold(odds, rare_one):
+    """The threshold, if the odds of the less likely branch are `odds`; rare_one: it is branch 1."""
+    rare = np.uint64(odds / (1.0 + odds) * 2.0**64)  # at most 2^63
+    return max(rare, _ONE) if rare_one else _ZERO - max(rare, _TWO)
+
+
+@inline
 def threshold(a, b):
     """round(2^64 e^b / (e^a + e^b)); a and b finite."""
-    odds = np.exp(min(a, b) - max(a, b))
-    rare = np.uint64(odds / (1.0 + odds) * 2.0**64)  # at most 2^63
-    return max(rare, _ONE) if b <= a else _ZERO - max(rare, _TWO)
+    return odds_threshold(np.exp(min(a, b) - max(a, b)), b <= a)
 
 
 @inline
@@ -74,13 +79,17 @@ def share(thr):
 
 
 @inline
+def log_weights(t):
+    """log w of x_v = 0 and of x_v = 1."""
+    soft = np.log1p(np.exp(-abs(t)))
+    return -soft - max(t, 0.0), -soft + min(t, 0.0)
+
+
+@inline
 def weigh(theta, log_w):
     """log w of both literals of each variable: w(x) + w(not x) = 1. theta may be +-inf."""
     for v in range(theta.size):
-        t = theta[v]
-        soft = np.log1p(np.exp(-abs(t)))
-        log_w[2 * v] = -soft - max(t, 0.0)
-        log_w[2 * v + 1] = -soft + min(t, 0.0)
+        log_w[2 * v], log_w[2 * v + 1] = log_weights(theta[v])
 
 
 @inline

@@ -18,7 +18,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nelson.kernels.circuit.passes import CERTAIN, downward, threshold, upward, weigh
+from nelson.kernels.circuit.levels import climb, thresholds
+from nelson.kernels.circuit.passes import (
+    CERTAIN,
+    downward,
+    log_weights,
+    threshold,
+    upward,
+    weigh,
+)
 from nelson.kernels.core.bernoulli import rows_for
 from nelson.kernels.core.compile import helper, inline, kernel
 from nelson.kernels.core.vector import aligned
@@ -157,13 +165,17 @@ def room(c, need):
 
 
 @helper
-def prepare(c, theta, w, p, lanes, least):
+def prepare(c, lv, f, theta, w, p, lanes, least):
     """Fill the parts of the program that depend on theta. -> log P(C)
 
     lanes: lanes of a tile. least > 1: no decision is dense.
     """
-    weigh(theta, w.log_w)
-    log_p = upward(c, w)
+    log_p = climb(lv, c.single, theta, f)
+    if np.isnan(log_p):
+        weigh(theta, w.log_w)
+        log_p = upward(c, w)
+    else:
+        thresholds(lv, f, w.thr)
     if log_p == -np.inf:
         return log_p
     p.place[:] = -1
@@ -177,17 +189,23 @@ def prepare(c, theta, w, p, lanes, least):
         p.code[at] = np.int32(np.uint32(w.thr[i] & _LOW))
         p.code[at + 1] = np.int32(np.uint32(w.thr[i] >> _32))
         p.code[at + ROW] = p.place[i]
-    for k in range(p.free.size):
-        off, on = w.log_w[2 * p.free[k]], w.log_w[2 * p.free[k] + 1]
-        thr = _ZERO if on == -np.inf else CERTAIN
-        if on != -np.inf and off != -np.inf:
-            thr = threshold(off, on)
-        p.free_thr[k], p.free_rows[k] = thr, _rows(thr, lanes)
+    draw_laws(theta, p, lanes)
     return log_p
 
 
 @inline
-def _rows(thr, lanes):
+def draw_laws(theta, p, lanes):
+    """Fill the laws of the variables that some way does not mention."""
+    for k in range(p.free.size):
+        off, on = log_weights(theta[p.free[k]])
+        thr = _ZERO if on == -np.inf else CERTAIN
+        if on != -np.inf and off != -np.inf:
+            thr = threshold(off, on)
+        p.free_thr[k], p.free_rows[k] = thr, random_rows(thr, lanes)
+
+
+@inline
+def random_rows(thr, lanes):
     """Random rows to draw at once: about enough for all lanes, and at most the digits of thr."""
     most = 64
     while most > 1 and (thr >> np.uint64(64 - most)) & _ONE == _ZERO:
@@ -220,7 +238,7 @@ def _lay_out(c, w, p, lanes):
     to = 0
     for j in range(p.n_dense[0]):
         i = p.name[j]
-        p.thr[j], p.rows[j] = w.thr[i], _rows(w.thr[i], lanes * w.reach[i])
+        p.thr[j], p.rows[j] = w.thr[i], random_rows(w.thr[i], lanes * w.reach[i])
         for side in range(2):
             b, at = 2 * i + side, 6 * j + 3 * side
             for k in range(c.lit_ptr[b], c.lit_ptr[b + 1]):

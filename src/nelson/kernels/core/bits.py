@@ -80,11 +80,24 @@ def _pack(x, packed):
 
 @kernel
 def _compact(packed, valid, out):
-    to = 0
+    # Runs of valid lanes move together: most words are one run.
+    to, every, one = 0, ~np.uint64(0), np.uint64(1)
     for word in range(packed.shape[0]):
-        for bit in range(64):
-            if (valid[word] >> np.uint64(bit)) & np.uint64(1):
-                row, shift = to >> 6, np.uint64(to & 63)
+        lane, left = 0, valid[word]
+        while left != np.uint64(0):
+            while left & one == np.uint64(0):
+                left >>= one
+                lane += 1
+            size = 0
+            while size < 64 and left & one != np.uint64(0):
+                left >>= one
+                size += 1
+            mask, begin = every >> np.uint64(64 - size), np.uint64(lane)
+            row, shift = to >> 6, np.uint64(to & 63)
+            for v in range(packed.shape[1]):
+                out[row, v] |= ((packed[word, v] >> begin) & mask) << shift
+            if (to & 63) + size > 64:
+                back = np.uint64(64) - shift
                 for v in range(packed.shape[1]):
-                    out[row, v] |= ((packed[word, v] >> np.uint64(bit)) & np.uint64(1)) << shift
-                to += 1
+                    out[row + 1, v] |= ((packed[word, v] >> begin) & mask) >> back
+            lane, to = lane + size, to + size

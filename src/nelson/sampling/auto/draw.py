@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from nelson.exact.circuit.draw import clauses_of
 from nelson.exact.compile_guess import estimate
-from nelson.exact.preprocess import compile_kernels
+from nelson.exact.preprocess import Completion, compile_kernels
 from nelson.formula import Formula
 from nelson.kernels.core.bits import tail_mask, words_for
 from nelson.sampling import foreign
@@ -26,11 +28,11 @@ from nelson.sampling.diagnosis.diagnose import pilot_request
 from nelson.sampling.engine import width_for
 from nelson.sampling.problem import Problem, prepare
 from nelson.sampling.registry import get, missing_modules
-from nelson.sampling.sampler import Block, Request, Sampler, joined
+from nelson.sampling.sampler import Block, Pace, Request, Sampler, joined
 
 #: Most bits of states held at once.
 _BITS = 1 << 29
-#: Most samples drawn of one group before the next group's turn: a deadline finds all equally far.
+#: Most samples drawn of one group before the next group's turn.
 _SAMPLES = 1 << 16
 #: Up to this many contexts get their own starts; more contexts share the starts found by `decide`.
 _OWN_STARTS = 4
@@ -57,48 +59,84 @@ def blocks(decision: Decision, problem: Problem, request: Request) -> Iterator[B
         group = decision.groups[0]
         yield from get(group.method).blocks(problem, replace(request, sweeps=group.sweeps))
         return
-    cells = max(1, problem.formula.n_total * len(request.theta))
-    chunk = min(request.block, max(64, min(_SAMPLES, _BITS // cells) // 64 * 64))
-    if chunk == request.block:
-        yield from _chunks(decision, problem, request)
-        return
-    for first, count in request.pieces():
-        asked = replace(request, start=first, count=count, block=chunk)
-        block = joined(list(_chunks(decision, problem, asked)))
-        yield block
-        if block.last:
-            return
+    yield from _Join(decision, problem, request).blocks()
 
 
-def _chunks(decision: Decision, problem: Problem, request: Request) -> Iterator[Block]:
-    """All groups in lockstep, `request.block` samples at a time."""
-    reduced = decision.reduced
-    assert reduced is not None
-    sources = [_source(k, group, request) for k, group in enumerate(decision.groups)]
-    for _, count in request.pieces():
-        words, n = words_for(count), problem.formula.n_total
-        full = np.zeros((len(request.theta), words, n), np.uint64)
-        valid = np.tile(tail_mask(count), (len(request.theta), 1))
-        total = Block(full[:, :, request.columns], valid)
-        for group, source in zip(decision.groups, sources, strict=True):
-            block = next(source, None)
-            if block is None:  # it ended with its last block
-                total.stopped, total.valid = True, valid & np.uint64(0)
-                break
-            held = block.valid.shape[1]
-            full[:, :held, group.variables] = block.packed
-            valid[:, :held] &= block.valid if block.sound is None else block.valid & block.sound
-            valid[:, held:] = 0
-            total.add(block)
-        else:
-            total.sound = valid.copy()
-            for c in range(len(full)):
-                reduced.rebuild(full[c], valid[c])
-                total.sound[c] = foreign.satisfying(problem, full[c], valid[c])
-            total.packed = full[:, :, request.columns]
-        yield total
-        if total.last:
+class _Join:
+    """All groups in turns, a piece of some thousand samples at a time."""
+
+    def __init__(self, decision: Decision, problem: Problem, request: Request) -> None:
+        assert decision.reduced is not None
+        n = problem.formula.n_total
+        most = _BITS // max(1, n * len(request.theta))
+        most = max(64, min(_SAMPLES, most) // 64 * 64)
+        pace = Pace(request.deadline, most, request.threads)
+        self.request, paced = request, replace(request, pace=pace)
+        self.sizes = (size for _, size in paced.pieces())
+        self.sources = [_source(k, group, paced) for k, group in enumerate(decision.groups)]
+        places = np.cumsum([0, *(len(group.variables) for group in decision.groups)])
+        self.places = [slice(*ends) for ends in pairwise(places.tolist())]
+        none = np.zeros(0, np.int64)
+        self.complete = Completion(
+            decision.reduced.rebuild,
+            np.concatenate([none, *(group.variables for group in decision.groups)]),
+            request.columns,
+            n,
+            clauses_of(problem.formula, problem.evidence),
+            request.threads,
+        )
+        self.held = np.zeros((len(request.theta), 0, places[-1]), np.uint64)
+
+    def blocks(self) -> Iterator[Block]:
+        for _, count in self.request.pieces():
+            parts: list[Block] = []
+            whole, done = self.request.fits(count), 0
+            while done < count and not (parts and parts[-1].last):
+                size = next(self.sizes)
+                if not parts or not whole:
+                    parts.append(Block.undrawn(self.request, words_for(count if whole else size)))
+                first = done // 64 if whole else 0
+                self.draw(parts[-1], slice(first, first + words_for(size)), size)
+                done += size
+            block = joined(parts)
+            yield block
+            if block.last:
+                return
+
+    def draw(self, block: Block, words: slice, size: int) -> None:
+        """The next piece of `size` samples, as these words of the block."""
+        assert block.sound is not None
+        valid, count = block.valid[:, words], words_for(size)
+        valid[...] = tail_mask(size)
+        parts: list[np.ndarray] = []
+        for source in self.sources:
+            part = next(source, None)
+            if part is None:  # it ended with its last block
+                block.stopped, valid[...] = True, 0
+                return
+            drawn = part.valid.shape[1]
+            valid[:, :drawn] &= part.valid if part.sound is None else part.valid & part.sound
+            valid[:, drawn:] = 0
+            parts.append(part.packed)
+            block.add(part)
+        held = self._held(parts, count)
+        out, sound = block.packed[:, words], block.sound[:, words]
+        if count == block.packed.shape[1]:  # the whole block: all contexts at once
+            rows = held.reshape(-1, held.shape[2]), valid.reshape(-1), out
+            sound[...] = self.complete(*rows).reshape(sound.shape)
             return
+        for c in range(len(out)):
+            sound[c] = self.complete(held[c], valid[c], out[c])
+
+    def _held(self, parts: list[np.ndarray], words: int) -> np.ndarray:
+        """The samples of all groups side by side; what lies behind a short part does not matter."""
+        if len(parts) == 1 and parts[0].shape[1] == words:
+            return parts[0]
+        if self.held.shape[1] != words:
+            self.held = np.zeros((len(self.held), words, self.held.shape[2]), np.uint64)
+        for place, part in zip(self.places, parts, strict=True):
+            self.held[:, : part.shape[1], place] = part
+        return self.held
 
 
 def _asked(number: int, group: Group, request: Request) -> Request:
@@ -185,5 +223,7 @@ def ready(count: int, width: int | None) -> None:
     for name in ("enumerate", "circuit", "cftp"):
         request = pilot_request(theta, min(count, 1 << 10), 1, None)
         request = replace(request, columns=np.arange(3), width=width)
-        if not missing_modules(get(name)):
-            next(get(name).blocks(problem, request))
+        if not missing_modules(one := get(name)):
+            next(one.blocks(problem, request))
+            if one.ready:
+                one.ready(count, width)

@@ -17,17 +17,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from nelson.errors import Unsatisfiable
+from nelson.exact.circuit.decisions import joined as joined_circuits
 from nelson.exact.circuit.draw import WIDTHS, Draws, clauses_of
 from nelson.exact.compiled import Compiled, compiled, why_not
 from nelson.formula import Formula
 from nelson.kernels.core.bits import words_for
-from nelson.sampling.problem import Problem, prepare
-from nelson.sampling.sampler import Block, Request, Sampler
+from nelson.sampling.problem import Problem
+from nelson.sampling.sampler import Block, Request, Sampler, joined
 
 #: Seconds of the compiler if the caller set no limit.
 SECONDS = 60.0
@@ -75,15 +77,21 @@ def blocks(problem: Problem, request: Request) -> Iterator[Block]:
         "compile_seconds": source.built.seconds,
         "cached": source.built.cached,
     }
-    for first, count in request.pieces():
-        drawn = draws.block(first // 64, count, request.until())
-        if np.isneginf(drawn.log_p).any():
-            given = f" given {list(problem.evidence)}" if problem.evidence else ""
-            raise Unsatisfiable(
-                f"a solver proved that the formula has no solution{given}: its circuit is false"
-            )
-        block = Block(drawn.packed, drawn.valid, info=dict(info))
-        block.stopped, block.interrupted = drawn.stopped, drawn.interrupted
+    for start, count in request.pieces():
+        turns: list[Block] = []
+        for first, size in request.in_turns(start, count):
+            drawn = draws.block(first // 64, size, request.until())
+            if np.isneginf(drawn.log_p).any():
+                given = f" given {list(problem.evidence)}" if problem.evidence else ""
+                raise Unsatisfiable(
+                    f"a solver proved that the formula has no solution{given}: its circuit is false"
+                )
+            block = Block(drawn.packed, drawn.valid, info=dict(info))
+            block.stopped, block.interrupted = drawn.stopped, drawn.interrupted
+            turns.append(block)
+            if block.last:
+                break
+        block = joined(turns)
         yield block
         if block.last:
             return
@@ -91,10 +99,17 @@ def blocks(problem: Problem, request: Request) -> Iterator[Block]:
 
 def ready(count: int, width: int | None = None) -> None:
     """Compile the kernels for `count` samples, before a clock starts."""
-    one = np.zeros(1, np.int64)
-    width = width or WIDTHS[words_for(count) > 1]
-    request = Request(one[None].astype(float), one, 1, 1, 0, one, 0, 0, 1, width=width)
-    next(blocks(prepare(Formula([], n_vars=1)), request))
+    _ready(width or WIDTHS[words_for(count) > 1])
+
+
+@cache
+def _ready(width: int) -> None:
+    circuit, one = joined_circuits([], np.zeros(0, np.int32), 1), np.zeros(1, np.int64)
+    clauses = clauses_of(Formula([], n_vars=1))
+    for plain in (False, True):
+        draws = Draws(circuit, np.zeros((1, 1)), one, clauses, 0, one, 1, width)
+        draws.plain = plain
+        draws.block(0, 1)
 
 
 SAMPLER = Sampler(

@@ -29,7 +29,7 @@ from nelson.sampling.problem import Problem
 from nelson.sampling.sampler import Block, Request, Sampler
 
 _TABLES: Slot[Recent[tuple[int, ...], list[Table]]] = Slot("solution tables by evidence")
-#: Samples between two looks at the clock; a multiple of 64.
+#: Most samples between two looks at the clock; a multiple of 64.
 _STEP = 1 << 16
 
 
@@ -116,30 +116,29 @@ def blocks(problem: Problem, request: Request) -> Iterator[Block]:
     flat = [flatten(known, theta, request.columns) for theta in request.theta]
     log2_count = float(np.log2([len(table.rows) for table in known]).sum())
     for first, count in request.pieces():
-        block = _draw(problem, request, flat, first // 64, count)
+        block = _draw(problem, request, flat, first, count)
         block.info["log2_count"] = log2_count
         yield block
         if block.stopped:
             return
 
 
-def _draw(problem: Problem, request: Request, flat: list[Tables], word: int, count: int) -> Block:
+def _draw(problem: Problem, request: Request, flat: list[Tables], first: int, count: int) -> Block:
     deadline, block = request.until(), Block.empty(request, words_for(count))
     known = np.full(problem.n, -1)
     fixed = problem.fixed[np.abs(problem.fixed) <= problem.n]
     known[np.abs(fixed) - 1] = fixed > 0
     always = known[request.columns] == 1
     seed = rng.spread_seed(request.seed)
-    for first in range(0, count, _STEP):
+    for at, size in request.in_turns(first, count, most=_STEP):
         if deadline is not None and time.monotonic() > deadline:
             block.stopped = True
             break
-        size = min(_STEP, count - first)
-        lanes = tail_mask(size)
-        part = slice(first // 64, first // 64 + len(lanes))
+        lanes, begin = tail_mask(size), (at - first) // 64
+        part = slice(begin, begin + len(lanes))
         for k, (table, context) in enumerate(zip(flat, request.contexts, strict=True)):
             out = block.packed[k, part]
-            choose(table, seed, np.int64(context), np.int64(word + part.start), size, out)
+            choose(table, seed, np.int64(context), np.int64(at // 64), size, out)
             out[:, always] = lanes[:, None]
             block.valid[k, part] = lanes
     return block

@@ -104,13 +104,15 @@ class Proposals:
 
 def blocks(problem: Problem, request: Request) -> Iterator[Block]:
     streams = [Proposals(problem, request, c) for c in range(len(request.contexts))]
-    for _, count in request.pieces():
+    for first, count in request.pieces():
         timed = replace(request, deadline=request.until())
         block = Block.empty(request, words_for(count))
-        for c, stream in enumerate(streams):
-            packed, lanes = stream.take(timed, count, block)
-            block.packed[c, : len(lanes)] = packed
-            block.valid[c, : len(lanes)] = lanes
+        for at, size in request.in_turns(first, count):
+            for c, stream in enumerate(streams):
+                packed, lanes = stream.take(timed, size, block)
+                block.put(c, (at - first) // 64, packed, lanes)
+            if block.last:
+                break
         block.stopped |= int(np.bitwise_count(block.valid).sum()) < len(streams) * count
         yield block
         if block.last:
