@@ -6,10 +6,16 @@ Evidence plays no part: it is theta = +-inf, and needs no new circuit.
     d4         a top-down search with components and caching; in a child process
     sdd        PySDD, bottom-up; in a child process
     frontier   level by level, for narrow formulas (see `frontier`); in this process
-    auto       D4. If the formula is narrow and D4 is not done after a first share of the time, an
-               order of the variables is computed (`frontier_order`). If it leads to few states:
+    auto       D4. If the formula is narrow and D4 is not done after a first share of its effort,
+               an order of the variables is computed (`frontier_order`). If it leads to few states:
                frontier. Else D4 decides the variables in this order; then D4 on its own again.
                Without D4: frontier.
+
+*Effort* is counted, so that no clock decides whether a formula compiles: one unit is 131,072
+recursive calls of D4, or a MiB of its cache. D4 makes about five units a second. An attempt of
+`auto` that fails has its effort added to that of the next. The attempts do not depend on the limit,
+which only ends them. So the same formula has the same circuit, and the same effort, under every
+limit that suffices. A caller may set a limit in seconds instead; then a clock decides.
 
 D4 finds components that no longer depend on each other, level by level cannot. So D4 in a good
 order needs fewer decisions where components appear; frontier does not slow down where none appear.
@@ -20,9 +26,11 @@ order needs fewer decisions where components appear; frontier does not slow down
 from __future__ import annotations
 
 import importlib.util
+import itertools
+import math
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -39,7 +47,7 @@ from nelson.formula.canonical import normalise
 from nelson.formula.components import Component, split
 from nelson.formula.propagate import propagated
 from nelson.io.progress import phase
-from nelson.process.child import MEMORY, run_child
+from nelson.process.child import MEMORY, SPENT, STOPPED, Effort, run_child
 
 #: Module, and name for people, of each compiler.
 COMPILERS = {
@@ -49,7 +57,20 @@ COMPILERS = {
 }
 #: D4 first, the frontier compiler where D4 fails or is not installed.
 AUTO = "auto"
-#: D4's first share of the time if the formula is narrow; and its seconds, at most.
+#: The effort of a compiler unless the caller sets a limit: about 3 s of D4.
+EFFORT = 16.0
+#: D4's efforts on narrow formulas: on its own, along an order, on its own, ... Each is four times
+#: the one two places before. The first two are the default effort.
+FIRST_EFFORTS = (5.0, 11.0)
+#: CPU seconds after which a child ends whatever its effort is: for each unit of the limit, and at
+#: least. D4 prints nothing while it decomposes the formula or looks for a first solution.
+SAFETY_PER_EFFORT, SAFETY = 2.0, 30.0
+#: Bytes of a page of D4's cache, at least: one unit of effort. D4 does not clean this cache.
+PAGE_BYTES = 1 << 20
+#: A limit in seconds above this one makes D4 clean its cache, which would outgrow the memory. The
+#: cache then has pages of this many bytes, and effort is not counted.
+LONG_SECONDS, LONG_PAGE_BYTES = 300.0, 1 << 26
+#: With a limit in seconds: D4's first share of them on narrow formulas; and its seconds, at most.
 FIRST_SHARE = 0.3
 FIRST_SECONDS = 2.0
 #: The share of the time left then in which an order is searched; and its seconds, at most.
@@ -87,6 +108,25 @@ class BuildResult:
     seconds: float  # that this call took
     cached: bool = False  # it was read from disk
     why_not: str = ""
+    effort: float = 0.0  # least limit under which a call without a clock finds this circuit
+    cut: bool = False  # a limit in seconds ended it, though the caller had set none
+
+
+class Limits(NamedTuple):
+    """Of a compilation: counted effort, unless the caller wants a clock."""
+
+    effort: float = EFFORT
+    seconds: float | None = None  # the caller's clock; then `effort` does not matter
+    memory: int = MEMORY
+
+    @property
+    def safety(self) -> float:
+        """CPU seconds of an attempt, if effort is counted."""
+        return max(SAFETY, SAFETY_PER_EFFORT * self.effort)
+
+    def __str__(self) -> str:
+        most = f"{self.effort:g} units of effort" if self.seconds is None else f"{self.seconds:g} s"
+        return f"{most}, {self.memory / 2**30:.3g} GiB"
 
 
 class Attempt(NamedTuple):
@@ -95,9 +135,11 @@ class Attempt(NamedTuple):
     """
 
     compiler: str
-    until: float  # time.monotonic()
-    memory: int
+    limits: Limits
+    effort: float = math.inf  # most of this attempt
+    until: float = math.inf  # time.monotonic(), with a clock
     orders: list[Order] | None = None  # for each component
+    plain: bool = False  # D4 on its own, before anything else
 
 
 def missing(compiler: str) -> str | None:
@@ -114,18 +156,23 @@ def compile_parts(
     seconds: float,
     memory: int = MEMORY,
     orders: Sequence[Order] | None = None,
+    effort: Effort | None = None,
 ) -> tuple[list[Circuit | str], str]:
     """All parts, one after the other, in one child process with these limits (seconds, bytes).
 
     A part is (literals, offsets) of clauses over variables 1..n, each of them in some clause.
     orders: in which D4 decides the variables of each part.
+    effort: counts D4's effort, and may limit it (`effort_of`); `seconds` then are CPU seconds.
 
     -> for each part its circuit or the compiler's error. The list is shorter than `parts` if the
     child process ended early; the second value then says how it ended.
     """
+    page = LONG_PAGE_BYTES if effort is None else _page(parts)
     tasks = [
         {
             "compiler": compiler,
+            "page": page,
+            "clean": effort is None,
             "n": int(np.abs(literals).max()),
             "literals": literals.astype(np.int32),
             "offsets": offsets.astype(np.int64),
@@ -140,11 +187,29 @@ def compile_parts(
         task["places"] = places
     script = Path(__file__).with_name("compile_child.py")
     try:
-        answers, ended = run_child(script, tasks, seconds, memory + RESERVED[compiler])
+        answers, ended = run_child(script, tasks, seconds, memory + RESERVED[compiler], effort)
     except NelsonError as error:
         # libsdd ends the process if it cannot allocate its first tables.
         return [], "out of memory" if "alloc failed" in str(error) else str(error)
     return [_read(answer) for answer in answers], ended
+
+
+def effort_of(parts: Sequence[tuple[np.ndarray, np.ndarray]], most: float = math.inf) -> Effort:
+    """What D4's lines on these parts add up to, with a limit."""
+    page = _page(parts) / PAGE_BYTES
+
+    def of_line(line: bytes) -> float:
+        if line.startswith(b"c Allocate a new page"):
+            return page
+        return float(line.startswith(b"c |") and b"time" not in line)
+
+    return Effort(of_line, most)
+
+
+def _page(parts: Sequence[tuple[np.ndarray, np.ndarray]]) -> int:
+    """Bytes of a page of D4's cache; an entry takes up to some bytes for each literal."""
+    longest = max((len(literals) for literals, _ in parts), default=0)
+    return PAGE_BYTES * max(1, -(-16 * longest // PAGE_BYTES))
 
 
 def _read(answer: dict[str, Any]) -> Circuit | str:
@@ -161,13 +226,16 @@ def _read(answer: dict[str, Any]) -> Circuit | str:
 
 def build(
     formula: Formula,
-    seconds: float,
+    seconds: float | None = None,
     memory: int = MEMORY,
     compiler: str = AUTO,
     cache: bool = True,
+    effort: float = EFFORT,
 ) -> BuildResult:
     """The circuit of a formula, from the disk cache or compiled within these limits.
 
+    seconds: None counts effort instead. A circuit from the cache may have taken more than `effort`:
+    its `effort` says so. With an empty cache there would be none.
     Raises Unsatisfiable if propagation or the compiler proved it.
     """
     if compiler not in (AUTO, *COMPILERS):
@@ -176,15 +244,30 @@ def build(
     started = time.monotonic()
     if formula.has_empty_clause:
         raise Unsatisfiable("the formula has an empty clause")
-    key = disk_cache.key(formula, compiler) if cache else ""
+    key = disk_cache.key(formula, _route(compiler)) if cache else ""
     if cache and (circuit := load_cached(key, formula.n_total)) is not None:
-        return BuildResult(circuit, time.monotonic() - started, cached=True)
+        spent = effort_on_disk(key)
+        if seconds is not None or spent < math.inf:
+            return BuildResult(circuit, time.monotonic() - started, cached=True, effort=spent)
     if lacking := not_possible(formula, compiler):
         return BuildResult(None, 0.0, why_not=lacking)
-    circuit, why_not = _compile(formula, seconds, memory, compiler)
-    if circuit is not None and cache:
-        disk_cache.save(key, {"n": np.int64(circuit.n), **circuit.arrays})
-    return BuildResult(circuit, time.monotonic() - started, why_not=why_not)
+    limits = Limits(effort, seconds, memory)
+    found = replace(_compile(formula, limits, compiler), seconds=time.monotonic() - started)
+    if found.circuit is not None and cache:
+        arrays = {"n": np.int64(found.circuit.n), "effort": np.float64(found.effort)}
+        disk_cache.save(key, arrays | found.circuit.arrays)
+    return found
+
+
+def _route(compiler: str) -> str:
+    """The way a compiler goes here: without D4, `auto` is another one."""
+    return "frontier" if compiler == AUTO and missing("d4") else compiler
+
+
+def effort_on_disk(key: str) -> float:
+    """The effort that the circuit in the disk cache took."""
+    found = disk_cache.load(key, ("effort",))
+    return math.inf if found is None else float(found["effort"])
 
 
 def load_cached(key: str, n: int) -> DecisionCircuit | None:
@@ -219,102 +302,159 @@ def not_possible(formula: Formula, compiler: str = AUTO) -> str | None:
     return lacking if lacking and not narrow(formula) else None
 
 
-def _compile(
-    formula: Formula, seconds: float, memory: int, compiler: str
-) -> tuple[DecisionCircuit | None, str]:
-    """(circuit, ""), or (None, why not)."""
+def _compile(formula: Formula, limits: Limits, compiler: str) -> BuildResult:
+    """A circuit and its effort, or why there is none."""
     left = propagated(formula)
     parts = split(*normalise(left.literals, left.offsets), formula.n_total)
     parts.sort(key=lambda part: part.n_vars)
     circuits: list[DecisionCircuit] = []
-    reasons = []
-    for attempt in _attempts(formula, parts, circuits, seconds, memory, compiler):
+    reasons, cut, spent = [], False, 0.0
+    for attempt in _attempts(formula, parts, circuits, limits, _route(compiler)):
         name, started = COMPILERS[attempt.compiler][1], time.monotonic()
         compiled = _by_frontier if attempt.compiler == "frontier" else _by_child
         with phase(f"compiling a circuit with {name}"):
-            done, ended = compiled(parts[len(circuits) :], attempt)
+            done, ended, effort = compiled(parts[len(circuits) :], attempt)
         if None in done:
             raise Unsatisfiable(f"a solver proved that the formula has no solution: {name}")
+        spent += effort
         circuits += [circuit for circuit in done if circuit is not None]
         if len(circuits) == len(parts):
-            return joined(circuits, left.fixed, formula.n_total), ""
-        hard, took = parts[len(circuits)], time.monotonic() - started
+            # With a clock only the first attempt is the one that counted effort leads to.
+            same = limits.seconds is None or (attempt.plain and effort <= attempt.effort)
+            whole = joined(circuits, left.fixed, formula.n_total)
+            return BuildResult(whole, 0.0, effort=spent if same else math.inf)
+        if limits.seconds is None and ended == STOPPED:
+            cut = True
+            ended = f"was ended by the safety limit of {limits.safety:g} s of CPU time"
+        elif limits.seconds is not None:
+            ended += f" after {time.monotonic() - started:.3g} s"
+        hard = parts[len(circuits)]
         reasons.append(
-            f"{name} {ended} after {took:.3g} s at a component of {hard.n_vars} variables, "
-            f"{hard.n_clauses} clauses (limits: {attempt.until - started:.3g} s, "
-            f"{memory / 2**30:.3g} GiB)"
+            f"{name} {ended} at a component of {hard.n_vars} variables, {hard.n_clauses} clauses"
         )
-    return None, "; ".join(reasons)
+    return BuildResult(None, 0.0, why_not=f"{'; '.join(reasons)} (limits: {limits})", cut=cut)
 
 
 def _attempts(
     formula: Formula,
     parts: list[Component],
     done: list[DecisionCircuit],
-    seconds: float,
-    memory: int,
+    limits: Limits,
     compiler: str,
 ) -> Iterator[Attempt]:
     """What to try next on the parts that are not done yet."""
-    end = time.monotonic() + seconds
-    if compiler == AUTO and missing("d4"):
-        compiler = "frontier"
     if compiler == "frontier":
-        yield Attempt(compiler, end, memory, _orders(parts, end))
-        return
+        yield from _level_by_level(parts, limits)
+    elif limits.seconds is not None:
+        yield from _timed(formula, parts, done, limits, compiler)
+    elif compiler != AUTO or not _long(formula):
+        name = "d4" if compiler == AUTO else compiler
+        yield Attempt(name, limits, limits.effort, plain=True)
+    else:
+        yield from _counted(parts, done, limits)
+
+
+def _level_by_level(parts: Sequence[Component], limits: Limits) -> Iterator[Attempt]:
+    end = math.inf if limits.seconds is None else time.monotonic() + limits.seconds
+    yield Attempt("frontier", limits, until=end, orders=_orders(parts, end))
+
+
+def _counted(
+    parts: list[Component], done: list[DecisionCircuit], limits: Limits
+) -> Iterator[Attempt]:
+    """D4 on its own and along an order, in turns. The limit only ends this."""
+    left = limits.effort
+    effort = min(FIRST_EFFORTS[0], left)
+    yield Attempt("d4", limits, effort, plain=True)
+    left -= effort
+    orders = _orders(parts[len(done) :], math.inf)
+    if max(order.work for order in orders) <= FEW_STATES:
+        finished = len(done)
+        yield Attempt("frontier", limits, orders=orders)
+        orders = orders[len(done) - finished :]
+    along = max(order.work for order in orders) <= MANY_STATES
+    for k in itertools.count(1):
+        effort = min(left, FIRST_EFFORTS[k % 2] * 4.0 ** (k // 2)) if along else left
+        if effort <= 0:
+            return
+        first = len(done)
+        yield Attempt("d4", limits, effort, orders=orders if along and k % 2 else None)
+        orders, left = orders[len(done) - first :], left - effort
+
+
+def _timed(
+    formula: Formula,
+    parts: list[Component],
+    done: list[DecisionCircuit],
+    limits: Limits,
+    compiler: str,
+) -> Iterator[Attempt]:
+    """The same within the caller's seconds."""
+    assert limits.seconds is not None
+    begin = time.monotonic()
+    end = begin + limits.seconds
     if compiler != AUTO or not _long(formula):
-        yield Attempt("d4" if compiler == AUTO else compiler, end, memory)
+        yield Attempt("d4" if compiler == AUTO else compiler, limits, until=end, plain=True)
         return
-    yield Attempt("d4", end - seconds + min(FIRST_SECONDS, FIRST_SHARE * seconds), memory)
+    first = min(FIRST_SECONDS, FIRST_SHARE * limits.seconds)
+    yield Attempt("d4", limits, FIRST_EFFORTS[0], until=begin + first, plain=True)
     orders = _orders(parts[len(done) :], end)
     if max(order.work for order in orders) <= FEW_STATES:
         finished = len(done)
-        yield Attempt("frontier", end, memory, orders)
+        yield Attempt("frontier", limits, until=end, orders=orders)
         orders = orders[len(done) - finished :]
     if max(order.work for order in orders) <= MANY_STATES:
         now = time.monotonic()
-        yield Attempt("d4", now + ALONG_SHARE * (end - now), memory, orders)
-    yield Attempt("d4", end, memory)
+        yield Attempt("d4", limits, until=now + ALONG_SHARE * (end - now), orders=orders)
+    yield Attempt("d4", limits, until=end)
 
 
 def _orders(parts: Sequence[Component], end: float) -> list[Order]:
     with phase("looking for an order of the variables"):
         now = time.monotonic()
-        until = now + min(ORDER_SECONDS, ORDER_SHARE * (end - now))
+        until = math.inf if end == math.inf else now + min(ORDER_SECONDS, ORDER_SHARE * (end - now))
         return [best_order(part.literals, part.offsets, until) for part in parts]
 
 
-def _by_child(parts: list[Component], attempt: Attempt) -> tuple[list[DecisionCircuit | None], str]:
+Done = tuple[list[DecisionCircuit | None], str, float]  # circuits, how it ended, effort
+
+
+def _by_child(parts: list[Component], attempt: Attempt) -> Done:
     clauses = [(part.literals, part.offsets) for part in parts]
-    seconds = max(0.0, attempt.until - time.monotonic())
+    seconds, limits, effort = attempt.limits.safety, attempt.limits, None
+    if limits.seconds is not None:
+        seconds = max(0.0, attempt.until - time.monotonic())
+    if attempt.compiler == "d4" and seconds <= LONG_SECONDS or limits.seconds is None:
+        effort = effort_of(clauses, attempt.effort if limits.seconds is None else math.inf)
     answers, ended = compile_parts(
-        clauses, attempt.compiler, seconds, attempt.memory, attempt.orders
+        clauses, attempt.compiler, seconds, limits.memory, attempt.orders, effort
     )
+    spent = math.inf if effort is None else effort.total
+    if ended == SPENT:
+        spent, ended = attempt.effort, f"{SPENT} after {attempt.effort:g} units of effort"
     circuits: list[DecisionCircuit | None] = []
     for part, answer in zip(parts, answers, strict=False):
         if isinstance(answer, str):
-            return circuits, answer
+            return circuits, answer, spent
         circuits.append(decisions_of(answer, part.variables))
         if circuits[-1] is None:
             break
-    return circuits, ended
+    return circuits, ended, spent
 
 
-def _by_frontier(
-    parts: list[Component], attempt: Attempt
-) -> tuple[list[DecisionCircuit | None], str]:
-    most = min(frontier.MAX_STATES, attempt.memory // frontier.STATE_BYTES)
+def _by_frontier(parts: list[Component], attempt: Attempt) -> Done:
+    most = min(frontier.MAX_STATES, attempt.limits.memory // frontier.STATE_BYTES)
     circuits: list[DecisionCircuit | None] = []
     for part, order in zip(parts, attempt.orders or (), strict=True):
         if not order.feasible:
-            return circuits, f"found the formula too wide ({order})"
+            return circuits, f"found the formula too wide ({order})", 0.0
         try:
             circuit = frontier.compiled_along(
                 part.literals, part.offsets, order.variables, part.variables, attempt.until, most
             )
         except frontier.TooLarge as error:
-            return circuits, str(error)
+            return circuits, str(error), 0.0
         circuits.append(circuit)
         if circuit is None:
             break
-    return circuits, ""
+    return circuits, "", 0.0

@@ -197,7 +197,7 @@ class _Ladder:
                 part.passed["circuit"] = "left out"
             return parts
         promising = compiling.promising(parts)
-        until = share(self.limits.deadline, compiling.SHARE, compiling.SECONDS)
+        until = share(self.limits.deadline, compiling.SHARE)
         whole = self.whole if as_given and len(promising) == len(parts) else None
         done, circuit = compiling.compile_parts(self.owner, promising, whole, until)
         if circuit is not None:
