@@ -1,6 +1,6 @@
 """Run a script on some tasks in a child process, under a time and a memory limit.
 
-    answers, ended = run_child(script, tasks, seconds, memory, effort)
+    answers, ended = run_child(script, tasks, seconds, memory, effort=None, cpu=False)
 
 script    path of a plain Python file that defines `solve(task)`: the task is a dict, the answer is
           a dict or a generator of dicts. The script imports what it needs inside functions, and
@@ -8,8 +8,8 @@ script    path of a plain Python file that defines `solve(task)`: the task is a 
           sys.path.
 tasks     dicts of JSON values. A value may also be bytes or a NumPy array, which arrives as bytes:
           read it with `array.array("i", ...)` or `np.frombuffer`. Answers may hold bytes too.
-seconds   wall-clock time for all tasks, including the start. Then the child is killed. With a
-          limit of effort: CPU time, so that other programs on the machine do not matter.
+seconds   wall-clock time for all tasks, including the start. Then the child is killed.
+cpu       the seconds are CPU time, so that other programs on the machine do not matter.
 memory    bytes of address space (RLIMIT_AS).
 effort    counts how far the child has come, by the lines that its solver prints. Each task must
           then have one answer. An answer counts only if all tasks up to it stayed within
@@ -18,7 +18,7 @@ effort    counts how far the child has come, by the lines that its solver prints
 answers   all answers that came before the end, in order. A task that raised answers
           {"error": text}; the text is "out of memory" if Python noticed that.
 ended     "" if all tasks were done. Otherwise how the child ended: STOPPED (time was up), SPENT
-          (the effort was spent), "out of memory", "died (signal 11, most likely out of memory)", ...
+          (the effort was spent), "out of memory", "died (signal 11, most likely out of memory)"
 
 Raises NelsonError if the child could not start, for example because the script does not import.
 Ctrl-C kills the child and is raised again.
@@ -95,6 +95,7 @@ def run_child(
     seconds: float,
     memory: int = MEMORY,
     effort: Effort | None = None,
+    cpu: bool = False,
 ) -> tuple[Answers, str]:
     if seconds <= 0:
         return [], STOPPED
@@ -104,7 +105,8 @@ def run_child(
         for message in (head, *tasks):
             child_main.write(question, {key: _plain(value) for key, value in message.items()})
         question.seek(0)
-        output, code = _communicate(question, errors, seconds, effort)
+        patience = seconds * (_PATIENCE if cpu else 1.0)
+        output, code = _communicate(question, errors, patience, effort)
         errors.seek(0)
         stderr = errors.read().decode(errors="replace").strip().splitlines()
     answers, complete = _messages(output)
@@ -138,8 +140,7 @@ def _communicate(
         "OPENBLAS_NUM_THREADS": "1",
     }
     log = None if effort is None else _Log(errors.fileno(), effort)
-    counted = effort is not None and effort.most < math.inf
-    end = time.monotonic() + seconds * (_PATIENCE if counted else 1.0)
+    end = time.monotonic() + seconds
     with subprocess.Popen(
         command, stdin=question, stdout=subprocess.PIPE, stderr=errors, env=environment
     ) as child:

@@ -100,7 +100,7 @@ def answers(solve, task):
 
 
 def line_by_line():
-    """Have solvers written in C or C++ print each line at once. Else lines come later, in blocks."""
+    """Have solvers written in C++ print each line at once; else lines come later, in blocks."""
     try:
         library = ctypes.CDLL(None)
         stdout = ctypes.c_void_p.in_dll(library, "stdout")

@@ -157,12 +157,13 @@ def compile_parts(
     memory: int = MEMORY,
     orders: Sequence[Order] | None = None,
     effort: Effort | None = None,
+    cpu: bool = False,
 ) -> tuple[list[Circuit | str], str]:
     """All parts, one after the other, in one child process with these limits (seconds, bytes).
 
     A part is (literals, offsets) of clauses over variables 1..n, each of them in some clause.
     orders: in which D4 decides the variables of each part.
-    effort: counts D4's effort, and may limit it (`effort_of`); `seconds` then are CPU seconds.
+    effort: counts D4's effort, and may limit it (`effort_of`). cpu: `seconds` are CPU seconds.
 
     -> for each part its circuit or the compiler's error. The list is shorter than `parts` if the
     child process ended early; the second value then says how it ended.
@@ -187,7 +188,9 @@ def compile_parts(
         task["places"] = places
     script = Path(__file__).with_name("compile_child.py")
     try:
-        answers, ended = run_child(script, tasks, seconds, memory + RESERVED[compiler], effort)
+        answers, ended = run_child(
+            script, tasks, seconds, memory + RESERVED[compiler], effort=effort, cpu=cpu
+        )
     except NelsonError as error:
         # libsdd ends the process if it cannot allocate its first tables.
         return [], "out of memory" if "alloc failed" in str(error) else str(error)
@@ -421,15 +424,16 @@ Done = tuple[list[DecisionCircuit | None], str, float]  # circuits, how it ended
 
 def _by_child(parts: list[Component], attempt: Attempt) -> Done:
     clauses = [(part.literals, part.offsets) for part in parts]
-    seconds, limits, effort = attempt.limits.safety, attempt.limits, None
-    if limits.seconds is not None:
-        seconds = max(0.0, attempt.until - time.monotonic())
-    if attempt.compiler == "d4" and seconds <= LONG_SECONDS or limits.seconds is None:
-        effort = effort_of(clauses, attempt.effort if limits.seconds is None else math.inf)
+    limits, counted = attempt.limits, attempt.limits.seconds is None
+    seconds = limits.safety if counted else max(0.0, attempt.until - time.monotonic())
+    effort = None
+    if attempt.compiler == "d4" and (counted or seconds <= LONG_SECONDS):
+        effort = effort_of(clauses, attempt.effort if counted else math.inf)
     answers, ended = compile_parts(
-        clauses, attempt.compiler, seconds, limits.memory, attempt.orders, effort
+        clauses, attempt.compiler, seconds, limits.memory, attempt.orders, effort, counted
     )
-    spent = math.inf if effort is None else effort.total
+    unknown = 0.0 if counted else math.inf
+    spent = unknown if effort is None else effort.total
     if ended == SPENT:
         spent, ended = attempt.effort, f"{SPENT} after {attempt.effort:g} units of effort"
     circuits: list[DecisionCircuit | None] = []

@@ -1,7 +1,7 @@
 """PySAT in a child: the first solution by CaDiCaL, more by Glucose with random phases.
 
 task     {"n": n, "clauses": int32 bytes (each clause ends in 0), "p": [P(x_i = 1)], "count",
-          "seed"}
+          "seed", "conflicts": None or how many there may be after the first solution}
 answers  {"rows": one byte per sample and variable}, several; {"unsatisfiable": true}
 """
 
@@ -28,7 +28,13 @@ def _rows(solver, task):
     for _ in range(task["count"] - 1):
         phases = [v if chance.random() < p else -v for v, p in enumerate(task["p"], 1)]
         solver.set_phases(phases)
-        solver.solve()
+        if task["conflicts"] is not None:
+            left = task["conflicts"] - solver.accum_stats()["conflicts"]
+            if left <= 0:
+                return
+            solver.conf_budget(left)
+        if not solver.solve_limited():
+            return
         yield _row(solver.get_model(), task["n"], phases)
 
 
