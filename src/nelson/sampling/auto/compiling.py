@@ -5,17 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from nelson.exact.circuit.build import missing
+from nelson.exact.circuit import build
 from nelson.exact.compiled import Compiled, compiled, not_worth_a_try, was_cut, why_not
 from nelson.formula import Formula
 from nelson.sampling.auto.decision import SAFETY, Part, joined
 
-#: The compiler's share of a limit in seconds. Without a limit its effort is counted.
+#: The compiler's share of a limit in seconds.
 SHARE = 0.3
+#: Its effort without such a limit.
+EFFORT = build.EFFORT
 
 
 def installed() -> bool:
-    return missing("d4") is None
+    return build.missing("d4") is None
 
 
 def promising(parts: Sequence[Part]) -> list[Part]:
@@ -43,7 +45,7 @@ def compile_parts(
             continue
         formula = (whole if whole and not k else joined(owner, chosen)).formula
         seconds = None if until is None else max(0.0, until - time.monotonic(), 0.5 * k)
-        circuit = compiled(formula, seconds)
+        circuit = compiled(formula, seconds, effort=EFFORT)
         if circuit is not None:
             return chosen, circuit
         for part in chosen:

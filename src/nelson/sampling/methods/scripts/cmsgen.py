@@ -26,15 +26,15 @@ def solve(task):
         solver.set_var_weight(v, p)
     solver.add_clauses(array.array("i", task["clauses"]))
     left = task["conflicts"]
-    satisfiable, model, used = _solved(solver, left and FIRST * left)
+    satisfiable, model, used = solved(solver, left and FIRST * left)
     if satisfiable is False:
         return {"unsatisfiable": True}
     if satisfiable is None:
         return {"rows": b""}
-    return sent(_rows(solver, model, task["count"], left and left - used))
+    return sent(rows(solver, model, task["count"], left and left - used))
 
 
-def _solved(solver, most):
+def solved(solver, most):
     """The answer within `most` conflicts (None: no limit), the model, and what counts."""
     if most is None:
         return *solver.solve(), 0
@@ -47,10 +47,10 @@ def _solved(solver, most):
     return None, None, used
 
 
-def _rows(solver, model, count, left):
+def rows(solver, model, count, left):
     yield bytes(model[1:])
     for _ in range(count - 1):
-        satisfiable, model, used = _solved(solver, left)
+        satisfiable, model, used = solved(solver, left)
         if not satisfiable:
             return
         left = left and left - used
