@@ -25,7 +25,7 @@ def solve(task):
     for v, p in enumerate(task["p"], 1):  # also makes variables that no clause mentions
         solver.set_var_weight(v, p)
     solver.add_clauses(array.array("i", task["clauses"]))
-    left = task["conflicts"]
+    left = task.get("conflicts")
     satisfiable, model, used = solved(solver, left and FIRST * left)
     if satisfiable is False:
         return {"unsatisfiable": True}

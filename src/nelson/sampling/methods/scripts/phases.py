@@ -24,12 +24,12 @@ def solve(task):
 
 
 def _rows(solver, task):
-    chance = random.Random(task["seed"])
+    chance, most = random.Random(task["seed"]), task.get("conflicts")
     for _ in range(task["count"] - 1):
         phases = [v if chance.random() < p else -v for v, p in enumerate(task["p"], 1)]
         solver.set_phases(phases)
-        if task["conflicts"] is not None:
-            left = task["conflicts"] - solver.accum_stats()["conflicts"]
+        if most is not None:
+            left = most - solver.accum_stats()["conflicts"]
             if left <= 0:
                 return
             solver.conf_budget(left)
