@@ -22,9 +22,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from nelson.errors import Unsatisfiable
-from nelson.exact.circuit.build import AUTO, EFFORT, BuildResult, build, not_possible
+from nelson.exact.circuit.build import AUTO, BuildResult, build, not_possible
 from nelson.exact.circuit.decisions import DecisionCircuit
 from nelson.exact.circuit.draw import Draws, clauses_of
+from nelson.exact.circuit.effort import EFFORT
 from nelson.exact.compile_guess import estimate
 from nelson.formula import Formula
 from nelson.formula.memo import Slot

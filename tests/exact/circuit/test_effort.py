@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from nelson.exact import compiled as compiled_module
-from nelson.exact.circuit import build, disk_cache, frontier, frontier_order
+from nelson.exact.circuit import attempts, build, disk_cache, effort, frontier, frontier_order
 from nelson.exact.compiled import compiled, was_cut, why_not
 from nelson.formula.random_ksat import random_ksat
 
@@ -40,18 +40,18 @@ def same(a, b):
 
 def test_the_lines_of_d4_add_up_to_its_effort():
     parts = [(np.ones(200_000, np.int32), np.zeros(2, np.int64))]
-    effort = build.effort_of(parts, 4.0)
+    spent = effort.effort_of(parts, 4.0)
     for line in (
         b"c |        time|     #posHit|",
         b"c Number of decision: 7",
         b"c |        0.59|      148202|",
     ):
-        effort.add(line)
-    assert effort.total == 1.0 and not effort.spent
-    effort.add(b"c Allocate a new page for the cache 9 67108876 134217728")
-    assert effort.total == 5.0 and effort.spent  # 16 bytes a literal: a page has 4 MiB
-    effort.add(b"$done")
-    assert effort.done == [5.0] and effort.within == 0
+        spent.add(line)
+    assert spent.total == 1.0 and not spent.spent
+    spent.add(b"c Allocate a new page for the cache 9 67108876 134217728")
+    assert spent.total == 5.0 and spent.spent  # 16 bytes a literal: a page has 4 MiB
+    spent.add(b"$done")
+    assert spent.done == [5.0] and spent.within == 0
 
 
 def test_a_limit_of_effort_decides_and_failures_are_kept(monkeypatch, tmp_path):
@@ -72,14 +72,14 @@ def test_a_limit_of_effort_decides_and_failures_are_kept(monkeypatch, tmp_path):
 def test_the_limit_does_not_change_the_circuit(monkeypatch):
     """Narrow formulas are tried in several ways. D4 on its own is stopped here after no effort, and
     the frontier compiler is left out, so that the order decides."""
-    monkeypatch.setattr(build, "FIRST_EFFORTS", (0.0, 1.0))
-    monkeypatch.setattr(build, "FEW_STATES", -1.0)
+    monkeypatch.setattr(attempts, "FIRST_EFFORTS", (0.0, 1.0))
+    monkeypatch.setattr(attempts, "FEW_STATES", -1.0)
     real = build.compile_parts
 
-    def without_the_first(parts, compiler, seconds, memory, orders, effort, cpu):
+    def without_the_first(parts, compiler, seconds, memory, orders, *more):
         if orders is None:
             return [], build.SPENT
-        return real(parts, compiler, seconds, memory, orders, effort, cpu)
+        return real(parts, compiler, seconds, memory, orders, *more)
 
     monkeypatch.setattr(build, "compile_parts", without_the_first)
     found = [build.build(chain(100), cache=False, effort=e) for e in (1.0, 16.0, 320.0)]
@@ -97,7 +97,7 @@ def test_efforts_of_narrow_formulas_alternate_and_end_at_the_limit(monkeypatch):
 
     monkeypatch.setattr(build, "_by_child", attempt)
     monkeypatch.setattr(build, "_by_frontier", attempt)
-    monkeypatch.setattr(build, "FEW_STATES", -1.0)
+    monkeypatch.setattr(attempts, "FEW_STATES", -1.0)
     for limit in (16.0, 107.0):
         asked.clear()
         assert build.build(chain(100), cache=False, effort=limit).circuit is None
@@ -113,7 +113,7 @@ def test_a_clock_that_runs_fast_changes_nothing(monkeypatch):
     class Fast:
         monotonic = staticmethod(lambda: begin + 1e4 * (real() - begin))
 
-    for module in (build, frontier, frontier_order):
+    for module in (attempts, build, frontier, frontier_order):
         monkeypatch.setattr(module, "time", Fast)
     for formula, before in zip((middling(), hard(), chain(100)), found, strict=True):
         after = build.build(formula, cache=False, effort=1.0)
@@ -127,8 +127,8 @@ def test_a_clock_that_runs_fast_changes_nothing(monkeypatch):
 
 
 def test_a_safety_limit_that_cuts_in_is_said(monkeypatch):
-    monkeypatch.setattr(build, "SAFETY", 0.0)
-    monkeypatch.setattr(build, "SAFETY_PER_EFFORT", 0.0)
+    monkeypatch.setattr(effort, "SAFETY", 0.0)
+    monkeypatch.setattr(effort, "SAFETY_PER_EFFORT", 0.0)
     formula = middling()
     assert compiled(formula) is None and was_cut(formula)
     assert "safety limit" in why_not(formula)

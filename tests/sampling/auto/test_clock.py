@@ -14,7 +14,7 @@ import pytest
 import nelson
 from nelson.errors import BudgetExceeded
 from nelson.exact import listing, mode
-from nelson.exact.circuit import build
+from nelson.exact.circuit import attempts, build, effort
 from nelson.exact.compiled import compiled
 from nelson.exact.listing import structures
 from nelson.exact.preprocess import pipeline, preprocess, state
@@ -102,10 +102,21 @@ def test_load_and_cache_change_nothing(monkeypatch, tmp_path):
 def test_a_clock_that_runs_fast_changes_nothing(monkeypatch, make):
     pytest.importorskip("py_d4")
     monkeypatch.setattr(compiling, "EFFORT", 0.5 if make is frozen else 1.0)
-    monkeypatch.setattr(build, "FIRST_EFFORTS", (0.0, 0.5))
+    monkeypatch.setattr(attempts, "FIRST_EFFORTS", (0.0, 0.5))
     before = drawn(make)
     fast = fast_clock()
-    for module in (build, state, pipeline, listing, chain, engine, compiling, elsewhere, starts):
+    for module in (
+        attempts,
+        build,
+        state,
+        pipeline,
+        listing,
+        chain,
+        engine,
+        compiling,
+        elsewhere,
+        starts,
+    ):
         monkeypatch.setattr(module, "time", fast)
     monkeypatch.setattr(pipeline, "SAFETY_SECONDS", 1e9)
     assert drawn(make) == before
@@ -114,8 +125,8 @@ def test_a_clock_that_runs_fast_changes_nothing(monkeypatch, make):
 @pytest.mark.process
 def test_a_safety_limit_that_cuts_in_is_said(monkeypatch):
     pytest.importorskip("py_d4")
-    monkeypatch.setattr(build, "SAFETY", 0.0)
-    monkeypatch.setattr(build, "SAFETY_PER_EFFORT", 0.0)
+    monkeypatch.setattr(effort, "SAFETY", 0.0)
+    monkeypatch.setattr(effort, "SAFETY_PER_EFFORT", 0.0)
     with pytest.warns(UserWarning, match="a faster or slower machine may draw otherwise.*CPU time"):
         samples = nelson.sample(random_ksat(40, 80, 3, seed=2), n=64, seed=0)
     assert "safety limit of 0 s of CPU time" in samples.info[SAFETY]

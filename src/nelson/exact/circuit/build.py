@@ -11,11 +11,8 @@ Evidence plays no part: it is theta = +-inf, and needs no new circuit.
                frontier. Else D4 decides the variables in this order; then D4 on its own again.
                Without D4: frontier.
 
-*Effort* is counted, so that no clock decides whether a formula compiles: one unit is 131,072
-recursive calls of D4, or a MiB of its cache. D4 makes about five units a second. An attempt of
-`auto` that fails has its effort added to that of the next. The attempts do not depend on the limit,
-which only ends them. So the same formula has the same circuit, and the same effort, under every
-limit that suffices. A caller may set a limit in seconds instead; then a clock decides.
+Effort is counted (`effort`), so that no clock decides whether a formula compiles. A caller may set
+a limit in seconds instead; then a clock decides.
 
 D4 finds components that no longer depend on each other, level by level cannot. So D4 in a good
 order needs fewer decisions where components appear; frontier does not slow down where none appear.
@@ -26,20 +23,28 @@ order needs fewer decisions where components appear; frontier does not slow down
 from __future__ import annotations
 
 import importlib.util
-import itertools
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from nelson.errors import FormulaError, NelsonError, Unsatisfiable
 from nelson.exact.circuit import disk_cache, frontier
+from nelson.exact.circuit.attempts import Attempt, attempts
 from nelson.exact.circuit.decisions import DecisionCircuit, decisions_of, joined
-from nelson.exact.circuit.frontier_order import Order, best_order
+from nelson.exact.circuit.effort import (
+    EFFORT,
+    LONG_PAGE_BYTES,
+    LONG_SECONDS,
+    Limits,
+    effort_of,
+    page_of,
+)
+from nelson.exact.circuit.frontier_order import Order
 from nelson.exact.circuit.nnf import Circuit
 from nelson.exact.compile_guess import estimate
 from nelson.formula import Formula
@@ -57,31 +62,6 @@ COMPILERS = {
 }
 #: D4 first, the frontier compiler where D4 fails or is not installed.
 AUTO = "auto"
-#: The effort of a compiler unless the caller sets a limit: about 3 s of D4.
-EFFORT = 16.0
-#: D4's efforts on narrow formulas: on its own, along an order, on its own, ... Each is four times
-#: the one two places before. The first two are the default effort.
-FIRST_EFFORTS = (5.0, 11.0)
-#: CPU seconds after which a child ends whatever its effort is: for each unit of the limit, and at
-#: least. D4 prints nothing while it decomposes the formula or looks for a first solution.
-SAFETY_PER_EFFORT, SAFETY = 2.0, 30.0
-#: Bytes of a page of D4's cache, at least: one unit of effort. D4 does not clean this cache.
-PAGE_BYTES = 1 << 20
-#: A limit in seconds above this one makes D4 clean its cache, which would outgrow the memory. The
-#: cache then has pages of this many bytes, and effort is not counted.
-LONG_SECONDS, LONG_PAGE_BYTES = 300.0, 1 << 26
-#: With a limit in seconds: D4's first share of them on narrow formulas; and its seconds, at most.
-FIRST_SHARE = 0.3
-FIRST_SECONDS = 2.0
-#: The share of the time left then in which an order is searched; and its seconds, at most.
-ORDER_SHARE = 0.3
-ORDER_SECONDS = 4.0
-#: The share of the time left then that D4 gets with the order, before it is left to itself.
-ALONG_SHARE = 0.75
-#: Log2 of the states below which the frontier compiler, which then takes about two seconds, comes
-#: before D4 with the order; and above which D4 does better without the order.
-FEW_STATES = 22.0
-MANY_STATES = 28.0
 #: The frontier compiler is tried if an elimination order has at most this width. The gates of sums
 #: and comparisons make formulas wider than their number of states tells: up to about twice.
 NARROW = 32
@@ -112,36 +92,6 @@ class BuildResult:
     cut: bool = False  # a limit in seconds ended it, though the caller had set none
 
 
-class Limits(NamedTuple):
-    """Of a compilation: counted effort, unless the caller wants a clock."""
-
-    effort: float = EFFORT
-    seconds: float | None = None  # the caller's clock; then `effort` does not matter
-    memory: int = MEMORY
-
-    @property
-    def safety(self) -> float:
-        """CPU seconds of an attempt, if effort is counted."""
-        return max(SAFETY, SAFETY_PER_EFFORT * self.effort)
-
-    def __str__(self) -> str:
-        most = f"{self.effort:g} units of effort" if self.seconds is None else f"{self.seconds:g} s"
-        return f"{most}, {self.memory / 2**30:.3g} GiB"
-
-
-class Attempt(NamedTuple):
-    """Components for a compiler: -> the circuits of the first ones, None for one without a
-    solution; and how it ended.
-    """
-
-    compiler: str
-    limits: Limits
-    effort: float = math.inf  # most of this attempt
-    until: float = math.inf  # time.monotonic(), with a clock
-    orders: list[Order] | None = None  # for each component
-    plain: bool = False  # D4 on its own, before anything else
-
-
 def missing(compiler: str) -> str | None:
     """None, or what has to be installed first."""
     module, name = COMPILERS[compiler]
@@ -168,7 +118,7 @@ def compile_parts(
     -> for each part its circuit or the compiler's error. The list is shorter than `parts` if the
     child process ended early; the second value then says how it ended.
     """
-    page = LONG_PAGE_BYTES if effort is None else _page(parts)
+    page = LONG_PAGE_BYTES if effort is None else page_of(parts)
     tasks = [
         {
             "compiler": compiler,
@@ -195,24 +145,6 @@ def compile_parts(
         # libsdd ends the process if it cannot allocate its first tables.
         return [], "out of memory" if "alloc failed" in str(error) else str(error)
     return [_read(answer) for answer in answers], ended
-
-
-def effort_of(parts: Sequence[tuple[np.ndarray, np.ndarray]], most: float = math.inf) -> Effort:
-    """What D4's lines on these parts add up to, with a limit."""
-    page = _page(parts) / PAGE_BYTES
-
-    def of_line(line: bytes) -> float:
-        if line.startswith(b"c Allocate a new page"):
-            return page
-        return float(line.startswith(b"c |") and b"time" not in line)
-
-    return Effort(of_line, most)
-
-
-def _page(parts: Sequence[tuple[np.ndarray, np.ndarray]]) -> int:
-    """Bytes of a page of D4's cache; an entry takes up to some bytes for each literal."""
-    longest = max((len(literals) for literals, _ in parts), default=0)
-    return PAGE_BYTES * max(1, -(-16 * longest // PAGE_BYTES))
 
 
 def _read(answer: dict[str, Any]) -> Circuit | str:
@@ -312,7 +244,9 @@ def _compile(formula: Formula, limits: Limits, compiler: str) -> BuildResult:
     parts.sort(key=lambda part: part.n_vars)
     circuits: list[DecisionCircuit] = []
     reasons, cut, spent = [], False, 0.0
-    for attempt in _attempts(formula, parts, circuits, limits, _route(compiler)):
+    long = _route(compiler) == AUTO and _long(formula)
+    first = "d4" if _route(compiler) == AUTO else _route(compiler)
+    for attempt in attempts(parts, circuits, limits, first, long):
         name, started = COMPILERS[attempt.compiler][1], time.monotonic()
         compiled = _by_frontier if attempt.compiler == "frontier" else _by_child
         with phase(f"compiling a circuit with {name}"):
@@ -336,87 +270,6 @@ def _compile(formula: Formula, limits: Limits, compiler: str) -> BuildResult:
             f"{name} {ended} at a component of {hard.n_vars} variables, {hard.n_clauses} clauses"
         )
     return BuildResult(None, 0.0, why_not=f"{'; '.join(reasons)} (limits: {limits})", cut=cut)
-
-
-def _attempts(
-    formula: Formula,
-    parts: list[Component],
-    done: list[DecisionCircuit],
-    limits: Limits,
-    compiler: str,
-) -> Iterator[Attempt]:
-    """What to try next on the parts that are not done yet."""
-    if compiler == "frontier":
-        yield from _level_by_level(parts, limits)
-    elif limits.seconds is not None:
-        yield from _timed(formula, parts, done, limits, compiler)
-    elif compiler != AUTO or not _long(formula):
-        name = "d4" if compiler == AUTO else compiler
-        yield Attempt(name, limits, limits.effort, plain=True)
-    else:
-        yield from _counted(parts, done, limits)
-
-
-def _level_by_level(parts: Sequence[Component], limits: Limits) -> Iterator[Attempt]:
-    end = math.inf if limits.seconds is None else time.monotonic() + limits.seconds
-    yield Attempt("frontier", limits, until=end, orders=_orders(parts, end))
-
-
-def _counted(
-    parts: list[Component], done: list[DecisionCircuit], limits: Limits
-) -> Iterator[Attempt]:
-    """D4 on its own and along an order, in turns. The limit only ends this."""
-    left = limits.effort
-    effort = min(FIRST_EFFORTS[0], left)
-    yield Attempt("d4", limits, effort, plain=True)
-    left -= effort
-    orders = _orders(parts[len(done) :], math.inf)
-    if max(order.work for order in orders) <= FEW_STATES:
-        finished = len(done)
-        yield Attempt("frontier", limits, orders=orders)
-        orders = orders[len(done) - finished :]
-    along = max(order.work for order in orders) <= MANY_STATES
-    for k in itertools.count(1):
-        effort = min(left, FIRST_EFFORTS[k % 2] * 4.0 ** (k // 2)) if along else left
-        if effort <= 0:
-            return
-        first = len(done)
-        yield Attempt("d4", limits, effort, orders=orders if along and k % 2 else None)
-        orders, left = orders[len(done) - first :], left - effort
-
-
-def _timed(
-    formula: Formula,
-    parts: list[Component],
-    done: list[DecisionCircuit],
-    limits: Limits,
-    compiler: str,
-) -> Iterator[Attempt]:
-    """The same within the caller's seconds."""
-    assert limits.seconds is not None
-    begin = time.monotonic()
-    end = begin + limits.seconds
-    if compiler != AUTO or not _long(formula):
-        yield Attempt("d4" if compiler == AUTO else compiler, limits, until=end, plain=True)
-        return
-    first = min(FIRST_SECONDS, FIRST_SHARE * limits.seconds)
-    yield Attempt("d4", limits, FIRST_EFFORTS[0], until=begin + first, plain=True)
-    orders = _orders(parts[len(done) :], end)
-    if max(order.work for order in orders) <= FEW_STATES:
-        finished = len(done)
-        yield Attempt("frontier", limits, until=end, orders=orders)
-        orders = orders[len(done) - finished :]
-    if max(order.work for order in orders) <= MANY_STATES:
-        now = time.monotonic()
-        yield Attempt("d4", limits, until=now + ALONG_SHARE * (end - now), orders=orders)
-    yield Attempt("d4", limits, until=end)
-
-
-def _orders(parts: Sequence[Component], end: float) -> list[Order]:
-    with phase("looking for an order of the variables"):
-        now = time.monotonic()
-        until = math.inf if end == math.inf else now + min(ORDER_SECONDS, ORDER_SHARE * (end - now))
-        return [best_order(part.literals, part.offsets, until) for part in parts]
 
 
 Done = tuple[list[DecisionCircuit | None], str, float]  # circuits, how it ended, effort

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from nelson.exact.circuit import build
+from nelson.exact.circuit import effort
+from nelson.exact.circuit.build import missing
 from nelson.exact.compiled import Compiled, compiled, not_worth_a_try, was_cut, why_not
 from nelson.formula import Formula
 from nelson.sampling.auto.decision import SAFETY, Part, joined
@@ -13,11 +14,11 @@ from nelson.sampling.auto.decision import SAFETY, Part, joined
 #: The compiler's share of a limit in seconds.
 SHARE = 0.3
 #: Its effort without such a limit.
-EFFORT = build.EFFORT
+EFFORT = effort.EFFORT
 
 
 def installed() -> bool:
-    return build.missing("d4") is None
+    return missing("d4") is None
 
 
 def promising(parts: Sequence[Part]) -> list[Part]:
