@@ -19,9 +19,11 @@ from nelson.exact.circuit.frontier_order import Order, best_order
 from nelson.formula.components import Component
 from nelson.io.progress import phase
 
-#: D4's efforts on narrow formulas: on its own, along an order, on its own, ... Each is four times
-#: the one two places before. The first two are the default effort.
+#: D4's first efforts on narrow formulas: on its own, then along an order. Together they are the
+#: default effort. Then it goes on in rounds: along the order, and on its own.
 FIRST_EFFORTS = (5.0, 11.0)
+#: The efforts of a round are so many times those of the round before.
+GROWTH = 4.0
 #: With a limit in seconds: D4's first share of them on narrow formulas; and its seconds, at most.
 FIRST_SHARE = 0.3
 FIRST_SECONDS = 2.0
@@ -89,12 +91,13 @@ def _counted(
         yield Attempt("frontier", limits, orders=orders)
         orders = orders[len(done) - finished :]
     along = max(order.work for order in orders) <= MANY_STATES
-    for k in itertools.count(1):
-        effort = min(left, FIRST_EFFORTS[k % 2] * 4.0 ** (k // 2)) if along else left
+    for k in itertools.count(1):  # along, along, alone, along, alone, ...
+        ordered = along and (k == 1 or k % 2 == 0)
+        effort = min(left, FIRST_EFFORTS[ordered] * GROWTH ** (k // 2)) if along else left
         if effort <= 0:
             return
         first = len(done)
-        yield Attempt("d4", limits, effort, orders=orders if along and k % 2 else None)
+        yield Attempt("d4", limits, effort, orders=orders if ordered else None)
         orders, left = orders[len(done) - first :], left - effort
 
 
