@@ -87,7 +87,7 @@ def test_one_circuit_for_a_batch(compilations: list) -> None:
 
 def test_a_circuit_that_cannot_be_made_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     f = random_ksat(12, 20, 3, seed=3)
-    monkeypatch.setattr(moments, "compiled", lambda *_: None)
+    monkeypatch.setattr(moments, "compiled", lambda *_, **__: None)
     with pytest.raises(BudgetExceeded, match="not compiled"):
         moments.log_z_rows(f, rows_of(f, 2), "circuit", {})
     without_d4(monkeypatch)

@@ -29,17 +29,20 @@ from nelson.exact.circuit import disk_cache
 from nelson.exact.circuit.build import AUTO, BuildResult, build, load_cached, narrow, not_possible
 from nelson.exact.circuit.decisions import DecisionCircuit
 from nelson.exact.circuit.draw import Draws, clauses_of
+from nelson.exact.circuit.effort import EFFORT
 from nelson.exact.compile_guess import estimate
 from nelson.formula import Formula
 from nelson.formula.memo import Slot
 from nelson.kernels.core.bits import unpack
 from nelson.process.child import MEMORY
 
-#: Seconds the compiler has unless the caller sets a limit. A formula that takes longer counts as
-#: one that does not compile.
-SECONDS = 3.0
-#: By compiler: its result, and the limits (seconds, bytes) under which it ran.
-Circuits = dict[str, tuple[BuildResult, tuple[float, int]]]
+#: Seconds or None, bytes, effort.
+Limits = tuple[float | None, int, float]
+#: By compiler: its result, and the limits under which it ran.
+Circuits = dict[str, tuple[BuildResult, Limits]]
+#: The mark of results that a clock decided, beside the name of the compiler.
+_TIMED = " by the clock"
+_REASONS: Slot[dict[str, str]] = Slot("why there is no circuit, by compiler")
 _CIRCUITS: Slot[Circuits] = Slot("circuits by compiler")
 _REFUTED: Slot[str] = Slot("proof that there is no solution")
 _KEPT: Slot[Compiled] = Slot("circuit that the user asked for")
@@ -55,26 +58,50 @@ _STEP = 1e-5
 
 
 def compiled(
-    formula: Formula, seconds: float = SECONDS, memory: int = MEMORY, compiler: str = AUTO
+    formula: Formula,
+    seconds: float | None = None,
+    memory: int = MEMORY,
+    compiler: str = AUTO,
+    effort: float = EFFORT,
 ) -> Compiled | None:
     """The circuit of a formula. None if the compiler is not installed or did not finish within its
     limits: `why_not` says which. A failure is remembered, and tried again only with higher limits.
     Raises Unsatisfiable if that was proved.
+
+    seconds: None counts `effort` instead (`nelson.exact.circuit.build`), so that the answer depends
+    neither on the machine nor on circuits that other calls have compiled with more effort.
     """
     if (refuted := formula.memo.get(_REFUTED)) is not None:
         raise Unsatisfiable(refuted)
     if compiler == AUTO and AUTO not in known_circuits(formula):
         kept_on_disk(formula)  # it is known then
-    kept = known_circuits(formula)
-    built, limits = kept.get(compiler, (None, (0.0, 0)))
-    if built is None or (built.circuit is None and (seconds > limits[0] or memory > limits[1])):
+    kept, asked = known_circuits(formula), (seconds, memory, effort)
+    for name in (compiler,) if seconds is None else (compiler, compiler + _TIMED):
+        if name in kept and _serves(*kept[name], asked):
+            built = kept[name][0]
+            break
+    else:
         try:
-            built = build(formula, seconds, memory, compiler)
+            built = build(formula, seconds, memory, compiler, effort=effort)
         except Unsatisfiable as error:
             formula.memo.put(_REFUTED, str(error))
             raise
-        kept[compiler] = built, (seconds, memory)
-    return None if built.circuit is None else Compiled(formula, built.circuit, built)
+        timed = seconds is not None and (built.circuit is None or built.effort == math.inf)
+        kept[compiler + _TIMED * timed] = built, asked
+    reason = built.why_not
+    if built.circuit is not None and seconds is None and built.effort > effort:
+        reason = f"its circuit takes {built.effort:g} units of effort, but the limit is {effort:g}"
+    formula.memo.once(_REASONS, dict)[compiler] = reason
+    return None if built.circuit is None or reason else Compiled(formula, built.circuit, built)
+
+
+def _serves(built: BuildResult, ran: Limits, asked: Limits) -> bool:
+    """Does this result tell what a call with other limits would find?"""
+    if built.circuit is not None:
+        return asked[0] is not None or built.effort < math.inf
+    if (ran[0] is None) != (asked[0] is None) or asked[1] > ran[1]:
+        return False
+    return asked[2] <= ran[2] if asked[0] is None or ran[0] is None else asked[0] <= ran[0]
 
 
 def keep_on_disk(
@@ -119,7 +146,7 @@ def keep_on_disk(
 def _remember(formula: Formula, circuit: Compiled) -> Compiled:
     """Whoever asks for a circuit of the formula gets the one that the user asked for, at once."""
     built = BuildResult(circuit.circuit, circuit.built.seconds, circuit.built.cached)
-    known_circuits(formula)[AUTO] = built, (math.inf, 0)
+    known_circuits(formula)[AUTO] = built, (None, 0, 0.0)
     return formula.memo.put(_KEPT, circuit)
 
 
@@ -176,8 +203,12 @@ def keep_circuits(formula: Formula, circuits: Circuits) -> None:
 
 def why_not(formula: Formula, compiler: str = AUTO) -> str:
     """Why `compiled` returned None."""
-    built, _ = known_circuits(formula).get(compiler, (None, None))
-    return "" if built is None else built.why_not
+    return formula.memo.once(_REASONS, dict).get(compiler, "")
+
+
+def was_cut(formula: Formula, compiler: str = AUTO) -> bool:
+    """Was effort counted, and did a safety limit in seconds end the compiler first?"""
+    return compiler in (kept := known_circuits(formula)) and kept[compiler][0].cut
 
 
 @dataclass

@@ -7,8 +7,9 @@ A breadth-first search over partial assignments. Each step sets one variable in 
 
 The next variable comes from the clause with the fewest unset variables, so that clauses remove rows
 early. A frontier is kept in packed words, 64 variables in each. The search gives up as soon as a
-frontier holds more than `limit` rows. The formula may still have few structures: then this order of
-variables does not show it. At worst O(limit n L) bit operations.
+frontier holds more than `limit` rows, or as all frontiers together hold more than _MAX_WORK words.
+The formula may still have few structures: then this order of variables does not show it. At worst
+O(limit n L) bit operations.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ MAX_STRUCTURES = 1 << 18
 #: Each of n steps scans all literals; no search is begun if that is more work than this.
 _MAX_SCANNED = 1 << 28
 _MAX_FRONTIER_BYTES = 1 << 28
+#: Words of all frontiers together, once for each clause that is checked on them: about a second.
+_MAX_WORK = 1 << 28
 
 
 def structures(
@@ -69,6 +72,7 @@ def _search(formula: Formula, limit: int, deadline: float | None) -> np.ndarray 
     left = np.diff(offsets)  # unset variables of each clause
     place = np.full(n, -1)  # the step in which each variable was set; -1 if it is not set yet
     rows = np.zeros((0, 1), np.uint64)  # (words, frontier): step t is bit t % 64 of word t // 64
+    work = 0
     for step in range(n):
         if deadline is not None and time.monotonic() > deadline:
             raise BudgetExceeded(f"the time was up with {step} of {n} variables enumerated")
@@ -81,6 +85,9 @@ def _search(formula: Formula, limit: int, deadline: float | None) -> np.ndarray 
         touched = owner[np.abs(literals) - 1 == variable]
         left[touched] -= 1
         complete = touched[left[touched] == 0]
+        work += rows.size * (1 + len(complete))
+        if work > _MAX_WORK:
+            return None
         if len(complete):
             clauses = [literals[offsets[j] : offsets[j + 1]] for j in complete]
             rows = rows[:, _valid(rows, place, clauses)]

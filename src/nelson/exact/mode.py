@@ -9,7 +9,7 @@ is rounded, and the maximum is the one of exact arithmetic. (Python's integers h
 the solver's totalizers count literals, not weights.)
 
 Solver: RC2 with stratification (Ignatiev, Morgado, Marques-Silva 2019), core-guided. The worst case
-takes exponential time, so there is a budget.
+takes exponential time, so there is a budget: seconds, or conflicts, which no clock changes.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from nelson.formula.checks import duration
 
 #: Default budget.
 SECONDS = 60.0
+#: Conflicts that one question to the SAT solver counts as, at least.
+_QUESTION = 100
 
 
 def integer_weights(theta: np.ndarray) -> list[int]:
@@ -37,11 +39,17 @@ def integer_weights(theta: np.ndarray) -> list[int]:
     return [w // common for w in whole]
 
 
-def most_likely(formula: Formula, theta: np.ndarray, seconds: float | None = SECONDS) -> np.ndarray:
+def most_likely(
+    formula: Formula,
+    theta: np.ndarray,
+    seconds: float | None = SECONDS,
+    conflicts: int | None = None,
+) -> np.ndarray:
     """(n,) log-odds, +-inf being hard evidence -> (n,) bool, a valid structure of greatest weight.
 
     If several structures have the greatest weight, every call returns the same one of them.
-    Raises Unsatisfiable if there is no valid structure, BudgetExceeded if `seconds` ran out.
+    Raises Unsatisfiable if there is no valid structure, BudgetExceeded if `seconds` or `conflicts`
+    of the SAT solver ran out; None: no limit.
     """
     from pysat.examples.rc2 import RC2, RC2Stratified
 
@@ -52,6 +60,8 @@ def most_likely(formula: Formula, theta: np.ndarray, seconds: float | None = SEC
     # RC2Stratified fails if there is no soft clause.
     kind = RC2Stratified if problem.soft else RC2
     with kind(problem, solver="g4", adapt=True, minz=True) as solver:
+        if conflicts is not None:
+            _limit(solver, conflicts)
 
         def stop() -> None:
             late.set()
@@ -72,6 +82,25 @@ def most_likely(formula: Formula, theta: np.ndarray, seconds: float | None = SEC
     literals = np.array([literal for literal in model if abs(literal) <= len(x)], int)
     x[np.abs(literals) - 1] = literals > 0
     return x
+
+
+def _limit(solver: Any, conflicts: int) -> None:
+    """Have RC2 raise BudgetExceeded after so many conflicts."""
+    ask, left = solver._call_oracle, conflicts
+
+    def counted(assumptions: Any = (), expect_interrupt: bool = False) -> Any:
+        nonlocal left
+        if not expect_interrupt:  # RC2 shortens a core, with its own limit
+            return ask(assumptions=assumptions)
+        before = solver.oracle.accum_stats()["conflicts"]
+        solver.oracle.conf_budget(max(left, 1))
+        answer = ask(assumptions=assumptions, expect_interrupt=True)
+        left -= max(_QUESTION, solver.oracle.accum_stats()["conflicts"] - before)
+        if left <= 0 and answer is not True:
+            raise BudgetExceeded(f"no most likely structure was found in {conflicts} conflicts")
+        return answer
+
+    solver._call_oracle = counted
 
 
 def _weighted_clauses(formula: Formula, theta: np.ndarray) -> Any:

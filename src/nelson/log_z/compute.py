@@ -70,7 +70,7 @@ def log_partition(
         budget = _budget(method, name, seconds, time.monotonic() - started)
         left = [parts[k] for k in open_parts]
         if name != "telescope":
-            answers, tried[name] = _exact(name, left, budget, method == name)
+            answers, tried[name] = _exact(name, left, budget, method == name, seconds is None)
             for k, value in zip(open_parts, answers, strict=True):
                 values[k] = value
                 used[name] += value is not None
@@ -127,10 +127,13 @@ def _budget(method: str, name: str, seconds: float | None, gone: float) -> float
     return max(seconds - gone, 0.0) * (EXACT_SHARE if shared else 1.0)
 
 
-def _exact(name: str, parts: list[Part], budget: float, asked: bool) -> tuple[exact.Values, str]:
+def _exact(
+    name: str, parts: list[Part], budget: float, asked: bool, counted: bool
+) -> tuple[exact.Values, str]:
     """One exact method on all parts that are left. -> (values, how it ended).
 
     asked: the caller named this method, so that a missing package is an error.
+    counted: the caller set no limit in seconds.
     """
     if name == "enumerate":
         return exact.by_enumeration(parts)
@@ -138,7 +141,8 @@ def _exact(name: str, parts: list[Part], budget: float, asked: bool) -> tuple[ex
         if asked:
             raise NelsonError(lacking)
         return [None] * len(parts), lacking
-    return (exact.by_counting if name == "count" else exact.by_circuits)(parts, budget)
+    method = exact.by_counting if name == "count" else exact.by_circuits
+    return method(parts, budget, counted=counted)
 
 
 def _estimate(

@@ -3,6 +3,9 @@
 Each function takes the parts and returns (log P or None for each part, how it ended in words). A
 counter or a compiler may need any amount of time and memory. It therefore runs in a child process
 under limits and is killed when its time is up; the values of finished parts are kept.
+
+counted: the caller set no limit in seconds. D4 then ends by counted effort, and ganak, which counts
+nothing, after so many seconds of CPU time: other programs on the machine do not matter.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import numpy as np
 
 from nelson.errors import Unsatisfiable
 from nelson.exact.circuit import build
+from nelson.exact.circuit.effort import SECONDS_PER_EFFORT, Limits, effort_of
 from nelson.exact.count import GANAK, GANAK_SCRIPT
 from nelson.kernels.theory import local_lemma
 from nelson.log_z.parts import Part
@@ -59,7 +63,9 @@ def by_enumeration(parts: list[Part]) -> tuple[Values, str]:
     return values, f"a component of {left[-1]} variables is too large" if left else "done"
 
 
-def by_counting(parts: list[Part], seconds: float, memory: int = MEMORY) -> tuple[Values, str]:
+def by_counting(
+    parts: list[Part], seconds: float, memory: int = MEMORY, counted: bool = False
+) -> tuple[Values, str]:
     """ganak, a weighted model counter, in a child process."""
     asked = [k for k, part in enumerate(parts) if np.abs(part.theta).max() <= MAX_THETA]
     values: Values = [None] * len(parts)
@@ -71,7 +77,7 @@ def by_counting(parts: list[Part], seconds: float, memory: int = MEMORY) -> tupl
         {"n": part.n, "clauses": part.clauses(), "weights": np.exp(part.log_p).tolist()}
         for part in (parts[k] for k in asked)
     ]
-    answers, died = run_child(GANAK_SCRIPT, tasks, seconds, memory)
+    answers, died = run_child(GANAK_SCRIPT, tasks, seconds, memory, cpu=counted)
     for k, answer in zip(asked, answers, strict=False):
         if answer.get("unsatisfiable"):
             raise Unsatisfiable("a CDCL solver proved that the formula has no solution")
@@ -84,12 +90,18 @@ def by_counting(parts: list[Part], seconds: float, memory: int = MEMORY) -> tupl
     return values, ended
 
 
-def by_circuits(parts: list[Part], seconds: float, memory: int = MEMORY) -> tuple[Values, str]:
+def by_circuits(
+    parts: list[Part], seconds: float, memory: int = MEMORY, counted: bool = False
+) -> tuple[Values, str]:
     """The value of the d-DNNF that D4 compiles in a child process."""
     values: Values = [None] * len(parts)
     ended, started = "done", time.monotonic()
     clauses = [(part.literals, part.offsets) for part in parts]
-    circuits, died = build.compile_parts(clauses, "d4", seconds, memory)
+    effort = None
+    if counted:
+        limits = Limits(seconds / SECONDS_PER_EFFORT, None, memory)
+        effort, seconds = effort_of(clauses, limits.effort), limits.safety
+    circuits, died = build.compile_parts(clauses, "d4", seconds, memory, effort=effort, cpu=counted)
     for k, circuit in enumerate(circuits):
         if isinstance(circuit, str):
             ended = circuit

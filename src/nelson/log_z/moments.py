@@ -21,6 +21,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from nelson.errors import BudgetExceeded, NelsonError
+from nelson.exact.circuit.effort import SECONDS_PER_EFFORT
 from nelson.exact.compiled import Compiled, compiled, why_not
 from nelson.exact.enumerated import Enumerated, enumerated, finite
 from nelson.exact.listing import MAX_STRUCTURES, all_structures
@@ -173,7 +174,7 @@ def log_z_rows(
         all_structures(formula)  # raises BudgetExceeded if they cannot be enumerated
         kept = enumerated(formula)
     elif method == "circuit":
-        kept = _circuit(formula, SECONDS if seconds is None else seconds)
+        kept = _circuit(formula, seconds)
     if kept is not None:
         name = "circuit" if isinstance(kept, Compiled) else "enumerate"
         values = kept.log_z(theta)
@@ -193,9 +194,9 @@ def log_z_rows(
     return once_per_row(theta, one)
 
 
-def _circuit(formula: Formula, seconds: float) -> Compiled:
+def _circuit(formula: Formula, seconds: float | None) -> Compiled:
     """Raises if D4 is not installed, or did not compile the formula within its limits."""
-    found = compiled(formula, seconds)
+    found = compiled(formula, seconds, effort=SECONDS / SECONDS_PER_EFFORT)
     if found is None:
         if lacking := exact.missing("circuit"):
             raise NelsonError(lacking)

@@ -1,6 +1,6 @@
 """Run a script on some tasks in a child process, under a time and a memory limit.
 
-    answers, ended = run_child(script, tasks, seconds, memory)
+    answers, ended = run_child(script, tasks, seconds, memory, effort=None, cpu=False)
 
 script    path of a plain Python file that defines `solve(task)`: the task is a dict, the answer is
           a dict or a generator of dicts. The script imports what it needs inside functions, and
@@ -9,11 +9,16 @@ script    path of a plain Python file that defines `solve(task)`: the task is a 
 tasks     dicts of JSON values. A value may also be bytes or a NumPy array, which arrives as bytes:
           read it with `array.array("i", ...)` or `np.frombuffer`. Answers may hold bytes too.
 seconds   wall-clock time for all tasks, including the start. Then the child is killed.
+cpu       the seconds are CPU time, so that other programs on the machine do not matter.
 memory    bytes of address space (RLIMIT_AS).
+effort    counts how far the child has come, by the lines that its solver prints. Each task must
+          then have one answer. An answer counts only if all tasks up to it stayed within
+          `effort.most`. So the same tasks end in the same way on any machine, unless the seconds
+          are up first.
 answers   all answers that came before the end, in order. A task that raised answers
           {"error": text}; the text is "out of memory" if Python noticed that.
-ended     "" if all tasks were done. Otherwise how the child ended: "stopped" (time was up),
-          "out of memory", "died (signal 11, most likely out of memory)", ...
+ended     "" if all tasks were done. Otherwise how the child ended: STOPPED (time was up), SPENT
+          (the effort was spent), "out of memory", "died (signal 11, most likely out of memory)"
 
 Raises NelsonError if the child could not start, for example because the script does not import.
 Ctrl-C kills the child and is raised again.
@@ -22,12 +27,15 @@ Ctrl-C kills the child and is raised again.
 from __future__ import annotations
 
 import io
+import math
 import os
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +47,46 @@ from nelson.process import child_main
 #: Default limit of a child's address space, in bytes.
 MEMORY = 4 << 30
 
+#: How a child may end: its time was up; its effort was spent.
+STOPPED, SPENT = "stopped", "gave up"
+#: Seconds between two looks at what a solver printed.
+_LOOK = 0.05
+#: A child with a limit of CPU seconds is killed after this many times as many seconds.
+_PATIENCE = 20.0
+#: The line that ends the output of a task.
+_DONE = child_main.DONE.strip()
+
 Answers = list[dict[str, Any]]
+
+
+@dataclass
+class Effort:
+    """A limit that no clock decides: what the lines that a solver prints add up to."""
+
+    of_line: Callable[[bytes], float]
+    most: float = math.inf
+    done: list[float] = field(default_factory=list)  # the effort of each task that ended
+    now: float = 0.0  # of the task that runs
+
+    def add(self, line: bytes) -> None:
+        if line == _DONE:
+            self.done.append(self.now)
+            self.now = 0.0
+        else:
+            self.now += self.of_line(line)
+
+    @property
+    def total(self) -> float:
+        return sum(self.done) + self.now
+
+    @property
+    def spent(self) -> bool:
+        return self.total > self.most
+
+    @property
+    def within(self) -> int:
+        """The number of tasks that ended within the limit."""
+        return int((np.cumsum(self.done) <= self.most).sum())
 
 
 def run_child(
@@ -47,22 +94,29 @@ def run_child(
     tasks: Sequence[Mapping[str, Any]],
     seconds: float,
     memory: int = MEMORY,
+    effort: Effort | None = None,
+    cpu: bool = False,
 ) -> tuple[Answers, str]:
     if seconds <= 0:
-        return [], "stopped"
+        return [], STOPPED
     head = {"script": str(script), "memory": memory, "seconds": seconds, "tasks": len(tasks)}
+    head["log"] = effort is not None
     with tempfile.TemporaryFile() as question, tempfile.TemporaryFile() as errors:
         for message in (head, *tasks):
             child_main.write(question, {key: _plain(value) for key, value in message.items()})
         question.seek(0)
-        output, code = _communicate(question, errors, seconds)
+        patience = seconds * (_PATIENCE if cpu else 1.0)
+        output, code = _communicate(question, errors, patience, effort)
         errors.seek(0)
         stderr = errors.read().decode(errors="replace").strip().splitlines()
     answers, complete = _messages(output)
+    if effort is not None and effort.spent:
+        return answers[: effort.within], SPENT
     if complete:
         return answers, ""
     if code is None:
-        return answers, "stopped"
+        return answers, STOPPED
+    stderr = [line for line in stderr if not line.startswith("c ")]  # a solver's comments
     if any("bad_alloc" in line or "emory" in line for line in stderr):
         return answers, "out of memory"
     if not answers and code == 1:
@@ -74,7 +128,9 @@ def _plain(value: Any) -> Any:
     return np.ascontiguousarray(value).tobytes() if isinstance(value, np.ndarray) else value
 
 
-def _communicate(question: Any, errors: Any, seconds: float) -> tuple[bytes, int | None]:
+def _communicate(
+    question: Any, errors: Any, seconds: float, effort: Effort | None
+) -> tuple[bytes, int | None]:
     """The output of the child, and its exit status; None if it was killed."""
     command = [sys.executable, "-P", child_main.__file__, str(os.getpid())]
     # One thread per child: thread pools reserve address space that counts against the limit.
@@ -83,18 +139,43 @@ def _communicate(question: Any, errors: Any, seconds: float) -> tuple[bytes, int
         "OMP_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",
     }
+    log = None if effort is None else _Log(errors.fileno(), effort)
+    end = time.monotonic() + seconds
     with subprocess.Popen(
         command, stdin=question, stdout=subprocess.PIPE, stderr=errors, env=environment
     ) as child:
-        try:
+        while True:
             # The system's timers hold no more than 32-bit milliseconds: 24 days.
-            return child.communicate(timeout=min(seconds, 2_000_000.0))[0], child.returncode
-        except subprocess.TimeoutExpired:
-            child.kill()
-            return child.communicate()[0], None
-        except BaseException:
-            child.kill()
-            raise
+            left = min(max(0.0, end - time.monotonic()), 2_000_000.0)
+            try:
+                output = child.communicate(timeout=left if log is None else min(left, _LOOK))[0]
+            except subprocess.TimeoutExpired:
+                if left and log is not None and not log.read().spent:
+                    continue
+                child.kill()
+                return child.communicate()[0], None
+            except BaseException:
+                child.kill()
+                raise
+            if log is not None:
+                log.read()
+            return output, child.returncode
+
+
+class _Log:
+    """The lines that a child prints to a file."""
+
+    def __init__(self, file: int, effort: Effort) -> None:
+        self.file, self.effort, self.at, self.rest = file, effort, 0, b""
+
+    def read(self) -> Effort:
+        """Add the lines that came since the last call."""
+        while text := os.pread(self.file, 1 << 16, self.at):
+            self.at += len(text)
+            *lines, self.rest = (self.rest + text).split(b"\n")
+            for line in lines:
+                self.effort.add(line)
+        return self.effort
 
 
 def _messages(output: bytes) -> tuple[Answers, bool]:
@@ -112,7 +193,7 @@ def _ending(code: int) -> str:
     if code >= 0:
         return f"ended (exit status {code})"
     if -code == signal.SIGXCPU:  # the CPU limit ended it before the clock of the parent
-        return "stopped"
+        return STOPPED
     # A compiler that does not check the result of malloc dies of this signal.
     reason = ", most likely out of memory" if -code == signal.SIGSEGV else ""
     return f"died (signal {-code}{reason})"

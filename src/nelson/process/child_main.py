@@ -6,14 +6,17 @@ Nothing of nelson, and not NumPy, is imported: the process starts fast, and a cr
 A *message* is one line of JSON. Values that are bytes follow the line as they are; the line lists
 their names and lengths under "$bytes": [[name, length], ...].
 
-    question   {"script": path, "memory": bytes, "seconds": s, "tasks": k}, then k tasks
+    question   {"script": path, "memory": bytes, "seconds": s, "tasks": k, "log": bool}, then k
+               tasks
     answers    the dict that the script's `solve(task)` returned, or each dict that it yielded, as
                soon as it is there; {"error": text} if a task raised; {"$end": true} at the end
 
-Solvers that print to standard output write to /dev/null. The limits hold even if the parent dies.
-On Linux the child dies with its parent.
+Solvers that print to standard output write to /dev/null; with "log" to standard error, line by
+line, where DONE ends the lines of each task. The limits hold even if the parent dies. On Linux the
+child dies with its parent.
 """
 
+import contextlib
 import ctypes
 import json
 import math
@@ -21,6 +24,9 @@ import os
 import runpy
 import signal
 import sys
+
+#: The line that ends the output of a task.
+DONE = b"$done\n"
 
 
 def read(source):
@@ -56,14 +62,16 @@ def limit(memory, seconds):
         import resource
     except ImportError:  # not on this system: only the parent's clock limits the child
         return
-    for kind, value in (
-        (resource.RLIMIT_AS, int(memory)),
-        (resource.RLIMIT_CPU, math.ceil(seconds) + 1),
-        (resource.RLIMIT_CORE, 0),
+    cpu = math.ceil(seconds) + 1
+    for kind, *values in (
+        (resource.RLIMIT_AS, int(memory), int(memory)),
+        (resource.RLIMIT_CPU, cpu, cpu + 1),  # SIGXCPU, and a second later SIGKILL
+        (resource.RLIMIT_CORE, 0, 0),
     ):
         hard = resource.getrlimit(kind)[1]
-        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.setrlimit(kind, (value, value))
+        if hard != resource.RLIM_INFINITY:
+            values = [min(value, hard) for value in values]
+        resource.setrlimit(kind, tuple(values))
 
 
 def die_with(parent):
@@ -91,15 +99,36 @@ def answers(solve, task):
         yield {"error": "out of memory" if exhausted else f"{type(error).__name__}: {error}"}
 
 
+def line_by_line():
+    """Have solvers written in C++ print each line at once; else lines come later, in blocks."""
+    try:
+        library = ctypes.CDLL(None)
+        stdout = ctypes.c_void_p.in_dll(library, "stdout")
+        library.setvbuf(stdout, None, 2, 0)  # _IONBF
+    except (OSError, AttributeError, ValueError):  # a C library with other names
+        return
+
+
+def print_done():
+    """End the output of a task."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).fflush(None)
+    os.write(1, DONE)
+
+
 def main(parent):
     die_with(parent)
     out = os.fdopen(os.dup(1), "wb")
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     question = read(sys.stdin.buffer)
+    os.dup2(2 if question["log"] else os.open(os.devnull, os.O_WRONLY), 1)
+    if question["log"]:
+        line_by_line()
     limit(question["memory"], question["seconds"])
     solve = runpy.run_path(question["script"])["solve"]
     for _ in range(question["tasks"]):
         for answer in answers(solve, read(sys.stdin.buffer)):
+            if question["log"]:
+                print_done()
             write(out, answer)
     write(out, {"$end": True})
 

@@ -38,12 +38,16 @@ from nelson.io.progress import phase
 from nelson.kernels.core import rng
 from nelson.kernels.core.bits import pack, tail_mask, unpack, words_for
 from nelson.kernels.cpu.check import holds
-from nelson.process.child import run_child
+from nelson.process.child import STOPPED, run_child
 from nelson.sampling.problem import Problem
 from nelson.sampling.sampler import Block, Request, joined
 
 #: Seconds of a draw if nobody set a limit.
 SECONDS = 60.0
+#: CPU seconds that end a solver whose conflicts are counted.
+SAFETY_SECONDS = 60.0
+#: Why there are fewer rows than asked for, if a limit in seconds ended it.
+TIME_UP = "the time was up"
 #: Most rows times variables of one draw: the bytes of its rows.
 _MAX_CELLS = 1 << 26
 
@@ -79,14 +83,16 @@ def flat_clauses(problem: Problem, fixed: bool = True) -> np.ndarray:
 
 
 def ask(
-    script: Path, solver: str, task: dict[str, Any], deadline: float
+    script: Path, solver: str, task: dict[str, Any], deadline: float | None
 ) -> tuple[np.ndarray, list[dict[str, Any]], str]:
     """A solver's answer to a task, from a child process; Unsatisfiable if the solver proved that.
 
+    deadline: time.monotonic(); None: the script counts what it does, and ends by itself.
     -> (bytes of all rows, uint8; the messages that held rows; why there are fewer than asked for)
     """
     with phase(f"{solver} looks for solutions"):
-        answers, ended = run_child(script, [task], deadline - time.monotonic())
+        seconds = SAFETY_SECONDS if deadline is None else deadline - time.monotonic()
+        answers, ended = run_child(script, [task], seconds, cpu=deadline is None)
     if any("unsatisfiable" in answer for answer in answers):
         raise Unsatisfiable(f"a CDCL solver proved that the formula has no solution: {solver}")
     messages = [answer for answer in answers if "rows" in answer]
@@ -95,7 +101,7 @@ def ask(
     return (
         rows,
         messages,
-        "the time was up" if ended == "stopped" else ended and f"{solver}: {ended}",
+        TIME_UP if ended == STOPPED else ended and f"{solver}: {ended}",
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -11,9 +12,11 @@ import numpy as np
 
 from nelson.errors import Unsatisfiable
 from nelson.exact import solver
+from nelson.sampling.auto.decision import SAFETY
 from nelson.sampling.guarantee import weakest
 from nelson.sampling.plan import Plan
 from nelson.sampling.problem import Problem
+from nelson.sampling.registry import get, names
 from nelson.sampling.sampler import Block, Request
 from nelson.sampling.samples import Samples
 
@@ -54,6 +57,7 @@ def result(
             "preprocessing": plan.choice.steps,
         }
     info |= plan.info | total.info
+    info |= _clock(plan, info)
     if plan.sampler.may_be_invalid or total.invalid:
         validity = 1 - total.invalid / max(total.drawn, 1)
         info |= {"drawn": total.drawn, "invalid": total.invalid, "validity": validity}
@@ -67,6 +71,44 @@ def result(
     if (plan.n is not None and kept < plan.n) or total.interrupted:
         status, info["reason"] = "budget", reason or _reason(plan, kept, info)
     return replace(samples, guarantee=guarantee, status=status, info=info | more)
+
+
+def _clock(plan: Plan, info: dict[str, Any]) -> dict[str, Any]:
+    """Where a clock decided: which limit did so though the caller had set none, with a warning; or
+    how to repeat a call with `seconds=`.
+    """
+    if plan.decisions is None:
+        return {}
+    if plan.request.deadline is not None:
+        return {"repeat": _repeat(plan)}
+    reasons = [
+        part["not taken"][SAFETY] for part in plan.choice.parts if SAFETY in part["not taken"]
+    ]
+    reasons += [step for step in plan.choice.steps if SAFETY in step]
+    reasons += [info[SAFETY]] if SAFETY in info else []
+    if not reasons:
+        return {}
+    told = "; ".join(dict.fromkeys(reasons))
+    warnings.warn(
+        f"a limit in seconds decided how to draw, so a faster or slower machine may draw "
+        f"otherwise: {told}. Name a method (method=) to avoid that.",
+        stacklevel=6,
+    )
+    return {SAFETY: told}
+
+
+def _repeat(plan: Plan) -> dict[str, Any] | str:
+    """What gives the same samples again, whatever the time: options of `nelson.sample`, if one
+    method draws the formula as given.
+    """
+    choice = plan.choice
+    if not (choice.whole and choice.method in names()):
+        return (
+            "leave out seconds=: the decision and the samples then depend on the seed alone, and "
+            "may differ from these"
+        )
+    how: dict[str, Any] = {"method": choice.method, "seed": plan.request.seed}
+    return how | ({"sweeps": choice.sweeps} if get(choice.method).sweeps is not None else {})
 
 
 def _reason(plan: Plan, kept: int, info: dict[str, Any]) -> str:

@@ -15,11 +15,11 @@ from nelson.formula.checks import with_evidence
 from nelson.space.clauses.gates import TRUE
 from nelson.space.language.expressions import Rule
 
-#: Seconds to compile a space.
-COMPILE_SECONDS = 10.0
-#: Seconds to compile a space of small width, for which more time is likely to help.
-NARROW_SECONDS = 20.0
-#: The share of a limit that the caller set.
+#: Effort to compile a space, in units of `nelson.exact.circuit.build`: about 10 s.
+COMPILE_EFFORT = 54.0
+#: Effort to compile a space of small width, for which more is likely to help.
+NARROW_EFFORT = 107.0
+#: The share of a limit in seconds that the caller set.
 COMPILE_SHARE = 0.5
 
 
@@ -55,13 +55,14 @@ class Law:
 def circuit_of(formula: Formula, seconds: float | None = None) -> Compiled | None:
     """The circuit of a space, kept with the formula; None if it does not compile.
 
-    A space gets more time than a formula of unknown origin: one circuit then serves all draws,
+    A space gets more effort than a formula of unknown origin: one circuit then serves all draws,
     counts, marginals and shares.
     """
     if not_worth_a_try(formula):
         return None
-    unlimited = NARROW_SECONDS if narrow(formula) else COMPILE_SECONDS
-    return compiled(formula, unlimited if seconds is None else COMPILE_SHARE * seconds)
+    if seconds is not None:
+        return compiled(formula, COMPILE_SHARE * seconds)
+    return compiled(formula, effort=NARROW_EFFORT if narrow(formula) else COMPILE_EFFORT)
 
 
 def chosen_method(formula: Formula, seconds: float | None) -> str:

@@ -6,10 +6,13 @@ Evidence plays no part: it is theta = +-inf, and needs no new circuit.
     d4         a top-down search with components and caching; in a child process
     sdd        PySDD, bottom-up; in a child process
     frontier   level by level, for narrow formulas (see `frontier`); in this process
-    auto       D4. If the formula is narrow and D4 is not done after a first share of the time, an
-               order of the variables is computed (`frontier_order`). If it leads to few states:
+    auto       D4. If the formula is narrow and D4 is not done after a first share of its effort,
+               an order of the variables is computed (`frontier_order`). If it leads to few states:
                frontier. Else D4 decides the variables in this order; then D4 on its own again.
                Without D4: frontier.
+
+Effort is counted (`effort`), so that no clock decides whether a formula compiles. A caller may set
+a limit in seconds instead; then a clock decides.
 
 D4 finds components that no longer depend on each other, level by level cannot. So D4 in a good
 order needs fewer decisions where components appear; frontier does not slow down where none appear.
@@ -20,20 +23,30 @@ order needs fewer decisions where components appear; frontier does not slow down
 from __future__ import annotations
 
 import importlib.util
+import math
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from nelson.errors import FormulaError, NelsonError, Unsatisfiable
 from nelson.exact.circuit import disk_cache, frontier
+from nelson.exact.circuit.attempts import Attempt, attempts
 from nelson.exact.circuit.decisions import DecisionCircuit, decisions_of, joined
-from nelson.exact.circuit.frontier_order import Order, best_order
+from nelson.exact.circuit.effort import (
+    EFFORT,
+    LONG_PAGE_BYTES,
+    LONG_SECONDS,
+    Limits,
+    effort_of,
+    page_of,
+)
+from nelson.exact.circuit.frontier_order import Order
 from nelson.exact.circuit.nnf import Circuit
 from nelson.exact.compile_guess import estimate
 from nelson.formula import Formula
@@ -41,7 +54,7 @@ from nelson.formula.canonical import normalise
 from nelson.formula.components import Component, split
 from nelson.formula.propagate import propagated
 from nelson.io.progress import phase
-from nelson.process.child import MEMORY, run_child
+from nelson.process.child import MEMORY, SPENT, STOPPED, Effort, run_child
 
 #: Module, and name for people, of each compiler.
 COMPILERS = {
@@ -51,18 +64,6 @@ COMPILERS = {
 }
 #: D4 first, the frontier compiler where D4 fails or is not installed.
 AUTO = "auto"
-#: D4's first share of the time if the formula is narrow; and its seconds, at most.
-FIRST_SHARE = 0.3
-FIRST_SECONDS = 2.0
-#: The share of the time left then in which an order is searched; and its seconds, at most.
-ORDER_SHARE = 0.3
-ORDER_SECONDS = 4.0
-#: The share of the time left then that D4 gets with the order, before it is left to itself.
-ALONG_SHARE = 0.75
-#: Log2 of the states below which the frontier compiler, which then takes about two seconds, comes
-#: before D4 with the order; and above which D4 does better without the order.
-FEW_STATES = 22.0
-MANY_STATES = 28.0
 #: The frontier compiler is tried if an elimination order has at most this width. The gates of sums
 #: and comparisons make formulas wider than their number of states tells: up to about twice.
 NARROW = 32
@@ -89,17 +90,8 @@ class BuildResult:
     seconds: float  # that this call took
     cached: bool = False  # it was read from disk
     why_not: str = ""
-
-
-class Attempt(NamedTuple):
-    """Components for a compiler: -> the circuits of the first ones, None for one without a
-    solution; and how it ended.
-    """
-
-    compiler: str
-    until: float  # time.monotonic()
-    memory: int
-    orders: list[Order] | None = None  # for each component
+    effort: float = 0.0  # least limit under which a call without a clock finds this circuit
+    cut: bool = False  # a limit in seconds ended it, though the caller had set none
 
 
 def missing(compiler: str) -> str | None:
@@ -116,20 +108,26 @@ def compile_parts(
     seconds: float,
     memory: int = MEMORY,
     orders: Sequence[Order] | None = None,
+    effort: Effort | None = None,
+    cpu: bool = False,
     shown: Sequence[np.ndarray] | None = None,
 ) -> tuple[list[Circuit | str], str]:
     """All parts, one after the other, in one child process with these limits (seconds, bytes).
 
     A part is (literals, offsets) of clauses over variables 1..n, each of them in some clause.
-    orders: in which D4 decides the variables of each part.  shown: of each part, the variables that
-    D4 projects its solutions on.
+    orders: in which D4 decides the variables of each part.
+    effort: counts D4's effort, and may limit it (`effort_of`). cpu: `seconds` are CPU seconds.
+    shown: of each part, the variables that D4 projects its solutions on.
 
     -> for each part its circuit or the compiler's error. The list is shorter than `parts` if the
     child process ended early; the second value then says how it ended.
     """
+    page = LONG_PAGE_BYTES if effort is None else page_of(parts)
     tasks = [
         {
             "compiler": compiler,
+            "page": page,
+            "clean": effort is None,
             "n": int(np.abs(literals).max()),
             "literals": literals.astype(np.int32),
             "offsets": offsets.astype(np.int64),
@@ -147,7 +145,9 @@ def compile_parts(
         with tempfile.TemporaryDirectory() if shown else nullcontext("") as folder:
             for task, own in zip(tasks, shown or (), strict=False):
                 task |= {"shown": own.astype(np.int32), "file": str(Path(folder) / "part.cnf")}
-            answers, ended = run_child(script, tasks, seconds, memory + RESERVED[compiler])
+            answers, ended = run_child(
+                script, tasks, seconds, memory + RESERVED[compiler], effort=effort, cpu=cpu
+            )
     except NelsonError as error:
         # libsdd ends the process if it cannot allocate its first tables.
         return [], "out of memory" if "alloc failed" in str(error) else str(error)
@@ -168,13 +168,16 @@ def _read(answer: dict[str, Any]) -> Circuit | str:
 
 def build(
     formula: Formula,
-    seconds: float,
+    seconds: float | None = None,
     memory: int = MEMORY,
     compiler: str = AUTO,
     cache: bool = True,
+    effort: float = EFFORT,
 ) -> BuildResult:
     """The circuit of a formula, from the disk cache or compiled within these limits.
 
+    seconds: None counts effort instead. A circuit from the cache may have taken more than `effort`:
+    its `effort` says so. With an empty cache there would be none.
     Raises Unsatisfiable if propagation or the compiler proved it.
     """
     if compiler not in (AUTO, *COMPILERS):
@@ -183,15 +186,30 @@ def build(
     started = time.monotonic()
     if formula.has_empty_clause:
         raise Unsatisfiable("the formula has an empty clause")
-    key = disk_cache.key(formula, compiler) if cache else ""
+    key = disk_cache.key(formula, _route(compiler)) if cache else ""
     if cache and (circuit := load_cached(key, formula.n_total)) is not None:
-        return BuildResult(circuit, time.monotonic() - started, cached=True)
+        spent = effort_on_disk(key)
+        if seconds is not None or spent < math.inf:
+            return BuildResult(circuit, time.monotonic() - started, cached=True, effort=spent)
     if lacking := not_possible(formula, compiler):
         return BuildResult(None, 0.0, why_not=lacking)
-    circuit, why_not = _compile(formula, seconds, memory, compiler)
-    if circuit is not None and cache:
-        disk_cache.save(key, {"n": np.int64(circuit.n), **circuit.arrays})
-    return BuildResult(circuit, time.monotonic() - started, why_not=why_not)
+    limits = Limits(effort, seconds, memory)
+    found = replace(_compile(formula, limits, compiler), seconds=time.monotonic() - started)
+    if found.circuit is not None and cache:
+        arrays = {"n": np.int64(found.circuit.n), "effort": np.float64(found.effort)}
+        disk_cache.save(key, arrays | found.circuit.arrays)
+    return found
+
+
+def _route(compiler: str) -> str:
+    """The way a compiler goes here: without D4, `auto` is another one."""
+    return "frontier" if compiler == AUTO and missing("d4") else compiler
+
+
+def effort_on_disk(key: str) -> float:
+    """The effort that the circuit in the disk cache took."""
+    found = disk_cache.load(key, ("effort",))
+    return math.inf if found is None else float(found["effort"])
 
 
 def load_cached(key: str, n: int) -> DecisionCircuit | None:
@@ -226,102 +244,81 @@ def not_possible(formula: Formula, compiler: str = AUTO) -> str | None:
     return lacking if lacking and not narrow(formula) else None
 
 
-def _compile(
-    formula: Formula, seconds: float, memory: int, compiler: str
-) -> tuple[DecisionCircuit | None, str]:
-    """(circuit, ""), or (None, why not)."""
+def _compile(formula: Formula, limits: Limits, compiler: str) -> BuildResult:
+    """A circuit and its effort, or why there is none."""
     left = propagated(formula)
     parts = split(*normalise(left.literals, left.offsets), formula.n_total)
     parts.sort(key=lambda part: part.n_vars)
     circuits: list[DecisionCircuit] = []
-    reasons = []
-    for attempt in _attempts(formula, parts, circuits, seconds, memory, compiler):
+    reasons, cut, spent = [], False, 0.0
+    long = _route(compiler) == AUTO and _long(formula)
+    first = "d4" if _route(compiler) == AUTO else _route(compiler)
+    for attempt in attempts(parts, circuits, limits, first, long):
         name, started = COMPILERS[attempt.compiler][1], time.monotonic()
         compiled = _by_frontier if attempt.compiler == "frontier" else _by_child
         with phase(f"compiling a circuit with {name}"):
-            done, ended = compiled(parts[len(circuits) :], attempt)
+            done, ended, effort = compiled(parts[len(circuits) :], attempt)
         if None in done:
             raise Unsatisfiable(f"a solver proved that the formula has no solution: {name}")
+        spent += effort
         circuits += [circuit for circuit in done if circuit is not None]
         if len(circuits) == len(parts):
-            return joined(circuits, left.fixed, formula.n_total), ""
-        hard, took = parts[len(circuits)], time.monotonic() - started
+            # With a clock only the first attempt is the one that counted effort leads to.
+            same = limits.seconds is None or (attempt.plain and effort <= attempt.effort)
+            whole = joined(circuits, left.fixed, formula.n_total)
+            return BuildResult(whole, 0.0, effort=spent if same else math.inf)
+        if limits.seconds is None and ended == STOPPED:
+            cut = True
+            ended = f"was ended by the safety limit of {limits.safety:g} s of CPU time"
+        elif limits.seconds is not None:
+            ended += f" after {time.monotonic() - started:.3g} s"
+        hard = parts[len(circuits)]
         reasons.append(
-            f"{name} {ended} after {took:.3g} s at a component of {hard.n_vars} variables, "
-            f"{hard.n_clauses} clauses (limits: {attempt.until - started:.3g} s, "
-            f"{memory / 2**30:.3g} GiB)"
+            f"{name} {ended} at a component of {hard.n_vars} variables, {hard.n_clauses} clauses"
         )
-    return None, "; ".join(reasons)
+    return BuildResult(None, 0.0, why_not=f"{'; '.join(reasons)} (limits: {limits})", cut=cut)
 
 
-def _attempts(
-    formula: Formula,
-    parts: list[Component],
-    done: list[DecisionCircuit],
-    seconds: float,
-    memory: int,
-    compiler: str,
-) -> Iterator[Attempt]:
-    """What to try next on the parts that are not done yet."""
-    end = time.monotonic() + seconds
-    if compiler == AUTO and missing("d4"):
-        compiler = "frontier"
-    if compiler == "frontier":
-        yield Attempt(compiler, end, memory, _orders(parts, end))
-        return
-    if compiler != AUTO or not _long(formula):
-        yield Attempt("d4" if compiler == AUTO else compiler, end, memory)
-        return
-    yield Attempt("d4", end - seconds + min(FIRST_SECONDS, FIRST_SHARE * seconds), memory)
-    orders = _orders(parts[len(done) :], end)
-    if max(order.work for order in orders) <= FEW_STATES:
-        finished = len(done)
-        yield Attempt("frontier", end, memory, orders)
-        orders = orders[len(done) - finished :]
-    if max(order.work for order in orders) <= MANY_STATES:
-        now = time.monotonic()
-        yield Attempt("d4", now + ALONG_SHARE * (end - now), memory, orders)
-    yield Attempt("d4", end, memory)
+Done = tuple[list[DecisionCircuit | None], str, float]  # circuits, how it ended, effort
 
 
-def _orders(parts: Sequence[Component], end: float) -> list[Order]:
-    with phase("looking for an order of the variables"):
-        now = time.monotonic()
-        until = now + min(ORDER_SECONDS, ORDER_SHARE * (end - now))
-        return [best_order(part.literals, part.offsets, until) for part in parts]
-
-
-def _by_child(parts: list[Component], attempt: Attempt) -> tuple[list[DecisionCircuit | None], str]:
+def _by_child(parts: list[Component], attempt: Attempt) -> Done:
     clauses = [(part.literals, part.offsets) for part in parts]
-    seconds = max(0.0, attempt.until - time.monotonic())
+    limits, counted = attempt.limits, attempt.limits.seconds is None
+    seconds = limits.safety if counted else max(0.0, attempt.until - time.monotonic())
+    effort = None
+    if attempt.compiler == "d4" and (counted or seconds <= LONG_SECONDS):
+        effort = effort_of(clauses, attempt.effort if counted else math.inf)
     answers, ended = compile_parts(
-        clauses, attempt.compiler, seconds, attempt.memory, attempt.orders
+        clauses, attempt.compiler, seconds, limits.memory, attempt.orders, effort, counted
     )
+    unknown = 0.0 if counted else math.inf
+    spent = unknown if effort is None else effort.total
+    if ended == SPENT:
+        spent, ended = attempt.effort, f"{SPENT} after {attempt.effort:g} units of effort"
     circuits: list[DecisionCircuit | None] = []
     for part, answer in zip(parts, answers, strict=False):
         if isinstance(answer, str):
-            return circuits, answer
+            return circuits, answer, spent
         circuits.append(decisions_of(answer, part.variables))
         if circuits[-1] is None:
             break
-    return circuits, ended
+    return circuits, ended, spent
 
 
-def _by_frontier(
-    parts: list[Component], attempt: Attempt
-) -> tuple[list[DecisionCircuit | None], str]:
-    most = min(frontier.MAX_STATES, attempt.memory // frontier.STATE_BYTES)
+def _by_frontier(parts: list[Component], attempt: Attempt) -> Done:
+    most = min(frontier.MAX_STATES, attempt.limits.memory // frontier.STATE_BYTES)
     circuits: list[DecisionCircuit | None] = []
     for part, order in zip(parts, attempt.orders or (), strict=True):
         if not order.feasible:
-            return circuits, f"found the formula too wide ({order})"
+            return circuits, f"found the formula too wide ({order})", 0.0
         try:
             circuit = frontier.compiled_along(
                 part.literals, part.offsets, order.variables, part.variables, attempt.until, most
             )
         except frontier.TooLarge as error:
-            return circuits, str(error)
+            return circuits, str(error), 0.0
         circuits.append(circuit)
         if circuit is None:
             break
-    return circuits, ""
+    return circuits, "", 0.0

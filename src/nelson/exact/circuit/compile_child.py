@@ -4,14 +4,22 @@ It is run by `nelson.process.child.run_child`, and imports nothing of nelson.
 
     task     {"compiler": "d4" | "sdd", "n": n, "literals": int32 bytes, "offsets": int64 bytes}
              D4 may get "places": int32 bytes too, the place of each variable in an order; or
-             "shown": int32 bytes, variables to project on, and "file": a name for its input
+             "shown": int32 bytes, variables to project on, and "file": a name for its input;
+             "page": bytes of a page of its cache; "clean": whether it forgets entries that it
+             seldom finds again when it needs a new page
     answer   {"nnf": bytes}: a d-DNNF in D4's text format
+
+D4 prints a line each 131,072 recursive calls, and one for each new page of its cache: the parent
+counts them (`effort`). It is told to search for a decomposition without a time limit: with D4's
+own limit of 100 s the circuit would depend on the clock.
 """
 
 from array import array
 
 #: Bytes of a page of D4's cache. D4's defaults, 4 GiB and 512 MiB, exceed our memory limit.
 PAGE_BYTES = 1 << 26
+#: Seconds for a decomposition: longer than any run.
+FOREVER = 1_000_000
 #: D4's number for an order that the caller gives.
 GIVEN = 1
 
@@ -24,8 +32,15 @@ def clauses(task):
 def d4(task):
     import py_d4
 
+    size = task.get("page", PAGE_BYTES)
+    page = {"sizeFirstPage": size, "sizeAdditionalPage": size}
+    cleaning = {"strategy": "expectation" if task.get("clean", True) else "none"}
     options = py_d4.load_options_from_dict(
-        {"cache": {"bucket": {"sizeFirstPage": PAGE_BYTES, "sizeAdditionalPage": PAGE_BYTES}}}
+        {
+            "verbosity": 1,
+            "cache": {"bucket": page, "cleaning": cleaning},
+            "branching": {"partialOrder": {"budget": FOREVER}},
+        }
     )
     if "places" in task:
         # In each component D4 decides the variable with the lowest number first. Entry 0 is unused.

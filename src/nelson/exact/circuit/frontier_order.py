@@ -46,6 +46,8 @@ _MORE_ROUNDS = 2
 _KEPT = 4
 #: Rounds of smoothing before an order is refined again.
 _SMOOTHINGS = (0, 1, 3)
+#: Literals of the formula times refinements, at most: about four seconds.
+_MOST_LITERALS = 1_000_000
 
 
 class Clauses(NamedTuple):
@@ -77,18 +79,23 @@ def clauses_over(literals: np.ndarray, offsets: np.ndarray) -> Clauses:
 
 
 def best_order(literals: np.ndarray, offsets: np.ndarray, until: float) -> Order:
-    """The order with the fewest estimated states among those found by `until`."""
-    clauses = clauses_over(literals, offsets)
+    """The order with the fewest estimated states among those that are tried.
+
+    until: time.monotonic() at which to stop, for a caller who wants a clock; math.inf: none. The
+    number of orders that are tried is limited in any case.
+    """
+    clauses, left = clauses_over(literals, offsets), _MOST_LITERALS
     tables = _Tables(clauses)
     found = [pulled(clauses, start, until) for start in _starts(clauses)]
-    found.sort(key=lambda order: order.work)  # the most promising first: time may run out
+    found.sort(key=lambda order: order.work)  # the most promising first: some may not be tried
     bases = [order.variables for order in found]
     windows = _WINDOWS
     for _ in range(1 + _MORE_ROUNDS):
         for base in bases:
             for side in (base, base[::-1]):
                 for window, waiting in windows:
-                    if time.monotonic() > until:
+                    left -= len(literals)
+                    if left < 0 or time.monotonic() > until:
                         return min(found, key=lambda order: order.work)
                     refined = tables.refined(side.tolist(), window, waiting)
                     found.append(estimated(clauses, refined))

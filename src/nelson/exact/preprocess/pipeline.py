@@ -23,8 +23,8 @@ STEPS = ("equal", "probe", "subsume", "gates")
 VISITS = 20_000_000
 #: Further visits for each literal of the formula.
 VISITS_PER_LITERAL = 2
-#: Seconds if the caller sets no deadline.
-SECONDS = 2.0
+#: Seconds that end it in any case if the caller sets no deadline. The visits take about 1 s.
+SAFETY_SECONDS = 60.0
 #: Times that all steps are repeated, at most.
 ROUNDS = 16
 #: Components returned, at most: the smallest ones are bundled.
@@ -58,7 +58,8 @@ def preprocess(
 
     theta_rows  (contexts, n_vars) finite; auxiliary variables have theta = 0.
     evidence    literals of visible variables.
-    deadline    time.monotonic() at which to stop with the reductions made so far.
+    deadline    time.monotonic() at which to stop with the reductions made so far. None: the
+                number of visits ends it, and a clock only after a minute; `steps` then says so.
     steps       some of STEPS.
 
     - units: of the clauses and the evidence, by propagation
@@ -108,7 +109,9 @@ def _preprocess(
         words.append(f"{len(components)} independent components")
     if len(free):
         words.append(f"{len(free)} free variables")
-    if not complete:
+    if deadline is None and state.budget.late:
+        words.append(f"ended by the safety limit of {SAFETY_SECONDS:g} s")
+    elif not complete:
         words.append("ended by the budget")
     return Preprocessed(
         changed=changed,
@@ -145,7 +148,7 @@ def begin(
         literals=formula.literals,
         offsets=formula.offsets,
         theta=theta,
-        budget=Budget(visits, time.monotonic() + SECONDS if deadline is None else deadline),
+        budget=Budget(visits, time.monotonic() + SAFETY_SECONDS if deadline is None else deadline),
         log_constant=np.zeros(len(rows)),
         out=np.zeros(formula.n_total, bool),
     )

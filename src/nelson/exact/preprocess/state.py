@@ -22,10 +22,13 @@ class Budget:
     def __init__(self, visits: int, deadline: float) -> None:
         self.left = visits
         self.deadline = deadline
+        self.late = False  # the deadline ended it, before the visits were spent
 
     @property
     def spent(self) -> bool:
-        return self.left <= 0 or time.monotonic() >= self.deadline
+        if self.left > 0 and time.monotonic() >= self.deadline:
+            self.late = True
+        return self.left <= 0 or self.late
 
     def next(self, share: int) -> int:
         """Visits that a loop with `share` visits left may make now; 0 if it must end."""

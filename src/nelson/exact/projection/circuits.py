@@ -19,6 +19,7 @@ import numpy as np
 from nelson.errors import Unsatisfiable
 from nelson.exact.circuit.build import compile_parts, missing
 from nelson.exact.circuit.decisions import DecisionCircuit, decisions_of, joined
+from nelson.exact.circuit.effort import EFFORT, Limits, effort_of
 from nelson.exact.circuit.frontier import circuit_of_rows
 from nelson.exact.circuit.nnf import Circuit
 from nelson.exact.compile_guess import estimate
@@ -34,9 +35,7 @@ FEW, MANY = 1 << 10, 1 << 14
 MAX_CELLS = 1 << 22
 #: Conflicts and propagations of the solver that lists the solutions of a component.
 CONFLICTS, PROPAGATIONS = 100_000, 5_000_000
-#: Seconds of D4 if the caller set no limit.
-SECONDS = 3.0
-#: The share of the time left that D4 has otherwise.
+#: The share of the time left that D4 has, if the caller set a limit. Else its effort is counted.
 SHARE = 0.7
 
 
@@ -139,10 +138,16 @@ def _compiled(
     guess = estimate(Formula.from_arrays(part.literals, part.offsets, n_vars=part.n_vars))
     if guess.hopeless:
         return None, guess.why
-    seconds = SECONDS if until is None else max(0.0, SHARE * (until - time.monotonic()))
+    clauses, counted = [(part.literals, part.offsets)], until is None
+    seconds = Limits().safety if until is None else max(0.0, SHARE * (until - time.monotonic()))
     with phase("compiling a projected circuit with D4"):
         answers, ended = compile_parts(
-            [(part.literals, part.offsets)], "d4", seconds, shown=[np.flatnonzero(shown) + 1]
+            clauses,
+            "d4",
+            seconds,
+            effort=effort_of(clauses, EFFORT) if counted else None,
+            cpu=counted,
+            shown=[np.flatnonzero(shown) + 1],
         )
     if not answers or isinstance(answers[0], str):
         return None, f"D4 {answers[0] if answers else ended}"

@@ -197,4 +197,4 @@ def _many(number: int, one: str = "is", more: str = "are each") -> str:
 def _keep(formula: Formula, circuit: DecisionCircuit) -> None:
     """Make `circuit` the circuit of the formula."""
     built = BuildResult(circuit, 0.0, cached=False)
-    keep_circuits(formula, {AUTO: (built, (np.inf, 1 << 62))})
+    keep_circuits(formula, {AUTO: (built, (None, 1 << 62, np.inf))})

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 
 import numpy as np
 
 from nelson.formula.memo import Recent, Slot
 from nelson.sampling.auto import starts
-from nelson.sampling.auto.decision import Limits, Part
+from nelson.sampling.auto.decision import SAFETY, Limits, Part
 from nelson.sampling.chain import Chains, share
 from nelson.sampling.diagnosis.diagnose import (
     SEED,
@@ -25,8 +24,8 @@ from nelson.sampling.diagnosis.verdict import Verdict
 _LATEST: Slot[Recent[tuple[int, ...], tuple[str, Verdict]]] = Slot("latest verdict on chains")
 #: Starts that a solver is asked for.
 _STARTS = 256
-#: Chains that run from these starts.
-_LANES = 1024
+#: Chains that run from these starts; fewer, if they have more variables than this together.
+_LANES, _LANE_VARIABLES = 1024, 1 << 26
 #: Above this many literals 64 samples are tried before the pilot run, which takes its time.
 _LARGE = 20_000
 #: Above this many literals a call with a deadline makes no pilot run.
@@ -67,7 +66,7 @@ def _keep(part: Part, step: str, verdict: Verdict) -> Verdict:
 def _converges(part: Part, limits: Limits) -> bool:
     """Does resampling converge in a trial of one word of samples?"""
     rows = part.theta[pilots(part.theta)]
-    request = pilot_request(rows, 64, limits.threads, share(limits.deadline, 0.2, 10.0))
+    request = pilot_request(rows, 64, limits.threads, share(limits.deadline, 0.2))
     return 2 * Chains.resampled(part.problem, request, rows).lanes() >= 64 * len(rows)
 
 
@@ -75,25 +74,30 @@ def from_solver(part: Part, limits: Limits) -> Verdict:
     """Step 6. Raises Unsatisfiable if the solver proved that."""
     if limits.reuse and (latest := _latest(part)) is not None and latest[0] == "solver":
         return replace(latest[1], rows=())
-    began = time.monotonic()
-    until = share(limits.deadline, 0.4, starts.SECONDS) or began
+    until = share(limits.deadline, 0.4)
     states: list[np.ndarray] = []
     solver = ""
     chosen = pilots(part.theta)
     for k, row in enumerate(part.theta[chosen]):
-        now = time.monotonic()
-        mine, solver = starts.find(
-            part.problem, row, _STARTS, SEED + k, now + (until - now) / (len(chosen) - k)
+        mine, solver, cut = starts.find(
+            part.problem,
+            row,
+            _STARTS,
+            SEED + k,
+            None if until is None else share(until, 1 / (len(chosen) - k)),
+            starts.CONFLICTS // len(chosen),
         )
+        if cut:
+            part.passed[SAFETY] = cut
         if not len(mine):
-            spent = time.monotonic() - began
-            return Verdict(0, "heuristic", f"no solver found a solution within {spent:.1f} s")
+            return Verdict(0, "heuristic", "no solver found a solution within its limits")
         states.append(mine)
+    lanes = int(np.clip(_LANE_VARIABLES // part.formula.n_total // 64 * 64, 128, _LANES))
     known = {part.theta[k].tobytes(): mine for k, mine in zip(chosen, states, strict=True)}
 
     def one(row: np.ndarray) -> Verdict:
-        until = share(limits.deadline, 0.3, 10.0)
-        request = pilot_request(row[None], _LANES, limits.threads, until)
+        until = share(limits.deadline, 0.3)
+        request = pilot_request(row[None], lanes, limits.threads, until)
         return diagnose_chains(Chains.given(part.problem, request, [known[row.tobytes()]]))
 
     verdict = for_rows(part.theta, one)

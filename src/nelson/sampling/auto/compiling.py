@@ -5,16 +5,24 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from nelson.exact.circuit import effort
 from nelson.exact.circuit.build import missing
-from nelson.exact.compiled import Compiled, compiled, kept_on_disk, not_worth_a_try, why_not
+from nelson.exact.compiled import (
+    Compiled,
+    compiled,
+    kept_on_disk,
+    not_worth_a_try,
+    was_cut,
+    why_not,
+)
 from nelson.formula import Formula
-from nelson.sampling.auto.decision import Part, joined
+from nelson.sampling.auto.decision import SAFETY, Part, joined
 from nelson.sampling.diagnosis.verdict import Verdict
 
-#: Seconds of the compiler if the caller set no limit.
-SECONDS = 3.0
-#: The compiler's share of a limit.
+#: The compiler's share of a limit in seconds.
 SHARE = 0.3
+#: Its effort without such a limit.
+EFFORT = effort.EFFORT
 
 
 def installed() -> bool:
@@ -45,6 +53,7 @@ def compile_parts(
 ) -> tuple[list[Part], Compiled | None]:
     """The parts that compiled, and their circuit: of all parts, else of all but the largest.
 
+    until: time.monotonic(); None: effort is counted.
     whole: the formula as given, if it consists of these parts alone. Its circuit is then compiled
     for the formula itself, where `method="circuit"` and others find it again.
     """
@@ -52,10 +61,12 @@ def compile_parts(
         if not chosen:
             continue
         formula = (whole if whole and not k else joined(owner, chosen)).formula
-        seconds = 0.0 if until is None else max(0.0, until - time.monotonic())
-        circuit = compiled(formula, max(seconds, 0.5 * k))
+        seconds = None if until is None else max(0.0, until - time.monotonic(), 0.5 * k)
+        circuit = compiled(formula, seconds, effort=EFFORT)
         if circuit is not None:
             return chosen, circuit
         for part in chosen:
             part.passed.setdefault("circuit", why_not(formula))
+            if until is None and was_cut(formula):
+                part.passed.setdefault(SAFETY, why_not(formula))
     return [], None

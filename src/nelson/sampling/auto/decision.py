@@ -17,6 +17,8 @@ from nelson.sampling.guarantee import weakest
 from nelson.sampling.problem import Problem, prepare
 
 _COMPONENTS: Slot[Recent[bytes, Formula]] = Slot("formulas of components")
+#: In `Part.passed`: which limit in seconds decided, though the caller had set none.
+SAFETY = "safety limit"
 #: Formulas of components that are kept with the formula they come from.
 _MAX_COMPONENTS = 64
 

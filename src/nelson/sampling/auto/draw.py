@@ -22,7 +22,7 @@ from nelson.formula import Formula
 from nelson.kernels.core.bits import tail_mask, words_for
 from nelson.sampling import foreign
 from nelson.sampling.auto import starts
-from nelson.sampling.auto.decision import Decision, Group
+from nelson.sampling.auto.decision import SAFETY, Decision, Group
 from nelson.sampling.chain import Chains, resumed, share, tiled
 from nelson.sampling.diagnosis.diagnose import pilot_request
 from nelson.sampling.engine import width_for
@@ -190,13 +190,15 @@ def _pool(group: Group, request: Request) -> tuple[list[np.ndarray], dict[str, A
     if group.pool:
         return group.pool, {"starts": min(len(rows) for rows in group.pool)}
     pool: list[np.ndarray] = []
+    more: dict[str, Any] = {}
     if len(request.theta) <= _OWN_STARTS:
         count = min(starts.MAX_STARTS, request.count or starts.MAX_STARTS)
         for k, (theta, context) in enumerate(zip(request.theta, request.contexts, strict=True)):
             part = (0.5 if group.starts else 0.9) / (len(request.theta) - k)
-            until = share(request.deadline, part, starts.SECONDS)
+            until = share(request.deadline, part)
             seed = foreign.seed_of(request.seed, context, 0)
-            rows, _ = starts.find(group.problem, theta, count, seed, until or 0.0)
+            rows, _, cut = starts.find(group.problem, theta, count, seed, until)
+            more |= {SAFETY: cut} if cut else {}
             if not len(rows):
                 break
             pool.append(rows)
@@ -205,8 +207,8 @@ def _pool(group: Group, request: Request) -> tuple[list[np.ndarray], dict[str, A
         pool = [known[k % len(known)] for k in range(len(request.theta))] if known else []
     if not pool:
         ended = "a CDCL solver found no solution in the time it had"
-        return [], {"ended": ended, "solver": "undecided"}
-    return pool, {"starts": min(len(rows) for rows in pool)}
+        return [], {"ended": ended, "solver": "undecided"} | more
+    return pool, {"starts": min(len(rows) for rows in pool)} | more
 
 
 @cache

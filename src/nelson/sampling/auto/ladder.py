@@ -58,9 +58,7 @@ _TRIED_STRUCTURES = 1 << 14
 _MAX_WEIGHED = 1 << 22
 #: Components with their own pilot run or search; the smaller ones beyond share one.
 _MAX_SEPARATE = 8
-#: Seconds of preprocessing without a limit.
-_PREPROCESSING_SECONDS = 2.0
-#: The share of a limit that preprocessing gets.
+#: The share of a limit in seconds that preprocessing gets.
 _PREPROCESSING_SHARE = 0.1
 #: The steps of a preprocessing that keeps the gates.
 _KEEPING_GATES = tuple(step for step in STEPS if step != "gates")
@@ -100,7 +98,7 @@ class _Ladder:
 
     def reduced(self, steps: Collection[str]) -> tuple[Preprocessed, list[Part]]:
         """Preprocess. -> the result, and the components that are neither extremal nor small"""
-        until = share(self.limits.deadline, _PREPROCESSING_SHARE, _PREPROCESSING_SECONDS)
+        until = share(self.limits.deadline, _PREPROCESSING_SHARE)
         theta, evidence = self.whole.theta, self.problem.evidence
         reduced = preprocess(self.owner, theta, evidence, deadline=until, steps=steps)
         parts = [part_of(self.owner, component) for component in reduced.components]
@@ -175,7 +173,7 @@ class _Ladder:
     def not_enumerated(self, part: Part) -> str:
         """Why the structures of a component are not enumerated; "" if they are."""
         n, limit = len(part.variables), MAX_STRUCTURES
-        until = share(self.limits.deadline, 0.05, 1.0)
+        until = share(self.limits.deadline, 0.05)
         if "enumerate" in self.limits.skip:
             return "left out"
         if n > _TRY_TO_ENUMERATE and compiling.installed():
@@ -201,7 +199,7 @@ class _Ladder:
                 part.passed["circuit"] = "left out"
             return parts
         promising = compiling.promising(parts)
-        until = share(self.limits.deadline, compiling.SHARE, compiling.SECONDS)
+        until = share(self.limits.deadline, compiling.SHARE)
         whole = self.whole if as_given and len(promising) == len(parts) else None
         done, circuit = compiling.compile_parts(self.owner, promising, whole, until)
         if circuit is not None:

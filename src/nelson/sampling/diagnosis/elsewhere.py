@@ -28,7 +28,7 @@ from nelson.sampling.chain import Chains, share
 from nelson.sampling.diagnosis.compare import Group, ones
 from nelson.sampling.diagnosis.features import Features
 from nelson.sampling.diagnosis.meeting import Coupled
-from nelson.sampling.diagnosis.starts import Finder
+from nelson.sampling.diagnosis.starts import MOST_CONFLICTS, Finder
 from nelson.sampling.problem import Problem
 from nelson.sampling.sampler import Request
 
@@ -52,7 +52,9 @@ _MAX_COVERS = 256
 _LARGE = 50_000
 #: Weights are rounded to this many steps for that search. Without, it takes up to 100 times longer.
 _STEPS = 8
-#: Seconds for the most likely structure.
+#: Conflicts in the search for the most likely structure, and seconds if the caller set a limit:
+#: about the same.
+_MODE_CONFLICTS = 10_000
 _MODE_SECONDS = 1.0
 #: The weights are multiplied by this for states near the most likely structure.
 _COLD = 4.0
@@ -101,6 +103,7 @@ class Elsewhere:
         self.rng = np.random.default_rng(request.seed % 2**32)
         self.number = 0  # of the next seed
         self.open = 0  # questions that the solver could not decide
+        self.conflicts = MOST_CONFLICTS  # that are left for such questions
         self.flipped: set[tuple[int, ...]] = set()
         size = max(1, problem.formula.n_total)
         self.scale = min(1.0, 40_000 / size)  # fewer solutions of large formulas
@@ -110,11 +113,12 @@ class Elsewhere:
         later ones only what has become nearly constant since.
         """
         made: list[Probe] = []
-        with Finder(self.problem) as finder:
+        with Finder(self.problem, self.conflicts) as finder:
             if first:
                 made += self._probe(self._resampled())
                 made += self._probe(self._solved(finder, base))
             made += self._probe(self._flipped(finder, base))
+            self.conflicts = finder.left
         return made
 
     def _probe(self, kinds: Iterator[Kind]) -> list[Probe]:
@@ -196,10 +200,11 @@ class Elsewhere:
         evidence = np.array(self.problem.evidence, np.int64)
         visible = evidence[np.abs(evidence) <= len(steps)]
         steps[np.abs(visible) - 1] = np.where(visible > 0, np.inf, -np.inf)
-        now = time.monotonic()
-        until = share(self.request.deadline, 0.1, _MODE_SECONDS) or now
+        seconds, until = None, share(self.request.deadline, 0.1)
+        if until is not None:
+            seconds = min(_MODE_SECONDS, max(0.0, until - time.monotonic()))
         try:
-            x = most_likely(self.problem.formula, steps, min(_MODE_SECONDS, until - now))
+            x = most_likely(self.problem.formula, steps, seconds, _MODE_CONFLICTS)
         except BudgetExceeded:
             return None
         values = np.zeros(self.problem.formula.n_total, bool)

@@ -16,15 +16,17 @@ from nelson.sampling.problem import Problem
 
 #: Conflicts after which a question to the solver stays open.
 _CONFLICTS = 10_000
+#: Conflicts after which all further questions of a diagnosis stay open: about five seconds.
+MOST_CONFLICTS = 200_000
 
 
 class Finder:
-    """Solutions of a problem, found one by one."""
+    """Solutions of a problem, found one by one, within so many conflicts in all."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, conflicts: int = MOST_CONFLICTS) -> None:
         from pysat.solvers import Solver
 
-        self.n = problem.formula.n_total
+        self.n, self.most = problem.formula.n_total, conflicts
         units = [[literal] for literal in problem.fixed.tolist()]
         self.solver = Solver(name="glucose4", bootstrap_with=[*problem.rest.clauses(), *units])
 
@@ -34,13 +36,20 @@ class Finder:
     def __exit__(self, *_: object) -> None:
         self.solver.delete()
 
+    @property
+    def left(self) -> int:
+        """Conflicts that are left."""
+        return self.most - int(self.solver.accum_stats()["conflicts"])
+
     def near(self, values: np.ndarray, given: Sequence[int] = ()) -> np.ndarray | bool | None:
         """A solution (n,) bool in which decisions follow `values` (n,) and the literals `given`
         hold; False if there is none, None if the solver could not decide.
         """
+        if self.left <= 0:
+            return None
         numbers = np.arange(1, self.n + 1)
         self.solver.set_phases(np.where(values, numbers, -numbers).tolist())
-        self.solver.conf_budget(_CONFLICTS)
+        self.solver.conf_budget(min(_CONFLICTS, self.left))
         answer = self.solver.solve_limited(assumptions=list(given))
         if not answer:
             return answer

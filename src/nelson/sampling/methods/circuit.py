@@ -31,20 +31,21 @@ from nelson.kernels.core.bits import words_for
 from nelson.sampling.problem import Problem
 from nelson.sampling.sampler import Block, Request, Sampler, joined
 
-#: Seconds of the compiler if the caller set no limit.
-SECONDS = 60.0
+#: Effort of the compiler if the caller set no limit, in units of `nelson.exact.circuit.build`:
+#: about a minute.
+EFFORT = 320.0
 #: The compiler's share of the caller's limit; the rest is for drawing.
 SHARE = 0.8
 
 
 def circuit_of(problem: Problem, deadline: float | None) -> tuple[Compiled | None, str]:
     """The circuit of the formula, or of the formula given the evidence; or None and the reason."""
-    seconds = SECONDS if deadline is None else SHARE * (deadline - time.monotonic())
-    evidence = bool(problem.evidence)
-    circuit = compiled(problem.formula, max(0.0, seconds * (0.5 if evidence else 1.0)))
+    part = 0.5 if problem.evidence else 1.0  # of the limit, for each formula
+    seconds = None if deadline is None else part * max(0.0, SHARE * (deadline - time.monotonic()))
+    circuit = compiled(problem.formula, seconds, effort=part * EFFORT)
     reason = why_not(problem.formula)
-    if circuit is None and evidence:
-        circuit = compiled(problem.rest, max(0.0, seconds * 0.5))
+    if circuit is None and problem.evidence:
+        circuit = compiled(problem.rest, seconds, effort=part * EFFORT)
         reason += "; given the evidence: " + why_not(problem.rest)
     return circuit, reason
 

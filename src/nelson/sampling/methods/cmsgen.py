@@ -21,11 +21,11 @@ from nelson.sampling.foreign import DrawnRows
 from nelson.sampling.problem import Problem
 from nelson.sampling.sampler import Sampler
 
-_SCRIPT = Path(__file__).with_name("scripts") / "cmsgen.py"
+SCRIPT = Path(__file__).with_name("scripts") / "cmsgen.py"
 
 
 def draw(problem: Problem, theta: np.ndarray, count: int, seed: int, deadline: float) -> DrawnRows:
-    return solutions(_SCRIPT, "CMSGen", problem, theta, count, seed, deadline)
+    return solutions(SCRIPT, "CMSGen", problem, theta, count, seed, deadline)
 
 
 def solutions(
@@ -35,9 +35,13 @@ def solutions(
     theta: np.ndarray,
     count: int,
     seed: int,
-    deadline: float,
+    deadline: float | None,
+    conflicts: int | None = None,
 ) -> DrawnRows:
-    """Solutions of a CDCL solver that decides x_i = 1 with probability 1 / (1 + e^-theta_i)."""
+    """Solutions of a CDCL solver that decides x_i = 1 with probability 1 / (1 + e^-theta_i).
+
+    conflicts: of all solutions together, at most, about; then the solver ends.
+    """
     n = problem.formula.n_total
     if not n:
         return DrawnRows(np.zeros((count, 0), bool))
@@ -48,6 +52,7 @@ def solutions(
         "p": np.exp(-np.logaddexp(0, -weight)).tolist(),
         "count": count,
         "seed": seed % 2**31,
+        "conflicts": conflicts,
     }
     rows, _, ended = foreign.ask(script, solver, task, deadline)
     return DrawnRows(rows.reshape(-1, n), ended)

@@ -1,7 +1,7 @@
 """PySAT in a child: the first solution by CaDiCaL, more by Glucose with random phases.
 
 task     {"n": n, "clauses": int32 bytes (each clause ends in 0), "p": [P(x_i = 1)], "count",
-          "seed"}
+          "seed", "conflicts": None or how many there may be after the first solution}
 answers  {"rows": one byte per sample and variable}, several; {"unsatisfiable": true}
 """
 
@@ -24,11 +24,17 @@ def solve(task):
 
 
 def _rows(solver, task):
-    chance = random.Random(task["seed"])
+    chance, most = random.Random(task["seed"]), task.get("conflicts")
     for _ in range(task["count"] - 1):
         phases = [v if chance.random() < p else -v for v, p in enumerate(task["p"], 1)]
         solver.set_phases(phases)
-        solver.solve()
+        if most is not None:
+            left = most - solver.accum_stats()["conflicts"]
+            if left <= 0:
+                return
+            solver.conf_budget(left)
+        if not solver.solve_limited():
+            return
         yield _row(solver.get_model(), task["n"], phases)
 
 
