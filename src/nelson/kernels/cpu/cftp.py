@@ -15,8 +15,6 @@ hold +v and `down` for those that hold -v,
     may be 1:  b ? no down clause surely forces v : an up clause maybe forces v
     may be 0:  b ? a down clause maybe forces v : no up clause surely forces v
 
-Once each variable has one value in every wanted lane, the rest of the run is plain sweeps.
-
 A smaller set of states stays inside a larger one under the same coins. So a lane that has met in a
 run of length T has the same result in every longer run, and the length of the first run of a tile
 is free: it is learnt from the tiles before, which saves the short runs. The time that a lane takes
@@ -49,7 +47,6 @@ from nelson.kernels.core.vector import (
     zeros,
 )
 from nelson.kernels.cpu.state import (
-    BLOCK,
     KEY1,
     LONG,
     STOPPED,
@@ -59,7 +56,6 @@ from nelson.kernels.cpu.state import (
     constants,
     stream,
 )
-from nelson.kernels.cpu.sweep import sweep
 from nelson.kernels.cpu.tiles import begin, hand_out
 
 
@@ -73,16 +69,13 @@ class Others(NamedTuple):
 
 
 class Space(NamedTuple):
-    """Work space of one thread; see `state.Scratch` for the fields that it also has."""
+    """Work space of one thread."""
 
     bounds: np.ndarray  # 2 n rows: lanes in which a literal may be false
     first: np.ndarray  # (1,) int64: length of the first run of the next tile
-    x: np.ndarray
-    queue_rows: np.ndarray
-    queue: np.ndarray
-    constants: np.ndarray
-    dirty: np.ndarray  # `dirty` and `clauses` are never used: `sweep` shares code with the rounds
-    clauses: np.ndarray
+    x: np.ndarray  # n rows: the assignments
+    queue_rows: np.ndarray  # 1 row: the valid lanes
+    constants: np.ndarray  # 5 rows, see `state.constants`
 
 
 def others(program: Program) -> Others:
@@ -110,11 +103,8 @@ def scratch(program: Program, width: int, first: int = 1) -> Space:
         bounds=aligned(2 * program.n * width),
         first=np.array([first], np.int64),
         x=aligned(program.n * width),
-        queue_rows=aligned((BLOCK + 1) * width),
-        queue=np.empty(BLOCK + 1, np.int32),
+        queue_rows=aligned(width),
         constants=constants(width),
-        dirty=np.zeros(1, np.uint8),
-        clauses=np.zeros(1, np.int32),
     )
 
 
@@ -208,25 +198,18 @@ def _start(tag, p, s):
 
 
 @inline
-def _run(tag, p, o, law, row, s, job, t, length, stop, moved):
+def _run(tag, p, o, law, row, s, job, t, length, stop):
     """A run of that length. -> (sweeps until all lanes met, or `length`, or STOPPED; lanes that
-    did not meet). If all met, x is the state at time 0.
+    did not meet)
     """
     _start(tag, p, s)
-    left, apart = length, load(tag, s.constants, WANTED)
-    while left > 0 and any_lane(apart):
+    met, apart = length, zeros(tag)
+    for k in range(length):
         if peek_volatile(stop, 0) >= END_AT_ONCE:
             return STOPPED, apart
-        left -= 1
-        apart = _bounding_sweep(tag, p, o, law, row, s, job, t, SWEEP_ROUND + left)
-    met = length - left
-    for v in range(p.n):
-        store(s.x, v, load(tag, s.bounds, 2 * v))
-    while left > 0:
-        if peek_volatile(stop, 0) >= END_AT_ONCE:
-            return STOPPED, apart
-        left -= 1
-        sweep(tag, p, law, row, s, job, t, SWEEP_ROUND + left, moved)
+        apart = _bounding_sweep(tag, p, o, law, row, s, job, t, SWEEP_ROUND + length - 1 - k)
+        if met == length and not any_lane(apart):
+            met = k + 1
     return met, apart
 
 
@@ -249,7 +232,7 @@ def _tiles(tag, program, others, law, job, result, space, stop, first, last):
         begin(tag, job, s, t)
         length, again = min(peek(s.first, 0), longest), True
         while again:
-            met, apart = _run(tag, p, o, law, row, s, job, t, length, stop, result.moved)
+            met, apart = _run(tag, p, o, law, row, s, job, t, length, stop)
             if met == STOPPED:
                 poke(result.resampled, t, peek(job.lanes, t))
                 return
@@ -261,6 +244,8 @@ def _tiles(tag, program, others, law, job, result, space, stop, first, last):
             poke(result.resampled, t, total(popcount(apart)))
             poke(stop, 0, END_AT_ONCE)
             return
+        for v in range(p.n):
+            store(s.x, v, load(tag, s.bounds, 2 * v))
         hand_out(tag, p, job, result, s, t)
         # Lanes meet as late in the next tile as in this one, give or take a quarter.
         poke(s.first, 0, max(met + met // 4 + 1, length - length // 8))
