@@ -9,11 +9,17 @@ The set of states is bounded by two bits for each variable and lane: may it be 0
 (Huber 2004; He, Sun, Wu 2021). Row `code` of `bounds` holds the lanes in which the literal `code`
 may be false, so row `code ^ 1` holds those in which it may be true. A run starts with all ones. A
 clause of v forces v if its other literals are all false: *maybe*, if each of them may be false, and
-*surely*, if none of them may be true. With a coin b of P(b = 1) = p_v, `up` for the clauses that
-hold +v and `down` for those that hold -v,
+*surely*, if none of them may be true. All chains are in valid states, so a variable that is forced
+has the value that it is forced to, and keeps it. With a coin b of P(b = 1) = p_v, `up` for the
+clauses that hold +v and `down` for those that hold -v,
 
-    may be 1:  b ? no down clause surely forces v : an up clause maybe forces v
-    may be 0:  b ? a down clause maybe forces v : no up clause surely forces v
+    may be 1:  no down clause surely forces v, and b = 1, or an up clause maybe forces v, which may
+               be 1 now
+    may be 0:  no up clause surely forces v, and b = 0, or a down clause maybe forces v, which may
+               be 0 now
+
+So a variable that surely has the value of its coin keeps it. Without this use of validity runs are
+ten times as long (random 5-SAT, L = 0.8 n), and chains meet up to L = 0.8 n instead of 1.05 n.
 
 A smaller set of states stays inside a larger one under the same coins. So a lane that has met in a
 run of length T has the same result in every longer run, and the length of the first run of a tile
@@ -177,8 +183,8 @@ def _bounding_sweep(tag, p, o, law, row, s, job, t, round):
                 up, up_surely = _forced(tag, o, s, e, up, up_surely)
             for e in range(middle, peek(p.occ_ptr, v + 1)):
                 down, down_surely = _forced(tag, o, s, e, down, down_surely)
-            one = (coin & ~down_surely) | (up & ~coin)
-            zero = (down & coin) | ~(coin | up_surely)
+            one = (coin | (up & load(tag, s.bounds, 2 * v))) & ~down_surely
+            zero = (~coin | (down & load(tag, s.bounds, 2 * v + 1))) & ~up_surely
             store(s.bounds, 2 * v, one)
             store(s.bounds, 2 * v + 1, zero)
             apart = apart | (one & zero)
@@ -248,4 +254,4 @@ def _tiles(tag, program, others, law, job, result, space, stop, first, last):
             store(s.x, v, load(tag, s.bounds, 2 * v))
         hand_out(tag, p, job, result, s, t)
         # Lanes meet as late in the next tile as in this one, give or take a quarter.
-        poke(s.first, 0, max(met + met // 4 + 1, length - length // 8))
+        poke(s.first, 0, max(met + met // 4 + 1, length - length // 4))

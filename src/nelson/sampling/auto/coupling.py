@@ -1,10 +1,10 @@
 """The step before chains: do coupled chains of all starts meet? Then `cftp` is exact.
 
 A trial of one word of samples makes runs of 16, 32, .. sweeps. Where chains never meet (random
-5-SAT with L = n), the share of variables that may have both values soon stays where it is, and the
-trial ends after 48 sweeps of 64 samples. Else a trial of one tile must meet within a quarter of the
-sweeps that a draw may make. A lane that fails to meet within T sweeps with probability u does so
-within 4 T sweeps with probability u^4 at most: with u = 1/1,000, one of 10^12 samples.
+5-SAT with L = 1.3 n), the share of variables that may have both values soon stays where it is, and
+the trial ends after 48 sweeps of 64 samples. Else a trial of one tile must meet within a quarter of
+the sweeps that a draw may make. A lane that fails to meet within T sweeps with probability u does
+so within 4 T sweeps with probability u^4 at most: with u = 1/1,000, one of 10^12 samples.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _FIRST = 16
 #: Samples of the second trial, of all contexts together; a context has at least 64.
 _LANES = 1024
 #: A run twice as long must leave at most this share of the variables that may have both values.
-#: Random 5-SAT of 1,000 variables: 0.2 to 0.7 where chains meet (L <= 0.8 n), 0.95 where L = n.
+#: Random 5-SAT of 1,000 variables: below 0.7 where chains meet (L <= n), 0.95 where L = 1.3 n.
 _STUCK = 0.85
 #: The trials' share of a time limit.
 _SHARE = 0.1
