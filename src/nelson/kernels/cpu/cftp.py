@@ -67,7 +67,8 @@ from nelson.kernels.cpu.tiles import begin, hand_out
 
 class Others(NamedTuple):
     """For each occurrence e of a variable in a clause, the codes of the other literals of that
-    clause: codes[ptr[e] : ptr[e + 1]]. One after the other in memory, as a sweep reads them.
+    clause: codes[ptr[e] : ptr[e + 1]]. One after the other in memory, as a sweep reads them. None
+    for clauses of more than LONG literals: they are read from the program.
     """
 
     ptr: np.ndarray
@@ -85,16 +86,15 @@ class Space(NamedTuple):
 
 
 def others(program: Program) -> Others:
-    """O(sum of |clause|^2)."""
+    """O(LONG * total literals)."""
     lengths = np.diff(program.clause_ptr)
     clause = program.occ[: program.occ_ptr[-1]]
     own = np.repeat(np.arange(program.n), np.diff(program.occ_ptr))
-    size = lengths[clause]
-    start = np.cumsum(size) - size
-    within = np.arange(size.sum()) - np.repeat(start, size)
+    size = np.where(lengths > LONG, 0, lengths)[clause]
+    within = np.arange(size.sum()) - np.repeat(np.cumsum(size) - size, size)
     codes = program.lits[np.repeat(program.clause_ptr[clause], size) + within]
     codes = codes[codes >> 1 != np.repeat(own, size)]
-    ptr = np.concatenate([[0], np.cumsum(size - 1)]).astype(np.int64)
+    ptr = np.concatenate([[0], np.cumsum(np.maximum(size - 1, 0))]).astype(np.int64)
     return Others(ptr, codes.astype(np.int32))
 
 
@@ -135,11 +135,13 @@ def run(
 
 
 @inline
-def _forced(tag, o, s, e, maybe, surely):
-    """Add the lanes in which the other literals of occurrence e maybe, and surely, are false."""
+def _forced(tag, p, o, s, v, e, maybe, surely):
+    """Add the lanes in which the other literals of occurrence e of v are maybe, surely false."""
     at, end = peek(o.ptr, e), peek(o.ptr, e + 1)
-    if end - at > LONG:
-        false, true = _long(tag, o.codes, s.bounds, at, end)
+    if at == end:
+        j = peek(p.occ, e)
+        at, end = peek(p.clause_ptr, j), peek(p.clause_ptr, j + 1)
+        false, true = _long(tag, p.lits, s.bounds, at, end, v)
     else:
         false, true = ones(tag), zeros(tag)
         for q in range(at, end):
@@ -150,16 +152,17 @@ def _forced(tag, o, s, e, maybe, surely):
 
 
 @helper
-def _long(tag, codes, bounds, at, end):
-    """The lanes in which all literals may be false, and those in which one may be true. Stops once
-    every lane has a literal that is surely true.
+def _long(tag, lits, bounds, at, end, v):
+    """The lanes in which all literals but that of v may be false, and those in which one may be
+    true. Stops once every lane has a literal that is surely true.
     """
     false, true = ones(tag), zeros(tag)
     while at < end and any_lane(false):
         for q in range(at, min(at + 8, end)):
-            code = peek(codes, q)
-            false = false & load(tag, bounds, code)
-            true = true | load(tag, bounds, code ^ 1)
+            code = peek(lits, q)
+            if code >> 1 != v:
+                false = false & load(tag, bounds, code)
+                true = true | load(tag, bounds, code ^ 1)
         at += 8
     return false, true
 
@@ -180,9 +183,9 @@ def _bounding_sweep(tag, p, o, law, row, s, job, t, round):
             up, up_surely, down, down_surely = none, none, none, none
             middle = peek(p.occ_mid, v)
             for e in range(peek(p.occ_ptr, v), middle):
-                up, up_surely = _forced(tag, o, s, e, up, up_surely)
+                up, up_surely = _forced(tag, p, o, s, v, e, up, up_surely)
             for e in range(middle, peek(p.occ_ptr, v + 1)):
-                down, down_surely = _forced(tag, o, s, e, down, down_surely)
+                down, down_surely = _forced(tag, p, o, s, v, e, down, down_surely)
             one = (coin | (up & load(tag, s.bounds, 2 * v))) & ~down_surely
             zero = (~coin | (down & load(tag, s.bounds, 2 * v + 1))) & ~up_surely
             store(s.bounds, 2 * v, one)
