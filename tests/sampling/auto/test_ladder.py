@@ -164,6 +164,14 @@ def test_each_context_has_its_own_trial_and_the_budget_bounds_it():
     assert coupling.by_coupling(Part(np.arange(100), rows, f), Limits()) is None
 
 
+def test_a_trial_on_a_formula_without_solutions_takes_nothing():
+    f = Formula([[1, 2], [1, -2], [-1, 2], [-1, -2], [3, 4], [4, 5]], n_vars=5)
+    part = Part(np.arange(5), np.zeros((1, 5)), f)
+    assert coupling.by_coupling(part, Limits()) is None
+    with pytest.raises(nelson.Unsatisfiable):
+        nelson.sample(f, None, 10, method="cftp")
+
+
 @pytest.mark.process
 def test_starts_from_a_solver():
     f = random_ksat(14, 20, 3, seed=5)

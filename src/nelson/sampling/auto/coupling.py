@@ -90,7 +90,11 @@ def _trials(problem: Problem, theta: np.ndarray, longest: int, limits: Limits) -
 
 
 def _apart(problem: Problem, theta: np.ndarray, lanes: int, length: int) -> float:
-    """The share of variables and lanes that may have both values after a run of that length."""
+    """The share of variables and lanes that may have both values after a run of that length.
+
+    1 if chains met in a state that is not valid: the formula then has no solution, which a later
+    step proves.
+    """
     spaces: list[coupled.Space] = []
 
     def scratch(program: Any, width: int) -> coupled.Space:
@@ -104,7 +108,7 @@ def _apart(problem: Problem, theta: np.ndarray, lanes: int, length: int) -> floa
     if block.interrupted:
         raise KeyboardInterrupt
     if not block.resampled:
-        return 0.0
+        return float(not np.array_equal(block.valid[0], tail_mask(lanes)))
     may = spaces[0].bounds.reshape(problem.formula.n_total, 2, -1)
     both = may[:, 0, : lanes // 64] & may[:, 1, : lanes // 64] & tail_mask(lanes)
     return float(np.bitwise_count(both).sum()) / (lanes * len(both))
