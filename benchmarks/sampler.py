@@ -72,7 +72,7 @@ def peers() -> Iterator[Row]:
     yield Row("n=1000, samples/s against pycmsgen", figure, 100, 250, note=note)
     figure, rate, peer = ratio(auto, cmsgen, 5)
     note = f"{rate:,.0f}/s against {peer:,.0f}/s; no goal"
-    yield Row("  the same with auto (sweeps, asymptotic)", figure, None, None, note=note)
+    yield Row("  the same with auto", figure, None, None, note=note)
     dense_rows = (
         ("n=1000, samples/s against the paper's dense W, b, V in torch", False, 2000, 5000),
         ("  against the same, improved: valid samples leave the batch", True, 1, 1),
