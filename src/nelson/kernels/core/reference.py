@@ -157,8 +157,9 @@ class Reference:
     ) -> tuple[np.ndarray, np.ndarray]:
         """The values that the heat bath may give v, from any state that `may` (2, m, n) allows.
 
-        A clause of v forces v if all its other literals are false. [0] of `maybe` and `surely`: a
-        clause with the literal -v forces 0; [1]: a clause with +v forces 1. -> (may be 0, 1)
+        A clause of v forces v if all its other literals are false; in a valid state v then has that
+        value, and keeps it. [0] of `maybe` and `surely`: a clause with the literal -v forces 0;
+        [1]: a clause with +v forces 1. -> (may be 0, may be 1)
         """
         maybe, surely = np.zeros((2, len(coin)), bool), np.zeros((2, len(coin)), bool)
         for vs, w in zip(self.variables, self.wanted, strict=True):
@@ -167,8 +168,8 @@ class Reference:
                 true = w[others].astype(int)  # the values that make the other literals true
                 maybe[own] |= may[1 - true, :, vs[others]].all(0)
                 surely[own] |= ~may[true, :, vs[others]].any(0)
-        zero = np.where(coin, maybe[0], ~surely[1])
-        one = np.where(coin, ~surely[0], maybe[1])
+        zero = ~surely[1] & (~coin | (maybe[0] & may[0][:, v]))
+        one = ~surely[0] & (coin | (maybe[1] & may[1][:, v]))
         return zero, one
 
     def sweep_order(self, seed: int, context: int) -> np.ndarray:

@@ -1,10 +1,10 @@
 """The step before chains: do coupled chains of all starts meet? Then `cftp` is exact.
 
 A trial of one word of samples makes runs of 16, 32, .. sweeps. Where chains never meet (random
-5-SAT with L = n), the share of variables that may have both values soon stays where it is, and the
-trial ends after 48 sweeps of 64 samples. Else a trial of one tile must meet within a quarter of the
-sweeps that a draw may make. A lane that fails to meet within T sweeps with probability u does so
-within 4 T sweeps with probability u^4 at most: with u = 1/1,000, one of 10^12 samples.
+5-SAT with L = 1.3 n), the share of variables that may have both values soon stays where it is, and
+the trial ends after 48 sweeps of 64 samples. Else a trial of one tile must meet within a quarter of
+the sweeps that a draw may make. A lane that fails to meet within T sweeps with probability u does
+so within 4 T sweeps with probability u^4 at most: with u = 1/1,000, one of 10^12 samples.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _FIRST = 16
 #: Samples of the second trial, of all contexts together; a context has at least 64.
 _LANES = 1024
 #: A run twice as long must leave at most this share of the variables that may have both values.
-#: Random 5-SAT of 1,000 variables: 0.2 to 0.7 where chains meet (L <= 0.8 n), 0.95 where L = n.
+#: Random 5-SAT of 1,000 variables: below 0.7 where chains meet (L <= n), 0.95 where L = 1.3 n.
 _STUCK = 0.85
 #: The trials' share of a time limit.
 _SHARE = 0.1
@@ -90,7 +90,11 @@ def _trials(problem: Problem, theta: np.ndarray, longest: int, limits: Limits) -
 
 
 def _apart(problem: Problem, theta: np.ndarray, lanes: int, length: int) -> float:
-    """The share of variables and lanes that may have both values after a run of that length."""
+    """The share of variables and lanes that may have both values after a run of that length.
+
+    1 if chains met in a state that is not valid: the formula then has no solution, which a later
+    step proves.
+    """
     spaces: list[coupled.Space] = []
 
     def scratch(program: Any, width: int) -> coupled.Space:
@@ -104,7 +108,7 @@ def _apart(problem: Problem, theta: np.ndarray, lanes: int, length: int) -> floa
     if block.interrupted:
         raise KeyboardInterrupt
     if not block.resampled:
-        return 0.0
+        return float(not np.array_equal(block.valid[0], tail_mask(lanes)))
     may = spaces[0].bounds.reshape(problem.formula.n_total, 2, -1)
     both = may[:, 0, : lanes // 64] & may[:, 1, : lanes // 64] & tail_mask(lanes)
     return float(np.bitwise_count(both).sum()) / (lanes * len(both))
