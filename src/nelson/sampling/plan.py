@@ -20,6 +20,7 @@ from nelson.sampling.auto import Choice, Decision, Limits
 from nelson.sampling.choose import Chosen, choose_sampler, finite
 from nelson.sampling.diagnosis.diagnose import beyond_resolution
 from nelson.sampling.guarantee import weakest
+from nelson.sampling.joint import Joint, joint_moves
 from nelson.sampling.options import Options
 from nelson.sampling.problem import Problem, prepare
 from nelson.sampling.registry import get, missing_modules, names
@@ -125,8 +126,9 @@ def make_plan(formula: Formula, theta: Any, n: int | None, options: Options) -> 
         patience=chosen.sampler.seconds if options.seconds is None else None,
     )
     parts = [
-        (problem, replace(request, theta=own, contexts=np.array(contexts, np.int64)))
+        (problem, replace(request, theta=own, contexts=np.array(contexts, np.int64), moves=moves))
         for problem, own, contexts in zip(problems, theta_of, members.values(), strict=True)
+        for moves in [_joint(problem) if options.moves == "joint" else None]
     ]
     return Plan(
         formula,
@@ -161,6 +163,16 @@ def _asked_for(
     elif guarantee == "heuristic" and sweeps:
         why += '; nobody has diagnosed these sweeps: method="auto" does'
     return Choice(sampler.name, sweeps, guarantee, why)
+
+
+def _joint(problem: Problem) -> Joint:
+    """The joint moves that the caller asked for."""
+    if (moves := joint_moves(problem)) is None:
+        raise FormulaError(
+            'moves="joint" with a formula that stays too wide unless most variables are held',
+            expected='moves="single"',
+        )
+    return moves
 
 
 def _contexts_by_evidence(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +14,7 @@ from nelson.sampling.auto.decision import Limits, Part
 from nelson.sampling.chain import Chains, share
 from nelson.sampling.diagnosis.diagnose import (
     SEED,
+    beyond_resolution,
     diagnose,
     diagnose_chains,
     for_rows,
@@ -20,6 +22,8 @@ from nelson.sampling.diagnosis.diagnose import (
     pilots,
 )
 from nelson.sampling.diagnosis.verdict import Verdict
+from nelson.sampling.joint import joint_moves
+from nelson.sampling.sampler import Request
 
 #: The last verdict on a component and its step, by evidence.
 _LATEST: Slot[Recent[tuple[int, ...], tuple[str, Verdict]]] = Slot("latest verdict on chains")
@@ -27,6 +31,12 @@ _LATEST: Slot[Recent[tuple[int, ...], tuple[str, Verdict]]] = Slot("latest verdi
 _STARTS = 256
 #: Chains that run from these starts.
 _LANES = 1024
+#: Chains of a pilot run of joint moves: the largest number within this work, entries times lanes.
+_JOINT_LANES, _JOINT_WORK = (1024, 2048), 1 << 30
+#: Joint moves that hold a larger share of the variables are not tried.
+_MOST_HELD = 0.6
+#: Joint moves are not tried for more contexts than this: each is diagnosed.
+_JOINT_CONTEXTS = 8
 #: Above this many literals 64 samples are tried before the pilot run, which takes its time.
 _LARGE = 20_000
 #: Above this many literals a call with a deadline makes no pilot run.
@@ -50,6 +60,12 @@ def by_resampling(part: Part, limits: Limits) -> Verdict | None:
     if not verdict.converged and not (large and not verdict.complete):
         part.passed["resampling"] = verdict.why
         return None
+    joint = _jointly(
+        part, limits, verdict, lambda asked, row: Chains.resampled(part.problem, asked, row[None])
+    )
+    if joint is not None:
+        why = f"not extremal: {joint.sweeps} joint moves follow ({joint.why})"
+        return _keep(part, "resampling", replace(joint, why=why))
     swept = len(part.problem.program.order)
     begin = f"not extremal: {verdict.sweeps} sweeps of the valid space over {swept} variables"
     return _keep(part, "resampling", replace(verdict, why=f"{begin} follow ({verdict.why})"))
@@ -69,6 +85,48 @@ def _converges(part: Part, limits: Limits) -> bool:
     rows = part.theta[pilots(part.theta)]
     request = pilot_request(rows, 64, limits.threads, share(limits.deadline, 0.2, 10.0))
     return 2 * Chains.resampled(part.problem, request, rows).lanes() >= 64 * len(rows)
+
+
+def _jointly(
+    part: Part,
+    limits: Limits,
+    single: Verdict,
+    start: Callable[[Request, np.ndarray], Chains],
+) -> Verdict | None:
+    """The verdict on chains of joint moves, if they are asymptotic and those of single moves not.
+
+    start: chains for a request and a theta (n,). The reason why not is in `part.passed`.
+    """
+    if single.guarantee != "heuristic" or beyond_resolution(part.theta):
+        return None
+    if "joint" in limits.skip:
+        part.passed["joint moves"] = "left out"
+        return None
+    if len(pilots(part.theta)) > _JOINT_CONTEXTS:
+        told = f"more than {_JOINT_CONTEXTS} different contexts would have to be diagnosed"
+        part.passed["joint moves"] = told
+        return None
+    moves = joint_moves(part.problem)
+    if moves is None or moves.held > _MOST_HELD:
+        share_held = "most" if moves is None else f"{moves.held:.0%}"
+        told = f"the formula stays too wide unless {share_held} of its variables are held"
+        part.passed["joint moves"] = told
+        return None
+    if not moves.held:
+        why = f"a joint move holds no variable (width {moves.width}): it draws from P exactly"
+        return Verdict(1, "exact", why, dict(moves.info), moves=moves)
+    few, many = _JOINT_LANES
+    lanes = many if many * moves.work <= _JOINT_WORK else few
+
+    def one(row: np.ndarray) -> Verdict:
+        asked = pilot_request(row[None], lanes, limits.threads, share(limits.deadline, 0.5))
+        return diagnose_chains(start(replace(asked, moves=moves), row))
+
+    verdict = for_rows(part.theta, one)
+    if verdict.guarantee == "heuristic":
+        part.passed["joint moves"] = verdict.why
+        return None
+    return replace(verdict, moves=moves, more=verdict.more | moves.info)
 
 
 def from_solver(part: Part, limits: Limits) -> Verdict:
@@ -92,15 +150,22 @@ def from_solver(part: Part, limits: Limits) -> Verdict:
     known = {part.theta[k].tobytes(): mine for k, mine in zip(chosen, states, strict=True)}
 
     def one(row: np.ndarray) -> Verdict:
+        if "single" in limits.skip:
+            return Verdict(0, "heuristic", "left out")
         until = share(limits.deadline, 0.3, 10.0)
         request = pilot_request(row[None], _LANES, limits.threads, until)
         return diagnose_chains(Chains.given(part.problem, request, [known[row.tobytes()]]))
 
-    verdict = for_rows(part.theta, one)
+    def given(asked: Request, row: np.ndarray) -> Chains:
+        return Chains.given(part.problem, asked, [known[row.tobytes()]])
+
+    verdict, moves = for_rows(part.theta, one), "sweeps"
+    if (joint := _jointly(part, limits, verdict, given)) is not None:
+        verdict, moves = joint, "joint moves"
     if len(part.problem.program.order) < part.formula.n_total:
         # Sweeps skip extremal components. That is right after resampling, but not after a solver.
         why = f"{verdict.why}; some variables keep the value that the solver gave them"
         verdict = replace(verdict, guarantee="heuristic", why=why, rows=())
-    why = f"{verdict.sweeps} sweeps from solutions of {solver} ({verdict.why})"
+    why = f"{verdict.sweeps} {moves} from solutions of {solver} ({verdict.why})"
     more = verdict.more | {"starts": min(len(mine) for mine in states)}
     return _keep(part, "solver", replace(verdict, why=why, more=more, starts=states))
