@@ -28,6 +28,21 @@ def _scale(most: np.ndarray) -> np.ndarray:
     return np.where(most < 2.0**-64, power, 1.0)
 
 
+def _aside(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers in [1, 2) or 0, and their exponents of two."""
+    bits = table.view(np.uint64)
+    power = (bits >> np.uint64(52)).astype(np.int64)
+    one = (bits & np.uint64((1 << 52) - 1)) | np.uint64(1023 << 52)
+    return np.where(power > 0, one.view(np.float64), 0.0), power - 1023
+
+
+def _back(table: np.ndarray, powers: np.ndarray) -> np.ndarray:
+    """The numbers times their powers of two, relative to the largest power of the lane."""
+    most = np.where(table > 0, powers, -(1 << 62)).max(0)
+    power = np.clip(powers - most, -1023, 0)
+    return np.where(power > -1023, np.ldexp(table, power), 0.0)
+
+
 def move(
     cutset: Any,
     x: np.ndarray,
@@ -55,10 +70,17 @@ def move(
             active = (x[:, held >> 1] != (held & 1).astype(bool)).all(1)
             violated = (entry & p.mask[c]) == p.false[c]
             table[violated[:, None] & active] = 0.0
-        for c in range(p.child_at[b], p.child_at[b + 1]):
+        first, last = p.child_at[b], p.child_at[b + 1]
+        powers = np.zeros(table.shape, np.int64)
+        for c in range(first, last):
             bits = [j for j in range(d + 1) if p.within[c] >> j & 1]
             at = sum(((entry >> j & 1) << i for i, j in enumerate(bits)), np.zeros_like(entry))
-            table *= tables[p.child[c]][at]
+            table = table * tables[p.child[c]][at]
+            if last - first > 16 and ((c + 1 - first) % 16 == 0 or c + 1 == last):
+                table, more = _aside(table)
+                powers += more
+        if last - first > 16:
+            table = _back(table, powers)
         table[: 1 << d] += table[1 << d :]
         most = table[: 1 << d].max(0)
         dead |= most == 0

@@ -11,7 +11,9 @@ Eight lanes are done at a time: an entry of a table is a row of LANES float64, o
 The lower half of a bag's table holds m, the upper half F(., 1). Messages are at most 1. If the
 largest entry of a message is below 2^-64 in a lane, the table of that lane is multiplied by a power
 of two, which is exact: nothing underflows, and no result depends on it. If it is 0, the state of
-the lane violates the formula, and the lane keeps it.
+the lane violates the formula, and the lane keeps it. A hub may receive thousands of messages, and
+their product may pass through ratios beyond the range of a float64: a bag with more than CHILDREN
+messages keeps the exponents of its entries apart while it multiplies.
 
 U has 53 bits, from the counter (round, 64 v + lane, 0). Rounds of joint moves begin at JOINT_ROUND,
 so they share no counter with resampling or with single sweeps.
@@ -42,6 +44,8 @@ from nelson.kernels.cpu.floats import converted, larger, less, plus, times
 #: Lanes of a block.
 LANES = 8
 _TAG = tag(LANES)
+#: Messages that are multiplied before exponents are put aside.
+CHILDREN = 16
 #: Bits of 2^-64, of 1 and of 2^-53 as float64.
 _SMALL, _UNIT, _ULP = (np.uint64((1023 - k) << 52) for k in (64, 0, 53))
 _1, _11, _52 = (np.uint64(k) for k in (1, 11, 52))
@@ -63,6 +67,7 @@ class Space(NamedTuple):
     tables: np.ndarray  # rows of float64
     index: np.ndarray  # LANES int64, then LANES + LANES float64: entries that were looked up
     places: np.ndarray  # int64: for each entry of a bag, the entry of a message
+    powers: np.ndarray  # int64: for each entry and lane of a hub's bag, an exponent put aside
     lanes: np.ndarray  # one row: 32 GOLDEN times the number of the lane
 
 
@@ -89,6 +94,7 @@ def space(n: int, entries: int, largest: int) -> Space:
         tables=aligned(entries * LANES),
         index=aligned(3 * LANES, fill=0),
         places=np.empty(largest, np.int64),
+        powers=np.empty(largest * LANES, np.int64),
         lanes=lanes,
     )
 
@@ -180,6 +186,48 @@ def _receive(tag, s, base, d, message, within):
 
 
 @inline
+def _put_aside(tag, s, base, d):
+    """Put the exponents of a table aside: its numbers become 0 or lie in [1, 2)."""
+    for k in range(len(tag) << (d + 1)):
+        at = base * len(tag) + k
+        bits = peek(s.tables, at)
+        power = np.int64(bits >> _52)
+        poke(s.powers, k, peek(s.powers, k) + power - 1023)
+        poke(s.tables, at, (bits & (_TOP - _1)) | _UNIT if power else np.uint64(0))
+
+
+@inline
+def _put_back(tag, s, base, d):
+    """Multiply the table by the exponents put aside, relative to the largest one of the lane."""
+    for lane in range(len(tag)):
+        most = np.int64(-(1 << 62))
+        for k in range(lane, len(tag) << (d + 1), len(tag)):
+            if peek(s.tables, base * len(tag) + k):
+                most = max(most, peek(s.powers, k))
+        for k in range(lane, len(tag) << (d + 1), len(tag)):
+            at, power = base * len(tag) + k, 1023 + peek(s.powers, k) - most
+            bits = peek(s.tables, at) & (_TOP - _1) | (np.uint64(power) << _52)
+            poke(s.tables, at, bits if peek(s.tables, at) and power > 0 else np.uint64(0))
+
+
+@inline
+def _receive_all(tag, p, s, b, d, base):
+    """Multiply the table of bag b by all messages that it receives."""
+    first, last = peek(p.child_at, b), peek(p.child_at, b + 1)
+    hub = last - first > CHILDREN
+    if hub:
+        for k in range(len(tag) << (d + 1)):
+            poke(s.powers, k, 0)
+    for c in range(first, last):
+        _receive(tag, s, base, d, peek(p.table, peek(p.child, c)), peek(p.within, c))
+        if hub and (c + 1 - first) % CHILDREN == 0:
+            _put_aside(tag, s, base, d)
+    if hub:
+        _put_aside(tag, s, base, d)
+        _put_back(tag, s, base, d)
+
+
+@inline
 def _send(tag, s, base, d):
     """Sum v out of its table, and rescale. -> the largest entry of each lane"""
     half = 1 << d
@@ -212,8 +260,7 @@ def _move(tag, cutset, helpers, n_helpers, task, work, stop, round, first, last)
             d, base = np.int64(peek(p.width, b)), peek(p.table, b)
             at = weight + peek(p.variable, b)
             _fill(tag, p, s, b, d, base, peek(t.zero, at), peek(t.one, at))
-            for c in range(peek(p.child_at, b), peek(p.child_at, b + 1)):
-                _receive(tag, s, base, d, peek(p.table, peek(p.child, c)), peek(p.within, c))
+            _receive_all(tag, p, s, b, d, base)
             most = _send(tag, s, base, d)
             dead = dead | ~less(zeros(tag), most)
         key0, key1 = keys(t.seed, peek(t.context, r), peek(t.word, r))

@@ -31,8 +31,6 @@ _LATEST: Slot[Recent[tuple[int, ...], tuple[str, Verdict]]] = Slot("latest verdi
 _STARTS = 256
 #: Chains that run from these starts.
 _LANES = 1024
-#: Chains of a pilot run of joint moves: the largest number within this work, entries times lanes.
-_JOINT_LANES, _JOINT_WORK = (1024, 2048), 1 << 30
 #: Joint moves that hold a larger share of the variables are not tried.
 _MOST_HELD = 0.6
 #: Joint moves are not tried for more contexts than this: each is diagnosed.
@@ -115,11 +113,9 @@ def _jointly(
     if not moves.held:
         why = f"a joint move holds no variable (width {moves.width}): it draws from P exactly"
         return Verdict(1, "exact", why, dict(moves.info), moves=moves)
-    few, many = _JOINT_LANES
-    lanes = many if many * moves.work <= _JOINT_WORK else few
 
     def one(row: np.ndarray) -> Verdict:
-        asked = pilot_request(row[None], lanes, limits.threads, share(limits.deadline, 0.5))
+        asked = pilot_request(row[None], _LANES, limits.threads, share(limits.deadline, 0.5))
         return diagnose_chains(start(replace(asked, moves=moves), row))
 
     verdict = for_rows(part.theta, one)
