@@ -7,9 +7,13 @@ has cutset k modulo their number. w-cutset sampling: Bidyuk, Dechter (JAIR 28, 2
 A variable is held rather than another if it has many neighbours, times a random factor. The factors
 are a random field on the formula that is smooth (averaged over clauses a few times): so a move
 leaves whole regions free, and different moves different regions. Half of the variables, drawn anew
-for each move, are held only if nothing else is left: so every hub is free in turn. On a feature
-model of 944 features (width 12) chains from opposite starts agree after about 16 moves; without
-that half after about 32.
+for each move, and those that were held for long, are held only if nothing else is left: so every
+hub is free in turn, and any two hubs are free together at times. On a feature model of 944 features
+(width 12) chains from opposite starts agree after about 16 moves; without that half after about 32.
+
+A larger width holds fewer variables, and costs more. It may pay: on a feature model of 1,500
+features, moves of width 8 cost 0.14 M entries and need more than 64 moves to forget a start, moves
+of width 14 cost 0.6 M entries and need about 8.
 
 Clauses of more than a few literals would be cliques. They are cut into clauses of three with
 *helpers*: y_1 = l_1 or l_2, y_2 = y_1 or l_3, and so on. A helper is a function of the state, so it
@@ -19,6 +23,7 @@ changes no law, and it may be held or free as any variable.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -35,10 +40,12 @@ from nelson.sampling.sampler import Block, Request
 #: Different cutsets of a formula. They are computed when they are first used.
 _CUTSETS = 64
 #: Widths that are tried, the largest first.
-_WIDTHS = (16, 12, 8, 5)
+_WIDTHS = (18, 16, 14, 12, 10, 8, 5)
 #: The largest width is taken whose moves cost at most this much for each lane (`Cutset.work`).
-_WORK = 1 << 18
-#: Moves that cost more than this for each lane are not made at all.
+CHEAP = 1 << 18
+#: The same for formulas on which cheap moves do not mix.
+COSTLY = 1 << 21
+#: Moves of the smallest width that cost more than this for each lane are not made at all.
 _MOST_WORK = 1 << 23
 #: Entries of all tables of a move: 64 bytes each, for each thread.
 _MOST_ENTRIES = 1 << 22
@@ -48,12 +55,14 @@ _STEPS = 1 << 30
 _LONG = 5
 #: How strongly the random field decides, and how often it is averaged over clauses.
 _STRENGTH, _AVERAGED = 15.0, 3
+#: A variable held by this many cutsets in a row is held by the next one only if it must.
+_LONG_HELD = 2
 #: Cutsets before that count for how long a variable has been held.
 _REMEMBERED = 8
 #: Up to this product of work, lanes and moves, a second thread costs more than it saves.
 _SMALL = 1 << 22
 
-_PLANS: Slot[Recent[tuple[tuple[int, ...], int | None], Joint | None]] = Slot("joint moves")
+_PLANS: Slot[Recent[tuple[Any, ...], Joint | None]] = Slot("joint moves")
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,16 +104,18 @@ class Joint:
         return {"moves": "joint", "width": self.width, "held": round(self.held, 4)}
 
 
-def joint_moves(problem: Problem, width: int | None = None) -> Joint | None:
-    """The joint moves of a problem, of that width, or of the largest width that is cheap enough.
+def joint_moves(problem: Problem, width: int | None = None, most: int = CHEAP) -> Joint | None:
+    """The joint moves of a problem, of that width, or of the largest width that costs at most
+    `most` for each lane.
 
     None if they would cost too much. Kept with the formula.
     """
     known = problem.formula.memo.once(_PLANS, lambda: Recent(8))
-    return known.once((problem.evidence, width), lambda: _joint_moves(problem, width))
+    key = (problem.evidence, width, most)
+    return known.once(key, lambda: _joint_moves(problem, width, most))
 
 
-def _joint_moves(problem: Problem, width: int | None) -> Joint | None:
+def _joint_moves(problem: Problem, width: int | None, most: int = CHEAP) -> Joint | None:
     literals, offsets, helpers, n = _cut(problem)
     moving = np.ones(n, bool)
     moving[np.abs(problem.fixed) - 1] = False
@@ -115,7 +126,7 @@ def _joint_moves(problem: Problem, width: int | None) -> Joint | None:
         if found is None:
             return None
         last = one == widths[-1]
-        if found.work <= (_MOST_WORK if last else _WORK) and found.entries <= _MOST_ENTRIES:
+        if found.work <= (_MOST_WORK if last else most) and found.entries <= _MOST_ENTRIES:
             plan.made.append(found)
             return plan
     return None
@@ -173,7 +184,8 @@ def _factors(plan: Joint) -> np.ndarray:
     for one in plan.made[::-1][:_REMEMBERED]:
         row[one.variable] = False
         held += row
-    factor = rng.uniform(0.5, 1.0, plan.n) * np.exp(-_STRENGTH * (1 - rank + held))
+    last = (rng.random(plan.n) < 0.5) + np.maximum(0, held - _LONG_HELD)
+    factor = rng.uniform(0.5, 1.0, plan.n) * np.exp(-_STRENGTH * (1 - rank + last))
     return np.where(plan.moving, factor, -1.0)
 
 

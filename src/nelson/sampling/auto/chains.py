@@ -22,7 +22,7 @@ from nelson.sampling.diagnosis.diagnose import (
     pilots,
 )
 from nelson.sampling.diagnosis.verdict import Verdict
-from nelson.sampling.joint import joint_moves
+from nelson.sampling.joint import CHEAP, COSTLY, Joint, joint_moves
 from nelson.sampling.sampler import Request
 
 #: The last verdict on a component and its step, by evidence.
@@ -35,6 +35,9 @@ _LANES = 1024
 _MOST_HELD = 0.6
 #: Joint moves are not tried for more contexts than this: each is diagnosed.
 _JOINT_CONTEXTS = 8
+#: Most work of the joint moves of a draw without a time limit, in entries of tables times samples
+#: times moves. One core takes about 15 minutes for this.
+_MOST_WORK = 1 << 42
 #: Above this many literals 64 samples are tried before the pilot run, which takes its time.
 _LARGE = 20_000
 #: Above this many literals a call with a deadline makes no pilot run.
@@ -104,25 +107,42 @@ def _jointly(
         told = f"more than {_JOINT_CONTEXTS} different contexts would have to be diagnosed"
         part.passed["joint moves"] = told
         return None
-    moves = joint_moves(part.problem)
-    if moves is None or moves.held > _MOST_HELD:
-        share_held = "most" if moves is None else f"{moves.held:.0%}"
-        told = f"the formula stays too wide unless {share_held} of its variables are held"
-        part.passed["joint moves"] = told
-        return None
+    tried: Joint | None = None
+    for most in (CHEAP, COSTLY):
+        moves = joint_moves(part.problem, most=most)
+        if tried and moves and tried.width == moves.width:
+            return None
+        tried = moves
+        if moves is None or moves.held > _MOST_HELD:
+            share_held = "most" if moves is None else f"{moves.held:.0%}"
+            told = f"the formula stays too wide unless {share_held} of its variables are held"
+            part.passed["joint moves"] = told
+            return None
+        verdict = _joint_verdict(part, limits, moves, start)
+        if verdict.guarantee != "heuristic":
+            return replace(verdict, moves=moves, more=verdict.more | moves.info)
+        part.passed["joint moves"] = verdict.why
+    return None
+
+
+def _joint_verdict(
+    part: Part, limits: Limits, moves: Joint, start: Callable[[Request, np.ndarray], Chains]
+) -> Verdict:
+    """The verdict on chains of these moves."""
     if not moves.held:
         why = f"a joint move holds no variable (width {moves.width}): it draws from P exactly"
-        return Verdict(1, "exact", why, dict(moves.info), moves=moves)
+        return Verdict(1, "exact", why)
 
     def one(row: np.ndarray) -> Verdict:
         asked = pilot_request(row[None], _LANES, limits.threads, share(limits.deadline, 0.5))
         return diagnose_chains(start(replace(asked, moves=moves), row))
 
     verdict = for_rows(part.theta, one)
-    if verdict.guarantee == "heuristic":
-        part.passed["joint moves"] = verdict.why
-        return None
-    return replace(verdict, moves=moves, more=verdict.more | moves.info)
+    work = (limits.count or 1) * len(part.theta) * verdict.sweeps * moves.work
+    if limits.deadline is None and work > _MOST_WORK:
+        told = f"; but {limits.count:,} samples would cost {work:.2g} steps: ask for fewer"
+        return replace(verdict, guarantee="heuristic", why=verdict.why + told, rows=())
+    return verdict
 
 
 def from_solver(part: Part, limits: Limits) -> Verdict:

@@ -48,7 +48,7 @@ _WORK = 1 << 33
 #: The same of joint moves, in entries of tables (`Joint.work`) times lanes times moves; a second of
 #: one core is about 2^32. The largest lag is the largest within this.
 _JOINT_WORK = 1 << 36
-_JOINT_LAGS = (1, 2, 4, 8, 16, 32, 64)
+_JOINT_LAGS = (1, 2, 4, 8, 16, 32)
 #: (most variables, lanes of the pilot run)
 _PILOT_LANES = ((20_000, 4096), (200_000, 2048), (np.inf, 1024))
 #: Samples whose meetings are counted: of the chains themselves, and of all other kinds together.
