@@ -50,7 +50,7 @@ class Graph(NamedTuple):
     length: np.ndarray  # (m + n,), 0: the clique is gone
     members: np.ndarray  # (2 z + 1,) int32
     first: np.ndarray  # (n + 1,): where the list of a variable begins in `cliques`
-    count: np.ndarray  # (n,): number of cliques in that list
+    many: np.ndarray  # (n,): number of cliques in that list
     cliques: np.ndarray  # (z,) int32
     mark: np.ndarray  # (n,) int64
     below: np.ndarray  # (n,) int32: lower bound of the degree; -1: eliminated, -2: held
@@ -86,7 +86,7 @@ def cutset(
         length=np.concatenate([np.diff(offsets), np.zeros(n)]).astype(np.int64),
         members=np.concatenate([variables, np.zeros(z + 4 * n + 1, np.int32)]),
         first=np.concatenate([[0], np.cumsum(degree)]).astype(np.int64),
-        count=degree.astype(np.int64),
+        many=degree.astype(np.int64),
         cliques=clause[np.argsort(variables, kind="stable")],
         mark=np.zeros(n, np.int64),
         below=np.zeros(n, np.int32),
@@ -178,7 +178,7 @@ def _squeeze(g, cliques):
 @inline
 def _score(g, v, factor):
     near = 0
-    for k in range(g.first[v], g.first[v] + g.count[v]):
+    for k in range(g.first[v], g.first[v] + g.many[v]):
         near += max(0, g.length[g.cliques[k]] - 1)
     return near * factor[v]
 
@@ -190,7 +190,7 @@ def _hold(g, v, stamp):
     g.below[v] = -2
     g.mark[v] = stamp
     steps = 8
-    for k in range(g.first[v], g.first[v] + g.count[v]):
+    for k in range(g.first[v], g.first[v] + g.many[v]):
         c = g.cliques[k]
         begin, end = g.start[c], g.start[c] + g.length[c]
         steps += end - begin
@@ -228,7 +228,7 @@ def _eliminate(g, trace, m, width, factor, limit):
         v = g.head[least]
         # Write the neighbours of v, each once, to the end of `members`.
         room = 0
-        for k in range(g.first[v], g.first[v] + g.count[v]):
+        for k in range(g.first[v], g.first[v] + g.many[v]):
             room += g.length[g.cliques[k]]
         steps += room + 8
         if end + room > g.members.size:
@@ -237,7 +237,7 @@ def _eliminate(g, trace, m, width, factor, limit):
         stamp += 1
         g.mark[v] = stamp
         to = end
-        for k in range(g.first[v], g.first[v] + g.count[v]):
+        for k in range(g.first[v], g.first[v] + g.many[v]):
             c = g.cliques[k]
             for z in range(g.start[c], g.start[c] + g.length[c]):
                 u = g.members[z]
@@ -257,7 +257,7 @@ def _eliminate(g, trace, m, width, factor, limit):
             for u in range(n):
                 if g.below[u] >= 0:
                     best = max(best, _score(g, u, factor))
-                    steps += g.count[u]
+                    steps += g.many[u]
             steps += n
             some = 1 + (n - done - held) // 256
             for u in range(n):
@@ -272,7 +272,7 @@ def _eliminate(g, trace, m, width, factor, limit):
         g.below[v] = -1
         trace.variable[done] = v
         at = trace.joined_at[done]
-        for k in range(g.first[v], g.first[v] + g.count[v]):
+        for k in range(g.first[v], g.first[v] + g.many[v]):
             c = g.cliques[k]
             trace.joined[at] = c
             at += 1
@@ -285,13 +285,13 @@ def _eliminate(g, trace, m, width, factor, limit):
             u = g.members[z]
             trace.scope[trace.scope_at[done - 1] + z - end] = u
             kept = 0
-            for k in range(g.first[u], g.first[u] + g.count[u]):
+            for k in range(g.first[u], g.first[u] + g.many[u]):
                 if g.length[g.cliques[k]]:
                     g.cliques[g.first[u] + kept] = g.cliques[k]
                     kept += 1
-            steps += g.count[u]
+            steps += g.many[u]
             g.cliques[g.first[u] + kept] = cliques
-            g.count[u] = kept + 1
+            g.many[u] = kept + 1
             _remove(g, u)
             _insert(g, u, max(degree - 1, g.below[u] - 1))
         least = max(0, min(least, degree) - 1)

@@ -65,7 +65,7 @@ class Space(NamedTuple):
 
     x: np.ndarray  # n rows: all ones in the lanes where a variable is true
     tables: np.ndarray  # rows of float64
-    index: np.ndarray  # LANES int64, then LANES + LANES float64: entries that were looked up
+    found: np.ndarray  # LANES int64, then LANES + LANES float64: entries that were looked up
     places: np.ndarray  # int64: for each entry of a bag, the entry of a message
     powers: np.ndarray  # int64: for each entry and lane of a hub's bag, an exponent put aside
     lanes: np.ndarray  # one row: 32 GOLDEN times the number of the lane
@@ -92,7 +92,7 @@ def space(n: int, entries: int, largest: int) -> Space:
     return Space(
         x=aligned(n * LANES, fill=0),
         tables=aligned(entries * LANES),
-        index=aligned(3 * LANES, fill=0),
+        found=aligned(3 * LANES, fill=0),
         places=np.empty(largest, np.int64),
         powers=np.empty(largest * LANES, np.int64),
         lanes=lanes,
@@ -273,13 +273,13 @@ def _move(tag, cutset, helpers, n_helpers, task, work, stop, round, first, last)
             for j in range(d):
                 x = load(tag, s.x, peek(p.scope, scope + j))
                 entry = entry | (x & splat(tag, np.int64(1) << j))
-            store(s.index, 0, entry)
+            store(s.found, 0, entry)
             for k in range(len(tag)):
-                at = (base + np.int64(peek(s.index, k))) * len(tag) + k
-                poke(s.index, len(tag) + k, peek(s.tables, at))
-                poke(s.index, 2 * len(tag) + k, peek(s.tables, at + (len(tag) << d)))
+                at = (base + np.int64(peek(s.found, k))) * len(tag) + k
+                poke(s.found, len(tag) + k, peek(s.tables, at))
+                poke(s.found, 2 * len(tag) + k, peek(s.tables, at + (len(tag) << d)))
             random = scramble(start + counter(round, np.int64(v) * 64 + shift, 0), splat(tag, key1))
             u = times(converted(random >> _11), splat(tag, _ULP))
-            drawn = less(times(u, load(tag, s.index, 1)), load(tag, s.index, 2))
+            drawn = less(times(u, load(tag, s.found, 1)), load(tag, s.found, 2))
             store(s.x, v, (load(tag, s.x, v) & dead) | (drawn & ~dead))
         _save(tag, t, s, r, shift)
