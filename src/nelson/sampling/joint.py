@@ -95,9 +95,14 @@ class Joint:
         return self.cutset(0).work
 
     @property
+    def number_held(self) -> int:
+        """The number of variables that a move holds, helpers included."""
+        return int(self.moving.sum()) - self.cutset(0).n_bags
+
+    @property
     def held(self) -> float:
         """The share of variables that a move holds."""
-        return 1 - self.cutset(0).n_bags / max(1, int(self.moving.sum()))
+        return self.number_held / max(1, int(self.moving.sum()))
 
     @property
     def info(self) -> dict[str, object]:

@@ -31,8 +31,9 @@ _LATEST: Slot[Recent[tuple[int, ...], tuple[str, Verdict]]] = Slot("latest verdi
 _STARTS = 256
 #: Chains that run from these starts.
 _LANES = 1024
-#: Joint moves that hold a larger share of the variables are not tried.
-_MOST_HELD = 0.6
+#: Joint moves that hold a larger share of the variables, or more variables, are not tried: in no
+#: formula that we tried did they mix.
+_MOST_HELD, _MANY_HELD = 0.6, 512
 #: Joint moves are not tried for more contexts than this: each is diagnosed.
 _JOINT_CONTEXTS = 8
 #: Most work of the joint moves of a draw without a time limit, in entries of tables times samples
@@ -100,29 +101,34 @@ def _jointly(
     """
     if single.guarantee != "heuristic" or beyond_resolution(part.theta):
         return None
-    if "joint" in limits.skip:
-        part.passed["joint moves"] = "left out"
+    if why := no_joint_moves(part, limits):
+        part.passed["joint moves"] = why
         return None
-    if len(pilots(part.theta)) > _JOINT_CONTEXTS:
-        told = f"more than {_JOINT_CONTEXTS} different contexts would have to be diagnosed"
-        part.passed["joint moves"] = told
-        return None
-    tried: Joint | None = None
-    for most in (CHEAP, COSTLY):
-        moves = joint_moves(part.problem, most=most)
-        if tried and moves and tried.width == moves.width:
-            return None
-        tried = moves
-        if moves is None or moves.held > _MOST_HELD:
-            share_held = "most" if moves is None else f"{moves.held:.0%}"
-            told = f"the formula stays too wide unless {share_held} of its variables are held"
-            part.passed["joint moves"] = told
+    cheap, costly = (joint_moves(part.problem, most=most) for most in (CHEAP, COSTLY))
+    for moves in (cheap, costly):
+        if moves is None or (moves is costly and cheap and moves.width == cheap.width):
             return None
         verdict = _joint_verdict(part, limits, moves, start)
         if verdict.guarantee != "heuristic":
             return replace(verdict, moves=moves, more=verdict.more | moves.info)
         part.passed["joint moves"] = verdict.why
+        if not verdict.complete:
+            return None
     return None
+
+
+def no_joint_moves(part: Part, limits: Limits) -> str:
+    """Why joint moves of a part are not tried; "" if they are."""
+    if "joint" in limits.skip:
+        return "left out"
+    if len(pilots(part.theta)) > _JOINT_CONTEXTS:
+        return f"more than {_JOINT_CONTEXTS} different contexts would have to be diagnosed"
+    moves = joint_moves(part.problem)
+    if moves is None:
+        return "the formula stays too wide unless most of its variables are held"
+    if moves.held > _MOST_HELD or moves.number_held > _MANY_HELD:
+        return f"the formula stays too wide unless {moves.number_held:,} variables are held"
+    return ""
 
 
 def _joint_verdict(
@@ -134,7 +140,7 @@ def _joint_verdict(
         return Verdict(1, "exact", why)
 
     def one(row: np.ndarray) -> Verdict:
-        asked = pilot_request(row[None], _LANES, limits.threads, share(limits.deadline, 0.5))
+        asked = pilot_request(row[None], _LANES, limits.threads, share(limits.deadline, 0.2))
         return diagnose_chains(start(replace(asked, moves=moves), row))
 
     verdict = for_rows(part.theta, one)

@@ -35,7 +35,7 @@ from nelson.exact.preprocess import STEPS, Preprocessed, preprocess
 from nelson.formula.memo import Recent, Slot
 from nelson.io.progress import phase
 from nelson.sampling.auto import compiling
-from nelson.sampling.auto.chains import by_resampling, from_solver
+from nelson.sampling.auto.chains import by_resampling, from_solver, no_joint_moves
 from nelson.sampling.auto.decision import Decision, Group, Limits, Part, interned, joined, part_of
 from nelson.sampling.chain import Chains, share
 from nelson.sampling.diagnosis.diagnose import beyond_resolution, pilot_request, pilots
@@ -130,22 +130,30 @@ class _Ladder:
         """Joint moves on the formula with its gates, if they make the heuristic decision `single`
         asymptotic; else `single`.
         """
-        if "joint" in self.asked.skip:
+        if "joint" in self.asked.skip or self.beyond:
             return single
         skip = self.asked.skip | {"single"}
         other = _Ladder(self.problem, self.whole.theta, replace(self.asked, skip=skip))
         other.beyond = self.beyond
         reduced, parts = other.reduced(_KEEPING_GATES)
-        for part in other.few(parts):
-            verdict = from_solver(part, other.limits)
+        if not (why := other.joint(other.few(parts))):
+            return other.decision(reduced)
+        for record in (record for group in single.groups for record in group.records):
+            if record["guarantee"] == "heuristic":
+                record["not taken"]["joint moves"] = why
+        return single
+
+    def joint(self, parts: list[Part]) -> str:
+        """Take the parts with joint moves from a solver; -> why not, "" if all are taken."""
+        for part in parts:
+            if why := no_joint_moves(part, self.limits):
+                return why
+        for part in parts:
+            verdict = from_solver(part, self.limits)
             if verdict.guarantee == "heuristic":
-                told = part.passed.get("joint moves", verdict.why)
-                for record in (record for group in single.groups for record in group.records):
-                    if record["guarantee"] == "heuristic":
-                        record["not taken"]["joint moves"] = told
-                return single
-            other.taken["cdcl"].append((part, verdict))
-        return other.decision(reduced)
+                return part.passed.get("joint moves", verdict.why)
+            self.taken["cdcl"].append((part, verdict))
+        return ""
 
     # --- the steps: each gets the remaining components and returns those it does not take ---------
 
