@@ -48,11 +48,12 @@ COSTLY = 1 << 21
 #: Moves of the smallest width that cost more than this for each lane are not made at all.
 _MOST_WORK = 1 << 23
 #: Entries of all tables of a move: 64 bytes each, for each thread.
-_MOST_ENTRIES = 1 << 22
+_MOST_ENTRIES = 1 << 21
 #: Steps of the search for a cutset, about 2 ns each.
 _STEPS = 1 << 30
-#: Longer clauses are cut with helpers.
-_LONG = 5
+#: Longer clauses are cut with helpers, unless they have more than _MOST_CUT literals for each
+#: variable: then helpers would be most of the formula.
+_LONG, _MOST_CUT = 5, 8
 #: How strongly the random field decides, and how often it is averaged over clauses.
 _STRENGTH, _AVERAGED = 15.0, 3
 #: A variable held by this many cutsets in a row is held by the next one only if it must.
@@ -125,24 +126,30 @@ def _joint_moves(problem: Problem, width: int | None, most: int = CHEAP) -> Join
     moving = np.ones(n, bool)
     moving[np.abs(problem.fixed) - 1] = False
     widths = _WIDTHS if width is None else (width,)
-    for one in widths:
-        plan = Joint(one, n, literals, offsets, helpers, moving)
-        found = plan.following(_STEPS)
-        if found is None:
+    low, high, plan = 0, len(widths) - 1, None
+    while low <= high:  # wider moves cost more: bisect
+        middle = (low + high) // 2
+        one = Joint(widths[middle], n, literals, offsets, helpers, moving)
+        if (found := one.following(_STEPS)) is None:
             return None
-        last = one == widths[-1]
-        if found.work <= (_MOST_WORK if last else most) and found.entries <= _MOST_ENTRIES:
-            plan.made.append(found)
-            return plan
-    return None
+        one.made.append(found)
+        limit = _MOST_WORK if middle == len(widths) - 1 else most
+        if found.work <= limit and found.entries <= _MOST_ENTRIES:
+            plan, high = one, middle - 1
+        else:
+            low = middle + 1
+    return plan
 
 
 def _cut(problem: Problem) -> tuple[np.ndarray, np.ndarray, kernel.Helpers, int]:
     """The clauses, long ones cut into short ones; the helpers; and the number of variables."""
     rest, n = problem.rest, problem.formula.n_total
     lengths = np.diff(rest.offsets)
-    long = np.flatnonzero(lengths > _LONG)
-    short = np.repeat(lengths <= _LONG, lengths)
+    is_long = lengths > _LONG
+    if lengths[is_long].sum() > _MOST_CUT * n:
+        is_long[:] = False
+    long = np.flatnonzero(is_long)
+    short = np.repeat(~is_long, lengths)
     clauses: list[list[int]] = []
     defined: list[tuple[int, int, int]] = []
     known: dict[tuple[int, int], int] = {}
@@ -158,7 +165,7 @@ def _cut(problem: Problem) -> tuple[np.ndarray, np.ndarray, kernel.Helpers, int]
             left = known[left, right]
         clauses.append([left, *others])
     literals = np.concatenate([rest.literals[short], *(np.array(c) for c in clauses)])
-    sizes = np.concatenate([lengths[lengths <= _LONG], [len(c) for c in clauses]])
+    sizes = np.concatenate([lengths[~is_long], [len(c) for c in clauses]])
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     table = np.array(defined, np.int64).reshape(-1, 3)
     codes = 2 * (np.abs(table) - 1) + (table > 0)
