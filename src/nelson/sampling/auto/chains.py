@@ -34,6 +34,8 @@ _LANES = 1024
 #: Joint moves that hold a larger share of the variables, or more variables, are not tried: in no
 #: formula that we tried did they mix.
 _MOST_HELD, _MANY_HELD = 0.6, 512
+#: Wider moves, which cost more, are tried only if they hold at most this share.
+_FEW_HELD = 0.1
 #: Joint moves are not tried for more contexts than this: each is diagnosed.
 _JOINT_CONTEXTS = 8
 #: Most work of the joint moves of a draw without a time limit, in entries of tables times samples
@@ -106,7 +108,7 @@ def _jointly(
         return None
     cheap, costly = (joint_moves(part.problem, most=most) for most in (CHEAP, COSTLY))
     for moves in (cheap, costly):
-        if moves is None or (moves is costly and cheap and moves.width == cheap.width):
+        if moves is None or (moves is costly and not _worth_more(cheap, costly)):
             return None
         verdict = _joint_verdict(part, limits, moves, start)
         if verdict.guarantee != "heuristic":
@@ -129,6 +131,11 @@ def no_joint_moves(part: Part, limits: Limits) -> str:
     if moves.held > _MOST_HELD or moves.number_held > _MANY_HELD:
         return f"the formula stays too wide unless {moves.number_held:,} variables are held"
     return ""
+
+
+def _worth_more(cheap: Joint | None, costly: Joint) -> bool:
+    """Are costly moves tried after cheap ones failed? Only if they are wider and hold few."""
+    return cheap is not None and costly.width > cheap.width and costly.held <= _FEW_HELD
 
 
 def _joint_verdict(

@@ -255,6 +255,8 @@ class _Ladder:
                 part.passed["resampling"] = "left out"
             return parts
         if as_given and (verdict := by_resampling(self.whole, self.limits)) is not None:
+            for part in parts:
+                part.passed |= self.whole.passed
             self.taken["lovasz"] += [(part, verdict) for part in parts]
             return []
         if as_given and len(parts) == 1:

@@ -34,6 +34,7 @@ from nelson.sampling.diagnosis.features import Features
 from nelson.sampling.diagnosis.meeting import LIMIT, Coupled, meetings
 from nelson.sampling.diagnosis.verdict import Verdict
 from nelson.sampling.guarantee import weakest
+from nelson.sampling.joint import Joint
 from nelson.sampling.problem import Problem
 from nelson.sampling.sampler import Request
 
@@ -46,8 +47,9 @@ _MORE_LAGS = (128, 256)
 #: Variables times lanes times sweeps of a pilot run that may try more lags.
 _WORK = 1 << 33
 #: The same of joint moves, in entries of tables (`Joint.work`) times lanes times moves; a second of
-#: one core is about 2^32. The largest lag is the largest within this.
-_JOINT_WORK = 1 << 36
+#: one core is about 2^32. The largest lag is the largest within this. Moves that hold few variables
+#: are the likelier ones to mix, and get more.
+_JOINT_WORK, _JOINT_WORK_IF_FEW, _FEW_HELD = 1 << 34, 1 << 36, 0.1
 _JOINT_LAGS = (1, 2, 4, 8, 16, 32)
 #: (most variables, lanes of the pilot run)
 _PILOT_LANES = ((20_000, 4096), (200_000, 2048), (np.inf, 1024))
@@ -186,7 +188,11 @@ def _lags(request: Request, cells: int) -> tuple[int, ...]:
     if request.moves is None:
         return _LAGS + tuple(lag for lag in _MORE_LAGS if 4 * lag * cells <= _WORK)
     each = 4 * request.moves.work * (request.count or 0)
-    return tuple(lag for lag in _JOINT_LAGS if lag == 1 or lag * each <= _JOINT_WORK)
+    return tuple(lag for lag in _JOINT_LAGS if lag == 1 or lag * each <= _joint_work(request.moves))
+
+
+def _joint_work(moves: Joint) -> int:
+    return _JOINT_WORK_IF_FEW if moves.held <= _FEW_HELD else _JOINT_WORK
 
 
 @dataclass(frozen=True)
@@ -293,7 +299,7 @@ def _coupled(elsewhere: Elsewhere, base: np.ndarray, groups: Sequence[Group], la
     """Chains from some states of the chains and of all other kinds, within the work of a pilot."""
     moves = elsewhere.request.moves
     each = 64 * 2 * SWEEPS_PER_LAG * lag  # lanes of a word times their sweeps
-    work = _WORK // base.shape[1] if moves is None else _JOINT_WORK // moves.work
+    work = _WORK // base.shape[1] if moves is None else _joint_work(moves) // moves.work
     afford = work // 4 // max(1, each)
     own = int(np.clip(2 * afford // 3, _MEET // 3, _MEET))
     rest = int(np.clip(afford // 3, _MEET_OTHERS // 3, _MEET_OTHERS))
