@@ -236,6 +236,7 @@ def test_chains_are_diagnosed_once_in_a_while(monkeypatch):
 def test_a_heuristic_layer_stays_heuristic(monkeypatch):
     """Every call says so, not only the first."""
     monkeypatch.setattr("nelson.sampling.auto.compiling.promising", lambda parts: [])
+    monkeypatch.setattr("nelson.sampling.auto.chains.no_joint_moves", lambda *_: "left out")
     formula, theta = hubs_and_leaves()
     layer, logits = LovaszLayer(formula, 8), torch.tensor(theta)
     for _ in range(3):

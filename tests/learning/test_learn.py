@@ -273,6 +273,7 @@ def test_variables_that_the_bound_holds_back_are_named():
 def test_a_fit_with_heuristic_samples_says_so(monkeypatch):
     """Chains of this formula reach one region only, so theta carries their bias. The twin mixes."""
     monkeypatch.setattr("nelson.sampling.auto.compiling.promising", lambda parts: [])
+    monkeypatch.setattr("nelson.sampling.auto.chains.no_joint_moves", lambda *_: "left out")
     formula = entropic_switch(n=60)
     data = nelson.sample(formula, None, 500, method="lovasz", sweeps=4, seed=1)
     for sampler in (None, "lovasz"):
@@ -286,6 +287,7 @@ def test_a_fit_with_heuristic_samples_says_so(monkeypatch):
 def test_the_last_theta_is_diagnosed_as_well(monkeypatch):
     """Samples are drawn at theta = 0, which is well; the step leads to where chains are caught."""
     monkeypatch.setattr("nelson.sampling.auto.compiling.promising", lambda parts: [])
+    monkeypatch.setattr("nelson.sampling.auto.chains.no_joint_moves", lambda *_: "left out")
     formula, theta = hubs_and_leaves(hubs=8, leaves=60)
     data = np.zeros((200, 68), bool)
     data[:, :8] = True  # all hubs on

@@ -10,7 +10,7 @@ import numpy as np
 
 from nelson.errors import FormulaError
 from nelson.formula.checks import checked_projection, count, duration, is_whole
-from nelson.kernels.core.rng import MAX_ROUNDS
+from nelson.kernels.core.rng import MAX_ROUNDS, MAX_SWEEPS
 from nelson.kernels.cpu.tiles import WIDTHS
 from nelson.sampling.diagnosis.verdict import Verdict
 
@@ -28,6 +28,7 @@ class Options:
 
     method: str = "auto"
     sweeps: int | None = None
+    moves: str = "single"
     given: Mapping[int, bool] | Iterable[int] | None = None
     project: Iterable[int] | str | None = None
     project_law: str = "marginal"
@@ -56,9 +57,16 @@ class Options:
         for name in ("max_rounds", "sweeps", "threads"):
             if (value := getattr(self, name)) is not None:
                 object.__setattr__(self, name, count(value, name))  # 1e3 becomes 1000
-        for name in ("max_rounds", "sweeps"):
-            if (value := getattr(self, name)) is not None and value > MAX_ROUNDS:
-                raise FormulaError(f"{name} = {value}", expected=f"at most {MAX_ROUNDS}")
+        for name, most in (("max_rounds", MAX_ROUNDS), ("sweeps", MAX_SWEEPS)):
+            if (value := getattr(self, name)) is not None and value > most:
+                raise FormulaError(f"{name} = {value}", expected=f"at most {most}")
+        if self.moves not in ("single", "joint"):
+            raise FormulaError(f"moves={self.moves!r}", expected='"single" or "joint"')
+        if self.moves == "joint" and (not self.sweeps or self.method not in ("auto", "lovasz")):
+            raise FormulaError(
+                f'moves="joint" with method={self.method!r} and sweeps={self.sweeps}',
+                expected='method="lovasz" and the number of joint moves, sweeps=32 for example',
+            )
         if self.seconds is not None:
             duration(self.seconds)
         if self.width is not None and self.width not in WIDTHS:
@@ -69,6 +77,8 @@ class Options:
         if self.threads == 0:
             raise FormulaError("threads = 0", expected="1 or more")
         checked_law(self.project_law)
+        if self.gpu is not None and self.moves == "joint":
+            raise FormulaError('moves="joint" with device="cuda"', expected='device="cpu"')
         if self.gpu is not None and self.unique:
             raise FormulaError('unique=True with device="cuda"', expected='device="cpu"')
 

@@ -21,6 +21,7 @@ from nelson.sampling.auto import Choice, Decision, Limits
 from nelson.sampling.choose import Chosen, choose_sampler, finite
 from nelson.sampling.diagnosis.diagnose import beyond_resolution
 from nelson.sampling.guarantee import weakest
+from nelson.sampling.joint import Joint, joint_moves
 from nelson.sampling.options import Options
 from nelson.sampling.problem import Problem, prepare
 from nelson.sampling.projection import padded, source_of
@@ -143,8 +144,9 @@ def make_plan(formula: Formula, theta: Any, n: int | None, options: Options) -> 
         patience=chosen.sampler.seconds if options.seconds is None else None,
     )
     parts = [
-        (problem, replace(request, theta=own, contexts=np.array(contexts, np.int64)))
+        (problem, replace(request, theta=own, contexts=np.array(contexts, np.int64), moves=moves))
         for problem, own, contexts in zip(problems, theta_of, members.values(), strict=True)
+        for moves in [_joint(problem) if options.moves == "joint" else None]
     ]
     return Plan(
         problems[0].formula,
@@ -180,6 +182,16 @@ def _asked_for(
     elif guarantee == "heuristic" and sweeps:
         why += '; nobody has diagnosed these sweeps: method="auto" does'
     return Choice(sampler.name, sweeps, guarantee, why, advice=for_method(guarantee))
+
+
+def _joint(problem: Problem) -> Joint:
+    """The joint moves that the caller asked for."""
+    if (moves := joint_moves(problem)) is None:
+        raise FormulaError(
+            'moves="joint" with a formula that stays too wide unless most variables are held',
+            expected='moves="single"',
+        )
+    return moves
 
 
 def _contexts_by_evidence(

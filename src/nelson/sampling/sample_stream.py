@@ -24,6 +24,7 @@ def sample(
     *,
     method: str = "auto",
     sweeps: int | None = None,
+    moves: str = "single",
     given: Mapping[int, bool] | Iterable[int] | None = None,
     project: Iterable[int] | str | None = None,
     project_law: str = "marginal",
@@ -45,6 +46,10 @@ def sample(
                 what each method promises and needs.
     sweeps      heat-bath sweeps of the valid space after resampling (for "gibbs": sweeps of all
                 assignments); None: the number that the method needs.
+    moves       what a sweep is: "single", every variable once, given all others; or "joint", all
+                variables but a few held ones at once (for "lovasz", with `sweeps`). A joint move
+                costs more, and moves variables that single moves cannot, such as gates and groups
+                of which exactly one is true.
     given       partial assignment, {3: True, 5: False} or [3, -5].
     project     variables to return, in this order. None: the projection that the formula carries
                 (`c ind` and `c p show` lines of its file), else all variables. "all": all variables
@@ -102,6 +107,7 @@ def stream(
     block: int = 65536,
     method: str = "auto",
     sweeps: int | None = None,
+    moves: str = "single",
     given: Mapping[int, bool] | Iterable[int] | None = None,
     project: Iterable[int] | str | None = None,
     project_law: str = "marginal",

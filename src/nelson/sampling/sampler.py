@@ -10,12 +10,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nelson.kernels.core.bits import compact, concatenate, tail_mask
 from nelson.sampling.problem import Problem
+
+if TYPE_CHECKING:
+    from nelson.sampling.joint import Joint
 
 #: Packed samples and their number.
 Lanes = tuple[np.ndarray, int]
@@ -87,6 +90,7 @@ class Request:
     patience: float | None = None  # seconds per block where there is no deadline
     start: int = 0  # number of the first sample
     pace: Pace | None = None  # cuts blocks into pieces; all who draw in turns share it
+    moves: Joint | None = None  # what a sweep is: a joint move, or None: all single variables
 
     def until(self) -> float | None:
         """The deadline of a block that begins now; time.monotonic()."""

@@ -65,7 +65,10 @@ class Settled:
         text = hashlib.sha256(f"{self.plan.sampler.name} {self.plan.request.sweeps}".encode())
         for decision in (self.plan.decisions or {}).values():
             for group in decision.groups:
-                text.update(f"{group.method} {group.sweeps} {len(group.variables)}".encode())
+                moves = "" if group.moves is None else group.moves.info
+                text.update(
+                    f"{group.method} {group.sweeps} {len(group.variables)} {moves}".encode()
+                )
                 for rows in group.pool:
                     text.update(np.packbits(rows).tobytes())
         for _, known in self.circuits:

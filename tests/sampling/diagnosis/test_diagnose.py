@@ -51,7 +51,8 @@ def test_a_start_that_is_not_valid_is_not_handed_out():
 def test_chains_that_are_cut_off_are_called_heuristic(skip):
     """Two parities with a shared variable; 3-SAT whose space falls apart. The twin is connected."""
     for f in (xor3(), random_ksat(12, 24, 3, seed=3)):
-        choice = decided(f, "enumerate", "circuit", "cftp", *skip, theta=weights(f)).choice
+        steps = "enumerate", "circuit", "cftp", "joint", *skip
+        choice = decided(f, *steps, theta=weights(f)).choice
         assert choice.guarantee == "heuristic", choice
     free = random_ksat(12, 12, 5, seed=3)
     choice = decided(free, "enumerate", "circuit", "cftp", *skip).choice
@@ -148,7 +149,8 @@ def test_the_contexts_of_largest_theta_are_diagnosed():
 def test_a_frozen_variable_is_seen_for_any_number_of_samples_and_before_projection(count):
     """x1 xor x2 xor x3 is fixed, twice: no variable moves alone. The free variables 6, 7 do."""
     formula = Formula([*xor3().clauses(), [6, 7]], n_vars=7)
-    choice = decided(formula, "enumerate", "circuit", "cftp", theta=weights(formula)).choice
+    steps = "enumerate", "circuit", "cftp", "joint"
+    choice = decided(formula, *steps, theta=weights(formula)).choice
     assert choice.guarantee == "heuristic"
     for options in ({"sweeps": 5}, {"sweeps": 5, "project": [6, 7]}):
         s = nelson.sample(formula, None, count, method="lovasz", seed=1, **options)

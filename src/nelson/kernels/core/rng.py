@@ -32,6 +32,10 @@ _ZERO, _ONE, _TWO = np.uint64(0), np.uint64(1), np.uint64(2)
 #: Round number of the first sweep. Rounds of resampling count from 0, so the two never share a
 #: counter.
 SWEEP_ROUND = 1 << 26
+#: Round number of the first joint move (`cpu/joint.py`): sweeps have the 2^25 rounds before it.
+JOINT_ROUND = SWEEP_ROUND + (1 << 25)
+#: Most sweeps, and most joint moves.
+MAX_SWEEPS = JOINT_ROUND - SWEEP_ROUND
 #: Stands for a variable in the counter of the word that orders the colour classes of a sweep. No
 #: draw has this counter: variables are int32, so their numbers are below 2^31.
 ORDER = (1 << 32) - 1

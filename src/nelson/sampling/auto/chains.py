@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +13,7 @@ from nelson.sampling.auto.decision import SAFETY, Limits, Part
 from nelson.sampling.chain import Chains, share
 from nelson.sampling.diagnosis.diagnose import (
     SEED,
+    beyond_resolution,
     diagnose,
     diagnose_chains,
     for_rows,
@@ -19,6 +21,8 @@ from nelson.sampling.diagnosis.diagnose import (
     pilots,
 )
 from nelson.sampling.diagnosis.verdict import Verdict
+from nelson.sampling.joint import CHEAP, COSTLY, Joint, joint_moves
+from nelson.sampling.sampler import Request
 
 #: The last verdict on a component and its step, by evidence.
 _LATEST: Slot[Recent[tuple[int, ...], tuple[str, Verdict]]] = Slot("latest verdict on chains")
@@ -26,6 +30,15 @@ _LATEST: Slot[Recent[tuple[int, ...], tuple[str, Verdict]]] = Slot("latest verdi
 _STARTS = 256
 #: Chains that run from these starts; fewer, if they have more variables than this together.
 _LANES, _LANE_VARIABLES = 1024, 1 << 26
+#: Joint moves that hold a larger share of the variables, or more variables, are not tried: in no
+#: formula that we tried did they mix.
+_MOST_HELD, _MANY_HELD = 0.6, 512
+#: Wider moves, which cost more, are tried only if they hold at most this share.
+_FEW_HELD = 0.1
+#: Joint moves are not tried for more contexts than this: each is diagnosed.
+_JOINT_CONTEXTS = 8
+#: Most work of the joint moves of a sample, in entries of tables: about 0.1 s of one core.
+_MOST_WORK = 1 << 28
 #: Above this many literals 64 samples are tried before the pilot run, which takes its time.
 _LARGE = 20_000
 #: Above this many literals a call with a deadline makes no pilot run.
@@ -49,6 +62,12 @@ def by_resampling(part: Part, limits: Limits) -> Verdict | None:
     if not verdict.converged and not (large and not verdict.complete):
         part.passed["resampling"] = verdict.why
         return None
+    joint = _jointly(
+        part, limits, verdict, lambda asked, row: Chains.resampled(part.problem, asked, row[None])
+    )
+    if joint is not None:
+        why = f"not extremal: {joint.sweeps} joint moves follow ({joint.why})"
+        return _keep(part, "resampling", replace(joint, why=why))
     swept = len(part.problem.program.order)
     begin = f"not extremal: {verdict.sweeps} sweeps of the valid space over {swept} variables"
     return _keep(part, "resampling", replace(verdict, why=f"{begin} follow ({verdict.why})"))
@@ -68,6 +87,73 @@ def _converges(part: Part, limits: Limits) -> bool:
     rows = part.theta[pilots(part.theta)]
     request = pilot_request(rows, 64, limits.threads, share(limits.deadline, 0.2))
     return 2 * Chains.resampled(part.problem, request, rows).lanes() >= 64 * len(rows)
+
+
+def _jointly(
+    part: Part,
+    limits: Limits,
+    single: Verdict,
+    start: Callable[[Request, np.ndarray], Chains],
+) -> Verdict | None:
+    """The verdict on chains of joint moves, if they are asymptotic and those of single moves not.
+
+    start: chains for a request and a theta (n,). The reason why not is in `part.passed`.
+    """
+    if single.guarantee != "heuristic" or beyond_resolution(part.theta):
+        return None
+    if why := no_joint_moves(part, limits):
+        part.passed["joint moves"] = why
+        return None
+    cheap, costly = (joint_moves(part.problem, most=most) for most in (CHEAP, COSTLY))
+    for moves in (cheap, costly):
+        if moves is None or (moves is costly and not _worth_more(cheap, costly)):
+            return None
+        verdict = _joint_verdict(part, limits, moves, start)
+        if verdict.guarantee != "heuristic":
+            return replace(verdict, moves=moves, more=verdict.more | moves.info)
+        part.passed["joint moves"] = verdict.why
+        if not verdict.complete:
+            return None
+    return None
+
+
+def no_joint_moves(part: Part, limits: Limits) -> str:
+    """Why joint moves of a part are not tried; "" if they are."""
+    if "joint" in limits.skip:
+        return "left out"
+    if len(pilots(part.theta)) > _JOINT_CONTEXTS:
+        return f"more than {_JOINT_CONTEXTS} different contexts would have to be diagnosed"
+    moves = joint_moves(part.problem)
+    if moves is None:
+        return "the formula stays too wide unless most of its variables are held"
+    if moves.held > _MOST_HELD or moves.number_held > _MANY_HELD:
+        return f"the formula stays too wide unless {moves.number_held:,} variables are held"
+    return ""
+
+
+def _worth_more(cheap: Joint | None, costly: Joint) -> bool:
+    """Are costly moves tried after cheap ones failed? Only if they are wider and hold few."""
+    return cheap is not None and costly.width > cheap.width and costly.held <= _FEW_HELD
+
+
+def _joint_verdict(
+    part: Part, limits: Limits, moves: Joint, start: Callable[[Request, np.ndarray], Chains]
+) -> Verdict:
+    """The verdict on chains of these moves."""
+    if not moves.held:
+        why = f"a joint move holds no variable (width {moves.width}): it draws from P exactly"
+        return Verdict(1, "exact", why)
+
+    def one(row: np.ndarray) -> Verdict:
+        asked = pilot_request(row[None], _LANES, limits.threads, share(limits.deadline, 0.45))
+        return diagnose_chains(start(replace(asked, moves=moves), row))
+
+    verdict = for_rows(part.theta, one)
+    work = verdict.sweeps * moves.work
+    if work > _MOST_WORK:
+        told = f"; but a sample would cost {work:.2g} steps, more than {_MOST_WORK:.2g}"
+        return replace(verdict, guarantee="heuristic", why=verdict.why + told, rows=())
+    return verdict
 
 
 def from_solver(part: Part, limits: Limits) -> Verdict:
@@ -96,15 +182,22 @@ def from_solver(part: Part, limits: Limits) -> Verdict:
     known = {part.theta[k].tobytes(): mine for k, mine in zip(chosen, states, strict=True)}
 
     def one(row: np.ndarray) -> Verdict:
+        if "single" in limits.skip:
+            return Verdict(0, "heuristic", "left out")
         until = share(limits.deadline, 0.3)
         request = pilot_request(row[None], lanes, limits.threads, until)
         return diagnose_chains(Chains.given(part.problem, request, [known[row.tobytes()]]))
 
-    verdict = for_rows(part.theta, one)
+    def given(asked: Request, row: np.ndarray) -> Chains:
+        return Chains.given(part.problem, asked, [known[row.tobytes()]])
+
+    verdict, moves = for_rows(part.theta, one), "sweeps"
+    if (joint := _jointly(part, limits, verdict, given)) is not None:
+        verdict, moves = joint, "joint moves"
     if len(part.problem.program.order) < part.formula.n_total:
         # Sweeps skip extremal components. That is right after resampling, but not after a solver.
         why = f"{verdict.why}; some variables keep the value that the solver gave them"
         verdict = replace(verdict, guarantee="heuristic", why=why, rows=())
-    why = f"{verdict.sweeps} sweeps from solutions of {solver} ({verdict.why})"
+    why = f"{verdict.sweeps} {moves} from solutions of {solver} ({verdict.why})"
     more = verdict.more | {"starts": min(len(mine) for mine in states)}
     return _keep(part, "solver", replace(verdict, why=why, more=more, starts=states))

@@ -14,6 +14,7 @@ from nelson.formula import Formula
 from nelson.formula.flat import join
 from nelson.formula.memo import Recent, Slot
 from nelson.sampling.guarantee import weakest
+from nelson.sampling.joint import Joint
 from nelson.sampling.problem import Problem, prepare
 
 _COMPONENTS: Slot[Recent[bytes, Formula]] = Slot("formulas of components")
@@ -86,6 +87,7 @@ class Group:
     starts: list[np.ndarray] = field(default_factory=list)  # "cdcl": starts found while deciding
     pool: list[np.ndarray] = field(default_factory=list)  # "cdcl": starts to use, once settled
     rows: tuple[str, ...] = ()  # the guarantee of each context
+    moves: Joint | None = None  # what a sweep is: a joint move, or None: all single variables
 
 
 @dataclass(frozen=True)
@@ -114,7 +116,7 @@ class Decision:
             max((g.sweeps for g in self.groups), default=0),
             self.guarantee,
             why,
-            self.reduced is None,
+            self.reduced is None and not any(g.moves for g in self.groups),
             records,
             list(self.steps),
             tuple(weakest(labels) for labels in zip(*(g.rows for g in self.groups), strict=True)),

@@ -57,7 +57,8 @@ def blocks(decision: Decision, problem: Problem, request: Request) -> Iterator[B
     """The samples of a request, `request.block` per context at a time."""
     if decision.reduced is None:
         group = decision.groups[0]
-        yield from get(group.method).blocks(problem, replace(request, sweeps=group.sweeps))
+        asked = replace(request, sweeps=group.sweeps, moves=group.moves)
+        yield from get(group.method).blocks(problem, asked)
         return
     yield from _Join(decision, problem, request).blocks()
 
@@ -148,6 +149,7 @@ def _asked(number: int, group: Group, request: Request) -> Request:
         seed=int(words.generate_state(1, np.uint64)[0] >> np.uint64(1)),
         columns=np.arange(len(group.variables)),
         sweeps=group.sweeps,
+        moves=group.moves,
     )
 
 
@@ -179,7 +181,7 @@ def _from_starts(group: Group, request: Request) -> Iterator[Block]:
         word = first // 64
         states = np.stack([tiled(rows, word, words_for(count)) for rows in pool])
         block = resumed(group.problem, request, states, 0, word, count)
-        block.info = dict(info)
+        block.info = info | (group.moves.info if group.moves else {})
         yield block
         if block.stopped:
             return

@@ -36,7 +36,7 @@ from nelson.exact.preprocess import STEPS, Preprocessed, preprocess
 from nelson.formula.memo import Recent, Slot
 from nelson.io.progress import phase
 from nelson.sampling.auto import compiling
-from nelson.sampling.auto.chains import by_resampling, from_solver
+from nelson.sampling.auto.chains import by_resampling, from_solver, no_joint_moves
 from nelson.sampling.auto.coupling import by_coupling
 from nelson.sampling.auto.decision import Decision, Group, Limits, Part, interned, joined, part_of
 from nelson.sampling.chain import Chains, share
@@ -76,6 +76,7 @@ def decide(problem: Problem, theta: np.ndarray, limits: Limits) -> Decision:
 class _Ladder:
     def __init__(self, problem: Problem, theta: np.ndarray, limits: Limits) -> None:
         self.problem, self.limits, self.owner = problem, limits, problem.formula
+        self.asked = limits
         self.whole = Part(np.arange(self.owner.n_total), theta, self.owner, problem.evidence)
         self.taken: dict[str, list[tuple[Part, Verdict]]] = {
             name: [] for name in ("enumerate", "circuit", "cftp", "cdcl", "lovasz")
@@ -92,9 +93,14 @@ class _Ladder:
             return decision
         left = self.coupled(self.compiled(left, self.untouched))
         exact = any(self.taken[name] for name in ("enumerate", "circuit", "cftp"))
+        if reduced.gates:  # joint moves hold fewer variables if the gates are there
+            self.limits = replace(self.limits, skip=self.limits.skip | {"joint"})
         left = self.resampled(left, not reduced.changed and not exact)
         self.searched(left)
-        return self.decision(reduced)
+        decision = self.decision(reduced)
+        if reduced.gates and decision.choice.guarantee == "heuristic":
+            return self.decided_jointly(decision)
+        return decision
 
     def reduced(self, steps: Collection[str]) -> tuple[Preprocessed, list[Part]]:
         """Preprocess. -> the result, and the components that are neither extremal nor small"""
@@ -121,6 +127,35 @@ class _Ladder:
         if _width(parts) >= _width(left) or other.compiled(parts, other.untouched):
             return None
         return other.decision(reduced)
+
+    def decided_jointly(self, single: Decision) -> Decision:
+        """Joint moves on the formula with its gates, if they make the heuristic decision `single`
+        asymptotic; else `single`.
+        """
+        if "joint" in self.asked.skip or self.beyond:
+            return single
+        skip = self.asked.skip | {"single"}
+        other = _Ladder(self.problem, self.whole.theta, replace(self.asked, skip=skip))
+        other.beyond = self.beyond
+        reduced, parts = other.reduced(_KEEPING_GATES)
+        if not (why := other.joint(other.few(parts))):
+            return other.decision(reduced)
+        for record in (record for group in single.groups for record in group.records):
+            if record["guarantee"] == "heuristic":
+                record["not taken"]["joint moves"] = why
+        return single
+
+    def joint(self, parts: list[Part]) -> str:
+        """Take the parts with joint moves from a solver; -> why not, "" if all are taken."""
+        for part in parts:
+            if why := no_joint_moves(part, self.limits):
+                return why
+        for part in parts:
+            verdict = from_solver(part, self.limits)
+            if verdict.guarantee == "heuristic":
+                return part.passed.get("joint moves", verdict.why)
+            self.taken["cdcl"].append((part, verdict))
+        return ""
 
     # --- the steps: each gets the remaining components and returns those it does not take ---------
 
@@ -233,6 +268,8 @@ class _Ladder:
                 part.passed["resampling"] = "left out"
             return parts
         if as_given and (verdict := by_resampling(self.whole, self.limits)) is not None:
+            for part in parts:
+                part.passed |= self.whole.passed
             self.taken["lovasz"] += [(part, verdict) for part in parts]
             return []
         if as_given and len(parts) == 1:
@@ -265,6 +302,7 @@ class _Ladder:
     def decision(self, reduced: Preprocessed) -> Decision:
         used = [name for name, pairs in self.taken.items() if pairs]
         whole = not reduced.changed and len(used) <= 1 and "cdcl" not in used
+        whole &= len({id(v.moves) for _, v in self.taken["lovasz"]}) <= 1
         if whole and not (used == ["circuit"] and self.problem.evidence):
             name = used[0] if used else "lovasz"
             pairs = self.taken[name] or [(self.whole, replace(EXTREMAL, why="no clause is left"))]
@@ -273,11 +311,14 @@ class _Ladder:
         for name in ("enumerate", "circuit", "cftp"):
             if pairs := self.taken[name]:
                 groups.append(_group(name, joined(self.owner, [part for part, _ in pairs]), pairs))
-        pairs = self.taken["lovasz"]
+        # Joint moves cost much more than sweeps of single variables: parts that need none get none.
+        joint = [pair for pair in self.taken["lovasz"] if pair[1].moves]
+        pairs = [pair for pair in self.taken["lovasz"] if not pair[1].moves]
         if len(reduced.free):
             pairs = [*pairs, (self.free(reduced), replace(EXTREMAL, why="in no clause"))]
         if pairs:
             groups.append(_group("lovasz", joined(self.owner, [part for part, _ in pairs]), pairs))
+        groups += [_group("lovasz", part, [(part, verdict)]) for part, verdict in joint]
         # The slowest groups are drawn last: a deadline cuts them and no other.
         groups += [_group("cdcl", part, [(part, verdict)]) for part, verdict in self.taken["cdcl"]]
         return Decision(groups, reduced, reduced.steps)
@@ -314,6 +355,7 @@ def _group(method: str, part: Part, pairs: Sequence[tuple[Part, Verdict]]) -> Gr
         records,
         worst.starts,
         rows=tuple(weakest(label[k] for label in labels) for k in contexts),
+        moves=worst.moves,
     )
 
 

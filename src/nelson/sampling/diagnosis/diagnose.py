@@ -34,6 +34,7 @@ from nelson.sampling.diagnosis.features import Features
 from nelson.sampling.diagnosis.meeting import LIMIT, Coupled, meetings
 from nelson.sampling.diagnosis.verdict import Verdict
 from nelson.sampling.guarantee import weakest
+from nelson.sampling.joint import Joint
 from nelson.sampling.problem import Problem
 from nelson.sampling.sampler import Request
 
@@ -45,6 +46,11 @@ _LAGS = (1, 2, 4, 8, 16, 32, 64)
 _MORE_LAGS = (128, 256)
 #: Variables times lanes times sweeps of a pilot run that may try more lags.
 _WORK = 1 << 33
+#: The same of joint moves, in entries of tables (`Joint.work`) times lanes times moves; a second of
+#: one core is about 2^32. The largest lag is the largest within this. Moves that hold few variables
+#: are the likelier ones to mix, and get more.
+_JOINT_WORK, _JOINT_WORK_IF_FEW, _FEW_HELD = 1 << 34, 1 << 36, 0.1
+_JOINT_LAGS = (1, 2, 4, 8, 16, 32)
 #: (most variables, lanes of the pilot run)
 _PILOT_LANES = ((20_000, 4096), (200_000, 2048), (np.inf, 1024))
 #: Samples whose meetings are counted: of the chains themselves, and of all other kinds together.
@@ -169,13 +175,24 @@ def diagnose_chains(chains: Chains) -> Verdict:
     if find_spec("pysat") is None:
         return Verdict(3, "heuristic", "no SAT solver is installed to begin chains elsewhere")
     elsewhere = Elsewhere(problem, features, request)
-    n = max(1, problem.formula.n_total)
-    lags = _LAGS + tuple(lag for lag in _MORE_LAGS if 4 * lag * n * lanes <= _WORK)
+    lags = _lags(request, max(1, problem.formula.n_total) * lanes)
     with phase("diagnosing chains"):
         run = watch(features, base, elsewhere, lags)
     verdict = run.verdict(beyond_resolution(theta[None]))
     verdict.more["diagnosis"] = time.monotonic() - began
     return verdict
+
+
+def _lags(request: Request, cells: int) -> tuple[int, ...]:
+    """The lags to try; cells: variables times lanes."""
+    if request.moves is None:
+        return _LAGS + tuple(lag for lag in _MORE_LAGS if 4 * lag * cells <= _WORK)
+    each = 4 * request.moves.work * (request.count or 0)
+    return tuple(lag for lag in _JOINT_LAGS if lag == 1 or lag * each <= _joint_work(request.moves))
+
+
+def _joint_work(moves: Joint) -> int:
+    return _JOINT_WORK_IF_FEW if moves.held <= _FEW_HELD else _JOINT_WORK
 
 
 @dataclass(frozen=True)
@@ -280,8 +297,10 @@ def watch(
 
 def _coupled(elsewhere: Elsewhere, base: np.ndarray, groups: Sequence[Group], lag: int) -> Coupled:
     """Chains from some states of the chains and of all other kinds, within the work of a pilot."""
-    each = 64 * base.shape[1] * 2 * SWEEPS_PER_LAG * lag  # lanes of a word times their sweeps
-    afford = _WORK // 4 // max(1, each)
+    moves = elsewhere.request.moves
+    each = 64 * 2 * SWEEPS_PER_LAG * lag  # lanes of a word times their sweeps
+    work = _WORK // base.shape[1] if moves is None else _joint_work(moves) // moves.work
+    afford = work // 4 // max(1, each)
     own = int(np.clip(2 * afford // 3, _MEET // 3, _MEET))
     rest = int(np.clip(afford // 3, _MEET_OTHERS // 3, _MEET_OTHERS))
     words = int(np.clip(afford // (own + rest), 1, _MEET_WORDS))

@@ -36,6 +36,8 @@ from nelson.sampling.sampler import Request
 REPLICAS = 16
 #: Chains from resampling under other weights.
 _LANES = 512
+#: The same of joint moves, which cost more.
+_JOINT_LANES = 128
 #: How far the weights are shifted, in log-odds.
 _SHIFT = 1.5
 #: Rounds of resampling under other weights. A kind that needs more is left out.
@@ -164,10 +166,11 @@ class Elsewhere:
         if self.theta.any():
             ways.append(("resampling without weights", np.zeros(n)))
         for name, theta in ways:
-            asked = self._asked(_LANES, max_rounds=_ROUNDS)
+            lanes = _LANES if self.request.moves is None else _JOINT_LANES
+            asked = self._asked(lanes, max_rounds=_ROUNDS)
             chains = Chains.resampled(self.problem, asked, theta[None])
             words, count = compact(chains.words[0], chains.valid[0])
-            if chains.complete and 2 * count >= _LANES:
+            if chains.complete and 2 * count >= lanes:
                 yield name, words[: count // 64], 0
 
     def _solved(self, finder: Finder, base: np.ndarray) -> Iterator[Kind]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from nelson.sampling.joint import Joint
 
 
 @dataclass(frozen=True)
@@ -24,3 +27,4 @@ class Verdict:
     rows: tuple[str, ...] = ()
     complete: bool = True  # no deadline cut the diagnosis short
     converged: bool = True  # resampling found valid states to start from
+    moves: Joint | None = None  # what a sweep is: a joint move, or None: all single variables

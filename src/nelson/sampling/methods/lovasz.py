@@ -4,12 +4,16 @@ until no clause is violated.
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
 
 from nelson.kernels.core.reference import LOVASZ
 from nelson.sampling import engine
+from nelson.sampling.chain import resumed
 from nelson.sampling.problem import Problem
-from nelson.sampling.sampler import Sampler
+from nelson.sampling.sampler import Block, Request, Sampler
 
 
 def guarantee(problem: Problem, sweeps: int) -> str:
@@ -17,6 +21,25 @@ def guarantee(problem: Problem, sweeps: int) -> str:
     the chains reach it is for a diagnosis to say, which "auto" makes.
     """
     return "exact" if problem.extremal else "heuristic"
+
+
+def blocks(problem: Problem, request: Request) -> Iterator[Block]:
+    """The samples of a request, `request.block` per context at a time."""
+    if request.moves is None or not request.sweeps:
+        yield from engine.blocks(LOVASZ, problem, request)
+        return
+    started = replace(request, sweeps=0, columns=np.arange(problem.formula.n_total))
+    pieces = request.pieces()
+    for block, (first, count) in zip(engine.blocks(LOVASZ, problem, started), pieces, strict=False):
+        if not block.last:
+            moved = resumed(problem, request, block.packed, 0, first // 64, count)
+            block.packed, block.stopped = moved.packed, moved.stopped
+            block.valid &= moved.valid
+        block.packed = np.ascontiguousarray(block.packed[:, :, request.columns])
+        block.info = block.info | request.moves.info
+        yield block
+        if block.last:
+            return
 
 
 SAMPLER = Sampler(
@@ -27,7 +50,7 @@ SAMPLER = Sampler(
     weighted=True,
     rounds_weights=True,
     guarantee=guarantee,
-    blocks=partial(engine.blocks, LOVASZ),
+    blocks=blocks,
     sweeps=0,
     ready=engine.ready,
     promise="exact on extremal formulas, else heuristic",

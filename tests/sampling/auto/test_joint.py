@@ -1,0 +1,89 @@
+"""Joint moves in `auto`, in `nelson.sample` and in `nelson.learn`."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import nelson
+from nelson.errors import FormulaError
+from nelson.sampling import joint
+from nelson.sampling.auto import compiling
+from nelson.sampling.choose import choose
+from tests.kernels.test_joint import one_hot
+from tests.problems import chi_square, exact_law, random_ksat, weights
+from tests.sampling.auto.decisions import ALPHA, decided, drawn, xor3
+
+EXACT_STEPS = ("enumerate", "circuit")
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("skip", [(), ("resampling",)])
+def test_joint_moves_make_frozen_chains_asymptotic(skip, monkeypatch):
+    """3-colourings of a path: no single flip stays valid. Tables of width 2 must hold vertices.
+    Chi-square of 20,000 samples, rate ALPHA.
+    """
+    monkeypatch.setattr(joint, "_WIDTHS", (2,))
+    f = one_hot(4, 3)
+    single = decided(f, *EXACT_STEPS, *skip, "joint").choice
+    assert single.guarantee == "heuristic"
+    assert single.parts[0]["not taken"]["joint moves"] == "left out"
+    decision = decided(one_hot(4, 3), *EXACT_STEPS, *skip)
+    assert decision.choice.guarantee == "asymptotic", decision.choice
+    assert not decision.choice.whole
+    record = decision.choice.parts[0]
+    assert record["moves"] == "joint" and record["width"] == 2 and record["held"] > 0
+    assert chi_square(drawn(f, decision, 20_000), exact_law(f)) > ALPHA
+
+
+@pytest.mark.process
+def test_a_move_that_holds_nothing_is_exact():
+    f = xor3()
+    decision = decided(f, *EXACT_STEPS, theta=weights(f))
+    assert decision.choice.guarantee == "exact"
+    assert decision.choice.parts[0]["held"] == 0 and decision.choice.sweeps == 1
+    assert chi_square(drawn(f, decision, 20_000), exact_law(f, weights(f))) > ALPHA
+
+
+def test_the_caller_asks_for_joint_moves():
+    f = random_ksat(12, 20, 3, 1)
+    theta = np.random.default_rng(1).normal(size=12)
+    options = {"method": "lovasz", "sweeps": 12, "moves": "joint", "seed": 2}
+    s = nelson.sample(f, theta, 20_000, **options)
+    assert s.info["moves"] == "joint" and s.info["width"] == 18
+    assert s.guarantee == "heuristic"
+    assert chi_square(np.asarray(s), exact_law(f, theta)) > ALPHA
+    parts = [np.asarray(part) for part in nelson.stream(f, theta, 20_000, block=4096, **options)]
+    assert np.array_equal(np.concatenate(parts), np.asarray(s))
+    given = nelson.sample(f, theta, 1000, given=[3, -5], project=[5, 3, 1], **options)
+    assert (np.asarray(given)[:, :2] == [False, True]).all() and np.asarray(given)[:, 2].any()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"moves": "double"},
+        {"moves": "joint"},
+        {"moves": "joint", "sweeps": 3, "method": "prs"},
+        {"moves": "joint", "sweeps": 3, "device": "cuda"},
+    ],
+)
+def test_what_joint_moves_cannot_do_is_said(options):
+    with pytest.raises(FormulaError, match="moves="):
+        nelson.sample(random_ksat(12, 20, 3, 1), None, 10, **options)
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_learning_with_joint_moves(monkeypatch):
+    """Without a compiler, `auto` takes joint moves for 24 vertices; the fit finds colour 1."""
+    monkeypatch.setattr(compiling, "promising", lambda parts: [])
+    f = one_hot(24, 3)
+    choice = choose(f, np.full(72, 0.1))
+    assert choice.parts[0]["moves"] == "joint" and not choice.whole
+    theta = np.zeros(72)
+    theta[::3] = 0.7
+    data = nelson.sample(f, theta, 400, method="lovasz", moves="joint", sweeps=1, seed=1)
+    fit = nelson.learn(f, data, iterations=12, m=256, seed=2)
+    ones, others = fit.theta[::3].mean(), np.delete(fit.theta, np.s_[::3]).mean()
+    assert ones - others > 0.35
