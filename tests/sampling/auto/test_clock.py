@@ -148,9 +148,9 @@ def test_preprocessing_says_that_a_clock_ended_it(monkeypatch):
 
 
 def test_a_call_with_seconds_says_how_to_repeat_it():
-    formula = random_ksat(200, 200, 5, seed=1)
+    formula = random_ksat(200, 280, 5, seed=1)
     timed = nelson.sample(formula, n=128, seed=4, seconds=60.0)
-    again = nelson.sample(random_ksat(200, 200, 5, seed=1), n=128, **timed.info["repeat"])
+    again = nelson.sample(random_ksat(200, 280, 5, seed=1), n=128, **timed.info["repeat"])
     assert timed.info["repeat"]["method"] == "lovasz" and "sweeps" in timed.info["repeat"]
     assert np.array_equal(timed.packed, again.packed)
     assert "repeat" not in nelson.sample(formula, n=128, seed=4).info

@@ -123,7 +123,7 @@ class _Join:
         held = self._held(parts, count)
         out, sound = block.packed[:, words], block.sound[:, words]
         if count == block.packed.shape[1]:  # the whole block: all contexts at once
-            rows = held.reshape(-1, held.shape[2]), valid.reshape(-1), out
+            rows = held.reshape(valid.size, held.shape[2]), valid.reshape(-1), out
             sound[...] = self.complete(*rows).reshape(sound.shape)
             return
         for c in range(len(out)):
