@@ -13,6 +13,7 @@ from numba import cuda, types
 from nelson.kernels.cuda.bounds import APART, Couple, cells_of, run
 from nelson.kernels.cuda.clauses import entries, violated
 from nelson.kernels.cuda.setup import (
+    WARP,
     atomic_add,
     atomic_max,
     atomic_or,
@@ -127,7 +128,10 @@ def couple_words(
     size = job.team
     teams = int32(cuda.blockDim.x // size)
     which = int32(cuda.threadIdx.x // size)
-    me = int32(cuda.threadIdx.x - which * size)
+    # The first warps of teams have most work, so they take turns on the four schedulers. Of teams of
+    # two warps, every other one begins on another scheduler already.
+    turn = which // 2 if size == 2 * WARP else which
+    me = int32(np.uint32(cuda.threadIdx.x - which * size + turn * WARP) % np.uint32(size))
     copies = 1 << len(log_copies)  # words of a tile
     fast64 = cuda.shared.array(0, types.uint64)
     fast32 = cuda.shared.array(0, types.uint32)[2 * teams * job.stride64 :]

@@ -170,7 +170,7 @@ def draw(
     block = Block.empty(request, rounds=rounds, stopped=stopped)
     apart = 0
     if loaded.coupled:
-        apart, block.info["sweeps"] = resampled, rounds
+        apart = resampled
         if apart:
             when = f"after {rounds} sweeps from the past"
             block.stopped, block.info["ended"] = True, ENDED.format(apart, when)
