@@ -128,8 +128,8 @@ def couple_words(
     size = job.team
     teams = int32(cuda.blockDim.x // size)
     which = int32(cuda.threadIdx.x // size)
-    # The first warps of teams have most work, so they take turns on the four schedulers. Of teams of
-    # two warps, every other one begins on another scheduler already.
+    # The first warps of teams have most work, so they take turns on the four schedulers. Of teams
+    # of two warps, every other one begins on another scheduler already.
     turn = which // 2 if size == 2 * WARP else which
     me = int32(np.uint32(cuda.threadIdx.x - which * size + turn * WARP) % np.uint32(size))
     copies = 1 << len(log_copies)  # words of a tile
