@@ -57,7 +57,7 @@ def test_partial_rejection_sampling():
 
 @pytest.mark.parametrize(
     ("n", "clauses", "k", "count"),
-    [(30, 18, 3, 20_000), (100, 70, 5, 20_000), (1000, 700, 5, 3000), (1000, 500, 4, 3000),
+    [(30, 18, 3, 20_000), (100, 70, 5, 20_000), (1000, 1000, 5, 3000), (1000, 900, 4, 3000),
      (1000, 700, 7, 700), (3000, 1800, 5, 1000), (6000, 3600, 5, 500), (30_000, 15_000, 5, 200)],
 )  # fmt: skip
 @pytest.mark.parametrize("scale", [0.0, 1.0], ids=["uniform", "weighted"])
@@ -69,6 +69,15 @@ def test_coupling_from_the_past_gives_the_same_bits(n, clauses, k, count, scale)
     card = nelson.sample(f, theta, count, device="cuda", **options)
     assert len(host) == count
     assert (card.guarantee, card.status) == ("exact", "ok")
+    assert np.array_equal(card.host().packed, host.packed)
+
+
+def test_auto_is_exact_where_clauses_are_as_many_as_variables():
+    f = random_ksat(1000, 1000, 5, seed=1)
+    host = nelson.sample(f, None, 1000, seed=5)
+    card = nelson.sample(f, None, 1000, seed=5, device="cuda")
+    assert (card.info["method"], card.guarantee) == ("cftp", "exact")
+    assert "drawn on" not in card.info
     assert np.array_equal(card.host().packed, host.packed)
 
 

@@ -34,7 +34,7 @@ class Accesses:
         self.now, self.known, self.log = {}, {}, []
         self.met, self.visits, self.lock = {}, {}, threading.Lock()
         plain = import_module("nelson.kernels.cuda.setup")
-        watched = {name: getattr(self, name) for name in ("peek", "peek2", "load1", "load2")}
+        watched = {name: getattr(self, name) for name in ("peek", "peek2", "load2")}
         watched |= {name: getattr(self, name) for name in ("poke", "poke2", "sync", "sync_block")}
         watched |= {name: self.atomic(getattr(plain, name)) for name in self.ATOMIC}
         self.plain = {name: getattr(plain, name) for name in watched}
@@ -78,10 +78,6 @@ class Accesses:
     def load2(self, array, code):
         self.note(array, 2 * (code >> 4), 2, "read")
         return self.plain["load2"](array, code)
-
-    def load1(self, array, code):
-        self.note(array, code >> 3, 1, "read")
-        return self.plain["load1"](array, code)
 
     def poke(self, array, i, value):
         self.note(array, i, 1, "write", int(value))

@@ -1,14 +1,15 @@
 """Bounding chains on the GPU: for each variable and lane, whether its value is determined.
 
-A variable is a pair of words (x, u). In the lanes of u its value is not determined; in the others
-it is x. One update with the coin b looks, in each lane, only at the clauses that hold the literal
-that b makes false. If one of them *surely* has no other true literal, the value is not b. If one
-*maybe* has none, the value is not determined:
+The rules are those of `cpu/cftp.py`, in another form. A variable is a pair of words (x, u). In the
+lanes of u it may have both values; in the others its value is x. One update with the coin b looks
+at every clause of the variable. In some lanes b makes the variable's literal false: the clause is
+*against* b. A clause forces the variable if its other literals are all false, *maybe* or *surely*.
 
-    x = b ^ surely        u = maybe & ~surely
+    x = b, but not b where a clause against b surely forces
+    u = a clause against b maybe forces, none surely forces, and the value may differ from b now
 
 A literal is false in the lanes d = x ^ sign; then it is surely false in d & ~u and may be false in
-d | u. So a clause costs one load of a pair and six logical instructions for each other literal.
+d | u. So a literal costs one load of a pair and six logical instructions.
 """
 
 from typing import Any, NamedTuple
@@ -21,7 +22,6 @@ from nelson.kernels.cuda.setup import (
     SIMULATED,
     ballot,
     device,
-    load1,
     load2,
     peek,
     peek2,
@@ -41,12 +41,11 @@ from nelson.kernels.cuda.team import (
     draw_more_rows,
     draw_rows,
     int32,
-    set_cell,
     start_of,
 )
 
-#: Cells of a team that take turns: is a variable not determined after this sweep?
-TURNS = 3
+#: The cell that counts the sweeps of a run after which a lane wanted was not determined.
+APART = 0
 
 
 class Couple(NamedTuple):
@@ -96,13 +95,10 @@ def _coin(w, i, v, round, h):
 
 
 @device
-def _literal(w, word, half, plain, maybe, surely):
+def _literal(w, word, half, maybe, surely):
     """The lanes, of those given, in which a literal may be false, and is surely false."""
-    place, negation = place_of(w, word, half), flip(w, word, half)
-    if len(plain):
-        return maybe, surely & (load1(w.x, place) ^ negation)
-    x, u = load2(w.x, place)
-    false = x ^ negation
+    x, u = load2(w.x, place_of(w, word, half))
+    false = x ^ flip(w, word, half)
     return maybe & (false | u), surely & false & ~u
 
 
@@ -117,7 +113,7 @@ def _slot(p, w, slot, i):
 
 
 @device
-def _update(p, w, i, round, plain, h):
+def _update(p, w, i, round, h):
     """Update the variable at position i. -> the lanes wanted in which it is not determined"""
     v = peek(w.ints, int32(p.order + i))
     if SIMULATED and v > p.n:  # padding; on a GPU its thread must take part in the ballots
@@ -125,49 +121,45 @@ def _update(p, w, i, round, plain, h):
     coin = _coin(w, i, v, round, h)
     slot = peek(w.ints, int32(p.occ + (i >> 5)))
     last = peek(w.ints, int32(p.occ + (i >> 5) + 1))
-    maybe, surely = ZERO, ZERO
+    maybe, surely, turned = ZERO, ZERO, ZERO
     while slot < last:
         at, number = _slot(p, w, slot, i)
         word = peek(w.words, at)
-        may = coin ^ sign(np.uint32(word << np.uint32(31)))  # bit 0: does the clause hold +v
-        sure, k = may, 0
+        against = coin ^ sign(np.uint32(word << np.uint32(31)))  # bit 0: does the clause hold +v
+        may, sure, k = against, EVERY, 0
         while k < number:
             if k > 0:
                 word = peek(w.words, int32(at + 32 * k))
             if len(w.narrow) and second_half(w, k):
-                may, sure = _literal(w, word, 1, plain, may, sure)
-            may, sure = _literal(w, word, 0, plain, may, sure)
+                may, sure = _literal(w, word, 1, may, sure)
+            may, sure = _literal(w, word, 0, may, sure)
             k += 1
-        maybe, surely = maybe | may, surely | sure
+        maybe, surely, turned = maybe | may, surely | sure, turned | (sure & against)
         slot = int32(slot + 1)
-    undetermined = ZERO if len(plain) else maybe & ~surely
-    poke2(w.x, v, coin ^ surely, undetermined)
-    return undetermined & peek(w.word_cells, int32(cells_of(w, v) + WANTED))
+    x, u = peek2(w.x, v)
+    u = maybe & ~surely & ((x ^ coin) | u)
+    poke2(w.x, v, coin ^ turned, u)
+    return u & peek(w.word_cells, int32(cells_of(w, v) + WANTED))
 
 
 @device
-def _sweep(p, w, c, step, t, turn, plain, h):
-    """Sweep t before time 0, from colour class c on. -> is a lane wanted not determined"""
+def _sweep(p, w, c, step, t, h):
+    """Sweep t before time 0, from colour class c on. -> the lanes wanted that are not determined,
+    of the variables that this thread updates
+    """
     apart, left = ZERO, p.n_classes
     while left > 0:
         left = int32(left - 1)
         i = int32(peek(w.ints, int32(p.classes + c)) * 32 + w.me)
         end = int32(peek(w.ints, int32(p.classes + c + 1)) * 32)
         while i < end:
-            apart |= _update(p, w, i, SWEEP_ROUND + t, plain, h)
+            apart |= _update(p, w, i, SWEEP_ROUND + t, h)
             i = int32(i + w.size)
         c = int32(c + step)
         if c >= p.n_classes:
             c = int32(c - p.n_classes)
-        if left == 0 and apart != ZERO:
-            poke(w.cells, turn, np.uint32(1))
         sync(w.size, w.which)
-    if len(plain):
-        return False
-    met = cell_of(w, turn) == 0
-    # The cell of the sweep after the next: all threads have read it, and none has set it again.
-    set_cell(w, int32(turn - 1 if turn > 0 else TURNS - 1), 0)
-    return not met
+    return apart
 
 
 @device
@@ -186,26 +178,22 @@ def _begin(p, w):
     if w.me == 0:
         poke2(w.x, p.n, EVERY, ZERO)
         poke2(w.x, int32(p.n + 1), ZERO, ZERO)
-        for turn in range(TURNS):
-            poke(w.cells, turn, np.uint32(0))
+        poke(w.cells, APART, np.uint32(0))
     sync(w.size, w.which)
 
 
 @device
 def run(p, w, job, context, length, h):
-    """Run from time -length to 0. -> sweeps until all lanes met, or -1"""
+    """Run from time -length to 0. -> the last sweep, 1 .. length, after which a lane wanted was not
+    determined, or 0. If it is `length`, a lane is not determined at time 0.
+    """
     first, step = class_order(job.seed, context, p.n_classes)
-    c, step, turn = int32(first), int32(step), int32(0)
     _begin(p, w)
-    t, apart = length, True
-    while t > 0 and apart:
-        t = int32(t - 1)
-        apart = _sweep(p, w, c, step, t, turn, (), h)
-        turn = int32(turn + 1 if turn < TURNS - 1 else 0)
-    if apart:
-        return int32(-1)
-    met = int32(length - t)
-    while t > 0:
-        t = int32(t - 1)
-        _sweep(p, w, c, step, t, turn, (0,), h)
-    return met
+    done = int32(0)
+    while done < length:
+        apart = _sweep(p, w, int32(first), int32(step), int32(length - 1 - done), h)
+        done = int32(done + 1)
+        if apart != ZERO:
+            poke(w.cells, APART, np.uint32(done))
+    sync(w.size, w.which)
+    return cell_of(w, APART)

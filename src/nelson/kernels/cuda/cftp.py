@@ -4,15 +4,16 @@ The rules, and why the samples are exact, are in `cpu/cftp.py`; the bits are the
 one word of samples, or one word of each copy of a small formula. Its bounding chains (`bounds.py`)
 run from time -T. If a lane wanted is not determined at time 0, the tile runs again from further
 back. The result does not depend on T, so each team learns from its last tile from where to start.
-Once all variables are determined, the rest of the run is plain sweeps.
+A tile fails if a lane wanted is not determined after a run of the last length: as on the CPU.
 """
 
 import numpy as np
 from numba import cuda, types
 
-from nelson.kernels.cuda.bounds import TURNS, Couple, cells_of, run
+from nelson.kernels.cuda.bounds import APART, Couple, cells_of, run
 from nelson.kernels.cuda.clauses import entries, violated
 from nelson.kernels.cuda.setup import (
+    WARP,
     atomic_add,
     atomic_max,
     atomic_or,
@@ -38,8 +39,8 @@ from nelson.kernels.cuda.team import (
     lanes_wanted,
 )
 
-#: The cell behind those of `bounds.py`: has a lane of any tile run out of its budget?
-GIVEN_UP = TURNS
+#: The cell behind that of `bounds.py`: has a lane of any tile run out of its budget?
+GIVEN_UP = APART + 1
 
 
 @device
@@ -127,7 +128,10 @@ def couple_words(
     size = job.team
     teams = int32(cuda.blockDim.x // size)
     which = int32(cuda.threadIdx.x // size)
-    me = int32(cuda.threadIdx.x - which * size)
+    # The first warps of teams have most work, so they take turns on the four schedulers. Of teams
+    # of two warps, every other one begins on another scheduler already.
+    turn = which // 2 if size == 2 * WARP else which
+    me = int32(np.uint32(cuda.threadIdx.x - which * size + turn * WARP) % np.uint32(size))
     copies = 1 << len(log_copies)  # words of a tile
     fast64 = cuda.shared.array(0, types.uint64)
     fast32 = cuda.shared.array(0, types.uint32)[2 * teams * job.stride64 :]
@@ -185,16 +189,17 @@ def couple_words(
         sync(size, which)
         if cell_of(w, GIVEN_UP) != 0:  # nothing of this launch will be used
             return
-        met = run(p, w, job, key, length, h)
-        while met < 0 and length < job.max_rounds:
-            length = int32(min(length + (length + 1) // 2, job.max_rounds))
-            met = run(p, w, job, key, length, h)
+        apart = run(p, w, job, key, length, h)
+        while apart == length and length < job.max_rounds:
+            length = int32(min(2 * length, job.max_rounds))
+            apart = run(p, w, job, key, length, h)
         rows = int32(min(copies, job.per_context - word))
         row = context * job.per_context + word
-        _hand_out(p, w, met >= 0, row, rows, packed, valid, counts)
+        _hand_out(p, w, apart < length, row, rows, packed, valid, counts)
         if me == 0:
             atomic_max(counts, 0, np.int64(length))
-        # Lanes meet about as late in the next tile as in this one.
-        length = int32(min(max(met + met // 4 + 1, length - length // 16), job.max_rounds))
+        # Lanes meet as late in the next tile as in this one, give or take a quarter.
+        met = int32(apart + 1)
+        length = int32(min(max(met + met // 4 + 1, length - length // 4), job.max_rounds))
         sync(size, which)
         t += np.int64(cuda.gridDim.x) * teams

@@ -136,21 +136,6 @@ def load2(typingctx, array, code):
     return _PAIR(array, code), build
 
 
-@intrinsic
-def load1(typingctx, array, code):
-    """The first word of that pair."""
-    if not _is_element(array, code):
-        return None
-
-    def build(context, builder, signature, args):
-        data, code = _data(context, builder, signature, args), args[1]
-        bytes_ = builder.bitcast(data, ir.IntType(8).as_pointer(data.type.addrspace))
-        at = builder.gep(bytes_, [builder.zext(code, _INT64)], inbounds=True)
-        return builder.load(builder.bitcast(at, data.type))
-
-    return array.dtype(array, types.uint32), build
-
-
 def _pin(space):
     @intrinsic
     def pin(typingctx, array):

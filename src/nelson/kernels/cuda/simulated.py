@@ -42,10 +42,6 @@ def load2(array, code):
     return peek2(array, code >> 4)
 
 
-def load1(array, code):
-    return array[code >> 3]
-
-
 def sign(word):
     return ~np.uint64(0) if word >> np.uint32(31) else np.uint64(0)
 

@@ -22,6 +22,7 @@ from nelson.formula.memo import Recent, Slot
 from nelson.kernels.core import rng
 from nelson.kernels.core.bits import compact, words_for
 from nelson.kernels.core.reference import LOVASZ, PRS
+from nelson.kernels.cpu.cftp import longest
 from nelson.sampling.collect import collect, in_blocks
 from nelson.sampling.device.gpu import Gpu
 from nelson.sampling.device.samples import DeviceSamples
@@ -154,9 +155,9 @@ def draw(
     step = tiles if request.deadline is None else shape.blocks * shape.teams * _WAVES
     whole = _job(method, request, sweeps, first, count, shape)
     if loaded.coupled:
-        longest = 1 << (max(1, request.max_rounds) - 1).bit_length()
-        start = min(loaded.length, longest)
-        whole = whole._replace(max_rounds=np.int32(longest), sweeps=np.int32(start))
+        last = longest(request.max_rounds)
+        start = min(loaded.length, last)
+        whole = whole._replace(max_rounds=np.int32(last), sweeps=np.int32(start))
     done, stopped = 0, False
     while done < tiles and not stopped:
         job = whole._replace(first=np.int64(done), tiles=np.int64(min(step, tiles - done)))
@@ -169,7 +170,7 @@ def draw(
     block = Block.empty(request, rounds=rounds, stopped=stopped)
     apart = 0
     if loaded.coupled:
-        apart, block.info["sweeps"] = resampled, rounds
+        apart = resampled
         if apart:
             when = f"after {rounds} sweeps from the past"
             block.stopped, block.info["ended"] = True, ENDED.format(apart, when)
