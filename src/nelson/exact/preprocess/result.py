@@ -84,8 +84,9 @@ class Completion:
         """held (W, variables) and lanes (W,) in; out (W, columns) is written, 0 outside of the
         lanes. -> the lanes in which all clauses hold.
         """
-        flat, sound = out.view(), np.empty_like(lanes)
-        flat.shape = (-1,)  # raises if this needs a copy
+        if not out.flags.c_contiguous:
+            raise ValueError("`out` must be contiguous: it is written to in place")
+        flat, sound = out.reshape(-1), np.empty_like(lanes)
         samples = kernels.Samples(
             len(lanes),
             np.ascontiguousarray(held).reshape(-1),
