@@ -145,7 +145,7 @@ def _joint_verdict(
         return Verdict(1, "exact", why)
 
     def one(row: np.ndarray) -> Verdict:
-        asked = pilot_request(row[None], _LANES, limits.threads, share(limits.deadline, 0.45))
+        asked = pilot_request(row[None], _LANES, limits.threads, share(limits.deadline, 0.6))
         return diagnose_chains(start(replace(asked, moves=moves), row))
 
     verdict = for_rows(part.theta, one)

@@ -21,6 +21,8 @@ from nelson.sampling.diagnosis.verdict import Verdict
 
 #: The compiler's share of a limit in seconds.
 SHARE = 0.3
+#: Its share of the time left when all other steps gave heuristic samples.
+LATE_SHARE = 0.6
 #: Its effort without such a limit.
 EFFORT = effort.EFFORT
 

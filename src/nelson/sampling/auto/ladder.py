@@ -60,6 +60,8 @@ _MAX_WEIGHED = 1 << 22
 _MAX_SEPARATE = 8
 #: The share of a limit in seconds that preprocessing gets.
 _PREPROCESSING_SHARE = 0.1
+#: Formulas of more variables are not compiled late.
+_LATE_VARIABLES = 5000
 #: The steps of a preprocessing that keeps the gates.
 _KEEPING_GATES = tuple(step for step in STEPS if step != "gates")
 
@@ -99,7 +101,9 @@ class _Ladder:
         self.searched(left)
         decision = self.decision(reduced)
         if reduced.gates and decision.choice.guarantee == "heuristic":
-            return self.decided_jointly(decision)
+            decision = self.decided_jointly(decision)
+        if decision.choice.guarantee == "heuristic":
+            decision = self.compiled_late(decision)
         return decision
 
     def reduced(self, steps: Collection[str]) -> tuple[Preprocessed, list[Part]]:
@@ -144,6 +148,20 @@ class _Ladder:
             if record["guarantee"] == "heuristic":
                 record["not taken"]["joint moves"] = why
         return single
+
+    def compiled_late(self, heuristic: Decision) -> Decision:
+        """A circuit of a formula that looked hopeless, in what is left of the caller's time; else
+        the decision as it is.
+        """
+        small = len(self.whole.variables) <= _LATE_VARIABLES
+        if self.asked.deadline is None or not small or not compiling.installed():
+            return heuristic
+        other = _Ladder(self.problem, self.whole.theta, self.asked)
+        other.beyond = self.beyond
+        reduced, parts = other.reduced(_KEEPING_GATES)
+        if not any(estimate(part.formula).hopeless for part in parts):
+            return heuristic  # it was tried
+        return heuristic if other.compiled(parts, False, late=True) else other.decision(reduced)
 
     def joint(self, parts: list[Part]) -> str:
         """Take the parts with joint moves from a solver; -> why not, "" if all are taken."""
@@ -228,13 +246,14 @@ class _Ladder:
             return f"{len(rows):,} structures for each of {len(part.theta)} contexts are too many"
         return ""
 
-    def compiled(self, parts: list[Part], as_given: bool) -> list[Part]:
+    def compiled(self, parts: list[Part], as_given: bool, late: bool = False) -> list[Part]:
+        """late: all parts are tried, however hopeless, for most of the time left."""
         if "circuit" in self.limits.skip:
             for part in parts:
                 part.passed["circuit"] = "left out"
             return parts
-        promising = compiling.promising(parts)
-        until = share(self.limits.deadline, compiling.SHARE)
+        promising = parts if late else compiling.promising(parts)
+        until = share(self.limits.deadline, compiling.LATE_SHARE if late else compiling.SHARE)
         whole = self.whole if as_given and len(promising) == len(parts) else None
         done, circuit = compiling.compile_parts(self.owner, promising, whole, until)
         if circuit is not None:

@@ -17,8 +17,12 @@ import numpy as np
 
 from nelson.sampling.diagnosis.features import Features, principal
 
-#: A correlation is gone when it is at most this.
+#: A correlation is gone when it is at most this, measured on LANES chains. The largest of a few
+#: correlations is larger by chance if there are fewer chains (`_excess`).
 GONE = 0.1
+LANES = 4096
+#: A feature is slow while its correlation is above this.
+SLOW = 0.5
 #: Means may drift, over the second half of a run, by at most this many standard deviations: the
 #: next k sweeps reduce what is left by the factor GONE, and so do the k sweeps after them.
 DRIFT = 0.2
@@ -36,6 +40,7 @@ class Answer:
     what: str  # the quantity that is worst
     rho: float = 0.0  # `memory`: the largest correlation
     drift: float = 0.0  # `memory`: the largest drift, in standard deviations
+    slow: int = 0  # `memory`: features of correlation above SLOW
 
     @property
     def yes(self) -> bool:
@@ -72,7 +77,16 @@ def memory(features: Features, early: np.ndarray, late: np.ndarray) -> Answer:
         worst.what,
         max(answer.rho for answer in answers),
         max(answer.drift for answer in answers),
+        sum(answer.slow for answer in answers),
     )
+
+
+def _excess(lanes: float) -> float:
+    """How much larger the largest of _PICKED correlations is by chance, on half of these lanes,
+    than on half of LANES lanes.
+    """
+    largest = np.sqrt(2 * np.log(_PICKED))
+    return float(max(0.0, largest * (np.sqrt(2 / lanes) - np.sqrt(2 / LANES))))
 
 
 def _bit_memory(features: Features, early: np.ndarray, late: np.ndarray) -> Answer:
@@ -87,8 +101,9 @@ def _bit_memory(features: Features, early: np.ndarray, late: np.ndarray) -> Answ
     noise = z_bound(len(p)) * np.sqrt(np.maximum(2 * p * (1 - p), z_bound(len(p)) / m) / m)
     drift = (np.abs(after - before) - noise) / np.maximum(spread, 1e-9)
     largest = float(np.max(drift, initial=0.0))
-    worst = max(float(kept) / GONE, largest / DRIFT)
-    return Answer(worst, "a variable or a pair of variables", float(kept), largest)
+    worst = max((float(kept) - _excess(m)) / GONE, largest / DRIFT)
+    slow = int((np.abs(rho) > SLOW).sum())
+    return Answer(worst, "a variable or a pair of variables", float(kept), largest, slow)
 
 
 def _correlation(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -133,7 +148,8 @@ def _sum_memory(features: Features, early: np.ndarray, late: np.ndarray) -> Answ
     noise = z_bound(ways.shape[1]) * change.std(0) / np.sqrt(len(change))
     drift = (np.abs(change.mean(0)) - noise) / np.where(varies, np.sqrt(spread), 1.0) * varies
     largest, furthest = float(rho.max(initial=0.0)), float(drift.max(initial=0.0))
-    return Answer(max(largest / GONE, furthest / DRIFT), "a sum of variables", largest, furthest)
+    worst = max((largest - _excess(2.0 * len(before))) / GONE, furthest / DRIFT)
+    return Answer(worst, "a sum of variables", largest, furthest)
 
 
 def agreement(features: Features, base: np.ndarray, groups: Sequence[Group]) -> Answer:

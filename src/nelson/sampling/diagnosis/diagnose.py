@@ -50,7 +50,10 @@ _WORK = 1 << 33
 #: one core is about 2^32. The largest lag is the largest within this. Moves that hold few variables
 #: are the likelier ones to mix, and get more.
 _JOINT_WORK, _JOINT_WORK_IF_FEW, _FEW_HELD = 1 << 34, 1 << 36, 0.1
-_JOINT_LAGS = (1, 2, 4, 8, 16, 32)
+_JOINT_LAGS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+#: Longer lags are tried, up to _MORE_WORK times that work or as long as the caller's time lasts, if
+#: twice as many moves leave at most the share _FALLING of the features slow.
+_FALLING, _MORE_WORK = 0.8, 8
 #: (most variables, lanes of the pilot run)
 _PILOT_LANES = ((20_000, 4096), (200_000, 2048), (np.inf, 1024))
 #: Samples whose meetings are counted: of the chains themselves, and of all other kinds together.
@@ -175,20 +178,24 @@ def diagnose_chains(chains: Chains) -> Verdict:
     if find_spec("pysat") is None:
         return Verdict(3, "heuristic", "no SAT solver is installed to begin chains elsewhere")
     elsewhere = Elsewhere(problem, features, request)
-    lags = _lags(request, max(1, problem.formula.n_total) * lanes)
+    lags, longer = _lags(request, max(1, problem.formula.n_total) * lanes)
     with phase("diagnosing chains"):
-        run = watch(features, base, elsewhere, lags)
+        run = watch(features, base, elsewhere, lags, longer)
     verdict = run.verdict(beyond_resolution(theta[None]))
     verdict.more["diagnosis"] = time.monotonic() - began
     return verdict
 
 
-def _lags(request: Request, cells: int) -> tuple[int, ...]:
-    """The lags to try; cells: variables times lanes."""
+def _lags(request: Request, cells: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The lags to try, and longer ones for chains that forget; cells: variables times lanes."""
     if request.moves is None:
-        return _LAGS + tuple(lag for lag in _MORE_LAGS if 4 * lag * cells <= _WORK)
-    each = 4 * request.moves.work * (request.count or 0)
-    return tuple(lag for lag in _JOINT_LAGS if lag == 1 or lag * each <= _joint_work(request.moves))
+        return _LAGS + tuple(lag for lag in _MORE_LAGS if 4 * lag * cells <= _WORK), ()
+    afford = _joint_work(request.moves) // max(1, 4 * request.moves.work * (request.count or 0))
+    lags = tuple(lag for lag in _JOINT_LAGS if lag == 1 or lag <= afford)
+    longer = _JOINT_LAGS[len(lags) :]
+    if request.deadline is None:
+        longer = tuple(lag for lag in longer if lag <= _MORE_WORK * afford)
+    return lags, longer
 
 
 def _joint_work(moves: Joint) -> int:
@@ -253,16 +260,27 @@ class Run:
 
 
 def watch(
-    features: Features, base: Walkers, elsewhere: Elsewhere, lags: tuple[int, ...] = _LAGS
+    features: Features,
+    base: Walkers,
+    elsewhere: Elsewhere,
+    lags: tuple[int, ...] = _LAGS,
+    longer: tuple[int, ...] = (),
 ) -> Run:
-    """Sweep chains until they have forgotten their start and agree with chains from elsewhere."""
+    """Sweep chains until they have forgotten their start and agree with chains from elsewhere.
+
+    longer: lags that are tried only as long as ever fewer features are slow.
+    """
     others: list[Probe] = []
     base.sweep_to(lags[0])
     late = base.words[0].copy()
     before: Answer | None = None  # disagreement at the lag before
     apart: Answer | None = None  # uneven meetings at the lag before
+    slow = np.inf  # features that were slow at the lag before
     run = Run(lags[0], Answer(np.inf, "nothing"))
-    for lag in lags:
+    for lag in lags + longer:
+        if lag in longer and run.memory.slow > _FALLING * slow:
+            break
+        slow = run.memory.slow if lag > lags[0] else np.inf
         base.sweep_to(2 * lag)
         if not base.complete:
             return replace(run, complete=False)
