@@ -72,7 +72,9 @@ def test_starts_of_chains_are_found_once(monkeypatch):
     limits, find, calls = plan.Limits, starts.find, []
     skip = frozenset(("enumerate", "circuit", "cftp", "resampling"))
     monkeypatch.setattr(plan, "usable_cores", lambda: 1)
-    monkeypatch.setattr(plan, "Limits", lambda *args, **more: limits(*args, **more, skip=skip))
+    monkeypatch.setattr(
+        plan, "Limits", lambda *args, **more: limits(*args, **more | {"skip": skip})
+    )
 
     def counted(*args):
         calls.append(args)

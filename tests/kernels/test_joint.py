@@ -12,6 +12,7 @@ from nelson.kernels.core import reference_joint
 from nelson.kernels.core.bits import pack, unpack
 from nelson.kernels.core.reference import threshold
 from nelson.kernels.cpu.cutset import Cutset
+from nelson.sampling import joint
 from nelson.sampling.chain import resumed
 from nelson.sampling.diagnosis.diagnose import pilot_request
 from nelson.sampling.diagnosis.starts import Finder
@@ -104,6 +105,22 @@ def test_j_moves_and_k_more_are_j_plus_k_on_any_threads_and_in_any_batch():
     assert np.array_equal(at_once.packed, later.packed)
     tail = resumed(problem, replace(request, sweeps=6), words[:, 3:], 0, 3, 128)
     assert np.array_equal(at_once.packed[:, 3:], tail.packed)
+
+
+def test_no_two_threads_write_to_one_word(monkeypatch):
+    """A word holds 64 lanes; threads that shared one would undo each other's moves."""
+    f = random_ksat(60, 100, 3, 2)
+    plan, problem, pieces = plan_for(f, 6), prepare(f), []
+    monkeypatch.setattr(joint, "_SMALL", 0)
+    monkeypatch.setattr(joint.kernel, "move", lambda *args: pieces.append(args[-1]))
+    with Finder(problem) as finder:
+        one = finder.solutions(np.zeros((1, 60), bool))
+    words = np.tile(pack(np.repeat(one, 64, axis=0)), (1, 40, 1))
+    request = request_for(np.zeros((1, 60)), 2560, plan, sweeps=1, threads=3)
+    resumed(problem, request, words, 0, 0, 2560)
+    per_word = 64 // joint.kernel.LANES
+    assert len(pieces) > 3 and sum(last - first for first, last in pieces) == 40 * per_word
+    assert all(first % per_word == 0 == last % per_word for first, last in pieces)
 
 
 def moved(f: Formula, plan: Joint, x: np.ndarray, moves: int, seed: int = 3) -> np.ndarray:

@@ -245,21 +245,23 @@ def _run(
     plan: Joint, cutsets: list[Cutset], moves: range, task: kernel.Task, request: Request
 ) -> bool:
     """Make the moves; -> did the deadline end them? Raises KeyboardInterrupt after Ctrl-C."""
-    blocks = len(task.row) * 64 // kernel.LANES
+    words, blocks = len(task.row), 64 // kernel.LANES
     entries = max((one.entries for one in cutsets), default=0)
     largest = max((2 << int(one.width.max(initial=0)) for one in cutsets), default=1)
     small = plan.work * 64 * len(task.row) * len(moves) <= _SMALL
-    threads = 1 if small else max(1, min(request.threads, blocks))
+    threads = 1 if small else max(1, min(request.threads, words))
     spaces = [kernel.space(plan.n, entries, largest) for _ in range(threads)]
     stop = np.zeros(1, np.int32)
 
     def work(thread: int, first: int, last: int) -> None:
+        # Whole words: two threads that write to lanes of one word would undo each other's moves.
+        some = first * blocks, last * blocks
         for k, one in zip(moves, cutsets, strict=True):
-            kernel.move(one, plan.helpers, task, spaces[thread], stop, k, (first, last))
+            kernel.move(one, plan.helpers, task, spaces[thread], stop, k, some)
 
     deadline = request.until()
     if small and deadline is None:
-        work(0, 0, blocks)
-    elif spread(work, blocks, threads, stop, deadline):
+        work(0, 0, words)
+    elif spread(work, words, threads, stop, deadline):
         raise KeyboardInterrupt
     return bool(stop[0])
