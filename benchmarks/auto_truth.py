@@ -8,7 +8,7 @@ from the same formula with the steps "circuit" and "enumerate" left out, and we 
     a pair of variables of a clause    (both true) with exact samples
 
 Tails are binomial, and are stated as standard errors: those of a normal variable with the same
-tail. A formula differs if its worst variable or pair is beyond the bound for so many tests. The
+tail. A formula differs if its worst variable or pair is beyond the bound for all these tests. The
 bound is Bonferroni's: if all samples are right, the whole table says "differs" somewhere with
 probability 0.001 at most. A result that differs and is called better than heuristic is a lie.
 """
@@ -104,7 +104,7 @@ class Line(NamedTuple):
     seconds: float
     tests: int  # variables and pairs compared
     worst: float  # standard errors of the worst of them
-    allowed: float  # the bound for so many tests in so many formulas
+    allowed: float  # the bound for all tests of all formulas together
     gap: float  # the largest difference of the probability of a variable
     source: str = ""  # where the law comes from
 
@@ -183,7 +183,7 @@ def two_samples(here: np.ndarray, there: np.ndarray, m: int, others: int) -> np.
 
 
 def line(entry: Entry, law: Truth, formulas: int, draw_samples: Draw = without_circuits) -> Line:
-    """Draw from one formula and compare, in a table of so many formulas."""
+    """Draw from one formula and compare, in a table of `formulas` formulas."""
     formula, theta = entry.make()
     samples = draw_samples(formula, theta)
     told = (

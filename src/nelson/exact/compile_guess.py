@@ -34,6 +34,7 @@ from nelson.errors import Unsatisfiable
 from nelson.formula import Formula
 from nelson.formula.memo import Slot
 from nelson.kernels.circuit import dive, elimination_width, nnf
+from nelson.kernels.core.cliques import Graph
 
 #: Width and depth above which compiling is hopeless; the docstring has the calibration.
 BOUND = 45
@@ -120,7 +121,7 @@ def _width(
     chain[-1] = -1
     head = np.full(n + 1, -1, np.int32)
     head[0] = 0 if n else -1
-    graph = elimination_width.Graph(
+    graph = Graph(
         np.concatenate([formula.offsets[:-1], np.zeros(n, np.int64)]),
         np.concatenate([np.diff(formula.offsets), np.zeros(n, np.int64)]),
         members,

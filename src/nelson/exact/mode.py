@@ -85,7 +85,7 @@ def most_likely(
 
 
 def _limit(solver: Any, conflicts: int) -> None:
-    """Have RC2 raise BudgetExceeded after so many conflicts."""
+    """Have RC2 raise BudgetExceeded after this number of conflicts."""
     ask, left = solver._call_oracle, conflicts
 
     def counted(assumptions: Any = (), expect_interrupt: bool = False) -> Any:

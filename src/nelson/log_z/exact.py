@@ -5,7 +5,7 @@ counter or a compiler may need any amount of time and memory. It therefore runs 
 under limits and is killed when its time is up; the values of finished parts are kept.
 
 counted: the caller set no limit in seconds. D4 then ends by counted effort, and ganak, which counts
-nothing, after so many seconds of CPU time: other programs on the machine do not matter.
+nothing, after a number of seconds of CPU time: other programs on the machine do not matter.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from nelson.io.progress import phase
 #: D4's first efforts on narrow formulas: on its own, then along an order. Together they are the
 #: default effort. Then it goes on in rounds: along the order, and on its own.
 FIRST_EFFORTS = (5.0, 11.0)
-#: The efforts of a round are so many times those of the round before.
+#: Each round has this many times the effort of the round before.
 GROWTH = 4.0
 #: With a limit in seconds: D4's first share of them on narrow formulas; and its seconds, at most.
 FIRST_SHARE = 0.3

@@ -1,7 +1,7 @@
 """Which variables a joint move holds, and the order in which it sums out all others.
 
 Variables are eliminated in the order of least degree, on cliques instead of edges, as in
-`kernels/circuit/elimination_width.py`: eliminating v joins all cliques that hold v (at first: the
+`kernels/core/cliques.py`: eliminating v joins all cliques that hold v (at first: the
 clauses) into one clique without v. This is the message that v sends. If every degree is above the
 width, the variable of highest score is held: it disappears from all cliques. The score is the
 number of neighbours (with repetition) times a factor that the caller draws for each variable. No
@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from nelson.kernels.core.cliques import Graph, insert, join, neighbours, remove
 from nelson.kernels.core.compile import inline, kernel
 
 
@@ -41,22 +42,6 @@ class Cutset(NamedTuple):
     false: np.ndarray  # int64: their values that violate it
     held_at: np.ndarray  # (clauses + 1,) int64
     held: np.ndarray  # int32: the held literals of a clause, as 2 v + s
-
-
-class Graph(NamedTuple):
-    """As in `elimination_width`, for n variables and m clauses with z literals in all."""
-
-    start: np.ndarray  # (m + n,): where a clique begins in `members`
-    length: np.ndarray  # (m + n,), 0: the clique is gone
-    members: np.ndarray  # (2 z + 1,) int32
-    first: np.ndarray  # (n + 1,): where the list of a variable begins in `cliques`
-    many: np.ndarray  # (n,): number of cliques in that list
-    cliques: np.ndarray  # (z,) int32
-    mark: np.ndarray  # (n,) int64
-    below: np.ndarray  # (n,) int32: lower bound of the degree; -1: eliminated, -2: held
-    head: np.ndarray  # (n + 1,) int32: first variable of a bucket
-    after: np.ndarray  # (n,) int32: next variable in the bucket
-    before: np.ndarray  # (n,) int32: previous variable in the bucket
 
 
 class Trace(NamedTuple):
@@ -143,39 +128,6 @@ def _linked(n: int, codes: np.ndarray, offsets: np.ndarray, trace: Trace, bags: 
 
 
 @inline
-def _insert(g, v, degree):
-    g.below[v] = degree
-    g.before[v], g.after[v] = -1, g.head[degree]
-    if g.head[degree] >= 0:
-        g.before[g.head[degree]] = v
-    g.head[degree] = v
-
-
-@inline
-def _remove(g, v):
-    if g.before[v] >= 0:
-        g.after[g.before[v]] = g.after[v]
-    else:
-        g.head[g.below[v]] = g.after[v]
-    if g.after[v] >= 0:
-        g.before[g.after[v]] = g.before[v]
-
-
-@inline
-def _squeeze(g, cliques):
-    """Move live cliques to the front of `members`, in the order in which they lie. -> their end"""
-    to = 0
-    for c in range(cliques):
-        if g.length[c]:
-            begin = g.start[c]
-            for k in range(g.length[c]):
-                g.members[to + k] = g.members[begin + k]
-            g.start[c] = to
-            to += g.length[c]
-    return to
-
-
-@inline
 def _score(g, v, factor):
     near = 0
     for k in range(g.first[v], g.first[v] + g.many[v]):
@@ -186,7 +138,7 @@ def _score(g, v, factor):
 @inline
 def _hold(g, v, stamp):
     """Take v out of all cliques. -> steps"""
-    _remove(g, v)
+    remove(g, v)
     g.below[v] = -2
     g.mark[v] = stamp
     steps = 8
@@ -202,8 +154,8 @@ def _hold(g, v, stamp):
                 to += 1
                 if g.mark[u] != stamp:
                     g.mark[u] = stamp
-                    _remove(g, u)
-                    _insert(g, u, max(0, g.below[u] - 1))
+                    remove(g, u)
+                    insert(g, u, max(0, g.below[u] - 1))
         g.length[c] = to - begin
     return steps
 
@@ -218,7 +170,7 @@ def _eliminate(g, trace, m, width, factor, limit):
             g.below[v] = -2
             held += 1
         else:
-            _insert(g, v, 0)
+            insert(g, v, 0)
     end = g.start[m - 1] + g.length[m - 1] if m else 0
     while done + held < n:
         if steps > limit:
@@ -226,29 +178,13 @@ def _eliminate(g, trace, m, width, factor, limit):
         while g.head[least] < 0:
             least += 1
         v = g.head[least]
-        # Write the neighbours of v, each once, to the end of `members`.
-        room = 0
-        for k in range(g.first[v], g.first[v] + g.many[v]):
-            room += g.length[g.cliques[k]]
-        steps += room + 8
-        if end + room > g.members.size:
-            steps += end
-            end = _squeeze(g, cliques)
         stamp += 1
-        g.mark[v] = stamp
-        to = end
-        for k in range(g.first[v], g.first[v] + g.many[v]):
-            c = g.cliques[k]
-            for z in range(g.start[c], g.start[c] + g.length[c]):
-                u = g.members[z]
-                if g.mark[u] != stamp:
-                    g.mark[u] = stamp
-                    g.members[to] = u
-                    to += 1
+        end, to, took = neighbours(g, v, cliques, end, stamp)
+        steps += took
         degree = to - end
         if degree > least:
-            _remove(g, v)
-            _insert(g, v, degree)
+            remove(g, v)
+            insert(g, v, degree)
             continue
         if degree > width:
             # Every degree is above the width: hold the variables of highest score. Many variables
@@ -268,7 +204,7 @@ def _eliminate(g, trace, m, width, factor, limit):
                     some -= 1
             least = 0
             continue
-        _remove(g, v)
+        remove(g, v)
         g.below[v] = -1
         trace.variable[done] = v
         at = trace.joined_at[done]
@@ -280,20 +216,9 @@ def _eliminate(g, trace, m, width, factor, limit):
         done += 1
         trace.joined_at[done] = at
         trace.scope_at[done] = trace.scope_at[done - 1] + degree
-        g.start[cliques], g.length[cliques] = end, degree
-        for z in range(end, to):
-            u = g.members[z]
-            trace.scope[trace.scope_at[done - 1] + z - end] = u
-            kept = 0
-            for k in range(g.first[u], g.first[u] + g.many[u]):
-                if g.length[g.cliques[k]]:
-                    g.cliques[g.first[u] + kept] = g.cliques[k]
-                    kept += 1
-            steps += g.many[u]
-            g.cliques[g.first[u] + kept] = cliques
-            g.many[u] = kept + 1
-            _remove(g, u)
-            _insert(g, u, max(degree - 1, g.below[u] - 1))
+        for z in range(degree):
+            trace.scope[trace.scope_at[done - 1] + z] = g.members[end + z]
+        steps += join(g, cliques, end, to)
         least = max(0, min(least, degree) - 1)
         cliques += 1
         end = to

@@ -22,7 +22,8 @@ _SCRIPT = Path(__file__).parents[1] / "methods" / "scripts" / "phases.py"
 MAX_STARTS = 1024
 #: Conflicts of a solver if nobody set a limit in seconds: some seconds.
 CONFLICTS = 50_000
-#: Literals times starts, at most, then; but so many starts in any case. Also some seconds.
+#: Without such a limit, literals times starts are at most the first number, which takes a few
+#: seconds; but the second number of starts is allowed in any case.
 _LITERALS, _FEW = 200_000_000, 64
 
 

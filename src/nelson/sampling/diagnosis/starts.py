@@ -21,7 +21,7 @@ MOST_CONFLICTS = 200_000
 
 
 class Finder:
-    """Solutions of a problem, found one by one, within so many conflicts in all."""
+    """Solutions of a problem, found one by one, within a given number of conflicts in all."""
 
     def __init__(self, problem: Problem, conflicts: int = MOST_CONFLICTS) -> None:
         from pysat.solvers import Solver
