@@ -18,7 +18,6 @@ from nelson.kernels.core.bits import pack, words_for
 from nelson.kernels.core.reference import LOVASZ
 from nelson.kernels.cpu import resume
 from nelson.sampling import engine
-from nelson.sampling.joint import moved
 from nelson.sampling.problem import Problem
 from nelson.sampling.sampler import Block, Request
 
@@ -87,7 +86,7 @@ def resumed(
 ) -> Block:
     """`request.sweeps` sweeps from states (contexts, words, n_total); returns all columns."""
     if request.moves is not None:
-        return moved(problem, request.moves, request, words, swept, first_word, count)
+        return request.moves.moved(problem, request, words, swept, first_word, count)
     n = problem.formula.n_total
     states = resume.States(np.ascontiguousarray(words).reshape(-1, n), swept)
     run = partial(resume.run, states)

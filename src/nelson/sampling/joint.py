@@ -109,6 +109,41 @@ class Joint:
     def info(self) -> dict[str, object]:
         return {"moves": "joint", "width": self.width, "held": round(self.held, 4)}
 
+    def moved(
+        self,
+        problem: Problem,
+        request: Request,
+        words: np.ndarray,
+        done: int,
+        first_word: int,
+        count: int,
+    ) -> Block:
+        """As `Moves.moved`."""
+        contexts, many, n = words.shape
+        states = np.array(words, np.uint64).reshape(-1, n)
+        one = np.full((contexts, self.n), 0.5)
+        one[:, :n] = problem.thresholds(request.theta) / 2.0**32
+        task = kernel.Task(
+            words=states.reshape(-1),
+            n=n,
+            one=one.reshape(-1).view(np.uint64),
+            zero=(1 - one).reshape(-1).view(np.uint64),
+            n_weights=self.n,
+            row=np.repeat(np.arange(contexts), many),
+            context=np.repeat(np.asarray(request.contexts, np.int64), many),
+            word=np.tile(first_word + np.arange(many), contexts),
+            seed=rng.spread_seed(request.seed),
+        )
+        moves = range(done, done + request.sweeps)
+        cutsets = [self.cutset(k) for k in moves]
+        stopped = _run(self, cutsets, moves, task, request)
+        packed = states.reshape(words.shape)
+        valid = np.zeros((contexts, many), np.uint64)
+        if not stopped:
+            for c in range(contexts):
+                valid[c] = foreign.satisfying(problem, packed[c], tail_mask(count))
+        return Block(packed, valid, stopped=stopped)
+
 
 def joint_moves(problem: Problem, width: int | None = None, most: int = CHEAP) -> Joint | None:
     """The joint moves of a problem, of that width, or of the largest width that costs at most
@@ -199,46 +234,6 @@ def _factors(plan: Joint) -> np.ndarray:
     last = (rng.random(plan.n) < 0.5) + np.maximum(0, held - _LONG_HELD)
     factor = rng.uniform(0.5, 1.0, plan.n) * np.exp(-_STRENGTH * (1 - rank + last))
     return np.where(plan.moving, factor, -1.0)
-
-
-def moved(
-    problem: Problem,
-    plan: Joint,
-    request: Request,
-    words: np.ndarray,
-    done: int,
-    first_word: int,
-    count: int,
-) -> Block:
-    """`request.sweeps` joint moves from states (contexts, words, n_total); returns all columns.
-
-    done: moves that the states have already made. j moves followed by k moves give the same bits
-    as j + k moves at once.
-    """
-    contexts, many, n = words.shape
-    states = np.array(words, np.uint64).reshape(-1, n)
-    one = np.full((contexts, plan.n), 0.5)
-    one[:, :n] = problem.thresholds(request.theta) / 2.0**32
-    task = kernel.Task(
-        words=states.reshape(-1),
-        n=n,
-        one=one.reshape(-1).view(np.uint64),
-        zero=(1 - one).reshape(-1).view(np.uint64),
-        n_weights=plan.n,
-        row=np.repeat(np.arange(contexts), many),
-        context=np.repeat(np.asarray(request.contexts, np.int64), many),
-        word=np.tile(first_word + np.arange(many), contexts),
-        seed=rng.spread_seed(request.seed),
-    )
-    moves = range(done, done + request.sweeps)
-    cutsets = [plan.cutset(k) for k in moves]
-    stopped = _run(plan, cutsets, moves, task, request)
-    packed = states.reshape(words.shape)
-    valid = np.zeros((contexts, many), np.uint64)
-    if not stopped:
-        for c in range(contexts):
-            valid[c] = foreign.satisfying(problem, packed[c], tail_mask(count))
-    return Block(packed, valid, stopped=stopped)
 
 
 def _run(

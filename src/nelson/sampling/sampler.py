@@ -10,15 +10,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from nelson.kernels.core.bits import compact, concatenate, tail_mask
 from nelson.sampling.problem import Problem
-
-if TYPE_CHECKING:
-    from nelson.sampling.joint import Joint
 
 #: Packed samples and their number.
 Lanes = tuple[np.ndarray, int]
@@ -72,6 +69,39 @@ class Pace:
         return max(_FIRST_PIECE, min(self.most, size) // 64 * 64)
 
 
+class Moves(Protocol):
+    """What one sweep of a chain does, if it is not every variable once, given all others.
+
+    P is stationary under each of its moves. j moves followed by k moves give the same bits as
+    j + k moves at once.
+    """
+
+    @property
+    def work(self) -> int:
+        """What a move costs for each lane."""
+
+    @property
+    def held(self) -> float:
+        """The share of variables that a move holds; 0 if a move draws exactly from P."""
+
+    @property
+    def info(self) -> dict[str, object]:
+        """For `Samples.info`: the name under "moves", and sizes."""
+
+    def moved(
+        self,
+        problem: Problem,
+        request: Request,
+        words: np.ndarray,
+        done: int,
+        first_word: int,
+        count: int,
+    ) -> Block:
+        """`request.sweeps` moves from states (contexts, words, n_total), which have made `done`
+        moves already; returns all columns.
+        """
+
+
 @dataclass(frozen=True)
 class Request:
     """What is asked of a sampler. Sample i of context c is a function of (seed, c, i) alone."""
@@ -90,7 +120,7 @@ class Request:
     patience: float | None = None  # seconds per block where there is no deadline
     start: int = 0  # number of the first sample
     pace: Pace | None = None  # cuts blocks into pieces; all who draw in turns share it
-    moves: Joint | None = None  # what a sweep is: a joint move, or None: all single variables
+    moves: Moves | None = None  # what a sweep is; None: every variable once, given all others
 
     def until(self) -> float | None:
         """The deadline of a block that begins now; time.monotonic()."""

@@ -14,8 +14,8 @@ from nelson.formula import Formula
 from nelson.formula.flat import join
 from nelson.formula.memo import Recent, Slot
 from nelson.sampling.guarantee import weakest
-from nelson.sampling.joint import Joint
 from nelson.sampling.problem import Problem, prepare
+from nelson.sampling.sampler import Moves
 
 _COMPONENTS: Slot[Recent[bytes, Formula]] = Slot("formulas of components")
 #: In `Part.passed`: which limit in seconds decided, though the caller had set none.
@@ -87,7 +87,7 @@ class Group:
     starts: list[np.ndarray] = field(default_factory=list)  # "cdcl": starts found while deciding
     pool: list[np.ndarray] = field(default_factory=list)  # "cdcl": starts to use, once settled
     rows: tuple[str, ...] = ()  # the guarantee of each context
-    moves: Joint | None = None  # what a sweep is: a joint move, or None: all single variables
+    moves: Moves | None = None  # what a sweep is; None: every variable once, given all others
 
 
 @dataclass(frozen=True)

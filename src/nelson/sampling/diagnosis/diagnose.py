@@ -34,9 +34,8 @@ from nelson.sampling.diagnosis.features import Features
 from nelson.sampling.diagnosis.meeting import LIMIT, Coupled, meetings
 from nelson.sampling.diagnosis.verdict import Verdict
 from nelson.sampling.guarantee import weakest
-from nelson.sampling.joint import Joint
 from nelson.sampling.problem import Problem
-from nelson.sampling.sampler import Request
+from nelson.sampling.sampler import Moves, Request
 
 SEED = 0x6E656C736F6E
 #: A draw makes this many times the lag at which the correlation is gone.
@@ -198,7 +197,7 @@ def _lags(request: Request, cells: int) -> tuple[tuple[int, ...], tuple[int, ...
     return lags, longer
 
 
-def _joint_work(moves: Joint) -> int:
+def _joint_work(moves: Moves) -> int:
     return _JOINT_WORK_IF_FEW if moves.held <= _FEW_HELD else _JOINT_WORK
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from nelson.sampling.joint import Joint
+    from nelson.sampling.sampler import Moves
 
 
 @dataclass(frozen=True)
@@ -27,4 +27,4 @@ class Verdict:
     rows: tuple[str, ...] = ()
     complete: bool = True  # no deadline cut the diagnosis short
     converged: bool = True  # resampling found valid states to start from
-    moves: Joint | None = None  # what a sweep is: a joint move, or None: all single variables
+    moves: Moves | None = None  # what a sweep is; None: every variable once, given all others
