@@ -46,6 +46,17 @@ def test_fastest_says_yes_and_no():
     assert "NOT" not in verdict.fastest(ours)  # not peers
 
 
+def test_a_time_shorter_than_the_start_of_the_process_is_no_loss():
+    """The start of the process is measured apart, so it may exceed the time of a short draw."""
+    rows = [
+        made("auto", 10, seconds=0.001, overhead=0.0),
+        made("cmsgen", 10, seconds=0.05, overhead=0.06),
+    ]
+    told = verdict.fastest(rows)
+    assert "NOT" not in told and "0 µs" not in told
+    assert "too short to measure, so it is not compared: cmsgen at n = 10." in told
+
+
 def test_a_claim_fails_where_we_did_not_finish():
     rows = [made("auto", 10, "T.O."), made("gibbs", 10, seconds=1.0, validity=1.0)]
     assert "0 of 1 cells; NOT in n = 10: T.O." in verdict.fastest(rows)

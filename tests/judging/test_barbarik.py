@@ -10,6 +10,7 @@ import nelson
 from nelson.errors import FormulaError
 from nelson.exact.listing import structures
 from nelson.formula import Formula
+from nelson.formula.random_ksat import random_ksat
 from nelson.judging import pair_formula
 from nelson.judging.design import Design
 from tests.judging.known_laws import SEED, SMALL, distance, judge, parity, simulated
@@ -115,3 +116,12 @@ def test_barbarik_does_not_judge_a_sampler_that_is_another_one_on_pairs():
     x = nelson.sample(SMALL, None, 100, method="prs", seed=SEED)
     verdict = judge(SMALL, x, test="barbarik")
     assert verdict.accept is None and "give the sampler" in verdict.reason
+
+
+def test_barbarik_holds_the_method_of_auto():
+    """`auto` enumerates this formula and would compile the formulas of the pairs. The test keeps
+    the first method, so that it can decide. Exact draws are rejected with probability 0.01.
+    """
+    formula = random_ksat(12, 12, 5, seed=1)
+    verdict = judge(formula, "auto", test="barbarik", delta=0.01, seed=SEED)
+    assert verdict.accept is True and verdict.evidence["method"] == "enumerate"

@@ -84,23 +84,38 @@ def fastest(rows: Rows, field: str = "seconds") -> str:
             for peer in {row["sampler"] for row in here if is_peer(row["sampler"])}:
                 theirs = good(pick(here, sampler=peer))
                 seconds = mean(theirs, field)
-                if seconds is None:
-                    continue
-                if without_start:
+                if seconds is not None and without_start:
                     seconds -= mean(theirs, "overhead") or 0.0
-                if seconds <= own:
+                if seconds is not None and 0 < seconds <= own:
                     better.append((seconds, peer))
             if not better:
                 return ""
             seconds, peer = min(better)
-            return f"{peer} {duration(max(seconds, 0.0))}, {name} {duration(own)}"
+            return f"{peer} {duration(seconds)}, {name} {duration(own)}"
 
         return judge
 
     plain = _each(rows, "{} is faster than every peer that finished", against(False))
     claim = "{} is faster even if the peers' time to start a process is not counted"
     fair = _each(rows, claim, against(True))
-    return f"{plain} {fair}".strip()
+    return " ".join(part for part in (plain, fair, _unresolved(rows, field)) if part)
+
+
+def _unresolved(rows: Rows, field: str) -> str:
+    """Peers whose measured time is no longer than the start of their process."""
+    cells = [
+        f"{row['sampler']} at n = {row['n']}"
+        for row in good(rows)
+        if is_peer(row["sampler"])
+        and (row.get("overhead") or 0.0) >= (row.get(field) or math.inf)
+    ]
+    told = ", ".join(dict.fromkeys(cells))
+    return (
+        f"Without the start of its process the time is too short to measure, so it is not "
+        f"compared: {told}."
+        if told
+        else ""
+    )
 
 
 def at_floor(rows: Rows, key: str = "n", names: Sequence[str] = CLAIMED) -> str:

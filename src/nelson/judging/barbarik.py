@@ -14,7 +14,8 @@ Testing of Samplers", NeurIPS 2020); with alpha = 1 it tests uniform samplers, a
     rejects with probability >= 1 - delta if the L1 distance of the laws is at least eta (of 2)
 
 for 0 <= epsilon < 1/3 and 6 epsilon < eta <= 2, *provided that the sampler on K follows its law on
-the formula, conditioned* ("subquery consistent"): the test sees the sampler on K only. If the
+the formula, conditioned* ("subquery consistent"): the test sees the sampler on K only. `auto` would
+choose its method anew for K; there the method that it took for the formula is held fixed. If the
 sampler itself claims less on K than on the formula, the test is undecided.
 
 Departures from the paper: N is smaller for the same errors (`design.py`), K is built differently
@@ -35,9 +36,11 @@ from nelson.judging.case import Case
 from nelson.judging.design import Design
 from nelson.judging.pair_formula import pair_formula
 from nelson.judging.reference import reference_samples
+from nelson.judging.source import Draw
 from nelson.judging.tails import binomial_tails
 from nelson.judging.verdict import Answer, probability
 from nelson.sampling.guarantee import weakest
+from nelson.sampling.registry import names
 
 #: Draws from the formula of one pair.
 MAX_DRAWS = 4_000_000
@@ -121,7 +124,7 @@ def _draw_from_pair(
 
     before: what the sampler reported with its samples of the whole formula.
     """
-    assert case.source.draw is not None
+    draw = _same_method(case, before)
     joined = pair_formula(case.formula, *pair, n, seed + k)
     theta = case.sampler_theta
     if theta is not None:
@@ -136,7 +139,7 @@ def _draw_from_pair(
         more = n - drawn if not drawn else math.ceil(1.1 * (n - drawn) * call * n / drawn)
         wanted = min(more, MAX_DRAWS)
         try:
-            got = case.source.draw(joined.formula, theta, wanted, first_seed + call, case.left())
+            got = draw(joined.formula, theta, wanted, first_seed + call, case.left())
         except Unsatisfiable:
             return Tally(unusable="the sampler says that the conditioned formula has no solution")
         except NelsonError as error:
@@ -153,6 +156,19 @@ def _draw_from_pair(
         few = f"{drawn:,} of {n:,} samples of the conditioned formula in time"
         return Tally(unusable=f"{case.source.name} gave {few}")
     return Tally(own, drawn, unusable=_another_sampler(case.source.name, before, now))
+
+
+def _same_method(case: Case, before: dict[str, Any]) -> Draw:
+    """The sampler's `draw`; for `auto`, the draw of the method that it took for the formula.
+
+    `auto` may take several methods for the parts of one formula; that mixture is no registered
+    sampler, so `auto` chooses again and `_another_sampler` compares.
+    """
+    assert case.source.draw is not None
+    method = str(before.get("method"))
+    if case.source.held is None or method not in names():
+        return case.source.draw
+    return case.source.held(method)
 
 
 def _another_sampler(name: str, before: dict[str, Any], now: dict[str, Any]) -> str:

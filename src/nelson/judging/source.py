@@ -35,13 +35,15 @@ Draw = Callable[[Formula, np.ndarray | None, int, int, float], JudgedSamples]
 class Source:
     """A sampler has `draw(formula, theta, n, seed, seconds)`; given samples are in `samples`.
 
-    `ready(n)` compiles the kernels that n samples need, and no others.
+    `ready(n)` compiles the kernels that n samples need, and no others. `auto` also has
+    `held(method)`: draws with the one method that `auto` took for an earlier formula.
     """
 
     name: str
     draw: Draw | None = None
     samples: JudgedSamples | None = None
     ready: Callable[[int], None] | None = None
+    held: Callable[[str], Draw] | None = None
 
 
 def source_of(
@@ -53,7 +55,8 @@ def source_of(
     shown: variables; a registered sampler is asked for projected solutions on them.
     """
     if isinstance(what, str) and (what == "auto" or what in names()):
-        return Source(what, _registered(what, sweeps, shown), ready=_ready(what))
+        held = (lambda method: _registered(method, None, shown)) if what == "auto" else None
+        return Source(what, _registered(what, sweeps, shown), ready=_ready(what), held=held)
     if callable(what) and not hasattr(what, "packed"):
         return Source(getattr(what, "__name__", type(what).__name__), _function(what))
     if isinstance(what, str) and what != "-" and not os.path.exists(what):

@@ -146,8 +146,13 @@ def expected_resamplings(f: Formula, theta: np.ndarray | None = None) -> float |
 
     Under the product distribution of theta, q_empty is the probability that no clause is violated,
     and q_j that clause j alone is violated. If f is extremal, the ratio is the expected number of
-    clauses (not rounds) that `lovasz` resamples; otherwise it has no such meaning. Infinite if f is
-    unsatisfiable.
+    clauses (not rounds) that Algorithm 1 resamples on f *as given*; otherwise it has no such
+    meaning. Infinite if f is unsatisfiable.
+
+    A unit clause counts like any other clause here. The sampler `lovasz` never resamples one: unit
+    propagation fixes those variables before it starts. For the number that `lovasz` resamples, pass
+    the clauses that propagation leaves. Example: [[1], [-1, 2, 3]] gives 5/3, and [[2, 3]], which
+    is left of it, gives 1/3.
 
     q factorises over components, so the ratio adds up over them. Each is enumerated, if it has at
     most 20 variables. O(sum over components of 2^n_c L_c).
