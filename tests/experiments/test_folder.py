@@ -8,10 +8,12 @@ import re
 
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 
 from nelson import experiments
 from nelson.errors import NelsonError
-from nelson.experiments import machine, plots, records, runner
+from nelson.experiments import machine, plots, records, runner, samplers
 from nelson.experiments.base import Table
 from nelson.experiments.folder import duration, planned
 from nelson.experiments.report import markdown
@@ -110,16 +112,6 @@ def test_durations():
 # ----------------------------------------------------------------------------------- plots
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_labels_keep_apart(seed):
-    random = np.random.default_rng(seed)
-    wanted = np.sort(random.uniform(size=12) ** 3).tolist()
-    placed = plots.spread(wanted, 0.06)
-    assert (np.diff(placed) > 0.06 - 1e-9).all() and min(placed) >= 0 and max(placed) <= 1 + 1e-9
-    far = [0.1, 0.5, 0.9]
-    assert plots.spread(far, 0.06) == far  # what is far apart stays where it is
-
-
 @pytest.mark.slow
 def test_plots_bear_gaps_and_nothing():
     def gaps(ax):
@@ -132,7 +124,8 @@ def test_plots_bear_gaps_and_nothing():
     def alike(ax):
         plots.steps(ax, {"lovasz": [3, 3, 3], "prs": []}, x="rounds")
 
-    for draw in (gaps, nothing, alike):
+    panels = plots.Panels({"one": gaps, "two": nothing, "three": alike}, columns=2)
+    for draw in (gaps, nothing, alike, panels):
         assert plots.render(draw, "png").startswith(b"\x89PNG")
     assert plots.render(gaps, "svg") == plots.render(gaps, "svg")  # the same plot, the same file
     assert plots.render(gaps, "svg") != plots.render(gaps, "svg", dark=True)
@@ -142,7 +135,45 @@ def test_series_look_different():
     with plots.style():
         names = [*plots.KNOWN, "mine", "yours"]
         looks = [plots.look(name, ["mine", "yours"]) for name in names]
-    assert len({(k["color"], k["marker"], str(k["linestyle"])) for k in looks}) == len(names)
+    assert len({(k["color"], k["marker"]) for k in looks}) == len(names)
+    assert {k["linestyle"] for k in looks} == {"-"}  # dashes are the paper's
+
+
+def test_no_sampler_lacks_a_look():
+    assert {entry.name for entry in samplers.every()} <= set(plots.KNOWN)
+
+
+def drawn(draw, dark: bool = False):
+    """A figure with one axes, laid out as it is saved."""
+    with plots.style(dark):
+        figure = Figure(figsize=plots.SIZE, layout="constrained")
+        FigureCanvasAgg(figure)
+        ax = figure.add_subplot()
+        draw(ax)
+        figure.canvas.draw()
+    return figure, ax
+
+
+def test_the_papers_curves_are_dashed_and_nothing_covers_the_data_or_is_clipped():
+    """Twenty samplers with long names: the legend is beside the axes and inside the picture."""
+    names = [*plots.KNOWN[:19], "a sampler with a rather long name"]
+    series = {name: ([10, 20, 40], [k + 1.0, k + 2.0, k + 3.0]) for k, name in enumerate(names)}
+    figure, ax = drawn(
+        lambda ax: plots.curves(
+            ax, series, x="variables n", y="seconds", paper={"lovasz": ([10, 40], [100.0, 200.0])}
+        )
+    )
+    dashed = [line for line in ax.lines if line.is_dashed()]
+    assert len(ax.lines) == len(names) + 1 and len(dashed) == 1
+    ours = next(line for line in ax.lines if line.get_label() == "lovasz")
+    assert dashed[0].get_color() == ours.get_color()
+    legend = ax.get_legend()
+    assert [text.get_text() for text in legend.get_texts()][-1] == "dashed: the paper"
+    assert not ax.texts  # no names with leader lines inside
+    box, page = legend.get_window_extent(), figure.bbox
+    assert not box.overlaps(ax.get_window_extent())
+    assert page.x0 <= box.x0 and box.x1 <= page.x1 and page.y0 <= box.y0 and box.y1 <= page.y1
+    assert plots.SIZE[0] * plots.DPI == 1200
 
 
 # ------------------------------------------------------------------------------ the command

@@ -107,7 +107,7 @@ def test_what_timed_out_is_shown(name):
     for table in tables:
         assert markdown(table)
         for row in table.rows:
-            if not row[0].startswith("paper") and row[0] != "Monte Carlo floor":
+            if not row[0].startswith(("paper", "Monte Carlo floor", "theta = 0")):
                 first = 3 if name == "rounds" else 1
                 assert set(row[first:]) <= {"T.O.", "not run"} and "T.O." in row[first:]
     assert experiment.tables([]) == []
@@ -148,5 +148,5 @@ def test_quick_cells_fit_into_their_time():
     """What samplers may take at most in quick runs; a cell that is done early gives time back."""
     for name in TABLES:
         cells = experiments.get(name).cells(False)
-        assert len(cells) < 100 and all(isinstance(cell, Cell) for cell in cells)
-        assert sum(float(cell.key.get("limit", 1.0)) for cell in cells) < 260
+        assert len(cells) < 110 and all(isinstance(cell, Cell) for cell in cells)
+        assert sum(float(cell.key.get("limit", 1.0)) for cell in cells) < 280

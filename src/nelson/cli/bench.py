@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from nelson.experiments.base import Cell, Row
     from nelson.experiments.runner import Outcome
 
+#: Seconds above which the forecast says how to run less.
+_LONG = 86400.0
+
 EXAMPLES = """\b
 Examples:
   nelson bench --list                          all experiments
@@ -28,13 +31,17 @@ Examples:
   nelson bench table1 --only lovasz,prs --only n=10,20
   nelson bench table1 --list                   its cells, one per line
   nelson bench table3 --full --cell-seconds 60
+  nelson bench all --full --only seed=0        one formula for each size, instead of 100
+  nelson bench uniform --formulas FOLDER       the .cnf files below FOLDER
   nelson bench all -o run1 --report            run nothing: write the tables and the page again
   nelson bench my_module:EXPERIMENT            your own experiment
   nelson bench all --full --cluster auto       cells as Ray tasks, side by side (timings suffer)
 
 \b
-The folder gets results.parquet, table.md, plots (.png, .svg) and report.html, one page that needs
-no network. The same command again continues the run: finished cells are not run twice.
+The folder gets results.parquet, table.md, tables.tex (booktabs), plots (.png, .svg) and
+report.html, one page that needs no network. The same command again continues the run: finished
+cells are not run twice. --full has ten thousands of cells: the command says how many and for how
+long before it starts. --only seed=0 and --cluster make it shorter.
 Exit codes: 0 every cell is finished (T.O. is a result), 1 bad input or a table that could not be
 made, 2 wrong usage, 130 interrupted.
 """
@@ -45,7 +52,9 @@ def bench(
         None, metavar="[NAME...|all]", help="Experiments (--list shows them)."
     ),
     full: bool = typer.Option(
-        False, "--full/--quick", help="The paper's sizes (an hour per sampler), or smaller ones."
+        False,
+        "--full/--quick",
+        help="The paper's sizes and limits (7,200 s per sampler), or smaller ones.",
     ),
     output: Path | None = typer.Option(
         None, "-o", "--output", metavar="FOLDER", help="Folder [nelson-bench-quick or -full]."
@@ -66,6 +75,13 @@ def bench(
         False, "--keep", help="Continue in a folder of another version or machine."
     ),
     report: bool = typer.Option(False, "--report", help="Run nothing; report finished cells."),
+    formulas: Path | None = typer.Option(
+        None,
+        metavar="FOLDER",
+        exists=True,
+        file_okay=False,
+        help="K-SAT formulas: the .cnf files below FOLDER, instead of our own random ones.",
+    ),
     quiet: bool = typer.Option(False, "-q", "--quiet", help="No progress."),
     cluster: str | None = typer.Option(
         None,
@@ -74,12 +90,15 @@ def bench(
     ),
 ) -> None:
     """Reproduce tables and figures of the paper: run, tabulate, plot, report."""
+    from nelson.experiments import get
     from nelson.experiments import names as registered
 
     names = names or []
     chosen = list(dict.fromkeys(registered() if "all" in names else names))
+    if "all" in names and formulas is not None:
+        chosen = [name for name in chosen if get(name).cells_on_files]
     if show:
-        _list(chosen, full, only)
+        _list(chosen, full, only, formulas)
         return
     if not chosen and not report:
         fail(f"which experiment? One of {', '.join(registered())}, or all", 2)
@@ -99,6 +118,7 @@ def bench(
         watcher=None if quiet else CellProgress(),
         executor=_executor(cluster),
         command=shlex.join(["nelson", *sys.argv[1:]]),
+        formulas=formulas,
     )
     _report(outcome, chosen)
 
@@ -141,20 +161,45 @@ def _report(outcome: Outcome, chosen: list[str]) -> None:
         raise typer.Exit(BAD_INPUT)
 
 
-def _list(chosen: list[str], full: bool, only: list[str]) -> None:
+def _list(chosen: list[str], full: bool, only: list[str], formulas: Path | None) -> None:
     from nelson.experiments import get
     from nelson.experiments import names as registered
     from nelson.experiments.folder import duration, planned
     from nelson.experiments.runner import matching
 
     if chosen:
-        for cell in matching([cell for name in chosen for cell in planned(name, full)], only):
+        files = None if formulas is None else str(formulas.resolve())
+        cells = [cell for name in chosen for cell in planned(name, full, files=files)]
+        for cell in matching(cells, only):
             print(f"{cell.experiment}: {cell}; at most {duration(cell.seconds)}")
         return
     for name in registered():
         experiment = get(name)
         quick, complete = len(experiment.cells(False)), len(experiment.cells(True))
         print(f"{name:9} {quick:5} cells ({complete:6} with --full)   {experiment.title}")
+
+
+def forecast(cells: Sequence[Cell]) -> str:
+    """How many cells, how long at most and about how long, one after another; and what to do if
+    that is too long.
+    """
+    from nelson.experiments.base import TIMED_OUT_SHARE
+    from nelson.experiments.folder import duration
+
+    limits = sum(float(cell.key.get("limit", 0.0)) for cell in cells)
+    most, about = sum(cell.seconds for cell in cells), len(cells) + TIMED_OUT_SHARE * limits
+    told = (
+        f"{len(cells):,} cells: at most {duration(most)} one after another; about "
+        f"{duration(about)} if {TIMED_OUT_SHARE:.0%} of them need their whole limit and the others "
+        "a second, as in a quick run"
+    )
+    first = [cell for cell in cells if cell.key.get("seed") == 0]
+    if most > _LONG and 0 < len(first) < len(cells):
+        told += (
+            f". --only seed=0 runs {len(first):,} of them, one formula for each size; --cluster "
+            "runs cells side by side on Ray"
+        )
+    return told + "."
 
 
 class CellProgress:
@@ -170,6 +215,7 @@ class CellProgress:
         self._number, self._total = 0, len(cells)
         if finished:
             say(f"{finished} cells are finished already; {len(cells)} to run")
+        say(forecast(cells))
 
     def begin(self, cell: Cell) -> None:
         from nelson.experiments.folder import duration

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 from nelson.errors import NelsonError
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    from nelson.experiments.plots import Plot
 
 OK, TIMED_OUT, OUT_OF_MEMORY = "ok", "T.O.", "out of memory"
 NOT_INSTALLED, FAILED = "not installed", "failed: "
@@ -38,9 +38,15 @@ MEMORY = 4 << 30
 #: and to compile our kernels once on a new machine.
 ALLOWANCE = 240.0
 
+#: Share of the cells of a quick run that time out. They take their whole limit; all others are
+#: short in comparison. `nelson bench` forecasts from it how long a run takes.
+TIMED_OUT_SHARE = 0.15
+
 Value = str | int | float | bool | None
 Row = dict[str, Any]
 Rows = Sequence[Mapping[str, Any]]
+#: Number of variables -> number of formulas with so many.
+Sizes = Mapping[int, int]
 
 
 @dataclass(frozen=True)
@@ -58,6 +64,21 @@ class Cell:
         """Identifies the cell; time and memory limits do not count."""
         return json.dumps([self.experiment, sorted(self.key.items())])
 
+    def limit(self, name: str = "limit") -> float:
+        """Seconds that the sampler gets, from this field of the key.
+
+        A cell plans twice this time and an allowance. With less (`--cell-seconds`) the sampler gets
+        a quarter of the cell's time, so that the cell ends by itself and keeps what it measured.
+        """
+        planned = float(self.key[name])
+        enough = self.seconds >= 2 * float(self.key["limit"])
+        return planned if enough else min(planned, self.seconds / 4)
+
+    def head(self) -> Row:
+        """The first fields of each row of the cell: the key, with the limits that were applied."""
+        applied = {name: self.limit(name) for name in ("limit", "loop") if name in self.key}
+        return {"experiment": self.experiment, **self.key, **applied}
+
     def __str__(self) -> str:
         return " ".join(f"{name}={value}" for name, value in self.key.items())
 
@@ -73,6 +94,10 @@ class Table:
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
     note: str = ""
+    #: Cells (row, column) with the best value of their column: printed bold.
+    best: frozenset[tuple[int, int]] = frozenset()
+    #: Rows from this one on are the paper's figures, set apart from ours.
+    paper_from: int | None = None
 
     def __post_init__(self) -> None:
         for row in self.rows:
@@ -83,7 +108,7 @@ class Table:
                 )
 
 
-def _no_plots(rows: Rows) -> dict[str, Callable[[Axes], None]]:
+def _no_plots(rows: Rows) -> dict[str, Plot]:
     return {}
 
 
@@ -94,11 +119,15 @@ class Experiment:
     name: str
     title: str
     reproduces: str  # one line: the table or figure of the paper, or "ours: ..."
-    cells: Callable[[bool], list[Cell]]  # full sizes or quick ones -> cells in running order
+    #: Full sizes or quick ones -> cells in running order.
+    cells: Callable[[bool], list[Cell]]
     run: Callable[[Cell], list[Row]]
     tables: Callable[[Rows], list[Table]]
-    #: name -> draws onto one matplotlib Axes
-    plots: Callable[[Rows], dict[str, Callable[[Axes], None]]] = field(default=_no_plots)
+    #: name -> draws onto one matplotlib Axes, or `plots.Panels`
+    plots: Callable[[Rows], Mapping[str, Plot]] = field(default=_no_plots)
+    #: The same for formulas of a folder (`--formulas`). The framework adds the folder to the keys,
+    #: as `formulas`. None: the experiment cannot read formulas.
+    cells_on_files: Callable[[bool, Sizes], list[Cell]] | None = None
 
 
 def plain_row(row: Mapping[str, Any]) -> Row:

@@ -85,7 +85,7 @@ class Worker:
             status = status or self._ending(code, said_before)
         else:
             status = answer["error"]
-        head = {"experiment": cell.experiment, **cell.key, "status": status}
+        head = {**cell.head(), "status": status}
         return [{**head, "cell_seconds": time.monotonic() - started}]
 
     def end(self) -> None:

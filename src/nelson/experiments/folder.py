@@ -1,7 +1,7 @@
 """The files of a run's folder, written from its finished cells at any time.
 
     results.parquet        all rows: key fields, status, figures
-    table.md               all tables
+    table.md, tables.tex   all tables, as Markdown and as LaTeX
     NAME-PLOT.png, .svg    all plots
     report.html            the same as one page, with machine, versions, seeds and command lines
     cells.jsonl            the finished cells (`records.py`)
@@ -13,12 +13,14 @@ a plot never loses hours of measurements.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from nelson.experiments import plots
+from nelson.errors import FormulaError
+from nelson.experiments import formulas, latex, plots
 from nelson.experiments.base import OK, TIMED_OUT, Cell, Experiment, Row, Table
 from nelson.experiments.records import CellStore, write_parquet
 from nelson.experiments.registry import get, names
@@ -38,12 +40,22 @@ class Written(NamedTuple):
     problems: list[str]  # tables and plots that failed, each with its error
 
 
-def write(folder: Path, store: CellStore, full: bool, *, seconds: float | None = None) -> Written:
-    """Write all files from the finished cells. seconds: the limit that was set for all cells."""
+def write(
+    folder: Path,
+    store: CellStore,
+    full: bool,
+    *,
+    seconds: float | None = None,
+    files: str | None = None,
+) -> Written:
+    """Write all files from the finished cells. seconds: the limit that was set for all cells.
+
+    files: the folder of formulas, if they were read.
+    """
     order = names()
     begun = sorted(store.experiments(), key=lambda n: order.index(n) if n in order else len(order))
     experiments = {name: get(name) for name in begun}
-    cells = {name: planned(name, full, seconds) for name in begun}
+    cells = {name: planned(name, full, seconds, files) for name in begun}
     rows = {name: store.rows(name, cells[name]) for name in begun}
     write_parquet(folder / "results.parquet", [row for name in begun for row in rows[name]])
     problems: list[str] = []
@@ -60,6 +72,8 @@ def write(folder: Path, store: CellStore, full: bool, *, seconds: float | None =
     if problems:
         sections.append(Section("Tables and plots that failed", "\n\n".join(problems)))
     atomic.write(folder / "table.md", _markdown(sections, full).encode())
+    every = [table for made in tables.values() for table in made]
+    atomic.write(folder / "tables.tex", latex.document(every).encode())
     sections += [_made(store, rows, cells)]
     titles = ", ".join(experiment.name for experiment in experiments.values())
     title = f"nelson bench: {titles}" if len(begun) < 4 else "nelson bench: all results"
@@ -67,11 +81,22 @@ def write(folder: Path, store: CellStore, full: bool, *, seconds: float | None =
     return Written(tables, problems)
 
 
-def planned(name: str, full: bool, seconds: float | None = None) -> list[Cell]:
-    """The cells of an experiment, with its name in each."""
-    cells = [
-        Cell(cell.key, seconds or cell.seconds, cell.memory, name) for cell in get(name).cells(full)
-    ]
+def planned(
+    name: str, full: bool, seconds: float | None = None, files: str | None = None
+) -> list[Cell]:
+    """The cells of an experiment, with its name in each. files: a folder of formulas."""
+    experiment = get(name)
+    if files is None:
+        wanted = experiment.cells(full)
+    elif experiment.cells_on_files is None:
+        able = ", ".join(other for other in names() if get(other).cells_on_files)
+        raise FormulaError(f"{name} reads no formula files", expected=f"one of {able}")
+    else:
+        wanted = [
+            replace(cell, key={**cell.key, "formulas": files})
+            for cell in experiment.cells_on_files(full, formulas.sizes(files))
+        ]
+    cells = [Cell(cell.key, seconds or cell.seconds, cell.memory, name) for cell in wanted]
     if len({cell.id for cell in cells}) < len(cells):
         raise ValueError(f"experiment {name}: two cells have the same key")
     return cells
@@ -217,4 +242,6 @@ def duration(seconds: float) -> str:
         return f"{whole} s"
     if whole < 3600:
         return f"{whole // 60} min {whole % 60} s" if whole % 60 else f"{whole // 60} min"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
+    if whole < 100 * 3600:
+        return f"{whole // 3600} h {whole % 3600 // 60} min"
+    return f"{whole / 86400:,.0f} days"

@@ -1,19 +1,22 @@
-"""The look of all plots: one palette, log axes, names at the ends of lines instead of a legend.
+"""The look of all plots: one palette, log axes, a legend beside the axes that covers no data.
 
-    curves(ax, {"lovasz": (xs, ys), ...}, x="variables n", y="seconds")    lines, names at the ends
+    curves(ax, {"lovasz": (xs, ys), ...}, x="variables n", y="seconds")    lines with markers
     steps(ax, {"lovasz": values, ...}, x="rounds")                         distributions
+    Panels({"n = 10": draw, ...}, columns=3)                               one figure, many axes
     save(draw, folder / "table1-time")                                     .png and .svg
 
-A plot is a function draw(ax). It is called once for a light and once for a dark page, so it must
-get colours from `color(name)` while it draws. The colours follow Okabe and Ito (2008), which people
-with common colour blindness can distinguish, darkened or lightened for contrast with the page;
-markers and dashes distinguish the series too. A series has the same colour in all plots of a run.
+A plot is a function draw(ax), or `Panels` of such functions. It is called once for a light and once
+for a dark page, so it must get colours from `color(name)` while it draws. The colours follow Okabe
+and Ito (2008), which people with common colour blindness can distinguish, darkened or lightened for
+contrast with the page. Each sampler has one colour and one marker, the same in all plots. Our
+curves are solid. The paper's are dashed, with hollow markers, in the colour of the same sampler.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,13 +33,17 @@ if TYPE_CHECKING:
 LIGHT = ("#0072B2", "#D55E00", "#00855F", "#B3589A", "#9A6B00", "#2E93C9", "#6B5BB5", "#444444")
 DARK = ("#5AB4F0", "#FF8A3D", "#2CC99A", "#E39AC8", "#E6B43C", "#9AD4F5", "#B3A7F0", "#C8C8C8")
 MARKERS = "osD^vPX*"
-DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1.5, 1.5)))
+#: The paper's curves.
+DASHED = (0, (4, 2))
 #: Series with fixed colours, in the order of the palette; others get the colours after them.
 KNOWN = (
     "lovasz", "lovasz + sweeps", "prs", "moser-tardos", "circuit", "gibbs", "auto", "rejection",
     "cmsgen", "unigen", "quicksampler", "kus", "waps", "weightgen", "xor", "enumerate",
+    "gibbs-published", "cftp", "spur", "floor",
 )  # fmt: skip
-SIZE = (7.0, 4.2)  # inches
+SIZE = (7.5, 4.4)  # inches: 1200 pixels wide
+#: Inches of the height of one row of panels.
+PANEL_HEIGHT = 2.3
 DPI = 160
 
 
@@ -54,8 +61,7 @@ def look(name: str, others: Sequence[str] = ()) -> dict[str, Any]:
     place = KNOWN.index(name) if name in KNOWN else len(KNOWN) + list(others or [name]).index(name)
     colors = _colors()
     k, turn = place % len(colors), place // len(colors)
-    dashes = DASHES[turn % len(DASHES)]
-    return {"color": colors[k], "marker": MARKERS[(k + turn) % len(MARKERS)], "linestyle": dashes}
+    return {"color": colors[k], "marker": MARKERS[(k + turn) % len(MARKERS)], "linestyle": "-"}
 
 
 def color(name: str) -> str:
@@ -71,29 +77,70 @@ def curves(
     y: str,
     log: str = "xy",
     title: str = "",
+    paper: Mapping[str, tuple[Sequence[float], Sequence[float]]] | None = None,
 ) -> None:
-    """One line for each series, its name at the end. None and non-finite values leave a gap."""
+    """One line for each series. None and non-finite values leave a gap.
+
+    paper: the paper's figures for samplers of these names, drawn dashed.
+    """
     others = [name for name in series if name not in KNOWN]
-    ends: list[tuple[str, float, float, str]] = []
-    for name, (xs, ys) in series.items():
-        a, b = (np.array([np.nan if v is None else v for v in vs], float) for vs in (xs, ys))
-        kept = np.isfinite(a) & np.isfinite(b)
-        kept &= (b > 0) | ("y" not in log)
-        kept &= (a > 0) | ("x" not in log)
-        if not kept.any():
-            continue
-        style = look(name, others)
-        ax.plot(a[kept], b[kept], **style)
-        ends.append((name, a[kept][-1], b[kept][-1], style["color"]))
-    frame(ax, x=x, y=y, log=log, title=title)
-    label_ends(ax, ends)
+    for name, points in series.items():
+        a, b = _finite(points, log)
+        if len(a):
+            ax.plot(a, b, label=name, **look(name, others))
+    ticks = [line.get_xdata() for line in ax.lines]
+    for name, points in (paper or {}).items():
+        a, b = _finite(points, log)
+        if len(a):
+            kind = {**look(name, others), "linestyle": DASHED, "linewidth": 1.1, "alpha": 0.8}
+            ax.plot(a, b, markerfacecolor="none", markersize=4, label=f"_{name}", **kind)
+    frame(ax, x=x, y=y, log=log, title=title, ticks=ticks)
+    _legend(ax, bool(paper))
 
 
-def frame(ax: Axes, *, x: str, y: str, log: str = "", title: str = "") -> None:
-    """Scales, axis names, title. An axis without data stays linear: a log axis needs some."""
+def _finite(
+    points: tuple[Sequence[float], Sequence[float]], log: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """The points that can be drawn: finite, and positive on a log axis."""
+    a, b = (np.array([np.nan if v is None else v for v in vs], float) for vs in points)
+    kept = np.isfinite(a) & np.isfinite(b)
+    kept &= (b > 0) | ("y" not in log)
+    kept &= (a > 0) | ("x" not in log)
+    return a[kept], b[kept]
+
+
+def _legend(ax: Axes, paper: bool) -> None:
+    """Names beside the axes, from the highest last point to the lowest."""
+    from matplotlib.lines import Line2D
+
+    lines = [line for line in ax.lines if not str(line.get_label()).startswith("_")]
+    if not lines:
+        return
+    lines.sort(key=lambda line: -float(np.asarray(line.get_ydata(), float)[-1]))
+    shown = list(lines)
+    if paper and len(lines) < len(ax.lines):
+        grey = ax.xaxis.label.get_color()
+        told = {"linestyle": DASHED, "marker": "o", "markerfacecolor": "none", "lw": 1.1}
+        shown.append(Line2D([], [], color=grey, label="dashed: the paper", markersize=4, **told))
+    ax.legend(
+        handles=shown,
+        loc="center left",
+        bbox_to_anchor=(1.01, 0.5),
+        borderaxespad=0.0,
+        labelspacing=0.3,
+    )
+
+
+def frame(
+    ax: Axes, *, x: str, y: str, log: str = "", title: str = "", ticks: Sequence[Any] = ()
+) -> None:
+    """Scales, axis names, title. An axis without data stays linear: a log axis needs some.
+
+    ticks: the sizes that were run, one array for each curve.
+    """
     if "x" in log and ax.has_data():
         ax.set_xscale("log")
-        _plain_ticks(ax)
+        _plain_ticks(ax, ticks)
     if "y" in log and ax.has_data():
         ax.set_yscale("log")
     ax.set_xlabel(x)
@@ -104,59 +151,15 @@ def frame(ax: Axes, *, x: str, y: str, log: str = "", title: str = "") -> None:
         ax.text(0.5, 0.5, "no finished cells", ha="center", va="center", transform=ax.transAxes)
 
 
-def _plain_ticks(ax: Axes) -> None:
+def _plain_ticks(ax: Axes, ticks: Sequence[Any]) -> None:
     """Ticks at the sizes that were run, if they are few, written as plain numbers."""
     from matplotlib.ticker import FuncFormatter, NullLocator
 
-    at = np.unique(np.concatenate([np.asarray(line.get_xdata(), float) for line in ax.lines]))
+    at = np.unique(np.concatenate([np.asarray(xs, float) for xs in ticks or [[]]]))
     if 0 < len(at) <= 8 and (np.diff(np.log(at)) > 0.16).all():
         ax.set_xticks(at)
         ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
         ax.xaxis.set_minor_locator(NullLocator())
-
-
-def label_ends(ax: Axes, ends: Sequence[tuple[str, float, float, str]]) -> None:
-    """Names (text, x, y, colour) right of the axes, pushed apart where they would overlap."""
-    if not ends:
-        return
-    to_axes = ax.transData + ax.transAxes.inverted()
-    ax.autoscale_view()
-    places = sorted(
-        (float(to_axes.transform((x, y))[1]), name, x, y, colour) for name, x, y, colour in ends
-    )
-    gap = min(0.062, 1.0 / max(len(places), 1))
-    heights = spread([place[0] for place in places], gap)
-    for height, (_, name, x, y, colour) in zip(heights, places, strict=True):
-        ax.annotate(
-            name,
-            xy=(x, y),
-            xytext=(1.035, height),
-            textcoords="axes fraction",
-            color=colour,
-            va="center",
-            fontsize="small",
-            annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": colour, "lw": 0.6, "alpha": 0.6, "shrinkB": 4},
-        )
-
-
-def spread(wanted: Sequence[float], gap: float) -> list[float]:
-    """Sorted heights, moved as little as needed to be `gap` apart and, if they fit, in [0, 1]."""
-    groups: list[tuple[float, int]] = []  # (mean of wanted heights, members), not overlapping
-    for height in wanted:
-        groups.append((height, 1))
-        while len(groups) > 1:
-            (low, k), (high, m) = groups[-2:]
-            if high - low >= gap * (k + m) / 2:
-                break
-            groups[-2:] = [((low * k + high * m) / (k + m), k + m)]
-    heights = [mean + gap * (j - (k - 1) / 2) for mean, k in groups for j in range(k)]
-    if heights and heights[-1] > 1:  # push down from the top, then up from the bottom
-        for j in reversed(range(len(heights))):
-            heights[j] = min(heights[j], 1 - gap * (len(heights) - 1 - j))
-    for j in range(len(heights)):
-        heights[j] = max(heights[j], gap * j)
-    return heights
 
 
 def steps(
@@ -237,22 +240,41 @@ def style(dark: bool = False) -> Iterator[None]:
         yield
 
 
-def render(draw: Callable[[Axes], None], form: str, *, dark: bool = False) -> bytes:
+@dataclass(frozen=True)
+class Panels:
+    """One figure with several axes, in rows of `columns`: title -> draws onto one axes."""
+
+    draws: Mapping[str, Callable[[Axes], None]]
+    columns: int = 3
+
+
+Plot = Callable[["Axes"], None] | Panels
+
+
+def render(draw: Plot, form: str, *, dark: bool = False) -> bytes:
     """One plot as the bytes of a "png" or "svg" file."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
+    panels = draw.draws if isinstance(draw, Panels) else {"": draw}
+    columns = min(draw.columns, len(panels)) if isinstance(draw, Panels) else 1
+    rows = -(-len(panels) // columns)
     with style(dark):
-        figure = Figure(figsize=SIZE, layout="constrained")
+        height = SIZE[1] if rows == columns == 1 else PANEL_HEIGHT * rows
+        figure = Figure(figsize=(SIZE[0], height), layout="constrained")
         FigureCanvasAgg(figure)
-        draw(figure.add_subplot())
+        for k, (title, one) in enumerate(panels.items(), start=1):
+            ax = figure.add_subplot(rows, columns, k)
+            one(ax)
+            if title:
+                ax.set_title(title)
         out = BytesIO()
         metadata = {"Date": None} if form == "svg" else {}
         figure.savefig(out, format=form, dpi=DPI, metadata=metadata)
     return out.getvalue()
 
 
-def save(draw: Callable[[Axes], None], stem: Path) -> tuple[bytes, bytes]:
+def save(draw: Plot, stem: Path) -> tuple[bytes, bytes]:
     """Write stem.png and stem.svg; return the SVG for light and for dark pages."""
     light = render(draw, "svg")
     atomic.write(stem.with_name(stem.name + ".svg"), light)

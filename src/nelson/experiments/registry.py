@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any
 
 from nelson.errors import FormulaError
+from nelson.experiments import originals
 from nelson.experiments.base import OK, Cell, Experiment, plain_row
 
 #: Name -> module, imported when the experiment is first used.
@@ -48,7 +49,10 @@ def run_cell(name: str, key: Mapping[str, Any], seconds: float = math.inf) -> li
     The cell is told its time limit, `seconds`, but only `child_process.limited` enforces it.
     """
     started = time.perf_counter()
-    rows = get(name).run(Cell(key, seconds, experiment=name))
+    cell = Cell(key, seconds, experiment=name)
+    rows = get(name).run(cell)
     took = time.perf_counter() - started
-    head = {"experiment": name, **key, "status": OK}
+    head = {**cell.head(), "status": OK}
+    if program := originals.find(str(key.get("sampler"))):
+        head["original"] = program
     return [{**head, **plain_row(row), "cell_seconds": took} for row in rows]

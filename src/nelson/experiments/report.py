@@ -163,11 +163,15 @@ def _figure(image: Image | str | os.PathLike[str], heading: str) -> str:
 
 
 def _table(table: Table) -> str:
-    right = _numeric(table)
+    right = numeric_columns(table)
     head = "".join(_cell("th", text, right[k]) for k, text in enumerate(table.columns))
     rows = [
-        "<tr>" + "".join(_cell("td", text, right[k]) for k, text in enumerate(row)) + "</tr>"
-        for row in table.rows
+        f"<tr{_kind(table, number)}>"
+        + "".join(
+            _cell("td", text, right[k], (number, k) in table.best) for k, text in enumerate(row)
+        )
+        + "</tr>"
+        for number, row in enumerate(table.rows)
     ]
     title = f"<caption>{_inline(table.title)}</caption>" if table.title else ""
     note = f'<p class="note">{_inline(table.note)}</p>' if table.note else ""
@@ -178,12 +182,20 @@ def _table(table: Table) -> str:
     )
 
 
-def _cell(tag: str, text: str, right: bool) -> str:
+def _kind(table: Table, row: int) -> str:
+    """The class of a row: the paper's figures are set apart from ours."""
+    if table.paper_from is None or row < table.paper_from:
+        return ""
+    return ' class="paper first"' if row == table.paper_from else ' class="paper"'
+
+
+def _cell(tag: str, text: str, right: bool, best: bool = False) -> str:
     text = filled(text)
     kinds = ["num"] * right + ([_status(text)] if tag == "td" else [])
     mark = " ".join(kind for kind in kinds if kind)
     scope = ' scope="col"' if tag == "th" else ""
-    return f"<{tag}{scope}{f' class={mark!r}' if mark else ''}>{_inline(text)}</{tag}>"
+    inner = f"<strong>{_inline(text)}</strong>" if best else _inline(text)
+    return f"<{tag}{scope}{f' class={mark!r}' if mark else ''}>{inner}</{tag}>"
 
 
 def _status(text: str) -> str:
@@ -200,7 +212,7 @@ def filled(text: str) -> str:
     return " ".join(str(text).split()) or DASH
 
 
-def _numeric(table: Table) -> list[bool]:
+def numeric_columns(table: Table) -> list[bool]:
     """For each column: does it hold numbers? Those are aligned right."""
     columns = [[filled(row[k]) for row in table.rows] for k in range(len(table.columns))]
     kept = [[text for text in column if not _status(text)] for column in columns]
@@ -216,9 +228,18 @@ def _markdown_text(text: str) -> str:
 
 
 def markdown(table: Table) -> str:
-    """The table as Markdown, with padded columns so that it also reads well as plain text."""
-    right = _numeric(table)
-    texts = [[_markdown_text(text) for text in row] for row in [table.columns, *table.rows]]
+    """The table as Markdown, with padded columns so that it also reads well as plain text.
+
+    The best value of a column is bold. A row of dots sets the paper's figures apart.
+    """
+    right = numeric_columns(table)
+    body = [
+        [f"**{text}**" if (number, k) in table.best else text for k, text in enumerate(row)]
+        for number, row in enumerate([[_markdown_text(t) for t in row] for row in table.rows])
+    ]
+    if table.paper_from is not None:
+        body.insert(table.paper_from, ["···"] * len(table.columns))
+    texts = [[_markdown_text(text) for text in table.columns], *body]
     widths = [max(3, *(len(row[k]) for row in texts)) for k in range(len(table.columns))]
 
     def line(row: Sequence[str]) -> str:

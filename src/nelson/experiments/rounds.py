@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nelson.experiments import published, show
-from nelson.experiments.base import ALLOWANCE, TIMED_OUT, Cell, Experiment, Row, Rows, Table
-from nelson.experiments.plots import color, frame
+from nelson.experiments import formulas, published, show
+from nelson.experiments.base import ALLOWANCE, TIMED_OUT, Cell, Experiment, Row, Rows, Sizes, Table
+from nelson.experiments.plots import Panels, color, frame
 from nelson.formula import Formula
 from nelson.sampling.sample_stream import sample
-from nelson.tasks.ksat.task import KSat
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,6 +36,11 @@ QUICK_LIMIT = 60.0
 
 
 def cells(full: bool) -> list[Cell]:
+    sizes = SIZES if full else QUICK_SIZES
+    return cells_on_files(full, dict.fromkeys(sizes, published.FORMULAS))
+
+
+def cells_on_files(full: bool, sizes: Sizes) -> list[Cell]:
     return [
         Cell(
             {
@@ -48,9 +52,8 @@ def cells(full: bool) -> list[Cell]:
             },
             (published.LIMIT if full else QUICK_LIMIT) + ALLOWANCE,
         )
-        for seed in range(published.FORMULAS if full else 1)
         for case in CASES
-        for n in (SIZES if full else QUICK_SIZES)
+        for seed, n in formulas.each(sizes, full)
         for sampler in SAMPLERS
     ]
 
@@ -58,8 +61,10 @@ def cells(full: bool) -> list[Cell]:
 def run(cell: Cell) -> list[Row]:
     """One row for each number of rounds that occurred: `rounds`, `share` of the samples."""
     key = cell.key
-    task = KSat.random(int(key["n"]), seed=int(key["seed"]))
-    theta = task.planted if key["case"] == "weighted" else None
+    task = formulas.ksat(key)
+    theta = None
+    if key["case"] == "weighted":
+        theta = formulas.published_weights(int(key["n"]), int(key["seed"]))
     count = int(key["count"])
     done, resampled = distribution(
         task.formula, theta, str(key["sampler"]), count, int(key["seed"])
@@ -165,18 +170,21 @@ def tables(rows: Rows) -> list[Table]:
     return [Table("Rounds of resampling per sample", columns, body, note)]
 
 
-def plots(rows: Rows) -> dict[str, Callable[[Axes], None]]:
-    def one(case: str, n: int) -> Callable[[Axes], None]:
-        return lambda ax: _plot(ax, show.good(show.pick(rows, case=case, n=n)), case, n)
+def plots(rows: Rows) -> dict[str, Panels]:
+    """One figure, as in the paper: a row of panels for each law, a panel for each size."""
 
-    return {
-        f"{case}-{n}": one(case, n)
+    def one(case: str, n: int) -> Callable[[Axes], None]:
+        return lambda ax: _plot(ax, show.good(show.pick(rows, case=case, n=n)))
+
+    panels = {
+        f"{case}, n = {n}": one(case, n)
         for case in CASES
         for n in show.sizes(show.pick(rows, case=case))
     }
+    return {"rounds": Panels(panels)} if panels else {}
 
 
-def _plot(ax: Axes, rows: Rows, case: str, n: int) -> None:
+def _plot(ax: Axes, rows: Rows) -> None:
     for sampler in SAMPLERS:
         own = show.pick(rows, sampler=sampler)
         if not own:
@@ -185,12 +193,12 @@ def _plot(ax: Axes, rows: Rows, case: str, n: int) -> None:
         np.add.at(shares, [row["rounds"] for row in own], [row["share"] for row in own])
         shares /= shares.sum()
         edges = np.arange(len(shares) + 1) - 0.5
-        told = f"{sampler} (mean {moments(own)['mean']:.3g})"
+        told = f"{sampler}\nmean {moments(own)['mean']:.3g}"
         ax.stairs(shares, edges, fill=True, color=color(sampler), alpha=0.25)
         ax.stairs(shares, edges, color=color(sampler), label=told)
     if ax.has_data():
-        ax.legend(loc="upper right")
-    frame(ax, x="rounds of resampling", y="share of samples", title=f"{case}, n = {n}")
+        ax.legend(loc="upper right", fontsize="x-small")
+    frame(ax, x="rounds of resampling", y="share of samples")
 
 
 EXPERIMENT = Experiment(
@@ -201,4 +209,5 @@ EXPERIMENT = Experiment(
     run=run,
     tables=tables,
     plots=plots,
+    cells_on_files=cells_on_files,
 )

@@ -80,6 +80,7 @@ def run(
     executor: Executor | None = None,
     watcher: Watcher | None = None,
     command: str = "",
+    formulas: str | Path | None = None,
 ) -> Outcome:
     """Run the cells that are not finished yet, and write the folder.
 
@@ -89,6 +90,7 @@ def run(
     retry         run failed cells again
     keep          continue a run although version or machine differ
     report_only   run nothing, write the folder from the finished cells
+    formulas      read the formulas from the .cnf files below this folder
 
     Ctrl-C ends the run normally, with `outcome.interrupted` set.
     """
@@ -98,10 +100,12 @@ def run(
     folder, watcher = Path(folder), watcher or Silent()
     if executor is None:
         executor = limited
-    cells = [cell for name in names for cell in folders.planned(name, full, cell_seconds)]
+    files = None if formulas is None else str(Path(formulas).resolve())
+    cells = [cell for name in names for cell in folders.planned(name, full, cell_seconds, files)]
     cells = matching(cells, only)
     outcome = Outcome(folder)
-    with CellStore(folder, _settings(full, cell_seconds), keep=keep, anew=not report_only) as store:
+    settings = _settings(full, cell_seconds, files)
+    with CellStore(folder, settings, keep=keep, anew=not report_only) as store:
         todo = [cell for cell in cells if not store.has(cell, ok=retry)]
         outcome.known = len(cells) - len(todo)
         if report_only:
@@ -109,7 +113,7 @@ def run(
         elif todo:
             store.begin(_run(command))
             _work(store, todo, executor, watcher, outcome)
-        written = folders.write(folder, store, full, seconds=cell_seconds)
+        written = folders.write(folder, store, full, seconds=cell_seconds, files=files)
     outcome.problems, outcome.tables = written.problems, written.tables
     return outcome
 
@@ -185,13 +189,14 @@ def _fields(cells: Sequence[Cell]) -> str:
     )
 
 
-def _settings(full: bool, cell_seconds: float | None) -> dict[str, Any]:
+def _settings(full: bool, cell_seconds: float | None, files: str | None) -> dict[str, Any]:
     """Settings that all cells of one table must share."""
     versions = machine.versions()
     kept = ("nelson", "source", "python", "numpy", "numba")
     return {
         "size": "full" if full else "quick",
         "cell seconds": cell_seconds,
+        "formulas": files,
         **{name: versions[name] for name in kept},
         "processor": machine.processor(),
         "cores": machine.machine()["cores"],

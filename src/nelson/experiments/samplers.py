@@ -6,17 +6,19 @@ Ours are `auto` (the default of `nelson.sample`), `lovasz` (the paper's Algorith
 `prs` and `circuit`. Peers run as the baselines of the paper do: samplers that only draw
 uniformly ignore theta, and invalid samples are not dropped.
 
-Of the peers, `cmsgen` (pycmsgen) and `unigen` (pyunigen) are their authors' programs; `kus` and
-`waps` compile with D4 and draw with our kernel; `gibbs`, `quicksampler`, `weightgen` and `xor` are
-implemented in this package from their papers, and docs/samplers.md lists the differences. `cmsgen`
-uses theta here, although the paper counts it among the uniform samplers.
+Of the peers, `cmsgen` (pycmsgen) and `unigen` (pyunigen) are their authors' programs. The others
+are rewrites: `kus` and `waps` compile with D4 and draw with our kernel; `gibbs`, `quicksampler`,
+`weightgen` and `xor` are implemented in this package from their papers, and docs/samplers.md lists
+the differences. `originals.py` runs their authors' program instead where it is on the path.
+`gibbs-published` repeats the Gibbs sampler of the paper's authors. `cmsgen` uses theta here,
+although the paper counts it among the uniform samplers.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -25,8 +27,11 @@ from typing import Any
 import numpy as np
 
 from nelson.errors import FormulaError
+from nelson.experiments import originals
 from nelson.experiments.base import FAILED, TIMED_OUT
+from nelson.experiments.published_gibbs import published_gibbs
 from nelson.formula import Formula
+from nelson.kernels.core.bits import pack
 from nelson.sampling.choose import verdict_for
 from nelson.sampling.registry import get as registered
 from nelson.sampling.registry import missing_modules
@@ -45,6 +50,9 @@ class Entry:
     piloted: bool = False  # a pilot run decides the number of sweeps
     weighted: bool = True  # can it draw with theta other than 0?
     child: bool = False  # does each draw start a process?
+    rewrite: bool = False  # of a program of others, in this package
+    #: Draws instead of `nelson.sample`: (formula, theta, m, seed, seconds) -> (at most m, n) bool.
+    own: Callable[[Formula, np.ndarray | None, int, int, float], np.ndarray] | None = None
 
 
 LOVASZ = Entry("lovasz", "lovasz", ours=True, sweeps=0)
@@ -55,15 +63,18 @@ OURS = (
     Entry("circuit", "circuit", ours=True),
 )
 PEERS = (
-    Entry("gibbs", "gibbs"),
+    Entry("gibbs", "gibbs", rewrite=True),
+    Entry("gibbs-published", "gibbs", rewrite=True, own=published_gibbs),
     Entry("cmsgen", "cmsgen", child=True),
-    Entry("quicksampler", "quicksampler", weighted=False, child=True),
+    Entry("quicksampler", "quicksampler", weighted=False, child=True, rewrite=True),
     Entry("unigen", "unigen", weighted=False, child=True),
-    Entry("kus", "kus", weighted=False),
-    Entry("waps", "waps"),
-    Entry("weightgen", "weightgen", child=True),
-    Entry("xor", "xor", child=True),
+    Entry("kus", "kus", weighted=False, rewrite=True),
+    Entry("waps", "waps", rewrite=True),
+    Entry("weightgen", "weightgen", child=True, rewrite=True),
+    Entry("xor", "xor", child=True, rewrite=True),
 )
+#: In a table only if its authors' program is on the path: we have no sampler of that name.
+SPUR = Entry("spur", "spur", weighted=False, child=True)
 #: `lovasz` followed by as many sweeps as a pilot run finds necessary.
 SWEPT = Entry("lovasz + sweeps", "lovasz", ours=True, piloted=True)
 #: Samplers of this package that no table of the paper has.
@@ -76,7 +87,12 @@ OTHERS = (
 #: Samplers for which the tables count the cells where they are valid, fastest or unbiased.
 CLAIMED = ("auto", "lovasz")
 
-_ALL = {entry.name: entry for entry in (*OURS, SWEPT, *PEERS, *OTHERS)}
+_ALL = {entry.name: entry for entry in (*OURS, SWEPT, *PEERS, SPUR, *OTHERS)}
+
+
+def every() -> list[Entry]:
+    """All samplers of all tables."""
+    return list(_ALL.values())
 
 
 def get(name: str) -> Entry:
@@ -99,12 +115,14 @@ def order(names: Iterable[str]) -> list[str]:
 
 def is_peer(name: str) -> bool:
     """Does the paper compare with this sampler?"""
-    return any(entry.name == name for entry in PEERS)
+    return any(entry.name == name for entry in (*PEERS, SPUR))
 
 
 def lacking(entry: Entry) -> list[str]:
     """Modules that this sampler needs and that are not installed."""
-    return [] if entry.method == "auto" else missing_modules(registered(entry.method))
+    if entry.method == "auto" or entry.own is not None or originals.find(entry.name):
+        return []
+    return ["spur"] if entry is SPUR else missing_modules(registered(entry.method))
 
 
 def draw(
@@ -123,6 +141,11 @@ def draw(
 
     if not entry.weighted:
         theta = None
+    if (program := originals.find(entry.name)) is not None:
+        x = originals.draw(entry.name, program, formula, theta, m, seed, seconds)
+        return _samples(formula, x, m, check, program)
+    if entry.own is not None:
+        return _samples(formula, entry.own(formula, theta, m, seed, seconds), m, check)
     options: dict[str, Any] = {"sweeps": entry.sweeps}
     if entry.piloted:
         options["sweeps"] = verdict_for(formula, theta).sweeps
@@ -142,6 +165,47 @@ def draw(
     )
 
 
+def _samples(formula: Formula, x: np.ndarray, m: int, check: bool, program: str = "") -> Samples:
+    """Rows of another program as samples without a guarantee."""
+    if check:
+        x = x[formula.satisfied(x)]
+    variables, info = tuple(range(1, formula.n_vars + 1)), {"method": program or "own"}
+    status = "ok" if len(x) == m else "budget"
+    return Samples(pack(x), len(x), variables, "heuristic", status, info)
+
+
+def misnumbered(formula: Formula, x: np.ndarray) -> np.ndarray:
+    """Which samples count as valid if columns are numbered as in the published script: (m,) bool.
+
+    QuickSampler prints no column for a variable that is in no clause. The script numbers the
+    printed columns 1, 2, 3, ..., so all columns behind such a variable belong to another variable.
+    A sample is valid there if it can be completed: clauses with a variable that got no column count
+    as satisfied.
+    """
+    occurring = np.unique(np.abs(formula.literals)) - 1
+    shifted = np.zeros_like(x)
+    shifted[:, : len(occurring)] = x[:, occurring]
+    decided = [c for c in formula.clauses() if max(map(abs, c)) <= len(occurring)]
+    return Formula(decided, n_vars=formula.n_vars).satisfied(shifted)
+
+
+def programs(rows: Iterable[Mapping[str, Any]]) -> str:
+    """Which samplers of a table are rewrites, and which ran their authors' program."""
+    rows = list(rows)
+    here = {row["sampler"] for row in rows if row.get("sampler")}
+    original = {row["sampler"] for row in rows if row.get("original")}
+    original |= here & {"cmsgen", "unigen"}
+    rewrites = {entry.name for entry in PEERS if entry.rewrite} & here - original
+    told = []
+    if rewrites:
+        names = ", ".join(f"`{name}`" for name in order(rewrites))
+        told.append(f"Rewrites of this package, not their authors' programs: {names}.")
+    if original:
+        names = ", ".join(f"`{name}`" for name in order(original))
+        told.append(f"Their authors' programs: {names}.")
+    return " ".join(told)
+
+
 def gave_up(spent: float, limit: float, reason: str) -> str:
     """The status of a sampler that returned too few samples after `spent` seconds of `limit`.
 
@@ -156,7 +220,7 @@ def overhead(entry: Entry, repeats: int = 5) -> float:
 
     Measured once per process: the shortest of five draws of one sample with three variables.
     """
-    if not entry.child or lacking(entry):
+    if not (entry.child or originals.find(entry.name)) or lacking(entry):
         return 0.0
     tiny, times = Formula([[1, 2], [-2, 3]]), []
     for k in range(repeats):

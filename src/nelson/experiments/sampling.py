@@ -17,16 +17,15 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from nelson.experiments import published, show, verdict
-from nelson.experiments.base import ALLOWANCE, NOT_INSTALLED, Cell, Row, Rows, Table
-from nelson.experiments.learning import warm
+from nelson.experiments import formulas, originals, published, show, verdict
+from nelson.experiments.base import ALLOWANCE, NOT_INSTALLED, Cell, Row, Rows, Sizes, Table
+from nelson.experiments.learning import shares, warm
 from nelson.experiments.plots import curves
 from nelson.experiments.samplers import (
     OTHERS,
     OURS,
     PEERS,
+    SPUR,
     SWEPT,
     draw,
     gave_up,
@@ -35,7 +34,7 @@ from nelson.experiments.samplers import (
     nothing_kept,
     overhead,
 )
-from nelson.tasks.ksat.task import KSat
+from nelson.experiments.table1 import GIBBS_NOTE, QUICKSAMPLER_NOTE, misnumbered_row
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -55,34 +54,38 @@ RESAMPLING = ("lovasz", "lovasz + sweeps", "prs", "moser-tardos", "auto")
 
 
 def cells(full: bool, weighted: bool) -> list[Cell]:
-    limit = published.LIMIT if full else QUICK_LIMIT
+    sizes = dict.fromkeys(SIZES if full else QUICK_SIZES, published.FORMULAS)
+    return cells_on_files(full, sizes, weighted)
+
+
+def cells_on_files(full: bool, sizes: Sizes, weighted: bool) -> list[Cell]:
     entries = [entry for entry in (*OURS, SWEPT, *PEERS, *OTHERS) if entry.weighted or not weighted]
-    return [
-        Cell(
-            {"sampler": entry.name, "n": n, "seed": seed, "limit": limit, "count": COUNT},
-            limit + ALLOWANCE,
-        )
-        for seed in range(published.FORMULAS if full else 1)
-        for n in (SIZES if full else QUICK_SIZES)
-        for entry in entries
-    ]
+    if not weighted and originals.find(SPUR.name):
+        entries.append(SPUR)
+    out = []
+    for seed, n in formulas.each(sizes, full):
+        for entry in entries:
+            limit = published.limit(entry.name) if full else QUICK_LIMIT
+            key = {"sampler": entry.name, "n": n, "seed": seed, "limit": limit, "count": COUNT}
+            out.append(Cell(key, 2 * limit + ALLOWANCE))
+    return out
 
 
 def run(cell: Cell, weighted: bool) -> list[Row]:
     key = cell.key
-    entry, seed, limit = get(str(key["sampler"])), int(key["seed"]), float(key["limit"])
+    entry, seed, limit = get(str(key["sampler"])), int(key["seed"]), cell.limit()
     count = int(key["count"])
     if missing := lacking(entry):
         return [{"status": NOT_INSTALLED, "reason": ", ".join(missing)}]
-    task = KSat.random(int(key["n"]), seed=seed)
+    task = formulas.ksat(key)
     with nothing_kept():
         warm(entry)
         process_start = overhead(entry)
-        theta = task.planted if weighted else None
+        theta = formulas.published_weights(int(key["n"]), seed) if weighted else None
         times: list[float] = []
         while not times or (len(times) < MAX_CALLS and sum(times) < MAX_CALL_SECONDS):
             # A new object, for which nothing is memoised.
-            formula = KSat.random(int(key["n"]), seed=seed).formula
+            formula = formulas.ksat(key).formula
             started = time.perf_counter()
             samples = draw(entry, formula, theta, count, seed, limit)
             times.append(time.perf_counter() - started)
@@ -94,8 +97,8 @@ def run(cell: Cell, weighted: bool) -> list[Row]:
         "seconds": seconds,
         "overhead": process_start,
         "made": len(samples),
-        "validity": float(np.mean(task.formula.satisfied(samples.to_numpy()))),
         "guarantee": samples.guarantee,
+        **shares(entry, task.formula, samples),
     }
     if entry.name in RESAMPLING and samples.info.get("rounds"):
         row |= {
@@ -127,6 +130,7 @@ def tables(rows: Rows, title: str) -> list[Table]:
                 f"{limits}. The paper shows curves without numbers. Peers are the samplers that "
                 "the paper compares with; `moser-tardos`, `rejection` and `enumerate` are not "
                 "among them.",
+                formulas.told(rows),
                 verdict.fastest(rows),
             ),
         ),
@@ -134,8 +138,11 @@ def tables(rows: Rows, title: str) -> list[Table]:
             f"{title}: valid samples",
             rows,
             lambda good: show.percent(show.mean(good, "validity") or 0.0),
+            extra=misnumbered_row(rows),
             notes=(
                 "Share of valid samples, before invalid ones are dropped.",
+                GIBBS_NOTE,
+                QUICKSAMPLER_NOTE if show.pick(rows, sampler="quicksampler") else "",
                 verdict.valid(rows),
             ),
         ),

@@ -9,7 +9,7 @@ import numpy as np
 
 from nelson.experiments.base import FAILED, OK, Rows, Table
 from nelson.experiments.published import SAMPLERS, Figure, Published
-from nelson.experiments.samplers import order
+from nelson.experiments.samplers import order, programs
 
 Picked = list[Mapping[str, Any]]
 NOT_RUN = "not run"
@@ -68,22 +68,62 @@ def grid(
     scale: Callable[[float], str] = lambda figure: f"{figure:g}",
     extra: Iterable[tuple[str, Callable[[Any], str]]] = (),
     notes: Iterable[str] = (),
+    best: Callable[..., float] | None = None,
+    value: Callable[[Picked], float | None] = lambda rows: None,
+    within: Callable[[Picked], float | None] = lambda rows: 0.0,
 ) -> Table:
     """A table with a row per sampler and a column per value of `key`.
 
     show: from the successful rows of one cell to its text. head: from a value of `key` to the
     heading of its column. paper, scale: the paper's figures, shown below ours, and their text.
     extra: further rows, as (name, size -> text).
+    best: min or max of `value` is printed bold, of cells in which nothing failed; so is every other
+    cell with the same text, or with a value no further from the best than its error bar `within`.
     """
     columns = sizes(rows, key) if columns is None else list(columns)
     body = [
         [name, *(text(pick(rows, sampler=name, **{key: size}), show) for size in columns)]
         for name in samplers(rows)
     ]
+    bold = set()
+    for k, size in enumerate(columns if best else (), start=1):
+        cells = [pick(rows, sampler=name, **{key: size}) for name in samplers(rows)]
+        bold |= {(row, k) for row in _best(cells, [line[k] for line in body], best, value, within)}
     body += [[name, *(told(size) for size in columns)] for name, told in extra]
-    body += published_rows(paper, columns, scale)
-    said = [note for note in (*notes, failures(rows)) if note]
-    return Table(title, ["sampler", *map(head, columns)], body, " ".join(said))
+    theirs = published_rows(paper, columns, scale)
+    said = [note for note in (*notes, programs(rows), failures(rows)) if note]
+    return Table(
+        title,
+        ["sampler", *map(head, columns)],
+        [*body, *theirs],
+        " ".join(said),
+        frozenset(bold),
+        len(body) if theirs else None,
+    )
+
+
+def _best(
+    cells: Sequence[Picked],
+    texts: Sequence[str],
+    best: Callable[..., float] | None,
+    value: Callable[[Picked], float | None],
+    within: Callable[[Picked], float | None],
+) -> list[int]:
+    """The indices of the cells that are printed bold."""
+    known = {
+        k: v
+        for k, rows in enumerate(cells)
+        if rows and len(good(rows)) == len(rows) and (v := value(good(rows))) is not None
+    }
+    if best is None or not known:
+        return []
+    top = best(known.values())
+    shown = {texts[k] for k, v in known.items() if v == top}
+    return [
+        k
+        for k, v in known.items()
+        if texts[k] in shown or abs(v - top) <= (within(good(cells[k])) or 0.0)
+    ]
 
 
 def published_rows(

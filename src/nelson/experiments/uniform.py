@@ -20,4 +20,5 @@ EXPERIMENT = Experiment(
     run=partial(sampling.run, weighted=False),
     tables=partial(sampling.tables, title=TITLE),
     plots=partial(sampling.plots, title=TITLE),
+    cells_on_files=partial(sampling.cells_on_files, weighted=False),
 )

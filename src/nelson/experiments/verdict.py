@@ -12,13 +12,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from nelson.experiments.base import Rows
-from nelson.experiments.samplers import CLAIMED, is_peer
+from nelson.experiments.samplers import CLAIMED, is_peer, order
 from nelson.experiments.show import duration, good, mean, percent, pick, sizes, text
 
 #: Standard deviations that count as noise. An exact sampler exceeds them in 1 of 700 cells.
 SIGMAS = 3.0
 #: Failures that are listed; further ones are only counted.
 _SHOWN = 12
+#: Relative difference below which two values tie.
+_TIE = 0.005
 
 
 def sentence(claim: str, cells: Mapping[str, str]) -> str:
@@ -106,8 +108,7 @@ def _unresolved(rows: Rows, field: str) -> str:
     cells = [
         f"{row['sampler']} at n = {row['n']}"
         for row in good(rows)
-        if is_peer(row["sampler"])
-        and (row.get("overhead") or 0.0) >= (row.get(field) or math.inf)
+        if is_peer(row["sampler"]) and (row.get("overhead") or 0.0) >= (row.get(field) or math.inf)
     ]
     told = ", ".join(dict.fromkeys(cells))
     return (
@@ -165,7 +166,60 @@ def best(rows: Rows, field: str, bar: str) -> str:
         gap, other, width = max(worse)
         return f"{other} is {gap:.3g} better, error bar {width:.2g}"
 
-    return _each(rows, "No other sampler is better than {} by more than the error bar", judge)
+    claim = "No other sampler is better than {} by more than the error bar"
+    return f"{_each(rows, claim, judge)} {_within(rows, field, bar)}".strip()
+
+
+def _within(rows: Rows, field: str, bar: str) -> str:
+    """A sentence on the samplers whose value is within our error bar: they tie with us."""
+    lines = []
+    for name in CLAIMED:
+        parts = []
+        for size in sizes(rows):
+            here = good(pick(rows, n=size))
+            own = _by_formula(pick(here, sampler=name), field)
+            equal = []
+            for other in {row["sampler"] for row in here} - {name}:
+                theirs = _by_formula(pick(here, sampler=other), field)
+                both = own.keys() & theirs.keys()
+                gap = sum(theirs[k][field] - own[k][field] for k in both)
+                if both and abs(gap) <= math.sqrt(sum(own[k][bar] ** 2 for k in both)):
+                    equal.append(other)
+            if equal:
+                parts.append(f"{_names(equal)} at n = {size}")
+        if parts:
+            lines.append(f"Within the error bar of `{name}`, so a tie: {'; '.join(parts)}.")
+    return " ".join(lines)
+
+
+def ties(rows: Rows, field: str, names: Sequence[str] = CLAIMED) -> str:
+    """Which samplers tie with ours, and which are better, by size. Larger values are better.
+
+    A tie: the mean values differ by less than 0.5% of the larger one.
+    """
+    lines = []
+    for name in names:
+        parts = []
+        for size in sizes(rows):
+            here = good(pick(rows, n=size))
+            own = mean(pick(here, sampler=name), field)
+            if own is None:
+                continue
+            others = {row["sampler"] for row in here} - {name}
+            values = {k: mean(pick(here, sampler=k), field) for k in others}
+            known = {k: v for k, v in values.items() if v is not None}
+            equal = [k for k, v in known.items() if abs(v - own) <= _TIE * max(abs(v), abs(own))]
+            better = [k for k, v in known.items() if v > own and k not in equal]
+            told = [f"ties with {_names(equal)}"] * bool(equal)
+            told += [f"loses to {_names(better)}"] * bool(better)
+            parts.append(f"n = {size}: {' and '.join(told) or 'is the best'}")
+        if parts:
+            lines.append(f"`{name}`, {'; '.join(parts)}.")
+    return " ".join(lines)
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in order(names))
 
 
 def _by_formula(rows: Rows, field: str) -> dict[Any, Mapping[str, Any]]:

@@ -10,7 +10,7 @@ from functools import partial
 from nelson.experiments import sampling
 from nelson.experiments.base import Experiment
 
-TITLE = "Weighted sampling, theta ~ N(0, 1)"
+TITLE = "Weighted sampling, P(x_i = 1) ~ U(0, 1)"
 
 EXPERIMENT = Experiment(
     name="weighted",
@@ -20,4 +20,5 @@ EXPERIMENT = Experiment(
     run=partial(sampling.run, weighted=True),
     tables=partial(sampling.tables, title=TITLE),
     plots=partial(sampling.plots, title=TITLE),
+    cells_on_files=partial(sampling.cells_on_files, weighted=True),
 )
