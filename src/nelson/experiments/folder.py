@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from nelson.errors import FormulaError
-from nelson.experiments import formulas, latex, plots
+from nelson.experiments import claims, formulas, latex, plots
 from nelson.experiments.base import OK, TIMED_OUT, Cell, Experiment, Row, Table
 from nelson.experiments.records import CellStore, write_parquet
 from nelson.experiments.registry import get, names
@@ -69,6 +69,9 @@ def write(
         sections.append(
             Section(experiment.title, told, tables[name], images, _not_ok(cells[name], rows[name]))
         )
+    claimed = _attempt("claims", partial(claims.table, rows), problems)
+    if claimed is not None:
+        sections.insert(0, Section("What we claim", "", [claimed]))
     if problems:
         sections.append(Section("Tables and plots that failed", "\n\n".join(problems)))
     atomic.write(folder / "table.md", _markdown(sections, full).encode())
@@ -229,7 +232,8 @@ def _made(
 def _markdown(sections: Sequence[Section], full: bool) -> str:
     parts = [f"# Results ({'full' if full else 'quick'} sizes)", LEGEND]
     for section in sections:
-        parts += [f"## {section.heading}", section.prose, *map(markdown, section.tables)]
+        parts += [f"## {section.heading}", *[section.prose] * bool(section.prose)]
+        parts += map(markdown, section.tables)
     return "\n\n".join(parts) + "\n"
 
 

@@ -100,7 +100,8 @@ def fit(
             raise TooFewSamples(samples.info.get("reason", "too few samples"))
         return samples
 
-    own = entry.name in ("auto", "lovasz")  # the loop draws with these and keeps their set-up
+    # The loop draws with these and keeps their set-up. A pilot run sets the sweeps of the third.
+    own = entry.name in ("auto", "lovasz", "lovasz + sweeps")
     settings = replace(
         PRESETS["paper"],
         m=m,

@@ -84,8 +84,10 @@ OTHERS = (
     Entry("rejection", "rejection"),
     Entry("enumerate", "enumerate"),
 )
+#: Samplers of the tables on learning.
+LEARNERS = (*OURS, SWEPT, *PEERS)
 #: Samplers for which the tables count the cells where they are valid, fastest or unbiased.
-CLAIMED = ("auto", "lovasz")
+CLAIMED = ("auto", "lovasz", "lovasz + sweeps")
 
 _ALL = {entry.name: entry for entry in (*OURS, SWEPT, *PEERS, SPUR, *OTHERS)}
 

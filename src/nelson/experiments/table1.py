@@ -38,7 +38,7 @@ from nelson.experiments.base import (
 from nelson.experiments.law import MAX_VARIABLES, exact_moments, floor
 from nelson.experiments.learning import learn_row, warm
 from nelson.experiments.plots import curves
-from nelson.experiments.samplers import OURS, PEERS, Entry, draw, get, lacking, nothing_kept
+from nelson.experiments.samplers import LEARNERS, Entry, draw, get, lacking, nothing_kept
 from nelson.formula import Formula
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def cells_on_files(full: bool, sizes: Sizes) -> list[Cell]:
 
 
 def _cells(full: bool, learned: Sizes, enumerated: Sizes) -> list[Cell]:
-    entries = (*OURS, *PEERS)
+    entries = LEARNERS
     step = GRADIENT_FORMULAS
     return [
         learn_cell(full, QUICK_LIMIT, sampler=entry.name, n=n, seed=seed)

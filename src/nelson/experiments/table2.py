@@ -28,7 +28,7 @@ from nelson.experiments import formulas, published, show, verdict
 from nelson.experiments.base import ALLOWANCE, Cell, Experiment, Row, Rows, Sizes, Table
 from nelson.experiments.learning import Fitted, learn_row
 from nelson.experiments.plots import curves
-from nelson.experiments.samplers import OURS, PEERS, get
+from nelson.experiments.samplers import LEARNERS, get
 from nelson.formula import Formula
 from nelson.learning.metrics import log_likelihood, map_at_10, potential
 from nelson.log_z import log_partition
@@ -69,7 +69,7 @@ LOG_Z_SECONDS = 60.0
 def cells(full: bool) -> list[Cell]:
     if full:
         return cells_on_files(full, dict.fromkeys(SIZES, published.FORMULAS))
-    return [_cell(False, kind, n, 0, entry.name) for kind, n in QUICK for entry in (*OURS, *PEERS)]
+    return [_cell(False, kind, n, 0, entry.name) for kind, n in QUICK for entry in LEARNERS]
 
 
 def cells_on_files(full: bool, sizes: Sizes) -> list[Cell]:
@@ -77,7 +77,7 @@ def cells_on_files(full: bool, sizes: Sizes) -> list[Cell]:
         _cell(full, kind, n, seed, entry.name)
         for seed, n in formulas.each(sizes, full)
         for kind in KINDS
-        for entry in (*OURS, *PEERS)
+        for entry in LEARNERS
     ]
 
 

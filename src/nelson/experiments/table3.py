@@ -21,7 +21,7 @@ import numpy as np
 from nelson.experiments import formulas, published, show, verdict
 from nelson.experiments.base import Cell, Experiment, Row, Rows, Table
 from nelson.experiments.learning import Fitted, learn_row
-from nelson.experiments.samplers import OURS, PEERS, get
+from nelson.experiments.samplers import LEARNERS, get
 from nelson.experiments.table1 import (
     GRADIENT_FORMULAS,
     gradient_cell,
@@ -52,7 +52,7 @@ QUICK_LIMIT = 3.0
 
 
 def cells(full: bool) -> list[Cell]:
-    entries = (*OURS, *PEERS)
+    entries = LEARNERS
     graphs = dict.fromkeys(SIZES if full else QUICK_SIZES, published.FORMULAS)
     small = dict.fromkeys(GRADIENT_SIZES if full else QUICK_GRADIENT_SIZES, published.FORMULAS)
     step = GRADIENT_FORMULAS

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from nelson.experiments.base import Rows
@@ -35,80 +37,94 @@ def sentence(claim: str, cells: Mapping[str, str]) -> str:
     return f"{count}; NOT in {'; '.join(broken[:_SHOWN])}{more}."
 
 
-def _each(
-    rows: Rows, claim: str, judge: Callable[[str, Rows], str], names: Iterable[str] = CLAIMED,
-    key: str = "n",
-) -> str:  # fmt: skip
-    """A sentence per sampler, whose name replaces {} in the claim.
+@dataclass(frozen=True)
+class Claim:
+    """A claim about a sampler, judged for each size.
 
-    judge(name, rows of one size) -> why the claim fails, or "".
+    text: with {} for the name of the sampler. judge(name, rows of one size) -> why the claim fails,
+    or "". key: the field of the rows that is the size.
     """
-    lines = []
-    for name in names:
-        if not pick(rows, sampler=name):
-            continue
-        cells = {}
-        for size in sizes(rows, key):
-            here = pick(rows, **{key: size})
+
+    text: str
+    judge: Callable[[str, Rows], str]
+    key: str = "n"
+
+    def cells(self, rows: Rows, name: str) -> dict[str, str]:
+        """Name of a cell -> why the claim fails there, or "" if it holds."""
+        out = {}
+        for size in sizes(rows, self.key):
+            here = pick(rows, **{self.key: size})
             own = pick(here, sampler=name)
             if own:
                 late = len(good(own)) < len(own)
-                cells[f"{key} = {size}"] = text(own, lambda _: "ok") if late else judge(name, here)
-        lines.append(sentence(claim.format(f"`{name}`"), cells))
-    return " ".join(line for line in lines if line)
+                why = text(own, lambda _: "ok") if late else self.judge(name, here)
+                out[f"{self.key} = {size}"] = why
+        return out
+
+    def sentences(self, rows: Rows, names: Iterable[str] = CLAIMED) -> str:
+        """A sentence for each sampler that has rows."""
+        lines = [sentence(self.text.format(f"`{n}`"), self.cells(rows, n)) for n in names]
+        return " ".join(line for line in lines if line)
+
+
+def _judge_valid(name: str, here: Rows) -> str:
+    shares = [row.get("validity") for row in good(pick(here, sampler=name))]
+    if any(share is None for share in shares):
+        return "no sample in time"
+    worst = min((share for share in shares if share is not None), default=0.0)
+    return "" if worst == 1.0 else percent(worst)
+
+
+VALID = Claim("{} draws only valid samples", _judge_valid)
 
 
 def valid(rows: Rows) -> str:
     """Claim: every sample is valid."""
-
-    def judge(name: str, here: Rows) -> str:
-        shares = [row.get("validity") for row in good(pick(here, sampler=name))]
-        if any(share is None for share in shares):
-            return "no sample in time"
-        worst = min((share for share in shares if share is not None), default=0.0)
-        return "" if worst == 1.0 else percent(worst)
-
-    return _each(rows, "{} draws only valid samples", judge)
+    return VALID.sentences(rows)
 
 
-def fastest(rows: Rows, field: str = "seconds") -> str:
-    """Claim: faster than every peer, even without the time that a peer needs to start a process.
+def _judge_fastest(name: str, here: Rows, without_start: bool = False) -> str:
+    own = mean(good(pick(here, sampler=name)), "seconds")
+    if own is None:
+        return "no time measured"
+    better = []
+    for peer in {row["sampler"] for row in here if is_peer(row["sampler"])}:
+        theirs = good(pick(here, sampler=peer))
+        seconds = mean(theirs, "seconds")
+        if seconds is not None and without_start:
+            seconds -= mean(theirs, "overhead") or 0.0
+        if seconds is not None and 0 < seconds <= own:
+            better.append((seconds, peer))
+    if not better:
+        return ""
+    seconds, peer = min(better)
+    return f"{peer} {duration(seconds)}, {name} {duration(own)}"
 
-    Peers are the samplers that the paper compares with.
+
+#: Peers are the samplers that the paper compares with.
+FASTEST = Claim("{} is faster than every peer that finished", _judge_fastest)
+FASTEST_WITHOUT_START = Claim(
+    "{} is faster even if the peers' time to start a process is not counted",
+    partial(_judge_fastest, without_start=True),
+)
+
+
+def fastest(rows: Rows) -> str:
+    """Claims: faster than every peer, even without the time that a peer needs to start a process.
+
+    A peer whose time is all start-up is not compared in the second claim.
     """
-
-    def against(without_start: bool) -> Callable[[str, Rows], str]:
-        def judge(name: str, here: Rows) -> str:
-            own = mean(good(pick(here, sampler=name)), field)
-            if own is None:
-                return "no time measured"
-            better = []
-            for peer in {row["sampler"] for row in here if is_peer(row["sampler"])}:
-                theirs = good(pick(here, sampler=peer))
-                seconds = mean(theirs, field)
-                if seconds is not None and without_start:
-                    seconds -= mean(theirs, "overhead") or 0.0
-                if seconds is not None and 0 < seconds <= own:
-                    better.append((seconds, peer))
-            if not better:
-                return ""
-            seconds, peer = min(better)
-            return f"{peer} {duration(seconds)}, {name} {duration(own)}"
-
-        return judge
-
-    plain = _each(rows, "{} is faster than every peer that finished", against(False))
-    claim = "{} is faster even if the peers' time to start a process is not counted"
-    fair = _each(rows, claim, against(True))
-    return " ".join(part for part in (plain, fair, _unresolved(rows, field)) if part)
+    parts = [FASTEST.sentences(rows), FASTEST_WITHOUT_START.sentences(rows), _unresolved(rows)]
+    return " ".join(part for part in parts if part)
 
 
-def _unresolved(rows: Rows, field: str) -> str:
+def _unresolved(rows: Rows) -> str:
     """Peers whose measured time is no longer than the start of their process."""
     cells = [
         f"{row['sampler']} at n = {row['n']}"
         for row in good(rows)
-        if is_peer(row["sampler"]) and (row.get("overhead") or 0.0) >= (row.get(field) or math.inf)
+        if is_peer(row["sampler"])
+        and (row.get("overhead") or 0.0) >= (row.get("seconds") or math.inf)
     ]
     told = ", ".join(dict.fromkeys(cells))
     return (
@@ -119,28 +135,30 @@ def _unresolved(rows: Rows, field: str) -> str:
     )
 
 
+def _judge_floor(name: str, here: Rows) -> str:
+    own = good(pick(here, sampler=name))
+    k = len(own)
+    error = sum(row["error"] for row in own) / k
+    floor = sum(row["floor"] for row in own) / k
+    spread = math.sqrt(sum(row["floor_sd"] ** 2 for row in own)) / k
+    if error <= floor + SIGMAS * spread:
+        return ""
+    return f"{error:.3g}, floor {floor:.3g} ± {spread:.2g}"
+
+
+#: The mean error over the formulas is at most SIGMAS standard deviations above the mean floor. The
+#: rows have the fields error, floor and floor_sd.
+AT_FLOOR = Claim(
+    f"{{}} is at the Monte Carlo floor (within {SIGMAS:g} standard deviations)", _judge_floor
+)
+
+
 def at_floor(rows: Rows, key: str = "n", names: Sequence[str] = CLAIMED) -> str:
-    """Claim: the error is no larger than that of as many exact draws, apart from noise.
-
-    That is, the mean error over the formulas is at most SIGMAS standard deviations above the mean
-    floor. The rows have the fields error, floor and floor_sd.
-    """
-
-    def judge(name: str, here: Rows) -> str:
-        own = good(pick(here, sampler=name))
-        k = len(own)
-        error = sum(row["error"] for row in own) / k
-        floor = sum(row["floor"] for row in own) / k
-        spread = math.sqrt(sum(row["floor_sd"] ** 2 for row in own)) / k
-        if error <= floor + SIGMAS * spread:
-            return ""
-        return f"{error:.3g}, floor {floor:.3g} ± {spread:.2g}"
-
-    claim = f"{{}} is at the Monte Carlo floor (within {SIGMAS:g} standard deviations)"
-    return _each(rows, claim, judge, names, key)
+    """Claim: the error is no larger than that of as many exact draws, apart from noise."""
+    return replace(AT_FLOOR, key=key).sentences(rows, names)
 
 
-def best(rows: Rows, field: str, bar: str) -> str:
+def no_better(field: str, bar: str) -> Claim:
     """Claim: no other sampler is better by more than the error bar. Larger values are better.
 
     Two samplers are compared on the formulas that both finished. Error bars of several formulas
@@ -166,8 +184,13 @@ def best(rows: Rows, field: str, bar: str) -> str:
         gap, other, width = max(worse)
         return f"{other} is {gap:.3g} better, error bar {width:.2g}"
 
-    claim = "No other sampler is better than {} by more than the error bar"
-    return f"{_each(rows, claim, judge)} {_within(rows, field, bar)}".strip()
+    return Claim("No other sampler is better than {} by more than the error bar", judge)
+
+
+def best(rows: Rows, field: str, bar: str) -> str:
+    """The claim `no_better`, and which samplers tie with ours."""
+    told = no_better(field, bar).sentences(rows)
+    return f"{told} {_within(rows, field, bar)}".strip()
 
 
 def _within(rows: Rows, field: str, bar: str) -> str:
