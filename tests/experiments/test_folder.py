@@ -136,7 +136,8 @@ def test_series_look_different():
         names = [*plots.KNOWN, "mine", "yours"]
         looks = [plots.look(name, ["mine", "yours"]) for name in names]
     assert len({(k["color"], k["marker"]) for k in looks}) == len(names)
-    assert {k["linestyle"] for k in looks} == {"-"}  # dashes are the paper's
+    assert len({k["color"] for k in looks[: len(plots.KNOWN)]}) == len(plots.KNOWN)
+    assert {k["linestyle"] for k in looks} == {"-", ":"}  # dashes are the paper's; dots: the floor
 
 
 def test_no_sampler_lacks_a_look():

@@ -156,8 +156,8 @@ def plots(rows: Rows) -> dict[str, Callable[[Axes], None]]:
         theirs = [row for row in theirs if row["sampler"] in shown]
         _plot(ax, theirs + show.pick(rows, sampler="lovasz"), "peers")
         if others:
-            text = "no bias visible in the draws that they made:\n" + ", ".join(others)
-            ax.text(0.03, 0.3, text, transform=ax.transAxes, fontsize="small")
+            text = "no bias visible in the draws that they made: " + ", ".join(others)
+            ax.set_xlabel(f"{ax.get_xlabel()}\n{text}")
 
     return {"ours": ours, "peers": peers} if rows else {}
 

@@ -32,9 +32,8 @@ def table(rows: Mapping[str, Sequence[Row]]) -> Table | None:
     note = (
         "Cells in which a claim is true, of all cells in which it can be judged. Peers are the "
         "samplers that the paper compares with. `lovasz` is Algorithm 1 of the paper; `lovasz + "
-        "sweeps` adds as many sweeps as a pilot run asks for, and draws with the guarantee "
-        "asymptotic: a caller who trains with few samples a step takes it with "
-        '`sampler="lovasz"`, where `auto` would build a circuit to draw exactly.'
+        "sweeps` adds as many sweeps as a pilot run asks for. Its guarantee is asymptotic. It "
+        "needs no circuit, where `auto` builds one to draw exactly."
     )
     return Table("What we claim", ["claim", *CLAIMED], body, note)
 

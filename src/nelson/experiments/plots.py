@@ -8,8 +8,9 @@
 A plot is a function draw(ax), or `Panels` of such functions. It is called once for a light and once
 for a dark page, so it must get colours from `color(name)` while it draws. The colours follow Okabe
 and Ito (2008), which people with common colour blindness can distinguish, darkened or lightened for
-contrast with the page. Each sampler has one colour and one marker, the same in all plots. Our
-curves are solid. The paper's are dashed, with hollow markers, in the colour of the same sampler.
+contrast with the page; later ones, of which there are too many for that, also differ by marker.
+Each sampler has one colour and one marker, the same in all plots. Our curves are solid. The paper's
+are dashed, with hollow markers, in the colour of the same sampler. A dotted line is a noise floor.
 """
 
 from __future__ import annotations
@@ -30,16 +31,24 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-LIGHT = ("#0072B2", "#D55E00", "#00855F", "#B3589A", "#9A6B00", "#2E93C9", "#6B5BB5", "#444444")
-DARK = ("#5AB4F0", "#FF8A3D", "#2CC99A", "#E39AC8", "#E6B43C", "#9AD4F5", "#B3A7F0", "#C8C8C8")
-MARKERS = "osD^vPX*"
+LIGHT = (
+    "#0072B2", "#D55E00", "#00855F", "#B3589A", "#9A6B00", "#2E93C9", "#6B5BB5", "#444444",
+    "#C1272D", "#4E7A00", "#7A3B1E", "#007C91", "#D6338A", "#1B2F87", "#8A8A00", "#8C8C8C",
+    "#00A08A", "#E08A00", "#5B1A75", "#F0705A", "#34525C", "#000000",
+)  # fmt: skip
+DARK = (
+    "#5AB4F0", "#FF8A3D", "#2CC99A", "#E39AC8", "#E6B43C", "#9AD4F5", "#B3A7F0", "#C8C8C8",
+    "#DB8285", "#98B26B", "#BC9D8E", "#6BB3BF", "#E789BB", "#A4ACCF", "#BBBB6B", "#BCBCBC",
+    "#6BC8BB", "#EDBB6B", "#BDA3C8", "#F6AC9F", "#A4B1B6", "#F2F2F2",
+)  # fmt: skip
+MARKERS = "osD^vPX*<>hp"
 #: The paper's curves.
 DASHED = (0, (4, 2))
 #: Series with fixed colours, in the order of the palette; others get the colours after them.
 KNOWN = (
-    "lovasz", "lovasz + sweeps", "prs", "moser-tardos", "circuit", "gibbs", "auto", "rejection",
-    "cmsgen", "unigen", "quicksampler", "kus", "waps", "weightgen", "xor", "enumerate",
-    "gibbs-published", "cftp", "spur", "floor",
+    "lovasz", "auto", "prs", "lovasz + sweeps", "circuit", "gibbs", "cmsgen", "rejection",
+    "unigen", "quicksampler", "kus", "waps", "weightgen", "xor", "gibbs-published", "enumerate",
+    "moser-tardos", "cftp", "spur", "uniform", "weighted", "floor",
 )  # fmt: skip
 SIZE = (7.5, 4.4)  # inches: 1200 pixels wide
 #: Inches of the height of one row of panels.
@@ -61,7 +70,8 @@ def look(name: str, others: Sequence[str] = ()) -> dict[str, Any]:
     place = KNOWN.index(name) if name in KNOWN else len(KNOWN) + list(others or [name]).index(name)
     colors = _colors()
     k, turn = place % len(colors), place // len(colors)
-    return {"color": colors[k], "marker": MARKERS[(k + turn) % len(MARKERS)], "linestyle": "-"}
+    marker = MARKERS[(k + turn) % len(MARKERS)]
+    return {"color": colors[k], "marker": marker, "linestyle": ":" if name == "floor" else "-"}
 
 
 def color(name: str) -> str:
@@ -88,13 +98,12 @@ def curves(
         a, b = _finite(points, log)
         if len(a):
             ax.plot(a, b, label=name, **look(name, others))
-    ticks = [line.get_xdata() for line in ax.lines]
     for name, points in (paper or {}).items():
         a, b = _finite(points, log)
         if len(a):
             kind = {**look(name, others), "linestyle": DASHED, "linewidth": 1.1, "alpha": 0.8}
             ax.plot(a, b, markerfacecolor="none", markersize=4, label=f"_{name}", **kind)
-    frame(ax, x=x, y=y, log=log, title=title, ticks=ticks)
+    frame(ax, x=x, y=y, log=log, title=title)
     _legend(ax, bool(paper))
 
 
@@ -131,16 +140,11 @@ def _legend(ax: Axes, paper: bool) -> None:
     )
 
 
-def frame(
-    ax: Axes, *, x: str, y: str, log: str = "", title: str = "", ticks: Sequence[Any] = ()
-) -> None:
-    """Scales, axis names, title. An axis without data stays linear: a log axis needs some.
-
-    ticks: the sizes that were run, one array for each curve.
-    """
+def frame(ax: Axes, *, x: str, y: str, log: str = "", title: str = "") -> None:
+    """Scales, axis names, title. An axis without data stays linear: a log axis needs some."""
     if "x" in log and ax.has_data():
         ax.set_xscale("log")
-        _plain_ticks(ax, ticks)
+        _plain_ticks(ax)
     if "y" in log and ax.has_data():
         ax.set_yscale("log")
     ax.set_xlabel(x)
@@ -151,13 +155,18 @@ def frame(
         ax.text(0.5, 0.5, "no finished cells", ha="center", va="center", transform=ax.transAxes)
 
 
-def _plain_ticks(ax: Axes, ticks: Sequence[Any]) -> None:
-    """Ticks at the sizes that were run, if they are few, written as plain numbers."""
+def _plain_ticks(ax: Axes) -> None:
+    """Ticks at sizes that were run, our own first, as far as there is room; plain numbers."""
     from matplotlib.ticker import FuncFormatter, NullLocator
 
-    at = np.unique(np.concatenate([np.asarray(xs, float) for xs in ticks or [[]]]))
-    if 0 < len(at) <= 8 and (np.diff(np.log(at)) > 0.16).all():
-        ax.set_xticks(at)
+    ours = [line for line in ax.lines if not str(line.get_label()).startswith("_")]
+    kept: list[float] = []
+    for lines in (ours, ax.lines):
+        for at in sorted({float(v) for line in lines for v in np.asarray(line.get_xdata(), float)}):
+            if all(abs(np.log(at / other)) > 0.16 for other in kept):
+                kept.append(at)
+    if 0 < len(kept) <= 12:
+        ax.set_xticks(sorted(kept))
         ax.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
         ax.xaxis.set_minor_locator(NullLocator())
 

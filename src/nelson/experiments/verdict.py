@@ -34,7 +34,7 @@ def sentence(claim: str, cells: Mapping[str, str]) -> str:
     if not broken:
         return count + "."
     more = f"; and {len(broken) - _SHOWN} more" if len(broken) > _SHOWN else ""
-    return f"{count}; NOT in {'; '.join(broken[:_SHOWN])}{more}."
+    return f"{count}; NOT in {'; '.join(broken[:_SHOWN])}{more}".removesuffix(".") + "."
 
 
 @dataclass(frozen=True)
