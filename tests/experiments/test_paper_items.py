@@ -55,9 +55,17 @@ def rows() -> list[list[str]]:
 
 def test_every_item_has_a_file_and_a_test():
     for row in rows():
-        assert len(row) == 5, row
+        assert len(row) in (5, 6), row
         assert any(f"`{place}/" in row[2] for place in ("src/nelson", "docs", "benchmarks")), row
         assert "`tests/" in row[3], row
+
+
+def test_every_experiment_says_whether_its_protocol_is_the_published_one():
+    told = {row[0]: row[5] for row in rows() if len(row) == 6}
+    assert len(told) == 12
+    for item, protocol in told.items():
+        expected = ("yes", "no, because", "no, as Figure 1", "not known, because")
+        assert protocol.startswith(expected) or item == "not in the paper", item
 
 
 def test_every_equation_table_and_figure_is_there():

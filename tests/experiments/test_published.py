@@ -17,6 +17,7 @@ from nelson import experiments
 from nelson.cli.bench import forecast
 from nelson.errors import FormulaError
 from nelson.experiments import (
+    claims,
     formulas,
     latex,
     law,
@@ -317,7 +318,7 @@ def test_the_forecast_of_a_full_run():
     assert "days" not in quick and "--only" not in quick
 
 
-# ------------------------------------------------------------------------------- ties, bold, LaTeX
+# --------------------------------------------------------------------------- claims, bold, LaTeX
 
 
 def made(sampler: str, **values) -> dict:
@@ -337,6 +338,27 @@ def test_ties_and_losses_are_said():
     )
     bars[1]["value"] = -53.0
     assert "a tie" not in verdict.best(bars, "value", "bar")
+
+
+def test_claims_are_counted_from_the_rows():
+    fast, slow = ({"part": "learn", "validity": 1.0, "seconds": s} for s in (0.001, 0.002))
+    first = [made("auto", **fast), made("gibbs", **slow), made("lovasz", **slow)]
+    second = [made("auto", data="planted", held_out=-5.0, held_out_bar=0.1, validity=0.9)]
+    table = claims.table({"table1": first, "table2": second})
+    told = {row[0].partition(",")[0]: row[1:3] for row in table.rows}
+    assert told["every sample is valid"] == [
+        "1 of 2 cells; not in Table 2, planted, n = 10: 90%",
+        "1 of 1 cells",
+    ]
+    assert told["faster than every peer"] == [
+        "1 of 1 cells",
+        "0 of 1 cells; not in Table 1, n = 10: gibbs 2 ms, lovasz 2 ms",
+    ]
+    assert (
+        told["no other sampler has a better held-out likelihood (a tie counts)"][0]
+        == "1 of 1 cells"
+    )
+    assert claims.table({"labels": []}) is None
 
 
 def test_the_best_value_is_bold_and_the_paper_set_apart():
