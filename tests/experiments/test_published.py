@@ -15,7 +15,7 @@ import pytest
 import nelson
 from nelson import experiments
 from nelson.cli.bench import forecast
-from nelson.errors import FormulaError
+from nelson.errors import FormulaError, NelsonError
 from nelson.experiments import (
     claims,
     formulas,
@@ -24,6 +24,7 @@ from nelson.experiments import (
     learning,
     originals,
     published,
+    runner,
     samplers,
     show,
     table1,
@@ -74,12 +75,25 @@ def test_a_folder_without_formulas_is_an_error(tmp_path):
         formulas.files(str(tmp_path / "."))
 
 
+def test_a_run_reads_formulas(tmp_path):
+    def here(cells):
+        return ((cell, run(cell.experiment, **cell.key)) for cell in cells)
+
+    outcome = runner.run(
+        ["rounds"], tmp_path, formulas=FOLDER, only=["lovasz", "case=uniform"], executor=here
+    )
+    assert outcome.ran == 1 and outcome.problems == []
+    [table] = outcome.tables["rounds"]
+    assert table.rows[0][:3] == ["uniform", "12", "lovasz"]
+    assert (tmp_path / "tables.tex").read_text().count(r"\bottomrule") == 1
+    with pytest.raises(NelsonError, match="formulas: .*there, None now"):
+        runner.run(["rounds"], tmp_path, report_only=True)
+
+
 @pytest.mark.process
-def test_the_command_reads_formulas(tmp_path):
-    done = call("rounds", "--formulas", FOLDER, "-o", str(tmp_path / "run"))
-    assert done.returncode == 0, done.stderr
-    assert "4 cells: at most" in done.stderr and "| uniform  |  12 |" in done.stdout
-    assert (tmp_path / "run" / "tables.tex").read_text().count(r"\bottomrule") == 1
+def test_the_command_lists_cells_of_formulas():
+    done = call("rounds", "--formulas", FOLDER, "--list")
+    assert done.returncode == 0 and done.stdout.count("n=12 seed=0") == 4
 
 
 def test_own_formulas_have_exactly_as_many_clauses_as_asked():
@@ -155,6 +169,23 @@ def test_the_published_map_by_hand():
     assert table2.published_map(np.zeros(4), one[[0]], many) == 0.0
 
 
+def test_the_published_map_of_a_random_ranking():
+    """4000 random rankings: mean and s.d. within 5 standard errors (a false alarm in a million)."""
+    random = np.random.default_rng(0)
+    halves = np.arange(200) < 100
+    one = np.eye(200, dtype=bool)
+    values = np.array(
+        [
+            table2.published_map(random.permutation(200).astype(float), one[halves], one[~halves])
+            for _ in range(4000)
+        ]
+    )
+    error = table2.RANDOM_MAP_SD / math.sqrt(len(values))
+    assert abs(values.mean() - table2.RANDOM_MAP) < 5 * error
+    assert abs(values.mean() - 0.5) > 5 * error
+    assert abs(values.std() - table2.RANDOM_MAP_SD) < 5 * error
+
+
 # ------------------------------------------------------------------------------------------ Gibbs
 
 
@@ -188,7 +219,7 @@ def test_the_authors_gibbs_draws_the_law_of_a_small_formula():
 def test_the_authors_gibbs_in_a_cell():
     key = {"part": "learn", "sampler": "gibbs-published", "n": 12, "seed": 0}
     [row] = run("table1", **key, limit=20.0, loop=0.1)
-    assert row["status"] == "ok" and row["validity"] == 1.0
+    assert row["status"] == "ok" and row["validity"] == 1.0 and row["uniform_validity"] < 1.0
     note = samplers.programs([row])
     assert note == "Rewrites of this package, not their authors' programs: `gibbs-published`."
 
@@ -332,6 +363,8 @@ def test_ties_and_losses_are_said():
     assert verdict.ties(rows, "map") == "`auto`, n = 10: loses to `gibbs`."
     rows[1]["map"] = 0.5
     assert verdict.ties(rows, "map") == "`auto`, n = 10: is the best."
+    rows[1]["map"] = 0.99
+    assert verdict.ties(rows, "map", 0.19) == "`auto`, n = 10: ties with `gibbs`, `cmsgen`."
     bars = [made("auto", value=-50.0, bar=1.0), made("gibbs", value=-50.5, bar=1.0)]
     assert "Within the error bar of `auto`, so a tie: `gibbs` at n = 10." in verdict.best(
         bars, "value", "bar"

@@ -191,7 +191,14 @@ def validity(
 ) -> Row:
     """The share of valid samples, none dropped; None if no sample came in time."""
     samples = draw(entry, formula, theta, CHECKED, seed, limit)
-    return {"validity": None, "checked": 0} if not len(samples) else shares(entry, formula, samples)
+    if not len(samples):
+        return {"validity": None, "checked": 0}
+    row = shares(entry, formula, samples)
+    if entry.name == "gibbs-published":  # as the authors' script for uniform sampling has it
+        uniform = draw(entry, formula, None, CHECKED, seed, limit)
+        if len(uniform):
+            row["uniform_validity"] = shares(entry, formula, uniform)["validity"]
+    return row
 
 
 def shares(entry: Entry, formula: Formula, samples: Samples) -> Row:

@@ -34,7 +34,7 @@ from nelson.experiments.samplers import (
     nothing_kept,
     overhead,
 )
-from nelson.experiments.table1 import GIBBS_NOTE, QUICKSAMPLER_NOTE, misnumbered_row
+from nelson.experiments.table1 import GIBBS_NOTE, QUICKSAMPLER_NOTE, as_published_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -125,6 +125,8 @@ def tables(rows: Rows, title: str) -> list[Table]:
             f"{title}: time of {COUNT} samples",
             rows,
             lambda good: show.duration(show.mean(good, "seconds") or 0.0),
+            best=min,
+            value=lambda good: show.mean(good, "seconds"),
             notes=(
                 f"One call on one thread, set-up included. T.O.: fewer than {COUNT} samples within "
                 f"{limits}. The paper shows curves without numbers. Peers are the samplers that "
@@ -138,7 +140,9 @@ def tables(rows: Rows, title: str) -> list[Table]:
             f"{title}: valid samples",
             rows,
             lambda good: show.percent(show.mean(good, "validity") or 0.0),
-            extra=misnumbered_row(rows),
+            best=max,
+            value=lambda good: show.mean(good, "validity"),
+            extra=as_published_rows(rows),
             notes=(
                 "Share of valid samples, before invalid ones are dropped.",
                 GIBBS_NOTE,

@@ -215,23 +215,29 @@ def _within(rows: Rows, field: str, bar: str) -> str:
     return " ".join(lines)
 
 
-def ties(rows: Rows, field: str, names: Sequence[str] = CLAIMED) -> str:
+def ties(rows: Rows, field: str, noise: float = 0.0) -> str:
     """Which samplers tie with ours, and which are better, by size. Larger values are better.
 
-    A tie: the mean values differ by less than 0.5% of the larger one.
+    A tie: the mean values differ by at most 0.5% of the larger one, or by at most `noise`, the
+    standard deviation of the value on one formula, divided by the root of their number.
     """
     lines = []
-    for name in names:
+    for name in CLAIMED:
         parts = []
         for size in sizes(rows):
             here = good(pick(rows, n=size))
             own = mean(pick(here, sampler=name), field)
             if own is None:
                 continue
+            width = noise / math.sqrt(len(pick(here, sampler=name)))
             others = {row["sampler"] for row in here} - {name}
             values = {k: mean(pick(here, sampler=k), field) for k in others}
             known = {k: v for k, v in values.items() if v is not None}
-            equal = [k for k, v in known.items() if abs(v - own) <= _TIE * max(abs(v), abs(own))]
+            equal = [
+                k
+                for k, v in known.items()
+                if abs(v - own) <= max(width, _TIE * max(abs(v), abs(own)))
+            ]
             better = [k for k, v in known.items() if v > own and k not in equal]
             told = [f"ties with {_names(equal)}"] * bool(equal)
             told += [f"loses to {_names(better)}"] * bool(better)
