@@ -34,6 +34,8 @@ def main(folder: Path) -> None:
         claims, rest = body[:at].strip(), body[at:].strip()
     pictures = []
     for name, (target, text) in PLOTS.items():
+        if not (folder / name).exists():
+            continue
         shutil.copyfile(folder / name, DOCS / target)
         pictures.append(f"![{text}]({target})")
     parts = ["# Results", _lead(runs), claims, *pictures, rest]

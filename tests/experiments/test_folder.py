@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
@@ -235,3 +236,25 @@ def test_contract_of_experiments(name, full):
         for draw in [] if full else experiment.plots(rows).values():
             assert plots.render(draw, "png")
     assert any("T.O." in cell for t in experiment.tables(late) for row in t.rows for cell in row)
+
+
+def test_the_page_of_results_is_made_from_a_run(tmp_path, monkeypatch):
+    """Date, duration and machine come from the run; the claims stand before the pictures."""
+    spec = importlib.util.spec_from_file_location("page", ROOT / "tools" / "results_page.py")
+    tool = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tool)
+    folder, docs = tmp_path / "run", tmp_path / "docs"
+    folder.mkdir()
+    docs.mkdir()
+    monkeypatch.setattr(tool, "DOCS", docs)
+    machine_ = {"cores": "2 of 2", "processor": "a processor"}
+    begun = {"started": "2026-11-16T20:00:00+00:00", "command": "nelson bench all"}
+    lines = [{"run": begun | {"machine": machine_}}, {"end": {"seconds": 600.0}}]
+    (folder / "cells.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (folder / "table.md").write_text("# Results\n\nL\n\n## What we claim\n\nC\n\n## Table 1\n\nT\n")
+    (folder / "table1-time.png").write_bytes(b"png")
+    tool.main(folder)
+    page = (docs / "results.md").read_text()
+    assert "on 16 November 2026, on 2 of 2 cores of a processor, in 10 minutes" in page
+    assert page.index("\nC\n") < page.index("results-time.png") < page.index("## Table 1")
+    assert (docs / "results-time.png").read_bytes() == b"png"

@@ -86,7 +86,7 @@ def test_a_run_reads_formulas(tmp_path):
     [table] = outcome.tables["rounds"]
     assert table.rows[0][:3] == ["uniform", "12", "lovasz"]
     assert (tmp_path / "tables.tex").read_text().count(r"\bottomrule") == 1
-    with pytest.raises(NelsonError, match="formulas: .*there, None now"):
+    with pytest.raises(NelsonError, match=r"formulas: .*there, None now"):
         runner.run(["rounds"], tmp_path, report_only=True)
 
 

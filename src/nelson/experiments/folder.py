@@ -123,7 +123,8 @@ def _plots(
         made = _attempt(f"{name}: plot {plot}", partial(plots.save, draw, stem), problems)
         if made is not None:
             light, dark = made
-            caption, alt = f"`{stem.name}.svg`", f"{experiment.title}: {plot}"
+            alt = f"{experiment.title}: {plot}"
+            caption = f"{alt} (`{stem.name}.svg`)"
             images.append(Image(light, caption, alt, ".svg", dark))
     return images
 
