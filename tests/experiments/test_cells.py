@@ -16,6 +16,7 @@ import nelson
 from nelson import experiments, metrics
 from nelson.experiments import (
     bias,
+    gradient,
     law,
     learning,
     published,
@@ -214,7 +215,7 @@ def test_out_of_time_is_said():
 
 
 def test_what_is_not_installed_is_said(monkeypatch):
-    for module in (learning, table1, sampling, bias):
+    for module in (learning, gradient, sampling, bias):
         monkeypatch.setattr(module, "lacking", lambda entry: ["nothing"])
     key = {"sampler": "cmsgen", "n": 10, "seed": 0, "limit": 1.0}
     for name, more in (
@@ -248,7 +249,7 @@ def test_gradient_errors_and_their_floor():
         return task.formula, task.planted
 
     gaps = {
-        name: floor_gap(table1.gradient_rows(samplers.get(name), case, 10, 60.0, 0, [40_000]))
+        name: floor_gap(gradient.gradient_rows(samplers.get(name), case, 10, 60.0, 0, [40_000]))
         for name in ("lovasz", "prs")
     }
     assert gaps["lovasz"] > 5 and abs(gaps["prs"]) < 5

@@ -17,24 +17,19 @@ from nelson import experiments
 from nelson.cli.bench import forecast
 from nelson.errors import FormulaError, NelsonError
 from nelson.experiments import (
-    claims,
     formulas,
-    latex,
+    gradient,
     law,
     learning,
-    originals,
     published,
+    published_scores,
     runner,
     samplers,
-    show,
     table1,
-    table2,
-    verdict,
 )
-from nelson.experiments.base import Cell, Table
+from nelson.experiments.base import Cell
 from nelson.experiments.folder import planned
 from nelson.experiments.published_gibbs import published_gibbs
-from nelson.experiments.report import markdown, page
 from tests.experiments.toy_runs import call
 from tests.structured import random_ksat
 
@@ -142,31 +137,35 @@ def test_the_law_of_table_1c():
 
 def test_below_the_floor_is_said_with_its_figures():
     rows = [{"sampler": "auto", "n": 10, "status": "ok", "floor": 0.124}]
-    told = table1.below_floor(rows, published.TABLE_1C, 2000)
+    told = gradient.below_floor(rows, published.TABLE_1C, 2000)
     assert "0.1 at n = 10, floor 0.124" in told and "not measured with m = 2000" in told
     rows[0]["floor"] = 0.087
-    assert "at or above" in table1.below_floor(rows, published.TABLE_1C, 4000)
+    assert "at or above" in gradient.below_floor(rows, published.TABLE_1C, 4000)
 
 
 def test_the_published_likelihood_is_minus_the_mean_potential():
     theta, x = np.array([0.6, -2.0]), np.array([[1, 0], [1, 1]], bool)
     t = np.array([0.8, -0.5])  # (theta + 1) / 2
     phi = [t[0] + (1 - t[1]), t[0] + t[1]]
-    assert table2.published_likelihood(theta, x) == pytest.approx(-np.mean(phi))
-    assert table2.published_likelihood(np.zeros(7), np.ones((3, 7), bool)) == -3.5  # -n / 2
+    assert published_scores.published_likelihood(theta, x) == pytest.approx(-np.mean(phi))
+    assert (
+        published_scores.published_likelihood(np.zeros(7), np.ones((3, 7), bool)) == -3.5
+    )  # -n / 2
 
 
 def test_the_published_map_by_hand():
     """Ranks 1 and 3 are preferred: (1/1 + 2/3) / 2. A model of nothing ranks the others first."""
     theta = np.array([4.0, 3.0, 2.0, 1.0])
     one = np.eye(4, dtype=bool)
-    assert table2.published_map(theta, one[[0, 2]], one[[1, 3]]) == pytest.approx((1 + 2 / 3) / 2)
-    assert table2.published_map(-theta, one[[0, 2]], one[[1, 3]]) == pytest.approx(
+    assert published_scores.published_map(theta, one[[0, 2]], one[[1, 3]]) == pytest.approx(
+        (1 + 2 / 3) / 2
+    )
+    assert published_scores.published_map(-theta, one[[0, 2]], one[[1, 3]]) == pytest.approx(
         (1 / 2 + 2 / 4) / 2
     )
     many = np.zeros((10, 4), bool)
-    assert table2.published_map(theta, one[[0]], np.ones((10, 4), bool)) == 0.0
-    assert table2.published_map(np.zeros(4), one[[0]], many) == 0.0
+    assert published_scores.published_map(theta, one[[0]], np.ones((10, 4), bool)) == 0.0
+    assert published_scores.published_map(np.zeros(4), one[[0]], many) == 0.0
 
 
 def test_the_published_map_of_a_random_ranking():
@@ -176,14 +175,16 @@ def test_the_published_map_of_a_random_ranking():
     one = np.eye(200, dtype=bool)
     values = np.array(
         [
-            table2.published_map(random.permutation(200).astype(float), one[halves], one[~halves])
+            published_scores.published_map(
+                random.permutation(200).astype(float), one[halves], one[~halves]
+            )
             for _ in range(4000)
         ]
     )
-    error = table2.RANDOM_MAP_SD / math.sqrt(len(values))
-    assert abs(values.mean() - table2.RANDOM_MAP) < 5 * error
+    error = published_scores.RANDOM_MAP_SD / math.sqrt(len(values))
+    assert abs(values.mean() - published_scores.RANDOM_MAP) < 5 * error
     assert abs(values.mean() - 0.5) > 5 * error
-    assert abs(values.std() - table2.RANDOM_MAP_SD) < 5 * error
+    assert abs(values.std() - published_scores.RANDOM_MAP_SD) < 5 * error
 
 
 # ------------------------------------------------------------------------------------------ Gibbs
@@ -249,73 +250,6 @@ def test_the_paper_counts_quicksampler_as_invalid_at_large_n():
     assert row["validity"] > 0.9 and row["misnumbered"] < 0.2  # the paper: 7.42%
 
 
-# --------------------------------------------------------------------------------------- programs
-
-
-def install(folder: Path, monkeypatch, name: str, script: str) -> None:
-    program = folder / name
-    program.write_text(f"#!/bin/sh\n{script}\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
-
-
-FAKES = {
-    # arguments: -n M -t SECONDS FILE; variable 2 is in no clause, so lines have two bits
-    "quicksampler": 'printf "0: 11\\n1: 10\\n" > "$5.samples"',
-    # arguments: -s M -out OUT -t SECONDS -cnf FILE
-    "spur": 'printf "#START_SAMPLES\\n1,1*1\\n1,1*0\\n#END_SAMPLES\\n" > "$4"',
-    # arguments: --samples M --outputfile OUT FILE
-    "KUS.py": 'printf "1, 1 -2 3 \\n2, 1 2 -3 \\n" > "$4"',
-    "waps.py": 'grep -q "^w 3 0.73" "$5" && printf "1, 1 -2 3\\n2, 1 2 -3\\n" > "$4"',
-}
-
-
-@pytest.mark.process
-@pytest.mark.parametrize("name", FAKES)
-def test_an_original_program_on_the_path_is_run_and_marked(name, tmp_path, monkeypatch):
-    """A stand-in writes the format of the original. Without it our own sampler runs."""
-    ours = {"KUS.py": "kus", "waps.py": "waps"}.get(name, name)
-    assert originals.find(ours) is None
-    install(tmp_path, monkeypatch, name, FAKES[name])
-    assert originals.find(ours) == str(tmp_path / name)
-    formula, entry = nelson.Formula([[1, 3]], n_vars=3), samplers.get(ours)
-    samples = samplers.draw(entry, formula, np.array([0.0, 0.0, 1.0]), 2, 0, 20.0)
-    x = samples.to_numpy()
-    assert samplers.lacking(entry) == [] and len(samples) == 2
-    assert sorted(x[:, [0, 2]].tolist()) == [[True, False], [True, True]]
-    few = samplers.draw(entry, formula, None, 5, 0, 20.0)
-    assert len(few) == (2 if ours != "waps" else 0) and few.status == "budget"
-    if ours != "waps":  # the stand-in wants the weights of this formula
-        [row] = run("uniform", sampler=ours, n=12, seed=0, limit=20.0, count=2, formulas=FOLDER)
-        assert row["original"] == str(tmp_path / name)
-    assert f"Their authors' programs: `{ours}`." in samplers.programs(
-        [{"sampler": ours, "original": str(tmp_path / name)}]
-    )
-    asked = {cell.key["sampler"] for cell in experiments.get("uniform").cells(False)}
-    assert ("spur" in asked) == (name == "spur")
-
-
-@pytest.mark.process
-def test_an_original_program_that_hangs_is_killed(tmp_path, monkeypatch):
-    install(tmp_path, monkeypatch, "KUS.py", "sleep 600 & sleep 600")
-    samples = samplers.draw(samplers.get("kus"), nelson.Formula([[1, 2]]), None, 5, 0, 0.05)
-    assert len(samples) == 0
-
-
-def test_rewrites_are_named_under_every_table_that_has_them():
-    for name in ("table1", "table2", "table3", "uniform", "weighted", "bias"):
-        experiment = experiments.get(name)
-        rows = [
-            {**cell.key, "status": "T.O.", "cell_seconds": 1.0} for cell in experiment.cells(False)
-        ]
-        for table in experiment.tables(rows):
-            shown = {row[0] for row in table.rows}
-            if "xor" in shown:
-                told = "Rewrites of this package, not their authors' programs: `gibbs`"
-                assert told in table.note and "`xor`" in table.note, table.title
-                assert "Their authors' programs: `cmsgen`" in table.note
-
-
 # -------------------------------------------------------------------------------- limits of a run
 
 
@@ -347,83 +281,3 @@ def test_the_forecast_of_a_full_run():
     assert f"--only seed=0 runs {first:,} of them" in told and "--cluster" in told
     quick = forecast(planned("table1", False))
     assert "days" not in quick and "--only" not in quick
-
-
-# --------------------------------------------------------------------------- claims, bold, LaTeX
-
-
-def made(sampler: str, **values) -> dict:
-    return {"sampler": sampler, "n": 10, "seed": 0, "limit": 3.0, "status": "ok", **values}
-
-
-def test_ties_and_losses_are_said():
-    rows = [made("auto", map=0.9), made("gibbs", map=0.901), made("cmsgen", map=0.8)]
-    assert verdict.ties(rows, "map") == "`auto`, n = 10: ties with `gibbs`."
-    rows[1]["map"] = 0.95
-    assert verdict.ties(rows, "map") == "`auto`, n = 10: loses to `gibbs`."
-    rows[1]["map"] = 0.5
-    assert verdict.ties(rows, "map") == "`auto`, n = 10: is the best."
-    rows[1]["map"] = 0.99
-    assert verdict.ties(rows, "map", 0.19) == "`auto`, n = 10: ties with `gibbs`, `cmsgen`."
-    bars = [made("auto", value=-50.0, bar=1.0), made("gibbs", value=-50.5, bar=1.0)]
-    assert "Within the error bar of `auto`, so a tie: `gibbs` at n = 10." in verdict.best(
-        bars, "value", "bar"
-    )
-    bars[1]["value"] = -53.0
-    assert "a tie" not in verdict.best(bars, "value", "bar")
-
-
-def test_claims_are_counted_from_the_rows():
-    fast, slow = ({"part": "learn", "validity": 1.0, "seconds": s} for s in (0.001, 0.002))
-    first = [made("auto", **fast), made("gibbs", **slow), made("lovasz", **slow)]
-    second = [made("auto", data="planted", held_out=-5.0, held_out_bar=0.1, validity=0.9)]
-    table = claims.table({"table1": first, "table2": second})
-    told = {row[0].partition(",")[0]: row[1:3] for row in table.rows}
-    assert told["every sample is valid"] == [
-        "1 of 2 cells; not in Table 2, planted, n = 10: 90%",
-        "1 of 1 cells",
-    ]
-    assert told["faster than every peer"] == [
-        "1 of 1 cells",
-        "0 of 1 cells; not in Table 1, n = 10: gibbs 2 ms, lovasz 2 ms",
-    ]
-    assert (
-        told["no other sampler has a better held-out likelihood (a tie counts)"][0]
-        == "1 of 1 cells"
-    )
-    assert claims.table({"labels": []}) is None
-
-
-def test_the_best_value_is_bold_and_the_paper_set_apart():
-    rows = [
-        made("lovasz", part="learn", seconds=0.001, first=0.01, validity=1.0, guarantee="exact"),
-        made("gibbs", part="learn", seconds=0.002, first=0.002, validity=1.0, guarantee="exact"),
-        made("xor", part="learn") | {"status": "T.O."},
-    ]
-    times, first, _ = table1.tables(rows)
-    assert times.best == {(0, 1)} and first.best == {(1, 1)} and times.paper_from == 3
-    text = markdown(times)
-    assert "**1 ms**" in text and "**2 ms**" not in text
-    assert text.splitlines().index(next(x for x in text.splitlines() if "···" in x)) == 7
-    html = page("t", [experiments.report.Section("h", tables=[times])])
-    assert "<strong>1 ms</strong>" in html and html.count('<tr class="paper first">') == 1
-    tex = latex.latex(times)
-    assert r"\textbf{1 ms}" in tex and tex.count(r"\midrule") == 2
-    assert r"\toprule" in tex and r"\bottomrule" in tex and r"\texttt{lovasz}" in tex
-    bars = show.grid(
-        "t",
-        [made("auto", v=1.0, bar=0.1), made("gibbs", v=1.05, bar=0.1), made("xor", v=0.5, bar=0.1)],
-        lambda good: f"{good[0]['v']}",
-        best=max,
-        value=lambda good: good[0]["v"],
-        within=lambda good: good[0]["bar"],
-    )
-    assert bars.best == {(0, 1), (1, 1)}
-
-
-def test_latex_escapes():
-    told = latex.escape("50% & a_b ~ `x_1` \\ 3 µs ± 1")
-    assert told == (
-        r"50\% \& a\_b \textasciitilde{} \texttt{x\_1} \textbackslash{} 3 $\mu$s $\pm$ 1"
-    )
-    assert r"\begin{tabular}{lr}" in latex.latex(Table("t", ["a", "b"], [["x", "1"]]))

@@ -45,6 +45,7 @@ TIMED_OUT_SHARE = 0.15
 Value = str | int | float | bool | None
 Row = dict[str, Any]
 Rows = Sequence[Mapping[str, Any]]
+Key = Mapping[str, str | int | float | bool]
 #: Number of variables -> number of formulas with so many.
 Sizes = Mapping[int, int]
 
@@ -54,7 +55,7 @@ class Cell:
     """One unit of work. Equal cells give equal rows, except for measured times."""
 
     #: Everything that determines the result: part, sampler, n, seed.
-    key: Mapping[str, str | int | float | bool]
+    key: Key
     seconds: float  # wall-clock limit
     memory: int = MEMORY  # bytes
     experiment: str = ""  # filled in by the runner

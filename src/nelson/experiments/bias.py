@@ -19,7 +19,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nelson.experiments import formulas, published, show, verdict
-from nelson.experiments.base import ALLOWANCE, NOT_INSTALLED, Cell, Experiment, Row, Rows, Table
+from nelson.experiments.base import (
+    ALLOWANCE,
+    NOT_INSTALLED,
+    Cell,
+    Experiment,
+    Key,
+    Row,
+    Rows,
+    Table,
+)
 from nelson.experiments.law import exact_moments, floor
 from nelson.experiments.plots import curves
 from nelson.experiments.samplers import (
@@ -70,7 +79,14 @@ def cells(full: bool) -> list[Cell]:
     out = []
     for seed, r, name in product(range(published.FORMULAS if full else 1), RATIOS, names):
         limit = published.limit(name) if full else QUICK_LIMIT
-        key = {"sampler": name, "ratio": r, "seed": seed, "n": N, "draws": DRAWS, "limit": limit}
+        key: Key = {
+            "sampler": name,
+            "ratio": r,
+            "seed": seed,
+            "n": N,
+            "draws": DRAWS,
+            "limit": limit,
+        }
         out.append(Cell(key, 2 * limit + ALLOWANCE))
     return out
 

@@ -129,7 +129,12 @@ def _legend(ax: Axes, paper: bool) -> None:
     shown = list(lines)
     if paper and len(lines) < len(ax.lines):
         grey = ax.xaxis.label.get_color()
-        told = {"linestyle": DASHED, "marker": "o", "markerfacecolor": "none", "lw": 1.1}
+        told: dict[str, Any] = {
+            "linestyle": DASHED,
+            "marker": "o",
+            "markerfacecolor": "none",
+            "lw": 1.1,
+        }
         shown.append(Line2D([], [], color=grey, label="dashed: the paper", markersize=4, **told))
     ax.legend(
         handles=shown,

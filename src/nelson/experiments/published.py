@@ -82,7 +82,10 @@ class Published:
         for name, figures in self.figures.items():
             known = {n: v for n, v in figures.items() if not isinstance(v, str)}
             if known:
-                out[SAMPLERS[name]] = ([*known], [factor * v for v in known.values()])
+                out[SAMPLERS[name]] = (
+                    [float(n) for n in known],
+                    [factor * v for v in known.values()],
+                )
         return out
 
 

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from nelson.experiments import formulas, originals, published, show, verdict
-from nelson.experiments.base import ALLOWANCE, NOT_INSTALLED, Cell, Row, Rows, Sizes, Table
+from nelson.experiments.base import ALLOWANCE, NOT_INSTALLED, Cell, Key, Row, Rows, Sizes, Table
 from nelson.experiments.learning import shares, warm
 from nelson.experiments.plots import curves
 from nelson.experiments.samplers import (
@@ -66,7 +66,7 @@ def cells_on_files(full: bool, sizes: Sizes, weighted: bool) -> list[Cell]:
     for seed, n in formulas.each(sizes, full):
         for entry in entries:
             limit = published.limit(entry.name) if full else QUICK_LIMIT
-            key = {"sampler": entry.name, "n": n, "seed": seed, "limit": limit, "count": COUNT}
+            key: Key = {"sampler": entry.name, "n": n, "seed": seed, "limit": limit, "count": COUNT}
             out.append(Cell(key, 2 * limit + ALLOWANCE))
     return out
 

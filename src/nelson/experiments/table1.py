@@ -17,8 +17,7 @@ enumeration. Below the errors stands the *floor*: the mean error of m exact and 
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +25,6 @@ import numpy as np
 from nelson.experiments import formulas, published, show, verdict
 from nelson.experiments.base import (
     ALLOWANCE,
-    NOT_INSTALLED,
     TIMED_OUT,
     Cell,
     Experiment,
@@ -35,10 +33,17 @@ from nelson.experiments.base import (
     Sizes,
     Table,
 )
-from nelson.experiments.law import MAX_VARIABLES, exact_moments, floor
-from nelson.experiments.learning import learn_row, warm
+from nelson.experiments.gradient import (
+    GRADIENT_FORMULAS,
+    gradient_cell,
+    gradient_plot,
+    gradient_rows,
+    gradient_table,
+)
+from nelson.experiments.law import MAX_VARIABLES
+from nelson.experiments.learning import learn_row
 from nelson.experiments.plots import curves
-from nelson.experiments.samplers import LEARNERS, Entry, draw, get, lacking, nothing_kept
+from nelson.experiments.samplers import LEARNERS, get
 from nelson.formula import Formula
 
 if TYPE_CHECKING:
@@ -52,10 +57,6 @@ QUICK_GRADIENT_SIZES = (10, 14, 18)
 QUICK_LIMIT = 4.0
 #: Seconds for further iterations.
 QUICK_LOOP = 0.6
-#: Seconds for all formulas of a cell of (c).
-QUICK_GRADIENT_LIMIT = 2.0
-#: Formulas of a cell of (c).
-GRADIENT_FORMULAS = 10
 
 #: Fields of the rows with validities as the authors' scripts measure them -> names in the tables.
 AS_PUBLISHED = {
@@ -114,12 +115,6 @@ def learn_cell(full: bool, quick_limit: float, *, sampler: str, **more: Any) -> 
     return Cell(key | {"loop": limit if full else QUICK_LOOP}, 2 * limit + ALLOWANCE)
 
 
-def gradient_cell(full: bool, *, sampler: str, count: int, **more: Any) -> Cell:
-    limit = published.limit(sampler) if full else QUICK_GRADIENT_LIMIT
-    key = {"part": "gradient", "sampler": sampler, **more, "limit": limit, "count": count}
-    return Cell(key, 2 * limit + ALLOWANCE)
-
-
 def run(cell: Cell) -> list[Row]:
     key = cell.key
     entry, seed = get(str(key["sampler"])), int(key["seed"])
@@ -136,50 +131,6 @@ def run(cell: Cell) -> list[Row]:
 
     sizes = published.GRADIENT_SAMPLES
     return gradient_rows(entry, case, int(key["count"]), cell.limit(), seed, sizes, scale=2.0)
-
-
-def gradient_rows(
-    entry: Entry,
-    case: Callable[[int], tuple[Formula, np.ndarray]],
-    count: int,
-    limit: float,
-    seed: int,
-    sizes: Sequence[int] = published.GRADIENT_SAMPLES[-1:],
-    scale: float = 1.0,
-) -> list[Row]:
-    """Rows for each of `count` formulas that `limit` seconds allow, one for each number of samples
-    in `sizes`; one row "T.O." if there is none. scale: by which errors of E[x] are multiplied.
-    """
-    if missing := lacking(entry):
-        return [{"status": NOT_INSTALLED, "reason": ", ".join(missing)}]
-    rows: list[Row] = []
-    with nothing_kept():
-        warm(entry)
-        left = limit  # seconds that the sampler still has; enumeration is not counted
-        for k in range(count):
-            formula, theta = case(k)
-            mu, cov = exact_moments(formula, theta)
-            started = time.monotonic()
-            samples = draw(entry, formula, theta, max(sizes), seed + k, left)
-            left -= time.monotonic() - started
-            if len(samples) < max(sizes):
-                break
-            x = samples.to_numpy()
-            valid = formula.satisfied(x)
-            for m in sizes:
-                mean, sd = floor(mu, cov, m)
-                rows.append(
-                    {
-                        "formula": seed + k,
-                        "m": m,
-                        "error": scale * float(np.abs(x[:m].mean(axis=0) - mu).sum()),
-                        "floor": scale * mean,
-                        "floor_sd": scale * sd,
-                        "guarantee": samples.guarantee,
-                        "validity": float(np.mean(valid[:m])),
-                    }
-                )
-    return rows or [{"status": TIMED_OUT}]
 
 
 def tables(rows: Rows) -> list[Table]:
@@ -285,52 +236,6 @@ def as_published_rows(rows: Rows) -> list[tuple[str, Callable[[Any], str]]]:
     ]
 
 
-def gradient_table(
-    rows: Rows, paper: published.Published, name: str, m: int, note: str = ""
-) -> Table:
-    def errors(good: Rows) -> str:
-        return f"{show.mean(good, 'error'):.3g}" + (f" [{len(good)}]" if len(good) > 1 else "")
-
-    def floors(size: int) -> str:
-        value = show.mean(show.pick(rows, n=size), "floor")
-        return "" if value is None else f"{value:.3g}"
-
-    return show.grid(
-        f"{name}: L1 error of grad log Z from m = {m} samples",
-        rows,
-        errors,
-        paper=paper,
-        best=min,
-        value=lambda good: show.mean(good, "error"),
-        extra=[(f"Monte Carlo floor, m = {m}", floors)],
-        notes=(
-            "[k]: mean over k formulas. `kus`, `unigen` and `quicksampler` ignore theta.",
-            note,
-            below_floor(rows, paper, m),
-            verdict.at_floor(rows),
-        ),
-    )
-
-
-def below_floor(rows: Rows, paper: published.Published, m: int) -> str:
-    """A sentence on the sizes where the paper's error is below that of m exact draws."""
-    low, seen = [], []
-    for size, figure in paper.figures["NELSON"].items():
-        exact = show.mean(show.pick(rows, n=size), "floor")
-        if exact is not None and isinstance(figure, float):
-            seen.append(size)
-            if figure < exact:
-                low.append(f"{figure:g} at n = {size}, floor {exact:.3f}")
-    if not seen:
-        return ""
-    if not low:
-        return f"The error of the paper's NELSON is at or above this floor at all of n = {seen}."
-    return (
-        f"The error of the paper's NELSON is below this floor, the error of {m} exact draws: "
-        f"{'; '.join(low)}. So its figures were not measured with m = {m} samples."
-    )
-
-
 def plots(rows: Rows) -> dict[str, Callable[[Axes], None]]:
     learned, gradient = show.pick(rows, part="learn"), show.pick(rows, part="gradient")
     out: dict[str, Callable[[Axes], None]] = {}
@@ -354,21 +259,6 @@ def time_plot(
         y=y,
         title="Time of training, set-up included",
         paper=paper.series(60.0),
-    )
-
-
-def gradient_plot(ax: Axes, rows: Rows, paper: published.Published, x: str = "variables n") -> None:
-    series = show.series(rows, "error")
-    floors = show.series([{**row, "sampler": "floor"} for row in rows], "floor")
-    m = ", ".join(map(str, show.sizes(rows, "m")))
-    curves(
-        ax,
-        {**series, **floors},
-        x=x,
-        y="L1 error of grad log Z",
-        log="y",
-        title=f"Error of the gradient, m = {m} samples",
-        paper=paper.series(),
     )
 
 

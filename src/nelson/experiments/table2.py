@@ -25,12 +25,19 @@ import numpy as np
 
 from nelson.errors import BudgetExceeded
 from nelson.experiments import formulas, published, show, verdict
-from nelson.experiments.base import ALLOWANCE, Cell, Experiment, Row, Rows, Sizes, Table
+from nelson.experiments.base import ALLOWANCE, Cell, Experiment, Key, Row, Rows, Sizes, Table
 from nelson.experiments.learning import Fitted, learn_row
 from nelson.experiments.plots import curves
+from nelson.experiments.published_scores import (
+    MAP_NOTE,
+    RANDOM_MAP_SD,
+    published_likelihood,
+    published_map,
+    within_chance,
+)
 from nelson.experiments.samplers import LEARNERS, get
 from nelson.formula import Formula
-from nelson.learning.metrics import log_likelihood, map_at_10, potential
+from nelson.learning.metrics import log_likelihood, map_at_10
 from nelson.log_z import log_partition
 from nelson.tasks.ksat.task import KSat
 
@@ -52,14 +59,6 @@ QUICK_LIMIT = 3.0
 #: Quick runs make fewer and longer steps: 200 steps at rate 0.5 come as far as 1000 at rate 0.1.
 QUICK_ITERATIONS = 200
 QUICK_RATE = 0.5
-#: Mean and standard deviation of `published_map` for a random ranking of two halves of 100.
-RANDOM_MAP, RANDOM_MAP_SD = 0.607, 0.190
-MAP_NOTE = (
-    "The model ranks the two halves of a list of 200 solutions, and it learned from the first. "
-    "Both halves are a random split of one list, so this measures how much the model remembers. A "
-    f"random ranking gets {100 * RANDOM_MAP:.0f}% on average, with a standard deviation of "
-    f"{100 * RANDOM_MAP_SD:.0f}% on one list; the authors' scripts name one formula for each size."
-)
 #: Half-width of the 95% interval of log Z.
 HALF_WIDTH = 0.05
 QUICK_HALF_WIDTH = 0.2
@@ -86,7 +85,7 @@ def cells_on_files(full: bool, sizes: Sizes) -> list[Cell]:
 
 def _cell(full: bool, kind: str, n: int, seed: int, sampler: str) -> Cell:
     limit = published.limit(sampler) if full else QUICK_LIMIT
-    key = {
+    key: Key = {
         "data": kind,
         "sampler": sampler,
         "n": n,
@@ -135,31 +134,6 @@ def split(task: KSat, kind: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
         return rows[: len(rows) // 2], rows[len(rows) // 2 :]
     train = task.examples(published.EXAMPLES, kind="planted", seed=seed)
     return train, task.examples(HELD_OUT, kind="planted", seed=seed + 1_000_000)
-
-
-def published_likelihood(theta: np.ndarray, x: np.ndarray) -> float:
-    """The number that the authors' evaluation prints as the log-likelihood: -(mean of phi).
-
-    Their potential is phi(x) = sum_i t_i x_i + (1 - t_i) (1 - x_i), with log-odds 2 t_i - 1, so
-    t = (theta + 1) / 2 for our log-odds theta. There is no log Z. With theta = 0 it is -n / 2.
-    """
-    t = (np.asarray(theta, np.float64) + 1) / 2
-    x = np.asarray(x, np.float64)
-    return -float((x @ t + (1 - x) @ (1 - t)).mean())
-
-
-def published_map(theta: np.ndarray, preferred: np.ndarray, others: np.ndarray) -> float:
-    """The MAP@10 of the authors' evaluation: both halves of a solution list ranked together.
-
-    The mean, over the preferred solutions among the first ten, of the precision at their rank; 0 if
-    there are none. Their code ranks the lowest potential first, because its learning step lowers
-    the potential of the examples (errata 1); ours raises it, so the highest comes first here.
-    """
-    phi = potential(theta, np.concatenate([others, preferred]))
-    top = np.argsort(-phi, kind="stable")[:10]
-    hits = top >= len(others)
-    precision = np.cumsum(hits) / np.arange(1, len(hits) + 1)
-    return float(precision[hits].mean()) if hits.any() else 0.0
 
 
 def likelihoods(
@@ -264,19 +238,9 @@ def _published_map(rows: Rows, data: str) -> Table:
         value=lambda good: show.mean(good, "published_map"),
         notes=(
             MAP_NOTE,
-            _within_chance(published.TABLE_2B),
+            within_chance(published.TABLE_2B),
             verdict.ties(rows, "published_map", RANDOM_MAP_SD),
         ),
-    )
-
-
-def _within_chance(paper: published.Published) -> str:
-    """How many of the paper's figures are within two standard deviations of a random ranking."""
-    known = [v for row in paper.figures.values() for v in row.values() if not isinstance(v, str)]
-    near = sum(abs(v / 100 - RANDOM_MAP) <= 2 * RANDOM_MAP_SD for v in known)
-    return (
-        f"Of the {len(known)} figures that the paper prints here, {near} are within two standard "
-        "deviations of a random ranking of one list."
     )
 
 

@@ -20,20 +20,18 @@ import numpy as np
 
 from nelson.experiments import formulas, published, show, verdict
 from nelson.experiments.base import Cell, Experiment, Row, Rows, Table
-from nelson.experiments.learning import Fitted, learn_row
-from nelson.experiments.samplers import LEARNERS, get
-from nelson.experiments.table1 import (
+from nelson.experiments.gradient import (
     GRADIENT_FORMULAS,
     gradient_cell,
     gradient_plot,
     gradient_rows,
     gradient_table,
-    learn_cell,
-    time_plot,
-    time_tables,
-    validity_table,
 )
-from nelson.experiments.table2 import KINDS, MAP_NOTE, RANDOM_MAP_SD, published_map
+from nelson.experiments.learning import Fitted, learn_row
+from nelson.experiments.published_scores import MAP_NOTE, RANDOM_MAP_SD, published_map
+from nelson.experiments.samplers import LEARNERS, get
+from nelson.experiments.table1 import learn_cell, time_plot, time_tables, validity_table
+from nelson.experiments.table2 import KINDS
 from nelson.formula import Formula
 from nelson.learning.metrics import map_at_10
 from nelson.tasks.orientations.task import Orientations
