@@ -190,7 +190,7 @@ def _plot(ax: Axes, rows: Rows, whose: str) -> None:
         ax,
         {**show.series(rows, "error", "ratio"), **floors},
         x="clauses per variable, L/n",
-        y="L1 error",
+        y="L1 error of the marginals",
         title=f"Bias of the marginals: {whose}",
     )
 

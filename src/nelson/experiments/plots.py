@@ -70,8 +70,9 @@ def look(name: str, others: Sequence[str] = ()) -> dict[str, Any]:
     place = KNOWN.index(name) if name in KNOWN else len(KNOWN) + list(others or [name]).index(name)
     colors = _colors()
     k, turn = place % len(colors), place // len(colors)
-    marker = MARKERS[(k + turn) % len(MARKERS)]
-    return {"color": colors[k], "marker": marker, "linestyle": ":" if name == "floor" else "-"}
+    if name == "floor":
+        return {"color": colors[k], "marker": "", "linestyle": ":"}
+    return {"color": colors[k], "marker": MARKERS[(k + turn) % len(MARKERS)], "linestyle": "-"}
 
 
 def color(name: str) -> str:

@@ -236,6 +236,7 @@ def _published_map(rows: Rows, data: str) -> Table:
         scale=lambda figure: f"{figure:g}%",
         best=max,
         value=lambda good: show.mean(good, "published_map"),
+        within=lambda good: RANDOM_MAP_SD / len(good) ** 0.5,
         notes=(
             MAP_NOTE,
             within_chance(published.TABLE_2B),

@@ -138,6 +138,7 @@ def _map(rows: Rows, field: str, kind: str = "glucose4") -> Table:
         scale=lambda figure: f"{figure:g}%",
         best=max,
         value=lambda good: show.mean(good, field),
+        within=lambda good: RANDOM_MAP_SD / len(good) ** 0.5 if theirs else 0.0,
         notes=(
             MAP_NOTE if theirs else ours,
             "Each sampler made as many iterations as its time allowed.",
