@@ -69,8 +69,8 @@ format: $(STAMP)  ## let ruff rewrite what it can
 bench: $(STAMP)  ## the speed table, as ratios within one run
 	$(BIN)/python -m benchmarks
 
-docs: $(STAMP)  ## the documentation as a site, in site/
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+docs: $(STAMP)  ## the documentation as a site, in site/; runs the notebooks, a warning is an error
+	$(BIN)/python -m sphinx -q -W --keep-going -b html docs site
 
 clean:  ## remove the environment and everything built
 	rm -rf $(VENV) site build dist nelson-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
