@@ -1,4 +1,4 @@
-"""Sphinx builds the site from the Markdown pages, the notebooks and the docstrings (`make docs`)."""
+"""Sphinx builds the site from the pages, the notebooks and the docstrings (`make docs`)."""
 
 import os
 import re

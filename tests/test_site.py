@@ -1,4 +1,4 @@
-"""The documentation builds without a warning, its notebooks run, and a search finds a public name."""
+"""The documentation builds without a warning, notebooks run, a search finds a public name."""
 
 from __future__ import annotations
 
