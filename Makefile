@@ -3,6 +3,7 @@ PYTHON  ?= python3
 VENV    := .venv
 BIN     := $(VENV)/bin
 STAMP   := $(VENV)/.installed
+DEMO    := $(VENV)/.demo
 PIP     := $(BIN)/python -m pip --disable-pip-version-check
 PYTEST_ARGS ?=
 .DEFAULT_GOAL := help
@@ -18,7 +19,15 @@ install: $(STAMP)  ## .venv with nelson and all extras that need no GPU (a few m
 # everything else, and is told.
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) install --quiet -c constraints.txt -e ".[all]" || $(MAKE) --no-print-directory most
+	$(PIP) install -c constraints.txt -e ".[all]" || $(MAKE) --no-print-directory most
+	touch $@ $(DEMO)
+
+# Only what the demo needs: a tenth of the rest. CMSGen, with which it compares, is built from source.
+$(DEMO): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) install -c constraints.txt -e ".[plots]"
+	$(PIP) install -c constraints.txt pycmsgen d4solver || \
+	    echo "*** WARNING: CMSGen and D4 could not be installed; the demo runs without them." >&2
 	touch $@
 
 EACH_SAMPLER := import tomllib; \
@@ -27,14 +36,14 @@ EACH_SAMPLER := import tomllib; \
 .PHONY: most
 most:
 	@echo "*** Installing all extras at once failed (see above). Trying without the samplers." >&2
-	$(PIP) install --quiet -c constraints.txt -e ".[torch,parquet,cpmpy,configspace,cluster,plots,docs,dev]"
+	$(PIP) install -c constraints.txt -e ".[torch,parquet,cpmpy,configspace,cluster,plots,docs,dev]"
 	@for package in $$($(BIN)/python -c '$(EACH_SAMPLER)'); do \
-	    $(PIP) install --quiet -c constraints.txt "$$package" || { \
+	    $(PIP) install -c constraints.txt "$$package" || { \
 	        echo "*** WARNING: '$$package' could not be installed; what needs it is SKIPPED." >&2; \
 	        echo "***          pycmsgen is built from source: C++ compiler, zlib headers." >&2; }; \
 	done
 
-demo: $(STAMP)  ## learn a small case of each task; pictures and a page in nelson-demo/
+demo: $(DEMO)  ## learn a small case of each task; pictures and a page in nelson-demo/
 	$(BIN)/nelson demo
 
 # One process for each core; tests that share a Ray cluster stay in one process.
@@ -69,8 +78,8 @@ format: $(STAMP)  ## let ruff rewrite what it can
 bench: $(STAMP)  ## the speed table, as ratios within one run
 	$(BIN)/python -m benchmarks
 
-docs: $(STAMP)  ## the documentation as a site, in site/
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+docs: $(STAMP)  ## the documentation as a site, in site/; runs the notebooks, a warning is an error
+	$(BIN)/python -m sphinx -q -W --keep-going -b html docs site
 
 clean:  ## remove the environment and everything built
 	rm -rf $(VENV) site build dist nelson-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from nelson.cli.common import counted, say
+from nelson.cli.common import counted
 from nelson.cli.status_line import StatusLine
 
 if TYPE_CHECKING:
@@ -30,19 +30,29 @@ Examples:
 """
 
 COLUMNS = ("task", "variables", "law", "valid", "gap", "noise", "log-likelihood", "time")
+_WIDTHS = (12, 9, 10, 5, 5, 5, 14, 6)  # of the columns on a terminal
+_LEFT = (0, 2)  # columns that begin at the left
+LEAD = (
+    "nelson learns from examples of valid structures, and makes new ones that are always valid. "
+    "Here it learns five small things, each from {n:,} examples."
+)
 NOTE = (
     "Each model was fitted to {n:,} examples and judged on {n:,} others. valid: share of the new "
-    "structures that are valid. gap: Σ |frequency in the examples − in the model| over all "
-    "variables; noise: the gap that finite numbers of examples and samples alone would cause. "
+    "structures that are valid. gap: Σ |frequency in the held-out examples − in the model| over "
+    "all variables; noise: the gap that finite numbers of examples and samples alone would cause. "
     "log-likelihood: nats per held-out example; –: log Z could not be computed."
 )
 TITLES = {
-    "ksat": "K-SAT with preferences",
-    "orientations": "Sink-free orientations",
     "routes": "Delivery routes",
-    "trees": "Rooted spanning trees",
-    "connected": "Root-connected subgraphs",
+    "trees": "Trees that connect everything",
+    "connected": "Networks in which everybody reaches the centre",
+    "orientations": "One-way streets without a dead end",
+    "ksat": "Solutions of a logical formula",
 }
+CAPTIONS = (
+    "Left: examples. Middle: what was learned. Right: new structures, all of them valid.",
+    "One new structure.",
+)
 _BAR_WIDTH = 24  # characters
 
 
@@ -61,17 +71,17 @@ def demo(
     from nelson.errors import NelsonError
     from nelson.tasks.tour import EXAMPLES, tour
 
-    chosen = names or tasks.names()
+    chosen = names or sorted(tasks.names(), key=list(TITLES).index)
     classes = [tasks.get(name) for name in chosen]  # a wrong name is an error at once
     console = Console(highlight=False)
     visits: list[Visit] = []
     missed: dict[str, str] = {}
     started = time.monotonic()
+    console.rule("[bold]Learn from examples; generate more, always valid")
+    console.print(f"[dim]{_line(COLUMNS)}[/]")
     with StatusLine(patience=0.0) as line:
         for number, (name, cls) in enumerate(zip(chosen, classes, strict=True), 1):
             where = f"{number} of {len(chosen)}: {name}"
-            if not line.wanted:
-                say(where)
 
             def show(text: str, where: str = where) -> None:
                 line.show(f"{where}: {text}")
@@ -79,18 +89,23 @@ def demo(
             show("preparing")
             try:
                 visits.append(tour(cls.small(seed), output, seed=seed, say=show))
+                row = _row(visits[-1])
             except (NelsonError, ImportError) as error:  # the other tasks are still run
                 missed[name] = str(error)
-    table = _table(visits, missed, EXAMPLES)
-    console.rule("[bold]Learn from examples; generate more, always valid")
-    _print(console, table)
+                row = _missing(name)
+            line.clear()
+            console.print(_line(row))
+    note = NOTE.format(n=EXAMPLES)
+    console.print(f"\n[dim]{note}[/]")
     console.print(f"\n{counted(len(visits), 'task')} in {time.monotonic() - started:.0f} s.")
     for name, why in missed.items():
         console.print(f"[yellow]{name} was not run:[/] {escape(why)}", soft_wrap=True)
-    _write_page(console, visits, table, output, seed)
-    if not names:
-        with resources.as_file(resources.files("nelson.tasks") / "data" / "ksat-1000.cnf") as path:
-            _large(console, str(path), seed)
+    tables = [_table(visits, missed, note)]
+    with resources.as_file(resources.files("nelson.tasks") / "data" / "ksat-1000.cnf") as path:
+        if not names:
+            tables.append(_large(console, str(path), seed))
+        _write_page(console, visits, tables, output, seed)
+        if not names:
             _next(console, str(path))
     if missed:
         raise typer.Exit(1)
@@ -99,12 +114,24 @@ def demo(
 # --------------------------------------------------------------------------------------- the table
 
 
-def _table(visits: Sequence[Visit], missed: dict[str, str], examples: int) -> Table:
+def _line(cells: Sequence[str]) -> str:
+    """A row of the table on a terminal."""
+    padded = (
+        f"{cell:<{width}}" if k in _LEFT else f"{cell:>{width}}"
+        for k, (cell, width) in enumerate(zip(cells, _WIDTHS, strict=True))
+    )
+    return "  ".join(padded).rstrip()
+
+
+def _table(visits: Sequence[Visit], missed: dict[str, str], note: str) -> Table:
     from nelson.experiments.base import Table
 
-    rows = [_row(visit) for visit in visits]
-    rows += [[name, "–", "not run", *["–"] * (len(COLUMNS) - 3)] for name in missed]
-    return Table("Learned, generated, judged", COLUMNS, rows, NOTE.format(n=examples))
+    rows = [_row(visit) for visit in visits] + [_missing(name) for name in missed]
+    return Table("Learned, generated, judged", COLUMNS, rows, note)
+
+
+def _missing(name: str) -> list[str]:
+    return [name, "–", "not run", *["–"] * (len(COLUMNS) - 3)]
 
 
 def _row(visit: Visit) -> list[str]:
@@ -130,31 +157,20 @@ def _likelihood(value: Any) -> str:
     return f"{value:.2f}"
 
 
-def _print(console: Console, table: Table) -> None:
-    from rich.table import Table as Shown
-
-    shown = Shown(box=None, padding=(0, 1), header_style="dim", pad_edge=False)
-    for k, name in enumerate(table.columns):
-        shown.add_column(name, justify="left" if k in (0, 2) else "right", no_wrap=True)
-    for row in table.rows:
-        shown.add_row(*row)
-    console.print(shown)
-    console.print(f"\n[dim]{table.note}[/]")
-
-
 # --------------------------------------------------------------------------------- files and a page
 
 
 def _write_page(
-    console: Console, visits: Sequence[Visit], table: Table, output: Path, seed: int
+    console: Console, visits: Sequence[Visit], tables: Sequence[Table], output: Path, seed: int
 ) -> None:
     from nelson import __version__
     from nelson.experiments.machine import machine
     from nelson.experiments.report import Image, Section, write_page
+    from nelson.tasks.tour import EXAMPLES
 
     if not any(visit.pictures for visit in visits):
         console.print('No pictures: they need matplotlib, pip install "nelson-mrf\\[plots]".')
-    sections = [Section("All tasks", "", tables=[table])]
+    sections = []
     for visit in visits:
         task, learned = visit.task, visit.learned
         sections.append(
@@ -164,20 +180,19 @@ def _write_page(
                 f"{learned.seconds:.1f} s. {_sentence(learned.why)}",
                 images=[
                     Image(path, caption, f"{task.name}: {caption}")
-                    for path, caption in zip(
-                        visit.pictures, ("examples, weights, generated", "one new"), strict=False
-                    )
+                    for path, caption in zip(visit.pictures, CAPTIONS, strict=False)
                 ],
             )
         )
+    sections.append(Section("How good, how fast", "", tables=list(tables)))
     output.mkdir(parents=True, exist_ok=True)
     here = machine()
     page = write_page(
         output / "report.html",
         "nelson demo",
         sections,
-        lead=f"`nelson demo --seed {seed}`, nelson {__version__}, on {here['processor']} "
-        f"({here['cores']} cores).",
+        lead=f"{LEAD.format(n=EXAMPLES)}\n\n`nelson demo --seed {seed}`, nelson {__version__}, on "
+        f"{here['processor']} ({here['cores']} cores).",
     )
     pictures = sum(len(visit.pictures) for visit in visits)
     console.print(f"Written: {page} and {pictures} pictures beside it.\n")
@@ -191,15 +206,16 @@ def _sentence(text: str) -> str:
 # ------------------------------------------------------------------------------------- large, fast
 
 
-def _large(console: Console, path: str, seed: int) -> None:
+def _large(console: Console, path: str, seed: int) -> Table:
+    """Draw from a large formula, beside another sampler if it is installed; the rates."""
     from nelson import sample
+    from nelson.experiments.base import Table
     from nelson.formula import Formula
 
     f = Formula.from_dimacs(path)
     console.rule("[bold]And large ones, quickly")
-    console.print(
-        f"Random 5-SAT, {f.n_vars:,} variables, {f.n_clauses:,} clauses, uniform, one thread:\n"
-    )
+    what = f"Random 5-SAT, {f.n_vars:,} variables, {f.n_clauses:,} clauses, uniform, one thread"
+    console.print(f"{what}:\n")
     for _ in range(2):  # the first run loads the kernels, or compiles them
         started = time.perf_counter()
         s = sample(f, None, 262_144, seed=seed, threads=1)
@@ -212,10 +228,13 @@ def _large(console: Console, path: str, seed: int) -> None:
         bar = "█" * round(_BAR_WIDTH * rate / max(rates.values())) or "▏"
         console.print(f"  {name:<{width}}  [cyan]{bar:<{_BAR_WIDTH}}[/]{rate:>13,.0f} samples/s")
     valid = int(f.satisfied(s.to_numpy()[:65_536]).sum())
-    console.print(
-        f"\nRechecked here, clause by clause: {valid:,} of 65,536 valid. "
-        f"Guarantee: [bold yellow]{s.guarantee}[/].\n{s.info.get('why', '')}\n"
-    )
+    checked = f"Rechecked here, clause by clause: {valid:,} of 65,536 valid."
+    if len(rates) == 1:
+        checked += " With the extra `samplers`, CMSGen draws from the same file beside it."
+    console.print(f"\n{checked} Guarantee: [bold yellow]{s.guarantee}[/].\n{s.info['why']}\n")
+    told = {name: s.guarantee if k == 0 else "heuristic" for k, name in enumerate(rates)}
+    rows = [[name, f"{rate:,.0f}", told[name]] for name, rate in rates.items()]
+    return Table(what, ("sampler", "samples a second", "law"), rows, f"{checked} {s.info['why']}.")
 
 
 def _pycmsgen_rate(f: Formula) -> float:

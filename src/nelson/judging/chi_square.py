@@ -21,7 +21,7 @@ import numpy as np
 from nelson.exact.enumerated import probabilities
 from nelson.judging.band import Band
 from nelson.judging.tails import chi_square_tail
-from nelson.judging.verdict import Answer, probability
+from nelson.judging.verdict import Answer, Counts, probability
 
 #: Samples that a cell must expect.
 _MIN_EXPECTED = 5.0
@@ -86,10 +86,11 @@ def chi_square(x: np.ndarray, law: Listed, band: Band, delta: float) -> Answer:
         "worst": _named(law, cell, worst, o[worst], e[worst]),
     }
     reason = f"X^2 = {statistic:.4g} on {count - 1:,} degrees of freedom: {probability(p, delta)}"
+    counts = Counts(o, e, m, "structures" if count == s else "cells of structures")
     if band.exact and 1 - p < _TOO_GOOD:
         reason += "; closer than chance allows: these are not independent"
-        return Answer(None, reason, evidence)
-    return Answer(p >= delta, reason, evidence)
+        return Answer(None, reason, evidence, counts)
+    return Answer(p >= delta, reason, evidence, counts)
 
 
 def _cells(expected: np.ndarray) -> np.ndarray:

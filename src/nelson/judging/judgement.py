@@ -127,7 +127,7 @@ def _decide(case: Case) -> Verdict:
 def _verdict(
     case: Case, test: str, answer: Answer, skipped: dict[str, str] | None = None
 ) -> Verdict:
-    accept, reason, evidence = answer
+    accept, reason, evidence, counts = answer
     evidence = {"sampler" if case.source.draw else "samples_from": case.source.name, **evidence}
     if case.drawn is not None:
         seen, n = len(case.drawn.columns), case.formula.n_vars
@@ -139,7 +139,7 @@ def _verdict(
     evidence["seconds"] = time.monotonic() - case.started
     if skipped:
         evidence["skipped"] = skipped
-    return Verdict(accept, test, case.law, reason, evidence, SHOWS[test])
+    return Verdict(accept, test, case.law, reason, evidence, SHOWS[test], counts)
 
 
 def _support(case: Case) -> np.ndarray | None:

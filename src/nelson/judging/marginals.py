@@ -27,7 +27,7 @@ from nelson.judging.bonferroni import Family, combined, family
 from nelson.judging.exact import ExactMoments
 from nelson.judging.source import JudgedSamples
 from nelson.judging.tails import normal_tail, two_sided
-from nelson.judging.verdict import Answer
+from nelson.judging.verdict import Answer, Counts
 
 #: Pairs are tested among at most this many variables.
 _MAX_PAIRED = 256
@@ -73,7 +73,8 @@ def marginals(
         "L1_error": float(np.abs(x.mean(axis=0) - mean).sum()),
         "L1_noise": float(np.sqrt(2 / np.pi * mean * (1 - mean) / m).sum()),
     }
-    return answer._replace(evidence=evidence)
+    counts = Counts(count, mean * m, m, "each variable")
+    return answer._replace(evidence=evidence, counts=counts)
 
 
 def _family(

@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from nelson.errors import NelsonError
 from nelson.io.plain import plain
+from nelson.pictures.figure import figure
+from nelson.pictures.panels import agreement, noise, ratios
 
 #: Evidence that `reason` repeats, or that only programs need: not printed.
 _HIDDEN = {"skipped", "statistic", "degrees_of_freedom", "p_value", "level", "exact"}
 WORDS = {True: "accept", False: "reject", None: "undecided"}
+
+
+class Counts(NamedTuple):
+    """What a test compared: how often each event was seen, and how often it was expected."""
+
+    seen: np.ndarray
+    expected: np.ndarray
+    m: int  # samples
+    events: str  # what they are
 
 
 class Answer(NamedTuple):
@@ -18,6 +33,7 @@ class Answer(NamedTuple):
     accept: bool | None
     reason: str
     evidence: dict[str, Any]
+    counts: Counts | None = None
 
 
 @dataclass(frozen=True)
@@ -31,6 +47,7 @@ class Verdict:
     evidence  the measurements: samples, statistic, p_value, worst, support, exact, ...; "skipped"
               maps each test that did not apply to the reason
     shows     what an acceptance by this test proves, and what it does not; printed on acceptance
+    counts    what was seen and what was expected, for `plot`; None if the test compares no counts
     """
 
     accept: bool | None
@@ -39,6 +56,7 @@ class Verdict:
     reason: str
     evidence: dict[str, Any] = field(default_factory=dict)
     shows: str = ""
+    counts: Counts | None = None
 
     @property
     def word(self) -> str:
@@ -46,7 +64,35 @@ class Verdict:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
-        return {"verdict": self.word} | plain(vars(self))
+        told = {name: value for name, value in vars(self).items() if name != "counts"}
+        return {"verdict": self.word} | plain(told)
+
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
+        """A picture: what was seen against what the law expects, and the band of noise.
+
+        path: a file to write (.png, .svg, .pdf). Returns the matplotlib figure. Only "chi-square"
+        and "marginals" compare counts; NelsonError for other tests.
+        """
+        if self.counts is None:
+            raise NelsonError(
+                f"the test {self.test!r} compares no counts, so there is no picture of it; "
+                'test="chi-square" and test="marginals" have one'
+            )
+        seen, expected, m, events = self.counts
+        who = self.evidence.get("sampler", self.evidence.get("samples_from", "samples"))
+        title = f"{who}: {self.word} ({m:,} samples)"
+        if self.test == "chi-square":
+            return figure([ratios(expected, seen, what=events, title=title)], path)
+        share = expected / m
+        panel = agreement(
+            share,
+            seen / m,
+            noise(share, m),
+            x=f"exact share of {events}",
+            y="share of the samples",
+            title=title,
+        )
+        return figure([panel], path)
 
     def __str__(self) -> str:
         rows = [("law", self.law), ("test", self.test), ("because", self.reason)]

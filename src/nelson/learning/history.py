@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 import os
-from pathlib import Path
 from typing import Any
 
 from nelson.errors import NelsonError
 from nelson.io import atomic
 from nelson.io.arrow import load_pyarrow
+from nelson.pictures.figure import Panel, figure
+from nelson.pictures.panels import curve
 
 
 class History(list[dict[str, Any]]):
@@ -60,38 +60,18 @@ class History(list[dict[str, Any]]):
 
         Returns the figure, and writes it to `path` if given.
         """
-        try:
-            from matplotlib.backends.backend_agg import FigureCanvasAgg
-            from matplotlib.figure import Figure
-        except ImportError as error:
-            raise NelsonError('a plot needs matplotlib: pip install "nelson-mrf[plots]"') from error
-        figure = Figure(figsize=(7, 4.5), layout="constrained")
-        FigureCanvasAgg(figure)
-        curves = {
-            "moment gap (L1)": [(r["iteration"], r.get("gap_l1")) for r in self],
-            "χ² / its expectation": [(r["iteration"], _ratio(r)) for r in self],
-        }
-        curves = {
-            label: [(x, y) for x, y in points if y is not None and math.isfinite(y) and y > 0]
-            for label, points in curves.items()
-        }
-        # A preset that does not test in every iteration has no second curve.
-        shown = {label: points for label, points in curves.items() if points} or curves
-        panels = figure.subplots(len(shown), 1, sharex=True, squeeze=False)[:, 0]
-        for axes, (label, points) in zip(panels, shown.items(), strict=True):
-            style = "-" if len(points) > 60 else "o-"
-            axes.plot([x for x, _ in points], [y for _, y in points], style, markersize=3)
-            axes.set_ylabel(label)
-            if points:
-                axes.set_yscale("log")
-            if label.startswith("χ²"):
-                axes.axhline(1.0, color="grey", linestyle=":")
-            axes.grid(alpha=0.3)
-        panels[-1].set_xlabel("iteration")
-        if path is not None:
-            with atomic.writing(path) as out:
-                figure.savefig(out, dpi=150, format=Path(path).suffix[1:] or "png")
-        return figure
+        return figure(self.panels(), path)
+
+    def panels(self) -> list[Panel]:
+        """The learning curves; a preset that does not test in every iteration has one."""
+        gaps = [(row["iteration"], row.get("gap_l1")) for row in self]
+        tests = [(row["iteration"], _ratio(row)) for row in self]
+        title = "Do data and model have the same shares?"
+        drawn = [curve(gaps, y="gap of the shares, summed over variables", title=title)]
+        if any(y for _, y in tests):
+            title = "At 1 the gap is noise"
+            drawn.append(curve(tests, y="χ² / its expectation", title=title, at=1.0))
+        return drawn
 
 
 def _ratio(row: dict[str, Any]) -> float | None:

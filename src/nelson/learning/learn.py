@@ -34,7 +34,12 @@ from nelson.learning.newton import Newton
 from nelson.learning.settings import settings_for
 from nelson.learning.steps import FirstOrder
 from nelson.learning.terms import coefficients, completed_examples, lifted, sampler_of
+from nelson.pictures.figure import figure
+from nelson.pictures.panels import agreement, bars, noise
 from nelson.sampling.samples import Samples
+
+#: In a picture: weights shown, and new structures drawn at most.
+_WEIGHTS_SHOWN, _NEW_STRUCTURES = 24, 100_000
 
 
 @dataclass(eq=False, repr=False)
@@ -81,6 +86,47 @@ class Fit(Outcome):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a model folder for `nelson.load`, with the history in it."""
         self.model.save(path, {"history.csv": self.history.as_csv()})
+
+    def plot(
+        self, path: str | os.PathLike[str] | None = None, *, examples: Any = None, seed: int = 0
+    ) -> Any:
+        """A picture: the learning curves, the largest weights, and, with `examples`, how new
+        structures compare with them.
+
+        path      a file to write: .png, .svg or .pdf
+        examples  rows to compare with, (N, n) 0/1 or `Samples`: shares of all variables and pairs
+        seed      of the new structures, of which there are as many as examples, up to 100,000
+
+        Returns the matplotlib figure.
+        """
+        drawn = self.history.panels()
+        names = self.model.names or tuple(map(str, range(1, self.formula.n_vars + 1)))
+        if self.theta is not None:
+            most = np.argsort(-np.abs(self.theta), kind="stable")[:_WEIGHTS_SHOWN]
+            title = (
+                "Weights" if len(most) == len(self.theta) else f"The {len(most)} largest weights"
+            )
+            drawn.append(
+                bars([names[k] for k in most], self.theta[most], x="log-odds θ", title=title)
+            )
+        if examples is not None:
+            old = np.asarray(examples, np.float32)
+            count = min(len(old), _NEW_STRUCTURES)
+            new = self.sample(count, seed=seed).to_numpy().astype(np.float32)
+            seen, said = ((x.T @ x / len(x))[np.triu_indices(x.shape[1])] for x in (new, old))
+            pooled = (seen * len(new) + said * len(old)) / (len(new) + len(old))
+            error = np.sqrt(noise(pooled, len(new)) ** 2 + noise(pooled, len(old)) ** 2)
+            drawn.append(
+                agreement(
+                    said,
+                    seen,
+                    error,
+                    x="share in the examples",
+                    y=f"share in {len(new):,} new structures",
+                    title="Variables and pairs",
+                )
+            )
+        return figure(drawn, path)
 
     def __repr__(self) -> str:
         end = "converged" if self.converged else "not converged"

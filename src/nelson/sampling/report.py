@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from io import StringIO
@@ -16,6 +17,8 @@ from nelson.formula.checks import checked_theta, evidence_of
 from nelson.formula.components import components
 from nelson.formula.extremal import condition1
 from nelson.formula.propagate import propagated
+from nelson.pictures.figure import BLUE, ORANGE, figure
+from nelson.pictures.panels import bars
 from nelson.sampling.auto import Choice
 from nelson.sampling.choose import choose
 from nelson.sampling.pilot import Work, expected_work
@@ -65,6 +68,34 @@ class Report:
         return console.file.getvalue().rstrip("\n")  # type: ignore[attr-defined]
 
     __repr__ = __str__
+
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
+        """A picture: the lengths of the clauses, and how far each criterion of the local lemma is
+        from its limit.
+
+        path: a file to write (.png, .svg, .pdf). Returns the matplotlib figure.
+        """
+        lengths = list(self.clause_lengths)
+        panels = [
+            bars(
+                [f"{k} literals" for k in lengths],
+                np.array(list(self.clause_lengths.values()), float),
+                x="clauses",
+                title=f"{self.n_clauses:,} clauses over {self.n_vars:,} variables",
+            )
+        ]
+        known = {
+            _CRITERIA[name]: c
+            for name, c in self.criteria.items()
+            if c.slack is not None and math.isfinite(c.slack) and c.slack > 0
+        }
+        if known:
+            slack = np.log10([c.slack for c in known.values()])
+            colours = [BLUE if c.holds else ORANGE for c in known.values()]
+            told = "Does theory promise fast resampling?"
+            x = "slack, in powers of ten: it holds right of 0"
+            panels.append(bars(list(known), slack, x=x, title=told, colours=colours))
+        return figure(panels, path)
 
     def __rich__(self) -> Table:
         from rich.markup import escape

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from nelson.errors import FormulaError
+from nelson.pictures import panels
+from nelson.pictures.figure import figure
+
+#: Samples from which the correlations of a picture are computed.
+_PLOTTED = 20_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +85,48 @@ class Samples:
         """(m, n) int32 DIMACS literals: what SAT samplers print."""
         sign = 2 * self.to_numpy().astype(np.int32) - 1
         return sign * np.array(self.variables, np.int32)
+
+    def plot(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        names: Sequence[str] | None = None,
+        other: Any = None,
+    ) -> Any:
+        """A picture: how often each variable is true, with error bars, and which pairs depend on
+        each other.
+
+        path   a file to write: .png, .svg or .pdf
+        names  of the variables; their numbers if None
+        other  rows to compare with, (m, n) 0/1 or `Samples`: the examples of a fit, for instance
+
+        Returns the matplotlib figure. Correlations are those of the first 20,000 samples and of 40
+        variables.
+        """
+        if self.packed.ndim == 3 or not self.count:
+            raise FormulaError(
+                f"a picture of {self!r}", expected="samples of one theta, one or more of them"
+            )
+        names = list(map(str, names or self.variables))
+        shares = {"samples": (self.mean(), self.count)}
+        if other is not None:
+            rows = np.asarray(other)
+            if rows.ndim != 2 or rows.shape[1] != len(self.variables) or not len(rows):
+                raise FormulaError(
+                    f"other= of shape {rows.shape}", expected=f"(rows, {len(self.variables)})"
+                )
+            shares["other"] = rows.mean(axis=0), len(rows)
+        words = min(len(self.packed), -(-_PLOTTED // 64))
+        x = Samples(
+            self.packed[:words], min(self.count, 64 * words), self.variables, self.guarantee
+        ).to_numpy()
+        shown = np.flatnonzero(x.any(0) & ~x.all(0))[: panels.MOST_NAMED]
+        title = f"{self.count:,} samples, {self.guarantee}"
+        drawn = [panels.marginals(names, shares, title)]
+        if len(shown) > 1:
+            some = [names[k] for k in shown]
+            drawn.append(panels.correlations(some, x[:, shown], "Which pairs depend on each other"))
+        return figure(drawn, path)
 
     def __repr__(self) -> str:
         shape = " x ".join(map(str, [*self.packed.shape[:-2], self.count, len(self.variables)]))

@@ -128,7 +128,10 @@ def learn_theta(
     )
     gap = float(np.abs(target - fresh - shrink.pull(theta)).sum())
     noise = gradient_floor(fresh, chains)
-    why = f"gap to {chains} fresh chains {gap:.3g} (L1 over {width} edges); their noise {noise:.3g}"
+    why = (
+        f"frequencies of the training examples and of {chains} fresh chains differ by {gap:.3g} "
+        f"(summed over {width} edges); the noise of the chains alone would make it {noise:.3g}"
+    )
     return Learned(
         theta,
         history,

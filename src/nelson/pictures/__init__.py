@@ -1,0 +1,1 @@
+"""Pictures of results: samples, fits, reports and verdicts. Plain arrays in, a figure out."""
