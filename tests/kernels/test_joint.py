@@ -66,16 +66,17 @@ def starts(f: Formula, count: int, seed: int = 1) -> np.ndarray:
 
 
 def by_reference(f: Formula, plan: Joint, x: np.ndarray, moves: range, **more: int) -> np.ndarray:
-    n = f.n_total
-    one = np.full(plan.n, 0.5)
-    one[: f.n_vars] = threshold(weights(f)) / 2.0**32
-    full = np.zeros((len(x), plan.n), bool)
+    n, graph = f.n_total, plan.graph
+    one = graph.unit_weights(prepare(f), weights(f)[None])[0]
+    full = np.zeros((len(x), graph.n), bool)
     full[:, :n] = x
-    h = plan.helpers
+    h = graph.helpers
     for k in moves:
         for v, a, b in zip(h.variable, h.left, h.right, strict=True):
             full[:, v] = (full[:, a >> 1] == (a & 1)) | (full[:, b >> 1] == (b & 1))
-        full = reference_joint.move(plan.cutset(k), full, one, seed=7, number=k, **more)
+        full = reference_joint.move(
+            plan.cutset(k), graph.units, full, one, 7, k, factors=graph.weights, **more
+        )
     return full[:, :n]
 
 
@@ -149,9 +150,9 @@ def test_moves_from_one_state_reach_the_law(name):
 def without_a_clause(c: Cutset) -> Cutset:
     """A table from which a clause is missing: the first one without held literals."""
     k = int(np.flatnonzero(np.diff(c.held_at) == 0)[0])
-    false = c.false.copy()
-    false[k] ^= c.mask[k]
-    return c._replace(false=false)
+    values = c.values.copy()
+    values[c.part_at[k]] = 0
+    return c._replace(values=values)
 
 
 def test_wrong_moves_are_rejected():
@@ -163,8 +164,7 @@ def test_wrong_moves_are_rejected():
     block = resumed(prepare(f), flat, pack(x)[None], 0, 0, len(x))
     assert chi_square(unpack(block.packed[0], len(x)), law) < ALPHA
 
-    wrong = Joint(plan.width, plan.n, plan.literals, plan.offsets, plan.helpers, plan.moving)
-    wrong.made.append(without_a_clause(plan.cutset(0)))
+    wrong = replace(plan, made=[without_a_clause(plan.cutset(0))])
     request = request_for(weights(f), len(x), wrong, sweeps=1, seed=3)
     block = resumed(prepare(f), request, pack(x)[None], 0, 0, len(x))
     assert not (block.valid == ~np.uint64(0)).all()  # states that violate the clause
@@ -199,8 +199,7 @@ def test_a_lane_that_violates_the_formula_is_not_handed_out():
     x = np.zeros((64, 4), bool)
     x[::2] = [True, True, False, True]
     held = plan.cutset(0)._replace(n_bags=0)  # a move that moves nothing
-    still = Joint(plan.width, plan.n, plan.literals, plan.offsets, plan.helpers, plan.moving)
-    still.made.append(held)
+    still = replace(plan, made=[held])
     request = request_for(np.zeros(4), 64, still, sweeps=1)
     block = resumed(prepare(f), request, pack(x)[None], 0, 0, 64)
     assert int(np.bitwise_count(block.valid).sum()) == 32

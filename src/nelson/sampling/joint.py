@@ -15,9 +15,9 @@ A larger width holds fewer variables, and costs more. It may pay: on a feature m
 features, moves of width 8 cost 0.14 M entries and need more than 64 moves to forget a start, moves
 of width 14 cost 0.6 M entries and need about 8.
 
-Clauses of more than a few literals would be cliques. They are cut into clauses of three with
-*helpers*: y_1 = l_1 or l_2, y_2 = y_1 or l_3, and so on. A helper is a function of the state, so it
-changes no law, and it may be held or free as any variable.
+A field (a group of variables of which exactly one is true, or at most one) is held or redrawn as a
+whole (`factor_graph.py`). In a table it takes a factor of its number of values, where its variables
+would take a factor of two each, so far fewer variables are held on colourings.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 
+from nelson.formula.groups import found_fields
 from nelson.formula.memo import Recent, Slot
 from nelson.kernels.core import rng
 from nelson.kernels.core.bits import tail_mask
@@ -34,6 +35,7 @@ from nelson.kernels.core.threads import spread
 from nelson.kernels.cpu import joint as kernel
 from nelson.kernels.cpu.cutset import Cutset, cutset
 from nelson.sampling import foreign
+from nelson.sampling.factor_graph import FactorGraph, Terms, factor_graph
 from nelson.sampling.problem import Problem
 from nelson.sampling.sampler import Block, Request
 
@@ -51,9 +53,6 @@ _MOST_WORK = 1 << 23
 _MOST_ENTRIES = 1 << 21
 #: Steps of the search for a cutset, about 2 ns each.
 _STEPS = 1 << 30
-#: Longer clauses are cut with helpers, unless they have more than _MOST_CUT literals for each
-#: variable: then helpers would be most of the formula.
-_LONG, _MOST_CUT = 5, 8
 #: How strongly the random field decides, and how often it is averaged over clauses.
 _STRENGTH, _AVERAGED = 15.0, 3
 #: A variable held by this many cutsets in a row is held by the next one only if it must.
@@ -71,11 +70,7 @@ class Joint:
     """The joint moves of one problem."""
 
     width: int
-    n: int  # variables, helpers included
-    literals: np.ndarray  # the clauses, cut with helpers
-    offsets: np.ndarray
-    helpers: kernel.Helpers
-    moving: np.ndarray  # (n,) bool: not fixed
+    graph: FactorGraph
     made: list[Cutset] = field(default_factory=list)
 
     def cutset(self, number: int) -> Cutset:
@@ -88,7 +83,18 @@ class Joint:
 
     def following(self, limit: int) -> Cutset | None:
         """The next cutset that is not made yet; None if that takes more than `limit` steps."""
-        return cutset(self.n, self.literals, self.offsets, self.width, _factors(self), limit)
+        graph = self.graph
+        return cutset(graph.units, graph.factors, self.width, _factors(self), limit)
+
+    @property
+    def n(self) -> int:
+        """The number of units: fields, variables of no field, and helpers."""
+        return len(self.graph.moving)
+
+    @property
+    def moving(self) -> np.ndarray:
+        """(n,) bool: not fixed."""
+        return self.graph.moving
 
     @property
     def work(self) -> int:
@@ -98,16 +104,18 @@ class Joint:
     @property
     def number_held(self) -> int:
         """The number of variables that a move holds, helpers included."""
-        return int(self.moving.sum()) - self.cutset(0).n_bags
+        many = self.graph.variables
+        return int(many[self.graph.moving].sum() - many[self.cutset(0).variable].sum())
 
     @property
     def held(self) -> float:
         """The share of variables that a move holds."""
-        return self.number_held / max(1, int(self.moving.sum()))
+        return self.number_held / max(1, int(self.graph.variables[self.graph.moving].sum()))
 
     @property
     def info(self) -> dict[str, object]:
-        return {"moves": "joint", "width": self.width, "held": round(self.held, 4)}
+        about = {"moves": "joint", "width": self.width, "held": round(self.held, 4)}
+        return about | ({"fields": self.graph.fields} if self.graph.fields else {})
 
     def moved(
         self,
@@ -121,14 +129,13 @@ class Joint:
         """As `Moves.moved`."""
         contexts, many, n = words.shape
         states = np.array(words, np.uint64).reshape(-1, n)
-        one = np.full((contexts, self.n), 0.5)
-        one[:, :n] = problem.thresholds(request.theta) / 2.0**32
+        weights = self.graph.unit_weights(problem, request.theta)
         task = kernel.Task(
             words=states.reshape(-1),
             n=n,
-            one=one.reshape(-1).view(np.uint64),
-            zero=(1 - one).reshape(-1).view(np.uint64),
-            n_weights=self.n,
+            weights=weights.reshape(-1).view(np.uint64),
+            n_weights=weights.shape[1],
+            factors=self.graph.weights.view(np.uint64),
             row=np.repeat(np.arange(contexts), many),
             context=np.repeat(np.asarray(request.contexts, np.int64), many),
             word=np.tile(first_word + np.arange(many), contexts),
@@ -145,26 +152,38 @@ class Joint:
         return Block(packed, valid, stopped=stopped)
 
 
-def joint_moves(problem: Problem, width: int | None = None, most: int = CHEAP) -> Joint | None:
+def joint_moves(
+    problem: Problem, width: int | None = None, most: int = CHEAP, terms: Terms | None = None
+) -> Joint | None:
     """The joint moves of a problem, of that width, or of the largest width that costs at most
-    `most` for each lane.
+    `most` for each lane. terms: P is multiplied by exp(their sum).
 
     None if they would cost too much. Kept with the formula.
     """
     known = problem.formula.memo.once(_PLANS, lambda: Recent(8))
-    key = (problem.evidence, width, most)
-    return known.once(key, lambda: _joint_moves(problem, width, most))
+    key = (problem.evidence, width, most, tuple((terms or {}).items()))
+    return known.once(key, lambda: _joint_moves(problem, width, most, terms or {}))
 
 
-def _joint_moves(problem: Problem, width: int | None, most: int = CHEAP) -> Joint | None:
-    literals, offsets, helpers, n = _cut(problem)
-    moving = np.ones(n, bool)
-    moving[np.abs(problem.fixed) - 1] = False
+def _joint_moves(problem: Problem, width: int | None, most: int, terms: Terms) -> Joint | None:
+    """With fields, if the formula has any and if they let a move hold fewer variables."""
+    plan = _widest(factor_graph(problem, (), terms), width, most)
+    if plan is not None and not plan.held:
+        return plan
+    if fields := found_fields(problem.rest):
+        coded = _widest(factor_graph(problem, fields, terms), width, most)
+        if coded is not None and (plan is None or coded.held < plan.held):
+            return coded
+    return plan
+
+
+def _widest(graph: FactorGraph, width: int | None, most: int) -> Joint | None:
+    """Moves on this graph of that width, or of the largest width that costs at most `most`."""
     widths = _WIDTHS if width is None else (width,)
     low, high, plan = 0, len(widths) - 1, None
     while low <= high:  # wider moves cost more: bisect
         middle = (low + high) // 2
-        one = Joint(widths[middle], n, literals, offsets, helpers, moving)
+        one = Joint(widths[middle], graph)
         if (found := one.following(_STEPS)) is None:
             return None
         one.made.append(found)
@@ -176,48 +195,12 @@ def _joint_moves(problem: Problem, width: int | None, most: int = CHEAP) -> Join
     return plan
 
 
-def _cut(problem: Problem) -> tuple[np.ndarray, np.ndarray, kernel.Helpers, int]:
-    """The clauses, long ones cut into short ones; the helpers; and the number of variables."""
-    rest, n = problem.rest, problem.formula.n_total
-    lengths = np.diff(rest.offsets)
-    is_long = lengths > _LONG
-    if lengths[is_long].sum() > _MOST_CUT * n:
-        is_long[:] = False
-    long = np.flatnonzero(is_long)
-    short = np.repeat(~is_long, lengths)
-    clauses: list[list[int]] = []
-    defined: list[tuple[int, int, int]] = []
-    known: dict[tuple[int, int], int] = {}
-    for j in long.tolist():
-        left, *others = rest.literals[rest.offsets[j] : rest.offsets[j + 1]].tolist()
-        while len(others) > 1:
-            right = others.pop(0)
-            if (left, right) not in known:
-                n += 1
-                known[left, right] = n
-                defined.append((n, left, right))
-                clauses += [[n, -left], [n, -right], [-n, left, right]]
-            left = known[left, right]
-        clauses.append([left, *others])
-    literals = np.concatenate([rest.literals[short], *(np.array(c) for c in clauses)])
-    sizes = np.concatenate([lengths[~is_long], [len(c) for c in clauses]])
-    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    table = np.array(defined, np.int64).reshape(-1, 3)
-    codes = 2 * (np.abs(table) - 1) + (table > 0)
-    helpers = kernel.Helpers(
-        (table[:, 0] - 1).astype(np.int32),
-        codes[:, 1].astype(np.int32),
-        codes[:, 2].astype(np.int32),
-    )
-    return literals.astype(np.int32), offsets, helpers, n
-
-
 def _factors(plan: Joint) -> np.ndarray:
     """How readily each variable is held by the next cutset: a smooth random field; the longer a
     variable has been held by the cutsets before, the less.
     """
     rng = np.random.default_rng([len(plan.made), plan.width])
-    variable, sizes = np.abs(plan.literals) - 1, np.diff(plan.offsets)
+    variable, sizes = plan.graph.factors.unit, np.diff(plan.graph.factors.at)
     clause = np.repeat(np.arange(len(sizes)), sizes)
     degree = np.maximum(1, np.bincount(variable, minlength=plan.n))
     smooth = rng.normal(size=plan.n)
@@ -240,19 +223,19 @@ def _run(
     plan: Joint, cutsets: list[Cutset], moves: range, task: kernel.Task, request: Request
 ) -> bool:
     """Make the moves; -> did the deadline end them? Raises KeyboardInterrupt after Ctrl-C."""
-    words, blocks = len(task.row), 64 // kernel.LANES
+    graph, words, blocks = plan.graph, len(task.row), 64 // kernel.LANES
     entries = max((one.entries for one in cutsets), default=0)
-    largest = max((2 << int(one.width.max(initial=0)) for one in cutsets), default=1)
+    largest = max((one.largest for one in cutsets), default=1)
     small = plan.work * 64 * len(task.row) * len(moves) <= _SMALL
     threads = 1 if small else max(1, min(request.threads, words))
-    spaces = [kernel.space(plan.n, entries, largest) for _ in range(threads)]
+    spaces = [kernel.space(graph.n, entries, largest) for _ in range(threads)]
     stop = np.zeros(1, np.int32)
 
     def work(thread: int, first: int, last: int) -> None:
         # Whole words: two threads that write to lanes of one word would undo each other's moves.
         some = first * blocks, last * blocks
         for k, one in zip(moves, cutsets, strict=True):
-            kernel.move(one, plan.helpers, task, spaces[thread], stop, k, some)
+            kernel.move(one, graph.units, graph.helpers, task, spaces[thread], stop, k, some)
 
     deadline = request.until()
     if small and deadline is None:
