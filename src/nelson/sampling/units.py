@@ -116,6 +116,7 @@ class Units:
             theta=_multiples(rows, step),
             coefficient=_multiples(self._rows(len(theta)), step),
             scale=step.view(np.uint64),
+            step=step.astype(np.float32),
         )
 
     def moved(
@@ -363,16 +364,18 @@ def _effects(terms: Terms, n: int, unit: np.ndarray, sizes: np.ndarray) -> dict[
                 rests.append(table[np.ix_(np.flatnonzero(some), rest)].reshape(-1))
                 lengths.append(np.full(int(some.sum()), degree - 2))
     cause = np.concatenate([np.zeros(0, np.int32), *causes])
-    order = np.argsort(cause, kind="stable")
+    order = np.argsort(cause, kind="stable")  # pairs come first: they were made first
     ends = lengths_to_offsets(np.concatenate([np.zeros(0, np.int64), *lengths]))
     rest, rest_at = take(np.concatenate(rests), ends, order)
+    effect_at = lengths_to_offsets(np.bincount(cause, minlength=n))
     return {
         "n_rows": len(has_row),
         "kind": np.where(
             with_terms, kernel.TERMS, np.where(sizes > 1, kernel.FIELD, kernel.PLAIN)
         ).astype(np.int8),
         "row": row,
-        "effect_at": lengths_to_offsets(np.bincount(cause, minlength=n)),
+        "effect_at": effect_at,
+        "effect_mid": effect_at[:-1] + np.bincount(cause[np.diff(ends) == 0], minlength=n),
         "effect": np.concatenate([np.zeros(0, np.int32), *targets])[order].astype(np.int32),
         "term": np.concatenate([np.zeros(0, np.int32), *numbers])[order].astype(np.int32),
         "rest_at": rest_at,

@@ -37,15 +37,41 @@ def exponential(x: np.ndarray) -> np.ndarray:
         return (p.view(np.uint64) + (t.view(np.uint64) << np.uint64(52))).view(np.float64)
 
 
-def uniform(seed: int, context: int, words: np.ndarray, unit: int, round: int) -> np.ndarray:
-    """(64 words,) float64 in [0, 1): one number for each lane, multiples of 2^-53."""
+def heat_bath(h: np.ndarray, scale: float, random: np.ndarray) -> np.ndarray:
+    """As `cpu/lanes.heat_bath`: 1 with probability 1 / (1 + exp(-scale h)), in float32."""
+    f = np.float32
+    x = np.maximum(-np.abs(h).astype(f) * f(scale), f(-80.0))
+    t = x * f(1.4426950408889634) + f(1.5 * 2.0**23)
+    r = x - (t - f(1.5 * 2.0**23)) * f(0.6931471805599453)
+    p = np.full(x.shape, f(1 / 720))
+    for factorial in (120, 24, 6, 2, 1, 1):
+        p = p * r + f(1 / factorial)
+    with np.errstate(over="ignore"):
+        e = (p.view(np.uint32) + (t.view(np.uint32) << np.uint32(23))).view(f)
+    rare = (random >> np.uint32(1)).astype(f) * (e + f(1)) < e * f(2.0**31)
+    return rare != (h > 0)
+
+
+def random_words(seed: int, context: int, words: np.ndarray, unit: int, round: int) -> np.ndarray:
+    """(words, 64) uint64: the random words of a unit."""
     with np.errstate(over="ignore"):
         key0, key1 = rng.keys(
             rng.spread_seed(seed), np.uint64(context), words.astype(np.uint64)[:, None]
         )
         number = np.uint64(rng.FIRST_UNIT + 64 * unit) + np.arange(64, dtype=np.uint64)
-        random = rng.scramble(key0 + rng.counter(round, number, 0), key1)
+        return rng.scramble(key0 + rng.counter(round, number, 0), key1)
+
+
+def uniform(seed: int, context: int, words: np.ndarray, unit: int, round: int) -> np.ndarray:
+    """(64 words,) float64 in [0, 1): one number for each lane, multiples of 2^-53."""
+    random = random_words(seed, context, words, unit, round)
     return ((random >> np.uint64(11)).astype(np.float64) * 2.0**-53).reshape(-1)
+
+
+def halves(seed: int, context: int, words: np.ndarray, unit: int, round: int) -> np.ndarray:
+    """(64 words,) uint32: lanes 2 k and 2 k + 1 have the low and the high half of number k."""
+    random = random_words(seed, context, words, unit, round)[:, :32]
+    return np.stack([random, random >> np.uint64(32)], axis=2).astype(np.uint32).reshape(-1)
 
 
 def sweep(
@@ -92,20 +118,19 @@ def _move(
         v = np.array([abs(literals[0]) - 1])
         value = bernoulli(seed, context, words, v, round, model.threshold[v])
         drawn = lanes(value, len(x))[:, 0].astype(int)
+    elif len(literals) == 1:
+        random = halves(seed, context, words, unit, round)
+        drawn = heat_bath(_field(model, x, literals[0]), model.scale, random).astype(int)
     else:
-        u = uniform(seed, context, words, unit, round)
         energy = np.array([_energy(model, x, one, has_terms) for one in literals])
         energy = np.concatenate([np.zeros((1, len(x))), energy])
-        if len(literals) == 1:
-            weight = exponential(np.minimum(energy[1], 700.0))
-            drawn = (u * (weight + 1.0) < weight).astype(int)
+        if has_terms:
+            weight = exponential(energy - np.where(good, energy, -1e300).max(0)) * good
         else:
-            if has_terms:
-                weight = exponential(energy - np.where(good, energy, -1e300).max(0)) * good
-            else:
-                weight = np.exp(energy - energy.max(0)) * good
-            reached = np.cumsum(weight, axis=0)
-            drawn = (u * reached[-1] < reached).argmax(0)
+            weight = np.exp(energy - energy.max(0)) * good
+        reached = np.cumsum(weight, axis=0)
+        u = uniform(seed, context, words, unit, round)
+        drawn = (u * reached[-1] < reached).argmax(0)
     for k, state in enumerate(states):
         chosen = free & (drawn == k)
         x[chosen] = state[chosen]
@@ -118,13 +143,19 @@ def _all(rows) -> np.ndarray:  # type: ignore[no-untyped-def]
 
 def _energy(model: Model, x: np.ndarray, literal: int, has_terms: bool) -> np.ndarray:
     """+-h_v of a literal +-x_v."""
-    v, sign = abs(literal) - 1, 1.0 if literal > 0 else -1.0
+    sign = 1.0 if literal > 0 else -1.0
     if not has_terms:
-        return np.full(len(x), sign * model.theta[v])
+        return np.full(len(x), sign * model.theta[abs(literal) - 1])
+    return sign * (_field(model, x, literal) * model.scale)
+
+
+def _field(model: Model, x: np.ndarray, literal: int) -> np.ndarray:
+    """h_v / scale, an integer for each lane."""
     assert model.fields is not None and model.coefficients is not None
-    total = np.full(len(x), model.fields[v])
+    v = abs(literal)
+    total = np.full(len(x), model.fields[v - 1])
     for term, coefficient in zip(model.terms, model.coefficients, strict=True):
-        if v + 1 in term:
-            others = [u - 1 for u in term if u != v + 1]
+        if v in term:
+            others = [u - 1 for u in term if u != v]
             total = total + coefficient * x[:, others].all(1)
-    return sign * (total * model.scale)
+    return total

@@ -24,8 +24,9 @@ Three kinds of units, as cheap as each allows:
 h_v is an integer multiple of `scale`, so sums are exact: h never drifts, and no result depends on the
 order of updates, on the number of sweeps of a call, or on what else is in the batch.
 
-FIELD and TERMS draw U with 53 bits from the counter (round, FIRST_UNIT + 64 unit + lane, 0), PLAIN
-draws from (round, variable, bit). Rounds begin at UNIT_ROUND, so that no other method has them. The
+Units of several literals draw U with 53 bits from the counter (round, FIRST_UNIT + 64 unit + lane, 0).
+Lone variables with terms draw 31 bits: lane k has half k mod 2 of number FIRST_UNIT + 64 unit + k // 2.
+PLAIN draws from (round, variable, bit). Rounds begin at UNIT_ROUND, so that no other method has them. The
 units are visited in a cyclic order with a random start and direction, drawn for each seed and context.
 
 A lane in which the present pattern is bad, or two literals of a unit are true, keeps its values there:
@@ -61,16 +62,15 @@ from nelson.kernels.core.vector import (
 )
 from nelson.kernels.cpu.floats import converted, larger, less, plus, times
 from nelson.kernels.cpu.lanes import (
-    FARTHEST,
     HALVES,
     LANES,
     add_where,
     bits_of,
     collect_bits,
     exponential,
+    heat_bath,
     load_numbers,
     negative,
-    smaller,
     spread_bits,
 )
 
@@ -78,8 +78,9 @@ from nelson.kernels.cpu.lanes import (
 PLAIN, FIELD, TERMS = 0, 1, 2
 _TAG = tag(LANES)
 _NONE, _ALL = np.uint64(0), ~np.uint64(0)
-_1, _11, _BYTE, _HALF = np.uint64(1), np.uint64(11), np.uint64(255), np.uint64(0xFFFF)
-_ULP, _UNIT, _FARTHEST, _LEAST = (bits_of(x) for x in (2.0**-53, 1.0, FARTHEST, -1e300))
+_1, _11 = np.uint64(1), np.uint64(11)
+_BYTE, _HALVES, _HALF = np.uint64(0xFF), np.uint64(0xFFFF), np.uint64(0xFFFFFFFF)
+_ULP, _LEAST = bits_of(2.0**-53), bits_of(-1e300)
 
 
 class Program(NamedTuple):
@@ -102,6 +103,7 @@ class Program(NamedTuple):
     also: np.ndarray  # int32: patterns that are bad as well if the clause is violated
     row: np.ndarray  # (n,) int32: row of h, -1 if the variable has none
     effect_at: np.ndarray  # (n + 1,) int64 -> the next three: effects of a variable on others
+    effect_mid: np.ndarray  # (n,) int64: up to here, of terms of two variables
     effect: np.ndarray  # int32: row of h of the other variable
     term: np.ndarray  # int32: number of the term
     rest_at: np.ndarray  # (effects + 1,) int64 -> `rest`
@@ -116,6 +118,7 @@ class Weights(NamedTuple):
     theta: np.ndarray  # (contexts, rows of h) int32: theta / scale
     coefficient: np.ndarray  # (contexts, terms) int32: c / scale
     scale: np.ndarray  # (contexts,) float64 in the bits of a uint64
+    step: np.ndarray  # (contexts,) float32: the same
 
 
 class Space(NamedTuple):
@@ -178,6 +181,8 @@ def _violated(p, words, at, clause):
     for q in range(peek(p.clause_at, clause), peek(p.clause_at, clause + 1)):
         code = peek(p.clause, q)
         lanes &= peek(words, at + (code >> 1)) ^ (_NONE - np.uint64(code & 1))
+        if lanes == _NONE:
+            break
     return lanes
 
 
@@ -243,13 +248,6 @@ def _bernoulli(threshold, start, key1, wanted):
 
 
 @inline
-def _uniform(tag, s, key0, key1, round, unit, shift):
-    place = counter(round, np.uint64(FIRST_UNIT) + np.uint64(64 * unit + shift), 0)
-    random = scramble(load(tag, s.lanes, 0) + (key0 + place), splat(tag, key1))
-    return times(converted(random >> _11), splat(tag, _ULP))
-
-
-@inline
 def _fill_constant(tag, s, weights, pattern, many, shift):
     """s.tables: the weights of all patterns in eight lanes. -> their sum"""
     total = zeros(tag)
@@ -308,7 +306,14 @@ def _affect(p, s, w, words, at, terms, v, on, off, first_time):
 
     first_time: sum up h from nothing; a term of three variables or more counts once.
     """
-    for e in range(peek(p.effect_at, v), peek(p.effect_at, v + 1)):
+    first, middle, last = peek(p.effect_at, v), peek(p.effect_mid, v), peek(p.effect_at, v + 1)
+    for part in range(0, 64, 32):  # terms of two variables
+        more, fewer = on >> np.uint64(part), off >> np.uint64(part)
+        if (more | fewer) & _HALF != _NONE:
+            for e in range(first, middle):
+                number = peek(w.coefficient, terms + peek(p.term, e))
+                add_where(s.h, np.int64(peek(p.effect, e)) * 64 + part, number, more, fewer)
+    for e in range(middle, last):
         more, fewer, counts = on, off, True
         for q in range(peek(p.rest_at, e), peek(p.rest_at, e + 1)):
             other = peek(p.rest, q)
@@ -318,9 +323,9 @@ def _affect(p, s, w, words, at, terms, v, on, off, first_time):
         if (more | fewer) != _NONE and (counts or not first_time):
             number = peek(w.coefficient, terms + peek(p.term, e))
             place = np.int64(peek(p.effect, e)) * 64
-            for part in range(0, 64, HALVES):
+            for part in range(0, 64, 32):
                 some, others = more >> np.uint64(part), fewer >> np.uint64(part)
-                add_where(s.h, place + part, number, some & _HALF, others & _HALF)
+                add_where(s.h, place + part, number, some, others)
 
 
 @inline
@@ -337,34 +342,40 @@ def _start(p, s, w, row, words, at, n, terms):
 
 
 @inline
-def _draw(tag, p, s, w, row, unit, first, many, kind, free, key0, key1, round):
+def _random(tag, s, key0, key1, round, unit, place):
+    """Eight random words: numbers place .. place + 7 of a unit."""
+    number = np.uint64(FIRST_UNIT) + np.uint64(64 * unit + place)
+    start = load(tag, s.lanes, 0) + (key0 + counter(round, number, 0))
+    return scramble(start, splat(tag, key1))
+
+
+@inline
+def _draw_one(tag, p, s, w, row, unit, v, free, key0, key1, round):
+    """A lone variable with terms: the lanes that drew 1. Two lanes share a random word."""
+    drawn = _NONE
+    step, at = peek(w.step, row), np.int64(peek(p.row, v)) * 64
+    for shift in range(0, 64, HALVES):
+        if (free >> np.uint64(shift)) & _HALVES != _NONE:
+            random = _random(tag, s, key0, key1, round, unit, shift // 2)
+            drawn |= heat_bath(s.h, at + shift, step, random) << np.uint64(shift)
+    return drawn
+
+
+@inline
+def _draw_many(tag, p, s, w, row, unit, first, many, kind, free, key0, key1, round):
     """Fill s.drawn for the lanes that are free."""
     for k in range(many + 1):
         poke(s.drawn, k, _NONE)
-    code = peek(p.literal, first)
-    if kind == PLAIN:
-        v = code >> 1
-        threshold = peek(w.threshold, row * p.n + v)
-        start = key0 + counter(round, v, 0)
-        poke(s.drawn, 1, _bernoulli(threshold, start, key1, free))
-        return
-    scale = peek(w.scale, row)
+    scale, pattern = peek(w.scale, row), row * p.n_patterns + first + unit
     for shift in range(0, 64, len(tag)):
         if (free >> np.uint64(shift)) & _BYTE == _NONE:
-            continue
-        u = _uniform(tag, s, key0, key1, round, unit, shift)
-        if kind == TERMS and many == 1:  # pattern 1 with weight e^E, pattern 0 with weight 1
-            at = np.int64(peek(p.row, code >> 1)) * 64 + shift
-            energy = times(load_numbers(tag, s.h, at), splat(tag, scale))
-            weight = exponential(tag, smaller(energy, splat(tag, _FARTHEST)))
-            one = less(times(u, plus(weight, splat(tag, _UNIT))), weight)
-            poke(s.drawn, 1, peek(s.drawn, 1) | (collect_bits(one) << np.uint64(shift)))
             continue
         if kind == TERMS:
             total = _fill_terms(tag, p, s, scale, first, many, shift)
         else:
-            pattern = row * p.n_patterns + first + unit
             total = _fill_constant(tag, s, w.pattern, pattern, many, shift)
+        random = _random(tag, s, key0, key1, round, unit, shift)
+        u = times(converted(random >> _11), splat(tag, _ULP))
         _choose(tag, s, many, times(u, total), shift)
 
 
@@ -375,15 +386,19 @@ def _move(tag, p, w, s, words, at, row, unit, round, key0, key1):
     _find_bad(p, s, words, at, unit, first, many)
     free = _free(p, s, first, many)
     if free != _NONE:
-        _draw(tag, p, s, w, row, unit, first, many, kind, free, key0, key1, round)
+        v = peek(p.literal, first) >> 1
+        if kind == PLAIN:
+            threshold, start = peek(w.threshold, row * p.n + v), key0 + counter(round, v, 0)
+            poke(s.drawn, 1, _bernoulli(threshold, start, key1, free))
+        elif many == 1:
+            poke(s.drawn, 1, _draw_one(tag, p, s, w, row, unit, v, free, key0, key1, round))
+        else:
+            _draw_many(tag, p, s, w, row, unit, first, many, kind, free, key0, key1, round)
     for k in range(many):
         code = peek(p.literal, first + k)
-        v, old = code >> 1, peek(s.old, k)
-        new = old
-        if free != _NONE:
-            new = (old & ~free) | ((peek(s.drawn, k + 1) ^ _sign(code)) & free)
-        poke(words, at + v, new)
-    if kind == TERMS:
+        old, new = peek(s.old, k), peek(s.drawn, k + 1) ^ _sign(code)
+        poke(words, at + (code >> 1), (old & ~free) | (new & free))
+    if kind == TERMS and free != _NONE:
         for k in range(many):
             v = peek(p.literal, first + k) >> 1
             old, new = peek(s.old, k), peek(words, at + v)
