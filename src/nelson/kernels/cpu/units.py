@@ -380,48 +380,76 @@ def _draw_many(tag, p, s, w, row, unit, first, many, kind, free, key0, key1, rou
 
 
 @inline
-def _move(tag, p, w, s, words, at, row, unit, round, key0, key1):
-    first = peek(p.unit_at, unit)
-    many, kind = peek(p.unit_at, unit + 1) - first, peek(p.kind, unit)
+def _spoiled(p, words, at, pattern):
+    """The lanes in which a clause is violated that is to be evaluated at this pattern."""
+    bad = _NONE
+    for e in range(peek(p.visit_at, pattern), peek(p.visit_at, pattern + 1)):
+        bad |= _violated(p, words, at, peek(p.visit, e))
+    return bad
+
+
+@inline
+def _move_one(tag, p, w, s, words, at, row, unit, first, kind, round, key0, key1):
+    """A lone variable."""
+    v = np.int64(peek(p.literal, first) >> 1)
+    old = peek(words, at + v)
+    poke(words, at + v, _NONE)
+    bad = _spoiled(p, words, at, first + unit)
+    poke(words, at + v, _ALL)
+    free = ~(bad | _spoiled(p, words, at, first + unit + 1))
+    new = old
+    if free != _NONE:
+        if kind == PLAIN:
+            threshold, start = peek(w.threshold, row * p.n + v), key0 + counter(round, v, 0)
+            drawn = _bernoulli(threshold, start, key1, free)
+        else:
+            drawn = _draw_one(tag, p, s, w, row, unit, v, free, key0, key1, round)
+        new = (old & ~free) | (drawn & free)
+    poke(words, at + v, new)
+    if kind == TERMS and new != old:
+        _affect(p, s, w, words, at, row * p.n_terms, v, new & ~old, old & ~new, False)
+
+
+@inline
+def _move_many(tag, p, w, s, words, at, row, unit, first, many, kind, round, key0, key1):
+    """A unit of several literals."""
     _find_bad(p, s, words, at, unit, first, many)
     free = _free(p, s, first, many)
     if free != _NONE:
-        v = peek(p.literal, first) >> 1
-        if kind == PLAIN:
-            threshold, start = peek(w.threshold, row * p.n + v), key0 + counter(round, v, 0)
-            poke(s.drawn, 1, _bernoulli(threshold, start, key1, free))
-        elif many == 1:
-            poke(s.drawn, 1, _draw_one(tag, p, s, w, row, unit, v, free, key0, key1, round))
-        else:
-            _draw_many(tag, p, s, w, row, unit, first, many, kind, free, key0, key1, round)
+        _draw_many(tag, p, s, w, row, unit, first, many, kind, free, key0, key1, round)
     for k in range(many):
         code = peek(p.literal, first + k)
         old, new = peek(s.old, k), peek(s.drawn, k + 1) ^ _sign(code)
         poke(words, at + (code >> 1), (old & ~free) | (new & free))
     if kind == TERMS and free != _NONE:
         for k in range(many):
-            v = peek(p.literal, first + k) >> 1
+            v = np.int64(peek(p.literal, first + k) >> 1)
             old, new = peek(s.old, k), peek(words, at + v)
             if old != new:
-                terms = row * p.n_terms
-                _affect(p, s, w, words, at, terms, v, new & ~old, old & ~new, False)
+                _affect(p, s, w, words, at, row * p.n_terms, v, new & ~old, old & ~new, False)
 
 
 @kernel
 def _sweep(tag, program, weights, task, work, stop, first_row, last_row):
     p, w, t, s = bare(program), bare(weights), bare(task), bare(work)
+    x = t.words
     for r in range(first_row, last_row):
         at, row = np.int64(r) * p.n, peek(t.context_row, r)
         key0, key1 = keys(t.seed, peek(t.context, r), peek(t.word, r))
         begin, step = cyclic_order(t.seed, peek(t.context, r), max(1, p.n_units), UNIT_ROUND)
         if p.n_rows > 0:
-            _start(p, s, w, row, t.words, at, p.n, row * p.n_terms)
+            _start(p, s, w, row, x, at, p.n, row * p.n_terms)
         for k in range(t.sweeps):
             if peek_volatile(stop, 0) != 0:
                 return
-            unit = begin
+            unit, round = begin, UNIT_ROUND + t.done + k
             for _ in range(p.n_units):
-                _move(tag, p, w, s, t.words, at, row, unit, UNIT_ROUND + t.done + k, key0, key1)
+                first, kind = peek(p.unit_at, unit), peek(p.kind, unit)
+                many = peek(p.unit_at, unit + 1) - first
+                if many == 1:
+                    _move_one(tag, p, w, s, x, at, row, unit, first, kind, round, key0, key1)
+                else:
+                    _move_many(tag, p, w, s, x, at, row, unit, first, many, kind, round, key0, key1)
                 unit += step
                 if unit >= p.n_units:
                     unit -= p.n_units
