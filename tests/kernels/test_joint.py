@@ -75,7 +75,7 @@ def by_reference(f: Formula, plan: Joint, x: np.ndarray, moves: range, **more: i
         for v, a, b in zip(h.variable, h.left, h.right, strict=True):
             full[:, v] = (full[:, a >> 1] == (a & 1)) | (full[:, b >> 1] == (b & 1))
         full = reference_joint.move(
-            plan.cutset(k), graph.units, full, one, 7, k, factors=graph.weights, **more
+            plan.cutset(k), graph.units, full, one, 7, k, factors=plan.factor_weights(1)[0], **more
         )
     return full[:, :n]
 

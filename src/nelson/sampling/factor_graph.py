@@ -2,12 +2,8 @@
 
     P(x) ~ prod_u weight_u(value of u) * prod_f (w_f where all literals of f are false, else 1)
 
-A clause is a factor with w = 0. A *term*, exp(c) on a product of literals, is a factor too: with
-c < 0 on the negated literals, w = exp(c). With c > 0 it is rewritten, since weights are at most 1:
-
-    [l1 l2 l3] = [l1] - [l1 not l2] - [l1 l2 not l3]
-
-so l1 gets exp(c), and each of the products after it exp(-c).
+A clause is a factor with w = 0. A term, exp(c) on a product of variables, is a factor with w =
+exp(c) on their negations.
 
 A unit is a variable or a field (`kernels/cpu/cutset.py`). In a clause the literals of one field are
 one part: the set of values for which they are all false. Clauses for which such a set is empty hold
@@ -20,29 +16,23 @@ changes no law, and it may be held or free as any variable.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from nelson.errors import FormulaError
+from nelson.formula.groups import Groups
 from nelson.kernels.cpu.cutset import MOST_VALUES, Factors, Units
 from nelson.kernels.cpu.joint import Helpers
 from nelson.sampling.problem import Problem
+from nelson.sampling.terms import Terms
 
 #: Clauses of more units are cut with helpers, unless they have more than _MOST_CUT literals for
 #: each variable: then helpers would be most of the formula.
 _LONG, _MOST_CUT = 5, 8
-#: Terms may change the logarithm of P by at most this much around one variable: a table cannot
-#: hold larger ratios.
-_MOST_TERMS = 300.0
+#: Groups of fewer literals stay variables: two of them have as many values as variables have.
+_LEAST_FIELD = 3
 #: Values of a field stay possible however small their weight is, as those of a variable do.
 _LEAST = 2.0**-32
-
-#: Variables from 0, of which one is true, or none as well if the second is False.
-Field = tuple[Sequence[int], bool]
-#: Literals, as in DIMACS, and the coefficient of their product.
-Terms = Mapping[tuple[int, ...], float]
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,13 +43,12 @@ class FactorGraph:
     helpers: Helpers
     moving: np.ndarray  # (units,) bool: not fixed
     fields: int  # units that are fields
-    weights: np.ndarray  # the weights of factors; the first is 0
-    singles: np.ndarray  # (n,): what terms add to theta
+    terms: np.ndarray  # (columns - 1,) numbers of the terms: weight k + 1 of a factor is exp(c)
 
     @property
     def variables(self) -> np.ndarray:
         """(units,): how many variables each unit has."""
-        named = np.concatenate([[0], np.cumsum(self.units.variable >= 0)])
+        named = np.concatenate([[0], np.cumsum(self.units.literal >= 0)])
         return np.diff(named[self.units.at])
 
     def unit_weights(self, problem: Problem, theta: np.ndarray) -> np.ndarray:
@@ -67,100 +56,94 @@ class FactorGraph:
 
         A variable has the probabilities that single sweeps use, multiples of 2^-32.
         """
-        at, variable = self.units
+        at, literal = self.units
+        sizes, n = np.diff(at), problem.formula.n_total
+        one = np.full((len(theta), self.n), 0.5)
+        one[:, :n] = problem.thresholds(theta) / 2.0**32
+        if not self.fields:
+            return np.stack([1 - one, one], axis=2).reshape(len(theta), -1)
         every = np.zeros((len(theta), self.n))
         every[:, : theta.shape[1]] = theta
-        every += self.singles
-        value = np.where(variable >= 0, every[:, variable], 0.0)
-        sizes = np.diff(at)
+        signed = np.where(literal & 1, every[:, literal >> 1], -every[:, literal >> 1])
+        value = np.where(literal >= 0, signed, 0.0)
         value -= np.repeat(np.maximum.reduceat(value, at[:-1], axis=1), sizes, axis=1)
-        value = np.exp(value)
+        value = np.maximum(np.exp(value), _LEAST)
         value /= np.repeat(np.add.reduceat(value, at[:-1], axis=1), sizes, axis=1)
-        value = np.maximum(value, _LEAST)
-        total = problem.formula.n_total
-        one = np.full((len(theta), self.n), 0.5)
-        one[:, :total] = problem.thresholds(theta) / 2.0**32
-        plain = np.flatnonzero((sizes == 2) & (variable[at[:-1]] < 0))
-        names = variable[at[plain] + 1]
-        plain, names = plain[self.singles[names] == 0], names[self.singles[names] == 0]
-        value[:, at[plain]], value[:, at[plain] + 1] = 1 - one[:, names], one[:, names]
+        lone = np.flatnonzero((sizes == 2) & (literal[at[:-1]] < 0))
+        names = literal[at[lone] + 1] >> 1
+        value[:, at[lone]], value[:, at[lone] + 1] = 1 - one[:, names], one[:, names]
         return value
 
 
-def factor_graph(problem: Problem, fields: Iterable[Field] = (), terms: Terms = {}) -> FactorGraph:
-    """The factor graph of a problem with these fields, which share no variable."""
+def factor_graph(
+    problem: Problem, fields: Groups | None = None, terms: Terms | None = None
+) -> FactorGraph:
+    """The factor graph of a problem with these fields and terms."""
     rest, total = problem.rest, problem.formula.n_total
-    soft, weights, shift = _below_one(terms, total)
-    chosen = [(list(names), exact) for names, exact in fields if len(names) < MOST_VALUES]
-    unit, value, last = _numbered(total, chosen)
+    unit, value, last, negative, many = _numbered(total, fields)
     lengths = np.diff(rest.offsets)
     clause = np.repeat(np.arange(len(lengths)), lengths)
-    own = unit[np.abs(rest.literals) - 1] if chosen else clause
+    own = unit[np.abs(rest.literals) - 1] if many else clause
     order = np.lexsort((own, clause))  # stable: without fields, literals keep their order
     literals, helpers, sizes, n = _cut(rest.literals[order], rest.offsets, unit, total)
     unit = np.concatenate([unit, len(last) + np.arange(n - total)])
     value = np.concatenate([value, np.ones(n - total, np.int64)])
     last = np.concatenate([last, np.ones(n - total, np.int64)])
+    negative = np.concatenate([negative, np.zeros(n - total, bool)])
+    soft, named = _softly(problem, terms)
     literals = np.concatenate([literals, *(np.array(one, np.int32) for one in soft)])
     column = np.concatenate([np.zeros(len(sizes)), 1 + np.arange(len(soft))]).astype(np.int32)
     sizes = np.concatenate([sizes, [len(one) for one in soft]]).astype(np.int64)
     at = np.concatenate([[0], np.cumsum(last + 1)]).astype(np.int64)
     names = np.full(int(at[-1]), -1, np.int32)
-    names[at[unit] + value] = np.arange(n)
+    names[at[unit] + value] = 2 * np.arange(n) + ~negative
     moving = np.ones(len(last), bool)
     moving[unit[np.abs(problem.fixed) - 1]] = False
     return FactorGraph(
         n=n,
         units=Units(at, names),
-        factors=_factors(literals, sizes, column, unit, value, last),
+        factors=_in_parts(literals, sizes, column, unit, value, last, negative),
         helpers=helpers,
         moving=moving,
-        fields=len(chosen),
-        weights=np.concatenate([[0.0], weights]),
-        singles=np.concatenate([shift, np.zeros(n - total)]),
+        fields=many,
+        terms=np.array(named, np.int64),
     )
 
 
 def _numbered(
-    n: int, fields: Sequence[tuple[list[int], bool]]
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(n,) the unit of each variable; (n,) the value for which it is true; (units,) last values.
+    n: int, fields: Groups | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, int]:
+    """(n,) the unit of each variable, and the value for which its literal is true; (units,) the
+    last values; (n,) is the literal of a variable negative; the number of fields.
 
-    Value 0 of a unit is "none", or the first variable of a field that has exactly one.
+    Value 0 of a unit is "none", or the first literal of a field of which exactly one is true.
     """
-    leader = np.arange(n)
-    value = np.ones(n, np.int64)
-    highest = np.ones(n, np.int64)
-    for names, exact in fields:
-        leader[names] = names[0]
-        value[names] = np.arange(len(names)) + (not exact)
-        highest[names[0]] = len(names) - exact
+    leader, many = np.arange(n), 0
+    value, highest = np.ones(n, np.int64), np.ones(n, np.int64)
+    negative = np.zeros(n, bool)
+    for g in range(0 if fields is None else len(fields.exactly)):
+        own, exact = fields.literals[fields.offsets[g] : fields.offsets[g + 1]], fields.exactly[g]
+        if _LEAST_FIELD <= len(own) < MOST_VALUES:
+            names = np.abs(own) - 1
+            leader[names], negative[names] = names.min(), own < 0
+            value[names] = np.arange(len(own)) + (not exact)
+            highest[names.min()] = len(own) - exact
+            many += 1
     kept, unit = np.unique(leader, return_inverse=True)
-    return unit, value, highest[kept]
+    return unit, value, highest[kept], negative, many
 
 
-def _below_one(terms: Terms, n: int) -> tuple[list[list[int]], list[float], np.ndarray]:
-    """Terms as clauses with weights below 1, and what they add to theta (n,)."""
-    clauses, weights, shift, around = [], [], np.zeros(n), np.zeros(n)
-    for literals, coefficient in terms.items():
-        left = list(dict.fromkeys(literals))
-        if any(-one in left for one in left) or not left or coefficient == 0:
-            continue  # the product is always 0, or a constant
-        around[[abs(one) - 1 for one in left]] += abs(coefficient)
-        if len(left) > 1 and coefficient < 0:
-            clauses.append([-one for one in left])
-            weights.append(float(np.exp(coefficient)))
-            continue
-        shift[abs(left[0]) - 1] += coefficient * np.sign(left[0])
-        for k in range(1, len(left)):
-            clauses.append([*(-one for one in left[:k]), left[k]])
-            weights.append(float(np.exp(-coefficient)))
-    if around.max(initial=0) > _MOST_TERMS:
-        raise FormulaError(
-            f"terms that sum up to {around.max():.3g} around variable {1 + around.argmax()}",
-            expected=f"at most {_MOST_TERMS}; forbid structures with clauses instead",
-        )
-    return clauses, weights, shift
+def _softly(problem: Problem, terms: Terms | None) -> tuple[list[list[int]], list[int]]:
+    """Terms that may be true, as clauses of negated variables that are not fixed; their numbers."""
+    fixed = np.zeros(problem.formula.n_total, np.int8)
+    fixed[np.abs(problem.fixed) - 1] = np.sign(problem.fixed)
+    clauses, numbers = [], []
+    for t in range(0 if terms is None else len(terms)):
+        names = terms.variables[terms.offsets[t] : terms.offsets[t + 1]]
+        if (fixed[names] == 0).any() and not (fixed[names] < 0).any():
+            clauses.append([-int(v) - 1 for v in names if not fixed[v]])
+            numbers.append(t)
+    return clauses, numbers
 
 
 def _cut(
@@ -206,13 +189,14 @@ def _cut(
     return kept, helpers, sizes, n
 
 
-def _factors(
+def _in_parts(
     literals: np.ndarray,
     sizes: np.ndarray,
     column: np.ndarray,
     unit: np.ndarray,
     value: np.ndarray,
     last: np.ndarray,
+    negative: np.ndarray,
 ) -> Factors:
     """Factors of those sizes part by part, without those that never apply."""
     factor = np.repeat(np.arange(len(sizes)), sizes)
@@ -221,7 +205,7 @@ def _factors(
     factor, name, positive = factor[order], name[order], literals[order] > 0
     every = (np.int64(2) << last[unit[name]]) - 1
     one = np.int64(1) << value[name]
-    false = np.where(positive, every & ~one, one)
+    false = np.where(positive != negative[name], every & ~one, one)
     new = np.ones(len(name), bool)
     new[1:] = (factor[1:] != factor[:-1]) | (unit[name][1:] != unit[name][:-1])
     starts = np.flatnonzero(new)

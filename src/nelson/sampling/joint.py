@@ -22,12 +22,13 @@ would take a factor of two each, so far fewer variables are held on colourings.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from nelson.formula.groups import found_fields
+from nelson.errors import FormulaError
+from nelson.formula.groups import groups_of
 from nelson.formula.memo import Recent, Slot
 from nelson.kernels.core import rng
 from nelson.kernels.core.bits import tail_mask
@@ -35,9 +36,10 @@ from nelson.kernels.core.threads import spread
 from nelson.kernels.cpu import joint as kernel
 from nelson.kernels.cpu.cutset import Cutset, cutset
 from nelson.sampling import foreign
-from nelson.sampling.factor_graph import FactorGraph, Terms, factor_graph
+from nelson.sampling.factor_graph import FactorGraph, factor_graph
 from nelson.sampling.problem import Problem
 from nelson.sampling.sampler import Block, Request
+from nelson.sampling.terms import Terms
 
 #: Different cutsets of a formula. They are computed when they are first used.
 _CUTSETS = 64
@@ -59,6 +61,9 @@ _STRENGTH, _AVERAGED = 15.0, 3
 _LONG_HELD = 2
 #: Cutsets before that count for how long a variable has been held.
 _REMEMBERED = 8
+#: Sum of the sizes of all coefficients around a variable, at most: 2^433 is within the range of the
+#: numbers in tables.
+_MOST_AROUND = 300.0
 #: Up to this product of work, lanes and moves, a second thread costs more than it saves.
 _SMALL = 1 << 22
 
@@ -71,6 +76,8 @@ class Joint:
 
     width: int
     graph: FactorGraph
+    terms: Terms | None = None
+    coefficients: np.ndarray | None = None  # (terms,) or (contexts, terms)
     made: list[Cutset] = field(default_factory=list)
 
     def cutset(self, number: int) -> Cutset:
@@ -117,6 +124,35 @@ class Joint:
         about = {"moves": "joint", "width": self.width, "held": round(self.held, 4)}
         return about | ({"fields": self.graph.fields} if self.graph.fields else {})
 
+    def weighted(self, coefficients: Any) -> Joint:
+        """The same moves with these coefficients of the terms, (terms,) or (contexts, terms)."""
+        found = np.asarray(coefficients, np.float64)
+        number = 0 if self.terms is None else len(self.terms)
+        if found.shape[-1:] != (number,) or found.ndim > 2 or not np.isfinite(found).all():
+            raise FormulaError(
+                f"coefficients of shape {found.shape}",
+                expected=f"({number},) or (contexts, {number}), finite",
+            )
+        if self.terms is not None:
+            size = np.repeat(np.abs(np.atleast_2d(found)).max(axis=0), np.diff(self.terms.offsets))
+            around = np.bincount(self.terms.variables, size)
+            if around.max(initial=0) > _MOST_AROUND:
+                raise FormulaError(
+                    f"coefficients around variable {1 + int(around.argmax())} that add up to "
+                    f"{around.max():.4g}",
+                    expected=f"at most {_MOST_AROUND}; forbid structures with clauses instead",
+                )
+        return replace(self, coefficients=found)
+
+    def factor_weights(self, contexts: int) -> np.ndarray:
+        """(contexts, columns): the weights of factors. Column 0 is that of clauses."""
+        weights = np.zeros((contexts, 1 + len(self.graph.terms)))
+        if self.coefficients is not None:
+            weights[:, 1:] = np.exp(np.atleast_2d(self.coefficients)[:, self.graph.terms])
+        else:
+            weights[:, 1:] = 1.0
+        return weights
+
     def moved(
         self,
         problem: Problem,
@@ -130,12 +166,14 @@ class Joint:
         contexts, many, n = words.shape
         states = np.array(words, np.uint64).reshape(-1, n)
         weights = self.graph.unit_weights(problem, request.theta)
+        factors = self.factor_weights(contexts)
         task = kernel.Task(
             words=states.reshape(-1),
             n=n,
             weights=weights.reshape(-1).view(np.uint64),
             n_weights=weights.shape[1],
-            factors=self.graph.weights.view(np.uint64),
+            factors=factors.reshape(-1).view(np.uint64),
+            n_factors=factors.shape[1],
             row=np.repeat(np.arange(contexts), many),
             context=np.repeat(np.asarray(request.contexts, np.int64), many),
             word=np.tile(first_word + np.arange(many), contexts),
@@ -156,34 +194,36 @@ def joint_moves(
     problem: Problem, width: int | None = None, most: int = CHEAP, terms: Terms | None = None
 ) -> Joint | None:
     """The joint moves of a problem, of that width, or of the largest width that costs at most
-    `most` for each lane. terms: P is multiplied by exp(their sum).
+    `most` for each lane. terms: for laws with terms; `Joint.weighted` gives their coefficients.
 
     None if they would cost too much. Kept with the formula.
     """
     known = problem.formula.memo.once(_PLANS, lambda: Recent(8))
-    key = (problem.evidence, width, most, tuple((terms or {}).items()))
-    return known.once(key, lambda: _joint_moves(problem, width, most, terms or {}))
+    key = (problem.evidence, width, most, b"" if terms is None else terms.key)
+    return known.once(key, lambda: _joint_moves(problem, width, most, terms))
 
 
-def _joint_moves(problem: Problem, width: int | None, most: int, terms: Terms) -> Joint | None:
+def _joint_moves(
+    problem: Problem, width: int | None, most: int, terms: Terms | None
+) -> Joint | None:
     """With fields, if the formula has any and if they let a move hold fewer variables."""
-    plan = _widest(factor_graph(problem, (), terms), width, most)
+    plan = _widest(factor_graph(problem, None, terms), terms, width, most)
     if plan is not None and not plan.held:
         return plan
-    if fields := found_fields(problem.rest):
-        coded = _widest(factor_graph(problem, fields, terms), width, most)
-        if coded is not None and (plan is None or coded.held < plan.held):
-            return coded
+    graph = factor_graph(problem, groups_of(problem.rest), terms)
+    coded = _widest(graph, terms, width, most) if graph.fields else None
+    if plan is None or (coded is not None and coded.held < plan.held):
+        return coded
     return plan
 
 
-def _widest(graph: FactorGraph, width: int | None, most: int) -> Joint | None:
+def _widest(graph: FactorGraph, terms: Terms | None, width: int | None, most: int) -> Joint | None:
     """Moves on this graph of that width, or of the largest width that costs at most `most`."""
     widths = _WIDTHS if width is None else (width,)
     low, high, plan = 0, len(widths) - 1, None
     while low <= high:  # wider moves cost more: bisect
         middle = (low + high) // 2
-        one = Joint(widths[middle], graph)
+        one = Joint(widths[middle], graph, terms)
         if (found := one.following(_STEPS)) is None:
             return None
         one.made.append(found)

@@ -22,10 +22,10 @@ def uniform(seed: int, context: int, words: np.ndarray, variable: int, round: in
 
 
 def _scale(most: np.ndarray) -> np.ndarray:
-    """2^-k for a number in [2^k, 2^(k+1)) below 2^-64, else 1."""
+    """2^-k for a number in [2^k, 2^(k+1)) below 2^-64 or from 2 on, else 1."""
     exponent = most.view(np.uint64) >> np.uint64(52)
     power = ((np.uint64(2046) - exponent) << np.uint64(52)).view(np.float64)
-    return np.where(most < 2.0**-64, power, 1.0)
+    return np.where((most < 2.0**-64) | (most >= 2), power, 1.0)
 
 
 def _aside(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -62,8 +62,8 @@ def move(
 ) -> np.ndarray:
     """One move of states x (lanes, variables) bool, a multiple of 64 of them.
 
-    cutset, units: of `kernels.cpu.cutset`. weights: of all values of all units, at most 1.
-    factors: the weights of factors, at most 1; the first is 0, that of clauses.
+    cutset, units: of `kernels.cpu.cutset`. weights: of all values of all units.
+    factors: the weights of factors; the first is 0, that of clauses.
     """
     p, x = cutset, x.copy()
     factors = np.zeros(1) if factors is None else factors
@@ -103,16 +103,18 @@ def move(
     for b in reversed(range(p.n_bags)):
         sizes = p.size[p.scope_at[b] : p.scope_at[b + 1]]
         look = slice(p.look_at[b], p.look_at[b + 1])
-        at = (x[:, p.look[look]] * p.adds[look]).sum(1).astype(np.int64)
+        true = x[:, p.look[look] >> 1] == (p.look[look] & 1)
+        at = (true * p.adds[look]).sum(1).astype(np.int64)
         first, size = int(units.at[p.variable[b]]), int(sizes[-1])
-        variables = units.variable[first : first + size]
-        u = uniform(seed, context, words, int(variables[1]), rng.JOINT_ROUND + number)
+        literals = units.literal[first : first + size]
+        u = uniform(seed, context, words, int(literals[1]) >> 1, rng.JOINT_ROUND + number)
         bound, above, left = u * tables[b][at, lane], np.zeros(len(x)), ~dead
         for a in reversed(range(size)):
             if a:
                 above = tables[b][at + a * int(p.message[b]), lane] + above
             drawn = left & (bound < above) if a else left
             left = left & ~drawn
-            if variables[a] >= 0:
-                x[:, variables[a]] = np.where(dead, x[:, variables[a]], drawn)
+            if literals[a] >= 0:
+                v = literals[a] >> 1
+                x[:, v] = np.where(dead, x[:, v], drawn == (literals[a] & 1))
     return x

@@ -1,8 +1,8 @@
 """Which units a joint move holds, and the order in which it sums out all others.
 
-A *unit* is a variable, or a *field*: a group of variables of which exactly one is true, or at most
-one. A unit has a list of values: "false, true", or one value for each variable of the field and
-"none" where none may be true. In a table a field of k values takes a factor of k, where its k
+A *unit* is a variable, or a *field*: a group of literals of which exactly one is true, or at most
+one. A unit has a list of values: "false, true", or one value for each literal of the field and
+"none" where none may be true. In a table a field of k values takes a factor of k, where its
 variables would take 2^k. Indices of tables are mixed-radix numbers. Code bits would be simpler
 (every digit would be a bit), but 3 values would take a factor of 4, and 9 values a factor of 16: a
 bag of seven fields of 3 values has 2,187 entries here, and 16,384 with bits. With one digit for
@@ -39,7 +39,7 @@ class Units(NamedTuple):
     """What is redrawn as one. Value a of unit u is number at[u] + a in a list of all values."""
 
     at: np.ndarray  # (n + 1,) int64
-    variable: np.ndarray  # int32: the only variable that is true for this value; -1: none of them
+    literal: np.ndarray  # int32: the only literal that is true for this value, 2 v + s; -1: none is
 
 
 class Factors(NamedTuple):
@@ -71,8 +71,8 @@ class Cutset(NamedTuple):
     scope: np.ndarray  # int32: the neighbours, then the unit itself
     size: np.ndarray  # int64: their numbers of values
     look_at: np.ndarray  # (bags + 1,) int64
-    look: np.ndarray  # int32: variables of the neighbours
-    adds: np.ndarray  # int64: what a variable adds to the entry if it is true
+    look: np.ndarray  # int32: literals of the neighbours, as 2 v + s
+    adds: np.ndarray  # int64: what a literal adds to the entry if it is true
     child_at: np.ndarray  # (bags + 1,) int64
     child: np.ndarray  # int32: bags whose messages it receives
     within: np.ndarray  # int64: the neighbours of that child, as bits: digits of this bag
@@ -296,7 +296,7 @@ def _eliminate(g, trace, cost, m, most, factor, limit):
 
 @inline
 def _link_scope(p, units, place, digit, b, looks):
-    """Sort the neighbours of a bag; note their sizes, digits and variables. -> end of `look`"""
+    """Sort the neighbours of a bag; note their sizes, digits and literals. -> end of `look`"""
     begin, end = p.scope_at[b], p.scope_at[b + 1]
     for k in range(begin + 1, end - 1):  # from the last eliminated to the first
         u, j = p.scope[k], k
@@ -311,7 +311,7 @@ def _link_scope(p, units, place, digit, b, looks):
         digit[u], p.size[k] = k - begin, last - first
         if k < end - 1:
             for a in range(first + 1, last):
-                p.look[looks], p.adds[looks] = units.variable[a], stride * (a - first)
+                p.look[looks], p.adds[looks] = units.literal[a], stride * (a - first)
                 looks += 1
         stride *= last - first
     return looks

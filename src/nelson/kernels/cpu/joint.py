@@ -10,14 +10,14 @@ held literals applies only in the lanes in which these are all false.
 
 Eight lanes are done at a time: an entry of a table is a row of LANES float64, one for each lane.
 After the way up the first part of a bag's table holds m, where F(., 0) was; the draw does not need
-F(., 0). Weights and messages are at most 1. If the largest entry of a message is below 2^-64 in a
-lane, the table of that lane is multiplied by a power of two, which is exact: nothing underflows, and
-no result depends on it. If it is 0, the state of the lane violates the formula, and the lane keeps
+F(., 0). If the largest entry of a message is below 2^-64 or at least 2 in a lane, the table of that
+lane is multiplied by a power of two, which is exact: nothing underflows or overflows, and no result
+depends on it. (The caller sees to it that the factors of a unit multiply to 2^-512 .. 2^512.) If it is 0, the state of the lane violates the formula, and the lane keeps
 it. A hub may receive thousands of messages, and their product may pass through ratios beyond the
 range of a float64: a bag with more than CHILDREN messages keeps the exponents of its entries apart
 while it multiplies.
 
-U has 53 bits, from the counter (round, 64 v + lane, 0), where v is the variable of value 1. Rounds
+U has 53 bits, from the counter (round, 64 v + lane, 0), where v is the variable of the unit's value 1. Rounds
 of joint moves begin at JOINT_ROUND, so they share no counter with resampling or with single sweeps.
 """
 
@@ -48,8 +48,8 @@ LANES = 8
 _TAG = tag(LANES)
 #: Messages that are multiplied before exponents are put aside.
 CHILDREN = 16
-#: Bits of 2^-64, of 1 and of 2^-53 as float64.
-_SMALL, _UNIT, _ULP = (np.uint64((1023 - k) << 52) for k in (64, 0, 53))
+#: Bits of 2^-64, of 1, of 2 and of 2^-53 as float64.
+_SMALL, _UNIT, _TWO, _ULP = (np.uint64((1023 - k) << 52) for k in (64, 0, -1, 53))
 _1, _11, _52 = (np.uint64(k) for k in (1, 11, 52))
 _TOP = np.uint64(1 << 52)
 
@@ -80,8 +80,9 @@ class Task(NamedTuple):
     n: int
     weights: np.ndarray  # (contexts, values of all units): float64 in the bits of a uint64
     n_weights: int
-    factors: np.ndarray  # the weights of factors, in the bits of uint64; the first is 0.0
-    row: np.ndarray  # (rows,) int64: row of `weights`
+    factors: np.ndarray  # (contexts, columns): the weights of factors; column 0 is 0.0
+    n_factors: int
+    row: np.ndarray  # (rows,) int64: row of `weights` and `factors`
     context: np.ndarray  # (rows,) int64
     word: np.ndarray  # (rows,) int64: number of the word, for the random numbers
     seed: np.uint64
@@ -125,6 +126,13 @@ def _literal(tag, x, code):
     """The lanes in which a literal is true."""
     sign = np.uint64(code & 1) - _1  # 0 for a positive literal, all ones for a negative one
     return load(tag, x, code >> 1) ^ splat(tag, sign)
+
+
+@inline
+def _set(tag, x, code, value, dead):
+    """Make a literal true in the lanes `value`, false in all others that are not dead."""
+    value = value ^ splat(tag, np.uint64(code & 1) - _1)
+    store(x, code >> 1, (load(tag, x, code >> 1) & dead) | (value & ~dead))
 
 
 @inline
@@ -197,10 +205,10 @@ def _apply(tag, p, s, c, base, first, last, value):
 
 
 @inline
-def _fill(tag, p, t, s, b, base, weight):
+def _fill(tag, p, t, s, b, base, weight, factor):
     """F(s, a) before messages: the weight of a, times the factors.
 
-    weight: where the weights of the unit begin.
+    weight, factor: where the weights of the unit and those of the factors begin.
     """
     message = peek(p.message, b)
     first, last = peek(p.scope_at, b), peek(p.scope_at, b + 1)
@@ -215,7 +223,7 @@ def _fill(tag, p, t, s, b, base, weight):
             holds = holds | _literal(tag, s.x, peek(p.held, k))
         if not any_lane(~holds):
             continue
-        value = splat(tag, peek(t.factors, peek(p.weight, c)))
+        value = splat(tag, peek(t.factors, factor + peek(p.weight, c)))
         value = (splat(tag, _UNIT) & holds) | (value & ~holds)
         if size * message == 1 << (last - first):
             _apply_to_bits(tag, p, s, c, base, size * message, value)
@@ -296,10 +304,10 @@ def _send(tag, s, base, message, size):
             total = plus(load(tag, s.tables, at), total)
         store(s.tables, base + e, total)
         most = larger(most, total)
-    small = less(most, splat(tag, _SMALL))
-    if any_lane(small):
+    far = less(most, splat(tag, _SMALL)) | ~less(most, splat(tag, _TWO))
+    if any_lane(far):
         power = (~(most >> _52) + np.uint64(2047)) * _TOP  # 2^-k for a number in [2^k, 2^(k+1))
-        scale = (power & small) | (splat(tag, _UNIT) & ~small)
+        scale = (power & far) | (splat(tag, _UNIT) & ~far)
         for e in range(size * message):
             store(s.tables, base + e, times(load(tag, s.tables, base + e), scale))
     return most
@@ -310,7 +318,7 @@ def _draw(tag, p, units, s, b, dead, u):
     """Draw the unit of bag b, given its neighbours, in the lanes that are not dead."""
     entry = zeros(tag)
     for k in range(peek(p.look_at, b), peek(p.look_at, b + 1)):
-        x = load(tag, s.x, peek(p.look, k))
+        x = _literal(tag, s.x, peek(p.look, k))
         entry = entry + (x & splat(tag, peek(p.adds, k)))
     store(s.found, 0, entry)
     base, message, unit = peek(p.table, b), peek(p.message, b), np.int64(peek(p.variable, b))
@@ -328,12 +336,10 @@ def _draw(tag, p, units, s, b, dead, u):
         total = plus(load(tag, s.found, 2), total)
         drawn = less(bound, total) & left
         left = left & ~drawn
-        v = peek(units.variable, first + a)
-        store(s.x, v, (load(tag, s.x, v) & dead) | drawn)
+        _set(tag, s.x, peek(units.literal, first + a), drawn, dead)
         a -= 1
-    v = peek(units.variable, first)
-    if v >= 0:
-        store(s.x, v, (load(tag, s.x, v) & dead) | left)
+    if peek(units.literal, first) >= 0:
+        _set(tag, s.x, peek(units.literal, first), left, dead)
 
 
 @kernel
@@ -345,12 +351,16 @@ def _move(tag, cutset, units, helpers, n_helpers, task, work, stop, round, first
             return
         r, shift = block // blocks, (block % blocks) * len(tag)
         _load(tag, h, n_helpers, t, s, r, shift)
-        weights = peek(t.row, r) * t.n_weights
+        weights, factors = peek(t.row, r) * t.n_weights, peek(t.row, r) * t.n_factors
         dead = zeros(tag)
         for b in range(p.n_bags):
-            base, message, unit = peek(p.table, b), peek(p.message, b), np.int64(peek(p.variable, b))
+            base, message, unit = (
+                peek(p.table, b),
+                peek(p.message, b),
+                np.int64(peek(p.variable, b)),
+            )
             size = peek(q.at, unit + 1) - peek(q.at, unit)
-            _fill(tag, p, t, s, b, base, weights + peek(q.at, unit))
+            _fill(tag, p, t, s, b, base, weights + peek(q.at, unit), factors)
             _receive_all(tag, p, s, b, base, size * message)
             most = _send(tag, s, base, message, size)
             dead = dead | ~less(zeros(tag), most)
@@ -358,7 +368,7 @@ def _move(tag, cutset, units, helpers, n_helpers, task, work, stop, round, first
         start = load(tag, s.lanes, 0) + key0
         for back in range(p.n_bags):
             b = p.n_bags - 1 - back
-            v = np.int64(peek(q.variable, peek(q.at, np.int64(peek(p.variable, b))) + 1))
+            v = np.int64(peek(q.literal, peek(q.at, np.int64(peek(p.variable, b))) + 1)) >> 1
             random = scramble(start + counter(round, v * 64 + shift, 0), splat(tag, key1))
             u = times(converted(random >> _11), splat(tag, _ULP))
             _draw(tag, p, q, s, b, dead, u)
