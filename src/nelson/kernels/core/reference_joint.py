@@ -49,6 +49,27 @@ def _values(entry: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     return entry // strides[:, None] % np.asarray(sizes)[:, None]
 
 
+def _apply(
+    p: Any, c: int, x: np.ndarray, table: np.ndarray, digits: np.ndarray, factors: np.ndarray
+) -> None:
+    """Multiply the table by factor c, in the lanes in which its held literals are false."""
+    held = p.held[p.held_at[c] : p.held_at[c + 1]]
+    active = (x[:, held >> 1] != (held & 1).astype(bool)).all(1)
+    applies = np.ones(len(table), bool)
+    for k in range(p.part_at[c], p.part_at[c + 1]):
+        applies &= (p.values[k] >> digits[p.digit[k]] & 1).astype(bool)
+    table[applies] *= np.where(active, factors[p.weight[c]], 1.0)
+
+
+def _message(
+    p: Any, c: int, tables: list[np.ndarray], digits: np.ndarray, sizes: np.ndarray
+) -> np.ndarray:
+    """The message of child c for each entry of the table that receives it."""
+    within = [j for j in range(len(sizes)) if p.within[c] >> j & 1]
+    strides = np.cumprod([1, *sizes[within]])[:-1]
+    return tables[p.child[c]][strides @ digits[within]]
+
+
 def move(
     cutset: Any,
     units: Any,
@@ -75,23 +96,22 @@ def move(
         message, size = int(p.message[b]), int(sizes[-1])
         digits = _values(np.arange(message * size), sizes)
         table = np.repeat(weights[units.at[p.variable[b]] + digits[-1]][:, None], len(x), axis=1)
-        for c in range(p.factor_at[b], p.factor_at[b + 1]):
-            held = p.held[p.held_at[c] : p.held_at[c + 1]]
-            active = (x[:, held >> 1] != (held & 1).astype(bool)).all(1)
-            applies = np.ones(len(table), bool)
-            for k in range(p.part_at[c], p.part_at[c + 1]):
-                applies &= (p.values[k] >> digits[p.digit[k]] & 1).astype(bool)
-            table[applies] *= np.where(active, factors[p.weight[c]], 1.0)
-        first, last = p.child_at[b], p.child_at[b + 1]
+        last, first = p.child_at[b + 1], p.child_at[b]
+        hub = last - first > 16
+        for low in reversed(range(len(sizes))):
+            for c in range(p.factor_at[b], p.factor_at[b + 1]):
+                if p.digit[p.part_at[c]] == low:
+                    _apply(p, c, x, table, digits, factors)
+            for c in range(first, last):
+                if not hub and p.within[c] & -p.within[c] == 1 << low:
+                    table *= _message(p, c, tables, digits, sizes)
         powers = np.zeros(table.shape, np.int64)
-        for c in range(first, last):
-            within = [j for j in range(len(sizes)) if p.within[c] >> j & 1]
-            strides = np.cumprod([1, *sizes[within]])[:-1]
-            table = table * tables[p.child[c]][strides @ digits[within]]
-            if last - first > 16 and ((c + 1 - first) % 16 == 0 or c + 1 == last):
+        for c in range(first, last if hub else first):
+            table *= _message(p, c, tables, digits, sizes)
+            if (c + 1 - first) % 16 == 0 or c + 1 == last:
                 table, more = _aside(table)
                 powers += more
-        if last - first > 16:
+        if hub:
             table = _back(table, powers)
         total = table[(size - 1) * message :]
         for a in reversed(range(size - 1)):

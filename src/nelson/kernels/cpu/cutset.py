@@ -31,6 +31,8 @@ from nelson.kernels.core.compile import inline, kernel
 
 #: Most values of a unit: sets of values are bits of an int64.
 MOST_VALUES = 62
+#: A bag that receives more messages is a hub.
+CHILDREN = 16
 #: Sizes of tables are compared by their logarithm to base 2, in steps of 1/16.
 _STEP = 16
 
@@ -70,6 +72,7 @@ class Cutset(NamedTuple):
     scope_at: np.ndarray  # (bags + 1,) int64
     scope: np.ndarray  # int32: the neighbours, then the unit itself
     size: np.ndarray  # int64: their numbers of values
+    stride: np.ndarray  # int64: what one more adds to the entry
     look_at: np.ndarray  # (bags + 1,) int64
     look: np.ndarray  # int32: literals of the neighbours, as 2 v + s
     adds: np.ndarray  # int64: what a literal adds to the entry if it is true
@@ -162,6 +165,7 @@ def _linked(units: Units, factors: Factors, trace: Trace, bags: int) -> Cutset:
         scope_at=scope_at,
         scope=scope,
         size=np.empty(len(scope), np.int64),
+        stride=np.empty(len(scope), np.int64),
         look_at=np.concatenate([[0], np.cumsum(seen)]),
         look=np.empty(int(seen.sum()), np.int32),
         adds=np.empty(int(seen.sum()), np.int64),
@@ -177,10 +181,14 @@ def _linked(units: Units, factors: Factors, trace: Trace, bags: int) -> Cutset:
         held=np.empty(len(factors.literal), np.int32),
     )
     _link(program, trace, units, factors, place, np.zeros(n, np.int64))
-    passes = 2 + np.diff(program.child_at) + (np.diff(program.factor_at) > 0)
+    # A table is written, summed and rescaled once. A message is multiplied when its digits are there.
+    receiver = np.repeat(np.arange(bags), np.diff(program.child_at))
+    low = np.log2(np.maximum(1, program.within & -program.within)).astype(np.int64)
+    received = rows[receiver] // program.stride[scope_at[receiver] + low]
+    work = 3 * int(rows.sum()) + int(received.sum()) + 16 * bags
     parts = program.part_at[-1]
     return program._replace(
-        work=int((rows * passes).sum()) + 16 * bags,
+        work=work,
         digit=program.digit[:parts].copy(),
         values=program.values[:parts].copy(),
         held=program.held[: program.held_at[-1]].copy(),
@@ -308,7 +316,7 @@ def _link_scope(p, units, place, digit, b, looks):
     for k in range(begin, end):
         u = p.scope[k]
         first, last = units.at[u], units.at[u + 1]
-        digit[u], p.size[k] = k - begin, last - first
+        digit[u], p.size[k], p.stride[k] = k - begin, last - first, stride
         if k < end - 1:
             for a in range(first + 1, last):
                 p.look[looks], p.adds[looks] = units.literal[a], stride * (a - first)
@@ -317,37 +325,67 @@ def _link_scope(p, units, place, digit, b, looks):
     return looks
 
 
+@inline
+def _lowest(f, place, digit, c):
+    """The lowest digit of the units of factor c that are not held."""
+    low = MOST_VALUES
+    for z in range(f.at[c], f.at[c + 1]):
+        if place[f.unit[z]] >= 0:
+            low = min(low, digit[f.unit[z]])
+    return low
+
+
 @kernel
 def _link(program, trace, units, factors, place, digit):
-    """Turn the factors and messages of each bag into digits of its entries."""
+    """Turn the factors and messages of each bag into digits of its entries.
+
+    Factors and messages with a high lowest digit come first: they are applied before the table has
+    grown. The order of the messages of a hub does not matter.
+    """
     p, f, m = program, factors, factors.at.size - 1
     looks, children, count, parts, held = 0, 0, 0, 0, 0
     for b in range(p.n_bags):
         looks = _link_scope(p, units, place, digit, b, looks)
-        for k in range(trace.joined_at[b], trace.joined_at[b + 1]):
-            c = trace.joined[k]
-            if c >= m:
+        begin, end = trace.joined_at[b], trace.joined_at[b + 1]
+        for k in range(begin, end):
+            c = trace.joined[k] - m
+            if c >= 0:
                 bits = np.int64(0)
-                for z in range(p.scope_at[c - m], p.scope_at[c - m + 1] - 1):
+                for z in range(p.scope_at[c], p.scope_at[c + 1] - 1):
                     bits |= np.int64(1) << digit[p.scope[z]]
-                p.child[children], p.within[children] = c - m, bits
-                children += 1
-                continue
-            first = parts
-            for z in range(f.at[c], f.at[c + 1]):
-                u = f.unit[z]
-                if place[u] < 0:
-                    for y in range(f.literal_at[z], f.literal_at[z + 1]):
-                        p.held[held] = f.literal[y]
-                        held += 1
-                    continue
-                j = parts  # parts are sorted by their digits
-                while j > first and p.digit[j - 1] > digit[u]:
-                    p.digit[j], p.values[j] = p.digit[j - 1], p.values[j - 1]
+                j = children  # by their lowest digits, from high to low
+                few = children - p.child_at[b] < CHILDREN
+                while (
+                    few
+                    and j > p.child_at[b]
+                    and (p.within[j - 1] & -p.within[j - 1]) < (bits & -bits)
+                ):
+                    p.child[j], p.within[j] = p.child[j - 1], p.within[j - 1]
                     j -= 1
-                p.digit[j], p.values[j] = digit[u], f.values[z]
-                parts += 1
-            p.weight[count] = f.weight[c]
-            count += 1
-            p.part_at[count], p.held_at[count] = parts, held
-        p.child_at[b + 1], p.factor_at[b + 1] = children, count
+                p.child[j], p.within[j] = c, bits
+                children += 1
+        p.child_at[b + 1] = children
+        for back in range(p.scope_at[b + 1] - p.scope_at[b]):
+            low = p.scope_at[b + 1] - p.scope_at[b] - 1 - back
+            for k in range(begin, end):
+                c = trace.joined[k]
+                if c >= m or _lowest(f, place, digit, c) != low:
+                    continue
+                first = parts
+                for z in range(f.at[c], f.at[c + 1]):
+                    u = f.unit[z]
+                    if place[u] < 0:
+                        for y in range(f.literal_at[z], f.literal_at[z + 1]):
+                            p.held[held] = f.literal[y]
+                            held += 1
+                        continue
+                    j = parts  # parts are sorted by their digits
+                    while j > first and p.digit[j - 1] > digit[u]:
+                        p.digit[j], p.values[j] = p.digit[j - 1], p.values[j - 1]
+                        j -= 1
+                    p.digit[j], p.values[j] = digit[u], f.values[z]
+                    parts += 1
+                p.weight[count] = f.weight[c]
+                count += 1
+                p.part_at[count], p.held_at[count] = parts, held
+        p.factor_at[b + 1] = count

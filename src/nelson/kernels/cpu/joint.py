@@ -40,14 +40,12 @@ from nelson.kernels.core.vector import (
     tag,
     zeros,
 )
-from nelson.kernels.cpu.cutset import Cutset, Units
+from nelson.kernels.cpu.cutset import CHILDREN, Cutset, Units
 from nelson.kernels.cpu.floats import converted, larger, less, plus, times
 
 #: Lanes of a block.
 LANES = 8
 _TAG = tag(LANES)
-#: Messages that are multiplied before exponents are put aside.
-CHILDREN = 16
 #: Bits of 2^-64, of 1, of 2 and of 2^-53 as float64.
 _SMALL, _UNIT, _TWO, _ULP = (np.uint64((1023 - k) << 52) for k in (64, 0, -1, 53))
 _1, _11, _52 = (np.uint64(k) for k in (1, 11, 52))
@@ -159,9 +157,40 @@ def _save(tag, task, s, r, shift):
 
 
 @inline
-def _apply_to_bits(tag, p, s, c, base, rows, value):
-    """As `_apply`, if all digits are bits."""
-    others, at = rows - 1, base
+def _apply(tag, p, s, c, base, first, low, last, value):
+    """Multiply the entries to which factor c applies; digits below `low` are 0.
+
+    Digits first .. last - 1 of `size` are those of the bag.
+    """
+    poke(s.places, 0, base)  # the list of entries grows digit by digit
+    rows, part = 1, peek(p.part_at, c)
+    for k in range(low, last):
+        chosen = np.int64(-1)
+        if part < peek(p.part_at, c + 1) and peek(p.digit, part) == k - first:
+            chosen = peek(p.values, part)
+            part += 1
+        most, stride, lowest = rows, peek(p.stride, k), np.int64(-1)
+        for a in range(peek(p.size, k)):
+            if not (chosen >> a) & 1:
+                continue
+            if lowest < 0:
+                lowest = a
+                continue
+            for e in range(most):
+                poke(s.places, rows + e, peek(s.places, e) + a * stride)
+            rows += most
+        if lowest > 0:
+            for e in range(most):
+                poke(s.places, e, peek(s.places, e) + lowest * stride)
+    for e in range(rows):
+        at = peek(s.places, e)
+        store(s.tables, at, times(load(tag, s.tables, at), value))
+
+
+@inline
+def _apply_to_bits(tag, p, s, c, base, stride, rows, value):
+    """As `_apply`, if all digits are bits. stride: that of the lowest digit."""
+    others, at = rows - stride, base
     for part in range(peek(p.part_at, c), peek(p.part_at, c + 1)):
         bit = np.int64(1) << peek(p.digit, part)
         others &= ~bit
@@ -176,68 +205,38 @@ def _apply_to_bits(tag, p, s, c, base, rows, value):
 
 
 @inline
-def _apply(tag, p, s, c, base, first, last, value):
-    """Multiply the entries to which factor c applies. Their list grows digit by digit."""
-    poke(s.places, 0, base)
-    rows, stride, part = 1, 1, peek(p.part_at, c)
-    for k in range(first, last):
-        chosen = np.int64(-1)
-        if part < peek(p.part_at, c + 1) and peek(p.digit, part) == k - first:
-            chosen = peek(p.values, part)
-            part += 1
-        size, most, lowest = peek(p.size, k), rows, np.int64(-1)
-        for a in range(size):
-            if not (chosen >> a) & 1:
-                continue
-            if lowest < 0:
-                lowest = a
-                continue
-            for e in range(most):
-                poke(s.places, rows + e, peek(s.places, e) + a * stride)
-            rows += most
-        if lowest > 0:
-            for e in range(most):
-                poke(s.places, e, peek(s.places, e) + lowest * stride)
-        stride *= size
-    for e in range(rows):
-        at = peek(s.places, e)
-        store(s.tables, at, times(load(tag, s.tables, at), value))
+def _grow(tag, s, base, rows, stride, size):
+    """Copy the entries for all values of the digit with that stride."""
+    at = base
+    while at < base + rows:
+        row = load(tag, s.tables, at)
+        for a in range(1, size):
+            at += stride
+            store(s.tables, at, row)
+        at += stride
 
 
 @inline
-def _fill(tag, p, t, s, b, base, weight, factor):
-    """F(s, a) before messages: the weight of a, times the factors.
-
-    weight, factor: where the weights of the unit and those of the factors begin.
-    """
-    message = peek(p.message, b)
-    first, last = peek(p.scope_at, b), peek(p.scope_at, b + 1)
-    size = peek(p.size, last - 1)
-    for a in range(size):
-        row = splat(tag, peek(t.weights, weight + a))
-        for e in range(message):
-            store(s.tables, base + a * message + e, row)
-    for c in range(peek(p.factor_at, b), peek(p.factor_at, b + 1)):
-        holds = zeros(tag)
-        for k in range(peek(p.held_at, c), peek(p.held_at, c + 1)):
-            holds = holds | _literal(tag, s.x, peek(p.held, k))
-        if not any_lane(~holds):
-            continue
+def _factor(tag, p, t, s, c, base, first, k, last, rows, factor):
+    """Apply factor c, whose lowest digit is k, in the lanes in which its held literals are false."""
+    holds = zeros(tag)
+    for h in range(peek(p.held_at, c), peek(p.held_at, c + 1)):
+        holds = holds | _literal(tag, s.x, peek(p.held, h))
+    if any_lane(~holds):
         value = splat(tag, peek(t.factors, factor + peek(p.weight, c)))
         value = (splat(tag, _UNIT) & holds) | (value & ~holds)
-        if size * message == 1 << (last - first):
-            _apply_to_bits(tag, p, s, c, base, size * message, value)
+        if rows == 1 << (last - first):
+            _apply_to_bits(tag, p, s, c, base, peek(p.stride, k), rows, value)
         else:
-            _apply(tag, p, s, c, base, first, last, value)
+            _apply(tag, p, s, c, base, first, k, last, value)
 
 
 @inline
-def _receive(tag, p, s, b, base, message, within):
-    """Multiply the table of a bag by a message over the digits `within`."""
-    poke(s.places, 0, 0)
-    rows, step = 1, 1
-    first = peek(p.scope_at, b)
-    for k in range(first, peek(p.scope_at, b + 1)):
+def _receive(tag, p, s, base, first, low, last, message, within):
+    """Multiply the table of a bag by a message over the digits `within`; digits below `low` are 0."""
+    poke(s.places, 0, message)
+    rows, step, stride = 1, 1, peek(p.stride, low)
+    for k in range(low, last):
         size, more = peek(p.size, k), 0
         if (within >> (k - first)) & 1:
             more, step = step, step * size
@@ -246,8 +245,9 @@ def _receive(tag, p, s, b, base, message, within):
                 poke(s.places, a * rows + e, peek(s.places, e) + a * more)
         rows *= size
     for e in range(rows):
-        factor = load(tag, s.tables, message + peek(s.places, e))
-        store(s.tables, base + e, times(load(tag, s.tables, base + e), factor))
+        at = base + e * stride
+        value = load(tag, s.tables, peek(s.places, e))
+        store(s.tables, at, times(load(tag, s.tables, at), value))
 
 
 @inline
@@ -276,20 +276,50 @@ def _put_back(tag, s, base, rows):
 
 
 @inline
-def _receive_all(tag, p, s, b, base, rows):
-    """Multiply the table of bag b by all messages that it receives."""
-    first, last = peek(p.child_at, b), peek(p.child_at, b + 1)
-    hub = last - first > CHILDREN
-    if hub:
-        for k in range(len(tag) * rows):
-            poke(s.powers, k, 0)
-    for c in range(first, last):
-        _receive(tag, p, s, b, base, peek(p.table, peek(p.child, c)), peek(p.within, c))
-        if hub and (c + 1 - first) % CHILDREN == 0:
+def _receive_all(tag, p, s, base, rows, first, last, m, messages):
+    """Multiply the table of a hub by its messages, with exponents put aside."""
+    for k in range(len(tag) * rows):
+        poke(s.powers, k, 0)
+    for c in range(m, messages):
+        message = peek(p.table, peek(p.child, c))
+        _receive(tag, p, s, base, first, first, last, message, peek(p.within, c))
+        if (c + 1 - m) % CHILDREN == 0 or c + 1 == messages:
             _put_aside(tag, s, base, rows)
+    _put_back(tag, s, base, rows)
+
+
+@inline
+def _fill(tag, p, t, s, b, base, weight, factor):
+    """F(s, a): the weight of a, times factors and messages.
+
+    weight, factor: where the weights of the unit and those of the factors begin. The table grows
+    from the highest digit to the lowest. A factor or message is applied as soon as all its digits
+    are there. Only a hub has all its messages at the end.
+    """
+    first, last = peek(p.scope_at, b), peek(p.scope_at, b + 1)
+    k = last - 1
+    stride, size = peek(p.stride, k), peek(p.size, k)
+    rows = stride * size
+    for a in range(size):
+        store(s.tables, base + a * stride, splat(tag, peek(t.weights, weight + a)))
+    c, factors = peek(p.factor_at, b), peek(p.factor_at, b + 1)
+    m, messages = peek(p.child_at, b), peek(p.child_at, b + 1)
+    hub = messages - m > CHILDREN
+    while True:
+        while c < factors and peek(p.digit, peek(p.part_at, c)) == k - first:
+            _factor(tag, p, t, s, c, base, first, k, last, rows, factor)
+            c += 1
+        lowest = np.int64(1) << (k - first)
+        while not hub and m < messages and peek(p.within, m) & (2 * lowest - 1) == lowest:
+            message = peek(p.table, peek(p.child, m))
+            _receive(tag, p, s, base, first, k, last, message, peek(p.within, m))
+            m += 1
+        if k == first:
+            break
+        k -= 1
+        _grow(tag, s, base, rows, peek(p.stride, k), peek(p.size, k))
     if hub:
-        _put_aside(tag, s, base, rows)
-        _put_back(tag, s, base, rows)
+        _receive_all(tag, p, s, base, rows, first, last, m, messages)
 
 
 @inline
@@ -361,7 +391,6 @@ def _move(tag, cutset, units, helpers, n_helpers, task, work, stop, round, first
             )
             size = peek(q.at, unit + 1) - peek(q.at, unit)
             _fill(tag, p, t, s, b, base, weights + peek(q.at, unit), factors)
-            _receive_all(tag, p, s, b, base, size * message)
             most = _send(tag, s, base, message, size)
             dead = dead | ~less(zeros(tag), most)
         key0, key1 = keys(t.seed, peek(t.context, r), peek(t.word, r))
