@@ -181,7 +181,7 @@ def _linked(units: Units, factors: Factors, trace: Trace, bags: int) -> Cutset:
         held=np.empty(len(factors.literal), np.int32),
     )
     _link(program, trace, units, factors, place, np.zeros(n, np.int64))
-    # A table is written, summed and rescaled once. A message is multiplied when its digits are there.
+    # A table is written, summed and rescaled once; a message meets it when it is still small.
     receiver = np.repeat(np.arange(bags), np.diff(program.child_at))
     low = np.log2(np.maximum(1, program.within & -program.within)).astype(np.int64)
     received = rows[receiver] // program.stride[scope_at[receiver] + low]

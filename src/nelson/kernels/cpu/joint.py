@@ -4,21 +4,22 @@ The program of a move (`cutset.py`) is the same for all lanes; the held values d
 held literals applies only in the lanes in which these are all false.
 
     up      bag by bag in the order of elimination: F(s, a) = P(a) * factors * messages, for all
-            values s of the neighbours and all values a of the unit; the message is m(s) = sum F(s, a)
-    down    in the opposite order, where s has been drawn already: the unit takes the largest value a
-            with U m(s) < F(s, a) + F(s, a + 1) + ... , or 0
+            values s of the neighbours and a of the unit; the message is m(s) = sum of F(s, a)
+    down    in the opposite order, where s has been drawn already: the unit takes the largest value
+            a with U m(s) < F(s, a) + F(s, a + 1) + ... , or 0
 
 Eight lanes are done at a time: an entry of a table is a row of LANES float64, one for each lane.
 After the way up the first part of a bag's table holds m, where F(., 0) was; the draw does not need
 F(., 0). If the largest entry of a message is below 2^-64 or at least 2 in a lane, the table of that
 lane is multiplied by a power of two, which is exact: nothing underflows or overflows, and no result
-depends on it. (The caller sees to it that the factors of a unit multiply to 2^-512 .. 2^512.) If it is 0, the state of the lane violates the formula, and the lane keeps
-it. A hub may receive thousands of messages, and their product may pass through ratios beyond the
-range of a float64: a bag with more than CHILDREN messages keeps the exponents of its entries apart
-while it multiplies.
+depends on it. (The caller limits what the factors of a unit multiply to: 2^-433 .. 2^433.) If it is
+0, the state of the lane violates the formula, and the lane keeps it. A hub may receive thousands of
+messages, and their product may pass through ratios beyond the range of a float64: a bag with more
+than CHILDREN messages keeps the exponents of its entries apart while it multiplies.
 
-U has 53 bits, from the counter (round, 64 v + lane, 0), where v is the variable of the unit's value 1. Rounds
-of joint moves begin at JOINT_ROUND, so they share no counter with resampling or with single sweeps.
+U has 53 bits, from the counter (round, 64 v + lane, 0), where v is the variable of the unit's value
+1. Rounds of joint moves begin at JOINT_ROUND, so they share no counter with resampling or with
+single sweeps.
 """
 
 from typing import NamedTuple
@@ -210,7 +211,7 @@ def _grow(tag, s, base, rows, stride, size):
     at = base
     while at < base + rows:
         row = load(tag, s.tables, at)
-        for a in range(1, size):
+        for _ in range(1, size):
             at += stride
             store(s.tables, at, row)
         at += stride
@@ -218,7 +219,7 @@ def _grow(tag, s, base, rows, stride, size):
 
 @inline
 def _factor(tag, p, t, s, c, base, first, k, last, rows, factor):
-    """Apply factor c, whose lowest digit is k, in the lanes in which its held literals are false."""
+    """Apply factor c, whose lowest digit is k, where its held literals are all false."""
     holds = zeros(tag)
     for h in range(peek(p.held_at, c), peek(p.held_at, c + 1)):
         holds = holds | _literal(tag, s.x, peek(p.held, h))
@@ -233,7 +234,7 @@ def _factor(tag, p, t, s, c, base, first, k, last, rows, factor):
 
 @inline
 def _receive(tag, p, s, base, first, low, last, message, within):
-    """Multiply the table of a bag by a message over the digits `within`; digits below `low` are 0."""
+    """Multiply the table by a message over the digits `within`; digits below `low` are 0."""
     poke(s.places, 0, message)
     rows, step, stride = 1, 1, peek(p.stride, low)
     for k in range(low, last):
