@@ -134,6 +134,7 @@ def _numbered(
     value, highest = np.ones(n, np.int64), np.ones(n, np.int64)
     negative = np.zeros(n, bool)
     for g in range(0 if fields is None else len(fields.exactly)):
+        assert fields is not None
         own, exact = fields.literals[fields.offsets[g] : fields.offsets[g + 1]], fields.exactly[g]
         if _LEAST_FIELD <= len(own) < MOST_VALUES:
             names = np.abs(own) - 1
@@ -151,6 +152,7 @@ def _softly(problem: Problem, terms: Terms | None) -> tuple[list[list[int]], lis
     fixed[np.abs(problem.fixed) - 1] = np.sign(problem.fixed)
     clauses, numbers = [], []
     for t in range(0 if terms is None else len(terms)):
+        assert terms is not None
         names = terms.variables[terms.offsets[t] : terms.offsets[t + 1]]
         if (fixed[names] == 0).any() and not (fixed[names] < 0).any():
             clauses.append([-int(v) - 1 for v in names if not fixed[v]])

@@ -175,7 +175,7 @@ def _apply(tag, p, s, c, base, first, low, last, value):
             if not (chosen >> a) & 1:
                 continue
             if lowest < 0:
-                lowest = a
+                lowest = np.int64(a)
                 continue
             for e in range(most):
                 poke(s.places, rows + e, peek(s.places, e) + a * stride)
