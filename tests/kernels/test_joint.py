@@ -7,18 +7,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from nelson.errors import FormulaError
 from nelson.formula import Formula
 from nelson.kernels.core import reference_joint
 from nelson.kernels.core.bits import pack, unpack
-from nelson.kernels.core.reference import threshold
 from nelson.kernels.cpu.cutset import Cutset
 from nelson.sampling import joint
 from nelson.sampling.chain import resumed
 from nelson.sampling.diagnosis.diagnose import pilot_request
 from nelson.sampling.diagnosis.starts import Finder
+from nelson.sampling.factor_graph import factor_graph
 from nelson.sampling.joint import Joint, joint_moves
 from nelson.sampling.problem import prepare
 from nelson.sampling.sampler import Request
+from nelson.sampling.terms import Terms
 from tests.problems import chi_square, exact_law, random_ksat, weights
 
 #: A right move fails a chi-square test with this probability; seeds are fixed.
@@ -45,6 +47,17 @@ FORMULAS = {
     ),
     "units": Formula([[1], [-1, 2, 3], [-2, -3], [3, 4, 5, -6]], n_vars=7),
     "one-hot": one_hot(3, 3),
+    "fields": Formula(
+        [
+            *one_hot(3, 4).clauses(),
+            *([-a, -b] for a in (13, 14, 15) for b in range(a + 1, 16)),  # at most one
+            *([a, b] for a in (16, 17, 18) for b in range(a + 1, 19)),  # at most one is false
+            [13, 14, -1, 5, 9],
+            [-16, 13, 3],
+            [-17, -18, 19],
+        ],
+        n_vars=19,
+    ),
     "hubs": Formula([[s, k] for s in (-1, 2) for k in range(3, 21)], n_vars=20),
 }
 
@@ -66,16 +79,17 @@ def starts(f: Formula, count: int, seed: int = 1) -> np.ndarray:
 
 
 def by_reference(f: Formula, plan: Joint, x: np.ndarray, moves: range, **more: int) -> np.ndarray:
-    n = f.n_total
-    one = np.full(plan.n, 0.5)
-    one[: f.n_vars] = threshold(weights(f)) / 2.0**32
-    full = np.zeros((len(x), plan.n), bool)
+    n, graph = f.n_total, plan.graph
+    one = graph.unit_weights(prepare(f), weights(f)[None])[0]
+    full = np.zeros((len(x), graph.n), bool)
     full[:, :n] = x
-    h = plan.helpers
+    h = graph.helpers
     for k in moves:
         for v, a, b in zip(h.variable, h.left, h.right, strict=True):
             full[:, v] = (full[:, a >> 1] == (a & 1)) | (full[:, b >> 1] == (b & 1))
-        full = reference_joint.move(plan.cutset(k), full, one, seed=7, number=k, **more)
+        full = reference_joint.move(
+            plan.cutset(k), graph.units, full, one, 7, k, factors=plan.factor_weights(1)[0], **more
+        )
     return full[:, :n]
 
 
@@ -129,7 +143,7 @@ def moved(f: Formula, plan: Joint, x: np.ndarray, moves: int, seed: int = 3) -> 
     return unpack(block.packed[0], len(x))
 
 
-@pytest.mark.parametrize("name", ["3-sat", "long clauses", "units", "one-hot"])
+@pytest.mark.parametrize("name", ["3-sat", "long clauses", "units", "one-hot", "fields"])
 def test_one_move_from_the_law_stays_in_the_law(name):
     """Chi-square of 64,000 samples; a right move fails with probability 1e-4."""
     f = FORMULAS[name]
@@ -139,7 +153,7 @@ def test_one_move_from_the_law_stays_in_the_law(name):
     assert chi_square(y, exact_law(f, weights(f))) > ALPHA
 
 
-@pytest.mark.parametrize("name", ["3-sat", "long clauses", "units", "one-hot"])
+@pytest.mark.parametrize("name", ["3-sat", "long clauses", "units", "one-hot", "fields"])
 def test_moves_from_one_state_reach_the_law(name):
     f = FORMULAS[name]
     x = np.repeat(starts(f, 1), 64_000, axis=0)
@@ -149,9 +163,9 @@ def test_moves_from_one_state_reach_the_law(name):
 def without_a_clause(c: Cutset) -> Cutset:
     """A table from which a clause is missing: the first one without held literals."""
     k = int(np.flatnonzero(np.diff(c.held_at) == 0)[0])
-    false = c.false.copy()
-    false[k] ^= c.mask[k]
-    return c._replace(false=false)
+    values = c.values.copy()
+    values[c.part_at[k]] = 0
+    return c._replace(values=values)
 
 
 def test_wrong_moves_are_rejected():
@@ -163,8 +177,7 @@ def test_wrong_moves_are_rejected():
     block = resumed(prepare(f), flat, pack(x)[None], 0, 0, len(x))
     assert chi_square(unpack(block.packed[0], len(x)), law) < ALPHA
 
-    wrong = Joint(plan.width, plan.n, plan.literals, plan.offsets, plan.helpers, plan.moving)
-    wrong.made.append(without_a_clause(plan.cutset(0)))
+    wrong = replace(plan, made=[without_a_clause(plan.cutset(0))])
     request = request_for(weights(f), len(x), wrong, sweeps=1, seed=3)
     block = resumed(prepare(f), request, pack(x)[None], 0, 0, len(x))
     assert not (block.valid == ~np.uint64(0)).all()  # states that violate the clause
@@ -172,6 +185,110 @@ def test_wrong_moves_are_rejected():
     free = int(plan.cutset(0).variable[0])  # holds all if this one is true, else cutset 0
     looks = np.where(x[:, [free]], x, moved(f, plan, x, 1))
     assert chi_square(looks, law) < ALPHA
+
+
+def test_fields_take_less_room():
+    """One digit of three values for each vertex instead of three bits: fewer variables are held."""
+    f = one_hot(8, 3)
+    clauses = [[-(3 * a + k), -(3 * b + k)] for a, b in ((0, 4), (1, 6), (2, 7)) for k in (1, 2, 3)]
+    f = Formula([*f.clauses(), *clauses], n_vars=f.n_vars)
+    plan, problem = plan_for(f, 4), prepare(f)
+    bits = Joint(4, factor_graph(problem))
+    assert plan.info["fields"] == 8 and "fields" not in bits.info
+    assert plan.held < bits.held
+    assert (np.diff(plan.graph.units.at) == 3).all()
+    assert len(plan.graph.factors.at) - 1 == 3 * (7 + 3)  # "exactly one" needs no factor
+
+
+def test_a_move_keeps_the_values_of_held_fields():
+    f = FORMULAS["fields"]
+    plan, x = plan_for(f, 2), starts(f, 640)
+    y = moved(f, plan, x, 1)
+    free = np.isin(np.arange(plan.n), plan.cutset(0).variable)
+    literal, unit = (
+        plan.graph.units.literal,
+        np.repeat(np.arange(plan.n), np.diff(plan.graph.units.at)),
+    )
+    held = literal[(literal >= 0) & ~free[unit]] >> 1
+    held = held[held < f.n_total]
+    assert len(held) and (x[:, held] == y[:, held]).all() and f.satisfied(y).all()
+
+
+TERMS = Terms.of([(1, 5), (2, 9, 13), (13, 16), (1, 2), (6, 19)])
+COEFFICIENTS = np.array([1.5, -2.0, 0.7, 9.0, -1.0])  # 1 and 2 are never true together
+
+
+def law_with_terms(f: Formula, coefficients: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    states, p = exact_law(f, weights(f))
+    p = p * np.exp(TERMS.potential(pack(states), coefficients)[: len(states)])
+    return states, p / p.sum()
+
+
+def with_terms(f: Formula, width: int, coefficients: np.ndarray) -> Joint:
+    plan = joint_moves(prepare(f), width, terms=TERMS)
+    assert plan is not None
+    return plan.weighted(coefficients)
+
+
+def test_terms_in_the_kernel_are_those_of_the_reference():
+    f = FORMULAS["fields"]
+    plan, x = with_terms(f, 5, COEFFICIENTS), starts(f, 128)
+    request = request_for(weights(f), 128, plan, sweeps=4, seed=7)
+    block = resumed(prepare(f), request, pack(x)[None], 0, 0, 128)
+    assert np.array_equal(unpack(block.packed[0], 128), by_reference(f, plan, x, range(4)))
+
+
+def test_moves_with_terms_have_the_law_of_the_terms():
+    """Chi-square of 64,000 samples, rate ALPHA. Twins: other coefficients, and no terms at all."""
+    f = FORMULAS["fields"]
+    states, p = law_with_terms(f, COEFFICIENTS)
+    x = states[np.random.default_rng(2).choice(len(states), 64_000, p=p)]
+    assert chi_square(moved(f, with_terms(f, 3, COEFFICIENTS), x, 1), (states, p)) > ALPHA
+    assert chi_square(moved(f, with_terms(f, 3, 0.5 * COEFFICIENTS), x, 1), (states, p)) < ALPHA
+    assert chi_square(moved(f, plan_for(f, 3), x, 1), (states, p)) < ALPHA
+
+
+def test_contexts_have_coefficients_of_their_own():
+    f = FORMULAS["fields"]
+    plan = with_terms(f, 30, np.stack([COEFFICIENTS, -COEFFICIENTS]))
+    assert not plan.held
+    words = np.tile(pack(starts(f, 32_000)), (2, 1, 1))
+    theta = np.tile(weights(f), (2, 1))
+    request = request_for(theta, 32_000, plan, sweeps=1, contexts=np.arange(2))
+    block = resumed(prepare(f), request, words, 0, 0, 32_000)
+    for packed, coefficients in zip(block.packed, (COEFFICIENTS, -COEFFICIENTS), strict=True):
+        assert chi_square(unpack(packed, 32_000), law_with_terms(f, coefficients)) > ALPHA
+
+
+def test_coefficients_that_do_not_fit_are_refused():
+    plan = with_terms(FORMULAS["fields"], 3, COEFFICIENTS)
+    for wrong, told in (
+        (np.ones(4), "shape"),
+        (np.full(5, np.inf), "finite"),
+        (np.full(5, 200), "200"),
+    ):
+        with pytest.raises(FormulaError, match="coefficients") as error:
+            plan.weighted(wrong)
+        assert told in str(error.value) or "add up" in str(error.value)
+
+
+def test_large_terms_neither_overflow_nor_underflow():
+    """A path of 40 variables; each of 39 pairs has weight e^140, so all are true. With e^-140 no
+    two neighbours are.
+    """
+    n = 40
+    f = Formula([[k, k + 1] for k in range(1, n)], n_vars=n)
+    plan = joint_moves(prepare(f), 3, terms=Terms.of([(k, k + 1) for k in range(1, n)]))
+    x = np.ones((64, n), bool)
+    x[:, ::2] = False
+    for sign in (1, -1):
+        request = request_for(
+            np.zeros(n), 64, plan.weighted(np.full(n - 1, sign * 140.0)), sweeps=1
+        )
+        block = resumed(prepare(f), request, pack(x)[None], 0, 0, 64)
+        pairs = unpack(block.packed[0], 64)
+        assert (pairs[:, 1:] & pairs[:, :-1]).all() == (sign > 0)
+        assert (pairs[:, 1:] & pairs[:, :-1]).any() == (sign > 0)
 
 
 def test_messages_of_many_small_factors_do_not_underflow():
@@ -199,8 +316,7 @@ def test_a_lane_that_violates_the_formula_is_not_handed_out():
     x = np.zeros((64, 4), bool)
     x[::2] = [True, True, False, True]
     held = plan.cutset(0)._replace(n_bags=0)  # a move that moves nothing
-    still = Joint(plan.width, plan.n, plan.literals, plan.offsets, plan.helpers, plan.moving)
-    still.made.append(held)
+    still = replace(plan, made=[held])
     request = request_for(np.zeros(4), 64, still, sweeps=1)
     block = resumed(prepare(f), request, pack(x)[None], 0, 0, 64)
     assert int(np.bitwise_count(block.valid).sum()) == 32

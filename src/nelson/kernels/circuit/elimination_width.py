@@ -49,6 +49,10 @@ def eliminate(g, m, bound, work, out):
             g.length[g.cliques[g.first[v] + k]] = 0
         if degree:
             steps += join(g, cliques, end, to)
+            for z in range(end, to):
+                u = g.members[z]
+                remove(g, u)
+                insert(g, u, max(degree - 1, g.below[u] - 1))
             least = max(0, min(least, degree) - 1)
             cliques += 1
             end = to

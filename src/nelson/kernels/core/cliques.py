@@ -97,10 +97,11 @@ def neighbours(g, v, cliques, end, stamp):
 def join(g, clique, begin, end):
     """Make members[begin:end] a clique, in the lists of its members from now on. -> steps
 
-    The cliques that it replaces have length 0 by now.
+    The cliques that it replaces have length 0 by now. The caller puts the members into the buckets
+    of their new degrees.
     """
-    degree, steps = end - begin, 0
-    g.start[clique], g.length[clique] = begin, degree
+    steps = 0
+    g.start[clique], g.length[clique] = begin, end - begin
     for z in range(begin, end):
         u = g.members[z]
         kept = 0
@@ -111,6 +112,4 @@ def join(g, clique, begin, end):
         steps += g.many[u]
         g.cliques[g.first[u] + kept] = clique
         g.many[u] = kept + 1
-        remove(g, u)
-        insert(g, u, max(degree - 1, g.below[u] - 1))
     return steps

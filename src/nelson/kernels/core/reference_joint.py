@@ -22,10 +22,10 @@ def uniform(seed: int, context: int, words: np.ndarray, variable: int, round: in
 
 
 def _scale(most: np.ndarray) -> np.ndarray:
-    """2^-k for a number in [2^k, 2^(k+1)) below 2^-64, else 1."""
+    """2^-k for a number in [2^k, 2^(k+1)) below 2^-64 or from 2 on, else 1."""
     exponent = most.view(np.uint64) >> np.uint64(52)
     power = ((np.uint64(2046) - exponent) << np.uint64(52)).view(np.float64)
-    return np.where(most < 2.0**-64, power, 1.0)
+    return np.where((most < 2.0**-64) | (most >= 2), power, 1.0)
 
 
 def _aside(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -43,54 +43,98 @@ def _back(table: np.ndarray, powers: np.ndarray) -> np.ndarray:
     return np.where(power > -1023, np.ldexp(table, power), 0.0)
 
 
+def _values(entry: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """(digits, entries): the digits of numbers, the lowest first."""
+    strides = np.cumprod([1, *sizes[:-1]])
+    return entry // strides[:, None] % np.asarray(sizes)[:, None]
+
+
+def _apply(
+    p: Any, c: int, x: np.ndarray, table: np.ndarray, digits: np.ndarray, factors: np.ndarray
+) -> None:
+    """Multiply the table by factor c, in the lanes in which its held literals are false."""
+    held = p.held[p.held_at[c] : p.held_at[c + 1]]
+    active = (x[:, held >> 1] != (held & 1).astype(bool)).all(1)
+    applies = np.ones(len(table), bool)
+    for k in range(p.part_at[c], p.part_at[c + 1]):
+        applies &= (p.values[k] >> digits[p.digit[k]] & 1).astype(bool)
+    table[applies] *= np.where(active, factors[p.weight[c]], 1.0)
+
+
+def _message(
+    p: Any, c: int, tables: list[np.ndarray], digits: np.ndarray, sizes: np.ndarray
+) -> np.ndarray:
+    """The message of child c for each entry of the table that receives it."""
+    within = [j for j in range(len(sizes)) if p.within[c] >> j & 1]
+    strides = np.cumprod([1, *sizes[within]])[:-1]
+    return tables[p.child[c]][strides @ digits[within]]
+
+
 def move(
     cutset: Any,
+    units: Any,
     x: np.ndarray,
-    one: np.ndarray,
+    weights: np.ndarray,
     seed: int,
     number: int,
     context: int = 0,
     first_word: int = 0,
+    factors: np.ndarray | None = None,
 ) -> np.ndarray:
-    """One move of states x (lanes, n) bool, a multiple of 64 of them; one (n,): P(x_v = 1).
+    """One move of states x (lanes, variables) bool, a multiple of 64 of them.
 
-    cutset: a `kernels.cpu.cutset.Cutset`.
+    cutset, units: of `kernels.cpu.cutset`. weights: of all values of all units.
+    factors: the weights of factors; the first is 0, that of clauses.
     """
     p, x = cutset, x.copy()
-    words = first_word + np.arange(len(x) // 64)
+    factors = np.zeros(1) if factors is None else factors
+    words, lane = first_word + np.arange(len(x) // 64), np.arange(len(x))
     dead = np.zeros(len(x), bool)
-    tables: list[np.ndarray] = []  # (2 ** (width + 1), lanes): the message, then F(., 1)
+    tables: list[np.ndarray] = []  # (entries, lanes): the message, then F(., 1), F(., 2), ...
     for b in range(p.n_bags):
-        d = int(p.width[b])
-        entry = np.arange(2 << d)
-        weight = np.where(entry < 1 << d, 1 - one[p.variable[b]], one[p.variable[b]])
-        table = np.repeat(weight[:, None], len(x), axis=1)
-        for c in range(p.clause_at[b], p.clause_at[b + 1]):
-            held = p.held[p.held_at[c] : p.held_at[c + 1]]
-            active = (x[:, held >> 1] != (held & 1).astype(bool)).all(1)
-            violated = (entry & p.mask[c]) == p.false[c]
-            table[violated[:, None] & active] = 0.0
-        first, last = p.child_at[b], p.child_at[b + 1]
+        sizes = p.size[p.scope_at[b] : p.scope_at[b + 1]]
+        message, size = int(p.message[b]), int(sizes[-1])
+        digits = _values(np.arange(message * size), sizes)
+        table = np.repeat(weights[units.at[p.variable[b]] + digits[-1]][:, None], len(x), axis=1)
+        last, first = p.child_at[b + 1], p.child_at[b]
+        hub = last - first > 16
+        for low in reversed(range(len(sizes))):
+            for c in range(p.factor_at[b], p.factor_at[b + 1]):
+                if p.digit[p.part_at[c]] == low:
+                    _apply(p, c, x, table, digits, factors)
+            for c in range(first, last):
+                if not hub and p.within[c] & -p.within[c] == 1 << low:
+                    table *= _message(p, c, tables, digits, sizes)
         powers = np.zeros(table.shape, np.int64)
-        for c in range(first, last):
-            bits = [j for j in range(d + 1) if p.within[c] >> j & 1]
-            at = sum(((entry >> j & 1) << i for i, j in enumerate(bits)), np.zeros_like(entry))
-            table = table * tables[p.child[c]][at]
-            if last - first > 16 and ((c + 1 - first) % 16 == 0 or c + 1 == last):
+        for c in range(first, last if hub else first):
+            table *= _message(p, c, tables, digits, sizes)
+            if (c + 1 - first) % 16 == 0 or c + 1 == last:
                 table, more = _aside(table)
                 powers += more
-        if last - first > 16:
+        if hub:
             table = _back(table, powers)
-        table[: 1 << d] += table[1 << d :]
-        most = table[: 1 << d].max(0)
+        total = table[(size - 1) * message :]
+        for a in reversed(range(size - 1)):
+            total = table[a * message : (a + 1) * message] + total
+        table[:message] = total
+        most = total.max(0)
         dead |= most == 0
         tables.append(table * _scale(most))
     for b in reversed(range(p.n_bags)):
-        v, d = p.variable[b], int(p.width[b])
-        scope = p.scope[p.scope_at[b] : p.scope_at[b + 1]]
-        at = (x[:, scope] << np.arange(d)).sum(1)
-        lane = np.arange(len(x))
-        u = uniform(seed, context, words, int(v), rng.JOINT_ROUND + number)
-        drawn = u * tables[b][at, lane] < tables[b][at + (1 << d), lane]
-        x[:, v] = np.where(dead, x[:, v], drawn)
+        sizes = p.size[p.scope_at[b] : p.scope_at[b + 1]]
+        look = slice(p.look_at[b], p.look_at[b + 1])
+        true = x[:, p.look[look] >> 1] == (p.look[look] & 1)
+        at = (true * p.adds[look]).sum(1).astype(np.int64)
+        first, size = int(units.at[p.variable[b]]), int(sizes[-1])
+        literals = units.literal[first : first + size]
+        u = uniform(seed, context, words, int(literals[1]) >> 1, rng.JOINT_ROUND + number)
+        bound, above, left = u * tables[b][at, lane], np.zeros(len(x)), ~dead
+        for a in reversed(range(size)):
+            if a:
+                above = tables[b][at + a * int(p.message[b]), lane] + above
+            drawn = left & (bound < above) if a else left
+            left = left & ~drawn
+            if literals[a] >= 0:
+                v = literals[a] >> 1
+                x[:, v] = np.where(dead, x[:, v], drawn == (literals[a] & 1))
     return x

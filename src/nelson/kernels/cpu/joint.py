@@ -1,22 +1,25 @@
-"""Joint moves: all variables but the held ones are redrawn at once, exactly from P(rest | held).
+"""Joint moves: all units but the held ones are redrawn at once, exactly from P(rest | held).
 
-The program of a move (`cutset.py`) is the same for all lanes; the held values differ. A clause with
-held literals is a factor only in the lanes in which these are all false.
+The program of a move (`cutset.py`) is the same for all lanes; the held values differ. A factor with
+held literals applies only in the lanes in which these are all false.
 
-    up      bag by bag in the order of elimination: F(s, x_v) = P(x_v) * clauses * messages, for all
-            values s of the neighbours; the message is m(s) = F(s, 0) + F(s, 1)
-    down    in the opposite order, x_v = [U m(s) < F(s, 1)], where s has been drawn already
+    up      bag by bag in the order of elimination: F(s, a) = P(a) * factors * messages, for all
+            values s of the neighbours and a of the unit; the message is m(s) = sum of F(s, a)
+    down    in the opposite order, where s has been drawn already: the unit takes the largest value
+            a with U m(s) < F(s, a) + F(s, a + 1) + ... , or 0
 
 Eight lanes are done at a time: an entry of a table is a row of LANES float64, one for each lane.
-The lower half of a bag's table holds m, the upper half F(., 1). Messages are at most 1. If the
-largest entry of a message is below 2^-64 in a lane, the table of that lane is multiplied by a power
-of two, which is exact: nothing underflows, and no result depends on it. If it is 0, the state of
-the lane violates the formula, and the lane keeps it. A hub may receive thousands of messages, and
-their product may pass through ratios beyond the range of a float64: a bag with more than CHILDREN
-messages keeps the exponents of its entries apart while it multiplies.
+After the way up the first part of a bag's table holds m, where F(., 0) was; the draw does not need
+F(., 0). If the largest entry of a message is below 2^-64 or at least 2 in a lane, the table of that
+lane is multiplied by a power of two, which is exact: nothing underflows or overflows, and no result
+depends on it. (The caller limits what the factors of a unit multiply to: 2^-433 .. 2^433.) If it is
+0, the state of the lane violates the formula, and the lane keeps it. A hub may receive thousands of
+messages, and their product may pass through ratios beyond the range of a float64: a bag with more
+than CHILDREN messages keeps the exponents of its entries apart while it multiplies.
 
-U has 53 bits, from the counter (round, 64 v + lane, 0). Rounds of joint moves begin at JOINT_ROUND,
-so they share no counter with resampling or with single sweeps.
+U has 53 bits, from the counter (round, 64 v + lane, 0), where v is the variable of the unit's value
+1. Rounds of joint moves begin at JOINT_ROUND, so they share no counter with resampling or with
+single sweeps.
 """
 
 from typing import NamedTuple
@@ -38,16 +41,14 @@ from nelson.kernels.core.vector import (
     tag,
     zeros,
 )
-from nelson.kernels.cpu.cutset import Cutset
+from nelson.kernels.cpu.cutset import CHILDREN, Cutset, Units
 from nelson.kernels.cpu.floats import converted, larger, less, plus, times
 
 #: Lanes of a block.
 LANES = 8
 _TAG = tag(LANES)
-#: Messages that are multiplied before exponents are put aside.
-CHILDREN = 16
-#: Bits of 2^-64, of 1 and of 2^-53 as float64.
-_SMALL, _UNIT, _ULP = (np.uint64((1023 - k) << 52) for k in (64, 0, 53))
+#: Bits of 2^-64, of 1, of 2 and of 2^-53 as float64.
+_SMALL, _UNIT, _TWO, _ULP = (np.uint64((1023 - k) << 52) for k in (64, 0, -1, 53))
 _1, _11, _52 = (np.uint64(k) for k in (1, 11, 52))
 _TOP = np.uint64(1 << 52)
 
@@ -76,10 +77,11 @@ class Task(NamedTuple):
 
     words: np.ndarray  # (rows, n) uint64; helpers are not among them
     n: int
-    one: np.ndarray  # (contexts, n with helpers): P(x_v = 1), a float64 in the bits of a uint64
-    zero: np.ndarray  # the same of P(x_v = 0)
-    n_weights: int  # n with helpers
-    row: np.ndarray  # (rows,) int64: row of `one` and `zero`
+    weights: np.ndarray  # (contexts, values of all units): float64 in the bits of a uint64
+    n_weights: int
+    factors: np.ndarray  # (contexts, columns): the weights of factors; column 0 is 0.0
+    n_factors: int
+    row: np.ndarray  # (rows,) int64: row of `weights` and `factors`
     context: np.ndarray  # (rows,) int64
     word: np.ndarray  # (rows,) int64: number of the word, for the random numbers
     seed: np.uint64
@@ -101,6 +103,7 @@ def space(n: int, entries: int, largest: int) -> Space:
 
 def move(
     cutset: Cutset,
+    units: Units,
     helpers: Helpers,
     task: Task,
     work: Space,
@@ -114,7 +117,7 @@ def move(
     not been moved.
     """
     round = JOINT_ROUND + number
-    _move(_TAG, cutset, helpers, len(helpers.variable), task, work, stop, round, *blocks)
+    _move(_TAG, cutset, units, helpers, len(helpers.variable), task, work, stop, round, *blocks)
 
 
 @inline
@@ -122,6 +125,13 @@ def _literal(tag, x, code):
     """The lanes in which a literal is true."""
     sign = np.uint64(code & 1) - _1  # 0 for a positive literal, all ones for a negative one
     return load(tag, x, code >> 1) ^ splat(tag, sign)
+
+
+@inline
+def _set(tag, x, code, value, dead):
+    """Make a literal true in the lanes `value`, false in all others that are not dead."""
+    value = value ^ splat(tag, np.uint64(code & 1) - _1)
+    store(x, code >> 1, (load(tag, x, code >> 1) & dead) | (value & ~dead))
 
 
 @inline
@@ -148,47 +158,103 @@ def _save(tag, task, s, r, shift):
 
 
 @inline
-def _fill(tag, p, s, b, d, base, zero, one):
-    """F(s, x_v) before messages: the weight of x_v, and 0 where a clause is violated."""
-    half, low, high = 1 << d, splat(tag, zero), splat(tag, one)
-    for e in range(half):
-        store(s.tables, base + e, low)
-        store(s.tables, base + half + e, high)
-    for c in range(peek(p.clause_at, b), peek(p.clause_at, b + 1)):
-        holds = zeros(tag)
-        for k in range(peek(p.held_at, c), peek(p.held_at, c + 1)):
-            holds = holds | _literal(tag, s.x, peek(p.held, k))
-        others = (2 * half - 1) & ~peek(p.mask, c)
-        e = others  # all subsets of the other variables
-        at = base + peek(p.false, c)
-        while True:
-            store(s.tables, at + e, load(tag, s.tables, at + e) & holds)
-            if e == 0:
-                break
-            e = (e - 1) & others
+def _apply(tag, p, s, c, base, first, low, last, value):
+    """Multiply the entries to which factor c applies; digits below `low` are 0.
+
+    Digits first .. last - 1 of `size` are those of the bag.
+    """
+    poke(s.places, 0, base)  # the list of entries grows digit by digit
+    rows, part = 1, peek(p.part_at, c)
+    for k in range(low, last):
+        chosen = np.int64(-1)
+        if part < peek(p.part_at, c + 1) and peek(p.digit, part) == k - first:
+            chosen = peek(p.values, part)
+            part += 1
+        most, stride, lowest = rows, peek(p.stride, k), np.int64(-1)
+        for a in range(peek(p.size, k)):
+            if not (chosen >> a) & 1:
+                continue
+            if lowest < 0:
+                lowest = np.int64(a)
+                continue
+            for e in range(most):
+                poke(s.places, rows + e, peek(s.places, e) + a * stride)
+            rows += most
+        if lowest > 0:
+            for e in range(most):
+                poke(s.places, e, peek(s.places, e) + lowest * stride)
+    for e in range(rows):
+        at = peek(s.places, e)
+        store(s.tables, at, times(load(tag, s.tables, at), value))
 
 
 @inline
-def _receive(tag, s, base, d, message, within):
-    """Multiply the table of a bag by a message over the variables `within`."""
-    poke(s.places, 0, 0)
-    size, step = 1, 1
-    for j in range(d + 1):
-        more = 0
-        if (within >> j) & 1:
-            more, step = step, 2 * step
-        for e in range(size):
-            poke(s.places, size + e, peek(s.places, e) + more)
-        size *= 2
-    for e in range(size):
-        factor = load(tag, s.tables, message + peek(s.places, e))
-        store(s.tables, base + e, times(load(tag, s.tables, base + e), factor))
+def _apply_to_bits(tag, p, s, c, base, stride, rows, value):
+    """As `_apply`, if all digits are bits. stride: that of the lowest digit."""
+    others, at = rows - stride, base
+    for part in range(peek(p.part_at, c), peek(p.part_at, c + 1)):
+        bit = np.int64(1) << peek(p.digit, part)
+        others &= ~bit
+        if peek(p.values, part) == 2:
+            at += bit
+    e = others  # all subsets of the other digits
+    while True:
+        store(s.tables, at + e, times(load(tag, s.tables, at + e), value))
+        if e == 0:
+            break
+        e = (e - 1) & others
 
 
 @inline
-def _put_aside(tag, s, base, d):
+def _grow(tag, s, base, rows, stride, size):
+    """Copy the entries for all values of the digit with that stride."""
+    at = base
+    while at < base + rows:
+        row = load(tag, s.tables, at)
+        for _ in range(1, size):
+            at += stride
+            store(s.tables, at, row)
+        at += stride
+
+
+@inline
+def _factor(tag, p, t, s, c, base, first, k, last, rows, factor):
+    """Apply factor c, whose lowest digit is k, where its held literals are all false."""
+    holds = zeros(tag)
+    for h in range(peek(p.held_at, c), peek(p.held_at, c + 1)):
+        holds = holds | _literal(tag, s.x, peek(p.held, h))
+    if any_lane(~holds):
+        value = splat(tag, peek(t.factors, factor + peek(p.weight, c)))
+        value = (splat(tag, _UNIT) & holds) | (value & ~holds)
+        if rows == 1 << (last - first):
+            _apply_to_bits(tag, p, s, c, base, peek(p.stride, k), rows, value)
+        else:
+            _apply(tag, p, s, c, base, first, k, last, value)
+
+
+@inline
+def _receive(tag, p, s, base, first, low, last, message, within):
+    """Multiply the table by a message over the digits `within`; digits below `low` are 0."""
+    poke(s.places, 0, message)
+    rows, step, stride = 1, 1, peek(p.stride, low)
+    for k in range(low, last):
+        size, more = peek(p.size, k), 0
+        if (within >> (k - first)) & 1:
+            more, step = step, step * size
+        for a in range(1, size):
+            for e in range(rows):
+                poke(s.places, a * rows + e, peek(s.places, e) + a * more)
+        rows *= size
+    for e in range(rows):
+        at = base + e * stride
+        value = load(tag, s.tables, peek(s.places, e))
+        store(s.tables, at, times(load(tag, s.tables, at), value))
+
+
+@inline
+def _put_aside(tag, s, base, rows):
     """Put the exponents of a table aside: its numbers become 0 or lie in [1, 2)."""
-    for k in range(len(tag) << (d + 1)):
+    for k in range(len(tag) * rows):
         at = base * len(tag) + k
         bits = peek(s.tables, at)
         power = np.int64(bits >> _52)
@@ -197,89 +263,143 @@ def _put_aside(tag, s, base, d):
 
 
 @inline
-def _put_back(tag, s, base, d):
+def _put_back(tag, s, base, rows):
     """Multiply the table by the exponents put aside, relative to the largest one of the lane."""
     for lane in range(len(tag)):
         most = np.int64(-(1 << 62))
-        for k in range(lane, len(tag) << (d + 1), len(tag)):
+        for k in range(lane, len(tag) * rows, len(tag)):
             if peek(s.tables, base * len(tag) + k):
                 most = max(most, peek(s.powers, k))
-        for k in range(lane, len(tag) << (d + 1), len(tag)):
+        for k in range(lane, len(tag) * rows, len(tag)):
             at, power = base * len(tag) + k, 1023 + peek(s.powers, k) - most
             bits = peek(s.tables, at) & (_TOP - _1) | (np.uint64(power) << _52)
             poke(s.tables, at, bits if peek(s.tables, at) and power > 0 else np.uint64(0))
 
 
 @inline
-def _receive_all(tag, p, s, b, d, base):
-    """Multiply the table of bag b by all messages that it receives."""
-    first, last = peek(p.child_at, b), peek(p.child_at, b + 1)
-    hub = last - first > CHILDREN
-    if hub:
-        for k in range(len(tag) << (d + 1)):
-            poke(s.powers, k, 0)
-    for c in range(first, last):
-        _receive(tag, s, base, d, peek(p.table, peek(p.child, c)), peek(p.within, c))
-        if hub and (c + 1 - first) % CHILDREN == 0:
-            _put_aside(tag, s, base, d)
-    if hub:
-        _put_aside(tag, s, base, d)
-        _put_back(tag, s, base, d)
+def _receive_all(tag, p, s, base, rows, first, last, m, messages):
+    """Multiply the table of a hub by its messages, with exponents put aside."""
+    for k in range(len(tag) * rows):
+        poke(s.powers, k, 0)
+    for c in range(m, messages):
+        message = peek(p.table, peek(p.child, c))
+        _receive(tag, p, s, base, first, first, last, message, peek(p.within, c))
+        if (c + 1 - m) % CHILDREN == 0 or c + 1 == messages:
+            _put_aside(tag, s, base, rows)
+    _put_back(tag, s, base, rows)
 
 
 @inline
-def _send(tag, s, base, d):
-    """Sum v out of its table, and rescale. -> the largest entry of each lane"""
-    half = 1 << d
+def _fill(tag, p, t, s, b, base, weight, factor):
+    """F(s, a): the weight of a, times factors and messages.
+
+    weight, factor: where the weights of the unit and those of the factors begin. The table grows
+    from the highest digit to the lowest. A factor or message is applied as soon as all its digits
+    are there. Only a hub has all its messages at the end.
+    """
+    first, last = peek(p.scope_at, b), peek(p.scope_at, b + 1)
+    k = last - 1
+    stride, size = peek(p.stride, k), peek(p.size, k)
+    rows = stride * size
+    for a in range(size):
+        store(s.tables, base + a * stride, splat(tag, peek(t.weights, weight + a)))
+    c, factors = peek(p.factor_at, b), peek(p.factor_at, b + 1)
+    m, messages = peek(p.child_at, b), peek(p.child_at, b + 1)
+    hub = messages - m > CHILDREN
+    while True:
+        while c < factors and peek(p.digit, peek(p.part_at, c)) == k - first:
+            _factor(tag, p, t, s, c, base, first, k, last, rows, factor)
+            c += 1
+        lowest = np.int64(1) << (k - first)
+        while not hub and m < messages and peek(p.within, m) & (2 * lowest - 1) == lowest:
+            message = peek(p.table, peek(p.child, m))
+            _receive(tag, p, s, base, first, k, last, message, peek(p.within, m))
+            m += 1
+        if k == first:
+            break
+        k -= 1
+        _grow(tag, s, base, rows, peek(p.stride, k), peek(p.size, k))
+    if hub:
+        _receive_all(tag, p, s, base, rows, first, last, m, messages)
+
+
+@inline
+def _send(tag, s, base, message, size):
+    """Sum the unit out of its table, and rescale. -> the largest entry of each lane"""
     most = zeros(tag)
-    for e in range(half):
-        total = plus(load(tag, s.tables, base + e), load(tag, s.tables, base + half + e))
+    for e in range(message):
+        at = base + (size - 1) * message + e
+        total = load(tag, s.tables, at)
+        while at > base + e:  # in the order of the draw, so that both round alike
+            at -= message
+            total = plus(load(tag, s.tables, at), total)
         store(s.tables, base + e, total)
         most = larger(most, total)
-    small = less(most, splat(tag, _SMALL))
-    if any_lane(small):
+    far = less(most, splat(tag, _SMALL)) | ~less(most, splat(tag, _TWO))
+    if any_lane(far):
         power = (~(most >> _52) + np.uint64(2047)) * _TOP  # 2^-k for a number in [2^k, 2^(k+1))
-        scale = (power & small) | (splat(tag, _UNIT) & ~small)
-        for e in range(2 * half):
+        scale = (power & far) | (splat(tag, _UNIT) & ~far)
+        for e in range(size * message):
             store(s.tables, base + e, times(load(tag, s.tables, base + e), scale))
     return most
 
 
+@inline
+def _draw(tag, p, units, s, b, dead, u):
+    """Draw the unit of bag b, given its neighbours, in the lanes that are not dead."""
+    entry = zeros(tag)
+    for k in range(peek(p.look_at, b), peek(p.look_at, b + 1)):
+        x = _literal(tag, s.x, peek(p.look, k))
+        entry = entry + (x & splat(tag, peek(p.adds, k)))
+    store(s.found, 0, entry)
+    base, message, unit = peek(p.table, b), peek(p.message, b), np.int64(peek(p.variable, b))
+    for k in range(len(tag)):
+        at = (base + np.int64(peek(s.found, k))) * len(tag) + k
+        poke(s.found, k, at)
+        poke(s.found, len(tag) + k, peek(s.tables, at))
+    bound = times(u, load(tag, s.found, 1))
+    left, total = ~dead, zeros(tag)
+    first, a = peek(units.at, unit), peek(units.at, unit + 1) - peek(units.at, unit) - 1
+    while a > 0:
+        for k in range(len(tag)):
+            at = np.int64(peek(s.found, k)) + a * message * len(tag)
+            poke(s.found, 2 * len(tag) + k, peek(s.tables, at))
+        total = plus(load(tag, s.found, 2), total)
+        drawn = less(bound, total) & left
+        left = left & ~drawn
+        _set(tag, s.x, peek(units.literal, first + a), drawn, dead)
+        a -= 1
+    if peek(units.literal, first) >= 0:
+        _set(tag, s.x, peek(units.literal, first), left, dead)
+
+
 @kernel
-def _move(tag, cutset, helpers, n_helpers, task, work, stop, round, first, last):
-    p, h, t, s = bare(cutset), bare(helpers), bare(task), bare(work)
+def _move(tag, cutset, units, helpers, n_helpers, task, work, stop, round, first, last):
+    p, q, h, t, s = bare(cutset), bare(units), bare(helpers), bare(task), bare(work)
     blocks = 64 // len(tag)
     for block in range(first, last):
         if peek_volatile(stop, 0) != 0:
             return
         r, shift = block // blocks, (block % blocks) * len(tag)
         _load(tag, h, n_helpers, t, s, r, shift)
-        weight = peek(t.row, r) * t.n_weights
+        weights, factors = peek(t.row, r) * t.n_weights, peek(t.row, r) * t.n_factors
         dead = zeros(tag)
         for b in range(p.n_bags):
-            d, base = np.int64(peek(p.width, b)), peek(p.table, b)
-            at = weight + peek(p.variable, b)
-            _fill(tag, p, s, b, d, base, peek(t.zero, at), peek(t.one, at))
-            _receive_all(tag, p, s, b, d, base)
-            most = _send(tag, s, base, d)
+            base, message, unit = (
+                peek(p.table, b),
+                peek(p.message, b),
+                np.int64(peek(p.variable, b)),
+            )
+            size = peek(q.at, unit + 1) - peek(q.at, unit)
+            _fill(tag, p, t, s, b, base, weights + peek(q.at, unit), factors)
+            most = _send(tag, s, base, message, size)
             dead = dead | ~less(zeros(tag), most)
         key0, key1 = keys(t.seed, peek(t.context, r), peek(t.word, r))
         start = load(tag, s.lanes, 0) + key0
         for back in range(p.n_bags):
             b = p.n_bags - 1 - back
-            d, base, v = np.int64(peek(p.width, b)), peek(p.table, b), peek(p.variable, b)
-            entry = zeros(tag)
-            scope = peek(p.scope_at, b)
-            for j in range(d):
-                x = load(tag, s.x, peek(p.scope, scope + j))
-                entry = entry | (x & splat(tag, np.int64(1) << j))
-            store(s.found, 0, entry)
-            for k in range(len(tag)):
-                at = (base + np.int64(peek(s.found, k))) * len(tag) + k
-                poke(s.found, len(tag) + k, peek(s.tables, at))
-                poke(s.found, 2 * len(tag) + k, peek(s.tables, at + (len(tag) << d)))
-            random = scramble(start + counter(round, np.int64(v) * 64 + shift, 0), splat(tag, key1))
+            v = np.int64(peek(q.literal, peek(q.at, np.int64(peek(p.variable, b))) + 1)) >> 1
+            random = scramble(start + counter(round, v * 64 + shift, 0), splat(tag, key1))
             u = times(converted(random >> _11), splat(tag, _ULP))
-            drawn = less(times(u, load(tag, s.found, 1)), load(tag, s.found, 2))
-            store(s.x, v, (load(tag, s.x, v) & dead) | (drawn & ~dead))
+            _draw(tag, p, q, s, b, dead, u)
         _save(tag, t, s, r, shift)

@@ -33,7 +33,9 @@ _LANES, _LANE_VARIABLES = 1024, 1 << 26
 #: Joint moves that hold a larger share of the variables, or more variables, are not tried: in no
 #: formula that we tried did they mix.
 _MOST_HELD, _MANY_HELD = 0.6, 512
-#: Wider moves, which cost more, are tried only if they hold at most this share.
+#: Wider moves, which cost more, are tried only if they hold at most this share. Costly moves that
+#: held 11% (a 3-colouring), 18% (a planar 4-colouring), 28% (a sudoku) and 59% (a timetable) did
+#: not mix within a pilot run; one formula of each kind was tried.
 _FEW_HELD = 0.1
 #: Joint moves are not tried for more contexts than this: each is diagnosed.
 _JOINT_CONTEXTS = 8
