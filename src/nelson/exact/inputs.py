@@ -14,11 +14,14 @@ import numpy as np
 from nelson.exact.preprocess.gates import scratch_for
 from nelson.formula import Formula
 from nelson.formula.flat import lengths_to_offsets, owners, take
+from nelson.kernels.reduce import fewer_inputs
 from nelson.kernels.reduce import inputs as kernel
 from nelson.kernels.reduce.clause_store import Store, load
 
-#: Visits of literals in the search for gates of one order of the variables: about a second.
+#: Most visits of literals in the search for gates of one order of the variables: about a second.
 _VISITS = 1 << 27
+#: Most visits of the local search for fewer inputs: 0.3 s or less; and visits for each literal.
+_MORE_VISITS, _MORE_FOR_EACH = 1 << 25, 1 << 11
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,12 +48,15 @@ class Gates:
 
 def find_gates(formula: Formula) -> Gates:
     """The gates of a formula: those of the order of its variables, or of the opposite order if that
-    leaves fewer inputs. O(total literals) for most formulas.
+    leaves fewer inputs; then a local search for fewer inputs. O(total literals), and at most about
+    a second. The same in every run.
     """
     n = formula.n_total
     order = np.arange(n, dtype=np.int32)
     found = [_Search(formula, each) for each in (order, order[::-1].copy())]
-    return max(found, key=lambda search: int(search.found.defined.sum())).gates()
+    best = max(found, key=lambda search: int(search.found.defined.sum()))
+    best.improve(min(_MORE_VISITS, _MORE_FOR_EACH * len(formula.literals)))
+    return best.gates()
 
 
 class _Search:
@@ -66,8 +72,15 @@ class _Search:
         rank = np.empty(self.n, np.int32)
         rank[order] = np.arange(self.n, dtype=np.int32)
         task = self.store, self.scratch
-        kernel.define_before(*task, order, rank, self.found)
+        kernel.define_before(*task, order, rank, self.found, _VISITS)
         kernel.define_more(*task, order[::-1].copy(), self.found, _VISITS)
+
+    def improve(self, visits: int) -> None:
+        """Look for definitions of more variables, if there are any at all."""
+        if self.found.defined.any():
+            undo, state = fewer_inputs.undo(), np.ones(1, np.uint64)
+            task = self.store, self.scratch, self.found
+            fewer_inputs.improve(*task, undo, state, visits)
 
     def gates(self) -> Gates:
         literals, offsets = self.formula.literals, self.formula.offsets

@@ -92,41 +92,45 @@ def _mark_dependent(s, v, f):
 
 
 @kernel
-def define_before(s, w, order, rank, f):
-    """Define each variable by variables that come before it. order: all variables; rank: its
-    inverse.
+def define_before(s, w, order, rank, f, limit):
+    """Define each variable by variables that come before it, within `limit` visits.
+
+    order: all variables; rank: its inverse.
     """
     for i in range(order.size):
-        v = order[i]
-        m, good, _ = _defined(s, w, v, f, rank, True)
-        if good:
-            _take(w, v, m, f)
+        if limit > 0:
+            m, good, work = _defined(s, w, order[i], f, rank, True)
+            limit -= work
+            if good:
+                _take(w, order[i], m, f)
+
+
+@helper
+def define_one(s, w, v, f):
+    """Define v, which has no definition, by variables that do not depend on it.
+
+    -> (was that possible, visits)
+    """
+    visits = 0
+    if s.held[2 * v] + s.held[2 * v + 1] <= CLAUSES:
+        m, good, visits = _defined(s, w, v, f, f.queue, False)  # nothing is marked
+        if not good:
+            return False, visits
+    known = _mark_dependent(s, v, f)
+    m, good, work = _defined(s, w, v, f, f.queue, False)
+    if good:
+        _take(w, v, m, f)
+    for k in range(known):
+        f.mark[f.queue[k]] = 0
+    return good, visits + work + 4 * known
 
 
 @kernel
 def define_more(s, w, order, f, limit):
-    """Define variables of `order` that have no definition, each by variables that do not depend on
-    it, within `limit` visits. -> visits left
-    """
+    """Define variables of `order` that have no definition, within `limit` visits."""
     for i in range(order.size):
-        v = order[i]
-        if limit <= 0:
-            break
-        if f.defined[v]:
-            continue
-        if s.held[2 * v] + s.held[2 * v + 1] <= CLAUSES:
-            m, good, work = _defined(s, w, v, f, order, False)  # nothing is marked
-            limit -= work
-            if not good:
-                continue
-        known = _mark_dependent(s, v, f)
-        m, good, work = _defined(s, w, v, f, order, False)
-        limit -= work + 4 * known
-        if good:
-            _take(w, v, m, f)
-        for k in range(known):
-            f.mark[f.queue[k]] = 0
-    return limit
+        if limit > 0 and not f.defined[order[i]]:
+            limit -= define_one(s, w, order[i], f)[1]
 
 
 @helper

@@ -31,6 +31,8 @@ _MOST_WORK = 1 << 26
 #: A trial ends after so many valid proposals, or after the work of _FEW samples that cost the most.
 #: If fewer than _FEW are valid, a sample costs too much.
 _ENOUGH, _FEW = 16, 4
+#: Formulas with more literals are not tried.
+_LARGE = 1_000_000
 #: Rejection is not tried for more contexts than this: each has its own trial.
 _CONTEXTS = 8
 #: The trials' share of a time limit.
@@ -40,8 +42,10 @@ _LATE = "no time was left for a trial"
 
 def by_rejection(part: Part, limits: Limits) -> Verdict | None:
     """A verdict for `rejection`; None if a sample costs too much: the reason is in `part.passed`.
-    Nothing is tried, and no reason given, if the formula has no gates.
+    Nothing is tried, and no reason given, if the formula has no gates or is large.
     """
+    if len(part.formula.literals) > _LARGE:
+        return None
     gates = rejection.gates_of(part.problem)
     if not len(gates.targets):
         return None
