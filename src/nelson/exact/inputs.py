@@ -21,7 +21,7 @@ from nelson.kernels.reduce.clause_store import Store, load
 #: Most visits of literals in the search for gates of one order of the variables: about a second.
 _VISITS = 1 << 27
 #: Most visits of the local search for fewer inputs: 0.3 s or less; and visits for each literal.
-_MORE_VISITS, _MORE_FOR_EACH = 1 << 25, 1 << 11
+_MORE_VISITS, _MORE_FOR_EACH = 1 << 25, 1 << 13
 
 
 @dataclass(frozen=True, eq=False)

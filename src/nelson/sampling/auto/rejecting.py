@@ -26,8 +26,9 @@ from nelson.sampling.problem import Problem
 _TRIALS: Slot[Recent[tuple[Any, ...], tuple[float, str]]] = Slot("trials of rejection")
 #: The last trial, by evidence.
 _LATEST: Slot[Recent[tuple[int, ...], tuple[float, str]]] = Slot("latest trial of rejection")
-#: Most work of a sample: words of 64 proposals times literals, about 0.3 ns each. This is 0.02 s.
-_MOST_WORK = 1 << 26
+#: Most work of a sample: words of 64 proposals times literals, 0.3 ns each or less, since tiles end
+#: early. This is at most 0.08 s of one core, as for joint moves.
+_MOST_WORK = 1 << 28
 #: A trial ends after so many valid proposals, or after the work of _FEW samples that cost the most.
 #: If fewer than _FEW are valid, a sample costs too much.
 _ENOUGH, _FEW = 16, 4
