@@ -70,7 +70,7 @@ def test_starts_of_chains_are_found_once(monkeypatch):
     from nelson.sampling.auto import starts
 
     limits, find, calls = plan.Limits, starts.find, []
-    skip = frozenset(("enumerate", "circuit", "cftp", "resampling"))
+    skip = frozenset(("enumerate", "circuit", "cftp", "rejection", "resampling"))
     monkeypatch.setattr(plan, "usable_cores", lambda: 1)
     monkeypatch.setattr(
         plan, "Limits", lambda *args, **more: limits(*args, **more | {"skip": skip})

@@ -94,8 +94,9 @@ class Drawer:
             verdict = verdict_for(self.formula, theta)
             self.sweeps, self.guarantee, self.why = verdict.sweeps, verdict.guarantee, verdict.why
             return
-        # A step of training needs its samples. When theta moves, `cftp` may end with none.
-        gpu, skip = gpu_number(self.device) is not None, frozenset({"cftp"})
+        # A step of training needs its samples. When theta moves, `cftp` may end with none, and
+        # `rejection` may take ever longer.
+        gpu, skip = gpu_number(self.device) is not None, frozenset({"cftp", "rejection"})
         choice = choose(self.formula, theta, gpu=gpu, skip=skip)
         self.why, self.guarantee = choice.why, choice.guarantee
         # If one method draws the whole formula, it stays until the next refresh. If components

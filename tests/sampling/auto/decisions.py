@@ -19,8 +19,11 @@ ALPHA = 1e-4
 needs_d4 = pytest.mark.skipif(not compiling.installed(), reason="D4 is not installed")
 
 
-def decided(formula: Formula, *skip: str, theta=None) -> auto.Decision:
-    """What `auto` decides if some steps of its ladder are left out."""
+def decided(formula: Formula, *skip: str, theta=None, rejection=False) -> auto.Decision:
+    """What `auto` decides if some steps of its ladder are left out; rejection is, unless asked for:
+    it would take most small formulas that have gates.
+    """
+    skip += () if rejection else ("rejection",)
     rows = np.zeros((1, formula.n_vars)) if theta is None else np.atleast_2d(theta)
     return auto.decide(prepare(formula), rows, auto.Limits(skip=frozenset(skip), count=1000))
 

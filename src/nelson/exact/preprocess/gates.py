@@ -110,7 +110,12 @@ def _space(state: State) -> tuple[Store, Definitions, kernels.Scratch]:
         literals=np.empty(places, np.int32),
         used=np.zeros(2, np.int64),
     )
-    scratch = kernels.Scratch(
+    return store, definitions, scratch_for(n)
+
+
+def scratch_for(n: int) -> kernels.Scratch:
+    """Work space for the clauses of one of n variables."""
+    return kernels.Scratch(
         clauses=np.empty(CLAUSES, np.int32),
         positive=np.empty(CLAUSES, np.uint64),
         negative=np.empty(CLAUSES, np.uint64),
@@ -121,7 +126,6 @@ def _space(state: State) -> tuple[Store, Definitions, kernels.Scratch]:
         local=np.full(n, -1, np.int8),
         mark=np.zeros(n, np.int8),
     )
-    return store, definitions, scratch
 
 
 def _unload(state: State, store: Store, definitions: Definitions) -> int:

@@ -24,7 +24,7 @@ from nelson.sampling.sample_stream import carry_out
 from nelson.sampling.samples import Samples
 
 #: Steps of the ladder that would answer a small case exactly.
-EXACT_STEPS = frozenset({"enumerate", "circuit", "cftp"})
+EXACT_STEPS = frozenset({"enumerate", "circuit", "cftp", "rejection"})
 #: Nats that an estimate of log Z may be off.
 _NATS = 0.2
 #: Seconds of an estimate of log Z.

@@ -10,6 +10,8 @@ from nelson.kernels.core import rng
 from nelson.kernels.core.program import Program
 
 LOVASZ, MOSER_TARDOS, PRS = 0, 1, 2
+#: What the weight of a gate favours (`gate_weights`).
+UNWEIGHTED, FAVOURS_ZERO, FAVOURS_ONE = 0, 1, 2
 
 
 def threshold(theta: np.ndarray) -> np.ndarray:
@@ -18,6 +20,20 @@ def threshold(theta: np.ndarray) -> np.ndarray:
     minor = half / (1 + half)  # probability of the rarer value, without cancellation
     p = np.where(np.asarray(theta) > 0, 1 - minor, minor)
     return np.clip(np.round(p * 2.0**32), 1, 2**32 - 1).astype(np.uint32)
+
+
+def gate_weights(
+    thr: np.ndarray, theta: np.ndarray, gates: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """For rejection: thr (contexts, n) with 2^32 exp(-|theta|) for gates, and the favoured values.
+
+    exp(theta x) is largest at the favoured value of x; elsewhere it is exp(-|theta|) times that.
+    """
+    thr, favoured = thr.copy(), np.full(thr.shape, UNWEIGHTED, np.uint8)
+    odds = theta[:, gates]
+    thr[:, gates] = np.clip(np.round(np.exp(-np.abs(odds)) * 2.0**32), 1, 2**32 - 1)
+    favoured[:, gates] = np.where(odds > 0, FAVOURS_ONE, np.where(odds < 0, FAVOURS_ZERO, 0))
+    return thr, favoured
 
 
 def bernoulli(

@@ -38,7 +38,7 @@ class Scratch(NamedTuple):
 
 
 @helper
-def _define(s, w, v, m):
+def define(s, w, v, m):
     """Mark in w.gate the clauses, of the m gathered ones, that define v. -> (defined?, work)"""
     share = 0.0
     for i in range(m):
@@ -223,7 +223,7 @@ def eliminate(s, d, w, order, first, steps, only_defined, growth, longest):
             continue
         p = gather(s, 2 * v, w.clauses, 0)
         m = gather(s, 2 * v + 1, w.clauses, p)
-        defined, cost = _define(s, w, v, m)
+        defined, cost = define(s, w, v, m)
         work += cost + 2 * m
         if only_defined and not defined:
             continue

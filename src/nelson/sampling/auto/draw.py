@@ -20,6 +20,7 @@ from nelson.exact.compile_guess import estimate
 from nelson.exact.preprocess import Completion, compile_kernels
 from nelson.formula import Formula
 from nelson.kernels.core.bits import tail_mask, words_for
+from nelson.kernels.core.rng import MAX_ROUNDS
 from nelson.sampling import foreign
 from nelson.sampling.auto import starts
 from nelson.sampling.auto.decision import SAFETY, Decision, Group
@@ -58,7 +59,7 @@ def blocks(decision: Decision, problem: Problem, request: Request) -> Iterator[B
     if decision.reduced is None:
         group = decision.groups[0]
         asked = replace(request, sweeps=group.sweeps, moves=group.moves)
-        yield from get(group.method).blocks(problem, asked)
+        yield from get(group.method).blocks(problem, _patient(group, asked))
         return
     yield from _Join(decision, problem, request).blocks()
 
@@ -158,7 +159,12 @@ def _source(number: int, group: Group, request: Request) -> Iterator[Block]:
     asked = _asked(number, group, request)
     if group.method == "cdcl":
         return _from_starts(group, asked)
-    return get(group.method).blocks(group.problem, asked)
+    return get(group.method).blocks(group.problem, _patient(group, asked))
+
+
+def _patient(group: Group, request: Request) -> Request:
+    """Rejection gets all the proposals it needs: a trial has shown how many a sample takes."""
+    return replace(request, max_rounds=MAX_ROUNDS) if group.method == "rejection" else request
 
 
 def settled(decision: Decision, request: Request) -> Decision:
@@ -224,7 +230,7 @@ def ready(count: int, width: int | None) -> None:
         lanes = 64 * (width or width_for(size))
         chains = Chains.resampled(problem, pilot_request(theta, lanes, 1, None), theta)
         chains.sweep_to(1)
-    for name in ("enumerate", "circuit", "cftp"):
+    for name in ("enumerate", "circuit", "cftp", "rejection"):
         request = pilot_request(theta, min(count, 1 << 10), 1, None)
         request = replace(request, columns=np.arange(3), width=width)
         if not missing_modules(one := get(name)):

@@ -5,6 +5,7 @@
        few structures                            enumerate      exact
     3  a d-DNNF within a share of the budget     circuit        exact
     4  coupled chains of all starts meet         cftp           exact
+       gates, and inputs that are often valid    rejection      exact
     5  resampling converges in a pilot run       lovasz, sweeps asymptotic if the diagnostics pass
     6  else starts from a CDCL solver            cdcl, sweeps   asymptotic if the diagnostics pass
     7  else no samples; "unsatisfiable" only if it was proved
@@ -39,6 +40,7 @@ from nelson.sampling.auto import compiling
 from nelson.sampling.auto.chains import by_resampling, from_solver, no_joint_moves
 from nelson.sampling.auto.coupling import by_coupling
 from nelson.sampling.auto.decision import Decision, Group, Limits, Part, interned, joined, part_of
+from nelson.sampling.auto.rejecting import by_rejection
 from nelson.sampling.chain import Chains, share
 from nelson.sampling.diagnosis.diagnose import beyond_resolution, pilot_request, pilots
 from nelson.sampling.diagnosis.verdict import Verdict
@@ -81,7 +83,7 @@ class _Ladder:
         self.asked = limits
         self.whole = Part(np.arange(self.owner.n_total), theta, self.owner, problem.evidence)
         self.taken: dict[str, list[tuple[Part, Verdict]]] = {
-            name: [] for name in ("enumerate", "circuit", "cftp", "cdcl", "lovasz")
+            name: [] for name in ("enumerate", "circuit", "cftp", "rejection", "cdcl", "lovasz")
         }
 
     def decide(self) -> Decision:
@@ -94,6 +96,8 @@ class _Ladder:
         if reduced.gates and (decision := self.decided_with_gates(left)) is not None:
             return decision
         left = self.coupled(self.compiled(left, self.untouched))
+        if left and (decision := self.decided_by_rejection(left)) is not None:
+            return decision
         exact = any(self.taken[name] for name in ("enumerate", "circuit", "cftp"))
         if reduced.gates:  # joint moves hold fewer variables if the gates are there
             self.limits = replace(self.limits, skip=self.limits.skip | {"joint"})
@@ -131,6 +135,23 @@ class _Ladder:
         if _width(parts) >= _width(left) or other.compiled(parts, other.untouched):
             return None
         return other.decision(reduced)
+
+    def decided_by_rejection(self, left: Sequence[Part]) -> Decision | None:
+        """The decision for the formula with its gates, if proposals of inputs are often valid and
+        all other components have an exact method. left: the components without the gates.
+        """
+        if "rejection" in self.limits.skip or self.beyond:
+            return None
+        other = _Ladder(self.problem, self.whole.theta, self.limits)
+        other.beyond = self.beyond
+        reduced, parts = other.reduced(_KEEPING_GATES)
+        open_parts = other.rejected(parts)
+        if other.taken["rejection"] and not other.coupled(other.compiled(open_parts, False)):
+            return other.decision(reduced)
+        told = [part.passed["rejection"] for part in open_parts if "rejection" in part.passed]
+        for part in left if told else ():
+            part.passed["rejection"] = told[0]
+        return None
 
     def decided_jointly(self, single: Decision) -> Decision:
         """Joint moves on the formula with its gates, if they make the heuristic decision `single`
@@ -272,6 +293,15 @@ class _Ladder:
             left.append(part)
         return left
 
+    def rejected(self, parts: list[Part]) -> list[Part]:
+        left = []
+        for part in parts:
+            if (verdict := by_rejection(part, self.limits)) is not None:
+                self.taken["rejection"].append((part, verdict))
+            else:
+                left.append(part)
+        return left
+
     def resampled(self, parts: list[Part], as_given: bool) -> list[Part]:
         for part in parts if self.slow else ():
             if part.problem.extremal:
@@ -322,6 +352,7 @@ class _Ladder:
         used = [name for name, pairs in self.taken.items() if pairs]
         whole = not reduced.changed and len(used) <= 1 and "cdcl" not in used
         whole &= len({id(v.moves) for _, v in self.taken["lovasz"]}) <= 1
+        whole &= len(self.taken["rejection"]) <= 1  # the product of acceptances would be small
         if whole and not (used == ["circuit"] and self.problem.evidence):
             name = used[0] if used else "lovasz"
             pairs = self.taken[name] or [(self.whole, replace(EXTREMAL, why="no clause is left"))]
@@ -339,7 +370,8 @@ class _Ladder:
             groups.append(_group("lovasz", joined(self.owner, [part for part, _ in pairs]), pairs))
         groups += [_group("lovasz", part, [(part, verdict)]) for part, verdict in joint]
         # The slowest groups are drawn last: a deadline cuts them and no other.
-        groups += [_group("cdcl", part, [(part, verdict)]) for part, verdict in self.taken["cdcl"]]
+        for name in ("rejection", "cdcl"):
+            groups += [_group(name, part, [(part, verdict)]) for part, verdict in self.taken[name]]
         return Decision(groups, reduced, reduced.steps)
 
     def free(self, reduced: Preprocessed) -> Part:

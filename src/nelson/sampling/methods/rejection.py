@@ -12,6 +12,10 @@ and how many proposals a sample takes is independent of its value.
 
 A proposal is what the resampling kernel draws before its first round, bit-sliced and on all
 threads: 64 proposals cost one AND per literal and the bits of one Bernoulli word per variable.
+
+*Gates.* If clauses make a variable a function of others (`nelson.exact.inputs`), it is computed and
+not drawn. So a circuit of 200 inputs and 3,000 gates with 20 outputs given has one valid proposal
+in 2^14, where a draw of all variables has one in 2^3000. The weight of a gate is met by a coin.
 """
 
 from __future__ import annotations
@@ -19,13 +23,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
+from nelson.exact.inputs import Gates, find_gates
+from nelson.formula import Formula
+from nelson.formula.memo import Recent, Slot
 from nelson.kernels.core.bits import compact, words_for
 from nelson.kernels.core.reference import LOVASZ
+from nelson.kernels.cpu import gates as kernel
 from nelson.sampling import engine
-from nelson.sampling.problem import Problem
+from nelson.sampling.problem import Problem, prepare
 from nelson.sampling.sampler import Block, Lanes, Request, Sampler, divided
 
 #: Fewest proposals of a draw.
@@ -33,7 +42,49 @@ _FIRST = 1024
 #: Most bytes of a draw's packed proposals.
 _BYTES = 64 << 20
 
-KERNEL = replace(engine.RESAMPLE, first_tells=False)
+#: Gates of a problem, by evidence.
+_GATES: Slot[Recent[tuple[int, ...], Gates]] = Slot("inputs and gates")
+_CACHE_SIZE = 16
+
+_PLAIN = replace(engine.RESAMPLE, first_tells=False)
+
+
+def gates_of(problem: Problem) -> Gates:
+    """The inputs and gates of a problem. Kept with the formula."""
+    known = problem.formula.memo.once(_GATES, lambda: Recent(_CACHE_SIZE))
+    return known.once(problem.evidence, lambda: find_gates(problem.rest))
+
+
+def kernel_for(problem: Problem) -> engine.Kernel:
+    """What draws proposals: all variables, or the inputs if there are gates."""
+    found = gates_of(problem)
+    if not len(found.targets):
+        return _PLAIN
+    return replace(_PLAIN, run=partial(kernel.run, entries(problem, found)), laws=_weights)
+
+
+def entries(problem: Problem, found: Gates) -> kernel.Entries:
+    """Gates in the numbers of the program."""
+    place = problem.program.place
+    codes = 2 * place[np.abs(found.literals) - 1] + (found.literals > 0)
+    return kernel.Entries(
+        n_inputs=len(found.inputs),
+        n_entries=len(found.target),
+        inputs=place[found.inputs],
+        target=np.where(found.target < 0, -1, place[found.target]).astype(np.int32),
+        flip=found.flip,
+        first=found.first,
+        start=found.start,
+        codes=codes.astype(np.int32),
+    )
+
+
+def _weights(problem: Problem, theta: np.ndarray) -> kernel.Weights:
+    name = problem.program.name
+    every = np.zeros((len(theta), problem.formula.n_total))
+    every[:, : problem.n] = theta
+    targets = problem.program.place[gates_of(problem).targets]
+    return kernel.weights(problem.thresholds(theta)[:, name], every[:, name], targets)
 
 
 class Proposals:
@@ -45,7 +96,8 @@ class Proposals:
     def __init__(self, problem: Problem, request: Request, context: int) -> None:
         row = slice(context, context + 1)
         self.problem, self.columns = problem, len(request.columns)
-        self.table = engine.laws(problem, request.theta[row])
+        self.kernel = kernel_for(problem)
+        self.table = self.kernel.laws(problem, request.theta[row])
         self.context = request.contexts[row]
         rounds, least = max(1, request.max_rounds), words_for(_FIRST)
         self.word = self.hits = 0  # words drawn, valid proposals among them
@@ -63,7 +115,14 @@ class Proposals:
         while held < count and not block.last and (words := self._next_draw(count - held)):
             word = request.start // 64 + self.word
             drawn = engine.draw(
-                KERNEL, LOVASZ, self.problem, asking, self.table, self.context, word, 64 * words
+                self.kernel,
+                LOVASZ,
+                self.problem,
+                asking,
+                self.table,
+                self.context,
+                word,
+                64 * words,
             )
             self._give_up_in(drawn.valid[0])
             pieces.append(compact(drawn.packed[0], drawn.valid[0]))
@@ -119,13 +178,19 @@ def blocks(problem: Problem, request: Request) -> Iterator[Block]:
             return
 
 
+def ready(count: int, width: int | None = None) -> None:
+    engine.ready(count, width)
+    copy, none = prepare(Formula([[1, -2], [-1, 2]])), np.zeros(1, np.int64)
+    next(blocks(copy, Request(np.zeros((1, 2)), none, 1, 1, 0, none, 0, 1, 1, width=width)))
+
+
 SAMPLER = Sampler(
     name="rejection",
-    summary="propose from the product law of theta until every clause holds",
+    summary="propose from the product law of theta, gates computed, until every clause holds",
     citation="von Neumann: Various techniques used in connection with random digits, 1951",
     weighted=True,
     guarantee=lambda problem, sweeps: "exact",
     blocks=blocks,
-    ready=engine.ready,
+    ready=ready,
     promise="exact, where it finds any",
 )

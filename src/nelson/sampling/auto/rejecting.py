@@ -1,0 +1,99 @@
+"""The step before chains for formulas of gates: how often are random inputs valid?
+
+A formula of gates has few inputs, and all else is a function of them (`nelson.exact.inputs`).
+`rejection` draws the inputs and keeps what satisfies all clauses. That is exact; a trial tells what
+a sample costs. It ends by counted work: the number of proposals times the literals of the gates.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+
+from nelson.formula.memo import Recent, Slot
+from nelson.io.progress import phase
+from nelson.sampling import engine
+from nelson.sampling.auto.decision import Limits, Part
+from nelson.sampling.chain import share
+from nelson.sampling.diagnosis.diagnose import pilot_request, pilots
+from nelson.sampling.diagnosis.verdict import Verdict
+from nelson.sampling.methods import rejection
+from nelson.sampling.problem import Problem
+
+#: (share of proposals that are valid, why that is too few), by evidence and theta.
+_TRIALS: Slot[Recent[tuple[Any, ...], tuple[float, str]]] = Slot("trials of rejection")
+#: The last trial, by evidence.
+_LATEST: Slot[Recent[tuple[int, ...], tuple[float, str]]] = Slot("latest trial of rejection")
+#: Most work of a sample: words of 64 proposals times literals, 0.3 ns each or less, since tiles end
+#: early. This is at most 0.08 s of one core, as for joint moves.
+_MOST_WORK = 1 << 28
+#: A trial ends after so many valid proposals, or after the work of _FEW samples that cost the most.
+#: If fewer than _FEW are valid, a sample costs too much.
+_ENOUGH, _FEW = 16, 4
+#: Formulas with more literals are not tried.
+_LARGE = 1_000_000
+#: Rejection is not tried for more contexts than this: each has its own trial.
+_CONTEXTS = 8
+#: The trials' share of a time limit.
+_SHARE = 0.1
+_LATE = "no time was left for a trial"
+
+
+def by_rejection(part: Part, limits: Limits) -> Verdict | None:
+    """A verdict for `rejection`; None if a sample costs too much: the reason is in `part.passed`.
+    Nothing is tried, and no reason given, if the formula has no gates or is large.
+    """
+    if len(part.formula.literals) > _LARGE:
+        return None
+    gates = rejection.gates_of(part.problem)
+    if not len(gates.targets):
+        return None
+    chosen = part.theta[pilots(part.theta)]
+    if len(chosen) > _CONTEXTS:
+        part.passed["rejection"] = f"more than {_CONTEXTS} different contexts"
+        return None
+    latest = part.formula.memo.once(_LATEST, lambda: Recent(4))
+    known = part.formula.memo.once(_TRIALS, lambda: Recent(64))
+    key = part.evidence, chosen.tobytes()
+    tried = latest.get(part.evidence) if limits.reuse else None
+    if (tried := tried or known.get(key)) is None:
+        with phase("drawing inputs"):
+            tried = _trial(part.problem, chosen, len(gates.literals), limits)
+        if tried[1] != _LATE:
+            known.put(key, tried)
+    accepted, why = latest.put(part.evidence, tried)
+    if why:
+        part.passed["rejection"] = why
+        return None
+    told = (
+        f"{len(gates.targets)} of the variables are functions of the other {len(gates.inputs)}; of "
+        f"random values of these one in {1 / accepted:,.0f} is valid"
+    )
+    return Verdict(0, "exact", told, {"accepted": accepted})
+
+
+def _trial(problem: Problem, theta: np.ndarray, literals: int, limits: Limits) -> tuple[float, str]:
+    """(the smallest share of valid proposals of all contexts, "") or (0, why not)."""
+    until = share(limits.deadline, _SHARE)
+    kernel, least = rejection.kernel_for(problem), 1.0
+    most = max(1, _MOST_WORK // max(1, literals))  # words of 64 proposals for each sample
+    for row in theta:
+        tried = hits = 0
+        table = kernel.laws(problem, row[None])
+        while hits < _ENOUGH and tried < _FEW * most:
+            if until is not None and time.monotonic() > until:
+                return 0.0, _LATE
+            words = min(max(16, 7 * tried), _FEW * most - tried)
+            request = pilot_request(row[None], 64 * words, limits.threads, None)
+            block = engine.draw(
+                kernel, 0, problem, request, table, request.contexts, tried, 64 * words
+            )
+            if block.interrupted:
+                raise KeyboardInterrupt
+            tried, hits = tried + words, hits + int(np.bitwise_count(block.valid).sum())
+        if hits < _FEW:
+            return 0.0, f"{hits} of {64 * tried:,} random values of the inputs are valid"
+        least = min(least, hits / (64 * tried))
+    return least, ""
