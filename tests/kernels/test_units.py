@@ -58,7 +58,7 @@ def model_of(f: Formula, moves: Units, theta: np.ndarray) -> reference_units.Mod
     kept = [term for term, keep in zip(TERMS, moves.kept, strict=False) if keep]
     return reference_units.Model(
         list(problem.rest), units_of(f, moves), threshold(theta), theta, kept, fields,
-        w.coefficient.astype(np.int64), float(w.scale.view(np.float64)[0]),
+        w.coefficient.astype(np.int64), float(w.step[0]),
     )  # fmt: skip
 
 

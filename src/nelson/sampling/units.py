@@ -118,10 +118,9 @@ class Units:
         rows[:, p.row[p.row >= 0]] = whole[:, p.row >= 0]
         return kernel.Weights(
             threshold=problem.thresholds(theta).reshape(-1),
-            pattern=_pattern_weights(p, whole).reshape(-1).view(np.uint64),
+            pattern=_pattern_weights(p, whole).reshape(-1),
             theta=_multiples(rows, step),
             coefficient=_multiples(self._rows(len(theta)), step),
-            scale=step.view(np.uint64),
             step=step.astype(np.float32),
         )
 
@@ -231,16 +230,18 @@ def _multiples(values: np.ndarray, step: np.ndarray) -> np.ndarray:
 
 
 def _pattern_weights(p: kernel.Program, theta: np.ndarray) -> np.ndarray:
-    """(contexts, patterns): exp(E_k - the largest E of the unit)."""
+    """(contexts, patterns) int32: exp(E_k - the largest E of the unit), times 2^31 / (K + 1)."""
     if not p.n_units:
-        return np.zeros((len(theta), 0))
+        return np.zeros((len(theta), 0), np.int32)
     sizes = np.diff(p.unit_at)
     energy = np.zeros((len(theta), p.n_patterns))
     place = np.arange(len(p.literal)) + np.repeat(np.arange(p.n_units), sizes) + 1
     sign = np.where(p.literal & 1, 1.0, -1.0)
     energy[:, place] = theta[:, p.literal >> 1] * sign
     most = np.maximum.reduceat(energy, p.unit_at[:-1] + np.arange(p.n_units), axis=1)
-    return np.exp(energy - np.repeat(most, sizes + 1, axis=1))
+    scale = np.repeat(2.0**31 / (sizes + 1), sizes + 1)
+    weights = np.rint(scale * np.exp(energy - np.repeat(most, sizes + 1, axis=1)))
+    return np.maximum(1, weights).astype(np.int32)
 
 
 def _units(problem: Problem, terms: Terms, fields: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -306,23 +307,33 @@ def _visits(
 
     told = negative & (negatives == 1)[pair]  # the negative literals that are alone in their unit
     at_zero = begins[negatives == 0]  # one entry for each clause that holds no negative literal
+    own_literal = np.concatenate([np.flatnonzero(told), at_zero])
     pattern = np.concatenate(
         [
             (first[own] + own + index[variable] + 1)[told],
             (first + np.arange(units))[own[at_zero]],
         ]
     )
-    visited = np.concatenate([clause[told], clause[at_zero]])
-    spoils = sizes[own[at_zero]] - np.bincount(pair, minlength=len(begins))[negatives == 0]
+    together = np.bincount(pair, minlength=len(begins))  # literals of a clause in a unit
+    spoils = sizes[own[at_zero]] - together[negatives == 0]
     if spoils.sum() > _MOST_ALSO:
         return None
     also = _others(at_zero[spoils > 0], own, pair, index[variable], sizes)
     many = np.concatenate([np.zeros(int(told.sum()), np.int64), spoils])
+    visited = clause[own_literal]
+    # A clause of two literals, the other outside of the unit: only that one is looked at.
+    short = (np.diff(rest.offsets)[visited] == 2) & (many == 0) & (together[pair[own_literal]] == 1)
     by_pattern = np.lexsort((visited, pattern))
-    also, also_at = take(also, lengths_to_offsets(many), by_pattern)
+    near, visit = by_pattern[short[by_pattern]], by_pattern[~short[by_pattern]]
+    also, also_at = take(also, lengths_to_offsets(many), visit)
+    both = _codes(rest.literals)[rest.offsets[visited[near]][:, None] + np.arange(2)]
+    is_own = both >> 1 == variable[own_literal[near]][:, None]
+    patterns = len(literals) + units
     return {
-        "visit_at": lengths_to_offsets(np.bincount(pattern, minlength=len(literals) + units)),
-        "visit": visited[by_pattern].astype(np.int32),
+        "near_at": lengths_to_offsets(np.bincount(pattern[near], minlength=patterns)),
+        "near": both[~is_own],
+        "visit_at": lengths_to_offsets(np.bincount(pattern[visit], minlength=patterns)),
+        "visit": visited[visit].astype(np.int32),
         "also_at": also_at,
         "also": also.astype(np.int32),
     }
