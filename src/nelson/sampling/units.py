@@ -71,8 +71,9 @@ class Units:
     def work(self) -> int:
         """What a sweep costs for each lane, in the steps of `Joint.work`."""
         p = self.program
-        drawn = int((p.kind != kernel.PLAIN).sum()) * 8 + 2 * p.n_patterns
-        return drawn + (len(p.visit) + len(p.clause)) // 8 + len(p.effect) + 1
+        looked_at = len(p.near) + int(np.diff(p.clause_at)[p.visit].sum())
+        with_terms = int((p.kind == kernel.TERMS).sum())
+        return 1 + looked_at // 6 + p.n_patterns + 4 * with_terms + len(p.effect) // 4
 
     @property
     def held(self) -> float:
