@@ -143,7 +143,7 @@ def test_single_flips_are_stuck_where_fields_move():
 
 
 def test_strong_couplings():
-    """Two fields that are all but tied (e^6), and one that is pushed away: three sweeps from the law.
+    """Two fields that are all but tied (e^6), and one pushed away: three sweeps from the law.
     Chi-square of 32,000 samples, rate 1e-4.
     """
     f = pairwise(3, 3, True, [])

@@ -32,8 +32,8 @@ from nelson.sampling.diagnosis.features import Features
 from nelson.sampling.diagnosis.verdict import Verdict
 from nelson.sampling.problem import Problem, prepare
 from nelson.sampling.sample_stream import sample
-from nelson.sampling.samples import Samples
 from nelson.sampling.sampler import Request
+from nelson.sampling.samples import Samples
 from nelson.sampling.terms import Terms
 from nelson.sampling.units import Units, unit_moves
 

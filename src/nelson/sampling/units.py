@@ -1,12 +1,13 @@
 """Sweeps over units: groups of literals of which at most one is true, and lone variables.
 
-A one-hot group cannot move by single flips. A unit sweep redraws the value of each group at once, given
-all else, among the values that keep every clause satisfied (`kernels/cpu/units.py`). Variables outside
-of groups move alone, as in single sweeps. P is stationary. With terms over several variables the moves
-know them: P(x) ~ exp(theta . x + phi(x)) C(x), see `terms.py`.
+A one-hot group cannot move by single flips. A unit sweep redraws the value of each group at once,
+given all else, among the values that keep every clause satisfied (`kernels/cpu/units.py`). Variables
+outside of groups move alone, as in single sweeps. P is stationary. With terms over several variables
+the moves know them: P(x) ~ exp(theta . x + phi(x)) C(x), see `terms.py`.
 
-theta and coefficients enter with terms as multiples of a power of two, which is as small as 32-bit sums
-allow, for each context alone: `Units.rounding` says how much that may change the weight of a state.
+With terms, theta and coefficients become multiples of a power of two, which is as small as 32-bit
+sums allow, for each context alone: `Units.rounding` says how much that may change the weight of a
+state.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ class Units:
         return {"moves": "fields", "fields": self.groups}
 
     def rounding(self, theta: np.ndarray) -> np.ndarray:
-        """theta (contexts, n) -> (contexts,): nats by which rounding may change a state's weight."""
+        """(contexts,): nats by which rounding may change the weight of a state."""
         return self._steps(theta) / 2 * (self.program.n_rows + self.program.n_terms)
 
     def _steps(self, theta: np.ndarray) -> np.ndarray:
@@ -275,8 +276,9 @@ def _tied(terms: Terms, literals: np.ndarray, owner: np.ndarray, n: int) -> np.n
 
 
 def _inside_a_unit(terms: Terms, unit: np.ndarray, every: bool = False) -> np.ndarray:
-    """(terms,): does a term have two variables of one unit? every: for each entry of `variables`, is
-    another variable of its term in its unit?
+    """(terms,): does a term have two variables of one unit?
+
+    every: for each entry of `variables`, is another variable of its term in its unit?
     """
     term, own = owners(terms.offsets), unit[terms.variables]
     order = np.lexsort((own, term))

@@ -16,8 +16,8 @@ from nelson.kernels.core.vector import Row
 _I16, _I32, _I64, _F32 = ir.IntType(16), ir.IntType(32), ir.IntType(64), ir.FloatType()
 #: Words of a row, and lanes in it.
 WIDTH, LANES = 8, 16
-#: exp(x) = 2^k exp(r), k = round(x / log 2), |r| <= log(2) / 2, exp(r) by a Taylor polynomial of degree
-#: 6. Adding MAGIC leaves k in the low bits of a float32.
+#: exp(x) = 2^k exp(r), k = round(x / log 2), |r| <= log(2) / 2, exp(r) by a Taylor polynomial of
+#: degree 6. Adding MAGIC leaves k in the low bits of a float32.
 LOG2_E, LOG_2, MAGIC = 1.4426950408889634, 0.6931471805599453, 1.5 * 2.0**23
 TAYLOR = tuple(1 / float(f) for f in (720, 120, 24, 6, 2, 1, 1))
 #: exp is computed of numbers in [-FARTHEST, 0].
@@ -105,7 +105,7 @@ def add_where(typing: Any, array: Any, index: Any, number: Any, on: Any, off: An
 def heat_bath(typing: Any, array: Any, index: Any, step: Any, random: Any) -> Any:
     """Bit k is 1 with probability 1 / (1 + exp(-step * array[index + k])), for k = 0 .. 15.
 
-    random: a row; lane k takes the k-th 32 bits of it. With e = exp(-|h|), the less likely value has
+    random: a row; lane k takes the k-th 32 bits of it. With e = exp(-|h|), the rarer value has
     probability e / (1 + e) and is drawn if r (1 + e) < 2^31 e, for r of 31 bits. So probabilities
     have a relative error of about 1e-6, and are multiples of 2^-31.
     """
