@@ -1,9 +1,10 @@
 """Sweeps with pair terms: 10,048 samples, n = 100, 100 clauses of three literals, 300 random pairs.
 
-The peer is the sweep in NumPy that `nelson.heat_bath` had before, with its random numbers (kept here;
-one row of booleans for each variable). Both run on one core, and CPU time is counted. The floor counts what a sweep cannot avoid: for each variable
-and 16 lanes about 45 vector instructions of the draw (10 of them random bits), and for each change
-that reaches a neighbour four (load, two additions, store); at two vector instructions a cycle.
+The peer is the sweep in NumPy that `nelson.heat_bath` had before, with its random numbers (kept
+here; one row of booleans for each variable). Both run on one core, and CPU time is counted. The
+floor counts what a sweep cannot avoid: for each variable and 16 lanes about 45 vector instructions
+of the draw (10 of them random bits), and for each change that reaches a neighbour four (load, two
+additions, store); at two vector instructions a cycle.
 """
 
 from __future__ import annotations

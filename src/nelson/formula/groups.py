@@ -6,8 +6,8 @@ graph:
     1  clauses whose literals all exclude each other: exactly one of them is true. Larger ones first
     2  greedy cliques among the other variables: literals that exclude many others come first
 
-No variable is in two groups. Cost: about O(sum of clause lengths + edges times group sizes), limited
-by counted steps; the result is a function of the clauses alone.
+No variable is in two groups. Cost: about O(sum of clause lengths + edges times group sizes),
+limited by counted steps; the result is a function of the clauses alone.
 """
 
 from __future__ import annotations

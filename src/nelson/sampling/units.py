@@ -1,9 +1,9 @@
 """Sweeps over units: groups of literals of which at most one is true, and lone variables.
 
 A one-hot group cannot move by single flips. A unit sweep redraws the value of each group at once,
-given all else, among the values that keep every clause satisfied (`kernels/cpu/units.py`). Variables
-outside of groups move alone, as in single sweeps. P is stationary. With terms over several variables
-the moves know them: P(x) ~ exp(theta . x + phi(x)) C(x), see `terms.py`.
+given all else, among the values that keep every clause satisfied (`kernels/cpu/units.py`).
+Variables outside of groups move alone, as in single sweeps. P is stationary. With terms over several
+variables the moves know them: P(x) ~ exp(theta . x + phi(x)) C(x), see `terms.py`.
 
 With terms, theta and coefficients become multiples of a power of two, which is as small as 32-bit
 sums allow, for each context alone: `Units.rounding` says how much that may change the weight of a
