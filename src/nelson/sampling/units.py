@@ -2,8 +2,8 @@
 
 A one-hot group cannot move by single flips. A unit sweep redraws the value of each group at once,
 given all else, among the values that keep every clause satisfied (`kernels/cpu/units.py`).
-Variables outside of groups move alone, as in single sweeps. P is stationary. With terms over several
-variables the moves know them: P(x) ~ exp(theta . x + phi(x)) C(x), see `terms.py`.
+Variables outside of groups move alone, as in single sweeps. P is stationary. With terms over
+several variables the moves know them: P(x) ~ exp(theta . x + phi(x)) C(x), see `terms.py`.
 
 With terms, theta and coefficients become multiples of a power of two, which is as small as 32-bit
 sums allow, for each context alone: `Units.rounding` says how much that may change the weight of a
@@ -293,7 +293,7 @@ def _inside_a_unit(terms: Terms, unit: np.ndarray, every: bool = False) -> np.nd
 
 def _visits(
     problem: Problem, literals: np.ndarray, sizes: np.ndarray, unit: np.ndarray
-) -> dict[str, np.ndarray] | None:
+) -> dict[str, Any] | None:
     """Which clauses are evaluated at which pattern, and which patterns they spoil besides."""
     rest, n, units = problem.rest, len(unit), len(sizes)
     first = lengths_to_offsets(sizes)[:-1]  # of the literals of a unit
@@ -380,8 +380,8 @@ def _effects(terms: Terms, n: int, unit: np.ndarray, sizes: np.ndarray) -> dict[
                 causes.append(table[some, i])
                 targets.append(row[table[some, j]])
                 numbers.append(which[some])
-                rest = [k for k in range(degree) if k not in (i, j)]
-                rests.append(table[np.ix_(np.flatnonzero(some), rest)].reshape(-1))
+                columns = [k for k in range(degree) if k not in (i, j)]
+                rests.append(table[some][:, columns].reshape(-1))
                 lengths.append(np.full(int(some.sum()), degree - 2))
     cause = np.concatenate([np.zeros(0, np.int32), *causes])
     order = np.argsort(cause, kind="stable")  # pairs come first: they were made first

@@ -3,7 +3,7 @@
 Tests compare `cpu/units.py` with it bit for bit: the same IEEE operations in the same order.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -79,7 +79,7 @@ def sweep(
 def _holds(x: np.ndarray, literals: Sequence[int]) -> np.ndarray:
     """(lanes,): is a literal true?"""
     found = [x[:, abs(one) - 1] == (one > 0) for one in literals]
-    return np.array(found, bool).reshape(len(found), len(x)).any(0)
+    return np.asarray(np.array(found, bool).reshape(len(found), len(x)).any(0))
 
 
 def _move(
@@ -117,9 +117,10 @@ def _move(
         x[chosen] = state[chosen]
 
 
-def _all(rows) -> np.ndarray:  # type: ignore[no-untyped-def]
-    rows = list(rows)
-    return np.array(rows).all(0) if rows else np.ones(1, bool)
+def _all(rows: Iterable[np.ndarray]) -> np.ndarray:
+    """Are all true? With no rows, yes in every lane."""
+    found = list(rows)
+    return np.asarray(np.array(found).all(0)) if found else np.ones(1, bool)
 
 
 def constants(model: Model, literals: Sequence[int]) -> np.ndarray:
