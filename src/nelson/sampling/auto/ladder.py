@@ -21,8 +21,10 @@ n = L = 1000): preprocessing 1 ms, the guess on compiling 1.5 ms, and chains as 
 6,000 samples.
 
 Within a limit in seconds, a compiler that needs more than its share goes on while other steps are
-tried (`compiling.Running`). So does the compiler of a formula that looked hopeless, unless chains
-that begin by resampling are asymptotic. If all other steps end heuristic, its circuit is taken.
+tried (`compiling.Running`). A formula that looked hopeless is compiled too: while chains from a
+solver are tried if most clauses are implications of one literal by another, as in models of
+features and configurations, of which D4 compiles some that are 90 wide; else after all other steps,
+which then have both cores. If all other steps end heuristic, the circuit is taken.
 """
 
 from __future__ import annotations
@@ -40,8 +42,10 @@ from nelson.sampling.chain import share
 from nelson.sampling.diagnosis.diagnose import beyond_resolution
 from nelson.sampling.problem import Problem
 
-#: A part of more variables is not compiled in the background if that looks hopeless.
+#: A part of more variables is never compiled if that looks hopeless.
 _LATE_VARIABLES = 5000
+#: The share of clauses of two literals from which on the compiler does not wait for other steps.
+_MANY = 0.5
 #: The steps of a preprocessing that keeps the gates.
 _KEEPING_GATES = tuple(step for step in STEPS if step != "gates")
 
@@ -89,13 +93,16 @@ class _Ladder:
             form.leave("joint")
         before = form.copy(form.limits)
         form.resample()
-        if form.left or form.decision().guarantee == "heuristic":
-            self.compile_behind(before)
+        if before.implications >= _MANY and (form.left or not form.decision().better):
+            self.compile_hopeless(before)
         form.search()
         decision = form.decision()
-        if decision.guarantee == "heuristic" and gates and not self.compiled:
+        if not decision.better and gates and not self.compiled:
             decision = self.decided_jointly(decision)
-        return self.decided_late(decision) if decision.guarantee == "heuristic" else decision
+        if decision.better:
+            return decision
+        self.compile_hopeless(before)
+        return self.decided_late(decision)
 
     # --- the compiler ----------------------------------------------------------------------------
 
@@ -109,10 +116,8 @@ class _Ladder:
         self.running = form.compile()
         self.late = before if self.running is not None else None
 
-    def compile_behind(self, form: Form) -> None:
-        """Begin to compile what looked hopeless, if there is a limit in seconds: other steps are
-        tried meanwhile.
-        """
+    def compile_hopeless(self, form: Form) -> None:
+        """Begin to compile what looked hopeless, if there is a limit in seconds."""
         until = share(self.limits.deadline, compiling.LATE_SHARE)
         if until is None or self.running is not None or not form.hopeless:
             return

@@ -11,6 +11,8 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from nelson.errors import BudgetExceeded, Unsatisfiable
 from nelson.exact.compile_guess import estimate
 from nelson.exact.compiled import Compiled
@@ -43,6 +45,8 @@ _MAX_WEIGHED = 1 << 22
 _MAX_SEPARATE = 8
 #: The share of a limit in seconds that preprocessing gets.
 _PREPROCESSING_SHARE = 0.1
+#: The share of the time left that chains from a solver get, starts and all diagnoses included.
+_SEARCH_SHARE = 0.8
 
 SLOW = "extremal, but some samples of a trial did not become valid within {} rounds"
 ENUMERATED = Verdict(0, "exact", "few structures: all of them are enumerated")
@@ -107,6 +111,12 @@ class Form:
     def hopeless(self) -> bool:
         """Is it hopeless to compile some part that is left?"""
         return any(estimate(part.formula).hopeless for part in self.left)
+
+    @property
+    def implications(self) -> float:
+        """The share of clauses of two literals in the parts that are left."""
+        lengths = [np.diff(part.formula.offsets) for part in self.left]
+        return float(np.mean(np.concatenate(lengths) == 2)) if lengths else 0.0
 
     def decision(self) -> Decision:
         return decision_of(self.whole, self.taken, self.reduced)
@@ -241,7 +251,7 @@ class Form:
         """Take what is left with chains from a solver."""
         some, self.left = self.few(self.left), []
         for k, part in enumerate(some):
-            until = share(self.limits.deadline, 0.7 / (len(some) - k))
+            until = share(self.limits.deadline, _SEARCH_SHARE / (len(some) - k))
             verdict = from_solver(part, replace(self.limits, deadline=until))
             self.taken["cdcl"].append((part, verdict))
 
