@@ -21,7 +21,7 @@ ended     "" if all tasks were done. Otherwise how the child ended: STOPPED (tim
           (the effort was spent), "out of memory", "died (signal 11, most likely out of memory)"
 
 Raises NelsonError if the child could not start, for example because the script does not import.
-Ctrl-C kills the child and is raised again.
+Ctrl-C kills the child and is raised again. Another thread may end it: see `cancelled_by`.
 """
 
 from __future__ import annotations
@@ -33,8 +33,11 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -57,6 +60,21 @@ _PATIENCE = 20.0
 _DONE = child_main.DONE.strip()
 
 Answers = list[dict[str, Any]]
+_CANCEL: ContextVar[threading.Event | None] = ContextVar("cancels child processes", default=None)
+
+
+class Cancelled(Exception):
+    """Another thread ended a child process. Nothing is known about its tasks."""
+
+
+@contextmanager
+def cancelled_by(event: threading.Event) -> Iterator[None]:
+    """Child processes that run inside, in this thread, raise Cancelled once the event is set."""
+    token = _CANCEL.set(event)
+    try:
+        yield
+    finally:
+        _CANCEL.reset(token)
 
 
 @dataclass
@@ -139,7 +157,7 @@ def _communicate(
         "OMP_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",
     }
-    log = None if effort is None else _Log(errors.fileno(), effort)
+    log, cancel = None if effort is None else _Log(errors.fileno(), effort), _CANCEL.get()
     end = time.monotonic() + seconds
     with subprocess.Popen(
         command, stdin=question, stdout=subprocess.PIPE, stderr=errors, env=environment
@@ -148,9 +166,13 @@ def _communicate(
             # The system's timers hold no more than 32-bit milliseconds: 24 days.
             left = min(max(0.0, end - time.monotonic()), 2_000_000.0)
             try:
-                output = child.communicate(timeout=left if log is None else min(left, _LOOK))[0]
+                look = left if log is None and cancel is None else min(left, _LOOK)
+                output = child.communicate(timeout=look)[0]
             except subprocess.TimeoutExpired:
-                if left and log is not None and not log.read().spent:
+                if cancel is not None and cancel.is_set():
+                    child.kill()
+                    raise Cancelled from None
+                if left and (log is None or not log.read().spent):
                     continue
                 child.kill()
                 return child.communicate()[0], None

@@ -29,7 +29,7 @@ from tests.structured import circuits
 
 
 def test_extremal_formulas_go_no_further(monkeypatch):
-    monkeypatch.setattr("nelson.sampling.auto.ladder.preprocess", None)  # must not be called
+    monkeypatch.setattr("nelson.sampling.auto.steps.preprocess", None)  # must not be called
     s = nelson.sample(example1(), None, 1000, seed=1)
     assert (s.info["method"], s.guarantee, s.info["sweeps"]) == ("lovasz", "exact", 0)
     assert s.info["auto"][0]["not taken"] == {}

@@ -22,6 +22,8 @@ PAGE_BYTES = 1 << 26
 FOREVER = 1_000_000
 #: D4's number for an order that the caller gives.
 GIVEN = 1
+#: How much the place before counts, against D4's own score of a variable.
+FIRST = 1000.0
 
 
 def clauses(task):
@@ -43,11 +45,13 @@ def d4(task):
         }
     )
     if "places" in task:
-        # In each component D4 decides the variable with the lowest number first. Entry 0 is unused.
+        # In each component D4 decides the variable with the largest sum of its number here and of
+        # its own score, which is far below FIRST. Entry 0 is unused.
         branching = options.optionBranchingHeuristic
         partial = branching.optionPartialOrderHeuristic
         partial.partialOrderMethod = GIVEN
-        partial.givenOrder = [0.0, *map(float, array("i", task["places"]))]
+        places = array("i", task["places"])
+        partial.givenOrder = [0.0, *(FIRST * (task["n"] - place) for place in places)]
         branching.optionPartialOrderHeuristic = partial
         options.optionBranchingHeuristic = branching
     if "shown" in task:

@@ -1,9 +1,11 @@
 """`method="auto"`: the strongest guarantee that a formula allows within its budget.
 
-ladder.py    which method for which component, and why not the methods before it
+ladder.py    which form of the formula, and which steps in which order
+steps.py     the steps on one form: which component each of them takes, and why not the others
+groups.py    components with the same method become groups that are drawn together
 kept.py      decisions that serve later calls with the same formula
 decision.py  what was decided: groups of components that share a method, and the choice in short
-compiling.py one circuit for all components that may have one
+compiling.py one circuit for all components that may have one, in the background if need be
 coupling.py  a trial tells whether coupled chains of all starts meet
 chains.py    chains in the valid space, and the verdict of `nelson.sampling.diagnosis` on them
 starts.py    valid states from a CDCL solver

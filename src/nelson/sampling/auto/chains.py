@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -39,7 +40,7 @@ _MOST_HELD, _MANY_HELD = 0.6, 512
 #: not mix within a pilot run; one formula of each kind was tried.
 _FEW_HELD = 0.1
 #: Shares of the time left for the diagnosis of sweeps of fields, and of joint moves.
-_FIELDS_SHARE, _JOINT_SHARE = 0.3, 0.6
+_FIELDS_SHARE, _JOINT_SHARE = 0.3, 0.8
 #: Sweeps of fields are tried if at least this share of the variables is in a group.
 _GROUPED = 0.1
 #: Fields and joint moves are not tried for more contexts than this: each is diagnosed.
@@ -48,8 +49,10 @@ _JOINT_CONTEXTS = 8
 _MOST_WORK = 1 << 28
 #: Above this many literals 64 samples are tried before the pilot run, which takes its time.
 _LARGE = 20_000
-#: Above this many literals a call with a deadline makes no pilot run.
-_HUGE = 2_000_000
+#: Above this many literals a pilot run takes about _PILOT_TRIALS times as long as these 64 samples
+#: (random 4-SAT, a million clauses: chains forget within 16 sweeps; 300 times 1.4 s of one core).
+#: With a deadline there is none if that is more than the share that it would get.
+_HUGE, _PILOT_TRIALS, _PILOT_SHARE = 2_000_000, 300, 0.3
 
 
 def by_resampling(part: Part, limits: Limits) -> Verdict | None:
@@ -57,14 +60,18 @@ def by_resampling(part: Part, limits: Limits) -> Verdict | None:
     if limits.reuse and (latest := _latest(part)) is not None:
         part.passed["resampling"] = "it did not converge when it was last tried"
         return replace(latest[1], rows=()) if latest[0] == "resampling" else None
-    size = len(part.formula.literals)
-    if size > _HUGE and limits.deadline is not None:
-        told = f"{size:,} literals are too many for a pilot run within the budget"
-        return Verdict(3, "heuristic", f"3 sweeps of the valid space follow ({told})")
+    size, began = len(part.formula.literals), time.monotonic()
     large = size > _LARGE
     if large and not _converges(part, limits):
         part.passed["resampling"] = "it did not converge in a trial of 64 samples"
         return None
+    if size > _HUGE and limits.deadline is not None:
+        now = time.monotonic()
+        wanted, left = _PILOT_TRIALS * (now - began), _PILOT_SHARE * (limits.deadline - now)
+        if wanted > left:
+            told = f"a pilot run would take about {wanted:.2g} s: more than {_PILOT_SHARE:.0%} of "
+            told += "the time left"
+            return Verdict(3, "heuristic", f"3 sweeps of the valid space follow ({told})")
     verdict = diagnose(part.problem, part.theta, limits.threads, limits.deadline)
     if not verdict.converged and not (large and not verdict.complete):
         part.passed["resampling"] = verdict.why
@@ -190,7 +197,7 @@ def _verdict_on(
     limits: Limits,
     moves: Moves,
     start: Callable[[Request, np.ndarray], Chains],
-    time: float = _JOINT_SHARE,
+    budget: float = _JOINT_SHARE,
 ) -> Verdict:
     """The verdict on chains of these moves, within that share of the time."""
     if not moves.held:
@@ -199,7 +206,7 @@ def _verdict_on(
         return Verdict(1, "exact", why)
 
     def one(row: np.ndarray) -> Verdict:
-        asked = pilot_request(row[None], _LANES, limits.threads, share(limits.deadline, time))
+        asked = pilot_request(row[None], _LANES, limits.threads, share(limits.deadline, budget))
         return diagnose_chains(start(replace(asked, moves=moves), row))
 
     verdict = for_rows(part.theta, one)

@@ -102,6 +102,11 @@ class Decision:
         return weakest(group.guarantee for group in self.groups)
 
     @property
+    def better(self) -> bool:
+        """Better than heuristic?"""
+        return self.guarantee != "heuristic"
+
+    @property
     def choice(self) -> Choice:
         # Copies: callers get these, and the decision may serve other calls.
         records = [dict(record) for group in self.groups for record in group.records]
