@@ -33,7 +33,7 @@ WITHOUT_TIME = [
     sys.executable,
     "-c",
     "from nelson.sampling.auto import compiling; from nelson.cli import main\n"
-    "compiling.compile_parts = lambda *arguments, **options: ([], None)\n"
+    "compiling.compile_parts = lambda *arguments, **options: ([], None, None)\n"
     "main()",
 ]
 
@@ -57,7 +57,7 @@ def own_cache(tmp_path, monkeypatch):
 @pytest.fixture
 def without_time(monkeypatch):
     """`auto` never gets a circuit of its own."""
-    monkeypatch.setattr(compiling, "compile_parts", lambda *arguments, **options: ([], None))
+    monkeypatch.setattr(compiling, "compile_parts", lambda *arguments, **options: ([], None, None))
 
 
 @pytest.mark.process

@@ -6,12 +6,14 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 
 import numpy as np
 import pytest
 
 from nelson.errors import NelsonError
-from nelson.process.child import run_child
+from nelson.process.child import Cancelled, cancelled_by, run_child
 from tests.experiments.toy_runs import alive, wait
 
 pytestmark = pytest.mark.process
@@ -110,7 +112,7 @@ def test_a_script_that_cannot_begin_is_an_error(tmp_path):
 
 PARENT = """
 import sys
-from nelson.process.child import run_child
+from nelson.process.child import Cancelled, cancelled_by, run_child
 run_child(sys.argv[1], [{}], seconds=500.0)
 """
 LONG = """
@@ -134,3 +136,14 @@ def test_the_child_dies_with_its_parent(tmp_path):
     parent.send_signal(signal.SIGKILL)
     parent.wait()
     wait(lambda: not alive(child))
+
+
+def test_another_thread_ends_a_child(tmp_path):
+    """It raises Cancelled, so that nobody takes the end for an answer; else it would run 60 s."""
+    script = tmp_path / "sleeper.py"
+    script.write_text("import time\ndef solve(task):\n    time.sleep(60)\n")
+    event, began = threading.Event(), time.monotonic()
+    threading.Timer(0.2, event.set).start()
+    with pytest.raises(Cancelled), cancelled_by(event):
+        run_child(script, [{}], 60.0)
+    assert time.monotonic() - began < 50

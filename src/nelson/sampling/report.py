@@ -90,7 +90,7 @@ class Report:
             if c.slack is not None and math.isfinite(c.slack) and c.slack > 0
         }
         if known:
-            slack = np.log10([c.slack for c in known.values()])
+            slack = np.log10(np.array([c.slack for c in known.values()], float))
             colours = [BLUE if c.holds else ORANGE for c in known.values()]
             told = "Does theory promise fast resampling?"
             x = "slack, in powers of ten: it holds right of 0"

@@ -240,6 +240,28 @@ def test_d4_in_a_given_order(seed):
     assert not all(map(np.array_equal, *(list(c.arrays.values()) for c in circuits)))
 
 
+@pytest.mark.process
+def test_d4_begins_with_the_first_variable_of_an_order():
+    """Not with the last one, as it would if places were its numbers."""
+    pytest.importorskip("py_d4")
+    formula = random_ksat(30, 60, 3, seed=1)
+    ways = [np.random.default_rng(seed).permutation(30) for seed in range(3)]
+    orders = [frontier_order.Order(order, 0.0, 0.0) for order in ways]
+    clauses = formula.literals, formula.offsets
+    found, _ = build.compile_parts([clauses] * 3, "d4", 240.0, orders=orders)
+    assert [_first_decision(circuit) for circuit in found] == [order[0] + 1 for order in ways]
+
+
+def _first_decision(circuit) -> int:
+    """The variable that is decided first: D4 writes it first on both branches."""
+    node = 1
+    while len(edges := np.flatnonzero(circuit.parent == node)) == 1:
+        node = circuit.child[edges[0]]
+    one, two = (circuit.literals[circuit.start[e] : circuit.start[e + 1]] for e in edges)
+    assert one[0] == -two[0]
+    return abs(int(one[0]))
+
+
 def independent_sets(seed: int) -> nelson.Formula:
     """Independent sets of a ladder with some diagonals."""
     random, n = np.random.default_rng(seed), 15

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+import time
+
 import numpy as np
 import pytest
 
@@ -9,7 +12,7 @@ import nelson
 from nelson.exact.compiled import compiled
 from nelson.formula import Formula
 from nelson.kernels.core.bits import unpack
-from nelson.sampling.auto import compiling, coupling, starts
+from nelson.sampling.auto import chains, compiling, coupling, ladder, starts, steps
 from nelson.sampling.auto.decision import Limits, Part
 from nelson.sampling.chain import Chains
 from nelson.sampling.diagnosis.diagnose import pilot_request
@@ -23,7 +26,7 @@ from tests.problems import (
     weights,
 )
 from tests.sampling.auto.decisions import ALPHA, decided, drawn, joined, mixed, needs_d4
-from tests.structured import circuits
+from tests.structured import circuits, graphs
 
 # --- each rung --------------------------------------------------------------------------------
 
@@ -278,3 +281,45 @@ def test_info_prints_the_choice():
     assert "preprocessing" in text
     told = nelson.report(mixed()).to_dict()["choice"]
     assert told["parts"][0]["not taken"]
+
+
+@needs_d4
+@pytest.mark.process
+@pytest.mark.parametrize("hopeless", [False, True])
+def test_a_compiler_goes_on_while_chains_are_tried(hopeless, monkeypatch):
+    """It has no time of its own here, and chains are frozen: the circuit comes late."""
+    monkeypatch.setattr(compiling, "SHARE", 0.0)
+    if hopeless:
+        monkeypatch.setattr(compiling, "promising", lambda parts: [])
+        monkeypatch.setattr(steps.Form, "hopeless", True)
+    monkeypatch.setenv("NELSON_CACHE_BYTES", "0")
+
+    def guarantee(skip: set[str]) -> str:
+        f = graphs.random_colouring(20, 40, 4, seed=1)
+        end = time.monotonic() + 120.0
+        limits = Limits(deadline=end, seconds=120.0, skip=frozenset({"joint", "enumerate"} | skip))
+        return ladder.decide(prepare(f), weights(f)[None], limits).guarantee
+
+    assert guarantee(set()) == "exact"
+    assert not any(thread.name == "compiler" for thread in threading.enumerate())
+    assert guarantee({"circuit"}) == "heuristic"  # what chains give
+
+
+def test_a_large_formula_is_coupled_with_short_runs_first(monkeypatch):
+    """Chains that never meet are found out after 4 + 8 sweeps, not 16 + 32."""
+    real, made = coupling._apart, []
+    monkeypatch.setattr(coupling, "_LARGE", 0)
+    monkeypatch.setattr(coupling, "_apart", lambda *a: made.append(a[-1]) or real(*a))
+    decided(random_ksat(400, 800, 4, seed=1), "circuit")
+    assert made == [4, 8]
+
+
+def test_a_pilot_run_that_takes_too_long_is_not_begun(monkeypatch):
+    monkeypatch.setattr(chains, "_LARGE", 0)
+    monkeypatch.setattr(chains, "_HUGE", 0)
+    monkeypatch.setattr(chains, "_PILOT_TRIALS", 1e9)
+    f = random_ksat(400, 500, 5, seed=1)
+    part = Part(np.arange(f.n_total), weights(f)[None], f)
+    timed = chains.by_resampling(part, Limits(deadline=time.monotonic() + 30.0))
+    assert timed.guarantee == "heuristic" and "a pilot run would take about" in timed.why
+    assert chains.by_resampling(part, Limits()).guarantee == "asymptotic"  # no clock

@@ -33,6 +33,9 @@ from nelson.kernels.core.folders import cache_folder
 KEPT = "kept-"
 #: Grows when the meaning of a file changes: it is part of the hash.
 VERSION = 1
+#: Grows when compilers are tried in another way: a file also tells the effort that a circuit took.
+#: Circuits that the user asked for stay.
+WAY = 2
 DEFAULT_BYTES = 1 << 30
 
 
@@ -66,7 +69,8 @@ def writable() -> bool:
 
 def key(formula: Formula, compiler: str) -> str:
     """A hash of all that a circuit depends on: clauses, number of variables, compiler."""
-    digest = hashlib.sha256(f"{VERSION} {compiler} {formula.n_total}\n".encode())
+    way = "" if compiler == KEPT else f" {WAY}"
+    digest = hashlib.sha256(f"{VERSION}{way} {compiler} {formula.n_total}\n".encode())
     digest.update(formula.offsets.tobytes())
     digest.update(formula.literals.tobytes())
     return digest.hexdigest()[:40]
