@@ -8,7 +8,7 @@ From a valid x, variable i is redrawn if all its clauses hold without it, with l
         = theta_i + sum_{S with i in S} c_S prod_{j in S, j != i} x_j;
 
 otherwise its value is forced. So P is stationary and valid samples stay valid (Glauber dynamics
-inside the valid space). Unlike `nelson.distribution.polynomial.lift` this adds no variables, so
+inside the valid space). Unlike `nelson.formula.polynomial.lift` this adds no variables, so
 variables that share a term can still move one at a time.
 
 Layout: row v of `x` is variable v + 1 of all m samples, bool; a step is a few NumPy operations on
@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from nelson.distribution.polynomial import Polynomial
+from nelson.formula.polynomial import Polynomial
 from nelson.errors import FormulaError
 from nelson.formula import Formula
 from nelson.formula.checks import evidence_of

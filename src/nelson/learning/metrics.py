@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nelson.distribution.heat_bath import heat_bath
-from nelson.distribution.polynomial import lift
+from nelson.formula.polynomial import lift
 from nelson.errors import BudgetExceeded, FormulaError
 from nelson.exact.enumerated import MAX_LAW_VARIABLES, law
 from nelson.formula import Formula

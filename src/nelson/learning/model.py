@@ -22,7 +22,7 @@ import numpy as np
 
 from nelson._version import __version__
 from nelson.distribution.heat_bath import heat_bath
-from nelson.distribution.polynomial import lift
+from nelson.formula.polynomial import lift
 from nelson.errors import FormulaError, NelsonError
 from nelson.formula import Formula
 from nelson.formula.checks import count

@@ -3,7 +3,7 @@
     P(x) ~ exp(theta . x + sum_S c_S prod_{i in S} x_i) C(x)
 
 Variables and products are the sufficient statistics, so the loop runs on the lifted formula
-(`nelson.distribution.polynomial`): one moment for each variable and each product. Samples are not
+(`nelson.formula.polynomial`): one moment for each variable and each product. Samples are not
 drawn from the lifted formula, since its gate variables cannot move alone. `nelson.heat_bath`, whose
 moves know the terms, draws from the formula itself; the products are then computed.
 """
@@ -17,10 +17,9 @@ from typing import Any
 import numpy as np
 
 from nelson.distribution.heat_bath import heat_bath
-from nelson.distribution.polynomial import Lifted, Polynomial, lift
+from nelson.formula.polynomial import Lifted, Polynomial, lift
 from nelson.errors import FormulaError
 from nelson.formula import Formula
-from nelson.kernels.core.bits import pack
 from nelson.learning.data import Examples
 from nelson.learning.draw import Custom
 from nelson.sampling.samples import Samples
@@ -46,12 +45,12 @@ def coefficients(shape: Lifted, theta: np.ndarray) -> dict[tuple[int, ...], floa
 
 def completed(shape: Lifted, x: Samples) -> Samples:
     """Samples over the variables -> samples over variables and products."""
-    whole = pack(shape.complete(x.to_numpy()))
+    whole = shape.completed(x.packed)
     return replace(x, packed=whole, variables=tuple(range(1, shape.formula.n_vars + 1)))
 
 
 def completed_examples(shape: Lifted, examples: Examples) -> Examples:
-    return replace(examples, packed=pack(shape.complete(examples.to_numpy())), names=None)
+    return replace(examples, packed=shape.completed(examples.packed), names=None)
 
 
 def sampler_of(formula: Formula, shape: Lifted, sweeps: int | None, threads: int | None) -> Custom:
