@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from nelson.distribution.heat_bath import heat_bath
     from nelson.distribution.layer import LovaszLayer
     from nelson.distribution.mrf import ConstrainedMRF
-    from nelson.formula.polynomial import Polynomial
     from nelson.errors import (
         BudgetExceeded,
         FormulaError,
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
         Unsatisfiable,
     )
     from nelson.formula import Formula
+    from nelson.formula.polynomial import Polynomial
     from nelson.judging import judge
     from nelson.learning import metrics
     from nelson.learning.learn import learn

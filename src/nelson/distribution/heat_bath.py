@@ -26,10 +26,10 @@ from typing import Any
 
 import numpy as np
 
-from nelson.formula.polynomial import Polynomial
 from nelson.errors import FormulaError
 from nelson.formula import Formula
 from nelson.formula.checks import evidence_of
+from nelson.formula.polynomial import Polynomial
 from nelson.kernels.core import rng
 from nelson.kernels.core.bits import pack, unpack
 from nelson.sampling.diagnosis.diagnose import pilot_request, watch

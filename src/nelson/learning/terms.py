@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from nelson.distribution.heat_bath import heat_bath
-from nelson.formula.polynomial import Lifted, Polynomial, lift
 from nelson.errors import FormulaError
 from nelson.formula import Formula
+from nelson.formula.polynomial import Lifted, Polynomial, lift
 from nelson.learning.data import Examples
 from nelson.learning.draw import Custom
 from nelson.sampling.samples import Samples
