@@ -9,14 +9,19 @@ sweep, so that one walk serves all points of a path (`annealed.py`) and all step
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from nelson.errors import BudgetExceeded
+from nelson.errors import BudgetExceeded, NelsonError
 from nelson.formula import Formula
 from nelson.formula.polynomial import Monomial
 from nelson.kernels.core.bits import pack, unpack
+from nelson.sampling.diagnosis.diagnose import pilot_request
+from nelson.sampling.problem import prepare
 from nelson.sampling.sample_stream import sample
+from nelson.sampling.terms import Terms
+from nelson.sampling.units import unit_moves
 
 
 class Walk:
@@ -34,7 +39,12 @@ class Walk:
         self._more = np.flatnonzero(degrees != 2)
         both = np.array([self.monomials[k] for k in self._pairs], np.int64).reshape(-1, 2) - 1
         self._first, self._second = both.T
-        self._units = _units(self.formula)
+        self.problem = prepare(self.formula)
+        moves = unit_moves(self.problem, Terms.of(self.monomials))
+        if moves is None:
+            raise NelsonError("the formula is too large for sweeps with terms")
+        self._moves = moves
+        self._request = pilot_request(np.zeros((1, self.n)), 64, 1, None, 0)
 
     def start(self, theta: np.ndarray, words: int, seed: int) -> tuple[np.ndarray, str]:
         """64 lanes for each word from the law without terms, and their guarantee."""
@@ -59,23 +69,20 @@ class Walk:
         seed: int,
         done: int,
         sweeps: int = 1,
+        threads: int | None = None,
     ) -> np.ndarray:
         """The states after `sweeps` sweeps; `done` sweeps of this seed were made before."""
-        x = unpack(words, 64 * len(words)).astype(np.float32)
-        table = self.table(coefficients)
-        table = (table + table.T).astype(np.float32)
-        weights = self.padded(theta).astype(np.float32)
-        for k in range(done, done + sweeps):
-            random = np.random.Generator(np.random.Philox(key=[seed % 2**64, k]))
-            for own, patterns, clauses in self._units:
-                h = x @ table[:, own] + weights[own]
-                score = h @ patterns.T
-                for others, signs, holds in clauses:
-                    open_ = (x[:, others] != signs).all(axis=1)
-                    score[np.ix_(open_, ~holds)] = -np.inf
-                score += random.gumbel(size=score.shape).astype(np.float32)
-                x[:, own] = patterns[score.argmax(axis=1)]
-        return pack(x != 0)
+        request = replace(
+            self._request,
+            theta=self.padded(theta)[None],
+            moves=None,
+            seed=seed,
+            sweeps=sweeps,
+            threads=threads or 1,
+        )
+        moves = self._moves.weighted(coefficients)
+        block = moves.moved(self.problem, request, words[None], done, 0, 64 * len(words))
+        return block.packed[0]
 
     def table(self, coefficients: np.ndarray) -> np.ndarray:
         """The coefficients of the pairs, (n, n), each at one place."""
@@ -94,48 +101,3 @@ class Walk:
         for k in self._more:
             total += coefficients[k] * x[:, np.array(self.monomials[k]) - 1].prod(axis=1)
         return total
-
-
-def _units(formula: Formula) -> list:
-    """Interim: groups by binary clauses."""
-    n = formula.n_vars
-    clauses = formula.clauses
-    clauses = clauses() if callable(clauses) else clauses
-    conflict = np.zeros((n, n), bool)
-    for c in clauses:
-        if len(c) == 2 and c[0] < 0 and c[1] < 0:
-            conflict[-c[0] - 1, -c[1] - 1] = conflict[-c[1] - 1, -c[0] - 1] = True
-    used, groups = np.zeros(n, bool), []
-    for v in range(n):
-        if used[v]:
-            continue
-        own = [v]
-        for u in np.flatnonzero(conflict[v] & ~used):
-            if u > v and all(conflict[u, w] for w in own):
-                own.append(int(u))
-        used[own] = True
-        groups.append(np.array(own))
-    where = np.zeros(n, int)
-    for g, own in enumerate(groups):
-        where[own] = g
-    touching: list[list[list[int]]] = [[] for _ in groups]
-    for c in clauses:
-        for g in {int(where[abs(lit) - 1]) for lit in c}:
-            touching[g].append(c)
-    out = []
-    for own, some in zip(groups, touching, strict=True):
-        k = len(own)
-        patterns = np.concatenate([np.zeros((1, k)), np.eye(k)]).astype(np.float32)
-        place = {int(v): i for i, v in enumerate(own)}
-        rows = []
-        for c in some:
-            holds = np.zeros(k + 1, bool)
-            others = [lit for lit in c if abs(lit) - 1 not in place]
-            for lit in c:
-                if abs(lit) - 1 in place:
-                    holds |= (patterns[:, place[abs(lit) - 1]] > 0) == (lit > 0)
-            if not holds.all():
-                rest = np.array(others, int)
-                rows.append((np.abs(rest) - 1, rest > 0, holds))
-        out.append((own, patterns, rows))
-    return out
