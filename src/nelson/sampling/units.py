@@ -62,6 +62,12 @@ class Units:
         return replace(self, coefficients=found)
 
     @property
+    def grouped(self) -> int:
+        """Variables in units of two literals or more."""
+        sizes = np.diff(self.program.unit_at)
+        return int(sizes[sizes > 1].sum())
+
+    @property
     def work(self) -> int:
         """What a sweep costs for each lane, in the steps of `Joint.work`."""
         p = self.program
