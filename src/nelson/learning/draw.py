@@ -34,7 +34,6 @@ from nelson.sampling.samples import Samples
 Custom = Callable[[Formula, np.ndarray, int, int], Any]
 
 
-
 class Kept(ABC):
     """A custom sampler with a state that a checkpoint keeps."""
 

@@ -39,6 +39,9 @@ from nelson.learning.unary import Unary
 #: theta -> (log Z, its standard error, can it be trusted); the seed of the estimate comes second.
 LogZ = Callable[[np.ndarray, int], tuple[float, float, bool]]
 
+#: Computes the first theta and the first l1.
+First = Callable[[], tuple[np.ndarray, float]]
+
 _M = 1024  # samples of a step
 _STAGE = 100  # steps of a stage, at first
 _FALL = 3.0  # eta falls to eta / (1 + this) within a stage
@@ -71,20 +74,22 @@ class Penalised(Unary):
         formula: Formula,
         examples: Examples,
         settings: Settings,
-        theta0: np.ndarray,
+        first: First,
         n: int,
-        l1: float,
         valid: Examples | None = None,
         log_z: LogZ | None = None,
     ) -> None:
-        super().__init__(formula, examples, settings, theta0)
-        self.n, self.valid, self.log_z = n, valid, log_z
-        self.l1 = l1
+        super().__init__(formula, examples, settings, self._computed)
+        self.begin_at, self.n, self.valid, self.log_z = first, n, valid, log_z
         self.best = np.zeros_like(self.theta)
 
     def identity(self) -> dict[str, Any]:
         valid = None if self.valid is None else self.valid.fingerprint()
         return super().identity() | {"validation data": valid}
+
+    def _computed(self) -> np.ndarray:
+        theta, self.l1 = self.begin_at()
+        return theta
 
     def start_from(self, uniform: np.ndarray) -> None:
         assert self.theta0 is not None
@@ -182,7 +187,10 @@ class Penalised(Unary):
             f"+- {2 * self.error:.2g}); {used:,} of {len(self.best) - self.n:,} products are used"
         )
         if self.done:
-            return True, f"the best of {self.stage} stages, and the last {_PATIENCE} are worse: {why}"
+            return (
+                True,
+                f"the best of {self.stage} stages, and the last {_PATIENCE} are worse: {why}",
+            )
         return False, f"the best of {self.stage} stages, and more may help: {why}"
 
     def restore(self, state: State) -> None:

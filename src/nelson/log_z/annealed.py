@@ -49,6 +49,8 @@ from nelson.sampling.guarantee import weakest
 _WORDS, _MOST_WORDS = 8, 128
 #: Points of the path of the pilot, of the first run, and at most.
 _PILOT, _FIRST, _MOST = 64, 64, 4096
+#: Points of the path of a quick estimate.
+_QUICK = 256
 #: Lanes times points of a run, at most, without a limit in seconds.
 _WORK = 1 << 21
 #: Local maxima from which runs back start; each fills a word of 64 lanes.
@@ -228,6 +230,20 @@ def annealed(
     return Annealed(value + phi.constant, half, info)
 
 
+def quick(
+    formula: Formula,
+    theta: np.ndarray,
+    phi: Polynomial,
+    seed: int,
+    base_log_z: Callable[[np.ndarray], LogPartition],
+) -> tuple[float, float, bool]:
+    """(log Z, its standard error, do the two runs agree), from one run forward and one back."""
+    path = Path(formula, theta, phi, seed)
+    found = _round(path, _WORDS, _QUICK, [])
+    base = base_log_z(path.base)
+    return base.value + found["value"] + phi.constant, found["error"], _trusted(found)[0]
+
+
 def _others(path: Path, starts: np.ndarray | None) -> list[tuple[str, np.ndarray]]:
     """Words of lanes that start elsewhere, and what to call them."""
     found = [(f"maximum {k + 1}", np.tile(x, (64, 1))) for k, x in enumerate(path.maxima())]
@@ -248,7 +264,9 @@ def _round(path: Path, words: int, k: int, others: list[tuple[str, np.ndarray]])
     forward = Run.of(work, 1)
     top = path.equilibrated(path.resampled(last, work), k)
     sizes = [words] + [len(some) for _, some in others]
-    elsewhere = path.equilibrated(np.concatenate([some for _, some in others]), 2 * k)
+    elsewhere = np.zeros((0, path.walk.n), np.uint64)
+    if others:
+        elsewhere = path.equilibrated(np.concatenate([some for _, some in others]), 2 * k)
     _, work, _ = path.along(np.concatenate([top, elsewhere]), grid[::-1])
     ends = np.cumsum(sizes) * 64
     back = Run.of(work[: ends[0]], -1)
