@@ -35,17 +35,24 @@ Custom = Callable[[Formula, np.ndarray, int, int], Any]
 
 
 class Kept(ABC):
-    """A custom sampler with a state that a checkpoint keeps."""
+    """A custom sampler with a name, and perhaps with a state that a checkpoint keeps."""
+
+    name: str
+    sweeps: int | None = None
 
     @abstractmethod
     def __call__(self, formula: Formula, theta: np.ndarray, m: int, seed: int) -> Any: ...
 
     @abstractmethod
-    def arrays(self) -> dict[str, np.ndarray]: ...
+    def judge(self, theta: np.ndarray) -> tuple[str, str]:
+        """(the guarantee of samples at this theta, why)."""
 
-    @abstractmethod
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {}
+
     def take(self, arrays: dict[str, np.ndarray]) -> None:
         """Go on from the arrays of a checkpoint; ValueError if they do not fit."""
+        return
 
 
 #: Samplers that need sweeps on a formula that is not extremal: without them they are biased.
@@ -77,6 +84,8 @@ class Drawer:
         self.threads = threads
         self.device = device
         self.method, self.sweeps = self.sampler, sweeps
+        if isinstance(sampler, Kept):
+            self.method, self.sweeps = sampler.name, sampler.sweeps
         self.why = "asked for"
         self.guarantee: str | None = None  # of the chosen method; None: the samples tell
         if self.custom is None and self.sampler != "auto" and self.sampler not in names():
@@ -97,6 +106,15 @@ class Drawer:
         if self.group.rank == 0:
             self._choose(theta)
         self.restore(self.group.tell(({}, self.state()))[1])
+
+    def judge(self, theta: np.ndarray) -> None:
+        """Say how good samples at this theta are, the last one. Rank 0 says it, for all ranks."""
+        if self.adaptive:
+            self.refresh(theta)
+        elif isinstance(self.custom, Kept):
+            if self.group.rank == 0:
+                self.guarantee, self.why = self.custom.judge(theta)
+            self.restore(self.group.tell(({}, self.state()))[1])
 
     def _choose(self, theta: np.ndarray) -> None:
         if self.custom is not None:

@@ -29,6 +29,7 @@ from nelson.learning.draw import Custom
 from nelson.learning.group import ALONE, Group
 from nelson.learning.learner import Learner
 from nelson.learning.loop import Options, Outcome, run
+from nelson.learning.metrics import Likelihood
 from nelson.learning.model import Model
 from nelson.learning.newton import Newton
 from nelson.learning.products import Products
@@ -81,6 +82,10 @@ class Fit(Outcome):
     def sample(self, n: int = 1, **options: Any) -> Samples:
         """New structures: see `Model.sample`."""
         return self.model.sample(n, **options)
+
+    def log_likelihood(self, data: Any, **options: Any) -> Likelihood:
+        """Mean log P(x) over examples, with its error: see `Model.log_likelihood`."""
+        return self.model.log_likelihood(data, **options)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a model folder for `nelson.load`, with the history in it."""

@@ -129,9 +129,9 @@ class _Run:
     def _diagnose(self) -> None:
         """The guarantee holds at the last theta, too, not only where samples were drawn before."""
         theta = self.learner.result()
-        if theta is None or not self.drawer.adaptive:
+        if theta is None:
             return
-        self.drawer.refresh(theta)
+        self.drawer.judge(theta)
         if self.drawer.guarantee is not None:
             self.guarantee = weakest([self.guarantee, self.drawer.guarantee])
 

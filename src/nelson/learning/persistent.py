@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from nelson.distribution.heat_bath import heat_bath
 from nelson.formula import Formula
 from nelson.formula.polynomial import Lifted
 from nelson.kernels.core.bits import pack, unpack, words_for
@@ -18,10 +19,14 @@ from nelson.sampling.samples import Samples
 
 #: Sweeps for each step, unless the caller says another number.
 SWEEPS = 2
+#: Seed of the chains that judge the last theta.
+_JUDGE = 0
 
 
 class Persistent(Kept):
     """The sampler of the loop: (lifted formula, theta, m, seed) -> completed samples."""
+
+    name = "persistent"
 
     def __init__(
         self,
@@ -31,7 +36,7 @@ class Persistent(Kept):
         sweeps: int | None,
         threads: int | None,
     ) -> None:
-        self.shape, self.threads = shape, threads
+        self.formula, self.shape, self.threads = formula, shape, threads
         self.sweeps = SWEEPS if sweeps is None else sweeps
         self.walk = Walk(formula, shape.monomials)
         self.examples = examples
@@ -58,6 +63,13 @@ class Persistent(Kept):
             return self.walk.start(theta, count, seed)[0]
         random = np.random.default_rng(seed)
         return pack(self.examples[random.integers(0, len(self.examples), 64 * count)])
+
+    def judge(self, theta: np.ndarray) -> tuple[str, str]:
+        """By chains from fresh starts of several kinds, which must agree."""
+        n = self.shape.n
+        products = dict(zip(self.shape.monomials, theta[n:].tolist(), strict=True))
+        drawn = heat_bath(self.formula, products, theta[:n], 64, seed=_JUDGE, threads=self.threads)
+        return drawn.guarantee, str(drawn.info["why"])
 
     def arrays(self) -> dict[str, np.ndarray]:
         return {} if self.words is None else {"chains": self.words}

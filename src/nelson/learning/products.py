@@ -16,9 +16,9 @@ from nelson.learning.persistent import Persistent
 from nelson.learning.settings import Settings
 from nelson.learning.steps import FirstOrder
 from nelson.learning.terms import (
+    Exact,
     Source,
     completed_examples,
-    exact_sampler,
     exact_source,
     log_z_of,
     start_at,
@@ -49,7 +49,7 @@ class Products:
     @cached_property
     def sampler(self) -> Custom:
         if self.source is not None:
-            return exact_sampler(self.shape, self.source)
+            return Exact(self.shape, self.source)
         sweeps = self.settings.sweeps
         return Persistent(self.formula, self.shape, self.rows, sweeps, self.threads)
 
@@ -71,7 +71,7 @@ class Products:
             theta, penalty = self._start(l1)
             return theta if theta0 is None else theta0, penalty if l1 is None else l1
 
-        log_z = log_z_of(self.formula, shape, self.source)
+        log_z = log_z_of(self.formula, shape, self.source, self.rows)
         return Penalised(shape.formula, seen, settings, first, shape.n, valid, log_z)
 
     def _start(self, l1: float | None) -> tuple[np.ndarray, float]:

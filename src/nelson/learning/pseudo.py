@@ -21,8 +21,8 @@ import numpy as np
 
 from nelson.formula import Formula
 from nelson.formula.flat import owners, select
-from nelson.formula.groups import groups_of
 from nelson.io.progress import phase
+from nelson.log_z.walk import Fields
 
 #: Rows that are used, at most: the result is only a first point.
 _MAX_ROWS = 4096
@@ -32,29 +32,6 @@ _FIRST, _FACTOR, _PENALTIES = 0.2, 0.7, 20
 _STEPS, _SMALL_GAIN = 300, 2e-3
 #: The path ends when the validation rows are this many nats below their best.
 _WORSE = 0.05
-
-
-class Fields:
-    """The units of a formula over its visible variables."""
-
-    def __init__(self, formula: Formula) -> None:
-        n = formula.n_vars
-        groups = groups_of(formula)
-        self.unit = np.full(n, -1, np.int64)
-        owner = owners(groups.offsets)
-        for g in range(len(groups.exactly)):
-            own = groups.literals[owner == g]
-            if (own > 0).all() and (own <= n).all():
-                self.unit[own - 1] = g
-        lone = self.unit < 0
-        self.unit[lone] = len(groups.exactly) + np.arange(int(lone.sum()))
-        _, self.unit = np.unique(self.unit, return_inverse=True)
-        self.order = np.argsort(self.unit, kind="stable")
-        self.first = np.flatnonzero(np.diff(self.unit[self.order], prepend=-1))
-
-    def apart(self) -> np.ndarray:
-        """(n, n) bool: pairs of variables in different units."""
-        return self.unit[:, None] != self.unit[None, :]
 
 
 class Conditionals:

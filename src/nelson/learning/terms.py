@@ -25,13 +25,14 @@ from nelson.formula.polynomial import Lifted, Polynomial, lift
 from nelson.io.progress import phase
 from nelson.kernels.core.bits import pack
 from nelson.learning.data import Examples
-from nelson.learning.draw import Custom
+from nelson.learning.draw import Kept
 from nelson.learning.penalised import LogZ
-from nelson.learning.pseudo import Fields, first_point
+from nelson.learning.pseudo import first_point
 from nelson.log_z import log_partition
 from nelson.log_z.annealed import quick
 from nelson.log_z.moments import FEW
 from nelson.log_z.result import LogPartition
+from nelson.log_z.walk import Fields
 from nelson.sampling.problem import prepare
 from nelson.sampling.samples import Samples
 
@@ -106,16 +107,20 @@ def exact_source(lifted_formula: Formula) -> Source | None:
         return compiled(lifted_formula, effort=_EFFORT)
 
 
-def exact_sampler(shape: Lifted, source: Source) -> Custom:
+class Exact(Kept):
     """The sampler of the loop: (lifted formula, theta, m, seed) -> exact samples."""
-    variables = tuple(range(1, shape.formula.n_vars + 1))
-    name = "circuit" if isinstance(source, Compiled) else "enumerate"
 
-    def draw(_: Formula, theta: np.ndarray, m: int, seed: int) -> Samples:
-        x = source.draw(theta[None], m, seed)[0]
-        return Samples(pack(x), m, variables, "exact", "ok", {"method": name})
+    def __init__(self, shape: Lifted, source: Source) -> None:
+        self.source = source
+        self.variables = tuple(range(1, shape.formula.n_vars + 1))
+        self.name = "circuit" if isinstance(source, Compiled) else "enumerate"
 
-    return draw
+    def __call__(self, formula: Formula, theta: np.ndarray, m: int, seed: int) -> Samples:
+        x = self.source.draw(theta[None], m, seed)[0]
+        return Samples(pack(x), m, self.variables, "exact", "ok", {"method": self.name})
+
+    def judge(self, theta: np.ndarray) -> tuple[str, str]:
+        return "exact", self.source.why
 
 
 def draw_with_terms(
@@ -133,15 +138,15 @@ def draw_with_terms(
         return heat_bath(formula, terms, theta, n, **options)
     seed = options.get("seed")
     seed = int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else int(seed)
-    drawn = exact_sampler(shape, source)(shape.formula, shape.theta, n, seed)
+    drawn = Exact(shape, source)(shape.formula, shape.theta, n, seed)
     visible = tuple(range(1, formula.n_vars + 1))
     packed = np.ascontiguousarray(drawn.packed[:, : formula.n_vars])
     info = drawn.info | {"seed": seed, "why": source.why}
     return replace(drawn, packed=packed, variables=visible, info=info)
 
 
-def log_z_of(formula: Formula, shape: Lifted, source: Source | None) -> LogZ:
-    """log Z of the law at a theta of the lifted formula, for validation."""
+def log_z_of(formula: Formula, shape: Lifted, source: Source | None, starts: np.ndarray) -> LogZ:
+    """log Z of the law at a theta of the lifted formula, for validation. starts: likely rows."""
 
     def exact(theta: np.ndarray, seed: int) -> tuple[float, float, bool]:
         assert source is not None
@@ -152,7 +157,7 @@ def log_z_of(formula: Formula, shape: Lifted, source: Source | None) -> LogZ:
 
     def estimated(theta: np.ndarray, seed: int) -> tuple[float, float, bool]:
         phi = Polynomial(coefficients(shape, theta))
-        return quick(formula, theta[: shape.n], phi, seed, base)
+        return quick(formula, theta[: shape.n], phi, seed, base, starts)
 
     return estimated if source is None else exact
 

@@ -2,8 +2,8 @@
 
     P_b(x) ~ exp(base . x + b E(x)) C(x),     E(x) = (theta - base) . x + sum_S c_S prod_{i in S} x_i
 
-P_0 has no terms: its log Z is known (`compute.py`). P_1 is the law in question. `base` is the mean
-local field of P_1, so that P_0 has about the same marginals. Chains go along 0 = b_0 < .. < b_K = 1,
+P_0 has no terms: its log Z is known (`compute.py`). P_1 is the law in question. In P_0, fields
+are independent but for the rules, with about the marginals of P_1. Chains go along 0 = b_0 < .. < b_K = 1,
 one sweep at each b, and each lane sums W = sum_k (b_k+1 - b_k) E(x_k) (annealed importance sampling,
 Neal 2001):
 
@@ -42,15 +42,15 @@ from nelson.formula import Formula
 from nelson.formula.polynomial import Polynomial
 from nelson.kernels.core.bits import pack, unpack
 from nelson.log_z.result import Z95, LogPartition
-from nelson.log_z.walk import Walk
+from nelson.log_z.walk import Fields, Walk
 from nelson.sampling.guarantee import weakest
 
 #: Words of 64 lanes of a run, at first and at most.
 _WORDS, _MOST_WORDS = 8, 128
 #: Points of the path of the pilot, of the first run, and at most.
 _PILOT, _FIRST, _MOST = 64, 64, 4096
-#: Points of the path of a quick estimate.
-_QUICK = 256
+#: Points of the path of a quick estimate: more, if the runs do not agree.
+_QUICK = (128, 512, 2048)
 #: Lanes times points of a run, at most, without a limit in seconds.
 _WORK = 1 << 21
 #: Local maxima from which runs back start; each fills a word of 64 lanes.
@@ -95,13 +95,21 @@ class Annealed:
 class Path:
     """The laws between P_0 and P_1 for one formula, theta (n,) finite, and terms."""
 
-    def __init__(self, formula: Formula, theta: np.ndarray, phi: Polynomial, seed: int) -> None:
+    def __init__(
+        self,
+        formula: Formula,
+        theta: np.ndarray,
+        phi: Polynomial,
+        seed: int,
+        starts: np.ndarray | None = None,
+    ) -> None:
         products = phi.products
         self.walk = Walk(formula, list(products))
         self.theta, self.phi = phi.linear(formula.n_vars, theta), phi
         self.c = np.array(list(products.values()))
         self._streams = np.random.SeedSequence(seed)
         self.base, self.grid = self.theta, np.linspace(0.0, 1.0, _PILOT + 1)
+        self.starts = starts if starts is not None and len(starts) else None
         self._prepare()
 
     def seed(self) -> int:
@@ -109,27 +117,20 @@ class Path:
         return int(self._streams.spawn(1)[0].generate_state(1, np.uint64)[0] >> 1)
 
     def _prepare(self) -> None:
-        """Choose the base from the marginals of a first run, and the grid from the spread of E."""
-        words, _ = self.walk.start(self.theta, _WORDS, self.seed())
-        words, _, _ = self.along(words, self.grid)
-        self.base = self._local_field(self.equilibrated(words, _PILOT // 4))
+        """Choose the base by the marginals of a first run, or of the given starts, and the grid by
+        the spread of E."""
+        x = self.starts
+        if x is None:
+            words, _ = self.walk.start(self.theta, _WORDS, self.seed())
+            words, _, _ = self.along(words, self.grid)
+            words = self.equilibrated(words, _PILOT // 4)
+            x = unpack(words, 64 * len(words))[:, : len(self.theta)]
+        fields = Fields(self.walk.given)
+        self.base = fields.independent(x.mean(axis=0), 0.5 / len(x))
         words, self.guarantee = self.walk.start(self.base, _WORDS, self.seed())
         _, _, spread = self.along(words, self.grid)
         length = np.concatenate([[0.0], np.cumsum(spread / max(spread.sum(), 1e-300))])
         self.length = (length + self.grid) / 2  # never sparse anywhere
-
-    def _local_field(self, words: np.ndarray) -> np.ndarray:
-        """The mean over lanes of theta_v + d phi / d x_v, (n,)."""
-        x = unpack(words, 64 * len(words)).astype(np.float64)
-        table = self.walk.table(self.c)
-        mean = x.mean(axis=0)
-        out = self.theta + (mean @ (table + table.T))[: len(self.theta)]
-        for monomial, c in self.phi.products.items():
-            if len(monomial) > 2:
-                for v in monomial:
-                    others = [u - 1 for u in monomial if u != v]
-                    out[v - 1] += c * x[:, others].prod(axis=1).mean()
-        return out
 
     def points(self, k: int) -> np.ndarray:
         """A path of k steps."""
@@ -191,9 +192,9 @@ def annealed(
     starts: valid structures that are likely, (m, n) bool, from which runs back start as well.
     """
     began = time.monotonic()
-    path = Path(formula, theta, phi, seed)
+    path = Path(formula, theta, phi, seed, starts)
     base = base_log_z(path.base)
-    others = _others(path, starts)
+    others = _others(path, path.maxima())
     words, k, lanes = _WORDS, _FIRST, 0
     while True:
         before = time.monotonic()
@@ -236,23 +237,34 @@ def quick(
     phi: Polynomial,
     seed: int,
     base_log_z: Callable[[np.ndarray], LogPartition],
+    starts: np.ndarray,
 ) -> tuple[float, float, bool]:
-    """(log Z, its standard error, do the two runs agree), from one run forward and one back."""
-    path = Path(formula, theta, phi, seed)
-    found = _round(path, _WORDS, _QUICK, [])
-    base = base_log_z(path.base)
-    return base.value + found["value"] + phi.constant, found["error"], _trusted(found)[0]
+    """(log Z, its standard error, do all runs agree), from few lanes. starts: as in `annealed`.
+
+    If the runs do not agree, the largest value is taken: log Z is not underestimated by missing a
+    region that some run knows, and a likelihood is not overestimated.
+    """
+    path = Path(formula, theta, phi, seed, starts)
+    others = _others(path, np.zeros((0, path.walk.n), bool))
+    for k in _QUICK:
+        found = _round(path, _WORDS, k, others)
+        trusted = _trusted(found)[0]
+        if trusted:
+            break
+    value = found["value"]
+    if not trusted:
+        runs = [found["forward"], found["back"], *found["others"].values()]
+        value = max(run.value for run in runs)
+    return base_log_z(path.base).value + value + phi.constant, found["error"], trusted
 
 
-def _others(path: Path, starts: np.ndarray | None) -> list[tuple[str, np.ndarray]]:
+def _others(path: Path, maxima: np.ndarray) -> list[tuple[str, np.ndarray]]:
     """Words of lanes that start elsewhere, and what to call them."""
-    found = [(f"maximum {k + 1}", np.tile(x, (64, 1))) for k, x in enumerate(path.maxima())]
-    if starts is not None and len(starts):
-        x = np.zeros((128, path.walk.n), bool)
+    found = [(f"maximum {k + 1}", np.tile(x, (64, 1))) for k, x in enumerate(maxima)]
+    known = path.starts
+    if known is not None and path.walk.n == known.shape[1]:  # auxiliary variables are not known
         random = np.random.default_rng(path.seed())
-        x[:, : starts.shape[1]] = starts[random.integers(0, len(starts), len(x))]
-        if path.walk.n == starts.shape[1]:  # auxiliary variables are not known
-            found.append(("given", x))
+        found.append(("given", known[random.integers(0, len(known), 256)]))
     return [(name, pack(x)) for name, x in found]
 
 

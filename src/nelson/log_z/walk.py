@@ -15,6 +15,8 @@ import numpy as np
 
 from nelson.errors import BudgetExceeded, NelsonError
 from nelson.formula import Formula
+from nelson.formula.flat import owners
+from nelson.formula.groups import groups_of
 from nelson.formula.polynomial import Monomial
 from nelson.kernels.core.bits import pack, unpack
 from nelson.sampling.diagnosis.diagnose import pilot_request
@@ -28,7 +30,7 @@ class Walk:
     """States are packed words, (words, n) uint64, over all variables with the auxiliary ones."""
 
     def __init__(self, formula: Formula, monomials: Sequence[Monomial]) -> None:
-        self.visible = formula.n_vars
+        self.given, self.visible = formula, formula.n_vars
         self.formula = Formula.from_arrays(
             formula.literals, formula.offsets, n_vars=formula.n_total
         )
@@ -101,3 +103,34 @@ class Walk:
         for k in self._more:
             total += coefficients[k] * x[:, np.array(self.monomials[k]) - 1].prod(axis=1)
         return total
+
+
+class Fields:
+    """The units of a formula over its visible variables: groups of which at most one is true, and
+    lone variables. Groups with negative literals are left to lone variables."""
+
+    def __init__(self, formula: Formula) -> None:
+        n = formula.n_vars
+        groups = groups_of(formula)
+        self.unit = np.full(n, -1, np.int64)
+        owner = owners(groups.offsets)
+        for g in range(len(groups.exactly)):
+            own = groups.literals[owner == g]
+            if (own > 0).all() and (own <= n).all():
+                self.unit[own - 1] = g
+        lone = self.unit < 0
+        self.unit[lone] = len(groups.exactly) + np.arange(int(lone.sum()))
+        _, self.unit = np.unique(self.unit, return_inverse=True)
+        self.order = np.argsort(self.unit, kind="stable")
+        self.first = np.flatnonzero(np.diff(self.unit[self.order], prepend=-1))
+
+    def apart(self) -> np.ndarray:
+        """(n, n) bool: pairs of variables in different units."""
+        return self.unit[:, None] != self.unit[None, :]
+
+    def independent(self, mean: np.ndarray, least: float) -> np.ndarray:
+        """theta (n,) of the law of independent units with these means, each at least `least`."""
+        share = np.maximum(mean, least)
+        total = np.add.reduceat(share[self.order], self.first)
+        none = np.maximum(1 - total, least)
+        return np.log(share) - np.log(none)[self.unit]
