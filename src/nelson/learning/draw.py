@@ -47,6 +47,10 @@ class Kept(ABC):
     def judge(self, theta: np.ndarray) -> tuple[str, str]:
         """(the guarantee of samples at this theta, why)."""
 
+    def renew(self, samples: np.ndarray) -> None:
+        """Packed samples of the present law, from elsewhere: chains may go on from them."""
+        return
+
     def arrays(self) -> dict[str, np.ndarray]:
         return {}
 

@@ -28,6 +28,7 @@ import numpy as np
 from nelson.errors import BudgetExceeded
 from nelson.formula import Formula
 from nelson.learning.data import Examples
+from nelson.learning.draw import Kept
 from nelson.learning.group import State
 from nelson.learning.history import History
 from nelson.learning.moments import Draw
@@ -35,9 +36,10 @@ from nelson.learning.noise import constant_variables, gap_size, judge_draw
 from nelson.learning.seeds import stream_seed
 from nelson.learning.settings import Settings
 from nelson.learning.unary import Unary
+from nelson.log_z.annealed import Quick
 
-#: theta -> (log Z, its standard error, can it be trusted); the seed of the estimate comes second.
-LogZ = Callable[[np.ndarray, int], tuple[float, float, bool]]
+#: log Z at theta, with a seed for an estimate.
+LogZ = Callable[[np.ndarray, int], Quick]
 
 #: Computes the first theta and the first l1.
 First = Callable[[], tuple[np.ndarray, float]]
@@ -144,11 +146,14 @@ class Penalised(Unary):
             self.best, self.checking, self.m = mean, True, self.m * _CHECK
             return {}
         seed = stream_seed(self.drawer.seed, _VALIDATION + self.stage)
-        log_z, error, _ = self.log_z(mean, seed)
-        found = float(self.valid.mean() @ mean) - log_z
-        row = {"l1": self.l1, "validation": found, "validation_error": error}
+        log_z = self.log_z(mean, seed)
+        if log_z.samples is not None and isinstance(self.drawer.custom, Kept):
+            self.drawer.custom.renew(log_z.samples)
+        found = float(self.valid.mean() @ mean) - log_z.log_z
+        row = {"l1": self.l1, "validation": found, "validation_error": log_z.error}
+        row["trusted"] = float(log_z.trusted)
         if found > self.score:
-            self.score, self.error, self.best, self.worse = found, error, mean, 0
+            self.score, self.error, self.best, self.worse = found, log_z.error, mean, 0
         else:
             self.worse += 1
         self.done = self.worse >= _PATIENCE and self.settings.stop

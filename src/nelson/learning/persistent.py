@@ -64,6 +64,15 @@ class Persistent(Kept):
         random = np.random.default_rng(seed)
         return pack(self.examples[random.integers(0, len(self.examples), 64 * count)])
 
+    def renew(self, samples: np.ndarray) -> None:
+        """Half of the chains go on from these samples: chains that stay near the examples do not
+        see what else the model makes likely."""
+        if self.words is not None:
+            words = self.words.copy()
+            count = len(words) // 2
+            words[:count] = samples[np.linspace(0, len(samples) - 1, count).astype(int)]
+            self.words = words
+
     def judge(self, theta: np.ndarray) -> tuple[str, str]:
         """By chains from fresh starts of several kinds, which must agree."""
         n = self.shape.n

@@ -29,7 +29,7 @@ from nelson.learning.draw import Kept
 from nelson.learning.penalised import LogZ
 from nelson.learning.pseudo import first_point
 from nelson.log_z import log_partition
-from nelson.log_z.annealed import quick
+from nelson.log_z.annealed import Quick, quick
 from nelson.log_z.moments import FEW
 from nelson.log_z.result import LogPartition
 from nelson.log_z.walk import Fields
@@ -40,6 +40,8 @@ from nelson.sampling.samples import Samples
 PAIRS = "pairs"
 #: Most pairs that `PAIRS` may stand for.
 _MAX_PAIRS = 500_000
+#: Learning begins with a penalty this many times as strong as that of the pseudo-likelihood.
+_STRONGER = 4.0
 #: Effort to compile a lifted formula, in units of `nelson.exact.circuit.build`: about 10 s.
 _EFFORT = 54.0
 
@@ -148,14 +150,14 @@ def draw_with_terms(
 def log_z_of(formula: Formula, shape: Lifted, source: Source | None, starts: np.ndarray) -> LogZ:
     """log Z of the law at a theta of the lifted formula, for validation. starts: likely rows."""
 
-    def exact(theta: np.ndarray, seed: int) -> tuple[float, float, bool]:
+    def exact(theta: np.ndarray, seed: int) -> Quick:
         assert source is not None
-        return float(source.log_z(theta[None])[0]), 0.0, True
+        return Quick(float(source.log_z(theta[None])[0]), 0.0, True)
 
     def base(at: np.ndarray) -> LogPartition:
         return log_partition(formula, at, seed=0)
 
-    def estimated(theta: np.ndarray, seed: int) -> tuple[float, float, bool]:
+    def estimated(theta: np.ndarray, seed: int) -> Quick:
         phi = Polynomial(coefficients(shape, theta))
         return quick(formula, theta[: shape.n], phi, seed, base, starts)
 
@@ -179,4 +181,4 @@ def start_at(
     theta[:n] = found.theta
     at = n + np.array([k for k, m in enumerate(shape.monomials) if len(m) == 2], np.int64)
     theta[at] = found.table[pairs[:, 0], pairs[:, 1]]
-    return theta, found.l1 if l1 is None else l1
+    return theta, found.l1 * _STRONGER / 2 if l1 is None else l1

@@ -29,58 +29,32 @@ the half width covers bounds that always hold:
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from nelson.formula import Formula
 from nelson.formula.polynomial import Polynomial
-from nelson.kernels.core.bits import pack, unpack
+from nelson.log_z.path import WORDS, Path
 from nelson.log_z.result import Z95, LogPartition
-from nelson.log_z.walk import Fields, Walk
 from nelson.sampling.guarantee import weakest
 
-#: Words of 64 lanes of a run, at first and at most.
-_WORDS, _MOST_WORDS = 8, 128
-#: Points of the path of the pilot, of the first run, and at most.
-_PILOT, _FIRST, _MOST = 64, 64, 4096
+#: Words of 64 lanes of a run, at most.
+_MOST_WORDS = 128
+#: Points of the path of the first run, and at most.
+_FIRST, _MOST = 64, 4096
 #: Points of the path of a quick estimate: more, if the runs do not agree.
-_QUICK = (128, 512, 2048)
+_QUICK = (128, 512)
 #: Lanes times points of a run, at most, without a limit in seconds.
 _WORK = 1 << 21
-#: Local maxima from which runs back start; each fills a word of 64 lanes.
-_MAXIMA = 6
-#: Sweeps towards a local maximum, with all weights multiplied by this.
-_QUENCH, _COLD = 24, 4.0
-#: Effective lanes, as a share of all, that an estimate must have.
-_EFFECTIVE = 0.1
-#: Standard errors by which runs from different starts may differ, and nats that never matter.
-_SIGMAS, _SLACK = 5.0, 0.02
+#: A local maximum counts for a quick estimate if its known states weigh e^-3 of all or more.
+_WEIGHTY = 3.0
 
-
-@dataclass(frozen=True)
-class Run:
-    """One direction: log Z_1 / Z_0, its standard error, and the share of lanes that carry it."""
-
-    value: float
-    error: float
-    effective: float
-
-    @classmethod
-    def of(cls, work: np.ndarray, sign: int) -> Run:
-        """work: W of each lane; sign 1: forward, -1: back."""
-        exponent = sign * work
-        top = float(exponent.max())
-        weight = np.exp(exponent - top)
-        mean, m = float(weight.mean()), len(weight)
-        error = float(weight.std(ddof=1)) / mean / math.sqrt(m)
-        share = float(weight.sum() ** 2 / (weight**2).sum()) / m
-        return cls(sign * (top + math.log(mean)), error, share)
+#: log Z without terms, at a theta.
+BaseLogZ = Callable[[np.ndarray], LogPartition]
 
 
 @dataclass
@@ -92,89 +66,14 @@ class Annealed:
     info: dict[str, Any] = field(default_factory=dict)
 
 
-class Path:
-    """The laws between P_0 and P_1 for one formula, theta (n,) finite, and terms."""
+@dataclass(frozen=True)
+class Quick:
+    """log Z for validation: its standard error, and samples of the law as packed words."""
 
-    def __init__(
-        self,
-        formula: Formula,
-        theta: np.ndarray,
-        phi: Polynomial,
-        seed: int,
-        starts: np.ndarray | None = None,
-    ) -> None:
-        products = phi.products
-        self.walk = Walk(formula, list(products))
-        self.theta, self.phi = phi.linear(formula.n_vars, theta), phi
-        self.c = np.array(list(products.values()))
-        self._streams = np.random.SeedSequence(seed)
-        self.base, self.grid = self.theta, np.linspace(0.0, 1.0, _PILOT + 1)
-        self.starts = starts if starts is not None and len(starts) else None
-        self._prepare()
-
-    def seed(self) -> int:
-        """A new seed at each call."""
-        return int(self._streams.spawn(1)[0].generate_state(1, np.uint64)[0] >> 1)
-
-    def _prepare(self) -> None:
-        """Choose the base by the marginals of a first run, or of the given starts, and the grid by
-        the spread of E."""
-        x = self.starts
-        if x is None:
-            words, _ = self.walk.start(self.theta, _WORDS, self.seed())
-            words, _, _ = self.along(words, self.grid)
-            words = self.equilibrated(words, _PILOT // 4)
-            x = unpack(words, 64 * len(words))[:, : len(self.theta)]
-        fields = Fields(self.walk.given)
-        self.base = fields.independent(x.mean(axis=0), 0.5 / len(x))
-        words, self.guarantee = self.walk.start(self.base, _WORDS, self.seed())
-        _, _, spread = self.along(words, self.grid)
-        length = np.concatenate([[0.0], np.cumsum(spread / max(spread.sum(), 1e-300))])
-        self.length = (length + self.grid) / 2  # never sparse anywhere
-
-    def points(self, k: int) -> np.ndarray:
-        """A path of k steps."""
-        return np.interp(np.linspace(0.0, 1.0, k + 1), self.length, np.linspace(0, 1, _PILOT + 1))
-
-    def along(
-        self, words: np.ndarray, grid: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Lanes at grid[0] -> (their last states, W of each, the spread of E times each step)."""
-        work, spread, seed = np.zeros(64 * len(words)), [], self.seed()
-        shift = self.theta - self.base
-        for k, (a, b) in enumerate(pairwise(grid)):
-            energy = self.walk.potential(words, shift, self.c)
-            work += abs(b - a) * energy
-            spread.append(abs(b - a) * float(energy.std()))
-            if k + 2 < len(grid):
-                words = self.walk.sweep(words, self.base + b * shift, b * self.c, seed, k)
-        return words, work, np.array(spread)
-
-    def equilibrated(self, words: np.ndarray, sweeps: int) -> np.ndarray:
-        """The states after sweeps of P_1."""
-        return self.walk.sweep(words, self.theta, self.c, self.seed(), 0, sweeps)
-
-    def resampled(self, words: np.ndarray, work: np.ndarray) -> np.ndarray:
-        """Lanes chosen in proportion to exp(W), by one random number."""
-        share = np.cumsum(np.exp(work - work.max()))
-        u = (np.arange(len(work)) + np.random.default_rng(self.seed()).random()) / len(work)
-        chosen = np.searchsorted(share / share[-1], u).clip(0, len(work) - 1)
-        return pack(unpack(words, len(work))[chosen])
-
-    def maxima(self) -> np.ndarray:
-        """Local maxima of the potential, most likely first, (m, n) bool; m <= _MAXIMA."""
-        seen = []
-        for theta in (self.base, np.zeros_like(self.base)):
-            words, _ = self.walk.start(theta, 2, self.seed())
-            words = self.walk.sweep(
-                words, _COLD * self.theta, _COLD * self.c, self.seed(), 0, _QUENCH
-            )
-            seen.append(unpack(words, 64 * len(words)))
-        states = np.unique(np.concatenate(seen), axis=0)
-        score = self.walk.potential(pack(states), self.theta, self.c)[: len(states)]
-        order = np.argsort(-score, kind="stable")
-        spread = np.linspace(0, len(order) - 1, min(_MAXIMA, len(order))).astype(int)
-        return states[order[spread]]
+    log_z: float
+    error: float
+    trusted: bool
+    samples: np.ndarray | None = None
 
 
 def annealed(
@@ -184,48 +83,55 @@ def annealed(
     half_width: float,
     seed: int,
     seconds: float | None,
-    base_log_z: Callable[[np.ndarray], LogPartition],
+    base_log_z: BaseLogZ,
     starts: np.ndarray | None = None,
 ) -> Annealed:
-    """log Z of formula, theta (n,) finite, and phi. base_log_z: log Z without terms, at a theta.
+    """log Z of formula, theta (n,) finite, and phi.
 
     starts: valid structures that are likely, (m, n) bool, from which runs back start as well.
     """
     began = time.monotonic()
     path = Path(formula, theta, phi, seed, starts)
     base = base_log_z(path.base)
-    others = _others(path, path.maxima())
-    words, k, lanes = _WORDS, _FIRST, 0
+    others = path.others()
+    words, k, lanes = WORDS, _FIRST, 0
     while True:
         before = time.monotonic()
-        found = _round(path, words, k, others)
+        found = path.round(words, k, others)
         lanes += 64 * words * k
-        value, error = found["value"], found["error"]
-        half = Z95 * error + base.half_width
-        trusted, why = _trusted(found)
-        spent = time.monotonic() - before
-        if trusted and half <= half_width:
+        half = Z95 * found.error + base.half_width
+        doubt = found.doubt()
+        if not doubt and half <= half_width:
             break
-        grown = (min(4 * words, _MOST_WORDS), k) if trusted else (words, 4 * k)
+        grown = (words, 4 * k) if doubt else (min(4 * words, _MOST_WORDS), k)
+        spent = time.monotonic() - before
         late = seconds is not None and time.monotonic() - began + 5 * spent > seconds
         most = seconds is None and 64 * grown[0] * grown[1] > _WORK
         if late or most or grown[1] > _MOST or grown == (words, k):
             break
         words, k = grown
-    info: dict[str, Any] = {"seed": seed, "points": k, "lanes": 64 * words, "lane_sweeps": lanes}
-    info |= {"effective": found["effective"], "starts": found["starts"], "base": base.method}
-    value += base.value
-    low = _log_sum(path, found["states"])
-    if trusted and value + half < low:
-        trusted, why = False, "states that were seen weigh more than the estimate"
+    value, low = base.value + found.value, path.log_sum(found.seen)
+    if not doubt and value + half < low:
+        doubt = "states that were seen weigh more than the estimate"
     kinds = ["asymptotic", path.guarantee, base.info.get("guarantee", "exact")]
-    info["guarantee"] = weakest(kinds) if trusted else "heuristic"
-    info["reached"], info["noise"] = trusted and half <= half_width, Z95 * error
+    info: dict[str, Any] = {
+        "seed": seed,
+        "points": k,
+        "lanes": 64 * words,
+        "lane_sweeps": lanes,
+        "effective": found.effective,
+        "starts": {name: run.value - found.forward.value for name, run in found.others.items()},
+        "base": base.method,
+        "guarantee": "heuristic" if doubt else weakest(kinds),
+        "reached": not doubt and half <= half_width,
+        "noise": Z95 * found.error,
+    }
     if info["guarantee"] == "heuristic":
-        info["reason"] = why or "the law without terms is heuristic"
-        most_z = base_log_z(path.theta + _shares(path.phi, len(path.theta)))
+        info["reason"] = doubt or "the law without terms is heuristic"
+        most_z = base_log_z(path.theta + _shares(phi, len(path.theta)))
         high = most_z.value + most_z.half_width
-        info["bounds"], info["estimate"] = (low, high), value
+        info["bounds"] = low + phi.constant, high + phi.constant
+        info["estimate"] = value + phi.constant
         value = min(max(value, low), high)
         half = max(value - low, high - value)
     return Annealed(value + phi.constant, half, info)
@@ -236,91 +142,40 @@ def quick(
     theta: np.ndarray,
     phi: Polynomial,
     seed: int,
-    base_log_z: Callable[[np.ndarray], LogPartition],
+    base_log_z: BaseLogZ,
     starts: np.ndarray,
-) -> tuple[float, float, bool]:
-    """(log Z, its standard error, do all runs agree), from few lanes. starts: as in `annealed`.
+) -> Quick:
+    """log Z from few lanes. starts: as in `annealed`.
 
-    If the runs do not agree, the largest value is taken: log Z is not underestimated by missing a
-    region that some run knows, and a likelihood is not overestimated.
+    If the runs do not agree, the largest value counts: log Z is not underestimated by missing a
+    region that some run knows, and a likelihood is not overestimated. The samples are from P_1, or,
+    if a local maximum was missed, half of them from there.
     """
     path = Path(formula, theta, phi, seed, starts)
-    others = _others(path, np.zeros((0, path.walk.n), bool))
+    others = path.others()
     for k in _QUICK:
-        found = _round(path, _WORDS, k, others)
-        trusted = _trusted(found)[0]
-        if trusted:
+        found = path.round(WORDS, k, others)
+        doubt = found.doubt()
+        if not doubt:
             break
-    value = found["value"]
-    if not trusted:
-        runs = [found["forward"], found["back"], *found["others"].values()]
-        value = max(run.value for run in runs)
-    return base_log_z(path.base).value + value + phi.constant, found["error"], trusted
-
-
-def _others(path: Path, maxima: np.ndarray) -> list[tuple[str, np.ndarray]]:
-    """Words of lanes that start elsewhere, and what to call them."""
-    found = [(f"maximum {k + 1}", np.tile(x, (64, 1))) for k, x in enumerate(maxima)]
-    known = path.starts
-    if known is not None and path.walk.n == known.shape[1]:  # auxiliary variables are not known
-        random = np.random.default_rng(path.seed())
-        found.append(("given", known[random.integers(0, len(known), 256)]))
-    return [(name, pack(x)) for name, x in found]
-
-
-def _round(path: Path, words: int, k: int, others: list[tuple[str, np.ndarray]]) -> dict[str, Any]:
-    """One run forward, one back, and runs back from other starts, with k points each."""
-    grid = path.points(k)
-    first, _ = path.walk.start(path.base, words, path.seed())
-    last, work, _ = path.along(first, grid)
-    forward = Run.of(work, 1)
-    top = path.equilibrated(path.resampled(last, work), k)
-    sizes = [words] + [len(some) for _, some in others]
-    elsewhere = np.zeros((0, path.walk.n), np.uint64)
-    if others:
-        elsewhere = path.equilibrated(np.concatenate([some for _, some in others]), 2 * k)
-    _, work, _ = path.along(np.concatenate([top, elsewhere]), grid[::-1])
-    ends = np.cumsum(sizes) * 64
-    back = Run.of(work[: ends[0]], -1)
-    runs = {
-        name: Run.of(work[a:b], -1)
-        for (name, _), a, b in zip(others, ends[:-1], ends[1:], strict=True)
-    }
-    # Inverse variances: forward is biased downwards, back upwards, by about error^2 / 2.
-    share = back.error**2 / max(forward.error**2 + back.error**2, 1e-300)
-    return {
-        "value": share * forward.value + (1 - share) * back.value,
-        "error": math.hypot(share * forward.error, (1 - share) * back.error),
-        "forward": forward,
-        "back": back,
-        "others": runs,
-        "effective": min(forward.effective, back.effective),
-        "starts": {name: run.value - forward.value for name, run in runs.items()},
-        "states": np.concatenate([last, top, elsewhere]),
-    }
-
-
-def _trusted(found: dict[str, Any]) -> tuple[bool, str]:
-    """Do all runs agree? If not, why."""
-    forward = found["forward"]
-    if found["effective"] < _EFFECTIVE:
-        return False, f"{found['effective']:.1%} of the lanes carry the weight"
-    for name, run in {"forward lanes": found["back"], **found["others"]}.items():
-        error = math.hypot(forward.error, run.error)
-        if abs(run.value - forward.value) > _SIGMAS * error + _SLACK:
-            return False, (
-                f"a run back from {name} finds log Z {run.value - forward.value:+.2g} nats from "
-                f"that of the run forward"
+    base = base_log_z(path.base).value
+    value, samples = base + found.value, found.top
+    if doubt:
+        value = base + max(found.forward.value, found.back.value)
+        missed = []
+        for name, run in found.others.items():
+            known = path.log_sum(found.states[name])
+            if run.value > found.forward.value + 1 and known > value - _WEIGHTY:
+                missed.append((run.value, name))
+        if missed:
+            most, name = max(missed)
+            value = max(value, base + most)
+            half = found.states[name]
+            samples = np.concatenate(
+                [samples[: len(samples) // 2], half[np.arange(len(samples) // 2) % len(half)]]
             )
-    return True, ""
-
-
-def _log_sum(path: Path, words: np.ndarray) -> float:
-    """log sum of the weights of distinct states."""
-    states = np.unique(unpack(words, 64 * len(words)), axis=0)
-    score = path.walk.potential(pack(states), path.theta, path.c)[: len(states)]
-    top = float(score.max())
-    return top + math.log(float(np.exp(score - top).sum()))
+    value = max(value, path.log_sum(found.seen))
+    return Quick(value + phi.constant, found.error, not doubt, samples)
 
 
 def _shares(phi: Polynomial, n: int) -> np.ndarray:
