@@ -1,17 +1,18 @@
 """Learning many correlated coefficients: proximal steps, averaged, with validation examples.
 
-    maximise  theta . mu - log Z(theta) - l1 |c| - (l2 / 2) |c|^2,     c: the coefficients of products
+    maximise  theta . mu - log Z(theta) - l1 |c| - (l2 / 2) |c|^2,    c: coefficients of products
 
 One step with the moments of the samples, scaled by the variance of each feature:
 
-    theta <- shrink(theta + eta_t (mu - mean - l2 c) / v,  eta_t l1 / v),     v = mu (1 - mu) + 1 / N
+    theta <- shrink(theta + eta_t (mu - mean - l2 c) / v,  eta_t l1 / v),    v = mu (1 - mu) + 1 / N
 
 Steps come in stages of growing length or of shrinking penalty. eta_t falls within a stage, and the
 mean over its second half is its result: it averages out the noise of the samples.
 
 With validation examples, l1 is multiplied by 0.7 from stage to stage, and the log-likelihood of the
 validation examples is computed after each. The run ends after three stages without a new best, and
-the best stage is the answer. If the caller sets l1, it stays, and validation only says when to stop.
+the best stage is the answer. If the caller sets l1, it stays, and validation only says when to
+stop.
 
 Without validation examples, stages of doubled length follow each other until a draw at the mean
 shows that the gradient is noise (`noise.py`).
@@ -45,7 +46,7 @@ LogZ = Callable[[np.ndarray, int], Quick]
 First = Callable[[], tuple[np.ndarray, float]]
 
 _M = 1024  # samples of a step
-_STAGE = 100  # steps of a stage, at first
+_STAGE = 200  # steps of a stage, at first
 _FALL = 3.0  # eta falls to eta / (1 + this) within a stage
 _FACTOR = 0.7  # of the penalty from one stage to the next
 _PATIENCE = 3  # stages without a new best that end the run

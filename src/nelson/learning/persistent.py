@@ -1,8 +1,8 @@
 """Persistent chains: the samples of one step of learning start where those of the last step ended.
 
 theta moves little in one step, so that a few sweeps bring the chains to the new law (persistent
-contrastive divergence: Younes 1989, Tieleman 2008). The chains begin at examples. They are part of a
-checkpoint: a run that is resumed goes on with the same states.
+contrastive divergence: Younes 1989, Tieleman 2008). The chains begin at examples. They are part of
+a checkpoint: a run that is resumed goes on with the same states.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ PRESETS = {
     ),
 }
 # For many products of variables: see `penalised.py`.
-_PROXIMAL = Settings(optimizer="proximal", eta=0.05, iterations=3000)
+_PROXIMAL = Settings(optimizer="proximal", eta=0.03, iterations=6000)
 _NETWORK = Settings(optimizer="adam", m=64, eta=0.01, batch=64, iterations=1000)
 _NETWORK_PAPER = replace(_NETWORK, m=200, eta=0.1, batch=200, sampler="lovasz", sweeps=0)
 

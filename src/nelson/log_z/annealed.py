@@ -1,25 +1,24 @@
 """log Z of a law with terms over several variables, along a path from a law without them.
 
-    P_b(x) ~ exp(base . x + b E(x)) C(x),     E(x) = (theta - base) . x + sum_S c_S prod_{i in S} x_i
+    P_b(x) ~ exp(base . x + b E(x)) C(x),    E(x) = (theta - base) . x + sum_S c_S prod_{i in S} x_i
 
-P_0 has no terms: its log Z is known (`compute.py`). P_1 is the law in question. In P_0, fields
-are independent but for the rules, with about the marginals of P_1. Chains go along 0 = b_0 < .. < b_K = 1,
-one sweep at each b, and each lane sums W = sum_k (b_k+1 - b_k) E(x_k) (annealed importance sampling,
-Neal 2001):
+P_0 has no terms: its log Z is known (`compute.py`). P_1 is the law in question. In P_0, fields are
+independent but for the rules, with about the marginals of P_1. Lanes go along the path (`path.py`),
+and each sums the steps of E that it sees, W:
 
     forward   x_0 from P_0        E[exp W]  = Z_1 / Z_0      underestimates log Z if lanes are few
     back      x_K from P_1        E[exp -W] = Z_0 / Z_1      overestimates it
 
-The b_k lie where E varies most: the steps have equal thermodynamic length, measured by a pilot. K and
-the number of lanes grow until the 95% interval is as narrow as asked for.
+The points b lie where E varies most: the steps have equal thermodynamic length, measured by a
+pilot. Points and lanes grow in number until the 95% interval is as narrow as asked for.
 
-Lanes that never enter a region of large weight do not show that it is missing. A run back that starts
-in a region A and does not leave it finds log Z + log P_1(A) / q(A), where q(A) is the share of forward
-lanes that end in A: too large a value, if forward lanes miss A. So runs back start from resampled
-forward lanes and from other states as well: local maxima of the potential that differ, and structures
-that the caller knows (`starts`). The estimate is called heuristic if one of these runs disagrees, if
-few lanes carry the weight, or if the states that were seen weigh more than the interval allows. Then
-the half width covers bounds that always hold:
+Lanes that never enter a region of large weight do not show that it is missing. A run back that
+starts in a region A and does not leave it finds log Z + log P_1(A) / q(A), where q(A) is the share
+of forward lanes that end in A: too large a value, if forward lanes miss A. So runs back start from
+resampled forward lanes and from other states as well: local maxima of the potential that differ,
+and structures that the caller knows (`starts`). The estimate is called heuristic if one of these
+runs finds more than noise allows, if few lanes carry the weight, or if the states that were seen
+weigh more than the interval allows. Then the half width covers bounds that always hold:
 
     log sum over distinct known x of exp(theta . x + phi(x))  <=  log Z
     log Z  <=  log Z without terms, at theta_i + sum over S with i in S of max(c_S, 0) / |S|
@@ -49,7 +48,7 @@ _FIRST, _MOST = 64, 4096
 #: Points of the path of a quick estimate: more, if the runs do not agree.
 _QUICK = (128, 512)
 #: Lanes times points of a run, at most, without a limit in seconds.
-_WORK = 1 << 21
+_WORK = 1 << 19
 #: A local maximum counts for a quick estimate if its known states weigh e^-3 of all or more.
 _WEIGHTY = 3.0
 
@@ -99,7 +98,7 @@ def annealed(
         before = time.monotonic()
         found = path.round(words, k, others)
         lanes += 64 * words * k
-        half = Z95 * found.error + base.half_width
+        half = Z95 * found.error + found.bias + base.half_width
         doubt = found.doubt()
         if not doubt and half <= half_width:
             break
@@ -125,6 +124,7 @@ def annealed(
         "guarantee": "heuristic" if doubt else weakest(kinds),
         "reached": not doubt and half <= half_width,
         "noise": Z95 * found.error,
+        "bias": found.bias,
     }
     if info["guarantee"] == "heuristic":
         info["reason"] = doubt or "the law without terms is heuristic"

@@ -82,9 +82,18 @@ class Round:
 
     @property
     def error(self) -> float:
-        """The standard error of `value`; float64 sums alone have one of some 1e-7."""
-        own = self._share * self.forward.error, (1 - self._share) * self.back.error
-        return max(math.hypot(*own), _LEAST_ERROR)
+        """The standard error of `value`. The two errors are added as they are: lanes that do not
+        leave their region on the way back share the noise of the run forward. Sums of floats alone
+        have an error of about 1e-7."""
+        own = self._share * self.forward.error + (1 - self._share) * self.back.error
+        return max(own, _LEAST_ERROR)
+
+    @property
+    def bias(self) -> float:
+        """What some run from elsewhere finds more than two standard errors allow."""
+        runs = self.others.values()
+        more = (run.value - self.value - 2 * math.hypot(run.error, self.error) for run in runs)
+        return max(0.0, *more) if self.others else 0.0
 
     @property
     def effective(self) -> float:
