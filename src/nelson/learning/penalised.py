@@ -46,7 +46,7 @@ LogZ = Callable[[np.ndarray, int], Quick]
 First = Callable[[], tuple[np.ndarray, float]]
 
 _M = 1024  # samples of a step
-_STAGE = 200  # steps of a stage, at first
+_STAGE = 300  # steps of a stage, at first
 _FALL = 3.0  # eta falls to eta / (1 + this) within a stage
 _FACTOR = 0.7  # of the penalty from one stage to the next
 _PATIENCE = 3  # stages without a new best that end the run

@@ -37,7 +37,8 @@ class Persistent(Kept):
         threads: int | None,
     ) -> None:
         self.formula, self.shape, self.threads = formula, shape, threads
-        self.sweeps = SWEEPS if sweeps is None else sweeps
+        self.made = SWEEPS if sweeps is None else sweeps
+        self.sweeps = self.made
         self.walk = Walk(formula, shape.monomials)
         self.examples = examples
         self.words: np.ndarray | None = None
@@ -48,7 +49,7 @@ class Persistent(Kept):
         if len(words) < count:  # m has grown: copies part soon
             words = words[np.arange(count) % len(words)]
         words = self.walk.sweep(
-            words[:count], theta[:n], theta[n:], seed, 0, self.sweeps, self.threads
+            words[:count], theta[:n], theta[n:], seed, 0, self.made, self.threads
         )
         self.words = words
         whole = self.shape.completed(np.ascontiguousarray(words[:, :n]))

@@ -41,7 +41,7 @@ PAIRS = "pairs"
 #: Most pairs that `PAIRS` may stand for.
 _MAX_PAIRS = 500_000
 #: Learning begins with a penalty this many times as strong as that of the pseudo-likelihood.
-_STRONGER = 16.0
+_STRONGER = 40.0
 #: Effort to compile a lifted formula, in units of `nelson.exact.circuit.build`: about 10 s.
 _EFFORT = 54.0
 

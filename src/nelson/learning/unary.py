@@ -48,7 +48,7 @@ class Unary(Learner):
         theta0: np.ndarray | Callable[[], np.ndarray] | None = None,
     ) -> None:
         super().__init__(formula, examples, settings)
-        self.first = theta0 if callable(theta0) else None
+        self.computed = theta0 if callable(theta0) else None
         self.theta0 = None if callable(theta0) else theta0
         self.theta, self.total = np.zeros(formula.n_vars), np.zeros(formula.n_vars)
 
@@ -59,8 +59,8 @@ class Unary(Learner):
     def start(self) -> None:
         """Set the target: the data's moments, with the prior mixed in."""
         start = self.theta0
-        if self.first is not None:
-            self.theta0 = self.first()
+        if self.computed is not None:
+            self.theta0 = self.computed()
         self.target = self.examples.mean()
         uniform = np.full(self.formula.n_vars, 0.5)
         prior = self.settings.prior
