@@ -57,7 +57,7 @@ def model_of(f: Formula, moves: Units, theta: np.ndarray) -> reference_units.Mod
     kept = [term for term, keep in zip(TERMS, moves.kept, strict=False) if keep]
     return reference_units.Model(
         list(problem.rest), units_of(f, moves), threshold(theta), theta, kept, fields,
-        w.coefficient.astype(np.int64), float(w.scale.view(np.float64)[0]),
+        w.coefficient.astype(np.int64), float(w.step[0]),
     )  # fmt: skip
 
 
@@ -120,3 +120,121 @@ def test_a_sweep_from_the_law_stays_in_the_law(name, terms):
     y = swept(f, moves_of(f, terms), theta, x, 1)
     assert (x != y).any(1).mean() > 0.1
     assert chi_square(y, law_of(f, theta, terms)) > ALPHA
+
+
+@pytest.mark.parametrize("name", ["exactly one", "at most one", "implications"])
+@pytest.mark.parametrize("terms", [False, True])
+def test_sweeps_from_one_state_reach_the_law(name, terms):
+    """Chi-square of 32,000 samples after 160 sweeps, rate 1e-4."""
+    f = FORMULAS[name]
+    theta = weights(f)
+    x = np.repeat(starts(f, theta, terms, 1), 32_000, axis=0)
+    y = swept(f, moves_of(f, terms), theta, x, 160)
+    assert chi_square(y, law_of(f, theta, terms)) > ALPHA
+
+
+def test_single_flips_are_stuck_where_fields_move():
+    """Exactly one of three: a lone variable never moves, a field does."""
+    f = pairwise(2, 3, True, [])
+    x = starts(f, np.zeros(6), False, 640)
+    assert np.array_equal(swept(f, moves_of(f, False, fields=False), np.zeros(6), x, 3), x)
+    assert (swept(f, moves_of(f, False), np.zeros(6), x, 1) != x).any(1).mean() > 0.5
+
+
+def test_strong_couplings():
+    """Two fields that are all but tied (e^6), and one pushed away: three sweeps from the law.
+    Chi-square of 32,000 samples, rate 1e-4.
+    """
+    f = pairwise(3, 3, True, [])
+    pairs = [(k, k + 3) for k in (1, 2, 3)] + [(k, k + 6) for k in (1, 2, 3)]
+    c = np.array([6.0] * 3 + [-6.0] * 3)
+    moves = unit_moves(prepare(f), Terms.of(pairs))
+    assert moves is not None
+    states, p = exact_law(f, weights(f))
+    p = p * np.exp(np.array([states[:, np.array(t) - 1].all(1) for t in pairs]).T @ c)
+    x = states[np.random.default_rng(2).choice(len(states), 32_000, p=p / p.sum())]
+    y = swept(f, moves.weighted(c), weights(f), x, 3)
+    assert (x != y).any(1).mean() > 0.1
+    assert chi_square(y, (states, p / p.sum())) > ALPHA
+
+
+def test_wrong_sweeps_are_rejected():
+    """Twins of the tests above: a wrong weight of one pattern, local fields that do not see some of
+    the variables, the terms left out, and clauses left out.
+    """
+    f = FORMULAS["exactly one"]
+    theta = weights(f)
+    right, x = moves_of(f, True), starts(f, theta, True, 64_000)
+    law, p = law_of(f, theta, True), right.program
+    plain, start = moves_of(f, False), starts(f, theta, False, 64_000)
+
+    class Heavier(Units):
+        def weights(self, problem, theta):
+            w = super().weights(problem, theta)
+            twice = 1 + (np.arange(len(w.pattern)) == 2).astype(np.int32)
+            return w._replace(pattern=w.pattern * twice)
+
+    wrong = Heavier(**vars(plain))
+    wrong_law = law_of(f, theta, False)
+    assert chi_square(swept(f, wrong, theta, start, 3), wrong_law) < ALPHA
+    assert chi_square(swept(f, plain, theta, start, 3), wrong_law) > ALPHA
+
+    last = p.effect_at[4]  # what the variables from the fifth on are reaches no local field
+    cut = {name: np.minimum(getattr(p, name), last) for name in ("effect_at", "effect_mid")}
+    one_sided = replace(right, program=p._replace(**cut))
+    assert chi_square(swept(f, one_sided, theta, x, 3), law) < ALPHA
+    assert chi_square(swept(f, right, theta, x, 3), law) > ALPHA
+    assert chi_square(swept(f, plain, theta, x, 3), law) < ALPHA
+
+    blind = replace(plain, program=plain.program._replace(near_at=0 * plain.program.near_at))
+    request = request_for(theta, len(start), blind, sweeps=3, seed=3)
+    block = resumed(prepare(f), request, pack(start)[None], 0, 0, len(start))
+    assert not (block.valid == ~np.uint64(0)).all()
+
+
+@pytest.mark.parametrize("terms", [False, True])
+def test_j_sweeps_and_k_more_are_j_plus_k_on_any_threads_and_in_any_batch(terms, monkeypatch):
+    """Two contexts with coefficients of their own; alone, each has the same bits."""
+    monkeypatch.setattr(units, "_SMALL", 0)
+    f, rng = pairwise(20, 3, True, [[-3 * k - 1, -3 * k - 4] for k in range(19)]), None
+    rng, problem = np.random.default_rng(0), prepare(f)
+    theta = rng.normal(size=(2, 60))
+    moves = unit_moves(problem, Terms.of([(k, k + 3) for k in range(1, 58)]) if terms else None)
+    assert moves is not None
+    coefficients = rng.normal(size=(2, 57)) * [[1.0], [30.0]]
+    moves = moves.weighted(coefficients) if terms else moves
+    x = np.zeros((64, 60), bool)
+    x[:, [3 * k + k % 3 for k in range(20)]] = True
+    assert f.satisfied(x).all()
+    words = np.tile(pack(x), (2, 5, 1))
+    request = request_for(theta, 320, moves, contexts=np.array([0, 5]))
+    at_once = resumed(problem, replace(request, sweeps=6), words, 0, 0, 320)
+    first = resumed(problem, replace(request, sweeps=2, threads=3), words, 0, 0, 320)
+    later = resumed(problem, replace(request, sweeps=4, threads=2), first.packed, 2, 0, 320)
+    assert np.array_equal(at_once.packed, later.packed)
+    assert (at_once.valid == ~np.uint64(0)).all()
+    tail = resumed(problem, replace(request, sweeps=6), words[:, 3:], 0, 3, 128)
+    assert np.array_equal(at_once.packed[:, 3:], tail.packed)
+    own = moves.weighted(coefficients[1]) if terms else moves
+    alone = request_for(theta[1:], 320, own, contexts=np.array([5]), sweeps=6)
+    assert np.array_equal(at_once.packed[1:], resumed(problem, alone, words[1:], 0, 0, 320).packed)
+
+
+def test_a_deadline_ends_sweeps(monkeypatch):
+    f = pairwise(20, 3, True, [])
+    moves, problem = moves_of(f, False), prepare(f)
+    x = np.zeros((64, 60), bool)
+    x[:, ::3] = True
+    request = request_for(np.zeros(60), 64, moves, sweeps=1_000_000, deadline=0.0)
+    block = resumed(problem, request, pack(x)[None], 0, 0, 64)
+    assert block.stopped and not block.valid.any()
+
+
+def test_rounding_is_told():
+    """Steps are powers of two, as small as 32-bit sums allow; large weights make them large."""
+    f = Formula([], n_vars=4)
+    moves = unit_moves(prepare(f), Terms.of([(1, 2), (2, 3)]))
+    assert moves is not None
+    small = moves.weighted([1.0, -1.0]).rounding(np.zeros((1, 4)))
+    large = moves.weighted([1e9, -1.0]).rounding(np.zeros((1, 4)))
+    assert small < 1e-8 and large > 0.5

@@ -96,6 +96,10 @@ Sweeps = Annotated[
     int | None,
     typer.Option(help="Heat-bath sweeps inside the valid space. [default: the method's choice]"),
 ]
+Moves = Annotated[
+    str,
+    typer.Option(help="What a sweep is, with --sweeps: single, fields or joint."),
+]
 MaxRounds = Annotated[int, typer.Option(help="Give a sample up after this many rounds.")]
 Threads = Annotated[int | None, typer.Option(help="[default: all cores]")]
 

@@ -60,6 +60,7 @@ def sample(
     unique: opt.Unique = False,
     seconds: opt.Seconds = None,
     sweeps: opt.Sweeps = None,
+    moves: opt.Moves = "single",
     max_rounds: opt.MaxRounds = 1000,
     threads: opt.Threads = None,
     device: str = typer.Option("cpu", help="cpu, cuda or cuda:N: the same samples on each."),
@@ -93,6 +94,7 @@ def sample(
                 "--project": project is not None,
                 "--project-law": project_law is not None,
                 "--sweeps": sweeps is not None,
+                "--moves": moves != "single",
                 "--max-rounds": max_rounds != 1000,
                 "--device": device != "cpu",
                 "--no-check": no_check,
@@ -111,6 +113,7 @@ def sample(
     options |= {"n": n, "sweeps": sweeps, "max_rounds": max_rounds, "check": not no_check}
     if cluster is not None:
         used = {"--unique": unique, "--device": device != "cpu", "-n inf": n is None}
+        used |= {"--moves": moves != "single"}
         refuse(used, "not with --cluster")
         folder = output_folder(output)
         part = None if shard is None else parsed_count(shard, "--shard", endless=False)
@@ -118,7 +121,7 @@ def sample(
     else:
         used = {"--workers": workers is not None, "--shard": shard is not None}
         refuse(used, "not without --cluster")
-        options |= {"threads": threads, "device": device}
+        options |= {"threads": threads, "device": device, "moves": moves}
 
     def read() -> Any:
         """The formula, and the options whose defaults may stand in its file."""

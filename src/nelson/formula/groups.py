@@ -1,12 +1,13 @@
 """Groups of literals of which at most one, or exactly one, is true in every solution.
 
-Literals a and b exclude each other if there is a clause (-a or -b). A group is a clique of that graph:
+Literals a and b exclude each other if there is a clause (-a or -b). A group is a clique of that
+graph:
 
     1  clauses whose literals all exclude each other: exactly one of them is true. Larger ones first
     2  greedy cliques among the other variables: literals that exclude many others come first
 
-No variable is in two groups. Cost: about O(sum of clause lengths + edges times group sizes), limited by
-counted steps; the result is a function of the clauses alone.
+No variable is in two groups. Cost: about O(sum of clause lengths + edges times group sizes),
+limited by counted steps; the result is a function of the clauses alone.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ but slow, since its resample sets spread along the new clauses. For large n do n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -151,7 +151,7 @@ class Polynomial:
                 total += coefficient * x[..., np.array(monomial, int) - 1].all(-1)
         return total
 
-    def _table(self, pairs: list[Monomial]) -> tuple[np.ndarray, np.ndarray]:
+    def _table(self, pairs: Sequence[Monomial]) -> tuple[np.ndarray, np.ndarray]:
         """The variables of the pairs, from 0, and the coefficients as a triangular matrix."""
         both = np.array(pairs)
         used, place = np.unique(both, return_inverse=True)

@@ -82,9 +82,7 @@ class Options:
             raise FormulaError("threads = 0", expected="1 or more")
         checked_law(self.project_law)
         if self.gpu is not None and many:
-            raise FormulaError(
-                f'moves={self.moves!r} with device="cuda"', expected='device="cpu"'
-            )
+            raise FormulaError(f'moves={self.moves!r} with device="cuda"', expected='device="cpu"')
         if self.gpu is not None and self.unique:
             raise FormulaError('unique=True with device="cuda"', expected='device="cpu"')
 

@@ -6,14 +6,15 @@
 learning and annealing change them all the time. How to draw from P with chains:
 
     problem = prepare(formula, evidence)
-    moves = unit_moves(problem, Terms.of([(1, 2), (2, 3, 5)]))       # compiled once, kept
-    request = replace(request, moves=moves.weighted(coefficients))   # O(terms), each time they change
-    chains = Chains(problem, request, words, valid)                  # theta: request.theta (contexts, n)
-    chains.sweep_to(k)                                               # chains.words are the states
+    moves = unit_moves(problem, Terms.of([(1, 2), (2, 3, 5)]))      # compiled once, kept
+    request = replace(request, moves=moves.weighted(coefficients))  # O(terms), when they change
+    chains = Chains(problem, request, words, valid)                 # theta is request.theta
+    chains.sweep_to(k)                                              # chains.words: the states
 
-Coefficients have the shape (terms,), or (contexts, terms) to give each context its own: one factor for
-each stage of an annealing path, for example. A chain continues with other weights if a new `Chains` is
-made of its words and `swept`. `Terms.products` and `Terms.potential` evaluate the terms of packed states.
+Coefficients have the shape (terms,), or (contexts, terms) to give each context its own: one factor
+for each stage of an annealing path, for example. A chain continues with other weights if a new
+`Chains` is made of its words and `swept`. `Terms.products` and `Terms.potential` evaluate the terms
+of packed states.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class Terms:
         return self.variables.tobytes() + self.offsets.tobytes()
 
     def products(self, words: np.ndarray) -> np.ndarray:
-        """Packed states (..., n) -> (..., terms) uint64: the lanes in which all variables are true."""
+        """Packed states (..., n) -> (..., terms) uint64: where all variables of a term are true."""
         if not len(self):
             return np.zeros((*words.shape[:-1], 0), np.uint64)
         return np.bitwise_and.reduceat(words[..., self.variables], self.offsets[:-1], axis=-1)

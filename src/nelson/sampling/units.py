@@ -1,12 +1,13 @@
 """Sweeps over units: groups of literals of which at most one is true, and lone variables.
 
-A one-hot group cannot move by single flips. A unit sweep redraws the value of each group at once, given
-all else, among the values that keep every clause satisfied (`kernels/cpu/units.py`). Variables outside
-of groups move alone, as in single sweeps. P is stationary. With terms over several variables the moves
-know them: P(x) ~ exp(theta . x + phi(x)) C(x), see `terms.py`.
+A one-hot group cannot move by single flips. A unit sweep redraws the value of each group at once,
+given all else, among the values that keep every clause satisfied (`kernels/cpu/units.py`).
+Variables outside of groups move alone, as in single sweeps. P is stationary. With terms over
+several variables the moves know them: P(x) ~ exp(theta . x + phi(x)) C(x), see `terms.py`.
 
-theta and coefficients enter with terms as multiples of a power of two, which is as small as 32-bit sums
-allow, for each context alone: `Units.rounding` says how much that may change the weight of a state.
+With terms, theta and coefficients become multiples of a power of two, which is as small as 32-bit
+sums allow, for each context alone: `Units.rounding` says how much that may change the weight of a
+state.
 """
 
 from __future__ import annotations
@@ -71,8 +72,9 @@ class Units:
     def work(self) -> int:
         """What a sweep costs for each lane, in the steps of `Joint.work`."""
         p = self.program
-        drawn = int((p.kind != kernel.PLAIN).sum()) * 8 + 2 * p.n_patterns
-        return drawn + (len(p.visit) + len(p.clause)) // 8 + len(p.effect) + 1
+        looked_at = len(p.near) + int(np.diff(p.clause_at)[p.visit].sum())
+        with_terms = int((p.kind == kernel.TERMS).sum())
+        return 1 + looked_at // 6 + p.n_patterns + 4 * with_terms + len(p.effect) // 4
 
     @property
     def held(self) -> float:
@@ -84,7 +86,7 @@ class Units:
         return {"moves": "fields", "fields": self.groups}
 
     def rounding(self, theta: np.ndarray) -> np.ndarray:
-        """theta (contexts, n) -> (contexts,): nats by which rounding may change a state's weight."""
+        """(contexts,): nats by which rounding may change the weight of a state."""
         return self._steps(theta) / 2 * (self.program.n_rows + self.program.n_terms)
 
     def _steps(self, theta: np.ndarray) -> np.ndarray:
@@ -118,10 +120,9 @@ class Units:
         rows[:, p.row[p.row >= 0]] = whole[:, p.row >= 0]
         return kernel.Weights(
             threshold=problem.thresholds(theta).reshape(-1),
-            pattern=_pattern_weights(p, whole).reshape(-1).view(np.uint64),
+            pattern=_pattern_weights(p, whole).reshape(-1),
             theta=_multiples(rows, step),
             coefficient=_multiples(self._rows(len(theta)), step),
-            scale=step.view(np.uint64),
             step=step.astype(np.float32),
         )
 
@@ -231,16 +232,18 @@ def _multiples(values: np.ndarray, step: np.ndarray) -> np.ndarray:
 
 
 def _pattern_weights(p: kernel.Program, theta: np.ndarray) -> np.ndarray:
-    """(contexts, patterns): exp(E_k - the largest E of the unit)."""
+    """(contexts, patterns) int32: exp(E_k - the largest E of the unit), times 2^31 / (K + 1)."""
     if not p.n_units:
-        return np.zeros((len(theta), 0))
+        return np.zeros((len(theta), 0), np.int32)
     sizes = np.diff(p.unit_at)
     energy = np.zeros((len(theta), p.n_patterns))
     place = np.arange(len(p.literal)) + np.repeat(np.arange(p.n_units), sizes) + 1
     sign = np.where(p.literal & 1, 1.0, -1.0)
     energy[:, place] = theta[:, p.literal >> 1] * sign
     most = np.maximum.reduceat(energy, p.unit_at[:-1] + np.arange(p.n_units), axis=1)
-    return np.exp(energy - np.repeat(most, sizes + 1, axis=1))
+    scale = np.repeat(2.0**31 / (sizes + 1), sizes + 1)
+    weights = np.rint(scale * np.exp(energy - np.repeat(most, sizes + 1, axis=1)))
+    return np.maximum(1, weights).astype(np.int32)
 
 
 def _units(problem: Problem, terms: Terms, fields: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -273,8 +276,9 @@ def _tied(terms: Terms, literals: np.ndarray, owner: np.ndarray, n: int) -> np.n
 
 
 def _inside_a_unit(terms: Terms, unit: np.ndarray, every: bool = False) -> np.ndarray:
-    """(terms,): does a term have two variables of one unit? every: for each entry of `variables`, is
-    another variable of its term in its unit?
+    """(terms,): does a term have two variables of one unit?
+
+    every: for each entry of `variables`, is another variable of its term in its unit?
     """
     term, own = owners(terms.offsets), unit[terms.variables]
     order = np.lexsort((own, term))
@@ -289,7 +293,7 @@ def _inside_a_unit(terms: Terms, unit: np.ndarray, every: bool = False) -> np.nd
 
 def _visits(
     problem: Problem, literals: np.ndarray, sizes: np.ndarray, unit: np.ndarray
-) -> dict[str, np.ndarray] | None:
+) -> dict[str, Any] | None:
     """Which clauses are evaluated at which pattern, and which patterns they spoil besides."""
     rest, n, units = problem.rest, len(unit), len(sizes)
     first = lengths_to_offsets(sizes)[:-1]  # of the literals of a unit
@@ -306,23 +310,33 @@ def _visits(
 
     told = negative & (negatives == 1)[pair]  # the negative literals that are alone in their unit
     at_zero = begins[negatives == 0]  # one entry for each clause that holds no negative literal
+    own_literal = np.concatenate([np.flatnonzero(told), at_zero])
     pattern = np.concatenate(
         [
             (first[own] + own + index[variable] + 1)[told],
             (first + np.arange(units))[own[at_zero]],
         ]
     )
-    visited = np.concatenate([clause[told], clause[at_zero]])
-    spoils = sizes[own[at_zero]] - np.bincount(pair, minlength=len(begins))[negatives == 0]
+    together = np.bincount(pair, minlength=len(begins))  # literals of a clause in a unit
+    spoils = sizes[own[at_zero]] - together[negatives == 0]
     if spoils.sum() > _MOST_ALSO:
         return None
     also = _others(at_zero[spoils > 0], own, pair, index[variable], sizes)
     many = np.concatenate([np.zeros(int(told.sum()), np.int64), spoils])
+    visited = clause[own_literal]
+    # A clause of two literals, the other outside of the unit: only that one is looked at.
+    short = (np.diff(rest.offsets)[visited] == 2) & (many == 0) & (together[pair[own_literal]] == 1)
     by_pattern = np.lexsort((visited, pattern))
-    also, also_at = take(also, lengths_to_offsets(many), by_pattern)
+    near, visit = by_pattern[short[by_pattern]], by_pattern[~short[by_pattern]]
+    also, also_at = take(also, lengths_to_offsets(many), visit)
+    both = _codes(rest.literals)[rest.offsets[visited[near]][:, None] + np.arange(2)]
+    is_own = both >> 1 == variable[own_literal[near]][:, None]
+    patterns = len(literals) + units
     return {
-        "visit_at": lengths_to_offsets(np.bincount(pattern, minlength=len(literals) + units)),
-        "visit": visited[by_pattern].astype(np.int32),
+        "near_at": lengths_to_offsets(np.bincount(pattern[near], minlength=patterns)),
+        "near": both[~is_own],
+        "visit_at": lengths_to_offsets(np.bincount(pattern[visit], minlength=patterns)),
+        "visit": visited[visit].astype(np.int32),
         "also_at": also_at,
         "also": also.astype(np.int32),
     }
@@ -366,8 +380,8 @@ def _effects(terms: Terms, n: int, unit: np.ndarray, sizes: np.ndarray) -> dict[
                 causes.append(table[some, i])
                 targets.append(row[table[some, j]])
                 numbers.append(which[some])
-                rest = [k for k in range(degree) if k not in (i, j)]
-                rests.append(table[np.ix_(np.flatnonzero(some), rest)].reshape(-1))
+                columns = [k for k in range(degree) if k not in (i, j)]
+                rests.append(table[some][:, columns].reshape(-1))
                 lengths.append(np.full(int(some.sum()), degree - 2))
     cause = np.concatenate([np.zeros(0, np.int32), *causes])
     order = np.argsort(cause, kind="stable")  # pairs come first: they were made first

@@ -25,10 +25,10 @@ def test_joint_moves_make_frozen_chains_asymptotic(skip, monkeypatch):
     """
     monkeypatch.setattr(joint, "_WIDTHS", (2,))
     f = one_hot(4, 3)
-    single = decided(f, *EXACT_STEPS, *skip, "joint").choice
+    single = decided(f, *EXACT_STEPS, *skip, "fields", "joint").choice
     assert single.guarantee == "heuristic"
     assert single.parts[0]["not taken"]["joint moves"] == "left out"
-    decision = decided(one_hot(4, 3), *EXACT_STEPS, *skip)
+    decision = decided(one_hot(4, 3), *EXACT_STEPS, *skip, "fields")
     assert decision.choice.guarantee == "asymptotic", decision.choice
     assert not decision.choice.whole
     record = decision.choice.parts[0]

@@ -3,7 +3,7 @@
 Tests compare `cpu/units.py` with it bit for bit: the same IEEE operations in the same order.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -20,34 +20,27 @@ class Model(NamedTuple):
     threshold: np.ndarray  # (n,) uint32: 2^32 P(x_v = 1) for lone variables without terms
     theta: np.ndarray  # (n,) float64
     terms: Sequence[Sequence[int]] = ()  # variables, from 1
-    fields: np.ndarray | None = None  # (n,) int64: theta / scale
-    coefficients: np.ndarray | None = None  # (terms,) int64: c / scale
-    scale: float = 1.0
+    fields: np.ndarray | None = None  # (n,) int64: theta / step
+    coefficients: np.ndarray | None = None  # (terms,) int64: c / step
+    step: float = 1.0
 
 
-def exponential(x: np.ndarray) -> np.ndarray:
-    """As `cpu/lanes.exponential`."""
-    x = np.maximum(x, -700.0)
-    t = x * 1.4426950408889634 + 1.5 * 2.0**52
-    r = x + (t - 1.5 * 2.0**52) * -0.6931471805599453
-    p = np.full(x.shape, 1 / 362880)
-    for factorial in (40320, 5040, 720, 120, 24, 6, 2, 1, 1):
-        p = p * r + 1 / factorial
-    with np.errstate(over="ignore"):
-        return (p.view(np.uint64) + (t.view(np.uint64) << np.uint64(52))).view(np.float64)
-
-
-def heat_bath(h: np.ndarray, scale: float, random: np.ndarray) -> np.ndarray:
-    """As `cpu/lanes.heat_bath`: 1 with probability 1 / (1 + exp(-scale h)), in float32."""
+def exponential(h: np.ndarray, step: float) -> np.ndarray:
+    """As in `cpu/lanes.py`: exp(h * step) for integers h <= 0, float32."""
     f = np.float32
-    x = np.maximum(-np.abs(h).astype(f) * f(scale), f(-80.0))
+    x = np.maximum(h.astype(f) * f(step), f(-80.0))
     t = x * f(1.4426950408889634) + f(1.5 * 2.0**23)
     r = x - (t - f(1.5 * 2.0**23)) * f(0.6931471805599453)
     p = np.full(x.shape, f(1 / 720))
     for factorial in (120, 24, 6, 2, 1, 1):
         p = p * r + f(1 / factorial)
     with np.errstate(over="ignore"):
-        e = (p.view(np.uint32) + (t.view(np.uint32) << np.uint32(23))).view(f)
+        return (p.view(np.uint32) + (t.view(np.uint32) << np.uint32(23))).view(f)
+
+
+def heat_bath(h: np.ndarray, step: float, random: np.ndarray) -> np.ndarray:
+    """As `cpu/lanes.heat_bath`: 1 with probability 1 / (1 + exp(-step h))."""
+    e, f = exponential(-np.abs(h), step), np.float32
     rare = (random >> np.uint32(1)).astype(f) * (e + f(1)) < e * f(2.0**31)
     return rare != (h > 0)
 
@@ -60,12 +53,6 @@ def random_words(seed: int, context: int, words: np.ndarray, unit: int, round: i
         )
         number = np.uint64(rng.FIRST_UNIT + 64 * unit) + np.arange(64, dtype=np.uint64)
         return rng.scramble(key0 + rng.counter(round, number, 0), key1)
-
-
-def uniform(seed: int, context: int, words: np.ndarray, unit: int, round: int) -> np.ndarray:
-    """(64 words,) float64 in [0, 1): one number for each lane, multiples of 2^-53."""
-    random = random_words(seed, context, words, unit, round)
-    return ((random >> np.uint64(11)).astype(np.float64) * 2.0**-53).reshape(-1)
 
 
 def halves(seed: int, context: int, words: np.ndarray, unit: int, round: int) -> np.ndarray:
@@ -92,7 +79,7 @@ def sweep(
 def _holds(x: np.ndarray, literals: Sequence[int]) -> np.ndarray:
     """(lanes,): is a literal true?"""
     found = [x[:, abs(one) - 1] == (one > 0) for one in literals]
-    return np.array(found, bool).reshape(len(found), len(x)).any(0)
+    return np.asarray(np.array(found, bool).reshape(len(found), len(x)).any(0))
 
 
 def _move(
@@ -114,43 +101,46 @@ def _move(
 
     has_terms = any(own & set(term) for term in model.terms)
     round = rng.UNIT_ROUND + number
+    random = halves(seed, context, words, unit, round)
     if len(literals) == 1 and not has_terms:
         v = np.array([abs(literals[0]) - 1])
         value = bernoulli(seed, context, words, v, round, model.threshold[v])
         drawn = lanes(value, len(x))[:, 0].astype(int)
     elif len(literals) == 1:
-        random = halves(seed, context, words, unit, round)
-        drawn = heat_bath(_field(model, x, literals[0]), model.scale, random).astype(int)
+        drawn = heat_bath(_field(model, x, literals[0]), model.step, random).astype(int)
     else:
-        energy = np.array([_energy(model, x, one, has_terms) for one in literals])
-        energy = np.concatenate([np.zeros((1, len(x))), energy])
-        if has_terms:
-            weight = exponential(energy - np.where(good, energy, -1e300).max(0)) * good
-        else:
-            weight = np.exp(energy - energy.max(0)) * good
-        reached = np.cumsum(weight, axis=0)
-        u = uniform(seed, context, words, unit, round)
-        drawn = (u * reached[-1] < reached).argmax(0)
+        weight = _weights(model, x, literals, good) if has_terms else constants(model, literals)
+        reached = np.cumsum(weight * good, axis=0)
+        drawn = (((random * reached[-1]) >> np.uint64(32)) < reached).argmax(0)
     for k, state in enumerate(states):
         chosen = free & (drawn == k)
         x[chosen] = state[chosen]
 
 
-def _all(rows) -> np.ndarray:  # type: ignore[no-untyped-def]
-    rows = list(rows)
-    return np.array(rows).all(0) if rows else np.ones(1, bool)
+def _all(rows: Iterable[np.ndarray]) -> np.ndarray:
+    """Are all true? With no rows, yes in every lane."""
+    found = list(rows)
+    return np.asarray(np.array(found).all(0)) if found else np.ones(1, bool)
 
 
-def _energy(model: Model, x: np.ndarray, literal: int, has_terms: bool) -> np.ndarray:
-    """+-h_v of a literal +-x_v."""
-    sign = 1.0 if literal > 0 else -1.0
-    if not has_terms:
-        return np.full(len(x), sign * model.theta[abs(literal) - 1])
-    return sign * (_field(model, x, literal) * model.scale)
+def constants(model: Model, literals: Sequence[int]) -> np.ndarray:
+    """(patterns, 1) uint64: the weights of the patterns of a unit without terms."""
+    energy = np.array([0.0] + [np.sign(one) * model.theta[abs(one) - 1] for one in literals])
+    most = 2.0**31 / len(energy)
+    return np.maximum(1, np.rint(most * np.exp(energy - energy.max()))).astype(np.uint64)[:, None]
+
+
+def _weights(model: Model, x: np.ndarray, literals: Sequence[int], good: np.ndarray) -> np.ndarray:
+    """(patterns, lanes) uint64: the weights of the patterns of a unit with terms."""
+    energy = [np.zeros(len(x), np.int64)]
+    energy += [np.sign(one) * _field(model, x, one) for one in literals]
+    below = np.array(energy) - np.where(good, energy, -(2**31)).max(0)
+    most = np.float32(2.0**31) / np.float32(len(energy))
+    return (exponential(np.minimum(below, 0), model.step) * most).astype(np.uint64)
 
 
 def _field(model: Model, x: np.ndarray, literal: int) -> np.ndarray:
-    """h_v / scale, an integer for each lane."""
+    """h_v / step, an integer for each lane."""
     assert model.fields is not None and model.coefficients is not None
     v = abs(literal)
     total = np.full(len(x), model.fields[v - 1])

@@ -39,8 +39,8 @@ JOINT_ROUND = SWEEP_ROUND + (1 << 25)
 UNIT_ROUND = JOINT_ROUND + (1 << 24)
 #: Most sweeps, whatever their moves are.
 MAX_SWEEPS = UNIT_ROUND - JOINT_ROUND
-#: Stands for a variable in the counter of the word that orders the colour classes of a sweep, or its
-#: units. No draw has this counter: variables are int32, so their numbers are below 2^31.
+#: Stands for a variable in the counter of the word that orders the colour classes, or the units, of
+#: a sweep. No draw has this counter: variables are int32, so their numbers are below 2^31.
 ORDER = (1 << 32) - 1
 #: Lane k of unit u draws with the number FIRST_UNIT + 64 u + k in place of a variable.
 FIRST_UNIT = 1 << 31

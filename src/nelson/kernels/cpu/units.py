@@ -1,36 +1,39 @@
 """Sweeps over units: a few variables are redrawn together, given all others.
 
 A *unit* is a list of literals l_1 .. l_K of which at most one is true in every valid state. It has
-K + 1 *patterns*: pattern k makes l_k true and the others false, pattern 0 makes all of them false. A
-lone variable is a unit of one literal. One move draws a pattern with the probabilities
+K + 1 *patterns*: pattern k makes l_k true and the others false, pattern 0 makes all of them false.
+A lone variable is a unit of one literal. A move draws a pattern with the probabilities
 
     P(pattern k) ~ exp(E_k) [no clause is violated],     E_0 = 0,  E_k = +-h_v  for l_k = +-x_v
     h_v = theta_v + sum_{S with v in S} c_S prod_{u in S, u != v} x_u
 
-which are those of P given all other variables, so P is stationary. c_S are the coefficients of terms
-over several variables; no term has two variables of one unit.
+which are those of P given all other variables, so P is stationary. c_S are the coefficients of
+terms over several variables; no term has two variables of one unit.
 
 Clauses, for 64 lanes at once: the unit is set to pattern k, then every clause that holds -l_k is
 evaluated; the lanes in which it is violated are bad for pattern k. (Two negative literals of a unit
-cannot both be false.) Clauses that hold no negative literal of the unit are evaluated at pattern 0,
-and are bad for pattern 0 and for every l_k that they do not hold.
+cannot both be false.) Clauses that hold no negative literal of the unit are evaluated at pattern 0;
+they are bad for pattern 0 and for every l_k that they do not hold. Of a clause with only one
+literal outside of the unit, that literal is all that is looked at.
 
 Three kinds of units, as cheap as each allows:
 
-    PLAIN   a lone variable without terms: a Bernoulli draw of the bits of a threshold, 64 lanes at once
+    PLAIN   a lone variable without terms: the bits of a threshold, 64 lanes at once
     FIELD   several literals without terms: the weights exp(E_k) are constants of the context
     TERMS   h_v is kept for each lane, and updated when a variable changes
 
-h_v is an integer multiple of `scale`, so sums are exact: h never drifts, and no result depends on the
-order of updates, on the number of sweeps of a call, or on what else is in the batch.
+h_v is an integer multiple of a step (`Weights.step`), so sums are exact: h never drifts, and no
+result depends on the order of updates, on the number of sweeps of a call, or on what else is in the
+batch. Weights of patterns are integers too, the largest about 2^31 / (K + 1); a lone variable with
+terms compares in float32 (`lanes.py`). So probabilities are multiples of about 2^-31.
 
-Units of several literals draw U with 53 bits from the counter (round, FIRST_UNIT + 64 unit + lane, 0).
-Lone variables with terms draw 31 bits: lane k has half k mod 2 of number FIRST_UNIT + 64 unit + k // 2.
-PLAIN draws from (round, variable, bit). Rounds begin at UNIT_ROUND, so that no other method has them. The
-units are visited in a cyclic order with a random start and direction, drawn for each seed and context.
+Units draw 32 bits for each lane: lane k has half k mod 2 of the random word with the counter
+(round, FIRST_UNIT + 64 unit + k // 2, 0). PLAIN draws from (round, variable, bit). Rounds begin at
+UNIT_ROUND, so that no other method has them. The units are visited in a cyclic order with a random
+start and direction, drawn for each seed and context.
 
-A lane in which the present pattern is bad, or two literals of a unit are true, keeps its values there:
-a state that violates a clause keeps violating it.
+A lane in which the present pattern is bad, or two literals of a unit are true, keeps its values
+there: a state that violates a clause keeps violating it.
 """
 
 from typing import NamedTuple
@@ -60,27 +63,28 @@ from nelson.kernels.core.vector import (
     tag,
     zeros,
 )
-from nelson.kernels.cpu.floats import converted, larger, less, plus, times
 from nelson.kernels.cpu.lanes import (
-    HALVES,
     LANES,
+    WIDTH,
     add_where,
-    bits_of,
-    collect_bits,
-    exponential,
+    below,
     heat_bath,
-    load_numbers,
-    negative,
-    spread_bits,
+    load_signed,
+    most,
+    numbers,
+    plus,
+    share_of,
+    weight,
+    where,
 )
 
 #: Kinds of units.
 PLAIN, FIELD, TERMS = 0, 1, 2
-_TAG = tag(LANES)
-_NONE, _ALL = np.uint64(0), ~np.uint64(0)
-_1, _11 = np.uint64(1), np.uint64(11)
-_BYTE, _HALVES, _HALF = np.uint64(0xFF), np.uint64(0xFFFF), np.uint64(0xFFFFFFFF)
-_ULP, _LEAST = bits_of(2.0**-53), bits_of(-1e300)
+_TAG = tag(WIDTH)
+_NONE, _ALL, _1 = np.uint64(0), ~np.uint64(0), np.uint64(1)
+_PART, _HALF = np.uint64(0xFFFF), np.uint64(0xFFFFFFFF)
+#: Below all energies.
+_LEAST = np.int32(-(2**31) + 1)
 
 
 class Program(NamedTuple):
@@ -97,6 +101,8 @@ class Program(NamedTuple):
     kind: np.ndarray  # (units,) int8
     clause_at: np.ndarray  # (clauses + 1,) int64 -> `clause`
     clause: np.ndarray  # int32: literals of the clauses
+    near_at: np.ndarray  # (patterns + 1,) int64 -> `near`
+    near: np.ndarray  # int32: literals of which each must be true at a pattern
     visit_at: np.ndarray  # (patterns + 1,) int64 -> `visit`
     visit: np.ndarray  # int32: clauses to evaluate at a pattern
     also_at: np.ndarray  # (visits + 1,) int64 -> `also`
@@ -114,11 +120,10 @@ class Weights(NamedTuple):
     """The weights of each context."""
 
     threshold: np.ndarray  # (contexts, n) uint32: 2^32 P(x_v = 1), for PLAIN
-    pattern: np.ndarray  # (contexts, patterns) float64 in the bits of a uint64, for FIELD
-    theta: np.ndarray  # (contexts, rows of h) int32: theta / scale
-    coefficient: np.ndarray  # (contexts, terms) int32: c / scale
-    scale: np.ndarray  # (contexts,) float64 in the bits of a uint64
-    step: np.ndarray  # (contexts,) float32: the same
+    pattern: np.ndarray  # (contexts, patterns) int32: weights of the patterns, for FIELD
+    theta: np.ndarray  # (contexts, rows of h) int32: theta / step
+    coefficient: np.ndarray  # (contexts, terms) int32: c / step
+    step: np.ndarray  # (contexts,) float32
 
 
 class Space(NamedTuple):
@@ -127,9 +132,9 @@ class Space(NamedTuple):
     old: np.ndarray  # the variables of a unit before the move
     bad: np.ndarray  # for each pattern of a unit
     drawn: np.ndarray  # for each pattern of a unit
-    tables: np.ndarray  # for each pattern of a unit a row of float64
+    tables: np.ndarray  # for each pattern of a unit a row of 16 int32
     h: np.ndarray  # 64 int32 for each row
-    lanes: np.ndarray  # one row: 32 GOLDEN times the number of the lane
+    places: np.ndarray  # one row: 32 GOLDEN times 0 .. 7
 
 
 class Task(NamedTuple):
@@ -145,17 +150,17 @@ class Task(NamedTuple):
 
 
 def space(program: Program) -> Space:
-    lanes = aligned(LANES)
+    places = aligned(WIDTH)
     with np.errstate(over="ignore"):
-        lanes[:] = np.arange(LANES, dtype=np.uint64) * np.uint64(32) * GOLDEN
+        places[:] = np.arange(WIDTH, dtype=np.uint64) * np.uint64(32) * GOLDEN
     patterns = program.most + 1
     return Space(
         old=aligned(patterns),
         bad=aligned(patterns),
         drawn=aligned(patterns),
-        tables=aligned(patterns * LANES),
+        tables=aligned(patterns * WIDTH),
         h=aligned(max(1, 64 * program.n_rows), np.int32),
-        lanes=lanes,
+        places=places,
     )
 
 
@@ -193,6 +198,18 @@ def _sign(code):
 
 
 @inline
+def _spoiled(p, words, at, pattern):
+    """The lanes in which a literal is false that must be true at this pattern."""
+    bad = _NONE
+    for e in range(peek(p.near_at, pattern), peek(p.near_at, pattern + 1)):
+        code = peek(p.near, e)
+        bad |= peek(words, at + (code >> 1)) ^ (_NONE - np.uint64(code & 1))
+        if bad == _ALL:
+            break
+    return bad
+
+
+@inline
 def _find_bad(p, s, words, at, unit, first, many):
     """Fill s.bad and s.old. The unit is left at pattern 0."""
     for k in range(many):
@@ -201,19 +218,18 @@ def _find_bad(p, s, words, at, unit, first, many):
         poke(words, at + (code >> 1), _sign(code))
         poke(s.bad, k + 1, _NONE)
     poke(s.bad, 0, _NONE)
-    pattern = first + unit
     for k in range(many + 1):
+        pattern, code = first + unit + k, peek(p.literal, first + max(0, k - 1))
         if k > 0:
-            code = peek(p.literal, first + k - 1)
             poke(words, at + (code >> 1), ~_sign(code))
-        bad = _NONE
-        for e in range(peek(p.visit_at, pattern + k), peek(p.visit_at, pattern + k + 1)):
+        bad = peek(s.bad, k) | _spoiled(p, words, at, pattern)
+        for e in range(peek(p.visit_at, pattern), peek(p.visit_at, pattern + 1)):
             lanes = _violated(p, words, at, peek(p.visit, e))
             bad |= lanes
             for q in range(peek(p.also_at, e), peek(p.also_at, e + 1)):
                 other = peek(p.also, q)
                 poke(s.bad, other, peek(s.bad, other) | lanes)
-        poke(s.bad, k, peek(s.bad, k) | bad)
+        poke(s.bad, k, bad)
         if k > 0:
             poke(words, at + (code >> 1), _sign(code))
 
@@ -248,56 +264,52 @@ def _bernoulli(threshold, start, key1, wanted):
 
 
 @inline
-def _fill_constant(tag, s, weights, pattern, many, shift):
-    """s.tables: the weights of all patterns in eight lanes. -> their sum"""
-    total = zeros(tag)
+def _fill_constant(tag, s, w, pattern, many, shift):
+    """s.tables: the weights of all patterns in 16 lanes. -> their sum"""
+    total, none = zeros(tag), zeros(tag)
     for k in range(many + 1):
-        good = (~peek(s.bad, k) >> np.uint64(shift)) & _BYTE
-        weight = splat(tag, peek(weights, pattern + k)) & spread_bits(tag, good)
-        store(s.tables, k, weight)
-        total = plus(total, weight)
+        good = ~peek(s.bad, k) >> np.uint64(shift)
+        own = where(good, numbers(tag, peek(w.pattern, pattern + k)), none)
+        store(s.tables, k, own)
+        total = plus(total, own)
     return total
 
 
 @inline
-def _fill_terms(tag, p, s, scale, first, many, shift):
-    """The same with local fields: exp(E_k - the largest E of the lane)."""
-    most = splat(tag, _LEAST)
+def _fill_terms(tag, p, s, step, first, many, shift):
+    """The same with local fields: 2^31 / (K + 1) exp(E_k - the largest E of the lane)."""
+    least, none = numbers(tag, _LEAST), zeros(tag)
+    top = least
     for k in range(many + 1):
-        good = (~peek(s.bad, k) >> np.uint64(shift)) & _BYTE
-        energy = zeros(tag)
-        if k > 0 and good != _NONE:
+        good = ~peek(s.bad, k) >> np.uint64(shift)
+        energy = none
+        if k > 0:
             code = peek(p.literal, first + k - 1)
             at = np.int64(peek(p.row, code >> 1)) * 64 + shift
-            energy = times(load_numbers(tag, s.h, at), splat(tag, scale))
-            if code & 1 == 0:
-                energy = negative(energy)
-        mask = spread_bits(tag, good)
-        energy = (energy & mask) | (splat(tag, _LEAST) & ~mask)
+            energy = load_signed(tag, s.h, at, code & 1)
+        energy = where(good, energy, least)
         store(s.tables, k, energy)
-        most = larger(most, energy)
-    total = zeros(tag)
+        top = most(top, energy)
+    total, unit = zeros(tag), np.float32(2.0**31) / np.float32(many + 1)
     for k in range(many + 1):
-        good = (~peek(s.bad, k) >> np.uint64(shift)) & _BYTE
-        weight = zeros(tag)
+        good = (~peek(s.bad, k) >> np.uint64(shift)) & _PART
+        own = none
         if good != _NONE:
-            less_than_most = plus(load(tag, s.tables, k), negative(most))
-            weight = exponential(tag, less_than_most) & spread_bits(tag, good)
-        store(s.tables, k, weight)
-        total = plus(total, weight)
+            own = where(good, weight(load(tag, s.tables, k), top, step, unit), none)
+        store(s.tables, k, own)
+        total = plus(total, own)
     return total
 
 
 @inline
 def _choose(tag, s, many, chosen, shift):
     """Pattern k where the first sum of weights up to k lies above `chosen`."""
-    reached, before = zeros(tag), zeros(tag)
+    reached, before = zeros(tag), _NONE
     for k in range(many + 1):
         reached = plus(reached, load(tag, s.tables, k))
-        above = less(chosen, reached)
-        lanes = collect_bits(above & ~before) << np.uint64(shift)
-        poke(s.drawn, k, peek(s.drawn, k) | lanes)
-        before = before | above
+        above = below(chosen, reached)
+        poke(s.drawn, k, peek(s.drawn, k) | ((above & ~before) << np.uint64(shift)))
+        before |= above
 
 
 @inline
@@ -342,21 +354,21 @@ def _start(p, s, w, row, words, at, n, terms):
 
 
 @inline
-def _random(tag, s, key0, key1, round, unit, place):
-    """Eight random words: numbers place .. place + 7 of a unit."""
-    number = np.uint64(FIRST_UNIT) + np.uint64(64 * unit + place)
-    start = load(tag, s.lanes, 0) + (key0 + counter(round, number, 0))
+def _random(tag, s, key0, key1, round, unit, shift):
+    """32 random bits for lanes shift .. shift + 15 of a unit."""
+    number = np.uint64(FIRST_UNIT) + np.uint64(64 * unit + shift // 2)
+    start = load(tag, s.places, 0) + (key0 + counter(round, number, 0))
     return scramble(start, splat(tag, key1))
 
 
 @inline
 def _draw_one(tag, p, s, w, row, unit, v, free, key0, key1, round):
-    """A lone variable with terms: the lanes that drew 1. Two lanes share a random word."""
+    """A lone variable with terms: the lanes that drew 1."""
     drawn = _NONE
     step, at = peek(w.step, row), np.int64(peek(p.row, v)) * 64
-    for shift in range(0, 64, HALVES):
-        if (free >> np.uint64(shift)) & _HALVES != _NONE:
-            random = _random(tag, s, key0, key1, round, unit, shift // 2)
+    for shift in range(0, 64, LANES):
+        if (free >> np.uint64(shift)) & _PART != _NONE:
+            random = _random(tag, s, key0, key1, round, unit, shift)
             drawn |= heat_bath(s.h, at + shift, step, random) << np.uint64(shift)
     return drawn
 
@@ -366,23 +378,22 @@ def _draw_many(tag, p, s, w, row, unit, first, many, kind, free, key0, key1, rou
     """Fill s.drawn for the lanes that are free."""
     for k in range(many + 1):
         poke(s.drawn, k, _NONE)
-    scale, pattern = peek(w.scale, row), row * p.n_patterns + first + unit
-    for shift in range(0, 64, len(tag)):
-        if (free >> np.uint64(shift)) & _BYTE == _NONE:
+    step, pattern = peek(w.step, row), row * p.n_patterns + first + unit
+    for shift in range(0, 64, LANES):
+        if (free >> np.uint64(shift)) & _PART == _NONE:
             continue
         if kind == TERMS:
-            total = _fill_terms(tag, p, s, scale, first, many, shift)
+            total = _fill_terms(tag, p, s, step, first, many, shift)
         else:
-            total = _fill_constant(tag, s, w.pattern, pattern, many, shift)
+            total = _fill_constant(tag, s, w, pattern, many, shift)
         random = _random(tag, s, key0, key1, round, unit, shift)
-        u = times(converted(random >> _11), splat(tag, _ULP))
-        _choose(tag, s, many, times(u, total), shift)
+        _choose(tag, s, many, share_of(random, total), shift)
 
 
 @inline
-def _spoiled(p, words, at, pattern):
-    """The lanes in which a clause is violated that is to be evaluated at this pattern."""
-    bad = _NONE
+def _bad(p, words, at, pattern):
+    """The lanes in which a pattern of a lone variable violates a clause."""
+    bad = _spoiled(p, words, at, pattern)
     for e in range(peek(p.visit_at, pattern), peek(p.visit_at, pattern + 1)):
         bad |= _violated(p, words, at, peek(p.visit, e))
     return bad
@@ -394,9 +405,9 @@ def _move_one(tag, p, w, s, words, at, row, unit, first, kind, round, key0, key1
     v = np.int64(peek(p.literal, first) >> 1)
     old = peek(words, at + v)
     poke(words, at + v, _NONE)
-    bad = _spoiled(p, words, at, first + unit)
+    bad = _bad(p, words, at, first + unit)
     poke(words, at + v, _ALL)
-    free = ~(bad | _spoiled(p, words, at, first + unit + 1))
+    free = ~(bad | _bad(p, words, at, first + unit + 1))
     new = old
     if free != _NONE:
         if kind == PLAIN:

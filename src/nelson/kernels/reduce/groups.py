@@ -59,8 +59,8 @@ def cliques(order, at, near, used, limit, some, out, ends):
 
     order: codes, each the seed of a clique in its turn. A clique grows by the literal that excludes
     the most others. used (n,) uint8: variables that are in a group already, updated. some int32
-    (most neighbours,): scratch. out int32 (n,): the codes of all cliques; ends (n,): where they end.
-    Ends after `limit` steps.
+    (most neighbours,): scratch. out int32 (n,): the codes of all cliques; ends (n,): their ends.
+    Stops after `limit` steps.
     """
     count, filled, steps = 0, 0, 0
     for k in range(order.size):

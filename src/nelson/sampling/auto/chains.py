@@ -100,8 +100,8 @@ def _moved(
     single: Verdict,
     start: Callable[[Request, np.ndarray], Chains],
 ) -> Verdict | None:
-    """The verdict on chains of fields, or of joint moves, if they are asymptotic and those of single
-    moves not.
+    """The verdict on chains of fields, or of joint moves, if they are asymptotic and chains of
+    single moves are not.
 
     start: chains for a request and a theta (n,). The reasons why not are in `part.passed`.
     """

@@ -50,6 +50,8 @@ _WORK = 1 << 33
 #: are the likelier ones to mix, and get more.
 _JOINT_WORK, _JOINT_WORK_IF_FEW, _FEW_HELD = 1 << 34, 1 << 36, 0.1
 _JOINT_LAGS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+#: Sweeps of fields cost little, so that more of them can be tried.
+_FIELD_LAGS = (*_JOINT_LAGS, 1024, 2048, 4096)
 #: Longer lags are tried, up to _MORE_WORK times that work or as long as the caller's time lasts, if
 #: twice as many moves leave at most the share _FALLING of the features slow.
 _FALLING, _MORE_WORK = 0.8, 8
@@ -190,8 +192,9 @@ def lags_for(request: Request, cells: int) -> tuple[tuple[int, ...], tuple[int, 
     if request.moves is None:
         return _LAGS + tuple(lag for lag in _MORE_LAGS if 4 * lag * cells <= _WORK), ()
     afford = _joint_work(request.moves) // max(1, 4 * request.moves.work * (request.count or 0))
-    lags = tuple(lag for lag in _JOINT_LAGS if lag == 1 or lag <= afford)
-    longer = _JOINT_LAGS[len(lags) :]
+    every = _FIELD_LAGS if request.moves.held == 1 else _JOINT_LAGS
+    lags = tuple(lag for lag in every if lag == 1 or lag <= afford)
+    longer = every[len(lags) :]
     if request.deadline is None:
         longer = tuple(lag for lag in longer if lag <= _MORE_WORK * afford)
     return lags, longer
