@@ -9,7 +9,7 @@ import pytest
 
 import nelson
 from nelson.distribution.heat_bath import heat_bath
-from nelson.distribution.polynomial import Polynomial
+from nelson.formula.polynomial import Polynomial
 from tests.distribution.terms import ALPHA, SEED, SMALL, law, terms_of, theta_of
 from tests.problems import chi_square, random_ksat
 

@@ -4,7 +4,7 @@
 
 From a valid x, a variable is redrawn given all others, and a group of which at most one is true is
 redrawn at once, among the values that keep every clause satisfied (`nelson.sampling.units`). So P
-is stationary and valid samples stay valid. Unlike `nelson.distribution.polynomial.lift` this adds
+is stationary and valid samples stay valid. Unlike `nelson.formula.polynomial.lift` this adds
 no variables, so variables that share a term can still move one at a time.
 """
 
@@ -19,10 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from nelson.distribution.polynomial import Polynomial
 from nelson.errors import FormulaError
 from nelson.formula import Formula
 from nelson.formula.checks import evidence_of
+from nelson.formula.polynomial import Polynomial
 from nelson.kernels.core.bits import tail_mask
 from nelson.kernels.core.threads import usable_cores
 from nelson.sampling.chain import Chains

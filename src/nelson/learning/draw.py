@@ -10,6 +10,7 @@ With several ranks, each draws its share of the m samples (`shares.py`).
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -31,6 +32,32 @@ from nelson.sampling.samples import Samples
 
 #: `sampler(formula, theta, m, seed)` -> Samples, or an (m, n) Boolean array.
 Custom = Callable[[Formula, np.ndarray, int, int], Any]
+
+
+class Kept(ABC):
+    """A custom sampler with a name, and perhaps with a state that a checkpoint keeps."""
+
+    name: str
+    sweeps: int | None = None
+
+    @abstractmethod
+    def __call__(self, formula: Formula, theta: np.ndarray, m: int, seed: int) -> Any: ...
+
+    @abstractmethod
+    def judge(self, theta: np.ndarray) -> tuple[str, str]:
+        """(the guarantee of samples at this theta, why)."""
+
+    def renew(self, samples: np.ndarray) -> None:
+        """Packed samples of the present law, from elsewhere: chains may go on from them."""
+        return
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {}
+
+    def take(self, arrays: dict[str, np.ndarray]) -> None:
+        """Go on from the arrays of a checkpoint; ValueError if they do not fit."""
+        return
+
 
 #: Samplers that need sweeps on a formula that is not extremal: without them they are biased.
 _NEED_SWEEPS = ("lovasz", "moser-tardos")
@@ -61,6 +88,8 @@ class Drawer:
         self.threads = threads
         self.device = device
         self.method, self.sweeps = self.sampler, sweeps
+        if isinstance(sampler, Kept):
+            self.method, self.sweeps = sampler.name, sampler.sweeps
         self.why = "asked for"
         self.guarantee: str | None = None  # of the chosen method; None: the samples tell
         if self.custom is None and self.sampler != "auto" and self.sampler not in names():
@@ -81,6 +110,15 @@ class Drawer:
         if self.group.rank == 0:
             self._choose(theta)
         self.restore(self.group.tell(({}, self.state()))[1])
+
+    def judge(self, theta: np.ndarray) -> None:
+        """Say how good samples at this theta are, the last one. Rank 0 says it, for all ranks."""
+        if self.adaptive:
+            self.refresh(theta)
+        elif isinstance(self.custom, Kept):
+            if self.group.rank == 0:
+                self.guarantee, self.why = self.custom.judge(theta)
+            self.restore(self.group.tell(({}, self.state()))[1])
 
     def _choose(self, theta: np.ndarray) -> None:
         if self.custom is not None:
@@ -153,6 +191,14 @@ class Drawer:
     def restore(self, state: dict[str, Any]) -> None:
         self.method, self.sweeps, self.why = state["method"], state["sweeps"], state["why"]
         self.guarantee = state.get("guarantee")
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The state of a custom sampler that has one."""
+        return self.custom.arrays() if isinstance(self.custom, Kept) else {}
+
+    def take(self, arrays: dict[str, np.ndarray]) -> None:
+        if isinstance(self.custom, Kept):
+            self.custom.take(arrays)
 
 
 def _packed(formula: Formula, x: Any) -> Samples:

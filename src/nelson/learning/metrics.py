@@ -21,16 +21,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nelson.distribution.heat_bath import heat_bath
-from nelson.distribution.polynomial import lift
 from nelson.errors import BudgetExceeded, FormulaError
 from nelson.exact.enumerated import MAX_LAW_VARIABLES, law
 from nelson.formula import Formula
 from nelson.formula.checks import duration
+from nelson.formula.polynomial import Polynomial, lift
 from nelson.kernels.cpu.moments import dot
 from nelson.learning.data import load_examples
-from nelson.learning.terms import completed, completed_examples
+from nelson.learning.terms import completed, completed_examples, draw_with_terms
 from nelson.log_z import log_partition
+from nelson.log_z.compute import shifted
 from nelson.log_z.result import Z95, LogPartition
 from nelson.sampling.sample_stream import sample
 
@@ -111,20 +111,24 @@ def map_at(theta: Any, seen: Any, unseen: Any, k: int = 10) -> float:
 
 
 def log_likelihood(
-    formula: Formula, theta: Any, x: Any, *, log_z: Any = None, **options: Any
+    formula: Formula, theta: Any, x: Any, *, terms: Any = None, log_z: Any = None, **options: Any
 ) -> Likelihood:
     """(1/N) sum_k phi_theta(x_k) - log Z(theta), for examples x (N, n) or `Samples`.
 
-    log_z: a `LogPartition` or a number; None computes it with `nelson.log_z.log_partition` and the
-    options. The value is -inf if an example is invalid.
+    terms: coefficients of products (see `nelson.learn`). log_z: a `LogPartition` or a number; None
+    computes it with `nelson.log_z.log_partition` and the options. The value is -inf if an example
+    is invalid.
     """
-    if log_z is None:
-        log_z = log_partition(formula, np.asarray(theta, np.float64), **options)
-    z, z_error = float(log_z), float(getattr(log_z, "half_width", 0.0))
+    rows = x.to_numpy() if hasattr(x, "to_numpy") else np.asarray(x)
     phi = potential(theta, x)
     if not len(phi):
         raise FormulaError("no examples", expected="at least one")
-    rows = x.to_numpy() if hasattr(x, "to_numpy") else np.asarray(x)
+    if terms:
+        phi = phi + Polynomial.of(terms)(rows)
+        options.setdefault("starts", rows)
+    if log_z is None:
+        log_z = log_partition(formula, np.asarray(theta, np.float64), terms=terms, **options)
+    z, z_error = float(log_z), float(getattr(log_z, "half_width", 0.0))
     mean = mean_likelihood(phi, z, z_error, str(getattr(log_z, "method", "given")))
     return mean if validity(formula, rows) == 1.0 else mean._replace(value=-math.inf)
 
@@ -251,13 +255,16 @@ def evaluate(
     examples = load_examples(formula, data, drop_invalid)
     trained = None if train is None else load_examples(formula, train, drop_invalid)
     uniform = sample(formula, None, 1000, seed=seed, project="all", threads=threads)
+    rows = examples.to_numpy()
+    log_z, reason = _log_z(formula, theta, terms, rows, seconds, seed, threads)
     if terms:
         shape = lift(formula, terms, theta)
-        drawn = heat_bath(formula, terms, theta, samples, seed=seed, threads=threads)
+        drawn = draw_with_terms(formula, terms, theta, samples, seed=seed, threads=threads)
         drawn, uniform = completed(shape, drawn), completed(shape, uniform)
         examples = completed_examples(shape, examples)
         trained = None if trained is None else completed_examples(shape, trained)
         formula, theta = shape.formula, shape.theta
+        log_z = None if log_z is None else shifted(log_z, -shape.constant)
     else:
         drawn = sample(formula, theta, samples, seed=seed, project="all", threads=threads)
     x = examples.to_numpy()
@@ -271,10 +278,8 @@ def evaluate(
         "map_at_10": map_at_10(theta, x, uniform.to_numpy(), seed) if len(uniform) else math.nan,
         "log_likelihood": None,
     }
-    try:
-        log_z = log_partition(formula, theta, seconds=seconds, seed=seed, threads=threads)
-    except BudgetExceeded as error:
-        return report | {"reason": str(error)}
+    if log_z is None:
+        return report | {"reason": reason}
     trust = {"method": log_z.method, "guarantee": log_z.info.get("guarantee", "exact")}
     report["log_z"] = _plain(log_z) | trust
     report["log_likelihood"] = _plain(log_likelihood(formula, theta, x, log_z=log_z))
@@ -282,6 +287,25 @@ def evaluate(
         fitted = log_likelihood(formula, theta, trained.to_numpy(), log_z=log_z)
         report["train_log_likelihood"] = _plain(fitted)
     return report
+
+
+def _log_z(
+    formula: Formula,
+    theta: np.ndarray,
+    terms: Any,
+    rows: np.ndarray,
+    seconds: float | None,
+    seed: int | None,
+    threads: int | None,
+) -> tuple[LogPartition | None, str]:
+    """log Z, or why there is none. rows: likely structures."""
+    more = {"terms": terms, "starts": rows} if terms else {}
+    try:
+        return log_partition(
+            formula, theta, seconds=seconds, seed=seed, threads=threads, **more
+        ), ""
+    except BudgetExceeded as error:
+        return None, str(error)
 
 
 def _plain(value: LogPartition | Likelihood) -> dict[str, float]:

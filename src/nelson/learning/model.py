@@ -21,18 +21,22 @@ from typing import Any
 import numpy as np
 
 from nelson._version import __version__
-from nelson.distribution.heat_bath import heat_bath
-from nelson.distribution.polynomial import lift
 from nelson.errors import FormulaError, NelsonError
 from nelson.formula import Formula
 from nelson.formula.checks import count
 from nelson.formula.encode import Linear, Xor, checked_constraints
+from nelson.formula.polynomial import lift
 from nelson.io import atomic
 from nelson.learning.checkpoint import pack_tensors, unpack_tensors
+from nelson.learning.data import load_examples
+from nelson.learning.metrics import Likelihood, log_likelihood
+from nelson.learning.terms import draw_with_terms
 from nelson.sampling.sample_stream import sample
 from nelson.sampling.samples import Samples
 
 _FORMAT = 1
+#: Coefficients of products that README.md shows.
+_README_TERMS = 50
 _JSON, _THETA, _NET = "model.json", "theta.safetensors", "net.safetensors"
 
 
@@ -83,8 +87,18 @@ class Model:
         """n new structures, all valid; the options are those of `nelson.sample`."""
         theta = self.theta_for(contexts)
         if self.terms:
-            return heat_bath(self.formula, self.terms, theta, n, **options)
+            return draw_with_terms(self.formula, self.terms, theta, n, **options)
         return sample(self.formula, theta, n, **options)
+
+    def log_likelihood(self, data: Any, **options: Any) -> Likelihood:
+        """Mean log P(x) over examples, as `nelson.learn` takes them, with its 95% half width.
+
+        The error bar has two parts: the number of examples is finite, and log Z may be an estimate.
+        The options are those of `nelson.log_z.log_partition`; a value of log Z that was computed
+        before may be given as `log_z`.
+        """
+        x = load_examples(self.formula, data).to_numpy()
+        return log_likelihood(self.formula, self.theta_for(), x, terms=self.terms, **options)
 
     def save(self, path: str | os.PathLike[str], more: Mapping[str, bytes] | None = None) -> None:
         """Write the folder. A folder is a model when it has model.json, which is written last.
@@ -251,6 +265,15 @@ def _plain(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else str(value)
 
 
+def _products(terms: Mapping[tuple[int, ...], float]) -> list[str]:
+    """The largest coefficients, in words."""
+    largest = sorted(terms, key=lambda m: (-abs(terms[m]), m))[:_README_TERMS]
+    lines = [f"Plus {terms[m]:.6g} where {' '.join(map(str, m))} are all true." for m in largest]
+    if len(terms) > len(largest):
+        lines.append(f"And {len(terms) - len(largest):,} more: see `terms` in model.json.")
+    return lines
+
+
 def _readme(model: Model, meta: dict[str, Any]) -> str:
     f, terms = model.formula, model.terms or {}
     lines = [
@@ -258,7 +281,7 @@ def _readme(model: Model, meta: dict[str, Any]) -> str:
         "",
         f"P(x) = exp(sum theta_i x_i) / Z over the assignments that satisfy `formula.cnf` "
         f"({f.n_vars} variables, {f.n_clauses} clauses).",
-        *(f"Plus {c:.6g} where {' '.join(map(str, m))} are all true." for m, c in terms.items()),
+        *_products(terms),
         "",
         "```",
         "nelson generate . -n 1000        # new structures, all valid",
