@@ -31,6 +31,8 @@ Examples:
   nelson bench all -o run1 --report            run nothing: write the tables and the page again
   nelson bench my_module:EXPERIMENT            your own experiment
   nelson bench all --full --cluster auto       cells as Ray tasks, side by side (timings suffer)
+  nelson bench density --data FOLDER           public data sets, beside published log-likelihoods
+  nelson bench density --data FOLDER --save-rules DIR      and the rules found, as space files
 
 \b
 The folder gets results.parquet, table.md, plots (.png, .svg) and report.html, one page that needs
@@ -61,6 +63,12 @@ def bench(
     cell_seconds: float | None = typer.Option(
         None, min=0.001, help="Time limit of every cell, instead of the experiment's."
     ),
+    data: Path | None = typer.Option(
+        None, metavar="FOLDER", help="Folder of data, for experiments that need one (density)."
+    ),
+    save_rules: Path | None = typer.Option(
+        None, metavar="DIR", help="Write the rules that density finds as DIR/NAME.toml."
+    ),
     retry: bool = typer.Option(False, "--retry", help="Run cells that timed out or failed again."),
     keep: bool = typer.Option(
         False, "--keep", help="Continue in a folder of another version or machine."
@@ -79,10 +87,19 @@ def bench(
     names = names or []
     chosen = list(dict.fromkeys(registered() if "all" in names else names))
     if show:
-        _list(chosen, full, only)
+        _list(chosen, full, only, data)
         return
     if not chosen and not report:
         fail(f"which experiment? One of {', '.join(registered())}, or all", 2)
+    if "density" in names and data is None and not report:
+        fail("bench density needs --data FOLDER: a folder of NAME.train.data and so on", 2)
+    if save_rules is not None:
+        if data is None:
+            fail("--save-rules needs --data FOLDER", 2)
+        from nelson.experiments.density import save_rules as write_rules
+
+        for path in write_rules(str(data), save_rules):
+            say(f"rules: {path}")
     import shlex
 
     from nelson.experiments.runner import run
@@ -93,6 +110,7 @@ def bench(
         full=full,
         only=only,
         cell_seconds=cell_seconds,
+        data=None if data is None else str(data),
         retry=retry,
         keep=keep,
         report_only=report,
@@ -141,18 +159,23 @@ def _report(outcome: Outcome, chosen: list[str]) -> None:
         raise typer.Exit(BAD_INPUT)
 
 
-def _list(chosen: list[str], full: bool, only: list[str]) -> None:
+def _list(chosen: list[str], full: bool, only: list[str], data: Path | None) -> None:
     from nelson.experiments import get
     from nelson.experiments import names as registered
     from nelson.experiments.folder import duration, planned
     from nelson.experiments.runner import matching
 
     if chosen:
-        for cell in matching([cell for name in chosen for cell in planned(name, full)], only):
+        folder = None if data is None else str(data)
+        cells = [cell for name in chosen for cell in planned(name, full, data=folder)]
+        for cell in matching(cells, only):
             print(f"{cell.experiment}: {cell}; at most {duration(cell.seconds)}")
         return
     for name in registered():
         experiment = get(name)
+        if experiment.from_data:
+            print(f"{name:9}     cells of a folder (--data)     {experiment.title}")
+            continue
         quick, complete = len(experiment.cells(False)), len(experiment.cells(True))
         print(f"{name:9} {quick:5} cells ({complete:6} with --full)   {experiment.title}")
 

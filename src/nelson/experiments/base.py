@@ -94,11 +94,15 @@ class Experiment:
     name: str
     title: str
     reproduces: str  # one line: the table or figure of the paper, or "ours: ..."
-    cells: Callable[[bool], list[Cell]]  # full sizes or quick ones -> cells in running order
+    #: full sizes or quick ones -> cells in running order; with `from_data`: (full, folder)
+    cells: Callable[..., list[Cell]]
     run: Callable[[Cell], list[Row]]
     tables: Callable[[Rows], list[Table]]
     #: name -> draws onto one matplotlib Axes
     plots: Callable[[Rows], dict[str, Callable[[Axes], None]]] = field(default=_no_plots)
+    #: Its cells are what a folder of data holds (`nelson bench NAME --data FOLDER`). Without a
+    #: folder there are none.
+    from_data: bool = False
 
 
 def plain_row(row: Mapping[str, Any]) -> Row:

@@ -38,12 +38,19 @@ class Written(NamedTuple):
     problems: list[str]  # tables and plots that failed, each with its error
 
 
-def write(folder: Path, store: CellStore, full: bool, *, seconds: float | None = None) -> Written:
+def write(
+    folder: Path,
+    store: CellStore,
+    full: bool,
+    *,
+    seconds: float | None = None,
+    data: str | None = None,
+) -> Written:
     """Write all files from the finished cells. seconds: the limit that was set for all cells."""
     order = names()
     begun = sorted(store.experiments(), key=lambda n: order.index(n) if n in order else len(order))
     experiments = {name: get(name) for name in begun}
-    cells = {name: planned(name, full, seconds) for name in begun}
+    cells = {name: planned(name, full, seconds, data) for name in begun}
     rows = {name: store.rows(name, cells[name]) for name in begun}
     write_parquet(folder / "results.parquet", [row for name in begun for row in rows[name]])
     problems: list[str] = []
@@ -67,11 +74,16 @@ def write(folder: Path, store: CellStore, full: bool, *, seconds: float | None =
     return Written(tables, problems)
 
 
-def planned(name: str, full: bool, seconds: float | None = None) -> list[Cell]:
-    """The cells of an experiment, with its name in each."""
-    cells = [
-        Cell(cell.key, seconds or cell.seconds, cell.memory, name) for cell in get(name).cells(full)
-    ]
+def planned(
+    name: str, full: bool, seconds: float | None = None, data: str | None = None
+) -> list[Cell]:
+    """The cells of an experiment, with its name in each. data: the folder of its data."""
+    experiment = get(name)
+    if experiment.from_data:
+        found = [] if data is None else experiment.cells(full, data)
+    else:
+        found = experiment.cells(full)
+    cells = [Cell(cell.key, seconds or cell.seconds, cell.memory, name) for cell in found]
     if len({cell.id for cell in cells}) < len(cells):
         raise ValueError(f"experiment {name}: two cells have the same key")
     return cells

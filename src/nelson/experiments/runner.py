@@ -74,6 +74,7 @@ def run(
     full: bool = False,
     only: Sequence[str] = (),
     cell_seconds: float | None = None,
+    data: str | None = None,
     retry: bool = False,
     keep: bool = False,
     report_only: bool = False,
@@ -86,6 +87,7 @@ def run(
     full          the paper's sizes instead of quick ones
     only          filters, see `matching`
     cell_seconds  time limit of every cell, instead of its own
+    data          folder of data, for experiments that need one
     retry         run failed cells again
     keep          continue a run although version or machine differ
     report_only   run nothing, write the folder from the finished cells
@@ -98,7 +100,7 @@ def run(
     folder, watcher = Path(folder), watcher or Silent()
     if executor is None:
         executor = limited
-    cells = [cell for name in names for cell in folders.planned(name, full, cell_seconds)]
+    cells = [cell for name in names for cell in folders.planned(name, full, cell_seconds, data)]
     cells = matching(cells, only)
     outcome = Outcome(folder)
     with CellStore(folder, _settings(full, cell_seconds), keep=keep, anew=not report_only) as store:
@@ -109,7 +111,7 @@ def run(
         elif todo:
             store.begin(_run(command))
             _work(store, todo, executor, watcher, outcome)
-        written = folders.write(folder, store, full, seconds=cell_seconds)
+        written = folders.write(folder, store, full, seconds=cell_seconds, data=data)
     outcome.problems, outcome.tables = written.problems, written.tables
     return outcome
 

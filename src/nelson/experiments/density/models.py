@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from nelson.experiments.density.data import DataSet
-from nelson.experiments.density.fields import Found, find
+from nelson.experiments.density.fields import Found
 from nelson.space import Rows, Space, TableModel
 
 MODELS = ("fields", "rules", "tree", "pairs")
@@ -72,6 +72,7 @@ def slack(found: Found, data: DataSet) -> float:
 
 def scored(
     data: DataSet,
+    found: Found,
     kind: str,
     *,
     seed: int = 0,
@@ -80,7 +81,6 @@ def scored(
 ) -> Scored:
     """Fit one of MODELS to the training rows and score the test rows."""
     started = time.monotonic()
-    found = find(data)
     share = slack(found, data)
     model = fitted(found, data, kind, seed, seconds, tell or (lambda line: None))
     took = time.monotonic() - started

@@ -182,7 +182,9 @@ class Rankings:
             raise NelsonError("several rankings are equally likely: the most likely one is unclear")
         return found
 
-    def fit(self, rankings: np.ndarray, penalty: float, start: np.ndarray | None = None) -> np.ndarray:
+    def fit(
+        self, rankings: np.ndarray, penalty: float, start: np.ndarray | None = None
+    ) -> np.ndarray:
         """The weights of greatest likelihood, less penalty / 2 times their squares, for all rows."""
         from scipy.optimize import minimize
 
