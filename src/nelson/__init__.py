@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from nelson.distribution.heat_bath import heat_bath
     from nelson.distribution.layer import LovaszLayer
     from nelson.distribution.mrf import ConstrainedMRF
-    from nelson.distribution.polynomial import Polynomial
     from nelson.errors import (
         BudgetExceeded,
         FormulaError,
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
         Unsatisfiable,
     )
     from nelson.formula import Formula
+    from nelson.formula.polynomial import Polynomial
     from nelson.judging import judge
     from nelson.learning import metrics
     from nelson.learning.learn import learn
@@ -49,7 +49,7 @@ _HOME = {
     "LovaszLayer": "nelson.distribution.layer:LovaszLayer",
     "Model": "nelson.learning.model:Model",
     "NelsonError": "nelson.errors:NelsonError",
-    "Polynomial": "nelson.distribution.polynomial:Polynomial",
+    "Polynomial": "nelson.formula.polynomial:Polynomial",
     "Samples": "nelson.sampling.samples:Samples",
     "Space": "nelson.space.space:Space",
     "Unsatisfiable": "nelson.errors:Unsatisfiable",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -63,6 +63,16 @@ class Examples:
         """The same rows in a random order, so that minibatches are random."""
         order = np.random.default_rng(stream_seed(seed, MINIBATCHES)).permutation(self.count)
         return Examples(pack(self.to_numpy()[order]), self.count, self.names, self.source)
+
+    def split(self, every: int) -> tuple[Examples, Examples]:
+        """(the other rows, every `every`-th row); all rows twice if there are fewer."""
+        x = self.to_numpy()
+        held = np.arange(self.count) % every == every - 1
+        if not held.any():
+            return self, self
+        parts = (x[~held], x[held])
+        one, two = (replace(self, packed=pack(x), count=len(x), kept=None) for x in parts)
+        return one, two
 
     def to_numpy(self) -> np.ndarray:
         return unpack(self.packed, self.count)

@@ -10,6 +10,7 @@ With several ranks, each draws its share of the m samples (`shares.py`).
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -31,6 +32,21 @@ from nelson.sampling.samples import Samples
 
 #: `sampler(formula, theta, m, seed)` -> Samples, or an (m, n) Boolean array.
 Custom = Callable[[Formula, np.ndarray, int, int], Any]
+
+
+class Kept(ABC):
+    """A custom sampler with a state that a checkpoint keeps."""
+
+    @abstractmethod
+    def __call__(self, formula: Formula, theta: np.ndarray, m: int, seed: int) -> Any: ...
+
+    @abstractmethod
+    def arrays(self) -> dict[str, np.ndarray]: ...
+
+    @abstractmethod
+    def take(self, arrays: dict[str, np.ndarray]) -> None:
+        """Go on from the arrays of a checkpoint; ValueError if they do not fit."""
+
 
 #: Samplers that need sweeps on a formula that is not extremal: without them they are biased.
 _NEED_SWEEPS = ("lovasz", "moser-tardos")
@@ -152,6 +168,14 @@ class Drawer:
     def restore(self, state: dict[str, Any]) -> None:
         self.method, self.sweeps, self.why = state["method"], state["sweeps"], state["why"]
         self.guarantee = state.get("guarantee")
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The state of a custom sampler that has one."""
+        return self.custom.arrays() if isinstance(self.custom, Kept) else {}
+
+    def take(self, arrays: dict[str, np.ndarray]) -> None:
+        if isinstance(self.custom, Kept):
+            self.custom.take(arrays)
 
 
 def _packed(formula: Formula, x: Any) -> Samples:

@@ -31,10 +31,14 @@ from nelson.learning.learner import Learner
 from nelson.learning.loop import Options, Outcome, run
 from nelson.learning.model import Model
 from nelson.learning.newton import Newton
+from nelson.learning.products import Products
 from nelson.learning.settings import settings_for
 from nelson.learning.steps import FirstOrder
-from nelson.learning.terms import coefficients, completed_examples, lifted, sampler_of
+from nelson.learning.terms import coefficients, lifted
 from nelson.sampling.samples import Samples
+
+#: Every so many-th row is a validation example, if there are pairs and no validation examples.
+_HELD_OUT = 5
 
 
 @dataclass(eq=False, repr=False)
@@ -106,7 +110,10 @@ def learn(
     theta0: Any = None,
     contexts: Any = None,
     net: Any = None,
-    terms: Iterable[Iterable[int]] | None = None,
+    terms: str | Iterable[Iterable[int]] | None = None,
+    l1: float | None = None,
+    l2: float | None = None,
+    valid: Any = None,
     drop_invalid: bool = False,
     seed: int | None = None,
     threads: int | None = None,
@@ -144,7 +151,12 @@ def learn(
                 example, net is an nn.Module that gives n numbers a row. `optimizer` may be a
                 function f(parameters) -> torch optimizer (default Adam with step eta).
     terms       products of variables, [(1, 2), (2, 3, 5)]: learn a coefficient for each as well;
-                see `fit.terms`. `nelson.heat_bath` draws the samples, so give no `sampler`.
+                see `fit.terms`. "pairs": all pairs of variables in different fields (a field is a
+                group of variables of which at most one is true). Give no `sampler`: samples are
+                exact if the formula with its products compiles, else from persistent chains.
+    l1, l2      penalties on the coefficients c of products, in nats for each example: l1 |c| and
+                l2 c^2 / 2. With validation examples and l1=None, l1 falls until they do not gain.
+    valid       validation examples, as `data`; None with terms="pairs": every fifth row of data.
     seed        same seed, same theta, on any number of threads. device      where samples are
     drawn, as in `nelson.sample`; it never changes the result. seconds     time budget; if it ends
     the run, `why` says so. checkpoint  a folder. A killed run continues from there (`resume`) and
@@ -157,15 +169,18 @@ def learn(
     operations and some tens of n^2 for the curvature (n <= 1024); about 15 iterations.
     """
     started = time.monotonic()
-    _check(contexts, net, terms, sampler, group)
+    _check(contexts, net, terms, sampler, group, (l1, l2, valid))
     if seconds is not None:
         duration(seconds)
     if checkpoint_every < 1:
         raise FormulaError(f"checkpoint_every = {checkpoint_every}", expected="1 or more")
+    many = terms is not None and (isinstance(terms, str) or (l1, l2, valid) != (None,) * 3)
     settings = settings_for(
         preset,
         network=net is not None,
-        optimizer=optimizer if isinstance(optimizer, str) else None,
+        optimizer="proximal" if many else optimizer if isinstance(optimizer, str) else None,
+        l1=l1,
+        l2=l2,
         m=m,
         eta=eta,
         iterations=iterations,
@@ -178,8 +193,14 @@ def learn(
         sampler="custom" if callable(sampler) or terms is not None else sampler,
     )
     shape = None if terms is None else lifted(formula, terms)
+    examples = load_examples(formula, data, drop_invalid)
+    plan = None
     if shape is not None:
-        sampler = sampler_of(formula, shape, sweeps, threads)
+        check = None if valid is None else load_examples(formula, valid, drop_invalid)
+        if check is None and isinstance(terms, str):
+            examples, check = examples.split(_HELD_OUT)
+        plan = Products(formula, shape, examples, check, settings, threads)
+        sampler = plan.sampler
     options = Options(
         sampler=sampler if callable(sampler) else settings.sampler,
         seed=seed,
@@ -196,19 +217,20 @@ def learn(
     )
     whole = formula if shape is None else shape.formula
     start = None if theta0 is None else checked_theta(_array(theta0), whole.n_vars)
-    examples = load_examples(formula, data, drop_invalid)
     learner: Learner
     if net is not None:
         make = None if isinstance(optimizer, str) else optimizer
         learner = Conditional(formula, examples, settings, net, contexts, make)
+    elif plan is not None:
+        learner = plan.learner(start)
     else:
-        seen = examples if shape is None else completed_examples(shape, examples)
         kind = Newton if settings.optimizer == "newton" else FirstOrder
-        learner = kind(whole, seen, settings, start)
+        learner = kind(formula, examples, settings, start)
     outcome = run(learner, options)
     theta, products = learner.result(), None
     if shape is not None and theta is not None:
-        theta, products = theta[: formula.n_vars], coefficients(shape, theta)
+        products = {m: c for m, c in coefficients(shape, theta).items() if c or not many}
+        theta = theta[: formula.n_vars]
     metadata = {
         "preset": preset,
         **_provenance(examples, outcome),
@@ -219,8 +241,17 @@ def learn(
     return Fit(**vars(outcome), model=model)
 
 
-def _check(contexts: Any, net: Any, terms: Any, sampler: Any, group: Group) -> None:
+def _check(
+    contexts: Any,
+    net: Any,
+    terms: Any,
+    sampler: Any,
+    group: Group,
+    penalties: tuple[Any, Any, Any],
+) -> None:
     """Refuse arguments that contradict each other."""
+    if terms is None and penalties != (None, None, None):
+        raise FormulaError("l1, l2 or valid without terms", expected="terms as well")
     if (contexts is None) != (net is None):
         raise FormulaError("contexts without net, or net without contexts", expected="both")
     if terms is not None and (net is not None or sampler is not None):

@@ -99,6 +99,7 @@ class _Run:
         with refused(self.options.checkpoint):
             learner.begin(self.drawer, saved)
             self.drawer.restore(rest["drawer"])
+            self.drawer.take(saved[0])
             self.history.extend(rest["history"])
             self.guarantee = rest["guarantee"]
             # Older checkpoints of networks do not have it: their m never changes.
@@ -197,7 +198,7 @@ class _Run:
             "guarantee": self.guarantee,
             "history": list(self.history),
         }
-        save_checkpoint(folder, arrays, rest)
+        save_checkpoint(folder, {**arrays, **self.drawer.arrays()}, rest)
 
     def _caution(self) -> str:
         """Problems of the samples that the test of the moments cannot see."""

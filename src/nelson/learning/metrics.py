@@ -22,11 +22,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nelson.distribution.heat_bath import heat_bath
-from nelson.distribution.polynomial import lift
 from nelson.errors import BudgetExceeded, FormulaError
 from nelson.exact.enumerated import MAX_LAW_VARIABLES, law
 from nelson.formula import Formula
 from nelson.formula.checks import duration
+from nelson.formula.polynomial import lift
 from nelson.kernels.cpu.moments import dot
 from nelson.learning.data import load_examples
 from nelson.learning.terms import completed, completed_examples

@@ -22,11 +22,11 @@ import numpy as np
 
 from nelson._version import __version__
 from nelson.distribution.heat_bath import heat_bath
-from nelson.distribution.polynomial import lift
 from nelson.errors import FormulaError, NelsonError
 from nelson.formula import Formula
 from nelson.formula.checks import count
 from nelson.formula.encode import Linear, Xor, checked_constraints
+from nelson.formula.polynomial import lift
 from nelson.io import atomic
 from nelson.learning.checkpoint import pack_tensors, unpack_tensors
 from nelson.sampling.sample_stream import sample

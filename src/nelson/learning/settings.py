@@ -7,7 +7,7 @@ from typing import Any
 
 from nelson.errors import FormulaError
 
-OPTIMIZERS = ("newton", "adam", "sgd")
+OPTIMIZERS = ("newton", "adam", "sgd", "proximal")
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,8 @@ class Settings:
     stop: bool = True  # stop when the moment gap is noise
     sampler: str = "auto"
     sweeps: int | None = None
+    l1: float | None = None  # proximal: penalty on |c| of each product; None: validation chooses
+    l2: float = 0.0  # proximal: penalty on c^2 / 2 of each product
 
     def __post_init__(self) -> None:
         def need(good: bool, name: str, expected: str) -> None:
@@ -42,6 +44,8 @@ class Settings:
         need(self.decay >= 0, "decay", "0 or more")
         need(self.prior >= 0, "prior", "0 or more pseudo-examples")
         need(0 < self.bound <= 100, "bound", "above 0, at most 100")
+        need(self.l1 is None or 0 <= self.l1 < 1e6, "l1", "0 or more nats for each example")
+        need(0 <= self.l2 < 1e6, "l2", "0 or more nats for each example")
         need(0 < self.level < 1, "level", "a probability between 0 and 1")
 
     def to_dict(self) -> dict[str, Any]:
@@ -70,6 +74,8 @@ PRESETS = {
         optimizer="adam", m=1024, eta=0.05, decay=0.01, iterations=1000, average=True, stop=True
     ),
 }
+# For many products of variables: see `penalised.py`.
+_PROXIMAL = Settings(optimizer="proximal", eta=0.05, iterations=3000)
 _NETWORK = Settings(optimizer="adam", m=64, eta=0.01, batch=64, iterations=1000)
 _NETWORK_PAPER = replace(_NETWORK, m=200, eta=0.1, batch=200, sampler="lovasz", sweeps=0)
 
@@ -77,7 +83,8 @@ _NETWORK_PAPER = replace(_NETWORK, m=200, eta=0.1, batch=200, sampler="lovasz", 
 def settings_for(preset: str, *, network: bool = False, **changes: Any) -> Settings:
     """A preset with changes; None changes nothing.
 
-    A first-order optimizer turns the preset "default" into "adam". A network has its own defaults.
+    A first-order optimizer turns the preset "default" into "adam". A network and "proximal" have
+    their own defaults.
     """
     if preset not in PRESETS:
         raise FormulaError(f"no preset {preset!r}", expected=f"one of {', '.join(PRESETS)}")
@@ -88,5 +95,7 @@ def settings_for(preset: str, *, network: bool = False, **changes: Any) -> Setti
     if network:
         base = _NETWORK_PAPER if preset == "paper" else _NETWORK
         return replace(replace(base, **given), optimizer="adam")  # torch has its own optimizers
+    if given.get("optimizer") == "proximal":
+        return replace(_PROXIMAL, **given)
     first_order = given.get("optimizer") in ("adam", "sgd")
     return replace(PRESETS["adam" if first_order and preset == "default" else preset], **given)

@@ -3,9 +3,9 @@
     P(x) ~ exp(theta . x + sum_S c_S prod_{i in S} x_i) C(x)
 
 Variables and products are the sufficient statistics, so the loop runs on the lifted formula
-(`nelson.distribution.polynomial`): one moment for each variable and each product. Samples are not
-drawn from the lifted formula, since its gate variables cannot move alone. `nelson.heat_bath`, whose
-moves know the terms, draws from the formula itself; the products are then computed.
+(`nelson.formula.polynomial`): one moment for each variable and each product. Where the lifted
+formula can be enumerated or compiled, samples are exact. Elsewhere they come from chains on the
+formula itself, whose moves know the terms (`persistent.py`); the products are then computed.
 """
 
 from __future__ import annotations
@@ -17,18 +17,43 @@ from typing import Any
 import numpy as np
 
 from nelson.distribution.heat_bath import heat_bath
-from nelson.distribution.polynomial import Lifted, Polynomial, lift
 from nelson.errors import FormulaError
+from nelson.exact.compiled import Compiled, compiled, not_worth_a_try
+from nelson.exact.enumerated import Enumerated, enumerated
 from nelson.formula import Formula
+from nelson.formula.polynomial import Lifted, Polynomial, lift
+from nelson.io.progress import phase
 from nelson.kernels.core.bits import pack
 from nelson.learning.data import Examples
 from nelson.learning.draw import Custom
+from nelson.learning.penalised import LogZ
+from nelson.learning.pseudo import Fields, first_point
+from nelson.log_z import log_partition
+from nelson.log_z.annealed import quick
+from nelson.log_z.moments import FEW
+from nelson.log_z.result import LogPartition
+from nelson.sampling.problem import prepare
 from nelson.sampling.samples import Samples
 
+#: The word for all pairs of variables in different fields.
+PAIRS = "pairs"
+#: Most pairs that `PAIRS` may stand for.
+_MAX_PAIRS = 500_000
+#: Effort to compile a lifted formula, in units of `nelson.exact.circuit.build`: about 10 s.
+_EFFORT = 54.0
 
-def lifted(formula: Formula, terms: Iterable[Iterable[int]]) -> Lifted:
-    """The lifted formula of the products to learn: [(1, 2), (2, 3, 5)], variables from 1."""
-    monomials = [tuple(sorted({int(v) for v in term})) for term in terms]
+Source = Enumerated | Compiled
+
+
+def lifted(formula: Formula, terms: str | Iterable[Iterable[int]]) -> Lifted:
+    """The lifted formula of the products to learn: [(1, 2), (2, 3, 5)], variables from 1; or
+    "pairs"."""
+    if isinstance(terms, str):
+        if terms != PAIRS:
+            raise FormulaError(f"terms = {terms!r}", expected='"pairs", or products such as (1, 2)')
+        monomials = all_pairs(formula)
+    else:
+        monomials = [tuple(sorted({int(v) for v in term})) for term in terms]
     for monomial in monomials:
         if len(monomial) < 2 or monomial[0] < 1 or monomial[-1] > formula.n_vars:
             raise FormulaError(
@@ -39,6 +64,21 @@ def lifted(formula: Formula, terms: Iterable[Iterable[int]]) -> Lifted:
     return lift(formula, dict.fromkeys(monomials, 1.0))
 
 
+def all_pairs(formula: Formula) -> list[tuple[int, ...]]:
+    """Pairs of variables that no rule fixes and that are not in one field."""
+    n = formula.n_vars
+    free = np.ones(formula.n_total, bool)
+    free[np.abs(prepare(formula).fixed) - 1] = False
+    apart = np.triu(Fields(formula).apart(), 1) & free[:n, None] & free[None, :n]
+    count = int(apart.sum())
+    if count > _MAX_PAIRS:
+        raise FormulaError(
+            f'terms = "pairs" of {n:,} variables: {count:,} pairs',
+            expected=f"at most {_MAX_PAIRS:,}; list the pairs that matter",
+        )
+    return [(int(a) + 1, int(b) + 1) for a, b in np.argwhere(apart)]
+
+
 def coefficients(shape: Lifted, theta: np.ndarray) -> dict[tuple[int, ...], float]:
     """The coefficient of each product: the entries of theta after the first n."""
     return dict(zip(shape.monomials, theta[shape.n :].tolist(), strict=True))
@@ -46,21 +86,92 @@ def coefficients(shape: Lifted, theta: np.ndarray) -> dict[tuple[int, ...], floa
 
 def completed(shape: Lifted, x: Samples) -> Samples:
     """Samples over the variables -> samples over variables and products."""
-    whole = pack(shape.complete(x.to_numpy()))
+    whole = shape.completed(x.packed)
     return replace(x, packed=whole, variables=tuple(range(1, shape.formula.n_vars + 1)))
 
 
 def completed_examples(shape: Lifted, examples: Examples) -> Examples:
-    return replace(examples, packed=pack(shape.complete(examples.to_numpy())), names=None)
+    return replace(examples, packed=shape.completed(examples.packed), names=None)
 
 
-def sampler_of(formula: Formula, shape: Lifted, sweeps: int | None, threads: int | None) -> Custom:
-    """The sampler of the loop: (lifted formula, theta, m, seed) -> completed samples."""
+def exact_source(lifted_formula: Formula) -> Source | None:
+    """Exact moments, log Z and draws of a lifted formula; None if it neither compiles nor has few
+    solutions."""
+    few = enumerated(lifted_formula, FEW // max(1, lifted_formula.n_total))
+    if few is not None:
+        return few
+    if not_worth_a_try(lifted_formula):
+        return None
+    with phase("compiling a circuit"):
+        return compiled(lifted_formula, effort=_EFFORT)
 
-    def draw(_: Formula, theta: np.ndarray, m: int, seed: int) -> Any:
-        phi = Polynomial(coefficients(shape, theta))
-        n = shape.n
-        drawn = heat_bath(formula, phi, theta[:n], m, sweeps=sweeps, seed=seed, threads=threads)
-        return completed(shape, drawn)
+
+def exact_sampler(shape: Lifted, source: Source) -> Custom:
+    """The sampler of the loop: (lifted formula, theta, m, seed) -> exact samples."""
+    variables = tuple(range(1, shape.formula.n_vars + 1))
+    name = "circuit" if isinstance(source, Compiled) else "enumerate"
+
+    def draw(_: Formula, theta: np.ndarray, m: int, seed: int) -> Samples:
+        x = source.draw(theta[None], m, seed)[0]
+        return Samples(pack(x), m, variables, "exact", "ok", {"method": name})
 
     return draw
+
+
+def draw_with_terms(
+    formula: Formula, terms: Any, theta: np.ndarray, n: int, **options: Any
+) -> Samples:
+    """n samples: exact where the lifted formula can be enumerated or compiled, else chains.
+
+    Options of chains (`sweeps`, `method`) ask for chains.
+    """
+    if not set(options) <= {"seed", "threads"}:
+        return heat_bath(formula, terms, theta, n, **options)
+    shape = lift(formula, terms, theta)
+    source = exact_source(shape.formula)
+    if source is None:
+        return heat_bath(formula, terms, theta, n, **options)
+    seed = options.get("seed")
+    seed = int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else int(seed)
+    drawn = exact_sampler(shape, source)(shape.formula, shape.theta, n, seed)
+    visible = tuple(range(1, formula.n_vars + 1))
+    packed = np.ascontiguousarray(drawn.packed[:, : formula.n_vars])
+    info = drawn.info | {"seed": seed, "why": source.why}
+    return replace(drawn, packed=packed, variables=visible, info=info)
+
+
+def log_z_of(formula: Formula, shape: Lifted, source: Source | None) -> LogZ:
+    """log Z of the law at a theta of the lifted formula, for validation."""
+
+    def exact(theta: np.ndarray, seed: int) -> tuple[float, float, bool]:
+        assert source is not None
+        return float(source.log_z(theta[None])[0]), 0.0, True
+
+    def base(at: np.ndarray) -> LogPartition:
+        return log_partition(formula, at, seed=0)
+
+    def estimated(theta: np.ndarray, seed: int) -> tuple[float, float, bool]:
+        phi = Polynomial(coefficients(shape, theta))
+        return quick(formula, theta[: shape.n], phi, seed, base)
+
+    return estimated if source is None else exact
+
+
+def start_at(
+    formula: Formula, shape: Lifted, x: np.ndarray, valid: np.ndarray | None, l1: float | None
+) -> tuple[np.ndarray, float]:
+    """(the first theta of the lifted formula, the penalty that fits it), from the conditional laws.
+
+    x, valid: rows (N, n) bool. The gradient of the pseudo-likelihood has two terms for each pair,
+    that of the likelihood has one: the penalty is half as large.
+    """
+    n = shape.n
+    wanted = np.zeros((n, n), bool)
+    pairs = np.array([m for m in shape.monomials if len(m) == 2], np.int64).reshape(-1, 2) - 1
+    wanted[pairs[:, 0], pairs[:, 1]] = wanted[pairs[:, 1], pairs[:, 0]] = True
+    found = first_point(formula, x, valid, wanted, None if l1 is None else 2 * l1)
+    theta = np.zeros(shape.formula.n_vars)
+    theta[:n] = found.theta
+    at = n + np.array([k for k, m in enumerate(shape.monomials) if len(m) == 2], np.int64)
+    theta[at] = found.table[pairs[:, 0], pairs[:, 1]]
+    return theta, found.l1 if l1 is None else l1

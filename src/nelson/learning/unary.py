@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,8 @@ _FINAL_SAMPLES = 4096  # at least, for the test after a run that did not stop by
 
 
 class Unary(Learner):
-    """theta0: where to start, (n,); None: the subclass chooses."""
+    """theta0: where to start, (n,), or a function that computes it, which is called only if the run
+    is not resumed; None: the subclass chooses."""
 
     #: Attributes that a checkpoint keeps: all that `update` changes.
     ARRAYS: tuple[str, ...]
@@ -43,10 +45,11 @@ class Unary(Learner):
         formula: Formula,
         examples: Examples,
         settings: Settings,
-        theta0: np.ndarray | None = None,
+        theta0: np.ndarray | Callable[[], np.ndarray] | None = None,
     ) -> None:
         super().__init__(formula, examples, settings)
-        self.theta0 = theta0
+        self.first = theta0 if callable(theta0) else None
+        self.theta0 = None if callable(theta0) else theta0
         self.theta, self.total = np.zeros(formula.n_vars), np.zeros(formula.n_vars)
 
     @abstractmethod
@@ -55,6 +58,9 @@ class Unary(Learner):
 
     def start(self) -> None:
         """Set the target: the data's moments, with the prior mixed in."""
+        start = self.theta0
+        if self.first is not None:
+            self.theta0 = self.first()
         self.target = self.examples.mean()
         uniform = np.full(self.formula.n_vars, 0.5)
         prior = self.settings.prior
@@ -64,6 +70,7 @@ class Unary(Learner):
             weight = prior / (self.examples.count + prior)
             self.target = (1 - weight) * self.target + weight * uniform
         self.start_from(uniform)
+        self.theta0 = start  # `identity` does not depend on what was computed
 
     @property
     def asked(self) -> np.ndarray:

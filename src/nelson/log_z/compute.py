@@ -6,18 +6,25 @@ import math
 import secrets
 import time
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from nelson.errors import BudgetExceeded, FormulaError, NelsonError
+from nelson.exact.compiled import not_worth_a_try
+from nelson.exact.enumerated import MAX_LAW_VARIABLES, law
 from nelson.formula import Formula
-from nelson.formula.checks import count, duration
+from nelson.formula.checks import count, duration, evidence_of, theta_rows
+from nelson.formula.polynomial import Polynomial, lift
 from nelson.log_z import exact
+from nelson.log_z.annealed import annealed
 from nelson.log_z.parts import Part, merge, reduce
 from nelson.log_z.result import LogPartition
 from nelson.log_z.telescope import Estimate, telescope
 
-#: In the order in which "auto" tries them.
-METHODS = ("enumerate", "count", "circuit", "telescope")
+#: In the order in which "auto" tries them. With terms, "anneal" takes the place of "telescope".
+METHODS = ("enumerate", "count", "circuit", "telescope", "anneal")
 #: Without a limit by the caller, seconds for each exact method within "auto".
 EXACT_SECONDS = 5.0
 #: Without a limit by the caller, seconds for the estimate, or for an exact method chosen by name.
@@ -30,6 +37,8 @@ def log_partition(
     formula: Formula,
     theta: Any = None,
     *,
+    terms: Any = None,
+    starts: Any = None,
     method: str = "auto",
     seconds: float | None = None,
     half_width: float = 0.05,
@@ -37,10 +46,13 @@ def log_partition(
     threads: int | None = None,
     device: Any = None,
 ) -> LogPartition:
-    """log Z = log sum_x exp(sum_i theta_i x_i) C(x), over the visible variables.
+    """log Z = log sum_x exp(sum_i theta_i x_i + phi(x)) C(x), over the visible variables.
 
     theta       None (uniform: Z counts the solutions) or n_vars log-odds. +-inf is hard evidence;
                 such a variable has weight 1, so that Z stays finite.
+    terms       phi: a `nelson.Polynomial`, or what `Polynomial.of` takes, {(1, 2): 0.7}; None: 0
+    starts      with terms: structures that are likely, (m, n), such as examples that the law was
+                fitted to. The estimate must agree with chains that start there
     method      one of the following; "auto" takes, for each independent component, the first that
                 succeeds
                 "enumerate"  exact; up to 22 variables per component
@@ -48,6 +60,7 @@ def log_partition(
                 "circuit"    exact; a d-DNNF compiled by D4 in a child process
                 "telescope"  an estimate from samples, with a 95% confidence interval, or with
                              bounds that always hold if the samples cannot be trusted
+                "anneal"     the same for laws with terms: a path from the law without them
     seconds     the budget. None: "auto" gives 5 s to each exact method, and 300 s to the estimate.
     half_width  half the width wanted for the 95% interval of an estimate; the result says whether
                 it was reached.
@@ -57,13 +70,33 @@ def log_partition(
     """
     started = time.monotonic()
     _check(method, seconds, half_width, seed, threads)
+    if terms is not None:
+        phi = Polynomial.of(terms)
+        if phi.products:
+            return _with_terms(
+                formula, theta, phi, starts, method, seconds, half_width, seed, threads
+            )
+        theta = phi.linear(formula.n_vars, theta)
+        found = log_partition(
+            formula,
+            theta,
+            method=method,
+            seconds=seconds,
+            half_width=half_width,
+            seed=seed,
+            threads=threads,
+            device=device,
+        )
+        return shifted(found, phi.constant)
+    if method == "anneal":
+        raise FormulaError('method "anneal" without terms', expected="terms, or another method")
     reduced = reduce(formula, theta)
     parts = reduced.parts
     values: exact.Values = [None] * len(parts)
     used: Counter[str] = Counter()
     tried: dict[str, str] = {}
     estimate: Estimate | None = None
-    for name in METHODS if method == "auto" else (method,):
+    for name in METHODS[:-1] if method == "auto" else (method,):
         open_parts = [k for k, value in enumerate(values) if value is None]
         if not open_parts:
             break
@@ -102,6 +135,89 @@ def log_partition(
         estimate is None,
         info,
     )
+
+
+def _with_terms(
+    formula: Formula,
+    theta: Any,
+    phi: Polynomial,
+    starts: Any,
+    method: str,
+    seconds: float | None,
+    half_width: float,
+    seed: int | None,
+    threads: int | None,
+) -> LogPartition:
+    """Exactly if the law can be enumerated, or if it compiles with its products as variables; else
+    along a path."""
+    began = time.monotonic()
+    rows, single = theta_rows(formula, theta)
+    if not single:
+        raise FormulaError(f"theta of shape {rows.shape}", expected=f"({formula.n_vars},)")
+    given = formula.given(evidence_of(formula, None, rows[0]))
+    weights = np.where(np.isinf(rows[0]), 0.0, rows[0])
+    if method == "telescope":
+        raise FormulaError('method "telescope" with terms', expected='"anneal", or another method')
+    small = formula.n_vars <= MAX_LAW_VARIABLES and not formula.n_aux
+    if method == "enumerate" or (method == "auto" and small):
+        states, _ = law(given)
+        score = states @ weights + phi(states)
+        top = float(score.max())
+        value = top + math.log(float(np.exp(score - top).sum()))
+        why = f"enumerate: a sum over all {len(states):,} structures"
+        return LogPartition(value, 0.0, "enumerate", why, time.monotonic() - began, True, {})
+    tried = "anneal: asked for"
+    if method != "anneal":
+        lifted = lift(given, phi, weights)
+        tried = not_worth_a_try(lifted.formula)
+        if method != "auto" or not tried:
+            names = ("circuit",) if method == "auto" else (method,)
+            for name in names:
+                try:
+                    budget = _budget(method, name, seconds, time.monotonic() - began)
+                    found = log_partition(
+                        lifted.formula,
+                        lifted.theta,
+                        method=name,
+                        seconds=None if seconds is None else budget,
+                        threads=threads,
+                    )
+                    return shifted(found, lifted.constant)
+                except BudgetExceeded as error:
+                    if method != "auto":
+                        raise
+                    tried = str(error)
+    seed = secrets.randbits(63) if seed is None else int(seed)
+    left = None if seconds is None else max(seconds - (time.monotonic() - began), 1e-3)
+
+    def base_log_z(at: np.ndarray) -> LogPartition:
+        return log_partition(given, at, half_width=half_width / 4, seed=seed, seconds=left)
+
+    known = None if starts is None else np.asarray(starts) != 0
+    found_z = annealed(given, weights, phi, half_width, seed, left, base_log_z, known)
+    info = found_z.info
+    why = (
+        f"anneal: {info['points']} points, {info['lanes']:,} lanes from the law without terms "
+        f"({info['base']})"
+    )
+    why += f", since no circuit was made: {tried}" if method == "auto" else ""
+    if info["guarantee"] == "heuristic":
+        low, high = info["bounds"]
+        why += (
+            f"; the estimate is not trusted ({info['reason']}), so the half width is no 95% "
+            f"interval: it covers {low:.6g} to {high:.6g}, bounds on log Z that always hold"
+        )
+    elif not info["reached"]:
+        why += f"; a half width of {half_width:g} was not reached"
+    seconds_spent = time.monotonic() - began
+    return LogPartition(
+        found_z.log_z, found_z.half_width, "anneal", why, seconds_spent, False, info
+    )
+
+
+def shifted(found: LogPartition, constant: float) -> LogPartition:
+    """log Z of a potential that is larger by a constant."""
+    return replace(found, value=found.value + constant) if constant else found
 
 
 def _check(

@@ -20,7 +20,7 @@ from nelson.sampling.registry import get
 from nelson.sampling.sampler import Sampler
 
 #: Steps of the ladder that a GPU cannot draw from.
-_HOST_STEPS = frozenset({"enumerate", "circuit", "joint"})
+_HOST_STEPS = frozenset({"enumerate", "circuit", "fields", "joint"})
 #: Steps that a GPU can draw from, if one of them draws the whole formula.
 _GPU_STEPS = frozenset({"lovasz", "cftp"})
 

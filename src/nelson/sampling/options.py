@@ -16,6 +16,8 @@ from nelson.sampling.diagnosis.verdict import Verdict
 
 #: What a projection means: the marginal law of all solutions, or each projected solution once.
 PROJECT_LAWS = ("marginal", "solutions")
+#: What a sweep is; the cheapest first.
+MOVES = ("single", "fields", "joint")
 
 
 @dataclass(frozen=True)
@@ -60,12 +62,14 @@ class Options:
         for name, most in (("max_rounds", MAX_ROUNDS), ("sweeps", MAX_SWEEPS)):
             if (value := getattr(self, name)) is not None and value > most:
                 raise FormulaError(f"{name} = {value}", expected=f"at most {most}")
-        if self.moves not in ("single", "joint"):
-            raise FormulaError(f"moves={self.moves!r}", expected='"single" or "joint"')
-        if self.moves == "joint" and (not self.sweeps or self.method not in ("auto", "lovasz")):
+        if self.moves not in MOVES:
+            expected = " or ".join(f'"{name}"' for name in MOVES)
+            raise FormulaError(f"moves={self.moves!r}", expected=expected)
+        many = self.moves != "single"
+        if many and (not self.sweeps or self.method not in ("auto", "lovasz")):
             raise FormulaError(
-                f'moves="joint" with method={self.method!r} and sweeps={self.sweeps}',
-                expected='method="lovasz" and the number of joint moves, sweeps=32 for example',
+                f"moves={self.moves!r} with method={self.method!r} and sweeps={self.sweeps}",
+                expected='method="lovasz" and the number of moves, sweeps=32 for example',
             )
         if self.seconds is not None:
             duration(self.seconds)
@@ -77,8 +81,10 @@ class Options:
         if self.threads == 0:
             raise FormulaError("threads = 0", expected="1 or more")
         checked_law(self.project_law)
-        if self.gpu is not None and self.moves == "joint":
-            raise FormulaError('moves="joint" with device="cuda"', expected='device="cpu"')
+        if self.gpu is not None and many:
+            raise FormulaError(
+                f'moves={self.moves!r} with device="cuda"', expected='device="cpu"'
+            )
         if self.gpu is not None and self.unique:
             raise FormulaError('unique=True with device="cuda"', expected='device="cpu"')
 

@@ -21,12 +21,13 @@ from nelson.sampling.auto import Choice, Decision, Limits
 from nelson.sampling.choose import Chosen, choose_sampler, finite
 from nelson.sampling.diagnosis.diagnose import beyond_resolution
 from nelson.sampling.guarantee import weakest
-from nelson.sampling.joint import Joint, joint_moves
+from nelson.sampling.joint import joint_moves
 from nelson.sampling.options import Options
 from nelson.sampling.problem import Problem, prepare
 from nelson.sampling.projection import padded, source_of
 from nelson.sampling.registry import get, missing_modules, names
-from nelson.sampling.sampler import Request, Sampler
+from nelson.sampling.sampler import Moves, Request, Sampler
+from nelson.sampling.units import unit_moves
 
 #: Samples that kernels are compiled for if their number is not known: enough for the widest tile.
 _MANY_SAMPLES = 1 << 20
@@ -146,7 +147,7 @@ def make_plan(formula: Formula, theta: Any, n: int | None, options: Options) -> 
     parts = [
         (problem, replace(request, theta=own, contexts=np.array(contexts, np.int64), moves=moves))
         for problem, own, contexts in zip(problems, theta_of, members.values(), strict=True)
-        for moves in [_joint(problem) if options.moves == "joint" else None]
+        for moves in [_moves(problem, options.moves)]
     ]
     return Plan(
         problems[0].formula,
@@ -184,13 +185,17 @@ def _asked_for(
     return Choice(sampler.name, sweeps, guarantee, why, advice=for_method(guarantee))
 
 
-def _joint(problem: Problem) -> Joint:
-    """The joint moves that the caller asked for."""
-    if (moves := joint_moves(problem)) is None:
-        raise FormulaError(
-            'moves="joint" with a formula that stays too wide unless most variables are held',
-            expected='moves="single"',
-        )
+def _moves(problem: Problem, name: str) -> Moves | None:
+    """The moves that the caller asked for."""
+    if name == "single":
+        return None
+    moves, why = (
+        (joint_moves(problem), "stays too wide unless most variables are held")
+        if name == "joint"
+        else (unit_moves(problem), "is too large for them")
+    )
+    if moves is None:
+        raise FormulaError(f'moves="{name}" with a formula that {why}', expected='moves="single"')
     return moves
 
 

@@ -44,7 +44,7 @@ def result(
         "rounds": total.rounds,
         "resampled": total.resampled,
         "sweeps": plan.sweeps,
-        **({"moves": "single"} if plan.sweeps else {}),  # joint moves say so themselves
+        **({"moves": "single"} if plan.sweeps else {}),  # other moves say so themselves
         **({"threads": request.threads} if plan.gpu is None else {"device": f"cuda:{plan.gpu}"}),
         "fixed": len(plan.problem.fixed),
         "seconds": time.monotonic() - started,

@@ -46,10 +46,11 @@ def sample(
                 what each method promises and needs.
     sweeps      heat-bath sweeps of the valid space after resampling (for "gibbs": sweeps of all
                 assignments); None: the number that the method needs.
-    moves       what a sweep is: "single", every variable once, given all others; or "joint", all
-                variables but a few held ones at once (for "lovasz", with `sweeps`). A joint move
-                costs more, and moves variables that single moves cannot, such as gates and groups
-                of which exactly one is true.
+    moves       what a sweep is: "single", every variable once, given all others; "fields", every
+                group of which at most one is true, and every other variable, once, given all
+                others; or "joint", all variables but a few held ones at once. The last two are for
+                "lovasz", with `sweeps`. A joint move costs more, and moves variables that the
+                others cannot, such as gates.
     given       partial assignment, {3: True, 5: False} or [3, -5].
     project     variables to return, in this order. None: the projection that the formula carries
                 (`c ind` and `c p show` lines of its file), else all variables. "all": all variables

@@ -82,7 +82,9 @@ class Moves(Protocol):
 
     @property
     def held(self) -> float:
-        """The share of variables that a move holds; 0 if a move draws exactly from P."""
+        """The share of variables that a move holds; 0 if a move draws exactly from P, 1 if it draws
+        one variable or group at a time.
+        """
 
     @property
     def info(self) -> dict[str, object]:

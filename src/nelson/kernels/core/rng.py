@@ -34,11 +34,18 @@ _ZERO, _ONE, _TWO = np.uint64(0), np.uint64(1), np.uint64(2)
 SWEEP_ROUND = 1 << 26
 #: Round number of the first joint move (`cpu/joint.py`): sweeps have the 2^25 rounds before it.
 JOINT_ROUND = SWEEP_ROUND + (1 << 25)
-#: Most sweeps, and most joint moves.
-MAX_SWEEPS = JOINT_ROUND - SWEEP_ROUND
-#: Stands for a variable in the counter of the word that orders the colour classes of a sweep. No
-#: draw has this counter: variables are int32, so their numbers are below 2^31.
+#: Round number of the first sweep over units (`cpu/units.py`): joint moves have the 2^24 rounds
+#: before it, and it is followed by as many.
+UNIT_ROUND = JOINT_ROUND + (1 << 24)
+#: Most sweeps, whatever their moves are.
+MAX_SWEEPS = UNIT_ROUND - JOINT_ROUND
+#: Stands for a variable in the counter of the word that orders the colour classes of a sweep, or its
+#: units. No draw has this counter: variables are int32, so their numbers are below 2^31.
 ORDER = (1 << 32) - 1
+#: Lane k of unit u draws with the number FIRST_UNIT + 64 u + k in place of a variable.
+FIRST_UNIT = 1 << 31
+#: Most units: FIRST_UNIT + 64 u + k stays below ORDER.
+MAX_UNITS = (1 << 25) - 1
 #: Most rounds of resampling.
 MAX_ROUNDS = SWEEP_ROUND - 1
 #: Most random words of a Bernoulli draw: probabilities are multiples of 2^-32.
@@ -82,8 +89,14 @@ def class_order(seed, context, classes):
     same order: drawn anew for each sweep, chains forget their start only 0.76 to 0.82 times as fast
     (eigenvalues of four small formulas), as a class may come last and then first.
     """
+    return cyclic_order(seed, context, classes, SWEEP_ROUND)
+
+
+@register_jitable(forceinline=True)
+def cyclic_order(seed, context, classes, round):
+    """As `class_order`, with the random word of a round."""
     key0, key1 = keys(seed, context, 0)
-    random = scramble(key0 + counter(SWEEP_ROUND, ORDER, 0), key1)
+    random = scramble(key0 + counter(round, ORDER, 0), key1)
     first = np.int64(((random >> _S32) * np.uint64(classes)) >> _S32)
     step = np.int64(1) + np.int64(random & _ONE) * np.int64(classes - 2)
     return first, step

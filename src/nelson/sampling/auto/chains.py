@@ -22,7 +22,8 @@ from nelson.sampling.diagnosis.diagnose import (
 )
 from nelson.sampling.diagnosis.verdict import Verdict
 from nelson.sampling.joint import CHEAP, COSTLY, Joint, joint_moves
-from nelson.sampling.sampler import Request
+from nelson.sampling.sampler import Moves, Request
+from nelson.sampling.units import unit_moves
 
 #: The last verdict on a component and its step, by evidence.
 _LATEST: Slot[Recent[tuple[int, ...], tuple[str, Verdict]]] = Slot("latest verdict on chains")
@@ -35,7 +36,11 @@ _LANES, _LANE_VARIABLES = 1024, 1 << 26
 _MOST_HELD, _MANY_HELD = 0.6, 512
 #: Wider moves, which cost more, are tried only if they hold at most this share.
 _FEW_HELD = 0.1
-#: Joint moves are not tried for more contexts than this: each is diagnosed.
+#: Shares of the time left for the diagnosis of sweeps of fields, and of joint moves.
+_FIELDS_SHARE, _JOINT_SHARE = 0.3, 0.6
+#: Sweeps of fields are tried if at least this share of the variables is in a group.
+_GROUPED = 0.1
+#: Fields and joint moves are not tried for more contexts than this: each is diagnosed.
 _JOINT_CONTEXTS = 8
 #: Most work of the joint moves of a sample, in entries of tables: about 0.1 s of one core.
 _MOST_WORK = 1 << 28
@@ -62,12 +67,12 @@ def by_resampling(part: Part, limits: Limits) -> Verdict | None:
     if not verdict.converged and not (large and not verdict.complete):
         part.passed["resampling"] = verdict.why
         return None
-    joint = _jointly(
+    moved = _moved(
         part, limits, verdict, lambda asked, row: Chains.resampled(part.problem, asked, row[None])
     )
-    if joint is not None:
-        why = f"not extremal: {joint.sweeps} joint moves follow ({joint.why})"
-        return _keep(part, "resampling", replace(joint, why=why))
+    if moved is not None:
+        why = f"not extremal: {moved.sweeps} {_name(moved)} follow ({moved.why})"
+        return _keep(part, "resampling", replace(moved, why=why))
     swept = len(part.problem.program.order)
     begin = f"not extremal: {verdict.sweeps} sweeps of the valid space over {swept} variables"
     return _keep(part, "resampling", replace(verdict, why=f"{begin} follow ({verdict.why})"))
@@ -89,18 +94,60 @@ def _converges(part: Part, limits: Limits) -> bool:
     return 2 * Chains.resampled(part.problem, request, rows).lanes() >= 64 * len(rows)
 
 
-def _jointly(
+def _moved(
     part: Part,
     limits: Limits,
     single: Verdict,
     start: Callable[[Request, np.ndarray], Chains],
 ) -> Verdict | None:
-    """The verdict on chains of joint moves, if they are asymptotic and those of single moves not.
+    """The verdict on chains of fields, or of joint moves, if they are asymptotic and those of single
+    moves not.
 
-    start: chains for a request and a theta (n,). The reason why not is in `part.passed`.
+    start: chains for a request and a theta (n,). The reasons why not are in `part.passed`.
     """
     if single.guarantee != "heuristic" or beyond_resolution(part.theta):
         return None
+    return _by_fields(part, limits, start) or _jointly(part, limits, start)
+
+
+def _name(verdict: Verdict) -> str:
+    return {"fields": "sweeps of fields", "joint": "joint moves"}.get(
+        str(verdict.more.get("moves")), "sweeps"
+    )
+
+
+def _by_fields(
+    part: Part, limits: Limits, start: Callable[[Request, np.ndarray], Chains]
+) -> Verdict | None:
+    """The verdict on chains that redraw groups of which at most one is true; None if heuristic."""
+    if why := _no_fields(part, limits):
+        part.passed["fields"] = why
+        return None
+    moves = unit_moves(part.problem)
+    assert moves is not None
+    verdict = _verdict_on(part, limits, moves, start, _FIELDS_SHARE)
+    if verdict.guarantee == "heuristic":
+        part.passed["fields"] = verdict.why
+        return None
+    return replace(verdict, moves=moves, more=verdict.more | moves.info)
+
+
+def _no_fields(part: Part, limits: Limits) -> str:
+    """Why sweeps of fields are not tried; "" if they are."""
+    if "fields" in limits.skip:
+        return "left out"
+    if len(pilots(part.theta)) > _JOINT_CONTEXTS:
+        return f"more than {_JOINT_CONTEXTS} different contexts would have to be diagnosed"
+    moves = unit_moves(part.problem)
+    if moves is None or moves.grouped < _GROUPED * part.formula.n_total:
+        return "few variables are in groups of which at most one is true"
+    return ""
+
+
+def _jointly(
+    part: Part, limits: Limits, start: Callable[[Request, np.ndarray], Chains]
+) -> Verdict | None:
+    """The verdict on chains of joint moves; None if heuristic."""
     if why := no_joint_moves(part, limits):
         part.passed["joint moves"] = why
         return None
@@ -108,7 +155,7 @@ def _jointly(
     for moves in (cheap, costly):
         if moves is None or (moves is costly and not _worth_more(cheap, costly)):
             return None
-        verdict = _joint_verdict(part, limits, moves, start)
+        verdict = _verdict_on(part, limits, moves, start)
         if verdict.guarantee != "heuristic":
             return replace(verdict, moves=moves, more=verdict.more | moves.info)
         part.passed["joint moves"] = verdict.why
@@ -136,16 +183,21 @@ def _worth_more(cheap: Joint | None, costly: Joint) -> bool:
     return cheap is not None and costly.width > cheap.width and costly.held <= _FEW_HELD
 
 
-def _joint_verdict(
-    part: Part, limits: Limits, moves: Joint, start: Callable[[Request, np.ndarray], Chains]
+def _verdict_on(
+    part: Part,
+    limits: Limits,
+    moves: Moves,
+    start: Callable[[Request, np.ndarray], Chains],
+    time: float = _JOINT_SHARE,
 ) -> Verdict:
-    """The verdict on chains of these moves."""
+    """The verdict on chains of these moves, within that share of the time."""
     if not moves.held:
-        why = f"a joint move holds no variable (width {moves.width}): it draws from P exactly"
+        width = moves.info.get("width")
+        why = f"a joint move holds no variable (width {width}): it draws from P exactly"
         return Verdict(1, "exact", why)
 
     def one(row: np.ndarray) -> Verdict:
-        asked = pilot_request(row[None], _LANES, limits.threads, share(limits.deadline, 0.6))
+        asked = pilot_request(row[None], _LANES, limits.threads, share(limits.deadline, time))
         return diagnose_chains(start(replace(asked, moves=moves), row))
 
     verdict = for_rows(part.theta, one)
@@ -191,13 +243,12 @@ def from_solver(part: Part, limits: Limits) -> Verdict:
     def given(asked: Request, row: np.ndarray) -> Chains:
         return Chains.given(part.problem, asked, [known[row.tobytes()]])
 
-    verdict, moves = for_rows(part.theta, one), "sweeps"
-    if (joint := _jointly(part, limits, verdict, given)) is not None:
-        verdict, moves = joint, "joint moves"
+    verdict = for_rows(part.theta, one)
+    verdict = _moved(part, limits, verdict, given) or verdict
     if len(part.problem.program.order) < part.formula.n_total:
         # Sweeps skip extremal components. That is right after resampling, but not after a solver.
         why = f"{verdict.why}; some variables keep the value that the solver gave them"
         verdict = replace(verdict, guarantee="heuristic", why=why, rows=())
-    why = f"{verdict.sweeps} {moves} from solutions of {solver} ({verdict.why})"
+    why = f"{verdict.sweeps} {_name(verdict)} from solutions of {solver} ({verdict.why})"
     more = verdict.more | {"starts": min(len(mine) for mine in states)}
     return _keep(part, "solver", replace(verdict, why=why, more=more, starts=states))

@@ -177,7 +177,7 @@ def diagnose_chains(chains: Chains) -> Verdict:
     if find_spec("pysat") is None:
         return Verdict(3, "heuristic", "no SAT solver is installed to begin chains elsewhere")
     elsewhere = Elsewhere(problem, features, request)
-    lags, longer = _lags(request, max(1, problem.formula.n_total) * lanes)
+    lags, longer = lags_for(request, max(1, problem.formula.n_total) * lanes)
     with phase("diagnosing chains"):
         run = watch(features, base, elsewhere, lags, longer)
     verdict = run.verdict(beyond_resolution(theta[None]))
@@ -185,7 +185,7 @@ def diagnose_chains(chains: Chains) -> Verdict:
     return verdict
 
 
-def _lags(request: Request, cells: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def lags_for(request: Request, cells: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The lags to try, and longer ones for chains that forget; cells: variables times lanes."""
     if request.moves is None:
         return _LAGS + tuple(lag for lag in _MORE_LAGS if 4 * lag * cells <= _WORK), ()

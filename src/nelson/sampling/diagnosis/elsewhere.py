@@ -166,7 +166,8 @@ class Elsewhere:
         if self.theta.any():
             ways.append(("resampling without weights", np.zeros(n)))
         for name, theta in ways:
-            lanes = _LANES if self.request.moves is None else _JOINT_LANES
+            moves = self.request.moves
+            lanes = _LANES if moves is None or moves.held == 1 else _JOINT_LANES
             asked = self._asked(lanes, max_rounds=_ROUNDS)
             chains = Chains.resampled(self.problem, asked, theta[None])
             words, count = compact(chains.words[0], chains.valid[0])

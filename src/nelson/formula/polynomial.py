@@ -35,6 +35,8 @@ Monomial = tuple[int, ...]  # sorted distinct variables, from 1
 
 #: A table over k variables has 2^k entries.
 _MAX_SCOPE = 20
+#: More pairs than this are summed by a product of matrices.
+_FEW_PAIRS = 16
 
 
 @dataclass(frozen=True)
@@ -139,9 +141,24 @@ class Polynomial:
         """phi(x): (..., n) 0/1 -> (...)."""
         x = np.asarray(x) != 0
         total = np.zeros(x.shape[:-1])
+        pairs = [m for m in self.coefficients if len(m) == 2]
+        if len(pairs) > _FEW_PAIRS:
+            used, table = self._table(pairs)
+            seen = x[..., used].astype(np.float64)
+            total += ((seen @ table) * seen).sum(-1)
         for monomial, coefficient in self.coefficients.items():
-            total += coefficient * x[..., np.array(monomial, int) - 1].all(-1)
+            if len(monomial) != 2 or len(pairs) <= _FEW_PAIRS:
+                total += coefficient * x[..., np.array(monomial, int) - 1].all(-1)
         return total
+
+    def _table(self, pairs: list[Monomial]) -> tuple[np.ndarray, np.ndarray]:
+        """The variables of the pairs, from 0, and the coefficients as a triangular matrix."""
+        both = np.array(pairs)
+        used, place = np.unique(both, return_inverse=True)
+        first, second = place.reshape(both.shape).T
+        table = np.zeros((len(used), len(used)))
+        table[first, second] = [self.coefficients[pair] for pair in pairs]
+        return used - 1, table
 
 
 @dataclass(frozen=True)
@@ -167,9 +184,21 @@ class Lifted:
 
     def complete(self, x: Any) -> np.ndarray:
         """(..., n) -> (..., n + monomials) bool: each y_S is the product of its variables."""
-        x = np.asarray(x) != 0
-        y = [x[..., np.array(m, int) - 1].all(-1, keepdims=True) for m in self.monomials]
-        return np.concatenate([x, *y], axis=-1)
+        return self.completed(np.asarray(x) != 0)
+
+    def completed(self, x: np.ndarray) -> np.ndarray:
+        """The same for Booleans, or for packed words, (words, n) uint64: products by AND."""
+        parts, k = [x], 0
+        while k < len(self.monomials):  # sorted by degree: each run of one degree at once
+            degree = len(self.monomials[k])
+            same = [m for m in self.monomials[k:] if len(m) == degree]
+            columns = np.array(same, int).T - 1
+            y = x[..., columns[0]]
+            for column in columns[1:]:
+                y = y & x[..., column]
+            parts.append(y)
+            k += len(same)
+        return np.concatenate(parts, axis=-1)
 
 
 def lift(formula: Formula, terms: Any, theta: Any = None) -> Lifted:

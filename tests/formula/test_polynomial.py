@@ -12,7 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 import nelson
-from nelson.distribution.polynomial import Polynomial, lift
+from nelson.formula.polynomial import Polynomial, lift
 from nelson.log_z import log_partition
 from nelson.sampling.choose import verdict_for
 from tests.distribution.terms import ALPHA, DRAWS, SEED, SMALL, law, terms_of, theta_of

@@ -1,0 +1,389 @@
+"""Sweeps over units: groups of literals of which at most one is true, and lone variables.
+
+A one-hot group cannot move by single flips. A unit sweep redraws the value of each group at once, given
+all else, among the values that keep every clause satisfied (`kernels/cpu/units.py`). Variables outside
+of groups move alone, as in single sweeps. P is stationary. With terms over several variables the moves
+know them: P(x) ~ exp(theta . x + phi(x)) C(x), see `terms.py`.
+
+theta and coefficients enter with terms as multiples of a power of two, which is as small as 32-bit sums
+allow, for each context alone: `Units.rounding` says how much that may change the weight of a state.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from nelson.errors import FormulaError
+from nelson.formula.flat import lengths_to_offsets, owners, take
+from nelson.formula.groups import groups_of
+from nelson.formula.memo import Recent, Slot
+from nelson.kernels.core import rng
+from nelson.kernels.core.bits import tail_mask
+from nelson.kernels.core.threads import spread
+from nelson.kernels.cpu import units as kernel
+from nelson.sampling import foreign
+from nelson.sampling.problem import Problem
+from nelson.sampling.sampler import Block, Request
+from nelson.sampling.terms import Terms
+
+#: Most literals of a group; the others of a larger group move alone.
+_LARGEST = 4096
+#: Most pairs of a clause and a pattern that it spoils besides pattern 0.
+_MOST_ALSO = 1 << 25
+#: Sums of theta and coefficients stay below 2^30 steps; a step is 2^-40 or more.
+_SUM_BITS, _FINEST = 30, 40
+#: Up to this product of work, lanes and sweeps, a second thread costs more than it saves.
+_SMALL = 1 << 22
+
+_PLANS: Slot[Recent[tuple[Any, ...], Units | None]] = Slot("unit sweeps")
+
+
+@dataclass(frozen=True, eq=False)
+class Units:
+    """The unit sweeps of one problem."""
+
+    n: int
+    program: kernel.Program
+    groups: int  # units of two literals or more
+    kept: np.ndarray  # (terms,) bool: terms that are not always 0
+    coefficients: np.ndarray | None = None  # (terms,) or (contexts, terms)
+
+    def weighted(self, coefficients: Any) -> Units:
+        """The same moves with these coefficients of the terms, (terms,) or (contexts, terms)."""
+        found = np.asarray(coefficients, np.float64)
+        if found.shape[-1:] != (len(self.kept),) or found.ndim > 2 or not np.isfinite(found).all():
+            raise FormulaError(
+                f"coefficients of shape {found.shape}",
+                expected=f"({len(self.kept)},) or (contexts, {len(self.kept)}), finite",
+            )
+        return replace(self, coefficients=found)
+
+    @property
+    def grouped(self) -> int:
+        """Variables in units of two literals or more."""
+        sizes = np.diff(self.program.unit_at)
+        return int(sizes[sizes > 1].sum())
+
+    @property
+    def work(self) -> int:
+        """What a sweep costs for each lane, in the steps of `Joint.work`."""
+        p = self.program
+        drawn = int((p.kind != kernel.PLAIN).sum()) * 8 + 2 * p.n_patterns
+        return drawn + (len(p.visit) + len(p.clause)) // 8 + len(p.effect) + 1
+
+    @property
+    def held(self) -> float:
+        """All but one unit."""
+        return 1.0
+
+    @property
+    def info(self) -> dict[str, object]:
+        return {"moves": "fields", "fields": self.groups}
+
+    def rounding(self, theta: np.ndarray) -> np.ndarray:
+        """theta (contexts, n) -> (contexts,): nats by which rounding may change a state's weight."""
+        return self._steps(theta) / 2 * (self.program.n_rows + self.program.n_terms)
+
+    def _steps(self, theta: np.ndarray) -> np.ndarray:
+        """(contexts,): the step of which theta and coefficients become multiples."""
+        p = self.program
+        if not p.n_rows:
+            return np.full(len(theta), 2.0**-_FINEST)
+        size = np.abs(_padded(theta, self.n)[:, p.row >= 0])
+        inner = np.abs(self._rows(len(theta)))[:, p.term]  # each effect adds to one row of h
+        total = np.zeros((len(theta), p.n_rows))
+        for k in range(len(theta)):
+            total[k] = np.bincount(p.effect, inner[k], minlength=p.n_rows)
+        ordered = np.empty_like(size)
+        ordered[:, p.row[p.row >= 0]] = size
+        most = (total + ordered).max(axis=1)
+        bits = np.ceil(np.log2(np.maximum(most, 1e-300))) - _SUM_BITS
+        return 2.0 ** np.maximum(bits, -_FINEST)
+
+    def _rows(self, contexts: int) -> np.ndarray:
+        """The coefficients of the kept terms, (contexts, terms)."""
+        if self.coefficients is None:
+            return np.zeros((contexts, int(self.kept.sum())))
+        own = np.atleast_2d(self.coefficients)[:, self.kept]
+        return np.broadcast_to(own, (contexts, own.shape[1]))
+
+    def weights(self, problem: Problem, theta: np.ndarray) -> kernel.Weights:
+        """For theta (contexts, n_vars)."""
+        p, whole = self.program, _padded(theta, self.n)
+        step = self._steps(theta)
+        rows = np.zeros((len(theta), p.n_rows))
+        rows[:, p.row[p.row >= 0]] = whole[:, p.row >= 0]
+        return kernel.Weights(
+            threshold=problem.thresholds(theta).reshape(-1),
+            pattern=_pattern_weights(p, whole).reshape(-1).view(np.uint64),
+            theta=_multiples(rows, step),
+            coefficient=_multiples(self._rows(len(theta)), step),
+            scale=step.view(np.uint64),
+            step=step.astype(np.float32),
+        )
+
+    def moved(
+        self,
+        problem: Problem,
+        request: Request,
+        words: np.ndarray,
+        done: int,
+        first_word: int,
+        count: int,
+    ) -> Block:
+        """As `Moves.moved`."""
+        contexts, many, n = words.shape
+        states = np.array(words, np.uint64).reshape(-1, n)
+        task = kernel.Task(
+            words=states.reshape(-1),
+            context_row=np.repeat(np.arange(contexts), many),
+            context=np.repeat(np.asarray(request.contexts, np.int64), many),
+            word=np.tile(first_word + np.arange(many), contexts),
+            seed=rng.spread_seed(request.seed),
+            done=done,
+            sweeps=request.sweeps,
+        )
+        stopped = self._run(self.weights(problem, request.theta), task, request)
+        packed = states.reshape(words.shape)
+        valid = np.zeros((contexts, many), np.uint64)
+        if not stopped:
+            for c in range(contexts):
+                valid[c] = foreign.satisfying(problem, packed[c], tail_mask(count))
+        return Block(packed, valid, stopped=stopped)
+
+    def _run(self, weights: kernel.Weights, task: kernel.Task, request: Request) -> bool:
+        """Make the sweeps; -> did the deadline end them? Raises KeyboardInterrupt after Ctrl-C."""
+        words, deadline, stop = len(task.context_row), request.until(), np.zeros(1, np.int32)
+        small = self.work * 64 * words * task.sweeps <= _SMALL
+        threads = 1 if small else max(1, min(request.threads, words))
+        spaces = [kernel.space(self.program) for _ in range(threads)]
+
+        def work(thread: int, first: int, last: int) -> None:
+            kernel.sweep(self.program, weights, task, spaces[thread], stop, (first, last))
+
+        if small and deadline is None:
+            work(0, 0, words)
+        elif spread(work, words, threads, stop, deadline):
+            raise KeyboardInterrupt
+        return bool(stop[0])
+
+
+def unit_moves(problem: Problem, terms: Terms | None = None, fields: bool = True) -> Units | None:
+    """The unit sweeps of a problem; fields=False: every variable alone. Kept with the formula.
+
+    None if the formula is too large for them.
+    """
+    known = problem.formula.memo.once(_PLANS, lambda: Recent(8))
+    key = (problem.evidence, b"" if terms is None else terms.key, fields)
+    return known.once(key, lambda: _unit_moves(problem, terms, fields))
+
+
+def _unit_moves(problem: Problem, terms: Terms | None, fields: bool) -> Units | None:
+    n = problem.formula.n_total
+    terms = Terms.of([]) if terms is None else terms
+    if terms.variables.max(initial=-1) >= n:
+        raise FormulaError(
+            f"a term with variable {terms.variables.max() + 1}", expected=f"variables up to {n}"
+        )
+    literals, sizes = _units(problem, terms, fields)
+    if len(sizes) > rng.MAX_UNITS:
+        return None
+    unit = np.full(n, -1, np.int64)
+    unit[np.abs(literals) - 1] = np.repeat(np.arange(len(sizes)), sizes)
+    kept = ~_inside_a_unit(terms, unit)
+    parts = take(terms.variables, terms.offsets, np.flatnonzero(kept))
+    visits = _visits(problem, literals, sizes, unit)
+    if visits is None:
+        return None
+    program = kernel.Program(
+        n=n,
+        n_units=len(sizes),
+        most=int(sizes.max(initial=0)),
+        n_terms=int(kept.sum()),
+        n_patterns=int(sizes.sum() + len(sizes)),
+        unit_at=lengths_to_offsets(sizes),
+        literal=_codes(literals),
+        clause_at=problem.rest.offsets.astype(np.int64),
+        clause=_codes(problem.rest.literals),
+        **visits,
+        **_effects(Terms(*parts), n, unit, sizes),
+    )
+    return Units(n, program, int((sizes > 1).sum()), kept)
+
+
+def _codes(literals: np.ndarray) -> np.ndarray:
+    """2 v + s, s = 1 for a positive literal."""
+    return (2 * (np.abs(literals) - 1) + (literals > 0)).astype(np.int32)
+
+
+def _padded(theta: np.ndarray, n: int) -> np.ndarray:
+    """With zeros for auxiliary variables."""
+    whole = np.zeros((len(theta), n))
+    whole[:, : theta.shape[1]] = theta
+    return whole
+
+
+def _multiples(values: np.ndarray, step: np.ndarray) -> np.ndarray:
+    return np.rint(values / step[:, None]).astype(np.int32).reshape(-1)
+
+
+def _pattern_weights(p: kernel.Program, theta: np.ndarray) -> np.ndarray:
+    """(contexts, patterns): exp(E_k - the largest E of the unit)."""
+    if not p.n_units:
+        return np.zeros((len(theta), 0))
+    sizes = np.diff(p.unit_at)
+    energy = np.zeros((len(theta), p.n_patterns))
+    place = np.arange(len(p.literal)) + np.repeat(np.arange(p.n_units), sizes) + 1
+    sign = np.where(p.literal & 1, 1.0, -1.0)
+    energy[:, place] = theta[:, p.literal >> 1] * sign
+    most = np.maximum.reduceat(energy, p.unit_at[:-1] + np.arange(p.n_units), axis=1)
+    return np.exp(energy - np.repeat(most, sizes + 1, axis=1))
+
+
+def _units(problem: Problem, terms: Terms, fields: bool) -> tuple[np.ndarray, np.ndarray]:
+    """(literals of all units, their sizes): groups first, then the variables that move alone."""
+    lone = np.ones(problem.formula.n_total, bool)
+    lone[np.abs(problem.fixed) - 1] = False
+    literals, sizes = np.zeros(0, np.int32), np.zeros(0, np.int64)
+    if fields:
+        groups = groups_of(problem.rest)
+        owner = owners(groups.offsets)
+        keep = np.arange(len(owner)) - groups.offsets[:-1][owner] < _LARGEST
+        keep &= ~_tied(terms, groups.literals, owner, len(lone))
+        many = np.bincount(owner[keep], minlength=len(groups.exactly))
+        keep &= (many > 1)[owner]
+        literals, sizes = groups.literals[keep], many[many > 1]
+        lone[np.abs(literals) - 1] = False
+    alone = np.flatnonzero(lone).astype(np.int32) + 1
+    return np.concatenate([literals, alone]), np.concatenate([sizes, np.ones(len(alone), np.int64)])
+
+
+def _tied(terms: Terms, literals: np.ndarray, owner: np.ndarray, n: int) -> np.ndarray:
+    """Negative literals of a group that share a term with others of the group: they move alone."""
+    group, negative = np.full(n, -1, np.int64), np.zeros(n, bool)
+    group[np.abs(literals) - 1] = owner
+    negative[-literals[literals < 0] - 1] = True
+    tied = np.zeros(n, bool)
+    shared = _inside_a_unit(terms, group, every=True)
+    tied[terms.variables[shared]] = True
+    return (tied & negative)[np.abs(literals) - 1]
+
+
+def _inside_a_unit(terms: Terms, unit: np.ndarray, every: bool = False) -> np.ndarray:
+    """(terms,): does a term have two variables of one unit? every: for each entry of `variables`, is
+    another variable of its term in its unit?
+    """
+    term, own = owners(terms.offsets), unit[terms.variables]
+    order = np.lexsort((own, term))
+    same = (np.diff(term[order]) == 0) & (np.diff(own[order]) == 0) & (own[order][1:] >= 0)
+    entry = np.zeros(len(own), bool)
+    entry[order[1:][same]] = True
+    entry[order[:-1][same]] = True
+    if every:
+        return entry
+    return np.bincount(term[entry], minlength=len(terms)) > 0
+
+
+def _visits(
+    problem: Problem, literals: np.ndarray, sizes: np.ndarray, unit: np.ndarray
+) -> dict[str, np.ndarray] | None:
+    """Which clauses are evaluated at which pattern, and which patterns they spoil besides."""
+    rest, n, units = problem.rest, len(unit), len(sizes)
+    first = lengths_to_offsets(sizes)[:-1]  # of the literals of a unit
+    index, sign = np.zeros(n, np.int64), np.zeros(n, bool)
+    index[np.abs(literals) - 1] = np.arange(len(literals)) - np.repeat(first, sizes)
+    sign[np.abs(literals) - 1] = literals > 0
+    variable, clause = np.abs(rest.literals) - 1, owners(rest.offsets)
+    own, negative = unit[variable], sign[variable] != (rest.literals > 0)
+    order = np.lexsort((own, clause))
+    variable, clause, own, negative = variable[order], clause[order], own[order], negative[order]
+    begins = np.flatnonzero((np.diff(clause, prepend=-1) != 0) | (np.diff(own, prepend=-1) != 0))
+    pair = np.repeat(np.arange(len(begins)), np.diff(begins, append=len(own)))
+    negatives = np.bincount(pair[negative], minlength=len(begins))
+
+    told = negative & (negatives == 1)[pair]  # the negative literals that are alone in their unit
+    at_zero = begins[negatives == 0]  # one entry for each clause that holds no negative literal
+    pattern = np.concatenate(
+        [
+            (first[own] + own + index[variable] + 1)[told],
+            (first + np.arange(units))[own[at_zero]],
+        ]
+    )
+    visited = np.concatenate([clause[told], clause[at_zero]])
+    spoils = sizes[own[at_zero]] - np.bincount(pair, minlength=len(begins))[negatives == 0]
+    if spoils.sum() > _MOST_ALSO:
+        return None
+    also = _others(at_zero[spoils > 0], own, pair, index[variable], sizes)
+    many = np.concatenate([np.zeros(int(told.sum()), np.int64), spoils])
+    by_pattern = np.lexsort((visited, pattern))
+    also, also_at = take(also, lengths_to_offsets(many), by_pattern)
+    return {
+        "visit_at": lengths_to_offsets(np.bincount(pattern, minlength=len(literals) + units)),
+        "visit": visited[by_pattern].astype(np.int32),
+        "also_at": also_at,
+        "also": also.astype(np.int32),
+    }
+
+
+def _others(
+    entries: np.ndarray, own: np.ndarray, pair: np.ndarray, index: np.ndarray, sizes: np.ndarray
+) -> np.ndarray:
+    """For each entry, the patterns 1 .. K of its unit whose literal its clause does not hold."""
+    size = sizes[own[entries]]
+    ends = lengths_to_offsets(size)
+    missing = np.ones(int(ends[-1]), bool)
+    number = np.full(int(pair.max(initial=-1)) + 1, -1, np.int64)
+    number[pair[entries]] = np.arange(len(entries))
+    held = np.flatnonzero(number[pair] >= 0)
+    missing[ends[number[pair[held]]] + index[held]] = False
+    return (np.arange(len(missing)) - np.repeat(ends[:-1], size) + 1)[missing]
+
+
+def _effects(terms: Terms, n: int, unit: np.ndarray, sizes: np.ndarray) -> dict[str, Any]:
+    """What a variable adds to the local fields of others; and the kinds of the units."""
+    moving = unit >= 0
+    with_terms = np.zeros(len(sizes) + 1, bool)
+    with_terms[unit[terms.variables]] = True  # fixed variables mark the last entry
+    with_terms = with_terms[:-1]
+    row = np.full(n, -1, np.int32)
+    has_row = np.flatnonzero(moving & np.append(with_terms, False)[unit])
+    row[has_row] = np.arange(len(has_row))
+    causes, targets, numbers = [], [], []
+    rests: list[np.ndarray] = [np.zeros(0, np.int32)]
+    lengths: list[np.ndarray] = []
+    degrees = np.diff(terms.offsets)
+    for degree in np.unique(degrees).tolist():
+        which = np.flatnonzero(degrees == degree)
+        table = terms.variables[terms.offsets[which][:, None] + np.arange(degree)]
+        for i in range(degree):
+            for j in range(degree):
+                if i == j:
+                    continue
+                some = moving[table[:, j]]
+                causes.append(table[some, i])
+                targets.append(row[table[some, j]])
+                numbers.append(which[some])
+                rest = [k for k in range(degree) if k not in (i, j)]
+                rests.append(table[np.ix_(np.flatnonzero(some), rest)].reshape(-1))
+                lengths.append(np.full(int(some.sum()), degree - 2))
+    cause = np.concatenate([np.zeros(0, np.int32), *causes])
+    order = np.argsort(cause, kind="stable")  # pairs come first: they were made first
+    ends = lengths_to_offsets(np.concatenate([np.zeros(0, np.int64), *lengths]))
+    rest, rest_at = take(np.concatenate(rests), ends, order)
+    effect_at = lengths_to_offsets(np.bincount(cause, minlength=n))
+    return {
+        "n_rows": len(has_row),
+        "kind": np.where(
+            with_terms, kernel.TERMS, np.where(sizes > 1, kernel.FIELD, kernel.PLAIN)
+        ).astype(np.int8),
+        "row": row,
+        "effect_at": effect_at,
+        "effect_mid": effect_at[:-1] + np.bincount(cause[np.diff(ends) == 0], minlength=n),
+        "effect": np.concatenate([np.zeros(0, np.int32), *targets])[order].astype(np.int32),
+        "term": np.concatenate([np.zeros(0, np.int32), *numbers])[order].astype(np.int32),
+        "rest_at": rest_at,
+        "rest": rest.astype(np.int32),
+    }
