@@ -12,12 +12,14 @@ unless one is always set. A column alone is a flag. Rules come from the training
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from nelson.experiments.density.data import DataSet
+from nelson.formula import Formula
 from nelson.space import Rows, Space
 from nelson.space.tables.rules import LEVEL, Group, Never, groups, never_together
 
@@ -76,6 +78,28 @@ def find(data: DataSet, level: float = LEVEL) -> Found:
     for rule in taken:
         space.require(rule.rule(space), name=str(rule))
     return Found(divided, plain, space, taken, dropped, int(bad.sum()))
+
+
+def formula_of(found: Found, rules: bool = True) -> Formula:
+    """The groups and rules as a formula over the columns of the data, one variable for each."""
+    clauses: list[list[int]] = []
+    not_value: dict[tuple[str, object], list[int]] = {}  # a clause that says: not this value
+    for name, group in zip(found.space.fields, found.groups, strict=True):
+        variables = [k + 1 for k in group.columns]
+        if len(variables) == 1:
+            not_value[name, True], not_value[name, False] = [-variables[0]], [variables[0]]
+            continue
+        clauses += [[-a, -b] for a, b in itertools.combinations(variables, 2)]
+        clauses += [variables] * group.exactly
+        not_value |= {(name, f"c{v}"): [-v] for v in variables}
+        not_value[name, NONE] = variables
+    if rules:
+        clauses += [
+            not_value[rule.field, rule.value] + not_value[rule.other, value]
+            for rule in found.rules
+            for value in rule.values
+        ]
+    return Formula(clauses, sum(len(group.columns) for group in found.groups))
 
 
 def space_of(divided: Sequence[Group], name: str) -> Space:

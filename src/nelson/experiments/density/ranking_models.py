@@ -34,7 +34,7 @@ class PlackettLuce:
         1 / (total worth of the items left). An item that is last in all rows gets the worth 0 in
         the limit; half a pseudo-choice for each item keeps it positive.
         """
-        rows, n = rankings.shape
+        n = rankings.shape[1]
         wins = np.bincount(rankings[:, :-1].ravel(), minlength=n) + 0.5
         worth = np.full(n, 1 / n)
         for _ in range(_STEPS):

@@ -185,7 +185,7 @@ class Rankings:
     def fit(
         self, rankings: np.ndarray, penalty: float, start: np.ndarray | None = None
     ) -> np.ndarray:
-        """The weights of greatest likelihood, less penalty / 2 times their squares, for all rows."""
+        """The weights of greatest likelihood of all rows, less penalty / 2 times their squares."""
         from scipy.optimize import minimize
 
         rows = len(rankings)
