@@ -31,7 +31,7 @@ from nelson.experiments.density import connect4
 from nelson.experiments.density.data import load, sets_in
 from nelson.experiments.density.fields import find
 from nelson.experiments.density.listed import Listed
-from nelson.experiments.density.models import MODELS, scored
+from nelson.experiments.density.models import ALL_PAIRS, MODELS, scored
 from nelson.experiments.density.ranking_models import Mallows, PlackettLuce
 from nelson.experiments.density.rankings import Rankings, read_soc, split
 from nelson.experiments.density.tables import plots, tables
@@ -43,6 +43,8 @@ ALLOWANCE = 600.0
 #: Rules of a set that the table shows.
 SHOWN = 5
 SUSHI = "sushi"
+#: Status of a model that is not tried.
+FROZEN = "not run: chains freeze under rules between fields"
 #: Weights of rankings: a normal prior of variance 1 / this.
 _RANKING_PENALTY = 5.0
 
@@ -78,6 +80,8 @@ def run(cell: Cell) -> list[Row]:
 def _model(key: dict[str, Any]) -> list[Row]:
     data = load(key["data"], key["set"])
     found = find(data)
+    if key["model"] == ALL_PAIRS and found.rules:
+        return [{"row": "model", "status": FROZEN, "part": data.scored[0]}]
     told = scored(data, found, key["model"], seed=key["seed"], seconds=key["seconds"])
     part, rows = data.scored
     many = sum(len(group.columns) > 1 for group in found.groups)
@@ -92,17 +96,17 @@ def _model(key: dict[str, Any]) -> list[Row]:
         "exactly": sum(group.exactly for group in found.groups),
         "rules": len(found.rules),
         "dropped": len(found.dropped),
-        "pairs": len(told.model.pairs),
-        "numbers": len(told.model.vector),
+        "pairs": told.pairs,
+        "numbers": told.numbers,
         "score": told.mean,
         "error": told.error,
         "log_z_error": told.log_z_error,
-        "guarantee": told.model.guarantee,
+        "guarantee": told.guarantee,
         "broken": told.broken,
         "slack": told.slack,
         "valid": told.valid,
         "seconds_taken": told.seconds,
-        "why": told.model.why,
+        "why": told.why,
     }
     shown = found.words[:SHOWN] if key["model"] == "fields" else []
     if key["model"] == "rules":
@@ -162,7 +166,7 @@ def _rankings(key: dict[str, Any]) -> list[Row]:
     if path is None:
         raise FormulaError(f"no {SUSHI}.soc in {key['data']}", expected="a file of rankings")
     names, every = read_soc(path)
-    train, valid, test = split(every, key["seed"])
+    train, _, test = split(every, key["seed"])
     found: list[Row] = []
 
     def add(model: str, scores: np.ndarray, best: np.ndarray, numbers: int, began: float) -> None:

@@ -1,9 +1,14 @@
-"""Models of the rows of a data set, each with an exact log Z, and the share of rule-free rows.
+"""Models of the rows of a data set, and the share of rows that break rules. With an exact log Z:
 
     fields   a theta for each value of a field; groups of columns are the only rules
     rules    the same, over the rows that obey all rules
     tree     besides, the pairs of a Chow-Liu tree of the fields
     pairs    besides, pairs of fields chosen by the likelihood of the validation rows
+
+and one whose log Z is an estimate with an interval:
+
+    all pairs   a coefficient for each pair of columns in different fields, by `nelson.learn`. Only
+                for sets without rules between fields: under such rules the chains freeze
 
 A rule that new rows may break would cost an infinite log-loss. So what is scored is a mixture, with
 sum 1 over all rows of bits:
@@ -28,10 +33,13 @@ from typing import Any
 import numpy as np
 
 from nelson.experiments.density.data import DataSet
-from nelson.experiments.density.fields import Found
+from nelson.experiments.density.fields import Found, formula_of
+from nelson.learning.learn import learn
+from nelson.log_z import log_partition
 from nelson.space import Rows, Space, TableModel
 
-MODELS = ("fields", "rules", "tree", "pairs")
+ALL_PAIRS = "all pairs"
+MODELS = ("fields", "rules", "tree", "pairs", ALL_PAIRS)
 #: The model without rules that stands beside each model with rules.
 FREE = {"rules": "fields", "tree": "free tree", "pairs": "free tree"}
 #: Rows drawn to see whether all are legal.
@@ -48,7 +56,10 @@ class Scored:
     valid         share of drawn rows that obey all rules
     """
 
-    model: TableModel
+    pairs: int  # pairs of fields, or of columns, that have coefficients
+    numbers: int  # numbers that were learned
+    guarantee: str
+    why: str
     slack: float
     scores: np.ndarray
     log_z_error: float
@@ -82,10 +93,23 @@ def scored(
     """Fit one of MODELS to the training rows and score the test rows."""
     started = time.monotonic()
     share = slack(found, data)
-    model = fitted(found, data, kind, seed, seconds, tell or (lambda line: None))
-    took = time.monotonic() - started
     part = data.scored[1]
-    scores = model.log_prob(found.rows(part, model.space))
+    if kind == ALL_PAIRS:
+        law = all_pairs(found, data, part, seed, seconds)
+    else:
+        model = fitted(found, data, kind, seed, seconds, tell or (lambda line: None))
+        drawn = model.rows(_DRAWN, seed=seed + 1)
+        law = _Law(
+            model.log_prob(found.rows(part, model.space)),
+            model.log_z.half_width,
+            float(model.space.satisfied(drawn).mean()),
+            len(model.pairs),
+            len(model.vector),
+            model.guarantee,
+            model.why,
+        )
+    took = time.monotonic() - started
+    scores = law.scores
     outside = []
     if found.rules and kind != "fields":
         free = fitted(found, data, FREE[kind], seed, seconds, lambda line: None)
@@ -96,10 +120,51 @@ def scored(
         last = k == len(outside)
         rest = math.log(share) * k + (0.0 if last else math.log1p(-share))
         scores = np.logaddexp(scores + math.log1p(-share) * (k == 1), rest + other)
-    drawn = model.rows(_DRAWN, seed=seed + 1)
-    valid = float(model.space.satisfied(drawn).mean())
     broken = int((~found.space.satisfied(found.rows(part))).sum())
-    return Scored(model, share, scores, model.log_z.half_width, broken, valid, took)
+    return Scored(
+        law.pairs, law.numbers, law.guarantee, law.why, share, scores, law.log_z_error, broken,
+        law.valid, took,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class _Law:
+    """What a fitted model says about the rows of a part; -inf for those that it excludes."""
+
+    scores: np.ndarray
+    log_z_error: float
+    valid: float
+    pairs: int
+    numbers: int
+    guarantee: str
+    why: str
+
+
+def all_pairs(found: Found, data: DataSet, part: np.ndarray, seed: int, seconds: float) -> _Law:
+    """A coefficient for each pair of columns, stopped by the validation rows; log Z estimated."""
+    formula = formula_of(found)
+    fit = learn(
+        formula, data.train, terms="pairs", valid=data.valid, drop_invalid=True, seed=seed,
+        seconds=seconds,
+    )  # fmt: skip
+    assert fit.theta is not None
+    terms = fit.terms or {}
+    log_z = log_partition(formula, fit.theta, terms=terms, starts=data.train, seed=seed)
+    both = np.zeros((formula.n_vars, formula.n_vars))
+    for (a, b), coefficient in terms.items():
+        both[a - 1, b - 1] = coefficient
+    x = part.astype(float)
+    scores = x @ fit.theta + ((x @ both) * x).sum(axis=1) - log_z.value
+    drawn = fit.sample(_DRAWN, seed=seed + 1).to_numpy()
+    return _Law(
+        np.where(formula.satisfied(part.astype(bool)), scores, -np.inf),
+        log_z.half_width,
+        float(formula.satisfied(drawn).mean()),
+        len(terms),
+        len(terms) + formula.n_vars,
+        fit.guarantee,
+        f"{fit.why}; log Z: {log_z.why}",
+    )
 
 
 def fitted(
