@@ -63,7 +63,7 @@ def cells(full: bool, data: str) -> list[Cell]:
         raise FormulaError(
             f"no data set in the folder {folder}", expected="NAME.train.data and NAME.valid.data"
         )
-    more = {"seconds": seconds, "seed": 0, "data": folder}
+    more: dict[str, Any] = {"seconds": seconds, "seed": 0, "data": folder}
     return [Cell({**key, **more}, seconds + ALLOWANCE) for key in keys]
 
 
@@ -74,7 +74,7 @@ def _soc(folder: str) -> Path | None:
 
 def run(cell: Cell) -> list[Row]:
     key = dict(cell.key)
-    return _SPECIAL.get(key["model"], _model)(key)
+    return _SPECIAL.get(str(key["model"]), _model)(key)
 
 
 def _model(key: dict[str, Any]) -> list[Row]:

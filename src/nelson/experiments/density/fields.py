@@ -69,7 +69,8 @@ def find(data: DataSet, level: float = LEVEL) -> Found:
     bad = np.zeros(len(data.valid), bool)
     for column in valid.values():
         bad |= column < 0
-    taken, dropped = [], []
+    taken: list[Never] = []
+    dropped: list[Never] = []
     for rule in candidates:
         broken = rule.broken(plain, valid)
         bad |= broken

@@ -122,7 +122,7 @@ def scored(
         scores = np.logaddexp(scores + math.log1p(-share) * (k == 1), rest + other)
     broken = int((~found.space.satisfied(found.rows(part))).sum())
     return Scored(
-        law.pairs, law.numbers, law.guarantee, law.why, share, scores, law.log_z_error, broken,
+        law.pairs, law.numbers, law.guarantee, law.why, share * bool(outside), scores, law.log_z_error, broken,
         law.valid, took,
     )  # fmt: skip
 
