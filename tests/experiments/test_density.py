@@ -17,6 +17,7 @@ from nelson.experiments.density.listed import Listed
 from nelson.experiments.density.rankings import Rankings, read_soc
 from nelson.experiments.registry import run_cell
 from nelson.space.tables.rules import groups, log_p_of_never, never_together
+from tests.cli.commands import run as run_command
 
 
 def planted(n: int, seed: int = 0) -> np.ndarray:
@@ -304,3 +305,23 @@ def test_the_whole_experiment_on_tiny_data(tmp_path):
         "Sushi: rankings of ten items", "The most likely ranking", "Rules that were found",
     ]  # fmt: skip
     assert ["nltcs", "if c1_3 is c1, then c7 is False"] in [list(line) for line in made[-1].rows]
+
+
+@pytest.mark.slow
+@pytest.mark.process
+def test_the_command_writes_tables_and_rules(tmp_path):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for part, n in (("train", 400), ("valid", 100)):
+        written(folder, "toy", planted(n, n), part)
+    out = ("-o", tmp_path / "run", "--only", "model=fields,rules")
+    done = run_command(
+        "bench", "density", "--data", folder, "--save-rules", tmp_path / "rules", *out
+    )
+    assert done.returncode == 0 and "toy (valid rows)" in done.stdout
+    assert "if c1_3 is c1, then c7 is False" in done.stdout
+    assert (tmp_path / "run" / "report.html").exists()
+    assert nelson.Space.load(tmp_path / "rules" / "toy.toml").count() == 3 * 4 * 8 - 16
+    again = run_command("bench", "-o", tmp_path / "run", "--report")
+    assert again.returncode == 0 and "toy (valid rows)" in again.stdout
+    assert run_command("bench", "density").returncode == 2

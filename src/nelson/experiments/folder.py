@@ -50,7 +50,7 @@ def write(
     order = names()
     begun = sorted(store.experiments(), key=lambda n: order.index(n) if n in order else len(order))
     experiments = {name: get(name) for name in begun}
-    cells = {name: planned(name, full, seconds, data) for name in begun}
+    cells = {name: planned(name, full, seconds, data) or store.cells(name) for name in begun}
     rows = {name: store.rows(name, cells[name]) for name in begun}
     write_parquet(folder / "results.parquet", [row for name in begun for row in rows[name]])
     problems: list[str] = []
@@ -194,7 +194,9 @@ def _made(
         shown = ", ".join(seeds[:12]) + (f", ... ({len(seeds)} seeds)" if len(seeds) > 12 else "")
         limits = sorted({cell.seconds for cell in cells[name]})
         taken = sum(store.seconds(cell) for cell in cells[name])
-        span = " to ".join(duration(s) for s in dict.fromkeys([limits[0], limits[-1]]))
+        span = " to ".join(
+            duration(s) if s else DASH for s in dict.fromkeys([limits[0], limits[-1]])
+        )
         each.append([name, shown or "none in the keys", span, duration(taken)])
     return Section(
         "How this was made",

@@ -122,9 +122,17 @@ def scored(
         scores = np.logaddexp(scores + math.log1p(-share) * (k == 1), rest + other)
     broken = int((~found.space.satisfied(found.rows(part))).sum())
     return Scored(
-        law.pairs, law.numbers, law.guarantee, law.why, share * bool(outside), scores, law.log_z_error, broken,
-        law.valid, took,
-    )  # fmt: skip
+        law.pairs,
+        law.numbers,
+        law.guarantee,
+        law.why,
+        share * bool(outside),
+        scores,
+        law.log_z_error,
+        broken,
+        law.valid,
+        took,
+    )
 
 
 @dataclass(frozen=True, eq=False)
