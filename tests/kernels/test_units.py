@@ -11,6 +11,7 @@ from nelson.formula import Formula
 from nelson.kernels.core import reference_units
 from nelson.kernels.core.bits import pack, unpack
 from nelson.kernels.core.reference import threshold
+from nelson.sampling import units
 from nelson.sampling.chain import resumed
 from nelson.sampling.diagnosis.diagnose import pilot_request
 from nelson.sampling.problem import prepare

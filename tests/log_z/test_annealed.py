@@ -1,4 +1,4 @@
-"""log Z of laws with terms: intervals that cover, bounds where chains miss a region, exact routes."""
+"""log Z of laws with terms: intervals that cover, bounds where chains miss a region."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_intervals_cover() -> None:
 
 @pytest.mark.slow
 def test_strong_couplings_widen_or_refuse() -> None:
-    """With couplings of 5 nats chains hardly move: what is called a 95% interval covers, and what is
+    """With couplings of 5 nats chains hardly move: a 95% interval covers, and what is
     not called so covers bounds that always hold."""
     off, half, kinds = estimates(5.0, 8)
     heuristic = np.array(kinds) == "heuristic"

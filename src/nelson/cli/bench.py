@@ -36,6 +36,8 @@ Examples:
   nelson bench all -o run1 --report            run nothing: write the tables and the page again
   nelson bench my_module:EXPERIMENT            your own experiment
   nelson bench all --full --cluster auto       cells as Ray tasks, side by side (timings suffer)
+  nelson bench density --data FOLDER           public data sets, beside published log-likelihoods
+  nelson bench density --data FOLDER --save-rules DIR      and the rules found, as space files
 
 \b
 The folder gets results.parquet, table.md, tables.tex (booktabs), plots (.png, .svg) and
@@ -70,6 +72,12 @@ def bench(
     cell_seconds: float | None = typer.Option(
         None, min=0.001, help="Time limit of every cell, instead of the experiment's."
     ),
+    data: Path | None = typer.Option(
+        None, metavar="FOLDER", help="Folder of data, for experiments that need one (density)."
+    ),
+    save_rules: Path | None = typer.Option(
+        None, metavar="DIR", help="Write the rules that density finds as DIR/NAME.toml."
+    ),
     retry: bool = typer.Option(False, "--retry", help="Run cells that timed out or failed again."),
     keep: bool = typer.Option(
         False, "--keep", help="Continue in a folder of another version or machine."
@@ -98,10 +106,19 @@ def bench(
     if "all" in names and formulas is not None:
         chosen = [name for name in chosen if get(name).cells_on_files]
     if show:
-        _list(chosen, full, only, formulas)
+        _list(chosen, full, only, formulas, data)
         return
     if not chosen and not report:
         fail(f"which experiment? One of {', '.join(registered())}, or all", 2)
+    if "density" in names and data is None and not report:
+        fail("bench density needs --data FOLDER: a folder of NAME.train.data and so on", 2)
+    if save_rules is not None:
+        if data is None:
+            fail("--save-rules needs --data FOLDER", 2)
+        from nelson.experiments.density import save_rules as write_rules
+
+        for path in write_rules(str(data), save_rules):
+            say(f"rules: {path}")
     import shlex
 
     from nelson.experiments.runner import run
@@ -112,6 +129,7 @@ def bench(
         full=full,
         only=only,
         cell_seconds=cell_seconds,
+        data=None if data is None else str(data),
         retry=retry,
         keep=keep,
         report_only=report,
@@ -161,7 +179,9 @@ def _report(outcome: Outcome, chosen: list[str]) -> None:
         raise typer.Exit(BAD_INPUT)
 
 
-def _list(chosen: list[str], full: bool, only: list[str], formulas: Path | None) -> None:
+def _list(
+    chosen: list[str], full: bool, only: list[str], formulas: Path | None, data: Path | None
+) -> None:
     from nelson.experiments import get
     from nelson.experiments import names as registered
     from nelson.experiments.folder import duration, planned
@@ -169,12 +189,16 @@ def _list(chosen: list[str], full: bool, only: list[str], formulas: Path | None)
 
     if chosen:
         files = None if formulas is None else str(formulas.resolve())
-        cells = [cell for name in chosen for cell in planned(name, full, files=files)]
+        folder = None if data is None else str(data)
+        cells = [cell for name in chosen for cell in planned(name, full, files=files, data=folder)]
         for cell in matching(cells, only):
             print(f"{cell.experiment}: {cell}; at most {duration(cell.seconds)}")
         return
     for name in registered():
         experiment = get(name)
+        if experiment.from_data:
+            print(f"{name:9}     cells of a folder (--data)     {experiment.title}")
+            continue
         quick, complete = len(experiment.cells(False)), len(experiment.cells(True))
         print(f"{name:9} {quick:5} cells ({complete:6} with --full)   {experiment.title}")
 

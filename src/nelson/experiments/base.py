@@ -120,8 +120,8 @@ class Experiment:
     name: str
     title: str
     reproduces: str  # one line: the table or figure of the paper, or "ours: ..."
-    #: Full sizes or quick ones -> cells in running order.
-    cells: Callable[[bool], list[Cell]]
+    #: Full sizes or quick ones -> cells in running order; with `from_data`: (full, folder).
+    cells: Callable[..., list[Cell]]
     run: Callable[[Cell], list[Row]]
     tables: Callable[[Rows], list[Table]]
     #: name -> draws onto one matplotlib Axes, or `plots.Panels`
@@ -129,6 +129,9 @@ class Experiment:
     #: The same for formulas of a folder (`--formulas`). The framework adds the folder to the keys,
     #: as `formulas`. None: the experiment cannot read formulas.
     cells_on_files: Callable[[bool, Sizes], list[Cell]] | None = None
+    #: Its cells are what a folder of data holds (`nelson bench NAME --data FOLDER`). Without a
+    #: folder there are none.
+    from_data: bool = False
 
 
 def plain_row(row: Mapping[str, Any]) -> Row:

@@ -47,15 +47,16 @@ def write(
     *,
     seconds: float | None = None,
     files: str | None = None,
+    data: str | None = None,
 ) -> Written:
     """Write all files from the finished cells. seconds: the limit that was set for all cells.
 
-    files: the folder of formulas, if they were read.
+    files: the folder of formulas, if they were read; data: the folder of data.
     """
     order = names()
     begun = sorted(store.experiments(), key=lambda n: order.index(n) if n in order else len(order))
     experiments = {name: get(name) for name in begun}
-    cells = {name: planned(name, full, seconds, files) for name in begun}
+    cells = {name: planned(name, full, seconds, files, data) or store.cells(name) for name in begun}
     rows = {name: store.rows(name, cells[name]) for name in begun}
     write_parquet(folder / "results.parquet", [row for name in begun for row in rows[name]])
     problems: list[str] = []
@@ -85,11 +86,19 @@ def write(
 
 
 def planned(
-    name: str, full: bool, seconds: float | None = None, files: str | None = None
+    name: str,
+    full: bool,
+    seconds: float | None = None,
+    files: str | None = None,
+    data: str | None = None,
 ) -> list[Cell]:
-    """The cells of an experiment, with its name in each. files: a folder of formulas."""
+    """The cells of an experiment, with its name in each. files: a folder of formulas; data: the
+    folder of its data.
+    """
     experiment = get(name)
-    if files is None:
+    if experiment.from_data:
+        wanted = [] if data is None else experiment.cells(full, data)
+    elif files is None:
         wanted = experiment.cells(full)
     elif experiment.cells_on_files is None:
         able = ", ".join(other for other in names() if get(other).cells_on_files)
@@ -211,7 +220,9 @@ def _made(
         shown = ", ".join(seeds[:12]) + (f", ... ({len(seeds)} seeds)" if len(seeds) > 12 else "")
         limits = sorted({cell.seconds for cell in cells[name]})
         taken = sum(store.seconds(cell) for cell in cells[name])
-        span = " to ".join(duration(s) for s in dict.fromkeys([limits[0], limits[-1]]))
+        span = " to ".join(
+            duration(s) if s else DASH for s in dict.fromkeys([limits[0], limits[-1]])
+        )
         each.append([name, shown or "none in the keys", span, duration(taken)])
     return Section(
         "How this was made",

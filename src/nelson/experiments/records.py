@@ -87,6 +87,14 @@ class CellStore:
         """Experiments with a finished cell, in the order of their first one."""
         return list(dict.fromkeys(name for name, _ in self._keys.values()))
 
+    def cells(self, experiment: str) -> list[Cell]:
+        """The finished cells of an experiment. Their limits are not known."""
+        return [
+            Cell(key, 0.0, experiment=name)
+            for name, key in self._keys.values()
+            if name == experiment
+        ]
+
     def rows(self, experiment: str, cells: Sequence[Cell] = ()) -> list[Row]:
         """Rows of the finished cells of an experiment: first those of `cells`, then all others."""
         ids = [cell.id for cell in cells if cell.id in self._rows]

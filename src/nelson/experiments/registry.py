@@ -23,6 +23,7 @@ _REGISTRY = {
     "routes": "nelson.experiments.routes",
     "bias": "nelson.experiments.bias",
     "labels": "nelson.experiments.labels",
+    "density": "nelson.experiments.density",
 }
 
 

@@ -74,6 +74,7 @@ def run(
     full: bool = False,
     only: Sequence[str] = (),
     cell_seconds: float | None = None,
+    data: str | None = None,
     retry: bool = False,
     keep: bool = False,
     report_only: bool = False,
@@ -87,6 +88,7 @@ def run(
     full          the paper's sizes instead of quick ones
     only          filters, see `matching`
     cell_seconds  time limit of every cell, instead of its own
+    data          folder of data, for experiments that need one
     retry         run failed cells again
     keep          continue a run although version or machine differ
     report_only   run nothing, write the folder from the finished cells
@@ -101,7 +103,9 @@ def run(
     if executor is None:
         executor = limited
     files = None if formulas is None else str(Path(formulas).resolve())
-    cells = [cell for name in names for cell in folders.planned(name, full, cell_seconds, files)]
+    cells = [
+        cell for name in names for cell in folders.planned(name, full, cell_seconds, files, data)
+    ]
     cells = matching(cells, only)
     outcome = Outcome(folder)
     settings = _settings(full, cell_seconds, files)
@@ -113,7 +117,7 @@ def run(
         elif todo:
             store.begin(_run(command))
             _work(store, todo, executor, watcher, outcome)
-        written = folders.write(folder, store, full, seconds=cell_seconds, files=files)
+        written = folders.write(folder, store, full, seconds=cell_seconds, files=files, data=data)
     outcome.problems, outcome.tables = written.problems, written.tables
     return outcome
 

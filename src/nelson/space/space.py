@@ -47,6 +47,7 @@ from nelson.space.shares import with_shares
 from nelson.space.tables.frames import declare
 from nelson.space.tables.learn import learn
 from nelson.space.tables.model import TableModel
+from nelson.space.tables.rules import never_together
 from nelson.space.terms import terms
 
 
@@ -135,15 +136,24 @@ class Space(Declaration):
         return space
 
     @classmethod
-    def from_frame(cls, frame: Any, bins: Any = None, name: str | None = None) -> Space:
+    def from_frame(
+        cls, frame: Any, bins: Any = None, name: str | None = None, rules: bool = False
+    ) -> Space:
         """A field for each column of a DataFrame; add the rules with `require`.
 
         bool becomes a flag, categories and texts a choice, whole numbers an integer from the
         smallest to the largest. Other numbers need bins={"age": [0, 18, 65, 120]}, or a number of
         bins with about equal shares, {"age": 8}; bins=8 holds for all columns of such numbers.
+
+        rules=True requires also what holds in the frame: pairs of values of two columns that never
+        occur together, if that is not due to chance (1% for all pairs together). Look at
+        `space.rules` before you trust them: new rows may break a rule that held so far.
         """
         space = cls(name)
         declare(space, frame, bins)
+        if rules:
+            for found in never_together(space, space.codes(frame)):
+                space.require(found.rule(space), name=str(found))
         return space
 
     # --- the law ----------------------------------------------------------------------------------
