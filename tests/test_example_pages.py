@@ -7,7 +7,9 @@ tests.test_example_pages` writes the real output into the pages.
 from __future__ import annotations
 
 import os
+import runpy
 import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -24,6 +26,11 @@ PAGES = [
 ]
 
 
+def write_files() -> None:
+    """What the reader of a page has already."""
+    runpy.run_path(str(ROOT / "examples" / "new_rows.py"))["write_csv"](Path("plans.csv"))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_a_page_prints_what_it_says(page, tmp_path, monkeypatch):
@@ -31,6 +38,7 @@ def test_a_page_prints_what_it_says(page, tmp_path, monkeypatch):
         pytest.importorskip("cpmpy", reason="NO CPMPY: docs/adapters.md is not run")
         pytest.importorskip("ConfigSpace", reason="NO CONFIGSPACE: docs/adapters.md is not run")
     monkeypatch.chdir(tmp_path)
+    write_files()
     text = page.read_text()
     pairs = outputs(text)
     assert len(pairs) == text.count("```python") >= 1  # none is left out
@@ -49,5 +57,6 @@ def test_pages_are_short():
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
+        write_files()
         for path in PAGES:
             path.write_text(with_outputs(path.read_text()))

@@ -272,7 +272,7 @@ def test_learn(places, tmp_path):
 
 def test_bench(places):
     args: list[object] = ["bench", PLAIN, "--only", "works", "-o", "OUT/run", "-q", "--keep"]
-    files = {"results.parquet", "table.md", "report.html", "cells.jsonl"}
+    files = {"results.parquet", "table.md", "tables.tex", "report.html", "cells.jsonl"}
 
     def rows(folder: Path) -> list[tuple[Any, ...]]:
         return [(row["n"], row["status"], row["value"]) for row in rows_of(folder / "run")]

@@ -19,8 +19,8 @@ DOCS = ROOT / "docs"
 ELSEWHERE = {
     "adapters", "experiments", "mrf", "space", "space-files", "start", "tables", "tasks",
 }  # fmt: skip
-#: Pages that need a cluster or a GPU; their tests are in tests/cluster and tests/kernels/cuda.
-NOT_HERE = {"cluster", "gpu"}
+#: Pages that need a cluster, a GPU or half a minute: tests of these rooms run smaller cases.
+NOT_HERE = {"cluster", "density", "gpu"}
 #: What the reader of a page has already.
 FORMULA = nelson.Formula([[1, 2, 3], [-1, 4], [-2, -4, 5], [3, 5, 6]])
 THETA = np.linspace(-1, 1, 6)
@@ -40,6 +40,8 @@ def prelude(page: str) -> dict[str, object]:
         names |= {"torch": torch, "formula": FORMULA, "c": np.zeros((64, 8), np.float32)}
         names["x"] = nelson.sample(FORMULA, n=64, seed=0).to_numpy()
         names["c_new"] = names["c"][:2]
+        train, valid, test = (nelson.sample(FORMULA, n=200, seed=seed) for seed in (1, 2, 3))
+        names |= {"train": train.to_numpy(), "valid": valid.to_numpy(), "test": test.to_numpy()}
     return names
 
 

@@ -23,11 +23,11 @@ def joined(blocks, axis=0):
     return np.concatenate([block.to_numpy() for block in blocks], axis=axis)
 
 
-def narrow(n_and):
-    """x_1 = .. = x_k through equal pairs, which no propagation solves: P(C) = 2^(1-k)."""
-    return nelson.Formula(
-        [c for k in range(1, n_and) for c in ([k, -k - 1], [-k, k + 1])], n_vars=n_and + 2
-    )
+def narrow(halvings):
+    """Two of three variables are true, several times: P(C) = 2^(1-k), and no variable is a gate."""
+    threes = [(3 * k + 1, 3 * k + 2, 3 * k + 3) for k in range(halvings - 1)]
+    clauses = [list(pair) for three in threes for pair in itertools.combinations(three, 2)]
+    return nelson.Formula(clauses, n_vars=3 * halvings)
 
 
 @pytest.mark.parametrize("block", BLOCKS)

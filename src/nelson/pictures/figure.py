@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,8 +48,17 @@ def figure(panels: Sequence[Panel], path: str | os.PathLike[str] | None = None) 
         raise NelsonError('a plot needs matplotlib: pip install "nelson-mrf[plots]"') from error
     rows = 1 if len(panels) < 4 else 2
     columns = -(-len(panels) // rows)
+
+    class Shown(Figure):
+        """A notebook shows a figure of pyplot only; this one it shows in any case."""
+
+        def _repr_png_(self) -> bytes:
+            out = BytesIO()
+            self.savefig(out, dpi=100, format="png")
+            return out.getvalue()
+
     with mpl.rc_context(_STYLE):
-        made = Figure(figsize=(_WIDTH * columns, _HEIGHT * rows), layout="constrained")
+        made = Shown(figsize=(_WIDTH * columns, _HEIGHT * rows), layout="constrained")
         FigureCanvasAgg(made)
         places = made.subplots(rows, columns, squeeze=False).reshape(-1)
         for axes, draw in zip(places, panels, strict=False):
