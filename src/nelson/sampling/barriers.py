@@ -2,11 +2,12 @@
 
 A menu of a configuration may have two entries that exclude each other, each with hundreds of
 options below it. In the clause (not a or not b) each literal then *forces* many others: "not a"
-switches off all that depends on a. Such a clause is a barrier. The two sides often differ in weight
-by a factor of e^100, so P lies on one side; but a solver's solution may lie on the other, and a
-joint move crosses only if none of the variables that it holds forbids it. One held option below a
-that is chosen is enough to forbid it. On a Kconfig of 2,500 symbols 60 hubs never changed for this
-reason: among the variables that a move held there always was such an option.
+switches off all that depends on a. Such a clause is a barrier. The two sides may differ much in
+weight, so that P lies on one side; but a solver's solution may lie on the other, and a joint move
+crosses only if none of the variables that it holds forbids it. One held option below a that is
+chosen is enough to forbid it. On a Kconfig of 2,500 symbols 35 of 37 hubs are constant in 4,096
+exact samples, while solutions of a solver have both values; in the three states that we traced, the
+held variables forced the hub.
 
 So some joint moves have a *target*: a literal that is one side of a barrier. Variables are ranked
 by how much they matter for making the target true:
@@ -119,9 +120,9 @@ class Barriers:
         """(n,): how much each variable matters for making one literal true, between 0 and 1."""
         level = np.zeros(self.n)
         seen = np.zeros(2 * self.n, bool)
-        self._force(seen, np.array([target]))
+        self.force(seen, np.array([target]))
         weak = seen.copy()
-        self._force(weak, self._repairs(weak))
+        self.force(weak, self._repairs(weak))
         level[np.flatnonzero(weak) >> 1] = 0.6
         level[np.flatnonzero(seen) >> 1] = 0.8
         others = self.forces.of(np.array([target ^ 1]))
@@ -135,7 +136,7 @@ class Barriers:
         level[target >> 1] = 1.0
         return level
 
-    def _force(self, seen: np.ndarray, literals: np.ndarray) -> None:
+    def force(self, seen: np.ndarray, literals: np.ndarray) -> None:
         """Add the literals and all that they force, unless the opposite was seen before."""
         while len(literals):
             seen[literals] = True

@@ -52,7 +52,7 @@ _JOINT_WORK, _JOINT_WORK_IF_FEW, _FEW_HELD = 1 << 34, 1 << 36, 0.1
 _JOINT_LAGS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 #: The same of sweeps of fields. They could be tried for longer, but chains that forget that slowly
 #: may also leave rare starts that slowly: on a configuration of 250 symbols correlations fell below
-#: 0.1 within 512 sweeps, and of 20,000 chains a few still had values of probability 1e-8 after 1,536.
+#: 0.1 within 512 sweeps, but 3 of 20,000 chains still had values of probability 1e-8 after 1,536.
 _FIELD_LAGS = (*_LAGS, 128)
 #: Longer lags are tried, up to _MORE_WORK times that work or as long as the caller's time lasts, if
 #: twice as many moves leave at most the share _FALLING of the features slow.
