@@ -57,7 +57,9 @@ def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch, capsys):
         pytest.importorskip("networkx", reason=f"NO NETWORKX: docs/{page.name} is not run")
     monkeypatch.chdir(tmp_path)
     names = prelude(page.stem)
-    for code in BLOCK.findall(page.read_text()):
+    found = BLOCK.findall(page.read_text())
+    assert found
+    for code in found:
         # Training for 2,000 steps would take a minute.
         code = code.replace("iterations=2000", "iterations=5")
         exec(compile(code, str(page), "exec"), names)

@@ -20,8 +20,8 @@ from tests.sampling.auto.decisions import ALPHA
 
 
 def two_menus(large: int, small: int, links: tuple[int, int]) -> Formula:
-    """Menus 1 and 2 exclude each other; options need the menu above them. So many links between
-    options of each, "not both", make the formula wide.
+    """Menus 1 and 2 exclude each other; options need the menu above them. `links` is the
+    number of clauses "not both" between options of each menu; they make the formula wide.
     """
     n, rng = 2 + large + small, np.random.default_rng(1)
     clauses = [[-1, -2]]

@@ -46,7 +46,7 @@ Value = str | int | float | bool | None
 Row = dict[str, Any]
 Rows = Sequence[Mapping[str, Any]]
 Key = Mapping[str, str | int | float | bool]
-#: Number of variables -> number of formulas with so many.
+#: Number of variables -> number of formulas of that size.
 Sizes = Mapping[int, int]
 
 

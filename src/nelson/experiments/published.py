@@ -35,8 +35,8 @@ ITERATIONS = 1000  # T_max
 TRYOUTS = 1000  # T_tryout: largest number of rounds of resampling
 #: m of the approximation error: the authors' script, and the paper's text.
 GRADIENT_SAMPLES = (4000, 2000)
-#: The authors' script of Table 2 splits so many solutions into two halves: preferred ones, which
-#: are the training set, and less preferred ones.
+#: Solutions in the list of the authors' script of Table 2. It splits them into two halves: the
+#: preferred ones are the training set, the less preferred ones are not.
 SOLUTIONS = 200
 #: Their seed, in every script.
 SEED = 10010

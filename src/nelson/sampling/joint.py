@@ -36,13 +36,11 @@ from nelson.errors import FormulaError
 from nelson.formula.groups import groups_of
 from nelson.formula.memo import Recent, Slot
 from nelson.kernels.core import rng
-from nelson.kernels.core.bits import tail_mask
-from nelson.kernels.core.threads import spread
 from nelson.kernels.cpu import joint as kernel
 from nelson.kernels.cpu.cutset import Cutset, cutset
-from nelson.sampling import foreign
 from nelson.sampling.barriers import Barriers
 from nelson.sampling.factor_graph import FactorGraph, factor_graph
+from nelson.sampling.moving import move_words, moved_block
 from nelson.sampling.problem import Problem
 from nelson.sampling.sampler import Block, Request
 from nelson.sampling.terms import Terms
@@ -202,12 +200,7 @@ class Joint:
         moves = range(done, done + request.sweeps)
         cutsets = [self.cutset(k) for k in moves]
         stopped = _run(self, cutsets, moves, task, request)
-        packed = states.reshape(words.shape)
-        valid = np.zeros((contexts, many), np.uint64)
-        if not stopped:
-            for c in range(contexts):
-                valid[c] = foreign.satisfying(problem, packed[c], tail_mask(count))
-        return Block(packed, valid, stopped=stopped)
+        return moved_block(problem, states.reshape(words.shape), count, stopped)
 
 
 def joint_moves(
@@ -304,9 +297,4 @@ def _run(
         for k, one in zip(moves, cutsets, strict=True):
             kernel.move(one, graph.units, graph.helpers, task, spaces[thread], stop, k, some)
 
-    deadline = request.until()
-    if small and deadline is None:
-        work(0, 0, words)
-    elif spread(work, words, threads, stop, deadline):
-        raise KeyboardInterrupt
-    return bool(stop[0])
+    return move_words(work, words, threads, stop, request.until(), small=small)

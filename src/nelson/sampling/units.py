@@ -22,10 +22,8 @@ from nelson.formula.flat import lengths_to_offsets, owners, take
 from nelson.formula.groups import groups_of
 from nelson.formula.memo import Recent, Slot
 from nelson.kernels.core import rng
-from nelson.kernels.core.bits import tail_mask
-from nelson.kernels.core.threads import spread
 from nelson.kernels.cpu import units as kernel
-from nelson.sampling import foreign
+from nelson.sampling.moving import move_words, moved_block
 from nelson.sampling.problem import Problem
 from nelson.sampling.sampler import Block, Request
 from nelson.sampling.terms import Terms
@@ -148,16 +146,11 @@ class Units:
             sweeps=request.sweeps,
         )
         stopped = self._run(self.weights(problem, request.theta), task, request)
-        packed = states.reshape(words.shape)
-        valid = np.zeros((contexts, many), np.uint64)
-        if not stopped:
-            for c in range(contexts):
-                valid[c] = foreign.satisfying(problem, packed[c], tail_mask(count))
-        return Block(packed, valid, stopped=stopped)
+        return moved_block(problem, states.reshape(words.shape), count, stopped)
 
     def _run(self, weights: kernel.Weights, task: kernel.Task, request: Request) -> bool:
         """Make the sweeps; -> did the deadline end them? Raises KeyboardInterrupt after Ctrl-C."""
-        words, deadline, stop = len(task.context_row), request.until(), np.zeros(1, np.int32)
+        words, stop = len(task.context_row), np.zeros(1, np.int32)
         small = self.work * 64 * words * task.sweeps <= _SMALL
         threads = 1 if small else max(1, min(request.threads, words))
         spaces = [kernel.space(self.program) for _ in range(threads)]
@@ -165,11 +158,7 @@ class Units:
         def work(thread: int, first: int, last: int) -> None:
             kernel.sweep(self.program, weights, task, spaces[thread], stop, (first, last))
 
-        if small and deadline is None:
-            work(0, 0, words)
-        elif spread(work, words, threads, stop, deadline):
-            raise KeyboardInterrupt
-        return bool(stop[0])
+        return move_words(work, words, threads, stop, request.until(), small=small)
 
 
 def unit_moves(problem: Problem, terms: Terms | None = None, fields: bool = True) -> Units | None:

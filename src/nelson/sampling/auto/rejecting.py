@@ -29,7 +29,7 @@ _LATEST: Slot[Recent[tuple[int, ...], tuple[float, str]]] = Slot("latest trial o
 #: Most work of a sample: words of 64 proposals times literals, 0.3 ns each or less, since tiles end
 #: early. This is at most 0.08 s of one core, as for joint moves.
 _MOST_WORK = 1 << 28
-#: A trial ends after so many valid proposals, or after the work of _FEW samples that cost the most.
+#: A trial ends after _ENOUGH valid proposals, or after the work of _FEW samples that cost the most.
 #: If fewer than _FEW are valid, a sample costs too much.
 _ENOUGH, _FEW = 16, 4
 #: Formulas with more literals are not tried.
