@@ -52,13 +52,12 @@ def units_of(f: Formula, moves: Units) -> list[list[int]]:
 
 def model_of(f: Formula, moves: Units, theta: np.ndarray) -> reference_units.Model:
     problem, w = prepare(f), moves.weights(prepare(f), theta[None])
-    p = moves.program
-    fields = np.zeros(f.n_total, np.int64)
-    fields[p.row >= 0] = w.theta[p.row[p.row >= 0]]
+    coefficients = np.zeros(int(moves.kept.sum()), np.int64)
+    coefficients[moves.term] = w.coefficient
     kept = [term for term, keep in zip(TERMS, moves.kept, strict=False) if keep]
     return reference_units.Model(
-        list(problem.rest), units_of(f, moves), threshold(theta), theta, kept, fields,
-        w.coefficient.astype(np.int64), float(w.step[0]),
+        list(problem.rest), units_of(f, moves), threshold(theta), theta, kept, w.theta.astype(np.int64),
+        coefficients, float(w.step[0]),
     )  # fmt: skip
 
 
@@ -166,7 +165,7 @@ def test_wrong_sweeps_are_rejected():
     f = FORMULAS["exactly one"]
     theta = weights(f)
     right, x = moves_of(f, True), starts(f, theta, True, 64_000)
-    law, p = law_of(f, theta, True), right.program
+    law = law_of(f, theta, True)
     plain, start = moves_of(f, False), starts(f, theta, False, 64_000)
 
     class Heavier(Units):
@@ -180,9 +179,13 @@ def test_wrong_sweeps_are_rejected():
     assert chi_square(swept(f, wrong, theta, start, 3), wrong_law) < ALPHA
     assert chi_square(swept(f, plain, theta, start, 3), wrong_law) > ALPHA
 
-    last = p.effect_at[4]  # what the variables from the fifth on are reaches no local field
-    cut = {name: np.minimum(getattr(p, name), last) for name in ("effect_at", "effect_mid")}
-    one_sided = replace(right, program=p._replace(**cut))
+    class OneSided(Units):
+        def weights(self, problem, theta):  # variables from the sixth on do not see the terms
+            w = super().weights(problem, theta)
+            seen = np.arange(len(w.coefficient)) < self.program.input_at[5]
+            return w._replace(coefficient=w.coefficient * seen.astype(np.int32))
+
+    one_sided = OneSided(**vars(right))
     assert chi_square(swept(f, one_sided, theta, x, 3), law) < ALPHA
     assert chi_square(swept(f, right, theta, x, 3), law) > ALPHA
     assert chi_square(swept(f, plain, theta, x, 3), law) < ALPHA

@@ -136,7 +136,7 @@ def _beyond(request: Request) -> str:
     assert isinstance(request.moves, Units)
     if float(request.moves.rounding(request.theta).max()) > _MAX_ROUNDING:
         return "weights are so large that rounding to 32 bits changes the law"
-    return beyond_resolution(request.theta[:, request.moves.program.row < 0])
+    return beyond_resolution(request.theta[:, ~request.moves.local])
 
 
 class _Elsewhere(Elsewhere):

@@ -23,6 +23,7 @@ from nelson.formula.groups import groups_of
 from nelson.formula.memo import Recent, Slot
 from nelson.kernels.core import rng
 from nelson.kernels.cpu import units as kernel
+from nelson.kernels.cpu.fields import INDEX
 from nelson.sampling.moving import move_words, moved_block
 from nelson.sampling.problem import Problem
 from nelson.sampling.sampler import Block, Request
@@ -48,6 +49,8 @@ class Units:
     program: kernel.Program
     groups: int  # units of two literals or more
     kept: np.ndarray  # (terms,) bool: terms that are not always 0
+    term: np.ndarray  # (inputs,) int64: the kept term of each input of the program
+    local: np.ndarray  # (n,) bool: variables whose unit has terms
     coefficients: np.ndarray | None = None  # (terms,) or (contexts, terms)
 
     def weighted(self, coefficients: Any) -> Units:
@@ -72,7 +75,7 @@ class Units:
         p = self.program
         looked_at = len(p.near) + int(np.diff(p.clause_at)[p.visit].sum())
         with_terms = int((p.kind == kernel.TERMS).sum())
-        return 1 + looked_at // 6 + p.n_patterns + 4 * with_terms + len(p.effect) // 4
+        return 1 + looked_at // 6 + p.n_patterns + 4 * with_terms + p.n_inputs // 4
 
     @property
     def held(self) -> float:
@@ -85,22 +88,18 @@ class Units:
 
     def rounding(self, theta: np.ndarray) -> np.ndarray:
         """(contexts,): nats by which rounding may change the weight of a state."""
-        return self._steps(theta) / 2 * (self.program.n_rows + self.program.n_terms)
+        return self._steps(theta) / 2 * (int(self.local.sum()) + int(self.kept.sum()))
 
     def _steps(self, theta: np.ndarray) -> np.ndarray:
         """(contexts,): the step of which theta and coefficients become multiples."""
-        p = self.program
-        if not p.n_rows:
+        if not self.local.any():
             return np.full(len(theta), 2.0**-_FINEST)
-        size = np.abs(_padded(theta, self.n)[:, p.row >= 0])
-        inner = np.abs(self._rows(len(theta)))[:, p.term]  # each effect adds to one row of h
-        total = np.zeros((len(theta), p.n_rows))
+        most = np.abs(_padded(theta, self.n)) * self.local
+        inner = np.abs(self._rows(len(theta)))[:, self.term]
+        variable = owners(self.program.input_at)
         for k in range(len(theta)):
-            total[k] = np.bincount(p.effect, inner[k], minlength=p.n_rows)
-        ordered = np.empty_like(size)
-        ordered[:, p.row[p.row >= 0]] = size
-        most = (total + ordered).max(axis=1)
-        bits = np.ceil(np.log2(np.maximum(most, 1e-300))) - _SUM_BITS
+            most[k] += np.bincount(variable, inner[k], minlength=self.n)
+        bits = np.ceil(np.log2(np.maximum(most.max(axis=1), 1e-300))) - _SUM_BITS
         return 2.0 ** np.maximum(bits, -_FINEST)
 
     def _rows(self, contexts: int) -> np.ndarray:
@@ -114,13 +113,11 @@ class Units:
         """For theta (contexts, n_vars)."""
         p, whole = self.program, _padded(theta, self.n)
         step = self._steps(theta)
-        rows = np.zeros((len(theta), p.n_rows))
-        rows[:, p.row[p.row >= 0]] = whole[:, p.row >= 0]
         return kernel.Weights(
             threshold=problem.thresholds(theta).reshape(-1),
             pattern=_pattern_weights(p, whole).reshape(-1),
-            theta=_multiples(rows, step),
-            coefficient=_multiples(self._rows(len(theta)), step),
+            theta=_multiples(whole * self.local, step).reshape(-1),
+            coefficient=_multiples(self._rows(len(theta)), step)[:, self.term].reshape(-1),
             step=step.astype(np.float32),
         )
 
@@ -134,31 +131,31 @@ class Units:
         count: int,
     ) -> Block:
         """As `Moves.moved`."""
-        contexts, many, n = words.shape
-        states = np.array(words, np.uint64).reshape(-1, n)
+        states = np.array(words, np.uint64)
         task = kernel.Task(
             words=states.reshape(-1),
-            context_row=np.repeat(np.arange(contexts), many),
-            context=np.repeat(np.asarray(request.contexts, np.int64), many),
-            word=np.tile(first_word + np.arange(many), contexts),
+            many=words.shape[1],
+            context=np.asarray(request.contexts, np.int64),
+            first_word=first_word,
             seed=rng.spread_seed(request.seed),
             done=done,
             sweeps=request.sweeps,
         )
         stopped = self._run(self.weights(problem, request.theta), task, request)
-        return moved_block(problem, states.reshape(words.shape), count, stopped)
+        return moved_block(problem, states, count, stopped)
 
     def _run(self, weights: kernel.Weights, task: kernel.Task, request: Request) -> bool:
         """Make the sweeps; -> did the deadline end them? Raises KeyboardInterrupt after Ctrl-C."""
-        words, stop = len(task.context_row), np.zeros(1, np.int32)
-        small = self.work * 64 * words * task.sweeps <= _SMALL
-        threads = 1 if small else max(1, min(request.threads, words))
-        spaces = [kernel.space(self.program) for _ in range(threads)]
+        tiles, stop = kernel.tiles(task), np.zeros(1, np.int32)
+        small = self.work * 64 * task.many * len(task.context) * task.sweeps <= _SMALL
+        threads = 1 if small else max(1, min(request.threads, tiles))
+        draws = task.many * task.sweeps // threads
+        spaces = [kernel.space(self.program, draws) for _ in range(threads)]
 
         def work(thread: int, first: int, last: int) -> None:
             kernel.sweep(self.program, weights, task, spaces[thread], stop, (first, last))
 
-        return move_words(work, words, threads, stop, request.until(), small=small)
+        return move_words(work, tiles, threads, stop, request.until(), small=small)
 
 
 def unit_moves(problem: Problem, terms: Terms | None = None, fields: bool = True) -> Units | None:
@@ -188,20 +185,21 @@ def _unit_moves(problem: Problem, terms: Terms | None, fields: bool) -> Units | 
     visits = _visits(problem, literals, sizes, unit)
     if visits is None:
         return None
+    inputs, kind, term, local = _inputs(Terms(*parts), unit, sizes)
     program = kernel.Program(
         n=n,
         n_units=len(sizes),
         most=int(sizes.max(initial=0)),
-        n_terms=int(kept.sum()),
         n_patterns=int(sizes.sum() + len(sizes)),
         unit_at=lengths_to_offsets(sizes),
         literal=_codes(literals),
         clause_at=problem.rest.offsets.astype(np.int64),
         clause=_codes(problem.rest.literals),
+        kind=kind,
         **visits,
-        **_effects(Terms(*parts), n, unit, sizes),
+        **inputs,
     )
-    return Units(n, program, int((sizes > 1).sum()), kept)
+    return Units(n, program, int((sizes > 1).sum()), kept, term, local)
 
 
 def _codes(literals: np.ndarray) -> np.ndarray:
@@ -217,7 +215,7 @@ def _padded(theta: np.ndarray, n: int) -> np.ndarray:
 
 
 def _multiples(values: np.ndarray, step: np.ndarray) -> np.ndarray:
-    return np.rint(values / step[:, None]).astype(np.int32).reshape(-1)
+    return np.asarray(np.rint(values / step[:, None]).astype(np.int32))
 
 
 def _pattern_weights(p: kernel.Program, theta: np.ndarray) -> np.ndarray:
@@ -345,48 +343,31 @@ def _others(
     return (np.arange(len(missing)) - np.repeat(ends[:-1], size) + 1)[missing]
 
 
-def _effects(terms: Terms, n: int, unit: np.ndarray, sizes: np.ndarray) -> dict[str, Any]:
-    """What a variable adds to the local fields of others; and the kinds of the units."""
-    moving = unit >= 0
+def _inputs(
+    terms: Terms, unit: np.ndarray, sizes: np.ndarray
+) -> tuple[dict[str, Any], np.ndarray, np.ndarray, np.ndarray]:
+    """Which terms add to the field of which variable.
+
+    -> (fields of the program, kinds of the units, term of each input, variables with a field)
+    """
     with_terms = np.zeros(len(sizes) + 1, bool)
     with_terms[unit[terms.variables]] = True  # fixed variables mark the last entry
-    with_terms = with_terms[:-1]
-    row = np.full(n, -1, np.int32)
-    has_row = np.flatnonzero(moving & np.append(with_terms, False)[unit])
-    row[has_row] = np.arange(len(has_row))
-    causes, targets, numbers = [], [], []
-    rests: list[np.ndarray] = [np.zeros(0, np.int32)]
-    lengths: list[np.ndarray] = []
-    degrees = np.diff(terms.offsets)
-    for degree in np.unique(degrees).tolist():
-        which = np.flatnonzero(degrees == degree)
-        table = terms.variables[terms.offsets[which][:, None] + np.arange(degree)]
-        for i in range(degree):
-            for j in range(degree):
-                if i == j:
-                    continue
-                some = moving[table[:, j]]
-                causes.append(table[some, i])
-                targets.append(row[table[some, j]])
-                numbers.append(which[some])
-                columns = [k for k in range(degree) if k not in (i, j)]
-                rests.append(table[some][:, columns].reshape(-1))
-                lengths.append(np.full(int(some.sum()), degree - 2))
-    cause = np.concatenate([np.zeros(0, np.int32), *causes])
-    order = np.argsort(cause, kind="stable")  # pairs come first: they were made first
-    ends = lengths_to_offsets(np.concatenate([np.zeros(0, np.int64), *lengths]))
-    rest, rest_at = take(np.concatenate(rests), ends, order)
-    effect_at = lengths_to_offsets(np.bincount(cause, minlength=n))
-    return {
-        "n_rows": len(has_row),
-        "kind": np.where(
-            with_terms, kernel.TERMS, np.where(sizes > 1, kernel.FIELD, kernel.PLAIN)
-        ).astype(np.int8),
-        "row": row,
-        "effect_at": effect_at,
-        "effect_mid": effect_at[:-1] + np.bincount(cause[np.diff(ends) == 0], minlength=n),
-        "effect": np.concatenate([np.zeros(0, np.int32), *targets])[order].astype(np.int32),
-        "term": np.concatenate([np.zeros(0, np.int32), *numbers])[order].astype(np.int32),
-        "rest_at": rest_at,
-        "rest": rest.astype(np.int32),
+    with_terms[-1] = False
+    local = with_terms[unit]
+    kind = np.where(
+        with_terms[:-1], kernel.TERMS, np.where(sizes > 1, kernel.FIELD, kernel.PLAIN)
+    ).astype(np.int8)
+    entries = np.flatnonzero(unit[terms.variables] >= 0)  # an input is a variable and its term
+    entries = entries[np.argsort(terms.variables[entries], kind="stable")]
+    variable, term = terms.variables[entries], owners(terms.offsets)[entries]
+    many = np.bincount(variable, minlength=len(unit))
+    whole, ends = take(terms.variables, terms.offsets, term)  # with the variable itself
+    others = whole != np.repeat(variable, np.diff(ends))
+    inputs = {
+        "n_inputs": len(entries),
+        "most_inputs": max(int(many.max(initial=0)), INDEX),
+        "input_at": lengths_to_offsets(many),
+        "rest_at": lengths_to_offsets(np.diff(ends) - 1),
+        "rest": whole[others].astype(np.int32),
     }
+    return inputs, kind, term, local

@@ -38,11 +38,11 @@ def exponential(h: np.ndarray, step: float) -> np.ndarray:
         return (p.view(np.uint32) + (t.view(np.uint32) << np.uint32(23))).view(f)
 
 
-def heat_bath(h: np.ndarray, step: float, random: np.ndarray) -> np.ndarray:
-    """As `cpu/lanes.heat_bath`: 1 with probability 1 / (1 + exp(-step h))."""
+def heat_bath(h: np.ndarray, step: float) -> np.ndarray:
+    """As `cpu/lanes.threshold`: 2^32 / (1 + exp(-step h)), uint32."""
     e, f = exponential(-np.abs(h), step), np.float32
-    rare = (random >> np.uint32(1)).astype(f) * (e + f(1)) < e * f(2.0**31)
-    return rare != (h > 0)
+    rare = np.maximum(1, (e / (e + f(1)) * f(2.0**32)).astype(np.int64))
+    return np.where(h > 0, 2**32 - rare, rare).astype(np.uint32)
 
 
 def random_words(seed: int, context: int, words: np.ndarray, unit: int, round: int) -> np.ndarray:
@@ -59,6 +59,16 @@ def halves(seed: int, context: int, words: np.ndarray, unit: int, round: int) ->
     """(64 words,) uint32: lanes 2 k and 2 k + 1 have the low and the high half of number k."""
     random = random_words(seed, context, words, unit, round)[:, :32]
     return np.stack([random, random >> np.uint64(32)], axis=2).astype(np.uint32).reshape(-1)
+
+
+def digits(seed: int, context: int, words: np.ndarray, unit: int, round: int) -> np.ndarray:
+    """(64 words,) uint32: digit j to base 256 of lane k is byte k mod 8 of number 8 j + k // 8."""
+    random = random_words(seed, context, words, unit, round)[:, :32]
+    each = random[:, :, None] >> np.arange(0, 64, 8, dtype=np.uint64) & np.uint64(255)
+    each = each.reshape(len(words), 4, 64).astype(np.uint32)
+    return np.asarray(each[:, 0] << 24 | each[:, 1] << 16 | each[:, 2] << 8 | each[:, 3]).reshape(
+        -1
+    )
 
 
 def sweep(
@@ -107,7 +117,8 @@ def _move(
         value = bernoulli(seed, context, words, v, round, model.threshold[v])
         drawn = lanes(value, len(x))[:, 0].astype(int)
     elif len(literals) == 1:
-        drawn = heat_bath(_field(model, x, literals[0]), model.step, random).astype(int)
+        most = heat_bath(_field(model, x, literals[0]), model.step)
+        drawn = (digits(seed, context, words, unit, round) < most).astype(int)
     else:
         weight = _weights(model, x, literals, good) if has_terms else constants(model, literals)
         reached = np.cumsum(weight * good, axis=0)

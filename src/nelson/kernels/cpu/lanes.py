@@ -1,4 +1,5 @@
-"""Sixteen lanes of a word at a time: int32 and float32 in rows of eight 64-bit words.
+"""Numbers in the lanes of a word, kept in rows of eight 64-bit words: 32-bit numbers for sixteen
+lanes at a time, or bytes for all 64 lanes.
 
 Integers are exact, and floating-point operations round as IEEE 754 says, in the order written here,
 so that NumPy gives the same bits.
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 from nelson.kernels.core.vector import Row
@@ -22,8 +24,11 @@ LOG2_E, LOG_2, MAGIC = 1.4426950408889634, 0.6931471805599453, 1.5 * 2.0**23
 TAYLOR = tuple(1 / float(f) for f in (720, 120, 24, 6, 2, 1, 1))
 #: exp is computed of numbers in [-FARTHEST, 0].
 FARTHEST = 80.0
+#: A table that `lookup` reads: one entry for each value of six bits.
+ENTRIES = 64
 _INTS, _FLOATS, _WIDE = (ir.VectorType(kind, LANES) for kind in (_I32, _F32, _I64))
 _ROW, _MASK = ir.VectorType(_I64, WIDTH), ir.VectorType(ir.IntType(1), LANES)
+_BYTES, _EACH = (ir.VectorType(ir.IntType(k), ENTRIES) for k in (8, 1))
 _ZERO = ir.Constant(_INTS, None)
 
 
@@ -37,22 +42,15 @@ def _copies(builder: Any, scalar: Any, kind: ir.VectorType) -> Any:
     return builder.shuffle_vector(first, undefined, ir.Constant(_INTS, [0] * LANES))
 
 
-def _place(context: Any, builder: Any, array: Any, index: Any, kind: Any) -> Any:
+def _place(context: Any, builder: Any, array: Any, index: Any, kind: Any, result: Any) -> Any:
     at = context.cast(builder, index, kind, types.intp)
-    return builder.bitcast(builder.gep(array, [at], inbounds=True), ir.PointerType(_INTS))
+    return builder.bitcast(builder.gep(array, [at], inbounds=True), ir.PointerType(result))
 
 
-def _load(builder: Any, place: Any) -> Any:
-    row = builder.load(place)
-    row.align = 4 * LANES
-    return row
-
-
-def _mask(context: Any, builder: Any, word: Any, kind: Any, first: int = 0) -> Any:
-    """Bits first .. first + 15 of a word as a mask."""
+def _mask(context: Any, builder: Any, word: Any, kind: Any) -> Any:
+    """Bits 0 .. 15 of a word as a mask."""
     word = context.cast(builder, word, kind, types.uint64)
-    part = builder.trunc(builder.lshr(word, ir.Constant(_I64, first)), _I16)
-    return builder.bitcast(part, _MASK)
+    return builder.bitcast(builder.trunc(word, _I16), _MASK)
 
 
 def _number(context: Any, builder: Any, scalar: Any, kind: Any) -> Any:
@@ -80,46 +78,24 @@ def _exponential(builder: Any, h: Any, step: Any) -> Any:
 
 
 @intrinsic
-def add_where(typing: Any, array: Any, index: Any, number: Any, on: Any, off: Any) -> Any:
-    """array[index + k] += number where bit k of `on` is set, and -= number where bit k of `off` is,
-    for k = 0 .. 31; int32, index is a multiple of 16.
+def threshold(typing: Any, h: Any, step: Any) -> Any:
+    """T = 2^32 / (1 + exp(-step * h)) for int32 h, as a number without sign.
+
+    With e = exp(-|h|), the rarer value has the weight max(1, floor(2^32 e / (1 + e))): relative
+    errors are about 1e-6. T is this weight, or 2^32 minus it for h > 0.
     """
 
     def emit(context, builder, sig, args):
-        at = context.cast(builder, args[1], sig.args[1], types.intp)
-        number = _number(context, builder, args[2], sig.args[2])
-        for first in range(0, 32, LANES):
-            here = builder.add(at, ir.Constant(_I64, first))
-            place = _place(context, builder, args[0], here, types.intp)
-            row = _load(builder, place)
-            on, off = (_mask(context, builder, args[k], sig.args[k], first) for k in (3, 4))
-            row = builder.add(row, builder.select(on, number, _ZERO))
-            row = builder.sub(row, builder.select(off, number, _ZERO))
-            builder.store(row, place).align = 4 * LANES
-        return context.get_dummy_value()
-
-    return types.void(array, index, number, on, off), emit
-
-
-@intrinsic
-def heat_bath(typing: Any, array: Any, index: Any, step: Any, random: Any) -> Any:
-    """Bit k is 1 with probability 1 / (1 + exp(-step * array[index + k])), for k = 0 .. 15.
-
-    random: a row; lane k takes the k-th 32 bits of it. With e = exp(-|h|), the rarer value has
-    probability e / (1 + e) and is drawn if r (1 + e) < 2^31 e, for r of 31 bits. So probabilities
-    have a relative error of about 1e-6, and are multiples of 2^-31.
-    """
-
-    def emit(context, builder, sig, args):
-        h = _load(builder, _place(context, builder, args[0], args[1], sig.args[1]))
+        h = builder.bitcast(args[0], _INTS)
         up = builder.icmp_signed(">", h, _ZERO)
-        e = _exponential(builder, builder.select(up, builder.sub(_ZERO, h), h), args[2])
-        bits = builder.lshr(builder.bitcast(args[3], _INTS), ir.Constant(_INTS, [1] * LANES))
-        left = builder.fmul(builder.sitofp(bits, _FLOATS), builder.fadd(e, _float(1.0)))
-        rare = builder.fcmp_ordered("<", left, builder.fmul(e, _float(2.0**31)))
-        return _bits(builder, builder.xor(rare, up))
+        e = _exponential(builder, builder.select(up, builder.sub(_ZERO, h), h), args[1])
+        share = builder.fdiv(e, builder.fadd(e, _float(1.0)))
+        rare = builder.fptoui(builder.fmul(share, _float(2.0**32)), _INTS)
+        is_zero = builder.icmp_unsigned("==", rare, _ZERO)
+        rare = builder.select(is_zero, ir.Constant(_INTS, [1] * LANES), rare)
+        return builder.bitcast(builder.select(up, builder.sub(_ZERO, rare), rare), _ROW)
 
-    return types.uint64(array, index, types.float32, random), emit
+    return h(h, types.float32), emit
 
 
 @intrinsic
@@ -142,19 +118,6 @@ def where(typing: Any, bits: Any, row: Any, other: Any) -> Any:
         return builder.bitcast(builder.select(mask, a, b), _ROW)
 
     return row(bits, row, row), emit
-
-
-@intrinsic
-def load_signed(typing: Any, tag: Any, array: Any, index: Any, positive: Any) -> Any:
-    """array[index .. index + 15], int32; negated if `positive` is 0."""
-
-    def emit(context, builder, sig, args):
-        row = _load(builder, _place(context, builder, args[1], args[2], sig.args[2]))
-        sign = _number(context, builder, args[3], sig.args[3])
-        is_positive = builder.icmp_signed("!=", sign, _ZERO)
-        return builder.bitcast(builder.select(is_positive, row, builder.sub(_ZERO, row)), _ROW)
-
-    return Row(WIDTH)(tag, array, index, positive), emit
 
 
 @intrinsic
@@ -213,3 +176,97 @@ def below(typing: Any, a: Any, b: Any) -> Any:
         return _bits(builder, builder.icmp_unsigned("<", a, b))
 
     return types.uint64(a, b), emit
+
+
+# ----------------------------------------------------------------------------------------------
+# bytes: byte k of a row belongs to lane k of a word, for k = 0 .. 63
+
+
+def _each(context: Any, builder: Any, word: Any, kind: Any) -> Any:
+    return builder.bitcast(context.cast(builder, word, kind, types.uint64), _EACH)
+
+
+@intrinsic
+def store_bytes(typing: Any, array: Any, index: Any, row: Any, shift: Any) -> Any:
+    """array[index + k] = bits shift .. shift + 7 of the k-th 32-bit number, for k = 0 .. 15."""
+
+    def emit(context, builder, sig, args):
+        shift = _number(context, builder, args[3], sig.args[3])
+        some = builder.lshr(builder.bitcast(args[2], _INTS), shift)
+        kind = ir.VectorType(ir.IntType(8), LANES)
+        place = _place(context, builder, args[0], args[1], sig.args[1], kind)
+        builder.store(builder.trunc(some, kind), place).align = LANES
+        return context.get_dummy_value()
+
+    return types.void(array, index, row, shift), emit
+
+
+@intrinsic
+def lookup(typing: Any, array: Any, index: Any, entries: Any) -> Any:
+    """Byte k is array[index + byte k of `entries`]; these bytes are below 64.
+
+    One instruction on a CPU with AVX-512 VBMI; else a load for each lane.
+    """
+
+    def emit(context, builder, sig, args):
+        place = _place(context, builder, args[0], args[1], sig.args[1], _BYTES)
+        chosen = builder.bitcast(args[2], _BYTES)
+        if "+avx512vbmi," in f"{context.codegen().magic_tuple()[2]},":
+            table = builder.load(place)
+            table.align = ENTRIES
+            kind = ir.FunctionType(_BYTES, [_BYTES, _BYTES])
+            name = "llvm.x86.avx512.permvar.qi.512"
+            permute = cgutils.get_or_insert_function(builder.module, kind, name)
+            found = builder.call(permute, [table, chosen])
+        else:
+            table, found = builder.bitcast(place, ir.PointerType(ir.IntType(8))), chosen
+            for k in range(ENTRIES):
+                lane = ir.Constant(_I32, k)
+                at = builder.zext(builder.extract_element(chosen, lane), _I64)
+                byte = builder.load(builder.gep(table, [at], inbounds=True))
+                found = builder.insert_element(found, byte, lane)
+        return builder.bitcast(found, _ROW)
+
+    return entries(array, index, entries), emit
+
+
+@intrinsic
+def plus_bytes(typing: Any, row: Any, bits: Any, number: Any) -> Any:
+    """Add a number to the bytes of the lanes whose bit is set."""
+
+    def emit(context, builder, sig, args):
+        byte = context.cast(builder, args[2], sig.args[2], types.uint8)
+        undefined = ir.Constant(_BYTES, ir.Undefined)
+        first = builder.insert_element(undefined, byte, ir.Constant(_I32, 0))
+        zeros = ir.Constant(ir.VectorType(_I32, ENTRIES), [0] * ENTRIES)
+        copies = builder.shuffle_vector(first, undefined, zeros)
+        mask = _each(context, builder, args[1], sig.args[1])
+        more = builder.select(mask, copies, ir.Constant(_BYTES, None))
+        return builder.bitcast(builder.add(builder.bitcast(args[0], _BYTES), more), _ROW)
+
+    return row(row, bits, number), emit
+
+
+@intrinsic
+def where_bytes(typing: Any, bits: Any, row: Any, other: Any) -> Any:
+    """Bytes of `row` in the lanes whose bit is set, else those of `other`."""
+
+    def emit(context, builder, sig, args):
+        mask = _each(context, builder, args[0], sig.args[0])
+        a, b = (builder.bitcast(value, _BYTES) for value in args[1:])
+        return builder.bitcast(builder.select(mask, a, b), _ROW)
+
+    return row(bits, row, row), emit
+
+
+@intrinsic
+def compare_bytes(typing: Any, a: Any, b: Any) -> Any:
+    """(lanes in which byte a < byte b, lanes in which they are equal); no sign."""
+    result = types.UniTuple(types.uint64, 2)
+
+    def emit(context, builder, sig, args):
+        a, b = (builder.bitcast(value, _BYTES) for value in args)
+        found = [builder.icmp_unsigned(sign, a, b) for sign in ("<", "==")]
+        return context.make_tuple(builder, result, [builder.bitcast(m, _I64) for m in found])
+
+    return result(a, b), emit
