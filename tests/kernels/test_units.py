@@ -56,8 +56,8 @@ def model_of(f: Formula, moves: Units, theta: np.ndarray) -> reference_units.Mod
     coefficients[moves.term] = w.coefficient
     kept = [term for term, keep in zip(TERMS, moves.kept, strict=False) if keep]
     return reference_units.Model(
-        list(problem.rest), units_of(f, moves), threshold(theta), theta, kept, w.theta.astype(np.int64),
-        coefficients, float(w.step[0]),
+        list(problem.rest), units_of(f, moves), threshold(theta), theta, kept,
+        w.theta.astype(np.int64), coefficients, float(w.step[0]),
     )  # fmt: skip
 
 

@@ -22,8 +22,8 @@ from nelson.formula.flat import lengths_to_offsets, owners, take
 from nelson.formula.groups import groups_of
 from nelson.formula.memo import Recent, Slot
 from nelson.kernels.core import rng
-from nelson.kernels.cpu import units as kernel
-from nelson.kernels.cpu.fields import INDEX
+from nelson.kernels.cpu import unit_program as kernel
+from nelson.kernels.cpu.units import sweep
 from nelson.sampling.moving import move_words, moved_block
 from nelson.sampling.problem import Problem
 from nelson.sampling.sampler import Block, Request
@@ -153,7 +153,7 @@ class Units:
         spaces = [kernel.space(self.program, draws) for _ in range(threads)]
 
         def work(thread: int, first: int, last: int) -> None:
-            kernel.sweep(self.program, weights, task, spaces[thread], stop, (first, last))
+            sweep(self.program, weights, task, spaces[thread], stop, (first, last))
 
         return move_words(work, tiles, threads, stop, request.until(), small=small)
 
@@ -365,7 +365,7 @@ def _inputs(
     others = whole != np.repeat(variable, np.diff(ends))
     inputs = {
         "n_inputs": len(entries),
-        "most_inputs": max(int(many.max(initial=0)), INDEX),
+        "most_inputs": max(int(many.max(initial=0)), kernel.INDEX),
         "input_at": lengths_to_offsets(many),
         "rest_at": lengths_to_offsets(np.diff(ends) - 1),
         "rest": whole[others].astype(np.int32),

@@ -1,6 +1,6 @@
 """Local fields: h_v = theta_v + sum_{S with v in S} c_S prod_{u in S, u != v} x_u, lane by lane.
 
-Each term with v is an *input* of v: the lanes in which the other variables of the term are all true.
+Each term with v is an *input* of v: the lanes in which all other variables of the term are true.
 h_v is an integer multiple of a step (`Weights.step`), so the sum is exact in any order.
 
 A lone variable becomes 1 with probability T / 2^32, where T depends on h_v only
@@ -11,16 +11,16 @@ highest byte first.
 
 With d inputs, T takes 2^d values at most. If d is small, T comes from a table: the first six inputs
 give a number below 64 in each lane, further inputs say which block of 64 entries the lane takes. A
-block costs as much to fill as the same fields of one word, so the table pays if a variable moves
-often enough. Otherwise T is computed in each lane; this is the same as a table of one block in which
-lane k has entry k. Both have the same bits.
+block costs as much to fill as the fields of one word, so a table pays if the variable moves often
+enough. Otherwise T is computed in each lane: a table of one block in which lane k has entry k. Both
+ways give the same bits.
 """
 
 import numpy as np
 
 from nelson.kernels.core.compile import inline
 from nelson.kernels.core.rng import FIRST_UNIT, counter, scramble
-from nelson.kernels.core.vector import load, ones, peek, poke, splat, store, zeros
+from nelson.kernels.core.vector import load, peek, poke, splat, store, zeros
 from nelson.kernels.cpu.lanes import (
     ENTRIES,
     LANES,
@@ -35,34 +35,11 @@ from nelson.kernels.cpu.lanes import (
     where,
     where_bytes,
 )
+from nelson.kernels.cpu.unit_program import INDEX
 
-#: Inputs that number the entries of a block: 2^6 = ENTRIES.
-INDEX = 6
-#: Most inputs of a table: sixteen blocks cost about a third of the fields of a word.
-_MOST = 10
-#: Most bytes of all tables of a thread: about what the second cache of a core holds.
-_BYTES = 1 << 20
-#: Bytes of a block: four for each entry.
-_BLOCK = 4 * ENTRIES
 _NONE, _ALL = np.uint64(0), ~np.uint64(0)
 #: The entries of a block in which input j is set, as the lanes of a word.
 _SET = tuple(np.uint64(sum(1 << k for k in range(ENTRIES) if k >> j & 1)) for j in range(INDEX))
-
-
-def tables_for(inputs: np.ndarray, alone: np.ndarray, draws: int) -> tuple[np.ndarray, int, int]:
-    """Which variables have tables -> (place of each table or 0, bytes in all, most blocks).
-
-    inputs: of each variable; alone: is it a lone variable with terms?; draws: how often a variable
-    moves a word, for each context and thread.
-    """
-    blocks = 1 << np.maximum(0, inputs - INDEX).clip(max=_MOST + 1)
-    wanted = alone & (inputs <= _MOST) & (draws >= 2 * blocks)
-    size = np.where(wanted, blocks, 0)
-    end = np.cumsum(size) + 1  # the first block is for fields that are computed in each lane
-    wanted &= end * _BLOCK <= _BYTES
-    place = np.where(wanted, (end - size) * _BLOCK, 0)
-    used = int(end[wanted].max(initial=1)) * _BLOCK
-    return place.astype(np.int64), used, int(blocks[wanted].max(initial=1))
 
 
 @inline
@@ -170,7 +147,7 @@ def _index(tag, s, many, word):
 
 @inline
 def draw_alone(tag, p, s, w, row, unit, v, round):
-    """A lone variable with terms: the lanes that drew 1, among those in s.free, to s.drawn."""
+    """A lone variable with terms: set its bit in the lanes that drew 1, among those in s.free."""
     first = peek(p.input_at, v)
     many = peek(p.input_at, v + 1) - first
     _inputs(tag, p, s, first, many)
@@ -197,4 +174,5 @@ def draw_alone(tag, p, s, w, row, unit, v, round):
                 undecided &= equal
                 if undecided == _NONE:
                     break
-        poke(s.drawn, word, value)
+            at = v * WIDTH + word
+            poke(s.x, at, peek(s.x, at) | value)

@@ -201,6 +201,11 @@ def store_bytes(typing: Any, array: Any, index: Any, row: Any, shift: Any) -> An
     return types.void(array, index, row, shift), emit
 
 
+def permutes_bytes(features: str) -> bool:
+    """Does a CPU with these features take 64 bytes by their numbers in one instruction?"""
+    return "+avx512vbmi" in features.split(",")
+
+
 @intrinsic
 def lookup(typing: Any, array: Any, index: Any, entries: Any) -> Any:
     """Byte k is array[index + byte k of `entries`]; these bytes are below 64.
@@ -211,7 +216,7 @@ def lookup(typing: Any, array: Any, index: Any, entries: Any) -> Any:
     def emit(context, builder, sig, args):
         place = _place(context, builder, args[0], args[1], sig.args[1], _BYTES)
         chosen = builder.bitcast(args[2], _BYTES)
-        if "+avx512vbmi," in f"{context.codegen().magic_tuple()[2]},":
+        if permutes_bytes(context.codegen().magic_tuple()[2]):
             table = builder.load(place)
             table.align = ENTRIES
             kind = ir.FunctionType(_BYTES, [_BYTES, _BYTES])

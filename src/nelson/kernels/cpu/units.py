@@ -39,8 +39,6 @@ A lane in which the present pattern is bad, or two literals of a unit are true, 
 there: a state that violates a clause keeps violating it.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 
 from nelson.kernels.core.compile import inline, kernel
@@ -54,7 +52,6 @@ from nelson.kernels.core.rng import (
     scramble,
 )
 from nelson.kernels.core.vector import (
-    aligned,
     any_lane,
     bare,
     load,
@@ -67,134 +64,15 @@ from nelson.kernels.core.vector import (
     tag,
     zeros,
 )
-from nelson.kernels.cpu.fields import draw_alone, fill_tables, random_row, tables_for, write_fields
-from nelson.kernels.cpu.lanes import (
-    ENTRIES,
-    LANES,
-    WIDTH,
-    below,
-    most,
-    numbers,
-    plus,
-    share_of,
-    weight,
-    where,
-)
+from nelson.kernels.cpu.fields import draw_alone, fill_tables
+from nelson.kernels.cpu.lanes import WIDTH
+from nelson.kernels.cpu.patterns import draw_pattern
+from nelson.kernels.cpu.unit_program import PLAIN, Program, Space, Task, Weights
 
-#: Kinds of units.
-PLAIN, FIELD, TERMS = 0, 1, 2
 _TAG = tag(WIDTH)
 _NONE, _ALL, _1 = np.uint64(0), ~np.uint64(0), np.uint64(1)
-_PART = np.uint64(0xFFFF)
-#: Below all energies.
-_LEAST = np.int32(-(2**31) + 1)
 #: A long clause is left as soon as no lane can violate it; looked at after so many literals.
 _LOOK = 8
-
-
-class Program(NamedTuple):
-    """Units, clauses and terms as flat arrays. Literals are codes 2 v + s, s = 1 if positive."""
-
-    n: int
-    n_units: int
-    most: int  # literals of the largest unit
-    n_inputs: int
-    most_inputs: int  # of one variable
-    n_patterns: int
-    unit_at: np.ndarray  # (units + 1,) int64 -> `literal`; unit u has patterns unit_at[u] + u + k
-    literal: np.ndarray  # int32
-    kind: np.ndarray  # (units,) int8
-    clause_at: np.ndarray  # (clauses + 1,) int64 -> `clause`
-    clause: np.ndarray  # int32: literals of the clauses
-    near_at: np.ndarray  # (patterns + 1,) int64 -> `near`
-    near: np.ndarray  # int32: literals of which each must be true at a pattern
-    visit_at: np.ndarray  # (patterns + 1,) int64 -> `visit`
-    visit: np.ndarray  # int32: clauses to evaluate at a pattern
-    also_at: np.ndarray  # (visits + 1,) int64 -> `also`
-    also: np.ndarray  # int32: patterns that are bad as well if the clause is violated
-    input_at: np.ndarray  # (n + 1,) int64 -> the inputs of a variable: terms that add to its field
-    rest_at: np.ndarray  # (inputs + 1,) int64 -> `rest`
-    rest: np.ndarray  # int32: the other variables of the term
-
-
-class Weights(NamedTuple):
-    """The weights of each context."""
-
-    threshold: np.ndarray  # (contexts, n) uint32: 2^32 P(x_v = 1), for PLAIN
-    pattern: np.ndarray  # (contexts, patterns) int32: weights of the patterns, for FIELD
-    theta: np.ndarray  # (contexts, n) int32: theta / step, for TERMS
-    coefficient: np.ndarray  # (contexts, inputs) int32: c / step
-    step: np.ndarray  # (contexts,) float32
-
-
-class Space(NamedTuple):
-    """Work space of one thread. Rows have a word for each word of the tile."""
-
-    x: np.ndarray  # a row for each variable
-    keys: np.ndarray  # two rows
-    free: np.ndarray  # one row: lanes that choose
-    old: np.ndarray  # the variables of a unit before the move
-    bad: np.ndarray  # for each pattern of a unit
-    drawn: np.ndarray  # for each pattern of a unit
-    inputs: np.ndarray  # a row for each input of a variable
-    weights: np.ndarray  # for each pattern of a unit, 16 int32
-    energy: np.ndarray  # for each pattern of a unit and each word, 64 int32
-    places: np.ndarray  # one row: 32 GOLDEN times 0 .. 7
-    lanes: np.ndarray  # one row: byte k is k
-    blocks: np.ndarray  # lanes that take each block of a table
-    tables: np.ndarray  # uint8
-    table_at: np.ndarray  # (n,) int64 -> `tables`; 0: none
-    table_of: np.ndarray  # (1,) int64: context of the tables, -1: none
-
-
-class Task(NamedTuple):
-    """What to sweep, in place."""
-
-    words: np.ndarray  # (contexts, many, n) uint64
-    many: int
-    context: np.ndarray  # (contexts,) int64: their numbers, for the random numbers
-    first_word: int  # number of the first word, for the random numbers
-    seed: np.uint64
-    done: int  # sweeps that the states have made already
-    sweeps: int
-
-
-def tiles(task: Task) -> int:
-    """How many tiles the states make."""
-    return len(task.context) * -(-task.many // WIDTH)
-
-
-def space(program: Program, draws: int) -> Space:
-    """draws: how often each variable moves a word, for one context and one thread."""
-    places = aligned(WIDTH)
-    with np.errstate(over="ignore"):
-        places[:] = np.arange(WIDTH, dtype=np.uint64) * np.uint64(32) * GOLDEN
-    lanes = aligned(ENTRIES, np.uint8)
-    lanes[:] = np.arange(ENTRIES)
-    alone = np.zeros(program.n, bool)
-    sizes = np.diff(program.unit_at)
-    first = program.unit_at[:-1][(sizes == 1) & (program.kind == TERMS)]
-    alone[program.literal[first] >> 1] = True
-    table_at, tables, blocks = tables_for(np.diff(program.input_at), alone, draws)
-    patterns = (program.most + 1) * WIDTH
-    energies = patterns * (ENTRIES // 2) if (program.kind == TERMS).any() else 1
-    return Space(
-        x=aligned(max(1, program.n) * WIDTH),
-        keys=aligned(2 * WIDTH),
-        free=aligned(WIDTH),
-        old=aligned(patterns),
-        bad=aligned(patterns),
-        drawn=aligned(patterns),
-        inputs=aligned(program.most_inputs * WIDTH),
-        weights=aligned(patterns),
-        energy=aligned(energies),
-        places=places,
-        lanes=lanes.view(np.uint64),
-        blocks=aligned(blocks),
-        tables=aligned(tables, np.uint8),
-        table_at=table_at,
-        table_of=np.full(1, -1, np.int64),
-    )
 
 
 def sweep(
@@ -283,7 +161,7 @@ def _free(tag, p, s, first, many):
 
 
 # ----------------------------------------------------------------------------------------------
-# draws
+# moves
 
 
 @inline
@@ -301,78 +179,6 @@ def _bernoulli(threshold, start, key1, wanted):
 
 
 @inline
-def _good(s, k, word, shift):
-    """16 lanes of a word in which pattern k is not bad."""
-    return (~peek(s.bad, k * WIDTH + word) >> np.uint64(shift)) & _PART
-
-
-@inline
-def _fill_constant(tag, s, w, pattern, many, word, shift):
-    """s.weights: the weights of all patterns in 16 lanes. -> their sum"""
-    total, none = zeros(tag), zeros(tag)
-    for k in range(many + 1):
-        own = numbers(tag, peek(w.pattern, pattern + k))
-        own = where(_good(s, k, word, shift), own, none)
-        store(s.weights, k, own)
-        total = plus(total, own)
-    return total
-
-
-@inline
-def _fill_terms(tag, s, step, many, word, shift):
-    """The same with local fields: 2^31 / (K + 1) exp(E_k - the largest E of the lane)."""
-    least, none = numbers(tag, _LEAST), zeros(tag)
-    top, part = least, word * (ENTRIES // LANES) + shift // LANES
-    for k in range(many + 1):
-        energy = none
-        if k > 0:
-            energy = load(tag, s.energy, (k - 1) * (ENTRIES // 2) + part)
-        energy = where(_good(s, k, word, shift), energy, least)
-        store(s.weights, k, energy)
-        top = most(top, energy)
-    total, unit = zeros(tag), np.float32(2.0**31) / np.float32(many + 1)
-    for k in range(many + 1):
-        good, own = _good(s, k, word, shift), none
-        if good != _NONE:
-            own = where(good, weight(load(tag, s.weights, k), top, step, unit), none)
-        store(s.weights, k, own)
-        total = plus(total, own)
-    return total
-
-
-@inline
-def _draw_many(tag, p, s, w, row, unit, first, many, kind, round):
-    """Fill s.drawn for the lanes that are free."""
-    for k in range(many + 1):
-        store(s.drawn, k, zeros(tag))
-    if kind == TERMS:
-        for k in range(many):
-            write_fields(tag, p, s, w, row, peek(p.literal, first + k), k * (ENTRIES // 2))
-    step, pattern = peek(w.step, row), row * p.n_patterns + first + unit
-    for word in range(WIDTH):
-        free = peek(s.free, word)
-        for shift in range(0, 64, LANES):
-            if (free >> np.uint64(shift)) & _PART == _NONE:
-                continue
-            if kind == TERMS:
-                total = _fill_terms(tag, s, step, many, word, shift)
-            else:
-                total = _fill_constant(tag, s, w, pattern, many, word, shift)
-            chosen = share_of(random_row(tag, s, round, unit, word, shift // 2), total)
-            reached, before = zeros(tag), _NONE  # pattern k: the first sum up to k above `chosen`
-            for k in range(many + 1):
-                reached = plus(reached, load(tag, s.weights, k))
-                above = below(chosen, reached)
-                at = k * WIDTH + word
-                poke(s.drawn, at, peek(s.drawn, at) | ((above & ~before) << np.uint64(shift)))
-                before |= above
-
-
-# ----------------------------------------------------------------------------------------------
-# moves
-
-
-@inline
 def _move_one(tag, p, w, s, alive, row, unit, first, kind, round):
     """A lone variable."""
     v = np.int64(peek(p.literal, first) >> 1)
@@ -384,11 +190,11 @@ def _move_one(tag, p, w, s, alive, row, unit, first, kind, round):
     if kind == PLAIN:
         start = load(tag, s.keys, 0) + counter(round, v, 0)
         drawn = _bernoulli(peek(w.threshold, row * p.n + v), start, load(tag, s.keys, 1), free)
+        store(s.x, v, (old & ~free) | drawn)
     else:
         store(s.free, 0, free)
+        store(s.x, v, old & ~free)
         draw_alone(tag, p, s, w, row, unit, v, round)
-        drawn = load(tag, s.drawn, 0)
-    store(s.x, v, (old & ~free) | (drawn & free))
 
 
 @inline
@@ -398,7 +204,7 @@ def _move_many(tag, p, w, s, alive, row, unit, first, many, kind, round):
     free = alive & _free(tag, p, s, first, many)
     store(s.free, 0, free)
     if any_lane(free):
-        _draw_many(tag, p, s, w, row, unit, first, many, kind, round)
+        draw_pattern(tag, p, s, w, row, unit, first, many, kind, round)
     for k in range(many):
         code = peek(p.literal, first + k)
         old, new = load(tag, s.old, k), load(tag, s.drawn, k + 1) ^ _sign(code)
