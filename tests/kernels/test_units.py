@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
+import numba
 import numpy as np
 import pytest
 
 from nelson.formula import Formula
-from nelson.kernels.core import reference_units
+from nelson.kernels.core import reference_units, vector
 from nelson.kernels.core.bits import pack, unpack
 from nelson.kernels.core.reference import threshold
+from nelson.kernels.cpu import lane_bytes, unit_program
 from nelson.sampling import units
 from nelson.sampling.chain import resumed
 from nelson.sampling.diagnosis.diagnose import pilot_request
@@ -19,6 +23,13 @@ from nelson.sampling.sampler import Request
 from nelson.sampling.terms import Terms
 from nelson.sampling.units import Units, unit_moves
 from tests.problems import chi_square, exact_law, random_ksat, weights
+
+
+class Pair(NamedTuple):
+    table: np.ndarray
+    chosen: np.ndarray
+    found: np.ndarray
+
 
 #: A right sweep fails a chi-square test with this probability; seeds are fixed.
 ALPHA = 1e-4
@@ -50,11 +61,13 @@ def units_of(f: Formula, moves: Units) -> list[list[int]]:
     return [literals[a:b].tolist() for a, b in zip(p.unit_at[:-1], p.unit_at[1:], strict=True)]
 
 
-def model_of(f: Formula, moves: Units, theta: np.ndarray) -> reference_units.Model:
+def model_of(
+    f: Formula, moves: Units, theta: np.ndarray, terms: Sequence[Sequence[int]] = TERMS
+) -> reference_units.Model:
     problem, w = prepare(f), moves.weights(prepare(f), theta[None])
     coefficients = np.zeros(int(moves.kept.sum()), np.int64)
     coefficients[moves.term] = w.coefficient
-    kept = [term for term, keep in zip(TERMS, moves.kept, strict=False) if keep]
+    kept = [term for term, keep in zip(terms, moves.kept, strict=False) if keep]
     return reference_units.Model(
         list(problem.rest), units_of(f, moves), threshold(theta), theta, kept,
         w.theta.astype(np.int64), coefficients, float(w.step[0]),
@@ -108,6 +121,95 @@ def test_the_kernel_is_the_reference_bit_for_bit(name, terms):
     assert np.array_equal(got, expected) and (got != x).any()
     sound = np.array([f.satisfied(row) for row in x])
     assert np.array_equal(f.satisfied(got), sound)  # no state becomes valid or invalid
+
+
+def crowded(rng: np.random.Generator) -> list[tuple[int, ...]]:
+    """Terms over 16 variables: the first is in 21 of them, others in four to twelve."""
+    pairs = [(a, b) for a in range(1, 17) for b in range(a + 1, 17)]
+    some = [pairs[k] for k in range(len(pairs)) if k < 15 or rng.random() < 0.45]
+    return [*some, *((1, k, k + 5) for k in range(2, 8))]
+
+
+@pytest.mark.parametrize("scale", [0.4, 30.0])
+@pytest.mark.parametrize("words", [1, 11])
+def test_lone_variables_with_many_terms_are_the_reference_bit_for_bit(words, scale, monkeypatch):
+    """Tables of one block and of several, and fields of each lane, in two contexts: words that fill
+    no tile, and weights so large that the rarer value has the least weight there is.
+    """
+    f, rng = random_ksat(16, 20, 3, 2), np.random.default_rng(5)
+    terms, theta = crowded(rng), rng.normal(size=(2, 16))
+    c = scale * rng.normal(size=(2, len(terms)))
+    moves = unit_moves(prepare(f), Terms.of(terms), fields=False)
+    assert moves is not None
+    inputs = np.diff(moves.program.input_at)
+    assert inputs.min() < 7 and {7, 8, 9} & set(inputs.tolist()) and inputs.max() > 10
+    x = rng.random((64 * words, 16)) < 0.5
+    request = request_for(
+        theta, 64 * words, moves.weighted(c), sweeps=3, seed=7, contexts=np.array([3, 4])
+    )
+    start = np.tile(pack(x), (2, 1, 1))
+    got = resumed(prepare(f), request, start, 0, 2, 64 * words).packed
+    for k in range(2):
+        model, expected = model_of(f, moves.weighted(c[k]), theta[k], terms), x
+        for sweep in range(3):
+            expected = reference_units.sweep(model, expected, 7, sweep, 3 + k, 2)
+        assert np.array_equal(unpack(got[k], len(x)), expected) and (expected != x).any()
+    monkeypatch.setattr(unit_program, "_MOST", -1)  # no tables
+    assert np.array_equal(resumed(prepare(f), request, start, 0, 2, 64 * words).packed, got)
+
+
+def test_all_pairs_keep_the_law():
+    """Nine variables with all 36 pairs, tables of four blocks: chi-square of 64,000 samples, rate
+    1e-4. The twin takes 1.1 times one coefficient and is rejected.
+    """
+    f, rng = FORMULAS["3-sat"], np.random.default_rng(4)
+    pairs = [(a, b) for a in range(1, 10) for b in range(a + 1, 10)]
+    c, theta = rng.normal(size=36), weights(f)
+    moves = unit_moves(prepare(f), Terms.of(pairs))
+    assert moves is not None
+    states, p = exact_law(f, theta)
+    p = p * np.exp(np.array([states[:, np.array(t) - 1].all(1) for t in pairs]).T @ c)
+    law = states, p / p.sum()
+    x = states[rng.choice(len(states), 64_000, p=law[1])]
+    assert chi_square(swept(f, moves.weighted(c), theta, x, 3), law) > ALPHA
+    wrong = c + 0.3 * (np.arange(36) == np.abs(c).argmax())
+    assert chi_square(swept(f, moves.weighted(wrong), theta, x, 3), law) < ALPHA
+
+
+def test_thresholds_are_logistic():
+    """Relative errors of the rarer value stay below 1e-5 (and half a unit of rounding)."""
+    h = np.arange(-(2**15), 2**15 + 1)
+    rare = 2.0**32 / (1 + np.exp(np.abs(h) / 1500.0))
+    found = reference_units.heat_bath(h, 1 / 1500.0).astype(np.float64)
+    found = np.where(h > 0, 2.0**32 - found, found)
+    assert (np.abs(found - rare) <= 1e-5 * rare + 1).all() and found.min() == 1
+
+
+def test_every_way_to_look_up_bytes(monkeypatch):
+    """All instructions that this machine has give the same bytes as plain loads."""
+    assert lane_bytes.lookup_way("x86_64-linux", "", "+avx2,+avx") == "avx2"
+    assert lane_bytes.lookup_way("arm64-apple-darwin", "", "+neon") == "neon"
+    assert lane_bytes.lookup_way("riscv64-linux", "", "") == "loads"
+    features = numba.core.registry.cpu_target.target_context.codegen().magic_tuple()[2].split(",")
+    ways = ["loads", *(way for way in lane_bytes.LOOKUPS if f"+{way}" in features)]
+    rng = np.random.default_rng(0)
+    table = vector.aligned(128, np.uint8)
+    table[:] = rng.integers(0, 256, 128)
+    chosen, found = vector.aligned(64, np.uint8), vector.aligned(64, np.uint8)
+    chosen[:] = rng.integers(0, 64, 64)
+    pair = Pair(table, chosen.view(np.uint64), found.view(np.uint64))
+    for way in ways:
+        monkeypatch.setattr(lane_bytes, "lookup_way", lambda *machine, way=way: way)
+
+        @numba.njit
+        def look(tag, pair):
+            p = vector.bare(pair)
+            row = lane_bytes.lookup(p.table, 64, vector.load(tag, p.chosen, 0))
+            vector.store(p.found, 0, row)
+
+        look(vector.tag(8), pair)
+        assert np.array_equal(found, table[64 + chosen]), way
+        found[:] = 0
 
 
 @pytest.mark.parametrize("name", FORMULAS)

@@ -12,8 +12,8 @@ highest byte first.
 With d inputs, T takes 2^d values at most. If d is small, T comes from a table: the first six inputs
 give a number below 64 in each lane, further inputs say which block of 64 entries the lane takes. A
 block costs as much to fill as the fields of one word, so a table pays if the variable moves often
-enough. Otherwise T is computed in each lane: a table of one block in which lane k has entry k. Both
-ways give the same bits.
+enough. Otherwise T is computed in each lane, and written to the first block. Both ways give the
+same bits.
 """
 
 import numpy as np
@@ -21,19 +21,21 @@ import numpy as np
 from nelson.kernels.core.compile import inline
 from nelson.kernels.core.rng import FIRST_UNIT, counter, scramble
 from nelson.kernels.core.vector import load, peek, poke, splat, store, zeros
-from nelson.kernels.cpu.lanes import (
+from nelson.kernels.cpu.lane_bytes import (
     ENTRIES,
-    LANES,
-    WIDTH,
     compare_bytes,
     lookup,
-    numbers,
-    plus,
     plus_bytes,
     store_bytes,
+    where_bytes,
+)
+from nelson.kernels.cpu.lanes import (
+    LANES,
+    WIDTH,
+    numbers,
+    plus,
     threshold,
     where,
-    where_bytes,
 )
 from nelson.kernels.cpu.unit_program import INDEX
 
@@ -151,23 +153,25 @@ def draw_alone(tag, p, s, w, row, unit, v, round):
     first = peek(p.input_at, v)
     many = peek(p.input_at, v + 1) - first
     _inputs(tag, p, s, first, many)
-    place, blocks = peek(s.table_at, v), 1
-    if place > 0:
-        blocks = 1 << max(0, many - INDEX)
+    place = peek(s.table_at, v)
+    blocks = 1 << max(0, many - INDEX)
     for word in range(WIDTH):
         value, undecided = _NONE, peek(s.free, word)
         if undecided != _NONE:
-            index = load(tag, s.lanes, 0)
+            index = zeros(tag)
             if place > 0:
                 index = _index(tag, s, many, word)
             else:
                 _write_block(tag, p, s, w, row, v, word, 0, ENTRIES)
             for j in range(4):
-                at = place + ENTRIES * blocks * j
-                digit = lookup(s.tables, at, index)
-                for block in range(1, blocks):
-                    other = lookup(s.tables, at + ENTRIES * block, index)
-                    digit = where_bytes(peek(s.blocks, block), other, digit)
+                if place > 0:
+                    at = place + ENTRIES * blocks * j
+                    digit = lookup(s.tables, at, index)
+                    for block in range(1, blocks):
+                        other = lookup(s.tables, at + ENTRIES * block, index)
+                        digit = where_bytes(peek(s.blocks, block), other, digit)
+                else:
+                    digit = load(tag, s.digits, j)
                 random = random_row(tag, s, round, unit, word, 8 * j)
                 less, equal = compare_bytes(random, digit)
                 value |= undecided & less

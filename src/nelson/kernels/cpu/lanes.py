@@ -1,5 +1,4 @@
-"""Numbers in the lanes of a word, kept in rows of eight 64-bit words: 32-bit numbers for sixteen
-lanes at a time, or bytes for all 64 lanes.
+"""Sixteen lanes of a word at a time: int32 and float32 in rows of eight 64-bit words.
 
 Integers are exact, and floating-point operations round as IEEE 754 says, in the order written here,
 so that NumPy gives the same bits.
@@ -10,7 +9,6 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
 from numba.extending import intrinsic
 
 from nelson.kernels.core.vector import Row
@@ -24,11 +22,8 @@ LOG2_E, LOG_2, MAGIC = 1.4426950408889634, 0.6931471805599453, 1.5 * 2.0**23
 TAYLOR = tuple(1 / float(f) for f in (720, 120, 24, 6, 2, 1, 1))
 #: exp is computed of numbers in [-FARTHEST, 0].
 FARTHEST = 80.0
-#: A table that `lookup` reads: one entry for each value of six bits.
-ENTRIES = 64
 _INTS, _FLOATS, _WIDE = (ir.VectorType(kind, LANES) for kind in (_I32, _F32, _I64))
 _ROW, _MASK = ir.VectorType(_I64, WIDTH), ir.VectorType(ir.IntType(1), LANES)
-_BYTES, _EACH = (ir.VectorType(ir.IntType(k), ENTRIES) for k in (8, 1))
 _ZERO = ir.Constant(_INTS, None)
 
 
@@ -40,11 +35,6 @@ def _copies(builder: Any, scalar: Any, kind: ir.VectorType) -> Any:
     undefined = ir.Constant(kind, ir.Undefined)
     first = builder.insert_element(undefined, scalar, ir.Constant(_I32, 0))
     return builder.shuffle_vector(first, undefined, ir.Constant(_INTS, [0] * LANES))
-
-
-def _place(context: Any, builder: Any, array: Any, index: Any, kind: Any, result: Any) -> Any:
-    at = context.cast(builder, index, kind, types.intp)
-    return builder.bitcast(builder.gep(array, [at], inbounds=True), ir.PointerType(result))
 
 
 def _mask(context: Any, builder: Any, word: Any, kind: Any) -> Any:
@@ -176,102 +166,3 @@ def below(typing: Any, a: Any, b: Any) -> Any:
         return _bits(builder, builder.icmp_unsigned("<", a, b))
 
     return types.uint64(a, b), emit
-
-
-# ----------------------------------------------------------------------------------------------
-# bytes: byte k of a row belongs to lane k of a word, for k = 0 .. 63
-
-
-def _each(context: Any, builder: Any, word: Any, kind: Any) -> Any:
-    return builder.bitcast(context.cast(builder, word, kind, types.uint64), _EACH)
-
-
-@intrinsic
-def store_bytes(typing: Any, array: Any, index: Any, row: Any, shift: Any) -> Any:
-    """array[index + k] = bits shift .. shift + 7 of the k-th 32-bit number, for k = 0 .. 15."""
-
-    def emit(context, builder, sig, args):
-        shift = _number(context, builder, args[3], sig.args[3])
-        some = builder.lshr(builder.bitcast(args[2], _INTS), shift)
-        kind = ir.VectorType(ir.IntType(8), LANES)
-        place = _place(context, builder, args[0], args[1], sig.args[1], kind)
-        builder.store(builder.trunc(some, kind), place).align = LANES
-        return context.get_dummy_value()
-
-    return types.void(array, index, row, shift), emit
-
-
-def permutes_bytes(features: str) -> bool:
-    """Does a CPU with these features take 64 bytes by their numbers in one instruction?"""
-    return "+avx512vbmi" in features.split(",")
-
-
-@intrinsic
-def lookup(typing: Any, array: Any, index: Any, entries: Any) -> Any:
-    """Byte k is array[index + byte k of `entries`]; these bytes are below 64.
-
-    One instruction on a CPU with AVX-512 VBMI; else a load for each lane.
-    """
-
-    def emit(context, builder, sig, args):
-        place = _place(context, builder, args[0], args[1], sig.args[1], _BYTES)
-        chosen = builder.bitcast(args[2], _BYTES)
-        if permutes_bytes(context.codegen().magic_tuple()[2]):
-            table = builder.load(place)
-            table.align = ENTRIES
-            kind = ir.FunctionType(_BYTES, [_BYTES, _BYTES])
-            name = "llvm.x86.avx512.permvar.qi.512"
-            permute = cgutils.get_or_insert_function(builder.module, kind, name)
-            found = builder.call(permute, [table, chosen])
-        else:
-            table, found = builder.bitcast(place, ir.PointerType(ir.IntType(8))), chosen
-            for k in range(ENTRIES):
-                lane = ir.Constant(_I32, k)
-                at = builder.zext(builder.extract_element(chosen, lane), _I64)
-                byte = builder.load(builder.gep(table, [at], inbounds=True))
-                found = builder.insert_element(found, byte, lane)
-        return builder.bitcast(found, _ROW)
-
-    return entries(array, index, entries), emit
-
-
-@intrinsic
-def plus_bytes(typing: Any, row: Any, bits: Any, number: Any) -> Any:
-    """Add a number to the bytes of the lanes whose bit is set."""
-
-    def emit(context, builder, sig, args):
-        byte = context.cast(builder, args[2], sig.args[2], types.uint8)
-        undefined = ir.Constant(_BYTES, ir.Undefined)
-        first = builder.insert_element(undefined, byte, ir.Constant(_I32, 0))
-        zeros = ir.Constant(ir.VectorType(_I32, ENTRIES), [0] * ENTRIES)
-        copies = builder.shuffle_vector(first, undefined, zeros)
-        mask = _each(context, builder, args[1], sig.args[1])
-        more = builder.select(mask, copies, ir.Constant(_BYTES, None))
-        return builder.bitcast(builder.add(builder.bitcast(args[0], _BYTES), more), _ROW)
-
-    return row(row, bits, number), emit
-
-
-@intrinsic
-def where_bytes(typing: Any, bits: Any, row: Any, other: Any) -> Any:
-    """Bytes of `row` in the lanes whose bit is set, else those of `other`."""
-
-    def emit(context, builder, sig, args):
-        mask = _each(context, builder, args[0], sig.args[0])
-        a, b = (builder.bitcast(value, _BYTES) for value in args[1:])
-        return builder.bitcast(builder.select(mask, a, b), _ROW)
-
-    return row(bits, row, row), emit
-
-
-@intrinsic
-def compare_bytes(typing: Any, a: Any, b: Any) -> Any:
-    """(lanes in which byte a < byte b, lanes in which they are equal); no sign."""
-    result = types.UniTuple(types.uint64, 2)
-
-    def emit(context, builder, sig, args):
-        a, b = (builder.bitcast(value, _BYTES) for value in args)
-        found = [builder.icmp_unsigned(sign, a, b) for sign in ("<", "==")]
-        return context.make_tuple(builder, result, [builder.bitcast(m, _I64) for m in found])
-
-    return result(a, b), emit

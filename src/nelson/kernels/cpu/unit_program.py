@@ -6,7 +6,8 @@ import numpy as np
 
 from nelson.kernels.core.rng import GOLDEN
 from nelson.kernels.core.vector import aligned
-from nelson.kernels.cpu.lanes import ENTRIES, WIDTH
+from nelson.kernels.cpu.lane_bytes import ENTRIES
+from nelson.kernels.cpu.lanes import WIDTH
 
 #: Kinds of units.
 PLAIN, FIELD, TERMS = 0, 1, 2
@@ -68,9 +69,9 @@ class Space(NamedTuple):
     weights: np.ndarray  # for each pattern of a unit, 16 int32
     energy: np.ndarray  # for each pattern of a unit and each word, 64 int32
     places: np.ndarray  # one row: 32 GOLDEN times 0 .. 7
-    lanes: np.ndarray  # one row: byte k is k
     blocks: np.ndarray  # lanes that take each block of a table
-    tables: np.ndarray  # uint8
+    tables: np.ndarray  # uint8: four digits of each threshold
+    digits: np.ndarray  # the first block of `tables`: thresholds of the lanes of one word
     table_at: np.ndarray  # (n,) int64 -> `tables`; 0: none
     table_of: np.ndarray  # (1,) int64: context of the tables, -1: none
 
@@ -97,13 +98,12 @@ def space(program: Program, draws: int) -> Space:
     places = aligned(WIDTH)
     with np.errstate(over="ignore"):
         places[:] = np.arange(WIDTH, dtype=np.uint64) * np.uint64(32) * GOLDEN
-    lanes = aligned(ENTRIES, np.uint8)
-    lanes[:] = np.arange(ENTRIES)
     alone = np.zeros(program.n, bool)
     sizes = np.diff(program.unit_at)
     first = program.unit_at[:-1][(sizes == 1) & (program.kind == TERMS)]
     alone[program.literal[first] >> 1] = True
-    table_at, tables, blocks = _tables_for(np.diff(program.input_at), alone, draws)
+    table_at, size, blocks = _tables_for(np.diff(program.input_at), alone, draws)
+    tables = aligned(size, np.uint8)
     patterns = (program.most + 1) * WIDTH
     energies = patterns * (ENTRIES // 2) if (program.kind == TERMS).any() else 1
     return Space(
@@ -117,9 +117,9 @@ def space(program: Program, draws: int) -> Space:
         weights=aligned(patterns),
         energy=aligned(energies),
         places=places,
-        lanes=lanes.view(np.uint64),
         blocks=aligned(blocks),
-        tables=aligned(tables, np.uint8),
+        tables=tables,
+        digits=tables[:_BLOCK].view(np.uint64),
         table_at=table_at,
         table_of=np.full(1, -1, np.int64),
     )

@@ -182,11 +182,10 @@ def _bernoulli(threshold, start, key1, wanted):
 def _move_one(tag, p, w, s, alive, row, unit, first, kind, round):
     """A lone variable."""
     v = np.int64(peek(p.literal, first) >> 1)
-    old = load(tag, s.x, v)
-    store(s.x, v, zeros(tag))
-    bad = _bad(tag, p, s, first + unit)
-    store(s.x, v, ones(tag))
-    free = alive & ~(bad | _bad(tag, p, s, first + unit + 1))
+    old, free = load(tag, s.x, v), alive
+    for k in range(2):
+        store(s.x, v, splat(tag, _NONE - np.uint64(k)))
+        free = free & ~_bad(tag, p, s, first + unit + k)
     if kind == PLAIN:
         start = load(tag, s.keys, 0) + counter(round, v, 0)
         drawn = _bernoulli(peek(w.threshold, row * p.n + v), start, load(tag, s.keys, 1), free)
