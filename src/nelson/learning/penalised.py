@@ -11,8 +11,8 @@ mean over its second half is its result: it averages out the noise of the sample
 
 With validation examples, l1 is multiplied by 0.7 from stage to stage, and the log-likelihood of the
 validation examples is computed after each. The run ends after three stages without a new best, and
-the best stage is the answer. If the caller sets l1, it stays, and validation only says when to
-stop.
+the best stage is the answer; stages in which no product is used yet do not count, since their
+scores differ by noise. If the caller sets l1, it stays, and validation only says when to stop.
 
 Without validation examples, stages of doubled length follow each other until a draw at the mean
 shows that the gradient is noise (`noise.py`).
@@ -155,8 +155,8 @@ class Penalised(Unary):
         row["trusted"] = float(log_z.trusted)
         if found > self.score:
             self.score, self.error, self.best, self.worse = found, log_z.error, mean, 0
-        else:
-            self.worse += 1
+        elif self.settings.l1 is not None or mean[self.n :].any():
+            self.worse += 1  # before the first product is used, scores differ by noise only
         self.done = self.worse >= _PATIENCE and self.settings.stop
         if self.settings.l1 is None:
             self.l1 *= _FACTOR
