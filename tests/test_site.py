@@ -13,7 +13,7 @@ from tests import ROOT
 from tests.browser import chromium
 
 pytest.importorskip("myst_nb", reason="NO SPHINX: the documentation is not built")
-pytestmark = [pytest.mark.slow, pytest.mark.process, pytest.mark.xdist_group("site")]
+pytestmark = [pytest.mark.slow, pytest.mark.process]
 
 GROUPS = ["Start", "Tutorials", "How-to", "Reference", "Background", "The paper"]
 
