@@ -30,8 +30,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    config.option.loadscopereorder = False  # keep the order of the line above
-    return schedule.Schedule(config, log)
+    return schedule.scheduler(config, log)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -9,7 +9,7 @@ is long starts first: no process is left alone with it at the end.
 
 from __future__ import annotations
 
-from xdist.scheduler import LoadScopeScheduling
+from typing import Any
 
 #: Files of long tests that share no fixture: their tests go to any process.
 DIVIDED = (
@@ -36,6 +36,12 @@ def rank(nodeid: str) -> int:
     return next((k for k, start in enumerate(first) if nodeid.startswith(start)), len(first))
 
 
-class Schedule(LoadScopeScheduling):
-    def _split_scope(self, nodeid: str) -> str:
-        return scope(nodeid)
+def scheduler(config: Any, log: Any) -> Any:
+    """Of pytest-xdist, which is imported here: pytest alone needs it not."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Schedule(LoadScopeScheduling):
+        _split_scope = staticmethod(scope)
+
+    config.option.loadscopereorder = False  # keep the order of `rank`
+    return Schedule(config, log)
