@@ -211,8 +211,8 @@ def test_a_disguise_keeps_the_law():
 
 
 def check_label(name: str) -> None:
-    """A quarter of the samples of `nelson bench labels`: 5 standard errors of a probability are at
-    most 0.04, and the errors of these adversarial families are larger.
+    """A quarter of the samples of `nelson bench labels`: here an error of a probability is seen if
+    it exceeds 0.04 (5 standard errors), there if it exceeds 0.02.
     """
     case = FAMILIES[name].build(0)
     outcome = measure(replace(case, count=min(case.count, COUNT // 4)), 0)
