@@ -46,8 +46,8 @@ most:
 demo: $(DEMO)  ## learn a small case of each task; pictures and a page in nelson-demo/
 	$(BIN)/nelson demo
 
-# One process for each core; tests that share a Ray cluster stay in one process.
-PYTEST := $(BIN)/python -m pytest -n logical --dist loadgroup
+# One process for each core; tests/schedule.py says which tests stay in one process.
+PYTEST := $(BIN)/python -m pytest -n logical
 
 test: $(STAMP)  ## all tests; PYTEST_ARGS="-k name" for some of them
 	$(PYTEST) $(PYTEST_ARGS)

@@ -23,7 +23,9 @@ html_theme_options = {
 }
 html_static_path = ["_static"]
 html_css_files = ["wide.css"]
+html_sidebars = {"start": [], "search": []}  # pages without neighbours: no empty column
 html_show_sourcelink = False
+smartquotes = False  # "auto" is a value: its quotes stay as they are
 html_copy_source = False
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 3
@@ -31,16 +33,21 @@ myst_heading_anchors = 3
 nb_execution_mode = os.environ.get("NELSON_DOCS_RUN", "force")
 nb_execution_raise_on_error = True
 nb_execution_timeout = 300
+copybutton_prompt_text = r">>> |\.\.\. "  # the button copies code without prompts
+copybutton_prompt_is_regexp = True
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
+autodoc_default_options = {"exclude-members": "__new__"}
 autodoc_inherit_docstrings = False
-autodoc_class_signature = "separated"
 maximum_signature_line_length = 88
 
 #: A line of a list of arguments in our docstrings: names, then what they mean in a column.
 _ARGUMENT = re.compile(r"^(\s*)((?:[\w*]+, )*[\w*]+)( +|: )(\S.*)$")
 #: The same if the names are longer than the column.
 _WIDE = re.compile(r"^(\s*)(\S+(?: \S+)*)( {2,})(\S.*)$")
+
+#: A value in quotes and what it means, within the meaning of an argument.
+_CHOICE = re.compile(r'^( *)("[\w-]+"):? +(\S.*)$')
 
 
 def _rst(text: str) -> str:
@@ -62,22 +69,52 @@ def _blocks(lines: list[str]) -> list[list[str]]:
     return [block for block in blocks if block]
 
 
+def _choices(lines: list[str]) -> list[str]:
+    """The meaning of an argument; a list, if several of its lines start with a value in quotes."""
+    if sum(bool(_CHOICE.match(line)) for line in lines) < 2:
+        return [_rst(line.strip()) for line in lines]
+    found: list[str] = []
+    for line in lines:
+        if choice := _CHOICE.match(line):
+            found += ["", f"- ``{choice[2]}``: {_rst(choice[3])}"]
+        elif found and line.startswith(" "):
+            found.append(f"  {_rst(line.strip())}")
+        else:
+            found += ["", _rst(line.strip())]
+    return found[1:]  # without the empty line before the first
+
+
 def _arguments(block: list[str]) -> list[str] | None:
     """A block in columns as a list of definitions; None if it is none."""
     first = _ARGUMENT.match(block[0])
     if not first or len(first[3]) < 2:
         return None
     column = first.start(4)
-    found: list[str] = []
+    meanings: list[tuple[str, list[str]]] = []
     for line in block:
         match = _ARGUMENT.match(line) or _WIDE.match(line)
         fits = match and (match.start(4) == column or match[3] == ": " or len(match[3]) > 1)
         if match and fits and match[1] == first[1]:
-            found += [f"``{match[2]}``", f"    {_rst(match[4])}"]
+            meanings.append((match[2], [match[4]]))
         elif line.startswith(" " * column):
-            found.append(f"    {_rst(line.strip())}")
+            meanings[-1][1].append(line[column:])
         else:
             return None
+    found: list[str] = []
+    for name, lines in meanings:
+        found += [f"``{name}``", *(f"    {line}" for line in _choices(lines)), ""]
+    return found
+
+
+def _table(block: list[str]) -> list[str] | None:
+    """A Markdown table as reStructuredText; None if the block is none."""
+    if len(block) < 3 or not all(line.lstrip().startswith("|") for line in block):
+        return None
+    rows = [re.split(r" +\| +", line.strip().strip("|").strip()) for line in block]
+    found = [".. list-table::", "   :header-rows: 1", ""]
+    for row in (rows[0], *rows[2:]):
+        marks = ["   * - ", *["     - "] * (len(row) - 1)]
+        found += [mark + _rst(cell) for mark, cell in zip(marks, row, strict=True)]
     return found
 
 
@@ -90,7 +127,9 @@ def docstring(app: Any, what: str, name: str, obj: Any, options: Any, lines: lis
         columns = _arguments(block)
         if columns is not None:
             result += [*columns, ""]
-        elif indent > margin or block[0].lstrip().startswith((">>>", "|")):
+        elif (table := _table(block)) is not None:
+            result += [*table, ""]
+        elif indent > margin or block[0].lstrip().startswith(">>>"):
             result += ["::", "", *(f"    {line[indent:]}" for line in block), ""]
         else:
             result += [*(_rst(line.strip()) for line in block), ""]

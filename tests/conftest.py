@@ -10,6 +10,8 @@ import signal
 import pytest
 from hypothesis import settings
 
+from tests import schedule
+
 HAS_GPU = shutil.which("nvidia-smi") is not None
 if not HAS_GPU:  # before Numba is imported
     os.environ["NUMBA_ENABLE_CUDASIM"] = "1"
@@ -20,6 +22,15 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 settings.register_profile("nelson", derandomize=True, deadline=None)
 settings.load_profile("nelson")
+
+
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: schedule.rank(item.nodeid))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    return schedule.scheduler(config, log)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -62,7 +62,17 @@ def test_a_new_environment_with_the_wheel_draws_a_sample(built, tmp_path):
     """Needs the package index, as `make install` does."""
     venv.create(tmp_path / "env", with_pip=True)
     python = tmp_path / "env" / "bin" / "python"
-    run(python, "-m", "pip", "install", "-q", "-c", ROOT / "constraints.txt", built[0])
+    run(
+        python,
+        "-m",
+        "pip",
+        "install",
+        "-q",
+        "--no-compile",
+        "-c",
+        ROOT / "constraints.txt",
+        built[0],
+    )
     said = run(python, "-I", "-c", DRAW)
     assert str(tmp_path) in said, said
     assert "nelson" in run(tmp_path / "env" / "bin" / "nelson", "--help")

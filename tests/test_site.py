@@ -13,7 +13,7 @@ from tests import ROOT
 from tests.browser import chromium
 
 pytest.importorskip("myst_nb", reason="NO SPHINX: the documentation is not built")
-pytestmark = [pytest.mark.slow, pytest.mark.process, pytest.mark.xdist_group("site")]
+pytestmark = [pytest.mark.slow, pytest.mark.process]
 
 GROUPS = ["Start", "Tutorials", "How-to", "Reference", "Background", "The paper"]
 
@@ -50,6 +50,7 @@ def test_the_reference_has_every_public_name(site):
     text = "".join(page.read_text() for page in (site / "reference").glob("*.html"))
     for name in set(nelson.__all__) - {"__version__", "partition", "log_z", "metrics"}:
         assert f'id="nelson.{name}"' in text or f'id="module-nelson.{name}"' in text, name
+    assert 'id="nelson.log_z.log_partition"' in text
 
 
 def test_a_search_finds_a_public_name(site):

@@ -8,7 +8,14 @@ from __future__ import annotations
 
 
 class NelsonError(Exception):
-    """Base class: `except nelson.NelsonError` catches everything raised on purpose."""
+    """Base class: `except nelson.NelsonError` catches everything raised on purpose.
+
+    >>> try:
+    ...     nelson.sample(nelson.Formula([[1, 2]]), [0.5], 10)
+    ... except nelson.NelsonError as error:
+    ...     print(error)
+    theta of shape (1,); expected (2,), or (contexts, 2)
+    """
 
 
 class FormulaError(NelsonError, ValueError):
@@ -16,6 +23,10 @@ class FormulaError(NelsonError, ValueError):
 
     The message reads `source:line: what; expected ...`, as compilers print it. `source` and `line`
     (counted from 1) are None where the formula did not come from a file.
+
+    >>> nelson.Formula([[1, 0]])
+    Traceback (most recent call last):
+    nelson.errors.FormulaError: ...
     """
 
     def __init__(
@@ -42,6 +53,13 @@ class ImpossibleShares(FormulaError):
 
     where f(x) are the values (0 or 1) of `literals` in x. All but few entries of `direction`
     (integers) are 0.
+
+    >>> space = nelson.Space()
+    >>> red, blue = space.flag("red"), space.flag("blue")
+    >>> space.require(~(red & blue))
+    >>> space.sample(10, shares={red: 0.7, blue: 0.6})
+    Traceback (most recent call last):
+    nelson.errors.ImpossibleShares: ...
     """
 
     def __init__(
@@ -61,8 +79,19 @@ class ImpossibleShares(FormulaError):
 
 
 class Unsatisfiable(NelsonError):
-    """A solver, or unit propagation, proved that no assignment satisfies the formula."""
+    """A solver, or unit propagation, proved that no assignment satisfies the formula.
+
+    >>> nelson.sample(nelson.Formula([[1, 2], [-1], [-2]]))
+    Traceback (most recent call last):
+    nelson.errors.Unsatisfiable: ...
+    """
 
 
 class BudgetExceeded(NelsonError):
-    """Rounds or seconds ran out, and the caller had asked for an exception in that case."""
+    """Rounds or seconds ran out, and the caller had asked for an exception in that case.
+
+    >>> formula = nelson.Formula([[1, 2, 3], [-1, 2, 3]])
+    >>> nelson.sample(formula, n=1000, method="lovasz", max_rounds=1, strict=True)
+    Traceback (most recent call last):
+    nelson.errors.BudgetExceeded: ...
+    """

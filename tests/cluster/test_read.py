@@ -11,6 +11,7 @@ import nelson
 from nelson import NelsonError, cluster
 from nelson.cluster import job_files, parts
 from tests.cluster.jobs import NEXT, PART, THETA, TOWN, flip
+from tests.test_docstrings import ON_RAY, run_example
 
 pytestmark = pytest.mark.process
 
@@ -122,3 +123,9 @@ def test_no_folder_of_ours(tmp_path):
         nelson.read(tmp_path)
     with pytest.raises(NelsonError, match=r"no job\.json"):
         nelson.read(tmp_path / "none")
+
+
+@pytest.mark.parametrize("name", ON_RAY)
+def test_the_example_of_a_name_on_ray_runs(ray, name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run_example(name)

@@ -1,4 +1,4 @@
-"""100,000 mutated files through the reader: a Formula or a FormulaError, and nothing else."""
+"""40,000 mutated files through the reader: a Formula or a FormulaError, and nothing else."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nelson.errors import FormulaError
 from nelson.formula import Formula
 
 SEED = 20240229
-FILES = 100_000
+FILES = 40_000
 
 SEEDS = [
     b"c plain\np cnf 5 4\n1 -2 3 0\n-1 4 0\n2 -5\n 3 0\n5 0\n",

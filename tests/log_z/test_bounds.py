@@ -22,7 +22,6 @@ from tests.problems import (
     weights,
 )
 
-SEEDS = range(10)
 Case = tuple[Formula, np.ndarray, float]  # formula, theta, log Z
 
 
@@ -113,10 +112,10 @@ def test_solutions_with_the_other_value_of_a_constant_variable() -> None:
 # --- estimates -----------------------------------------------------------------------------------
 
 
-def estimates(case: Case) -> list[LogPartition]:
+def estimates(case: Case, seeds: range) -> list[LogPartition]:
     f, theta, _ = case
     options = {"method": "telescope", "threads": 1, "half_width": 0.1}
-    return [log_partition(f, theta, seed=seed, **options) for seed in SEEDS]
+    return [log_partition(f, theta, seed=seed, **options) for seed in seeds]
 
 
 def covered(found: list[LogPartition], truth: float) -> int:
@@ -140,8 +139,8 @@ def covered_by_the_old_rule(found: list[LogPartition], truth: float) -> int:
 def test_an_interval_that_cannot_be_trusted_is_wide(case: Case) -> None:
     """Bounds always cover. The old rule, an interval from the noise alone, covers on no seed."""
     truth = case[2]
-    found = estimates(case)
-    assert covered(found, truth) == len(SEEDS)
+    found = estimates(case, range(3))
+    assert covered(found, truth) == 3
     assert covered_by_the_old_rule(found, truth) == 0
     for one in found:
         low, high = one.info["bounds"]
@@ -154,10 +153,10 @@ def test_an_interval_that_cannot_be_trusted_is_wide(case: Case) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("field", [-0.1, 0.1, 1.0])
 def test_a_grid_below_its_transition(field: float) -> None:
-    """Independent sets of the 9 x 9 grid at theta = 2.5: two ordered phases."""
-    case = grid(9, 2.5, field)
-    found = [log_partition(*case[:2], method="telescope", seed=s, threads=1) for s in range(3)]
-    assert covered(found, case[2]) == 3
+    """Independent sets of the 7 x 7 grid at theta = 2.5: two ordered phases."""
+    case = grid(7, 2.5, field)
+    found = [log_partition(*case[:2], method="telescope", seed=s, threads=1) for s in range(2)]
+    assert covered(found, case[2]) == 2
 
 
 @pytest.mark.slow
@@ -168,12 +167,12 @@ def test_intervals_of_chains_that_mix_stay_narrow(
     """At 95%, at least 6 of 10 intervals cover but for a chance of 6e-5."""
     monkeypatch.setattr(stages, "TRIAL_ROUNDS", 0)  # chains, also where an exact sampler is fast
     if name == "grid":
-        case = grid(9, 0.0, 0.0)
+        case = grid(6, 0.0, 0.0)
     else:
         f = random_ksat(20, 40, 5, seed=3)
         theta = weights(f)
         case = f, theta, log_partition(f, theta, method="enumerate").value
-    found = estimates(case)
+    found = estimates(case, range(10))
     assert all(one.half_width <= 0.1 and one.info["reached"] for one in found)
     assert {one.info["guarantee"] for one in found} == {"asymptotic"}
     assert covered(found, case[2]) >= 6

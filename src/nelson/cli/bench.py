@@ -37,7 +37,7 @@ Examples:
   nelson bench my_module:EXPERIMENT            your own experiment
   nelson bench all --full --cluster auto       cells as Ray tasks, side by side (timings suffer)
   nelson bench density --data FOLDER           public data sets, beside published log-likelihoods
-  nelson bench density --data FOLDER --save-rules DIR      and the rules found, as space files
+  nelson bench density --data FOLDER --save-rules FOLDER   and the rules found, as space files
 
 \b
 The folder gets results.parquet, table.md, tables.tex (booktabs), plots (.png, .svg) and
@@ -51,7 +51,7 @@ made, 2 wrong usage, 130 interrupted.
 
 def bench(
     names: list[str] = typer.Argument(
-        None, metavar="[NAME...|all]", help="Experiments (--list shows them)."
+        None, metavar="[NAME...]", help="Experiments (--list shows them), or all."
     ),
     full: bool = typer.Option(
         False,
@@ -63,20 +63,23 @@ def bench(
     ),
     only: list[str] = typer.Option(
         [],
-        metavar="[FIELD=]VALUE,...",
+        metavar="[NAME=]VALUE,...",
         help="Only these cells: lovasz, sampler=prs,gibbs, n=10.",
     ),
     show: bool = typer.Option(
         False, "--list", help="List experiments, or the cells of those named."
     ),
     cell_seconds: float | None = typer.Option(
-        None, min=0.001, help="Time limit of every cell, instead of the experiment's."
+        None,
+        min=0.001,
+        metavar="SECONDS",
+        help="Time limit of every cell, instead of the experiment's.",
     ),
     data: Path | None = typer.Option(
         None, metavar="FOLDER", help="Folder of data, for experiments that need one (density)."
     ),
     save_rules: Path | None = typer.Option(
-        None, metavar="DIR", help="Write the rules that density finds as DIR/NAME.toml."
+        None, metavar="FOLDER", help="Write the rules that density finds as FOLDER/NAME.toml."
     ),
     retry: bool = typer.Option(False, "--retry", help="Run cells that timed out or failed again."),
     keep: bool = typer.Option(

@@ -34,10 +34,12 @@ EXIT_CODES = (
 
 #: Of every `typer.Typer`.
 APP_SETTINGS: dict[str, Any] = {
-    "add_completion": False,
     "rich_markup_mode": None,  # plain help: rich costs 0.1 s
     "pretty_exceptions_enable": False,
-    "context_settings": {"help_option_names": ["-h", "--help"]},
+    "context_settings": {
+        "help_option_names": ["-h", "--help"],
+        "max_content_width": 10_000,  # help is as wide as the terminal; Click stops at 80 columns
+    },
 }
 
 F = TypeVar("F", bound=Callable[..., Any])

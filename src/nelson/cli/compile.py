@@ -32,10 +32,18 @@ _DIGITS = 40
 def compile_(
     file: opt.ProblemFile,
     seconds: float | None = typer.Option(
-        None, min=0.0, help="Give up after this many seconds. [default: no limit]"
+        None,
+        "--seconds",
+        min=0.0,
+        metavar="SECONDS",
+        help="Give up after this many seconds. [default: no limit]",
     ),
-    memory: float = typer.Option(4.0, min=0.1, help="GiB that the compiler may take."),
-    compiler: str = typer.Option("auto", help="auto, d4, sdd or frontier (docs/circuits.md)."),
+    memory: float = typer.Option(
+        4.0, min=0.1, metavar="X", help="GiB of memory that the compiler may take."
+    ),
+    compiler: str = typer.Option(
+        "auto", metavar="NAME", help="auto, d4, sdd or frontier (docs/circuits.md)."
+    ),
     dialect: opt.Dialect = "auto",
     json: opt.Json = False,
     quiet: opt.Quiet = False,

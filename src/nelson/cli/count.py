@@ -33,7 +33,9 @@ def count(
         "--projected",
         help="Count assignments of the variables in c ind lines that some solution extends.",
     ),
-    seconds: float = typer.Option(60.0, help="Give up after this many seconds."),
+    seconds: float = typer.Option(
+        60.0, "--seconds", metavar="SECONDS", help="Give up after this many seconds."
+    ),
     dialect: opt.Dialect = "auto",
     json: opt.Json = False,
     quiet: opt.Quiet = False,

@@ -28,8 +28,8 @@ Exit codes: 0 ok, 1 bad input, 2 wrong usage, 3 the time was up (the rows so far
 Bins = Annotated[
     list[str],
     typer.Option(
-        metavar="NAME=K",
-        help="Also cover K ranges of a field of more than 64 values. Repeatable.",
+        metavar="NAME=N",
+        help="Also cover N ranges of a field of more than 64 values. Repeatable.",
     ),
 ]
 
@@ -37,14 +37,14 @@ Bins = Annotated[
 def cover(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A space: FILE.toml.")],
     t: Annotated[
-        int, typer.Option("-t", "--tuples", help="How many values a combination has.")
+        int, typer.Option("-t", "--tuples", metavar="N", help="How many values a combination has.")
     ] = 2,
     output: Annotated[
         str,
         typer.Option(
             "-o",
             "--output",
-            metavar="PATH",
+            metavar="FILE",
             help="out.csv, .parquet, .arrow, .npz; - is stdout.",
         ),
     ] = "-",

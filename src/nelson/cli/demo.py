@@ -57,8 +57,8 @@ _BAR_WIDTH = 24  # characters
 
 
 def demo(
-    names: list[str] = typer.Argument(None, metavar="[TASK...]", help="Tasks. [default: all]"),
-    seed: int = typer.Option(0, help="Another seed: other problems, other examples."),
+    names: list[str] = typer.Argument(None, metavar="[NAME...]", help="Tasks. [default: all]"),
+    seed: int = typer.Option(0, metavar="N", help="Another seed: other problems, other examples."),
     output: Path = typer.Option(
         Path("nelson-demo"), "-o", "--output", metavar="FOLDER", help="For pictures and the page."
     ),

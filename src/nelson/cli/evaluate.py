@@ -23,12 +23,14 @@ def evaluate(
     model: opt.ModelFolder,
     data: opt.Data,
     train: str | None = typer.Option(
-        None, metavar="DATA", help="The examples it was fitted to: prints their likelihood too."
+        None, metavar="FILE", help="The examples it was fitted to: prints their likelihood too."
     ),
-    samples: int = typer.Option(10_000, help="Model samples for the moments."),
-    seconds: float = typer.Option(60.0, help="Seconds that log Z may take."),
+    samples: int = typer.Option(10_000, metavar="N", help="Model samples for the moments."),
+    seconds: float = typer.Option(
+        60.0, "--seconds", metavar="SECONDS", help="Seconds that log Z may take."
+    ),
     drop_invalid: opt.DropInvalid = False,
-    seed: int = typer.Option(0, help="Same seed, same figures."),
+    seed: int = typer.Option(0, metavar="N", help="Same seed, same figures."),
     threads: opt.Threads = None,
     json: opt.Json = False,
 ) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 EXAMPLES = """\b
 Examples:
   nelson info puzzle.cnf
-  nelson info puzzle.cnf.gz --json | jq .condition1
+  nelson info puzzle.cnf.gz --json | jq .extremal
   nelson info bus.toml                     fields, rules, number of legal rows, shares of values
   nelson info bus.toml --given burst=WRAP
 """

@@ -30,34 +30,48 @@ def learn(
     file: opt.FormulaFile,
     data: opt.Data,
     output: Annotated[str, typer.Option("-o", "--output", metavar="FOLDER", help="The model.")],
-    preset: str = typer.Option("default", help="default, paper, adam."),
-    sampler: str | None = typer.Option(None, help="auto, or a sampler's name. [default: preset's]"),
+    preset: str = typer.Option("default", metavar="NAME", help="default, paper, adam."),
+    sampler: str | None = typer.Option(
+        None, metavar="NAME", help="auto, or a sampler's name. [default: preset's]"
+    ),
     sweeps: int | None = typer.Option(
-        None, help="Heat-bath sweeps of each sample. [default: measured; paper: 0]"
+        None, metavar="N", help="Heat-bath sweeps of each sample. [default: measured; paper: 0]"
     ),
     m: int | None = typer.Option(
-        None, "-m", "--samples", help="Model samples per iteration. [default: growing; paper: 200]"
+        None,
+        "-m",
+        "--samples",
+        metavar="N",
+        help="Model samples per iteration. [default: growing; paper: 200]",
     ),
-    eta: float | None = typer.Option(None, help="Step size. [default: preset's]"),
-    iterations: int | None = typer.Option(None, help="At most. [default: 200; paper: 1000]"),
+    eta: float | None = typer.Option(None, metavar="X", help="Step size. [default: preset's]"),
+    iterations: int | None = typer.Option(
+        None, metavar="N", help="Iterations at most. [default: 200; paper: 1000]"
+    ),
     batch: int | None = typer.Option(
-        None, help="Examples per iteration. [default: all; paper: 200]"
+        None, metavar="N", help="Examples per iteration. [default: all; paper: 200]"
     ),
     prior: float | None = typer.Option(
-        None, help="Pseudo-examples of the uniform valid law. [default: 1; paper: 0]"
+        None, metavar="X", help="Pseudo-examples of the uniform valid law. [default: 1; paper: 0]"
     ),
     drop_invalid: opt.DropInvalid = False,
-    seed: int | None = typer.Option(None, help="Same seed, same model. [default: a fresh one]"),
+    seed: int | None = typer.Option(
+        None, metavar="N", help="Same seed, same model. [default: a fresh one]"
+    ),
     threads: opt.Threads = None,
     seconds: opt.Seconds = None,
     checkpoint: str | None = typer.Option(
         None, metavar="FOLDER", help="Save the run here; the same command continues from it."
     ),
-    every: int = typer.Option(25, "--checkpoint-every", help="Iterations between checkpoints."),
+    every: int = typer.Option(
+        25, "--checkpoint-every", metavar="N", help="Iterations between checkpoints."
+    ),
     fresh: bool = typer.Option(False, "--fresh", help="Start over, even if there is a checkpoint."),
-    plot: str | None = typer.Option(None, metavar="PNG", help="The learning curve as a picture."),
+    plot: str | None = typer.Option(
+        None, metavar="FILE", help="The learning curve as a picture: .png, .svg or .pdf."
+    ),
     history: str | None = typer.Option(
-        None, metavar="PATH", help="Every iteration as .csv or .parquet."
+        None, metavar="FILE", help="Every iteration as .csv or .parquet."
     ),
     tensorboard: str | None = typer.Option(None, metavar="FOLDER", help="TensorBoard logs."),
     dialect: opt.Dialect = "auto",

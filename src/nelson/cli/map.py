@@ -34,7 +34,9 @@ def map_(
     weight: opt.Weight = [],  # noqa: B006
     share: opt.Share = [],  # noqa: B006
     first: opt.First = [],  # noqa: B006
-    seconds: float = typer.Option(60.0, help="Give up after this many seconds."),
+    seconds: float = typer.Option(
+        60.0, "--seconds", metavar="SECONDS", help="Give up after this many seconds."
+    ),
     output: opt.TableOutput = "-",
     dialect: opt.Dialect = "auto",
     json: opt.Json = False,

@@ -22,32 +22,39 @@ ProblemFile = Annotated[
 Data = Annotated[
     str,
     typer.Argument(
-        metavar="DATA", help="Examples: .npy, .npz, .parquet, .csv, or SAT-sampler text."
+        metavar="FILE", help="Examples: .npy, .npz, .parquet, .csv, or SAT-sampler text."
     ),
 ]
 ModelFolder = Annotated[
-    str, typer.Argument(metavar="MODEL", help="A folder that nelson learn wrote.")
+    str, typer.Argument(metavar="FOLDER", help="A folder that nelson learn wrote.")
 ]
 Weights = Annotated[
     str | None,
     typer.Option(
-        metavar="none|file|PATH",
-        help="none: uniform. file: the weights in FILE (default if it has any). "
-        "PATH: theta, .npy or text.",
+        metavar="none|file|FILE",
+        help="none: uniform. file: the weights in the formula's file (default if it has any). "
+        "FILE: theta, .npy or text.",
     ),
 ]
-Dialect = Annotated[str, typer.Option(help="How to read weight lines; auto: as they look.")]
+Dialect = Annotated[
+    str, typer.Option(metavar="NAME", help="How to read weight lines; auto: as they look.")
+]
 DropInvalid = Annotated[bool, typer.Option("--drop-invalid", help="Leave invalid rows out.")]
 
 # --- drawing ------------------------------------------------------------------------------------
 
 Count = Annotated[str, typer.Option("-n", "--count", metavar="N", help="Samples: 1000, 1e6, inf.")]
-Seed = Annotated[int | None, typer.Option(help="Same seed, same samples. [default: a fresh one]")]
-Method = Annotated[str, typer.Option(help="auto, or a name that `nelson samplers` lists.")]
+Seed = Annotated[
+    int | None,
+    typer.Option(metavar="N", help="Same seed, same samples. [default: a fresh one]"),
+]
+Method = Annotated[
+    str, typer.Option(metavar="NAME", help="auto, or a name that `nelson samplers` lists.")
+]
 Given = Annotated[
     list[str],
     typer.Option(
-        metavar="LITS|NAME=VALUE|RULE",
+        metavar="LITERALS|NAME=VALUE|RULE",
         help="A condition: literals 1,-5; burst=WRAP; a rule of a space, 'len > 4'. Repeatable.",
     ),
 ]
@@ -77,7 +84,7 @@ First = Annotated[
 Project = Annotated[
     str | None,
     typer.Option(
-        metavar="VARS",
+        metavar="VARIABLES",
         help="Write these variables only, e.g. 1,2,7; or all. "
         "[default: the projection in the formula's file, else all]",
     ),
@@ -85,23 +92,32 @@ Project = Annotated[
 ProjectLaw = Annotated[
     str | None,
     typer.Option(
-        metavar="LAW",
+        metavar="NAME",
         help="solutions: each projected solution counts once. marginal: once for each solution "
         "that extends it. [default: solutions if the projection is in the formula's file]",
     ),
 ]
 Unique = Annotated[bool, typer.Option("--unique", help="Distinct samples only.")]
-Seconds = Annotated[float | None, typer.Option(help="Stop after this many seconds.")]
+Seconds = Annotated[
+    float | None, typer.Option("--seconds", metavar="SECONDS", help="Stop after this many seconds.")
+]
 Sweeps = Annotated[
     int | None,
-    typer.Option(help="Heat-bath sweeps inside the valid space. [default: the method's choice]"),
+    typer.Option(
+        metavar="N",
+        help="Heat-bath sweeps inside the valid space. [default: the method's choice]",
+    ),
 ]
 Moves = Annotated[
     str,
-    typer.Option(help="What a sweep is, with --sweeps: single, fields or joint."),
+    typer.Option(metavar="NAME", help="What a sweep is, with --sweeps: single, fields or joint."),
 ]
-MaxRounds = Annotated[int, typer.Option(help="Give a sample up after this many rounds.")]
-Threads = Annotated[int | None, typer.Option(help="[default: all cores]")]
+MaxRounds = Annotated[
+    int, typer.Option(metavar="N", help="Give a sample up after this many rounds.")
+]
+Threads = Annotated[
+    int | None, typer.Option(metavar="N", help="Threads to draw with. [default: all cores]")
+]
 
 # --- output -------------------------------------------------------------------------------------
 
@@ -110,13 +126,13 @@ Output = Annotated[
     typer.Option(
         "-o",
         "--output",
-        metavar="PATH",
+        metavar="FILE",
         help="out.txt, out.csv, out.npz, out.parquet; - is stdout.",
     ),
 ]
 TableOutput = Annotated[
     str,
-    typer.Option("-o", "--output", metavar="PATH", help="out.csv or out.json; - is stdout."),
+    typer.Option("-o", "--output", metavar="FILE", help="out.csv or out.json; - is stdout."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout instead of a table.")]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No notes, no progress, no summary.")]

@@ -63,7 +63,9 @@ def sample(
     moves: opt.Moves = "single",
     max_rounds: opt.MaxRounds = 1000,
     threads: opt.Threads = None,
-    device: str = typer.Option("cpu", help="cpu, cuda or cuda:N: the same samples on each."),
+    device: str = typer.Option(
+        "cpu", metavar="NAME", help="cpu, cuda or cuda:1: the same samples on each."
+    ),
     no_check: bool = typer.Option(
         False, "--no-check", help="Also write samples that violate the formula (gibbs, ...)."
     ),
@@ -74,7 +76,7 @@ def sample(
         "of this machine. Run again, it continues where it was stopped.",
     ),
     workers: int | None = typer.Option(
-        None, min=1, help="With --cluster: processes. [default: all cores]"
+        None, min=1, metavar="N", help="With --cluster: processes. [default: all cores]"
     ),
     shard: str | None = typer.Option(
         None, metavar="N", help="With --cluster: samples per part. [default: about 128 MB]"

@@ -49,11 +49,13 @@ def check(
         None, "--sampler", metavar="NAME", help="Test this sampler: auto, lovasz, prs, ..."
     ),
     samples: str | None = typer.Option(
-        None, "--samples", metavar="PATH", help="Test the samples in this file; - is stdin."
+        None, "--samples", metavar="FILE", help="Test the samples in this file; - is stdin."
     ),
     weights: opt.Weights = None,
     test: str = typer.Option(
-        "auto", help="auto, validity, chi-square, marginals, conditionals, barbarik."
+        "auto",
+        metavar="NAME",
+        help="auto, validity, chi-square, marginals, conditionals, barbarik.",
     ),
     count: str | None = typer.Option(
         None,
@@ -64,15 +66,20 @@ def check(
     ),
     epsilon: float | None = typer.Option(
         None,
+        metavar="X",
         help="Relative error that each probability may have. "
         "[default: the error that the sampler claims; 0.1 for barbarik]",
     ),
-    eta: float = typer.Option(1.6, help="barbarik: L1 distance (up to 2) that is rejected."),
-    delta: float = typer.Option(0.01, help="Probability of a wrong rejection."),
-    seed: int = typer.Option(0, help="Same seed, same verdict."),
+    eta: float = typer.Option(
+        1.6, metavar="X", help="barbarik: L1 distance (up to 2) that is rejected."
+    ),
+    delta: float = typer.Option(0.01, metavar="X", help="Probability of a wrong rejection."),
+    seed: int = typer.Option(0, metavar="N", help="Same seed, same verdict."),
     sweeps: opt.Sweeps = None,
     project_law: opt.ProjectLaw = None,
-    seconds: float = typer.Option(60.0, help="Budget of the whole test."),
+    seconds: float = typer.Option(
+        60.0, "--seconds", metavar="SECONDS", help="Budget of the whole test."
+    ),
     dialect: opt.Dialect = "auto",
     json: opt.Json = False,
     quiet: opt.Quiet = False,

@@ -190,15 +190,19 @@ def _declare_options() -> None:
     """Give `train` the options of `nelson learn`, and those that only ranks have."""
     options = dict(inspect.signature(command.learn, eval_str=True).parameters)
     path = typer.Argument(metavar="FILE", help="DIMACS file (.gz, .xz).")
-    threads = typer.Option(help="Of each rank. [default: its share of the cores]")
+    threads = typer.Option(
+        metavar="N", help="Threads of each rank. [default: its share of the cores]"
+    )
     checkpoint = typer.Option(
         metavar="FOLDER",
         help="Save the run here; the same command continues from it. "
-        "[default: MODEL.run, removed at the end]",
+        "[default: OUTPUT.run, removed at the end]",
     )
-    every = typer.Option("--checkpoint-every", help="Iterations between checkpoints.")
-    device = typer.Option(help="cpu (gloo), or cuda (NCCL): one GPU for each rank.")
-    timeout = typer.Option(help="Seconds without an answer until a rank counts as lost.")
+    every = typer.Option("--checkpoint-every", metavar="N", help="Iterations between checkpoints.")
+    device = typer.Option(metavar="NAME", help="cpu (gloo), or cuda (NCCL): one GPU for each rank.")
+    timeout = typer.Option(
+        metavar="SECONDS", help="Seconds without an answer until a rank counts as lost."
+    )
     for name, kind, default in (
         ("file", Annotated[str, path], inspect.Parameter.empty),
         ("checkpoint", Annotated[str | None, checkpoint], None),
@@ -214,7 +218,7 @@ def _declare_options() -> None:
 
 def main() -> None:
     _declare_options()
-    app = typer.Typer(**APP_SETTINGS)
+    app = typer.Typer(add_completion=False, **APP_SETTINGS)
     app.command(epilog=EXAMPLES)(guarded(train))
     app(prog_name="nelson.cluster.train")
 

@@ -6,6 +6,11 @@
     torchrun -m nelson.cluster.train FILE DATA -o model        training on torch.distributed
 
 Import `sample`, `Folder` and `bench` from here, anything else from its module.
+
+>>> formula = nelson.Formula([[1, 2], [-1, 3]])
+>>> folder = nelson.cluster.sample(formula, n=1000, out="samples", seed=0)
+>>> len(folder), folder.guarantee
+(1000, 'exact')
 """
 
 from importlib import import_module

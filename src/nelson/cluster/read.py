@@ -44,6 +44,12 @@ def read(folder: str | os.PathLike[str], *, partial: bool = False, check: bool =
 
     partial     also read a job that is not finished.
     check       compare the CRC-32 of each part before it is read.
+
+    >>> formula = nelson.Formula([[1, 2], [-1, 3]])
+    >>> folder = nelson.cluster.sample(formula, n=1000, out="samples", seed=0)
+    >>> again = nelson.read("samples")
+    >>> len(again), again.samples(0, 10).to_numpy().shape
+    (1000, (10, 3))
     """
     load_pyarrow()
     return Folder(files_at(folder), partial=partial, check=check)

@@ -64,6 +64,12 @@ def heat_bath(
     Returns `Samples`: "asymptotic" if the pilot run says so; "heuristic" if it does not, or if
     `sweeps` was given, so that there was none. Fewer than n samples if the budget for the starts
     ran out.
+
+    >>> formula = nelson.Formula([[1, 2], [-1, 3]])
+    >>> together = {(2, 3): 2.0}  # x2 and x3 like to be true together
+    >>> s = nelson.heat_bath(formula, together, n=1000, seed=0)
+    >>> s.guarantee, bool(formula.satisfied(s.to_numpy()).all())
+    ('asymptotic', True)
     """
     started = time.monotonic()
     seed = secrets.randbits(63) if seed is None else int(seed)

@@ -88,6 +88,15 @@ class LovaszLayer(nn.Module):
 
     `info` is `Samples.info` of the last draw, with its guarantee. Seeds come from torch's global
     generator. The layer has no parameters. Cost of backward: O(batch m n).
+
+    >>> import torch
+    >>> layer = nelson.LovaszLayer(nelson.Formula([[1, 2], [-1, 3]]), samples=64)
+    >>> theta = torch.zeros(8, 3, requires_grad=True)  # one row for each of eight inputs
+    >>> layer(theta).shape  # 64 valid assignments for each row
+    torch.Size([8, 64, 3])
+    >>> layer.expectation(lambda x: x.sum(-1), theta).sum().backward()
+    >>> theta.grad.shape
+    torch.Size([8, 3])
     """
 
     def __init__(

@@ -48,6 +48,16 @@ class ConstrainedMRF(Distribution):
 
     `info` has the keys "sample", "log_partition" and "mean": how each was last computed. Random
     numbers come from torch's global generator: `torch.manual_seed` makes them repeatable.
+
+    >>> import torch
+    >>> formula = nelson.Formula([[1, 2], [-1, 3]])
+    >>> law = nelson.ConstrainedMRF(formula, torch.zeros(3), names=["tea", "milk", "cup"])
+    >>> law.sample((5,)).shape
+    torch.Size([5, 3])
+    >>> law.mean  # of the four valid assignments, two have tea
+    tensor([0.5000, 0.7500, 0.7500])
+    >>> law.given({"tea": True, "milk": False}).mode  # whoever has tea needs a cup
+    tensor([1., 0., 1.])
     """
 
     arg_constraints = {"logits": constraints.real_vector}  # noqa: RUF012

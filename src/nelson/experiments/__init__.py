@@ -2,6 +2,11 @@
 
 Import `names`, `get` and `run_cell` from here. An experiment is one file that defines EXPERIMENT
 and one line in `registry.py`; `module:ATTRIBUTE` names one that lies elsewhere.
+
+>>> nelson.experiments.names()[:3]
+['table1', 'table2', 'table3']
+>>> nelson.experiments.get("table1").name
+'table1'
 """
 
 from nelson.experiments.registry import get, names, run_cell

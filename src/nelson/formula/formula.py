@@ -53,9 +53,18 @@ class Formula:
     clauses the first is kept, and an empty clause makes the formula unsatisfiable. Variables up to
     `n_vars` (default: the largest in a clause) exist even if no clause mentions them.
 
-    theta: log-odds log w(x_i) - log w(not x_i), float64 (n_vars,), or None for an unweighted file;
-    +-inf is hard evidence. The formula only carries theta: `nelson.sample` takes its own.
-    projection: the variables of projected samples and counts, or None for all.
+    theta       log-odds log w(x_i) - log w(not x_i), float64 (n_vars,), or None for an unweighted
+                file; +-inf is hard evidence. The formula only carries theta: `nelson.sample` takes
+                its own.
+    projection  the variables of projected samples and counts, or None for all.
+
+    >>> f = nelson.Formula([[1, 2], [-1, 3]])  # (x1 or x2) and (not x1 or x3)
+    >>> f.satisfied([[True, False, True], [True, False, False]])
+    array([ True, False])
+    >>> f.given([1]).clauses()  # x1 is true, so x3 is
+    [[1], [3]]
+    >>> f.exactly([1, 2, 3], 2).satisfied([[True, True, True], [False, True, True]])
+    array([False,  True])
     """
 
     literals: np.ndarray  # int32, read-only

@@ -48,6 +48,10 @@ class Polynomial:
 
     Stored in expanded form: `coefficients` has positive, sorted, distinct variables (x^2 = x), and
     () is the constant. Polynomials can be added, and multiplied by a number.
+
+    >>> sum_ = nelson.Polynomial({(1, 2): 1.0}) + nelson.Polynomial({(1, 2): 0.5, (3,): 2.0})
+    >>> sum_.coefficients
+    {(3,): 2.0, (1, 2): 1.5}
     """
 
     coefficients: Mapping[Monomial, float]

@@ -88,6 +88,14 @@ def judge(
 
     The tests assume independent samples. They do not suit a file of distinct samples, or of a slow
     Markov chain. Raises Unsatisfiable if the formula was proved to have no solution.
+
+    >>> formula = nelson.Formula([[1, 2], [-1, 3]])
+    >>> nelson.judge(formula, "prs", seed=0).accept
+    True
+    >>> def biased(formula, theta, n, seed):
+    ...     return nelson.sample(formula, [0.2, 0.0, 0.0], n, seed=seed).to_numpy()
+    >>> nelson.judge(formula, biased, seed=0).accept
+    False
     """
     options = Options(test, epsilon, eta, delta, n, seed, seconds)
     rows, single = theta_rows(formula, theta)

@@ -188,7 +188,8 @@ def learn(
     sampler     "auto", a name of `nelson.samplers()`, or f(formula, theta, m, seed) -> (m, n) bool.
     sweeps      heat-bath sweeps for each sample; None: a pilot run measures how many are needed,
                 and again as theta moves.
-    m, eta, iterations, batch, optimizer ("newton" | "adam" | "sgd")  override the preset.
+    m, eta, iterations, batch, optimizer: override the preset; optimizer is "newton", "adam" or
+                "sgd".
     prior       number of pseudo-examples from the uniform law over valid structures that are mixed
                 into the data. They keep theta finite if the data's marginals are 0 or 1. 0: plain
                 likelihood.
@@ -197,7 +198,7 @@ def learn(
     level       false-alarm rate of the test that ends the run.
     stop        False: go on to the last iteration, also if the moment gap is noise.
     theta0      where to start; None: near the maximum.
-    contexts, net  a conditional model, theta = net(context): contexts (N, ...) has one row for each
+    contexts, net: a conditional model, theta = net(context): contexts (N, ...) has one row for each
                 example, net is an nn.Module that gives n numbers a row. `optimizer` may be a
                 function f(parameters) -> torch optimizer (default Adam with step eta).
     terms       products of variables, [(1, 2), (2, 3, 5)]: learn a coefficient for each as well;
@@ -207,16 +208,26 @@ def learn(
     l1, l2      penalties on the coefficients c of products, in nats for each example: l1 |c| and
                 l2 c^2 / 2. With validation examples and l1=None, l1 falls until they do not gain.
     valid       validation examples, as `data`; None with terms="pairs": every fifth row of data.
-    seed        same seed, same theta, on any number of threads. device      where samples are
-    drawn, as in `nelson.sample`; it never changes the result. seconds     time budget; if it ends
-    the run, `why` says so. checkpoint  a folder. A killed run continues from there (`resume`) and
-    ends with the same bits. progress    show a bar: True, False, or None (if stderr is a terminal).
-    tensorboard a folder for TensorBoard's files. callback    called with the row of the history
-    after each iteration. group       processes that learn together, each of which calls `learn`:
-    see `nelson.cluster.train`.
+    seed        same seed, same theta, on any number of threads.
+    device      where samples are drawn, as in `nelson.sample`; it never changes the result.
+    seconds     time budget; if it ends the run, `why` says so.
+    checkpoint  a folder. A killed run continues from there (`resume`) and ends with the same bits.
+    progress    show a bar: True, False, or None (if stderr is a terminal).
+    tensorboard a folder for TensorBoard's files.
+    callback    called with the row of the history after each iteration.
+    group       processes that learn together, each of which calls `learn`: see
+                `nelson.cluster.train`.
 
     Ctrl-C ends the run with what has been learned so far. Cost: the samples, n^2 m / 128 word
     operations and some tens of n^2 for the curvature (n <= 1024); about 15 iterations.
+
+    >>> formula = nelson.Formula([[1, 2], [-1, 3]])
+    >>> examples = nelson.sample(formula, [1.0, -1.0, 0.0], 20_000, seed=0)
+    >>> fit = nelson.learn(formula, examples, seed=0)
+    >>> fit.theta.round(1)
+    array([ 0.9, -1. ,  0. ])
+    >>> fit.sample(5, seed=1).to_numpy().shape  # new structures
+    (5, 3)
     """
     started = time.monotonic()
     _check(contexts, net, terms, sampler, group, (l1, l2, valid))

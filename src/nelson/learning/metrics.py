@@ -11,6 +11,13 @@
 | `moment_gap`         | E_data[x] - E_model[x] in three norms                                     |
 | `time_per_iteration` | seconds of sampling and of the update                                     |
 | `evaluate`           | the report that `nelson evaluate` prints                                  |
+
+>>> formula = nelson.Formula([[1, 2], [-1, 3]])
+>>> nelson.metrics.validity(formula, [[True, False, True], [True, False, False]])
+0.5
+>>> rows = nelson.sample(formula, n=1000, seed=0).to_numpy()
+>>> round(nelson.metrics.log_likelihood(formula, np.zeros(3), rows).value, 4)  # log 1/4
+-1.3863
 """
 
 from __future__ import annotations

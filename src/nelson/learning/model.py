@@ -45,6 +45,11 @@ class Model:
     """A formula and theta, (n,) float64. A conditional model has a torch `net` instead of theta.
 
     terms: coefficients of products of variables, {(1, 2): 0.7}, added to theta . x.
+
+    >>> model = nelson.Model(nelson.Formula([[1, 2], [-1, 3]]), np.array([1.0, -1.0, 0.0]))
+    >>> model.sample(1000, seed=0).guarantee
+    'exact'
+    >>> model.save("model")  # `nelson.load` reads it
     """
 
     formula: Formula

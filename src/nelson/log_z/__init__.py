@@ -8,6 +8,10 @@ overflows nor underflows, and a variable that no clause mentions contributes a f
 
 Import `log_partition`, `LogPartition` and `METHODS` from here; `moments` has means and covariances,
 `result` has `Z95` and loads no kernel.
+
+>>> result = nelson.log_z.log_partition(nelson.Formula([[1, 2], [-1, 3]]))
+>>> round(float(np.exp(result.value))), result.exact  # of the 8 assignments 4 are valid
+(4, True)
 """
 
 from importlib import import_module

@@ -36,7 +36,11 @@ _REGISTRY = {
 
 
 def names() -> list[str]:
-    """All registered samplers; "auto" picks among them."""
+    """All registered samplers; "auto" picks among them.
+
+    >>> nelson.samplers()[:3]
+    ['lovasz', 'moser-tardos', 'prs']
+    """
     return list(_REGISTRY)
 
 

@@ -115,6 +115,10 @@ def report(f: Formula, theta: Any = None, *, pilot: bool = True, seed: int = 0) 
     pilot=False skips the pilot run that measures the expected work. To report what `auto` would
     choose may still need a short trial run. theta of +-inf is hard evidence. Cost: linear in the
     formula, plus the pilot run.
+
+    >>> report = nelson.report(nelson.Formula([[1, 2], [-1, 3]]))
+    >>> report.to_dict()["choice"]["why"]
+    'extremal (Condition 1 holds): resampling alone is exact'
     """
     theta = checked_theta(theta, f.n_vars)
     evidence = evidence_of(f, None, theta)

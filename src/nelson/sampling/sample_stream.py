@@ -81,6 +81,13 @@ def sample(
 
     Returns `Samples`; `.status` is "budget" if there are fewer than n. Raises Unsatisfiable only
     if it was proved.
+
+    >>> formula = nelson.Formula([[1, 2], [-1, 3]])
+    >>> s = nelson.sample(formula, [0.5, 0.0, -0.5], 1000, seed=0)
+    >>> len(s), s.guarantee
+    (1000, 'exact')
+    >>> nelson.sample(formula, n=1000, given=[1], seed=0).mean()[[0, 2]]  # x1, and so x3
+    array([1., 1.])
     """
     return draw(formula, theta, n, Options.among(locals()))
 
@@ -133,6 +140,10 @@ def stream(
 
     n None: without end. Ctrl-C ends the stream with a last block (info["interrupted"]) that holds
     the samples finished so far, all complete and valid; `seconds` ends it in the same way.
+
+    >>> formula = nelson.Formula([[1, 2], [-1, 3]])
+    >>> [len(block) for block in nelson.stream(formula, n=1000, block=448, seed=0)]
+    [448, 448, 104]
     """
     options = Options.among(locals())
     if not (block := count(block, "block")) or block % 64:

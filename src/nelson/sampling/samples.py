@@ -33,6 +33,14 @@ class Samples:
     status     "ok", or "budget": fewer samples than asked for (info["reason"] says why), all valid
     info       method, why, seed, rounds, resampled (constraints, over all samples), sweeps,
                seconds, threads, requested, ...; of heuristic samples: advice, what would help
+
+    >>> s = nelson.sample(nelson.Formula([[1, 2], [-1, 3]]), n=1000, seed=0)
+    >>> s.guarantee, s.status, s.to_numpy().shape
+    ('exact', 'ok', (1000, 3))
+    >>> bool(np.all(s.mean() == s.to_numpy().mean(axis=0)))
+    True
+    >>> s.literals()[0].tolist()  # as SAT samplers write it
+    [-1, 2, 3]
     """
 
     packed: np.ndarray

@@ -36,6 +36,11 @@ def load(path: str | os.PathLike[str], net: Any = None) -> Model | TableModel:
     """Read a model folder: of `nelson.learn`, or of `Space.learn`.
 
     net: for a conditional model, the module to load the weights into.
+
+    >>> formula = nelson.Formula([[1, 2], [-1, 3]])
+    >>> nelson.Model(formula, np.zeros(3)).save("model")
+    >>> nelson.load("model").formula == formula
+    True
     """
     folder = Path(path)
     meta = _json(folder / "model.json")

@@ -52,7 +52,18 @@ from nelson.space.terms import terms
 
 
 class Space(Declaration):
-    """Named fields, the rules that legal rows obey, and what can be asked about legal rows."""
+    """Named fields, the rules that legal rows obey, and what can be asked about legal rows.
+
+    >>> bus = nelson.Space()
+    >>> length = bus.integer("len", 1, 15)
+    >>> burst = bus.choice("burst", ["FIXED", "INCR", "WRAP"])
+    >>> bus.require((burst == "WRAP").implies(length.isin([2, 4, 8])))
+    >>> bus.count()
+    33
+    >>> rows = bus.sample(1000, seed=0, given={"burst": "WRAP"})
+    >>> sorted(set(rows["len"].tolist()))
+    [2, 4, 8]
+    """
 
     # --- files ------------------------------------------------------------------------------------
 

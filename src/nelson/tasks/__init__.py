@@ -1,11 +1,11 @@
 """Real uses of the library, from data to picture: one folder per task.
 
-    town = nelson.tasks.Orientations.small()             # or nelson.tasks.get("orientations")
-    data = town.examples(500, seed=0)                    # (500, n_vars) bool, every row valid
-    fit = town.learn(data)                               # fit.theta
-    new = town.sample(fit.theta, 1000, seed=1)           # new.x, new.guarantee
-    town.evaluate(fit.theta, town.examples(500, seed=2)) # validity, moment_gap, ...
-    town.draw(new.x[0], "town.png", theta=fit.theta)
+>>> town = nelson.tasks.Orientations.small()  # or nelson.tasks.get("orientations").small()
+>>> data = town.examples(500, seed=0)  # (500, n_vars) bool, every row valid
+>>> fit = town.learn(data)  # fit.theta
+>>> new = town.sample(fit.theta, 1000, seed=1)  # new.x, new.guarantee
+>>> figures = town.evaluate(fit.theta, town.examples(500, seed=2))  # validity, moment_gap, ...
+>>> picture = town.draw(new.x[0], "town.png", theta=fit.theta)
 
 | name           | structures                                      | law of `sample`               |
 |----------------|-------------------------------------------------|-------------------------------|
