@@ -11,7 +11,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from nelson.kernels.core.vector import Row
+from nelson.kernels.core.vector_llvm import Row
 
 _I16, _I32, _I64, _F32 = ir.IntType(16), ir.IntType(32), ir.IntType(64), ir.FloatType()
 #: Words of a row, and lanes in it.

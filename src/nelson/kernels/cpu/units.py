@@ -63,7 +63,7 @@ from nelson.kernels.core.vector import (
     tag,
     zeros,
 )
-from nelson.kernels.cpu.lanes import (
+from nelson.kernels.cpu.native import (
     LANES,
     WIDTH,
     add_where,
