@@ -5,6 +5,7 @@ spent, and leave no trace then. A small draw loads neither Numba nor SciPy.
 from __future__ import annotations
 
 import os
+import pickle
 import subprocess
 import sys
 
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 import nelson
-from nelson.kernels.core import compile, interpret
+from nelson.kernels.core import bits, compile, interpret
 from nelson.kernels.core.interpret import Limits, attempt, counted
 from nelson.sampling.registry import get, missing_modules
 
@@ -110,10 +111,14 @@ def test_numbers_are_computed_as_in_machine_code(fresh):
     assert (words == before).all()
 
 
+def test_kernels_are_pickled_by_name():
+    assert pickle.loads(pickle.dumps(bits._pack)) is bits._pack
+
+
 TINY = """
 import sys
 import nelson
-s = nelson.sample(nelson.Formula([[1, 2], [-1, 3]]), n=10, seed=0)
+s = nelson.sample(nelson.Formula([[1, 2], [-1, 3]]), n=70, seed=0)
 print(len(s), s.guarantee, sorted({"numba", "scipy", "llvmlite", "torch"} & set(sys.modules)))
 """
 
@@ -129,5 +134,5 @@ def test_a_small_draw_loads_no_compiler(mode):
     if mode == "nonsense":
         assert "NELSON_KERNELS is 'nonsense'; expected auto, compiled" in done.stderr
         return
-    assert done.stdout.startswith("10 exact"), done.stderr
+    assert done.stdout.startswith("70 exact"), done.stderr
     assert ("numba" in done.stdout) == (mode == "compiled")

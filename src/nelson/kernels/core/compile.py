@@ -75,6 +75,9 @@ class Kernel:
                 self.compiled = _machine().dispatcher(self.py_func)
         return self.compiled
 
+    def __reduce__(self) -> str:
+        return self.__name__  # pickled as a name of its module
+
     @property
     def _numba_type_(self) -> Any:  # asked for when another kernel that calls this one is compiled
         return self.compile()._numba_type_

@@ -71,6 +71,16 @@ def choose(mode: str) -> str:
 choose(_Steps.mode)
 
 
+def _after_fork() -> None:
+    """In a child process, no thread holds the lock, whatever the parent was doing."""
+    global _lock
+    _lock, _Steps.running = threading.RLock(), False
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
 @contextmanager
 def as_machine_code() -> Iterator[None]:
     """Inside, and in other threads meanwhile, kernels are compiled before a clock starts."""
