@@ -2,7 +2,8 @@
 
 Each command runs in a new process. *Cold* has an empty folder of compiled kernels; *warm* is the
 second run with the same folder. Times are CPU seconds of the process and its children, as the
-machine may be busy with other things. The time until `nelson demo` shows a line is wall-clock time.
+machine may be busy with other things. Python's byte code is there before, as installers make it.
+The time until `nelson demo` shows a line is wall-clock time.
 
 Set NELSON_BEFORE to the folder `src` of another checkout to run its commands in turns with ours;
 its times then stand in the notes.
@@ -50,6 +51,8 @@ COMMANDS = {
 def rows() -> Iterator[Row]:
     ours = str(Path(nelson.__file__).parents[1])
     before = os.environ.get("NELSON_BEFORE")
+    for source in filter(None, (ours, before)):
+        subprocess.run([sys.executable, "-m", "compileall", "-q", f"{source}/nelson"], check=True)
     with tempfile.TemporaryDirectory() as folder:
         names = _files(Path(folder))
         for what, (arguments, *goals) in COMMANDS.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import time
 from collections.abc import Callable, Iterator
@@ -74,7 +75,7 @@ def _steps() -> Iterator[tuple[str, Callable[[], object]]]:
     yield "samples as text", lambda: TextWriter(io.BytesIO(), [1, 2]).write(pack(x), len(x))
     for name in names():
         if get(name).ready and not missing_modules(get(name)):
-            yield name, lambda name=name: draw(method=name)
+            yield name, functools.partial(draw, method=name)
     yield "sweeps of fields", lambda: draw(method="lovasz", moves="fields", sweeps=1)
     yield "joint moves", lambda: draw(method="lovasz", moves="joint", sweeps=1)
     yield "auto", lambda: [auto.ready(n, None) for n in _COUNTS]
