@@ -45,12 +45,14 @@ def drawn(clauses, n, **how):
 def test_both_ways_give_the_same_bits(fresh, method, clauses):
     if method != "auto" and missing_modules(get(method)):
         pytest.skip("its package is not installed")
+    if method == "cftp" and clauses is CLAUSES:
+        clauses = CLAUSES[:3]  # runs from farther back would take seconds
     fresh.setattr(interpret._Steps, "mode", "compiled")
-    machine_code = drawn(clauses, 70, method=method)
+    machine_code = drawn(clauses, 60, method=method)
     for kernel in compile.kernels:
         fresh.setattr(kernel, "compiled", None)
     fresh.setattr(interpret._Steps, "mode", "interpreted")  # raises what the interpreter cannot do
-    assert drawn(clauses, 70, method=method) == machine_code
+    assert drawn(clauses, 60, method=method) == machine_code
     assert all(kernel.compiled is None for kernel in compile.kernels)
 
 
@@ -118,7 +120,7 @@ def test_kernels_are_pickled_by_name():
 TINY = """
 import sys
 import nelson
-s = nelson.sample(nelson.Formula([[1, 2], [-1, 3]]), n=70, seed=0)
+s = nelson.sample(nelson.Formula([[1, 2], [-1, 3]]), n=60, seed=0)
 print(len(s), s.guarantee, sorted({"numba", "scipy", "llvmlite", "torch"} & set(sys.modules)))
 """
 
@@ -134,5 +136,5 @@ def test_a_small_draw_loads_no_compiler(mode):
     if mode == "nonsense":
         assert "NELSON_KERNELS is 'nonsense'; expected auto, compiled" in done.stderr
         return
-    assert done.stdout.startswith("70 exact"), done.stderr
+    assert done.stdout.startswith("60 exact"), done.stderr
     assert ("numba" in done.stdout) == (mode == "compiled")
