@@ -21,6 +21,7 @@ $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(PIP) install -c constraints.txt -e ".[all]" || $(MAKE) --no-print-directory most
 	touch $@ $(DEMO)
+	@echo "Optional: $(BIN)/nelson warm compiles the inner loops now; else the first large draws do."
 
 # Only what the demo needs: a tenth of the rest. CMSGen, with which it compares, is built from source.
 $(DEMO): pyproject.toml constraints.txt

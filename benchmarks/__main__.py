@@ -23,6 +23,7 @@ from benchmarks import (
     peers,
     sampler,
     space,
+    startup,
 )
 from benchmarks.common import Row
 
@@ -30,6 +31,7 @@ ALL = {
     **sampler.ALL,
     "calls": calls.rows,
     "load": load.rows,
+    "startup": startup.rows,
     "logz": log_z.rows,
     "pairs": pairs.rows,
     "circuit": circuit.rows,

@@ -17,7 +17,7 @@ from types import SimpleNamespace
 import pytest
 
 import nelson
-from nelson.kernels.core import compile, folders
+from nelson.kernels.core import compile, folders, kernel_cache
 from nelson.kernels.core.folders import private_folder
 
 PACKAGE = Path(nelson.__file__).parent
@@ -49,16 +49,16 @@ def test_the_digest_changes_with_every_file_of_kernels(tmp_path):
     for name in (*inside, "tasks/arcs/task.py", "kernels.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("x = 1\n")
-    digests = [compile.digest(tmp_path)]
+    digests = [kernel_cache.digest(tmp_path)]
     for name in inside:
         (tmp_path / name).write_text("x = 2\n")
-        digests.append(compile.digest(tmp_path))
+        digests.append(kernel_cache.digest(tmp_path))
     (tmp_path / "tasks/arcs/kernels/new.py").write_text("x = 1\n")
-    digests.append(compile.digest(tmp_path))
+    digests.append(kernel_cache.digest(tmp_path))
     assert len(set(digests)) == len(inside) + 2
     for name in ("tasks/arcs/task.py", "kernels.py"):  # no kernel can lie in these
         (tmp_path / name).write_text("x = 2\n")
-    assert compile.digest(tmp_path) == digests[-1]
+    assert kernel_cache.digest(tmp_path) == digests[-1]
 
 
 def test_the_digest_of_the_package_covers_every_compiled_function():
@@ -66,7 +66,7 @@ def test_the_digest_of_the_package_covers_every_compiled_function():
     files = [file for file in PACKAGE.rglob("*.py") if decorated.search(file.read_text())]
     rooms = {file.relative_to(PACKAGE).parts[0] for file in files}
     assert {"kernels", "tasks"} <= rooms
-    assert set(files) <= set(compile.sources())
+    assert set(files) <= set(kernel_cache.sources())
 
 
 # --- the cache folder: its files are pickles, so it must be private ------------------------------
@@ -89,14 +89,15 @@ import numpy as np
 from nelson.kernels.core.bits import pack, unpack
 x = np.arange(70 * 3).reshape(70, 3) % 2 == 0
 assert (unpack(pack(x), 70) == x).all()
-from nelson.kernels.core.compile import folder
+from nelson.kernels.core.kernel_cache import folder
 print(folder())
 """
 
 
 def python(code: str, *args: object, **environment: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-W", "always", "-c", code, *map(str, args)]
-    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)} | environment
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "NELSON_KERNELS": "compiled"}
+    env |= environment
     return subprocess.run(command, capture_output=True, text=True, env=env, timeout=240)
 
 
@@ -230,10 +231,10 @@ def test_the_own_group_of_a_user_may_write_above(tmp_path, monkeypatch):
 
 
 def test_without_a_private_folder_kernels_are_compiled_and_not_cached(monkeypatch):
-    monkeypatch.setattr(compile, "folder", lambda: None)
+    monkeypatch.setattr(kernel_cache, "folder", lambda: None)
     double = compile.kernel(function_in(PACKAGE / "kernels/core/new.py"))
     assert double(21) == 42
-    assert type(double._cache).__name__ == "NullCache"
+    assert type(double.compiled._cache).__name__ == "NullCache"
 
 
 def test_a_warning_names_every_reason_once(tmp_path, monkeypatch):
@@ -241,8 +242,8 @@ def test_a_warning_names_every_reason_once(tmp_path, monkeypatch):
         (tmp_path / name).mkdir()
         (tmp_path / name).chmod(0o777)
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(compile.tempfile, "gettempdir", lambda: str(tmp_path / "tmp"))
-    choose = functools.cache(compile.folder.__wrapped__)
+    monkeypatch.setattr(kernel_cache.tempfile, "gettempdir", lambda: str(tmp_path / "tmp"))
+    choose = functools.cache(kernel_cache.folder.__wrapped__)
     with pytest.warns(RuntimeWarning, match=r"(?s)not kept.*cache.*tmp") as caught:
         assert choose() is None
     assert choose() is None and len(caught) == 1

@@ -27,6 +27,7 @@ from nelson.cli import (
     sample,
     samplers,
     test,
+    warm,
 )
 from nelson.cli.common import APP_SETTINGS, EXIT_CODES, guarded
 from nelson.cli.options import ClusterCommand
@@ -71,6 +72,7 @@ app.command("test", epilog=test.EXAMPLES)(guarded(test.check, test.BAD_INPUT))
 app.command("samplers", epilog=samplers.EXAMPLES)(guarded(samplers.samplers))
 app.command("cache", epilog=cache.EXAMPLES)(guarded(cache.cache))
 app.command("compile", epilog=compile.EXAMPLES)(guarded(compile.compile_))
+app.command("warm", epilog=warm.EXAMPLES)(guarded(warm.warm))
 app.command("bench", cls=ClusterCommand, epilog=bench.EXAMPLES)(guarded(bench.bench))
 app.command("demo", epilog=demo.EXAMPLES)(guarded(demo.demo))
 

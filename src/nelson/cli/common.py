@@ -197,15 +197,11 @@ def print_json(value: Any, indent: int | None = 2) -> None:
 
 
 def load_numba_without_scipy() -> None:
-    """Import Numba without SciPy, which saves 0.2 s of start-up time.
+    """If a kernel is compiled later, import Numba without SciPy, which saves 0.2 s.
 
     Numba loads `scipy.linalg` if it is installed, to offer BLAS inside compiled code. No kernel of
     nelson uses BLAS. Only the command line does this: a library must not decide it for its users.
     """
-    if "numba" in sys.modules or "scipy" in sys.modules:
-        return
-    sys.modules["scipy"] = None  # type: ignore[assignment]  # makes `import scipy` fail
-    try:
-        import numba.np.arraymath  # noqa: F401
-    finally:
-        del sys.modules["scipy"]
+    from nelson.kernels.core import compile
+
+    compile.hide_scipy = True

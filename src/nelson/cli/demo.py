@@ -12,6 +12,7 @@ import typer
 
 from nelson.cli.common import counted
 from nelson.cli.status_line import StatusLine
+from nelson.io.progress import listening
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,14 +82,11 @@ def demo(
     console.print(f"[dim]{_line(COLUMNS)}[/]")
     with StatusLine(patience=0.0) as line:
         for number, (name, cls) in enumerate(zip(chosen, classes, strict=True), 1):
-            where = f"{number} of {len(chosen)}: {name}"
-
-            def show(text: str, where: str = where) -> None:
-                line.show(f"{where}: {text}")
-
-            show("preparing")
+            step = _Step(line, f"{number} of {len(chosen)}: {name}")
+            step.show("preparing")
             try:
-                visits.append(tour(cls.small(seed), output, seed=seed, say=show))
+                with listening(step.phase):  # the first run compiles kernels
+                    visits.append(tour(cls.small(seed), output, seed=seed, say=step.show))
                 row = _row(visits[-1])
             except (NelsonError, ImportError) as error:  # the other tasks are still run
                 missed[name] = str(error)
@@ -109,6 +107,20 @@ def demo(
             _next(console, str(path))
     if missed:
         raise typer.Exit(1)
+
+
+class _Step:
+    """What a task is doing, on the status line: its own words, or a phase of the library."""
+
+    def __init__(self, line: StatusLine, where: str) -> None:
+        self._line, self._where, self._text = line, where, ""
+
+    def show(self, text: str) -> None:
+        self._text = text
+        self.phase("")
+
+    def phase(self, text: str) -> None:
+        self._line.show(f"{self._where}: {text or self._text}")
 
 
 # --------------------------------------------------------------------------------------- the table

@@ -43,11 +43,28 @@ def phase(text: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def listening(tell: Callable[[str], None] | None) -> Iterator[None]:
-    """Call `tell` with the text of every phase that begins inside, and "" when none is left."""
-    token = _LISTENER.set(tell)
+    """Call `tell` with the text of every phase that begins inside, and "" when none is left.
+
+    Compiling kernels is a phase in any thread: they do not know who waits for them.
+    """
+    if tell is None:
+        yield
+        return
+    from nelson.kernels.core import kernel_cache
+
+    last = ""
+
+    def phases(text: str) -> None:
+        nonlocal last
+        last = text
+        tell(text)
+
+    token = _LISTENER.set(phases)
+    before = kernel_cache.listen(lambda text: tell(text or last))
     try:
         yield
     finally:
+        kernel_cache.listen(before)
         _LISTENER.reset(token)
 
 

@@ -21,6 +21,7 @@ from nelson.formula import Formula
 from nelson.kernels.core import rng
 from nelson.kernels.core.bernoulli import Law, law
 from nelson.kernels.core.bits import words_for
+from nelson.kernels.core.interpret import as_machine_code
 from nelson.kernels.core.threads import spread
 from nelson.kernels.cpu import tiles as cpu
 from nelson.sampling.problem import Problem, prepare
@@ -57,6 +58,7 @@ class Kernel:
     finishes: bool = False
 
 
+@as_machine_code()
 def compile_kernel(width: int, kernel: Kernel | None = None) -> None:
     """Compile the kernel of that width, before a clock starts."""
     problem = prepare(Formula([], n_vars=1))

@@ -14,6 +14,7 @@ from nelson.cli import app
 from nelson.exact.circuit import disk_cache
 from nelson.exact.compiled import compiled
 from nelson.io import atomic
+from nelson.kernels.core import kernel_cache
 from tests.problems import non_extremal, random_ksat, weights
 
 pytest.importorskip("py_d4")
@@ -125,3 +126,29 @@ def test_the_command(own_cache):
     assert said.exit_code == 0 and str(own_cache) in said.stdout and "circuits  1" in said.stdout
     assert "removed 1 circuit," in run("--clear").stdout and not disk_cache.entries()
     assert "nelson cache --clear" in run("--help").stdout
+
+
+def test_the_command_shows_and_clears_compiled_kernels(own_cache, monkeypatch, tmp_path):
+    """Of this version and of others; a folder with another name, and a link, stay."""
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "kernels"))
+    monkeypatch.setattr(kernel_cache.tempfile, "gettempdir", lambda: str(tmp_path / "tmp"))
+
+    def run(*args):
+        done = CliRunner().invoke(app, ["cache", *args])
+        assert done.exit_code == 0
+        return done.stdout
+
+    assert "kernels   none of this version yet: nelson warm compiles them" in run()
+    names = f"kernels-{kernel_cache.digest()}", "kernels-" + "0" * 16, "kernels-of-mine"
+    for name in names:
+        (tmp_path / "kernels" / name / "cpu-tiles").mkdir(parents=True)
+        for file in ("a.nbi", "a.1.nbc", "a.2.nbc"):
+            (tmp_path / "kernels" / name / "cpu-tiles" / file).write_bytes(bytes(10))
+    (tmp_path / "kernels" / ("kernels-" + "1" * 16)).symlink_to(tmp_path / "kernels" / names[2])
+    told = [line for line in run().splitlines() if line.startswith("kernels")]
+    assert len(told) == 2 and all("1, 30 bytes, in " in line for line in told)
+    assert told[0].endswith("of another version") != told[1].endswith("of another version")
+    assert "removed 2 kernels, 60 bytes" in run("--clear-kernels")
+    assert "none of this version yet" in run()
+    left = sorted(path.name for path in (tmp_path / "kernels").iterdir())
+    assert left == ["kernels-" + "1" * 16, "kernels-of-mine"]

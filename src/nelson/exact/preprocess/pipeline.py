@@ -16,6 +16,7 @@ from nelson.exact.preprocess.state import Budget, State
 from nelson.formula import Formula
 from nelson.formula.checks import evidence_literals
 from nelson.io.progress import phase
+from nelson.kernels.core.interpret import as_machine_code
 
 #: All steps except unit propagation, which is always done.
 STEPS = ("equal", "probe", "subsume", "gates")
@@ -29,6 +30,9 @@ SAFETY_SECONDS = 60.0
 ROUNDS = 16
 #: Components returned, at most: the smallest ones are bundled.
 COMPONENTS = 256
+#: Formulas with more literals are preprocessed by compiled kernels from the beginning: a compiler
+#: that starts midway would use up the seconds above on a slow machine.
+SMALL = 4_000
 
 _WORDS = {
     "propagated": "{} variables fixed by propagation",
@@ -76,11 +80,13 @@ def preprocess(
     if unknown:
         raise FormulaError(f"no step {min(unknown)!r}", expected="some of " + ", ".join(STEPS))
     with phase("preprocessing the formula"):
-        compile_kernels()
+        if deadline is not None or len(formula.literals) > SMALL:
+            compile_kernels()
         return _preprocess(formula, theta_rows, evidence, deadline, steps)
 
 
 @cache
+@as_machine_code()
 def compile_kernels() -> None:
     """Compile all kernels before a clock starts. The first call on a machine takes seconds."""
     gate = [[-1, 2], [-1, 3], [1, -2, -3]]

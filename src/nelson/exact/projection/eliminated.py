@@ -65,7 +65,8 @@ def eliminated(
     until: time.monotonic() at which to stop with what is done; None: only counted limits.
     Raises Unsatisfiable if that was proved.
     """
-    compile_kernels()
+    if until is not None:
+        compile_kernels()
     formula = Formula.from_arrays(*clauses, n_vars=n)
     state = begin(formula, np.zeros((1, n)), (), math.inf if until is None else until)
     state.budget.left = VISITS

@@ -51,6 +51,7 @@ AT_ONCE = 4
 #: How a tile ended: all lanes satisfy the clauses, the tile was not drawn, some lane is wrong.
 FINISHED, MISSING, WRONG = 0, 1, 2
 _ZERO, _ONE, _32 = np.uint64(0), np.uint64(1), np.uint64(32)
+_LOW = np.int64(0xFFFFFFFF)
 #: An entry of the queue is 16 * (place of the record) + (word of the tile).
 _WORD_BITS, _WORD_MASK = np.int64(4), np.int64(15)
 
@@ -141,7 +142,7 @@ def _drain(width, p, s, turn, tail):
             to = np.int64(row) * width + word
             poke(s.mask, to, peek(s.mask, to) | lanes)
             continue
-        low, high = np.uint32(peek(p.code, at)), np.uint32(peek(p.code, at + 1))
+        low, high = peek(p.code, at) & _LOW, peek(p.code, at + 1) & _LOW
         thr = np.uint64(low) | (np.uint64(high) << _32)
         one = _ZERO
         if thr == CERTAIN:

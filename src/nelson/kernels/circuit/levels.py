@@ -16,6 +16,7 @@ Every value is a probability. If a term might be below the smallest double, the 
 alone, so that samples do not depend on how many are drawn.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -184,9 +185,9 @@ def climb(lv, single, theta, f):
         return np.nan
     for v in range(theta.size):
         t = theta[v]
-        f.value[2 * v], f.value[2 * v + 1] = 1.0 / (1.0 + np.exp(t)), 1.0 / (1.0 + np.exp(-t))
+        f.value[2 * v], f.value[2 * v + 1] = 1.0 / (1.0 + math.exp(t)), 1.0 / (1.0 + math.exp(-t))
         if np.isfinite(t):
-            safest -= abs(t) + np.log1p(np.exp(-abs(t)))
+            safest -= abs(t) + math.log1p(math.exp(-abs(t)))
     for g in range(lv.at.size):
         first, last, a, b = lv.begin[g], lv.begin[g + 1], lv.sizes[2 * g], lv.sizes[2 * g + 1]
         zero, one, value = f.zero[first:last], f.one[first:last], f.value[n2 + first : n2 + last]
@@ -200,7 +201,7 @@ def climb(lv, single, theta, f):
             value[j] = zero[j] + one[j]
     if low and safest < _SAFE:
         return np.nan
-    return np.log(f.value[n2 + lv.root]) if f.value[n2 + lv.root] > 0.0 else -np.inf
+    return math.log(f.value[n2 + lv.root]) if f.value[n2 + lv.root] > 0.0 else -np.inf
 
 
 @inline

@@ -14,6 +14,7 @@ Every kernel is linear in the edges. Nodes are processed bottom-up, in the order
 outgoing edge, so that a decision comes after all decisions below it.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -279,4 +280,4 @@ def evaluate(kind, parent, child, start, literals, log_p, value):
             value[i] += term
         elif term != -np.inf:
             high, low = max(value[i], term), min(value[i], term)
-            value[i] = high + np.log1p(np.exp(low - high))
+            value[i] = high + math.log1p(math.exp(low - high))

@@ -19,6 +19,7 @@ times the values). These are sums and products of positive numbers: nothing canc
 O(edges) each: measured 50 ns per decision upward, 30 ns downward.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -69,7 +70,7 @@ def odds_threshold(odds, rare_one):
 @inline
 def threshold(a, b):
     """round(2^64 e^b / (e^a + e^b)); a and b finite."""
-    return odds_threshold(np.exp(min(a, b) - max(a, b)), b <= a)
+    return odds_threshold(math.exp(min(a, b) - max(a, b)), b <= a)
 
 
 @inline
@@ -81,7 +82,7 @@ def share(thr):
 @inline
 def log_weights(t):
     """log w of x_v = 0 and of x_v = 1."""
-    soft = np.log1p(np.exp(-abs(t)))
+    soft = math.log1p(math.exp(-abs(t)))
     return -soft - max(t, 0.0), -soft + min(t, 0.0)
 
 
@@ -116,7 +117,7 @@ def upward(c, w):
             value[i] = max(a, b)
             thr[i] = _ZERO if b == -np.inf else CERTAIN
             continue
-        value[i] = max(a, b) + np.log1p(np.exp(min(a, b) - max(a, b)))
+        value[i] = max(a, b) + math.log1p(math.exp(min(a, b) - max(a, b)))
         thr[i] = threshold(a, b)
     return value[c.single.size - 1]
 
@@ -159,7 +160,7 @@ def solve(c, theta, w, log_p, mean, first, last):
         downward(c, w)
         for v in range(theta.shape[1]):
             off, on = w.flow[2 * v], w.flow[2 * v + 1]
-            p = on + max(0.0, 1.0 - on - off) * np.exp(w.log_w[2 * v + 1])
+            p = on + max(0.0, 1.0 - on - off) * math.exp(w.log_w[2 * v + 1])
             mean[r, v] = min(1.0, max(0.0, p))
 
 

@@ -21,7 +21,8 @@ Every function works on NumPy arrays, on scalars, and on the rows of `vector.py`
 """
 
 import numpy as np
-from numba.extending import register_jitable
+
+from nelson.kernels.core.compile import inline
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _ODD = np.uint64(0xD1342543DE82EF95)
@@ -52,26 +53,26 @@ MAX_ROUNDS = SWEEP_ROUND - 1
 BITS = 32
 
 
-@register_jitable(forceinline=True)
+@inline
 def multiply(y):
     """y * MULTIPLIER; a function, so that the GPU can replace it."""
     return y * MULTIPLIER
 
 
-@register_jitable(forceinline=True)
+@inline
 def scramble(y, key):
     y = multiply(y ^ (y >> _S32))
     y = multiply(y ^ (y >> _S32) ^ key)
     return y ^ (y >> _S32)
 
 
-@register_jitable(forceinline=True)
+@inline
 def counter(round, variable, bit):
     """The counter times GOLDEN, to be added to key0. The next bit adds GOLDEN once more."""
     return ((np.uint64(round) << _S37) | (np.uint64(variable) << _S5) | np.uint64(bit)) * GOLDEN
 
 
-@register_jitable(forceinline=True)
+@inline
 def keys(seed, context, word):
     """(key0, key1) of one word of 64 samples; `seed` comes from `spread_seed`."""
     base = seed + ((np.uint64(context) << _S40) | np.uint64(word)) * _ODD
@@ -79,7 +80,7 @@ def keys(seed, context, word):
     return scramble(base + GOLDEN, _ZERO), scramble(base + GOLDEN * _TWO, _ZERO)
 
 
-@register_jitable(forceinline=True)
+@inline
 def class_order(seed, context, classes):
     """(first, step): sweeps visit the colour classes first, first + step, .., modulo `classes`.
 
@@ -92,7 +93,7 @@ def class_order(seed, context, classes):
     return cyclic_order(seed, context, classes, SWEEP_ROUND)
 
 
-@register_jitable(forceinline=True)
+@inline
 def cyclic_order(seed, context, classes, round):
     """As `class_order`, with the random word of a round."""
     key0, key1 = keys(seed, context, 0)

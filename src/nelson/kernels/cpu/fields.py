@@ -21,21 +21,19 @@ import numpy as np
 from nelson.kernels.core.compile import inline
 from nelson.kernels.core.rng import FIRST_UNIT, counter, scramble
 from nelson.kernels.core.vector import load, peek, poke, splat, store, zeros
-from nelson.kernels.cpu.lane_bytes import (
+from nelson.kernels.cpu.native import (
     ENTRIES,
-    compare_bytes,
-    lookup,
-    plus_bytes,
-    store_bytes,
-    where_bytes,
-)
-from nelson.kernels.cpu.lanes import (
     LANES,
     WIDTH,
+    compare_bytes,
+    lookup,
     numbers,
     plus,
+    plus_bytes,
+    store_bytes,
     threshold,
     where,
+    where_bytes,
 )
 from nelson.kernels.cpu.unit_program import INDEX
 

@@ -1,73 +1,41 @@
 """Rows of float64, kept in the rows of 64-bit words of `kernels/core/vector.py`.
 
 Each operation rounds as IEEE 754 says and nothing is fused or reordered, so that NumPy gives the
-same bits.
+same bits as machine code (`floats_llvm.py`).
 """
 
-from typing import Any
+import numpy as np
 
-from llvmlite import ir
-from numba.extending import intrinsic
+from nelson.kernels.core.compile import instruction
 
-_I64, _F64 = ir.IntType(64), ir.DoubleType()
-
-
-def _floats(builder: Any, row: Any) -> Any:
-    return builder.bitcast(row, ir.VectorType(_F64, row.type.count))
+_of_floats = instruction("nelson.kernels.cpu.floats_llvm")
 
 
-def _words(builder: Any, values: Any) -> Any:
-    return builder.bitcast(values, ir.VectorType(_I64, values.type.count))
-
-
-@intrinsic
-def times(typing: Any, a: Any, b: Any) -> Any:
+@_of_floats
+def times(a, b):
     """a * b"""
-
-    def emit(context, builder, sig, args):
-        return _words(builder, builder.fmul(*(_floats(builder, row) for row in args)))
-
-    return a(a, b), emit
+    return (a.view(np.float64) * b.view(np.float64)).view(np.uint64)
 
 
-@intrinsic
-def plus(typing: Any, a: Any, b: Any) -> Any:
+@_of_floats
+def plus(a, b):
     """a + b"""
-
-    def emit(context, builder, sig, args):
-        return _words(builder, builder.fadd(*(_floats(builder, row) for row in args)))
-
-    return a(a, b), emit
+    return (a.view(np.float64) + b.view(np.float64)).view(np.uint64)
 
 
-@intrinsic
-def larger(typing: Any, a: Any, b: Any) -> Any:
+@_of_floats
+def larger(a, b):
     """The larger of two numbers that are no NaN."""
-
-    def emit(context, builder, sig, args):
-        x, y = (_floats(builder, row) for row in args)
-        return builder.select(builder.fcmp_ordered("<", x, y), args[1], args[0])
-
-    return a(a, b), emit
+    return np.where(a.view(np.float64) < b.view(np.float64), b, a)
 
 
-@intrinsic
-def less(typing: Any, a: Any, b: Any) -> Any:
+@_of_floats
+def less(a, b):
     """All ones in the words where a < b, else zeros."""
-
-    def emit(context, builder, sig, args):
-        x, y = (_floats(builder, row) for row in args)
-        return builder.sext(builder.fcmp_ordered("<", x, y), args[0].type)
-
-    return a(a, b), emit
+    return -(a.view(np.float64) < b.view(np.float64)).astype(np.uint64)
 
 
-@intrinsic
-def converted(typing: Any, a: Any) -> Any:
+@_of_floats
+def converted(a):
     """Integers below 2^63 to float64."""
-
-    def emit(context, builder, sig, args):
-        kind = ir.VectorType(_F64, args[0].type.count)
-        return _words(builder, builder.sitofp(args[0], kind))
-
-    return a(a), emit
+    return a.view(np.int64).astype(np.float64).view(np.uint64)

@@ -7,10 +7,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from nelson.kernels.cpu.lanes import LANES, WIDTH
+from nelson.kernels.cpu.native import ENTRIES, LANES, WIDTH
 
-#: A table that `lookup` reads: one entry for each value of six bits.
-ENTRIES = 64
 _I8, _I32, _I64 = (ir.IntType(bits) for bits in (8, 32, 64))
 _ROW = ir.VectorType(_I64, WIDTH)
 _BYTES, _EACH = (ir.VectorType(ir.IntType(bits), ENTRIES) for bits in (8, 1))

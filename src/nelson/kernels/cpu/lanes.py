@@ -11,11 +11,10 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from nelson.kernels.core.vector import Row
+from nelson.kernels.core.vector_llvm import Row
+from nelson.kernels.cpu.native import LANES, WIDTH
 
 _I16, _I32, _I64, _F32 = ir.IntType(16), ir.IntType(32), ir.IntType(64), ir.FloatType()
-#: Words of a row, and lanes in it.
-WIDTH, LANES = 8, 16
 #: exp(x) = 2^k exp(r), k = round(x / log 2), |r| <= log(2) / 2, exp(r) by a Taylor polynomial of
 #: degree 6. Adding MAGIC leaves k in the low bits of a float32.
 LOG2_E, LOG_2, MAGIC = 1.4426950408889634, 0.6931471805599453, 1.5 * 2.0**23

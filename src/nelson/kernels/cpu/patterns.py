@@ -9,8 +9,8 @@ import numpy as np
 from nelson.kernels.core.compile import inline
 from nelson.kernels.core.vector import load, peek, poke, store, zeros
 from nelson.kernels.cpu.fields import random_row, write_fields
-from nelson.kernels.cpu.lane_bytes import ENTRIES
-from nelson.kernels.cpu.lanes import (
+from nelson.kernels.cpu.native import (
+    ENTRIES,
     LANES,
     WIDTH,
     below,

@@ -6,8 +6,7 @@ import numpy as np
 
 from nelson.kernels.core.rng import GOLDEN
 from nelson.kernels.core.vector import aligned
-from nelson.kernels.cpu.lane_bytes import ENTRIES
-from nelson.kernels.cpu.lanes import WIDTH
+from nelson.kernels.cpu.native import ENTRIES, WIDTH
 
 #: Kinds of units.
 PLAIN, FIELD, TERMS = 0, 1, 2

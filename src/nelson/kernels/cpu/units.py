@@ -65,7 +65,7 @@ from nelson.kernels.core.vector import (
     zeros,
 )
 from nelson.kernels.cpu.fields import draw_alone, fill_tables
-from nelson.kernels.cpu.lanes import WIDTH
+from nelson.kernels.cpu.native import WIDTH
 from nelson.kernels.cpu.patterns import draw_pattern
 from nelson.kernels.cpu.unit_program import PLAIN, Program, Space, Task, Weights
 

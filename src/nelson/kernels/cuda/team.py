@@ -138,7 +138,10 @@ def _multiply(y):
 scramble = on_device(rng.scramble, multiply=_multiply)
 keys = on_device(rng.keys, scramble=scramble)
 class_order = on_device(
-    rng.class_order, keys=keys, scramble=scramble, counter=on_device(rng.counter)
+    rng.class_order,
+    cyclic_order=on_device(
+        rng.cyclic_order, keys=keys, scramble=scramble, counter=on_device(rng.counter)
+    ),
 )
 bernoulli_draw = on_device(bernoulli.draw, scramble=scramble, flips=_flips, unfinished=_unfinished)
 

@@ -4,6 +4,8 @@ All take clause probabilities p_j = P(clause j is violated) under the product di
 and the arrays of `kernels/reduce/graph.py`. The caller allocates outputs and scratch arrays.
 """
 
+import math
+
 import numpy as np
 
 from nelson.kernels.core.compile import kernel
@@ -33,7 +35,7 @@ def erdos_lovasz(p, degrees, neighbour, mu, log1, max_rounds):
             for s in range(end, end + degrees[j]):
                 total += log1[neighbour[s]]
             end += degrees[j]
-            r = p[j] * np.exp(total)
+            r = p[j] * math.exp(total)
             if not r < 1.0:
                 return FAILS, rounds
             new = r / (1.0 - r)
@@ -42,7 +44,7 @@ def erdos_lovasz(p, degrees, neighbour, mu, log1, max_rounds):
             if new > 0.0:
                 moved = max(moved, (new - mu[j]) / new)
             mu[j] = new
-            log1[j] = np.log1p(new)
+            log1[j] = math.log1p(new)
         if moved <= TOLERANCE:
             return HOLDS, rounds
     return UNDECIDED, max_rounds
@@ -144,16 +146,16 @@ def enumerate_violations(mask, negative, n_clauses, log_p, tables, out):
                     break
         if violated == 0:
             if weight > peak0:
-                total0 *= np.exp(peak0 - weight)
+                total0 *= math.exp(peak0 - weight)
                 peak0 = weight
-            total0 += np.exp(weight - peak0)
+            total0 += math.exp(weight - peak0)
         elif violated == 1:
             if weight > peak1:
-                total1 *= np.exp(peak1 - weight)
+                total1 *= math.exp(peak1 - weight)
                 peak1 = weight
-            total1 += np.exp(weight - peak1)
-    out[0] = peak0 + np.log(total0)
-    out[1] = peak1 + np.log(total1)
+            total1 += math.exp(weight - peak1)
+    out[0] = peak0 + math.log(total0)
+    out[1] = peak1 + math.log(total1)
 
 
 @kernel

@@ -20,6 +20,7 @@ from nelson.exact.compile_guess import estimate
 from nelson.exact.preprocess import Completion, compile_kernels
 from nelson.formula import Formula
 from nelson.kernels.core.bits import tail_mask, words_for
+from nelson.kernels.core.interpret import as_machine_code
 from nelson.kernels.core.rng import MAX_ROUNDS
 from nelson.sampling import foreign
 from nelson.sampling.auto import starts
@@ -220,6 +221,7 @@ def _pool(group: Group, request: Request) -> tuple[list[np.ndarray], dict[str, A
 
 
 @cache
+@as_machine_code()
 def ready(count: int, width: int | None) -> None:
     """Compile the kernels of all steps of the ladder, or load them from the cache."""
     compile_kernels()

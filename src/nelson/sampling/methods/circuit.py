@@ -28,6 +28,7 @@ from nelson.exact.circuit.draw import WIDTHS, Draws, clauses_of
 from nelson.exact.compiled import Compiled, compiled, why_not
 from nelson.formula import Formula
 from nelson.kernels.core.bits import words_for
+from nelson.kernels.core.interpret import as_machine_code
 from nelson.sampling.problem import Problem
 from nelson.sampling.sampler import Block, Request, Sampler, joined
 
@@ -104,6 +105,7 @@ def ready(count: int, width: int | None = None) -> None:
 
 
 @cache
+@as_machine_code()
 def _ready(width: int) -> None:
     circuit, one = joined_circuits([], np.zeros(0, np.int32), 1), np.zeros(1, np.int64)
     clauses = clauses_of(Formula([], n_vars=1))

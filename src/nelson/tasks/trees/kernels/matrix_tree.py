@@ -15,6 +15,8 @@ each entry of G keep about 15 digits for any weights, as long as they are above 
 O(n^3) time, O(n^2) memory.
 """
 
+import math
+
 import numpy as np
 
 from nelson.kernels.core.compile import kernel
@@ -34,7 +36,7 @@ def eliminate(p, pivot):
         pivot[k] = s
         if s <= 0.0:
             return -np.inf
-        total += np.log(s)
+        total += math.log(s)
         for i in range(k + 1, n):
             if p[i, k] == 0.0:
                 continue

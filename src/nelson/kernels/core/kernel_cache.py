@@ -1,0 +1,147 @@
+"""Where compiled kernels are kept, and which of them are there.
+
+They lie in the user's cache folder, under a name that hashes the source of *all* kernels (every
+folder called `kernels`, also those of the tasks) and the versions of Numba and its LLVM bindings. A
+compiled function in any other folder is refused: the hash would not see its edits.
+
+Numba's cache files are pickles, and loading a pickle runs code. So the folder must be private
+(`folders.private_folder`): a folder that another user prepared is never read. Without a private
+folder nothing is cached, and a warning says so.
+"""
+
+import hashlib
+import os
+import shutil
+import tempfile
+import warnings
+from collections.abc import Callable
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from nelson.kernels.core.folders import cache_folder, private_folder
+
+#: Folder of the package `nelson`.
+PACKAGE = Path(__file__).resolve().parents[2]
+
+
+class _Listener:
+    tell: Callable[[str], None] | None = None
+
+
+def listen(listener: Callable[[str], None] | None) -> Callable[[str], None] | None:
+    """Call `listener` with a text when compiling begins, and with "" when it ends. -> the last"""
+    before, _Listener.tell = _Listener.tell, listener
+    return before
+
+
+def tell(text: str) -> None:
+    if _Listener.tell is not None:
+        _Listener.tell(text)
+
+
+def sources(package: Path = PACKAGE) -> list[Path]:
+    """Every file that may hold a kernel: all below a folder called `kernels`."""
+    return sorted(package.rglob("kernels/**/*.py"))
+
+
+def digest(package: Path = PACKAGE) -> str:
+    """Hash of all kernel sources and of the versions of the compiler."""
+    total = hashlib.sha256()
+    for file in (*map(_version_file, ("numba", "llvmlite")), *sources(package)):
+        total.update(file.read_bytes())
+    return total.hexdigest()[:16]
+
+
+def _version_file(package: str) -> Path:
+    """The file that states the version of a package. Reading it does not import the package."""
+    found = find_spec(package)
+    if found is None or found.origin is None:
+        raise ImportError(f"the package {package}, which compiles the kernels, is not installed")
+    start = Path(found.origin)
+    named = start.with_name("_version.py")
+    return named if named.exists() else start
+
+
+def _user_cache() -> Path:
+    """$NUMBA_CACHE_DIR, else the user's cache folder."""
+    return Path(os.environ.get("NUMBA_CACHE_DIR") or cache_folder())
+
+
+def _temporary() -> Path:
+    """For users without a home that can be written to."""
+    owner = os.geteuid() if hasattr(os, "geteuid") else "user"
+    return Path(tempfile.gettempdir()) / f"nelson-{owner}"
+
+
+@cache
+def folder() -> Path | None:
+    """Folder of the compiled kernels on this machine; None if there is no private one."""
+    name, reasons = f"kernels-{digest()}", []
+    for base in (_user_cache, _temporary):
+        try:
+            return private_folder(base() / name)
+        except (OSError, RuntimeError) as error:  # RuntimeError: the user has no home
+            reasons.append(str(error))
+    warnings.warn(
+        "compiled kernels are not kept, and every start of nelson compiles them again, because no "
+        f"cache folder is private to this user: {'; '.join(reasons)}. Set NUMBA_CACHE_DIR to a "
+        "folder of your own that nobody else can write to",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+    return None
+
+
+class Kept(NamedTuple):
+    """The compiled kernels in a folder."""
+
+    folder: Path
+    kernels: int  # kernels, each for one or more types of arguments
+    bytes: int
+    current: bool  # of this version of nelson and of Numba
+
+
+def folders() -> list[Kept]:
+    """All folders with compiled kernels of this user, also of other versions. Makes no folder."""
+    own, found = f"kernels-{digest()}", []
+    for base in (_user_cache, _temporary):
+        try:
+            places = sorted(base().glob("kernels-" + "[0-9a-f]" * 16))
+        except (OSError, RuntimeError):
+            continue
+        for place in places:
+            if place.is_dir() and not place.is_symlink():
+                files = [file for file in place.rglob("*.nb[ci]") if file.is_file()]
+                size = sum(file.stat().st_size for file in files)
+                kernels = sum(file.suffix == ".nbi" for file in files)
+                found.append(Kept(place, kernels, size, place.name == own))
+    return found
+
+
+def clear() -> None:
+    """Remove all compiled kernels of this user, of all versions."""
+    for kept in folders():
+        shutil.rmtree(kept.folder)
+
+
+def subfolder(file: str) -> str:
+    """Name of the folder for the kernels of a source file, below `folder()`."""
+    return "-".join(Path(file).resolve().relative_to(PACKAGE).with_suffix("").parts)
+
+
+@cache
+def _kept(file: str) -> tuple[str, ...]:
+    place = folder()
+    try:
+        return () if place is None else tuple(os.listdir(place / subfolder(file)))
+    except OSError:
+        return ()
+
+
+def is_kept(function: Callable[..., Any]) -> bool:
+    """Was this kernel compiled before, by any process that has ended or is running?"""
+    code = function.__code__
+    start = f"{Path(code.co_filename).stem}.{function.__qualname__}-{code.co_firstlineno}."
+    return any(name.startswith(start) for name in _kept(code.co_filename))

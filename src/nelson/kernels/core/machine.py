@@ -1,0 +1,132 @@
+"""Kernels as machine code: compiled once per machine, cached on disk, announced on stderr.
+
+Numba's own cache has three gaps that hurt here. It watches only the file that defines a kernel, so
+an edit to `rng.py` would leave a stale `rounds.py` kernel behind. It prefers the package folder,
+which may be read-only. And it names its folders after the path of the source, so that two checkouts
+of the same code share nothing. So the kernels of this package are cached in the user's cache
+folder, under a name that hashes the source of *all* kernels (`kernel_cache.py`).
+
+This module loads Numba, so it is imported when the first kernel is compiled or read from the disk.
+Helpers and instructions are known to Numba (`_link`) only when something is compiled: a kernel that
+is read from the disk needs none of them.
+"""
+
+import importlib
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numba
+import numba.np.arraymath
+from numba.core import caching, event
+from numba.core.registry import cpu_target
+
+from nelson.kernels.core import kernel_cache
+
+Helpers = list[tuple[Callable[..., Any], dict[str, Any]]]
+Instructions = list[tuple[Callable[..., Any], str]]
+
+#: Removes a text that a command wrote to the current line of a terminal.
+_CLEAR_LINE = "\r\x1b[K"
+
+
+class _Known:
+    """What kernels may call and Numba was not told of yet: lists of `compile.py`."""
+
+    helpers: ClassVar[Helpers] = []
+    instructions: ClassVar[Instructions] = []
+    #: Numba keeps only weak references to the dispatchers of helpers.
+    alive: ClassVar[list[Any]] = []
+
+
+def know(helpers: Helpers, instructions: Instructions) -> None:
+    """Take these lists, which grow as more modules are imported."""
+    _Known.helpers, _Known.instructions = helpers, instructions
+
+
+class Locator(caching.UserProvidedCacheLocator):
+    """Names the cache folder of a kernel by its path in the package, not by its absolute path."""
+
+    @classmethod
+    def get_suitable_cache_subpath(cls, py_file: str) -> str:
+        return kernel_cache.subfolder(py_file)
+
+
+@contextmanager
+def _cache_folder(place: Path) -> Iterator[None]:
+    # Numba picks the cache folder of a function when it is decorated, so the settings need not
+    # outlive the decorator.
+    before = numba.config.CACHE_DIR, numba.config.CACHE_LOCATOR_CLASSES
+    numba.config.CACHE_DIR = str(place)
+    numba.config.CACHE_LOCATOR_CLASSES = f"{__name__}.{Locator.__name__}"
+    try:
+        yield
+    finally:
+        numba.config.CACHE_DIR, numba.config.CACHE_LOCATOR_CLASSES = before
+
+
+def dispatcher(function: Callable[..., Any]) -> Any:
+    """The function as Numba compiles it: without the GIL, cached on disk."""
+    options = {"nogil": True, "_nrt": False}
+    place = kernel_cache.folder()
+    if place is None:
+        return numba.njit(**options)(function)
+    with _cache_folder(place):
+        return numba.njit(cache=True, **options)(function)
+
+
+def _link() -> None:
+    """Tell Numba what each helper and each instruction is that was defined since the last time."""
+    while _Known.helpers:
+        function, options = _Known.helpers.pop()
+        compiled = numba.njit(_nrt=False, **options)(function)
+        _Known.alive.append(compiled)
+        function._numba_type_ = compiled._numba_type_  # type: ignore[attr-defined]
+    while _Known.instructions:
+        function, module = _Known.instructions.pop()
+        intrinsic = getattr(importlib.import_module(module), function.__name__)
+        cpu_target.typing_context.refresh()
+        kind = cpu_target.typing_context.resolve_value_type(intrinsic)
+        function._numba_type_ = kind  # type: ignore[attr-defined]
+
+
+def _ours(event: event.Event) -> bool:
+    name = getattr(event.data.get("dispatcher"), "__module__", "") or ""
+    return name.startswith("nelson.")
+
+
+class _Announcer(event.Listener):
+    """Prints one line when the first kernel is compiled; kernels from the disk cache print none.
+
+    Tells the listener of `kernel_cache` when compiling begins and when it ends.
+    """
+
+    def __init__(self) -> None:
+        self.said = False
+        self.inside = 0  # a kernel that is compiled compiles its helpers
+
+    def on_start(self, event: event.Event) -> None:
+        if not _ours(event):
+            return
+        _link()
+        self.inside += 1
+        if not self.said:
+            self.said = True
+            place = kernel_cache.folder()
+            kept = "not kept" if place is None else f"once; kept in {place}"
+            start = _CLEAR_LINE if sys.stderr.isatty() else ""
+            line = f"{start}nelson: compiling kernels for this machine ({kept})"
+            print(line, file=sys.stderr, flush=True)
+        if self.inside == 1:
+            kernel_cache.tell("compiling kernels; this takes 5 to 45 s once for each method")
+
+    def on_end(self, event: event.Event) -> None:
+        if _ours(event):
+            self.inside -= 1
+            if self.inside == 0:
+                kernel_cache.tell("")
+
+
+event.register("numba:compile", _Announcer())
