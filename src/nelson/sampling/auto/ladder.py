@@ -22,10 +22,10 @@ n = L = 1000): preprocessing 1 ms, the guess on compiling 1.5 ms, and chains as 
 6,000 samples.
 
 Within a limit in seconds, a compiler that needs more than its share goes on while other steps are
-tried (`compiling.Running`). A formula that looked hopeless is compiled too: while chains from a
-solver are tried if most clauses are implications of one literal by another, as in models of
-features and configurations, of which D4 compiles some that are 90 wide; else after all other steps,
-which then have both cores. If all other steps end heuristic, the circuit is taken.
+tried (`compiling.Running`). A formula that looked hopeless is compiled too: from the beginning if
+most clauses are implications of one literal by another, as in models of features and
+configurations, of which D4 compiles some that are 90 wide; else after all other steps, which then
+have both cores. If all other steps end heuristic, the circuit is taken.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from functools import cached_property
 import numpy as np
 
 from nelson.exact.preprocess import STEPS
+from nelson.process.child import Cancelled, cancelled_by
 from nelson.sampling.auto import compiling
 from nelson.sampling.auto.decision import Decision, Limits, Part
 from nelson.sampling.auto.groups import EXTREMAL, group_of
@@ -89,23 +90,25 @@ class _Ladder:
         else:
             for part in form.left:
                 part.passed["circuit"] = "the compiler gets the formula with its gates"
+        hopeless = form.copy(form.limits)
+        if form.implications >= _MANY:
+            self.compile_hopeless(hopeless)
         form.couple()
         if form.left and (decision := self.decided_by_rejection(form)) is not None:
             return decision
         if gates:  # joint moves hold fewer variables if the gates are there
             form.leave("joint")
-        before = form.copy(form.limits)
-        form.resample()
-        if before.implications >= _MANY and (form.left or not form.decision().better):
-            self.compile_hopeless(before)
-        form.search()
-        decision = form.decision()
+        decision = self.decided_by_chains(form)
         if not decision.better and gates and not self.compiled:
             decision = self.decided_jointly(decision)
         if decision.better:
             return decision
-        self.compile_hopeless(before)
-        return self.decided_late(decision)
+        self.compile_hopeless(hopeless)
+        if (late := self.decided_late()) is not None:
+            return late
+        if self.running is not None:
+            _tell(decision, "circuit", self.running.why_not)
+        return decision
 
     # --- the compiler ----------------------------------------------------------------------------
 
@@ -134,19 +137,33 @@ class _Ladder:
         """Is a circuit there by now?"""
         return self.running is not None and self.running.wait(0.0) is not None
 
-    def decided_late(self, heuristic: Decision) -> Decision:
-        """The decision with the circuit that a compiler in the background makes in its time; else
-        the decision as it is.
-        """
+    def decided_by_chains(self, form: Form) -> Decision:
+        """The decision for chains of what is left, or for a circuit that is there before them."""
+        if self.running is None:
+            form.resample()
+            form.search()
+            return form.decision()
+        form.spare_a_core()
+        try:
+            with cancelled_by(self.running.found):
+                form.resample()
+                form.search()
+                return form.decision()
+        except Cancelled:
+            late = self.decided_late()
+            assert late is not None  # that is why the chains were cancelled
+            return late
+
+    def decided_late(self) -> Decision | None:
+        """The decision by the circuit that a compiler in the background makes in its time."""
         if self.running is None or self.late is None:
-            return heuristic
+            return None
         # It gives up by itself in time, but may have to read a large circuit then.
         circuit = self.running.wait(share(self.limits.deadline, 0.8) or self.running.until)
-        if circuit is not None:
-            self.late.take(self.late.left, circuit)
-            return self.late.decision()
-        _tell(heuristic, "circuit", self.running.why_not)
-        return heuristic
+        if circuit is None:
+            return None
+        self.late.take(self.late.left, circuit)
+        return self.late.decision()
 
     def stop(self) -> None:
         if self.running is not None:
