@@ -25,7 +25,8 @@ Within a limit in seconds, a compiler that needs more than its share goes on whi
 tried (`compiling.Running`). A formula that looked hopeless is compiled too: from the beginning if
 most clauses are implications of one literal by another, as in models of features and
 configurations, of which D4 compiles some that are 90 wide; else after all other steps, which then
-have both cores. If all other steps end heuristic, the circuit is taken.
+have both cores. If all other steps end heuristic, the circuit is taken. Without a limit, formulas
+of implications that end heuristic are compiled last, with counted effort.
 """
 
 from __future__ import annotations
@@ -48,6 +49,9 @@ from nelson.sampling.problem import Problem
 _LATE_VARIABLES = 5000
 #: The share of clauses of two literals from which on the compiler does not wait for other steps.
 _MANY = 0.5
+#: Without a limit in seconds, the effort for such a formula if all other steps ended heuristic:
+#: about 12 s of one core. A configuration of 2,500 symbols takes 75.
+_LATE_EFFORT = 96.0
 #: The steps of a preprocessing that keeps the gates.
 _KEEPING_GATES = tuple(step for step in STEPS if step != "gates")
 
@@ -104,7 +108,7 @@ class _Ladder:
         if decision.better:
             return decision
         self.compile_hopeless(hopeless)
-        if (late := self.decided_late()) is not None:
+        if (late := self.decided_late() or self.decided_patiently(hopeless)) is not None:
             return late
         if self.running is not None:
             _tell(decision, "circuit", self.running.why_not)
@@ -125,12 +129,15 @@ class _Ladder:
     def compile_hopeless(self, form: Form) -> None:
         """Begin to compile what looked hopeless, if there is a limit in seconds."""
         until = share(self.limits.deadline, compiling.LATE_SHARE)
-        if until is None or self.running is not None or not form.hopeless:
-            return
-        size = max(len(part.variables) for part in form.left)
-        if size <= _LATE_VARIABLES and "circuit" not in self.limits.skip and compiling.installed():
+        if until is not None and self.running is None and self.may_compile(form):
             self.late = form
             self.running = compiling.Running(form.joined().formula, until)
+
+    def may_compile(self, form: Form) -> bool:
+        """May a part that looked hopeless be compiled after all?"""
+        if not form.hopeless or "circuit" in self.limits.skip or not compiling.installed():
+            return False
+        return max(len(part.variables) for part in form.left) <= _LATE_VARIABLES
 
     @property
     def compiled(self) -> bool:
@@ -164,6 +171,19 @@ class _Ladder:
             return None
         self.late.take(self.late.left, circuit)
         return self.late.decision()
+
+    def decided_patiently(self, form: Form) -> Decision | None:
+        """Without a limit in seconds: the decision by a circuit that takes more effort than other
+        formulas are worth.
+        """
+        timed = self.limits.deadline is not None
+        if timed or form.implications < _MANY or not self.may_compile(form):
+            return None
+        circuit = compiling.compiled(form.joined().formula, effort=_LATE_EFFORT)
+        if circuit is None:
+            return None
+        form.take(form.left, circuit)
+        return form.decision()
 
     def stop(self) -> None:
         if self.running is not None:
