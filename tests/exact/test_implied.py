@@ -11,13 +11,21 @@ import nelson
 from nelson.exact.implied import LONGEST, MOST, implied
 from nelson.formula.propagate import propagated
 from tests.problems import random_ksat
-from tests.structured.circuits import Circuit
-from tests.structured.words import SBOX, _substituted
+from tests.structured.words import SBOX
 
 
 def solutions(clauses, n: int) -> np.ndarray:
     rows = np.array(list(itertools.product([False, True], repeat=n)))
     return rows[nelson.Formula(clauses, n_vars=n).satisfied(rows)]
+
+
+def s_box(ins, outs) -> list[list[int]]:
+    """16 implications for each output bit."""
+    clauses = []
+    for value, image in enumerate(SBOX):
+        differs = [-a if value >> k & 1 else a for k, a in enumerate(ins)]
+        clauses += [[*differs, b if image >> k & 1 else -b] for k, b in enumerate(outs)]
+    return clauses
 
 
 def shortest(formula: nelson.Formula) -> set[tuple[int, ...]]:
@@ -46,11 +54,9 @@ def test_one_group_implies_all_its_prime_implicates(seed):
 
 def test_the_inputs_of_an_s_box_are_functions_of_its_outputs():
     """Of two S-boxes in a row, each is a group; a flipped literal is noticed (the twin)."""
-    circuit = Circuit(4)
-    middle = _substituted(circuit, [1, 2, 3, 4])
-    _substituted(circuit, middle)
-    formula = circuit.formula()
-    clauses = list(formula.clauses())
+    middle = (5, 6, 7, 8)
+    clauses = s_box((1, 2, 3, 4), middle) + s_box(middle, (9, 10, 11, 12))
+    formula = nelson.Formula(clauses)
     more = implied(formula)
     rows = solutions(clauses, formula.n_total)
     assert len(rows) == len(SBOX) and len(solutions(clauses + more, formula.n_total)) == len(rows)

@@ -36,7 +36,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nelson.errors import Unsatisfiable
-from nelson.exact.circuit.frontier_order import MAX_LITERALS, MAX_VARIABLES, given_order
+from nelson.exact.frontier_order import MAX_LITERALS, MAX_VARIABLES, given_order
 from nelson.formula import Formula
 from nelson.formula.memo import Slot
 from nelson.kernels.circuit import dive, elimination_width, nnf

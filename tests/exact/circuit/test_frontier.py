@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import nelson
-from nelson.exact import compile_guess
-from nelson.exact.circuit import build, frontier, frontier_order
+from nelson.exact import compile_guess, frontier_order
+from nelson.exact.circuit import build, frontier
 from nelson.exact.circuit.decisions import DecisionCircuit, decisions_of, joined
 from nelson.exact.circuit.solutions import count
 from nelson.exact.compiled import compiled, not_worth_a_try, why_not

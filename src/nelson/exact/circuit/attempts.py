@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from nelson.exact.circuit.decisions import DecisionCircuit
 from nelson.exact.circuit.effort import Limits
-from nelson.exact.circuit.frontier_order import Order, best_order, given_order
+from nelson.exact.frontier_order import Order, best_order, given_order
 from nelson.formula.components import Component
 from nelson.io.progress import phase
 

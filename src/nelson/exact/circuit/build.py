@@ -47,9 +47,9 @@ from nelson.exact.circuit.effort import (
     effort_of,
     page_of,
 )
-from nelson.exact.circuit.frontier_order import MAX_LITERALS, MAX_VARIABLES, Order
 from nelson.exact.circuit.nnf import Circuit
 from nelson.exact.compile_guess import estimate
+from nelson.exact.frontier_order import MAX_LITERALS, MAX_VARIABLES, Order
 from nelson.formula import Formula
 from nelson.formula.canonical import normalise
 from nelson.formula.components import Component, split

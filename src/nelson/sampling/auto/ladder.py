@@ -35,6 +35,7 @@ from functools import cached_property
 
 import numpy as np
 
+from nelson.exact.compiled import compiled
 from nelson.exact.preprocess import STEPS
 from nelson.process.child import Cancelled, cancelled_by
 from nelson.sampling.auto import compiling
@@ -179,7 +180,7 @@ class _Ladder:
         timed = self.limits.deadline is not None
         if timed or form.implications < _MANY or not self.may_compile(form):
             return None
-        circuit = compiling.compiled(form.joined().formula, effort=_LATE_EFFORT)
+        circuit = compiled(form.joined().formula, effort=_LATE_EFFORT)
         if circuit is None:
             return None
         form.take(form.left, circuit)
