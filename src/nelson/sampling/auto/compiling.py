@@ -99,7 +99,8 @@ class Running:
 
     @property
     def why_not(self) -> str:
-        return why_not(self.formula)
+        late = "the compiler was not done when the time for it was up"
+        return why_not(self.formula) if self.ended else late
 
     def stop(self) -> None:
         self._cancel.set()
