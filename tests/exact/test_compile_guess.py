@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import nelson
@@ -60,6 +61,17 @@ def test_what_compiles_is_not_hopeless():
         assert not estimate(formula).hopeless, formula
     for formula in ([], [[]], [[1], [-1]], [[1], [-1, 2]]):
         assert not estimate(nelson.Formula(formula)).hopeless
+
+
+def test_a_grid_has_few_states_if_its_rows_are_decided_in_turn():
+    """Too wide and too deep for D4. In another order the states are many."""
+    from tests.structured.graphs import grid_colouring
+
+    grid = grid_colouring(14, 14, 3)
+    assert estimate(grid).by_level and not estimate(grid).hopeless
+    names = np.random.default_rng(1).permutation(grid.n_total) + 1
+    mixed = [[int(np.sign(a) * names[abs(a) - 1]) for a in clause] for clause in grid]
+    assert not estimate(nelson.Formula(mixed)).by_level
 
 
 @pytest.mark.slow

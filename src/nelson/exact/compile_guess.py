@@ -1,4 +1,4 @@
-"""Is it hopeless to compile a formula? A guess from two numbers, in about a millisecond.
+"""Is it hopeless to compile a formula? A guess from three numbers, in about a millisecond.
 
     width   of a minimum-degree elimination order of the primal graph: a circuit of n 2^width nodes
             exists. It is small where the formula falls into components after a few decisions.
@@ -6,7 +6,12 @@
             satisfied every clause or failed: about 2^depth leaves (Knuth 1975). It is small where
             propagation does the work, whatever the width.
 
-If either is small, a circuit is likely; `hopeless` means that both are above BOUND.
+    states  of the frontier compiler, if it decides the variables as they are numbered (an estimate,
+            see `frontier_order`). A 3-colouring of a grid has few: the last rows say all.
+
+If one of them is small, a circuit is likely; `hopeless` means that width and depth are above BOUND
+and that the states are many. Above BOUND and BOUND / 2, with few states, `by_level` is true: D4 is
+not the compiler to begin with.
 
 Calibration: 81 formulas, D4 for 20 s each on a busy core. Of the 48 that compiled, the largest
 min(width, depth) were 40 (a feature model of 500 features: width 40, depth 40), 36 (a 3-colouring:
@@ -31,6 +36,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nelson.errors import Unsatisfiable
+from nelson.exact.frontier_order import MAX_LITERALS, MAX_VARIABLES, given_order
 from nelson.formula import Formula
 from nelson.formula.memo import Slot
 from nelson.kernels.circuit import dive, elimination_width, nnf
@@ -38,6 +44,8 @@ from nelson.kernels.core.cliques import Graph
 
 #: Width and depth above which compiling is hopeless; the docstring has the calibration.
 BOUND = 45
+#: Log2 of the states up to which the frontier compiler decides the variables as they are numbered.
+FEW_STATES = 22.0
 #: The depth is the median of this many dives.
 DIVES = 16
 #: Steps of all dives together, and steps of the elimination.
@@ -52,6 +60,7 @@ class Estimate:
     depth: float  # at most BOUND + 1
     hopeless: bool
     why: str
+    by_level: bool = False  # the frontier compiler first: wide and deep, but with few states
 
     def __str__(self) -> str:
         return self.why
@@ -83,10 +92,20 @@ def _estimate(formula: Formula) -> Estimate:
     if ended == elimination_width.TIRED:
         told = f"width not found in {MAX_STEPS:,} steps"
     told += f", {'more than ' * deep}{min(depth, BOUND):g} decisions deep"
+    if wide and depth > BOUND / 2 and (few := _states(formula)) <= FEW_STATES:
+        why = f"worth compiling: about 2^{few:.0f} states if decided as numbered ({told})"
+        return Estimate(width, False, depth, False, why, by_level=True)
     if wide and deep:
         return Estimate(width, False, depth, True, f"hopeless to compile: {told}")
     reason = "narrow enough" if not wide else "propagation decides most of it"
     return Estimate(width, not wide, depth, False, f"worth compiling: {told} ({reason})")
+
+
+def _states(formula: Formula) -> float:
+    """Log2 of the states if the variables are decided as they are numbered; inf: not estimated."""
+    if formula.n_total > MAX_VARIABLES or len(formula.literals) > MAX_LITERALS:
+        return np.inf
+    return given_order(formula.literals, formula.offsets).work
 
 
 def _depth(formula: Formula, codes: np.ndarray, first: np.ndarray, clauses: np.ndarray) -> float:

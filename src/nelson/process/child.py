@@ -64,7 +64,7 @@ _CANCEL: ContextVar[threading.Event | None] = ContextVar("cancels child processe
 
 
 class Cancelled(Exception):
-    """Another thread ended a child process. Nothing is known about its tasks."""
+    """Another thread ended a child process, or work in this one. Nothing is known about it."""
 
 
 @contextmanager
@@ -75,6 +75,12 @@ def cancelled_by(event: threading.Event) -> Iterator[None]:
         yield
     finally:
         _CANCEL.reset(token)
+
+
+def cancelled() -> bool:
+    """Has another thread set the event of `cancelled_by`?"""
+    event = _CANCEL.get()
+    return event is not None and event.is_set()
 
 
 @dataclass

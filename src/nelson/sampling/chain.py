@@ -17,6 +17,7 @@ import numpy as np
 from nelson.kernels.core.bits import pack, words_for
 from nelson.kernels.core.reference import LOVASZ
 from nelson.kernels.cpu import resume
+from nelson.process.child import Cancelled, cancelled
 from nelson.sampling import engine
 from nelson.sampling.problem import Problem
 from nelson.sampling.sampler import Block, Request
@@ -84,7 +85,12 @@ def resumed(
     first_word: int,
     count: int,
 ) -> Block:
-    """`request.sweeps` sweeps from states (contexts, words, n_total); returns all columns."""
+    """`request.sweeps` sweeps from states (contexts, words, n_total); returns all columns.
+
+    Raises Cancelled if another thread has found something better meanwhile (`cancelled_by`).
+    """
+    if cancelled():
+        raise Cancelled
     if request.moves is not None:
         return request.moves.moved(problem, request, words, swept, first_word, count)
     n = problem.formula.n_total

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from nelson.exact import compiled as compiled_module
-from nelson.exact.circuit import attempts, build, disk_cache, effort, frontier, frontier_order
+from nelson.exact import frontier_order
+from nelson.exact.circuit import attempts, build, disk_cache, effort, frontier
 from nelson.exact.compiled import compiled, was_cut, why_not
 from nelson.formula.random_ksat import random_ksat
 

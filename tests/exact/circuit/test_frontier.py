@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import itertools
 import math
+import threading
 
 import numpy as np
 import pytest
 
 import nelson
-from nelson.exact.circuit import build, frontier, frontier_order
+from nelson.exact import compile_guess, frontier_order
+from nelson.exact.circuit import build, frontier
 from nelson.exact.circuit.decisions import DecisionCircuit, decisions_of, joined
 from nelson.exact.circuit.solutions import count
 from nelson.exact.compiled import compiled, not_worth_a_try, why_not
@@ -19,8 +21,10 @@ from nelson.exact.count import solutions
 from nelson.formula.canonical import normalise
 from nelson.formula.components import split
 from nelson.formula.propagate import propagated
+from nelson.process.child import Cancelled, cancelled_by
 from nelson.space import Space
 from tests.problems import exact_law, random_ksat
+from tests.structured.graphs import grid_colouring
 
 SEED = 1986
 
@@ -365,6 +369,30 @@ def test_where_d4_stops_the_frontier_compiler_goes_on(monkeypatch):
     wide = build.build(random_ksat(300, 600, 3, seed=1), 60.0, cache=False)
     assert wide.circuit is None and wide.why_not.startswith("D4 stopped")
     assert "frontier" not in wide.why_not
+
+
+def test_what_is_too_much_for_d4_may_have_few_states(monkeypatch):
+    """Level by level, the variables as they are numbered: D4 is not started, and no effort counts.
+
+    3-colourings are counted row by row: proper rows, and pairs of rows that differ everywhere.
+    """
+    monkeypatch.setattr(compile_guess, "BOUND", 4)
+    monkeypatch.setattr(build, "run_child", None)
+    formula = grid_colouring(5, 8, 3)
+    rows = np.array([r for r in itertools.product(range(3), repeat=5) if np.diff(r).all()])
+    ways = np.ones(len(rows), np.int64)
+    for _ in range(7):
+        ways = (rows[:, None] != rows[None]).all(2) @ ways
+    for seconds in (None, 60.0):
+        found = build.build(formula, seconds, cache=False)
+        assert count(found.circuit) == ways.sum() and found.effort == 0.0
+
+
+def test_the_compiler_can_be_cancelled():
+    cancel = threading.Event()
+    cancel.set()
+    with cancelled_by(cancel), pytest.raises(Cancelled):
+        by_frontier(narrow_formula(3, n=60, window=6))
 
 
 def test_without_d4_narrow_formulas_compile(monkeypatch):

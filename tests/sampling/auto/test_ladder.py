@@ -294,16 +294,43 @@ def test_a_compiler_goes_on_while_chains_are_tried(hopeless, monkeypatch):
         monkeypatch.setattr(steps.Form, "hopeless", True)
     monkeypatch.setenv("NELSON_CACHE_BYTES", "0")
 
-    def guarantee(skip: set[str]) -> str:
+    def guarantee(skip: set[str], seconds: float | None = 120.0) -> str:
         f = graphs.random_colouring(20, 40, 4, seed=1)
-        end = time.monotonic() + 120.0
+        end = None if seconds is None else time.monotonic() + seconds
         left_out = frozenset({"fields", "joint", "enumerate"} | skip)
-        limits = Limits(deadline=end, seconds=120.0, skip=left_out)
+        limits = Limits(deadline=end, seconds=seconds, skip=left_out)
         return ladder.decide(prepare(f), weights(f)[None], limits).guarantee
 
     assert guarantee(set()) == "exact"
+    assert guarantee(set(), None) == "exact"  # most clauses are implications
     assert not any(thread.name == "compiler" for thread in threading.enumerate())
     assert guarantee({"circuit"}) == "heuristic"  # what chains give
+
+
+def test_chains_end_when_a_circuit_is_there(monkeypatch):
+    """The compiler of a formula of implications begins before all other steps."""
+    steps_made = []
+
+    class AtOnce:
+        def __init__(self, formula, until):
+            steps_made.append("compile")
+            self.circuit, self.found = compiled(formula, effort=10.0), threading.Event()
+            self.found.set()
+            self.until, self.stop = until, lambda: None
+            self.wait = lambda until: self.circuit
+
+    real = steps.Form.search
+    monkeypatch.setattr(compiling, "promising", lambda parts: [])
+    monkeypatch.setattr(compiling, "Running", AtOnce)
+    monkeypatch.setattr(steps.Form, "hopeless", True)
+    monkeypatch.setattr(steps.Form, "couple", lambda self: steps_made.append("couple"))
+    monkeypatch.setattr(steps.Form, "search", lambda self: real(self) or steps_made.append("end"))
+    f = graphs.random_colouring(20, 40, 4, seed=1)
+    end = time.monotonic() + 120.0
+    skip = frozenset({"enumerate", "resampling"})
+    limits = Limits(deadline=end, seconds=120.0, skip=skip)
+    assert ladder.decide(prepare(f), weights(f)[None], limits).guarantee == "exact"
+    assert steps_made == ["compile", "couple"]  # the search did not come to its end
 
 
 def test_a_large_formula_is_coupled_with_short_runs_first(monkeypatch):

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from nelson.exact.circuit.decisions import DecisionCircuit
 from nelson.exact.circuit.effort import Limits
-from nelson.exact.circuit.frontier_order import Order, best_order
+from nelson.exact.frontier_order import Order, best_order, given_order
 from nelson.formula.components import Component
 from nelson.io.progress import phase
 
@@ -48,7 +48,7 @@ class Attempt(NamedTuple):
     effort: float = math.inf  # most of this attempt
     until: float = math.inf  # time.monotonic(), with a clock
     orders: list[Order] | None = None  # for each component
-    plain: bool = False  # D4 on its own, before anything else
+    plain: bool = False  # the first attempt: with a clock, too, it finds what it finds without
 
 
 def attempts(
@@ -57,11 +57,17 @@ def attempts(
     limits: Limits,
     compiler: str,
     long: bool,
+    short: bool = False,
 ) -> Iterator[Attempt]:
     """What to try next on the parts that are not done yet.
 
     long: D4 is tried on its own and along an order of the variables, in turns.
+    short: the frontier compiler first decides the variables as they are numbered.
     """
+    if short:
+        end = math.inf if limits.seconds is None else time.monotonic() + limits.seconds
+        orders = [given_order(part.literals, part.offsets) for part in parts]
+        yield Attempt("frontier", limits, until=end, orders=orders, plain=True)
     if compiler == "frontier":
         yield from _level_by_level(parts, limits)
     elif limits.seconds is not None:

@@ -9,7 +9,8 @@ Evidence plays no part: it is theta = +-inf, and needs no new circuit.
     auto       D4. If the formula is narrow and D4 is not done after a first share of its effort,
                an order of the variables is computed (`frontier_order`). If it leads to few states:
                frontier. Else D4 decides the variables in this order; then D4 on its own again.
-               Without D4: frontier.
+               Without D4: frontier. If the formula is too wide and too deep for D4, but its
+               variables as they are numbered lead to few states (`compile_guess`): frontier first.
 
 Effort is counted (`effort`), so that no clock decides whether a formula compiles. A caller may set
 a limit in seconds instead; then a clock decides.
@@ -46,9 +47,9 @@ from nelson.exact.circuit.effort import (
     effort_of,
     page_of,
 )
-from nelson.exact.circuit.frontier_order import Order
 from nelson.exact.circuit.nnf import Circuit
 from nelson.exact.compile_guess import estimate
+from nelson.exact.frontier_order import MAX_LITERALS, MAX_VARIABLES, Order
 from nelson.formula import Formula
 from nelson.formula.canonical import normalise
 from nelson.formula.components import Component, split
@@ -72,10 +73,6 @@ SMALL = 40
 #: And for formulas with fewer variables than this for each unit of width: these are not long, and
 #: no order is much better than D4's own.
 LENGTH = 5
-#: Formulas with more variables or more literals than this are left to D4: they are never narrow
-#: enough for the time they would take.
-MAX_VARIABLES = 20_000
-MAX_LITERALS = 200_000
 #: Bytes of address space that a compiler reserves without using them: D4 maps 1.8 GiB at once.
 RESERVED = {"d4": 2 << 30, "sdd": 0}
 #: A longer text, in bytes, counts as "did not compile": its arrays would take about 2 GB.
@@ -241,7 +238,7 @@ def not_possible(formula: Formula, compiler: str = AUTO) -> str | None:
     if compiler != AUTO:
         return missing(compiler)
     lacking = missing("d4")
-    return lacking if lacking and not narrow(formula) else None
+    return lacking if lacking and not (narrow(formula) or estimate(formula).by_level) else None
 
 
 def _compile(formula: Formula, limits: Limits, compiler: str) -> BuildResult:
@@ -253,7 +250,8 @@ def _compile(formula: Formula, limits: Limits, compiler: str) -> BuildResult:
     reasons, cut, spent = [], False, 0.0
     long = _route(compiler) == AUTO and _long(formula)
     first = "d4" if _route(compiler) == AUTO else _route(compiler)
-    for attempt in attempts(parts, circuits, limits, first, long):
+    short = compiler == AUTO and estimate(formula).by_level
+    for attempt in attempts(parts, circuits, limits, first, long, short):
         name, started = COMPILERS[attempt.compiler][1], time.monotonic()
         compiled = _by_frontier if attempt.compiler == "frontier" else _by_child
         with phase(f"compiling a circuit with {name}"):

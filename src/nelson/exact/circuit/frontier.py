@@ -32,6 +32,7 @@ import numpy as np
 
 from nelson.exact.circuit.decisions import DecisionCircuit
 from nelson.formula.flat import lengths_to_offsets
+from nelson.process.child import Cancelled, cancelled
 
 #: Most states of one level: 8 MB for each word of their keys.
 MAX_LEVEL = 1 << 20
@@ -190,8 +191,7 @@ def _forward(plan: list[Step], until: float, most: int) -> list[Level] | None:
             raise TooLarge(f"found more than {MAX_LEVEL:,} states at level {len(levels)}")
         if total > most:
             raise TooLarge(f"found more than {most:,} states")
-        if time.monotonic() > until:
-            raise TooLarge(f"stopped at level {len(levels)} of {len(plan)}")
+        _check_time(until, f"stopped at level {len(levels)} of {len(plan)}")
         parts, children, count = [], [], 0
         for mask, moves in zip(alive, step.moves, strict=True):
             live = np.flatnonzero(mask)
@@ -207,6 +207,13 @@ def _forward(plan: list[Step], until: float, most: int) -> list[Level] | None:
     _, merged = _merged(keys)
     levels[-1] = _renamed(levels[-1][0], merged), _renamed(levels[-1][1], merged)
     return levels
+
+
+def _check_time(until: float, where: str) -> None:
+    if cancelled():
+        raise Cancelled
+    if time.monotonic() > until:
+        raise TooLarge(where)
 
 
 def _alive(keys: np.ndarray, moves: list[tuple[int, int]]) -> np.ndarray:
@@ -279,8 +286,7 @@ def _backward(levels: list[Level], until: float) -> Nodes:
             low.append(a[tested[first]])
             high.append(b[tested[first]])
             count += len(first)
-        if time.monotonic() > until:
-            raise TooLarge(f"stopped at level {len(levels)} on the way back")
+        _check_time(until, f"stopped at level {len(levels)} on the way back")
     return Nodes(np.concatenate(position), np.concatenate(low), np.concatenate(high), int(names[0]))
 
 
@@ -292,7 +298,9 @@ def circuit_of(nodes: Nodes, variable: np.ndarray) -> DecisionCircuit:
     both = (nodes.low >= 0) & (nodes.high >= 0)
     both[_TRUE] = False
     chosen = np.flatnonzero(both)
-    literal, below = _links(nodes, variable)
+    below = np.maximum(nodes.low, nodes.high)  # of a node with one live child: that child
+    below[_TRUE] = _TRUE
+    length, end = _chains(nodes.position, both, below)
     # Branches 2 i and 2 i + 1 of each decision; and of the root, unless it is a decision itself.
     starts = np.stack([nodes.low[chosen], nodes.high[chosen]], axis=1).ravel()
     own = (2 * variable[nodes.position[chosen]][:, None] + np.arange(2)).ravel()
@@ -301,23 +309,20 @@ def circuit_of(nodes: Nodes, variable: np.ndarray) -> DecisionCircuit:
         starts, own = np.append(starts, [nodes.root, _TRUE]), np.append(own, [-1, -1])
     single = np.zeros(len(starts) // 2, np.uint8)
     single[len(chosen) :] = 1
-    link = np.zeros(len(both), bool)
-    link[1:] = ~both[1:]
-    lengths = _chain_lengths(link, below)[starts] + (own >= 0)
-    pointers = lengths_to_offsets(lengths)
+    pointers = lengths_to_offsets(length[starts] + (own >= 0))
     if pointers[-1] + len(starts) > MAX_EDGES:
         raise TooLarge(f"a circuit of {int(pointers[-1]):,} literals is too large")
     lits = np.empty(pointers[-1], np.int32)
     lits[pointers[:-1][own >= 0]] = own[own >= 0]
-    at, ends = pointers[:-1] + (own >= 0), starts.copy()
-    walking = np.flatnonzero(link[ends])
-    while len(walking):
-        node = ends[walking]
-        lits[at[walking]] = literal[node]
-        at[walking] += 1
-        ends[walking] = below[node]
-        walking = walking[link[below[node]]]
+    literal = 2 * np.append(variable, 0).astype(np.int32)[nodes.position] + (nodes.high >= 0)
+    walking = np.flatnonzero(length[starts])
+    at, node = (pointers[:-1] + (own >= 0))[walking], starts[walking]
+    while len(node):
+        lits[at] = literal[node]
+        more = np.flatnonzero(length[node] > 1)
+        at, node = at[more] + 1, below[node[more]]
     number = np.cumsum(both, dtype=np.int32) - 1
+    ends = end[starts]
     held = ends != _TRUE
     return DecisionCircuit(
         int(variable.max(initial=-1)) + 1,
@@ -329,22 +334,14 @@ def circuit_of(nodes: Nodes, variable: np.ndarray) -> DecisionCircuit:
     )
 
 
-def _links(nodes: Nodes, variable: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For nodes with one live child: the code of their literal, and the child."""
-    positive = nodes.high >= 0
-    place = np.minimum(nodes.position, len(variable) - 1)
-    return (2 * variable[place] + positive).astype(np.int32), np.where(
-        positive, nodes.high, nodes.low
-    )
-
-
-def _chain_lengths(link: np.ndarray, below: np.ndarray) -> np.ndarray:
-    """The number of links in a row from each node on."""
-    out = link.astype(np.int64)
-    ends = np.where(link, below, _TRUE)
-    walking = np.flatnonzero(link[ends])
-    while len(walking):
-        out[walking] += 1
-        ends[walking] = below[ends[walking]]
-        walking = walking[link[ends[walking]]]
-    return out
+def _chains(
+    position: np.ndarray, both: np.ndarray, below: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """From each node on: the number of nodes with one live child in a row, and the node behind."""
+    length, end = np.zeros(len(both), np.int32), np.arange(len(both), dtype=np.int32)
+    bounds = [1, *(np.flatnonzero(np.diff(position[1:])) + 2).tolist(), len(both)]
+    for first, last in itertools.pairwise(bounds):  # a level; its children have lower numbers
+        links = first + np.flatnonzero(~both[first:last])
+        child = below[links]
+        length[links], end[links] = length[child] + 1, end[child]
+    return length, end

@@ -68,6 +68,7 @@ class Running:
         self._circuit: Compiled | None = None
         self._error: Exception | None = None
         self._cancel = threading.Event()
+        self.found = threading.Event()  # a circuit is there
         self._thread = threading.Thread(target=self._run, name="compiler")
         self._thread.start()
 
@@ -76,6 +77,8 @@ class Running:
             with cancelled_by(self._cancel):
                 seconds = max(0.0, self.until - time.monotonic())
                 self._circuit = compiled(self.formula, seconds, effort=EFFORT)
+            if self._circuit is not None:
+                self.found.set()
         except Cancelled:
             pass
         except Exception as error:  # Unsatisfiable, for example: raised where it is waited for
@@ -96,7 +99,8 @@ class Running:
 
     @property
     def why_not(self) -> str:
-        return why_not(self.formula)
+        late = "the compiler was not done when the time for it was up"
+        return why_not(self.formula) if self.ended else late
 
     def stop(self) -> None:
         self._cancel.set()

@@ -22,10 +22,11 @@ n = L = 1000): preprocessing 1 ms, the guess on compiling 1.5 ms, and chains as 
 6,000 samples.
 
 Within a limit in seconds, a compiler that needs more than its share goes on while other steps are
-tried (`compiling.Running`). A formula that looked hopeless is compiled too: while chains from a
-solver are tried if most clauses are implications of one literal by another, as in models of
-features and configurations, of which D4 compiles some that are 90 wide; else after all other steps,
-which then have both cores. If all other steps end heuristic, the circuit is taken.
+tried (`compiling.Running`). A formula that looked hopeless is compiled too: from the beginning if
+most clauses are implications of one literal by another, as in models of features and
+configurations, of which D4 compiles some that are 90 wide; else after all other steps, which then
+have both cores. If all other steps end heuristic, the circuit is taken. Without a limit, formulas
+of implications that end heuristic are compiled last, with counted effort.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ from functools import cached_property
 
 import numpy as np
 
+from nelson.exact.compiled import compiled
 from nelson.exact.preprocess import STEPS
+from nelson.process.child import Cancelled, cancelled_by
 from nelson.sampling.auto import compiling
 from nelson.sampling.auto.decision import Decision, Limits, Part
 from nelson.sampling.auto.groups import EXTREMAL, group_of
@@ -47,6 +50,9 @@ from nelson.sampling.problem import Problem
 _LATE_VARIABLES = 5000
 #: The share of clauses of two literals from which on the compiler does not wait for other steps.
 _MANY = 0.5
+#: Without a limit in seconds, the effort for such a formula if all other steps ended heuristic:
+#: about 12 s of one core. A configuration of 2,500 symbols takes 75.
+_LATE_EFFORT = 96.0
 #: The steps of a preprocessing that keeps the gates.
 _KEEPING_GATES = tuple(step for step in STEPS if step != "gates")
 
@@ -89,23 +95,25 @@ class _Ladder:
         else:
             for part in form.left:
                 part.passed["circuit"] = "the compiler gets the formula with its gates"
+        hopeless = form.copy(form.limits)
+        if form.implications >= _MANY:
+            self.compile_hopeless(hopeless)
         form.couple()
         if form.left and (decision := self.decided_by_rejection(form)) is not None:
             return decision
         if gates:  # joint moves hold fewer variables if the gates are there
             form.leave("joint")
-        before = form.copy(form.limits)
-        form.resample()
-        if before.implications >= _MANY and (form.left or not form.decision().better):
-            self.compile_hopeless(before)
-        form.search()
-        decision = form.decision()
+        decision = self.decided_by_chains(form)
         if not decision.better and gates and not self.compiled:
             decision = self.decided_jointly(decision)
         if decision.better:
             return decision
-        self.compile_hopeless(before)
-        return self.decided_late(decision)
+        self.compile_hopeless(hopeless)
+        if (late := self.decided_late() or self.decided_patiently(hopeless)) is not None:
+            return late
+        if self.running is not None:
+            _tell(decision, "circuit", self.running.why_not)
+        return decision
 
     # --- the compiler ----------------------------------------------------------------------------
 
@@ -122,31 +130,61 @@ class _Ladder:
     def compile_hopeless(self, form: Form) -> None:
         """Begin to compile what looked hopeless, if there is a limit in seconds."""
         until = share(self.limits.deadline, compiling.LATE_SHARE)
-        if until is None or self.running is not None or not form.hopeless:
-            return
-        size = max(len(part.variables) for part in form.left)
-        if size <= _LATE_VARIABLES and "circuit" not in self.limits.skip and compiling.installed():
+        if until is not None and self.running is None and self.may_compile(form):
             self.late = form
             self.running = compiling.Running(form.joined().formula, until)
+
+    def may_compile(self, form: Form) -> bool:
+        """May a part that looked hopeless be compiled after all?"""
+        if not form.hopeless or "circuit" in self.limits.skip or not compiling.installed():
+            return False
+        return max(len(part.variables) for part in form.left) <= _LATE_VARIABLES
 
     @property
     def compiled(self) -> bool:
         """Is a circuit there by now?"""
         return self.running is not None and self.running.wait(0.0) is not None
 
-    def decided_late(self, heuristic: Decision) -> Decision:
-        """The decision with the circuit that a compiler in the background makes in its time; else
-        the decision as it is.
-        """
+    def decided_by_chains(self, form: Form) -> Decision:
+        """The decision for chains of what is left, or for a circuit that is there before them."""
+        if self.running is None:
+            form.resample()
+            form.search()
+            return form.decision()
+        form.spare_a_core()
+        try:
+            with cancelled_by(self.running.found):
+                form.resample()
+                form.search()
+                return form.decision()
+        except Cancelled:
+            late = self.decided_late()
+            assert late is not None  # that is why the chains were cancelled
+            return late
+
+    def decided_late(self) -> Decision | None:
+        """The decision by the circuit that a compiler in the background makes in its time."""
         if self.running is None or self.late is None:
-            return heuristic
+            return None
         # It gives up by itself in time, but may have to read a large circuit then.
         circuit = self.running.wait(share(self.limits.deadline, 0.8) or self.running.until)
-        if circuit is not None:
-            self.late.take(self.late.left, circuit)
-            return self.late.decision()
-        _tell(heuristic, "circuit", self.running.why_not)
-        return heuristic
+        if circuit is None:
+            return None
+        self.late.take(self.late.left, circuit)
+        return self.late.decision()
+
+    def decided_patiently(self, form: Form) -> Decision | None:
+        """Without a limit in seconds: the decision by a circuit that takes more effort than other
+        formulas are worth.
+        """
+        timed = self.limits.deadline is not None
+        if timed or form.implications < _MANY or not self.may_compile(form):
+            return None
+        circuit = compiled(form.joined().formula, effort=_LATE_EFFORT)
+        if circuit is None:
+            return None
+        form.take(form.left, circuit)
+        return form.decision()
 
     def stop(self) -> None:
         if self.running is not None:

@@ -130,6 +130,10 @@ class Form:
         """Leave these steps out from now on."""
         self.limits = replace(self.limits, skip=self.limits.skip | set(steps))
 
+    def spare_a_core(self) -> None:
+        """Leave a core to the compiler from now on: it decides how soon there is a circuit."""
+        self.limits = replace(self.limits, threads=max(1, self.limits.threads - 1))
+
     def extremal(self, parts: list[Part], known: bool) -> list[Part]:
         extremal = [] if known else [part for part in parts if part.problem.extremal]
         self.slow = bool(self.problem.extremal or self.beyond) or (

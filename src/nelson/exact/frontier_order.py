@@ -31,6 +31,10 @@ from nelson.formula.flat import owners
 
 #: See _WINDOWS.
 Windows = tuple[tuple[int, float], ...]
+#: No order is searched for formulas with more variables or more literals: they are never narrow
+#: enough for the time they would take.
+MAX_VARIABLES = 20_000
+MAX_LITERALS = 200_000
 #: Most states that an order may be estimated to need: at one level, and in all. Log2.
 MAX_WIDTH = 21.0
 MAX_WORK = 27.0
@@ -76,6 +80,12 @@ class Order:
 def clauses_over(literals: np.ndarray, offsets: np.ndarray) -> Clauses:
     variable = np.abs(literals).astype(np.int64) - 1
     return Clauses(int(variable.max()) + 1, variable, owners(offsets), offsets)
+
+
+def given_order(literals: np.ndarray, offsets: np.ndarray) -> Order:
+    """The variables as they are numbered."""
+    clauses = clauses_over(literals, offsets)
+    return estimated(clauses, np.arange(clauses.n))
 
 
 def best_order(literals: np.ndarray, offsets: np.ndarray, until: float) -> Order:
