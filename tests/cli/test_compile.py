@@ -28,8 +28,8 @@ from tests.problems import exact_marginals, random_ksat, weights
 pytest.importorskip("py_d4")
 
 BUS = ROOT / "examples" / "bus.toml"
-#: `nelson` whose `auto` never gets a circuit of its own, as if the compiler had too little time, nor
-#: draws assignments until they are valid.
+#: `nelson` whose `auto` never gets a circuit of its own, as if the compiler had too little time,
+#: and does not draw assignments.
 WITHOUT_TIME = [
     sys.executable,
     "-c",
