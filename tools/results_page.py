@@ -6,6 +6,7 @@ python tools/results_page.py FOLDER
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 from datetime import datetime
@@ -44,12 +45,19 @@ def main(folder: Path) -> None:
 
 def _lead(runs: list[dict]) -> str:
     first = runs[0]
+    command = re.sub(r" (-o|--output)[ =]\S+", "", first["command"])
     day = datetime.fromisoformat(first["started"])
     minutes = sum(run.get("seconds", 0.0) for run in runs) / 60
     machine = first["machine"]
+    load = max(float(run["machine"].get("load", "0").split()[0]) for run in runs)
+    busy = (
+        f" Other programs were running ({load:.0f} at the start), so all times are longer than on "
+        "an idle machine, and cells may have timed out that would finish there."
+    )
     return (
-        f"`{first['command']}` computed these tables on {day.day} {day:%B %Y}, on "
-        f"{machine['cores']} cores of {machine['processor']}, in {minutes:.0f} minutes. Each size "
+        f"`{command}` computed these tables on {day.day} {day:%B %Y}, on "
+        f"{machine['cores']} cores of {machine['processor']}, in {minutes:.0f} minutes."
+        f"{busy if load > 1 else ''} Each size "
         "has one formula (ten in Tables 1(c) and 3(c)), so a time can differ on another formula of "
         "the same size; `nelson bench all --full` uses 100 formulas, as the paper does. Whether a "
         "table measures the same as the paper's is in the last column of [the paper, item by "

@@ -19,7 +19,7 @@ from nelson.exact import compiled as circuits
 from nelson.exact.circuit import disk_cache
 from nelson.exact.circuit.build import COMPILERS
 from nelson.exact.count import solutions
-from nelson.sampling.auto import compiling
+from nelson.sampling.auto import compiling, rejecting
 from tests import ROOT
 from tests.cli.commands import NELSON, TIMEOUT, UNSAT, literals, run
 from tests.experiments.toy_runs import wait
@@ -28,11 +28,13 @@ from tests.problems import exact_marginals, random_ksat, weights
 pytest.importorskip("py_d4")
 
 BUS = ROOT / "examples" / "bus.toml"
-#: `nelson` whose `auto` never gets a circuit of its own, as if the compiler had too little time.
+#: `nelson` whose `auto` never gets a circuit of its own, as if the compiler had too little time,
+#: and does not draw assignments.
 WITHOUT_TIME = [
     sys.executable,
     "-c",
-    "from nelson.sampling.auto import compiling; from nelson.cli import main\n"
+    "from nelson.sampling.auto import compiling, rejecting; from nelson.cli import main\n"
+    "rejecting._MOST_VIOLATED = -1.0\n"
     "compiling.compile_parts = lambda *arguments, **options: ([], None, None)\n"
     "main()",
 ]
@@ -56,7 +58,8 @@ def own_cache(tmp_path, monkeypatch):
 
 @pytest.fixture
 def without_time(monkeypatch):
-    """`auto` never gets a circuit of its own."""
+    """`auto` never gets a circuit of its own, and does not draw assignments."""
+    monkeypatch.setattr(rejecting, "_MOST_VIOLATED", -1.0)
     monkeypatch.setattr(compiling, "compile_parts", lambda *arguments, **options: ([], None, None))
 
 

@@ -251,14 +251,15 @@ def test_the_page_of_results_is_made_from_a_run(tmp_path, monkeypatch):
     folder.mkdir()
     docs.mkdir()
     monkeypatch.setattr(tool, "DOCS", docs)
-    machine_ = {"cores": "2 of 2", "processor": "a processor"}
-    begun = {"started": "2026-11-16T20:00:00+00:00", "command": "nelson bench all"}
+    machine_ = {"cores": "2 of 2", "processor": "a processor", "load": "7.1 (programs)"}
+    begun = {"started": "2026-11-16T20:00:00+00:00", "command": "nelson bench all -o /home/me/run"}
     lines = [{"run": begun | {"machine": machine_}}, {"end": {"seconds": 600.0}}]
     (folder / "cells.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     (folder / "table.md").write_text("# Results\n\nL\n\n## What we claim\n\nC\n\n## Table 1\n\nT\n")
     (folder / "table1-time.png").write_bytes(b"png")
     tool.main(folder)
     page = (docs / "results.md").read_text()
-    assert "on 16 November 2026, on 2 of 2 cores of a processor, in 10 minutes" in page
+    assert "`nelson bench all` computed these tables on 16 November 2026" in page
+    assert "on 2 of 2 cores of a processor, in 10 minutes. Other programs were running (7" in page
     assert page.index("\nC\n") < page.index("results-time.png") < page.index("## Table 1")
     assert (docs / "results-time.png").read_bytes() == b"png"

@@ -138,7 +138,7 @@ def test_the_law_of_table_1c():
 def test_below_the_floor_is_said_with_its_figures():
     rows = [{"sampler": "auto", "n": 10, "status": "ok", "floor": 0.124}]
     told = gradient.below_floor(rows, published.TABLE_1C, 2000)
-    assert "0.1 at n = 10, floor 0.124" in told and "not measured with m = 2000" in told
+    assert "0.1 at n = 10, floor 0.124" in told and "not those of 2000 independent" in told
     rows[0]["floor"] = 0.087
     assert "at or above" in gradient.below_floor(rows, published.TABLE_1C, 4000)
 

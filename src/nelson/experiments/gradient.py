@@ -118,10 +118,11 @@ def below_floor(rows: Rows, paper: published.Published, m: int) -> str:
     if not seen:
         return ""
     if not low:
-        return f"The error of the paper's NELSON is at or above this floor at all of n = {seen}."
+        sizes = ", ".join(map(str, seen))
+        return f"The error of the paper's NELSON is at or above this floor at n = {sizes}."
     return (
         f"The error of the paper's NELSON is below this floor, the error of {m} exact draws: "
-        f"{'; '.join(low)}. So its figures were not measured with m = {m} samples."
+        f"{'; '.join(low)}. So these figures are not those of {m} independent samples of this law."
     )
 
 

@@ -46,6 +46,9 @@ from nelson.sampling.samples import Samples
 
 #: Samples from which the share of valid ones is measured.
 CHECKED = 1000
+#: (n, L, k) of formulas on which `auto` uses all of its methods: it enumerates the first, draws
+#: assignments of the second, compiles the third, sweeps the fourth and couples chains of the last.
+_TWINS = ((10, 10, 5), (18, 18, 5), (60, 60, 3), (150, 225, 5), (1000, 1000, 5))
 #: Samplers for which `warm` has compiled the kernels in this process.
 _WARMED: set[str] = set()
 
@@ -215,10 +218,8 @@ def warm(entry: Entry) -> None:
     if entry.name in _WARMED:
         return
     _WARMED.add(entry.name)
-    # These make `auto` use all of its methods: it enumerates the first formula, compiles the
-    # second, resamples the third and splits the last into components.
-    for n in (10, 18, 100, 1000) if entry.method == "auto" else (10,):
-        twin = random_ksat(n, n, published.K, seed=1_000_003)
+    for n, clauses, k in _TWINS if entry.method == "auto" else _TWINS[:1]:
+        twin = random_ksat(n, clauses, k, seed=1_000_003)
         data = draw(LOVASZ, twin, None, published.EXAMPLES, 0, 60.0).to_numpy()
         fit(entry, twin, data, limit=60.0, iterations=2)
         draw(entry, twin, None, CHECKED, 0, 60.0)

@@ -20,14 +20,20 @@ PACKAGES = (
 
 
 def machine() -> dict[str, str]:
-    """Processor, cores, memory, system, GPU."""
+    """Processor, cores, memory, system, GPU, and how busy the machine is."""
     return {
         "processor": processor(),
         "cores": f"{usable_cores()} of {os.cpu_count()}",
         "memory": _memory(),
         "system": _system(),
         "GPU": _gpu(),
+        "load": f"{load():.1f} (programs that ran or waited to run, in the minute before)",
     }
+
+
+def load() -> float:
+    """The mean number of programs that ran or waited to run in the last minute; 0 if unknown."""
+    return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
 
 
 def versions() -> dict[str, str]:

@@ -100,7 +100,7 @@ def run(cell: Cell, weighted: bool) -> list[Row]:
         "guarantee": samples.guarantee,
         **shares(entry, task.formula, samples),
     }
-    if entry.name in RESAMPLING and samples.info.get("rounds"):
+    if samples.info.get("method") in RESAMPLING and samples.info.get("rounds"):
         row |= {
             "rounds": int(samples.info["rounds"]),
             "resampled": samples.info["resampled"] / count,
@@ -154,7 +154,7 @@ def tables(rows: Rows, title: str) -> list[Table]:
             f"{title}: rounds of the slowest sample / constraints resampled per sample",
             resampling,
             rounds,
-            notes=("none: `auto` enumerates or compiles small formulas, without rounds.",),
+            notes=("none: `auto` drew by a method that does not resample.",),
         ),
     ]
 

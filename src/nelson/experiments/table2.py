@@ -265,7 +265,7 @@ def _bar(rows: Rows, field: str) -> str:
     text = f"{value:.2f} ± {bar:.2g}"
     steps = min(row["iterations"] for row in known)
     asked = max(row.get("asked", row["iterations"]) for row in known)
-    return text + (f" ({steps} steps)" if steps < asked else "")
+    return text + (f" ({steps} step{'s' * (steps != 1)})" if steps < asked else "")
 
 
 def _note(rows: Rows) -> str:

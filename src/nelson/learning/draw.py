@@ -61,6 +61,12 @@ class Kept(ABC):
 
 #: Samplers that need sweeps on a formula that is not extremal: without them they are biased.
 _NEED_SWEEPS = ("lovasz", "moser-tardos")
+#: Exact methods of `auto` that may end without samples when theta has moved.
+_MAY_END = frozenset({"cftp", "rejection"})
+#: `rejection` of inputs of gates may take 0.1 s for a sample, and longer when theta has moved.
+_COSTLY = frozenset({"gates"})
+#: The theta of the last choice, among the arrays of a checkpoint.
+_CHOSEN_FOR = "chosen_for"
 
 
 class Drawer:
@@ -92,6 +98,8 @@ class Drawer:
             self.method, self.sweeps = sampler.name, sampler.sweeps
         self.why = "asked for"
         self.guarantee: str | None = None  # of the chosen method; None: the samples tell
+        self.sure = False  # leave out methods that may end without samples: one did
+        self.chosen_for: np.ndarray | None = None  # the theta of the last `refresh`
         if self.custom is None and self.sampler != "auto" and self.sampler not in names():
             get(self.sampler)  # raises an error that lists the names
 
@@ -102,6 +110,11 @@ class Drawer:
             return False
         return self.sampler == "auto" or self.sampler in _NEED_SWEEPS
 
+    @property
+    def skip(self) -> frozenset[str]:
+        """Steps of `auto` that are left out."""
+        return _COSTLY | _MAY_END if self.sure else _COSTLY
+
     def refresh(self, theta: np.ndarray) -> None:
         """Choose method and number of sweeps for this theta: a pilot run of some milliseconds.
 
@@ -109,7 +122,16 @@ class Drawer:
         """
         if self.group.rank == 0:
             self._choose(theta)
+        self.chosen_for = np.array(theta) if theta.ndim == 1 else None
         self.restore(self.group.tell(({}, self.state()))[1])
+
+    def moved(self, theta: np.ndarray) -> float:
+        """The largest change of a weight since the last `refresh`; infinite if theta has rows for
+        contexts, which differ from step to step.
+        """
+        if self.chosen_for is None:
+            return np.inf
+        return float(np.abs(theta - self.chosen_for).max(initial=0.0))
 
     def judge(self, theta: np.ndarray) -> None:
         """Say how good samples at this theta are, the last one. Rank 0 says it, for all ranks."""
@@ -132,10 +154,8 @@ class Drawer:
             verdict = verdict_for(self.formula, theta)
             self.sweeps, self.guarantee, self.why = verdict.sweeps, verdict.guarantee, verdict.why
             return
-        # A step of training needs its samples. When theta moves, `cftp` may end with none, and
-        # `rejection` may take ever longer.
-        gpu, skip = gpu_number(self.device) is not None, frozenset({"cftp", "rejection"})
-        choice = choose(self.formula, theta, gpu=gpu, skip=skip)
+        gpu = gpu_number(self.device) is not None
+        choice = choose(self.formula, theta, gpu=gpu, skip=self.skip)
         self.why, self.guarantee = choice.why, choice.guarantee
         # If one method draws the whole formula, it stays until the next refresh. If components
         # differ in their methods, "auto" combines them in every iteration.
@@ -158,6 +178,7 @@ class Drawer:
             seed=stream_seed(self.seed, key),
             threads=self.threads,
             device=self.device,
+            skip=self.skip,
         )
 
     def sample(self, theta: np.ndarray, m: int, key: int) -> Samples:
@@ -165,6 +186,16 @@ class Drawer:
         return draw(self.formula, theta, m, self.options(key))
 
     def __call__(self, theta: np.ndarray, m: int, key: int) -> Draw:
+        """m samples, or fewer if no method of `auto` draws as many."""
+        draw = self._drawn(theta, m, key)
+        able = self.adaptive and self.method in {*_MAY_END, "auto"}
+        if draw.count < m and able and not self.sure:
+            self.sure = True  # for the rest of the run
+            self.refresh(theta)
+            draw = self._drawn(theta, m, key)
+        return draw
+
+    def _drawn(self, theta: np.ndarray, m: int, key: int) -> Draw:
         if self.group.size > 1:
             return drawn_together(self, theta, m, key)
         return self.alone(theta, m, key)
@@ -186,17 +217,22 @@ class Drawer:
         return Draw.of(drawn, started)
 
     def state(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("method", "sweeps", "why", "guarantee")}
+        names = ("method", "sweeps", "why", "guarantee", "sure")
+        return {name: getattr(self, name) for name in names}
 
     def restore(self, state: dict[str, Any]) -> None:
         self.method, self.sweeps, self.why = state["method"], state["sweeps"], state["why"]
-        self.guarantee = state.get("guarantee")
+        self.guarantee, self.sure = state.get("guarantee"), bool(state.get("sure"))
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The state of a custom sampler that has one."""
-        return self.custom.arrays() if isinstance(self.custom, Kept) else {}
+        """The state of a custom sampler that has one, and the theta of the last `refresh`."""
+        arrays = self.custom.arrays() if isinstance(self.custom, Kept) else {}
+        return arrays if self.chosen_for is None else {**arrays, _CHOSEN_FOR: self.chosen_for}
 
     def take(self, arrays: dict[str, np.ndarray]) -> None:
+        self.chosen_for = arrays.get(_CHOSEN_FOR)
+        if self.chosen_for is not None and self.chosen_for.shape != (self.formula.n_vars,):
+            raise ValueError(f"{_CHOSEN_FOR} has shape {self.chosen_for.shape}")
         if isinstance(self.custom, Kept):
             self.custom.take(arrays)
 

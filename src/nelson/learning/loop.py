@@ -30,7 +30,10 @@ from nelson.learning.learner import Learner
 from nelson.learning.watch import Watcher
 from nelson.sampling.guarantee import weakest
 
-_REFRESH_EVERY = 25  # iterations; then method and sweeps are chosen again for the present theta
+#: Method and sweeps are chosen again, for the present theta, at the earliest after this many
+#: iterations: if a weight has moved by more than _MOVED, or the iterations have doubled. While
+#: learning converges, theta moves less and less, and a pilot run can cost as much as 100 steps.
+_REFRESH_EVERY, _MOVED = 25, 0.25
 
 
 @dataclass
@@ -163,7 +166,7 @@ class _Run:
         point = learner.draw_at(k)
         update = time.perf_counter() - began
         m = learner.m
-        if k - self.refreshed[0] >= _REFRESH_EVERY or m > 2 * self.refreshed[1]:
+        if self._due(k, m, point):
             drawer.refresh(point)
             self.refreshed = [k, m]
         draw = drawer(point, m, k + 1)
@@ -178,6 +181,14 @@ class _Run:
         if draw.count < m:
             row["missing"] = (m - draw.count) * contexts
         return row
+
+    def _due(self, k: int, m: int, point: np.ndarray) -> bool:
+        """Is it time to choose method and sweeps again?"""
+        at, before = self.refreshed
+        if at < 0 or m > 2 * before:
+            return True
+        late = k - at >= _REFRESH_EVERY
+        return late and (k >= 2 * at or self.drawer.moved(point) > _MOVED)
 
     def _follow(self) -> None:
         """Take over rank 0's state. Other ranks may differ by how their processors round."""

@@ -13,6 +13,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -70,7 +71,12 @@ def compile_kernel(width: int, kernel: Kernel | None = None) -> None:
 
 def ready(count: int, width: int | None = None) -> None:
     """Compile the kernel for `count` samples."""
-    compile_kernel(width or width_for(count))
+    _ready(width or width_for(count))
+
+
+@cache
+def _ready(width: int) -> None:
+    compile_kernel(width)
 
 
 def laws(problem: Problem, theta: np.ndarray) -> Law:
@@ -182,7 +188,8 @@ def _run(
         space = spaces[thread]
         kernel.run(width, problem.program, table, job, result, space, stop, (first, last))
 
-    if request.deadline is None and tiles * 64 * width * problem.formula.n_total <= _SMALL:
+    brief = request.deadline is None or not (request.max_rounds or job.sweeps)
+    if brief and tiles * 64 * width * problem.formula.n_total <= _SMALL:
         work(0, 0, tiles)
         return False, False
     # With one theta, the first tile tells whether resampling converges at all. If it does not, the

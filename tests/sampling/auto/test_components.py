@@ -12,6 +12,7 @@ from nelson.exact.preprocess import result as preprocessed
 from nelson.formula import Formula
 from nelson.kernels.core.bits import tail_mask, unpack
 from nelson.sampling.auto import draw as auto_draw
+from nelson.sampling.auto import rejecting
 from nelson.sampling.problem import prepare
 from nelson.sampling.registry import get
 from nelson.sampling.sampler import Request
@@ -30,7 +31,8 @@ from tests.sampling.auto.decisions import ALPHA, decided, joined, mixed, needs_d
 
 @needs_d4
 @pytest.mark.process
-def test_components_have_methods_of_their_own():
+def test_components_have_methods_of_their_own(monkeypatch):
+    monkeypatch.setattr(rejecting, "_MOST_VIOLATED", -1.0)  # else it draws all of them at once
     f = joined(example1(), Formula([[1, 2], [1, 3]]), random_ksat(18, 18, 5, seed=4))
     f = Formula(f.clauses(), n_vars=f.n_vars + 2)  # and two free variables
     s = nelson.sample(f, None, 2000, seed=1)

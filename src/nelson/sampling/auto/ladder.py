@@ -1,5 +1,6 @@
 """Which method for which component: the first that applies and fits the budget.
 
+    0  random assignments are often valid        rejection      exact
     1  preprocess, keeping the law; then for each independent component
     2  extremal                                  lovasz         exact
        few structures                            enumerate      exact
@@ -41,6 +42,7 @@ from nelson.process.child import Cancelled, cancelled_by
 from nelson.sampling.auto import compiling
 from nelson.sampling.auto.decision import Decision, Limits, Part
 from nelson.sampling.auto.groups import EXTREMAL, group_of
+from nelson.sampling.auto.rejecting import by_proposals
 from nelson.sampling.auto.steps import Form, converges
 from nelson.sampling.chain import share
 from nelson.sampling.diagnosis.diagnose import beyond_resolution
@@ -64,6 +66,8 @@ def decide(problem: Problem, theta: np.ndarray, limits: Limits) -> Decision:
         return Decision([group_of("lovasz", whole, [(whole, EXTREMAL)])], None)
     if "circuit" not in limits.skip and (kept := compiling.kept_verdict(problem.formula)):
         return Decision([group_of("circuit", whole, [(whole, kept)])], None)
+    if verdict := by_proposals(whole, limits):
+        return Decision([group_of("rejection", whole, [(whole, verdict)])], None)
     ladder = _Ladder(problem, whole, limits)
     try:
         return ladder.decide()
@@ -196,7 +200,7 @@ class _Ladder:
         """The decision for the formula with its gates, if proposals of inputs are often valid and
         all other components have an exact method. form: what is left without the gates.
         """
-        if "rejection" in self.limits.skip or form.beyond:
+        if self.limits.skip & {"rejection", "gates"} or form.beyond:
             return None
         other = self.gated.copy(self.limits)
         other.reject()

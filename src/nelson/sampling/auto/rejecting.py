@@ -1,23 +1,30 @@
-"""The step before chains for formulas of gates: how often are random inputs valid?
+"""Two steps that end in `rejection`, which is exact: how often are random values valid?
+
+A formula with few or long clauses is often satisfied by chance (random 5-SAT, n = L = 50: one
+assignment in five). Then no other method is faster, for any number of samples, and none needs less
+time before the first sample. `by_proposals` tries that before all other steps.
 
 A formula of gates has few inputs, and all else is a function of them (`nelson.exact.inputs`).
-`rejection` draws the inputs and keeps what satisfies all clauses. That is exact; a trial tells what
-a sample costs. It ends by counted work: the number of proposals times the literals of the gates.
+`rejection` draws the inputs and keeps what satisfies all clauses. `by_rejection` tries that before
+chains; a trial tells what a sample costs. It ends by counted work: the number of proposals times
+the literals of the gates.
 """
 
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 
 from nelson.formula.memo import Recent, Slot
 from nelson.io.progress import phase
 from nelson.sampling import engine
 from nelson.sampling.auto.decision import Limits, Part
 from nelson.sampling.chain import share
-from nelson.sampling.diagnosis.diagnose import pilot_request, pilots
+from nelson.sampling.diagnosis.diagnose import beyond_resolution, pilot_request, pilots
 from nelson.sampling.diagnosis.verdict import Verdict
 from nelson.sampling.methods import rejection
 from nelson.sampling.problem import Problem
@@ -34,11 +41,48 @@ _MOST_WORK = 1 << 28
 _ENOUGH, _FEW = 16, 4
 #: Formulas with more literals are not tried.
 _LARGE = 1_000_000
+#: Before all else: one of _MOST_PROPOSALS must be valid, in a trial of _PROPOSALS. At one in 30
+#: (random 5-SAT, n = L = 100) 100,000 samples take 18 to 21 ms, and with `cftp` 22 to 125 ms.
+_MOST_PROPOSALS, _PROPOSALS = 64, 1024
+#: No such trial if the sum of the clauses' probabilities to be violated is larger: of independent
+#: clauses, one proposal in e^5 = 148 would be valid.
+_MOST_VIOLATED = 5.0
+#: Nor for formulas with at most _SMALL variables, which are enumerated, or with fewer literals than
+#: variables or more than _SHORT: the trial includes a search for gates.
+_SMALL, _SHORT = 16, 20_000
 #: Rejection is not tried for more contexts than this: each has its own trial.
 _CONTEXTS = 8
 #: The trials' share of a time limit.
 _SHARE = 0.1
 _LATE = "no time was left for a trial"
+
+
+def by_proposals(part: Part, limits: Limits) -> Verdict | None:
+    """A verdict for `rejection` if random assignments are often valid, else None."""
+    formula, n = part.formula, part.formula.n_total
+    if not _SMALL < n <= len(formula.literals) <= _SHORT or "rejection" in limits.skip:
+        return None
+    if len(part.theta) > _CONTEXTS or beyond_resolution(part.theta):
+        return None
+    if max(_violated(part.problem, row) for row in part.theta) > _MOST_VIOLATED:
+        return None
+    kernel, accepted = rejection.kernel_for(part.problem), 1.0
+    for row in part.theta:
+        hits = _hits(part.problem, kernel, kernel.laws(part.problem, row[None]), row, 0, _PROPOSALS)
+        accepted = min(accepted, hits / _PROPOSALS)
+    if accepted * _MOST_PROPOSALS < 1:
+        return None
+    told = f"of random assignments one in {1 / accepted:,.1f} is valid"
+    return Verdict(0, "exact", told, {"accepted": accepted})
+
+
+def _violated(problem: Problem, theta: np.ndarray) -> float:
+    """The sum over clauses of the probability that a proposal violates them. O(literals)."""
+    clauses = problem.rest
+    every = np.zeros(clauses.n_total)
+    every[: len(theta)] = theta
+    wrong = expit(-np.sign(clauses.literals) * every[np.abs(clauses.literals) - 1])
+    return float(np.multiply.reduceat(wrong, clauses.offsets[:-1]).sum()) if len(wrong) else 0.0
 
 
 def by_rejection(part: Part, limits: Limits) -> Verdict | None:
@@ -86,14 +130,27 @@ def _trial(problem: Problem, theta: np.ndarray, literals: int, limits: Limits) -
             if until is not None and time.monotonic() > until:
                 return 0.0, _LATE
             words = min(max(16, 7 * tried), _FEW * most - tried)
-            request = pilot_request(row[None], 64 * words, limits.threads, None)
-            block = engine.draw(
-                kernel, 0, problem, request, table, request.contexts, tried, 64 * words
-            )
-            if block.interrupted:
-                raise KeyboardInterrupt
-            tried, hits = tried + words, hits + int(np.bitwise_count(block.valid).sum())
+            hits += _hits(problem, kernel, table, row, tried, 64 * words, limits.threads)
+            tried += words
         if hits < _FEW:
             return 0.0, f"{hits} of {64 * tried:,} random values of the inputs are valid"
         least = min(least, hits / (64 * tried))
     return least, ""
+
+
+def _hits(
+    problem: Problem,
+    kernel: engine.Kernel,
+    table: Any,
+    row: np.ndarray,
+    first: int,
+    count: int,
+    threads: int = 1,
+) -> int:
+    """The number of valid ones among `count` proposals from word number `first` on."""
+    asking = pilot_request(row[None], count, threads, None)
+    request = replace(asking, max_rounds=0, sweeps=0)  # proposals only
+    block = engine.draw(kernel, 0, problem, request, table, request.contexts, first, count)
+    if block.interrupted:
+        raise KeyboardInterrupt
+    return int(np.bitwise_count(block.valid).sum())
