@@ -12,7 +12,7 @@ import pytest
 import nelson
 from nelson import Formula, Polynomial
 from nelson.kernels.core.bits import pack
-from nelson.learning import penalised, products
+from nelson.learning import penalised, persistent, products
 from nelson.learning.persistent import Persistent
 from nelson.learning.pseudo import Conditionals, first_point
 from nelson.learning.terms import all_pairs, coefficients, lifted
@@ -121,14 +121,15 @@ def test_planted_pairs_are_found_at_the_statistical_limit(kind, monkeypatch):
         fit = nelson.learn(FORMULA, x, terms=PAIRS, seed=seed, threads=1, **options)
         found.append(divergence(fit))
         assert fit.guarantee == ("asymptotic" if kind == "chains" else "exact")
-        plain.append(divergence(nelson.learn(FORMULA, x, terms=[(1, 5)], seed=seed)))
+        if kind == "circuit" and not seed:
+            plain.append(divergence(nelson.learn(FORMULA, x, terms=[(1, 5)], seed=seed)))
     print(f"2 N KL = {2 * N * np.mean(found):.3g} for {k} free parameters")
     assert np.mean(found) <= 1.5 * k / (2 * N)
-    assert np.mean(plain) > 3 * k / (2 * N)
+    assert all(off > 3 * k / (2 * N) for off in plain)
 
 
 def run(folder=None, **more):
-    options = {"m": 128, "iterations": 420, "checkpoint_every": 50, "seed": 5, "threads": 1} | more
+    options = {"m": 128, "iterations": 100, "checkpoint_every": 25, "seed": 5, "threads": 1} | more
     return nelson.learn(
         FORMULA, rows(300, 3), terms="pairs", valid=rows(100, 4), checkpoint=folder, **options
     )
@@ -149,14 +150,19 @@ def test_chains_that_nobody_judged_are_heuristic():
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("chains")
-def test_a_stopped_run_resumes_to_the_same_bits(tmp_path):
+def test_a_stopped_run_resumes_to_the_same_bits(tmp_path, monkeypatch):
+    """Stages of 40 steps, so that the checkpoint of step 75 lies behind the end of one; chains have
+    rungs from there on."""
+    monkeypatch.setattr(penalised, "_STAGE", 40)
+    monkeypatch.setattr(persistent, "_LAG", -1.0)
+
     def stop(row):
-        if row["iteration"] == 270:
+        if row["iteration"] == 90:
             raise Stopped
 
     with pytest.raises(Stopped):
         run(tmp_path, callback=stop)
-    assert json.loads((tmp_path / "checkpoint.json").read_text())["iteration"] == 250
+    assert json.loads((tmp_path / "checkpoint.json").read_text())["iteration"] == 75
     resumed, whole = run(tmp_path), run()
     assert resumed.theta.tobytes() == whole.theta.tobytes() and resumed.terms == whole.terms
     assert whole.terms != run(seed=6).terms  # the twin
@@ -187,7 +193,7 @@ def test_validation_chooses_the_penalty(tmp_path):
         seed=1,
         m=512,
         threads=1,
-        iterations=1000,
+        iterations=600,
         prior=0.0,
     )
     score = fit.log_likelihood(test)
