@@ -182,8 +182,8 @@ class Penalised(Unary):
         else:
             self.worse += 1
         self.done = self.worse >= _PATIENCE and self.settings.stop
-        if self.settings.l1 is None:
-            self.l1 *= _FACTOR
+        if self.settings.l1 is None:  # a penalty under which no product is used is far too strong
+            self.l1 *= _FACTOR if mean[self.n :].any() else _FACTOR**3
         return row
 
     def _check(self, draw: Draw) -> dict[str, Any]:

@@ -192,7 +192,7 @@ def plots(rows: Rows) -> dict[str, Callable[[Axes], None]]:
     return {"scores": lambda ax: _plot(ax, scored)} if scored else {}
 
 
-def _plot(ax: Axes, rows: list[Mapping[str, Any]]) -> None:
+def _plot(ax: Axes, rows: Rows) -> None:
     """For each model, its distance from the first published figure."""
     sets = list(dict.fromkeys(row["set"] for row in rows))
     for row in rows:
