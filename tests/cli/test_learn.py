@@ -141,6 +141,32 @@ def test_paper_preset_checkpoint_history_and_plot(data, tmp_path):
     assert load(out[0]).theta.tobytes() == first.tobytes()
 
 
+def test_products_are_learned_and_continue(data, tmp_path):
+    """--terms pairs with validation rows and penalties, twice with one checkpoint; named products;
+    held-out rows are scored. What cannot be meant is refused in one line."""
+    rows = data.read_text().splitlines()
+    held = tmp_path / "valid.txt"
+    held.write_text("\n".join(rows[:300]))
+    args = ["learn", STREETS, data, "--terms", "pairs", "--valid", held, "--l1", 0.001]
+    args += ["--l2", 0.001, "--seed", 1, "--iterations", 320, "--checkpoint", tmp_path / "run"]
+    done = run(*args, "-o", tmp_path / "m")
+    assert done.returncode == 3 and "products" in done.stderr, done.stderr  # the budget ends it
+    first = load(tmp_path / "m")
+    assert first.terms and all(len(product) == 2 for product in first.terms)
+    assert first.metadata["settings"]["l1"] == first.metadata["settings"]["l2"] == 0.001
+    assert run(*args, "-o", tmp_path / "again").returncode == 3  # nothing left to do
+    assert load(tmp_path / "again").terms == first.terms
+    report = json.loads(run("evaluate", tmp_path / "m", held, "--json").stdout)
+    assert report["log_likelihood"]["value"] < 0 and report["log_z"]["method"] == "enumerate"
+    named = ["learn", STREETS, data, "-o", tmp_path / "n", "--terms", "1*2, 2*3*5", "--seed", 1]
+    assert run(*named).returncode == 0
+    assert set(load(tmp_path / "n").terms) == {(1, 2), (2, 3, 5)}
+    for wrong in (["--terms", "1+2"], ["--terms", "1*99"], ["--l1", 1], ["--valid", held]):
+        bad = run("learn", STREETS, data, "-o", tmp_path / "x", *wrong)
+        assert bad.returncode == 1 and len(bad.stderr.splitlines()) == 1, bad.stderr
+        assert "terms" in bad.stderr or "term (1, 99)" in bad.stderr
+
+
 def test_help_has_examples():
     for command in ("learn", "generate", "evaluate"):
         done = run(command, "--help")

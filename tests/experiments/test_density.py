@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 import itertools
+import json
 import lzma
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,12 +15,17 @@ import pytest
 import nelson
 from nelson.errors import FormulaError
 from nelson.experiments import get
+from nelson.experiments.base import Table
 from nelson.experiments.density import cells, connect4, data, fields, models, ranking_models
 from nelson.experiments.density.listed import Listed
 from nelson.experiments.density.rankings import Rankings, read_soc
+from nelson.experiments.density.tables import over_seeds, verdict
 from nelson.experiments.registry import run_cell
+from nelson.experiments.report import markdown
 from nelson.space.tables.rules import groups, log_p_of_never, never_together
 from tests.cli.commands import run as run_command
+
+ROOT = Path(__file__).parent.parent.parent
 
 
 def planted(n: int, seed: int = 0) -> np.ndarray:
@@ -292,7 +300,11 @@ def test_the_whole_experiment_on_tiny_data(tmp_path):
         written(tmp_path, "nltcs", planted(n, n), part)
     (tmp_path / "sushi.soc").write_text(SOC.replace("2,1,2,3", "20,1,2,3"))
     planned = cells(False, str(tmp_path))
-    assert [cell.key["model"] for cell in planned] == [*models.MODELS, "rankings"]
+    names = [(cell.key["model"], cell.key["seed"]) for cell in planned]
+    once = [(name, 0) for name in models.MODELS[:3]]
+    many = [(name, seed) for name in (*models.MODELS[3:], "rankings") for seed in range(3)]
+    assert names == once + many
+    planned = [cell for cell in planned if cell.key["seed"] == 0]
     rows = [row for cell in planned for row in run_cell("density", dict(cell.key))]
     score = {row["model"]: row["score"] for row in rows if row.get("score") is not None}
     assert score["rules"] > score["fields"] + 0.1
@@ -325,3 +337,50 @@ def test_the_command_writes_tables_and_rules(tmp_path):
     again = run_command("bench", "-o", tmp_path / "run", "--report")
     assert again.returncode == 0 and "toy (valid rows)" in again.stdout
     assert run_command("bench", "density").returncode == 2
+
+
+def test_seeds_become_one_row_with_their_spread():
+    """Mean and spread over the seeds that ended well; a set without a figure says so, and has no
+    verdict; a spread that is wide enough makes a loss level."""
+
+    def row(seed: int, score: float, **more) -> dict:
+        base = {"row": "model", "set": "dna", "model": "pairs", "part": "test", "status": "ok"}
+        told = {"error": 0.1, "log_z_error": 0.0, "numbers": 10, "seconds_taken": 2.0}
+        rest = {"valid": 1.0, "guarantee": "exact", "broken": 0, "rows": 9, "slack": 0.0}
+        return base | told | rest | {"seed": seed, "score": score} | more
+
+    runs = [row(0, -80.0), row(1, -81.0), row(2, -85.0), row(3, 0.0, status="T.O.")]
+    (one,) = over_seeds(runs)
+    assert one["seeds"] == 3 and one["score"] == pytest.approx(-82.0) and one["spread"] == 2.5
+    assert one["noise"] == pytest.approx(math.sqrt(7 / 3))
+    assert verdict("dna", one) == "level with EoNADE (+0.31)"
+    assert verdict("dna", one | {"noise": 0.0}) == "wins by 0.31 against EoNADE"
+    table = get("density").tables([*runs, row(0, -6.0, set="nltcs")])[0]
+    assert list(table.rows[0][2:]) == [
+        "-82.00 ± 0.10", "3, ± 2.50", "-82.31 (EoNADE)", "level with EoNADE (+0.31)"
+    ]  # fmt: skip
+    assert list(table.rows[1][3:]) == ["1", "not found", ""]
+
+
+def test_the_page_takes_its_tables_from_a_run(tmp_path):
+    spec = importlib.util.spec_from_file_location("page", ROOT / "tools" / "density_page.py")
+    tool = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tool)
+    begun = {"started": "2026-11-16T20:00:00+00:00", "command": "nelson bench density"}
+    lines = [{"run": begun | {"machine": {"cores": "2", "processor": "X"}}}]
+    lines += [{"end": {"seconds": 660.0}}]
+    (tmp_path / "cells.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    table = Table(tool.SHOWN[0], ("set", "score"), [["new", "-1"]], "A note.")
+    other = Table("Rules that were found", ("set",), [["left out"]])
+    text = "\n\n".join(["# Results", "## Density", markdown(table), markdown(other)])
+    (tmp_path / "table.md").write_text(text)
+    page = tmp_path / "density.md"
+    page.write_text(f"before\n\n{tool.FIRST}\n\nold\n\n{tool.LAST}\n\nafter\n")
+    for _ in range(2):  # the second time changes nothing
+        tool.main(tmp_path, page=page)
+        made = page.read_text()
+        assert made.startswith("before\n\n") and made.endswith("\n\nafter\n") and "old" not in made
+        assert "on 16 November 2026, on 2 cores of X, in 11 minutes" in made
+        assert made.count("| new") == 1 and "A note." in made and "left out" not in made
+    whole = tool.PAGE.read_text()
+    assert whole.count(tool.FIRST) == whole.count(tool.LAST) == 1

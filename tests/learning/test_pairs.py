@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -10,7 +11,8 @@ import pytest
 
 import nelson
 from nelson import Formula, Polynomial
-from nelson.learning import products
+from nelson.kernels.core.bits import pack
+from nelson.learning import penalised, persistent, products
 from nelson.learning.persistent import Persistent
 from nelson.learning.pseudo import Conditionals, first_point
 from nelson.learning.terms import all_pairs, coefficients, lifted
@@ -119,14 +121,15 @@ def test_planted_pairs_are_found_at_the_statistical_limit(kind, monkeypatch):
         fit = nelson.learn(FORMULA, x, terms=PAIRS, seed=seed, threads=1, **options)
         found.append(divergence(fit))
         assert fit.guarantee == ("asymptotic" if kind == "chains" else "exact")
-        plain.append(divergence(nelson.learn(FORMULA, x, terms=[(1, 5)], seed=seed)))
+        if kind == "circuit" and not seed:
+            plain.append(divergence(nelson.learn(FORMULA, x, terms=[(1, 5)], seed=seed)))
     print(f"2 N KL = {2 * N * np.mean(found):.3g} for {k} free parameters")
     assert np.mean(found) <= 1.5 * k / (2 * N)
-    assert np.mean(plain) > 3 * k / (2 * N)
+    assert all(off > 3 * k / (2 * N) for off in plain)
 
 
 def run(folder=None, **more):
-    options = {"m": 128, "iterations": 420, "checkpoint_every": 50, "seed": 5, "threads": 1} | more
+    options = {"m": 128, "iterations": 100, "checkpoint_every": 25, "seed": 5, "threads": 1} | more
     return nelson.learn(
         FORMULA, rows(300, 3), terms="pairs", valid=rows(100, 4), checkpoint=folder, **options
     )
@@ -136,16 +139,30 @@ class Stopped(Exception):
     """As if the process had been killed."""
 
 
+@pytest.mark.usefixtures("chains")
+def test_chains_that_nobody_judged_are_heuristic():
+    """A run that the time ends before its chains were compared makes no claim about them."""
+    fit = nelson.learn(
+        FORMULA, rows(50, 3), terms="pairs", valid=rows(50, 4), seconds=1e-9, seed=1, threads=1
+    )
+    assert fit.guarantee == "heuristic" and "heuristic" in fit.why
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("chains")
-def test_a_stopped_run_resumes_to_the_same_bits(tmp_path):
+def test_a_stopped_run_resumes_to_the_same_bits(tmp_path, monkeypatch):
+    """Stages of 40 steps, so that the checkpoint of step 75 lies behind the end of one; chains have
+    rungs from there on."""
+    monkeypatch.setattr(penalised, "_STAGE", 40)
+    monkeypatch.setattr(persistent, "_LAG", -1.0)
+
     def stop(row):
-        if row["iteration"] == 270:
+        if row["iteration"] == 90:
             raise Stopped
 
     with pytest.raises(Stopped):
         run(tmp_path, callback=stop)
-    assert json.loads((tmp_path / "checkpoint.json").read_text())["iteration"] == 250
+    assert json.loads((tmp_path / "checkpoint.json").read_text())["iteration"] == 75
     resumed, whole = run(tmp_path), run()
     assert resumed.theta.tobytes() == whole.theta.tobytes() and resumed.terms == whole.terms
     assert whole.terms != run(seed=6).terms  # the twin
@@ -176,7 +193,7 @@ def test_validation_chooses_the_penalty(tmp_path):
         seed=1,
         m=512,
         threads=1,
-        iterations=1000,
+        iterations=600,
         prior=0.0,
     )
     score = fit.log_likelihood(test)
@@ -192,6 +209,63 @@ def test_validation_chooses_the_penalty(tmp_path):
     assert loaded.sample(100, seed=1).guarantee == "exact"
 
 
+@pytest.mark.slow
+def test_exchanges_bring_chains_to_a_region_they_do_not_reach():
+    """Seven variables that are all true, or all false: 1,024 chains begin at the less likely of the
+    two. With rungs the share of each variable is that of enumeration: 5 sigma for 7 variables,
+    a false alarm in 4e-6 of cases. The twin: without rungs it fails."""
+    formula = Formula([[1, 2, -3, 4]], n_vars=7)
+    shape = lifted(formula, "pairs")
+    states = (np.arange(1 << 7)[:, None] >> np.arange(7) & 1).astype(bool)
+    states = states[formula.satisfied(states)]
+    theta = np.concatenate([np.full(7, -5.8), np.full(21, 2.0)])
+    weight = np.exp(shape.complete(states) @ theta)
+    exact = weight / weight.sum() @ states
+    examples = states[np.random.default_rng(1).choice(len(states), 500, p=weight / weight.sum())]
+
+    def mean(rungs: bool) -> np.ndarray:
+        sampler = Persistent(formula, shape, examples, 2, 1)
+        start = pack(np.zeros((1024, 7), bool))
+        sampler.take({"chains": start} | ({"rungs": np.tile(start, (5, 1, 1))} if rungs else {}))
+        for step in range(200):
+            drawn = sampler(shape.formula, theta, 1024, step)
+        assert set(sampler.arrays()) == ({"chains", "rungs"} if rungs else {"chains"})
+        return drawn.to_numpy()[:, :7].mean(axis=0)
+
+    sigma = np.sqrt(exact * (1 - exact) / 1024)
+    assert exact.min() > 0.5 and exact.max() < 0.9
+    assert (np.abs(mean(True) - exact) < 5 * sigma).all()
+    assert (np.abs(mean(False) - exact) > 5 * sigma).all()
+
+
+def test_a_stage_that_ends_far_below_the_best_is_taken_back(monkeypatch):
+    """The second of three stages is made to look five nats worse: the third starts again from the
+    result of the first, with the same penalty and shorter steps. The twin: if no distance is too
+    far, the penalty goes on falling and steps stay as long."""
+    real = products.log_z_of
+
+    def worse(*given):
+        log_z, calls = real(*given), iter(range(9))  # call 0: the first point
+        return lambda theta, seed: replace(
+            at := log_z(theta, seed), log_z=at.log_z + 5 * (next(calls) == 2)
+        )
+
+    def stages() -> tuple[list[float], float]:
+        data = {"terms": "pairs", "valid": rows(100, 9), "seed": 1, "threads": 1, "m": 64}
+        history = nelson.learn(FORMULA, rows(300, 8), iterations=60, **data).history
+        ends = [row for row in history if "validation" in row]
+        assert len(ends) == 3 and ends[1]["validation"] < ends[0]["validation"] - 4
+        return [row["l1"] for row in ends], history[-1]["move"]
+
+    monkeypatch.setattr(products, "log_z_of", worse)
+    monkeypatch.setattr(penalised, "_STAGE", 20)
+    (_, second, third), short = stages()
+    assert third == second
+    monkeypatch.setattr(penalised, "_FAR", np.inf)
+    (_, second, third), long = stages()
+    assert third == pytest.approx(0.7 * second) and long > 2 * short
+
+
 def test_hostile_chains_are_refused():
     shape = lifted(FORMULA, "pairs")
     sampler = Persistent(FORMULA, shape, rows(20, 1), 1, 1)
@@ -203,4 +277,6 @@ def test_hostile_chains_are_refused():
     ):
         with pytest.raises(ValueError, match="chains"):
             sampler.take({"chains": wrong})
+    with pytest.raises(ValueError, match="2 rungs; expected 5"):
+        sampler.take({"rungs": np.tile(pack(rows(64, 1)), (2, 1, 1))})
     assert coefficients(shape, np.arange(57.0))[shape.monomials[0]] == 11.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from nelson import Formula, Polynomial
 from nelson.errors import FormulaError
 from nelson.log_z import log_partition
 
-SEEDS = 30
+SEEDS = 20
 
 
 def fields(count: int, size: int) -> Formula:
@@ -54,7 +54,7 @@ def estimates(scale: float, seeds: int = SEEDS) -> tuple[np.ndarray, np.ndarray,
 
 @pytest.mark.slow
 def test_intervals_cover() -> None:
-    """Coverage within the band of Binomial(30, 0.95): a false alarm in 5e-4 of cases. The twin:
+    """Coverage within the band of Binomial(20, 0.95): a false alarm in 5e-4 of cases. The twin:
     intervals of less than half the width do not cover."""
     off, half, kinds = estimates(0.7)
     print(f"seeds 0..{SEEDS - 1}: {(off <= half).sum()} of {SEEDS} covered")
@@ -68,13 +68,58 @@ def test_intervals_cover() -> None:
 def test_strong_couplings_widen_or_refuse() -> None:
     """With couplings of 5 nats chains hardly move: a 95% interval covers, and what is
     not called so covers bounds that always hold."""
-    off, half, kinds = estimates(5.0, 8)
+    off, half, kinds = estimates(5.0, 5)
     heuristic = np.array(kinds) == "heuristic"
-    print(f"{heuristic.sum()} of 8 refused, {(off <= half).sum()} covered")
+    print(f"{heuristic.sum()} of 5 refused, {(off <= half).sum()} covered")
     assert (off[heuristic] <= half[heuristic] + 1e-9).all()
     told = ~heuristic
-    assert told.sum() >= 3 and heuristic.any()
+    assert told.sum() >= 2 and heuristic.any()
     assert (off[told] <= half[told]).sum() >= binom.ppf(5e-4, int(told.sum()), 0.95)
+
+
+def regions(seed: int, strength: float, rules: bool) -> tuple[Formula, np.ndarray, Polynomial]:
+    """Six fields of three values that like to be equal, as the columns of mushrooms depend on a
+    class: three regions, and with rules neighbours never have certain values."""
+    random, f = np.random.default_rng(seed), fields(6, 3)
+    clauses = [[-1 - 3 * k - a, -4 - 3 * k - (a + 1) % 3] for k in range(5) for a in range(3)]
+    own = f.clauses()[1:]  # without the rule of `fields`
+    f = Formula([*own, *(clauses if rules else [])], n_vars=18)
+    terms = {}
+    for i, j in combinations(range(6), 2):
+        for a, b in product(range(3), repeat=2):
+            pull = strength if a == b else -strength
+            terms[3 * i + a + 1, 3 * j + b + 1] = pull + 0.3 * random.normal()
+    return f, random.normal(size=18), Polynomial(terms)
+
+
+@pytest.mark.slow
+def test_regions_are_covered_or_refused() -> None:
+    """Fields that depend strongly on each other, with and without rules, with likely structures as
+    starts. Intervals cover; where runs from different regions disagree, the result is called
+    heuristic and covers bounds. The twin: where it refused, the narrow interval of the run forward
+    alone would have missed log Z."""
+    covered, missed, kinds = [], [], {}
+    for strength, rules, seed in ((0.6, 0, 0), (0.6, 0, 5), (0.6, 1, 0), (1.5, 0, 1), (1.5, 1, 1)):
+        f, theta, phi = regions(seed, strength, bool(rules))
+        x = np.eye(3, dtype=bool)[list(product(range(3), repeat=6))].reshape(-1, 18)
+        x = x[f.satisfied(x)]
+        score = x @ theta + phi(x)
+        exact = float(np.log(np.exp(score - score.max()).sum()) + score.max())
+        some = np.random.default_rng(seed).choice(len(x), 200, p=np.exp(score - exact))
+        z = log_partition(
+            f, theta, terms=phi, starts=x[some], method="anneal", seed=seed, threads=1
+        )
+        kinds[strength, rules, seed] = z.info["guarantee"]
+        covered.append(abs(z.value - exact) <= z.half_width + 1e-9)
+        if z.info["guarantee"] != "heuristic":
+            assert z.half_width < 0.5
+        else:
+            assert "always hold" in z.why
+            missed.append(abs(z.info["estimate"] - exact) > z.info["noise"])
+            print(kinds, z.info["estimate"] - exact, z.info["noise"])
+    assert all(covered), kinds
+    assert any(missed) and len(missed) < len(kinds)
+    assert {kinds[key] for key in kinds if key[0] > 1} == {"heuristic"}
 
 
 def clique(bonus: float) -> tuple[Formula, np.ndarray, Polynomial]:

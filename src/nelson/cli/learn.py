@@ -8,6 +8,7 @@ import typer
 
 from nelson.cli import options as opt
 from nelson.cli.common import BUDGET, INTERRUPTED, fail, read_formula, say
+from nelson.errors import FormulaError
 
 if TYPE_CHECKING:
     from nelson.learning.learn import Fit
@@ -19,6 +20,8 @@ Examples:
   nelson learn puzzle.cnf data.npz -o model --plot curve.png
   nelson learn puzzle.cnf data.npz -o model --preset paper
   nelson learn big.cnf data.npz -o model --checkpoint run    run again, it continues
+  nelson learn table.cnf train.csv -o model --terms pairs --valid valid.csv
+  nelson learn table.cnf train.csv -o model --terms "1*2, 2*3*5" --l1 0 --l2 0.001
 
 The model is a folder: nelson generate model -n 1000, nelson evaluate model DATA.
 Exit codes: 0 ok, 1 bad input, 2 wrong usage, 3 budget reached before the fit converged (the model
@@ -54,6 +57,20 @@ def learn(
     prior: float | None = typer.Option(
         None, metavar="X", help="Pseudo-examples of the uniform valid law. [default: 1; paper: 0]"
     ),
+    terms: str | None = typer.Option(
+        None,
+        metavar="pairs|PRODUCTS",
+        help='Learn a coefficient for each product too: all pairs, or "1*2, 2*3*5".',
+    ),
+    l1: float | None = typer.Option(
+        None, help="With --terms: penalty l1 |c|. [default: chosen by the validation rows]"
+    ),
+    l2: float | None = typer.Option(None, help="With --terms: penalty l2 c^2 / 2. [default: 0]"),
+    valid: str | None = typer.Option(
+        None,
+        metavar="DATA",
+        help="With --terms: validation rows. [default for pairs: every fifth row of DATA]",
+    ),
     drop_invalid: opt.DropInvalid = False,
     seed: int | None = typer.Option(
         None, metavar="N", help="Same seed, same model. [default: a fresh one]"
@@ -82,6 +99,7 @@ def learn(
     from nelson.learning.model import writable
 
     writable(output)  # refused before any work is done
+    chosen = None if terms is None else products(terms)
     formula = read_formula(file, dialect, quiet)
     fit = fit_to(
         formula,
@@ -94,6 +112,10 @@ def learn(
         iterations=iterations,
         batch=batch,
         prior=prior,
+        terms=chosen,
+        l1=l1,
+        l2=l2,
+        valid=valid,
         drop_invalid=drop_invalid,
         seed=seed,
         threads=threads,
@@ -114,6 +136,18 @@ def learn(
         fail(f"budget reached: {fit.why}", BUDGET)
 
 
+def products(text: str) -> str | list[tuple[int, ...]]:
+    """`--terms`: "pairs" as it is, "1*2, 2*3*5" as [(1, 2), (2, 3, 5)]."""
+    if text.strip() == "pairs":
+        return "pairs"
+    try:
+        return [tuple(int(v) for v in product.split("*")) for product in text.split(",")]
+    except ValueError:
+        raise FormulaError(
+            f"--terms {text!r}", expected='"pairs", or products of variables: "1*2, 2*3*5"'
+        ) from None
+
+
 def write_extras(fit: Fit, plot: str | None, history: str | None) -> None:
     """The files of --plot and --history."""
     if plot is not None:
@@ -132,6 +166,7 @@ def summary(fit: Fit, output: str) -> str:
         f"{len(fit.history)} iterations in {meta['seconds']:.3g} s",
         f"{fit.guarantee} samples ({meta['sampler']}, {meta['sweeps'] or 0} sweeps)",
         "converged" if fit.converged else "not converged",
+        *([f"{len(fit.terms):,} products"] if fit.terms is not None else []),
         fit.why,
         f"seed {fit.seed}",
         f"model in {output}",

@@ -38,6 +38,8 @@ into 1, and adds its own report.
 
 #: Options that are handed to `learn` unchanged.
 _PASSED = ("preset", "sampler", "sweeps", "m", "eta", "iterations", "batch", "prior", "seed")
+#: Options of `nelson learn` that ranks do not have: products are learned by one process.
+_ONE_PROCESS = ("terms", "l1", "l2", "valid")
 #: Options that must be the same on all ranks.
 _SHARED = (*_PASSED, "drop_invalid", "fresh")
 
@@ -189,6 +191,8 @@ def _write(fit: Fit, given: dict[str, Any], quiet: bool, tidy: bool) -> None:
 def _declare_options() -> None:
     """Give `train` the options of `nelson learn`, and those that only ranks have."""
     options = dict(inspect.signature(command.learn, eval_str=True).parameters)
+    for name in _ONE_PROCESS:
+        del options[name]
     path = typer.Argument(metavar="FILE", help="DIMACS file (.gz, .xz).")
     threads = typer.Option(
         metavar="N", help="Threads of each rank. [default: its share of the cores]"

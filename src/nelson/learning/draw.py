@@ -39,6 +39,7 @@ class Kept(ABC):
 
     name: str
     sweeps: int | None = None
+    unjudged = "heuristic"  # the guarantee of a run that ended before `judge` was called
 
     @abstractmethod
     def __call__(self, formula: Formula, theta: np.ndarray, m: int, seed: int) -> Any: ...
@@ -47,8 +48,13 @@ class Kept(ABC):
     def judge(self, theta: np.ndarray) -> tuple[str, str]:
         """(the guarantee of samples at this theta, why)."""
 
-    def renew(self, samples: np.ndarray) -> None:
-        """Packed samples of the present law, from elsewhere: chains may go on from them."""
+    def renew(self, samples: np.ndarray) -> bool:
+        """Packed samples of the present law, from elsewhere: chains may go on from them. True if
+        they show that the chains have not followed the law."""
+        return False
+
+    def forget(self) -> None:
+        """Begin anew at the next call: the samples before were of another law."""
         return
 
     def arrays(self) -> dict[str, np.ndarray]:

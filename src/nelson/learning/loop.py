@@ -23,7 +23,7 @@ import numpy as np
 
 from nelson.formula import Formula
 from nelson.learning.checkpoint import load_checkpoint, refused, same_run, save_checkpoint
-from nelson.learning.draw import Custom, Drawer
+from nelson.learning.draw import Custom, Drawer, Kept
 from nelson.learning.group import ALONE, Group, State
 from nelson.learning.history import History
 from nelson.learning.learner import Learner
@@ -114,6 +114,8 @@ class _Run:
         self._save()
         if not ended:
             self._diagnose()
+        elif isinstance(self.drawer.custom, Kept):
+            self.guarantee = weakest([self.guarantee, self.drawer.custom.unjudged])
         converged, why = self.learner.verdict(self.history, ended)
         if ended:
             reason = "interrupted" if ended == "interrupted" else "the time was up"

@@ -14,6 +14,12 @@ validation examples is computed after each. The run ends after three stages with
 the best stage is the answer; stages in which no product is used yet do not count, since their
 scores differ by noise. If the caller sets l1, it stays, and validation only says when to stop.
 
+Steps that are too long for the chains to follow end far from the maximum, and the chains do not
+show it: theta moves before they could. The validation examples show it. If a stage ends more than
+one nat below the best, or below the first point, it is discarded: the run goes on from the best
+point with steps a quarter as long and the same l1. Steps also become shorter if the chains differ
+from the samples that came with log Z.
+
 Without validation examples, stages of doubled length follow each other until a draw at the mean
 shows that the gradient is noise (`noise.py`).
 """
@@ -51,6 +57,8 @@ _FALL = 3.0  # eta falls to eta / (1 + this) within a stage
 _FACTOR = 0.7  # of the penalty from one stage to the next
 _PATIENCE = 3  # stages without a new best that end the run
 _CHECK = 4  # a test draws this many times m samples
+_FAR = 1.0  # a stage that ends this many nats below the best is discarded
+_SLOWER, _LEAST_PACE = 0.25, 1 / 64  # of the pace, after such a stage, and at least
 _VALIDATION = 1 << 42  # first key of the seeds of log Z
 
 
@@ -60,7 +68,7 @@ class Penalised(Unary):
     ARRAYS = ("point", "theta", "target", "total", "best")
     SCALARS = (
         *("m", "t", "step", "stage", "averaged", "l1", "score", "error", "worse", "checking"),
-        *("done",),
+        *("done", "pace", "first"),
     )
 
     t = 0  # steps done
@@ -71,6 +79,8 @@ class Penalised(Unary):
     error = 0.0  # of `score`: the standard error of log Z
     worse = 0
     checking = False
+    pace = 1.0  # a factor of eta
+    first = -math.inf  # the score of the first point
 
     def __init__(
         self,
@@ -99,6 +109,12 @@ class Penalised(Unary):
         self.m = self.settings.m or _M
         self.theta = self.clipped(self.theta0)
         self.point = self.best = self.theta
+        if isinstance(self.drawer.custom, Kept):
+            self.drawer.custom.forget()  # the moments of the uniform law came from it
+        if self.valid is not None and self.log_z is not None:
+            log_z = self.log_z(self.theta, stream_seed(self.drawer.seed, _VALIDATION))
+            self.first = float(self.valid.mean() @ self.theta) - log_z.log_z
+            self.error = log_z.error
 
     @property
     def _scale(self) -> np.ndarray:
@@ -115,7 +131,7 @@ class Penalised(Unary):
         if self.checking:
             return self._check(draw)
         g = self.target - draw.mean
-        eta = self.settings.eta / (1 + _FALL * self.step / self._length)
+        eta = self.pace * self.settings.eta / (1 + _FALL * self.step / self._length)
         moved = self.theta + eta * (g - self._pull(self.theta)) / self._scale
         limit = eta * self.l1 / self._scale[self.n :]
         tail = moved[self.n :]
@@ -148,18 +164,26 @@ class Penalised(Unary):
             return {}
         seed = stream_seed(self.drawer.seed, _VALIDATION + self.stage)
         log_z = self.log_z(mean, seed)
+        lag = False
         if log_z.samples is not None and isinstance(self.drawer.custom, Kept):
-            self.drawer.custom.renew(log_z.samples)
+            lag = self.drawer.custom.renew(log_z.samples)
         found = float(self.valid.mean() @ mean) - log_z.log_z
         row = {"l1": self.l1, "validation": found, "validation_error": log_z.error}
         row["trusted"] = float(log_z.trusted)
+        far = found < max(self.score, self.first) - _FAR
+        slower = (lag or far) and self.pace > _LEAST_PACE
+        if slower:
+            self.pace *= _SLOWER
+        if far and slower:
+            self.theta = self.point = self.best
+            return row
         if found > self.score:
             self.score, self.error, self.best, self.worse = found, log_z.error, mean, 0
         elif self.settings.l1 is not None or mean[self.n :].any():
             self.worse += 1  # before the first product is used, scores differ by noise only
         self.done = self.worse >= _PATIENCE and self.settings.stop
-        if self.settings.l1 is None:
-            self.l1 *= _FACTOR
+        if self.settings.l1 is None:  # a penalty under which no product is used is far too strong
+            self.l1 *= _FACTOR if mean[self.n :].any() else _FACTOR**3
         return row
 
     def _check(self, draw: Draw) -> dict[str, Any]:
@@ -187,9 +211,10 @@ class Penalised(Unary):
             return False, f"{self.t:,} steps done, and the gradient is more than noise"
         if not self.stage:
             return False, "no claim is made about the validation examples"
+        score = self.score if math.isfinite(self.score) else self.first  # no stage was kept
         used = int(np.count_nonzero(self.best[self.n :]))
         why = (
-            f"{self.score:.6g} nats for each of {self.valid.count:,} validation examples (log Z "
+            f"{score:.6g} nats for each of {self.valid.count:,} validation examples (log Z "
             f"+- {2 * self.error:.2g}); {used:,} of {len(self.best) - self.n:,} products are used"
         )
         if self.done:

@@ -112,6 +112,8 @@ def exact_source(lifted_formula: Formula) -> Source | None:
 class Exact(Kept):
     """The sampler of the loop: (lifted formula, theta, m, seed) -> exact samples."""
 
+    unjudged = "exact"
+
     def __init__(self, shape: Lifted, source: Source) -> None:
         self.source = source
         self.variables = tuple(range(1, shape.formula.n_vars + 1))
@@ -176,9 +178,9 @@ def start_at(
     wanted = np.zeros((n, n), bool)
     pairs = np.array([m for m in shape.monomials if len(m) == 2], np.int64).reshape(-1, 2) - 1
     wanted[pairs[:, 0], pairs[:, 1]] = wanted[pairs[:, 1], pairs[:, 0]] = True
-    found = first_point(formula, x, valid, wanted, None if l1 is None else 2 * l1)
+    found = first_point(formula, x, valid, wanted, None if l1 is None else 2 * l1, _STRONGER)
     theta = np.zeros(shape.formula.n_vars)
     theta[:n] = found.theta
     at = n + np.array([k for k, m in enumerate(shape.monomials) if len(m) == 2], np.int64)
     theta[at] = found.table[pairs[:, 0], pairs[:, 1]]
-    return theta, found.l1 * _STRONGER / 2 if l1 is None else l1
+    return theta, found.l1 / 2 if l1 is None else l1

@@ -750,3 +750,23 @@ def test_copies_of_a_space_remember_nothing_by_identity(copied):
     assert other.count() == space.count() == len(true_law(space, {}).nonzero()[0])
     other.require(other["size"] != "M")
     assert other.count() < space.count()
+
+
+def test_a_batch_that_does_not_help_does_not_end_the_search(monkeypatch):
+    """Two pairs of equal flags. The first batch is refused: its best pair is left out, and the
+    search goes on to the other one. The twin: if one miss ends the search, nothing is found."""
+    random = np.random.default_rng(5)
+    a, c = random.random((2, 1500)) < 0.5
+    noise = random.random((2, 1500)) < 0.1
+    frame = pd.DataFrame({"a": a, "b": a ^ noise[0], "c": c, "d": c ^ noise[1]})
+    real = choose._try
+
+    def pairs() -> set:
+        calls = iter(range(99))
+        monkeypatch.setattr(choose, "_try", lambda *given: next(calls) > 0 and real(*given))
+        return set(Space.from_frame(frame).learn(frame, seed=0).pairs)
+
+    found = pairs()
+    assert len(found) == 1 and found < {("a", "b"), ("c", "d")}
+    monkeypatch.setattr(choose, "_MAX_MISSES", 1)
+    assert not pairs()

@@ -13,8 +13,8 @@ import pytest
 
 import nelson
 from nelson import tasks
+from nelson.learning import convex
 from nelson.tasks.arcs.popping import RandomStream, run
-from nelson.tasks.trees import convex
 from nelson.tasks.trees.task import SpanningTrees
 from tests.problems import chi_square, one_way_graph
 from tests.tasks.arcs.cases import ALPHA, DRAWS, SIGMAS, TREES, all_trees, law_of, uniform

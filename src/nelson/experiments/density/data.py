@@ -10,6 +10,7 @@ full, and the tables say so.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,8 +38,8 @@ class DataSet:
         return ("valid", self.valid) if self.test is None else ("test", self.test)
 
 
-def sets_in(folder: str | Path) -> list[str]:
-    """The names of the data sets in a folder that have a training and a validation part."""
+def sets_in(folder: str | Path, parts: Sequence[str] = ("train", "valid")) -> list[str]:
+    """The names of the data sets in a folder that have these parts."""
     found: dict[str, set[str]] = {}
     try:
         names = sorted(path.name for path in Path(folder).iterdir())
@@ -47,7 +48,7 @@ def sets_in(folder: str | Path) -> list[str]:
     for name in names:
         if match := _NAME.fullmatch(name):
             found.setdefault(match["set"], set()).add(match["part"])
-    return [name for name, parts in found.items() if {"train", "valid"} <= parts]
+    return [name for name, has in found.items() if set(parts) <= has]
 
 
 def load(folder: str | Path, name: str) -> DataSet:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from statistics import stdev
 from typing import TYPE_CHECKING, Any
 
 from nelson.experiments.base import OK, Rows, Table
-from nelson.experiments.density.published import PUBLISHED
+from nelson.experiments.density.published import NOT_FOUND, PUBLISHED
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,9 +27,36 @@ WORDS = {
 
 
 def tables(rows: Rows) -> list[Table]:
-    models = [row for row in rows if row.get("row", "model") == "model"]
+    models = over_seeds([row for row in rows if row.get("row", "model") == "model"])
     found = [_scores(models), _details(models), _rankings(models), _best(models), _rules(rows)]
     return [table for table in found if table.rows]
+
+
+def over_seeds(models: Rows) -> list[dict[str, Any]]:
+    """One row for each model of each set: means over the seeds that ended well.
+
+    seeds    how many
+    spread   half the difference between the best and the worst score
+    noise    the standard error of the mean over seeds
+    The other values are those of the first seed.
+    """
+    groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for row in models:
+        groups.setdefault((str(row["set"]), str(row["model"])), []).append(row)
+    found = []
+    for group in groups.values():
+        good = [row for row in group if row["status"] == OK]
+        one: dict[str, Any] = dict(good[0] if good else group[0])
+        if good:
+            scores = [float(row["score"]) for row in good]
+            for name in ("score", "error", "seconds_taken", "log_z_error", "numbers"):
+                one[name] = sum(float(row[name]) for row in good) / len(good)
+            one["numbers"] = round(one["numbers"])
+            one["spread"] = (max(scores) - min(scores)) / 2
+            one["noise"] = stdev(scores) / math.sqrt(len(scores)) if len(scores) > 1 else 0.0
+            one["valid"] = min(float(row["valid"]) for row in good)
+        found.append({**one, "seeds": len(good)})
+    return found
 
 
 def _ranked(row: Mapping[str, Any]) -> bool:
@@ -41,6 +69,12 @@ def _score(row: Mapping[str, Any]) -> str:
     return f"{row['score']:.2f} ± {row['error']:.2f}"
 
 
+def _seeds(row: Mapping[str, Any]) -> str:
+    if row["status"] != OK:
+        return ""
+    return f"{row['seeds']}, ± {row['spread']:.2f}" if row["seeds"] > 1 else "1"
+
+
 def verdict(name: str, row: Mapping[str, Any]) -> str:
     """ "wins by 0.62", "loses by 0.05" or "level" against the first published figure.
 
@@ -51,7 +85,7 @@ def verdict(name: str, row: Mapping[str, Any]) -> str:
         return ""
     who, figure = PUBLISHED[name][0]
     gap = row["score"] - figure
-    noise = 2 * row["error"] + row["log_z_error"]
+    noise = 2 * math.hypot(row["error"], row.get("noise", 0.0)) + row["log_z_error"]
     if abs(gap) <= noise:
         return f"level with {who} ({gap:+.2f})"
     return f"{'wins' if gap > 0 else 'loses'} by {abs(gap):.2f} against {who}"
@@ -63,14 +97,18 @@ def _scores(models: Rows) -> Table:
         if _ranked(row):
             continue
         name = str(row["set"])
-        told = ", ".join(f"{figure:g} ({who})" for who, figure in PUBLISHED.get(name, []))
+        figures = PUBLISHED.get(name, [])
+        told = ", ".join(f"{figure:g} ({who})" for who, figure in figures) or NOT_FOUND
         part = "" if row.get("part") == "test" else f" ({row.get('part', '?')} rows)"
-        lines.append([name + part, str(row["model"]), _score(row), told, verdict(name, row)])
-    columns = ("set", "model", "log-likelihood, nats", "published", "verdict")
+        line = [name + part, str(row["model"]), _score(row), _seeds(row)]
+        lines.append([*line, told, verdict(name, row)])
+    columns = ("set", "model", "log-likelihood, nats", "seeds", "published", "verdict")
     models_told = "; ".join(f"`{name}`: {words}" for name, words in WORDS.items())
     note = (
-        "Mean over the test rows with its standard error. A set without a test part is scored on "
-        "its validation rows, which also chose the pairs: that figure flatters. A verdict is about "
+        "Mean over the test rows with its standard error. Seeds: how many, and half the difference "
+        "between the best and the worst; models that do not depend on a seed have one. A set "
+        "without a test part is scored on its validation rows, which also chose the pairs: that "
+        "figure flatters. A verdict is about "
         f"the first published figure; level: within two standard errors. {models_told}."
     )
     return Table("Log-likelihood of held-out rows", columns, lines, note)
@@ -110,13 +148,20 @@ def _details(models: Rows) -> Table:
 
 def _rankings(models: Rows) -> Table:
     lines = [
-        [str(row["model"]), _score(row), f"{row['numbers']}", f"{row['seconds_taken']:.1f} s"]
+        [
+            str(row["model"]),
+            _score(row),
+            _seeds(row),
+            f"{row['numbers']}",
+            f"{row['seconds_taken']:.1f} s",
+        ]
         for row in models
         if _ranked(row) and row["status"] == OK
     ]
-    columns = ("law", "log-likelihood of held-out rankings", "numbers learned", "time")
+    columns = ("law", "log-likelihood of held-out rankings", "seeds", "numbers learned", "time")
     note = (
-        "70% of the rankings to train, 20% to test, the same for all laws. log Z is exact: a pass "
+        "70% of the rankings to train, 20% to test, the same for all laws; each seed is another "
+        "split. log Z is exact: a pass "
         "over a circuit, which is the dynamic programme over sets of items."
     )
     return Table("Sushi: rankings of ten items", columns, lines, note)
@@ -140,14 +185,14 @@ def _rules(rows: Rows) -> Table:
 
 def plots(rows: Rows) -> dict[str, Callable[[Axes], None]]:
     scored = [
-        row for row in rows
-        if row.get("row") == "model" and row["status"] == OK and row["set"] in PUBLISHED
+        row for row in over_seeds([row for row in rows if row.get("row") == "model"])
+        if row["status"] == OK and row["set"] in PUBLISHED
         and math.isfinite(row["score"])
     ]  # fmt: skip
     return {"scores": lambda ax: _plot(ax, scored)} if scored else {}
 
 
-def _plot(ax: Axes, rows: list[Mapping[str, Any]]) -> None:
+def _plot(ax: Axes, rows: Rows) -> None:
     """For each model, its distance from the first published figure."""
     sets = list(dict.fromkeys(row["set"] for row in rows))
     for row in rows:

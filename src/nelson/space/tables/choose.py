@@ -40,6 +40,9 @@ _MAX_CELLS = 4096
 _MAX_COST = 4e6
 #: Samples of the model in which pairs are counted, at least.
 _SAMPLES = 1 << 17
+#: Batches of which not even the best pair helps before the search ends. The pair that differs most
+#: from the model is not always the one that helps.
+_MAX_MISSES = 3
 #: Models that may fail to compile before the search ends. Each takes the full limit of time.
 _MAX_FAILURES = 4
 Rows = tuple[Mapping[str, np.ndarray], int]
@@ -107,6 +110,7 @@ def choose(task: Task) -> Chosen:
     found.take(singles, singles.log_prob(*task.held_out), "no pairs", task)
     candidates = _candidates(task.potential)
     tests, limit = len(candidates), _MAX_COST
+    misses = 0  # batches of which not even the best pair helped
     failures, most = 0, tests  # circuits that failed, and new pairs of the next one at most
     while not found.end:
         ranked, too_wide = _ranked(task, found.fitted, candidates, limit, tests)
@@ -126,6 +130,10 @@ def choose(task: Task) -> Chosen:
                 if len(pairs) == len(found.pairs) + 1:
                     limit = _cost(pairs, task.potential)
             elif not _try(task, found, tried):
+                misses += 1
+                candidates = [pair for pair in candidates if pair != batch[0]]
+                if misses < _MAX_MISSES:
+                    continue
                 found.end = "the next pairs do not help on rows that were held out: "
                 found.end += _listed(batch) + _ended(too_wide, "; ")
     if not task.late():

@@ -24,6 +24,7 @@ from nelson.exact.compiled import Compiled, why_not
 from nelson.exact.enumerated import Enumerated
 from nelson.formula import Formula
 from nelson.io.progress import phase
+from nelson.learning.convex import minimise
 from nelson.log_z.moments import moments_of
 from nelson.sampling.guarantee import weakest
 from nelson.sampling.options import Options
@@ -42,8 +43,6 @@ _CLOSE = 1e-4
 #: A fit counts as converged if it is this close. The noise of k numbers is k / 2 nats.
 _CONVERGED = 1e-2
 _MAX_STEPS = 500
-#: Steps that L-BFGS remembers.
-_MEMORY = 20
 #: Rows from which the covariance of the data is estimated. It only scales the steps.
 COVARIANCE_ROWS = 20_000
 #: With more features the variances alone scale the steps.
@@ -268,8 +267,6 @@ def _climb(
     scale: np.ndarray,
     until: float,
 ) -> Fitted:
-    from scipy.optimize import minimize
-
     assert problem.source is not None
 
     def moved(y: np.ndarray) -> np.ndarray:
@@ -282,18 +279,11 @@ def _climb(
         theta = moved(y)
         return problem.log_z(theta) - float(theta @ mu), back(problem.mean(theta)[0] - mu)
 
-    def in_time(intermediate_result: object) -> None:
-        if time.monotonic() > until:
-            raise StopIteration
-
     size = len(mu)
     close = math.sqrt(2 * _CLOSE / max(1, n) / size)
-    options = {"maxiter": _MAX_STEPS, "maxcor": _MEMORY, "gtol": close, "ftol": 0.0}
     with phase(f"fitting {size} numbers"):
-        found = minimize(
-            loss, np.zeros(size), jac=True, method="L-BFGS-B", callback=in_time, options=options
-        )
-    theta = moved(found.x)
+        found = minimise(loss, np.zeros(size), tolerance=close, iterations=_MAX_STEPS, until=until)
+    theta = moved(found.at)
     shares = problem.mean(theta)[0]
     gap = back(shares - mu)
     missing = 0.5 * max(1, n) * float(gap @ gap)

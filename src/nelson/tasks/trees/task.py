@@ -40,13 +40,13 @@ import numpy as np
 
 from nelson.errors import NelsonError
 from nelson.formula import Formula
+from nelson.learning.convex import minimise
 from nelson.learning.metrics import moment_gap
 from nelson.log_z.result import LogPartition
 from nelson.tasks.arcs.arcs import read_graph
 from nelson.tasks.arcs.popping import refuse_unknown
 from nelson.tasks.arcs.task import ArcTask, penalty_of
 from nelson.tasks.base import Learned
-from nelson.tasks.trees.convex import minimise
 from nelson.tasks.trees.gauge import gauge_groups
 from nelson.tasks.trees.kernels.matrix_tree import eliminate, inverse
 

@@ -5,10 +5,15 @@ Two-loop recursion (Nocedal, Math. Comp. 1980). The step is halved until the fun
 2005). The first matrix is a multiple of the identity, so every step is a combination of gradients
 and never moves along a direction in which the function is constant. Started at 0, the search
 therefore ends at the minimum of least norm.
+
+SciPy's L-BFGS-B does the same, but its products of tiny matrices start the threads of BLAS at each
+step: 50 times the processor time at 700 numbers on two cores.
 """
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -35,14 +40,20 @@ class Minimum(NamedTuple):
 
 
 def minimise(
-    function: Function, at: np.ndarray, *, tolerance: float = 1e-8, iterations: int = 1000
+    function: Function,
+    at: np.ndarray,
+    *,
+    tolerance: float = 1e-8,
+    iterations: int = 1000,
+    until: float = math.inf,
 ) -> Minimum:
-    """Stops when max |gradient| <= tolerance, or when no step makes the value smaller."""
+    """Stops when max |gradient| <= tolerance, when no step makes the value smaller, or at the time
+    `until` (`time.monotonic()`)."""
     value, gradient = function(at)
     moves: list[tuple[np.ndarray, np.ndarray]] = []
     values, slopes = [value], [_largest(gradient)]
     for _ in range(iterations):
-        if slopes[-1] <= tolerance:
+        if slopes[-1] <= tolerance or time.monotonic() > until:
             break
         direction = -_times_inverse(gradient, moves)
         slope = float(gradient @ direction)
