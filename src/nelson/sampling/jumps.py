@@ -48,13 +48,14 @@ from nelson.sampling.trees import Tree, fitted
 _TURNS = ("jump", "jump", "joint", "region")
 #: Words of chains that move together.
 _WORDS = 64
-#: Chains of the population. A tree is fitted to their states after the last _KEPT jumps.
+#: Chains of the population. A tree is fitted to their states after the last _KEPT jumps, and after
+#: twice as many once the population has settled.
 LANES, _KEPT = 256, 6
 #: Jumps of the population: at least, and at most.
 _LEAST, _MOST = 12, 64
 #: The population has settled if the mean of log W has grown by less than this many standard
 #: deviations within the last _KEPT + 2 jumps. It then makes _MORE jumps and moves in the region.
-_GROWN, _MORE = 0.25, 6
+_GROWN, _MORE = 0.25, 12
 #: From then on trees are fitted to all states before as well, with this weight in all: hubs that no
 #: longer vary keep what they have to do with each other.
 _BEFORE = 0.003
@@ -241,7 +242,8 @@ def learned(hubs: Hubs, request: Request, words: np.ndarray) -> Jumps | str:
     means: list[float] = []
     walk, region, more = None, None, 0
     while len(trees) < _MOST and more < _MORE:
-        recent = [*recent, words[0]][-_KEPT:] if len(trees) >= _KEPT else [words[0]]
+        kept = 2 * _KEPT if more else _KEPT
+        recent = [*recent, words[0]][-kept:] if len(trees) >= _KEPT else [words[0]]
         x = hubs.values(np.concatenate(recent))
         trees.append(fitted(x, np.concatenate(past) if more else x[:0], _BEFORE))
         past.append(hubs.values(words[0]))

@@ -43,8 +43,8 @@ _LANES, _LANE_VARIABLES = 1024, 1 << 26
 _MOST_HELD, _MANY_HELD = 0.6, 512
 #: Shares of the time left for the diagnosis of sweeps of fields, and of joint moves.
 _FIELDS_SHARE, _JOINT_SHARE = 0.3, 0.8
-#: Share of the time left for learning jumps.
-_LEARN_SHARE = 0.5
+#: Share of the time left for learning jumps; and for single sweeps, if there may be jumps.
+_LEARN_SHARE, _SHORT = 0.5, 0.1
 #: Sweeps of fields are tried if at least this share of the variables is in a group.
 _GROUPED = 0.1
 #: Fields and joint moves are not tried for more contexts than this: each is diagnosed.
@@ -113,14 +113,18 @@ def _moved(
     single: Verdict,
     start: Callable[[Request, np.ndarray], Chains],
 ) -> Verdict | None:
-    """The verdict on chains of fields, or of joint moves, if they are asymptotic and chains of
-    single moves are not.
+    """The verdict on chains of jumps, of fields, or of joint moves, if they are asymptotic and
+    chains of single moves are not.
 
     start: chains for a request and a theta (n,). The reasons why not are in `part.passed`.
     """
     if single.guarantee != "heuristic" or beyond_resolution(part.theta):
         return None
-    return _by_fields(part, limits, start) or _jointly(part, limits, start)
+    return (
+        _by_jumps(part, limits, start)
+        or _by_fields(part, limits, start)
+        or _jointly(part, limits, start)
+    )
 
 
 def _name(verdict: Verdict) -> str:
@@ -164,8 +168,6 @@ def _jointly(
     if why := no_joint_moves(part, limits):
         part.passed["joint moves"] = why
         return None
-    if (verdict := _by_jumps(part, limits, start)) is not None:
-        return verdict
     if why := _too_wide(part):
         part.passed["joint moves"] = why
         return None
@@ -188,10 +190,12 @@ def _by_jumps(
     part: Part, limits: Limits, start: Callable[[Request, np.ndarray], Chains]
 ) -> Verdict | None:
     """The verdict on chains of jumps; None if heuristic."""
-    hubs = _hubs(part)
-    if isinstance(hubs, str):
-        part.passed["jumps"] = hubs
+    why, hubs = no_joint_moves(part, limits), _hubs(part)
+    if why or isinstance(hubs, str):
+        part.passed["jumps"] = why or str(hubs)
         return None
+    if not len(hubs.variable):  # a joint move draws exactly
+        return _jointly(part, limits, start)
     row = part.theta[pilots(part.theta)[0]]
     until = share(limits.deadline, _LEARN_SHARE)
     asked = pilot_request(row[None], LANES, limits.threads, until, seed=SEED - 1)
@@ -283,7 +287,7 @@ def from_solver(part: Part, limits: Limits) -> Verdict:
     def one(row: np.ndarray) -> Verdict:
         if "single" in limits.skip:
             return Verdict(0, "heuristic", "left out")
-        until = share(limits.deadline, 0.3)
+        until = share(limits.deadline, _SHORT if isinstance(_hubs(part), Hubs) else 0.3)
         request = pilot_request(row[None], lanes, limits.threads, until)
         return diagnose_chains(Chains.given(part.problem, request, [known[row.tobytes()]]))
 
