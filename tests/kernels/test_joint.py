@@ -126,7 +126,7 @@ def test_no_two_threads_write_to_one_word(monkeypatch):
     f = random_ksat(60, 100, 3, 2)
     plan, problem, pieces = plan_for(f, 6), prepare(f), []
     monkeypatch.setattr(joint, "_SMALL", 0)
-    monkeypatch.setattr(joint.kernel, "move", lambda *args: pieces.append(args[-1]))
+    monkeypatch.setattr(joint.kernel, "move", lambda *args: pieces.append(args[-2]))
     with Finder(problem) as finder:
         one = finder.solutions(np.zeros((1, 60), bool))
     words = np.tile(pack(np.repeat(one, 64, axis=0)), (1, 40, 1))

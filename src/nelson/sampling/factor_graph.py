@@ -43,9 +43,6 @@ class FactorGraph:
     helpers: Helpers
     moving: np.ndarray  # (units,) bool: not fixed
     fields: int  # units that are fields
-    literals: np.ndarray  # the clauses, cut with helpers, as they were before fields
-    offsets: np.ndarray
-    fixed: np.ndarray  # variables that never move
     terms: np.ndarray  # (columns - 1,) numbers of the terms: weight k + 1 of a factor is exp(c)
 
     @property
@@ -53,11 +50,6 @@ class FactorGraph:
         """(units,): how many variables each unit has."""
         named = np.concatenate([[0], np.cumsum(self.units.literal >= 0)])
         return np.diff(named[self.units.at])
-
-    def by_unit(self, level: np.ndarray) -> np.ndarray:
-        """(n,) a number of each variable -> (units,) the largest of each unit, at least 0."""
-        known = np.where(self.units.literal >= 0, level[self.units.literal >> 1], 0.0)
-        return np.maximum.reduceat(known, self.units.at[:-1])
 
     def unit_weights(self, problem: Problem, theta: np.ndarray) -> np.ndarray:
         """(contexts, values of all units): the weights of the values; those of a unit add up to 1.
@@ -98,7 +90,6 @@ def factor_graph(
     value = np.concatenate([value, np.ones(n - total, np.int64)])
     last = np.concatenate([last, np.ones(n - total, np.int64)])
     negative = np.concatenate([negative, np.zeros(n - total, bool)])
-    clauses, offsets = literals, np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     soft, named = _softly(problem, terms)
     literals = np.concatenate([literals, *(np.array(one, np.int32) for one in soft)])
     column = np.concatenate([np.zeros(len(sizes)), 1 + np.arange(len(soft))]).astype(np.int32)
@@ -115,9 +106,6 @@ def factor_graph(
         helpers=helpers,
         moving=moving,
         fields=many,
-        literals=clauses,
-        offsets=offsets,
-        fixed=np.abs(problem.fixed) - 1,
         terms=np.array(named, np.int64),
     )
 

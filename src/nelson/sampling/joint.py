@@ -11,9 +11,7 @@ for each move, and those that were held for long, are held only if nothing else 
 hub is free in turn, and any two hubs are free together at times. On a feature model of 944 features
 (width 12) chains from opposite starts agree after about 16 moves; without that half after about 32.
 
-Every second move has a target instead, if the formula has high barriers (`barriers.py`): it leaves
-free what must change together to cross one. On a feature model of 1,000 features with 200 rules
-chains forget their start after 32 moves; without targets 249 features are still slow by then.
+Formulas whose valid space has high barriers between regions need more than that: `jumps.py`.
 
 A larger width holds fewer variables, and costs more. It may pay: on a feature model of 1,500
 features, moves of width 8 cost 0.14 M entries and need more than 64 moves to forget a start, moves
@@ -27,7 +25,6 @@ would take a factor of two each, so far fewer variables are held on colourings.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -38,7 +35,6 @@ from nelson.formula.memo import Recent, Slot
 from nelson.kernels.core import rng
 from nelson.kernels.cpu import joint as kernel
 from nelson.kernels.cpu.cutset import Cutset, cutset
-from nelson.sampling.barriers import Barriers
 from nelson.sampling.factor_graph import FactorGraph, factor_graph
 from nelson.sampling.moving import move_words, moved_block
 from nelson.sampling.problem import Problem
@@ -51,8 +47,6 @@ _CUTSETS = 64
 _WIDTHS = (18, 16, 14, 12, 10, 8, 5)
 #: The largest width is taken whose moves cost at most this much for each lane (`Cutset.work`).
 CHEAP = 1 << 18
-#: The same for formulas on which cheap moves do not mix.
-COSTLY = 1 << 21
 #: Moves of the smallest width that cost more than this for each lane are not made at all.
 _MOST_WORK = 1 << 23
 #: Entries of all tables of a move: 64 bytes each, for each thread.
@@ -65,8 +59,6 @@ _STRENGTH, _AVERAGED = 15.0, 3
 #: on one planar 4-colouring (15 x 15): correlations fall to 0.09 within 64 moves, to 0.66 with the
 #: settings above. On 4-colourings of a random graph it made no difference.
 _AVERAGED_FIELDS = 12
-#: How strongly a target decides: more than the random field and the half together.
-_TARGETED = 100.0
 #: A variable held by this many cutsets in a row is held by the next one only if it must.
 _LONG_HELD = 2
 #: Cutsets before that count for how long a variable has been held.
@@ -112,14 +104,6 @@ class Joint:
     def moving(self) -> np.ndarray:
         """(n,) bool: not fixed."""
         return self.graph.moving
-
-    @cached_property
-    def barriers(self) -> Barriers:
-        """Between regions of the valid space; helpers are no targets."""
-        graph = self.graph
-        may = np.ones(graph.n, bool)
-        may[graph.fixed], may[graph.helpers.variable] = False, False
-        return Barriers.of(graph.n, graph.literals, graph.offsets, may)
 
     @property
     def work(self) -> int:
@@ -181,26 +165,89 @@ class Joint:
         count: int,
     ) -> Block:
         """As `Moves.moved`."""
-        contexts, many, n = words.shape
-        states = np.array(words, np.uint64).reshape(-1, n)
-        weights = self.graph.unit_weights(problem, request.theta)
-        factors = self.factor_weights(contexts)
+        contexts, many, _ = words.shape
+        runner = Runner(
+            self.graph,
+            problem,
+            request,
+            (contexts, many),
+            first_word,
+            self.factor_weights(contexts),
+        )
+        states = np.array(words, np.uint64).reshape(-1, words.shape[2])
+        moves = range(done, done + request.sweeps)
+        runner.run_all([self.cutset(k) for k in moves], states, moves)
+        return moved_block(problem, states.reshape(words.shape), count, runner.stopped)
+
+
+class Runner:
+    """Makes moves with given cutsets. Words of all contexts stand one after the other."""
+
+    def __init__(
+        self,
+        graph: FactorGraph,
+        problem: Problem,
+        request: Request,
+        shape: tuple[int, int],
+        first_word: int,
+        factors: np.ndarray | None = None,
+    ) -> None:
+        """shape: contexts, and words of each. factors: their weights, (contexts, columns)."""
+        contexts, many = shape
+        self.graph, self.request, self.n = graph, request, problem.formula.n_total
+        self.weights = graph.unit_weights(problem, request.theta)
+        self.factors = np.zeros((contexts, 1)) if factors is None else factors
+        self.row = np.repeat(np.arange(contexts), many)
+        self.context = np.repeat(np.asarray(request.contexts, np.int64), many)
+        self.word = np.tile(first_word + np.arange(many), contexts)
+        self.stopped = False  # by the deadline
+
+    def run(self, one: Cutset, states: np.ndarray, number: int, *, draw: bool) -> np.ndarray:
+        """Move number `number` of states (words, n), in place; -> (64 words,) log2 Z(rest | held).
+
+        draw: if not, only Z is computed.
+        """
+        task = self.run_all([one], states, range(number, number + 1), draw=draw)
+        with np.errstate(divide="ignore"):
+            return task.exponent + np.log2(task.mantissa.view(np.float64))
+
+    def run_all(
+        self, cutsets: list[Cutset], states: np.ndarray, moves: range, *, draw: bool = True
+    ) -> kernel.Task:
+        """Make these moves of states (words, n), in place. Ctrl-C: KeyboardInterrupt."""
         task = kernel.Task(
             words=states.reshape(-1),
-            n=n,
-            weights=weights.reshape(-1).view(np.uint64),
-            n_weights=weights.shape[1],
-            factors=factors.reshape(-1).view(np.uint64),
-            n_factors=factors.shape[1],
-            row=np.repeat(np.arange(contexts), many),
-            context=np.repeat(np.asarray(request.contexts, np.int64), many),
-            word=np.tile(first_word + np.arange(many), contexts),
-            seed=rng.spread_seed(request.seed),
+            n=self.n,
+            weights=self.weights.reshape(-1).view(np.uint64),
+            n_weights=self.weights.shape[1],
+            factors=self.factors.reshape(-1).view(np.uint64),
+            n_factors=self.factors.shape[1],
+            row=self.row,
+            context=self.context,
+            word=self.word,
+            seed=rng.spread_seed(self.request.seed),
+            exponent=np.zeros(64 * len(states), np.int64),
+            mantissa=np.zeros(64 * len(states), np.uint64),
         )
-        moves = range(done, done + request.sweeps)
-        cutsets = [self.cutset(k) for k in moves]
-        stopped = _run(self, cutsets, moves, task, request)
-        return moved_block(problem, states.reshape(words.shape), count, stopped)
+        graph, words, blocks = self.graph, len(self.row), 64 // kernel.LANES
+        entries = max((one.entries for one in cutsets), default=0)
+        largest = max((one.largest for one in cutsets), default=1)
+        small = sum(one.work for one in cutsets) * 64 * words <= _SMALL
+        threads = 1 if small else max(1, min(self.request.threads, words))
+        spaces = [kernel.space(graph.n, entries, largest) for _ in range(threads)]
+        stop = np.zeros(1, np.int32)
+
+        def work(thread: int, first: int, last: int) -> None:
+            # Whole words: two threads that write to lanes of one word would undo each other.
+            some = first * blocks, last * blocks
+            for k, one in zip(moves, cutsets, strict=True):
+                kernel.move(
+                    one, graph.units, graph.helpers, task, spaces[thread], stop, k, some, draw
+                )
+
+        until = self.request.until()
+        self.stopped |= move_words(work, words, threads, stop, until, small=small)
+        return task
 
 
 def joint_moves(
@@ -250,15 +297,10 @@ def _widest(graph: FactorGraph, terms: Terms | None, width: int | None, most: in
 
 def _factors(plan: Joint) -> np.ndarray:
     """How readily each variable is held by the next cutset: a smooth random field; the longer a
-    variable has been held by the cutsets before, the less. Every second cutset has targets instead.
+    variable has been held by the cutsets before, the less.
     """
     number = len(plan.made)
     rng = np.random.default_rng([number, plan.width])
-    if number % 2 and plan.barriers.high:
-        last = rng.random(plan.n) < 0.5
-        level = plan.graph.by_unit(plan.barriers.priority(number // 2, plan.width))
-        factor = rng.uniform(0.5, 1.0, plan.n) * np.exp(-_STRENGTH * last - _TARGETED * level)
-        return np.where(plan.moving, factor, -1.0)
     variable, sizes = plan.graph.factors.unit, np.diff(plan.graph.factors.at)
     clause = np.repeat(np.arange(len(sizes)), sizes)
     degree = np.maximum(1, np.bincount(variable, minlength=plan.n))
@@ -277,24 +319,3 @@ def _factors(plan: Joint) -> np.ndarray:
     last = (rng.random(plan.n) < half) + np.maximum(0, held - _LONG_HELD)
     factor = rng.uniform(0.5, 1.0, plan.n) * np.exp(-_STRENGTH * (1 - rank + last))
     return np.where(plan.moving, factor, -1.0)
-
-
-def _run(
-    plan: Joint, cutsets: list[Cutset], moves: range, task: kernel.Task, request: Request
-) -> bool:
-    """Make the moves; -> did the deadline end them? Raises KeyboardInterrupt after Ctrl-C."""
-    graph, words, blocks = plan.graph, len(task.row), 64 // kernel.LANES
-    entries = max((one.entries for one in cutsets), default=0)
-    largest = max((one.largest for one in cutsets), default=1)
-    small = plan.work * 64 * len(task.row) * len(moves) <= _SMALL
-    threads = 1 if small else max(1, min(request.threads, words))
-    spaces = [kernel.space(graph.n, entries, largest) for _ in range(threads)]
-    stop = np.zeros(1, np.int32)
-
-    def work(thread: int, first: int, last: int) -> None:
-        # Whole words: two threads that write to lanes of one word would undo each other's moves.
-        some = first * blocks, last * blocks
-        for k, one in zip(moves, cutsets, strict=True):
-            kernel.move(one, graph.units, graph.helpers, task, spaces[thread], stop, k, some)
-
-    return move_words(work, words, threads, stop, request.until(), small=small)

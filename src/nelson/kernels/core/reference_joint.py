@@ -138,3 +138,33 @@ def move(
                 v = literals[a] >> 1
                 x[:, v] = np.where(dead, x[:, v], drawn == (literals[a] & 1))
     return x
+
+
+def _chance(t: Any, k: int, h: int, x: np.ndarray) -> float:
+    """The chance of the value 1 of hub h in tree k, given x (hubs,) of those drawn before."""
+    parent = t.parent[k, h]
+    value = float(t.chance[k, h, 0 if parent < 0 else x[parent]])
+    for c in range(t.clause_at[k, h], t.clause_at[k, h + 1]):
+        others = t.literal[k, t.literal_at[k, c] : t.literal_at[k, c + 1]]
+        if (x[others >> 1] != (others & 1)).all():
+            value = float(t.sign[k, c])
+    return value
+
+
+def hubs(
+    trees: Any, tree: np.ndarray, seed: int, number: int, context: int = 0, first_word: int = 0
+) -> np.ndarray:
+    """(lanes, hubs): values of the hubs of trees of `kernels.cpu.hubs`, from tree[lane]."""
+    words, x = first_word + np.arange(len(tree) // 64), np.zeros((len(tree), trees.n), np.uint8)
+    names = [rng.FIRST_UNIT // 64 + int(v) for v in trees.variable]
+    u = [uniform(seed, context, words, name, rng.JOINT_ROUND + number) for name in names]
+    for lane, k in enumerate(tree.tolist()):
+        for h in trees.order[k].tolist():
+            x[lane, h] = u[h][lane] < _chance(trees, k, h, x[lane])
+    return x
+
+
+def hubs_log2(trees: Any, k: int, x: np.ndarray) -> float:
+    """log2 of the probability of the values x (hubs,) in tree k."""
+    chances = [(_chance(trees, k, h, x), x[h]) for h in trees.order[k].tolist()]
+    return float(sum(np.log2(p if one else 1 - p) for p, one in chances))

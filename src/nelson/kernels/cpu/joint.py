@@ -17,6 +17,10 @@ depends on it. (The caller limits what the factors of a unit multiply to: 2^-433
 messages, and their product may pass through ratios beyond the range of a float64: a bag with more
 than CHILDREN messages keeps the exponents of its entries apart while it multiplies.
 
+The sum over all free units, Z(rest | held), is what the last messages multiply to. It is given as a
+mantissa and an exponent of two, to which all rescaling adds. Weights of held units and factors
+whose units are all held are not part of it.
+
 U has 53 bits, from the counter (round, 64 v + lane, 0), where v is the variable of the unit's value
 1. Rounds of joint moves begin at JOINT_ROUND, so they share no counter with resampling or with
 single sweeps.
@@ -51,6 +55,7 @@ _TAG = tag(LANES)
 _SMALL, _UNIT, _TWO, _ULP = (np.uint64((1023 - k) << 52) for k in (64, 0, -1, 53))
 _1, _11, _52 = (np.uint64(k) for k in (1, 11, 52))
 _TOP = np.uint64(1 << 52)
+_BIAS = np.uint64(2**64 - 1023)
 
 
 class Helpers(NamedTuple):
@@ -70,6 +75,7 @@ class Space(NamedTuple):
     places: np.ndarray  # int64: for each entry of a bag, the entry of a message
     powers: np.ndarray  # int64: for each entry and lane of a hub's bag, an exponent put aside
     lanes: np.ndarray  # one row: 32 GOLDEN times the number of the lane
+    sums: np.ndarray  # LANES int64, then LANES float64: Z of a block, as exponent and mantissa
 
 
 class Task(NamedTuple):
@@ -85,6 +91,8 @@ class Task(NamedTuple):
     context: np.ndarray  # (rows,) int64
     word: np.ndarray  # (rows,) int64: number of the word, for the random numbers
     seed: np.uint64
+    exponent: np.ndarray  # (rows, 64) int64: where log2 Z(rest | held) of each lane goes
+    mantissa: np.ndarray  # (rows, 64) uint64: bits of a float64 in [1, 2), or of 0
 
 
 def space(n: int, entries: int, largest: int) -> Space:
@@ -98,6 +106,7 @@ def space(n: int, entries: int, largest: int) -> Space:
         places=np.empty(largest, np.int64),
         powers=np.empty(largest * LANES, np.int64),
         lanes=lanes,
+        sums=aligned(2 * LANES, fill=0),
     )
 
 
@@ -110,14 +119,15 @@ def move(
     stop: np.ndarray,
     number: int,
     blocks: tuple[int, int],
+    draw: bool = True,
 ) -> None:
     """Move number `number` of blocks blocks[0] .. blocks[1] - 1, in place.
 
-    Row r has the blocks 8 r .. 8 r + 7. Returns early once stop[0] is set; some states have then
-    not been moved.
+    Row r has the blocks 8 r .. 8 r + 7. draw: if not, only Z is computed. Returns early once
+    stop[0] is set; some states have then not been moved.
     """
-    round = JOINT_ROUND + number
-    _move(_TAG, cutset, units, helpers, len(helpers.variable), task, work, stop, round, *blocks)
+    round, many = JOINT_ROUND + number, len(helpers.variable)
+    _move(_TAG, cutset, units, helpers, many, task, work, stop, round, *blocks, draw)
 
 
 @inline
@@ -274,6 +284,7 @@ def _put_back(tag, s, base, rows):
             at, power = base * len(tag) + k, 1023 + peek(s.powers, k) - most
             bits = peek(s.tables, at) & (_TOP - _1) | (np.uint64(power) << _52)
             poke(s.tables, at, bits if peek(s.tables, at) and power > 0 else np.uint64(0))
+        poke(s.sums, lane, peek(s.sums, lane) + np.uint64(most))
 
 
 @inline
@@ -338,9 +349,15 @@ def _send(tag, s, base, message, size):
     far = less(most, splat(tag, _SMALL)) | ~less(most, splat(tag, _TWO))
     if any_lane(far):
         power = (~(most >> _52) + np.uint64(2047)) * _TOP  # 2^-k for a number in [2^k, 2^(k+1))
+        taken = ((most >> _52) + _BIAS) & far
+        store(s.sums, 0, load(tag, s.sums, 0) + taken)
         scale = (power & far) | (splat(tag, _UNIT) & ~far)
         for e in range(size * message):
             store(s.tables, base + e, times(load(tag, s.tables, base + e), scale))
+    if message == 1:  # nobody receives it: a factor of Z
+        product = times(load(tag, s.sums, 1), load(tag, s.tables, base))
+        store(s.sums, 0, load(tag, s.sums, 0) + ((product >> _52) + _BIAS))
+        store(s.sums, 1, (product & splat(tag, _TOP - _1)) | splat(tag, _UNIT))
     return most
 
 
@@ -374,7 +391,7 @@ def _draw(tag, p, units, s, b, dead, u):
 
 
 @kernel
-def _move(tag, cutset, units, helpers, n_helpers, task, work, stop, round, first, last):
+def _move(tag, cutset, units, helpers, n_helpers, task, work, stop, round, first, last, draw):
     p, q, h, t, s = bare(cutset), bare(units), bare(helpers), bare(task), bare(work)
     blocks = 64 // len(tag)
     for block in range(first, last):
@@ -384,6 +401,8 @@ def _move(tag, cutset, units, helpers, n_helpers, task, work, stop, round, first
         _load(tag, h, n_helpers, t, s, r, shift)
         weights, factors = peek(t.row, r) * t.n_weights, peek(t.row, r) * t.n_factors
         dead = zeros(tag)
+        store(s.sums, 0, zeros(tag))
+        store(s.sums, 1, splat(tag, _UNIT))
         for b in range(p.n_bags):
             base, message, unit = (
                 peek(p.table, b),
@@ -394,6 +413,12 @@ def _move(tag, cutset, units, helpers, n_helpers, task, work, stop, round, first
             _fill(tag, p, t, s, b, base, weights + peek(q.at, unit), factors)
             most = _send(tag, s, base, message, size)
             dead = dead | ~less(zeros(tag), most)
+        store(s.sums, 1, load(tag, s.sums, 1) & ~dead)
+        for k in range(len(tag)):
+            poke(t.exponent, r * 64 + shift + k, np.int64(peek(s.sums, k)))
+            poke(t.mantissa, r * 64 + shift + k, peek(s.sums, len(tag) + k))
+        if not draw:
+            continue
         key0, key1 = keys(t.seed, peek(t.context, r), peek(t.word, r))
         start = load(tag, s.lanes, 0) + key0
         for back in range(p.n_bags):

@@ -9,6 +9,8 @@ from dataclasses import replace
 import numpy as np
 
 from nelson.formula.memo import Recent, Slot
+from nelson.io.progress import phase
+from nelson.kernels.core.bits import compact
 from nelson.sampling.auto import starts
 from nelson.sampling.auto.decision import SAFETY, Limits, Part
 from nelson.sampling.chain import Chains, share
@@ -22,12 +24,16 @@ from nelson.sampling.diagnosis.diagnose import (
     pilots,
 )
 from nelson.sampling.diagnosis.verdict import Verdict
-from nelson.sampling.joint import CHEAP, COSTLY, Joint, joint_moves
+from nelson.sampling.hubs import Hubs
+from nelson.sampling.joint import joint_moves
+from nelson.sampling.jumps import LANES, Jumps, learned
 from nelson.sampling.sampler import Moves, Request
 from nelson.sampling.units import unit_moves
 
 #: The last verdict on a component and its step, by evidence.
 _LATEST: Slot[Recent[tuple[int, ...], tuple[str, Verdict]]] = Slot("latest verdict on chains")
+#: The hubs of a component, by evidence.
+_HUBS: Slot[Recent[tuple[int, ...], Hubs | str]] = Slot("hubs")
 #: Starts that a solver is asked for.
 _STARTS = 256
 #: Chains that run from these starts; fewer, if they have more variables than this together.
@@ -35,12 +41,10 @@ _LANES, _LANE_VARIABLES = 1024, 1 << 26
 #: Joint moves that hold a larger share of the variables, or more variables, are not tried: in no
 #: formula that we tried did they mix.
 _MOST_HELD, _MANY_HELD = 0.6, 512
-#: Wider moves, which cost more, are tried only if they hold at most this share. Costly moves that
-#: held 11% (a 3-colouring), 18% (a planar 4-colouring), 28% (a sudoku) and 59% (a timetable) did
-#: not mix within a pilot run; one formula of each kind was tried.
-_FEW_HELD = 0.1
 #: Shares of the time left for the diagnosis of sweeps of fields, and of joint moves.
 _FIELDS_SHARE, _JOINT_SHARE = 0.3, 0.8
+#: Share of the time left for learning jumps; and for single sweeps, if there may be jumps.
+_LEARN_SHARE, _SHORT = 0.5, 0.1
 #: Sweeps of fields are tried if at least this share of the variables is in a group.
 _GROUPED = 0.1
 #: Fields and joint moves are not tried for more contexts than this: each is diagnosed.
@@ -109,18 +113,22 @@ def _moved(
     single: Verdict,
     start: Callable[[Request, np.ndarray], Chains],
 ) -> Verdict | None:
-    """The verdict on chains of fields, or of joint moves, if they are asymptotic and chains of
-    single moves are not.
+    """The verdict on chains of jumps, of fields, or of joint moves, if they are asymptotic and
+    chains of single moves are not.
 
     start: chains for a request and a theta (n,). The reasons why not are in `part.passed`.
     """
     if single.guarantee != "heuristic" or beyond_resolution(part.theta):
         return None
-    return _by_fields(part, limits, start) or _jointly(part, limits, start)
+    return (
+        _by_jumps(part, limits, start)
+        or _by_fields(part, limits, start)
+        or _jointly(part, limits, start)
+    )
 
 
 def _name(verdict: Verdict) -> str:
-    return {"fields": "sweeps of fields", "joint": "joint moves"}.get(
+    return {"fields": "sweeps of fields", "joint": "joint moves", "jumps": "jumps"}.get(
         str(verdict.more.get("moves")), "sweeps"
     )
 
@@ -160,17 +168,51 @@ def _jointly(
     if why := no_joint_moves(part, limits):
         part.passed["joint moves"] = why
         return None
-    cheap, costly = (joint_moves(part.problem, most=most) for most in (CHEAP, COSTLY))
-    for moves in (cheap, costly):
-        if moves is None or (moves is costly and not _worth_more(cheap, costly)):
-            return None
-        verdict = _verdict_on(part, limits, moves, start)
-        if verdict.guarantee != "heuristic":
-            return replace(verdict, moves=moves, more=verdict.more | moves.info)
-        part.passed["joint moves"] = verdict.why
-        if not verdict.complete:
-            return None
+    if why := _too_wide(part):
+        part.passed["joint moves"] = why
+        return None
+    moves = joint_moves(part.problem)
+    assert moves is not None
+    verdict = _verdict_on(part, limits, moves, start)
+    if verdict.guarantee != "heuristic":
+        return replace(verdict, moves=moves, more=verdict.more | moves.info)
+    part.passed["joint moves"] = verdict.why
     return None
+
+
+def _hubs(part: Part) -> Hubs | str:
+    """The hubs of a part, or why it has no jumps. Kept with the formula."""
+    known = part.formula.memo.once(_HUBS, lambda: Recent(4))
+    return known.once(part.evidence, lambda: Hubs.of(part.problem))
+
+
+def _by_jumps(
+    part: Part, limits: Limits, start: Callable[[Request, np.ndarray], Chains]
+) -> Verdict | None:
+    """The verdict on chains of jumps; None if heuristic."""
+    why, hubs = no_joint_moves(part, limits), _hubs(part)
+    if why or isinstance(hubs, str):
+        part.passed["jumps"] = why or str(hubs)
+        return None
+    if not len(hubs.variable):  # a joint move draws exactly
+        return _jointly(part, limits, start)
+    row = part.theta[pilots(part.theta)[0]]
+    until = share(limits.deadline, _LEARN_SHARE)
+    asked = pilot_request(row[None], LANES, limits.threads, until, seed=SEED - 1)
+    chains = start(asked, row)
+    words, count = compact(chains.words[0], chains.valid[0])
+    moves: Jumps | str = "too few starts were found"
+    if 2 * count >= LANES:
+        with phase("learning jumps"):
+            moves = learned(hubs, asked, words[None, : count // 64])
+    if isinstance(moves, str):
+        part.passed["jumps"] = moves
+        return None
+    verdict = _verdict_on(part, limits, moves, start)
+    if verdict.guarantee == "heuristic":
+        part.passed["jumps"] = verdict.why
+        return None
+    return replace(verdict, moves=moves, more=verdict.more | moves.info)
 
 
 def no_joint_moves(part: Part, limits: Limits) -> str:
@@ -179,17 +221,17 @@ def no_joint_moves(part: Part, limits: Limits) -> str:
         return "left out"
     if len(pilots(part.theta)) > _JOINT_CONTEXTS:
         return f"more than {_JOINT_CONTEXTS} different contexts would have to be diagnosed"
+    return "" if isinstance(_hubs(part), Hubs) else _too_wide(part)
+
+
+def _too_wide(part: Part) -> str:
+    """Why joint moves alone are not tried; "" if they are."""
     moves = joint_moves(part.problem)
     if moves is None:
         return "the formula stays too wide unless most of its variables are held"
     if moves.held > _MOST_HELD or moves.number_held > _MANY_HELD:
         return f"the formula stays too wide unless {moves.number_held:,} variables are held"
     return ""
-
-
-def _worth_more(cheap: Joint | None, costly: Joint) -> bool:
-    """Are costly moves tried after cheap ones failed? Only if they are wider and hold few."""
-    return cheap is not None and costly.width > cheap.width and costly.held <= _FEW_HELD
 
 
 def _verdict_on(
@@ -245,7 +287,7 @@ def from_solver(part: Part, limits: Limits) -> Verdict:
     def one(row: np.ndarray) -> Verdict:
         if "single" in limits.skip:
             return Verdict(0, "heuristic", "left out")
-        until = share(limits.deadline, 0.3)
+        until = share(limits.deadline, _SHORT if isinstance(_hubs(part), Hubs) else 0.3)
         request = pilot_request(row[None], lanes, limits.threads, until)
         return diagnose_chains(Chains.given(part.problem, request, [known[row.tobytes()]]))
 

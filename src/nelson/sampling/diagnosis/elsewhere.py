@@ -48,8 +48,12 @@ RARE_SHARE = 1 / 64
 _SOLUTIONS = (24, 8, 8)
 #: Most solutions with one given variable or pair flipped.
 _MAX_FLIPS = 48
-#: Questions to the solver that try to flip all nearly constant variables.
+#: Solutions that flip all nearly constant variables: most of each kind (`_covering`).
 _MAX_COVERS = 256
+#: Questions to the solver for them; answers that no such solution exists are counted too.
+_QUESTIONS = 4096
+#: Values that are demanded together, at most.
+_TOGETHER = 128
 #: Above this many literals the most likely structure is not searched for.
 _LARGE = 50_000
 #: Weights are rounded to this many steps for that search. Without, it takes up to 100 times longer.
@@ -253,21 +257,31 @@ class Elsewhere:
     def _covering(
         self, finder: Finder, targets: Sequence[tuple[int, ...]], states: np.ndarray
     ) -> Iterator[np.ndarray]:
-        """Solutions in which every target holds at least once, as many at a time as possible."""
-        left = [target[0] for target in targets if len(target) == 1]
-        for _ in range(_MAX_COVERS):
-            if not left:
-                return
+        """Solutions in which every target holds at least once, as many at a time as possible.
+
+        The solver prefers all targets at first; what is left after that is demanded together.
+        """
+        left, found = [target[0] for target in targets if len(target) == 1], 0
+        for _ in range(int(_QUESTIONS * self.scale)):
+            if not left or found == 2 * _MAX_COVERS:
+                break
             wanted = np.array(left)
             values = states[self.rng.integers(len(states))].copy()
             values[np.abs(wanted) - 1] = wanted > 0
-            row = finder.near(values, left[:1])
+            demanded = left[:1]
+            if found >= _MAX_COVERS:
+                demanded = finder.compatible(left[:_TOGETHER]) or demanded
+            row = finder.near(values, demanded)
+            if not isinstance(row, np.ndarray) and len(demanded) > 1:
+                demanded = demanded[:1]
+                row = finder.near(values, demanded)
             if isinstance(row, np.ndarray):
                 yield row
+                found += 1
                 left = wanted[row[np.abs(wanted) - 1] != (wanted > 0)].tolist()
             else:
                 self.open += row is None
-                left = left[1:]
+                left.remove(demanded[0])
         self.open += len(left)
 
     def _single(

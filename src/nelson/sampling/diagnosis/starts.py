@@ -59,6 +59,14 @@ class Finder:
         x[np.abs(model) - 1] = model > 0
         return x
 
+    def compatible(self, literals: Sequence[int]) -> list[int]:
+        """Literals that hold together, as far as unit propagation sees: one by one, if it fits."""
+        chosen: list[int] = []
+        for literal in literals:
+            if self.solver.propagate(assumptions=[*chosen, literal])[0]:
+                chosen.append(literal)
+        return chosen
+
     def solutions(self, values: np.ndarray) -> np.ndarray:
         """A solution near each row of values (m, n) -> (k, n), k <= m."""
         rows = [row for one in values if isinstance(row := self.near(one), np.ndarray)]
