@@ -109,7 +109,7 @@ def test_samples_that_were_dropped_or_projected_are_told():
 def test_only_the_kernels_of_the_sampler_are_compiled(monkeypatch):
     """Each takes seconds on a new machine: the tests of CMSGen need none of resampling."""
     asked = []
-    monkeypatch.setattr("nelson.sampling.engine.compile_kernel", lambda *args: asked.append(args))
+    monkeypatch.setattr("nelson.sampling.engine._ready", asked.append)
     few_pairs = {"epsilon": 0.0, "eta": 2.0, "delta": 0.1}
     for test in ("auto", "barbarik"):
         judge(SMALL, "cmsgen", test=test, n=200, seed=SEED, seconds=30, **few_pairs)

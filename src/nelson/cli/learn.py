@@ -59,16 +59,20 @@ def learn(
     ),
     terms: str | None = typer.Option(
         None,
-        metavar="pairs|PRODUCTS",
-        help='Learn a coefficient for each product too: all pairs, or "1*2, 2*3*5".',
+        metavar="VALUE",
+        help='Learn a coefficient for each product too: pairs for all pairs, or "1*2, 2*3*5".',
     ),
     l1: float | None = typer.Option(
-        None, help="With --terms: penalty l1 |c|. [default: chosen by the validation rows]"
+        None,
+        metavar="X",
+        help="With --terms: penalty l1 |c|. [default: chosen by the validation rows]",
     ),
-    l2: float | None = typer.Option(None, help="With --terms: penalty l2 c^2 / 2. [default: 0]"),
+    l2: float | None = typer.Option(
+        None, metavar="X", help="With --terms: penalty l2 c^2 / 2. [default: 0]"
+    ),
     valid: str | None = typer.Option(
         None,
-        metavar="DATA",
+        metavar="FILE",
         help="With --terms: validation rows. [default for pairs: every fifth row of DATA]",
     ),
     drop_invalid: opt.DropInvalid = False,
