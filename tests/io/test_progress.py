@@ -29,6 +29,13 @@ def test_phases_are_told_and_the_outer_one_comes_back():
     assert told == ["outer", "inner", "outer", "", "next", ""]
 
 
+def test_a_phase_says_how_long_it_may_take_where_that_is_known():
+    told = []
+    with listening(told.append), phase("compiling", 4.2), phase("soon", 0.01), phase("waiting"):
+        pass
+    assert told[:3] == ["compiling (at most 4 s)", "soon (at most 1 s)", "waiting"]
+
+
 def test_an_error_ends_its_phase():
     told = []
     with listening(told.append):

@@ -25,12 +25,17 @@ _PHASE: ContextVar[str] = ContextVar("phase", default="")
 
 
 @contextlib.contextmanager
-def phase(text: str) -> Iterator[None]:
-    """Tell the listener, if there is one, what is being done until the block ends."""
+def phase(text: str, seconds: float | None = None) -> Iterator[None]:
+    """Tell the listener, if there is one, what is being done until the block ends.
+
+    seconds: how long it may take, if that is known.
+    """
     tell = _LISTENER.get()
     if tell is None:
         yield
         return
+    if seconds is not None:
+        text = f"{text} (at most {max(1, round(seconds))} s)"
     outer = _PHASE.get()
     _PHASE.set(text)
     tell(text)

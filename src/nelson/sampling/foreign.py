@@ -90,8 +90,8 @@ def ask(
     deadline: time.monotonic(); None: the script counts what it does, and ends by itself.
     -> (bytes of all rows, uint8; the messages that held rows; why there are fewer than asked for)
     """
-    with phase(f"{solver} looks for solutions"):
-        seconds = SAFETY_SECONDS if deadline is None else deadline - time.monotonic()
+    seconds = SAFETY_SECONDS if deadline is None else deadline - time.monotonic()
+    with phase(f"{solver} looks for solutions", None if deadline is None else seconds):
         answers, ended = run_child(script, [task], seconds, cpu=deadline is None)
     if any("unsatisfiable" in answer for answer in answers):
         raise Unsatisfiable(f"a CDCL solver proved that the formula has no solution: {solver}")

@@ -254,7 +254,8 @@ def _compile(formula: Formula, limits: Limits, compiler: str) -> BuildResult:
     for attempt in attempts(parts, circuits, limits, first, long, short):
         name, started = COMPILERS[attempt.compiler][1], time.monotonic()
         compiled = _by_frontier if attempt.compiler == "frontier" else _by_child
-        with phase(f"compiling a circuit with {name}"):
+        budget = None if math.isinf(attempt.until) else attempt.until - started
+        with phase(f"compiling a circuit with {name}", budget):
             done, ended, effort = compiled(parts[len(circuits) :], attempt)
         if None in done:
             raise Unsatisfiable(f"a solver proved that the formula has no solution: {name}")

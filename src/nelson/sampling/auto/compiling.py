@@ -91,7 +91,7 @@ class Running:
     def wait(self, until: float) -> Compiled | None:
         """The circuit, if there is one by then."""
         left = max(0.0, until - time.monotonic())
-        with phase("compiling a circuit") if left else nullcontext():
+        with phase("compiling a circuit", left) if left else nullcontext():
             self._thread.join(left)
         if self._error is not None:
             raise self._error
