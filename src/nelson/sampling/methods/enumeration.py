@@ -72,9 +72,6 @@ def _components(problem: Problem) -> Iterator[tuple[np.ndarray, Formula]]:
     """The variables of each component, from 0, and its clauses over 1, 2, .. in that order."""
     rest = problem.rest
     parts = split(rest.literals, rest.offsets, rest.n_total)
-    if [part.n_vars for part in parts] == [rest.n_total]:  # its structures may be known already
-        yield parts[0].variables, problem.formula if not len(problem.fixed) else rest
-        return
     for part in sorted(parts, key=lambda part: part.variables[0]):
         visible = int((part.variables < problem.n).sum())
         formula = Formula.from_arrays(
