@@ -93,7 +93,7 @@ def test_compiling_says_so():
     told = []
     with listening(told.append):
         build(random_ksat(30, 90, 3, 1), 60.0, cache=False)
-    assert without_kernels(told) == ["compiling a circuit with D4", ""]
+    assert without_kernels(told) == ["compiling a circuit with D4 (at most 60 s)", ""]
 
 
 @pytest.mark.process

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from nelson.formula import Formula
-from nelson.kernels.core import reference_units, vector
+from nelson.kernels.core import reference_units, vector, vector_llvm
 from nelson.kernels.core.bits import pack, unpack
 from nelson.kernels.core.reference import threshold
 from nelson.kernels.cpu import lane_bytes, unit_program
@@ -203,9 +203,9 @@ def test_every_way_to_look_up_bytes(monkeypatch):
 
         @numba.njit
         def look(tag, pair):
-            p = vector.bare(pair)
-            row = lane_bytes.lookup(p.table, 64, vector.load(tag, p.chosen, 0))
-            vector.store(p.found, 0, row)
+            p = vector_llvm.bare(pair)
+            row = lane_bytes.lookup(p.table, 64, vector_llvm.load(tag, p.chosen, 0))
+            vector_llvm.store(p.found, 0, row)
 
         look(vector.tag(8), pair)
         assert np.array_equal(found, table[64 + chosen]), way
