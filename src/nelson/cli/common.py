@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import typer
 
-from nelson.cli.interrupt import Terminated, sigterm_as_ctrl_c
+from nelson.cli.interrupt import Terminated, signals_raise
 from nelson.errors import FormulaError, NelsonError, Unsatisfiable
 from nelson.io.plain import plain
 
@@ -66,7 +66,7 @@ def guarded(command: F, bad_input: int = BAD_INPUT) -> F:
     def run(*args: Any, **kwargs: Any) -> Any:
         code = bad_input
         try:
-            with sigterm_as_ctrl_c():
+            with signals_raise():
                 return command(*args, **kwargs)
         except Unsatisfiable as error:
             code, text = UNSATISFIABLE, f"unsatisfiable: {error}"

@@ -7,7 +7,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from types import FrameType
-from typing import Any, Generic, NoReturn, TypeVar
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -58,22 +58,34 @@ class Terminated(KeyboardInterrupt):
     """SIGTERM arrived. Whoever cleans up after Ctrl-C cleans up after this too."""
 
 
-@contextlib.contextmanager
-def sigterm_as_ctrl_c() -> Iterator[None]:
-    """SIGTERM (from a batch system, or a shutdown) raises `Terminated`.
+#: Code of Python's import system. Some of it runs as a callback, where an exception is lost.
+_IMPORTING = "<frozen importlib._bootstrap>"
 
-    A handler that somebody else has set stays.
+
+@contextlib.contextmanager
+def signals_raise() -> Iterator[None]:
+    """Ctrl-C raises KeyboardInterrupt, SIGTERM (from a batch system, or a shutdown) `Terminated`.
+
+    A signal that arrives inside the import system takes effect right after it. Handlers that
+    somebody else has set stay.
     """
 
-    def raised(number: int, frame: FrameType | None) -> NoReturn:
-        raise Terminated
+    def raised(number: int, frame: FrameType | None) -> None:
+        if frame is not None and frame.f_code.co_filename == _IMPORTING:
+            signal.raise_signal(number)  # again, a few instructions later
+            return
+        raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
 
-    here = threading.current_thread() is threading.main_thread()  # elsewhere it cannot be set
-    if not here or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, raised)
+    usual: dict[int, Any] = {
+        signal.SIGINT: signal.default_int_handler,
+        signal.SIGTERM: signal.SIG_DFL,
+    }
+    here = threading.current_thread() is threading.main_thread()  # elsewhere none can be set
+    ours = [number for number in usual if here and signal.getsignal(number) == usual[number]]
+    for number in ours:
+        signal.signal(number, raised)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number in ours:
+            signal.signal(number, usual[number])
