@@ -57,7 +57,7 @@ def _lead(runs: list[dict]) -> str:
     return (
         f"`{command}` computed these tables on {day.day} {day:%B %Y}, on "
         f"{machine['cores']} cores of {machine['processor']}, in {minutes:.0f} minutes."
-        f"{busy if load > 1.5 else ''} Each size "
+        f"{busy if load > 1 else ''} Each size "
         "has one formula (ten in Tables 1(c) and 3(c)), so a time can differ on another formula of "
         "the same size; `nelson bench all --full` uses 100 formulas, as the paper does. Whether a "
         "table measures the same as the paper's is in the last column of [the paper, item by "

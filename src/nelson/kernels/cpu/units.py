@@ -71,7 +71,7 @@ from nelson.kernels.cpu.unit_program import PLAIN, Program, Space, Task, Weights
 
 _TAG = tag(WIDTH)
 _NONE, _ALL, _1 = np.uint64(0), ~np.uint64(0), np.uint64(1)
-#: A long clause is left as soon as no lane can violate it; looked at after so many literals.
+#: After each _LOOK literals of a long clause, the rest is skipped if no lane can violate it.
 _LOOK = 8
 
 
