@@ -115,9 +115,10 @@ def test_a_context_is_what_it_is_alone():
     problem = prepare(FORMULAS["5-sat"])
     rows = np.random.default_rng(0).normal(size=(3, problem.n))
     (together,) = drawn(problem, rows, 100)
+    wanted = bits.tail_mask(100)[:, None]  # what the other lanes hold depends on the first run
     for k, row in enumerate(rows):
         (alone,) = drawn(problem, row, 100, contexts=np.array([k]))
-        assert np.array_equal(alone.packed[0], together.packed[k])
+        assert np.array_equal(alone.packed[0] & wanted, together.packed[k] & wanted)
         x = expected(problem, row, 100, context=k)[0]
         assert np.array_equal(bits.unpack(alone.packed[0], 100), x)
 

@@ -74,7 +74,9 @@ def prepare(formula: Formula, evidence: tuple[int, ...] = ()) -> Problem:
 
 def _prepare(formula: Formula, evidence: tuple[int, ...]) -> Problem:
     fixed, literals, offsets = propagated(formula, evidence)
-    rest = Formula.from_arrays(literals, offsets, n_vars=formula.n_vars, n_aux=formula.n_aux)
+    rest = formula  # if there is no unit, these are its clauses
+    if len(fixed):
+        rest = Formula.from_arrays(literals, offsets, n_vars=formula.n_vars, n_aux=formula.n_aux)
     swept, extremal = _swept(rest)
     program = _program(formula, evidence, rest, fixed, swept)
     return Problem(formula, evidence, rest, fixed, extremal, program)

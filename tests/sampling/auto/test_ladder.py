@@ -12,7 +12,7 @@ import nelson
 from nelson.exact.compiled import compiled
 from nelson.formula import Formula
 from nelson.kernels.core.bits import unpack
-from nelson.sampling.auto import chains, compiling, coupling, ladder, rejecting, starts, steps
+from nelson.sampling.auto import chains, compiling, ladder, rejecting, starts, steps
 from nelson.sampling.auto.decision import Limits, Part
 from nelson.sampling.chain import Chains
 from nelson.sampling.diagnosis.diagnose import pilot_request
@@ -134,45 +134,6 @@ def test_coupled_chains_draw_one_component_of_several():
     assert {"cftp", "lovasz"} <= {group.method for group in decision.groups}
     x = drawn(f, decision, 1000)
     assert len(x) == 1000 and f.satisfied(x).all()
-
-
-@pytest.mark.parametrize("ratio", [1.3, 2.0])
-def test_a_trial_of_chains_that_do_not_meet_is_cheap(ratio, monkeypatch):
-    """At most 48 sweeps of 64 samples, where the diagnosis that follows sweeps 4,096 chains."""
-    real, made = coupling._apart, []
-    monkeypatch.setattr(
-        coupling,
-        "_apart",
-        lambda problem, theta, lanes, length: (
-            made.append(lanes * length) or real(problem, theta, lanes, length)
-        ),
-    )
-    f = random_ksat(1000, int(1000 * ratio), 5, seed=2)
-    part = Part(np.arange(1000), weights(f)[None], f)
-    assert coupling.by_coupling(part, Limits()) is None
-    assert sum(made) <= 48 * 64 and "do not meet" in part.passed["cftp"]
-    assert coupling.by_coupling(part, Limits()) is None and len(made) == 2  # kept
-
-
-def test_each_context_has_its_own_trial_and_the_budget_bounds_it():
-    f = random_ksat(100, 40, 4, seed=2)
-    rows = np.stack([weights(f, k) for k in range(3)])
-    assert coupling.by_coupling(Part(np.arange(100), rows, f), Limits()) is not None
-    part = Part(np.arange(100), rows, f)
-    assert coupling.by_coupling(part, Limits(max_rounds=8)) is None
-    assert part.passed["cftp"] == "coupled chains did not meet within 2 sweeps"
-    rows[2] = 0.0
-    for clause in f.clauses():  # coins that make most literals false, so that clauses force
-        rows[2, np.abs(clause) - 1] -= 3.0 * np.sign(clause)
-    assert coupling.by_coupling(Part(np.arange(100), rows, f), Limits()) is None
-
-
-def test_a_trial_on_a_formula_without_solutions_takes_nothing():
-    f = Formula([[1, 2], [1, -2], [-1, 2], [-1, -2], [3, 4], [4, 5]], n_vars=5)
-    part = Part(np.arange(5), np.zeros((1, 5)), f)
-    assert coupling.by_coupling(part, Limits()) is None
-    with pytest.raises(nelson.Unsatisfiable):
-        nelson.sample(f, None, 10, method="cftp")
 
 
 @pytest.mark.process
@@ -332,15 +293,6 @@ def test_chains_end_when_a_circuit_is_there(monkeypatch):
     limits = Limits(deadline=end, seconds=120.0, skip=skip)
     assert ladder.decide(prepare(f), weights(f)[None], limits).guarantee == "exact"
     assert steps_made == ["compile", "couple"]  # the search did not come to its end
-
-
-def test_a_large_formula_is_coupled_with_short_runs_first(monkeypatch):
-    """Chains that never meet are found out after 4 + 8 sweeps, not 16 + 32."""
-    real, made = coupling._apart, []
-    monkeypatch.setattr(coupling, "_LARGE", 0)
-    monkeypatch.setattr(coupling, "_apart", lambda *a: made.append(a[-1]) or real(*a))
-    decided(random_ksat(400, 800, 4, seed=1), "circuit")
-    assert made == [4, 8]
 
 
 def test_a_pilot_run_that_takes_too_long_is_not_begun(monkeypatch):

@@ -3,7 +3,7 @@
 Sweep t ends at time -t, and draws the same random numbers in every run: those of round
 SWEEP_ROUND + t. A *run* of length T makes the sweeps T - 1, .., 1, 0. Let the chains of all valid
 states run together. If they are in one state at time 0, a chain from the infinite past is in that
-state as well, so it is distributed as P_theta(. | C) (Propp, Wilson 1996). If not, T doubles.
+state as well, so it is distributed as P_theta(. | C) (Propp, Wilson 1996). If not, T grows.
 
 The set of states is bounded by two bits for each variable and lane: may it be 0, may it be 1
 (Huber 2004; He, Sun, Wu 2021). Row `code` of `bounds` holds the lanes in which the literal `code`
@@ -26,6 +26,10 @@ run of length T has the same result in every longer run, and the length of the f
 is free: it is learnt from the tiles before, which saves the short runs. The time that a lane takes
 depends on its result, so no lane may be dropped: a tile with a lane that did not meet within
 `max_rounds` sweeps yields nothing and ends the job.
+
+A *trial* asks only how many sweeps chains need to meet. That number has the same law forwards in
+time, so a trial is one run from time 0 on that ends when all lanes have met, and no shorter run
+comes before it. Its states are not samples.
 """
 
 from typing import NamedTuple
@@ -64,6 +68,9 @@ from nelson.kernels.cpu.state import (
 )
 from nelson.kernels.cpu.tiles import begin, hand_out
 
+#: Few lanes of a tile are apart: one in FEW.
+FEW = 128
+
 
 class Others(NamedTuple):
     """For each occurrence e of a variable in a clause, the codes of the other literals of that
@@ -80,6 +87,7 @@ class Space(NamedTuple):
 
     bounds: np.ndarray  # 2 n rows: lanes in which a literal may be false
     first: np.ndarray  # (1,) int64: length of the first run of the next tile
+    trial: np.ndarray  # (1,) int64: sweeps that a trial has made before; -1 if this is no trial
     x: np.ndarray  # n rows: the assignments
     queue_rows: np.ndarray  # 1 row: the valid lanes
     constants: np.ndarray  # 5 rows, see `state.constants`
@@ -108,6 +116,7 @@ def scratch(program: Program, width: int, first: int = 1) -> Space:
     return Space(
         bounds=aligned(2 * program.n * width),
         first=np.array([first], np.int64),
+        trial=np.array([-1], np.int64),
         x=aligned(program.n * width),
         queue_rows=aligned(width),
         constants=constants(width),
@@ -127,7 +136,8 @@ def run(
 ) -> None:
     """Draw tiles `tiles[0] .. tiles[1] - 1`. The program sweeps every variable that is not fixed.
 
-    result.rounds gets the length of the last run, and result.resampled the lanes that did not meet.
+    result.rounds gets the length of the last run, or the sweeps of a trial until all lanes met;
+    result.resampled the lanes that did not meet.
     A tile that has begun is finished even if stop[0] is set, as its time depends on its result.
     Only END_AT_ONCE ends it; then all of its lanes count as lanes that did not meet.
     """
@@ -208,17 +218,23 @@ def _start(tag, p, s):
 
 @inline
 def _run(tag, p, o, law, row, s, job, t, length, stop):
-    """A run of that length. -> (sweeps until all lanes met, or `length`, or STOPPED; lanes that
-    did not meet)
+    """A run of that length; a trial goes on from the sweeps that it has made, and ends when all
+    lanes have met. -> (sweeps until then, or `length`, or STOPPED; lanes that did not meet)
     """
-    _start(tag, p, s)
-    met, apart = length, zeros(tag)
-    for k in range(length):
+    made = peek(s.trial, 0)
+    if made <= 0:
+        _start(tag, p, s)
+    met, apart, k = length, zeros(tag), max(made, 0)
+    while k < length:
         if peek_volatile(stop, 0) >= END_AT_ONCE:
             return STOPPED, apart
-        apart = _bounding_sweep(tag, p, o, law, row, s, job, t, SWEEP_ROUND + length - 1 - k)
+        time = k if made >= 0 else length - 1 - k
+        apart = _bounding_sweep(tag, p, o, law, row, s, job, t, SWEEP_ROUND + time)
+        k += 1
         if met == length and not any_lane(apart):
-            met = k + 1
+            met = k
+            if made >= 0:
+                return met, apart
     return met, apart
 
 
@@ -246,9 +262,10 @@ def _tiles(tag, program, others, law, job, result, space, stop, first, last):
                 poke(result.resampled, t, peek(job.lanes, t))
                 return
             again = any_lane(apart) and length < longest
-            if again:
-                length = min(2 * length, longest)
-        poke(result.rounds, t, length)
+            if again:  # if few lanes are apart, half as long again is often enough
+                few = FEW * total(popcount(apart)) <= peek(job.lanes, t)
+                length = min(length + (length + 1) // 2 if few else 2 * length, longest)
+        poke(result.rounds, t, length if peek(s.trial, 0) < 0 else met)
         if any_lane(apart):
             poke(result.resampled, t, total(popcount(apart)))
             poke(stop, 0, END_AT_ONCE)

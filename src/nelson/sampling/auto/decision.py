@@ -129,9 +129,13 @@ class Decision:
 
 
 def interned(owner: Formula, literals: np.ndarray, offsets: np.ndarray, n: int) -> Formula:
-    """The formula with these clauses, the same object each time. Tables of structures, circuits and
-    failed attempts are kept with that object, so a new theta needs no new compilation.
+    """The formula with these clauses, the same object each time: `owner`, if these are its clauses.
+    Tables of structures, circuits and failed attempts are kept with that object, so a new theta
+    needs no new compilation.
     """
+    same = n == owner.n_vars == owner.n_total and np.array_equal(literals, owner.literals)
+    if same and np.array_equal(offsets, owner.offsets):
+        return owner
     kept = owner.memo.once(_COMPONENTS, lambda: Recent(_MAX_COMPONENTS))
     digest = hashlib.blake2b(literals.tobytes(), digest_size=16)
     digest.update(offsets.tobytes() + n.to_bytes(8, "little"))

@@ -23,11 +23,12 @@ from nelson.kernels.core.bits import tail_mask, words_for
 from nelson.kernels.core.interpret import as_machine_code
 from nelson.kernels.core.rng import MAX_ROUNDS
 from nelson.sampling import foreign
-from nelson.sampling.auto import starts
+from nelson.sampling.auto import coupling, starts
 from nelson.sampling.auto.decision import SAFETY, Decision, Group
 from nelson.sampling.chain import Chains, resumed, share, tiled
 from nelson.sampling.diagnosis.diagnose import pilot_request
 from nelson.sampling.engine import width_for
+from nelson.sampling.methods import cftp
 from nelson.sampling.problem import Problem, prepare
 from nelson.sampling.registry import get, missing_modules
 from nelson.sampling.sampler import Block, Pace, Request, Sampler, joined
@@ -239,3 +240,4 @@ def ready(count: int, width: int | None) -> None:
             next(one.blocks(problem, request))
             if one.ready:
                 one.ready(count, width)
+    cftp.ready(coupling.LANES)  # for trials

@@ -13,6 +13,7 @@ from nelson.formula import Formula
 from nelson.sampling.auto.decision import Decision, Group, Part, interned, joined
 from nelson.sampling.diagnosis.verdict import Verdict
 from nelson.sampling.guarantee import GUARANTEES, weakest
+from nelson.sampling.methods import cftp
 
 EXTREMAL = Verdict(0, "exact", "extremal (Condition 1 holds): resampling alone is exact")
 #: Parts and their verdicts, by method.
@@ -56,6 +57,11 @@ def _free(owner: Formula, reduced: Preprocessed) -> Part:
 def group_of(method: str, part: Part, pairs: Sequence[tuple[Part, Verdict]]) -> Group:
     """Components that are drawn together; components with the same verdict share a record."""
     verdicts = {id(verdict): verdict for _, verdict in pairs}
+    if method == "cftp":
+        coupled = max(verdict.more["coupled"] for verdict in verdicts.values())
+        # A tile has more lanes than a trial: of 400 tiles of random 5-SAT, one took longer than
+        # this, and would have been run again; of runs that are an eighth shorter, 11.
+        cftp.expect(part.problem, coupled * 8 // 5)
     records = [
         _record(method, verdict, [part for part, own in pairs if own is verdict])
         for verdict in verdicts.values()

@@ -48,7 +48,7 @@ _MOST_PROPOSALS, _PROPOSALS = 64, 1024
 #: clauses, one proposal in e^5 = 148 would be valid.
 _MOST_VIOLATED = 5.0
 #: Nor for formulas with at most _SMALL variables, which are enumerated, or with fewer literals than
-#: variables or more than _SHORT: the trial includes a search for gates.
+#: variables or more than _SHORT: a draw includes a search for gates.
 _SMALL, _SHORT = 16, 20_000
 #: Rejection is not tried for more contexts than this: each has its own trial.
 _CONTEXTS = 8
@@ -66,7 +66,7 @@ def by_proposals(part: Part, limits: Limits) -> Verdict | None:
         return None
     if max(_violated(part.problem, row) for row in part.theta) > _MOST_VIOLATED:
         return None
-    kernel, accepted = rejection.kernel_for(part.problem), 1.0
+    kernel, accepted = rejection.PLAIN, 1.0
     for row in part.theta:
         hits = _hits(part.problem, kernel, kernel.laws(part.problem, row[None]), row, 0, _PROPOSALS)
         accepted = min(accepted, hits / _PROPOSALS)

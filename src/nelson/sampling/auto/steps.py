@@ -210,12 +210,18 @@ class Form:
 
     def couple(self) -> None:
         left = []
+        # The only component is the formula as given, which is prepared already, without variables
+        # that are in no clause.
+        alone = len(self.left) == 1 and not self.reduced.changed and not any(self.taken.values())
         for part in self.left:
+            drawn = self.whole if alone else part
             if self.beyond or "cftp" in self.limits.skip:
                 part.passed["cftp"] = self.beyond or "left out"
-            elif (verdict := by_coupling(part, self.limits)) is not None:
+            elif (verdict := by_coupling(drawn, self.limits)) is not None:
                 self.taken["cftp"].append((part, verdict))
                 continue
+            else:
+                part.passed["cftp"] = drawn.passed["cftp"]
             left.append(part)
         self.left = left
 

@@ -38,8 +38,8 @@ ENDED = (
     "{} samples were not determined {}, and dropping them would bias the others, so no sample of "
     "this block is returned; raise max_rounds or seconds, or take method='auto'"
 )
-#: By evidence: the longest run of the last draw. The first run of the next draw is half as long.
-_LENGTH: Slot[Recent[tuple[int, ...], int]] = Slot("sweeps until coupled chains met")
+#: By evidence: the length of the first run of the next draw.
+_LENGTH: Slot[Recent[tuple[int, ...], int]] = Slot("sweeps until coupled chains meet")
 _OTHERS: Slot[Recent[tuple[int, ...], cftp.Others]] = Slot("other literals of each occurrence")
 #: Problems of a formula for which these are kept.
 _CACHE_SIZE = 16
@@ -53,9 +53,17 @@ def kernel(problem: Problem, first: int = 1) -> engine.Kernel:
     return engine.Kernel(engine.laws, run, scratch, finishes=True)
 
 
+def expect(problem: Problem, sweeps: int) -> None:
+    """Let the first run of the next draw have this length. It changes the time, never a sample."""
+    _lengths(problem).put(problem.evidence, sweeps)
+
+
+def _lengths(problem: Problem) -> Recent[tuple[int, ...], int]:
+    return problem.formula.memo.once(_LENGTH, lambda: Recent(_CACHE_SIZE))
+
+
 def blocks(problem: Problem, request: Request, first: int | None = None) -> Iterator[Block]:
-    lengths = problem.formula.memo.once(_LENGTH, lambda: Recent(_CACHE_SIZE))
-    first = first or max(1, (lengths.get(problem.evidence) or 0) // 2)
+    first = first or _lengths(problem).get(problem.evidence) or 1
     problem = problem.sweeping_all()
     for block in engine.blocks(0, problem, request, kernel(problem, first)):
         apart, block.resampled = block.resampled, 0
@@ -65,7 +73,8 @@ def blocks(problem: Problem, request: Request, first: int | None = None) -> Iter
             when = "when the time was up" if late else f"after {block.rounds} sweeps from the past"
             block.stopped, block.info["ended"] = True, ENDED.format(apart, when)
         else:
-            lengths.put(problem.evidence, block.rounds)
+            # A quarter less is often enough; if not, the run is made again, twice as long.
+            expect(problem, block.rounds - block.rounds // 4)
         yield block
         if block.last:
             return

@@ -72,6 +72,9 @@ def _components(problem: Problem) -> Iterator[tuple[np.ndarray, Formula]]:
     """The variables of each component, from 0, and its clauses over 1, 2, .. in that order."""
     rest = problem.rest
     parts = split(rest.literals, rest.offsets, rest.n_total)
+    if len(parts) == 1 and parts[0].n_vars == rest.n_total:
+        yield parts[0].variables, rest
+        return
     for part in sorted(parts, key=lambda part: part.variables[0]):
         visible = int((part.variables < problem.n).sum())
         formula = Formula.from_arrays(

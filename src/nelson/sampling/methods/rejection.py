@@ -46,7 +46,8 @@ _BYTES = 64 << 20
 _GATES: Slot[Recent[tuple[int, ...], Gates]] = Slot("inputs and gates")
 _CACHE_SIZE = 16
 
-_PLAIN = replace(engine.RESAMPLE, first_tells=False)
+#: Draws all variables, gates or not.
+PLAIN = replace(engine.RESAMPLE, first_tells=False)
 
 
 def gates_of(problem: Problem) -> Gates:
@@ -59,8 +60,8 @@ def kernel_for(problem: Problem) -> engine.Kernel:
     """What draws proposals: all variables, or the inputs if there are gates."""
     found = gates_of(problem)
     if not len(found.targets):
-        return _PLAIN
-    return replace(_PLAIN, run=partial(kernel.run, entries(problem, found)), laws=_weights)
+        return PLAIN
+    return replace(PLAIN, run=partial(kernel.run, entries(problem, found)), laws=_weights)
 
 
 def entries(problem: Problem, found: Gates) -> kernel.Entries:
