@@ -10,8 +10,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from benchmarks import auto_truth
+from benchmarks import auto, auto_truth
 from benchmarks.auto_truth import Truth, line
+from tools import auto_page
 
 from nelson import Formula, Samples, sample
 from nelson.exact.enumerated import enumerated
@@ -98,3 +99,26 @@ def test_the_table_has_forty_formulas():
     every = {name for name, _ in [*suite(), *public_suite(), *small_suite()]}
     assert every > auto_truth.UNKNOWN
     assert len(auto_truth.entries()) >= auto_truth.LEAST
+
+
+def test_the_page_has_both_tables(tmp_path):
+    page = tmp_path / "fifty.md"
+    page.write_text(f"# Title\n\n{auto_page.FIRST}\nold\n{auto_page.LAST}\nend\n")
+    known = auto.Outcome("knapsack of 40", 40, 9, "rejection", "exact", "ok", 7, 1.5, "", False)
+    none = auto.Outcome("pigeonhole, 9 in 8", 72, 9, "D4", "", "UNSAT", 0, 0.2, "", False)
+    wrong = auto_truth.Line("a chain", 5, "cdcl", "asymptotic", 1.0, 9, 9.0, 5.0, 0.1, "circuit")
+    here = {"cores": "2 of 2", "processor": "a processor", "load": "0.3 (programs)"}
+    auto_page.write([known, none], [wrong], here, page)
+    text = page.read_text()
+    assert text.startswith("# Title") and text.endswith("end\n") and "old" not in text
+    assert "1 exact, 1 without a solution" in text and "of which 1 have a wrong label" in text
+    lines = [[cell.strip() for cell in line.split("|")] for line in text.splitlines()]
+    (row,) = [line for line in lines if line[1:2] == ["knapsack of 40"]]
+    assert row[1:8] == ["knapsack of 40", "40", "9", "heuristic", "exact", "rejection", "7"]
+    assert [line[-2] for line in lines if line[1:2] == ["a chain"]] == ["LIE"]
+
+
+def test_all_that_was_heuristic_is_in_the_suites():
+    names = {entry.name for entry in [*suite(), *public_suite()]}
+    assert len(names) == auto.FORMULAS == 50 and len(auto.HEURISTIC_BEFORE) == 19
+    assert names >= auto.HEURISTIC_BEFORE
