@@ -210,8 +210,8 @@ class Form:
 
     def couple(self) -> None:
         left = []
-        # The only component is the formula as given, which is prepared already, without variables
-        # that are in no clause.
+        # With one component and no change, the formula as given has the same clauses, and is
+        # prepared already.
         alone = len(self.left) == 1 and not self.reduced.changed and not any(self.taken.values())
         for part in self.left:
             drawn = self.whole if alone else part

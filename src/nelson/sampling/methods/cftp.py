@@ -73,7 +73,7 @@ def blocks(problem: Problem, request: Request, first: int | None = None) -> Iter
             when = "when the time was up" if late else f"after {block.rounds} sweeps from the past"
             block.stopped, block.info["ended"] = True, ENDED.format(apart, when)
         else:
-            # A quarter less is often enough; if not, the run is made again, twice as long.
+            # A quarter less is often enough; if not, a longer run follows.
             expect(problem, block.rounds - block.rounds // 4)
         yield block
         if block.last:
