@@ -28,10 +28,13 @@ from benchmarks.common import Row
 
 RUNS = 3
 SMALL = "p cnf 5 3\n1 2 0\n-2 3 4 0\n-1 -4 5 0\n"
+#: Not extremal: `auto` preprocesses it and enumerates its solutions.
+DENSE = "p cnf 5 4\n1 2 0\n-1 3 0\n2 -4 5 0\n-3 4 0\n"
 #: name: (arguments of `nelson`, goals for cold and for warm as (must, aim))
 COMMANDS = {
     "--help": ("--help", (0.3, 0.15), (0.3, 0.15)),
     "sample, 5 variables, 10 samples": ("sample {small} -n 10 --seed 1", (5, 1), (0.6, 0.5)),
+    "sample, 5 variables, not extremal": ("sample {dense} -n 10 --seed 1", (5, 1), (0.6, 0.5)),
     "sample, 1,000 variables, 1,000 samples": (
         "sample {large} -n 1000 --seed 1 -o {out}.npz",
         None,
@@ -70,11 +73,13 @@ def rows() -> Iterator[Row]:
 def _files(folder: Path) -> dict[str, str]:
     """The files that commands read; "out" is the start of the names that they write."""
     (folder / "small.cnf").write_text(SMALL)
+    (folder / "dense.cnf").write_text(DENSE)
     formula = nelson.Formula.from_dimacs(folder / "small.cnf")
     np.save(folder / "data.npy", nelson.sample(formula, n=200, seed=2).to_numpy())
     large = Path(nelson.__file__).parent / "tasks" / "data" / "ksat-1000.cnf"
     return {
         "small": str(folder / "small.cnf"),
+        "dense": str(folder / "dense.cnf"),
         "data": str(folder / "data.npy"),
         "large": str(large),
         "out": str(folder / "out"),

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import nelson
+from nelson.exact.preprocess import gates
 from nelson.kernels.core import bits, compile, interpret
 from nelson.kernels.core.interpret import Limits, attempt, counted
 from nelson.sampling.registry import get, missing_modules
@@ -20,6 +21,8 @@ from nelson.sampling.registry import get, missing_modules
 CLAUSES = [[1, 3], [-1, 2, 4], [-2, 5, -6], [-3, 6], [-4, -6, 7], [-5, -7, 8], [1, -8, 2]]
 #: Two fields of three values each, and a clause between them.
 FIELDS = [[1, 2, 3], [-1, -2], [-1, -3], [-2, -3], [4, 5], [-4, -5], [-1, -4]]
+#: Preprocessing tries to resolve variables of these away.
+GATES = [[1, 2], [-1, 3], [2, -4, 5], [-3, 4], [-4, 3]]
 RESAMPLING = ["lovasz", "moser-tardos", "prs"]
 METHODS = [*RESAMPLING, "gibbs", "cftp", "rejection", "enumerate", "circuit", "auto"]
 
@@ -117,10 +120,30 @@ def test_kernels_are_pickled_by_name():
     assert pickle.loads(pickle.dumps(bits._pack)) is bits._pack
 
 
+def compiled_for(clauses) -> list[str]:
+    """The kernels that a small uniform draw compiles."""
+    s = nelson.sample(nelson.Formula(clauses), n=60, seed=3)
+    assert len(s) == 60 and interpret._Steps.spent > 0
+    return [kernel.__name__ for kernel in compile.kernels if kernel.compiled is not None]
+
+
+@pytest.mark.parametrize("clauses", [CLAUSES, FIELDS, GATES], ids=["clauses", "fields", "gates"])
+def test_small_draws_stay_within_the_limits_of_kernels_on_the_disk(fresh, clauses):
+    """These are the smaller limits: loading such a kernel takes less time than compiling one."""
+    fresh.setattr(interpret.kernel_cache, "is_kept", lambda function: True)
+    assert compiled_for(clauses) == []
+
+
+def test_arrays_that_are_too_large_would_be_seen(fresh):
+    fresh.setattr(interpret.kernel_cache, "is_kept", lambda function: True)
+    fresh.setattr(gates, "ROOM_FOR_EACH", gates.ROOM)
+    assert "eliminate" in compiled_for(GATES)
+
+
 TINY = """
 import sys
 import nelson
-s = nelson.sample(nelson.Formula([[1, 2], [-1, 3]]), n=60, seed=0)
+s = nelson.sample(nelson.Formula([[1, 2], [-1, 3], [2, -4, 5], [-3, 4], [-4, 3]]), n=60, seed=0)
 print(len(s), s.guarantee, sorted({"numba", "scipy", "llvmlite", "torch"} & set(sys.modules)))
 """
 
@@ -138,3 +161,4 @@ def test_a_small_draw_loads_no_compiler(mode):
         return
     assert done.stdout.startswith("60 exact"), done.stderr
     assert ("numba" in done.stdout) == (mode == "compiled")
+    assert mode == "compiled" or "scipy" not in done.stdout

@@ -346,3 +346,9 @@ def test_the_same_reduction_every_time():
         assert one.steps == two.steps
         for a, b in zip(one.components, two.components, strict=True):
             assert a.formula == b.formula and np.array_equal(a.variables, b.variables)
+
+
+def test_no_sample_at_all_is_rebuilt():
+    """No assignment satisfies these clauses, and no step proves it if none is made."""
+    signs = [[a, b, c] for a in (1, -1) for b in (2, -2) for c in (3, -3)]
+    assert differs(Formula(signs, n_vars=N), np.zeros((2, N)), steps=()) is None

@@ -24,6 +24,9 @@ GROWTH = 8
 PASSES = 12
 #: Room for new literals, besides half as many as there are. A pass ends when it is used up.
 ROOM = 1 << 14
+#: At most this for each variable: kernels with large arrays are not interpreted, and a formula of
+#: five variables would wait for Numba.
+ROOM_FOR_EACH = 512
 
 
 def gates(state: State, share: int) -> None:
@@ -87,8 +90,9 @@ def eliminate(
 def _space(state: State) -> tuple[Store, Definitions, kernels.Scratch]:
     """An empty clause store with room to grow, empty definitions, and scratch arrays."""
     n, m = state.n, len(state.offsets) - 1
-    places = len(state.literals) + len(state.literals) // 2 + ROOM
-    clauses = m + m // 2 + ROOM // 4
+    room = min(ROOM, ROOM_FOR_EACH * n)
+    places = len(state.literals) + len(state.literals) // 2 + room
+    clauses = m + m // 2 + room // 4
     code = 2 * n
     store = Store(
         literals=np.empty(places, np.int32),

@@ -98,7 +98,7 @@ class Completion:
         )
         tiles = -(-len(lanes) // kernels.WIDTH)
         threads = min(self.threads, tiles, max(1, tiles * self._cost // _MIN_THREADED_ROWS))
-        while len(self._spaces) < threads:
+        while len(self._spaces) < max(1, threads):  # there may be no lane at all
             self._spaces.append(kernels.space(self.n))
 
         def some(thread: int, first: int, last: int) -> None:

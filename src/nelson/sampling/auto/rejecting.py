@@ -17,7 +17,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
 
 from nelson.formula.memo import Recent, Slot
 from nelson.io.progress import phase
@@ -81,7 +80,8 @@ def _violated(problem: Problem, theta: np.ndarray) -> float:
     clauses = problem.rest
     every = np.zeros(clauses.n_total)
     every[: len(theta)] = theta
-    wrong = expit(-np.sign(clauses.literals) * every[np.abs(clauses.literals) - 1])
+    log_odds = np.sign(clauses.literals) * every[np.abs(clauses.literals) - 1]
+    wrong = np.exp(-np.logaddexp(0.0, log_odds))  # P(the literal is false)
     return float(np.multiply.reduceat(wrong, clauses.offsets[:-1]).sum()) if len(wrong) else 0.0
 
 
