@@ -83,5 +83,5 @@ docs: $(STAMP)  ## the documentation as a site, in site/; runs the notebooks, a 
 	$(BIN)/python -m sphinx -q -W --keep-going -b html docs site
 
 clean:  ## remove the environment and everything built
-	rm -rf $(VENV) site build dist nelson-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) site jupyter_execute build dist nelson-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
