@@ -17,14 +17,18 @@ from nelson.exact.enumerated import MAX_LAW_VARIABLES, law
 from nelson.formula import Formula
 from nelson.formula.checks import count, duration, evidence_of, theta_rows
 from nelson.formula.polynomial import Polynomial, lift
+from nelson.kernels.core.threads import usable_cores
 from nelson.log_z import exact
 from nelson.log_z.annealed import annealed
-from nelson.log_z.parts import Part, merge, reduce
+from nelson.log_z.estimate import Estimate
+from nelson.log_z.estimates import ESTIMATES, Estimator
+from nelson.log_z.parts import Part, reduce
 from nelson.log_z.result import LogPartition
-from nelson.log_z.telescope import Estimate, telescope
+from nelson.log_z.sums import WORK, WORK_IF_ASKED, by_tables
 
-#: In the order in which "auto" tries them. With terms, "anneal" takes the place of "telescope".
-METHODS = ("enumerate", "count", "circuit", "telescope", "anneal")
+#: In the order in which "auto" tries them; "anneal" is for laws with terms.
+EXACT = ("enumerate", "tables", "count", "circuit")
+METHODS = (*EXACT, *ESTIMATES, "anneal")
 #: Without a limit by the caller, seconds for each exact method within "auto".
 EXACT_SECONDS = 5.0
 #: Without a limit by the caller, seconds for the estimate, or for an exact method chosen by name.
@@ -56,10 +60,16 @@ def log_partition(
     method      one of the following; "auto" takes, for each independent component, the first that
                 succeeds
                 "enumerate"  exact; up to 22 variables per component
+                "tables"     exact; sums over tables, for formulas that are narrow if the values of
+                             a few variables are given
                 "count"      exact; weighted model counting (ganak) in a child process
                 "circuit"    exact; a d-DNNF compiled by D4 in a child process
-                "telescope"  an estimate from samples, with a 95% confidence interval, or with
-                             bounds that always hold if the samples cannot be trusted
+                "rejection"  an estimate with a 95% confidence interval: the share of random
+                             proposals that are valid, gates computed
+                "bridge"     the same from samples of `nelson.sample`: compared with a law of a few
+                             variables, given which all others are summed out. If the samples cannot
+                             be trusted: bounds that always hold
+                "telescope"  the same from samples of ever more clauses, by single flips
                 "anneal"     the same for laws with terms: a path from the law without them
     seconds     the budget. None: "auto" gives 5 s to each exact method, and 300 s to the estimate.
     half_width  half the width wanted for the 95% interval of an estimate; the result says whether
@@ -96,23 +106,25 @@ def log_partition(
     used: Counter[str] = Counter()
     tried: dict[str, str] = {}
     estimate: Estimate | None = None
-    for name in METHODS[:-1] if method == "auto" else (method,):
+    for name in EXACT if method == "auto" else {method} & {*EXACT}:
         open_parts = [k for k, value in enumerate(values) if value is None]
         if not open_parts:
             break
         budget = _budget(method, name, seconds, time.monotonic() - started)
         left = [parts[k] for k in open_parts]
-        if name != "telescope":
-            answers, tried[name] = _exact(name, left, budget, method == name, seconds is None)
-            for k, value in zip(open_parts, answers, strict=True):
-                values[k] = value
-                used[name] += value is not None
-            continue
-        try:
-            estimate = _estimate(left, half_width, seed, threads, budget, device)
-            used[name] += len(left)
-        except BudgetExceeded as error:
-            tried[name] = str(error)
+        answers, tried[name] = _exact(name, left, budget, method == name, seconds is None, threads)
+        for k, value in zip(open_parts, answers, strict=True):
+            values[k] = value
+            used[name] += value is not None
+    left = [part for part, value in zip(parts, values, strict=True) if value is None]
+    if left and method not in EXACT:
+        budget = _budget(method, "estimate", seconds, time.monotonic() - started)
+        seed = secrets.randbits(63) if seed is None else int(seed)
+        how = Estimator(half_width, seed, threads, time.monotonic() + budget, device)
+        estimate = how.run(left, method)
+        used, tried = used + how.used, tried | how.tried
+        if estimate is not None:
+            estimate.info["seed"] = seed
     missing = sum(value is None for value in values)
     if missing and estimate is None:
         ends = "; ".join(f"{name}: {end}" for name, end in tried.items())
@@ -130,7 +142,7 @@ def log_partition(
         log_z,
         0.0 if estimate is None else estimate.half_width,
         max(info["components"], key=METHODS.index, default="enumerate"),
-        _why(method, half_width, info),
+        _why(method, half_width, info, "" if estimate is None else estimate.told),
         time.monotonic() - started,
         estimate is None,
         info,
@@ -156,8 +168,8 @@ def _with_terms(
         raise FormulaError(f"theta of shape {rows.shape}", expected=f"({formula.n_vars},)")
     given = formula.given(evidence_of(formula, None, rows[0]))
     weights = np.where(np.isinf(rows[0]), 0.0, rows[0])
-    if method == "telescope":
-        raise FormulaError('method "telescope" with terms', expected='"anneal", or another method')
+    if method in ESTIMATES:
+        raise FormulaError(f'method "{method}" with terms', expected='"anneal", or another method')
     small = formula.n_vars <= MAX_LAW_VARIABLES and not formula.n_aux
     if method == "enumerate" or (method == "auto" and small):
         states, _ = law(given)
@@ -169,24 +181,25 @@ def _with_terms(
     tried = "anneal: asked for"
     if method != "anneal":
         lifted = lift(given, phi, weights)
+        if method == "auto" and (narrow := _by_tables(lifted.formula, lifted.theta, threads)):
+            return shifted(narrow, lifted.constant)
         tried = not_worth_a_try(lifted.formula)
         if method != "auto" or not tried:
-            names = ("circuit",) if method == "auto" else (method,)
-            for name in names:
-                try:
-                    budget = _budget(method, name, seconds, time.monotonic() - began)
-                    found = log_partition(
-                        lifted.formula,
-                        lifted.theta,
-                        method=name,
-                        seconds=None if seconds is None else budget,
-                        threads=threads,
-                    )
-                    return shifted(found, lifted.constant)
-                except BudgetExceeded as error:
-                    if method != "auto":
-                        raise
-                    tried = str(error)
+            name = "circuit" if method == "auto" else method
+            try:
+                budget = _budget(method, name, seconds, time.monotonic() - began)
+                found = log_partition(
+                    lifted.formula,
+                    lifted.theta,
+                    method=name,
+                    seconds=None if seconds is None else budget,
+                    threads=threads,
+                )
+                return shifted(found, lifted.constant)
+            except BudgetExceeded as error:
+                if method != "auto":
+                    raise
+                tried = str(error)
     seed = secrets.randbits(63) if seed is None else int(seed)
     left = None if seconds is None else max(seconds - (time.monotonic() - began), 1e-3)
 
@@ -215,6 +228,17 @@ def _with_terms(
     )
 
 
+def _by_tables(formula: Formula, theta: np.ndarray, threads: int | None) -> LogPartition | None:
+    """Exactly by sums over tables, if that is little work."""
+    began, reduced = time.monotonic(), reduce(formula, theta)
+    values, _ = by_tables(reduced.parts, WORK, threads or usable_cores(), None)
+    known = [value for value in values if value is not None]
+    if len(known) < len(values):
+        return None
+    value, spent = reduced.constant + math.fsum(known), time.monotonic() - began
+    return LogPartition(value, 0.0, "tables", "tables: the law is narrow", spent, True, {})
+
+
 def shifted(found: LogPartition, constant: float) -> LogPartition:
     """log Z of a potential that is larger by a constant."""
     return replace(found, value=found.value + constant) if constant else found
@@ -237,14 +261,19 @@ def _check(
 
 def _budget(method: str, name: str, seconds: float | None, gone: float) -> float:
     """Seconds for method `name`, `gone` seconds after the start."""
-    shared = method == "auto" and name != "telescope"
+    shared = method == "auto" and name in EXACT
     if seconds is None:
         return EXACT_SECONDS if shared else SECONDS
     return max(seconds - gone, 0.0) * (EXACT_SHARE if shared else 1.0)
 
 
 def _exact(
-    name: str, parts: list[Part], budget: float, asked: bool, counted: bool
+    name: str,
+    parts: list[Part],
+    budget: float,
+    asked: bool,
+    counted: bool,
+    threads: int | None,
 ) -> tuple[exact.Values, str]:
     """One exact method on all parts that are left. -> (values, how it ended).
 
@@ -253,6 +282,10 @@ def _exact(
     """
     if name == "enumerate":
         return exact.by_enumeration(parts)
+    if name == "tables":
+        work = WORK_IF_ASKED if asked else WORK
+        until = None if counted else time.monotonic() + budget
+        return by_tables(parts, work, threads or usable_cores(), until)
     if lacking := exact.missing(name):
         if asked:
             raise NelsonError(lacking)
@@ -261,22 +294,7 @@ def _exact(
     return method(parts, budget, counted=counted)
 
 
-def _estimate(
-    parts: list[Part],
-    half_width: float,
-    seed: int | None,
-    threads: int | None,
-    budget: float,
-    device: Any,
-) -> Estimate:
-    """All parts that are left in one run, which divides the half width among them at least cost."""
-    seed = secrets.randbits(63) if seed is None else int(seed)
-    estimate = telescope(merge(parts), half_width, seed, threads, budget, device)
-    estimate.info["seed"] = seed
-    return estimate
-
-
-def _why(method: str, half_width: float, info: dict[str, Any]) -> str:
+def _why(method: str, half_width: float, info: dict[str, Any], told: str) -> str:
     """In words: the methods used, how the methods before them ended, the error of an estimate."""
     taken = info["components"]
     if not taken:
@@ -286,16 +304,13 @@ def _why(method: str, half_width: float, info: dict[str, Any]) -> str:
     ends = [f"{name}: {end}" for name, end in info["tried"].items() if end != "done"]
     if ends:
         why += f" ({'; '.join(ends)})"
-    if "telescope" in taken:
-        why += (
-            f"; {len(info['stages'])} ratios from {info['samples']:,} samples "
-            f"({info['guarantee']}), noise {info['noise']:.2g}, bias at most {info['bias']:.2g}"
-        )
+    if told:
+        why += f"; {told}, noise {info['noise']:.2g}, bias at most {info['bias']:.2g}"
         if info["guarantee"] == "heuristic":
             low, high = info["bounds"]
             why += (
-                "; the chains did not mix, so the half width is no 95% interval: it covers "
-                f"{low:.6g} to {high:.6g}, bounds on log Z that always hold"
+                f"; {info.get('reason', 'the chains did not mix')}, so the half width is no 95% "
+                f"interval: it covers {low:.6g} to {high:.6g}, bounds on log Z that always hold"
             )
         if not info["reached"]:
             why += f"; a half width of {half_width:g} was not reached"

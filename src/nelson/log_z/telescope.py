@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -43,6 +43,7 @@ from nelson.formula import Formula
 from nelson.formula.flat import take
 from nelson.kernels.core.bits import words_for
 from nelson.log_z.bounds import lower_bound, valid_structures
+from nelson.log_z.estimate import Estimate, independent_seed
 from nelson.log_z.parts import Part
 from nelson.log_z.result import Z95
 from nelson.log_z.stages import (
@@ -85,13 +86,6 @@ GAP_SIGMAS = 4.0
 MAX_ROUNDING = 5.0
 
 
-@dataclass(frozen=True)
-class Estimate:
-    log_p: float
-    half_width: float
-    info: dict[str, Any]
-
-
 class Telescope:
     """One run: `cut` makes the stages, `extend` draws samples, `estimate` sums up."""
 
@@ -114,8 +108,7 @@ class Telescope:
 
     def seed_of(self, stage: int, purpose: int, chunk: int = 0) -> int:
         """An independent seed for each draw."""
-        words = np.random.SeedSequence([self.seed, stage, purpose, chunk]).generate_state(2)
-        return int(words[0]) << 31 ^ int(words[1])
+        return independent_seed(self.seed, stage, purpose, chunk)
 
     def left(self) -> float:
         """Seconds until the deadline."""
@@ -284,8 +277,9 @@ class Telescope:
             "guarantee": self.guarantee(),
         }
         log_p, half = self.base + sum(value for value, _ in pairs), noise + bias + rounded
+        told = f"{len(pairs)} ratios from {info['samples']:,} samples ({info['guarantee']})"
         if info["guarantee"] == "exact":
-            return Estimate(log_p, half, info)
+            return Estimate(log_p, half, info, told)
         low, high = self.low, self.base
         info["bounds"], info["estimate"] = (low, high), log_p
         if low > log_p + half:
@@ -298,7 +292,7 @@ class Telescope:
                 )
             log_p = min(max(log_p, low), high)
             half = max(log_p - low, high - log_p)
-        return Estimate(log_p, half, info)
+        return Estimate(log_p, half, info, told)
 
 
 def telescope(

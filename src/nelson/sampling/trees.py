@@ -43,7 +43,7 @@ def fitted(x: np.ndarray, past: np.ndarray | None = None, share: float = 0.0) ->
     cells = (cells + _ADDED / 4) / total
     first, second = cells.sum(1)[:, None], cells.sum(0)[None, :]
     information = (cells * np.log(cells / (first * second))).sum((0, 1))
-    order, parent = _spanning(information)
+    order, parent = spanning(information)
     chance = np.repeat(cells[1].sum(0).diagonal()[:, None], 2, axis=1)
     own = np.flatnonzero(parent >= 0)
     for a in (0, 1):
@@ -54,7 +54,7 @@ def fitted(x: np.ndarray, past: np.ndarray | None = None, share: float = 0.0) ->
     return Tree(order, parent, chance)
 
 
-def _spanning(weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def spanning(weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The spanning tree of largest weight: nodes in an order of growth, and their parents."""
     n = len(weight)
     taken, best = np.zeros(n, bool), np.full(n, -np.inf)

@@ -13,17 +13,15 @@ the literals of the gates.
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from nelson.formula.memo import Recent, Slot
 from nelson.io.progress import phase
-from nelson.sampling import engine
 from nelson.sampling.auto.decision import Limits, Part
 from nelson.sampling.chain import share
-from nelson.sampling.diagnosis.diagnose import beyond_resolution, pilot_request, pilots
+from nelson.sampling.diagnosis.diagnose import beyond_resolution, pilots
 from nelson.sampling.diagnosis.verdict import Verdict
 from nelson.sampling.methods import rejection
 from nelson.sampling.problem import Problem
@@ -67,7 +65,8 @@ def by_proposals(part: Part, limits: Limits) -> Verdict | None:
         return None
     kernel, accepted = rejection.PLAIN, 1.0
     for row in part.theta:
-        hits = _hits(part.problem, kernel, kernel.laws(part.problem, row[None]), row, 0, _PROPOSALS)
+        table = kernel.laws(part.problem, row[None])
+        hits = rejection.hits(part.problem, kernel, table, 0, _PROPOSALS)
         accepted = min(accepted, hits / _PROPOSALS)
     if accepted * _MOST_PROPOSALS < 1:
         return None
@@ -130,27 +129,9 @@ def _trial(problem: Problem, theta: np.ndarray, literals: int, limits: Limits) -
             if until is not None and time.monotonic() > until:
                 return 0.0, _LATE
             words = min(max(16, 7 * tried), _FEW * most - tried)
-            hits += _hits(problem, kernel, table, row, tried, 64 * words, limits.threads)
+            hits += rejection.hits(problem, kernel, table, tried, 64 * words, limits.threads)
             tried += words
         if hits < _FEW:
             return 0.0, f"{hits} of {64 * tried:,} random values of the inputs are valid"
         least = min(least, hits / (64 * tried))
     return least, ""
-
-
-def _hits(
-    problem: Problem,
-    kernel: engine.Kernel,
-    table: Any,
-    row: np.ndarray,
-    first: int,
-    count: int,
-    threads: int = 1,
-) -> int:
-    """The number of valid ones among `count` proposals from word number `first` on."""
-    asking = pilot_request(row[None], count, threads, None)
-    request = replace(asking, max_rounds=0, sweeps=0)  # proposals only
-    block = engine.draw(kernel, 0, problem, request, table, request.contexts, first, count)
-    if block.interrupted:
-        raise KeyboardInterrupt
-    return int(np.bitwise_count(block.valid).sum())

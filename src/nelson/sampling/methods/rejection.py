@@ -24,6 +24,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -41,6 +42,9 @@ from nelson.sampling.sampler import Block, Lanes, Request, Sampler, divided
 _FIRST = 1024
 #: Most bytes of a draw's packed proposals.
 _BYTES = 64 << 20
+
+#: The seed of trials, unless another is given.
+TRIAL = 0x6E656C736F6E
 
 #: Gates of a problem, by evidence.
 _GATES: Slot[Recent[tuple[int, ...], Gates]] = Slot("inputs and gates")
@@ -86,6 +90,36 @@ def _weights(problem: Problem, theta: np.ndarray) -> kernel.Weights:
     every[:, : problem.n] = theta
     targets = problem.program.place[gates_of(problem).targets]
     return kernel.weights(problem.thresholds(theta)[:, name], every[:, name], targets)
+
+
+def hits(
+    problem: Problem,
+    kernel: engine.Kernel,
+    table: Any,
+    first: int,
+    count: int,
+    threads: int = 1,
+    seed: int = TRIAL,
+) -> int:
+    """How many of `count` proposals are valid, from word number `first` on.
+
+    table: what `kernel.laws` gives for one theta.
+    """
+    request = Request(
+        theta=np.zeros((1, problem.n)),
+        contexts=np.zeros(1, np.int64),
+        count=count,
+        block=count,
+        seed=seed,
+        columns=np.zeros(0, np.int64),
+        sweeps=0,
+        max_rounds=0,  # proposals only
+        threads=threads,
+    )
+    block = engine.draw(kernel, LOVASZ, problem, request, table, request.contexts, first, count)
+    if block.interrupted:
+        raise KeyboardInterrupt
+    return int(np.bitwise_count(block.valid).sum())
 
 
 class Proposals:

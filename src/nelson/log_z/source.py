@@ -1,0 +1,113 @@
+"""Samples of a part for an estimate of log Z: the method is decided once, then drawn from at will.
+
+`auto` decides, as for `nelson.sample`. So where single flips freeze, the chains make joint moves,
+jumps, or sweeps of fields, and the samples have the guarantee that `nelson.sample` would state.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from nelson.errors import BudgetExceeded
+from nelson.formula import Formula
+from nelson.kernels.core.bits import unpack
+from nelson.log_z.parts import Part
+from nelson.sampling import auto
+from nelson.sampling.auto import Decision
+from nelson.sampling.device.samples import DeviceSamples
+from nelson.sampling.guarantee import weakest
+from nelson.sampling.options import Options
+from nelson.sampling.plan import make_plan
+from nelson.sampling.sample_stream import carry_out
+
+#: Share of the time left in which `auto` decides.
+_DECIDING = 0.6
+#: A smaller measured correlation cannot be told from noise.
+_LEAST_RHO, _MOST_RHO = 0.1, 0.99
+
+
+class Source:
+    """Samples of one part, under theta."""
+
+    def __init__(
+        self,
+        part: Part,
+        seed: int,
+        threads: int | None,
+        deadline: float,
+        device: Any = None,
+        skip: frozenset[str] = frozenset(),
+    ) -> None:
+        """deadline: time.monotonic(). skip: steps of `auto` to leave out."""
+        self.deadline = deadline
+        formula = Formula.from_arrays(part.literals, part.offsets, n_vars=part.n)
+        seconds = _DECIDING * max(deadline - time.monotonic(), 0.0)
+        options = Options(seed=seed, threads=threads, seconds=seconds, device=device, skip=skip)
+        plan = make_plan(formula, part.theta, 64, options)
+        assert plan.decisions is not None
+        self.decision = auto.settled(plan.decisions[()], plan.request)
+        self.plan = plan
+        self.guarantee = plan.guarantee  # the weakest of all samples so far
+
+    @property
+    def method(self) -> str:
+        return self.decision.choice.method
+
+    @property
+    def moves(self) -> str:
+        """What a sweep of the chains is: "single", "fields", "joint" or "jumps"."""
+        chains = [group for group in self.decision.groups if _measured(group.records, "lag")]
+        names = [str(g.moves.info["moves"]) if g.moves else "single" for g in chains]
+        return " + ".join(dict.fromkeys(names))
+
+    @property
+    def lag(self) -> int:
+        """Sweeps after which correlations fall to `rho`; 0: no sample comes from chains."""
+        return max((_measured(group.records, "lag") for group in self.decision.groups), default=0)
+
+    @property
+    def rho(self) -> float:
+        found = [_measured(group.records, "rho") for group in self.decision.groups]
+        return float(np.clip(max(found, default=0.0), _LEAST_RHO, _MOST_RHO))
+
+    def draw(self, count: int, seed: int, early: bool = False) -> np.ndarray:
+        """Up to `count` samples (lanes, n) bool. early: chains stop after one lag.
+
+        Raises BudgetExceeded if there is none.
+        """
+        decision = _hasty(self.decision) if early else self.decision
+        problem, request = self.plan.parts[0]
+        request = replace(request, count=count, block=count, seed=seed, deadline=self.deadline)
+        decided: dict[tuple[int, ...], Decision] = {(): decision}
+        plan = replace(
+            self.plan,
+            sampler=self.plan.sampler if self.plan.gpu is not None else auto.sampler(decided),
+            decisions=decided,
+            n=count,
+            parts=[(problem, request)],
+        )
+        samples = carry_out(plan, time.monotonic())
+        if isinstance(samples, DeviceSamples):
+            samples = samples.host()
+        if not samples.count:
+            raise BudgetExceeded(f"no sample was drawn ({samples.info.get('reason', '')})")
+        self.guarantee = weakest([self.guarantee, samples.guarantee])
+        return unpack(samples.packed, samples.count)
+
+
+def _measured(records: list[dict[str, Any]], name: str) -> Any:
+    """The largest of the measurements of chains that a group draws from."""
+    return max((record.get(name, 0) for record in records if record["sweeps"]), default=0)
+
+
+def _hasty(decision: Decision) -> Decision:
+    """The same with chains that stop after one lag."""
+    groups = [
+        replace(group, sweeps=_measured(group.records, "lag") or group.sweeps)
+        for group in decision.groups
+    ]
+    return replace(decision, groups=groups)
