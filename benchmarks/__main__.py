@@ -19,6 +19,7 @@ from benchmarks import (
     learning,
     load,
     log_z,
+    log_z_truth,
     pairs,
     peers,
     sampler,
@@ -40,9 +41,14 @@ ALL = {
     **learning.ALL,
     "cluster": cluster.rows,
 }
-#: Benchmarks that run only when they are named: one needs a GPU, one installs its peers, and the
-#: others are parts of `auto`.
-ONLY_IF_NAMED = {"gpu": gpu.rows, "space": space.rows, **auto.PARTS}
+#: Benchmarks that run only when they are named: one needs a GPU, one installs its peers, one takes
+#: half an hour, and the others are parts of `auto`.
+ONLY_IF_NAMED = {
+    "gpu": gpu.rows,
+    "space": space.rows,
+    "logz-truth": log_z_truth.rows,
+    **auto.PARTS,
+}
 
 
 def _names(every: list[str]) -> list[str]:

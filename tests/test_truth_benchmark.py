@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from benchmarks import auto, auto_truth
+from benchmarks import auto, auto_truth, log_z_truth
 from benchmarks.auto_truth import Truth, line
 from tools import auto_page
 
@@ -116,6 +116,40 @@ def test_the_page_has_both_tables(tmp_path):
     (row,) = [line for line in lines if line[1:2] == ["knapsack of 40"]]
     assert row[1:8] == ["knapsack of 40", "40", "9", "heuristic", "exact", "rejection", "7"]
     assert [line[-2] for line in lines if line[1:2] == ["a chain"]] == ["LIE"]
+
+
+def test_the_page_has_log_z(tmp_path):
+    page = tmp_path / "fifty.md"
+    page.write_text(f"# Title\n\n{auto_page.FIRST_LOG_Z}\nold\n{auto_page.LAST_LOG_Z}\nend\n")
+    wide = log_z_truth.Found("telescope", "heuristic", 3.0, 40.0, 20.0)
+    right = log_z_truth.Found("bridge", "asymptotic", 5.01, 0.02, 3.0, "", "jumps")
+    lines = [
+        log_z_truth.Line("a model", 9, 5.0, wide, right),
+        log_z_truth.Line("a lie", 9, 5.0, wide, right._replace(value=5.2)),
+        log_z_truth.Line("a pity", 9, 5.0, wide, wide._replace(reason="no overlap")),
+        log_z_truth.Line(
+            "a bound", 9, 5.0, wide, wide._replace(reason="the samples are heuristic")
+        ),
+        log_z_truth.Line("a false bound", 9, 50.0, wide, wide),
+    ]
+    assert [one.verdict for one in lines] == ["covers", "WRONG", "POOR", "covers", "WRONG"]
+    here = {"cores": "2 of 2", "processor": "a processor", "load": "0.3 (programs)"}
+    auto_page.write_log_z(lines, here, page)
+    text = page.read_text()
+    assert text.startswith("# Title") and text.endswith("end\n") and "old" not in text
+    assert "2 of all values are wrong, 2 are poor" in text and "Before: 0 intervals" in text
+    (row,) = [line for line in text.splitlines() if line.startswith("| a model")]
+    assert "± 40 (bounds)" in row and "± 0.02" in row and "+0.01" in row and "jumps" in row
+
+
+def test_log_z_of_a_small_formula_is_measured_against_the_truth(monkeypatch):
+    monkeypatch.setattr(log_z_truth, "SECONDS", 5.0)
+    entry, _ = known(clusters())
+    found = log_z_truth.line(entry)
+    assert found.verdict == "covers" and found.now.method == "tables" and abs(found.error) < 1e-9
+    monkeypatch.setattr(log_z_truth, "WORK", 1)  # no table is small enough
+    again = log_z_truth.line(entry)
+    assert again.verdict == "covers" and again.now.method != "tables"
 
 
 def test_all_that_was_heuristic_is_in_the_suites():

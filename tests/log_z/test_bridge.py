@@ -10,8 +10,10 @@ import pytest
 from scipy.stats import binom
 
 from nelson import BudgetExceeded, Formula
+from nelson.formula.polynomial import lift
 from nelson.log_z import bridge as module
-from nelson.log_z import log_partition, source, sums
+from nelson.log_z import log_partition, source, sums, with_terms
+from nelson.log_z.annealed import Annealed
 from nelson.log_z.bridge import Bridge, bridge
 from nelson.log_z.estimate import Estimate
 from nelson.log_z.parts import merge, reduce
@@ -149,6 +151,43 @@ def test_samples_that_miss_a_region_are_found_out(monkeypatch: pytest.MonkeyPatc
     assert not wrong.trusted and "known solutions weigh more" in wrong.info["reason"]
     low, high = wrong.info["bounds"]
     assert low - 1e-9 <= truth <= high and abs(wrong.log_p - truth) <= wrong.half_width + 1e-9
+
+
+def model_with_terms() -> tuple[Formula, dict[tuple[int, int], float]]:
+    """The feature model of 100 features with 50 random pairs, c ~ N(0, 0.5)."""
+    f, _ = next(entry for entry in suite() if entry.name == "feature model of 100").make()
+    rng = np.random.default_rng(1)
+    pairs = np.sort(rng.choice(f.n_vars, (50, 2)) + 1, axis=1)
+    return f, {(int(a), int(b)): float(rng.normal() * 0.7) for a, b in pairs if a != b}
+
+
+def test_terms_become_variables() -> None:
+    """Chains of joint moves on the law with products as variables. Within 3 half widths."""
+    f, terms = model_with_terms()
+    truth = log_partition(f, terms=terms, method="tables")
+    assert truth.exact and truth.method == "tables"
+    lifted = lift(f, terms, np.zeros(f.n_vars))
+    found = bridged(lifted.formula, lifted.theta, 1)
+    assert found.trusted and found.info["moves"] == "jumps" and found.half_width < 0.05
+    assert abs(found.log_p + lifted.constant - truth.value) <= 3 * found.half_width
+    assert abs(found.log_p + lifted.constant - log_partition(f).value) > 3 * found.half_width
+
+
+def test_a_path_that_is_not_trusted_is_followed_by_a_bridge(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    f, terms = model_with_terms()
+    truth = log_partition(f, terms=terms).value
+    info = {"points": 64, "lanes": 9, "base": "a test", "guarantee": "heuristic", "reason": "one"}
+    poor = Annealed(9.0, 99.0, info | {"bounds": (0.0, 99.0), "reached": False})
+    monkeypatch.setattr(with_terms, "annealed", lambda *_: poor)
+    monkeypatch.setattr(with_terms, "not_worth_a_try", lambda _: "left out")
+    monkeypatch.setattr(with_terms, "WORK", 1)
+    found = log_partition(f, terms={**terms, (): 2.0}, seed=1)
+    assert found.method == "bridge" and abs(found.value - truth - 2.0) <= 3 * found.half_width
+    assert "a bridge between" in found.why and "not trusted (one)" in found.why
+    path = log_partition(f, terms=terms, method="anneal", seed=1)  # that one was asked for
+    assert path.method == "anneal" and path.half_width == 99.0 and "asked for" in path.why
 
 
 @pytest.mark.slow

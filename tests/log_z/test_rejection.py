@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 
-from nelson import BudgetExceeded, Formula, FormulaError
+from nelson import BudgetExceeded, Formula
 from nelson.log_z import estimates, log_partition
 from nelson.log_z.estimate import Estimate, added
 from nelson.log_z.estimates import Estimator
@@ -59,8 +59,12 @@ def test_every_formula() -> None:
 def test_too_few_valid_proposals() -> None:
     with pytest.raises(BudgetExceeded, match="proposals are valid"):
         log_partition(random_ksat(300, 900, 3), method="rejection", seed=1)
-    with pytest.raises(FormulaError, match="with terms"):
-        log_partition(Formula([[1, 2]]), terms={(1, 2): 1.0}, method="rejection")
+
+
+def test_a_product_is_a_gate() -> None:
+    """x1 or x2, and a term on both: Z = 2 + e."""
+    found = log_partition(Formula([[1, 2]]), terms={(1, 2): 1.0}, method="rejection", seed=1)
+    assert abs(found.value - math.log(2 + math.e)) <= 3 * found.half_width <= 0.15
 
 
 def test_estimates_of_parts_add_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,8 +37,8 @@ from nelson.kernels.cpu.moments import dot
 from nelson.learning.data import load_examples
 from nelson.learning.terms import completed, completed_examples, draw_with_terms
 from nelson.log_z import log_partition
-from nelson.log_z.compute import shifted
 from nelson.log_z.result import Z95, LogPartition
+from nelson.log_z.with_terms import shifted
 from nelson.sampling.sample_stream import sample
 
 

@@ -18,10 +18,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from nelson.log_z.compute import METHODS, log_partition
+    from nelson.log_z.compute import log_partition
+    from nelson.log_z.plain import METHODS
     from nelson.log_z.result import LogPartition
 
-_HOME = {"METHODS": "compute", "log_partition": "compute", "LogPartition": "result"}
+_HOME = {"METHODS": "plain", "log_partition": "compute", "LogPartition": "result"}
 
 
 def __getattr__(name: str) -> Any:

@@ -87,6 +87,10 @@ _SLACK = 1e-6
 _CARRIED, _FAR = 0.02, 9.2
 
 
+#: Why an estimate cannot be trusted.
+HEURISTIC = "the samples are heuristic"
+
+
 @dataclass(frozen=True)
 class Bridge:
     """log P(C) from both kinds of draws."""
@@ -198,7 +202,7 @@ class Run:
     def doubt(self, found: Bridge) -> str:
         """Why the estimate cannot be trusted; "" if it can."""
         if self.source.guarantee == "heuristic":
-            return "the samples are heuristic"
+            return HEURISTIC
         if found.overlap < _OVERLAP:
             return f"only {found.overlap:.2g} samples lie where both laws overlap"
         weight = np.exp(self.draws - self.draws.max())

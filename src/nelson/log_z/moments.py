@@ -28,7 +28,8 @@ from nelson.exact.listing import MAX_STRUCTURES, all_structures
 from nelson.formula import Formula
 from nelson.formula.checks import evidence_of
 from nelson.log_z import exact
-from nelson.log_z.compute import SECONDS, log_partition
+from nelson.log_z.compute import log_partition
+from nelson.log_z.plain import SECONDS
 from nelson.log_z.result import LogPartition
 from nelson.sampling.sample_stream import sample
 

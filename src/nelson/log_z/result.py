@@ -16,16 +16,17 @@ class LogPartition:
     value       log Z
     half_width  half the width of the 95% confidence interval; 0.0 if exact. If info["guarantee"] is
                 "heuristic", value +- half_width covers bounds that always hold: it is wide
-    method      "enumerate" | "count" | "circuit" | "telescope": the most elaborate one that some
-                component of the formula needed (info["components"] counts them all)
+    method      the last one of `nelson.log_z.METHODS` that some component of the formula needed
+                (info["components"] counts them all)
     why         the methods used, and why the others were not
     seconds     wall-clock time
     exact       up to floating-point rounding
     info        log_probability (log P(C) under the product law), components (how many each method
                 took), fixed (variables that propagation fixed), tried (how each method ended), and
-                for an estimate: seed, samples, stages, guarantee, noise, bias, rounding, reached,
-                and, unless all samples are exact, bounds (low, high) on log Z and the estimate
-                before it was clipped to them
+                for an estimate: seed, samples, guarantee, noise, bias, rounding, reached, and,
+                unless all samples are exact, bounds (low, high) on log Z and the estimate before it
+                was clipped to them. "rejection": proposals. "bridge": draws, held, width, overlap,
+                method and moves of the samples. "telescope": stages
     """
 
     value: float
