@@ -14,7 +14,8 @@ from nelson.formula.polynomial import lift
 from nelson.log_z import bridge as module
 from nelson.log_z import log_partition, source, sums, with_terms
 from nelson.log_z.annealed import Annealed
-from nelson.log_z.bridge import Bridge, bridge
+from nelson.log_z.bennett import Bridge
+from nelson.log_z.bridge import bridge
 from nelson.log_z.estimate import Estimate
 from nelson.log_z.parts import merge, reduce
 from tests.log_z.test_bounds import bipartite, grid

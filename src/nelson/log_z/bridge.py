@@ -3,19 +3,10 @@
     P(C) = sum over h of W(h)             W: exact sums, given the values h of the held units
     Q(h)                                  a law of h with known probabilities, fitted to samples
 
-The samples have h ~ W / P(C). Q is normalised, and W is not: that is what a bridge needs (Bennett
-1976; Meng, Wong 1996). Of n_p samples from W / P(C) and n_q from Q, let
-
-    f(h) = n_p W(h) / (n_p W(h) + n_q Q(h) P(C))
-
-be the probability that h came from the samples. Of all P(C) the one is right for which as many
-draws of Q look like samples as samples look like draws of Q: sum_q f = sum_p (1 - f). Since f lies
-between 0 and 1, no single draw decides, as it may in importance sampling. The variance of log P(C)
-is Var_q(f) / (n_q E_q(f)^2) + Var_p(f) / (n_p (1 - E_p(f))^2).
-
-The samples are those of `auto`, whatever moves its chains make (`source.py`). W comes from tables
-(`sums.py`), Q is a tree (`hub_law.py`). One set of samples is enough, where `telescope` needs
-one for each ratio.
+The samples have h ~ W / P(C). Q is normalised, and W is not: that is what a bridge needs
+(`bennett.py`). The samples are those of `auto`, whatever moves its chains make
+(`source.py`). W comes from tables (`sums.py`), Q is a tree (`hub_law.py`). One set of samples is
+enough, where `telescope` needs one for each ratio.
 
 The half width of the interval is the sum of three terms:
 - noise: 1.96 standard deviations;
@@ -34,15 +25,14 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
 
 from nelson.errors import BudgetExceeded
 from nelson.formula import Formula
 from nelson.kernels.core.threads import usable_cores
+from nelson.log_z.bennett import Bridge
 from nelson.log_z.bounds import valid_structures
 from nelson.log_z.estimate import Estimate, independent_seed
 from nelson.log_z.hub_law import HubLaw
@@ -74,10 +64,6 @@ _EARLY_SHARE = 0.125
 _ELSEWHERE = 0.2
 #: Samples that must lie where Q and W overlap: sum of f (1 - f) over all of them.
 _OVERLAP = 50.0
-#: An event that no draw has shown may have a probability of about this many draws' share.
-_UNSEEN = 2.0
-#: Nats beyond all log W / Q in which log P(C) is looked for.
-_MARGIN = 50.0
 #: Standard deviations by which draws of Q alone may find more: a false alarm in 3e-7 of the cases.
 _SIGMAS = 5.0
 #: Nats by which two sums of the same numbers may differ.
@@ -89,46 +75,6 @@ _CARRIED, _FAR = 0.02, 9.2
 
 #: Why an estimate cannot be trusted.
 HEURISTIC = "the samples are heuristic"
-
-
-@dataclass(frozen=True)
-class Bridge:
-    """log P(C) from both kinds of draws."""
-
-    value: float
-    variance: float
-    overlap: float  # the sum of f (1 - f)
-    log_miss: float  # log E_p(1 - f)
-
-    @classmethod
-    def between(cls, samples: np.ndarray, draws: np.ndarray) -> Bridge:
-        """log W / Q of samples, which is finite, and of draws of Q, which may be -inf."""
-        offset = math.log(len(samples) / len(draws))
-        possible = draws[np.isfinite(draws)]
-        if not len(possible):
-            return cls(float(np.median(samples)), math.inf, 0.0, 0.0)
-        # Draws that look like samples are fewer, and samples that look like draws are more, the
-        # larger the value: bisect. A step of 2^-50 of the range is below the noise.
-        low = float(min(samples.min(), possible.min())) - _MARGIN
-        high = float(max(samples.max(), possible.max())) + _MARGIN
-        for _ in range(50):
-            value = (low + high) / 2
-            more = expit(offset + draws - value).sum() > expit(value - offset - samples).sum()
-            low, high = (value, high) if more else (low, value)
-        f_q, g_p = expit(offset + draws - value), expit(value - offset - samples)
-        variance = sum(
-            float(one.var() / one.mean() ** 2) / len(one) + (_UNSEEN / len(one)) ** 2
-            for one in (f_q, g_p)
-        )
-        overlap = float((f_q * (1 - f_q)).sum() + (g_p * (1 - g_p)).sum())
-        return cls(value, variance, overlap, math.log(float(g_p.mean())))
-
-    def shift(self, early: np.ndarray, draws: np.ndarray, samples: int) -> tuple[float, float]:
-        """(by how much log P(C) would differ with these samples, the variance of that)."""
-        offset = math.log(samples / draws.size)
-        g = expit(self.value - offset - early)
-        mean = max(float(g.mean()), 0.5 / len(g))
-        return math.log(mean) - self.log_miss, float(g.var()) / mean**2 / len(g)
 
 
 class Run:
@@ -266,7 +212,6 @@ def bridge(
     seed: int,
     threads: int | None,
     seconds: float,
-    device: Any = None,
     skip: frozenset[str] = frozenset(),
 ) -> Estimate:
     """log P(part holds) with a 95% half width of at most `half_width`, or wider if the time ends.
@@ -287,9 +232,9 @@ def bridge(
         none = {"samples": 0, "held": 0, "noise": 0.0, "bias": 0.0, "rounding": 0.0}
         log_p, info = sums.total(1, deadline), {**none, "guarantee": "exact", "reached": True}
         return Estimate(log_p, 0.0, info, "sums that hold no unit")
-    source = Source(part, seed, threads, deadline, device, skip)
+    source = Source(part, seed, threads, deadline, skip)
     run = Run(part, sums, source, seed, threads or usable_cores())
-    if source.guarantee != "exact":
+    if source.guarantee == "asymptotic":
         run.look_elsewhere()
     count = _FIRST
     for _ in range(_ROUNDS):
@@ -299,7 +244,8 @@ def bridge(
         found = run.estimate()
         room = half_width - found.info["rounding"]
         reducible = found.info["noise"] + found.info["bias"]
-        if reducible <= room or not finished or source.guarantee == "heuristic":
+        hopeless = source.guarantee == "heuristic" or found.info["overlap"] * _GROWTH**2 < _OVERLAP
+        if reducible <= room or not finished or hopeless:
             break
         missing = min((reducible / (_AIM * room)) ** 2 - 1, _GROWTH)
         count = max(64, math.ceil(missing * len(run.samples) / 64) * 64)

@@ -50,7 +50,8 @@ def log_partition(
     seconds     the budget. None: "auto" gives 5 s to each exact method, and 300 s to the estimate.
     half_width  half the width wanted for the 95% interval of an estimate; the result says whether
                 it was reached.
-    seed, threads, device: of the samples of an estimate, as in `nelson.sample`.
+    seed, threads: of the samples of an estimate, as in `nelson.sample`. device: only "telescope"
+                can draw its samples on a GPU.
 
     Raises Unsatisfiable only if that was proved, BudgetExceeded if no method gave an answer.
     """

@@ -41,7 +41,7 @@ class Estimator:
     seed: int
     threads: int | None
     deadline: float  # time.monotonic()
-    device: Any = None
+    device: Any = None  # draws the samples of a telescope
     skip: frozenset[str] = frozenset()  # steps of `auto` that must not draw samples for a bridge
     used: Counter[str] = field(default_factory=Counter)  # parts that each method took
     tried: dict[str, str] = field(default_factory=dict)  # why a method was not used
@@ -90,7 +90,7 @@ class Estimator:
         if method in ("auto", "bridge"):
             seconds = self.left() * (_BRIDGE_SHARE if method == "auto" else 1.0)
             with phase("log Z: a bridge between samples and sums"):
-                best = self._tried("bridge", partial(bridge, *how, seconds, self.device, self.skip))
+                best = self._tried("bridge", partial(bridge, *how, seconds, self.skip))
             name = "bridge"
         if method in ("auto", "telescope") and not (best and best.trusted):
             with phase("log Z: a ratio for each group of clauses"):

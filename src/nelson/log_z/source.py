@@ -18,7 +18,6 @@ from nelson.kernels.core.bits import unpack
 from nelson.log_z.parts import Part
 from nelson.sampling import auto
 from nelson.sampling.auto import Decision
-from nelson.sampling.device.samples import DeviceSamples
 from nelson.sampling.guarantee import weakest
 from nelson.sampling.options import Options
 from nelson.sampling.plan import make_plan
@@ -39,14 +38,13 @@ class Source:
         seed: int,
         threads: int | None,
         deadline: float,
-        device: Any = None,
         skip: frozenset[str] = frozenset(),
     ) -> None:
         """deadline: time.monotonic(). skip: steps of `auto` to leave out."""
         self.deadline = deadline
         formula = Formula.from_arrays(part.literals, part.offsets, n_vars=part.n)
         seconds = _DECIDING * max(deadline - time.monotonic(), 0.0)
-        options = Options(seed=seed, threads=threads, seconds=seconds, device=device, skip=skip)
+        options = Options(seed=seed, threads=threads, seconds=seconds, skip=skip)
         plan = make_plan(formula, part.theta, 64, options)
         assert plan.decisions is not None
         self.decision = auto.settled(plan.decisions[()], plan.request)
@@ -85,14 +83,12 @@ class Source:
         decided: dict[tuple[int, ...], Decision] = {(): decision}
         plan = replace(
             self.plan,
-            sampler=self.plan.sampler if self.plan.gpu is not None else auto.sampler(decided),
+            sampler=auto.sampler(decided),
             decisions=decided,
             n=count,
             parts=[(problem, request)],
         )
         samples = carry_out(plan, time.monotonic())
-        if isinstance(samples, DeviceSamples):
-            samples = samples.host()
         if not samples.count:
             raise BudgetExceeded(f"no sample was drawn ({samples.info.get('reason', '')})")
         self.guarantee = weakest([self.guarantee, samples.guarantee])
