@@ -19,7 +19,7 @@ from nelson.log_z.moments import moments_of
 FORMULAS = 100
 
 
-def coverage(formulas: int = FORMULAS) -> Iterator[Row]:
+def coverage(method: str, formulas: int = FORMULAS) -> Iterator[Row]:
     """Of 100 intervals at 95%, 90 to 99 should contain the exact value.
 
     If each contains it with probability 0.95, that happens with probability 98%.
@@ -28,7 +28,7 @@ def coverage(formulas: int = FORMULAS) -> Iterator[Row]:
     for k in range(formulas):
         formula, theta = ksat(50, seed=1000 + k)
         exact = log_partition(formula, theta, method="count", seconds=120)
-        estimate = log_partition(formula, theta, method="telescope", seed=k, threads=1)
+        estimate = log_partition(formula, theta, method=method, seed=k, threads=1)
         errors.append(estimate.value - exact.value)
         half_widths.append(estimate.half_width)
         spent += estimate.seconds
@@ -38,25 +38,32 @@ def coverage(formulas: int = FORMULAS) -> Iterator[Row]:
         f"{np.mean(half_widths):.3f}, mean error {np.mean(errors):+.4f}, "
         f"{spent / formulas:.3f} s each"
     )
-    name = "log Z, n=50: |coverage - 94.5%|; 90% to 99% is right"
+    name = f"log Z, n=50, {method}: |coverage - 94.5%|; 90% to 99% is right"
     yield Row(name, abs(covered - 94.5), 4.5, 2.5, "%", at_most=True, note=note)
 
 
 def speed() -> Iterator[Row]:
+    """A bridge and a telescope in turns, three seeds each."""
     formula, theta = ksat(1000)
-    log_partition(*ksat(100), method="telescope", seed=1, threads=1)  # compiles the kernels
-    runs = []
+    runs: dict[str, list[float]] = {"telescope": [], "bridge": []}
+    for method in runs:
+        log_partition(*ksat(300), method=method, seed=1, threads=1)  # compiles the kernels
+    notes = {}
     for seed in range(3):
-        started = time.perf_counter()
-        estimate = log_partition(formula, theta, method="telescope", seed=seed, threads=1)
-        runs.append(time.perf_counter() - started)
-        if not estimate.info["reached"]:
-            runs[-1] = float("inf")
-    samples, stages = estimate.info["samples"], len(estimate.info["stages"])
-    note = f"{estimate.value:.3f} ± {estimate.half_width:.3f}; {samples:,} samples, "
-    note += f"{stages} ratios"
+        for method, times in runs.items():
+            started = time.perf_counter()
+            estimate = log_partition(formula, theta, method=method, seed=seed, threads=1)
+            times.append(time.perf_counter() - started)
+            if not estimate.info["reached"]:
+                times[-1] = float("inf")
+            samples = f"{estimate.info['samples']:,} samples"
+            notes[method] = f"{estimate.value:.3f} ± {estimate.half_width:.3f}; {samples}"
+    median = {method: float(np.median(times)) for method, times in runs.items()}
     name = "log Z, n=L=1000, half-width 0.05, one core"
-    yield Row(name, float(np.median(runs)), 60, 15, "s", at_most=True, note=note)
+    for method, seconds in median.items():
+        yield Row(f"{name}, {method}", seconds, 60, 15, "s", at_most=True, note=notes[method])
+    ratio = median["bridge"] / median["telescope"]
+    yield Row(f"{name}, bridge / telescope", ratio, 1, 0.5, at_most=True)
 
 
 def batch() -> Iterator[Row]:
@@ -78,4 +85,5 @@ def batch() -> Iterator[Row]:
 def rows() -> Iterator[Row]:
     yield from speed()
     yield from batch()
-    yield from coverage()
+    yield from coverage("telescope")
+    yield from coverage("bridge")

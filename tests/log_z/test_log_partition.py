@@ -268,7 +268,13 @@ def test_too_little_time_gives_a_wider_interval_that_says_so() -> None:
 
 def test_wrong_arguments() -> None:
     f = Formula([[1, 2]])
-    for bad in ({"method": "guess"}, {"half_width": 0.0}, {"seconds": -1.0}, {"threads": 0}):
+    for bad in (
+        {"method": "guess"},
+        {"half_width": 0.0},
+        {"seconds": -1.0},
+        {"threads": 0},
+        {"device": "gpu"},
+    ):
         with pytest.raises(FormulaError):
             log_partition(f, **bad)
     for theta in ([0.0], [0.0, np.nan], [[0.0, 0.0]], "ab"):

@@ -45,13 +45,13 @@ from nelson.sampling.diagnosis.diagnose import rounding
 from nelson.sampling.problem import prepare
 
 #: Samples that Q is fitted to: this many for each value of a held unit, but at least, and at most.
-_FIT_EACH, _FIT_LEAST, _FIT_MOST = 8, 4096, 16384
+_FIT_EACH, _FIT_LEAST, _FIT_MOST = 8, 2048, 16384
 #: Values of all held units, at most: the fit takes their square.
 _MOST_VALUES = 3072
 #: Samples of the first round; each sample comes with this many draws of Q, which cost less.
-_FIRST, _DRAWS_EACH = 4096, 2
-#: Samples of one draw, at most.
-_CHUNK = 16384
+_FIRST, _DRAWS_EACH = 2048, 2
+#: Samples of one draw, at most; and of chains, which take their time: a deadline loses one draw.
+_CHUNK, _CHUNK_OF_CHAINS = 16384, 1024
 #: Fewer samples are not enough for any statement, where the time ends early.
 _LEAST = 512
 #: Aim at this share of the half width asked for, so that most runs need no further round.
@@ -99,8 +99,9 @@ class Run:
 
     def extend(self, count: int) -> bool:
         """Add this many samples; -> False if the time was up first."""
+        most = _CHUNK_OF_CHAINS if self.source.lag else _CHUNK
         while count > 0:
-            size = min(count, _CHUNK)
+            size = min(count, most)
             try:
                 x = self._samples(size)
                 self.samples = np.append(self.samples, self._ratios(self.sums.values(x)))

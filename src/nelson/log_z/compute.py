@@ -11,6 +11,7 @@ from nelson.formula.polynomial import Polynomial
 from nelson.log_z.plain import METHODS, without_terms
 from nelson.log_z.result import LogPartition
 from nelson.log_z.with_terms import shifted, with_terms
+from nelson.sampling.options import gpu_number
 
 
 def log_partition(
@@ -56,6 +57,7 @@ def log_partition(
     Raises Unsatisfiable only if that was proved, BudgetExceeded if no method gave an answer.
     """
     _check(method, seconds, half_width, seed, threads)
+    gpu_number(device)  # raises if there is no such device
     phi = None if terms is None else Polynomial.of(terms)
     if phi is not None and phi.products:
         return with_terms(formula, theta, phi, starts, method, seconds, half_width, seed, threads)

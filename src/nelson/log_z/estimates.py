@@ -29,8 +29,9 @@ from nelson.log_z.telescope import telescope
 
 #: In the order in which "auto" tries them.
 ESTIMATES = ("rejection", "bridge", "telescope")
-#: The share of the time left that the bridge gets, if `telescope` may follow.
-_BRIDGE_SHARE = 0.6
+#: The share of the time left that the bridge gets, if `telescope` may follow. A bridge that needs
+#: so much time has samples that cost much, and single flips seldom do better there.
+_BRIDGE_SHARE = 0.9
 
 
 @dataclass

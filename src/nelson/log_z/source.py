@@ -23,8 +23,6 @@ from nelson.sampling.options import Options
 from nelson.sampling.plan import make_plan
 from nelson.sampling.sample_stream import carry_out
 
-#: Share of the time left in which `auto` decides.
-_DECIDING = 0.6
 #: A smaller measured correlation cannot be told from noise.
 _LEAST_RHO, _MOST_RHO = 0.1, 0.99
 
@@ -43,7 +41,7 @@ class Source:
         """deadline: time.monotonic(). skip: steps of `auto` to leave out."""
         self.deadline = deadline
         formula = Formula.from_arrays(part.literals, part.offsets, n_vars=part.n)
-        seconds = _DECIDING * max(deadline - time.monotonic(), 0.0)
+        seconds = max(deadline - time.monotonic(), 0.0)  # of which `auto` leaves some for drawing
         options = Options(seed=seed, threads=threads, seconds=seconds, skip=skip)
         plan = make_plan(formula, part.theta, 64, options)
         assert plan.decisions is not None
