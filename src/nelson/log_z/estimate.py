@@ -61,6 +61,23 @@ def _surely(one: Estimate) -> tuple[float, float]:
     return one.log_p - far, one.log_p + far
 
 
+def error_told(info: dict[str, Any], half_width: float) -> str:
+    """What a reader must know of the error of an estimate, "" if nothing. half_width: what was
+    asked for.
+    """
+    told = ""
+    if info["guarantee"] == "heuristic":
+        low, high = info["bounds"]
+        reason = info.get("reason", "the chains did not mix")
+        told = (
+            f"; the estimate is not trusted ({reason}), so the half width is no 95% interval: it "
+            f"covers {low:.6g} to {high:.6g}, bounds on log Z that always hold"
+        )
+    if not info["reached"]:
+        told += f"; a half width of {half_width:g} was not reached"
+    return told
+
+
 def independent_seed(*numbers: int) -> int:
     """A seed that is independent of those of other numbers."""
     words = np.random.SeedSequence(numbers).generate_state(2)

@@ -12,7 +12,7 @@ from nelson.errors import BudgetExceeded, NelsonError
 from nelson.formula import Formula
 from nelson.kernels.core.threads import usable_cores
 from nelson.log_z import exact
-from nelson.log_z.estimate import Estimate
+from nelson.log_z.estimate import Estimate, error_told
 from nelson.log_z.estimates import ESTIMATES, Estimator
 from nelson.log_z.parts import Part, reduce
 from nelson.log_z.result import LogPartition
@@ -138,12 +138,5 @@ def _why(method: str, half_width: float, info: dict[str, Any], told: str) -> str
         why += f" ({'; '.join(ends)})"
     if told:
         why += f"; {told}, noise {info['noise']:.2g}, bias at most {info['bias']:.2g}"
-        if info["guarantee"] == "heuristic":
-            low, high = info["bounds"]
-            why += (
-                f"; {info.get('reason', 'the chains did not mix')}, so the half width is no 95% "
-                f"interval: it covers {low:.6g} to {high:.6g}, bounds on log Z that always hold"
-            )
-        if not info["reached"]:
-            why += f"; a half width of {half_width:g} was not reached"
+        why += error_told(info, half_width)
     return why

@@ -23,6 +23,8 @@ from nelson.sampling.options import Options
 from nelson.sampling.plan import make_plan
 from nelson.sampling.sample_stream import carry_out
 
+#: Starts of chains that a solver is asked for: as many as `nelson.sample` has.
+_STARTS = 1024
 #: A smaller measured correlation cannot be told from noise.
 _LEAST_RHO, _MOST_RHO = 0.1, 0.99
 
@@ -43,7 +45,7 @@ class Source:
         formula = Formula.from_arrays(part.literals, part.offsets, n_vars=part.n)
         seconds = max(deadline - time.monotonic(), 0.0)  # of which `auto` leaves some for drawing
         options = Options(seed=seed, threads=threads, seconds=seconds, skip=skip)
-        plan = make_plan(formula, part.theta, 64, options)
+        plan = make_plan(formula, part.theta, _STARTS, options)
         assert plan.decisions is not None
         self.decision = auto.settled(plan.decisions[()], plan.request)
         self.plan = plan

@@ -23,6 +23,7 @@ from nelson.formula.checks import evidence_of, theta_rows
 from nelson.formula.polynomial import Lifted, Polynomial, lift
 from nelson.kernels.core.threads import usable_cores
 from nelson.log_z.annealed import annealed
+from nelson.log_z.estimate import error_told
 from nelson.log_z.parts import reduce
 from nelson.log_z.plain import budget_for, without_terms
 from nelson.log_z.result import LogPartition
@@ -119,16 +120,8 @@ def _along_a_path(
     info = found.info
     why = (
         f"anneal: {info['points']} points, {info['lanes']:,} lanes from the law without terms "
-        f"({info['base']}); {since}"
+        f"({info['base']}); {since}{error_told(info, half_width)}"
     )
-    if info["guarantee"] == "heuristic":
-        low, high = info["bounds"]
-        why += (
-            f"; the estimate is not trusted ({info['reason']}), so the half width is no 95% "
-            f"interval: it covers {low:.6g} to {high:.6g}, bounds on log Z that always hold"
-        )
-    elif not info["reached"]:
-        why += f"; a half width of {half_width:g} was not reached"
     spent = time.monotonic() - began
     return LogPartition(found.log_z, found.half_width, "anneal", why, spent, False, info)
 
