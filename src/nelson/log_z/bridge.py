@@ -41,6 +41,7 @@ from nelson.log_z.result import Z95
 from nelson.log_z.source import Source
 from nelson.log_z.sums import Sums
 from nelson.log_z.telescope import ordered
+from nelson.sampling.auto import ready
 from nelson.sampling.diagnosis.diagnose import rounding
 from nelson.sampling.problem import prepare
 
@@ -233,6 +234,9 @@ def bridge(
         none = {"samples": 0, "held": 0, "noise": 0.0, "bias": 0.0, "rounding": 0.0}
         log_p, info = sums.total(1, deadline), {**none, "guarantee": "exact", "reached": True}
         return Estimate(log_p, 0.0, info, "sums that hold no unit")
+    began = time.monotonic()
+    ready(_FIRST, None)  # compiling kernels in a first call is not the user's time
+    deadline += time.monotonic() - began
     source = Source(part, seed, threads, deadline, skip)
     run = Run(part, sums, source, seed, threads or usable_cores())
     if source.guarantee == "asymptotic":
