@@ -12,21 +12,21 @@ PYTEST_ARGS ?=
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-install: $(STAMP)  ## .venv with nelson and all extras that need no GPU (a few minutes)
+install: $(STAMP)  ## .venv with nelson, nelson-paper and all extras that need no GPU (a few minutes)
 
 # The stamp is newer than what says what to install: `make test` after `make install` installs
 # nothing. Of the foreign samplers one is built from source; a machine that cannot build it gets
 # everything else, and is told.
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml paper/pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) install -c constraints.txt -e ".[all]" || $(MAKE) --no-print-directory most
+	$(PIP) install -c constraints.txt -e ".[all]" -e paper || $(MAKE) --no-print-directory most
 	touch $@ $(DEMO)
-	@echo "Optional: $(BIN)/nelson warm compiles the inner loops now; else the first large draws do."
+	@echo "Optional: $(BIN)/nelson cache --warm compiles the inner loops now; else the first large draws do."
 
 # Only what the demo needs: a tenth of the rest. CMSGen, with which it compares, is built from source.
-$(DEMO): pyproject.toml constraints.txt
+$(DEMO): pyproject.toml paper/pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) install -c constraints.txt -e ".[plots]"
+	$(PIP) install -c constraints.txt -e . -e paper
 	$(PIP) install -c constraints.txt pycmsgen d4solver || \
 	    echo "*** WARNING: CMSGen and D4 could not be installed; the demo runs without them." >&2
 	touch $@
@@ -37,15 +37,16 @@ EACH_SAMPLER := import tomllib; \
 .PHONY: most
 most:
 	@echo "*** Installing all extras at once failed (see above). Trying without the samplers." >&2
-	$(PIP) install -c constraints.txt -e ".[torch,parquet,cpmpy,configspace,cluster,plots,docs,dev]"
+	$(PIP) install -c constraints.txt -e ".[torch,parquet,cpmpy,configspace,cluster,plots,docs,dev]" -e paper
 	@for package in $$($(BIN)/python -c '$(EACH_SAMPLER)'); do \
 	    $(PIP) install -c constraints.txt "$$package" || { \
 	        echo "*** WARNING: '$$package' could not be installed; what needs it is SKIPPED." >&2; \
 	        echo "***          pycmsgen is built from source: C++ compiler, zlib headers." >&2; }; \
 	done
 
-demo: $(DEMO)  ## learn a small case of each task; pictures and a page in nelson-demo/
-	$(BIN)/nelson demo
+demo: $(DEMO)  ## learn a small case of each of five tasks; pictures and a page in nelson-demo/
+	$(BIN)/python -m nelson.cli demo --also examples.trees:SpanningTrees \
+	    --also examples.connected:RootConnected
 
 # One process for each core; tests/schedule.py says which tests stay in one process.
 PYTEST := $(BIN)/python -m pytest -n logical
@@ -70,18 +71,18 @@ check: $(STAMP)  ## ruff (lint, format), mypy, layers and cycles of imports
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
-	$(BIN)/python tools/check_imports.py
+	$(BIN)/python tools/check_imports.py src/nelson paper/src/nelson_paper
 
 format: $(STAMP)  ## let ruff rewrite what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 bench: $(STAMP)  ## the speed table, as ratios within one run
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m lab
 
 docs: $(STAMP)  ## the documentation as a site, in site/; runs the notebooks, a warning is an error
 	$(BIN)/python -m sphinx -q -W --keep-going -b html docs site
 
 clean:  ## remove the environment and everything built
 	rm -rf $(VENV) site jupyter_execute build dist nelson-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src paper lab examples tests -name __pycache__ -type d -prune -exec rm -rf {} +

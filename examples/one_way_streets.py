@@ -14,7 +14,7 @@ import argparse
 import networkx as nx
 import numpy as np
 
-from nelson.tasks import Orientations
+from nelson_paper.tasks import Orientations
 
 
 def town(rows: int = 4, columns: int = 5) -> nx.Graph:

@@ -13,7 +13,7 @@ import argparse
 
 import numpy as np
 
-from nelson.tasks import KSat
+from nelson_paper.tasks import KSat
 
 
 def main(n: int = 100, examples: int = 200, seed: int = 0) -> dict[str, float]:

@@ -14,7 +14,7 @@ from typing import Any
 #: Files of long tests that share no fixture: their tests go to any process.
 DIVIDED = (
     "tests/test_kills.py",
-    "tests/experiments/test_labels.py",
+    "tests/lab/test_labels.py",
     "tests/cluster/test_torchrun.py",
     "tests/log_z/test_bounds.py",
 )

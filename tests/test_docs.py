@@ -19,14 +19,16 @@ TEXTS = [*PAGES, *SOURCE.rglob("*.py"), *(ROOT / "tests").rglob("*.py"), ROOT / 
 FOREIGN = re.compile(r"pip\S* install (?:-\S+ )*[\"'`]?nelson(?![\w-])")
 
 
-def steps(text: str) -> list[str]:
-    """The files of the walk of one sample, one text per step."""
-    return re.findall(r"^\| \d+ \| (.*?) \|", text, re.MULTILINE)
+def steps(heading: str) -> list[str]:
+    """The files of the walk under a heading of the page, one text for each step."""
+    section = ARCHITECTURE.partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    return re.findall(r"^\| \d+ \| (.*?) \|", section, re.MULTILINE)
 
 
-def test_the_walk_of_a_sample_has_at_most_15_steps_each_with_its_file():
-    walk = steps(ARCHITECTURE)
-    assert 1 < len(walk) <= 15
+@pytest.mark.parametrize("heading", ["The way of one sample", "The way of a guarantee"])
+def test_a_walk_has_at_most_12_steps_each_with_its_file(heading):
+    walk = steps(heading)
+    assert 1 < len(walk) <= 12
     for step in walk:
         files = re.findall(r"`([\w/]+\.py)`", step)
         assert files, step

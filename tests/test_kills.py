@@ -41,7 +41,7 @@ from nelson import Formula
 from nelson.learning.model import load
 from tests import ROOT
 from tests.cli.commands import KSAT, NELSON, STREETS, TIMEOUT
-from tests.experiments.toy_runs import PLAIN, rows_of, wait
+from tests.paper.experiments.toy_runs import PLAIN, rows_of, wait
 
 pytestmark = [
     pytest.mark.process,

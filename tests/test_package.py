@@ -45,9 +45,8 @@ def test_the_wheel_is_called_nelson_mrf_and_holds_the_package(built):
         told = Parser().parsestr(wheel.read(about).decode())
     assert told["Name"] == "nelson-mrf"
     top = {name.split("/")[0] for name in names}
-    assert "nelson" in top and len(top) == 2, top
-    for wanted in ("py.typed", "experiments/page.css", "tasks/data/streets.cnf"):
-        assert f"nelson/{wanted}" in names, wanted
+    assert "nelson" in top and len(top) == 2, top  # and not nelson_paper, lab, examples
+    assert "nelson/py.typed" in names
     assert not [name for name in names if "tests" in name]
 
 
@@ -56,6 +55,19 @@ def test_the_sdist_holds_what_is_needed_to_test_it(built):
         names = {name.partition("/")[2] for name in sdist.getnames()}
     for wanted in ("src/nelson/__init__.py", "tests/__init__.py", "Makefile", "constraints.txt"):
         assert wanted in names, wanted
+    for wanted in ("paper/pyproject.toml", "lab/__main__.py", "examples/trees/task.py"):
+        assert wanted in names, wanted
+
+
+def test_the_wheel_of_the_paper_has_its_files_and_adds_its_commands(tmp_path):
+    run(sys.executable, "-m", "build", "-w", "--no-isolation", "--outdir", tmp_path, ROOT / "paper")
+    with zipfile.ZipFile(next(tmp_path.glob("nelson_paper-*.whl"))) as wheel:
+        names = wheel.namelist()
+        about = next(name for name in names if name.endswith("entry_points.txt"))
+        told = wheel.read(about).decode()
+    for wanted in ("experiments/templates/page.css", "tasks/data/streets.cnf", "py.typed"):
+        assert f"nelson_paper/{wanted}" in names, wanted
+    assert "[nelson.commands]" in told and "bench = " in told and "demo = " in told
 
 
 def test_a_new_environment_with_the_wheel_draws_a_sample(built, tmp_path):
@@ -78,3 +90,7 @@ def test_a_new_environment_with_the_wheel_draws_a_sample(built, tmp_path):
     assert "nelson" in run(tmp_path / "env" / "bin" / "nelson", "--help")
     torch = run(python, "-m", "pip", "list", "--format=freeze")
     assert "torch" not in torch and "ray" not in torch.split("="), torch  # the core alone
+    bench = subprocess.run(
+        [tmp_path / "env" / "bin" / "nelson", "bench"], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert bench.returncode == 1 and "pip install nelson-paper" in bench.stderr

@@ -36,6 +36,7 @@ def with_outputs(text: str) -> str:
     return EXAMPLE.sub(lambda m: f"```python\n{m[1]}```\n\n```text\n{next(real)[1]}```", text)
 
 
+@pytest.mark.slow
 def test_examples_print_what_they_say():
     text = README.read_text()
     pairs = outputs(text)

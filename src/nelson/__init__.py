@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING, Any
 from nelson._version import __version__
 
 if TYPE_CHECKING:
-    from nelson import cluster, experiments, log_z, tasks
-    from nelson import log_z as partition
+    from nelson import cluster, learning
     from nelson.cluster.read import read
-    from nelson.distribution.heat_bath import heat_bath
     from nelson.distribution.layer import LovaszLayer
     from nelson.distribution.mrf import ConstrainedMRF
     from nelson.errors import (
@@ -26,16 +24,23 @@ if TYPE_CHECKING:
         NelsonError,
         Unsatisfiable,
     )
+    from nelson.exact.queries import count, mode
     from nelson.formula import Formula
     from nelson.formula.polynomial import Polynomial
+    from nelson.formula.random_ksat import random_ksat
     from nelson.judging import judge
     from nelson.learning import metrics
     from nelson.learning.learn import learn
     from nelson.learning.model import Model
+    from nelson.log_z.compute import log_z
+    from nelson.policy import Policy
+    from nelson.sampling.marginals import marginals
+    from nelson.sampling.plan import Plan
     from nelson.sampling.registry import names as samplers
     from nelson.sampling.report import report
-    from nelson.sampling.sample_stream import sample, stream
+    from nelson.sampling.sample_stream import plan, sample, stream
     from nelson.sampling.samples import Samples
+    from nelson.space.estimator import TableEstimator
     from nelson.space.load import load
     from nelson.space.space import Space
 
@@ -49,25 +54,30 @@ _HOME = {
     "LovaszLayer": "nelson.distribution.layer:LovaszLayer",
     "Model": "nelson.learning.model:Model",
     "NelsonError": "nelson.errors:NelsonError",
+    "Plan": "nelson.sampling.plan:Plan",
+    "Policy": "nelson.policy:Policy",
     "Polynomial": "nelson.formula.polynomial:Polynomial",
     "Samples": "nelson.sampling.samples:Samples",
     "Space": "nelson.space.space:Space",
+    "TableEstimator": "nelson.space.estimator:TableEstimator",
     "Unsatisfiable": "nelson.errors:Unsatisfiable",
     "cluster": "nelson.cluster",
-    "experiments": "nelson.experiments",
-    "heat_bath": "nelson.distribution.heat_bath:heat_bath",
+    "count": "nelson.exact.queries:count",
     "judge": "nelson.judging:judge",
     "learn": "nelson.learning.learn:learn",
+    "learning": "nelson.learning",
     "load": "nelson.space.load:load",
     "log_z": "nelson.log_z",
+    "marginals": "nelson.sampling.marginals:marginals",
     "metrics": "nelson.learning.metrics",
-    "partition": "nelson.log_z",
+    "mode": "nelson.exact.queries:mode",
+    "plan": "nelson.sampling.sample_stream:plan",
+    "random_ksat": "nelson.formula.random_ksat:random_ksat",
     "read": "nelson.cluster.read:read",
     "report": "nelson.sampling.report:report",
     "sample": "nelson.sampling.sample_stream:sample",
     "samplers": "nelson.sampling.registry:names",
     "stream": "nelson.sampling.sample_stream:stream",
-    "tasks": "nelson.tasks",
 }
 
 
@@ -95,24 +105,29 @@ __all__ = [
     "LovaszLayer",
     "Model",
     "NelsonError",
+    "Plan",
+    "Policy",
     "Polynomial",
     "Samples",
     "Space",
+    "TableEstimator",
     "Unsatisfiable",
     "__version__",
     "cluster",
-    "experiments",
-    "heat_bath",
+    "count",
     "judge",
     "learn",
+    "learning",
     "load",
     "log_z",
+    "marginals",
     "metrics",
-    "partition",
+    "mode",
+    "plan",
+    "random_ksat",
     "read",
     "report",
     "sample",
     "samplers",
     "stream",
-    "tasks",
 ]

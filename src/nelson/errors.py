@@ -7,6 +7,11 @@ was stopped says nothing about the formula.
 from __future__ import annotations
 
 
+def shortened(text: str, most: int = 40) -> str:
+    """A text for an error message: its beginning if it is longer than `most` characters."""
+    return text if len(text) <= most else text[: most - 3] + "..."
+
+
 class NelsonError(Exception):
     """Base class: `except nelson.NelsonError` catches everything raised on purpose.
 

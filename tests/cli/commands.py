@@ -15,7 +15,7 @@ from nelson import Formula
 from nelson.cli import app
 
 NELSON = [sys.executable, "-m", "nelson.cli"]
-DATA = Path(str(resources.files("nelson.tasks") / "data"))
+DATA = Path(str(resources.files("nelson_paper.tasks") / "data"))
 STREETS, KSAT = DATA / "streets.cnf", DATA / "ksat-1000.cnf"
 UNSAT = "p cnf 2 4\n1 2 0\n-1 2 0\n1 -2 0\n-1 -2 0\n"
 TIMEOUT = 240  # seconds; the first call may have to compile

@@ -1,4 +1,4 @@
-"""Help, version, `nelson info`, and how fast the command line starts."""
+"""Help, version, `nelson report`, and how fast the command line starts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from tests.cli.commands import STREETS, UNSAT, run
 
 
-@pytest.mark.parametrize("command", ["sample", "info", "compile", "demo"])
+@pytest.mark.parametrize("command", ["sample", "report", "compile", "demo"])
 def test_help_shows_an_example(command):
     done = run(command, "--help")
     assert done.returncode == 0
@@ -25,16 +25,16 @@ def test_version():
 
 
 def test_info_prints_a_table_or_json():
-    done = run("info", STREETS)
+    done = run("report", STREETS)
     assert done.returncode == 0, done.stderr
     assert "7" in done.stdout
-    parsed = json.loads(run("info", STREETS, "--json").stdout)
+    parsed = json.loads(run("report", STREETS, "--json").stdout)
     assert parsed["n_vars"] == 7
     assert parsed["n_clauses"] == 6
 
 
 def test_info_of_an_unsatisfiable_formula_does_not_hang():
-    done = run("info", "-", stdin=UNSAT)
+    done = run("report", "-", stdin=UNSAT)
     assert done.returncode in (0, 20)
     assert "Traceback" not in done.stderr
 

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
+from types import SimpleNamespace
 
 import numpy as np
 import psutil
@@ -15,14 +15,16 @@ import pytest
 
 import nelson
 from nelson import Formula
+from nelson.budget import Budget
 from nelson.exact import compiled as circuits
 from nelson.exact.circuit import disk_cache
 from nelson.exact.circuit.build import COMPILERS
-from nelson.exact.count import solutions
-from nelson.sampling.auto import compiling, rejecting
+from nelson.exact.queries import count
+from nelson.sampling.auto.steps.circuit import Compilation
+from nelson.sampling.auto.steps.rejection import Rejection
 from tests import ROOT
 from tests.cli.commands import NELSON, TIMEOUT, UNSAT, literals, run
-from tests.experiments.toy_runs import wait
+from tests.paper.experiments.toy_runs import wait
 from tests.problems import exact_marginals, random_ksat, weights
 
 pytest.importorskip("py_d4")
@@ -33,9 +35,10 @@ BUS = ROOT / "examples" / "bus.toml"
 WITHOUT_TIME = [
     sys.executable,
     "-c",
-    "from nelson.sampling.auto import compiling, rejecting; from nelson.cli import main\n"
-    "rejecting._MOST_VIOLATED = -1.0\n"
-    "compiling.compile_parts = lambda *arguments, **options: ([], None, None)\n"
+    "from nelson.sampling.auto.steps.circuit import Compilation; from nelson.cli import main\n"
+    "from nelson.sampling.auto.steps.rejection import Rejection\n"
+    "Rejection.whole = lambda *arguments: None\n"
+    "Compilation.compile = lambda *arguments: None\n"
     "main()",
 ]
 
@@ -59,8 +62,8 @@ def own_cache(tmp_path, monkeypatch):
 @pytest.fixture
 def without_time(monkeypatch):
     """`auto` never gets a circuit of its own, and does not draw assignments."""
-    monkeypatch.setattr(rejecting, "_MOST_VIOLATED", -1.0)
-    monkeypatch.setattr(compiling, "compile_parts", lambda *arguments, **options: ([], None, None))
+    monkeypatch.setattr(Rejection, "whole", lambda *arguments: None)
+    monkeypatch.setattr(Compilation, "compile", lambda *arguments: None)
 
 
 @pytest.mark.process
@@ -85,7 +88,7 @@ def test_a_circuit_compiled_once_makes_later_samples_exact(tmp_path, own_cache):
     assert "exact" not in sampled()[1]
     made = subprocess.run([*NELSON, "compile", path], capture_output=True, text=True)
     assert made.returncode == 0, made.stderr
-    assert f"solutions  {solutions(formula)}" in made.stdout
+    assert f"solutions  {count(formula)}" in made.stdout
     assert f"nelson sample {path} -n 1000" in made.stdout
     x, said = sampled()
     assert "exact (circuit)" in said
@@ -93,6 +96,7 @@ def test_a_circuit_compiled_once_makes_later_samples_exact(tmp_path, own_cache):
     assert (np.abs(x.mean(0) - law) <= 5 * np.sqrt(law * (1 - law) / len(x)) + 1e-12).all()
 
 
+@pytest.mark.slow
 def test_weights_and_evidence_need_no_other_circuit(own_cache, without_time, compilations):
     formula = equal_literals()
     circuits.keep_on_disk(formula)
@@ -106,6 +110,7 @@ def test_weights_and_evidence_need_no_other_circuit(own_cache, without_time, com
     assert len(compilations) == 1
 
 
+@pytest.mark.slow
 def test_a_running_process_sees_a_new_circuit(own_cache, without_time):
     """The decision without the circuit is not kept once there is one."""
     formula = equal_literals()
@@ -137,20 +142,23 @@ def test_without_a_limit_all_ways_get_more_and_more_time(own_cache, monkeypatch)
     """D4, an order, D4 in that order: none of them may wait for ever for the one before."""
     line = [[k, -(k + 1), k + 2] for k in range(1, 59)]
     formula, limits, build = Formula(line, n_vars=60), [], circuits.build
+    clock = SimpleNamespace(now=0.0, monotonic=lambda: clock.now)
     monkeypatch.setattr(circuits, "FIRST_TRY", 0.01)
+    monkeypatch.setattr("nelson.budget.time", clock)
 
-    def slow(formula, seconds, *rest, **options):
-        limits.append(seconds)
+    def slow(formula, budget, *rest, **options):
+        limits.append(budget.left)
         if len(limits) < 3:
-            time.sleep(seconds)
-            return circuits.BuildResult(None, seconds, why_not="stopped")
-        return build(formula, 60.0, *rest, **options)
+            clock.now += budget.left
+            return circuits.BuildResult(None, 0.1, why_not="stopped")
+        return build(formula, Budget.of(60.0), *rest, **options)
 
     monkeypatch.setattr(circuits, "build", slow)
     assert circuits.keep_on_disk(formula) is not None
     assert limits == pytest.approx([0.01, 0.04, 0.16])
 
 
+@pytest.mark.slow
 def test_kept_circuits_are_removed_last(own_cache, monkeypatch):
     circuits.keep_on_disk(equal_literals())
     (kept,) = disk_cache.entries()
@@ -161,6 +169,7 @@ def test_kept_circuits_are_removed_last(own_cache, monkeypatch):
     assert [entry.path for entry in disk_cache.entries()] == [kept.path]
 
 
+@pytest.mark.slow
 def test_what_can_go_wrong(tmp_path, own_cache, monkeypatch):
     path = tmp_path / "f.cnf"
     equal_literals().to_dimacs(path)

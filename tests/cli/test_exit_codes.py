@@ -36,7 +36,7 @@ def test_missing_file():
 def test_wrong_file_names_the_line(tmp_path, text, line):
     path = tmp_path / "bad.cnf"
     path.write_text(text)
-    for command in ("sample", "info"):
+    for command in ("sample", "report"):
         message = one_line(run(command, path), 1)
         assert f"bad.cnf{line}" in message
         assert len(message.splitlines()) == 1

@@ -91,6 +91,6 @@ def test_a_shell_completes_commands_and_options():
         told = {"_NELSON_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": last}
         return set(run(**told).split())
 
-    assert completed("nelson ma") == {"map", "marginals"}
+    assert completed("nelson ma") == {"marginals"}
     assert "--project-law" in completed("nelson sample --proj")
     assert "--install-completion" in RUNNER.invoke(app, ["--help"]).output

@@ -43,6 +43,7 @@ def test_c_ind_lines_mean_projected_solutions(file):
     assert "exact" in last and "projected solutions (eliminated)" in last
 
 
+@pytest.mark.slow
 def test_the_other_law_and_columns_of_a_choice(file):
     for options in (["--project-law", "marginal"], ["--project", "2,3"]):
         done = run("sample", file, "-n", DRAWS, "--seed", 1, *options)
@@ -69,12 +70,13 @@ def test_all_projected_solutions_once(file):
     assert done.stdout == "5\n" and "--projected" in done.stderr
 
 
+@pytest.mark.slow
 def test_samples_pass_the_test_of_their_own_law_only(file, tmp_path):
     for law, other in (("solutions", "marginal"), ("marginal", "solutions")):
         out = tmp_path / f"{law}.npz"
         run("sample", file, "-n", DRAWS, "--seed", 1, "--project-law", law, "-o", out)
         for claim in (law, other):
-            done = run("test", file, "--samples", out, "--project-law", claim, "--json")
+            done = run("judge", file, "--samples", out, "--project-law", claim, "--json")
             assert json.loads(done.stdout)["accept"] is (claim == law)
-    done = run("test", file, "--samples", tmp_path / "solutions.npz")
+    done = run("judge", file, "--samples", tmp_path / "solutions.npz")
     assert done.returncode == 0 and "each projected solution counted once" in done.stdout

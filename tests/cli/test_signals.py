@@ -17,7 +17,7 @@ import pytest
 
 from nelson.kernels.core.bits import unpack
 from tests.cli.commands import KSAT, NELSON, TIMEOUT, assert_valid, literals, run, said
-from tests.experiments.toy_runs import wait
+from tests.paper.experiments.toy_runs import wait
 
 pytestmark = pytest.mark.process
 

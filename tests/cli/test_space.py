@@ -18,7 +18,7 @@ from nelson.cli.output import drawn_rows
 from nelson.space import Space
 from tests import ROOT
 from tests.cli.commands import NELSON, TIMEOUT, Done, run, run_process
-from tests.experiments.toy_runs import wait
+from tests.paper.experiments.toy_runs import wait
 
 BUS = ROOT / "examples" / "bus.toml"
 SMALL = """
@@ -125,6 +125,7 @@ def test_the_stream_is_cut_into_blocks():
     assert max(sizes) <= 65_536
 
 
+@pytest.mark.slow
 def test_given_takes_values_ranges_and_rules(small):
     rows = rows_of(good(run("sample", small, "-n", 50, "--given", "c=y, z", "--given", "f=false")))
     assert {(r["c"], r["f"]) for r in rows} == {("y, z", "False")}
@@ -134,6 +135,7 @@ def test_given_takes_values_ranges_and_rules(small):
     assert {r["a"] for r in rows} <= {"1", "2"} and {r["f"] for r in rows} == {"False"}
 
 
+@pytest.mark.slow
 def test_unique_rows_end_when_all_are_drawn(small):
     legal = int(good(run("count", small)))
     done = run("sample", small, "-n", 1000, "--unique")
@@ -186,6 +188,7 @@ def test_numbers_of_the_file_are_defaults(small):
 # --- the other commands --------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_count_is_exact():
     legal = sum(4 * a + n <= 0xFFFF for n in range(1, 16) for a in range(1 << 14)) * 4
     legal += sum(4 * a + n <= 0xFFFF for n in (2, 4, 8) for a in range(1 << 14)) * 2
@@ -194,6 +197,7 @@ def test_count_is_exact():
     assert good(run("count", BUS, "--given", "burst=WRAP", "--given", "len=3")) == "0\n"
 
 
+@pytest.mark.slow
 def test_counts_of_any_size_are_printed(tmp_path):
     """2^20000 has more digits than Python prints by default."""
     path = tmp_path / "wide.toml"
@@ -221,24 +225,26 @@ def test_marginals_in_files(tmp_path):
     assert "burst  WRAP" in text
 
 
+@pytest.mark.slow
 def test_map_is_a_legal_row_of_greatest_weight(tmp_path):
     options = ["--weight", "burst.WRAP=10", "--weight", "len > 4=2", "--weight", "write=3"]
-    row = json.loads(good(run("map", BUS, "--json", *options)))
+    row = json.loads(good(run("mode", BUS, "--json", *options)))
     assert row["burst"] == "WRAP" and row["len"] == 8 and row["write"] is True
-    assert good(run("map", BUS, *options)).splitlines()[0].split() == ["field", "value"]
-    assert run("map", BUS, *options, "-o", tmp_path / "m.csv").returncode == 0
+    assert good(run("mode", BUS, *options)).splitlines()[0].split() == ["field", "value"]
+    assert run("mode", BUS, *options, "-o", tmp_path / "m.csv").returncode == 0
     assert rows_of((tmp_path / "m.csv").read_text()) == [{k: str(v) for k, v in row.items()}]
-    done = run("map", BUS, "--given", "addr=8")
+    done = run("mode", BUS, "--given", "addr=8")
     assert "addr   8" in good(done)
     assert "equally likely" in done.stderr
 
 
+@pytest.mark.slow
 def test_info_shows_fields_rules_counts_and_shares():
-    text = good(run("info", BUS))
+    text = good(run("report", BUS))
     for piece in ("Space bus", "addr   0..65535", "bus.toml:5", "legal rows  1081242", "clauses"):
         assert piece in text
     assert "WRAP" in text.split("share of each value")[1]
-    parsed = json.loads(good(run("info", BUS, "--json", "--given", "burst=INCR")))
+    parsed = json.loads(good(run("report", BUS, "--json", "--given", "burst=INCR")))
     assert parsed["legal_rows"] == Space.load(BUS).count({"burst": "INCR"})
     assert {r["value"]: r["share"] for r in parsed["shares"] if r["field"] == "burst"} == {
         "FIXED": 0,
@@ -247,7 +253,8 @@ def test_info_shows_fields_rules_counts_and_shares():
     }
 
 
-@pytest.mark.parametrize("command", ["sample", "info", "marginals", "map"])
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["sample", "report", "marginals", "mode"])
 def test_a_contradiction_is_named(tmp_path, command):
     path = tmp_path / "wrong.toml"
     path.write_text(WRONG)
@@ -260,6 +267,7 @@ def test_a_contradiction_is_named(tmp_path, command):
     assert done.returncode == 20 and "given: burst == 'WRAP'" in done.stderr
 
 
+@pytest.mark.slow
 def test_cover_has_every_legal_pair(small, tmp_path):
     done = run("cover", small, "-o", tmp_path / "t.csv", "--seed", 1)
     assert good(done) == ""
@@ -273,6 +281,7 @@ def test_cover_has_every_legal_pair(small, tmp_path):
     assert f"{len(rows)} rows" in done.stderr
 
 
+@pytest.mark.slow
 def test_cover_takes_fields_bins_and_conditions():
     done = run("cover", BUS, "--given", "write=true", "--bins", "addr=4", "--seed", 1)
     rows = rows_of(good(done))
@@ -337,7 +346,7 @@ def test_bad_options_of_sample(options, code, words):
     assert "Traceback" not in done.stderr and done.stdout == ""
 
 
-@pytest.mark.parametrize("command", ["sample", "info", "count", "marginals", "map", "cover"])
+@pytest.mark.parametrize("command", ["sample", "report", "count", "marginals", "mode", "cover"])
 def test_bad_files_are_one_line_with_file_and_line(tmp_path, command):
     path = tmp_path / "bad.toml"
     path.write_text('rules = [\n  "a <",\n]\n[fields]\na = "flag"\n')
@@ -347,13 +356,13 @@ def test_bad_files_are_one_line_with_file_and_line(tmp_path, command):
         assert words in done.stderr and len(done.stderr.splitlines()) == 1
 
 
-@pytest.mark.parametrize("command", ["count", "marginals", "map", "cover"])
+@pytest.mark.parametrize("command", ["count", "marginals", "mode", "cover"])
 def test_help_shows_an_example(command):
     assert f"nelson {command} bus.toml" in run(command, "--help").stdout.split("Examples:")[1]
 
 
 def test_tables_have_two_formats(tmp_path):
-    for command in ("marginals", "map"):
+    for command in ("marginals", "mode"):
         done = run(command, BUS, "-o", tmp_path / "x.parquet")
         assert done.returncode == 1 and ".csv or .json" in done.stderr
     assert not list(tmp_path.iterdir())
@@ -426,7 +435,7 @@ def has_drawn(pid: int, folder: Path) -> bool:
 def test_commands_for_formulas_say_that_a_space_is_none(tmp_path):
     done = run("learn", BUS, "data.csv", "-o", tmp_path / "m")
     assert done.returncode == 1 and "a space; expected a DIMACS file" in done.stderr
-    assert run("test", "--sampler", "auto", BUS).returncode == 2
+    assert run("judge", "--method", "auto", BUS).returncode == 2
 
 
 def test_feature_models_are_spaces(tmp_path):

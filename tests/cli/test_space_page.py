@@ -42,6 +42,7 @@ def folder(tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_commands_print_what_the_page_says(folder):
     assert len(blocks("console")) == 2
     for block in blocks("console"):
@@ -71,6 +72,7 @@ def test_the_other_files_are_read(folder):
     assert space.shares == {"len": {range(1, 5): 0.7}}
 
 
+@pytest.mark.slow
 def test_the_python_runs(folder):
     (code,) = blocks("python")
     exec(compile(code.replace("1_000_000", "1_000"), str(PAGE), "exec"), {})

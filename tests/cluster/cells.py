@@ -1,6 +1,6 @@
 """What the workers of the tests of `nelson.cluster` import: a store that kills those who write to
-it, and cells for `nelson.cluster.bench` (`nelson.experiments` takes them under the name
-"tests.cluster.cells:EXPERIMENT").
+it, and cells for `nelson_paper.experiments.ray_executor`, which takes them under the name
+"tests.cluster.cells:EXPERIMENT".
 """
 
 from __future__ import annotations

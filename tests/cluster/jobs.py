@@ -10,9 +10,9 @@ from nelson import Formula
 from nelson.cluster import parts
 from nelson.sampling import shards
 from nelson.sampling.options import Options
-from nelson.sampling.plan import make_plan
+from nelson.sampling.plan import Plan
 
-DATA = Path(str(resources.files("nelson.tasks") / "data"))
+DATA = Path(str(resources.files("nelson_paper.tasks") / "data"))
 STREETS, KSAT = DATA / "streets.cnf", DATA / "ksat-1000.cnf"
 TOWN = Formula([[1, 3], [-1, 2, 4], [-2, 5], [-3, 6], [-4, -6, 7], [-5, -7]])
 THETA = [0.7, 0.7, 0, -0.4, 0, 0, 0]
@@ -24,7 +24,7 @@ PART, NEXT = parts.part_name(256), parts.part_name(512)
 
 def settled(formula, n, method="auto", **options) -> shards.Settled:
     theta = options.pop("theta", None)
-    plan = make_plan(formula, theta, n, Options(method, **{"seed": 5, "threads": 1, **options}))
+    plan = Plan(formula, theta, Options(method, **{"seed": 5, "threads": 1, **options})).drawing(n)
     return pickle.loads(pickle.dumps(shards.settle(plan)))  # as a worker gets it
 
 

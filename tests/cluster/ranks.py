@@ -6,15 +6,17 @@ Ranks of `torchrun` import this module too.
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 
 import numpy as np
 
 from nelson import Formula
-from nelson.learning.group import Group
+from nelson.learning import PAPER, Adam, Newton
+from nelson.learning.group import ProcessGroup
 
-STREETS = Path(str(resources.files("nelson.tasks") / "data")) / "streets.cnf"
+STREETS = Path(str(resources.files("nelson_paper.tasks") / "data")) / "streets.cnf"
 THETA = [1.5, -1.0, 0.5, 0.0, 1.0, -0.5, 0.0]
 MIXED = [[1, 2, 3], [2, 3, 4], [-1, 4, 5], [6, 7], [8]]  # components, and a fixed variable
 
@@ -22,7 +24,7 @@ MIXED = [[1, 2, 3], [2, 3, 4], [-1, 4, 5], [6, 7], [8]]  # components, and a fix
 class Threads:
     """A group whose ranks are threads: what `Ranks` does, without the processes."""
 
-    class Rank(Group):
+    class Rank(ProcessGroup):
         def __init__(self, home: Threads, rank: int) -> None:
             self.home, self.rank, self.size = home, rank, home.size
 
@@ -78,12 +80,12 @@ def training_cases(folder: str) -> dict[str, tuple[list[list[int]], str, dict]]:
     return {
         "newton": (streets, f"{folder}/streets.npy", {}),
         "another seed": (streets, f"{folder}/streets.npy", {"theta0": np.full(7, 0.1)}),
-        "sweeps": (random_clauses(), f"{folder}/random.npz", {"sampler": "lovasz"}),
-        "parts": (MIXED, f"{folder}/mixed.npy", {"iterations": 12}),
+        "sweeps": (random_clauses(), f"{folder}/random.npz", {"method": "lovasz"}),
+        "parts": (MIXED, f"{folder}/mixed.npy", {"optimizer": Newton(iterations=12)}),
         "minibatches": (MIXED, f"{folder}/mixed.npy", {
-            "preset": "adam", "batch": 100, "m": 100, "iterations": 20, "sampler": "enumerate",
+            "optimizer": Adam(batch=100, m=100, iterations=20), "method": "enumerate",
         }),
         "rank 0 only": (streets, f"{folder}/streets.npy", {
-            "preset": "paper", "sampler": "rejection", "iterations": 5,
+            "optimizer": replace(PAPER, iterations=5), "method": "rejection",
         }),
     }  # fmt: skip

@@ -57,6 +57,7 @@ def test_the_command_line_reads_back(copy):
     assert done.returncode == 1 and "is damaged" in done.stderr
 
 
+@pytest.mark.slow
 def test_the_command_line_refuses(tmp_path):
     for args, says in (
         (["--cluster"], "is no folder"),

@@ -46,7 +46,7 @@ def test_a_job_through_a_file_system_of_pyarrow(tmp_path):
     whole = settled(TOWN, 1000, theta=THETA, seed=3)
     told |= {"seed": 3, "shard": 256, **job._decided(whole)}
     parts.write_json(place, parts.JOB, told)
-    work = worker.Work(place, told, whole).pickled()
+    work = worker.WorkerJob(place, told, whole).pickled()
     manifests = [worker.draw_shard(work, one)[0] for one in job.shard_sizes(1000, 256).items()]
     assert parts.finished_parts(place, place.sizes()).keys() == {0, 256, 512, 768}
     parts.write_json(place, parts.MANIFEST, parts.combined(told, manifests))

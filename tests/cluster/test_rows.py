@@ -16,7 +16,7 @@ from nelson.cli.train import same_everywhere
 from nelson.cluster.rows import file_digest, load_share
 from nelson.io import atomic, sample_files, tables
 from nelson.learning.data import load_examples
-from nelson.learning.group import ALONE, Group, span
+from nelson.learning.group import ALONE, ProcessGroup, span
 from tests.cluster.ranks import STREETS, THETA, Threads
 
 
@@ -144,7 +144,7 @@ def test_invalid_rows_are_counted_over_all_ranks(tmp_path, examples):
         Threads(2).run(lambda g: load_share(formula, path, g, "", True))
 
 
-def _batches(formula: Formula, path: str, group: Group) -> list[bytes]:
+def _batches(formula: Formula, path: str, group: ProcessGroup) -> list[bytes]:
     share = load_share(formula, path, group, "", True).shuffled(4)
     return [share.batch_mean(k, 300).tobytes() for k in range(5)]
 

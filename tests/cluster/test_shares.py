@@ -15,11 +15,12 @@ import pytest
 
 import nelson
 from nelson import Formula
+from nelson.budget import Budget
 from nelson.cluster.rows import file_digest, load_share
 from nelson.kernels.core.bits import pack, unpack
-from nelson.learning import shares
+from nelson.learning import PAPER, Run, shares
 from nelson.learning.draw import Draw, Drawer
-from nelson.learning.group import ALONE, Group, span
+from nelson.learning.group import ALONE, ProcessGroup, span
 from nelson.sampling.device.gpu import available
 from tests.cluster.ranks import MIXED, STREETS, THETA, Threads
 
@@ -37,6 +38,7 @@ def test_spans_hold_everything_once_and_are_even(size, unit):
         assert max(units) - min(units) <= 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("clauses", "method", "m"),
     [(None, "lovasz", 1000), (None, "prs", 100), (MIXED, "enumerate", 999), (MIXED, "auto", 1000)],
@@ -50,8 +52,8 @@ def test_shares_are_the_samples_of_one_process(clauses, method, m):
 
     theta = np.linspace(-1, 1, formula().n_vars)
 
-    def draw(group: Group) -> Draw:
-        drawer = Drawer(formula(), method, None, 5, threads=1, group=group)
+    def draw(group: ProcessGroup) -> Draw:
+        drawer = Drawer(formula(), method, None, 5, budget=Budget.of(threads=1), group=group)
         drawer.method = method
         return drawer(theta, m, 3)
 
@@ -69,14 +71,21 @@ def test_shares_are_the_samples_of_one_process(clauses, method, m):
             np.testing.assert_array_equal(counts, alone.pair_counts(columns, 130)[0])
 
 
-def _pairs(drawn: list[Draw], group: Group) -> tuple[np.ndarray, int]:
+def _pairs(drawn: list[Draw], group: ProcessGroup) -> tuple[np.ndarray, int]:
     mine = replace(drawn[group.rank], group=group)
     return mine.pair_counts(np.arange(len(mine.mean)), 130)  # 130: cuts a word, and a share
 
 
 def test_samplers_without_numbers_are_left_to_rank_0():
-    def draw(group: Group) -> Draw:
-        drawer = Drawer(Formula.from_dimacs(STREETS), "rejection", None, 5, threads=1, group=group)
+    def draw(group: ProcessGroup) -> Draw:
+        drawer = Drawer(
+            Formula.from_dimacs(STREETS),
+            "rejection",
+            None,
+            5,
+            budget=Budget.of(threads=1),
+            group=group,
+        )
         return drawer(np.array(THETA), 300, 1)
 
     alone = draw(ALONE)
@@ -91,7 +100,7 @@ def test_the_spread_is_the_same_bits_for_any_number_of_ranks():
     x, weights = rng.random((1000, 9)) < 0.3, rng.normal(size=9)
     alone = Draw(x.mean(0), pack(x), 1000, 0, 0.0, "exact")
 
-    def spread(group: Group) -> float:
+    def spread(group: ProcessGroup) -> float:
         first, last = span(1000, group, 64)
         mine = Draw(x.mean(0), pack(x[first:last]), 1000, 0, 0.0, "exact", first, last - first)
         return replace(mine, group=group).spread(weights)
@@ -102,15 +111,16 @@ def test_the_spread_is_the_same_bits_for_any_number_of_ranks():
     assert alone.spread(weights) != alone.spread(weights[::-1].copy())
 
 
-@pytest.mark.parametrize("options", [{}, {"preset": "paper", "iterations": 30, "m": 100}])
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [{}, {"optimizer": replace(PAPER, iterations=30, m=100)}])
 def test_theta_does_not_depend_on_the_number_of_ranks(data, examples, options, monkeypatch):
     alone = nelson.learn(Formula.from_dimacs(STREETS), examples, seed=3, **options)
 
-    def learn(group: Group):
+    def learn(group: ProcessGroup):
         formula = Formula.from_dimacs(STREETS)
         share = load_share(formula, str(data), group, "digest")
         assert share.held < 1001 or group.size == 1
-        return nelson.learn(formula, share, seed=3, threads=1, group=group, **options)
+        return nelson.learn(formula, share, seed=3, threads=1, run=Run(group=group), **options)
 
     for size in (1, 3):
         for fit in Threads(size).run(learn):
@@ -119,7 +129,7 @@ def test_theta_does_not_depend_on_the_number_of_ranks(data, examples, options, m
             assert fit.model.metadata["examples"] == 1001
 
     # The twin: ranks that all draw from the first sample on find something else.
-    def from_the_first(m: int, group: Group, unit: int) -> tuple[int, int]:
+    def from_the_first(m: int, group: ProcessGroup, unit: int) -> tuple[int, int]:
         first, last = span(m, group, unit)
         return 0, last - first
 
@@ -128,18 +138,17 @@ def test_theta_does_not_depend_on_the_number_of_ranks(data, examples, options, m
     assert wrong.theta.tobytes() != alone.theta.tobytes()
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_with_another_number_of_ranks(tmp_path, data):
-    def learn(group: Group, iterations: int, folder: Path):
+    def learn(group: ProcessGroup, iterations: int, folder: Path):
         formula = Formula.from_dimacs(STREETS)
         share = load_share(formula, str(data), group, file_digest(str(data)))
         return nelson.learn(
             formula,
             share,
             seed=3,
-            preset="paper",
-            iterations=iterations,
-            group=group,
-            checkpoint=folder,
+            optimizer=replace(PAPER, iterations=iterations),
+            run=Run(group=group, checkpoint=folder),
         )
 
     whole = learn(ALONE, 20, tmp_path / "whole")
@@ -151,13 +160,14 @@ def test_a_run_goes_on_with_another_number_of_ranks(tmp_path, data):
     assert ten.theta.tobytes() != whole.theta.tobytes()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:overflow encountered")
 def test_a_share_on_the_gpu_begins_at_its_first_sample():
     """In Numba's simulator where there is no GPU."""
     if not available():
         pytest.skip("numba-cuda is not installed")
 
-    def draw(group: Group) -> Draw:
+    def draw(group: ProcessGroup) -> Draw:
         drawer = Drawer(Formula.from_dimacs(STREETS), "lovasz", 0, 5, device="cuda", group=group)
         return drawer(np.array(THETA), 192, 1)
 
@@ -168,7 +178,7 @@ def test_a_share_on_the_gpu_begins_at_its_first_sample():
     np.testing.assert_array_equal(np.concatenate([first.packed, second.packed]), whole.packed)
 
 
-class _Alone(Group):
+class _Alone(ProcessGroup):
     """One of two ranks, with nobody to talk to."""
 
     size = 2

@@ -10,6 +10,7 @@ import pytest
 import nelson
 from nelson.kernels.core.bits import concatenate, pack
 from nelson.kernels.cpu.rows import from_rows, to_rows
+from nelson.policy import Policy
 from nelson.sampling import shards
 from tests.cluster.jobs import LOOSE, QUICK, THETA, TOWN, settled
 
@@ -30,7 +31,7 @@ def in_spans(whole: shards.Settled, n: int, size: int, block: int = 128) -> np.n
     for first in range(0, n, size):
         for samples in shards.blocks(whole, first, min(size, n - first), block):
             blocks.append((samples.packed, len(samples)))
-    return concatenate(blocks, len(whole.plan.variables))[0]
+    return concatenate(blocks, len(whole.drawing.variables))[0]
 
 
 @pytest.mark.process
@@ -66,29 +67,24 @@ def test_spans_are_the_samples_of_one_call(method, formula, options):
 @pytest.mark.slow
 def test_starts_of_chains_are_found_once(monkeypatch):
     """`auto` on a formula that it gives to a solver: workers look for no starts of their own."""
-    from nelson.sampling import plan
     from nelson.sampling.auto import starts
 
-    limits, find, calls = plan.Limits, starts.find, []
-    skip = frozenset(("enumerate", "circuit", "cftp", "rejection", "resampling"))
-    monkeypatch.setattr(plan, "usable_cores", lambda: 1)
-    monkeypatch.setattr(
-        plan, "Limits", lambda *args, **more: limits(*args, **more | {"skip": skip})
-    )
+    find, calls = starts.find, []
+    policy = Policy().without("enumerate", "circuit", "cftp", "rejection", "resampling")
 
     def counted(*args):
         calls.append(args)
         return find(*args)
 
     monkeypatch.setattr(starts, "find", counted)
-    whole = settled(LOOSE, 500)
-    assert "cdcl" in whole.plan.sampler.name and whole.numbered
+    whole = settled(LOOSE, 500, policy=policy)
+    assert "cdcl" in whole.drawing.sampler.name and whole.numbered
     before = len(calls)
     assert before
     drawn = in_spans(whole, 500, 128)
     assert len(calls) == before
-    assert np.array_equal(drawn, nelson.sample(LOOSE, n=500, seed=5).packed)
-    assert whole.digest != settled(LOOSE, 500, seed=6).digest
+    assert np.array_equal(drawn, nelson.sample(LOOSE, n=500, seed=5, policy=policy).packed)
+    assert whole.digest != settled(LOOSE, 500, seed=6, policy=policy).digest
 
 
 def test_what_is_not_keyed_by_the_sample_is_keyed_by_the_span():

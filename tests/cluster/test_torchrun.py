@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ import pytest
 
 import nelson
 from nelson import Formula
+from nelson.learning import PAPER
 from nelson.learning.model import load
 from tests import ROOT
 from tests.cli.commands import TIMEOUT
@@ -28,6 +30,7 @@ import numpy as np
 import nelson
 from nelson.cluster.ranks import join
 from nelson.cluster.rows import load_share
+from nelson.learning import Run
 from tests.cluster.ranks import training_cases
 
 group = join()
@@ -35,7 +38,7 @@ result = {"ranks": np.array([group.rank, group.size])}
 for name, (clauses, path, options) in training_cases(sys.argv[1]).items():
     formula = nelson.Formula(clauses)
     share = load_share(formula, path, group, "")
-    fit = nelson.learn(formula, share, seed=3, threads=1, group=group, **options)
+    fit = nelson.learn(formula, share, seed=3, threads=1, run=Run(group=group), **options)
     result[name], result[name + " why"] = fit.theta, np.array(fit.why)
 
 def interrupt(row):
@@ -44,7 +47,7 @@ def interrupt(row):
 
 with group.listening():
     fit = nelson.learn(
-        formula, share, seed=3, preset="paper", group=group, callback=interrupt
+        formula, share, seed=3, optimizer="paper", run=Run(group=group, callback=interrupt)
     )
 assert fit.interrupted
 result["interrupted"] = np.array(fit.why)
@@ -129,7 +132,7 @@ KILLED = """
 import os, signal, time
 from nelson.cli import train
 from nelson.cluster.ranks import Ranks
-from nelson.learning.watch import Watcher
+from nelson.learning.running import Watcher
 
 watched, fails_first = Watcher.row, Ranks.fails_first
 
@@ -170,7 +173,7 @@ def test_a_killed_rank_ends_the_job_which_goes_on_from_its_checkpoint(tmp_path, 
     assert f"continues from {model}.run, iteration 20" in again.stderr
     assert not Path(f"{model}.run").exists()  # it has served
     alone = nelson.learn(
-        Formula.from_dimacs(STREETS), str(data), seed=3, preset="paper", iterations=60
+        Formula.from_dimacs(STREETS), str(data), seed=3, optimizer=replace(PAPER, iterations=60)
     )
     whole = load(model)
     assert whole.theta.tobytes() == alone.theta.tobytes()
@@ -188,7 +191,7 @@ def test_torchrun_may_restart_by_itself_and_rank_0_may_die(tmp_path, data):
     assert "rank 1 of 2 ends the run: the same command continues from" in done.stderr
     assert f"continues from {model}.run, iteration 25" in done.stderr
     alone = nelson.learn(
-        Formula.from_dimacs(STREETS), str(data), seed=3, preset="paper", iterations=40
+        Formula.from_dimacs(STREETS), str(data), seed=3, optimizer=replace(PAPER, iterations=40)
     )
     assert load(model).theta.tobytes() == alone.theta.tobytes()
 

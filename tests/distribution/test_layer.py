@@ -219,7 +219,7 @@ def test_chains_are_diagnosed_once_in_a_while(monkeypatch):
     first = layer.info
     assert first["guarantee"] == "asymptotic" and first["sweeps"] > 0
     with monkeypatch.context() as patched:
-        patched.setattr("nelson.sampling.diagnosis.diagnose.watch", None)  # no diagnosis
+        patched.setattr("nelson.chains.diagnosis.diagnose.watch", None)  # no diagnosis
         for same in (0.0, 0.1):
             layer(torch.zeros(2, 300) + same)
             for key in ("guarantee", "sweeps", "why"):
@@ -233,9 +233,12 @@ def test_chains_are_diagnosed_once_in_a_while(monkeypatch):
         assert small.info["guarantee"] == "exact"
 
 
+@pytest.mark.slow
 def test_a_heuristic_layer_stays_heuristic(monkeypatch):
     """Every call says so, not only the first."""
-    monkeypatch.setattr("nelson.sampling.auto.compiling.promising", lambda parts: [])
+    monkeypatch.setattr(
+        "nelson.sampling.auto.steps.circuit.Compilation.promising", lambda self, parts: []
+    )
     monkeypatch.setattr("nelson.sampling.auto.chains.no_joint_moves", lambda *_: "left out")
     formula, theta = hubs_and_leaves()
     layer, logits = LovaszLayer(formula, 8), torch.tensor(theta)

@@ -46,6 +46,7 @@ def test_mode_is_exact_where_floats_are_close_and_ties_are_repeatable():
         _ = both.mode
 
 
+@pytest.mark.slow
 def test_mode_has_a_budget():
     formula = random_ksat(200, 800, 3, seed=1)
     mrf = ConstrainedMRF(formula, logits(formula))

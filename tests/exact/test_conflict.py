@@ -32,6 +32,7 @@ def random_groups(rng, n):
     ]
 
 
+@pytest.mark.slow
 def test_random_groups_against_brute_force():
     """300 cases: the set conflicts, and no set with one group less does. (Fewer groups are then
     satisfiable as well.) All three kinds of answers occur."""

@@ -8,19 +8,25 @@ import numpy as np
 import pytest
 
 import nelson
+from nelson.budget import Budget
 from nelson.errors import BudgetExceeded, FormulaError, Unsatisfiable
-from nelson.exact import count
+from nelson.exact import counter
 from nelson.exact.circuit import build
 from nelson.exact.circuit import solutions as circuits
 from nelson.exact.compiled import compiled
-from nelson.exact.count import all_solutions, solutions
+from nelson.exact.law import law
+from nelson.exact.queries import count
 from nelson.formula import Formula
+from nelson.policy import ExactPolicy, Policy
 from tests.problems import pigeonhole, random_ksat
 from tests.structured.circuits import ordered
 
 needs_d4 = pytest.mark.skipif(build.missing("d4") is not None, reason="D4 is not installed")
-needs_ganak = pytest.mark.skipif(
-    count.importlib.util.find_spec(count.GANAK) is None, reason="ganak is not installed"
+needs_ganak = pytest.mark.skipif(counter.missing() is not None, reason="ganak is not installed")
+#: No structure is enumerated: circuits decide. And: nor is anything compiled.
+CIRCUITS = Policy(exact=ExactPolicy(few_cells=0, inputs=0))
+COUNTER = Policy(
+    exact=ExactPolicy(few_cells=0, inputs=0, structures=0, effort=0.0, compiler_share=0.0)
 )
 
 
@@ -53,7 +59,7 @@ def as_set(rows):
 
 def test_small_formulas_against_brute_force():
     numbers = [
-        (solutions(f, evidence), len(brute_force(f, evidence))) for f, evidence in small_formulas()
+        (count(f, evidence), len(brute_force(f, evidence))) for f, evidence in small_formulas()
     ]
     assert all(mine == right for mine, right in numbers)
     assert (
@@ -64,12 +70,11 @@ def test_small_formulas_against_brute_force():
 @needs_d4
 @pytest.mark.process
 @pytest.mark.slow
-def test_circuits_against_brute_force(monkeypatch):
+def test_circuits_against_brute_force():
     """Number and rows by the circuit. It is not smooth, so branches leave variables out."""
-    monkeypatch.setattr(count, "_few", lambda formula: None)
     for f, evidence in small_formulas():
         right = brute_force(f, evidence)
-        assert solutions(f, evidence) == len(right)
+        assert count(f, evidence, policy=CIRCUITS) == len(right)
         try:
             circuit = compiled(f).circuit
         except Unsatisfiable:
@@ -94,13 +99,13 @@ def test_rows_on_columns_that_determine_the_others():
 @pytest.mark.process
 def test_numbers_beyond_a_machine_word():
     f = Formula([[1, 2, 3]], n_vars=300)
-    assert solutions(f) == 7 << 297
-    assert solutions(f, [-1, 250]) == 3 << 296
-    assert solutions(f, [-1, -2, -3]) == 0
-    assert solutions(f, [5, -5]) == 0
+    assert count(f) == 7 << 297
+    assert count(f, [-1, 250]) == 3 << 296
+    assert count(f, [-1, -2, -3]) == 0
+    assert count(f, [5, -5]) == 0
     many = Formula([[3 * k + 1, 3 * k + 2, 3 * k + 3] for k in range(30)])  # 30 components
-    assert solutions(many) == 7**30
-    assert solutions(many, [-1, -2]) == 7**29
+    assert count(many) == 7**30
+    assert count(many, [-1, -2]) == 7**29
 
 
 @needs_d4
@@ -109,7 +114,7 @@ def test_ordered_numbers_with_gaps():
     """a_1 + g <= a_2 of 8 and 3 bits: counted by hand."""
     right = sum(256 - a - g for a in range(256) for g in range(8) if a + g < 256)
     f = ordered(2, 8, 3)
-    assert solutions(f) == right
+    assert count(f) == right
     # Three numbers in order with gaps of 0 or 1: by adding up.
     right = sum(
         64 - b - h
@@ -119,54 +124,57 @@ def test_ordered_numbers_with_gaps():
         for h in (0, 1)
         if b + h < 64
     )
-    assert solutions(ordered(3, 6, 1)) == right
+    assert count(ordered(3, 6, 1)) == right
 
 
 @pytest.mark.process
 def test_no_solution_counts_zero():
-    assert solutions(Formula([[]], n_vars=3)) == 0
-    assert solutions(Formula([[1], [-1]])) == 0
-    assert solutions(pigeonhole(4)) == 0
-    assert solutions(pigeonhole(5)) == 0
+    assert count(Formula([[]], n_vars=3)) == 0
+    assert count(Formula([[1], [-1]])) == 0
+    assert count(pigeonhole(4)) == 0
+    assert count(pigeonhole(5)) == 0
 
 
 def test_no_clause_and_no_variable():
-    assert solutions(Formula([], n_vars=0)) == 1
-    assert solutions(Formula([], n_vars=3)) == 8
+    assert count(Formula([], n_vars=0)) == 1
+    assert count(Formula([], n_vars=3)) == 8
 
 
 @needs_ganak
 @pytest.mark.process
-def test_ganak_counts_what_does_not_compile(monkeypatch):
-    monkeypatch.setattr(count, "all_solutions", lambda *arguments: None)
+def test_ganak_counts_what_does_not_compile():
     f = Formula([[3 * k + 1, 3 * k + 2, 3 * k + 3] for k in range(50)], n_vars=200)
-    assert solutions(f) == 7**50 << 50
-    assert solutions(f, [-1, -2, 200]) == 7**49 << 49
-    assert solutions(pigeonhole(4)) == 0
-    assert solutions(Formula([], n_vars=15_000)) == 1 << 15_000  # over 4300 decimal digits
+    assert by_counter(f) == 7**50 << 50
+    assert by_counter(f, [-1, -2, 200]) == 7**49 << 49
+    assert by_counter(pigeonhole(4)) == 0
+    assert by_counter(Formula([], n_vars=15_000)) == 1 << 15_000  # over 4300 decimal digits
+
+
+def by_counter(formula, evidence=()):
+    return counter.GanakCounter(formula, Budget.of(60.0)).count(evidence)
 
 
 @pytest.mark.process
 def test_what_was_not_counted_says_why(monkeypatch):
-    monkeypatch.setattr(count, "all_solutions", lambda *arguments: None)
     f = random_ksat(20, 30, 3, seed=1)
-    with pytest.raises(BudgetExceeded, match=r"were not counted: .*; ganak: stopped; give it more"):
-        solutions(f, seconds=1e-9)
-    monkeypatch.setattr(count, "GANAK", "no_such_module")
-    with pytest.raises(BudgetExceeded, match="install ganak: pip install"):
-        solutions(f)
+    monkeypatch.setattr("nelson.exact.law.compiled", lambda *_, **__: None)
+    with pytest.raises(BudgetExceeded, match=r"were not counted: ganak: stopped; give it more"):
+        count(f, seconds=1e-9, policy=COUNTER)
+    monkeypatch.setattr(counter, "GANAK", "no_such_module")
+    with pytest.raises(BudgetExceeded, match=r"were not counted: a component of .* install ganak"):
+        count(f, policy=COUNTER)
 
 
 def test_bad_input():
     with pytest.raises(FormulaError, match="given literal 9"):
-        solutions(nelson.Formula([[1, 2]]), [9])
+        count(nelson.Formula([[1, 2]]), [9])
     with pytest.raises(FormulaError, match="seconds"):
-        solutions(nelson.Formula([[1, 2]]), seconds=-1)
+        count(nelson.Formula([[1, 2]]), seconds=-1)
 
 
 @needs_d4
 @pytest.mark.process
 def test_the_count_agrees_with_log_z():
     f = random_ksat(30, 40, 3, seed=7)
-    assert math.log(solutions(f)) == pytest.approx(compiled(f).log_z(np.zeros((1, 30)))[0])
-    assert all_solutions(f).rows(np.arange(30)).shape == (solutions(f), 30)
+    assert math.log(count(f)) == pytest.approx(compiled(f).log_z(np.zeros((1, 30)))[0])
+    assert law(f).rows(1 << 24).shape == (count(f), 30)

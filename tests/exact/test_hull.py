@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
+from nelson.budget import Budget
 from nelson.errors import BudgetExceeded, Unsatisfiable
 from nelson.exact import hull
 from nelson.exact.enumerated import law
@@ -86,7 +87,7 @@ def test_two_fields_of_which_several_values_exclude_several():
 def test_without_time_nothing_is_claimed():
     formula = Formula([[-1, -2, -3]])
     with pytest.raises(BudgetExceeded, match="not decided in 0 seconds"):
-        separate(formula, [1, 2, 3], [0.7] * 3, np.zeros((0, 3), bool), seconds=0.0)
+        separate(formula, [1, 2, 3], [0.7] * 3, np.zeros((0, 3), bool), budget=Budget.of(0.0))
 
 
 def test_without_solutions():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from nelson.budget import Budget
 from nelson.exact import listing
 from nelson.formula import Formula
 
@@ -26,10 +27,11 @@ def both(formula: Formula, monkeypatch) -> tuple[np.ndarray, np.ndarray]:
     rows = []
     for most in (1 << 18, -1):
         monkeypatch.setattr(listing, "_MAX_TESTED", most)
-        rows.append(listing._search(formula, 1 << 18, None))
+        rows.append(listing._search(formula, 1 << 18, Budget()))
     return rows[0], rows[1]
 
 
+@pytest.mark.slow
 def test_both_ways_give_the_same_rows(monkeypatch):
     rng, seen = np.random.default_rng(0), set()
     for _ in range(500):

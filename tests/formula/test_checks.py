@@ -12,11 +12,12 @@ from nelson import Formula, FormulaError
 from nelson.exact.mode import most_likely
 from nelson.formula.checks import MAX_SECONDS, duration
 from nelson.judging.judgement import judge
+from nelson.learning import Newton
 from nelson.learning.metrics import evaluate
 from nelson.learning.model import Model
-from nelson.log_z import log_partition
-from nelson.tasks.ksat.task import first_models
-from nelson.tasks.threads import on_threads
+from nelson.log_z import log_z
+from nelson_paper.tasks.ksat.task import first_models
+from nelson_paper.tasks.threads import on_threads
 from tests.cli.commands import run
 
 F = Formula([[1, 2]])
@@ -25,8 +26,8 @@ WRONG = [math.nan, -1.0, math.inf, -math.inf, 1e300, "5", True, None, [1], np.fl
 TAKERS = {
     "sample": lambda s: nelson.sample(F, None, 5, seconds=s),
     "stream": lambda s: next(iter(nelson.stream(F, None, 5, seconds=s))),
-    "learn": lambda s: nelson.learn(F, X, seconds=s, iterations=1),
-    "log_partition": lambda s: log_partition(F, np.zeros(2), seconds=s),
+    "learn": lambda s: nelson.learn(F, X, seconds=s, optimizer=Newton(iterations=1)),
+    "log_z": lambda s: log_z(F, np.zeros(2), seconds=s),
     "judge": lambda s: judge(F, X.astype(bool), seconds=s),
     "evaluate": lambda s: evaluate(F, np.zeros(2), X, seconds=s),
     "most_likely": lambda s: most_likely(F, np.zeros(2), s),
@@ -62,7 +63,7 @@ def test_every_function_that_takes_seconds_takes_some(name):
     TAKERS[name](30.0)
 
 
-@pytest.mark.parametrize("command", ["sample", "learn", "generate", "evaluate", "test", "bench"])
+@pytest.mark.parametrize("command", ["sample", "learn", "model", "evaluate", "judge", "bench"])
 def test_every_command_refuses_nan_in_one_line(tmp_path, command):
     F.to_dimacs(tmp_path / "f.cnf")
     np.save(tmp_path / "x.npy", X)
@@ -70,13 +71,13 @@ def test_every_command_refuses_nan_in_one_line(tmp_path, command):
     arguments = {
         "sample": [tmp_path / "f.cnf", "-n", 5, "--seconds", "nan"],
         "learn": [tmp_path / "f.cnf", tmp_path / "x.npy", "-o", tmp_path / "n", "--seconds", "nan"],
-        "generate": [tmp_path / "m", "-n", 5, "--seconds", "nan"],
+        "model": [tmp_path / "m", "-n", 5, "--seconds", "nan"],
         "evaluate": [tmp_path / "m", tmp_path / "x.npy", "--seconds", "nan"],
-        "test": [tmp_path / "f.cnf", "--sampler", "lovasz", "--seconds", "nan"],
+        "judge": [tmp_path / "f.cnf", "--method", "lovasz", "--seconds", "nan"],
         "bench": ["table1", "-o", tmp_path / "b", "--cell-seconds", "nan"],
     }
-    done = run(command, *arguments[command])
-    assert done.returncode == (2 if command == "test" else 1), done.stderr
+    done = run({"model": "sample"}.get(command, command), *arguments[command])
+    assert done.returncode == (2 if command == "judge" else 1), done.stderr
     assert "seconds = nan" in done.stderr and len(done.stderr.splitlines()) == 1
 
 

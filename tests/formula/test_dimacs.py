@@ -361,6 +361,7 @@ def test_round_trip(f: Formula) -> None:
     assert g.notes == ()
 
 
+@pytest.mark.slow
 @given(THETA)
 def test_theta_survives_as_weights_bit_for_bit(theta: float) -> None:
     positive, negative = map(parse_number, to_weights(theta))

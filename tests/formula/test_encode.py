@@ -78,6 +78,7 @@ def test_at_most_one_is_pysats_pairwise() -> None:
 LITERALS = st.lists(st.integers(1, 7).flatmap(lambda v: st.sampled_from([v, -v])), max_size=8)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(LITERALS, st.booleans())
 def test_xor(literals: list[int], parity: bool) -> None:
@@ -93,6 +94,7 @@ def test_long_xor(n: int) -> None:
     check(f, cube(n).sum(1) % 2 == 0)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(
     st.lists(

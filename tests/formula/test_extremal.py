@@ -41,6 +41,7 @@ def test_non_extremal_problems_are_not(name):
     assert is_witness(f, *condition1(f))
 
 
+@pytest.mark.slow
 @given(st.integers(3, 9), st.integers(0, 2**32 - 1))
 @settings(deadline=None, max_examples=30)
 def test_condition1_finds_the_one_bad_pair_at_a_hub(depth, seed):
@@ -117,6 +118,7 @@ def test_conditioning_an_extremal_formula_leaves_it_extremal(
     assert g.is_extremal
 
 
+@pytest.mark.slow
 @settings(deadline=None)  # the first call compiles
 @given(CLAUSES)
 def test_is_extremal_is_condition_1(clauses: list[list[int]]) -> None:

@@ -71,6 +71,7 @@ def test_pysat_itself() -> None:
     assert Formula.from_pysat(cnf).clauses() == [[1, 2], [-2, 5]]
 
 
+@pytest.mark.slow
 @given(CLAUSES)
 def test_normal_form_is_equivalent_minimal_and_stable(clauses: list[list[int]]) -> None:
     f = Formula(clauses, n_vars=N)

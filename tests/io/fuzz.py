@@ -31,6 +31,7 @@ import traceback
 import warnings
 import zlib
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -44,19 +45,20 @@ from nelson.errors import NelsonError
 from nelson.exact.circuit import build
 from nelson.exact.circuit.decisions import DecisionCircuit, decisions_of, joined
 from nelson.exact.circuit.draw import Draws, clauses_of
-from nelson.exact.circuit.nnf import Circuit
+from nelson.exact.circuit.nnf import NnfCircuit
 from nelson.formula import Formula
 from nelson.io import sample_files, tables
 from nelson.io.table_formats import vector
 from nelson.kernels.core.bits import unpack
+from nelson.learning import PAPER, Newton, Run
 from nelson.learning.checkpoint import load_checkpoint
 from nelson.learning.learn import learn
 from nelson.learning.model import Model, load
 from nelson.sampling.samples import Samples
 from nelson.space import Space, TableModel
 from nelson.space.load import load as load_any
-from nelson.tasks.routes import tsplib
-from nelson.tasks.routes.data import from_table
+from nelson_paper.tasks.routes import tsplib
+from nelson_paper.tasks.routes.data import from_table
 from tests.formula import test_fuzz_dimacs
 from tests.io.mutations import damaged, damaged_value
 
@@ -272,9 +274,9 @@ def read_table_model(folder: Path, files: Files, rng: random.Random) -> None:
 
 def checkpoint_examples() -> list[Files]:
     examples = []
-    for options in ({}, {"preset": "paper", "iterations": 4}, {"iterations": 500}):
+    for options in (Newton(iterations=3), replace(PAPER, iterations=4), Newton(iterations=500)):
         with tempfile.TemporaryDirectory() as folder:
-            learn(FORMULA, DATA, seed=1, checkpoint=folder, **({"iterations": 3} | options))
+            learn(FORMULA, DATA, seed=1, run=Run(checkpoint=folder), optimizer=options)
             files = content(Path(folder))
             state = json.loads(files["checkpoint.json"])
             for row in state["history"]:  # times differ from run to run, and cases must not
@@ -285,8 +287,9 @@ def checkpoint_examples() -> list[Files]:
 
 def read_checkpoint(folder: Path, files: Files, rng: random.Random) -> None:
     if load_checkpoint(folder) is not None and rng.random() < 0.3:
-        preset = "paper" if b'"sgd"' in files["checkpoint.json"] else "default"
-        fit = learn(FORMULA, DATA, seed=1, preset=preset, checkpoint=folder, iterations=5)
+        known = PAPER if b'"sgd"' in files["checkpoint.json"] else Newton()
+        options = {"optimizer": replace(known, iterations=5), "run": Run(checkpoint=folder)}
+        fit = learn(FORMULA, DATA, seed=1, **options)
         assert fit.theta is not None and np.isfinite(fit.theta).all()
 
 
@@ -343,7 +346,7 @@ def read_nnf(folder: Path, files: Files, rng: random.Random) -> None:
     (name,) = files
     data = (folder / name).read_bytes()
     try:
-        circuit = Circuit.parse(data)
+        circuit = NnfCircuit.parse(data)
         variables = int(np.abs(circuit.literals).max(initial=0))
         if variables > 100_000 or len(circuit.kind) > 1_000_000:
             return  # as large as its text says; no error
@@ -358,7 +361,7 @@ def read_nnf(folder: Path, files: Files, rng: random.Random) -> None:
 def circuit_examples() -> list[Files]:
     examples = []
     for text in NNF:
-        part = decisions_of(Circuit.parse(text), np.arange(4))
+        part = decisions_of(NnfCircuit.parse(text), np.arange(4))
         assert part is not None
         whole = joined([part], np.zeros(0, np.int32), 4)
         examples.append({"c.npz": saved(np.savez, n=np.int64(4), **whole.arrays)})

@@ -28,6 +28,7 @@ def folder():
         yield place / "files"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TARGETS)
 def test_whole_files_are_read(name, folder):
     """The twin: without damage no file is refused, whatever is drawn in reading it."""

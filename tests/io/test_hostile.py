@@ -97,7 +97,7 @@ def test_the_byte_order_of_words_does_not_matter(tmp_path, order):
     np.testing.assert_array_equal(tables.read(path).x, SAMPLES.to_numpy())
 
 
-@pytest.mark.parametrize("command", ["learn", "evaluate", "test"])
+@pytest.mark.parametrize("command", ["learn", "evaluate", "judge"])
 def test_a_wrong_count_is_one_line_for_every_command(tmp_path, command):
     path = saved(tmp_path / "x.npz", count=np.int64(10**9), packed=BY_COLUMNS)
     FORMULA.to_dimacs(tmp_path / "f.cnf")
@@ -105,10 +105,10 @@ def test_a_wrong_count_is_one_line_for_every_command(tmp_path, command):
     arguments = {
         "learn": ["learn", tmp_path / "f.cnf", path, "-o", tmp_path / "new"],
         "evaluate": ["evaluate", tmp_path / "m", path],
-        "test": ["test", tmp_path / "f.cnf", "--samples", path],
+        "judge": ["judge", tmp_path / "f.cnf", "--samples", path],
     }
     done = run(*arguments[command])
-    assert done.returncode == (2 if command == "test" else 1), done.stderr
+    assert done.returncode == (2 if command == "judge" else 1), done.stderr
     assert len(done.stderr.splitlines()) == 1 and "x.npz" in done.stderr
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import nelson
+from nelson.budget import Budget
 from nelson.exact import solver
 from nelson.exact.circuit.build import build
 from nelson.exact.preprocess import preprocess
@@ -92,7 +93,7 @@ def test_compiling_says_so():
     pytest.importorskip("py_d4")
     told = []
     with listening(told.append):
-        build(random_ksat(30, 90, 3, 1), 60.0, cache=False)
+        build(random_ksat(30, 90, 3, 1), Budget.of(60.0), cache=False)
     assert without_kernels(told) == ["compiling a circuit with D4 (at most 60 s)", ""]
 
 

@@ -6,7 +6,6 @@ accepted in this folder: 5e-3 in all if random numbers change. Each has a reject
 
 from __future__ import annotations
 
-import time
 from functools import partial
 
 import numpy as np
@@ -44,11 +43,6 @@ def simulated(bias=None):
 def parity(good: float, bad: float, n: int = 8):
     """A bias that no single variable and no pair shows."""
     return lambda states: np.where(states[:, :n].sum(axis=1) % 2 == 0, good, bad)
-
-
-def soon() -> float:
-    """A deadline that nothing here reaches."""
-    return time.monotonic() + 60
 
 
 def distance(formula: Formula, bias, theta=None) -> tuple[float, float, float]:

@@ -95,7 +95,7 @@ def test_barbarik_rejects_what_is_far(weighted):
     right = judge(
         SMALL, simulated(), theta, test="barbarik", epsilon=0, eta=eta, delta=0.01, seed=1
     )
-    assert right.accept is True and right.evidence["reference"].startswith("enumeration")
+    assert right.accept is True and right.evidence["reference"].startswith("exact")
 
 
 def test_barbarik_rejects_a_sampler_that_leaves_the_pair():
@@ -118,6 +118,7 @@ def test_barbarik_does_not_judge_a_sampler_that_is_another_one_on_pairs():
     assert verdict.accept is None and "give the sampler" in verdict.reason
 
 
+@pytest.mark.slow
 def test_barbarik_holds_the_method_of_auto():
     """`auto` enumerates this formula and would compile the formulas of the pairs. The test keeps
     the first method, so that it can decide. Exact draws are rejected with probability 0.01.

@@ -8,10 +8,14 @@ import numpy as np
 import pytest
 
 import nelson
+from nelson.budget import Budget
 from nelson.errors import FormulaError, Unsatisfiable
+from nelson.exact.law import law
+from nelson.exact.reason import Reason
 from nelson.formula import Formula
 from nelson.judging import Verdict, exact, judgement
-from tests.judging.known_laws import DELTA, LARGE, SEED, SMALL, judge, parity, simulated, soon
+from nelson.policy import DEFAULT, ExactPolicy, JudgingPolicy, Policy
+from tests.judging.known_laws import DELTA, LARGE, SEED, SMALL, judge, parity, simulated
 from tests.problems import exact_law, exact_marginals, weights
 
 # --- where nothing counts -------------------------------------------------------------------------
@@ -20,10 +24,12 @@ from tests.problems import exact_law, exact_marginals, weights
 @pytest.fixture
 def nothing_counts(monkeypatch):
     """As on a formula that neither compiles nor can be counted."""
-    monkeypatch.setattr(judgement, "exact_moments", lambda *_: (None, "nothing counts here"))
-    monkeypatch.setattr(judgement, "_support", lambda case: None)
+    nothing = Reason("nothing counts here")
+    monkeypatch.setattr(judgement, "_moments", lambda case: nothing)
+    monkeypatch.setattr(judgement, "_support", lambda case: nothing)
 
 
+@pytest.mark.slow
 def test_where_nothing_counts_samples_are_rejected_or_undecided(nothing_counts):
     right = nelson.sample(LARGE, None, 20_000, method="lovasz", sweeps=60, seed=SEED)
     verdict = judge(LARGE, right)
@@ -48,25 +54,24 @@ def test_where_nothing_counts_samplers_are_tested_by_pairs(nothing_counts):
 def test_counts_of_ganak_give_marginals(monkeypatch):
     pytest.importorskip("pyganak")
     theta = weights(SMALL)
-    found, why = exact.counted(SMALL, theta, 0, soon())
-    assert found is not None and why == "" and sorted(found.variables) == list(range(8))
+    found = exact.counted_means(SMALL, theta, 0, Budget.of(60.0))
+    assert sorted(found.variables) == list(range(8))
     np.testing.assert_allclose(
         found.mean, exact_marginals(SMALL, theta)[found.variables], atol=1e-9
     )
-    monkeypatch.setattr(judgement, "exact_moments", lambda *_: (found, ""))
+    monkeypatch.setattr(judgement, "_moments", lambda case: found)
     for name, accept in (("prs", True), ("lovasz", False)):
         verdict = judge(SMALL, name, theta, test="marginals", seed=SEED)
         assert verdict.accept is accept and "ganak" in verdict.evidence["compared_with"]
 
 
 @pytest.mark.process
-def test_circuits_and_lists_give_the_same_moments(monkeypatch):
+def test_circuits_and_lists_give_the_same_moments():
     pytest.importorskip("py_d4")
     theta, every = weights(SMALL), np.arange(8)
-    a, _ = exact.exact_moments(SMALL, theta, 0, soon())
-    monkeypatch.setattr(exact, "enumerated", lambda formula: None)
-    b, _ = exact.exact_moments(SMALL, theta, 0, soon())
-    assert a is not None and b is not None and a.how != b.how
+    circuits = Policy(exact=ExactPolicy(few_cells=0, inputs=0))
+    a, b = (exact.exact_moments(law(SMALL, policy=how), theta) for how in (DEFAULT, circuits))
+    assert a.how != b.how
     np.testing.assert_allclose(a.mean, b.mean, atol=1e-12)
     np.testing.assert_allclose(a.joint(every), b.joint(every), atol=1e-12)
     assert a.variance(theta) == pytest.approx(b.variance(theta), rel=1e-6)
@@ -109,7 +114,7 @@ def test_samples_that_were_dropped_or_projected_are_told():
 def test_only_the_kernels_of_the_sampler_are_compiled(monkeypatch):
     """Each takes seconds on a new machine: the tests of CMSGen need none of resampling."""
     asked = []
-    monkeypatch.setattr("nelson.sampling.engine._ready", asked.append)
+    monkeypatch.setattr("nelson.chains.compiling._ready", asked.append)
     few_pairs = {"epsilon": 0.0, "eta": 2.0, "delta": 0.1}
     for test in ("auto", "barbarik"):
         judge(SMALL, "cmsgen", test=test, n=200, seed=SEED, seconds=30, **few_pairs)
@@ -169,3 +174,25 @@ def test_wrong_samples_are_refused():
     for wrong in ("no-such-file", np.ones((3, 5), bool), np.full((3, 8), 2), lambda *_: np.ones(3)):
         with pytest.raises(FormulaError):
             judge(SMALL, wrong)
+
+
+# --- arguments that every question about a formula has --------------------------------------------
+
+
+def test_given_is_the_law_given_these_literals():
+    """The twin: the same samples against the law without them."""
+    theta = weights(SMALL)
+    right = nelson.sample(SMALL, theta, 20_000, given=[2], seed=SEED)
+    for given in ([2], {2: True}):
+        verdict = judge(SMALL, right, theta, given=given)
+        assert verdict.accept is True and "given 1 literal" in verdict.law
+    assert judge(SMALL, "prs", theta, given=[2], seed=SEED).accept is True
+    assert judge(SMALL, right, theta).accept is False
+    assert judge(SMALL, right, theta, given=[-2]).test == "validity"
+
+
+def test_a_policy_chooses_the_test():
+    few = Policy(judging=JudgingPolicy(structures=10, fewest_samples=2000))
+    verdict = judge(SMALL, "prs", policy=few, seed=SEED)
+    assert verdict.accept is True and verdict.test == "marginals"
+    assert verdict.evidence["samples"] == 2000

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import nelson
+from nelson.exact.law import Law, law
 from nelson.formula import Formula
-from nelson.judging import exact
 from nelson.judging.band import Band
 from tests.judging.known_laws import (
     LARGE,
@@ -17,7 +17,6 @@ from tests.judging.known_laws import (
     judge,
     parity,
     simulated,
-    soon,
 )
 from tests.problems import complete_edges, non_extremal, random_ksat, sink_free, weights
 
@@ -31,6 +30,7 @@ def test_plain_resampling_is_rejected_on_3sat():
     assert judge(small, "lovasz", sweeps=60, seed=SEED).accept is True
 
 
+@pytest.mark.slow
 def test_sweeps_that_cannot_leave_a_part_of_the_valid_space_are_rejected():
     """Random 3-SAT whose 65 structures fall into parts between which no single flip leads: sweeps
     never repair how resampling spread its weight over them, and no single variable tells.
@@ -102,9 +102,7 @@ def test_pairs_are_seen_where_single_variables_are_right():
 def test_the_score_is_seen_where_variables_and_pairs_are_not():
     """50 variables, all of them shifted by a fifth of what a single one would show."""
     formula = Formula([[2 * k + 1, 2 * k + 2] for k in range(25)])
-    p = exact.exact_moments(formula, np.zeros(50), 0, soon())[0]
-    if p is None:
-        pytest.skip("needs D4 or ganak")
+    assert isinstance(law(formula), Law)
 
     def shifted(formula, theta, n, seed):
         return nelson.sample(formula, np.full(50, 0.012), n, method="prs", seed=seed)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import nelson
+from nelson.chains.problem import prepare
 from nelson.formula import Formula
 from nelson.judging import TESTS
-from nelson.sampling.problem import prepare
 from nelson.sampling.registry import get, missing_modules
 from tests.judging.known_laws import SEED, SMALL, judge, simulated
 from tests.problems import weights
@@ -60,6 +60,7 @@ def test_exact_samplers_are_accepted_by_every_test():
             assert verdict.accept is True, str(verdict)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("test", "runs", "most"),
     [("chi-square", 200, 23), ("marginals", 100, 15), ("conditionals", 100, 15)],

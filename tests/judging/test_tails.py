@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from nelson.judging import tails
-from nelson.judging.bonferroni import combined, family
+from nelson.judging.verdict import combined, family
 from tests.judging.known_laws import SEED
 
 

@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 
 import nelson
+from nelson.budget import Budget
+from nelson.chains import engine
+from nelson.chains.problem import Problem, prepare
+from nelson.chains.request import Request
 from nelson.kernels.core import bits, reference
 from nelson.kernels.core.threads import BEGIN_NO_MORE, END_AT_ONCE
 from nelson.kernels.cpu import cftp, tiles
-from nelson.sampling import engine
 from nelson.sampling.methods.cftp import blocks
-from nelson.sampling.problem import Problem, prepare
-from nelson.sampling.sampler import Request
 from tests.problems import random_ksat
 
 FORMULAS = {
@@ -53,10 +54,13 @@ def expected_of(name: str, count: int):
 
 def request_for(problem: Problem, theta, count: int, **options) -> Request:
     theta = np.atleast_2d(theta)
-    defaults = {"block": count, "contexts": np.arange(len(theta)), "threads": 1, "max_rounds": 1000}
+    defaults = {"block": count, "contexts": np.arange(len(theta)), "max_rounds": 1000}
+    budget = Budget(options.pop("deadline", None), threads=options.pop("threads", 1))
     columns = np.arange(problem.n)
     given = {**defaults, **options}
-    return Request(theta=theta, count=count, seed=SEED, columns=columns, sweeps=0, **given)
+    return Request(
+        theta=theta, count=count, seed=SEED, columns=columns, sweeps=0, budget=budget, **given
+    )
 
 
 def drawn(problem: Problem, theta, count: int, first: int | None = None, **options):
@@ -74,9 +78,10 @@ def test_kernel_equals_reference(name, width):
         assert valid.all()
         (block,) = drawn(problem, theta, count, width=width)
         assert np.array_equal(bits.unpack(block.packed[0], count), x[:, : problem.n])
-        assert np.array_equal(block.valid[0], bits.tail_mask(count))
+        assert np.array_equal(block.filled[0], bits.tail_mask(count))
 
 
+@pytest.mark.slow
 def test_the_comparison_would_notice_one_wrong_bit():
     problem = prepare(FORMULAS["5-sat"])
     theta = theta_for(problem.formula)
@@ -85,6 +90,7 @@ def test_the_comparison_would_notice_one_wrong_bit():
     assert 0 < (bits.unpack(block.packed[0], 130) != x).mean() < 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", [1, 3, 16, 64, 1000])
 def test_the_first_run_changes_nothing(first):
     """Nor does it in the reference: a lane that has met stays what it is in every longer run."""
@@ -105,12 +111,13 @@ def test_batches_and_threads_change_nothing(threads, block):
     theta = theta_for(problem.formula)
     (whole,) = drawn(problem, theta, 3000)
     parts = drawn(problem, theta, 3000, block=block, threads=threads, deadline=1e18)
-    joined = [bits.compact(part.packed[0], part.valid[0]) for part in parts]
+    joined = [bits.compact(part.packed[0], part.filled[0]) for part in parts]
     packed, count = bits.concatenate(joined, problem.n)
     tail = bits.tail_mask(3000)[:, None]
     assert count == 3000 and np.array_equal(packed & tail, whole.packed[0] & tail)
 
 
+@pytest.mark.slow
 def test_a_context_is_what_it_is_alone():
     problem = prepare(FORMULAS["5-sat"])
     rows = np.random.default_rng(0).normal(size=(3, problem.n))
@@ -142,7 +149,7 @@ def test_a_tile_that_does_not_meet_yields_nothing():
     problem = prepare(PARITY)
     for max_rounds, last in ((1, 1), (5, 8), (1000, 1024)):
         (block,) = drawn(problem, np.zeros(5), 100, max_rounds=max_rounds)
-        assert block.stopped and not block.valid.any() and block.rounds == last
+        assert block.stopped and not block.filled.any() and block.rounds == last
         assert f"100 samples were not determined after {last} sweeps" in block.info["ended"]
 
 
@@ -155,7 +162,7 @@ def test_one_slow_lane_takes_its_whole_block_and_all_later_ones():
     budget = max(lengths) // 2
     slow = next(k for k, length in enumerate(lengths) if length > budget)
     few = drawn(problem, theta, 1024, 1, block=64, width=1, max_rounds=budget)
-    assert len(few) == slow + 1 and few[-1].stopped and not few[-1].valid.any()
+    assert len(few) == slow + 1 and few[-1].stopped and not few[-1].filled.any()
     for block, same in zip(few[:-1], enough, strict=False):
         assert np.array_equal(block.packed, same.packed)
 

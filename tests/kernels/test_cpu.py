@@ -12,11 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nelson
+from nelson.budget import Budget
+from nelson.chains.problem import Problem, prepare
+from nelson.chains.request import Request
 from nelson.kernels.core import bits, reference
 from nelson.kernels.cpu import tiles
-from nelson.sampling.problem import Problem, prepare
 from nelson.sampling.registry import get
-from nelson.sampling.sampler import Request
 from tests.problems import cycle_edges, pigeonhole, random_ksat, sink_free
 
 OPTIONS = {"seed": 11, "max_rounds": 30, "sweeps": 2}
@@ -67,7 +68,8 @@ def expected(problem: Problem, theta: np.ndarray, method: str, **options):
 
 def drawn(problem: Problem, theta, method: str, seed, count, max_rounds, sweeps, **options):
     theta = np.atleast_2d(theta)
-    defaults = {"block": count, "contexts": np.arange(len(theta)), "threads": 1}
+    defaults = {"block": count, "contexts": np.arange(len(theta))}
+    budget = Budget(options.pop("deadline", None), threads=options.pop("threads", 1))
     request = Request(
         theta=theta,
         count=count,
@@ -75,6 +77,7 @@ def drawn(problem: Problem, theta, method: str, seed, count, max_rounds, sweeps,
         columns=np.arange(problem.n),
         sweeps=sweeps,
         max_rounds=max_rounds,
+        budget=budget,
         **{**defaults, **options},
     )
     return list(get(method).blocks(problem, request))
@@ -91,7 +94,7 @@ def test_cpu_equals_reference(name, method, width):
         x, valid, rounds, resampled = expected_of(name, method, count)
         (block,) = drawn(problem, theta, method, width=width, count=count, **OPTIONS)
         assert np.array_equal(bits.unpack(block.packed[0], count), x[:, : problem.n])
-        assert np.array_equal(bits.unpack(block.valid[0][:, None], count)[:, 0], valid)
+        assert np.array_equal(bits.unpack(block.filled[0][:, None], count)[:, 0], valid)
         assert (block.rounds, block.resampled) == (rounds, resampled)
 
 
@@ -108,6 +111,7 @@ def test_the_comparison_would_notice_one_wrong_bit():
     assert len(moved) > 0  # the thresholds differ; the samples need not
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
@@ -128,7 +132,7 @@ def test_cpu_equals_reference_on_any_formula(seed, n, clauses, longest, method, 
     x, valid, rounds, resampled = expected(problem, theta, method, **options)
     (block,) = drawn(problem, theta, method, width=4, **options)
     assert np.array_equal(bits.unpack(block.packed[0], count), x[:, :n])
-    assert np.array_equal(bits.unpack(block.valid[0][:, None], count)[:, 0], valid)
+    assert np.array_equal(bits.unpack(block.filled[0][:, None], count)[:, 0], valid)
     assert (block.rounds, block.resampled) == (rounds, resampled)
 
 
@@ -141,13 +145,14 @@ def test_batches_and_threads_change_nothing(threads, block):
     (whole,) = drawn(problem, theta, "lovasz", **options)
     parts = drawn(problem, theta, "lovasz", **options, block=block, threads=threads, deadline=1e18)
     joined, count = bits.concatenate(
-        [bits.compact(part.packed[0], part.valid[0]) for part in parts], problem.n
+        [bits.compact(part.packed[0], part.filled[0]) for part in parts], problem.n
     )
     assert count == 3000
     tail = bits.tail_mask(3000)[:, None]
     assert np.array_equal(joined & tail, whole.packed[0] & tail)
 
 
+@pytest.mark.slow
 def test_a_context_is_what_it_is_alone():
     problem = prepare(FORMULAS["5-sat"])
     rows = np.random.default_rng(0).normal(size=(5, problem.n))
@@ -160,6 +165,7 @@ def test_a_context_is_what_it_is_alone():
         assert np.array_equal(bits.unpack(alone.packed[0], 100), x)
 
 
+@pytest.mark.slow
 def test_work_space_is_clean_between_tiles():
     problem = prepare(random_ksat(30, 120, 3, 4))  # too many clauses: lanes run out of rounds
     theta = theta_for(problem.formula)

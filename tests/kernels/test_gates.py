@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 
 import nelson
+from nelson.budget import Budget
+from nelson.chains import engine
+from nelson.chains.diagnosis.diagnose import pilot_request
+from nelson.chains.problem import prepare
 from nelson.exact.inputs import find_gates
 from nelson.exact.preprocess import preprocess
 from nelson.kernels.core.bits import unpack
-from nelson.kernels.core.reference_gates import propose
-from nelson.sampling import engine
-from nelson.sampling.diagnosis.diagnose import pilot_request
 from nelson.sampling.methods import rejection
-from nelson.sampling.problem import prepare
+from tests.kernels.reference_gates import propose
 from tests.problems import encoded, random_ksat, weights
 from tests.structured import circuits, words
 
@@ -34,11 +35,11 @@ def proposals(formula, theta, count, given=(), threads=1):
     """(proposals that stay (m, n_total), mask (count,)) of the kernel."""
     problem = prepare(formula, given)
     kernel = rejection.kernel_for(problem)
-    asked = pilot_request(theta[None], count, threads, None, SEED)
+    asked = pilot_request(theta[None], count, Budget(threads=threads), SEED)
     asked = replace(asked, columns=np.arange(formula.n_total), contexts=np.array([3]), max_rounds=0)
     table = kernel.laws(problem, asked.theta)
     block = engine.draw(kernel, 0, problem, asked, table, asked.contexts, 0, count)
-    stays = unpack(block.valid[0][:, None], count)[:, 0].astype(bool)
+    stays = unpack(block.filled[0][:, None], count)[:, 0].astype(bool)
     return unpack(block.packed[0], count)[stays], stays
 
 
@@ -104,6 +105,7 @@ def test_few_inputs_are_left():
     assert len(find_gates(random_ksat(30, 60, 3, seed=1)).targets) == 0
 
 
+@pytest.mark.slow
 def test_outputs_define_inputs_of_a_cipher():
     """80 key bits, 36 bits of output known. Without the local search 80 inputs are left, without
     the clauses that S-boxes imply 70; with 62, one proposal in 2^18 is valid.

@@ -15,7 +15,7 @@ import pytest
 import nelson
 from nelson.exact.preprocess import gates
 from nelson.kernels.core import bits, compile, interpret
-from nelson.kernels.core.interpret import Limits, attempt, counted
+from nelson.kernels.core.interpret import InterpreterLimits, attempt, counted
 from nelson.sampling.registry import get, missing_modules
 
 CLAUSES = [[1, 3], [-1, 2, 4], [-2, 5, -6], [-3, 6], [-4, -6, 7], [-5, -7, 8], [1, -8, 2]]
@@ -43,6 +43,7 @@ def drawn(clauses, n, **how):
     return s.packed.tolist(), s.guarantee, s.info["method"], s.info["rounds"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("clauses", [CLAUSES, FIELDS], ids=["clauses", "fields"])
 def test_both_ways_give_the_same_bits(fresh, method, clauses):
@@ -69,7 +70,7 @@ def test_a_switch_in_the_midst_of_a_draw_keeps_the_bits(fresh, steps):
         fresh.setattr(kernel, "compiled", None)
     fresh.setattr(interpret._Steps, "mode", "auto")
     for name in ("NEW", "KEPT"):
-        fresh.setattr(interpret, name, Limits(steps, 1 << 20))
+        fresh.setattr(interpret, name, InterpreterLimits(steps, 1 << 20))
     assert drawn(CLAUSES, 4000, **how) == expected
     assert any(kernel.compiled for kernel in compile.kernels)
 
@@ -83,7 +84,7 @@ def loop(array, stop, rounds):
 
 def test_a_call_that_exceeds_the_budget_is_undone(fresh):
     """Except `stop`, which other threads write."""
-    fresh.setattr(interpret, "NEW", Limits(1000, 100))
+    fresh.setattr(interpret, "NEW", InterpreterLimits(1000, 100))
     fresh.setattr(interpret.kernel_cache, "is_kept", lambda function: False)
     function = counted(loop)
     array, stop = np.zeros(3, np.int32), np.zeros(1, np.int32)

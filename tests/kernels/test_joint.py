@@ -7,20 +7,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from nelson.budget import Budget
+from nelson.chains.chain import resumed
+from nelson.chains.diagnosis.diagnose import pilot_request
+from nelson.chains.diagnosis.solver import Finder
+from nelson.chains.moves import joint, protocol
+from nelson.chains.moves.factor_graph import factor_graph
+from nelson.chains.moves.joint import Joint, joint_moves
+from nelson.chains.problem import prepare
+from nelson.chains.request import Request
+from nelson.chains.terms import Terms
 from nelson.errors import FormulaError
 from nelson.formula import Formula
-from nelson.kernels.core import reference_joint
 from nelson.kernels.core.bits import pack, unpack
 from nelson.kernels.cpu.cutset import Cutset
-from nelson.sampling import joint
-from nelson.sampling.chain import resumed
-from nelson.sampling.diagnosis.diagnose import pilot_request
-from nelson.sampling.diagnosis.starts import Finder
-from nelson.sampling.factor_graph import factor_graph
-from nelson.sampling.joint import Joint, joint_moves
-from nelson.sampling.problem import prepare
-from nelson.sampling.sampler import Request
-from nelson.sampling.terms import Terms
+from tests.kernels import reference_joint
 from tests.problems import chi_square, exact_law, random_ksat, weights
 
 #: A right move fails a chi-square test with this probability; seeds are fixed.
@@ -63,7 +64,9 @@ FORMULAS = {
 
 
 def request_for(theta: np.ndarray, count: int, moves: Joint, **more: object) -> Request:
-    return replace(pilot_request(np.atleast_2d(theta), count, 1, None), moves=moves, **more)
+    return replace(
+        pilot_request(np.atleast_2d(theta), count, Budget(threads=1)), moves=moves, **more
+    )
 
 
 def plan_for(f: Formula, width: int = 3) -> Joint:
@@ -93,6 +96,7 @@ def by_reference(f: Formula, plan: Joint, x: np.ndarray, moves: range, **more: i
     return full[:, :n]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FORMULAS)
 @pytest.mark.parametrize("width", [2, 4, 9])
 def test_the_kernel_is_the_reference_bit_for_bit(name, width):
@@ -102,7 +106,7 @@ def test_the_kernel_is_the_reference_bit_for_bit(name, width):
     block = resumed(prepare(f), request, pack(x)[None], 2, 4, 192)
     expected = by_reference(f, plan, x, range(2, 7), context=3, first_word=4)
     assert np.array_equal(unpack(block.packed[0], 192), expected)
-    assert (block.valid == ~np.uint64(0)).all()
+    assert (block.filled == ~np.uint64(0)).all()
 
 
 def test_j_moves_and_k_more_are_j_plus_k_on_any_threads_and_in_any_batch():
@@ -114,8 +118,10 @@ def test_j_moves_and_k_more_are_j_plus_k_on_any_threads_and_in_any_batch():
     words = np.tile(pack(np.repeat(one, 64, axis=0)), (2, 5, 1))
     request = request_for(theta, 320, plan, contexts=np.array([0, 5]))
     at_once = resumed(problem, replace(request, sweeps=6), words, 0, 0, 320)
-    first = resumed(problem, replace(request, sweeps=2, threads=3), words, 0, 0, 320)
-    later = resumed(problem, replace(request, sweeps=4, threads=2), first.packed, 2, 0, 320)
+    first = resumed(problem, replace(request, sweeps=2, budget=Budget(threads=3)), words, 0, 0, 320)
+    later = resumed(
+        problem, replace(request, sweeps=4, budget=Budget(threads=2)), first.packed, 2, 0, 320
+    )
     assert np.array_equal(at_once.packed, later.packed)
     tail = resumed(problem, replace(request, sweeps=6), words[:, 3:], 0, 3, 128)
     assert np.array_equal(at_once.packed[:, 3:], tail.packed)
@@ -125,12 +131,12 @@ def test_no_two_threads_write_to_one_word(monkeypatch):
     """A word holds 64 lanes; threads that shared one would undo each other's moves."""
     f = random_ksat(60, 100, 3, 2)
     plan, problem, pieces = plan_for(f, 6), prepare(f), []
-    monkeypatch.setattr(joint, "_SMALL", 0)
+    monkeypatch.setattr(protocol, "SMALL", 0)
     monkeypatch.setattr(joint.kernel, "move", lambda *args: pieces.append(args[-2]))
     with Finder(problem) as finder:
         one = finder.solutions(np.zeros((1, 60), bool))
     words = np.tile(pack(np.repeat(one, 64, axis=0)), (1, 40, 1))
-    request = request_for(np.zeros((1, 60)), 2560, plan, sweeps=1, threads=3)
+    request = request_for(np.zeros((1, 60)), 2560, plan, sweeps=1, budget=Budget(threads=3))
     resumed(problem, request, words, 0, 0, 2560)
     per_word = 64 // joint.kernel.LANES
     assert len(pieces) > 3 and sum(last - first for first, last in pieces) == 40 * per_word
@@ -143,6 +149,7 @@ def moved(f: Formula, plan: Joint, x: np.ndarray, moves: int, seed: int = 3) -> 
     return unpack(block.packed[0], len(x))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["3-sat", "long clauses", "units", "one-hot", "fields"])
 def test_one_move_from_the_law_stays_in_the_law(name):
     """Chi-square of 64,000 samples; a right move fails with probability 1e-4."""
@@ -153,6 +160,7 @@ def test_one_move_from_the_law_stays_in_the_law(name):
     assert chi_square(y, exact_law(f, weights(f))) > ALPHA
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["3-sat", "long clauses", "units", "one-hot", "fields"])
 def test_moves_from_one_state_reach_the_law(name):
     f = FORMULAS[name]
@@ -180,7 +188,7 @@ def test_wrong_moves_are_rejected():
     wrong = replace(plan, made=[without_a_clause(plan.cutset(0))])
     request = request_for(weights(f), len(x), wrong, sweeps=1, seed=3)
     block = resumed(prepare(f), request, pack(x)[None], 0, 0, len(x))
-    assert not (block.valid == ~np.uint64(0)).all()  # states that violate the clause
+    assert not (block.filled == ~np.uint64(0)).all()  # states that violate the clause
 
     free = int(plan.cutset(0).variable[0])  # holds all if this one is true, else cutset 0
     looks = np.where(x[:, [free]], x, moved(f, plan, x, 1))
@@ -238,6 +246,7 @@ def test_terms_in_the_kernel_are_those_of_the_reference():
     assert np.array_equal(unpack(block.packed[0], 128), by_reference(f, plan, x, range(4)))
 
 
+@pytest.mark.slow
 def test_moves_with_terms_have_the_law_of_the_terms():
     """Chi-square of 64,000 samples, rate ALPHA. Twins: other coefficients, and no terms at all."""
     f = FORMULAS["fields"]
@@ -248,6 +257,7 @@ def test_moves_with_terms_have_the_law_of_the_terms():
     assert chi_square(moved(f, plan_for(f, 3), x, 1), (states, p)) < ALPHA
 
 
+@pytest.mark.slow
 def test_contexts_have_coefficients_of_their_own():
     f = FORMULAS["fields"]
     plan = with_terms(f, 30, np.stack([COEFFICIENTS, -COEFFICIENTS]))
@@ -319,7 +329,7 @@ def test_a_lane_that_violates_the_formula_is_not_handed_out():
     still = replace(plan, made=[held])
     request = request_for(np.zeros(4), 64, still, sweeps=1)
     block = resumed(prepare(f), request, pack(x)[None], 0, 0, 64)
-    assert int(np.bitwise_count(block.valid).sum()) == 32
+    assert int(np.bitwise_count(block.filled).sum()) == 32
 
 
 def test_every_variable_is_free_in_turn():

@@ -9,13 +9,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from nelson.budget import Budget
+from nelson.chains import engine
+from nelson.chains.chain import Chains, resumed
+from nelson.chains.problem import Problem, prepare
+from nelson.chains.request import Request
 from nelson.formula import Formula
 from nelson.kernels.core import reference, rng
 from nelson.kernels.core.bits import unpack
-from nelson.sampling import engine
-from nelson.sampling.chain import Chains, resumed
-from nelson.sampling.problem import Problem, prepare
-from nelson.sampling.sampler import Request
 from tests.problems import random_ksat, weights
 from tests.structured.graphs import grid
 
@@ -45,7 +46,7 @@ def request(theta: np.ndarray, count: int, seed: int = 3, sweeps: int = 0) -> Re
         columns=np.arange(rows.shape[1]),
         sweeps=sweeps,
         max_rounds=1000,
-        threads=1,
+        budget=Budget(threads=1),
     )
 
 
@@ -71,6 +72,7 @@ def uneven(first: np.ndarray, step: np.ndarray, classes: int = 5) -> bool:
     return bool((np.abs(seen - len(first) * p) > 5 * np.sqrt(len(first) * p * (1 - p))).any())
 
 
+@pytest.mark.slow
 def test_every_start_and_direction_is_equally_likely():
     """Over seeds, over contexts, and from one of them to the next. 5 tests: false alarm 3e-5."""
     for first, step in (orders(), orders([1], range(1 << 13))):
@@ -117,6 +119,7 @@ def swept(plain: reference.Reference, order: np.ndarray, seed: int, count: int) 
     return x[:, plain.program.place]
 
 
+@pytest.mark.slow
 def test_a_fixed_order_would_be_seen():
     """The kernel's first sweep from zeros is that of the reference; in a fixed order it is not."""
     problem = hard_core()
@@ -155,6 +158,7 @@ def test_the_first_sweep_fills_either_sublattice(start):
     assert min(sides) < 0 < max(sides)
 
 
+@pytest.mark.slow
 def test_in_a_fixed_order_every_seed_fills_the_same_sublattice():
     """The twin: what the test above would see without random orders."""
     problem = hard_core()
@@ -170,7 +174,7 @@ def test_widths_batches_and_interruptions_keep_the_order():
     asked = request(theta, count, sweeps=7)
     whole = next(engine.blocks(reference.LOVASZ, problem, asked))
     for width in (1, 4, 16):
-        asked = replace(asked, width=width, threads=2)
+        asked = replace(asked, width=width, budget=Budget(threads=2))
         again = next(engine.blocks(reference.LOVASZ, problem, asked))
         assert np.array_equal(again.packed, whole.packed)
         start = next(engine.blocks(reference.LOVASZ, problem, replace(asked, sweeps=0))).packed

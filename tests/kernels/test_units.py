@@ -10,18 +10,20 @@ import numba
 import numpy as np
 import pytest
 
+from nelson.budget import Budget
+from nelson.chains.chain import resumed
+from nelson.chains.diagnosis.diagnose import pilot_request
+from nelson.chains.moves import protocol
+from nelson.chains.moves.fields import Units, unit_moves
+from nelson.chains.problem import prepare
+from nelson.chains.request import Request
+from nelson.chains.terms import Terms
 from nelson.formula import Formula
-from nelson.kernels.core import reference_units, vector, vector_llvm
+from nelson.kernels.core import vector, vector_llvm
 from nelson.kernels.core.bits import pack, unpack
 from nelson.kernels.core.reference import threshold
 from nelson.kernels.cpu import lane_bytes, unit_program
-from nelson.sampling import units
-from nelson.sampling.chain import resumed
-from nelson.sampling.diagnosis.diagnose import pilot_request
-from nelson.sampling.problem import prepare
-from nelson.sampling.sampler import Request
-from nelson.sampling.terms import Terms
-from nelson.sampling.units import Units, unit_moves
+from tests.kernels import reference_units
 from tests.problems import chi_square, exact_law, random_ksat, weights
 
 
@@ -95,13 +97,15 @@ def starts(f: Formula, theta: np.ndarray, terms: bool, count: int, seed: int = 1
 
 
 def request_for(theta: np.ndarray, count: int, moves: Units, **more: object) -> Request:
-    return replace(pilot_request(np.atleast_2d(theta), count, 1, None), moves=moves, **more)
+    return replace(
+        pilot_request(np.atleast_2d(theta), count, Budget(threads=1)), moves=moves, **more
+    )
 
 
 def swept(f, moves, theta, x, sweeps, seed=3, **more) -> np.ndarray:
     request = request_for(theta, len(x), moves, sweeps=sweeps, seed=seed, **more)
     block = resumed(prepare(f), request, pack(x)[None], 0, 0, len(x))
-    assert (block.valid == ~np.uint64(0)).all()
+    assert (block.filled == ~np.uint64(0)).all()
     return unpack(block.packed[0], len(x))
 
 
@@ -185,6 +189,7 @@ def test_thresholds_are_logistic():
     assert (np.abs(found - rare) <= 1e-5 * rare + 1).all() and found.min() == 1
 
 
+@pytest.mark.slow
 def test_every_way_to_look_up_bytes(monkeypatch):
     """All instructions that this machine has give the same bytes as plain loads."""
     assert lane_bytes.lookup_way("x86_64-linux", "", "+avx2,+avx") == "avx2"
@@ -295,13 +300,13 @@ def test_wrong_sweeps_are_rejected():
     blind = replace(plain, program=plain.program._replace(near_at=0 * plain.program.near_at))
     request = request_for(theta, len(start), blind, sweeps=3, seed=3)
     block = resumed(prepare(f), request, pack(start)[None], 0, 0, len(start))
-    assert not (block.valid == ~np.uint64(0)).all()
+    assert not (block.filled == ~np.uint64(0)).all()
 
 
 @pytest.mark.parametrize("terms", [False, True])
 def test_j_sweeps_and_k_more_are_j_plus_k_on_any_threads_and_in_any_batch(terms, monkeypatch):
     """Two contexts with coefficients of their own; alone, each has the same bits."""
-    monkeypatch.setattr(units, "_SMALL", 0)
+    monkeypatch.setattr(protocol, "SMALL", 0)
     f, rng = pairwise(20, 3, True, [[-3 * k - 1, -3 * k - 4] for k in range(19)]), None
     rng, problem = np.random.default_rng(0), prepare(f)
     theta = rng.normal(size=(2, 60))
@@ -315,10 +320,12 @@ def test_j_sweeps_and_k_more_are_j_plus_k_on_any_threads_and_in_any_batch(terms,
     words = np.tile(pack(x), (2, 5, 1))
     request = request_for(theta, 320, moves, contexts=np.array([0, 5]))
     at_once = resumed(problem, replace(request, sweeps=6), words, 0, 0, 320)
-    first = resumed(problem, replace(request, sweeps=2, threads=3), words, 0, 0, 320)
-    later = resumed(problem, replace(request, sweeps=4, threads=2), first.packed, 2, 0, 320)
+    first = resumed(problem, replace(request, sweeps=2, budget=Budget(threads=3)), words, 0, 0, 320)
+    later = resumed(
+        problem, replace(request, sweeps=4, budget=Budget(threads=2)), first.packed, 2, 0, 320
+    )
     assert np.array_equal(at_once.packed, later.packed)
-    assert (at_once.valid == ~np.uint64(0)).all()
+    assert (at_once.filled == ~np.uint64(0)).all()
     tail = resumed(problem, replace(request, sweeps=6), words[:, 3:], 0, 3, 128)
     assert np.array_equal(at_once.packed[:, 3:], tail.packed)
     own = moves.weighted(coefficients[1]) if terms else moves
@@ -331,9 +338,9 @@ def test_a_deadline_ends_sweeps(monkeypatch):
     moves, problem = moves_of(f, False), prepare(f)
     x = np.zeros((64, 60), bool)
     x[:, ::3] = True
-    request = request_for(np.zeros(60), 64, moves, sweeps=1_000_000, deadline=0.0)
+    request = request_for(np.zeros(60), 64, moves, sweeps=1_000_000, budget=Budget(deadline=0.0))
     block = resumed(problem, request, pack(x)[None], 0, 0, 64)
-    assert block.stopped and not block.valid.any()
+    assert block.stopped and not block.filled.any()
 
 
 def test_rounding_is_told():

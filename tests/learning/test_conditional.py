@@ -7,6 +7,7 @@ import pytest
 
 import nelson
 from nelson import FormulaError
+from nelson.learning import Network
 from nelson.learning.learn import learn
 from nelson.learning.model import load
 from tests.learning.planted import SEED, mesh
@@ -34,7 +35,9 @@ def test_a_network_learns_theta_from_the_context(tmp_path):
         return float(((theta * x).sum(1) - np.log(np.exp(phi).sum(1))).mean())
 
     before = score(net)
-    fit = learn(f, x, contexts=contexts, net=net, seed=1, iterations=400, eta=0.02)
+    fit = learn(
+        f, x, contexts=contexts, net=net, seed=1, optimizer=Network(iterations=400, rate=0.02)
+    )
     best = np.log((p * (states[None] == x[:, None]).all(2)).sum(1)).mean()
     assert score(net) > best - 0.03 > before  # nats an example; 18 weights cost 18 / 3000
     assert fit.converged, fit.why

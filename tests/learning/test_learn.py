@@ -5,11 +5,14 @@ Seeds are fixed, so a failure repeats. Bands state their false-alarm rate.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import nelson
 from nelson import Formula, FormulaError
+from nelson.learning import PAPER, Newton, Run
 from nelson.learning.learn import learn
 from nelson.learning.noise import chi2_quantile
 from tests.learning.planted import (
@@ -52,7 +55,7 @@ def test_one_step_of_the_paper_goes_towards_the_data():
     f = Formula([[1, 2], [-1, 3]], n_vars=3)
     data = np.array([[0, 1, 0]] * 3 + [[1, 0, 1]])
     drawn = np.array([[1, 1, 1], [0, 1, 1], [1, 0, 1], [1, 1, 1]], bool)
-    fit = learn(f, data, preset="paper", iterations=1, sampler=lambda f, t, m, s: drawn)
+    fit = learn(f, data, optimizer=replace(PAPER, iterations=1), method=lambda f, t, m, s: drawn)
     np.testing.assert_allclose(fit.theta, 0.1 * (data.mean(0) - drawn.mean(0)), rtol=1e-12)
     assert [row["phase"] for row in fit.history] == ["sgd"]
 
@@ -62,7 +65,7 @@ def test_the_default_finds_the_enumerated_maximum(name):
     """2 M KL(maximum || fit) ~ chi^2_n, M the samples behind the answer; alarm in 1e-6 of cases."""
     f = {**extremal(), **non_extremal()}[name]
     data = draws(f, 0.7 * weights(f, 3), 1500, 5)
-    fit = learn(f, data, prior=0.0, seed=SEED)
+    fit = learn(f, data, optimizer=Newton(prior=0.0), seed=SEED)
     best = enumerated_maximum(f, data.mean(0))
     behind = 8 * max(row["m"] for row in fit.history)
     bar = chi2_quantile(f.n_vars, 1 - 1e-6) / (2 * behind)
@@ -70,7 +73,7 @@ def test_the_default_finds_the_enumerated_maximum(name):
     bar += 0 if f.is_extremal else f.n_vars / (2 * 20_000)
     assert exact_kl(f, best, fit.theta) < bar, (fit.why, best, fit.theta)
     # The twin: fifty iterations of the paper's loop are not there.
-    rough = learn(f, data, preset="paper", iterations=50, seed=SEED)
+    rough = learn(f, data, optimizer=replace(PAPER, iterations=50), seed=SEED)
     assert exact_kl(f, best, rough.theta) > bar
 
 
@@ -79,7 +82,7 @@ def test_without_sweeps_theta_is_biased_and_the_fit_says_so():
     theta = weights(f, 4)
     data = draws(f, theta, 20_000, 6)
     good = learn(f, data, seed=1)
-    bad = learn(f, data, seed=1, sampler="lovasz", sweeps=0)
+    bad = learn(f, data, seed=1, method="lovasz", optimizer=Newton(sweeps=0))
     assert good.guarantee == "exact"
     assert good.info["method"] == "enumerate"
     assert bad.guarantee == "heuristic"
@@ -87,13 +90,14 @@ def test_without_sweeps_theta_is_biased_and_the_fit_says_so():
     assert exact_kl(f, theta, bad.theta) > 4 * exact_kl(f, theta, good.theta)
 
 
+@pytest.mark.slow
 def test_first_order_presets_reach_it_too():
     f = mesh(10)
     theta = weights(f, 2)
     data = draws(f, theta, 2000, 7)
     start = exact_kl(f, theta, np.zeros(10))
-    paper = learn(f, data, preset="paper", seed=1)
-    adam = learn(f, data, preset="adam", seed=1)
+    paper = learn(f, data, optimizer="paper", seed=1)
+    adam = learn(f, data, optimizer="adam", seed=1)
     assert len(paper.history) == 1000
     assert {row["m"] for row in paper.history} == {200}
     assert exact_kl(f, theta, paper.theta) < 0.2 * start
@@ -108,7 +112,7 @@ def test_samplers_are_exchangeable(sampler):
         pytest.skip(f"{sampler} is optional, unweighted or biased")
     f = Formula(list(mesh(6).clauses())[:3], n_vars=6)  # `cftp` cannot draw from all four
     theta = weights(f, 1)
-    fit = learn(f, draws(f, theta, 3000, 8), sampler=sampler, seed=2)
+    fit = learn(f, draws(f, theta, 3000, 8), method=sampler, seed=2)
     assert fit.converged, fit.why
     assert exact_kl(f, theta, fit.theta) < chi2_quantile(6, 1 - 1e-6) / (2 * 3000) * 1.2
 
@@ -123,11 +127,11 @@ def test_a_foreign_sampler_is_a_function():
         states, p = exact_law(formula, at)
         return states[np.random.default_rng(seed).choice(len(states), m, p=p)]
 
-    fit = learn(f, draws(f, theta, 3000, 8), sampler=mine, seed=2)
+    fit = learn(f, draws(f, theta, 3000, 8), method=mine, seed=2)
     assert fit.converged
     assert len(calls) >= len(fit.history)
     with pytest.raises(FormulaError, match="returns shape"):
-        learn(f, draws(f, theta, 30, 8), sampler=lambda *a: np.zeros((2, 3)))
+        learn(f, draws(f, theta, 30, 8), method=lambda *a: np.zeros((2, 3)))
 
 
 @pytest.mark.process
@@ -152,7 +156,7 @@ def test_constant_columns_give_a_finite_theta():
     assert 1 < fit.theta[0] < np.log(40 * count)
     # One pseudo-example: P(not x1) is about that of one in N + 1.
     assert 0.1 / count < 1 - exact_marginals(f, fit.theta)[0] < 1 / count
-    plain = learn(f, data, prior=0.0, bound=9.0, seed=1)
+    plain = learn(f, data, optimizer=Newton(prior=0.0, bound=9.0), seed=1)
     assert plain.theta[0] == 9.0
 
 
@@ -202,7 +206,7 @@ def test_inside_the_share_of_the_samples_is_claimed_and_right():
 def test_at_the_bound_no_share_is_claimed():
     f = random_ksat(12, 20, 3, seed=1)
     x = np.repeat(draws(f, weights(f), 1, SEED), 1000, axis=0)
-    why = learn(f, x, prior=0.0, seed=SEED).why
+    why = learn(f, x, optimizer=Newton(prior=0.0), seed=SEED).why
     assert "12 variables is at its bound of 16" in why and "samples add" not in why
 
 
@@ -210,7 +214,7 @@ def test_a_function_that_leaves_variables_out_is_refused():
     f = Formula([[1, 2], [-1, 3]], projection=[1])
     data = [[0, 1, 0], [1, 0, 1]]
     with pytest.raises(FormulaError, match=r'1 variables; expected 3: .*project="all"'):
-        learn(f, data, sampler=lambda f, t, m, s: nelson.sample(f, t, m, seed=s))
+        learn(f, data, method=lambda f, t, m, s: nelson.sample(f, t, m, seed=s))
 
 
 def test_what_the_formula_fixes_is_left_alone():
@@ -236,7 +240,7 @@ def test_odd_sizes():
 def test_budgets_are_said_and_kept():
     f = random_ksat(40, 40, 5, seed=2)
     data = nelson.sample(f, weights(f), 500, seed=1)
-    fit = learn(f, data, iterations=2, seed=1)
+    fit = learn(f, data, optimizer=Newton(iterations=2), seed=1)
     assert len(fit.history) == 2
     assert not fit.converged
     assert "2 iterations" in fit.why
@@ -248,7 +252,7 @@ def test_budgets_are_said_and_kept():
         if row["iteration"] == 3:
             raise KeyboardInterrupt
 
-    ended = learn(f, data, callback=stop, seed=1)
+    ended = learn(f, data, run=Run(callback=stop), seed=1)
     assert ended.interrupted
     assert len(ended.history) == 3
 
@@ -256,6 +260,7 @@ def test_budgets_are_said_and_kept():
 # --- what a fit must not claim --------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_variables_that_the_bound_holds_back_are_named():
     """A star with theta = 24 in the centre and 2 on 12 leaves: the default bound of 16 is too low.
     The fit says so; with a higher bound the same data are fitted.
@@ -266,30 +271,36 @@ def test_variables_that_the_bound_holds_back_are_named():
     held = learn(star, data, seed=1)
     assert not held.converged and held.theta[0] == 16
     assert "1 variable (1) is held at its bound of 16" in held.why
-    free = learn(star, data, seed=1, bound=40)
+    free = learn(star, data, seed=1, optimizer=Newton(bound=40))
     assert free.converged and abs(free.theta[0] - 24) < 1
 
 
+@pytest.mark.slow
 def test_a_fit_with_heuristic_samples_says_so(monkeypatch):
     """Chains of this formula reach one region only, so theta carries their bias. The twin mixes."""
-    monkeypatch.setattr("nelson.sampling.auto.compiling.promising", lambda parts: [])
+    monkeypatch.setattr(
+        "nelson.sampling.auto.steps.circuit.Compilation.promising", lambda self, parts: []
+    )
     monkeypatch.setattr("nelson.sampling.auto.chains.no_joint_moves", lambda *_: "left out")
     formula = entropic_switch(n=60)
     data = nelson.sample(formula, None, 500, method="lovasz", sweeps=4, seed=1)
-    for sampler in (None, "lovasz"):
-        fit = learn(formula, data, sampler=sampler, seed=1, iterations=2)
+    for sampler in ("auto", "lovasz"):
+        fit = learn(formula, data, method=sampler, seed=1, optimizer=Newton(iterations=2))
         assert fit.guarantee == "heuristic" and "the samples are heuristic" in fit.why
     honest = random_ksat(80, 160, 5, seed=1)  # too dense for rejection and for coupled chains
     fit = learn(honest, nelson.sample(honest, None, 500, seed=1), seed=1)
     assert fit.guarantee == "asymptotic" and "heuristic" not in fit.why
 
 
+@pytest.mark.slow
 def test_the_last_theta_is_diagnosed_as_well(monkeypatch):
     """Samples are drawn at theta = 0, which is well; the step leads to where chains are caught."""
-    monkeypatch.setattr("nelson.sampling.auto.compiling.promising", lambda parts: [])
+    monkeypatch.setattr(
+        "nelson.sampling.auto.steps.circuit.Compilation.promising", lambda self, parts: []
+    )
     monkeypatch.setattr("nelson.sampling.auto.chains.no_joint_moves", lambda *_: "left out")
     formula, theta = hubs_and_leaves(hubs=8, leaves=60)
     data = np.zeros((200, 68), bool)
     data[:, :8] = True  # all hubs on
-    fit = learn(formula, data, theta0=theta, seed=1, iterations=0)
+    fit = learn(formula, data, theta0=theta, seed=1, optimizer=Newton(iterations=0))
     assert fit.guarantee == "heuristic"

@@ -6,14 +6,19 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog, minimize
 
+from nelson.budget import Budget
 from nelson.errors import BudgetExceeded, FormulaError, ImpossibleShares, Unsatisfiable
-from nelson.exact.compiled import compiled
 from nelson.exact.enumerated import law
 from nelson.exact.hull import features
+from nelson.exact.law import law as exact_law
 from nelson.formula import Formula
 from nelson.learning import match as module
 from nelson.learning.match import match
+from nelson.policy import DEFAULT, ExactPolicy, FitPolicy, Policy
 from nelson.sampling.sample_stream import sample
+
+#: No structure is enumerated: circuits decide.
+CIRCUITS = Policy(exact=ExactPolicy(few_cells=0, inputs=0))
 
 
 def one_hot(*groups):
@@ -108,7 +113,7 @@ def test_random_cases_end_in_the_shares_or_in_a_proof(source, monkeypatch):
     if source == "circuit":
         pytest.importorskip("py_d4")
         cases = 25
-        monkeypatch.setattr(module, "moments_of", compiled)
+        monkeypatch.setattr(module, "moments_of", lambda f, **_: exact_law(f, policy=CIRCUITS))
     rng, proofs = np.random.default_rng(7), 0
     for _ in range(cases):
         formula, literals, shares, f = random_case(rng)
@@ -204,7 +209,7 @@ def test_impossible_shares_are_proved_simply(name, source, monkeypatch):
     """The same short reason, whether all solutions are known or a solver proves it."""
     formula, (literals, shares, groups), (direction, highest), words = IMPOSSIBLE[name]
     if source == "samples":
-        monkeypatch.setattr(module, "moments_of", lambda formula: None)
+        monkeypatch.setattr(module, "moments_of", lambda formula, **_: None)
     with pytest.raises(ImpossibleShares, match=words) as caught:
         match(formula, literals, shares, groups=groups, seed=0)
     error = caught.value
@@ -283,7 +288,7 @@ def test_where_moments_must_be_sampled(monkeypatch):
     """theta rests on 8 x 65,536 samples, so its exact shares are within 5 sigma of the targets
     (false alarm below 1e-5 for all seven); 20 sigma away, a wrong theta is rejected."""
     exact = match(FIELDS, LITERALS, SHARES)
-    monkeypatch.setattr(module, "moments_of", lambda formula: None)
+    monkeypatch.setattr(module, "moments_of", lambda formula, **_: None)
     found = match(FIELDS, LITERALS, SHARES, seed=5)
     assert found.converged, found.why
     assert found.guarantee == "asymptotic" and found.theta[7] == 0.0
@@ -304,7 +309,7 @@ def test_where_moments_must_be_sampled(monkeypatch):
 
 def test_sampled_moments_under_evidence_and_a_base(monkeypatch):
     """As above, with a share of 1 and a base; 5 sigma of the fresh samples and of theta."""
-    monkeypatch.setattr(module, "moments_of", lambda formula: None)
+    monkeypatch.setattr(module, "moments_of", lambda formula, **_: None)
     base = np.array([0.0, 0, 0, 1.5, 0, 0, -1, 2])
     found = match(FIELDS, [-3, 1, 8], [1, 0.25, 0.5], base=base, seed=1)
     assert found.converged and found.theta[2] == -np.inf and found.achieved[0] == 1
@@ -313,11 +318,12 @@ def test_sampled_moments_under_evidence_and_a_base(monkeypatch):
     assert np.abs(p @ states[:, [0, 7]] - [0.25, 0.5]).max() < 5 * 0.5 / np.sqrt(8 * 65_536)
 
 
+@pytest.mark.slow
 def test_many_shares_at_once():
     """400 shares of a chain of 600 variables: the planted theta comes back."""
     pytest.importorskip("py_d4")
     chain = Formula([[-v, -(v + 1)] for v in range(1, 600)])
-    circuit = compiled(chain)
+    circuit = exact_law(chain)
     assert circuit is not None
     theta = np.random.default_rng(0).normal(0, 1, 600)
     theta[400:] = 0.0
@@ -327,7 +333,7 @@ def test_many_shares_at_once():
 
 
 def test_out_of_time(monkeypatch):
-    found = match(FIELDS, LITERALS, SHARES, seconds=0)
+    found = match(FIELDS, LITERALS, SHARES, budget=Budget.of(0.0))
     assert not found.converged and found.why.startswith("the time was up: shares are off by")
     assert found.iterations == 0
 
@@ -349,9 +355,10 @@ def test_an_undecided_question_is_said(undecided):
     assert "not decided whether these shares are possible" in found.why
 
 
+@pytest.mark.slow
 def test_no_share_is_called_reached_that_the_loop_did_not_see(undecided, monkeypatch):
     """The loop has one target for each variable; here the second share of variable 1 differs."""
-    monkeypatch.setattr(module, "moments_of", lambda formula: None)
+    monkeypatch.setattr(module, "moments_of", lambda formula, **_: None)
     assert match(FIELDS, [1, -1], [0.5, 0.5], seed=0).converged
     found = match(FIELDS, [1, -1], [0.5, 0.6], seed=0)
     assert not found.converged
@@ -368,7 +375,6 @@ def test_bad_input():
         ([1], [float("nan")], {}, "a share of nan"),
         ([1], [0.5], {"tolerance": 0}, "tolerance"),
         ([1], [0.5], {"groups": [[0, 1]]}, "group"),
-        ([1], [0.5], {"seconds": float("nan")}, "seconds"),
         ([1], [0.5], {"base": [0.0]}, "theta of shape"),
     ]:
         with pytest.raises(FormulaError, match=words):
@@ -382,7 +388,7 @@ def test_evidence_may_leave_a_formula_that_compiles(monkeypatch):
     base = np.zeros(8)
     base[7] = np.inf
     real = module.moments_of
-    monkeypatch.setattr(module, "moments_of", lambda f: None if f is FIELDS else real(f))
+    monkeypatch.setattr(module, "moments_of", lambda f, **_: None if f is FIELDS else real(f))
     found = match(FIELDS, LITERALS, SHARES, base=base)
     assert found.guarantee == "exact" and found.converged and found.theta[7] == np.inf
 
@@ -394,3 +400,67 @@ def test_the_example_of_the_documentation():
     with pytest.raises(ImpossibleShares, match=words):
         match(burst, [3, 4], [0.3, 0.2])
     assert "boundary" in match(burst, [3, 4], [0.2, 0.2]).why
+
+
+class Clock:
+    """A stand-in for `time.monotonic` that moves only when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def timed_phases(monkeypatch, policy=DEFAULT):
+    """A match in 10 seconds, in which every phase takes all of the time that it is given, by a
+    clock that only the phases move. An AssertionError if one gets more than is left."""
+    clock, given = Clock(), []
+    monkeypatch.setattr("nelson.budget.time.monotonic", clock)
+    real_sample, real_run = module.sample, module.run
+
+    def spends(name, seconds):
+        left = until - clock.now
+        given.append((name, seconds))
+        assert 0 < seconds <= left + 1e-9, (name, seconds, left)
+        clock.now += seconds
+
+    def no_law(formula, budget):
+        spends("exact", budget.left)
+
+    def known(*arguments, seconds, **options):
+        spends("samples", seconds)
+        return real_sample(*arguments, **options)
+
+    def proof(*arguments, budget, **options):
+        spends("proof", budget.left)
+        raise BudgetExceeded("not decided")
+
+    def fit(learner, *, seed, budget):
+        end = budget.left
+        outcome = real_run(learner, seed=seed)
+        spends("fit", end)
+        return outcome
+
+    monkeypatch.setattr(module, "moments_of", no_law)
+    monkeypatch.setattr(module, "sample", known)
+    monkeypatch.setattr(module, "separate", proof)
+    monkeypatch.setattr(module, "run", fit)
+    until = clock.now + 10.0
+    found = match(FIELDS, LITERALS, SHARES, seed=0, budget=Budget.of(10.0), policy=policy)
+    assert clock.now < until
+    return found, given
+
+
+def test_no_phase_gets_more_time_than_the_caller_gave(monkeypatch):
+    """None gets more than is left, and the sum is below the caller's."""
+    found, given = timed_phases(monkeypatch)
+    assert [name for name, _ in given] == ["exact", "samples", "proof", "fit"]
+    assert sum(seconds for _, seconds in given) < 10.0
+    assert len(found.achieved) == len(SHARES)
+
+
+def test_a_phase_that_takes_more_than_is_left_is_seen(monkeypatch):
+    """The twin: the loop is given twice the time that is left."""
+    with pytest.raises(AssertionError, match="fit"):
+        timed_phases(monkeypatch, Policy(fit=FitPolicy(loop_share=2.0)))

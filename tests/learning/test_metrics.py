@@ -58,11 +58,11 @@ def test_log_likelihood_by_hand():
     assert metrics.log_likelihood(EXAMPLE, theta, bad, log_z=math.log(58)).value == -math.inf
 
     class Uncertain(float):
-        half_width, method = 0.3, "telescope"
+        half_width, method = 0.3, "bridge"
 
     wide = metrics.log_likelihood(EXAMPLE, theta, x, log_z=Uncertain(math.log(58)))
     assert wide.half_width == pytest.approx(math.hypot(value.half_width, 0.3))
-    assert wide.method == "telescope"
+    assert wide.method == "bridge"
 
 
 def test_log_likelihood_finds_log_z_by_itself_train_and_held_out():

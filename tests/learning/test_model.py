@@ -15,11 +15,12 @@ import pytest
 import nelson
 from nelson import Formula, FormulaError
 from nelson.io import atomic
+from nelson.learning import Run
 from nelson.learning.checkpoint import pack_tensors
 from nelson.learning.history import History
 from nelson.learning.learn import learn
 from nelson.learning.model import Model, load
-from nelson.tasks import drawing
+from nelson_paper.tasks import drawing
 from tests.cli.commands import run
 from tests.learning.planted import draws, mesh
 from tests.problems import exact_law, weights
@@ -86,6 +87,7 @@ def test_a_network_replaces_theta(tmp_path):
     assert load(tmp_path).theta is None
 
 
+@pytest.mark.slow
 def test_a_picture_is_whole_or_absent(tmp_path, monkeypatch):
     """Ctrl-C in the middle of writing it."""
     module = pytest.importorskip("matplotlib.figure", reason="pip install nelson-mrf[plots]")
@@ -110,6 +112,7 @@ def test_a_picture_is_whole_or_absent(tmp_path, monkeypatch):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["curve.png", "task.svg"]
 
 
+@pytest.mark.slow
 def test_the_history_is_a_table_a_file_and_a_picture(tmp_path):
     f = mesh(6)
     fit = learn(f, draws(f, weights(f), 200, 1), seed=1)
@@ -156,9 +159,9 @@ def test_tensorboard_is_optional(tmp_path):
         import torch.utils.tensorboard  # noqa: F401
     except ImportError:
         with pytest.raises(nelson.NelsonError, match="pip install tensorboard"):
-            learn(f, data, seed=1, tensorboard=tmp_path)
+            learn(f, data, seed=1, run=Run(tensorboard=tmp_path))
         return
-    learn(f, data, seed=1, tensorboard=tmp_path)
+    learn(f, data, seed=1, run=Run(tensorboard=tmp_path))
     assert any(name.startswith("events") for name in os.listdir(tmp_path))
 
 
@@ -226,7 +229,7 @@ def test_a_model_with_other_values_is_refused_in_one_line(folder, name):
     path.write_text(json.dumps(WRONG[name](json.loads(path.read_text()))))
     with pytest.raises(nelson.NelsonError, match="not a complete model"):
         load(folder)
-    done = run("generate", folder, "-n", 5)
+    done = run("sample", folder, "-n", 5)
     assert done.returncode == 1 and len(done.stderr.splitlines()) == 1, done.stderr
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.stats import chi2
 
 from nelson import Formula
 from nelson.kernels.core.bits import pack
-from nelson.kernels.cpu.moments import dot, pair_counts
+from nelson.kernels.cpu.packed_samples import dot, pair_counts
+from nelson.learning import PAPER
 from nelson.learning.learn import learn
 from nelson.learning.moments import Draw
 from nelson.learning.noise import chi2_quantile, curvature, judge
@@ -54,5 +57,5 @@ def test_data_and_samples_that_contradict_each_other_entirely_are_no_noise():
     assert gap.chi2 == np.inf and not gap.within and gap.gap_max == 1.0
     free = Formula([], n_vars=2)
     data = np.array([[0, 0], [0, 1]] * 10)
-    fit = learn(free, data, preset="paper", theta0=[90.0, 0.0], iterations=1, seed=1)
+    fit = learn(free, data, optimizer=replace(PAPER, iterations=1), theta0=[90.0, 0.0], seed=1)
     assert not fit.converged and "more than noise" in fit.why

@@ -12,11 +12,12 @@ import pytest
 import nelson
 from nelson import Formula, Polynomial
 from nelson.kernels.core.bits import pack
-from nelson.learning import penalised, persistent, products
+from nelson.learning import Proximal, Run
+from nelson.learning import terms as products
 from nelson.learning.persistent import Persistent
 from nelson.learning.pseudo import Conditionals, first_point
 from nelson.learning.terms import all_pairs, coefficients, lifted
-from nelson.log_z.walk import Fields
+from nelson.log_z.term_chains import Fields
 
 SEED, N = 20231, 4000
 #: Three fields of three values and two lone variables; the first values exclude each other.
@@ -57,7 +58,7 @@ def free_parameters() -> int:
 @pytest.fixture
 def chains(monkeypatch):
     """No circuit and no enumeration: samples come from chains."""
-    monkeypatch.setattr(products, "exact_source", lambda formula: None)
+    monkeypatch.setattr(products, "exact_source", lambda *_: None)
 
 
 def test_pairs_are_those_between_fields():
@@ -66,7 +67,7 @@ def test_pairs_are_those_between_fields():
     with pytest.raises(nelson.FormulaError, match="pairs"):
         nelson.learn(FORMULA, rows(10, 0), terms="all")
     with pytest.raises(nelson.FormulaError, match="without terms"):
-        nelson.learn(FORMULA, rows(10, 0), l1=0.1)
+        nelson.learn(FORMULA, rows(10, 0), optimizer=Proximal(l1=0.1))
 
 
 def test_gradients_of_chains_are_those_of_enumeration():
@@ -113,11 +114,11 @@ def test_planted_pairs_are_found_at_the_statistical_limit(kind, monkeypatch):
     """KL(planted, learned) is chi-square(k) / 2N at best: the mean over 3 data sets stays below 1.5
     k / 2N (a right one fails in about 1e-3 of cases, k = 32). The twin: without pairs it is far."""
     if kind == "chains":
-        monkeypatch.setattr(products, "exact_source", lambda formula: None)
+        monkeypatch.setattr(products, "exact_source", lambda *_: None)
     k, found, plain = free_parameters(), [], []
     for seed in range(3):
         x = rows(N, 10 + seed)
-        options = {"l1": 0.0} if kind == "chains" else {}
+        options = {"optimizer": Proximal(l1=0.0)} if kind == "chains" else {}
         fit = nelson.learn(FORMULA, x, terms=PAIRS, seed=seed, threads=1, **options)
         found.append(divergence(fit))
         assert fit.guarantee == ("asymptotic" if kind == "chains" else "exact")
@@ -128,10 +129,16 @@ def test_planted_pairs_are_found_at_the_statistical_limit(kind, monkeypatch):
     assert all(off > 3 * k / (2 * N) for off in plain)
 
 
-def run(folder=None, **more):
-    options = {"m": 128, "iterations": 100, "checkpoint_every": 25, "seed": 5, "threads": 1} | more
+def run(folder=None, callback=None, seed=5):
     return nelson.learn(
-        FORMULA, rows(300, 3), terms="pairs", valid=rows(100, 4), checkpoint=folder, **options
+        FORMULA,
+        rows(300, 3),
+        terms="pairs",
+        valid=rows(100, 4),
+        seed=seed,
+        threads=1,
+        optimizer=Proximal(m=128, iterations=100, stage=40),
+        run=Run(checkpoint=folder, every=25, callback=callback),
     )
 
 
@@ -139,6 +146,7 @@ class Stopped(Exception):
     """As if the process had been killed."""
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("chains")
 def test_chains_that_nobody_judged_are_heuristic():
     """A run that the time ends before its chains were compared makes no claim about them."""
@@ -153,8 +161,7 @@ def test_chains_that_nobody_judged_are_heuristic():
 def test_a_stopped_run_resumes_to_the_same_bits(tmp_path, monkeypatch):
     """Stages of 40 steps, so that the checkpoint of step 75 lies behind the end of one; chains have
     rungs from there on."""
-    monkeypatch.setattr(penalised, "_STAGE", 40)
-    monkeypatch.setattr(persistent, "_LAG", -1.0)
+    monkeypatch.setattr(Persistent, "LAG", -1.0)
 
     def stop(row):
         if row["iteration"] == 90:
@@ -172,8 +179,8 @@ def test_a_stopped_run_resumes_to_the_same_bits(tmp_path, monkeypatch):
             rows(300, 3),
             terms="pairs",
             valid=rows(90, 4),
-            checkpoint=tmp_path,
-            m=128,
+            run=Run(checkpoint=tmp_path),
+            optimizer=Proximal(m=128),
             seed=5,
         )
 
@@ -183,18 +190,16 @@ def test_a_stopped_run_resumes_to_the_same_bits(tmp_path, monkeypatch):
 def test_validation_chooses_the_penalty(tmp_path):
     """Few examples and many pairs: the best stage is better than no penalty, and says its score."""
     x, valid, test = rows(150, 5), rows(150, 6), rows(2000, 7)
-    fit = nelson.learn(FORMULA, x, terms="pairs", valid=valid, seed=1, threads=1, m=512)
+    chosen = Proximal(m=512)
+    fit = nelson.learn(FORMULA, x, terms="pairs", valid=valid, seed=1, threads=1, optimizer=chosen)
     free = nelson.learn(
         FORMULA,
         x,
         terms="pairs",
         valid=valid,
-        l1=0.0,
         seed=1,
-        m=512,
         threads=1,
-        iterations=600,
-        prior=0.0,
+        optimizer=Proximal(l1=0.0, m=512, iterations=600, prior=0.0),
     )
     score = fit.log_likelihood(test)
     assert fit.converged and "validation examples" in fit.why
@@ -238,6 +243,7 @@ def test_exchanges_bring_chains_to_a_region_they_do_not_reach():
     assert (np.abs(mean(False) - exact) > 5 * sigma).all()
 
 
+@pytest.mark.slow
 def test_a_stage_that_ends_far_below_the_best_is_taken_back(monkeypatch):
     """The second of three stages is made to look five nats worse: the third starts again from the
     result of the first, with the same penalty and shorter steps. The twin: if no distance is too
@@ -250,19 +256,18 @@ def test_a_stage_that_ends_far_below_the_best_is_taken_back(monkeypatch):
             at := log_z(theta, seed), log_z=at.log_z + 5 * (next(calls) == 2)
         )
 
-    def stages() -> tuple[list[float], float]:
-        data = {"terms": "pairs", "valid": rows(100, 9), "seed": 1, "threads": 1, "m": 64}
-        history = nelson.learn(FORMULA, rows(300, 8), iterations=60, **data).history
+    def stages(far: float) -> tuple[list[float], float]:
+        data = {"terms": "pairs", "valid": rows(100, 9), "seed": 1, "threads": 1}
+        optimizer = Proximal(iterations=60, m=64, stage=20, far=far)
+        history = nelson.learn(FORMULA, rows(300, 8), optimizer=optimizer, **data).history
         ends = [row for row in history if "validation" in row]
         assert len(ends) == 3 and ends[1]["validation"] < ends[0]["validation"] - 4
         return [row["l1"] for row in ends], history[-1]["move"]
 
     monkeypatch.setattr(products, "log_z_of", worse)
-    monkeypatch.setattr(penalised, "_STAGE", 20)
-    (_, second, third), short = stages()
+    (_, second, third), short = stages(far=1.0)
     assert third == second
-    monkeypatch.setattr(penalised, "_FAR", np.inf)
-    (_, second, third), long = stages()
+    (_, second, third), long = stages(far=np.inf)
     assert third == pytest.approx(0.7 * second) and long > 2 * short
 
 

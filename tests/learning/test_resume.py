@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 
 import nelson
 from nelson import FormulaError
+from nelson.learning import PAPER, Adam, Network, Newton, Run
 from nelson.learning.checkpoint import pack_tensors, unpack_tensors
 from nelson.learning.learn import learn
 from tests import ROOT
@@ -31,18 +33,21 @@ def stop(row):
 resumable({kind!r}, checkpoint={folder!r}, callback=stop)
 """
 KINDS = {
-    "default": {"m": 256, "stop": False, "iterations": 30},
-    "paper": {"preset": "paper", "iterations": 60},
-    "adam": {"preset": "adam", "iterations": 60, "stop": False},
-    "net": {"iterations": 20, "m": 64, "batch": 32},
+    "default": Newton(m=256, stop=False, iterations=30),
+    "paper": replace(PAPER, iterations=60),
+    "adam": Adam(iterations=60, stop=False),
+    "net": Network(iterations=20, m=64, batch=32),
 }
 
 
-def resumable(kind: str, **more) -> bytes:
+def resumable(kind: str, *, method="auto", iterations=None, **running) -> bytes:
     """One run of a kind; -> the bytes of what it learned."""
     f = random_ksat(20, 20, 5, seed=1)
     data = nelson.sample(f, weights(f), 300, seed=1, threads=1)
-    options = KINDS[kind] | more
+    optimizer = KINDS[kind]
+    if iterations is not None:
+        optimizer = replace(optimizer, iterations=iterations)
+    options = {"optimizer": optimizer, "method": method, "run": Run(every=7, **running)}
     if kind == "net":
         import torch
 
@@ -50,9 +55,9 @@ def resumable(kind: str, **more) -> bytes:
         net = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.Dropout(0.2))
         net.append(torch.nn.Linear(4, 20))
         options |= {"net": net, "contexts": np.random.default_rng(1).normal(size=(300, 2))}
-        learn(f, data, seed=1, checkpoint_every=7, **options)
+        learn(f, data, seed=1, **options)
         return b"".join(p.detach().numpy().tobytes() for p in net.parameters())
-    fit = learn(f, data, seed=1, checkpoint_every=7, **options)
+    fit = learn(f, data, seed=1, **options)
     return fit.theta.tobytes()
 
 
@@ -93,7 +98,7 @@ def check_resumed(folder: Path, kind: str) -> None:
     assert seen[0] == 15
     assert resumed == resumable(kind)
     # The twin: the same comparison tells apart runs that differ by one iteration.
-    assert resumed != resumable(kind, iterations=KINDS[kind]["iterations"] - 1)
+    assert resumed != resumable(kind, iterations=KINDS[kind].iterations - 1)
 
 
 @pytest.mark.process
@@ -111,7 +116,7 @@ def test_the_format_of_a_checkpoint_is_kept(tmp_path):
 def test_a_network_resumes_without_the_iteration_of_its_last_refresh(tmp_path):
     """Checkpoints of networks once did not have it; iteration 26 chooses the sweeps again."""
     pytest.importorskip("torch", reason="pip install nelson-mrf[torch]")
-    more = {"sampler": "lovasz", "iterations": 30}
+    more = {"method": "lovasz", "iterations": 30}
     resumable("net", checkpoint=tmp_path, **(more | {"iterations": 14}))
     path = tmp_path / "checkpoint.json"
     state = json.loads(path.read_text())
@@ -124,22 +129,22 @@ def test_a_network_resumes_without_the_iteration_of_its_last_refresh(tmp_path):
 def test_a_checkpoint_of_another_run_is_refused(tmp_path):
     f = MESH
     data = np.tile(exact_law(f)[0], (6, 1))
-    learn(f, data, seed=1, checkpoint=tmp_path, iterations=3)
+    learn(f, data, seed=1, run=Run(checkpoint=tmp_path), optimizer=Newton(iterations=3))
     with pytest.raises(FormulaError, match="belongs to another run: data"):
-        learn(f, data[:-1], seed=1, checkpoint=tmp_path)
+        learn(f, data[:-1], seed=1, run=Run(checkpoint=tmp_path))
     with pytest.raises(FormulaError, match="setting prior"):
-        learn(f, data, seed=1, checkpoint=tmp_path, prior=2.0)
-    assert learn(f, data, seed=2, checkpoint=tmp_path, resume=False).seed == 2
+        learn(f, data, seed=1, run=Run(checkpoint=tmp_path), optimizer=Newton(prior=2.0))
+    assert learn(f, data, seed=2, run=Run(checkpoint=tmp_path, resume=False)).seed == 2
     (tmp_path / "checkpoint.json").write_text("{")
     with pytest.raises(nelson.NelsonError, match="not a checkpoint"):
-        learn(f, data, seed=2, checkpoint=tmp_path)
+        learn(f, data, seed=2, run=Run(checkpoint=tmp_path))
 
 
 def test_a_run_without_a_seed_resumes_with_the_one_it_drew(tmp_path):
     f = MESH
     data = np.tile(exact_law(f)[0], (6, 1))
-    first = learn(f, data, checkpoint=tmp_path, iterations=4)
-    second = learn(f, data, checkpoint=tmp_path)
+    first = learn(f, data, run=Run(checkpoint=tmp_path), optimizer=Newton(iterations=4))
+    second = learn(f, data, run=Run(checkpoint=tmp_path))
     assert second.seed == first.seed
     assert second.theta.tobytes() == learn(f, data, seed=first.seed).theta.tobytes()
 
@@ -147,14 +152,14 @@ def test_a_run_without_a_seed_resumes_with_the_one_it_drew(tmp_path):
 def test_a_finished_run_keeps_its_reasons(tmp_path):
     """Also from a checkpoint without the prior's share, which older ones do not have."""
     data = np.tile(exact_law(MESH)[0], (6, 1))
-    fit = learn(MESH, data, seed=1, checkpoint=tmp_path, checkpoint_every=1)
+    fit = learn(MESH, data, seed=1, run=Run(checkpoint=tmp_path, every=1))
     assert "samples add" in fit.why
-    assert learn(MESH, data, seed=1, checkpoint=tmp_path).why == fit.why
+    assert learn(MESH, data, seed=1, run=Run(checkpoint=tmp_path)).why == fit.why
     path = tmp_path / "checkpoint.json"
     state = json.loads(path.read_text())
     del state["scalars"]["prior_share"]
     path.write_text(json.dumps(state))
-    older = learn(MESH, data, seed=1, checkpoint=tmp_path)
+    older = learn(MESH, data, seed=1, run=Run(checkpoint=tmp_path))
     assert "samples add" not in older.why and older.converged
 
 
@@ -206,11 +211,11 @@ WRONG = {
 @pytest.mark.parametrize("name", WRONG)
 def test_a_checkpoint_with_other_values_is_refused(tmp_path, name):
     data = np.tile(exact_law(MESH)[0], (6, 1))
-    learn(MESH, data, seed=1, checkpoint=tmp_path, iterations=3)
+    learn(MESH, data, seed=1, run=Run(checkpoint=tmp_path), optimizer=Newton(iterations=3))
     path = tmp_path / "checkpoint.json"
     path.write_text(json.dumps(WRONG[name](json.loads(path.read_text()))))
     with pytest.raises(nelson.NelsonError):
-        learn(MESH, data, seed=1, checkpoint=tmp_path, iterations=4)
+        learn(MESH, data, seed=1, run=Run(checkpoint=tmp_path), optimizer=Newton(iterations=4))
 
 
 @pytest.mark.parametrize(
@@ -226,17 +231,18 @@ def test_a_checkpoint_with_other_values_is_refused(tmp_path, name):
 )
 def test_a_checkpoint_with_other_arrays_is_refused(tmp_path, change):
     data = np.tile(exact_law(MESH)[0], (6, 1))
-    whole = learn(MESH, data, seed=1, checkpoint=tmp_path, iterations=3)
+    whole = learn(MESH, data, seed=1, run=Run(checkpoint=tmp_path), optimizer=Newton(iterations=3))
     (path,) = tmp_path.glob("*.safetensors")
     arrays = unpack_tensors(path.read_bytes())
     path.write_bytes(pack_tensors(change(arrays)))
     with pytest.raises(nelson.NelsonError, match="not a checkpoint of nelson"):
-        learn(MESH, data, seed=1, checkpoint=tmp_path, iterations=4)
+        learn(MESH, data, seed=1, run=Run(checkpoint=tmp_path), optimizer=Newton(iterations=4))
     path.write_bytes(pack_tensors(arrays))  # the twin: unchanged arrays are read
-    again = learn(MESH, data, seed=1, checkpoint=tmp_path, iterations=3)
+    again = learn(MESH, data, seed=1, run=Run(checkpoint=tmp_path), optimizer=Newton(iterations=3))
     assert again.theta.tobytes() == whole.theta.tobytes()
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_another_network_is_refused(tmp_path):
     torch = pytest.importorskip("torch", reason="pip install nelson-mrf[torch]")
     data = np.tile(exact_law(MESH)[0], (6, 1))
@@ -245,8 +251,9 @@ def test_a_checkpoint_of_another_network_is_refused(tmp_path):
     def fit():
         torch.manual_seed(1)
         net = torch.nn.Linear(2, MESH.n_vars)
-        options = {"m": 16, "batch": 8, "iterations": 3, "seed": 1}
-        return learn(MESH, data, net=net, contexts=contexts, checkpoint=tmp_path, **options)
+        options = {"optimizer": Network(m=16, batch=8, iterations=3), "seed": 1}
+        options["run"] = Run(checkpoint=tmp_path)
+        return learn(MESH, data, net=net, contexts=contexts, **options)
 
     fit()
     (path,) = tmp_path.glob("*.safetensors")

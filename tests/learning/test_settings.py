@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
+
 import numpy as np
 import pytest
 
 import nelson
 from nelson import Formula, FormulaError
+from nelson.learning import PAPER, SGD, Adam, Network, Newton, Proximal, Run
 from nelson.learning.draw import Drawer
 from nelson.learning.learn import learn
-from nelson.learning.settings import PRESETS, settings_for
+from nelson.learning.optimizers import optimizer_of
+from nelson.policy import FitPolicy, Policy
+from nelson.sampling.plan import Plan
 from tests.learning.planted import mesh
 from tests.problems import random_ksat
 
@@ -17,16 +22,17 @@ from tests.problems import random_ksat
 @pytest.mark.parametrize(
     "options",
     [
-        {"preset": "nope"},
-        {"sampler": "nope"},
-        {"m": 0},
-        {"eta": -1.0},
         {"optimizer": "nope"},
-        {"level": 2.0},
+        {"optimizer": print},
+        {"optimizer": Network()},
+        {"optimizer": Proximal()},
+        {"method": "nope"},
         {"theta0": [1, 2, 3]},
-        {"checkpoint_every": 0},
         {"net": object()},
-        {"net": object(), "contexts": [[0], [1], [2]], "sampler": print},
+        {"net": object(), "contexts": [[0], [1], [2]], "method": print},
+        {"net": object(), "contexts": [[0], [1], [2]], "optimizer": Newton()},
+        {"terms": "pairs", "optimizer": Newton()},
+        {"valid": np.ones((3, 2))},
     ],
 )
 def test_bad_options_are_refused(options):
@@ -34,13 +40,48 @@ def test_bad_options_are_refused(options):
         learn(Formula([[1, 2]]), np.ones((3, 2)), **options)
 
 
-def test_presets_are_what_the_paper_says():
-    paper = PRESETS["paper"]
-    assert (paper.optimizer, paper.m, paper.eta, paper.iterations) == ("sgd", 200, 0.1, 1000)
-    assert (paper.batch, paper.decay, paper.prior, paper.sweeps) == (200, 0.0, 0.0, 0)
-    assert settings_for("paper", eta=0.2).eta == 0.2
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Newton(m=0),
+        lambda: Newton(rate=-1.0),
+        lambda: Newton(level=2.0),
+        lambda: Newton(bound=101.0),
+        lambda: Adam(batch=0),
+        lambda: SGD(decay=-1.0),
+        lambda: Proximal(l1=-1.0),
+        lambda: Network(batch=None),
+        lambda: Run(every=0),
+        lambda: optimizer_of("newton", batch=3),
+    ],
+)
+def test_bad_fields_are_refused_where_they_are_stated(make):
+    with pytest.raises(FormulaError):
+        make()
 
 
+def test_the_paper_optimizer_is_what_the_paper_says():
+    assert (PAPER.NAME, PAPER.m, PAPER.rate, PAPER.iterations) == ("sgd", 200, 0.1, 1000)
+    assert (PAPER.batch, PAPER.decay, PAPER.prior, PAPER.sweeps) == (200, 0.0, 0.0, 0)
+    assert optimizer_of("paper", rate=0.2).rate == 0.2
+
+
+def test_learn_has_few_parameters():
+    names = list(inspect.signature(learn).parameters)
+    assert len(names) <= 16 and "method" in names and "given" in names
+
+
+def test_given_is_evidence():
+    """The law given x1 = 1 is learned; rows without it are invalid."""
+    f = Formula([[1, 2], [-1, 3]])
+    rows = np.array([[1, 0, 1], [1, 1, 1], [1, 1, 1]], bool)
+    fit = learn(f, rows, given={1: True}, seed=0)
+    assert fit.sample(64, seed=1).to_numpy()[:, 0].all() and fit.formula.n_vars == 3
+    with pytest.raises(FormulaError, match="rows are invalid"):
+        learn(f, [[0, 1, 0]], given=[1], seed=0)
+
+
+@pytest.mark.slow
 def test_sweeps_are_measured_where_they_are_needed_and_only_there():
     f = random_ksat(12, 24, 5, seed=1)
     for sampler in ("lovasz", "moser-tardos"):
@@ -81,6 +122,7 @@ def test_a_method_that_ends_without_samples_is_left_out_from_then_on():
     assert np.array_equal(again(hard, 64, 2).packed, drawn.packed)  # a resumed run does the same
 
 
+@pytest.mark.slow
 def test_the_method_is_chosen_again_when_theta_moves_or_iterations_double(monkeypatch):
     chosen, now = [], [0]
     refresh = Drawer.refresh
@@ -95,9 +137,48 @@ def test_the_method_is_chosen_again_when_theta_moves_or_iterations_double(monkey
     monkeypatch.setattr(Drawer, "refresh", counted)
     f = random_ksat(12, 12, 5, seed=1)
     data = nelson.sample(f, None, 200, seed=1)
-    common = {"seed": 1, "iterations": 120, "callback": count}
+    common = {"seed": 1, "run": Run(callback=count)}
     for eta, times in ((1e-4, [0, 25, 50, 100, 120]), (2.0, [0, 25, 50, 75, 100, 120])):
         chosen.clear()
         now[0] = 0
-        learn(f, data, preset="adam", stop=False, eta=eta, **common)
+        learn(f, data, optimizer=Adam(stop=False, rate=eta, iterations=120), **common)
         assert sorted(set(chosen)) == times  # the last one judges the theta that is returned
+
+
+@pytest.mark.slow
+def test_a_run_decides_once_and_keeps_its_plan(monkeypatch):
+    """Decisions are counted: 40 iterations within one interval of `refresh` share the first."""
+    decided = []
+    arranged = Plan._arranged
+
+    def counted(self, *given):
+        decided.append(self)
+        return arranged(self, *given)
+
+    monkeypatch.setattr(Plan, "_arranged", counted)
+    formulas = {
+        "extremal": mesh(5),
+        "lovasz": random_ksat(300, 420, 5, seed=1),
+        "enumerate": random_ksat(12, 24, 5, seed=1),
+    }
+    for method, formula in formulas.items():
+        data = nelson.sample(formula, None, 200, seed=1)
+        decided.clear()
+        optimizer = Adam(m=64, iterations=20, stop=False, prior=0.0, rate=1e-3)
+        fit = learn(formula, data, optimizer=optimizer, seed=1)
+        assert len(fit.history) == 20
+        assert len(decided) <= 2, method  # the second judges the last theta
+
+
+def test_a_policy_reaches_the_loop_and_its_samples():
+    """Method and sweeps are chosen again as often as the policy of the optimizer says, from the
+    steps that it leaves. The twin: the default chooses `enumerate`."""
+    f = random_ksat(12, 24, 5, seed=1)
+    data = nelson.sample(f, None, 500, seed=0)
+    policy = Policy(fit=FitPolicy(refresh_every=1, moved=0.0)).without("enumerate")
+    changed = nelson.learn(f, data, seed=0, optimizer=Newton(policy=policy))
+    usual = nelson.learn(f, data, seed=0)
+    assert changed.info["method"] != usual.info["method"] == "enumerate"
+    assert (
+        changed.model.metadata["settings"]["policy"] != usual.model.metadata["settings"]["policy"]
+    )

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 import nelson
 from nelson.cli import app
-from nelson.learning import products
+from nelson.learning import terms
 from nelson.learning.metrics import evaluate
 from tests.problems import random_ksat
 
@@ -93,7 +93,7 @@ def test_a_model_with_terms_is_a_folder(fit, data, tmp_path):
 @pytest.mark.slow
 def test_the_command_line_generates_from_it(fit, tmp_path):
     fit.save(tmp_path / "model")
-    command = ["generate", str(tmp_path / "model"), "-n", "50"]
+    command = ["sample", str(tmp_path / "model"), "-n", "50"]
     run = CliRunner().invoke(app, [*command, "--seed", "1"])
     assert run.exit_code == 0
     rows = np.array([[int(t) > 0 for t in line.split()[:-1]] for line in run.stdout.splitlines()])
@@ -101,7 +101,7 @@ def test_the_command_line_generates_from_it(fit, tmp_path):
     assert FORMULA.satisfied(rows).all()
     wrong = CliRunner().invoke(app, [*command, "--method", "prs"])
     assert wrong.exit_code == 1
-    assert "heat-bath" in wrong.stderr
+    assert "terms with method='prs'" in wrong.stderr
 
 
 @pytest.mark.parametrize("terms", [[(1,)], [(1, 9)], [], [(0, 1)]])
@@ -112,7 +112,7 @@ def test_bad_terms_are_named(terms, data):
 
 def test_terms_stand_alone(data):
     with pytest.raises(nelson.FormulaError, match="terms"):
-        nelson.learn(FORMULA, data, terms=[(1, 2)], sampler="prs")
+        nelson.learn(FORMULA, data, terms=[(1, 2)], method="prs")
 
 
 @pytest.mark.slow
@@ -122,7 +122,7 @@ def test_a_valid_space_in_pieces_is_said_to_be_one(monkeypatch):
     tight = random_ksat(8, 12, 3, 5)
     data = nelson.sample(tight, THETA, 500, method="prs", seed=SEED)
     assert nelson.learn(tight, data, terms=[(1, 2)], seed=SEED).guarantee == "exact"
-    monkeypatch.setattr(products, "exact_source", lambda formula: None)
+    monkeypatch.setattr(terms, "exact_source", lambda formula, budget=None: None)
     fit = nelson.learn(tight, data, terms=[(1, 2)], seed=SEED)
     assert fit.guarantee == "heuristic"
     assert "heuristic" in fit.why

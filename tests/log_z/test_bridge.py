@@ -10,14 +10,15 @@ import pytest
 from scipy.stats import binom
 
 from nelson import BudgetExceeded, Formula
+from nelson.budget import Budget
 from nelson.formula.polynomial import lift
-from nelson.log_z import bridge as module
-from nelson.log_z import log_partition, source, sums, with_terms
-from nelson.log_z.annealed import Annealed
+from nelson.log_z import LogPartition, log_z, sums, with_terms
 from nelson.log_z.bennett import Bridge
 from nelson.log_z.bridge import bridge
-from nelson.log_z.estimate import Estimate
+from nelson.log_z.method import LogProbability
+from nelson.log_z.part_sampler import PartSampler
 from nelson.log_z.parts import merge, reduce
+from nelson.policy import AutoPolicy, LogZPolicy, Policy
 from tests.log_z.test_bounds import bipartite, grid
 from tests.problems import random_ksat, weights
 from tests.structured import small_suite, suite
@@ -34,10 +35,12 @@ def bridged(
     seed: int,
     skip: frozenset[str] = EXACT,
     half_width: float = 0.2,
-) -> Estimate:
+) -> LogProbability:
     """log Z (not log P) of all parts together."""
     reduced = reduce(f, theta)
-    found = bridge(merge(reduced.parts), half_width, seed, 1, 60.0, skip=skip)
+    policy = Policy(auto=AutoPolicy(without=tuple(sorted(skip))))
+    budget = Budget.of(60.0, threads=1)
+    found = bridge(merge(reduced.parts), half_width, seed, budget, policy)
     info = dict(found.info)
     if "bounds" in info:
         info["bounds"] = tuple(reduced.constant + end for end in info["bounds"])
@@ -56,6 +59,7 @@ def covers(errors: np.ndarray, half: np.ndarray) -> bool:
     )
 
 
+@pytest.mark.slow
 def test_a_bridge_between_known_laws() -> None:
     """W on 30 values with Z = e^3, Q another law: 300 bridges of 2,000 + 4,000 draws."""
     rng = np.random.default_rng(1)
@@ -91,7 +95,7 @@ def test_intervals_cover(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     else:
         f = random_ksat(60, 60, 5, seed=3)
         theta = weights(f)
-        truth = log_partition(f, theta, method="count").value
+        truth = log_z(f, theta, method="count").value
     monkeypatch.setattr(sums, "_WIDTHS", (0,) if name == "chains" else (3,))
     found = [bridged(f, theta, seed, skip) for seed in range(60)]
     errors = np.array([one.log_p for one in found]) - truth
@@ -115,12 +119,12 @@ def test_intervals_cover(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_joint_moves_give_an_interval_where_single_flips_give_bounds(
     name: str, moves: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On real-like formulas single flips freeze, and `telescope` has only bounds. Within 3 half
+    """On real-like formulas single flips freeze, and there are only bounds. Within 3 half
     widths (5.9 sigma): a right estimate fails in 1e-8 of cases.
     """
     entries = {entry.name: entry for entry in [*suite(), *small_suite()]}
     f, theta = entries[name].make()
-    truth = log_partition(f, theta, method="tables").value
+    truth = log_z(f, theta, method="tables").value
     monkeypatch.setattr(sums, "_WIDTHS", (5,))
     found = bridged(f, theta, 1)
     assert found.trusted and found.half_width < 0.1 and found.info["held"] > 5
@@ -132,6 +136,20 @@ def test_joint_moves_give_an_interval_where_single_flips_give_bounds(
     assert low - 1e-9 <= truth <= high + 1e-9
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("field", [-0.1, 0.1, 1.0])
+def test_a_grid_below_its_transition(field: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Independent sets of the 7 x 7 grid at theta = 2.5: two ordered phases, and single flips.
+    Bounds always cover, an interval in 3 half widths but for 1e-8 of cases.
+    """
+    f, theta, truth = grid(7, 2.5, field)
+    monkeypatch.setattr(sums, "_WIDTHS", (0,))
+    for seed in range(2):
+        result = bridged(f, theta, seed, SINGLE)
+        far = 3 if result.trusted else 1
+        assert abs(result.log_p - truth) <= far * result.half_width + 1e-9
+
+
 def test_samples_that_miss_a_region_are_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Independent sets of K(4, 14): independent samples, but all of the left side, as if chains had
     never left it. Solvers know the other side, which weighs more.
@@ -141,13 +159,13 @@ def test_samples_that_miss_a_region_are_found_out(monkeypatch: pytest.MonkeyPatc
     right = bridged(f, theta, 3)
     assert right.trusted and abs(right.log_p - truth) <= 3 * right.half_width
 
-    def left_side(self: source.Source, count: int, seed: int, early: bool = False) -> np.ndarray:
+    def left_side(self: PartSampler, count: int, seed: int, early: bool = False) -> np.ndarray:
         self.guarantee = "asymptotic"
         x = np.random.default_rng(seed).random((count, 18)) < 1 / (1 + math.exp(-4.0))
         x[:, 4:] = False
         return x
 
-    monkeypatch.setattr(source.Source, "draw", left_side)
+    monkeypatch.setattr(PartSampler, "draw", left_side)
     wrong = bridged(f, theta, 3)
     assert not wrong.trusted and "known solutions weigh more" in wrong.info["reason"]
     low, high = wrong.info["bounds"]
@@ -162,32 +180,37 @@ def model_with_terms() -> tuple[Formula, dict[tuple[int, int], float]]:
     return f, {(int(a), int(b)): float(rng.normal() * 0.7) for a, b in pairs if a != b}
 
 
+@pytest.mark.slow
 def test_terms_become_variables() -> None:
     """Chains of joint moves on the law with products as variables. Within 3 half widths."""
     f, terms = model_with_terms()
-    truth = log_partition(f, terms=terms, method="tables")
+    truth = log_z(f, terms=terms, method="tables")
     assert truth.exact and truth.method == "tables"
     lifted = lift(f, terms, np.zeros(f.n_vars))
     found = bridged(lifted.formula, lifted.theta, 1)
     assert found.trusted and found.info["moves"] == "jumps" and found.half_width < 0.05
     assert abs(found.log_p + lifted.constant - truth.value) <= 3 * found.half_width
-    assert abs(found.log_p + lifted.constant - log_partition(f).value) > 3 * found.half_width
+    assert abs(found.log_p + lifted.constant - log_z(f).value) > 3 * found.half_width
 
 
+@pytest.mark.slow
 def test_a_path_that_is_not_trusted_is_followed_by_a_bridge(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     f, terms = model_with_terms()
-    truth = log_partition(f, terms=terms).value
+    truth = log_z(f, terms=terms).value
     info = {"points": 64, "lanes": 9, "base": "a test", "guarantee": "heuristic", "reason": "one"}
-    poor = Annealed(9.0, 99.0, info | {"bounds": (0.0, 99.0), "reached": False})
-    monkeypatch.setattr(with_terms, "annealed", lambda *_: poor)
-    monkeypatch.setattr(with_terms, "not_worth_a_try", lambda _: "left out")
-    monkeypatch.setattr(with_terms, "WORK", 1)
-    found = log_partition(f, terms={**terms, (): 2.0}, seed=1)
+    info |= {"bounds": (0.0, 99.0), "reached": False}
+
+    def poor(*_: object) -> LogPartition:
+        return LogPartition(9.0, 99.0, "anneal", "asked for; not trusted (one)", 0.0, False, info)
+
+    monkeypatch.setattr(with_terms, "annealed", poor)
+    monkeypatch.setattr(with_terms, "EXACT", ())
+    found = log_z(f, terms={**terms, (): 2.0}, seed=1)
     assert found.method == "bridge" and abs(found.value - truth - 2.0) <= 3 * found.half_width
     assert "a bridge between" in found.why and "not trusted (one)" in found.why
-    path = log_partition(f, terms=terms, method="anneal", seed=1)  # that one was asked for
+    path = log_z(f, terms=terms, method="anneal", seed=1)  # that one was asked for
     assert path.method == "anneal" and path.half_width == 99.0 and "asked for" in path.why
 
 
@@ -196,7 +219,7 @@ def test_same_seed_same_estimate_on_any_number_of_threads() -> None:
     f = random_ksat(300, 300, 5, seed=9)
     theta = weights(f)
     one, two, other = (
-        log_partition(f, theta, method="bridge", seed=seed, threads=threads)
+        log_z(f, theta, method="bridge", seed=seed, threads=threads)
         for seed, threads in ((4, 1), (4, 2), (5, 2))
     )
     assert one.value == two.value and one.half_width == two.half_width
@@ -204,17 +227,18 @@ def test_same_seed_same_estimate_on_any_number_of_threads() -> None:
     assert "a bridge between" in one.why and one.info["reached"]
 
 
-def test_budgets(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.slow
+def test_budgets() -> None:
     f = random_ksat(300, 300, 5, seed=9)
-    monkeypatch.setattr(module, "_ROUNDS", 1)  # as if the time were up then
-    found = log_partition(f, method="bridge", seed=1, half_width=1e-5)
+    once = Policy(log_z=LogZPolicy(bridge_rounds=1))  # as if the time were up then
+    found = log_z(f, method="bridge", seed=1, half_width=1e-5, policy=once)
     assert not found.info["reached"] and found.half_width > 1e-5 and "not reached" in found.why
     with pytest.raises(BudgetExceeded):
-        log_partition(f, method="bridge", seed=1, seconds=1e-3)
+        log_z(f, method="bridge", seed=1, seconds=1e-3)
     with pytest.raises(BudgetExceeded, match="variables are held"):
-        log_partition(random_ksat(9000, 9000, 5), method="bridge", seconds=20.0)
+        log_z(random_ksat(9000, 9000, 5), method="bridge", seconds=20.0)
     with pytest.raises(BudgetExceeded, match="rounding"):
-        log_partition(f, np.full(300, 25.0), method="bridge", seconds=20.0)
+        log_z(f, np.full(300, 25.0), method="bridge", seconds=20.0)
 
 
 def test_chains_of_one_lag_widen_the_interval() -> None:

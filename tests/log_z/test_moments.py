@@ -9,10 +9,10 @@ import pytest
 
 from nelson import BudgetExceeded, Formula, NelsonError
 from nelson.exact.circuit import build
-from nelson.exact.compiled import Compiled
 from nelson.exact.enumerated import Enumerated
 from nelson.exact.listing import structures
 from nelson.log_z import moments
+from nelson.policy import DEFAULT
 from tests.problems import exact_log_z, random_ksat, weights
 
 
@@ -30,7 +30,7 @@ def rows_of(f: Formula, count: int) -> np.ndarray:
 
 def test_few_structures_start_no_compiler(compilations: list) -> None:
     source = moments.moments_of(random_ksat(16, 16, 3, seed=1), rows=64)
-    assert isinstance(source, Enumerated) and len(source.states) > 1000
+    assert source.routes == ("enumerate",) and source.count() > 1000
     assert not compilations
 
 
@@ -45,23 +45,24 @@ def test_many_structures_are_compiled_and_not_enumerated(
         limits.append(limit)
         return structures(formula, limit, *more)
 
-    monkeypatch.setattr("nelson.exact.enumerated.structures", counted)
+    monkeypatch.setattr("nelson.exact.law.structures", counted)
     f = exactly(5, 30)
     source = moments.moments_of(f)
-    assert isinstance(source, Compiled) and source.edges < 10_000
-    assert limits == [moments.FEW // f.n_total] and len(compilations) == 1
+    assert source.routes == ("circuit",) and source.cost < 10_000
+    assert limits[0] == DEFAULT.exact.few_cells // f.n_total and len(compilations) == 1
 
 
 @pytest.mark.process
 def test_a_large_batch_uses_the_smaller_of_the_two() -> None:
     f = exactly(6, 14)  # 3,003 structures of 14 variables, some hundred edges
-    assert isinstance(moments.moments_of(f, rows=1), Enumerated)
-    assert isinstance(moments.moments_of(f, rows=10_000), Compiled)
+    assert moments.moments_of(f, rows=1).routes == ("enumerate",)
+    assert moments.moments_of(f, rows=10_000).routes == ("circuit",)
     equal = [clause for i in range(1, 20) for clause in ([i, -i - 1], [-i, i + 1])]
     f = Formula(equal, 20)  # all false or all true; a circuit also has 20 literals in each branch
-    assert isinstance(moments.moments_of(f, rows=1 << 28), Enumerated)
+    assert moments.moments_of(f, rows=1 << 28).routes == ("enumerate",)
 
 
+@pytest.mark.slow
 def test_without_d4_all_structures_are_enumerated(
     compilations: list, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -69,10 +70,10 @@ def test_without_d4_all_structures_are_enumerated(
     groups = [range(1, 41), range(41, 81), range(81, 91)]  # at most one of each: a wide formula
     f = Formula([[-a, -b] for group in groups for a, b in itertools.combinations(group, 2)], 90)
     source = moments.moments_of(f)  # more structures than are enumerated before a compiler is tried
-    assert isinstance(source, Enumerated) and len(source.states) == 41 * 41 * 11
+    assert source.routes == ("enumerate",) and source.count() == 41 * 41 * 11
     assert not compilations
     assert moments.moments_of(random_ksat(200, 400, 3, seed=2)) is None
-    assert isinstance(moments.moments_of(exactly(5, 20)), Compiled)  # narrow: no D4 is needed
+    assert moments.moments_of(exactly(5, 20)).routes == ("circuit",)  # narrow: no D4 is needed
 
 
 @pytest.mark.process
@@ -87,7 +88,7 @@ def test_one_circuit_for_a_batch(compilations: list) -> None:
 
 def test_a_circuit_that_cannot_be_made_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     f = random_ksat(12, 20, 3, seed=3)
-    monkeypatch.setattr(moments, "compiled", lambda *_, **__: None)
+    monkeypatch.setattr("nelson.log_z.exact.compiled", lambda *_, **__: None)
     with pytest.raises(BudgetExceeded, match="not compiled"):
         moments.log_z_rows(f, rows_of(f, 2), "circuit", {})
     without_d4(monkeypatch)
@@ -98,7 +99,7 @@ def test_a_circuit_that_cannot_be_made_is_an_error(monkeypatch: pytest.MonkeyPat
 def test_the_rows_of_a_batch_share_the_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each row gets its share of the time that is left; equal rows count once."""
     given = []
-    monkeypatch.setattr(moments, "log_partition", lambda *_, **how: given.append(how["seconds"]))
+    monkeypatch.setattr(moments, "log_z", lambda *_, **how: given.append(how["seconds"]))
     f = random_ksat(12, 20, 3, seed=4)
     theta = np.repeat(rows_of(f, 4), 2, axis=0)
     moments.log_z_rows(f, theta, "telescope", {"seconds": 1000.0})

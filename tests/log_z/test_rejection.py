@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-import time
 
 import numpy as np
 import pytest
 
 from nelson import BudgetExceeded, Formula
-from nelson.log_z import estimates, log_partition
-from nelson.log_z.estimate import Estimate, added
-from nelson.log_z.estimates import Estimator
-from nelson.log_z.parts import reduce
+from nelson.budget import Budget
+from nelson.log_z import bounds, bridge, log_z
+from nelson.log_z.method import LogProbability, LogZTask, added
+from nelson.log_z.methods import ESTIMATES, Solved, solve
+from nelson.log_z.parts import WeightedClauses, reduce
+from nelson.policy import LogZPolicy, Policy
 from tests.log_z.test_bridge import covers
 from tests.problems import encoded, exact_log_z, extremal, non_extremal, random_ksat, weights
 
@@ -27,6 +28,7 @@ def circuit(seed: int, gates: int = 8) -> Formula:
     return Formula([*clauses, [4 + gates, 3 + gates]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weighted", [False, True])
 def test_intervals_cover(weighted: bool) -> None:
     """150 circuits; the weights of gates are met by coins. The twins are too narrow, or biased."""
@@ -38,7 +40,7 @@ def test_intervals_cover(weighted: bool) -> None:
         truth = exact_log_z(f, theta)
         if not math.isfinite(truth) or not reduce(f, theta).parts:
             continue
-        found = log_partition(f, theta, method="rejection", seed=seed, half_width=0.1, threads=1)
+        found = log_z(f, theta, method="rejection", seed=seed, half_width=0.1, threads=1)
         assert found.info["guarantee"] == "exact" and found.info["reached"]
         assert found.method == "rejection" and "proposals were valid" in found.why
         errors.append(found.value - truth)
@@ -52,22 +54,31 @@ def test_every_formula() -> None:
     """Within 3 half widths (5.9 sigma): a right estimate fails in 1e-8 of cases."""
     for name, f in (extremal() | non_extremal() | encoded()).items():
         theta = weights(f)
-        found = log_partition(f, theta, method="rejection", seed=2, half_width=0.1)
+        found = log_z(f, theta, method="rejection", seed=2, half_width=0.1)
         assert abs(found.value - exact_log_z(f, theta)) <= 3 * max(found.half_width, 1e-12), name
 
 
+@pytest.mark.slow
 def test_too_few_valid_proposals() -> None:
     with pytest.raises(BudgetExceeded, match="proposals are valid"):
-        log_partition(random_ksat(300, 900, 3), method="rejection", seed=1)
+        log_z(random_ksat(300, 900, 3), method="rejection", seed=1)
 
 
 def test_a_product_is_a_gate() -> None:
     """x1 or x2, and a term on both: Z = 2 + e."""
-    found = log_partition(Formula([[1, 2]]), terms={(1, 2): 1.0}, method="rejection", seed=1)
+    found = log_z(Formula([[1, 2]]), terms={(1, 2): 1.0}, method="rejection", seed=1)
     assert abs(found.value - math.log(2 + math.e)) <= 3 * found.half_width <= 0.15
 
 
-def test_estimates_of_parts_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def estimated(parts: list[WeightedClauses], half_width: float, rejection_work: int) -> Solved:
+    policy = Policy(log_z=LogZPolicy(rejection_work=rejection_work))
+    budget = Budget.of(60.0, threads=1)
+    task = LogZTask(Formula([]), None, "auto", half_width, 1, budget, policy)
+    return solve(parts, task, ESTIMATES)
+
+
+@pytest.mark.slow
+def test_estimates_of_parts_add_up() -> None:
     """Two parts by proposals and one, for which they are too seldom valid, by a bridge."""
     easy, hard = random_ksat(30, 30, 5, seed=1), random_ksat(44, 132, 3, seed=2)
     clauses, n = [], 0
@@ -77,19 +88,19 @@ def test_estimates_of_parts_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
     parts = reduce(Formula(clauses, n_vars=n), None).parts
     parts = [part for part in parts if part.n > 10]
     assert len(parts) == 3
-    truth = sum(log_partition(f, method="tables").value for f in (easy, hard, easy))
+    truth = sum(log_z(f, method="tables").value for f in (easy, hard, easy))
     product = n * math.log(2)
-    monkeypatch.setattr(estimates, "WORK", 1 << 24)
-    how = Estimator(0.1, 1, 1, time.monotonic() + 60)
-    found = how.run(parts, "auto")
-    assert found is not None and how.used == {"rejection": 2, "bridge": 1}
+    solved = estimated(parts, 0.1, 1 << 24)
+    assert not solved.left
+    found = added(solved.values, 0.1)
+    assert solved.used == {"rejection": 2, "bridge": 1}
     assert found.info["reached"] and found.half_width <= 0.1
     assert abs(found.log_p - (truth - product)) <= 3 * found.half_width
 
 
-def estimate(log_p: float, noise: float, guarantee: str, **info: object) -> Estimate:
+def estimate(log_p: float, noise: float, guarantee: str, **info: object) -> LogProbability:
     every = {"samples": 10, "noise": noise, "bias": 0.1, "rounding": 0.0, "guarantee": guarantee}
-    return Estimate(log_p, noise + 0.1, every | info, f"log P = {log_p}")
+    return LogProbability(log_p, noise + 0.1, every | info, f"log P = {log_p}")
 
 
 def test_sums_of_estimates() -> None:
@@ -97,29 +108,32 @@ def test_sums_of_estimates() -> None:
     both = added([one, two], 1.0)
     assert both.log_p == -3.0 and both.info["noise"] == pytest.approx(0.5)
     assert both.half_width == pytest.approx(0.7) and both.info["reached"] and both.trusted
-    assert both.info["samples"] == 20 and both.told == "log P = -1.0; log P = -2.0"
+    assert both.info["samples"] == 20 and both.source == "log P = -1.0; log P = -2.0"
     poor = added([one, estimate(-2.0, 0.4, "heuristic", bounds=(-5.0, -1.0))], 1.0)
     low, high = poor.info["bounds"]
     assert not poor.trusted and low < -6.0 and high > -2.0
     assert poor.half_width == pytest.approx(max(-3.0 - low, high + 3.0))
 
 
-def test_a_poor_bridge_is_followed_by_a_telescope(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bounds_follow_where_there_is_no_bridge(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bridge that is not trusted is the answer, with its bounds; one that refuses is not."""
     part = reduce(random_ksat(40, 40, 5, seed=3), None).parts[-1]
     wide = estimate(-9.0, 0.1, "heuristic", bounds=(-99.0, 0.0), reason="a test")
-    wide = Estimate(wide.log_p, 90.0, wide.info)
-    monkeypatch.setattr(estimates, "bridge", lambda *_: wide)
-    monkeypatch.setattr(estimates, "WORK", 0)
-    how = Estimator(0.2, 1, 1, time.monotonic() + 60)
-    assert how.run([part], "auto").half_width <= 0.2 and how.used == {"telescope": 1}
-    assert how.tried["bridge"] == "a test" and "proposals" in how.tried["rejection"]
+    wide = LogProbability(wide.log_p, 90.0, wide.info)
+    monkeypatch.setattr(bridge, "bridge", lambda *_: wide)
+    solved = estimated([part], 0.2, 0)
+    (found,) = solved.values
+    assert found.half_width == 90.0 and solved.used == {"bridge": 1}
+    assert solved.tried["bridge"] == "a test" and "proposals" in solved.tried["rejection"]
 
-    def refuse(*_: object) -> Estimate:
+    def refuse(*_: object) -> LogProbability:
         raise BudgetExceeded("another test")
 
-    monkeypatch.setattr(estimates, "telescope", refuse)
-    how = Estimator(0.2, 1, 1, time.monotonic() + 60)
-    assert how.run([part], "auto").half_width == 90.0 and how.used == {"bridge": 1}
-    monkeypatch.setattr(estimates, "bridge", refuse)
-    how = Estimator(0.2, 1, 1, time.monotonic() + 60)
-    assert how.run([part], "auto") is None and how.tried["telescope"] == "another test"
+    monkeypatch.setattr(bridge, "bridge", refuse)
+    solved = estimated([part], 0.2, 0)
+    (found,) = solved.values
+    assert not found.trusted and solved.used == {"bounds": 1}
+    assert solved.tried["bridge"] == "another test"
+    monkeypatch.setattr(bounds, "bounded", refuse)
+    solved = estimated([part], 0.2, 0)
+    assert solved.left and not solved.values and solved.tried["bounds"] == "another test"

@@ -27,6 +27,7 @@ def test_samples_show_their_marginals_and_those_of_other_rows():
     assert np.isclose(table[0, 2], np.corrcoef(x[:, 0], x[:, 2])[0, 1])
 
 
+@pytest.mark.slow
 def test_a_picture_is_written(tmp_path):
     samples = nelson.sample(TOWN, n=100, seed=0)
     for kind, begin in (("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")):
@@ -69,6 +70,7 @@ def test_a_report_shows_the_lengths_of_clauses():
     assert [bar.get_width() for bar in axes.patches] == [4.0, 2.0]
 
 
+@pytest.mark.slow
 def test_a_verdict_shows_what_was_seen_and_expected():
     verdict = nelson.judge(TOWN, "auto", n=5000)
     assert verdict.counts.seen.sum() == 5000

@@ -13,7 +13,7 @@ import pytest
 
 from nelson.errors import NelsonError
 from nelson.process.child import Cancelled, cancelled_by, run_child
-from tests.experiments.toy_runs import alive, wait
+from tests.paper.experiments.toy_runs import alive, wait
 
 pytestmark = pytest.mark.process
 

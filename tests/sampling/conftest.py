@@ -30,9 +30,8 @@ def fake(monkeypatch):
     """Registers a sampler for one test: fake(draw, ...) -> its name."""
 
     def register(draw, **changes):
-        sampler = replace(
-            get("enumerate"), name="fake", blocks=partial(foreign.blocks, draw), **changes
-        )
+        known = {"name": "fake", "blocks": partial(foreign.blocks, draw)}
+        sampler = replace(get("enumerate"), **known | changes)
         module = type("Module", (), {"SAMPLER": sampler})
         monkeypatch.setitem(registry._REGISTRY, "fake", "fake")
         real = registry.import_module

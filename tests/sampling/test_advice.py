@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 import nelson
+from nelson.chains.problem import prepare
 from nelson.exact.circuit import build
 from nelson.sampling import auto
 from nelson.sampling.advice import for_decisions
 from nelson.sampling.auto import ladder
-from nelson.sampling.problem import prepare
+from nelson.sampling.auto.steps.extremal import Extremal
 from tests.cli.commands import run
 from tests.problems import random_ksat
 
@@ -44,14 +45,14 @@ def weak(
     theta = np.full((1, formula.n_vars), size)
     every = np.arange(formula.n_vars)
     rows = (guarantee,)
-    group = auto.Group(
-        "lovasz", 3, guarantee, "so it is", prepare(formula), every, theta, [record], rows=rows
+    group = auto.ComponentGroup(
+        Extremal(), 3, guarantee, "so it is", prepare(formula), every, theta, [record], rows=rows
     )
     return auto.Decision([group], None)
 
 
 def words(decision: auto.Decision, seconds: float | None = None) -> list[str]:
-    return list(for_decisions([decision], auto.Limits(seconds=seconds)))
+    return list(for_decisions([decision], seconds))
 
 
 def test_each_kind_of_advice(monkeypatch):
@@ -60,7 +61,7 @@ def test_each_kind_of_advice(monkeypatch):
     assert words(weak(hopeful(), "D4 out of memory after 1 s")) == [COMPILE]
     assert words(weak(hopeful(), complete=False), 5.0) == [COMPILE, MORE]
     dense = random_ksat(200, 200, 5, seed=1)  # the guess calls it hopeless
-    assert words(weak(dense)) == ["nelson test"]
+    assert words(weak(dense)) == ["nelson judge"]
     assert words(weak(dense, complete=False)) == [MORE]
     assert words(weak(dense, size=700.0)) == ["smaller weights"]
     for guarantee in ("exact", "asymptotic"):
@@ -68,16 +69,16 @@ def test_each_kind_of_advice(monkeypatch):
     monkeypatch.setitem(build.COMPILERS, "d4", ("no_such_module", "D4"))
     wide = random_ksat(60, 120, 3, seed=1)
     assert words(weak(wide, "D4 is not installed")) == [INSTALL]
-    assert words(weak(dense, "D4 is not installed")) == ["nelson test"]
+    assert words(weak(dense, "D4 is not installed")) == ["nelson judge"]
 
 
 def test_sentences_name_numbers():
     pytest.importorskip("py_d4")
-    told = for_decisions([weak(hopeful())], auto.Limits())
+    told = for_decisions([weak(hopeful())], None)
     assert "seconds=600" in told[COMPILE] and "--seconds 600" in told[MORE]
-    told = for_decisions([weak(hopeful(), complete=False)], auto.Limits(seconds=20.0))
+    told = for_decisions([weak(hopeful(), complete=False)], 20.0)
     assert "seconds=200" in told[COMPILE] and "compiling and a diagnosis" in told[MORE]
-    told = for_decisions([weak(hopeful(), "D4 out of memory after 1 s")], auto.Limits())
+    told = for_decisions([weak(hopeful(), "D4 out of memory after 1 s")], None)
     assert "--memory" in told[COMPILE]
 
 
@@ -103,7 +104,7 @@ def test_the_command_line_prints_it(only_heuristic, tmp_path):
     said = run("sample", path, "-n", 64).stderr
     assert said.count("nelson: would help: ") == 2 and "`nelson compile FILE`" in said
     assert run("sample", path, "-n", 64, "-q").stderr == ""
-    assert "would help" in run("info", path).stdout
+    assert "would help" in run("report", path).stdout
 
 
 def test_a_method_that_the_caller_named():

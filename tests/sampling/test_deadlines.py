@@ -14,16 +14,18 @@ import numpy as np
 import pytest
 
 import nelson
+from nelson import budget
+from nelson.budget import Budget
+from nelson.chains import engine
+from nelson.chains import request as request_module
+from nelson.chains.block import Block
+from nelson.chains.problem import prepare
+from nelson.chains.request import PieceSizes, Request
 from nelson.exact.circuit.draw import DrawnBlock, Draws
 from nelson.formula import Formula
 from nelson.kernels.core.bits import compact, unpack, words_for
-from nelson.sampling import engine, sampler, validity
 from nelson.sampling.auto import draw as auto_draw
-from nelson.sampling.collect import kept
-from nelson.sampling.methods import enumeration
-from nelson.sampling.problem import prepare
-from nelson.sampling.sampler import Block, Pace, Request
-from nelson.sampling.validity import valid_blocks
+from nelson.sampling.collect import kept, valid_blocks
 from tests.problems import random_ksat
 from tests.sampling.auto.decisions import decided, mixed, xor3
 from tests.sampling.auto.decisions import joined as side_by_side
@@ -45,16 +47,16 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     clock = Clock()
-    for module in (sampler, engine, enumeration, validity):
+    for module in (request_module, engine, budget):
         monkeypatch.setattr(module, "time", clock)
-    piece = Pace.piece
+    piece = PieceSizes.piece
 
-    def slow(pace: Pace, number: int, left: int) -> int:
-        if number != pace.number:
+    def slow(sizes: PieceSizes, number: int, left: int) -> int:
+        if number != sizes.number:
             clock.now += 1.0
-        return piece(pace, number, left)
+        return piece(sizes, number, left)
 
-    monkeypatch.setattr(Pace, "piece", slow)
+    monkeypatch.setattr(PieceSizes, "piece", slow)
     block = Draws.block
 
     def cut(draws: Draws, word: int, count: int, deadline: float | None = None) -> DrawnBlock:
@@ -71,14 +73,14 @@ def asked(formula: Formula, contexts: int, deadline: float | None, count: int = 
     every = np.arange(formula.n_total)
     theta = np.random.default_rng(1).normal(size=(contexts, formula.n_vars))
     numbers = np.arange(contexts)
-    return Request(theta, numbers, count, count, 7, every, 3, 1000, 1, deadline)
+    return Request(theta, numbers, count, count, 7, every, 3, 1000, Budget(deadline, threads=1))
 
 
 def finished(blocks: list[Block]) -> list[np.ndarray]:
     """The samples of each context."""
     for block in blocks:
-        block.valid &= block.valid if block.sound is None else block.sound
-    rows = range(len(blocks[0].valid))
+        block.filled &= block.filled if block.valid is None else block.valid
+    rows = range(len(blocks[0].filled))
     return [np.concatenate([unpack(*kept(block, c)) for block in blocks]) for c in rows]
 
 
@@ -122,6 +124,7 @@ def composites() -> dict[str, tuple[Formula, tuple[str, ...]]]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", composites())
 @pytest.mark.parametrize("contexts", [1, 2])
 def test_a_deadline_finds_all_groups_equally_far(name, contexts, clock):
@@ -129,7 +132,7 @@ def test_a_deadline_finds_all_groups_equally_far(name, contexts, clock):
     request = asked(formula, contexts, clock.now + SECONDS)
     decision = decided(formula, *skip, theta=request.theta)
     assert decision.reduced is not None
-    every = replace(request, deadline=None)
+    every = replace(request, budget=Budget(threads=1))
     decision = auto_draw.settled(decision, every)  # without a clock that could change the starts
     problem = prepare(formula)
     cut = finished(list(auto_draw.blocks(decision, problem, request)))
@@ -143,20 +146,23 @@ def test_a_group_that_ends_in_the_middle_of_a_piece_loses_that_piece_only(monkey
     """The twin of the tests above, in which the last group stops, as a slow one does."""
     formula = mixed()
     request = asked(formula, 1, time.monotonic() + 1e6)
-    decision, source = decided(formula, theta=request.theta), auto_draw._source
-    last = len(decision.groups) - 1
+    decision = decided(formula, theta=request.theta)
+    last = decision.groups[-1]
+    step, source = type(last.step), type(last.step).blocks
 
-    def ends(number, group, asked):
-        for k, block in enumerate(source(number, group, asked)):
-            if number == last and k == 3:
-                words = block.valid.shape[1]
-                block.valid[:, words // 2 :], block.stopped = 0, True
+    def ends(self, group, asked):
+        for k, block in enumerate(source(self, group, asked)):
+            if group is last and k == 3:
+                words = block.filled.shape[1]
+                block.filled[:, words // 2 :], block.stopped = 0, True
             yield block
 
-    monkeypatch.setattr(auto_draw, "_source", ends)
+    monkeypatch.setattr(step, "blocks", ends)
     rows = finished(list(auto_draw.blocks(decision, prepare(formula), request)))[0]
-    monkeypatch.setattr(auto_draw, "_source", source)
-    whole = next(auto_draw.blocks(decision, prepare(formula), replace(request, deadline=None)))
+    monkeypatch.setattr(step, "blocks", source)
+    whole = next(
+        auto_draw.blocks(decision, prepare(formula), replace(request, budget=Budget(threads=1)))
+    )
     assert 64 + 256 + 1024 <= len(rows) < MANY
     assert np.array_equal(rows, unpack(whole.packed[0], len(rows)))
 
@@ -164,11 +170,11 @@ def test_a_group_that_ends_in_the_middle_of_a_piece_loses_that_piece_only(monkey
 def test_a_request_that_no_memory_holds_gives_what_the_time_allows(clock, monkeypatch):
     """With room for 2,048 samples at once, pieces are allocated one by one."""
     formula = mixed()
-    monkeypatch.setattr(sampler, "_ROOM", 2048 // 8 * formula.n_total)
+    monkeypatch.setattr(request_module, "_ROOM", 2048 // 8 * formula.n_total)
     request = asked(formula, 1, clock.now + SECONDS)
     decision = decided(formula, theta=request.theta)
     cut = finished(list(auto_draw.blocks(decision, prepare(formula), request)))[0]
-    every = replace(request, deadline=None, count=len(cut), block=len(cut))
+    every = replace(request, budget=Budget(threads=1), count=len(cut), block=len(cut))
     same = finished(list(auto_draw.blocks(decision, prepare(formula), every)))[0]
     assert 1000 < len(cut) < MANY and np.array_equal(cut, same)
     plain = random_ksat(12, 12, 5, seed=3)
@@ -185,9 +191,13 @@ def test_pieces_use_the_time(second, threads, monkeypatch):
     Pieces then draw half as many samples as one draw without a deadline would, or more.
     """
     clock = Clock()
-    monkeypatch.setattr(sampler, "time", clock)
+    monkeypatch.setattr(request_module, "time", clock)
+    monkeypatch.setattr(budget, "time", clock)
     deadline, most, tile = clock.now + 10.0, 1 << 16, 1024 * threads
-    request = replace(asked(mixed(), 1, deadline, 1 << 30), pace=Pace(deadline, most, threads))
+    request = replace(
+        asked(mixed(), 1, deadline, 1 << 30),
+        sizes=PieceSizes(Budget(deadline, threads=threads), most),
+    )
     done = 0
     for _, size in request.pieces():
         assert size % 64 == 0 and 64 <= size <= most

@@ -12,10 +12,11 @@ import pytest
 
 import nelson
 from nelson.kernels.core.bits import pack
+from nelson.policy import Policy, UniquePolicy
 from nelson.sampling import distinct
 from nelson.sampling.distinct import keys_of, keys_of_packed, packed_of, rows_of
 from nelson.sampling.options import Options
-from nelson.sampling.sample_stream import draw
+from nelson.sampling.plan import Plan
 from tests.problems import chi_square, exact_law, pigeonhole
 
 ALPHA = 1e-6
@@ -93,6 +94,7 @@ def test_sweeps_stay_asymptotic_and_chains_without_promise_heuristic():
 # --- rows and keys -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [1, 7, 8, 63, 64, 65, 200])
 def test_rows_have_keys_of_their_own(columns):
     """Keys of more than 64 columns are strings, of which NumPy drops zeros at the end."""
@@ -157,11 +159,10 @@ def test_two_enumerated_solutions_come_in_either_order():
     assert sorted(distinct.random_order(1000, 3)) == list(range(1000))
 
 
-def test_without_enumeration_the_draws_go_on_until_the_last(monkeypatch):
+def test_without_enumeration_the_draws_go_on_until_the_last():
     """A uniform law of known size: no limit on stale blocks ends it early."""
-    monkeypatch.setattr(distinct, "_MAX_CELLS", 0)
-    monkeypatch.setattr(distinct, "_MAX_STALE", 0)
-    s = nelson.sample(MANY, None, 63, seed=1, method="prs", unique=True)
+    policy = Policy(unique=UniquePolicy(cells=0, stale_blocks=0))
+    s = nelson.sample(MANY, None, 63, seed=1, method="prs", unique=True, policy=policy)
     assert (len(s), s.status, s.info["enumerated"]) == (63, "ok", 0)
 
 
@@ -184,10 +185,10 @@ GATES = nelson.Formula(
 @pytest.mark.parametrize("n", [4, 20])
 def test_columns_that_determine_the_others_keep_the_guarantee(n):
     options = {"unique": True, "seed": 1, "project": (1, 2, 3)}
-    known = draw(GATES, None, n, Options(**options, determined=True))
+    known = Plan(GATES, None, Options(**options, determined=True)).sample(n)
     assert known.guarantee == "exact" and len(known) == min(n, 7)
     assert known.info["exhausted"] == (n == 20)
-    unknown = draw(GATES, None, n, Options(**options))
+    unknown = Plan(GATES, None, Options(**options)).sample(n)
     assert unknown.guarantee == "heuristic"
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 import nelson
+from nelson.budget import Budget
+from nelson.chains.problem import prepare
+from nelson.chains.request import Request
 from nelson.kernels.core.bits import unpack
 from nelson.sampling import foreign
-from nelson.sampling.problem import prepare
-from nelson.sampling.sampler import Request
 from tests.problems import exact_law, extremal
 
 
@@ -20,7 +21,7 @@ def request_for(problem, contexts=1, **options):
         seed=1,
         sweeps=0,
         max_rounds=0,
-        threads=1,
+        budget=Budget(threads=1),
         **{**defaults, **options},
     )
 
@@ -31,9 +32,9 @@ def test_block_of_checks_every_row():
     states, _ = exact_law(formula)
     rows = [np.concatenate([states, np.zeros((40, 6), bool)]), states[:5].astype(np.uint8)]
     block = foreign.block_of(problem, request_for(problem, 2, columns=np.array([4, 0])), rows)
-    assert block.packed.shape == (2, 2, 2) and block.valid.shape == (2, 2)
-    assert np.bitwise_count(block.valid).sum(1).tolist() == [72, 5]
-    assert np.bitwise_count(block.sound).sum(1).tolist() == [32, 5]
+    assert block.packed.shape == (2, 2, 2) and block.filled.shape == (2, 2)
+    assert np.bitwise_count(block.filled).sum(1).tolist() == [72, 5]
+    assert np.bitwise_count(block.valid).sum(1).tolist() == [32, 5]
     unpacked = unpack(block.packed[0], 72)
     assert np.array_equal(unpacked, rows[0][:, [4, 0]])
 
@@ -43,15 +44,15 @@ def test_auxiliary_variables_may_be_left_out():
     problem = prepare(formula)
     x = np.array([[1, 0, 0, 0], [1, 1, 0, 0], [0, 0, 1, 0]], bool)
     block = foreign.block_of(problem, request_for(problem), [x])
-    assert block.sound.tolist() == [[0b001]] and block.valid.tolist() == [[0b111]]
+    assert block.valid.tolist() == [[0b001]] and block.filled.tolist() == [[0b111]]
 
 
 def test_draws_are_asked_in_turn_and_cut_short():
     problem = prepare(nelson.Formula([], n_vars=2))
     asked = []
 
-    def draw(problem, theta, count, seed, deadline):
-        asked.append((count, seed, deadline))
+    def draw(problem, theta, count, seed, budget):
+        asked.append((count, seed, budget))
         if len(asked) > 5:
             return foreign.DrawnRows(np.zeros((10, 2), bool), "tired", {"mood": "bad"})
         return np.zeros((count + 7, 2), bool)
@@ -60,10 +61,12 @@ def test_draws_are_asked_in_turn_and_cut_short():
     blocks = list(foreign.blocks(draw, problem, request))
     assert [count for count, _, _ in asked] == [64] * 6
     assert len({seed for _, seed, _ in asked}) == 6
-    assert asked[0][2] < asked[1][2]  # the first context leaves its share to the second
+    assert (
+        asked[0][2].deadline < asked[1][2].deadline
+    )  # the first context leaves its share to the second
     assert len(blocks) == 3 and blocks[-1].stopped and not blocks[0].stopped
     assert blocks[-1].info == {"mood": "bad", "ended": "tired"}
-    assert np.bitwise_count(blocks[-1].valid).sum(1).tolist() == [64, 10]
+    assert np.bitwise_count(blocks[-1].filled).sum(1).tolist() == [64, 10]
     first = [foreign.seed_of(1, c, 64 * k) for k in range(3) for c in range(2)]
     assert first == [seed for _, seed, _ in asked]
 
@@ -73,12 +76,12 @@ def test_large_rows_come_in_several_draws(monkeypatch):
     problem = prepare(nelson.Formula([], n_vars=10))
     sizes = []
 
-    def draw(problem, theta, count, seed, deadline):
+    def draw(problem, theta, count, seed, budget):
         sizes.append(count)
         return np.random.default_rng(seed).integers(0, 2, (count, 10), np.uint8)
 
     [block] = foreign.blocks(draw, problem, request_for(problem, count=200, block=200))
-    assert sizes == [64, 64, 64, 8] and np.bitwise_count(block.valid).sum() == 200
+    assert sizes == [64, 64, 64, 8] and np.bitwise_count(block.filled).sum() == 200
 
 
 def test_clauses_for_a_solver():

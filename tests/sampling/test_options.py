@@ -11,6 +11,7 @@ import pytest
 import nelson
 from nelson.formula.checks import count
 from nelson.learning.metrics import evaluate
+from nelson.learning.optimizers import Newton
 from nelson.sampling.options import Options, gpu_number
 
 #: Options for callers within the package.
@@ -20,7 +21,7 @@ FIELDS = {field.name: field.default for field in fields(Options) if field.name n
 
 @pytest.mark.parametrize(
     ("function", "missing"),
-    [(nelson.sample, set()), (nelson.stream, {"strict"})],
+    [(nelson.sample, set()), (nelson.stream, {"strict", "terms"})],
 )
 def test_signatures_have_the_defaults_of_the_options(function, missing):
     parameters = inspect.signature(function).parameters
@@ -83,7 +84,7 @@ def test_what_works_on_all_variables_still_does():
     """Judging, learning, counting and torch need every variable, whatever the formula carries."""
     data = nelson.sample(PROJECTED, n=500, seed=2, project="all")
     assert nelson.judge(PROJECTED, "prs", n=2000, seed=1).accept
-    fit = nelson.learn(PROJECTED, data, seed=3, iterations=3)
+    fit = nelson.learn(PROJECTED, data, seed=3, optimizer=Newton(iterations=3))
     assert fit.theta.shape == (4,)
     report = evaluate(PROJECTED, fit.theta, data, samples=200)
     assert report["examples"] == 500

@@ -18,7 +18,7 @@ from nelson.exact.projection import eliminated as elimination
 from nelson.exact.projection import search
 from nelson.sampling import shards
 from nelson.sampling.options import Options
-from nelson.sampling.plan import make_plan
+from nelson.sampling.plan import Plan
 from tests import ROOT
 from tests.problems import all_states, chi_square, random_ksat
 from tests.test_readme import outputs
@@ -190,7 +190,7 @@ def test_processes_that_share_the_work_draw_the_same_samples(change, monkeypatch
     f, shown = random_ksat(10, 15, 3, seed=3), [9, 2, 5]
     whole = draw(f, shown, n=256).to_numpy()
     options = Options(project=shown, project_law="solutions", seed=SEED)
-    settled = pickle.loads(pickle.dumps(shards.settle(make_plan(f, None, 256, options))))
+    settled = pickle.loads(pickle.dumps(shards.settle(Plan(f, None, options).drawing(256))))
     parts = [
         block.to_numpy() for first in (0, 128) for block in shards.blocks(settled, first, 128, 64)
     ]
@@ -200,7 +200,7 @@ def test_processes_that_share_the_work_draw_the_same_samples(change, monkeypatch
 def test_hashing_is_not_shared_between_processes():
     options = Options(method="unigen", project=[2, 3], project_law="solutions", seed=SEED)
     with pytest.raises(FormulaError, match="in several processes"):
-        shards.settle(make_plan(PAIR, None, 64, options))
+        shards.settle(Plan(PAIR, None, options).drawing(64))
 
 
 def test_contexts_with_different_evidence():

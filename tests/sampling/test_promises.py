@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 import nelson
+from nelson.chains.problem import prepare, satisfying
 from nelson.formula.checks import evidence_of
 from nelson.kernels.core.bits import pack, tail_mask
-from nelson.sampling import foreign
-from nelson.sampling.problem import prepare
 from nelson.sampling.registry import describe, get, missing_modules
 from tests.problems import (
     chi_square,
@@ -35,6 +34,7 @@ def claims(name, worth):
                 yield formula, theta
 
 
+@pytest.mark.slow
 def test_what_claims_to_be_exact_is(name):
     """And the twin: the same samples against weights that are off by 0.2 each are rejected."""
     for formula, theta in claims(name, "exact"):
@@ -76,15 +76,15 @@ def test_and_one_that_is_too_far_off_is_not():
     assert not within_factor(s, exact_law(formula), 1.0)
 
 
-def biased(problem, theta, count, seed, deadline):
+def biased(problem, theta, count, seed, budget):
     """Uniform whatever theta says."""
     states, _ = exact_law(problem.formula)
     return states[np.random.default_rng(seed).integers(0, len(states), count)]
 
 
-def lying(problem, theta, count, seed, deadline):
+def lying(problem, theta, count, seed, budget):
     """Half of what it says is wrong."""
-    rows = biased(problem, theta, count, seed, deadline)
+    rows = biased(problem, theta, count, seed, budget)
     rows[::2] = False
     return rows
 
@@ -144,7 +144,7 @@ def test_check_drops_what_is_invalid_and_draws_on(fake):
 
 
 def test_what_is_never_valid_is_given_up(fake):
-    def wrong(problem, theta, count, seed, deadline):
+    def wrong(problem, theta, count, seed, budget):
         return np.zeros((count, 6), bool)
 
     formula = LAWS["complete4"]
@@ -195,5 +195,5 @@ def test_evidence_reaches_the_check():
     formula = LAWS["complete4"]
     problem = prepare(formula, evidence_of(formula, [2]))
     states, _ = exact_law(formula)
-    lanes = foreign.satisfying(problem, pack(states), tail_mask(len(states)))
+    lanes = satisfying(problem, pack(states), tail_mask(len(states)))
     assert np.bitwise_count(lanes).sum() == states[:, 1].sum()

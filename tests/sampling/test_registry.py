@@ -9,9 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 import nelson
+from nelson.chains.guarantee import GUARANTEES
+from nelson.chains.problem import prepare
 from nelson.cli import app
-from nelson.sampling.guarantee import GUARANTEES
-from nelson.sampling.problem import prepare
 from nelson.sampling.registry import describe, get
 from tests import ROOT
 from tests.problems import extremal, non_extremal

@@ -98,3 +98,15 @@ def test_report_on_a_non_extremal_formula():
     assert r.work.standard_error > 0
     assert r.choice.guarantee in ("asymptotic", "exact")
     assert "Theorem 2 is for extremal formulas" in words(r)
+
+
+def test_given_and_seconds():
+    """`given` is evidence, as infinite theta is; a limit bounds the pilot run and the choice."""
+    f = Formula([[1, 2], [-1, 3], [2, 4, 5]])
+    by_theta = nelson.report(f, [np.inf, 0, 0, 0, 0])
+    for given in ([1], {1: True}):
+        r = nelson.report(f, given=given, seconds=20.0)
+        assert r.evidence == 1 and r.fixed == by_theta.fixed == 2
+        assert r.work == by_theta.work and r.choice.method == by_theta.choice.method
+    assert nelson.report(f, given=[-1]).fixed == 2  # x2 follows
+    assert nelson.report(f, given=[1, -3]).satisfiable is False

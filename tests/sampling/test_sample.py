@@ -16,10 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nelson
+from nelson.chains.diagnosis.diagnose import VERDICTS
+from nelson.chains.problem import prepare
 from nelson.exact import solver
 from nelson.sampling.choose import verdict_for
-from nelson.sampling.diagnosis.diagnose import VERDICTS
-from nelson.sampling.problem import prepare
 from tests.problems import complete_edges, example1, pigeonhole, random_ksat, sink_free
 
 #: Samplers that resample; test_samplers.py tests what every sampler must do.
@@ -205,6 +205,7 @@ def test_stream_is_sample_in_blocks():
         list(nelson.stream(pigeonhole(4), None, 10, max_rounds=20))
 
 
+@pytest.mark.slow
 def test_seconds_end_it_with_what_is_finished():
     formula = random_ksat(1000, 1000, 5, 1)
     s = nelson.sample(formula, None, 500_000_000, seconds=0.3, project=[1, 2], seed=1, sweeps=0)
@@ -305,6 +306,7 @@ def test_kernels_are_cached_outside_a_read_only_package(tmp_path):
     assert before == after and any(tmp_path.rglob("*.nbi"))
 
 
+@pytest.mark.slow
 def test_ctrl_c_between_two_small_blocks_ends_the_stream_too():
     formula = random_ksat(20, 20, 5, 1)
     timer = threading.Timer(0.3, _thread.interrupt_main)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import nelson
-from nelson.sampling.guarantee import GUARANTEES
+from nelson.chains.guarantee import GUARANTEES
 from nelson.sampling.registry import get
 from tests.problems import (
     complete_edges,
@@ -22,7 +22,7 @@ from tests.problems import (
     sink_free,
     weights,
 )
-from tests.sampling.contract import BEYOND, MIXED, THREE_OF_K4, assert_good, draw, theta_for
+from tests.sampling.contract import BEYOND, MIXED, THREE_OF_K4, assert_good, draw, stream, theta_for
 
 
 @pytest.mark.parametrize("problem", ["complete4", "path", "mixed"])
@@ -92,6 +92,7 @@ def test_nothing_to_draw(name):
     assert len(empty) == 0 and empty.status == "ok"
 
 
+@pytest.mark.slow
 def test_unsatisfiable_is_proved(name):
     for formula in (pigeonhole(3), nelson.Formula([[1, 2], [1, -2], [-1, 2], [-1, -2]])):
         with pytest.raises(nelson.Unsatisfiable):
@@ -99,7 +100,7 @@ def test_unsatisfiable_is_proved(name):
     with pytest.raises(nelson.Unsatisfiable):
         draw(name, nelson.Formula([[1], [-1]]), n=10)
     with pytest.raises(nelson.Unsatisfiable):
-        list(nelson.stream(pigeonhole(3), None, 100, block=64, method=name, seed=1))
+        list(stream(name, pigeonhole(3), 100, block=64, seed=1))
 
 
 @pytest.mark.slow
@@ -127,14 +128,13 @@ def test_a_timeout_is_not_called_unsatisfiable(name, monkeypatch):
 def test_streams(name):
     formula = random_ksat(12, 14, 4, 1)
     first, again = (
-        [b.to_numpy() for b in nelson.stream(formula, None, 150, block=64, method=name, seed=3)]
-        for _ in range(2)
+        [b.to_numpy() for b in stream(name, formula, 150, block=64, seed=3)] for _ in range(2)
     )
     assert [len(block) for block in first] == [64, 64, 22]
     assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
     assert not np.array_equal(first[0], first[1])
     assert formula.satisfied(np.concatenate(first)).all()
-    endless = nelson.stream(formula, None, block=64, method=name, seed=3)
+    endless = stream(name, formula, block=64, seed=3)
     assert np.array_equal(next(endless).to_numpy(), first[0])
     assert np.array_equal(next(endless).to_numpy(), first[1])
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import nelson
+from nelson.chains.block import Block
+from nelson.sampling.collect import ValidSamples
 from nelson.sampling.options import Options
-from nelson.sampling.plan import make_plan
+from nelson.sampling.plan import Plan
 from nelson.sampling.registry import get
-from nelson.sampling.sampler import Block
-from nelson.sampling.validity import ValidSamples
 from tests.problems import pigeonhole, random_ksat, weights
 
 SEED = 11
@@ -91,6 +91,7 @@ def test_gibbs_with_several_thetas():
     assert np.array_equal(joined(blocks, axis=1), whole)
 
 
+@pytest.mark.slow
 def test_hopeless_gibbs_ends_for_any_blocks():
     formula = pigeonhole(3)
     for n, block in [(10, 64), (10_000, 64), (10_000, 4096), (None, 64)]:
@@ -126,11 +127,11 @@ def test_what_is_kept_for_the_next_block_stays_small():
     """One theta makes most rows valid, the other few: the first must not pile up rows."""
     formula = random_ksat(60, 190, 3, 4)
     rows = np.array([np.zeros(60), 3 * weights(formula, 1)])
-    plan = make_plan(formula, rows, None, Options(method="gibbs", sweeps=20, seed=SEED))
+    plan = Plan(formula, rows, Options(method="gibbs", sweeps=20, seed=SEED)).drawing(None)
     [(problem, request)] = plan.parts
     sources = [ValidSamples(plan.sampler, problem, request, c) for c in range(2)]
     for _ in range(5):
         for source in sources:
-            source.take(64, None, Block.empty(request))
+            source.take(64, request.budget, Block.empty(request))
     assert sources[0].lanes != sources[1].lanes
     assert all(source.left[1] < 3 * 64 for source in sources)

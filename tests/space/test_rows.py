@@ -7,6 +7,7 @@ import pytest
 
 import nelson
 from nelson.space import Space
+from nelson.space.rows import table_codes
 
 
 def space_of_all_kinds() -> Space:
@@ -81,7 +82,7 @@ def test_to_pandas(rows):
     assert (frame["mixed"].isna() == [v is None for v in rows["mixed"]]).all()
     space = space_of_all_kinds()
     assert space.satisfied(frame).all() and space.satisfied(rows).all()
-    assert {k: v.tolist() for k, v in space.codes(frame).items()} == {
+    assert {k: v.tolist() for k, v in table_codes(space.fields, frame).items()} == {
         k: v.tolist() for k, v in rows.codes.items()
     }
 

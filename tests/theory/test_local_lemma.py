@@ -56,6 +56,7 @@ def test_theorem_2_is_below_the_bound_of_the_criteria(f, seed):
                 assert local_lemma.expected_resamplings(f, theta) <= criterion.bound * (1 + 1e-6)
 
 
+@pytest.mark.slow
 @given(formulas(max_clauses=6, min_length=2))
 @settings(deadline=None, max_examples=100)
 def test_shearer_of_an_extremal_formula_is_satisfiability(f):
@@ -78,6 +79,7 @@ def test_criteria_by_hand():
     assert not local_lemma.asymmetric(Formula([[1, 2], [-2, 3], [-3, -1]])).holds
 
 
+@pytest.mark.slow
 @given(formulas(), st.integers(0, 1000))
 @settings(deadline=None, max_examples=100)
 def test_violation_probability(f, seed):

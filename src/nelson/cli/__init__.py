@@ -2,6 +2,7 @@
 
 Other code imports `app` and `main` only. `nelson --help` must be fast: modules here load typer at
 the top; numpy, numba, rich and most of the library are imported inside the functions that use them.
+Commands of other packages, such as `nelson bench`, join by an entry point: `joined.py`.
 """
 
 from __future__ import annotations
@@ -11,29 +12,27 @@ import gc
 import typer
 
 from nelson.cli import (
-    bench,
     cache,
     compile,
     count,
     cover,
-    demo,
     evaluate,
-    generate,
-    info,
+    judge,
     learn,
-    map,
     marginals,
+    mode,
     read,
+    report,
     sample,
     samplers,
-    test,
-    warm,
 )
-from nelson.cli.common import APP_SETTINGS, EXIT_CODES, guarded
+from nelson.cli.common import APP_SETTINGS, EXIT_CODES, ExitCode, guarded
+from nelson.cli.joined import JoinedCommands
 from nelson.cli.options import ClusterCommand
 
 app = typer.Typer(
     name="nelson",
+    cls=JoinedCommands,
     help="Draw structures that are always valid, from a formula that says what valid means.",
     epilog=EXIT_CODES,
     no_args_is_help=True,
@@ -61,20 +60,17 @@ def _root(
 app.command("sample", cls=ClusterCommand, epilog=sample.EXAMPLES)(guarded(sample.sample))
 app.command("read", epilog=read.EXAMPLES)(guarded(read.read))
 app.command("learn", epilog=learn.EXAMPLES)(guarded(learn.learn))
-app.command("generate", epilog=generate.EXAMPLES)(guarded(generate.generate))
 app.command("evaluate", epilog=evaluate.EXAMPLES)(guarded(evaluate.evaluate))
-app.command("info", epilog=info.EXAMPLES)(guarded(info.info))
+app.command("report", epilog=report.EXAMPLES)(guarded(report.report))
 app.command("count", epilog=count.EXAMPLES)(guarded(count.count))
 app.command("marginals", epilog=marginals.EXAMPLES)(guarded(marginals.marginals))
-app.command("map", epilog=map.EXAMPLES)(guarded(map.map_))
+app.command("mode", epilog=mode.EXAMPLES)(guarded(mode.mode))
 app.command("cover", epilog=cover.EXAMPLES)(guarded(cover.cover))
-app.command("test", epilog=test.EXAMPLES)(guarded(test.check, test.BAD_INPUT))
+# Exit code 1 of `judge` is a rejection, so bad input has another.
+app.command("judge", epilog=judge.EXAMPLES)(guarded(judge.judge, ExitCode.WRONG_USAGE))
 app.command("samplers", epilog=samplers.EXAMPLES)(guarded(samplers.samplers))
-app.command("cache", epilog=cache.EXAMPLES)(guarded(cache.cache))
 app.command("compile", epilog=compile.EXAMPLES)(guarded(compile.compile_))
-app.command("warm", epilog=warm.EXAMPLES)(guarded(warm.warm))
-app.command("bench", cls=ClusterCommand, epilog=bench.EXAMPLES)(guarded(bench.bench))
-app.command("demo", epilog=demo.EXAMPLES)(guarded(demo.demo))
+app.command("cache", epilog=cache.EXAMPLES)(guarded(cache.cache))
 
 
 def main() -> None:

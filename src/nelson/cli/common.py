@@ -1,4 +1,4 @@
-"""What the commands share: exit codes, errors in one line, reading counts, formulas, weights."""
+"""What the commands share: exit codes, errors in one line, counts, projections, JSON."""
 
 from __future__ import annotations
 
@@ -7,25 +7,29 @@ import functools
 import os
 import sys
 from collections.abc import Callable
+from enum import IntEnum
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import typer
 
 from nelson.cli.interrupt import Terminated, signals_raise
-from nelson.errors import FormulaError, NelsonError, Unsatisfiable
-from nelson.io.plain import plain
+from nelson.errors import NelsonError, Unsatisfiable
 
 if TYPE_CHECKING:
     import numpy as np
 
     from nelson.formula import Formula
 
-BAD_INPUT = 1
-BUDGET = 3
-UNSATISFIABLE = 20
-INTERRUPTED = 130  # 128 + SIGINT, as the shell has it
-TERMINATED = 143  # 128 + SIGTERM
-BROKEN_PIPE = 141  # 128 + SIGPIPE
+
+class ExitCode(IntEnum):
+    BAD_INPUT = 1
+    WRONG_USAGE = 2
+    BUDGET = 3
+    UNSATISFIABLE = 20
+    INTERRUPTED = 130  # 128 + SIGINT, as the shell has it
+    TERMINATED = 143  # 128 + SIGTERM
+    BROKEN_PIPE = 141  # 128 + SIGPIPE
+
 
 EXIT_CODES = (
     "Exit codes: 0 all samples drawn, 1 bad input, 2 wrong usage, 3 budget reached (fewer samples "
@@ -50,12 +54,12 @@ def say(message: str) -> None:
     print(f"nelson: {message}", file=sys.stderr)
 
 
-def fail(message: str, code: int = BAD_INPUT) -> NoReturn:
+def fail(message: str, code: int = ExitCode.BAD_INPUT) -> NoReturn:
     say(message)
     raise typer.Exit(code)
 
 
-def guarded(command: F, bad_input: int = BAD_INPUT) -> F:
+def guarded(command: F, bad_input: int = ExitCode.BAD_INPUT) -> F:
     """The command with errors as one line on stderr and an exit code, never a traceback.
 
     SIGTERM ends it as Ctrl-C does: child processes are stopped, unfinished files are removed.
@@ -65,18 +69,21 @@ def guarded(command: F, bad_input: int = BAD_INPUT) -> F:
     @functools.wraps(command)
     def run(*args: Any, **kwargs: Any) -> Any:
         code = bad_input
+        _load_numba_without_scipy()
         try:
             with signals_raise():
                 return command(*args, **kwargs)
         except Unsatisfiable as error:
-            code, text = UNSATISFIABLE, f"unsatisfiable: {error}"
+            code, text = ExitCode.UNSATISFIABLE, f"unsatisfiable: {error}"
         except BrokenPipeError:
             # The reader has left (`| head`). Python flushes stdout once more at exit, which must
             # not fail: send that to the null device.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise typer.Exit(BROKEN_PIPE) from None
+            raise typer.Exit(ExitCode.BROKEN_PIPE) from None
         except KeyboardInterrupt as error:
-            raise typer.Exit(TERMINATED if isinstance(error, Terminated) else INTERRUPTED) from None
+            terminated = isinstance(error, Terminated)
+            code = ExitCode.TERMINATED if terminated else ExitCode.INTERRUPTED
+            raise typer.Exit(code) from None
         except OSError as error:
             where = f"{error.filename}: " if error.filename else ""
             text = f"error: {where}{error.strerror or error}"
@@ -91,6 +98,17 @@ def guarded(command: F, bad_input: int = BAD_INPUT) -> F:
         fail(text, code)
 
     return run  # type: ignore[return-value]
+
+
+def _load_numba_without_scipy() -> None:
+    """If a kernel is compiled later, import Numba without SciPy, which saves 0.2 s.
+
+    Numba loads `scipy.linalg` if it is installed, to offer BLAS inside compiled code. No kernel of
+    nelson uses BLAS. Only the command line does this: a library must not decide it for its users.
+    """
+    from nelson.kernels.core import compile
+
+    compile.hide_scipy = True
 
 
 def whole_numbers(text: str | None, option: str) -> list[int] | None:
@@ -137,71 +155,23 @@ def law_of_projection(
     """`--project-law`. Else the projection that stands in a file means its projected solutions, as
     for other samplers of such files, and a line on stderr says so; `--project` chooses columns.
     """
-    own = formula.projection
-    if law is not None or project is not None or own is None or len(own) == formula.n_vars:
+    shown = formula.projection
+    if law is not None or project is not None or shown is None or len(shown) == formula.n_vars:
         return law or "marginal"
     if not quiet:
         weighted = theta is not None and theta.any()
         say(
             f"{'weighted' if weighted else 'uniform'} over the projected solutions on the "
-            f"{counted(len(own), 'variable')} that the file shows (c ind, c p show); "
+            f"{counted(len(shown), 'variable')} that the file shows (c ind, c p show); "
             "--project-law marginal: each counts once for every solution that extends it"
         )
     return "solutions"
-
-
-def is_space(file: str) -> bool:
-    """Is this the name of a space (TOML) or a feature model (UVL)? All other files are DIMACS."""
-    return file.lower().endswith((".toml", ".toml.gz", ".toml.xz", ".uvl"))
-
-
-def read_formula(file: str, dialect: str, quiet: bool = False) -> Formula:
-    """The formula in `file` (`-`: stdin). Notes of the reader about the file go to stderr."""
-    if is_space(file):
-        raise FormulaError("a space", expected="a DIMACS file for this command", source=file)
-    from nelson.formula import Formula
-
-    formula = Formula.from_dimacs(file, dialect=dialect)
-    if not quiet:
-        for note in formula.notes:
-            say(f"note: {note}")
-    return formula
-
-
-def read_weights(choice: str | None, formula: Formula) -> np.ndarray | None:
-    """theta, as `--weights` asks: the file's own (default), none, or a vector in another file."""
-    if choice is None:
-        return formula.theta
-    if choice == "none":
-        return None
-    if choice == "file":
-        if formula.theta is None:
-            raise NelsonError("--weights file: the formula's file gives no weights")
-        return formula.theta
-    from nelson.io.table_formats import vector
-
-    theta = vector(choice)
-    if theta.shape != (formula.n_vars,):
-        raise NelsonError(
-            f"{choice}: theta has shape {theta.shape}; expected {formula.n_vars} numbers, one for "
-            "each variable: theta_i = log w(x_i) - log w(not x_i)"
-        )
-    return theta
 
 
 def print_json(value: Any, indent: int | None = 2) -> None:
     """Print a value on stdout, with infinities and NaN, which JSON does not have, as strings."""
     import json
 
+    from nelson.io.json_values import plain
+
     typer.echo(json.dumps(plain(value), indent=indent, allow_nan=False))
-
-
-def load_numba_without_scipy() -> None:
-    """If a kernel is compiled later, import Numba without SciPy, which saves 0.2 s.
-
-    Numba loads `scipy.linalg` if it is installed, to offer BLAS inside compiled code. No kernel of
-    nelson uses BLAS. Only the command line does this: a library must not decide it for its users.
-    """
-    from nelson.kernels.core import compile
-
-    compile.hide_scipy = True

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from typing import Any
 
 import typer
 
 from nelson.cli import options as opt
-from nelson.cli.common import BUDGET, fail, is_space, load_numba_without_scipy, print_json
-from nelson.cli.formulas import read_named
-from nelson.cli.spaces import read_space
+from nelson.cli.common import ExitCode, fail, print_json
+from nelson.cli.formulas import read_formula
+from nelson.cli.spaces import read_source, space_of
 from nelson.cli.status_line import PhaseLine
 from nelson.cli.tables import digits
 from nelson.errors import BudgetExceeded
@@ -23,10 +24,8 @@ Examples:
   nelson compile car.cnf && nelson sample car.cnf -n 1e6 -o cars.npz
 
 Exit codes: 0 ok, 1 bad input, or no compiler is installed, 2 wrong usage, 3 the time or the memory
-was not enough, 20 proved unsatisfiable, 130 interrupted: nothing is kept.
+was not enough, 20 proved unsatisfiable, 130 interrupted: nothing is circuit.
 """
-#: Numbers of more digits are printed as a power of ten.
-_DIGITS = 40
 
 
 def compile_(
@@ -54,36 +53,41 @@ def compile_(
     --weights and --given. Use it if nelson sample says that its samples are heuristic. Compiling
     may take seconds or hours, and does not succeed on every formula. See also nelson cache.
     """
-    load_numba_without_scipy()
+    from nelson.budget import Budget
     from nelson.exact.circuit import disk_cache, solutions
     from nelson.exact.compiled import keep_on_disk
     from nelson.io.progress import phase
 
     with PhaseLine(not quiet):
-        formula = read_space(file).formula if is_space(file) else None
-        if formula is None:
-            formula = read_named(file, dialect, quiet).formula
+        if (source := read_source(file)) is not None:
+            formula = space_of(source).formula
+        else:
+            formula = read_formula(file, dialect, quiet).formula
         try:
-            kept = keep_on_disk(formula, seconds, int(memory * 2**30), compiler)
+            budget = replace(Budget.of(seconds), memory=int(memory * 2**30))
+            circuit = keep_on_disk(formula, budget, compiler)
         except BudgetExceeded as error:
-            fail(f"budget reached: {error}; more --seconds or more --memory may help", BUDGET)
+            fail(
+                f"budget reached: {error}; more --seconds or more --memory may help",
+                ExitCode.BUDGET,
+            )
         with phase("counting the solutions"):
-            number = solutions.count(kept.circuit)
+            number = solutions.count(circuit.circuit)
     path = disk_cache.path_of(disk_cache.kept_name(formula))
-    told: dict[str, Any] = {
-        "decisions": kept.circuit.decisions,
-        "edges": kept.edges,
+    facts: dict[str, Any] = {
+        "decisions": circuit.circuit.decisions,
+        "edges": circuit.edges,
         "bytes": path.stat().st_size,
-        "seconds": kept.built.seconds,
-        "cached": kept.built.cached,
+        "seconds": circuit.built.seconds,
+        "cached": circuit.built.cached,
         "solutions": number if number < 10**4000 else digits(number),
         "path": str(path),
     }
     if json:
-        print_json(told)
+        print_json(facts)
         return
-    size = f"{told['decisions']:,} decisions, {told['edges']:,} edges, {told['bytes']:,} bytes"
-    took = "found in the cache" if kept.built.cached else f"{kept.built.seconds:.3g} s"
+    size = f"{facts['decisions']:,} decisions, {facts['edges']:,} edges, {facts['bytes']:,} bytes"
+    took = "found in the cache" if circuit.built.cached else f"{circuit.built.seconds:.3g} s"
     typer.echo(f"circuit    {size}")
     typer.echo(f"compiled   {took}")
     typer.echo(f"solutions  {_number(number)}")
@@ -92,7 +96,7 @@ def compile_(
     typer.echo(f"next       nelson sample {name} -n 1000    exact samples, for any weights")
 
 
-def _number(number: int) -> str:
+def _number(number: int, most_digits: int = 40) -> str:
     """All digits of a number that has few; else "about 1.23e+456"."""
     text = digits(number)
-    return text if len(text) <= _DIGITS else f"about {text[0]}.{text[1:3]}e+{len(text) - 1}"
+    return text if len(text) <= most_digits else f"about {text[0]}.{text[1:3]}e+{len(text) - 1}"

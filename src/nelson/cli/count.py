@@ -5,9 +5,9 @@ from __future__ import annotations
 import typer
 
 from nelson.cli import options as opt
-from nelson.cli.common import BUDGET, fail, is_space, load_numba_without_scipy, say
-from nelson.cli.formulas import read_named
-from nelson.cli.spaces import conditions, read_space, refuse
+from nelson.cli.common import ExitCode, fail, say
+from nelson.cli.formulas import read_formula
+from nelson.cli.spaces import conditions, read_source, refuse, space_of
 from nelson.cli.status_line import PhaseLine
 from nelson.cli.tables import digits
 from nelson.errors import BudgetExceeded
@@ -41,32 +41,28 @@ def count(
     quiet: opt.Quiet = False,
 ) -> None:
     """Count the solutions of a formula, or the legal rows of a space, exactly."""
-    load_numba_without_scipy()
-    from nelson.exact.count import projected_solutions, solutions
+    from nelson.exact.queries import count as count_solutions
 
     with PhaseLine(not quiet):
         try:
-            if is_space(file):
+            if (source := read_source(file)) is not None:
                 refuse({"--projected": projected}, "for DIMACS files only; FILE is a space")
-                space = read_space(file)
+                space = space_of(source)
                 number = space.count(conditions(space, given), seconds)
             else:
-                named = read_named(file, dialect, quiet)
+                named = read_formula(file, dialect, quiet)
                 formula, literals = named.formula, named.literals(given) or ()
                 shown = formula.projection
                 if projected and shown is None:
                     fail(f"--projected: {file} has no c ind or c p show line")
-                if projected and shown is not None:
-                    number = projected_solutions(formula, shown, literals, seconds)
-                else:
-                    number = solutions(formula, literals, seconds)
-                    if shown is not None and not quiet:
-                        say(
-                            "note: all variables count, not only the projection of the file; "
-                            "--projected counts its projected solutions"
-                        )
+                number = count_solutions(formula, literals, seconds, shown if projected else None)
+                if shown is not None and not projected and not quiet:
+                    say(
+                        "note: all variables count, not only the projection of the file; "
+                        "--projected counts its projected solutions"
+                    )
         except BudgetExceeded as error:
-            fail(f"budget reached: {error}", BUDGET)
+            fail(f"budget reached: {error}", ExitCode.BUDGET)
     if json:
         typer.echo(f'{{"count": {digits(number)}}}')
     else:

@@ -1,4 +1,4 @@
-"""`nelson cover FILE.toml`: a small table of legal rows with every legal combination of values."""
+"""`nelson cover FILE`: a small table of legal rows with every legal combination of values."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Annotated, Any
 import typer
 
 from nelson.cli import options as opt
-from nelson.cli.common import BUDGET, counted, fail, is_space, say
+from nelson.cli.common import ExitCode, counted, fail, say
 from nelson.cli.output import open_row_output
 from nelson.cli.spaces import conditions, read_space
 from nelson.cli.status_line import PhaseLine
-from nelson.errors import BudgetExceeded, NelsonError
+from nelson.errors import BudgetExceeded
 
 EXAMPLES = """\b
 Examples:
@@ -20,6 +20,7 @@ Examples:
   nelson cover bus.toml --bins addr=16                   also 16 ranges of addr
   nelson cover bus.toml --field burst --field len        these fields only
   nelson cover bus.toml --given write=true               among rows with write only
+  nelson cover car.cnf -o configurations.csv             a feature model: .cnf with names, or .uvl
 
 Exit codes: 0 ok, 1 bad input, 2 wrong usage, 3 the time was up (the rows so far are written),
 20 proved unsatisfiable.
@@ -35,7 +36,7 @@ Bins = Annotated[
 
 
 def cover(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A space: FILE.toml.")],
+    file: opt.ProblemFile,
     t: Annotated[
         int, typer.Option("-t", "--tuples", metavar="N", help="How many values a combination has.")
     ] = 2,
@@ -58,8 +59,6 @@ def cover(
     quiet: opt.Quiet = False,
 ) -> None:
     """Write a small table of legal rows in which every legal combination of values occurs."""
-    if not is_space(file):
-        raise NelsonError(f"{file}: expected a space, FILE.toml")
     fields = _fields(field, bins)
     with open_row_output(output) as writer_of:
         space = read_space(file)
@@ -68,7 +67,7 @@ def cover(
             with PhaseLine(not quiet):
                 rows = space.cover(t, fields, seed=seed, given=wanted, seconds=seconds)
         except BudgetExceeded as error:
-            fail(f"budget reached: {error}", BUDGET)
+            fail(f"budget reached: {error}", ExitCode.BUDGET)
         writer = writer_of(rows)
         writer.write(rows)
         writer.close({"rows": len(rows), "t": t, "status": rows.status})
@@ -78,17 +77,17 @@ def cover(
         legal = counted(rows.info["legal"], "legal combination")
         say(f"{counted(len(rows), 'row')} · {legal} of {t} values")
     if rows.status != "ok":
-        fail(f"budget reached: {rows.info['reason']}", BUDGET)
+        fail(f"budget reached: {rows.info['reason']}", ExitCode.BUDGET)
 
 
 def _fields(names: list[str], bins: list[str]) -> Any:
     """`fields` of `Space.cover`."""
     if names and bins:
         raise typer.BadParameter("not with --field", param_hint="--bins")
-    found: dict[str, int] = {}
+    bins_of: dict[str, int] = {}
     for text in bins:
         name, _, number = text.rpartition("=")
         if not name or not number.isdecimal() or len(number) > 9:
             raise typer.BadParameter(f"{text!r}: expected NAME=16", param_hint="--bins")
-        found[name] = int(number)
-    return names or found or None
+        bins_of[name] = int(number)
+    return names or bins_of or None

@@ -1,18 +1,20 @@
-"""DIMACS formulas on the command line, with the names that their comments give to variables."""
+"""Formulas on the command line: a DIMACS file, or a model; with the names of the variables."""
 
 from __future__ import annotations
 
 import io
 import math
+import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from nelson.cli.common import read_weights, say, whole_numbers
-from nelson.errors import FormulaError
+from nelson.cli.common import say, whole_numbers
+from nelson.cli.spaces import is_space
+from nelson.errors import FormulaError, NelsonError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,14 +27,19 @@ _TRUTH = {"true": True, "false": False, "1": True, "0": False}
 
 
 @dataclass(frozen=True)
-class Named:
-    """A formula and the names of its variables; None if the file gives none."""
+class NamedFormula:
+    """A formula, the names of its variables, and the weights that its file or model gives.
+
+    terms: coefficients of products of variables, of a model that has them.
+    """
 
     formula: Formula
-    names: Names | None
+    names: Names | None = None
+    file_theta: np.ndarray | None = None
+    terms: Mapping[tuple[int, ...], float] | None = None
 
     def titles(self, variables: Sequence[int]) -> list[str] | None:
-        """The names of these variables, for a header."""
+        """The names of these variables, for a header; None if there are no names."""
         return None if self.names is None else [str(self.names[v]) for v in variables]
 
     def shown(self, variable: int) -> str:
@@ -42,9 +49,9 @@ class Named:
         """`--given 1,-5 --given Engine=true --given -Diesel` as literals."""
         return literals(given, self.names)
 
-    def theta(self, weights: str | None, weight: list[str]) -> np.ndarray | None:
+    def theta(self, weights: str | None, weight: Sequence[str] = ()) -> np.ndarray | None:
         """The log-odds of `--weights`, plus log(factor) for each `--weight Engine=3`."""
-        theta = read_weights(weights, self.formula)
+        theta = self._theta_of(weights)
         if not weight:
             return theta
         import numpy as np
@@ -63,6 +70,24 @@ class Named:
             theta[_variable(name, self.names, "--weight") - 1] += math.log(factor)
         return theta
 
+    def _theta_of(self, choice: str | None) -> np.ndarray | None:
+        """`--weights`: those of the file (the default), none, or a vector in another file."""
+        if choice == "none":
+            return None
+        if choice in (None, "file"):
+            if choice == "file" and self.file_theta is None:
+                raise NelsonError("--weights file: the formula's file gives no weights")
+            return self.file_theta
+        from nelson.io.table_formats import vector
+
+        theta = vector(str(choice))
+        if theta.shape != (self.formula.n_vars,):
+            raise NelsonError(
+                f"{choice}: theta has shape {theta.shape}; expected {self.formula.n_vars} numbers, "
+                "one for each variable: theta_i = log w(x_i) - log w(not x_i)"
+            )
+        return theta
+
     def log_odds(
         self, weights: str | None, weight: list[str], given: list[str] | None = None
     ) -> np.ndarray:
@@ -71,15 +96,28 @@ class Named:
 
         from nelson.formula.checks import with_evidence
 
+        if self.terms:
+            raise FormulaError(
+                "a model with terms", expected="one without: only nelson sample draws from terms"
+            )
         theta = self.theta(weights, weight)
         theta = np.zeros(self.formula.n_vars) if theta is None else theta
         return with_evidence(theta, self.literals(given or []) or ())
 
 
-def read_named(file: str, dialect: str, quiet: bool = False) -> Named:
-    """The formula in `file` (`-`: stdin) and its names. Notes of the reader go to stderr."""
-    from nelson.formula import Formula
+def read_formula(file: str, dialect: str, quiet: bool = False) -> NamedFormula:
+    """The formula of a model folder, or in `file` (`-`: stdin); notes of the reader on stderr."""
     from nelson.formula.names import Names, names_in_comments
+
+    if is_space(file):
+        raise FormulaError("a space", expected="a DIMACS file for this command", source=file)
+    if os.path.isdir(file):
+        from nelson.learning.model import load as load_model
+
+        model = load_model(file)
+        names = Names(model.formula.n_vars, model.names) if model.names else None
+        return NamedFormula(model.formula, names, model.theta_for(), model.terms)
+    from nelson.formula import Formula
     from nelson.io.streams import decompressed, load
 
     name, data = load(file)
@@ -91,19 +129,19 @@ def read_named(file: str, dialect: str, quiet: bool = False) -> Named:
         for note in formula.notes:
             say(f"note: {note}")
     try:
-        found = names_in_comments(data, name, formula.n_vars)
+        titles = names_in_comments(data, name, formula.n_vars)
     except FormulaError as error:  # comments are comments: no file is refused for them
-        found = {}
+        titles = {}
         if not quiet:
             say(f"note: no names are taken from comments: {error.what}")
-    return Named(formula, Names(formula.n_vars, found) if found else None)
+    return NamedFormula(formula, Names(formula.n_vars, titles) if titles else None, formula.theta)
 
 
 def literals(given: list[str], names: Names | None) -> list[int] | None:
-    found: list[int] = []
+    literals: list[int] = []
     for text in given:
         if _NUMBERS.fullmatch(text):
-            found += whole_numbers(text, "--given") or []
+            literals += whole_numbers(text, "--given") or []
             continue
         name, equals, value = text.rpartition("=")
         if not equals:  # a name alone is true, -name is false
@@ -111,8 +149,8 @@ def literals(given: list[str], names: Names | None) -> list[int] | None:
         if value.strip().lower() not in _TRUTH:
             raise typer.BadParameter(f"{text!r}: expected name=true or false", param_hint="--given")
         variable = _variable(name, names, "--given")
-        found.append(variable if _TRUTH[value.strip().lower()] else -variable)
-    return found or None
+        literals.append(variable if _TRUTH[value.strip().lower()] else -variable)
+    return literals or None
 
 
 def _variable(text: str, names: Names | None, option: str) -> int:

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from nelson.cli import options as opt
-from nelson.cli.common import BUDGET, INTERRUPTED, fail, read_formula, say
+from nelson.cli.common import ExitCode, fail, say
+from nelson.cli.formulas import read_formula
 from nelson.errors import FormulaError
 
 if TYPE_CHECKING:
     from nelson.learning.learn import Fit
+    from nelson.learning.optimizers import Optimizer
 
 EXAMPLES = """\b
 Examples:
@@ -23,7 +25,7 @@ Examples:
   nelson learn table.cnf train.csv -o model --terms pairs --valid valid.csv
   nelson learn table.cnf train.csv -o model --terms "1*2, 2*3*5" --l1 0 --l2 0.001
 
-The model is a folder: nelson generate model -n 1000, nelson evaluate model DATA.
+The model is a folder: nelson sample model -n 1000, nelson evaluate model DATA.
 Exit codes: 0 ok, 1 bad input, 2 wrong usage, 3 budget reached before the fit converged (the model
 is written), 20 proved unsatisfiable, 130 interrupted (the model is written).
 """
@@ -101,43 +103,59 @@ def learn(
     """Fit theta to examples of valid structures (NELSON-CD)."""
     from nelson.learning.learn import learn as fit_to
     from nelson.learning.model import writable
+    from nelson.learning.running import Run
 
     writable(output)  # refused before any work is done
     chosen = None if terms is None else products(terms)
-    formula = read_formula(file, dialect, quiet)
+    formula = read_formula(file, dialect, quiet).formula
+    changes: dict[str, Any] = {"sweeps": sweeps, "m": m, "rate": eta, "iterations": iterations}
+    changes |= {"batch": batch, "prior": prior}
+    if terms is not None:
+        changes |= {"l1": l1, "l2": l2}
+    elif l1 is not None or l2 is not None:
+        raise FormulaError("--l1 or --l2 without --terms", expected="--terms as well")
     fit = fit_to(
         formula,
         data,
-        preset=preset,
-        sampler=sampler,
-        sweeps=sweeps,
-        m=m,
-        eta=eta,
-        iterations=iterations,
-        batch=batch,
-        prior=prior,
+        optimizer=preset_of(preset, penalised(chosen, l1, l2, valid), changes),
+        method=sampler or "auto",
         terms=chosen,
-        l1=l1,
-        l2=l2,
         valid=valid,
         drop_invalid=drop_invalid,
         seed=seed,
         threads=threads,
         seconds=seconds,
-        checkpoint=checkpoint,
-        checkpoint_every=every,
-        resume=not fresh,
-        progress=False if quiet else None,
-        tensorboard=tensorboard,
+        run=Run(
+            checkpoint=checkpoint,
+            every=every,
+            resume=not fresh,
+            progress=False if quiet else None,
+            tensorboard=tensorboard,
+        ),
     )
     fit.save(output)
     write_extras(fit, plot, history)
     if not quiet:
         say(summary(fit, output))
     if fit.interrupted:
-        raise typer.Exit(INTERRUPTED)
+        raise typer.Exit(ExitCode.INTERRUPTED)
     if not fit.converged and fit.model.metadata["settings"]["stop"]:
-        fail(f"budget reached: {fit.why}", BUDGET)
+        fail(f"budget reached: {fit.why}", ExitCode.BUDGET)
+
+
+def penalised(terms: Any, l1: float | None, l2: float | None, valid: str | None) -> bool:
+    """Do the options ask for `nelson.learning.Proximal`?"""
+    return isinstance(terms, str) or (terms is not None and (l1, l2, valid) != (None,) * 3)
+
+
+def preset_of(preset: str, penalised: bool, changes: dict[str, Any]) -> Optimizer:
+    """The optimizer of `--preset`, with the options that change it."""
+    from nelson.learning.optimizers import optimizer_of
+
+    if preset not in ("default", "paper", "adam"):
+        raise FormulaError(f"no preset {preset!r}", expected="one of default, paper, adam")
+    name = None if preset == "default" else preset
+    return optimizer_of(name, penalised=penalised, **changes)
 
 
 def products(text: str) -> str | list[tuple[int, ...]]:
@@ -168,7 +186,7 @@ def summary(fit: Fit, output: str) -> str:
         f"{meta['examples']:,} examples"
         + (f" ({meta['dropped']:,} dropped)" * (meta["dropped"] > 0)),
         f"{len(fit.history)} iterations in {meta['seconds']:.3g} s",
-        f"{fit.guarantee} samples ({meta['sampler']}, {meta['sweeps'] or 0} sweeps)",
+        f"{fit.guarantee} samples ({meta['method']}, {meta['sweeps'] or 0} sweeps)",
         "converged" if fit.converged else "not converged",
         *([f"{len(fit.terms):,} products"] if fit.terms is not None else []),
         fit.why,

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from nelson.cli import options as opt
-from nelson.cli.common import is_space, load_numba_without_scipy, say
-from nelson.cli.formulas import read_named
-from nelson.cli.spaces import explained, law_arguments, read_space, refuse
+from nelson.cli.common import say
+from nelson.cli.formulas import read_formula
+from nelson.cli.spaces import law_arguments, read_source, refuse, space_of
 from nelson.cli.status_line import PhaseLine
 from nelson.cli.tables import check_name, put
 
 if TYPE_CHECKING:
-    from nelson.space import Marginals
+    from nelson.space import ValueShares
 
 EXAMPLES = """\b
 Examples:
@@ -22,7 +22,8 @@ Examples:
   nelson marginals bus.toml --weight burst.FIXED=60 --json
   nelson marginals car.cnf --given Engine=true           the share of solutions with each variable
 
-A field of more than 256 values is divided into 16 ranges. The line on stderr says whether the
+The columns are field, value, share; the fields of a formula are its variables, and the value is
+True. A field of more than 256 values is divided into 16 ranges. The line on stderr says whether the
 shares are exact, or estimated from samples, and then how far off they may be.
 Exit codes: 0 ok, 1 bad input, 2 wrong usage, 20 proved unsatisfiable.
 """
@@ -41,34 +42,31 @@ def marginals(
     json: opt.Json = False,
     quiet: opt.Quiet = False,
 ) -> None:
-    """Print the share of each value (spaces), or of true (variables of a formula)."""
+    """Print the share of each value of a field (spaces), or of true (variables of a formula)."""
     check_name(output)
-    load_numba_without_scipy()
-    if is_space(file):
-        from nelson.space.marginals import marginals as shares_of
+    with PhaseLine(not quiet):
+        if (source := read_source(file)) is not None:
+            law = law_arguments(source, given, weights, weight, share, first)
+            if source is space_of(source):
+                law["seed"] = seed
+            shares = source.marginals(**law)
+            rows = list(value_rows(shares))
+            guarantee, error = shares.guarantee, shares.error
+        else:
+            refuse({"--share": bool(share), "--first": bool(first)}, "for spaces (.toml) only")
+            from nelson.sampling.marginals import marginals as marginals_of
 
-        with PhaseLine(not quiet):
-            space = read_space(file)
-            law = law_arguments(space, given, weights, weight, share, first)
-            with explained(space, law["given"]):
-                found = shares_of(space, space.law(**law, seed=seed))
-        put(("field", "value", "share"), value_rows(found), output, json)
-        guarantee, error = found.guarantee, found.error
-    else:
-        refuse({"--share": bool(share), "--first": bool(first)}, "for spaces (.toml) only")
-        from nelson.log_z.moments import means
-
-        with PhaseLine(not quiet):
-            named = read_named(file, dialect, quiet)
+            named = read_formula(file, dialect, quiet)
             theta = named.log_odds(weights, weight, given)
-            mean, guarantee, error = means(named.formula, theta, seed)
-        rows = ((named.shown(v), float(p)) for v, p in enumerate(mean, start=1))
-        put(("variable", "share"), rows, output, json)
+            means = marginals_of(named.formula, theta, seed=seed)
+            rows = [(named.shown(v), True, float(p)) for v, p in enumerate(means.mean, start=1)]
+            guarantee, error = means.guarantee, means.error
+    put(("field", "value", "share"), rows, output, json)
     if not quiet:
         say(guarantee if not error else f"{guarantee}: standard errors up to {error:.2g}")
 
 
-def value_rows(found: Marginals) -> Iterator[tuple[str, Any, float]]:
+def value_rows(found: ValueShares) -> Iterator[tuple[str, Any, float]]:
     """(field, value, share); ranges of values as a..b."""
     for name, shares in found.items():
         for value, share in shares.items():

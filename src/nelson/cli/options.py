@@ -16,7 +16,8 @@ ProblemFile = Annotated[
     str,
     typer.Argument(
         metavar="FILE",
-        help="DIMACS file (.gz, .xz; - is stdin), a space (.toml) or a feature model (.uvl).",
+        help="DIMACS file (.gz, .xz; - is stdin), a space (.toml), a feature model (.uvl), or the "
+        "folder of a fitted model.",
     ),
 ]
 Data = Annotated[

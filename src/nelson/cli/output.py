@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import typer
 
-from nelson.cli.common import BUDGET, counted, fail, load_numba_without_scipy, say
+from nelson.chains.guarantee import weakest
+from nelson.cli.common import ExitCode, counted, fail, say
 from nelson.cli.interrupt import Interruptible
+from nelson.cli.spaces import space_of
 from nelson.cli.status_line import PhaseLine
 from nelson.io.progress import Bar
-from nelson.sampling.guarantee import weakest
 
 if TYPE_CHECKING:
     from nelson.formula import Formula
@@ -23,9 +24,10 @@ if TYPE_CHECKING:
     from nelson.space import Rows, Space
     from nelson.space.tables.model import TableModel
 
-#: A block takes at most 256 MB, whatever the number of variables.
-_BLOCK_BITS = 2**31
-_BLOCK_SAMPLES = 65536
+
+def _block_of(formula: Formula, most: int = 65536, most_bits: int = 2**31) -> int:
+    """Samples in a block: a multiple of 512, and at most 256 MB unless 512 samples take more."""
+    return min(most, max(512, most_bits // max(1, formula.n_vars) // 512 * 512))
 
 
 @contextlib.contextmanager
@@ -96,25 +98,20 @@ class SampleSink:
 
 def drawn_blocks(formula: Formula, options: dict[str, Any], unique: bool) -> Iterator[Samples]:
     """Blocks of samples, each of a bounded number of bits. options: those of `nelson.stream`."""
-    load_numba_without_scipy()
     from nelson import sample, stream
     from nelson.sampling.device.samples import DeviceSamples
 
-    if unique:  # all samples must be in memory, to tell repeats
-        yield sample(formula, unique=True, **options)
+    if unique or "terms" in options:  # all at once: repeats are told apart; terms have no stream
+        yield sample(formula, unique=unique, **options)
         return
-    fits = _BLOCK_BITS // max(1, formula.n_vars) // 512 * 512
-    for block in stream(formula, block=min(_BLOCK_SAMPLES, max(512, fits)), **options):
+    for block in stream(formula, block=_block_of(formula), **options):
         yield block.host() if isinstance(block, DeviceSamples) else block
 
 
 def drawn_rows(source: Space | TableModel, options: dict[str, Any]) -> Iterator[Rows]:
     """Blocks of rows, each of a bounded number of bits. options: those of `Space.stream`."""
-    from nelson.space import Space
-
-    space = source if isinstance(source, Space) else source.space
-    fits = _BLOCK_BITS // max(1, space.formula.n_vars) // 512 * 512
-    yield from source.stream(block=min(_BLOCK_SAMPLES, max(512, fits)), **options)
+    space = space_of(source)
+    yield from source.stream(block=_block_of(space.formula), **options)
 
 
 class RowSink:
@@ -207,7 +204,7 @@ def finish(
     if total["samples"] < wanted:
         asked = "endless" if n is None else f"{n:,}"
         reason = total.get("reason", "the time was up")
-        fail(f"budget reached, {total['samples']:,} of {asked} {what}s: {reason}", BUDGET)
+        fail(f"budget reached, {total['samples']:,} of {asked} {what}s: {reason}", ExitCode.BUDGET)
 
 
 def _summary(total: dict[str, Any], checked: bool, what: str) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from nelson.cli import options as opt
-from nelson.cli.common import load_numba_without_scipy, parsed_count, say
+from nelson.cli.common import parsed_count, say
 from nelson.cli.output import method_words, open_output
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ def read(
     """Read back a folder of samples; missing or damaged parts are an error."""
     start, wanted = parsed_count(first, "--from", endless=False), parsed_count(count)
     assert start is not None
-    load_numba_without_scipy()
     from nelson.cluster.read import read as read_folder
 
     source = read_folder(folder, partial=partial or info)

@@ -1,14 +1,15 @@
-"""`nelson sample FILE`: draw valid assignments and write them as they are drawn."""
+"""`nelson sample FILE`: draw valid structures and write them as they are drawn."""
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from nelson.cli import options as opt
-from nelson.cli.common import is_space, law_of_projection, parsed_count, projection
-from nelson.cli.formulas import read_named
+from nelson.cli.common import law_of_projection, parsed_count, projection
+from nelson.cli.formulas import NamedFormula, read_formula
 from nelson.cli.output import (
     RowSink,
     SampleSink,
@@ -21,7 +22,12 @@ from nelson.cli.output import (
     write_blocks,
 )
 from nelson.cli.sample_on_cluster import output_folder, sample_on_cluster
-from nelson.cli.spaces import law_arguments, read_space, refuse
+from nelson.cli.spaces import law_arguments, read_source, refuse, space_of
+from nelson.errors import FormulaError
+
+if TYPE_CHECKING:
+    from nelson.space import Space
+    from nelson.space.tables.model import TableModel
 
 EXAMPLES = """\b
 Examples:
@@ -37,9 +43,10 @@ Examples:
   nelson sample bus.toml -n 1e6 -o rows.parquet       rows of a space; .csv, .arrow, .npz too
   nelson sample bus.toml -n 10 --given burst=WRAP --given 'len > 4'
   nelson sample bus.toml -n 1e5 --share burst.FIXED=0.6 --share burst.INCR=0.3 -o rows.csv
+  nelson sample model -n 1000 -o new.csv              new structures of a fitted model
 
 Text output is the SAT samplers' convention: one sample per line, literals, ending in 0. Rows of a
-space go to stdout as CSV.
+space, or of a model of a table, go to stdout as CSV.
 Exit codes: 0 ok, 1 bad input, 2 wrong usage, 3 budget reached, 20 proved unsatisfiable.
 """
 
@@ -84,13 +91,14 @@ def sample(
     dialect: opt.Dialect = "auto",
     quiet: opt.Quiet = False,
 ) -> None:
-    """Draw valid assignments of a formula, or legal rows of a space.
+    """Draw valid assignments of a formula, legal rows of a space, or structures of a model.
 
-    Every sample satisfies the formula, unless you say --no-check. The summary on stderr names the
+    FILE may be a folder that nelson learn, or Space.learn, wrote: samples follow its theta. Every
+    sample satisfies the formula, unless you say --no-check. The summary on stderr names the
     guarantee of the samples: exact, approximate, asymptotic or heuristic.
     """
     options: dict[str, Any] = {"method": method, "seed": seed, "seconds": seconds}
-    if is_space(file):
+    if (source := read_source(file)) is not None:
         refuse(
             {
                 "--project": project is not None,
@@ -105,10 +113,11 @@ def sample(
                 "--shard": shard is not None,
                 "--dialect": dialect != "auto",
             },
-            "for DIMACS files only; FILE is a space",
+            "for DIMACS files only; FILE is a space, or a model of a table",
         )
         options |= {"n": parsed_count(count), "unique": unique, "threads": threads}
-        _sample_space(file, output, options, (given, weights, weight, share, first), quiet)
+        options |= law_arguments(source, given, weights, weight, share, first)
+        _sample_rows(source, output, options, quiet)
         return
     refuse({"--share": bool(share), "--first": bool(first)}, "for spaces (.toml) only")
     n = parsed_count(count, endless=not unique)
@@ -125,36 +134,46 @@ def sample(
         refuse(used, "not without --cluster")
         options |= {"threads": threads, "device": device, "moves": moves}
 
-    def read() -> Any:
+    def read() -> NamedFormula:
         """The formula, and the options whose defaults may stand in its file."""
-        named = read_named(file, dialect, quiet)
+        named = read_formula(file, dialect, quiet)
         options["given"] = named.literals(given)
         options["theta"] = named.theta(weights, weight)
         options["project"] = projection(project, named.formula)
-        options["project_law"] = law_of_projection(
-            project_law, project, named.formula, options["theta"], quiet
-        )
+        if os.path.isdir(file):  # theta of a model is over all variables
+            options["project_law"] = project_law or "marginal"
+        else:
+            options["project_law"] = law_of_projection(
+                project_law, project, named.formula, options["theta"], quiet
+            )
         return named
 
     if cluster is not None:
-        sample_on_cluster(read().formula, options, cluster, folder, quiet)
+        named = read()
+        if named.terms:
+            raise FormulaError("a model with terms", expected="one without, for --cluster")
+        sample_on_cluster(named.formula, options, cluster, folder, quiet)
         return
     with open_output(output) as writer_of:
         named = read()
-        blocks = drawn_blocks(named.formula, options, unique)
         columns = options["project"] or range(1, named.formula.n_vars + 1)
+        if named.terms:
+            if n is None:
+                raise FormulaError("a model with terms and -n inf", expected="a number of samples")
+            options |= {"terms": named.terms, "device": None if device == "cpu" else device}
+        blocks = drawn_blocks(named.formula, options, unique)
         sink = SampleSink(writer_of, columns, named.titles)
         total = write_blocks(blocks, sink, n, shows_progress(output, quiet))
     finish(total, n, quiet, checked=not no_check)
 
 
-def _sample_space(
-    file: str, output: str, options: dict[str, Any], law: tuple[Any, ...], quiet: bool
+def _sample_rows(
+    source: Space | TableModel, output: str, options: dict[str, Any], quiet: bool
 ) -> None:
+    from nelson.space import Rows
+
     with open_row_output(output) as writer_of:
-        space = read_space(file)
-        options |= law_arguments(space, *law)
-        sink = RowSink(writer_of, space.no_rows())
-        blocks = drawn_rows(space, options)
+        sink = RowSink(writer_of, Rows.empty(space_of(source).fields))
+        blocks = drawn_rows(source, options)
         total = write_blocks(blocks, sink, options["n"], shows_progress(output, quiet))
     finish(total, options["n"], quiet, what="row")

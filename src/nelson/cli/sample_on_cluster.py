@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from nelson.cli.common import BUDGET, INTERRUPTED, counted, fail, load_numba_without_scipy, say
+from nelson.cli.common import ExitCode, counted, fail, say
 from nelson.cli.options import ray_address
 from nelson.cli.output import method_words
 from nelson.cli.status_line import PhaseLine
@@ -32,7 +32,6 @@ def sample_on_cluster(
     formula: Formula, options: dict[str, Any], cluster: str, output: str, quiet: bool
 ) -> None:
     """Draw, print the summary, and leave with the exit codes of `nelson sample`."""
-    load_numba_without_scipy()
     from nelson.cluster import sample
 
     written = 0
@@ -52,12 +51,15 @@ def sample_on_cluster(
     except (KeyboardInterrupt, SystemExit):  # Ray turns SIGTERM into the latter
         if not quiet:
             say(f"interrupted: {written:,} samples are in {output}; run the command again to go on")
-        raise typer.Exit(INTERRUPTED) from None
+        raise typer.Exit(ExitCode.INTERRUPTED) from None
     if not quiet:
         say(_summary(folder))
     if folder.status != "ok":
         reason = folder.info["reason"]
-        fail(f"budget reached, {len(folder):,} of {options['n']:,} samples: {reason}", BUDGET)
+        fail(
+            f"budget reached, {len(folder):,} of {options['n']:,} samples: {reason}",
+            ExitCode.BUDGET,
+        )
 
 
 def _summary(folder: Folder) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from nelson.cli import options as opt
-from nelson.cli.common import load_numba_without_scipy, print_json
+from nelson.cli.common import print_json
 
 EXAMPLES = """\b
 Examples:
@@ -25,7 +25,6 @@ def samplers(
     For each: whether it takes weights, the guarantee of its samples, and which extra has to be
     installed for it. `auto`, the default of `nelson sample`, picks among them.
     """
-    load_numba_without_scipy()
     from nelson.sampling.registry import describe
 
     rows = describe()

@@ -11,7 +11,6 @@ import typer
 
 from nelson.cli.common import print_json
 from nelson.errors import NelsonError
-from nelson.io.plain import plain
 
 
 def check_name(output: str) -> None:
@@ -23,19 +22,20 @@ def check_name(output: str) -> None:
 def put(header: Sequence[str], rows: Iterable[Sequence[Any]], output: str, as_json: bool) -> None:
     """Rows to stdout ("-") or to a file; as_json: on stdout as a list of objects."""
     from nelson.io import atomic
+    from nelson.io.json_values import plain
     from nelson.io.sample_files import csv_line
 
-    listed = [list(row) for row in rows]
-    objects = [dict(zip(header, row, strict=True)) for row in listed]
+    cells = [list(row) for row in rows]
+    objects = [dict(zip(header, row, strict=True)) for row in cells]
     if output == "-":
         if as_json:
             print_json(objects)
         else:
-            typer.echo(aligned([list(header), *([shown(cell) for cell in row] for row in listed)]))
+            typer.echo(aligned([list(header), *([shown(cell) for cell in row] for row in cells)]))
     elif output.lower().endswith(".json"):
         atomic.write(output, (json.dumps(plain(objects), indent=2) + "\n").encode(), sync=False)
     else:
-        lines = b"".join(csv_line(row) for row in [list(header), *listed])
+        lines = b"".join(csv_line(row) for row in [list(header), *cells])
         atomic.write(output, lines, sync=False)
 
 

@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from nelson.cli import learn as command
-from nelson.cli.common import APP_SETTINGS, BUDGET, INTERRUPTED, fail, guarded, read_formula, say
+from nelson.cli.common import APP_SETTINGS, ExitCode, fail, guarded, say
+from nelson.cli.formulas import read_formula
 from nelson.errors import FormulaError
 
 if TYPE_CHECKING:
     from nelson.cluster.ranks import Ranks
-    from nelson.learning.group import Group
+    from nelson.learning.group import ProcessGroup
     from nelson.learning.learn import Fit
 
 EXAMPLES = """\b
@@ -36,12 +37,13 @@ it, with any number of ranks. Exit codes are those of nelson learn; torchrun tur
 into 1, and adds its own report.
 """
 
-#: Options that are handed to `learn` unchanged.
-_PASSED = ("preset", "sampler", "sweeps", "m", "eta", "iterations", "batch", "prior", "seed")
+#: Options of the command line -> fields of the optimizer.
+_CHANGES = {"sweeps": "sweeps", "m": "m", "eta": "rate", "iterations": "iterations"}
+_CHANGES |= {"batch": "batch", "prior": "prior"}
 #: Options of `nelson learn` that ranks do not have: products are learned by one process.
 _ONE_PROCESS = ("terms", "l1", "l2", "valid")
 #: Options that must be the same on all ranks.
-_SHARED = (*_PASSED, "drop_invalid", "fresh")
+_SHARED = (*_CHANGES, "preset", "sampler", "seed", "drop_invalid", "fresh")
 
 
 def train(**given: Any) -> None:
@@ -77,13 +79,14 @@ def _train_as_rank(group: Ranks, given: dict[str, Any]) -> None:
     group.leave()
 
 
-def _train(group: Group, given: dict[str, Any]) -> None:
+def _train(group: ProcessGroup, given: dict[str, Any]) -> None:
     from nelson.cluster.ranks import device_of_rank, local_ranks
     from nelson.cluster.rows import file_digest, load_share
     from nelson.kernels.core.threads import usable_cores
     from nelson.learning.learn import learn
     from nelson.learning.loop import formula_fingerprint
     from nelson.learning.model import writable
+    from nelson.learning.running import Run
 
     file, data, lead = given["file"], given["data"], group.rank == 0
     if "-" in (file, data):
@@ -91,7 +94,7 @@ def _train(group: Group, given: dict[str, Any]) -> None:
     quiet = given["quiet"] or not lead
     if lead:
         writable(given["output"])  # refused before any work is done
-    formula = read_formula(file, given["dialect"], quiet)
+    formula = read_formula(file, given["dialect"], quiet).formula
     digest = file_digest(data)
     options = {name: given[name] for name in _SHARED}
     same_everywhere(
@@ -105,16 +108,22 @@ def _train(group: Group, given: dict[str, Any]) -> None:
     fit = learn(
         formula,
         examples,
-        **{name: given[name] for name in _PASSED},
+        optimizer=command.preset_of(
+            given["preset"], False, {field: given[name] for name, field in _CHANGES.items()}
+        ),
+        method=given["sampler"] or "auto",
+        seed=given["seed"],
         seconds=given["seconds"],
         threads=given["threads"] or max(1, usable_cores() // local_ranks()),
         device=device_of_rank(given["device"]),
-        checkpoint=folder,
-        checkpoint_every=given["every"],
-        resume=not given["fresh"],
-        progress=False if quiet else None,
-        tensorboard=given["tensorboard"] if lead else None,
-        group=group,
+        run=Run(
+            checkpoint=folder,
+            every=given["every"],
+            resume=not given["fresh"],
+            progress=False if quiet else None,
+            tensorboard=given["tensorboard"] if lead else None,
+            group=group,
+        ),
     )
     settings = fit.model.metadata["settings"]
     fit.model.metadata["ranks"] = group.size
@@ -124,14 +133,14 @@ def _train(group: Group, given: dict[str, Any]) -> None:
     # torchrun ends all ranks when one exits with a code: wait until the model is written.
     group.gather("written")
     if fit.interrupted:
-        raise typer.Exit(INTERRUPTED)
+        raise typer.Exit(ExitCode.INTERRUPTED)
     if not fit.converged and settings["stop"]:
         if lead:
-            fail(f"budget reached: {fit.why}", BUDGET)
-        raise typer.Exit(BUDGET)
+            fail(f"budget reached: {fit.why}", ExitCode.BUDGET)
+        raise typer.Exit(ExitCode.BUDGET)
 
 
-def same_everywhere(group: Group, mine: dict[str, Any]) -> None:
+def same_everywhere(group: ProcessGroup, mine: dict[str, Any]) -> None:
     """Raises FormulaError with the first name whose value differs between ranks.
 
     Names are those of this rank: a path may be another one on another machine.

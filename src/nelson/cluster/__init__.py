@@ -2,7 +2,6 @@
 
     nelson.cluster.sample(formula, theta, n, out="folder/")    on Ray: `job.py`
     nelson.read("folder/")                                     reads that folder: `read.py`
-    nelson.cluster.bench.executor(cells)                       experiments as Ray tasks: `bench.py`
     torchrun -m nelson.cluster.train FILE DATA -o model        training on torch.distributed
 
 Import `sample`, `Folder` and `bench` from here, anything else from its module.
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 def __getattr__(name: str) -> Any:
     if name == "bench":
-        return import_module("nelson.cluster.bench")
+        return import_module("nelson_paper.experiments.ray_executor")
     home = {"Folder": "nelson.cluster.read", "sample": "nelson.cluster.job"}.get(name)
     if home is None:
         raise AttributeError(f"module 'nelson.cluster' has no attribute {name!r}")

@@ -12,18 +12,12 @@ import numpy as np
 from nelson._version import __version__
 from nelson.cluster import parts
 from nelson.cluster.job_files import JobFiles
-from nelson.errors import FormulaError, NelsonError
+from nelson.errors import FormulaError, NelsonError, shortened
 from nelson.formula import Formula
 from nelson.formula.checks import checked_projection, evidence_literals, theta_rows
 from nelson.formula.checks import count as whole_number
 from nelson.sampling.shards import MOST
 
-#: A part has at most this size, unless the caller gives the samples per shard.
-_PART_BYTES = 128 << 20
-#: A large job is cut into at least this many parts, so that workers end at about the same time.
-_MIN_PARTS = 16
-#: A smaller shard is not worth a Ray task.
-_MIN_SHARD = 1 << 16
 #: Two jobs that agree in these keys are one job; the values name them in messages.
 _COMPARED = {
     "formula": "formula is",
@@ -102,15 +96,26 @@ def seed_of(seed: int | None) -> int:
     return int(seed)
 
 
-def shard_of(shard: int | None, job: Mapping[str, Any]) -> int:
-    """Samples per shard: a multiple of 64."""
+def shard_of(
+    shard: int | None,
+    job: Mapping[str, Any],
+    part_bytes: int = 128 << 20,
+    min_parts: int = 16,
+    min_shard: int = 1 << 16,
+) -> int:
+    """Samples per shard, a multiple of 64: `shard`, or what these limits leave.
+
+    part_bytes  size of a part, at most
+    min_parts   parts of a large job, at least, so that workers end at about the same time
+    min_shard   a smaller shard is not worth a Ray task
+    """
     if shard is not None:
         if whole_number(shard, "shard") <= 0 or shard % 64:
             raise FormulaError(f"shard = {shard}", expected="a positive multiple of 64")
         return int(shard)
-    fits = _PART_BYTES // max(1, -(-len(job["variables"]) // 8))
-    even = -(-job["n"] // _MIN_PARTS)
-    return 64 * -(-min(max(_MIN_SHARD, even), max(64, fits)) // 64)
+    fits = part_bytes // max(1, -(-len(job["variables"]) // 8))
+    even = -(-job["n"] // min_parts)
+    return 64 * -(-min(max(min_shard, even), max(64, fits)) // 64)
 
 
 def known_of(
@@ -131,12 +136,7 @@ def known_of(
     for key, words in _COMPARED.items():
         if given.get(key, True) and known.get(key) != job[key]:
             raise NelsonError(
-                f"{files} holds another job: its {words} {_short(known.get(key))}, not "
-                f"{_short(job[key])}; use another folder"
+                f"{files} holds another job: its {words} {shortened(repr(known.get(key)))}, not "
+                f"{shortened(repr(job[key]))}; use another folder"
             )
     return known
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else text[:37] + "..."

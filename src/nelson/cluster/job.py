@@ -23,12 +23,12 @@ from nelson.cluster import parts, ray_cluster
 from nelson.cluster.identity import described, known_of, seed_of, shard_of
 from nelson.cluster.job_files import JobFiles, files_at
 from nelson.cluster.read import Folder
-from nelson.cluster.worker import Work, draw_shard
+from nelson.cluster.worker import WorkerJob, draw_shard
 from nelson.errors import FormulaError, NelsonError
 from nelson.formula import Formula
 from nelson.formula.checks import count as whole_number
 from nelson.sampling.options import Options
-from nelson.sampling.plan import make_plan
+from nelson.sampling.plan import Plan
 from nelson.sampling.shards import Settled, settle
 
 
@@ -102,7 +102,7 @@ def sample(
         settled = _settled(formula, theta, job, options)
         job |= _decided(settled)
         _begin(files, job, known)
-        work = Work(files, job, settled)
+        work = WorkerJob(files, job, settled)
         deadline = None if seconds is None else started + seconds
         resources = _Resources(address, workers, threads, retries, deadline)
         try:
@@ -126,12 +126,12 @@ def _settled(formula: Formula, theta: Any, job: Mapping[str, Any], options: Opti
     """The plan of `nelson.sample`, with starts and circuits already found."""
     project = None if options.project is None else job["variables"]
     options = replace(options, seed=job["seed"], project=project, seconds=None)
-    return settle(make_plan(formula, theta, job["n"], options))
+    return settle(Plan(formula, theta, options).drawing(job["n"]))
 
 
 def _decided(settled: Settled) -> dict[str, Any]:
     """The decisions of a plan, in plain values."""
-    plan = settled.plan
+    plan = settled.drawing
     return {
         "method": plan.sampler.name,
         "sweeps": plan.sweeps,
@@ -166,7 +166,7 @@ class _Resources:
 
 
 def _draw(
-    work: Work,
+    work: WorkerJob,
     missing: Sequence[tuple[int, int]],
     done: dict[int, parts.Manifest],
     use: _Resources,

@@ -21,9 +21,6 @@ from urllib.parse import unquote, urlparse
 from nelson.errors import NelsonError
 from nelson.io import atomic
 
-#: Written bytes are handed to the disk in pieces of this size.
-_FLUSH_BYTES = 4 << 20
-
 
 class Sink(io.RawIOBase):
     """A binary file that counts its bytes and computes their CRC-32.
@@ -136,8 +133,8 @@ class _FlushedEarly:
     Otherwise the worker would wait for all of them in the final fsync.
     """
 
-    def __init__(self, out: Any) -> None:
-        self._out = out
+    def __init__(self, out: Any, piece: int = 4 << 20) -> None:
+        self._out, self._piece = out, piece  # the disk gets pieces of this many bytes
         self._written = self._flushed = 0
 
     def write(self, data: memoryview) -> None:
@@ -145,7 +142,7 @@ class _FlushedEarly:
             taken = self._out.write(data)
             data, self._written = data[taken:], self._written + taken
         size = self._written - self._flushed
-        if size >= _FLUSH_BYTES and hasattr(os, "posix_fadvise"):
+        if size >= self._piece and hasattr(os, "posix_fadvise"):
             with contextlib.suppress(OSError):  # "not needed soon": Linux starts to write them
                 os.posix_fadvise(self._out.fileno(), self._flushed, size, os.POSIX_FADV_DONTNEED)
             self._flushed = self._written

@@ -21,10 +21,10 @@ import zlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from nelson.chains.guarantee import GUARANTEES, weakest
 from nelson.cluster.job_files import JobFiles
 from nelson.errors import NelsonError
 from nelson.kernels.cpu.rows import to_rows
-from nelson.sampling.guarantee import GUARANTEES, weakest
 from nelson.sampling.samples import Samples
 
 FORMAT, VERSION = "nelson samples", 1

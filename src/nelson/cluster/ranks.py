@@ -1,4 +1,4 @@
-"""Processes that `torchrun` started, as a `Group`: gloo on CPUs, NCCL on GPUs.
+"""Processes that `torchrun` started, as a `ProcessGroup`: gloo on CPUs, NCCL on GPUs.
 
 Numbers travel as tensors, everything else as JSON and safetensors: nothing is pickled. When a rank
 dies its connections close, and the others notice at once; a rank that hangs is noticed after
@@ -24,10 +24,9 @@ import numpy as np
 
 from nelson.errors import FormulaError, NelsonError
 from nelson.learning.checkpoint import pack_tensors, unpack_tensors
-from nelson.learning.group import ALONE, Group, State
+from nelson.learning.group import ALONE, ProcessGroup, State
 
 T = TypeVar("T")
-_STORE_SECONDS = 5.0  # a rank that fails waits this long for the store that counts failures
 
 
 class Lost(NelsonError):
@@ -39,7 +38,7 @@ def local_ranks() -> int:
     return int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
 
 
-def join(device: str = "cpu", timeout: float = 600.0) -> Group:
+def join(device: str = "cpu", timeout: float = 600.0) -> ProcessGroup:
     """The group of this process, as torchrun's environment says; without torchrun it is alone."""
     size = int(os.environ.get("WORLD_SIZE", "1"))
     return Ranks(device, timeout) if size > 1 else ALONE
@@ -54,7 +53,7 @@ def device_of_rank(device: str) -> str:
     return device
 
 
-class Ranks(Group):
+class Ranks(ProcessGroup):
     def __init__(self, device: str, timeout: float) -> None:
         try:
             import torch
@@ -91,7 +90,7 @@ class Ranks(Group):
                 timeout=limit,
             )
 
-    # --- the methods of Group --------------------------------------------------------------------
+    # --- the methods of ProcessGroup ---
 
     def sum(self, x: np.ndarray) -> np.ndarray:
         # Sums of floats are exact: all terms but one are 0.
@@ -144,7 +143,7 @@ class Ranks(Group):
     def fails_first(self) -> bool:
         """Whether this rank is the first to fail; failures of the others follow from it."""
         try:
-            self._store.set_timeout(timedelta(seconds=_STORE_SECONDS))
+            self._store.set_timeout(timedelta(seconds=5))  # the store may be gone
             return int(self._store.add("failed", 1)) == 1
         except RuntimeError:  # the store is gone with the rank that held it
             return True

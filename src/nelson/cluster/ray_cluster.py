@@ -7,6 +7,11 @@ A cluster that is started here
 - sends no usage statistics;
 - is stopped at the end. If this process is killed, Ray stops it, and the next job of the same user
   removes the folder.
+
+Two private names of Ray are used, for safety only: `ray_constants.ENABLE_RAY_CLUSTER` binds the
+cluster to the loopback interface, and `AuthenticationTokenLoader.reset_cache` lets each cluster of
+a process have a token of its own. Ray reads the public variables of the environment behind them
+once, when it is imported and when it first connects; a caller may have done both already.
 """
 
 from __future__ import annotations
@@ -31,16 +36,8 @@ from nelson.errors import NelsonError
 from nelson.io import atomic
 from nelson.kernels.core.threads import usable_cores
 
-#: Ray's object store, in bytes: jobs travel through it, samples do not.
-_OBJECT_STORE_BYTES = 128 << 20
-#: Tasks handed to Ray for each worker: one that it works on, one that waits.
-_TASKS_PER_WORKER = 2
 #: Longest wait for a result: after it, the deadline and the size of the cluster are checked again.
 _WAIT_SECONDS = 1.0
-#: Attempts to remove a cluster's folder, a tenth of a second apart.
-_REMOVALS = 30
-#: Seconds that an address has to answer.
-_ANSWER_SECONDS = 5.0
 
 #: A cluster's folder is called PREFIX + 8 random letters, under a folder whose path has at most
 #: _LONGEST_BASE characters. Ray adds up to 66 characters to the path of a socket.
@@ -70,13 +67,13 @@ def require_ray() -> Any:
     return ray
 
 
-def check_reachable(address: str | None) -> None:
+def check_reachable(address: str | None, seconds: float = 5.0) -> None:
     """Raise NelsonError if nothing answers at host:port; Ray itself would try for many minutes."""
     host, _, port = (address or "").rpartition("://")[2].rpartition(":")
     if not (host and port.isdigit()):
         return
     try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_SECONDS).close()
+        socket.create_connection((host.strip("[]"), int(port)), timeout=seconds).close()
     except (OSError, OverflowError) as error:
         raise NelsonError(f"no Ray cluster at {address}: {error}") from None
 
@@ -135,7 +132,7 @@ def _started_here(ray: Any, cpus: int) -> Iterator[None]:
                     num_cpus=cpus,
                     num_gpus=0,
                     include_dashboard=False,
-                    object_store_memory=_OBJECT_STORE_BYTES,
+                    object_store_memory=128 << 20,  # jobs travel through it, samples do not
                     logging_level=logging.ERROR,
                     log_to_driver=False,
                     _temp_dir=folder,
@@ -203,12 +200,12 @@ def _base() -> str:
     return base if len(base) <= _LONGEST_BASE else "/tmp"
 
 
-def _remove(outer: str) -> None:
+def _remove(outer: str, attempts: int = 30) -> None:
     """Remove a cluster's folder, its lock last. Ray's processes may write for a moment after they
     were told to end; if they do for longer, the next job tries again.
     """
     inner = os.path.join(outer, _INNER)
-    for _ in range(_REMOVALS):
+    for _ in range(attempts):
         shutil.rmtree(inner, ignore_errors=True)
         if not os.path.lexists(inner):
             break
@@ -335,7 +332,7 @@ class Tasks:
         jobs: Iterable[Any],
         deadline: float | None = None,
         *,
-        ahead: int = _TASKS_PER_WORKER,
+        ahead: int = 2,
         lost: Callable[[Any, str], Any] | None = None,
         options: Callable[[Any], dict[str, Any]] | None = None,
     ) -> Iterator[Any]:
@@ -344,7 +341,8 @@ class Tasks:
         A task whose worker died, or that raised OSError, is run again, at most `retries` times.
         After that the error is raised here, or lost(job, why) is yielded. Tasks that run at the
         deadline are not waited for. A job is taken from its iterator when Ray may have one more
-        task. options(job): further options of `ray.remote`.
+        task. ahead: tasks handed to Ray for each worker; of 2, one waits. options(job): further
+        options of `ray.remote`.
 
         Tasks that nobody waits for end by themselves, or with the cluster. They are not cancelled:
         `ray.cancel` of a task that is about to end kills the calling process (Ray 2.60).

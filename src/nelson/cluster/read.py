@@ -24,19 +24,17 @@ from typing import Any
 
 import numpy as np
 
+from nelson.chains.guarantee import GUARANTEES
 from nelson.cluster import parts
 from nelson.cluster.job_files import JobFiles, files_at
 from nelson.errors import FormulaError, NelsonError
 from nelson.io.arrow import load_pyarrow, octets
 from nelson.io.boolean_table import checked_variables
 from nelson.kernels.cpu.rows import from_rows
-from nelson.sampling.guarantee import GUARANTEES
 from nelson.sampling.samples import Samples
 
 #: Samples in a block, unless the caller says.
 BLOCK = 1 << 16
-#: A part is read in pieces of this size to compute its checksum.
-_CRC_BYTES = 8 << 20
 
 
 def read(folder: str | os.PathLike[str], *, partial: bool = False, check: bool = True) -> Folder:
@@ -290,7 +288,7 @@ class Folder:
     def _crc32_of(self, name: str) -> int:
         total = 0
         with self.where.open(name) as file:
-            while data := file.read(_CRC_BYTES):
+            while data := file.read(8 << 20):
                 total = zlib.crc32(data, total)
         return total
 

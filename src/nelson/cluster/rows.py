@@ -20,7 +20,7 @@ from nelson.formula.evaluate import violated
 from nelson.io.tables import read_rows
 from nelson.kernels.core.bits import pack
 from nelson.learning.data import INVALID_ROWS_SHOWN, Examples, valid_rows, variable_columns
-from nelson.learning.group import ALONE, Group, span
+from nelson.learning.group import ALONE, ProcessGroup, span
 from nelson.learning.seeds import MINIBATCHES, stream_seed
 
 
@@ -31,7 +31,7 @@ class Share(Examples):
     After `shuffled`, `places` holds the position of each of these rows in the order of all rows.
     """
 
-    group: Group = ALONE
+    group: ProcessGroup = ALONE
     first: int = 0
     held: int = 0
     digest: str = ""
@@ -75,7 +75,7 @@ class Share(Examples):
 
 
 def load_share(
-    formula: Formula, path: str, group: Group, digest: str, drop_invalid: bool = False
+    formula: Formula, path: str, group: ProcessGroup, digest: str, drop_invalid: bool = False
 ) -> Share:
     """`load_examples` for the rows of this rank. Errors count the invalid rows of all ranks."""
     table, first, total = read_rows(path, lambda count: span(count, group))

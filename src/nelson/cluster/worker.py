@@ -15,13 +15,9 @@ from nelson.cluster.parts import Manifest, write_part
 from nelson.errors import NelsonError
 from nelson.sampling import shards
 
-#: A worker holds one block of samples: at most 32 MB, whatever n is.
-_BLOCK_BITS = 1 << 28
-_BLOCK_SAMPLES = 1 << 16
-
 
 @dataclass(frozen=True)
-class Work:
+class WorkerJob:
     """All that workers need to draw any shard of a job."""
 
     files: JobFiles
@@ -36,10 +32,10 @@ class Work:
 
 
 #: The digest and the content of the last work: unpickled once for all shards of a job.
-_last: tuple[bytes, Work] | None = None
+_last: tuple[bytes, WorkerJob] | None = None
 
 
-def _unpickled(blob: bytes) -> Work:
+def _unpickled(blob: bytes) -> WorkerJob:
     global _last
     digest = hashlib.sha256(blob).digest()
     if _last is None or _last[0] != digest:
@@ -53,9 +49,9 @@ def _unpickled(blob: bytes) -> Work:
     return _last[1]
 
 
-def block_for(variables: int) -> int:
-    """Samples in a block: a multiple of 64."""
-    return 64 * max(1, min(_BLOCK_SAMPLES, _BLOCK_BITS // max(1, variables)) // 64)
+def block_for(variables: int, most: int = 1 << 16, most_bits: int = 1 << 28) -> int:
+    """Samples in the block that a worker holds: a multiple of 64, at most 32 MB."""
+    return 64 * max(1, min(most, most_bits // max(1, variables)) // 64)
 
 
 def draw_shard(blob: bytes, shard: tuple[int, int]) -> tuple[Manifest, dict[str, float]]:
@@ -65,7 +61,9 @@ def draw_shard(blob: bytes, shard: tuple[int, int]) -> tuple[Manifest, dict[str,
     """
     started = time.monotonic()
     work, (first, count) = _unpickled(blob), shard
-    blocks = shards.blocks(work.settled, first, count, block_for(work.settled.plan.formula.n_total))
+    blocks = shards.blocks(
+        work.settled, first, count, block_for(work.settled.drawing.formula.n_total)
+    )
     manifest = write_part(work.files, work.job, first, count, blocks)
     return manifest, {"seconds": time.monotonic() - started, "peak_mb": peak_mb()}
 

@@ -38,18 +38,16 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from nelson.distribution.draw_or_raise import draw
+from nelson.distribution.planned_draws import PlannedDraws
 from nelson.distribution.tensors import check_shape, finite, rows_of, torch_seed
 from nelson.errors import FormulaError
 from nelson.formula import Formula
-from nelson.sampling.diagnosis.verdict import Verdict
 
 GRADIENTS = ("score", "straight-through")
 #: Chains are diagnosed again after this many calls: theta moves during training.
@@ -57,23 +55,6 @@ PILOT_EVERY = 100
 #: A diagnosis holds for logits that differ by at most this much from the ones diagnosed.
 NEAR = 0.5
 MOVED = f"the logits have moved by more than {NEAR} since the chains were diagnosed"
-
-
-@dataclass(frozen=True)
-class Diagnosed:
-    """What "auto" chose for some rows of logits."""
-
-    rows: np.ndarray
-    method: str
-    sweeps: int | None
-    verdict: Verdict | None  # None: "auto" goes by its own last verdicts
-
-    @classmethod
-    def of(cls, rows: np.ndarray, info: dict[str, Any]) -> Diagnosed:
-        if info["method"] != "lovasz" or not info["whole"]:
-            return cls(rows, "auto", None, None)
-        verdict = Verdict(info["sweeps"], info["guarantee"], info["why"])
-        return cls(rows, "lovasz", info["sweeps"], verdict)
 
 
 class LovaszLayer(nn.Module):
@@ -119,8 +100,8 @@ class LovaszLayer(nn.Module):
         self.formula, self.samples, self.gradient = formula, samples, gradient
         self.method, self.sweeps = method, sweeps
         self.info: dict[str, Any] = {}
+        self._draws = PlannedDraws(formula, method, sweeps)
         self._calls = 0
-        self._diagnosed: Diagnosed | None = None
 
     def extra_repr(self) -> str:
         return f"{self.formula!r}, samples={self.samples}, gradient={self.gradient!r}"
@@ -160,34 +141,22 @@ class LovaszLayer(nn.Module):
     def sample(self, logits: Tensor) -> Tensor:
         """(..., n) -> (..., m, n) in the dtype and on the device of the logits; no gradient."""
         check_shape(logits, self.formula)
-        auto = self.method == "auto" and self.sweeps is None
-        rows, known = rows_of(logits), self._diagnosed
-        if self._calls % PILOT_EVERY == 0:
-            known = None
-        x, self.info = draw(
-            self.formula,
-            rows,
-            self.samples,
-            method=self.method if known is None else known.method,
-            sweeps=self.sweeps if known is None else known.sweeps,
-            seed=torch_seed(),
-            fallback=auto,
-            device=logits.device,
-            verdict=None if known is None else known.verdict,
-            reuse=known is not None,
-        )
-        if auto and known is None and self.info:
-            self._diagnosed = Diagnosed.of(rows, self.info)
-        elif auto and known is not None and self.info["guarantee"] == "asymptotic":
-            self._relabel(known, rows)
+        rows, keep = rows_of(logits), self._calls % PILOT_EVERY != 0
+        if not keep:
+            self._draws = PlannedDraws(self.formula, self.method, self.sweeps)
+        seed = torch_seed()
+        x, self.info = self._draws.draw(rows, self.samples, seed, logits.device, keep=keep)
+        if self._draws.is_auto and keep and self.info.get("guarantee") == "asymptotic":
+            self._relabel(rows)
         self._calls += 1
         shape = (*logits.shape[:-1], self.samples, logits.shape[-1])
         x = x if isinstance(x, Tensor) else torch.from_numpy(x)
         return x.reshape(shape).to(logits.device).to(logits.dtype)
 
-    def _relabel(self, known: Diagnosed, rows: np.ndarray) -> None:
+    def _relabel(self, rows: np.ndarray) -> None:
         """A diagnosis at another theta says nothing about this one."""
-        if known.rows.shape == rows.shape and (np.abs(known.rows - rows) <= NEAR).all():
+        diagnosed = self._draws.rows
+        if diagnosed.shape[0] in (1, len(rows)) and (np.abs(diagnosed - rows) <= NEAR).all():
             return
         self.info |= {"guarantee": "heuristic", "why": f"{MOVED} ({self.info['why']})"}
         warnings.warn(f"samples without a known law: {MOVED}", stacklevel=4)

@@ -19,14 +19,20 @@ from torch import Tensor
 from torch.distributions import Distribution, constraints, register_kl
 
 from nelson.distribution import autograd
-from nelson.distribution.draw_or_raise import draw
-from nelson.distribution.tensors import check_shape, finite, rows_of, torch_seed
-from nelson.distribution.validity import ValidStructure
+from nelson.distribution.planned_draws import PlannedDraws
+from nelson.distribution.tensors import (
+    ValidStructure,
+    check_shape,
+    finite,
+    rows_of,
+    torch_seed,
+)
 from nelson.errors import BudgetExceeded, FormulaError
 from nelson.exact.compiled import compiled
 from nelson.exact.enumerated import enumerated
 from nelson.exact.listing import all_structures
-from nelson.exact.mode import SECONDS, most_likely
+from nelson.exact.queries import mode
+from nelson.exact.routes import CIRCUIT, ENUMERATE
 from nelson.formula import Formula
 from nelson.formula.names import Names
 from nelson.log_z.moments import Moments, Sampled, log_z_rows, moments_of, once_per_row
@@ -44,7 +50,7 @@ class ConstrainedMRF(Distribution):
     names     names of the variables, for `read` and `given`.
     method, sweeps: the sampler, as in `nelson.sample`. If the sampler that "auto" chooses returns
               too few samples, they come from enumeration or from a circuit, if there is one;
-              "enumerate" and "circuit" use these at once.
+              `enumerate` and `circuit` use these at once.
 
     `info` has the keys "sample", "log_partition" and "mean": how each was last computed. Random
     numbers come from torch's global generator: `torch.manual_seed` makes them repeatable.
@@ -81,6 +87,7 @@ class ConstrainedMRF(Distribution):
         self.logits = logits
         self.names = names if isinstance(names, Names) else Names(formula.n_vars, names)
         self.method, self.sweeps = method, sweeps
+        self._draws = PlannedDraws(formula, method, sweeps)
         self.info: dict[str, Any] = {}
         self._last_log_z: tuple[Any, np.ndarray] | None = None  # (arguments, values)
         self._source: Moments | None = None  # of `mean` and of the gradients
@@ -91,6 +98,7 @@ class ConstrainedMRF(Distribution):
         batch_shape = torch.Size(batch_shape)
         new.formula, new.names = self.formula, self.names
         new.method, new.sweeps = self.method, self.sweeps
+        new._draws = PlannedDraws(self.formula, self.method, self.sweeps)
         new.info, new._last_log_z, new._source = {}, None, None
         new.logits = self.logits.expand(batch_shape + self.event_shape)
         super(ConstrainedMRF, new).__init__(batch_shape, self.event_shape, validate_args=False)
@@ -140,15 +148,7 @@ class ConstrainedMRF(Distribution):
 
     def _draw(self, rows: np.ndarray, count: int, seed: int) -> Any:
         """(contexts, count, n): a bool array, or a tensor of bytes if drawn on a GPU."""
-        x, self.info["sample"] = draw(
-            self.formula,
-            rows,
-            count,
-            method=self.method,
-            sweeps=self.sweeps,
-            seed=seed,
-            device=self.logits.device,
-        )
+        x, self.info["sample"] = self._draws.draw(rows, count, seed, self.logits.device)
         return x
 
     # --- likelihood ------------------------------------------------------------------------------
@@ -172,7 +172,7 @@ class ConstrainedMRF(Distribution):
         """log Z, batch_shape. Its gradient in the logits is `mean`; at infinite logits it is 0.
 
         method    "auto": exact, by enumeration or from a circuit if there is one, else as
-                  `nelson.log_z.log_partition` decides; or the name of one of its methods.
+                  `nelson.log_z` decides; or the name of one of its methods.
         options   `half_width`, ... of that function; `seconds` is for the whole batch.
 
         `log_partition_info` has the method and the error, `info["mean"]` those of the gradient.
@@ -202,22 +202,22 @@ class ConstrainedMRF(Distribution):
     def moments(self, method: str = "auto", samples: int = SAMPLES) -> Moments:
         """A source of means and covariances; its `.why` names the method, `.exact` is a bool.
 
-        method    "enumerate": sums over all structures; "circuit": a compiled d-DNNF; "samples";
+        method    `enumerate`: sums over all structures; `circuit`: a compiled d-DNNF; `samples`;
                   "auto": the cheaper of the first two (`nelson.log_z.moments.moments_of`), or
-                  samples if both fail. "enumerate" and "circuit" raise BudgetExceeded if they fail.
+                  samples if both fail. `enumerate` and `circuit` raise BudgetExceeded if they fail.
         """
         exact: Moments | None = None
         if method == "auto":
             exact = moments_of(self.formula, math.prod(self.batch_shape))
-        elif method == "enumerate":
+        elif method == ENUMERATE:
             all_structures(self.formula)  # raises if there are too many
             exact = enumerated(self.formula)
-        elif method == "circuit":
+        elif method == CIRCUIT:
             exact = compiled(self.formula)
             if exact is None:
                 raise BudgetExceeded(f"{self.formula!r} was not compiled to a circuit")
         elif method != "samples":
-            expected = '"auto", "enumerate", "circuit" or "samples"'
+            expected = f'"auto", "{ENUMERATE}", "{CIRCUIT}" or "samples"'
             raise FormulaError(f"method {method!r}", expected=expected)
         if exact is not None:
             return exact
@@ -260,13 +260,14 @@ class ConstrainedMRF(Distribution):
         """A most likely valid structure, batch_shape + (n,), with proof: weighted MaxSAT."""
         return self.most_likely()
 
-    def most_likely(self, seconds: float | None = SECONDS) -> Tensor:
-        """`mode` with a budget for each batch element; BudgetExceeded if it runs out.
+    def most_likely(self, seconds: float | None = None) -> Tensor:
+        """`mode` with a budget for each batch element, a minute if None; BudgetExceeded if it runs
+        out.
 
         The arithmetic is exact. If there are several maxima, every call returns the same one.
         """
         rows = once_per_row(
-            rows_of(self.logits), lambda row: most_likely(self.formula, row, seconds)
+            rows_of(self.logits), lambda row: mode(self.formula, row, seconds=seconds)
         )
         return self._tensor(np.array(rows, bool).reshape(self.logits.shape)).to(self.logits.dtype)
 

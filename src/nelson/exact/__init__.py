@@ -1,6 +1,10 @@
-"""Exact answers for formulas that are small or narrow.
+"""Exact answers for formulas that are small, narrow, or functions of few inputs.
 
-Import `enumerated` (sums over all structures), `listing` (the structures), `compiled` (circuits),
-`mode` (a most likely structure), `conflict` (clauses that contradict each other), `hull` (can these
-shares occur?), `compile_guess`, `preprocess`, `solver`. Only `exact.circuit` starts a compiler.
+`law` is the door: it decides how a formula is solved, and returns one object that counts, sums,
+draws and maximises, or the reason why not. `queries` has `nelson.count` and `nelson.mode`. Behind
+them: `reduction` (preprocessing and components), `enumerated` (sums over all structures), `listing`
+(the structures), `rows_by_inputs`, `compiled` (circuits), `counter` (ganak), `mode` (MaxSAT).
+`reason` is what is returned where there is no answer. Also `conflict` (clauses that contradict each
+other), `hull` (can these shares occur?), `compile_guess`, `preprocess`, `solver`. Only
+`exact.circuit` starts a compiler. Everything that may take long gets a `nelson.budget.Budget`.
 """

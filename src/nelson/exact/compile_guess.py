@@ -39,22 +39,18 @@ from nelson.errors import Unsatisfiable
 from nelson.exact.frontier_order import MAX_LITERALS, MAX_VARIABLES, given_order
 from nelson.formula import Formula
 from nelson.formula.memo import Slot
-from nelson.kernels.circuit import dive, elimination_width, nnf
-from nelson.kernels.core.cliques import Graph
+from nelson.kernels.circuit import nnf, size_estimates
+from nelson.kernels.core.cliques import CliqueGraph
 
 #: Width and depth above which compiling is hopeless; the docstring has the calibration.
 BOUND = 45
-#: Log2 of the states up to which the frontier compiler decides the variables as they are numbered.
-FEW_STATES = 22.0
-#: The depth is the median of this many dives.
-DIVES = 16
 #: Steps of all dives together, and steps of the elimination.
 MAX_STEPS = 4_000_000
-_ESTIMATE: Slot[Estimate] = Slot("guess whether it compiles")
+_ESTIMATE: Slot[CompileGuess] = Slot("guess whether it compiles")
 
 
 @dataclass(frozen=True)
-class Estimate:
+class CompileGuess:
     width: int  # a lower bound of the order's width unless `complete`
     complete: bool
     depth: float  # at most BOUND + 1
@@ -66,18 +62,20 @@ class Estimate:
         return self.why
 
 
-def estimate(formula: Formula) -> Estimate:
+def estimate(formula: Formula) -> CompileGuess:
     """The guess for a formula, after unit propagation. Kept with the formula."""
     return formula.memo.once(_ESTIMATE, lambda: _estimate(formula))
 
 
-def _estimate(formula: Formula) -> Estimate:
+def _estimate(formula: Formula) -> CompileGuess:
+    # Log2 of the states up to which the frontier compiler decides variables as they are numbered.
+    few_states = 22.0
     lengths = np.diff(formula.offsets)
     if (lengths <= 1).any():
         try:
             formula = formula.given(())
         except Unsatisfiable as error:
-            return Estimate(0, True, 0.0, False, str(error))
+            return CompileGuess(0, True, 0.0, False, str(error))
         lengths = np.diff(formula.offsets)
     literals = formula.literals
     n, m = formula.n_total, formula.n_clauses
@@ -87,18 +85,18 @@ def _estimate(formula: Formula) -> Estimate:
     clauses = np.repeat(np.arange(m, dtype=np.int32), lengths)[at]  # by literal code
     depth = _depth(formula, codes, first, clauses)
     ended, width = _width(formula, codes, first[::2], clauses)
-    wide, deep = ended != elimination_width.DONE, depth > BOUND
+    wide, deep = ended != size_estimates.DONE, depth > BOUND
     told = f"width {'>= ' * wide}{width}"
-    if ended == elimination_width.TIRED:
+    if ended == size_estimates.TIRED:
         told = f"width not found in {MAX_STEPS:,} steps"
     told += f", {'more than ' * deep}{min(depth, BOUND):g} decisions deep"
-    if wide and depth > BOUND / 2 and (few := _states(formula)) <= FEW_STATES:
+    if wide and depth > BOUND / 2 and (few := _states(formula)) <= few_states:
         why = f"worth compiling: about 2^{few:.0f} states if decided as numbered ({told})"
-        return Estimate(width, False, depth, False, why, by_level=True)
+        return CompileGuess(width, False, depth, False, why, by_level=True)
     if wide and deep:
-        return Estimate(width, False, depth, True, f"hopeless to compile: {told}")
+        return CompileGuess(width, False, depth, True, f"hopeless to compile: {told}")
     reason = "narrow enough" if not wide else "propagation decides most of it"
-    return Estimate(width, not wide, depth, False, f"worth compiling: {told} ({reason})")
+    return CompileGuess(width, not wide, depth, False, f"worth compiling: {told} ({reason})")
 
 
 def _states(formula: Formula) -> float:
@@ -110,10 +108,12 @@ def _states(formula: Formula) -> float:
 
 def _depth(formula: Formula, codes: np.ndarray, first: np.ndarray, clauses: np.ndarray) -> float:
     """The median depth of the dives. Variables in many short clauses are decided first."""
+    # The depth is the median of this many dives.
+    dives = 16
     n, m, lengths = formula.n_total, formula.n_clauses, np.diff(formula.offsets)
     weight = np.repeat(2.0 ** -np.minimum(lengths, 60), lengths)
     score = np.bincount(codes >> 1, weights=weight, minlength=n)
-    search = dive.Search(
+    search = size_estimates.DiveState(
         codes,
         formula.offsets,
         first,
@@ -124,8 +124,8 @@ def _depth(formula: Formula, codes: np.ndarray, first: np.ndarray, clauses: np.n
         np.full(m, -1, np.int32),
         np.zeros(n, np.int32),
     )
-    depth = np.zeros(DIVES, np.int64)
-    dive.dives(search, BOUND + 1, MAX_STEPS, depth)
+    depth = np.zeros(dives, np.int64)
+    size_estimates.dives(search, BOUND + 1, MAX_STEPS, depth)
     return float(np.median(depth[depth >= 0]))
 
 
@@ -140,7 +140,7 @@ def _width(
     chain[-1] = -1
     head = np.full(n + 1, -1, np.int32)
     head[0] = 0 if n else -1
-    graph = Graph(
+    graph = CliqueGraph(
         np.concatenate([formula.offsets[:-1], np.zeros(n, np.int64)]),
         np.concatenate([np.diff(formula.offsets), np.zeros(n, np.int64)]),
         members,
@@ -154,5 +154,5 @@ def _width(
         chain[:n].copy(),
     )
     out = np.zeros(3, np.int64)
-    ended = elimination_width.eliminate(graph, m, BOUND, MAX_STEPS, out)
+    ended = size_estimates.eliminate(graph, m, BOUND, MAX_STEPS, out)
     return ended, int(out[0])

@@ -19,48 +19,46 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from nelson.budget import Budget
 from nelson.errors import BudgetExceeded, NelsonError, Unsatisfiable
-from nelson.exact.circuit import disk_cache
+from nelson.exact.circuit import disk_cache, solutions
 from nelson.exact.circuit.build import AUTO, BuildResult, build, load_cached, narrow, not_possible
 from nelson.exact.circuit.decisions import DecisionCircuit
 from nelson.exact.circuit.draw import Draws, clauses_of
 from nelson.exact.circuit.effort import EFFORT
 from nelson.exact.compile_guess import estimate
+from nelson.exact.enumerated import evidence_in, finite
+from nelson.exact.mode import integer_weights
 from nelson.formula import Formula
 from nelson.formula.memo import Slot
 from nelson.kernels.core.bits import unpack
-from nelson.process.child import MEMORY
 
-#: Seconds or None, bytes, effort.
-Limits = tuple[float | None, int, float]
+#: What a compiler was given: seconds or None, bytes, effort.
+Given = tuple[float | None, int, float]
 #: By compiler: its result, and the limits under which it ran.
-Circuits = dict[str, tuple[BuildResult, Limits]]
+Circuits = dict[str, tuple[BuildResult, Given]]
 #: The mark of results that a clock decided, beside the name of the compiler.
 _TIMED = " by the clock"
 _REASONS: Slot[dict[str, str]] = Slot("why there is no circuit, by compiler")
 _CIRCUITS: Slot[Circuits] = Slot("circuits by compiler")
+_ALONE: Slot[bool] = Slot("the clauses have more solutions than the circuit")
 _REFUTED: Slot[str] = Slot("proof that there is no solution")
 _KEPT: Slot[Compiled] = Slot("circuit that the user asked for")
 _KEPT_NAME: Slot[str] = Slot("its name on disk")
 #: Seconds of the first try of `keep_on_disk` if the caller sets no limit.
 FIRST_TRY = 60.0
-#: Each further try has this many times the seconds of the one before.
-LONGER = 4.0
-#: Seconds that mean "no limit".
-FOREVER = 2e6
 #: Change of theta in a central difference.
 _STEP = 1e-5
 
 
 def compiled(
     formula: Formula,
-    seconds: float | None = None,
-    memory: int = MEMORY,
+    budget: Budget | None = None,
     compiler: str = AUTO,
     effort: float = EFFORT,
 ) -> Compiled | None:
@@ -68,21 +66,25 @@ def compiled(
     limits: `why_not` says which. A failure is remembered, and tried again only with higher limits.
     Raises Unsatisfiable if that was proved.
 
-    seconds: None counts `effort` instead (`nelson.exact.circuit.build`), so that the answer depends
-    neither on the machine nor on circuits that other calls have compiled with more effort.
+    Without a deadline `effort` is counted (`nelson.exact.circuit.build`), times the effort of the
+    budget, so that the answer depends neither on the machine nor on circuits that other calls have
+    compiled with more effort.
     """
+    budget = Budget() if budget is None else budget
+    effort *= budget.effort
+    seconds = None if budget.counted else budget.left
     if (refuted := formula.memo.get(_REFUTED)) is not None:
         raise Unsatisfiable(refuted)
     if compiler == AUTO and AUTO not in known_circuits(formula):
         kept_on_disk(formula)  # it is known then
-    kept, asked = known_circuits(formula), (seconds, memory, effort)
+    kept, asked = known_circuits(formula), (seconds, budget.memory, effort)
     for name in (compiler,) if seconds is None else (compiler, compiler + _TIMED):
         if name in kept and _serves(*kept[name], asked):
             built = kept[name][0]
             break
     else:
         try:
-            built = build(formula, seconds, memory, compiler, effort=effort)
+            built = build(formula, budget, compiler, effort=effort)
         except Unsatisfiable as error:
             formula.memo.put(_REFUTED, str(error))
             raise
@@ -95,21 +97,19 @@ def compiled(
     return None if built.circuit is None or reason else Compiled(formula, built.circuit, built)
 
 
-def _serves(built: BuildResult, ran: Limits, asked: Limits) -> bool:
+def _serves(built: BuildResult, ran: Given, asked: Given) -> bool:
     """Does this result tell what a call with other limits would find?"""
     if built.circuit is not None:
         return asked[0] is not None or built.effort < math.inf
     if (ran[0] is None) != (asked[0] is None) or asked[1] > ran[1]:
         return False
-    return asked[2] <= ran[2] if asked[0] is None or ran[0] is None else asked[0] <= ran[0]
+    return asked[2] <= ran[2] if asked[0] is None or ran[0] is None else asked[0] <= 1.05 * ran[0]
 
 
-def keep_on_disk(
-    formula: Formula, seconds: float | None = None, memory: int = MEMORY, compiler: str = AUTO
-) -> Compiled:
+def keep_on_disk(formula: Formula, budget: Budget | None = None, compiler: str = AUTO) -> Compiled:
     """Compile a formula, and keep the circuit on disk, where `auto` and `kept_on_disk` find it.
 
-    seconds None: no limit. The compiler `auto` tries several ways on narrow formulas; without a
+    No deadline: no limit. The compiler `auto` tries several ways on narrow formulas; without a
     limit it tries all of them for a minute, then for four minutes, and so on.
     Raises BudgetExceeded if a limit ended it, Unsatisfiable if that was proved, NelsonError if
     there is no compiler or no room for the circuit on disk.
@@ -122,10 +122,10 @@ def keep_on_disk(
             "NELSON_CACHE_BYTES is 0; choose another folder with NELSON_CACHE_DIR"
         )
     circuit = None
-    for limit in _tries(formula, seconds, compiler):
-        started = time.monotonic()
-        circuit = compiled(formula, limit, memory, compiler)
-        if circuit is not None or time.monotonic() - started < 0.9 * limit:
+    for limit in _tries(formula, budget or Budget(), compiler):
+        seconds = limit.left
+        circuit = compiled(formula, limit, compiler)
+        if circuit is not None or limit.left > 0.1 * seconds:
             break  # else more time may help
     if circuit is None:
         if lacking := not_possible(formula, compiler):
@@ -150,15 +150,19 @@ def _remember(formula: Formula, circuit: Compiled) -> Compiled:
     return formula.memo.put(_KEPT, circuit)
 
 
-def _tries(formula: Formula, seconds: float | None, compiler: str) -> Iterator[float]:
-    """Limits in seconds of one try after the other."""
-    if seconds is not None or compiler != AUTO or not narrow(formula):
-        yield FOREVER if seconds is None else seconds
+def _tries(formula: Formula, budget: Budget, compiler: str) -> Iterator[Budget]:
+    """The budgets of one try after the other."""
+    # Each further try has this many times the seconds of the one before.
+    longer = 4.0
+    # Seconds that mean "no limit".
+    forever = 2e6
+    if not budget.counted or compiler != AUTO or not narrow(formula):
+        yield budget.within(forever)
         return
-    limit = FIRST_TRY
-    while limit < FOREVER:
-        yield limit
-        limit *= LONGER
+    seconds = FIRST_TRY
+    while seconds < forever:
+        yield budget.within(seconds)
+        seconds *= longer
 
 
 def kept_on_disk(formula: Formula) -> Compiled | None:
@@ -196,9 +200,19 @@ def known_circuits(formula: Formula) -> Circuits:
     return formula.memo.once(_CIRCUITS, dict)
 
 
-def keep_circuits(formula: Formula, circuits: Circuits) -> None:
-    """Take over circuits that another process compiled, unless the formula has some already."""
+def keep_circuits(formula: Formula, circuits: Circuits, alone: bool = False) -> None:
+    """Take over circuits that another process compiled, unless the formula has some already.
+
+    alone: the clauses have more solutions than the circuits, as those of a projection.
+    """
     formula.memo.once(_CIRCUITS, lambda: circuits)
+    if alone:
+        formula.memo.put(_ALONE, True)
+
+
+def is_alone(formula: Formula) -> bool:
+    """Must the circuit answer, since the clauses have more solutions?"""
+    return formula.memo.get(_ALONE) is True
 
 
 def why_not(formula: Formula, compiler: str = AUTO) -> str:
@@ -277,6 +291,28 @@ class Compiled:
         for b, words in enumerate(block.packed):
             out[b] = unpack(words, count)
         return out
+
+    def count(self, evidence: Sequence[int] = ()) -> int:
+        """The number of solutions in which all literals of the evidence hold."""
+        return solutions.count(self.circuit, evidence)
+
+    def rows(self, evidence: Sequence[int], columns: np.ndarray) -> np.ndarray:
+        """These solutions, (m, columns) bool, in no particular order; the columns determine all
+        other variables.
+        """
+        return solutions.rows(self.circuit, columns, evidence)
+
+    def mode(self, theta: np.ndarray) -> np.ndarray:
+        """(n,), may be infinite -> (n,) bool: a structure of greatest weight, without rounding."""
+        row = self._rows(theta[None])[0]
+        weights = integer_weights(finite(row))
+        hard = sum(map(abs, weights)) + 1  # outweighs all others together
+        for literal in evidence_in(row):
+            weights[abs(literal) - 1] = hard if literal > 0 else -hard
+        x = solutions.best(self.circuit, weights)
+        if x is None or (x[np.isinf(row)] != (row[np.isinf(row)] > 0)).any():
+            raise Unsatisfiable("no valid structure agrees with the infinite log-odds")
+        return x[: len(theta)]
 
     def _rows(self, theta: np.ndarray) -> np.ndarray:
         """theta with a 0 for each auxiliary variable."""

@@ -8,7 +8,7 @@ interface as `nelson.exact.compiled.Compiled`. O(m n) for m structures and one t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,14 +16,13 @@ import numpy as np
 
 from nelson.errors import FormulaError, Unsatisfiable
 from nelson.exact.listing import MAX_STRUCTURES, structures
+from nelson.exact.mode import best_row
 from nelson.formula import Formula
 from nelson.formula.memo import Slot
 
 _ENUMERATED: Slot[Enumerated] = Slot("sums over all structures")
 #: `law` checks all 2^n assignments, so it is for at most this many variables.
 MAX_LAW_VARIABLES = 20
-#: Rows of theta times structures held at once.
-_MAX_SCORES = 1 << 24
 
 
 def law(formula: Formula, theta: Any = None) -> tuple[np.ndarray, np.ndarray]:
@@ -52,6 +51,12 @@ def finite(theta: np.ndarray) -> np.ndarray:
     return np.where(np.isinf(theta), 0.0, theta)
 
 
+def evidence_in(theta: np.ndarray) -> list[int]:
+    """The literals that infinite log-odds (n,) fix."""
+    fixed = np.flatnonzero(np.isinf(theta)) + 1
+    return np.where(theta[fixed - 1] > 0, fixed, -fixed).tolist()
+
+
 @dataclass
 class Enumerated:
     """theta is (b, n); +-inf is hard evidence."""
@@ -60,9 +65,26 @@ class Enumerated:
     exact: bool = True
 
     def __post_init__(self) -> None:
+        # Structures x variables that are held as numbers: 128 MiB. More are converted when needed.
+        max_numbers = 1 << 24
         if not len(self.states):
             raise Unsatisfiable("enumeration found no valid structure")
-        self._x = self.states.astype(np.float64)
+        step = max(1, max_numbers // max(1, self.states.shape[1]))
+        self._cuts = [slice(a, a + step) for a in range(0, len(self.states), step)]
+        self._only = self.states.astype(np.float64) if len(self._cuts) == 1 else None
+
+    def _blocks(self) -> Iterator[tuple[slice, np.ndarray]]:
+        """Some structures at a time, as numbers (rows, n): all at once unless there are many."""
+        for cut in self._cuts:
+            yield cut, self.states[cut].astype(np.float64) if self._only is None else self._only
+
+    def _along(self, v: np.ndarray) -> np.ndarray:
+        """v . x of all structures: (b, n) -> (b, m)."""
+        return np.concatenate([v @ x.T for _, x in self._blocks()], axis=1)
+
+    def _summed(self, weight: np.ndarray) -> np.ndarray:
+        """The sum of weight x over all structures: (b, m) -> (b, n)."""
+        return np.add.reduce([weight[:, cut] @ x for cut, x in self._blocks()])
 
     @property
     def why(self) -> str:
@@ -86,16 +108,16 @@ class Enumerated:
 
     def mean(self, theta: np.ndarray) -> np.ndarray:
         """(b, n) -> (b, n)."""
-        parts = [p @ self._x for _, p in self.probabilities(theta)]
+        parts = [self._summed(p) for _, p in self.probabilities(theta)]
         return np.concatenate(parts) if parts else np.zeros(theta.shape)
 
     def pull(self, theta: np.ndarray, v: np.ndarray) -> np.ndarray:
         """Cov(x) v for each row: (b, n), (b, n) -> (b, n)."""
         out = np.zeros(theta.shape)
         for rows, p in self.probabilities(theta):
-            along = v[rows] @ self._x.T
+            along = self._along(v[rows])
             along -= (p * along).sum(axis=1, keepdims=True)
-            out[rows] = (p * along) @ self._x
+            out[rows] = self._summed(p * along)
         return out
 
     def covariance(self, theta: np.ndarray) -> np.ndarray:
@@ -103,8 +125,9 @@ class Enumerated:
         mean = self.mean(theta)
         out = np.zeros((*theta.shape, theta.shape[1]))
         for b, p in self._one_by_one(theta):
-            centred = self._x - mean[b]
-            out[b] = centred.T @ (p[:, None] * centred)
+            for cut, x in self._blocks():
+                centred = x - mean[b]
+                out[b] += centred.T @ (p[cut, None] * centred)
         return out
 
     def draw(self, theta: np.ndarray, count: int, seed: int) -> np.ndarray:
@@ -117,6 +140,25 @@ class Enumerated:
             out[b] = self.states[np.searchsorted(total, u, side="right")]
         return out
 
+    def count(self, evidence: Sequence[int] = ()) -> int:
+        """The number of structures in which all literals of the evidence hold."""
+        return int(self._allowed(evidence).sum())
+
+    def rows(self, evidence: Sequence[int], columns: np.ndarray) -> np.ndarray:
+        """These structures, (m, columns) bool."""
+        return self.states[np.ix_(self._allowed(evidence), columns)]
+
+    def _allowed(self, evidence: Sequence[int]) -> np.ndarray:
+        literals = np.array(evidence, np.int64)
+        return (self.states[:, np.abs(literals) - 1] == (literals > 0)).all(axis=1)
+
+    def mode(self, theta: np.ndarray) -> np.ndarray:
+        """(n,), may be infinite -> (n,) bool: a structure of greatest weight."""
+        allowed = self.states[self._allowed(evidence_in(theta))]
+        if not len(allowed):
+            raise Unsatisfiable("no valid structure agrees with the infinite log-odds")
+        return best_row(allowed, finite(theta))
+
     def _one_by_one(self, theta: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
         """(b, P_theta(x | C) of all structures (m,)) for each row b of theta."""
         for rows, p in self.probabilities(theta):
@@ -124,10 +166,12 @@ class Enumerated:
 
     def _scores(self, theta: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
         """Potentials of all structures, some rows at a time; -inf where evidence forbids."""
-        step = max(1, _MAX_SCORES // len(self.states))
+        # Rows of theta times structures held at once.
+        max_scores = 1 << 24
+        step = max(1, max_scores // len(self.states))
         for first in range(0, len(theta), step):
             rows = slice(first, first + step)
-            scores = finite(theta[rows]) @ self._x.T
+            scores = self._along(finite(theta[rows]))
             for b in np.flatnonzero(np.isinf(theta[rows]).any(1)):
                 fixed = np.flatnonzero(np.isinf(theta[first + b]))
                 wrong = (self.states[:, fixed] != (theta[first + b, fixed] > 0)).any(1)

@@ -21,12 +21,12 @@ Cost: about a millisecond for each variable.
 from __future__ import annotations
 
 import itertools
-import time
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from nelson.budget import Budget
 from nelson.formula.flat import owners
 
 #: See _WINDOWS.
@@ -35,23 +35,11 @@ Windows = tuple[tuple[int, float], ...]
 #: enough for the time they would take.
 MAX_VARIABLES = 20_000
 MAX_LITERALS = 200_000
-#: Most states that an order may be estimated to need: at one level, and in all. Log2.
-MAX_WIDTH = 21.0
-MAX_WORK = 27.0
-#: Rounds of FORCE; it stops earlier if nothing improves.
-_ROUNDS = 60
 #: Variables to choose from in a refinement, and what waiting one place more costs, in states.
 _WINDOWS: Windows = ((30, 0.0), (100, 0.0), (100, 0.02))
 _LATER_WINDOWS: Windows = ((20, 0.02), (50, 0.02))
-#: An order with fewer states than this (log2) is good enough; else the best orders are smoothed
-#: and refined again.
-_GOOD = 20.0
-_MORE_ROUNDS = 2
-_KEPT = 4
 #: Rounds of smoothing before an order is refined again.
 _SMOOTHINGS = (0, 1, 3)
-#: Literals of the formula times refinements, at most: about four seconds.
-_MOST_LITERALS = 1_000_000
 
 
 class Clauses(NamedTuple):
@@ -71,7 +59,9 @@ class Order:
 
     @property
     def feasible(self) -> bool:
-        return self.width <= MAX_WIDTH and self.work <= MAX_WORK
+        # Most states that an order may be estimated to need: at one level, and in all. Log2.
+        max_width, max_work = 21.0, 27.0
+        return self.width <= max_width and self.work <= max_work
 
     def __str__(self) -> str:
         return f"about 2^{self.work:.0f} states, 2^{self.width:.0f} at the widest level"
@@ -88,29 +78,35 @@ def given_order(literals: np.ndarray, offsets: np.ndarray) -> Order:
     return estimated(clauses, np.arange(clauses.n))
 
 
-def best_order(literals: np.ndarray, offsets: np.ndarray, until: float) -> Order:
+def best_order(literals: np.ndarray, offsets: np.ndarray, budget: Budget) -> Order:
     """The order with the fewest estimated states among those that are tried.
 
-    until: time.monotonic() at which to stop, for a caller who wants a clock; math.inf: none. The
-    number of orders that are tried is limited in any case.
+    Its deadline ends the search. The number of orders that are tried is limited in any case.
     """
-    clauses, left = clauses_over(literals, offsets), _MOST_LITERALS
+    # An order with fewer states than this (log2) is good enough.
+    good = 20.0
+    # Else the best orders are smoothed and refined again in this number of rounds.
+    more_rounds = 2
+    n_best = 4  # orders that are smoothed
+    # Literals of the formula times refinements, at most: about four seconds.
+    most_literals = 1_000_000
+    clauses, left = clauses_over(literals, offsets), most_literals
     tables = _Tables(clauses)
-    found = [pulled(clauses, start, until) for start in _starts(clauses)]
+    found = [pulled(clauses, start, budget) for start in _starts(clauses)]
     found.sort(key=lambda order: order.work)  # the most promising first: some may not be tried
     bases = [order.variables for order in found]
     windows = _WINDOWS
-    for _ in range(1 + _MORE_ROUNDS):
+    for _ in range(1 + more_rounds):
         for base in bases:
             for side in (base, base[::-1]):
                 for window, waiting in windows:
                     left -= len(literals)
-                    if left < 0 or time.monotonic() > until:
+                    if left < 0 or budget.spent:
                         return min(found, key=lambda order: order.work)
                     refined = tables.refined(side.tolist(), window, waiting)
                     found.append(estimated(clauses, refined))
-        found = sorted(found, key=lambda order: order.work)[:_KEPT]
-        if found[0].work < _GOOD:
+        found = sorted(found, key=lambda order: order.work)[:n_best]
+        if found[0].work < good:
             break
         bases = [smoothed(clauses, order.variables, k) for order in found for k in _SMOOTHINGS]
         windows = _LATER_WINDOWS
@@ -160,12 +156,14 @@ def _levels(clauses: Clauses, place: np.ndarray) -> np.ndarray:
     return np.maximum(np.cumsum(change)[:n], 0.0)
 
 
-def pulled(clauses: Clauses, order: np.ndarray, until: float) -> Order:
+def pulled(clauses: Clauses, order: np.ndarray, budget: Budget) -> Order:
     """FORCE, from an order on; the best order on the way."""
+    # Rounds of FORCE; it stops earlier if nothing improves.
+    rounds = 60
     lengths = np.diff(clauses.offsets)
     degree = np.bincount(clauses.variable, minlength=clauses.n)
     best, since, place = estimated(clauses, order), 0, _inverse(order)
-    for _ in range(_ROUNDS):
+    for _ in range(rounds):
         centre = np.add.reduceat(place[clauses.variable].astype(float), clauses.offsets[:-1])
         centre /= lengths
         wish = np.bincount(clauses.variable, weights=centre[clauses.clause]) / degree
@@ -173,7 +171,7 @@ def pulled(clauses: Clauses, order: np.ndarray, until: float) -> Order:
         place = _inverse(order)
         found = estimated(clauses, order)
         best, since = (found, 0) if found.work < best.work else (best, since + 1)
-        if since > _ROUNDS // 4 or time.monotonic() > until:
+        if since > rounds // 4 or budget.spent:
             break
     return best
 

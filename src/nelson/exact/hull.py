@@ -23,13 +23,13 @@ solutions some share is off by at least that much.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from nelson.budget import Budget
 from nelson.errors import BudgetExceeded, Unsatisfiable
 from nelson.exact.conflict import conflict
 from nelson.exact.mode import most_likely
@@ -37,8 +37,6 @@ from nelson.exact.solver import SECONDS, solve_within
 from nelson.formula import Formula
 from nelson.io.progress import phase
 
-#: Pairs and values of fields that are checked with a solver, the most violated first.
-_MAX_CANDIDATES = 200
 #: Solutions in the first linear program; others are added as they are needed.
 _MAX_FIRST_ROWS = 1000
 
@@ -71,13 +69,14 @@ def separate(
     complete: bool = False,
     groups: Iterable[Sequence[int]] = (),
     tolerance: float = 1e-9,
-    seconds: float = SECONDS,
+    budget: Budget | None = None,
 ) -> Cut | None:
     """A proof that no law over the solutions has these shares; None if there is such a law, up to
     `tolerance` in each share (or 1e-6, where the nearest face of the hull has no small integers).
 
     known     solutions, (m, n) bool; complete: they are all of them
     groups    places in `literals`, such that exactly one literal of a group holds in any solution
+    budget    a minute if it has no deadline
 
     Raises BudgetExceeded if neither is known in time, Unsatisfiable if there is no solution.
     """
@@ -86,9 +85,11 @@ def separate(
     if formula.has_empty_clause:
         raise Unsatisfiable("the formula has an empty clause")
     fields = [list(group) for group in groups]
+    budget = Budget() if budget is None else budget
+    budget = budget.within(SECONDS) if budget.counted else budget
     looking = phase("a solver looks for a proof that the shares are impossible")
     with looking, Solver(name="glucose4", bootstrap_with=formula.clauses()) as solver:
-        search = _Search(formula, literals, targets, known, complete, tolerance, seconds, solver)
+        search = _CutSearch(formula, literals, targets, known, complete, tolerance, budget, solver)
         return (
             search.sums(fields)
             or search.conflict([])
@@ -99,7 +100,7 @@ def separate(
         )
 
 
-class _Search:
+class _CutSearch:
     """Columns 0..k-1 of `seen` are the literals, k..2k-1 their negations; so for `share`."""
 
     def __init__(
@@ -110,7 +111,7 @@ class _Search:
         known: np.ndarray,
         complete: bool,
         tolerance: float,
-        seconds: float,
+        budget: Budget,
         solver: Any,
     ) -> None:
         self.formula, self.complete, self.tolerance = formula, complete, tolerance
@@ -121,7 +122,7 @@ class _Search:
         self.signed = np.concatenate([self.literals, -self.literals]).tolist()
         self.seen = np.concatenate([self.rows, ~self.rows], axis=1)
         self.share = np.concatenate([self.targets, 1 - self.targets])
-        self.solver, self.seconds, self.until = solver, seconds, time.monotonic() + seconds
+        self.solver, self.budget, self.seconds = solver, budget, budget.left
         counts = self.seen.astype(np.float32)  # below 2^24, hence exact
         self.apart = counts.T @ counts == 0
 
@@ -165,11 +166,13 @@ class _Search:
         """The first candidate that is proved: (columns, how many of these literals can hold in one
         solution). The shares that exceed this number most are tried first, short ones before long.
         """
+        # Pairs and values of fields that are checked with a solver, the most violated first.
+        max_candidates = 200
         over = {tuple(c): float(self.share[c].sum()) - most for c, most in candidates}
         tried = sorted(
             (c for c in over if over[c] > self.tolerance), key=lambda c: (-over[c], len(c))
         )
-        for columns in map(list, tried[:_MAX_CANDIDATES]):
+        for columns in map(list, tried[:max_candidates]):
             if len(columns) == 2:
                 cut = None if self._together(columns) else self._cut(columns)
             else:
@@ -186,7 +189,7 @@ class _Search:
         if len(rows) > _MAX_FIRST_ROWS:
             rows = rows[:: -(-len(rows) // _MAX_FIRST_ROWS)]
         while True:
-            depth, d = deepest_direction(rows, self.targets, self._left())
+            depth, d = deepest_direction(rows, self.targets, self._seconds_left())
             if depth <= self.tolerance:
                 return None
             cut, row = self._proved(_whole(d))
@@ -195,7 +198,7 @@ class _Search:
             new = not (rows == row).all(axis=1).any()
             if not new or (best is not None and best.depth > (1 - 1e-6) * depth):
                 return best
-            if best is not None and time.monotonic() > self.until:
+            if best is not None and self.budget.spent:
                 return best
             rows = np.concatenate([rows, row[None]])
 
@@ -205,13 +208,13 @@ class _Search:
             return True
         if self.complete:
             return False
-        answer = solve_within(self.solver, self._left(), [self.signed[c] for c in columns])
+        answer = solve_within(self.solver, self._seconds_left(), [self.signed[c] for c in columns])
         if answer is None:
             raise self._late()
         return answer
 
     def _unsatisfiable(self, columns: list[int]) -> Cut | None:
-        found = conflict(self.formula, [[[self.signed[c]]] for c in columns], self._left())
+        found = conflict(self.formula, [[[self.signed[c]]] for c in columns], self._seconds_left())
         if found is None:
             return None
         if not found.groups:
@@ -226,7 +229,8 @@ class _Search:
         else:
             theta = np.zeros(self.formula.n_vars)
             np.add.at(theta, np.abs(self.literals) - 1, np.sign(self.literals) * d)
-            row = features(most_likely(self.formula, theta, self._left())[None], self.literals)[0]
+            best = most_likely(self.formula, theta, self._seconds_left())
+            row = features(best[None], self.literals)[0]
         return Cut(tuple(d.tolist()), int(row @ d), float(d @ self.targets)), row
 
     def _cut(self, columns: list[int]) -> Cut:
@@ -242,14 +246,14 @@ class _Search:
             d[c % self.k] += 1 if c < self.k else -1
         return d
 
-    def _left(self) -> float:
-        if (left := self.until - time.monotonic()) <= 0:
+    def _seconds_left(self) -> float:
+        if self.budget.spent:
             raise self._late()
-        return left
+        return self.budget.left
 
     def _late(self) -> BudgetExceeded:
         return BudgetExceeded(
-            f"it was not decided in {self.seconds:g} seconds whether these shares are possible"
+            f"it was not decided in {self.seconds:.3g} seconds whether these shares are possible"
         )
 
 

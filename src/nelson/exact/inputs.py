@@ -12,21 +12,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from nelson.exact.implied import implied
-from nelson.exact.preprocess.gates import scratch_for
+from nelson.exact.preprocess.gates import empty_store, scratch_for
 from nelson.formula import Formula
 from nelson.formula.flat import lengths_to_offsets, owners, take
 from nelson.kernels.reduce import fewer_inputs
 from nelson.kernels.reduce import inputs as kernel
-from nelson.kernels.reduce.clause_store import Store, load
+from nelson.kernels.reduce.clause_store import load
 
-#: Most visits of literals in the search for gates of one order of the variables: about a second.
-_VISITS = 1 << 27
 #: Most visits of the local search for fewer inputs: 0.3 s or less; and visits for each literal.
 _MORE_VISITS, _MORE_FOR_EACH = 1 << 25, 1 << 13
 
 
 @dataclass(frozen=True, eq=False)
-class Gates:
+class GateOrder:
     """Entries in an order in which each comes after those it needs. Variables count from 0.
 
     An entry with target v >= 0 is a gate: x_v = flip xor OR over its terms of "all literals of the
@@ -47,7 +45,7 @@ class Gates:
         return self.target[self.target >= 0]
 
 
-def find_gates(formula: Formula) -> Gates:
+def find_gates(formula: Formula) -> GateOrder:
     """The gates of a formula: those of the order of its variables, or of the opposite order if that
     leaves fewer inputs; then a local search for fewer inputs. The same with the clauses that small
     groups of clauses imply, if that leaves fewer. O(total literals), and at most about two
@@ -55,22 +53,25 @@ def find_gates(formula: Formula) -> Gates:
     """
     best = _best(formula, [])
     if best.found.defined.any() and (more := implied(formula)):
-        best = max(best, _best(formula, more), key=_Search.defined)
+        best = max(best, _best(formula, more), key=_GateSearch.defined)
     return best.gates()
 
 
-def _best(formula: Formula, more: list[tuple[int, ...]]) -> _Search:
+def _best(formula: Formula, more: list[tuple[int, ...]]) -> _GateSearch:
     order = np.arange(formula.n_total, dtype=np.int32)
     best = max(
-        (_Search(formula, more, each) for each in (order, order[::-1].copy())), key=_Search.defined
+        (_GateSearch(formula, more, each) for each in (order, order[::-1].copy())),
+        key=_GateSearch.defined,
     )
     best.improve(min(_MORE_VISITS, _MORE_FOR_EACH * len(best.literals)))
     return best
 
 
-class _Search:
+class _GateSearch:
     def __init__(self, formula: Formula, more: list[tuple[int, ...]], order: np.ndarray) -> None:
         """more: clauses that the formula implies. They may compute a gate, but need no test."""
+        # Most visits of literals in the search along one order of the variables: about a second.
+        visits = 1 << 27
         self.n, self.own = formula.n_total, formula.n_clauses
         added = np.array([literal for clause in more for literal in clause], np.int32)
         self.literals = np.concatenate([formula.literals, added])
@@ -78,7 +79,9 @@ class _Search:
         self.offsets = lengths_to_offsets(sizes.astype(np.int64))
         for array in self.literals, self.offsets:  # as in a formula: one kernel serves both
             array.setflags(write=False)
-        self.store, self.scratch = _store(self.literals, self.offsets, self.n), scratch_for(self.n)
+        self.store = empty_store(self.n, len(self.literals), len(sizes))
+        load(self.literals, self.offsets, self.store)
+        self.scratch = scratch_for(self.n)
         self.found = kernel.Found(
             defined=np.zeros(self.n, np.uint8),
             definer=np.full(len(sizes), -1, np.int32),
@@ -88,8 +91,8 @@ class _Search:
         rank = np.empty(self.n, np.int32)
         rank[order] = np.arange(self.n, dtype=np.int32)
         task = self.store, self.scratch
-        kernel.define_before(*task, order, rank, self.found, _VISITS)
-        kernel.define_more(*task, order[::-1].copy(), self.found, _VISITS)
+        kernel.define_before(*task, order, rank, self.found, visits)
+        kernel.define_more(*task, order[::-1].copy(), self.found, visits)
 
     def defined(self) -> int:
         """The number of variables that have a gate."""
@@ -114,7 +117,7 @@ class _Search:
         self.found.defined[constant] = 0
         definer[(definer >= 0) & constant[definer]] = -1
 
-    def gates(self) -> Gates:
+    def gates(self) -> GateOrder:
         self.forget_constants()
         literals, offsets = self.literals, self.offsets
         code, role = np.zeros(self.n, np.int32), np.empty(len(offsets) - 1, np.uint8)
@@ -151,7 +154,7 @@ class _Search:
         literals, ends = take(literals, offsets, used)
         own = np.repeat(np.repeat(target, np.diff(first)), np.diff(ends))
         keep = np.abs(literals) - 1 != own
-        return Gates(
+        return GateOrder(
             inputs=np.flatnonzero(self.found.defined == 0).astype(np.int32),
             target=target,
             flip=np.where(target < 0, 0, code[target] & 1).astype(np.uint8),
@@ -159,20 +162,3 @@ class _Search:
             start=lengths_to_offsets(np.diff(ends) - np.repeat(target >= 0, np.diff(first))),
             literals=literals[keep],
         )
-
-
-def _store(literals: np.ndarray, offsets: np.ndarray, n: int) -> Store:
-    places, clauses = len(literals), len(offsets) - 1
-    store = Store(
-        literals=np.empty(places, np.int32),
-        begin=np.empty(clauses, np.int32),
-        size=np.zeros(clauses, np.int32),
-        owner=np.empty(places, np.int32),
-        after=np.empty(places, np.int32),
-        head=np.full(2 * n, -1, np.int32),
-        held=np.zeros(2 * n, np.int32),
-        used=np.zeros(2, np.int64),
-        touched=np.zeros(n, np.uint8),
-    )
-    load(literals, offsets, store)
-    return store

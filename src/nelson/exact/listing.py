@@ -17,10 +17,9 @@ n = L = 10 this takes 0.03 ms, and the search 0.9 ms.
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 
+from nelson.budget import Budget
 from nelson.errors import BudgetExceeded, Unsatisfiable
 from nelson.formula import Formula
 from nelson.formula.flat import owners
@@ -34,24 +33,21 @@ _STRUCTURES: Slot[tuple[int, np.ndarray | None]] = Slot("all valid structures")
 MAX_STRUCTURES = 1 << 18
 #: Up to this many assignments times clauses there is no search: about 0.3 ms.
 _MAX_TESTED = 1 << 18
-#: Each of n steps scans all literals; no search is begun if that is more work than this.
-_MAX_SCANNED = 1 << 28
-_MAX_FRONTIER_BYTES = 1 << 28
 #: Words of all frontiers together, once for each clause that is checked on them: about a second.
 _MAX_WORK = 1 << 28
 
 
 def structures(
-    formula: Formula, limit: int = MAX_STRUCTURES, deadline: float | None = None
+    formula: Formula, limit: int = MAX_STRUCTURES, budget: Budget | None = None
 ) -> np.ndarray | None:
     """(m, n_vars) bool, in lexicographic order with false first; None if the search gave up. No
     rows mean that there is no valid structure. Kept with the formula.
 
-    deadline: time.monotonic(); past it the search raises BudgetExceeded.
+    budget: past its deadline the search raises BudgetExceeded.
     """
     kept = formula.memo.get(_STRUCTURES)
     if kept is None or (kept[1] is None and kept[0] < limit):
-        kept = formula.memo.put(_STRUCTURES, (limit, _search(formula, limit, deadline)))
+        kept = formula.memo.put(_STRUCTURES, (limit, _search(formula, limit, budget or Budget())))
     rows = kept[1]
     return None if rows is None or len(rows) > limit else rows
 
@@ -64,10 +60,13 @@ def all_structures(formula: Formula) -> np.ndarray:
     return rows
 
 
-def _search(formula: Formula, limit: int, deadline: float | None) -> np.ndarray | None:
+def _search(formula: Formula, limit: int, budget: Budget) -> np.ndarray | None:
+    # Each of n steps scans all literals; no search is begun if that is more work than this.
+    max_scanned = 1 << 28
+    max_frontier_bytes = 1 << 28
     n = formula.n_total
     # One true literal per clause is enough: a satisfiable formula has 2^(n - L) structures or more.
-    if n - formula.n_clauses > np.log2(limit) or n * len(formula.literals) > _MAX_SCANNED:
+    if n - formula.n_clauses > np.log2(limit) or n * len(formula.literals) > max_scanned:
         return None
     if n <= _MAX_TESTED.bit_length() and formula.n_clauses << n <= _MAX_TESTED:
         return _tested(formula)
@@ -81,7 +80,7 @@ def _search(formula: Formula, limit: int, deadline: float | None) -> np.ndarray 
     rows = np.zeros((0, 1), np.uint64)  # (words, frontier): step t is bit t % 64 of word t // 64
     work = 0
     for step in range(n):
-        if deadline is not None and time.monotonic() > deadline:
+        if budget.spent:
             raise BudgetExceeded(f"the time was up with {step} of {n} variables enumerated")
         variable = _next_variable(literals, offsets, left, place)
         place[variable] = step
@@ -98,7 +97,7 @@ def _search(formula: Formula, limit: int, deadline: float | None) -> np.ndarray 
         if len(complete):
             clauses = [literals[offsets[j] : offsets[j + 1]] for j in complete]
             rows = rows[:, _valid(rows, place, clauses)]
-        if rows.shape[1] > limit or rows.shape[1] * (step + 1) > _MAX_FRONTIER_BYTES:
+        if rows.shape[1] > limit or rows.shape[1] * (step + 1) > max_frontier_bytes:
             return None
     return _sorted(rows, place[: formula.n_vars])
 

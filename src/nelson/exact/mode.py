@@ -16,18 +16,18 @@ from __future__ import annotations
 
 import math
 import threading
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from nelson.budget import Budget
 from nelson.errors import BudgetExceeded, Unsatisfiable
 from nelson.formula import Formula
 from nelson.formula.checks import duration
 
 #: Default budget.
 SECONDS = 60.0
-#: Conflicts that one question to the SAT solver counts as, at least.
-_QUESTION = 100
 
 
 def integer_weights(theta: np.ndarray) -> list[int]:
@@ -37,6 +37,20 @@ def integer_weights(theta: np.ndarray) -> list[int]:
     whole = [numerator * (scale // denominator) for numerator, denominator in ratios]
     common = math.gcd(*whole) or 1
     return [w // common for w in whole]
+
+
+def best_row(states: np.ndarray, theta: np.ndarray) -> np.ndarray:
+    """The first of the states (m, n) bool of greatest weight; theta (n,) finite. Not rounded: of
+    states whose weights floats cannot tell apart, integers decide.
+    """
+    scores = np.concatenate(
+        [some @ theta for some in np.array_split(states, 1 + (states.size >> 24))]
+    )
+    rounding = 4 * np.finfo(float).eps * len(theta) * np.abs(theta).sum()
+    near = np.flatnonzero(scores >= scores.max() - rounding)
+    weights = integer_weights(theta)
+    exact = [sum(weights[i] for i in np.flatnonzero(states[k]).tolist()) for k in near.tolist()]
+    return states[near[exact.index(max(exact))]]
 
 
 def most_likely(
@@ -84,8 +98,24 @@ def most_likely(
     return x
 
 
+@dataclass
+class ModeSearch:
+    """The mode of a formula by this search; it answers nothing else."""
+
+    formula: Formula
+    budget: Budget
+    why: str = "exact: weighted MaxSAT"
+
+    def mode(self, theta: np.ndarray) -> np.ndarray:
+        """(n,), may be infinite -> (n,) bool."""
+        seconds = None if self.budget.counted else self.budget.left
+        return most_likely(self.formula, theta, seconds)
+
+
 def _limit(solver: Any, conflicts: int) -> None:
     """Have RC2 raise BudgetExceeded after this number of conflicts."""
+    # Conflicts that one question to the SAT solver counts as, at least.
+    question = 100
     ask, left = solver._call_oracle, conflicts
 
     def counted(assumptions: Any = (), expect_interrupt: bool = False) -> Any:
@@ -95,7 +125,7 @@ def _limit(solver: Any, conflicts: int) -> None:
         before = solver.oracle.accum_stats()["conflicts"]
         solver.oracle.conf_budget(max(left, 1))
         answer = ask(assumptions=assumptions, expect_interrupt=True)
-        left -= max(_QUESTION, solver.oracle.accum_stats()["conflicts"] - before)
+        left -= max(question, solver.oracle.accum_stats()["conflicts"] - before)
         if left <= 0 and answer is not True:
             raise BudgetExceeded(f"no most likely structure was found in {conflicts} conflicts")
         return answer
@@ -107,7 +137,7 @@ def _weighted_clauses(formula: Formula, theta: np.ndarray) -> Any:
     from pysat.formula import WCNF
 
     problem = WCNF()
-    for clause in formula:
+    for clause in formula.clauses():
         if not clause:
             raise Unsatisfiable("the formula has an empty clause")
         problem.append(clause)

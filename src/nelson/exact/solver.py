@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from nelson.budget import Budget
 from nelson.errors import Unsatisfiable
 from nelson.formula import Formula
 from nelson.io.progress import phase
@@ -80,11 +81,11 @@ def solutions(
 
 
 def completed(
-    clauses: list[list[int]], columns: np.ndarray, rows: np.ndarray, until: float
+    clauses: list[list[int]], columns: np.ndarray, rows: np.ndarray, budget: Budget
 ) -> np.ndarray:
     """A solution for each row of `rows` (m, n) bool that agrees with it on `columns` (from 0).
 
-    Fewer rows if the time, time.monotonic(), is up. A row without such a solution stays as it is.
+    Fewer rows if the time is up. A row without such a solution stays as it is.
     """
     from pysat.solvers import Solver
 
@@ -93,7 +94,7 @@ def completed(
     with Solver(name="glucose4", bootstrap_with=clauses) as solver:
         for k, row in enumerate(rows):
             given = np.where(row[columns], names, -names).tolist()
-            answer = solve_within(solver, until - time.monotonic(), given)
+            answer = solve_within(solver, budget.left, given)
             if answer is None:
                 return out[:k]
             if answer:

@@ -148,7 +148,7 @@ class Linear:
                 for chosen in itertools.combinations(self.literals, self.high + 1):
                     yield [-literal for literal in chosen]
         else:
-            counter = Counter(self.weights, self.literals, new)
+            counter = Thresholds(self.weights, self.literals, new)
             counter.add([counter.at_least(self.low)])
             counter.add([-counter.at_least(self.high + 1)])
             yield from counter.written
@@ -211,7 +211,7 @@ def extend(f: Formula, constraints: Sequence[Constraint]) -> Formula:
     )
 
 
-class Counter:
+class Thresholds:
     """s(i, j) for one weighted sum, made on demand; equal functions share one literal.
 
     Level i keeps disjoint intervals [start, stop] of thresholds j over which s(i, j) is the same

@@ -22,8 +22,6 @@ from nelson.formula.memo import Slot
 if TYPE_CHECKING:
     from nelson.formula.formula import Formula
 
-#: Steps of each of the two searches, about 10 ns each.
-_STEPS = 1 << 27
 
 _GROUPS: Slot[Groups] = Slot("groups of which at most one is true")
 
@@ -42,7 +40,9 @@ def groups_of(formula: Formula) -> Groups:
 
 
 def _groups(formula: Formula) -> Groups:
-    from nelson.kernels.reduce import groups as kernel
+    # Steps of each of the two searches, about 10 ns each.
+    steps = 1 << 27
+    from nelson.kernels.reduce import binary_clauses as kernel
 
     n, literals, offsets = formula.n_total, formula.literals, formula.offsets
     lengths = np.diff(offsets)
@@ -55,7 +55,7 @@ def _groups(formula: Formula) -> Groups:
     at, near = lengths_to_offsets(degree), both[:, 1].astype(np.int32)
 
     found = np.zeros(len(lengths), np.uint8)
-    kernel.exactly_one(literals, offsets, at, near, _STEPS, found)
+    kernel.exactly_one(literals, offsets, at, near, steps, found)
     used, taken = np.zeros(n, np.uint8), []
     chosen = np.flatnonzero(found)
     for j in chosen[np.argsort(-lengths[chosen], kind="stable")].tolist():
@@ -68,7 +68,7 @@ def _groups(formula: Formula) -> Groups:
     seeds = seeds[np.argsort(-degree[seeds], kind="stable")].astype(np.int32)
     some = np.empty(max(1, int(degree.max(initial=0))), np.int32)
     out, ends = np.empty(max(1, n), np.int32), np.zeros(max(1, n), np.int64)
-    count = kernel.cliques(seeds, at, near, used, _STEPS, some, out, ends)
+    count = kernel.cliques(seeds, at, near, used, steps, some, out, ends)
     found_codes = out[: ends[count - 1] if count else 0]
     others = ((found_codes >> 1) + 1) * np.where(found_codes & 1, -1, 1)
     sizes = [len(own) for own in taken] + np.diff(ends[:count], prepend=0).tolist()

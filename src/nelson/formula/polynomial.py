@@ -16,7 +16,7 @@ multilinear and not the Fourier expansion; and the new clauses break Condition 1
 y_S is tied to its x_i, so none of them can move alone, and heat-bath sweeps of a lifted formula are
 stuck. `ConstrainedMRF` draws from it exactly if it compiles to a circuit. `method="prs"` is exact
 but slow, since its resample sets spread along the new clauses. For large n do not lift: use
-`nelson.distribution.heat_bath.heat_bath`, whose moves take the terms into account.
+`nelson.sample(..., terms=...)`, whose chains take the terms into account.
 """
 
 from __future__ import annotations
@@ -32,11 +32,6 @@ from nelson.formula import Formula
 from nelson.formula.checks import checked_theta
 
 Monomial = tuple[int, ...]  # sorted distinct variables, from 1
-
-#: A table over k variables has 2^k entries.
-_MAX_SCOPE = 20
-#: More pairs than this are summed by a product of matrices.
-_FEW_PAIRS = 16
 
 
 @dataclass(frozen=True)
@@ -76,12 +71,12 @@ class Polynomial:
         O(k 2^k). Coefficients below 2^k machine epsilons of the largest value are rounding noise,
         and dropped.
         """
+        # A table over k variables has 2^k entries.
+        max_scope = 20
         scope = [int(v) for v in scope]
         k = len(scope)
-        if len(set(scope)) < k or min(scope, default=1) < 1 or k > _MAX_SCOPE:
-            raise FormulaError(
-                f"scope {scope}", expected=f"at most {_MAX_SCOPE} distinct variables"
-            )
+        if len(set(scope)) < k or min(scope, default=1) < 1 or k > max_scope:
+            raise FormulaError(f"scope {scope}", expected=f"at most {max_scope} distinct variables")
         array = np.array(values, np.float64)
         if array.size != 2**k:
             raise FormulaError(f"table of {array.size} values", expected=f"2^{k}")
@@ -143,15 +138,17 @@ class Polynomial:
 
     def __call__(self, x: Any) -> np.ndarray:
         """phi(x): (..., n) 0/1 -> (...)."""
+        # More pairs than this are summed by a product of matrices.
+        few_pairs = 16
         x = np.asarray(x) != 0
         total = np.zeros(x.shape[:-1])
         pairs = [m for m in self.coefficients if len(m) == 2]
-        if len(pairs) > _FEW_PAIRS:
+        if len(pairs) > few_pairs:
             used, table = self._table(pairs)
             seen = x[..., used].astype(np.float64)
             total += ((seen @ table) * seen).sum(-1)
         for monomial, coefficient in self.coefficients.items():
-            if len(monomial) != 2 or len(pairs) <= _FEW_PAIRS:
+            if len(monomial) != 2 or len(pairs) <= few_pairs:
                 total += coefficient * x[..., np.array(monomial, int) - 1].all(-1)
         return total
 

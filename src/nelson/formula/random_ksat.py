@@ -12,6 +12,10 @@ def random_ksat(n: int, clauses: int, k: int = 3, seed: int = 0) -> Formula:
 
     A clause that is drawn twice is kept once, so there may be a few clauses fewer. A million
     clauses take a second.
+
+    >>> formula = nelson.random_ksat(100, 300, k=3, seed=1)
+    >>> formula.n_vars, formula.n_clauses
+    (100, 300)
     """
     random = np.random.default_rng([seed, 6])
     signs = 2 * random.integers(0, 2, size=(clauses, k)) - 1

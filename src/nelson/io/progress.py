@@ -17,9 +17,6 @@ from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Any
 
-PATIENCE = 0.4  # seconds before the bar appears; shorter runs never import rich
-_INTERVAL = 0.05  # seconds between two updates
-
 _LISTENER: ContextVar[Callable[[str], None] | None] = ContextVar("listener", default=None)
 _PHASE: ContextVar[str] = ContextVar("phase", default="")
 
@@ -74,9 +71,21 @@ def listening(tell: Callable[[str], None] | None) -> Iterator[None]:
 
 
 class Bar:
-    """`total` steps (None: endless), followed by a text. Does nothing unless `shown`."""
+    """`total` steps (None: endless), followed by a text. Does nothing unless `shown`.
 
-    def __init__(self, label: str, total: int | None, shown: bool) -> None:
+    patience    seconds before the bar appears; shorter runs never import rich
+    interval    seconds between two updates
+    """
+
+    def __init__(
+        self,
+        label: str,
+        total: int | None,
+        shown: bool,
+        patience: float = 0.4,
+        interval: float = 0.05,
+    ) -> None:
+        self._patience, self._interval = patience, interval
         self._label, self._total, self._shown = label, total, shown
         self._started = self._last = time.perf_counter()
         self._bar: Any = None
@@ -88,7 +97,8 @@ class Bar:
     def update(self, done: int, text: str = "", samples: int | None = None) -> None:
         """`done` steps are finished; `samples` were drawn, if that is not the number of steps."""
         now = time.perf_counter()
-        if not self._shown or now - self._started < PATIENCE or now - self._last < _INTERVAL:
+        early = now - self._started < self._patience or now - self._last < self._interval
+        if not self._shown or early:
             return
         self._last = now
         if self._bar is None:

@@ -30,7 +30,7 @@ _KINDS = {".csv": "csv", ".npz": "npz", ".parquet": "parquet", ".arrow": "arrow"
 _KINDS[".feather"] = "arrow"  # the same format
 
 
-class Rows(Protocol):
+class NamedRows(Protocol):
     """A block of rows with named columns, such as `nelson.space.Rows`."""
 
     @property
@@ -59,7 +59,7 @@ def format_of_rows(path: str) -> str:
     return _KINDS[suffix]
 
 
-def make_row_writer(kind: str, out: BinaryIO, first: Rows) -> RowWriter:
+def make_row_writer(kind: str, out: BinaryIO, first: NamedRows) -> RowWriter:
     """A writer over an open binary file. first: rows with the columns of all blocks, or none."""
     writer: RowWriter = _WRITERS[kind](out, first)
     return writer
@@ -68,11 +68,11 @@ def make_row_writer(kind: str, out: BinaryIO, first: Rows) -> RowWriter:
 class CsvRows:
     """Values as Python prints them."""
 
-    def __init__(self, out: BinaryIO, first: Rows) -> None:
+    def __init__(self, out: BinaryIO, first: NamedRows) -> None:
         self._out = out
         out.write(csv_line(first.columns))
 
-    def write(self, rows: Rows) -> None:
+    def write(self, rows: NamedRows) -> None:
         text = io.StringIO()
         columns = [rows[name].tolist() for name in rows.columns]
         csv.writer(text, lineterminator="\n").writerows(zip(*columns, strict=True))
@@ -85,7 +85,7 @@ class CsvRows:
 class NpzRows:
     """A structured array. Its shape stands before its bytes, so they go to a scratch file first."""
 
-    def __init__(self, out: BinaryIO, first: Rows) -> None:
+    def __init__(self, out: BinaryIO, first: NamedRows) -> None:
         self._out, self._count = out, 0
         self._type = first.to_numpy().dtype
         for name in self._type.names or ():
@@ -96,7 +96,7 @@ class NpzRows:
                 )
         self._scratch = tempfile.TemporaryFile()  # noqa: SIM115 - lives until close()
 
-    def write(self, rows: Rows) -> None:
+    def write(self, rows: NamedRows) -> None:
         self._scratch.write(rows.to_numpy().astype(self._type, copy=False).tobytes())
         self._count += len(rows)
 
@@ -108,11 +108,11 @@ class NpzRows:
 
 
 class ParquetRows:
-    def __init__(self, out: BinaryIO, first: Rows) -> None:
+    def __init__(self, out: BinaryIO, first: NamedRows) -> None:
         _, parquet = load_pyarrow()
         self._file = parquet.ParquetWriter(out, first.to_arrow().schema)
 
-    def write(self, rows: Rows) -> None:
+    def write(self, rows: NamedRows) -> None:
         self._file.write_table(rows.to_arrow())
 
     def close(self, info: dict[str, Any]) -> None:
@@ -123,11 +123,11 @@ class ParquetRows:
 class ArrowRows:
     """An Arrow IPC file, which Feather is, too. Its metadata come first, so it holds no info."""
 
-    def __init__(self, out: BinaryIO, first: Rows) -> None:
+    def __init__(self, out: BinaryIO, first: NamedRows) -> None:
         arrow, _ = load_pyarrow()
         self._file = arrow.ipc.new_file(out, first.to_arrow().schema)
 
-    def write(self, rows: Rows) -> None:
+    def write(self, rows: NamedRows) -> None:
         self._file.write_table(rows.to_arrow())
 
     def close(self, info: dict[str, Any]) -> None:

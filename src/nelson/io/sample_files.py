@@ -87,13 +87,13 @@ def _clear_tail(packed: np.ndarray, count: int) -> np.ndarray:
 class TextWriter:
     """One sample per line: literals, ending in 0. A kernel spells 64 lines at a time.
 
-    `nelson.kernels.cpu.text` describes its table of spellings. About 600 MB/s on one core.
+    `kernels/cpu/packed_samples.py` describes its table of spellings. About 600 MB/s on one core.
     """
 
     def __init__(
         self, out: BinaryIO, variables: Sequence[int], names: Sequence[str] | None = None
     ) -> None:
-        from nelson.kernels.cpu.text import SLACK
+        from nelson.kernels.cpu.packed_samples import SPELL_SLACK
 
         self._out = out
         n = len(variables)
@@ -102,10 +102,10 @@ class TextWriter:
         self._lengths = np.char.str_len(spell).astype(np.int64)
         self._tokens = spell.astype(f"S{8 * width}").view(np.uint64).reshape(n, 2, width)
         longest = int(self._lengths.max(axis=1, initial=0).sum()) + len("0\n")
-        self._buffer = np.empty(64 * longest + SLACK, dtype=np.uint8)
+        self._buffer = np.empty(64 * longest + SPELL_SLACK, dtype=np.uint8)
 
     def write(self, packed: np.ndarray, count: int) -> None:
-        from nelson.kernels.cpu.text import spell
+        from nelson.kernels.cpu.packed_samples import spell
 
         packed = np.ascontiguousarray(packed, dtype=np.uint64)
         for w in range(-(-count // 64)):

@@ -40,7 +40,6 @@ from nelson.io.boolean_table import (
 from nelson.io.sampler_text import read_samples, samples
 from nelson.io.streams import text_lines
 
-_PIECE = 1 << 16  # bytes of an archive that are read at a time
 _TRUE = {"1", "1.0", "true", "t", "yes"}
 _FALSE = {"0", "0.0", "false", "f", "no"}
 
@@ -48,7 +47,7 @@ _FALSE = {"0", "0.0", "false", "f", "no"}
 Window = Callable[[int], tuple[int, int]] | None
 
 
-class Rows(NamedTuple):
+class TableSlice(NamedTuple):
     """The rows of a file that a window selects."""
 
     table: Table
@@ -85,7 +84,7 @@ def _readable(path: str) -> Iterator[None]:
 # --- NumPy ---------------------------------------------------------------------------------------
 
 
-def npy(path: str, window: Window = None) -> Rows:
+def npy(path: str, window: Window = None) -> TableSlice:
     with _readable(path):
         with open(path, "rb") as file:
             shape, _, dtype = _header(file)
@@ -97,7 +96,7 @@ def npy(path: str, window: Window = None) -> Rows:
         array = np.load(path, "r", allow_pickle=False)
         first, last = _bounds(window, len(array))
         x = boolean(np.asarray(array[first:last]), path, first)
-        return Rows(Table(np.array(x), source=path), first, len(array))
+        return TableSlice(Table(np.array(x), source=path), first, len(array))
 
 
 def vector(path: str) -> np.ndarray:
@@ -111,7 +110,7 @@ def vector(path: str) -> np.ndarray:
         return np.loadtxt(path, dtype=np.float64, ndmin=1)
 
 
-def npz(path: str, window: Window = None) -> Rows:
+def npz(path: str, window: Window = None) -> TableSlice:
     """An archive of `nelson sample`, or any other with one 2-D array, or one called x or data."""
     with _readable(path):
         if not zipfile.is_zipfile(path):
@@ -125,7 +124,7 @@ def npz(path: str, window: Window = None) -> Rows:
             total = shapes[name][0]
             first, last = _bounds(window, total)
             x = boolean(_member(archive, name, first, last), path, first)
-            return Rows(Table(x, source=path), first, total)
+            return TableSlice(Table(x, source=path), first, total)
 
 
 def npz_arrays(path: str, names: Sequence[str]) -> dict[str, np.ndarray]:
@@ -134,7 +133,7 @@ def npz_arrays(path: str, names: Sequence[str]) -> dict[str, np.ndarray]:
         return {name: _member(archive, name) for name in names}
 
 
-def _nelson_npz(archive: zipfile.ZipFile, path: str, window: Window, has_info: bool) -> Rows:
+def _nelson_npz(archive: zipfile.ZipFile, path: str, window: Window, has_info: bool) -> TableSlice:
     """Kernels trust sizes, so every size in the file is compared with the words that are there."""
     from nelson.kernels.core.bits import unpack, words_for
 
@@ -163,7 +162,7 @@ def _nelson_npz(archive: zipfile.ZipFile, path: str, window: Window, has_info: b
     x = unpack(words, last - first // 64 * 64)[first % 64 :]
     variables = _member(archive, "variables").tolist()
     info = _json_object(str(_member(archive, "info"))) if has_info else None
-    return Rows(numbered(x, variables, path, info), first, total)
+    return TableSlice(numbered(x, variables, path, info), first, total)
 
 
 def _json_object(text: str | bytes) -> dict[str, Any]:
@@ -210,7 +209,7 @@ def _bytes(shape: tuple[int, ...], dtype: np.dtype) -> int:
 
 
 def _member(archive: zipfile.ZipFile, name: str, first: int = 0, last: int | None = None) -> Any:
-    """Rows first..last of an array in an archive (default: all of it)."""
+    """TableSlice first..last of an array in an archive (default: all of it)."""
     with archive.open(f"{name}.npy") as file:
         shape, by_columns, dtype = _header(file)
         size = _bytes(shape, dtype)  # checked before NumPy allocates what the header claims
@@ -228,10 +227,10 @@ def _member(archive: zipfile.ZipFile, name: str, first: int = 0, last: int | Non
         return np.frombuffer(data, dtype).reshape(last - first, *shape[1:])
 
 
-def _pieces(file: IO[bytes], size: int) -> Iterator[bytes]:
+def _pieces(file: IO[bytes], size: int, most: int = 1 << 16) -> Iterator[bytes]:
     """The next `size` bytes, in pieces. (`seek` in an archive would read them all at once.)"""
     while size:
-        piece = file.read(min(_PIECE, size))
+        piece = file.read(min(most, size))
         if not piece:
             raise EOFError("it ends early")
         size -= len(piece)
@@ -241,7 +240,7 @@ def _pieces(file: IO[bytes], size: int) -> Iterator[bytes]:
 # --- Parquet -------------------------------------------------------------------------------------
 
 
-def parquet(path: str, window: Window = None) -> Rows:
+def parquet(path: str, window: Window = None) -> TableSlice:
     """A file of `nelson sample`, or a table with one column per variable."""
     _, pq = load_pyarrow()
     with _readable(path), pq.ParquetFile(path) as file:
@@ -260,18 +259,18 @@ def parquet(path: str, window: Window = None) -> Rows:
         table.validate(full=True)
         metadata = file.metadata.metadata or {}
         if b"nelson.variables" not in metadata:
-            return Rows(arrow_table(table, path, first), first, total)
+            return TableSlice(arrow_table(table, path, first), first, total)
         variables = json.loads(metadata[b"nelson.variables"])
         info = _json_object(metadata.get(b"nelson.info", b"{}"))
         rows = octets(table.column("x").combine_chunks(), len(variables))
         x = np.unpackbits(rows, axis=1, count=len(variables), bitorder="little").astype(bool)
-        return Rows(numbered(x, variables, path, info), first, total)
+        return TableSlice(numbered(x, variables, path, info), first, total)
 
 
 # --- text ----------------------------------------------------------------------------------------
 
 
-def text(path: str, window: Window = None, n_vars: int | None = None) -> Rows:
+def text(path: str, window: Window = None, n_vars: int | None = None) -> TableSlice:
     """The forms of `nelson.io.sampler_text`; "-" is stdin."""
     first, last, total = 0, None, 0
     if window is not None:
@@ -280,10 +279,10 @@ def text(path: str, window: Window = None, n_vars: int | None = None) -> Rows:
         first, last = window(total)
     with text_lines(path) as lines:
         table = read_samples(samples(lines, path, n_vars), path, first, last)
-    return Rows(table, first, len(table.x) if window is None else total)
+    return TableSlice(table, first, len(table.x) if window is None else total)
 
 
-def delimited(path: str, window: Window = None) -> Rows:
+def delimited(path: str, window: Window = None) -> TableSlice:
     """A CSV or TSV file of 0s and 1s, with or without a line of titles."""
     with text_lines(path) as lines:
         sample = lines.read(4096)
@@ -300,7 +299,7 @@ def delimited(path: str, window: Window = None) -> Rows:
         ]
     x = np.array(body, bool).reshape(len(body), len(head))
     table = named(head, x, path) if titled else Table(x, source=path)
-    return Rows(table, first, len(x) if window is None else total)
+    return TableSlice(table, first, len(x) if window is None else total)
 
 
 def _cells(

@@ -23,7 +23,7 @@ from typing import Any
 from nelson.errors import FormulaError
 from nelson.io import table_formats
 from nelson.io.boolean_table import Table, arrow_table, boolean, named
-from nelson.io.table_formats import Rows, Window
+from nelson.io.table_formats import TableSlice, Window
 
 _READERS = {
     ".npy": table_formats.npy,
@@ -56,7 +56,7 @@ def read(data: Any, n_vars: int | None = None) -> Table:
 
 def read_rows(
     path: str | os.PathLike[str], window: Window = None, n_vars: int | None = None
-) -> Rows:
+) -> TableSlice:
     """The rows of a file that `window(total rows) -> (first, last)` selects; None: all rows.
 
     Only these rows are held in memory; `nelson.io.table_formats` says what each format needs.

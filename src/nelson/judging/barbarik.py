@@ -19,8 +19,8 @@ choose its method anew for K; there the method that it took for the formula is h
 sampler itself claims less on K than on the formula, the test is undecided.
 
 Departures from the paper: N is smaller for the same errors (`design.py`), K is built differently
-(`pair_formula.py`), and pairs that need more than `MAX_DRAWS` draws are skipped; then the test does
-not accept.
+(`pair_formula.py`), and pairs that need more than `policy.judging.pair_draws` draws are skipped;
+then the test does not accept.
 """
 
 from __future__ import annotations
@@ -31,19 +31,21 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import expit
 
+from nelson.budget import Budget
+from nelson.chains.guarantee import weakest
 from nelson.errors import NelsonError, Unsatisfiable
+from nelson.exact.law import Law
+from nelson.exact.reason import Reason
+from nelson.formula import Formula
 from nelson.judging.case import Case
 from nelson.judging.design import Design
 from nelson.judging.pair_formula import pair_formula
-from nelson.judging.reference import reference_samples
 from nelson.judging.source import Draw
 from nelson.judging.tails import binomial_tails
-from nelson.judging.verdict import Answer, probability
-from nelson.sampling.guarantee import weakest
+from nelson.judging.verdict import Finding, probability
 from nelson.sampling.registry import names
+from nelson.sampling.sample_stream import sample
 
-#: Draws from the formula of one pair.
-MAX_DRAWS = 4_000_000
 #: How often a sampler is called for one pair; some samplers return fewer draws than asked for.
 _CALLS = 8
 
@@ -59,37 +61,41 @@ class Tally(NamedTuple):
     unusable: str = ""  # why the draws say nothing about the sampler's law on the formula
 
 
-def barbarik(case: Case, design: Design) -> Answer:
+def barbarik(case: Case, design: Design) -> Finding:
     assert case.source.draw is not None
     t, seed = design.pairs, case.seed + 1
     evidence: dict[str, Any] = {"epsilon": design.epsilon, "eta": design.eta, "delta": design.delta}
     evidence |= {"pairs": t, "tested": 0, "samples": 0}
     case.say(f"drawing {t} pairs")
     assert case.given is not None  # else the caller does not come here
-    right, how = reference_samples(case.given, case.weights, t, seed + 1_000_003, case.deadline)
+    right, how = reference_samples(
+        case.exact, case.given, case.weights, t, seed + 1_000_003, case.budget
+    )
     evidence["reference"] = how
     if right is None:
-        return Answer(None, f"no reference sampler: {how}", evidence)
-    first = case.source.draw(case.formula, case.sampler_theta, t, seed, case.left(0.5))
+        return Finding(None, f"no reference sampler: {how}", evidence)
+    first = case.source.draw(case.formula, case.sampler_theta, t, seed, case.share(0.5).left)
     if len(first) < t:
         why = first.info.get("reason", "in time")
-        return Answer(None, f"{case.source.name} gave {len(first)} of {t} samples: {why}", evidence)
+        return Finding(
+            None, f"{case.source.name} gave {len(first)} of {t} samples: {why}", evidence
+        )
     skipped, worst = 0, -math.inf
     for k, (s, r) in enumerate(zip(first.x[:t], right, strict=True)):
         if (s == r).all():
             continue
         log_alpha = float(case.weights @ s - case.weights @ r)
         plan = design.plan(log_alpha)
-        if plan.draws > MAX_DRAWS:
+        if plan.draws > case.rules.pair_draws:
             skipped += 1
             continue
         case.say(f"pair {k + 1} of {t}: {plan.draws:,.0f} draws, {evidence['samples']:,} so far")
         tally = _draw_from_pair(case, (s, r), int(plan.draws), seed, k, first.info)
         if tally.invalid:
             what = f"{tally.invalid} draws from a conditioned formula violate it"
-            return Answer(False, f"pair {k + 1}: {what}", evidence)
+            return Finding(False, f"pair {k + 1}: {what}", evidence)
         if tally.unusable:
-            return Answer(None, f"pair {k + 1} of {t}: {tally.unusable}", evidence)
+            return Finding(None, f"pair {k + 1} of {t}: {tally.unusable}", evidence)
         evidence["tested"] += 1
         evidence["samples"] += tally.drawn
         share, right_share = tally.own / tally.drawn, float(expit(log_alpha))
@@ -102,19 +108,19 @@ def barbarik(case: Case, design: Design) -> Answer:
             worst, evidence["worst"] = z, seen
         if share > plan.threshold:
             p = float(binomial_tails(tally.own, tally.drawn, plan.low)[1])
-            return Answer(False, f"{seen}; {probability(p)} if epsilon-close", evidence)
-    return _none_rejected(t, skipped, evidence)
+            return Finding(False, f"{seen}; {probability(p)} if epsilon-close", evidence)
+    return _none_rejected(case, t, skipped, evidence)
 
 
-def _none_rejected(t: int, skipped: int, evidence: dict[str, Any]) -> Answer:
+def _none_rejected(case: Case, t: int, skipped: int, evidence: dict[str, Any]) -> Finding:
     if skipped:
-        many = f"more than {MAX_DRAWS:,} draws each"
+        many = f"more than {case.rules.pair_draws:,} draws each"
         reason = f"{skipped} of {t} pairs differ too much in weight: {many}"
-        return Answer(None, reason, evidence)
+        return Finding(None, reason, evidence)
     if not evidence["tested"]:
-        return Answer(True, f"all {t} pairs were of two equal structures", evidence)
+        return Finding(True, f"all {t} pairs were of two equal structures", evidence)
     reason = f"in none of {t} pairs the sampler's own structure won too often"
-    return Answer(True, reason, evidence)
+    return Finding(True, reason, evidence)
 
 
 def _draw_from_pair(
@@ -133,13 +139,13 @@ def _draw_from_pair(
     own = drawn = 0
     now: dict[str, Any] = {}
     for call in range(_CALLS):
-        if drawn >= n or case.late:
+        if drawn >= n or case.budget.spent:
             break
         # If a sampler gives up on some of its draws, the next call asks for proportionally more.
         more = n - drawn if not drawn else math.ceil(1.1 * (n - drawn) * call * n / drawn)
-        wanted = min(more, MAX_DRAWS)
+        wanted = min(more, case.rules.pair_draws)
         try:
-            got = draw(joined.formula, theta, wanted, first_seed + call, case.left())
+            got = draw(joined.formula, theta, wanted, first_seed + call, case.share().left)
         except Unsatisfiable:
             return Tally(unusable="the sampler says that the conditioned formula has no solution")
         except NelsonError as error:
@@ -156,6 +162,34 @@ def _draw_from_pair(
         few = f"{drawn:,} of {n:,} samples of the conditioned formula in time"
         return Tally(unusable=f"{case.source.name} gave {few}")
     return Tally(own, drawn, unusable=_another_sampler(case.source.name, before, now))
+
+
+def reference_samples(
+    law: Law | Reason, formula: Formula, theta: np.ndarray, count: int, seed: int, budget: Budget
+) -> tuple[np.ndarray | None, str]:
+    """((count, n) bool samples of P_theta(x | C), how they were drawn), or (None, why not).
+
+    The first of these that works: the exact law of the formula, partial rejection sampling (these
+    are exact), the method that `auto` chooses if it guarantees at least "asymptotic". theta (n,)
+    finite.
+    """
+    if isinstance(law, Law):
+        return law.draw(theta[None], count, seed)[0], law.why
+    failed = f"no exact law ({law})"
+    for method in ("prs", "auto"):
+        if budget.spent:
+            return None, f"{failed}; the time was up"
+        how: dict[str, Any] = {"method": method, "seed": seed, "seconds": budget.share(0.25).left}
+        try:
+            drawn = sample(formula, theta, count, project="all", **how)
+        except NelsonError as error:
+            failed += f"; {method}: {error}"
+            continue
+        if len(drawn) == count and drawn.guarantee in ("exact", "asymptotic"):
+            sweeps = f" + {drawn.info['sweeps']} sweeps" if drawn.info.get("sweeps") else ""
+            return drawn.to_numpy(), f"{drawn.info['method']}{sweeps} ({drawn.guarantee})"
+        failed += f"; {method}: {len(drawn)} of {count} samples, {drawn.guarantee}"
+    return None, failed
 
 
 def _same_method(case: Case, before: dict[str, Any]) -> Draw:

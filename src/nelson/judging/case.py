@@ -9,30 +9,25 @@ from functools import cached_property
 
 import numpy as np
 
+from nelson.budget import Budget
 from nelson.errors import FormulaError
 from nelson.exact.enumerated import finite
+from nelson.exact.law import Law, law
 from nelson.exact.projection import Projected, projected
+from nelson.exact.reason import Reason
 from nelson.formula import Formula
 from nelson.formula.checks import count, duration, evidence_of
 from nelson.judging.band import Band
 from nelson.judging.design import Design
-from nelson.judging.source import JudgedSamples, Source
+from nelson.judging.source import JudgedSamples, Subject
 from nelson.log_z.moments import condition
+from nelson.policy import DEFAULT, JudgingPolicy, Policy
 
 TESTS = ("validity", "chi-square", "marginals", "conditionals", "barbarik")
-#: Defaults of `judge`; EPSILON is the default of "barbarik" alone.
-SECONDS = 60.0
-EPSILON = 0.1
-ETA = 1.6
-DELTA = 0.01
-#: Samples that are drawn if no test asks for more.
-FEWEST = 20_000
-#: Memory for the samples, one byte for each value.
-_MAX_BYTES = 1 << 28
 
 
 @dataclass(frozen=True)
-class Options:
+class JudgeSettings:
     """Arguments of `judge`; FormulaError if one of them makes no sense."""
 
     test: str
@@ -42,6 +37,7 @@ class Options:
     n: int | None
     seed: int
     seconds: float | None
+    policy: Policy = DEFAULT
 
     def __post_init__(self) -> None:
         if self.test != "auto" and self.test not in TESTS:
@@ -61,9 +57,12 @@ class Options:
         if self.test == "barbarik":
             self.design(self.delta)
 
-    def design(self, delta: float) -> Design:
-        """Barbarik's constants; FormulaError if there are none for this epsilon and eta."""
-        return Design(EPSILON if self.epsilon is None else self.epsilon, self.eta, delta)
+    def design(self, delta: float, epsilon: float = 0.1) -> Design:
+        """Barbarik's constants; FormulaError if there are none for this epsilon and eta.
+
+        epsilon: if the caller gave none.
+        """
+        return Design(epsilon if self.epsilon is None else self.epsilon, self.eta, delta)
 
 
 @dataclass
@@ -71,28 +70,32 @@ class Case:
     """The claim (`formula`, `theta`), the `source` of the samples, and what the caller asked for.
 
     delta     level of the test that runs next: "auto" divides the caller's delta between tests
-    started, deadline: of time.monotonic(). Time to compile kernels, which happens once on a
-              machine, is not counted.
+    started   of time.monotonic(), the begin of `budget`. Time to compile kernels, which happens
+              once on a machine, is not counted.
     """
 
     formula: Formula
     theta: np.ndarray  # (n,), may be infinite
-    source: Source
-    options: Options
+    source: Subject
+    options: JudgeSettings
     say: Callable[[str], None]
     #: The projected variables if the claim is about projected solutions, each counted once.
     projection: tuple[int, ...] | None = None
     drawn: JudgedSamples | None = None
     delta: float = field(init=False)
     started: float = field(init=False)
-    deadline: float = field(init=False)
+    budget: Budget = field(init=False)
 
     def __post_init__(self) -> None:
         if self.source.ready:
-            self.source.ready(self.options.n or FEWEST)
+            self.source.ready(self.options.n or self.rules.fewest_samples)
         self.delta = self.options.delta
         self.started = time.monotonic()
-        self.deadline = self.started + (self.options.seconds or SECONDS)
+        self.budget = Budget.of(self.options.seconds or self.rules.seconds)
+
+    @property
+    def rules(self) -> JudgingPolicy:
+        return self.options.policy.judging
 
     @property
     def auto(self) -> bool:
@@ -107,8 +110,8 @@ class Case:
         """What has the projected solutions; None if the claim is about all solutions."""
         if self.projection is None:
             return None
-        until = time.monotonic() + self.left(0.3)
-        return projected(self.formula, self.projection, self.evidence.tolist(), until)
+        evidence = self.evidence.tolist()
+        return projected(self.formula, self.projection, evidence, self.share(0.3))
 
     @cached_property
     def given(self) -> Formula | None:
@@ -123,9 +126,20 @@ class Case:
         return self.projected.formula.given(evidence) if evidence else self.projected.formula
 
     @cached_property
+    def exact(self) -> Law | Reason:
+        """The exact law that is claimed, or why it is not known."""
+        budget, policy = self.share(self.rules.law_share), self.options.policy
+        if self.projected is None:
+            return law(condition(self.formula, self.theta), (), budget, policy)
+        if self.projected.formula is None:
+            return Reason(self.projected.why)
+        return law(self.projected.formula, self.evidence.tolist(), budget, policy)
+
+    @cached_property
     def weights(self) -> np.ndarray:
         """theta with 0 where it is infinite, and for variables that only `given` has."""
-        more = 0 if self.given is None else self.given.n_vars - len(self.theta)
+        formula = self.given if self.projected is None else self.projected.formula
+        more = 0 if formula is None else formula.n_vars - len(self.theta)
         return np.pad(finite(self.theta), (0, more))
 
     @cached_property
@@ -161,23 +175,20 @@ class Case:
         span = f"theta from {self.weights.min():.3g} to {self.weights.max():.3g}"
         return f"P_theta(x | C) ~ exp(sum_i theta_i x_i), {span} ({size}){about}"
 
-    @property
-    def late(self) -> bool:
-        return time.monotonic() >= self.deadline
+    def share(self, part: float = 1.0) -> Budget:
+        """That part of the time left, but at least 0.1 s."""
+        return Budget.of(max(0.1, part * self.budget.left))
 
-    def left(self, share: float = 1.0) -> float:
-        """A share of the seconds until the deadline, but at least 0.1."""
-        return max(0.1, share * (self.deadline - time.monotonic()))
-
-    def samples(self, wanted: int = FEWEST) -> JudgedSamples:
-        """The samples under test. A sampler draws them once: `options.n` or else `wanted` many."""
+    def samples(self, wanted: int | None = None) -> JudgedSamples:
+        """The samples under test. A sampler draws them once: `options.n`, or else `wanted` many."""
         if self.drawn is None and self.source.draw is None:
             self.drawn = self._shown(self.source.samples)
         if self.drawn is None and self.source.draw is not None:
-            n = min(self.options.n or wanted, max(1, _MAX_BYTES // max(1, self.formula.n_vars)))
+            most = (1 << 28) // max(1, self.formula.n_vars)  # 256 MiB, one byte for each value
+            n = min(self.options.n or wanted or self.rules.fewest_samples, max(1, most))
             self.say(f"drawing {n:,} samples with {self.source.name}")
             # Half of the time: the other half is for counting.
-            seconds = self.left(0.5)
+            seconds = self.share(0.5).left
             drawn = self.source.draw(self.formula, self.sampler_theta, n, self.seed, seconds)
             self.drawn = self._shown(drawn)
         assert self.drawn is not None

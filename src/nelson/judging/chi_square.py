@@ -21,16 +21,10 @@ import numpy as np
 from nelson.exact.enumerated import probabilities
 from nelson.judging.band import Band
 from nelson.judging.tails import chi_square_tail
-from nelson.judging.verdict import Answer, Counts, probability
+from nelson.judging.verdict import Counts, Finding, probability
 
 #: Samples that a cell must expect.
 _MIN_EXPECTED = 5.0
-#: At least this share of the samples must fall into cells of one structure. Below, merging hides
-#: too much of the law.
-_MIN_RESOLVED = 0.5
-#: If fewer than this share of right samplers fit as well, samples depend on each other (drawn
-#: without replacement, or enumerated in turn), and the test does not apply.
-_TOO_GOOD = 1e-6
 
 
 @dataclass(frozen=True)
@@ -51,22 +45,25 @@ def listed(states: np.ndarray, theta: np.ndarray, columns: np.ndarray) -> Listed
 
 
 def resolved(law: Listed, m: int) -> bool:
-    """Are m samples enough to tell most structures apart?"""
-    return bool(law.probability[law.probability * m >= _MIN_EXPECTED].sum() >= _MIN_RESOLVED)
+    """Are m samples enough to tell most structures apart?
+
+    At least half of them must fall into cells of one structure: merging hides the law.
+    """
+    return bool(law.probability[law.probability * m >= _MIN_EXPECTED].sum() >= 0.5)
 
 
-def chi_square(x: np.ndarray, law: Listed, band: Band, delta: float) -> Answer:
+def chi_square(x: np.ndarray, law: Listed, band: Band, delta: float) -> Finding:
     """x: (m, columns) bool, all of them valid."""
     m, s = len(x), len(law.states)
     observed = np.bincount(np.searchsorted(_keys(law.states), _keys(x)), minlength=s)
     expected = law.probability * m
     evidence: dict[str, Any] = {"samples": m, "support": s, "exact": True}
     if s == 1:
-        return Answer(True, "there is one valid structure, and every sample is it", evidence)
+        return Finding(True, "there is one valid structure, and every sample is it", evidence)
     cell = _cells(expected)
     count = int(cell.max()) + 1
     if count < 2:
-        return Answer(None, f"{m} samples are too few for {s:,} structures", evidence)
+        return Finding(None, f"{m} samples are too few for {s:,} structures", evidence)
     o = np.bincount(cell, weights=observed, minlength=count)
     e = np.bincount(cell, weights=expected, minlength=count)
     near = np.clip(o, band.low * e, band.high * e)
@@ -87,10 +84,12 @@ def chi_square(x: np.ndarray, law: Listed, band: Band, delta: float) -> Answer:
     }
     reason = f"X^2 = {statistic:.4g} on {count - 1:,} degrees of freedom: {probability(p, delta)}"
     counts = Counts(o, e, m, "structures" if count == s else "cells of structures")
-    if band.exact and 1 - p < _TOO_GOOD:
+    # One right sampler in a million fits as well. Samples that were drawn without replacement, or
+    # enumerated in turn, do; the test does not apply to them.
+    if band.exact and 1 - p < 1e-6:
         reason += "; closer than chance allows: these are not independent"
-        return Answer(None, reason, evidence, counts)
-    return Answer(p >= delta, reason, evidence, counts)
+        return Finding(None, reason, evidence, counts)
+    return Finding(p >= delta, reason, evidence, counts)
 
 
 def _cells(expected: np.ndarray) -> np.ndarray:

@@ -5,7 +5,7 @@
 Variable i is *free* in a sample if flipping it breaks no clause. Among the samples in which it is
 free, the number with x_i = 1 is Bin(F_i, sigma(theta_i)), whatever the clauses are. The same holds
 among those of them in which x_j = 1, for any j: the full conditional must not depend on x_j.
-Binomial p-values are exact. Variables and pairs each get half of the level (`bonferroni.py`).
+Binomial p-values are exact. Variables and pairs each get half of the level (`verdict.py`).
 
 This tests, on indicator functions, that heat-bath moves leave the law unchanged: the kernel Stein
 test of Yang, Liu, Rao, Neville (2018) with finitely many witnesses. It cannot see how weight is
@@ -17,26 +17,17 @@ processed in chunks until the deadline.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from scipy.special import expit
 
+from nelson.budget import Budget
 from nelson.formula import Formula
 from nelson.judging.band import Band
-from nelson.judging.bonferroni import Family, combined, family
 from nelson.judging.tails import two_sided
-from nelson.judging.verdict import Answer
-
-#: If there are more variables than these, a random choice of them is tested.
-_MAX_TESTED = 16_384
-_MAX_PAIRED = 256
-#: Memory for the literal values of one chunk of samples.
-_CHUNK_BYTES = 1 << 26
-#: Samples times variables times literals, if every flip is evaluated on encoded constraints.
-_MAX_FLIP_WORK = 1 << 34
+from nelson.judging.verdict import Family, Finding, combined, family
 
 
 def conditionals(
@@ -46,23 +37,24 @@ def conditionals(
     band: Band,
     delta: float,
     seed: int,
-    deadline: float,
-) -> Answer:
+    budget: Budget,
+    most_paired: int,
+) -> Finding:
     """x: (m, n) valid samples of all variables. The test rejects or is undecided: it never accepts.
 
-    Variables of unit clauses are never free, and not tested.
+    Variables of unit clauses are never free, and not tested. Pairs are tested among at most
+    `most_paired` variables.
     """
     m, n = x.shape
+    flip_work = m * n * len(formula.literals)  # if every flip is evaluated on encoded constraints
     evidence: dict[str, Any] = {"samples": m, "exact": True}
-    if formula.n_aux and (
-        not formula.constraints or m * n * len(formula.literals) > _MAX_FLIP_WORK
-    ):
+    if formula.n_aux and (not formula.constraints or flip_work > 1 << 34):
         reason = "auxiliary variables make single flips too costly to check"
-        return Answer(None, reason, evidence)
-    tested, paired = _choose(formula, seed)
+        return Finding(None, reason, evidence)
+    tested, paired = _choose(formula, seed, most_paired)
     if not len(tested):
-        return Answer(None, "unit clauses fix every variable: nothing to test", evidence)
-    used, single, pairs = _count(x, formula, paired, deadline)
+        return Finding(None, "unit clauses fix every variable: nothing to test", evidence)
+    used, single, pairs = _count(x, formula, paired, budget)
     chance = expit(theta)
     i, j = np.nonzero(~np.eye(len(paired), dtype=bool))
 
@@ -80,21 +72,26 @@ def conditionals(
     evidence |= {"samples": used, **answer.evidence, "free": free}
     if answer.accept:
         reason = f"{answer.reason}: nothing found, but this test can only reject"
-        return Answer(None, reason, evidence)
-    return Answer(False, answer.reason, evidence)
+        return Finding(None, reason, evidence)
+    return Finding(False, answer.reason, evidence)
 
 
-def _choose(formula: Formula, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Variables that are tested, and those of them whose pairs are, ascending from 0."""
+def _choose(
+    formula: Formula, seed: int, most_paired: int, most: int = 16_384
+) -> tuple[np.ndarray, np.ndarray]:
+    """Variables that are tested, and those of them whose pairs are, ascending from 0.
+
+    A random choice of them if there are more than `most`, or `most_paired`.
+    """
     units = formula.offsets[:-1][np.diff(formula.offsets) == 1]
     chosen = np.setdiff1d(np.arange(formula.n_vars), np.abs(formula.literals[units]) - 1)
-    if len(chosen) > _MAX_PAIRED:
+    if len(chosen) > most_paired:
         chosen = np.random.default_rng([seed, 13]).permutation(chosen)
-    return np.sort(chosen[:_MAX_TESTED]), np.sort(chosen[:_MAX_PAIRED])
+    return np.sort(chosen[:most]), np.sort(chosen[:most_paired])
 
 
 def _count(
-    x: np.ndarray, formula: Formula, paired: np.ndarray, deadline: float
+    x: np.ndarray, formula: Formula, paired: np.ndarray, budget: Budget
 ) -> tuple[int, np.ndarray, np.ndarray]:
     """(samples used, single (2, n), pairs (2, v, v)).
 
@@ -104,10 +101,10 @@ def _count(
     m, n = x.shape
     single = np.zeros((2, n), np.int64)
     pairs = np.zeros((2, len(paired), len(paired)), np.int64)
-    step = max(1, _CHUNK_BYTES // max(1, len(formula.literals)))
+    step = max(1, (1 << 26) // max(1, len(formula.literals)))  # 64 MiB of literal values
     used = 0
     for first in range(0, m, step):
-        if first and time.monotonic() > deadline:
+        if first and budget.spent:
             break
         used = min(m, first + step)
         part = x[first:used]

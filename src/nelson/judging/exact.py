@@ -1,33 +1,25 @@
-"""Exact marginals of P_theta(x | C), by the first of these methods that works in time.
+"""Exact moments of P_theta(x | C): from the exact law, or some of them from an external counter.
 
-    listed    sums over all structures
-    circuit   a d-DNNF compiled by D4: one pass up and one pass down for all marginals
-    count     P(x_i = 1) = Z(C and x_i) / Z(C), two weighted counts by ganak; for some variables
+    law       means, joint probabilities P(x_i = x_j = 1) (a mean given x_i = 1), the variance of a
+              linear score
+    counter   P(x_i = 1) = Z(C and x_i) / Z(C), two weighted counts by ganak; for some variables
 
-The first two also give joint probabilities P(x_i = x_j = 1) (a mean given x_i = 1) and the variance
-of a linear score. None of them draws samples.
+None of them draws samples.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from nelson.errors import BudgetExceeded, NelsonError, Unsatisfiable
-from nelson.exact.compiled import compiled
-from nelson.exact.enumerated import enumerated
+from nelson.budget import Budget
+from nelson.errors import NelsonError, Unsatisfiable
+from nelson.exact.counter import GanakCounter, missing
+from nelson.exact.law import Law
+from nelson.exact.reason import Reason
 from nelson.formula import Formula
-from nelson.log_z import log_partition
-from nelson.log_z.exact import missing
-from nelson.log_z.moments import Moments
-
-#: If there are more variables, ganak counts a random choice of them.
-_MAX_COUNTED = 64
-#: Budget for joint probabilities: edges of the circuit times passes over it.
-_MAX_EDGES_PASSED = 400_000_000
 
 
 @dataclass(frozen=True)
@@ -42,22 +34,9 @@ class ExactMoments:
     most_pairs: int = 0  # `joint` is affordable for at most this many variables
 
 
-def exact_moments(
-    formula: Formula, theta: np.ndarray, seed: int, deadline: float
-) -> tuple[ExactMoments | None, str]:
-    """(moments, ""), or (None, why not). theta (n,) finite."""
-    if (listed := enumerated(formula)) is not None:
-        return _all_moments(listed, theta, formula.n_vars), ""
-    if (seconds := 0.4 * (deadline - time.monotonic())) <= 0:
-        return None, "the time was up"
-    if (circuit := compiled(formula, seconds=seconds)) is not None:
-        most_pairs = _MAX_EDGES_PASSED // max(1, circuit.edges)
-        return _all_moments(circuit, theta, most_pairs), ""
-    return counted(formula, theta, seed, deadline)
-
-
-def _all_moments(source: Moments, theta: np.ndarray, most_pairs: int) -> ExactMoments:
-    mean = np.clip(source.mean(theta[None])[0], 0.0, 1.0)
+def exact_moments(law: Law, theta: np.ndarray) -> ExactMoments:
+    """theta (n,) finite."""
+    mean = np.clip(law.mean(theta[None])[0], 0.0, 1.0)
 
     def joint(chosen: np.ndarray) -> np.ndarray:
         """P(x_i = x_j = 1) = P(x_i = 1) E[x_j | x_i = 1]."""
@@ -66,45 +45,49 @@ def _all_moments(source: Moments, theta: np.ndarray, most_pairs: int) -> ExactMo
             if mean[i] > 1e-12:  # a smaller mean is 0 up to rounding
                 given = theta.copy()
                 given[i] = np.inf
-                out[k] = mean[i] * source.mean(given[None])[0][chosen]
+                out[k] = mean[i] * law.mean(given[None])[0][chosen]
         return (out + out.T) / 2
 
     def variance(direction: np.ndarray) -> float:
-        return float(direction @ source.pull(theta[None], direction[None])[0])
+        return float(direction @ law.pull(theta[None], direction[None])[0])
 
-    how, variables = source.why.removeprefix("exact: "), np.arange(len(theta))
+    how, variables = law.why.removeprefix("exact: "), np.arange(len(theta))
+    most_pairs = 400_000_000 // max(1, law.cost)  # operations of all means
     return ExactMoments(how, variables, mean, joint, variance, most_pairs)
 
 
-def counted(
-    formula: Formula, theta: np.ndarray, seed: int, deadline: float
-) -> tuple[ExactMoments | None, str]:
-    if lacking := missing("count"):
-        return None, f"the formula does not compile in time, and {lacking}"
+def counted_means(
+    formula: Formula, theta: np.ndarray, seed: int, budget: Budget, most: int = 64
+) -> ExactMoments | Reason:
+    """Means of `most` variables, chosen at random, by ganak. theta (n,) finite."""
+    if lacking := missing():
+        return Reason(lacking)
+    counter = GanakCounter(formula, budget)
 
-    def log_z(given: list[int]) -> float:
-        left = deadline - time.monotonic()
-        if left <= 0:
-            raise BudgetExceeded("the time was up")
+    def log_z(given: dict[int, float]) -> float:
+        row = theta.copy()
+        row[list(given)] = list(given.values())
         try:
-            conditioned = formula.given(given) if given else formula
-            return log_partition(conditioned, theta, method="count", seconds=left).value
+            # A variable with evidence weighs 1 in this sum.
+            return float(counter.log_z(row[None])[0]) + sum(theta[i] for i in given)
         except Unsatisfiable:
             return -np.inf
 
     try:
-        total = log_z([])
+        total = log_z({})
     except NelsonError as error:
-        return None, f"neither compiled nor counted in time: {error}"
-    order = np.random.default_rng([seed, 7]).permutation(formula.n_vars)[:_MAX_COUNTED]
+        return Reason(f"not counted in time: {error}")
+    order = np.random.default_rng([seed, 7]).permutation(formula.n_vars)[:most]
     variables, mean = [], []
-    for i in order:
+    for i in order.tolist():
+        if budget.spent:
+            break
         try:
-            mean.append(float(np.exp(log_z([int(i) + 1]) - total)))
+            mean.append(float(np.exp(log_z({i: np.inf}) - total)))
         except NelsonError:
             break
-        variables.append(int(i))
+        variables.append(i)
     if not variables:
-        return None, "a single weighted count takes too long"
+        return Reason("a single weighted count takes too long")
     how = f"weighted counts (ganak), {len(variables)} of {formula.n_vars} variables"
-    return ExactMoments(how, np.array(variables), np.clip(np.array(mean), 0.0, 1.0)), ""
+    return ExactMoments(how, np.array(variables), np.clip(np.array(mean), 0.0, 1.0))

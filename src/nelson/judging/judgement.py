@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from nelson.chains.compiling import ready
 from nelson.errors import FormulaError
-from nelson.exact.count import all_solutions
-from nelson.exact.enumerated import enumerated
+from nelson.exact.law import Law, law
+from nelson.exact.reason import Reason
+from nelson.exact.routes import CIRCUIT
 from nelson.formula import Formula
-from nelson.formula.checks import theta_rows
+from nelson.formula.checks import evidence_literals, theta_rows, with_evidence
 from nelson.judging.barbarik import barbarik
-from nelson.judging.case import DELTA, ETA, FEWEST, Case, Options
+from nelson.judging.case import Case, JudgeSettings
 from nelson.judging.chi_square import chi_square, listed, resolved
 from nelson.judging.conditionals import conditionals
-from nelson.judging.exact import exact_moments
+from nelson.judging.exact import ExactMoments, counted_means, exact_moments
 from nelson.judging.marginals import marginals
 from nelson.judging.source import source_of
 from nelson.judging.validity import first_invalid
-from nelson.judging.verdict import Answer, Verdict
+from nelson.judging.verdict import Finding, Verdict
 from nelson.log_z.moments import condition
-from nelson.sampling.engine import ready
+from nelson.policy import DEFAULT, Policy
 from nelson.sampling.options import checked_law
 from nelson.sampling.projection import refuse_hidden_weights
 
@@ -34,38 +37,33 @@ SHOWS = {
     "conditionals": "can only reject: necessary, not sufficient",
     "barbarik": "closeness to the law, if the sampler treats conditioned formulas alike",
 }
-#: chi-square needs a cell and about 20 samples for each structure.
-MAX_STRUCTURES = 50_000
-SAMPLES_PER_STRUCTURE = 20
-MAX_SAMPLES = 1_000_000
-#: With fewer samples only validity is tested.
-_MIN_SAMPLES = 50
-#: Samples whose validity is checked before "barbarik", which draws its own.
-_CHECKED_BEFORE_PAIRS = 1000
 
 
 def judge(
     formula: Formula,
-    sampler: Any,
+    method: Any,
     theta: Any = None,
     *,
+    given: Mapping[int, bool] | Iterable[int] | None = None,
     test: str = "auto",
     epsilon: float | None = None,
-    eta: float = ETA,
-    delta: float = DELTA,
+    eta: float = 1.6,
+    delta: float = 0.01,
     n: int | None = None,
     seed: int = 0,
     seconds: float | None = None,
     sweeps: int | None = None,
     project_law: str = "marginal",
     progress: Callable[[str], None] | None = None,
+    policy: Policy = DEFAULT,
 ) -> Verdict:
     """Test a sampler, or samples, against P_theta(x | C) = exp(sum_i theta_i x_i) C(x) / Z.
 
-    sampler   a name of `nelson.samplers()` or "auto"; a callable (formula, theta, n, seed) ->
+    method    a name of `nelson.samplers()` or "auto"; a callable (formula, theta, n, seed) ->
               (m, n) bool; or samples: `Samples`, an array, a file (`nelson.io.tables`).
               Samples of some of the variables are tested against the law of these variables.
     theta     None (uniform), or n_vars log-odds; +-inf is hard evidence.
+    given     evidence, {3: True} or literals: the claim is the law given these literals.
     test      "auto": every sample must be valid; then the first of these that applies
               "chi-square"    all structures, if they can be enumerated: shows the whole law
               "marginals"     exact marginals, if they can be computed: necessary only
@@ -85,6 +83,7 @@ def judge(
               the variables of `formula.projection`, each counted once. A registered sampler is
               asked for that law. Only "validity", "chi-square" and "marginals" can decide on it.
     progress  called with one line of text from time to time.
+    policy    the numbers that choose test and number of samples: `policy.judging`.
 
     The tests assume independent samples. They do not suit a file of distinct samples, or of a slow
     Markov chain. Raises Unsatisfiable if the formula was proved to have no solution.
@@ -97,7 +96,7 @@ def judge(
     >>> nelson.judge(formula, biased, seed=0).accept
     False
     """
-    options = Options(test, epsilon, eta, delta, n, seed, seconds)
+    options = JudgeSettings(test, epsilon, eta, delta, n, seed, seconds, policy)
     rows, single = theta_rows(formula, theta)
     if not single:
         raise FormulaError(f"theta of shape {rows.shape}", expected=f"({formula.n_vars},)")
@@ -105,8 +104,9 @@ def judge(
     if checked_law(project_law) == "solutions":
         shown = formula.projection or tuple(range(1, formula.n_vars + 1))
         refuse_hidden_weights(rows, shown)
-    source = source_of(formula, sampler, sweeps, shown)
-    return _decide(Case(formula, rows[0], source, options, progress or (lambda _: None), shown))
+    row = with_evidence(rows[0], evidence_literals(given or (), formula.n_vars).tolist())
+    source = source_of(formula, method, sweeps, shown)
+    return _decide(Case(formula, row, source, options, progress or (lambda _: None), shown))
 
 
 def _decide(case: Case) -> Verdict:
@@ -133,7 +133,7 @@ def _decide(case: Case) -> Verdict:
 
 
 def _verdict(
-    case: Case, test: str, answer: Answer, skipped: dict[str, str] | None = None
+    case: Case, test: str, answer: Finding, skipped: dict[str, str] | None = None
 ) -> Verdict:
     accept, reason, evidence, counts = answer
     evidence = {"sampler" if case.source.draw else "samples_from": case.source.name, **evidence}
@@ -150,101 +150,126 @@ def _verdict(
     return Verdict(accept, test, case.law, reason, evidence, SHOWS[test], counts)
 
 
-def _support(case: Case) -> np.ndarray | None:
+def _support(case: Case) -> np.ndarray | Reason:
     """All structures, if they are few enough for chi-square. For a claim about projected solutions:
     all of these, with 0 for the other variables.
     """
+    most = case.rules.structures
     if case.projection is None:
-        found = enumerated(case.given) if case.given is not None else None
-        states = None if found is None else found.states
+        rows = _rows(case.exact, most, np.arange(case.formula.n_vars))
     else:
-        columns, evidence = np.array(case.projection) - 1, case.evidence.tolist()
-        found, rows = enumerated(condition(case.formula, case.theta)), None
-        if found is not None:  # does not depend on the search that the sampler made
-            rows = np.unique(found.states[:, columns], axis=0)
-        elif case.projected is not None and case.projected.formula is not None:
-            every = all_solutions(case.projected.formula, evidence, case.left(0.3))
-            rows = every.rows(columns) if every and every.count <= MAX_STRUCTURES else None
-        states = None
-        if rows is not None:
-            states = np.zeros((len(rows), len(case.weights)), bool)
-            states[:, columns] = rows
-    return None if states is None or len(states) > MAX_STRUCTURES else states
+        columns = np.array(case.projection) - 1
+        # All solutions, to find their projections.
+        plain = law(condition(case.formula, case.theta), (), case.share(0.1))
+        rows = _rows(plain, case.options.policy.exact.structures, columns)
+        if isinstance(rows, Reason):
+            rows = _rows(case.exact, most, columns)
+        else:  # does not depend on the search that the sampler made
+            rows = np.unique(rows, axis=0)
+    if isinstance(rows, Reason):
+        return rows
+    if len(rows) > most:
+        return Reason(f"more than {most:,} structures to enumerate")
+    if case.projection is None:
+        return rows
+    states = np.zeros((len(rows), len(case.weights)), bool)
+    states[:, columns] = rows
+    return states
 
 
-def _validity(case: Case, test: str) -> Answer | None:
+def _rows(exact: Law | Reason, most: int, columns: np.ndarray) -> np.ndarray | Reason:
+    """All solutions of a law on these columns."""
+    if isinstance(exact, Reason):
+        return Reason(f"the structures were not enumerated: {exact}")
+    most = min(most, (1 << 28) // max(1, exact.formula.n_total))  # 256 MiB
+    rows = exact.rows(most)
+    if rows is None:
+        return Reason(f"{exact.count():,} structures are more than {most:,}")
+    return rows[:, columns]
+
+
+def _validity(case: Case, test: str) -> Finding | None:
     """The answer if this test decides; None if the samples are valid and another test follows."""
     drawn = case.samples(_wanted(case, test))
     case.say(f"checking {len(drawn):,} samples")
-    bad = first_invalid(case.formula, case.evidence, drawn, case.deadline)
+    bad = first_invalid(case.formula, case.evidence, drawn, case.budget)
     if bad is not None:
         row, many, what = bad
         reason = f"sample {row + 1} breaks {what}; {many:,} of {len(drawn):,} are invalid"
-        return Answer(False, reason, {"samples": len(drawn), "invalid_samples": many})
+        return Finding(False, reason, {"samples": len(drawn), "invalid_samples": many})
     if test == "validity" and len(drawn):
-        return Answer(True, f"all of {len(drawn):,} samples are valid", {"samples": len(drawn)})
-    if len(drawn) < _MIN_SAMPLES:
+        return Finding(True, f"all of {len(drawn):,} samples are valid", {"samples": len(drawn)})
+    if len(drawn) < case.rules.least_samples:
         more = f": {drawn.info['reason']}" if drawn.info.get("reason") else ""
         few = f"{len(drawn)} sample{'s are' if len(drawn) != 1 else ' is'} too few"
-        return Answer(None, f"{few} to say anything about the law{more}", {})
+        return Finding(None, f"{few} to say anything about the law{more}", {})
     return None
 
 
 def _wanted(case: Case, test: str) -> int:
     """Samples to draw if the caller does not say."""
     if test == "barbarik":
-        return _CHECKED_BEFORE_PAIRS
+        return 1000  # for validity only: it draws its own
     if test != "validity" and case.source.draw is not None:
         states = _support(case)
-        if states is not None:
-            return min(MAX_SAMPLES, max(FEWEST, SAMPLES_PER_STRUCTURE * len(states)))
-    return FEWEST
+        if not isinstance(states, Reason):
+            enough = case.rules.samples_per_structure * len(states)
+            return min(case.rules.most_samples, max(case.rules.fewest_samples, enough))
+    return case.rules.fewest_samples
 
 
-def _chi_square(case: Case) -> Answer:
+def _chi_square(case: Case) -> Finding:
     states = _support(case)
-    if states is None:
-        return Answer(None, f"more than {MAX_STRUCTURES:,} structures to enumerate", {})
+    if isinstance(states, Reason):
+        return Finding(None, states, {})
     drawn = case.samples()
     law = listed(states, case.weights, drawn.columns)
     if case.auto and len(law.states) > 1 and not resolved(law, len(drawn)):
         few = f"{len(drawn):,} samples are too few for {len(law.states):,} structures"
-        return Answer(None, few, {})
+        return Finding(None, few, {})
     return chi_square(drawn.x, law, case.band, case.delta)
 
 
-def _marginals(case: Case) -> Answer:
-    if case.given is None:
-        return Answer(None, "marginals of these projected solutions are not known", {})
+def _marginals(case: Case) -> Finding:
     case.say("counting")
-    until = time.monotonic() + case.left(0.6)
-    exact, why = exact_moments(case.given, case.weights, case.seed, until)
-    if exact is None:
-        return Answer(None, why, {})
+    moments = _moments(case)
+    if isinstance(moments, Reason):
+        return Finding(None, moments, {})
     case.say("comparing marginals")
-    return marginals(case.samples(), case.weights, exact, case.band, case.delta, case.seed)
+    claim = case.weights, moments, case.band, case.delta, case.seed
+    return marginals(case.samples(), *claim, case.rules.paired_variables)
 
 
-def _conditionals(case: Case) -> Answer:
+def _moments(case: Case) -> ExactMoments | Reason:
+    if isinstance(case.exact, Law):
+        return exact_moments(case.exact, case.weights)
+    if case.given is None:
+        return Reason(f"marginals of these projected solutions are not known: {case.exact}")
+    counted = counted_means(case.given, case.weights, case.seed, case.share(0.4))
+    return Reason(f"{case.exact}; {counted}") if isinstance(counted, Reason) else counted
+
+
+def _conditionals(case: Case) -> Finding:
     drawn = case.samples()
     if len(drawn.columns) < case.formula.n_vars:
-        return Answer(None, "samples of some of the variables only", {})
+        return Finding(None, "samples of some of the variables only", {})
     if case.given is None or case.projection is not None:
-        return Answer(None, "a test of solutions, not of projected solutions", {})
+        return Finding(None, "a test of solutions, not of projected solutions", {})
     case.say("testing each variable given the others")
-    until = time.monotonic() + case.left(0.3 if case.auto else 1.0)
-    return conditionals(drawn.x, case.given, case.weights, case.band, case.delta, case.seed, until)
+    budget = case.share(0.3 if case.auto else 1.0)
+    claim = case.given, case.weights, case.band, case.delta, case.seed
+    return conditionals(drawn.x, *claim, budget, case.rules.paired_variables)
 
 
-def _barbarik(case: Case) -> Answer:
+def _barbarik(case: Case) -> Finding:
     if case.source.draw is None:
-        return Answer(None, "samples alone cannot be conditioned: give the sampler", {})
+        return Finding(None, "samples alone cannot be conditioned: give the sampler", {})
     if case.given is None or case.projection is not None:
-        return Answer(None, "a test of solutions, not of projected solutions", {})
+        return Finding(None, "a test of solutions, not of projected solutions", {})
     try:
         design = case.options.design(case.delta)
     except FormulaError as error:  # in "auto", epsilon may suit the other tests only
-        return Answer(None, str(error), {})
+        return Finding(None, str(error), {})
     _compile_kernels(case, design.pairs)
     return barbarik(case, design)
 
@@ -254,12 +279,15 @@ def _compile_kernels(case: Case, n: int) -> None:
     before = time.monotonic()
     if case.source.ready:
         case.source.ready(n)
-    if case.given is None or enumerated(case.given) is None:  # else the reference needs no kernel
+    exact = case.exact
+    if isinstance(exact, Reason) or CIRCUIT in exact.routes:  # else the reference needs no kernel
         ready(n)
-    case.deadline += time.monotonic() - before
+    if case.budget.deadline is not None:
+        later = case.budget.deadline + time.monotonic() - before
+        case.budget = replace(case.budget, deadline=later)
 
 
-_RUN: dict[str, Callable[[Case], Answer]] = {
+_RUN: dict[str, Callable[[Case], Finding]] = {
     "chi-square": _chi_square,
     "marginals": _marginals,
     "conditionals": _conditionals,

@@ -5,7 +5,7 @@
     the score v . x     its mean and its variance, v = theta (uniform: all 1)
 
 Binomial p-values are exact. Those of the score use the normal limit, for which m is large enough.
-The three families share the level evenly (`bonferroni.py`); pairs and the score are not always
+The three families share the level evenly (`verdict.py`); pairs and the score are not always
 tested.
 
 A sampler can have all of these right and still be wrong. Acceptance means that no variable, no pair
@@ -23,20 +23,13 @@ from typing import Any
 import numpy as np
 
 from nelson.judging.band import Band
-from nelson.judging.bonferroni import Family, combined, family
 from nelson.judging.exact import ExactMoments
 from nelson.judging.source import JudgedSamples
 from nelson.judging.tails import normal_tail, two_sided
-from nelson.judging.verdict import Answer, Counts
+from nelson.judging.verdict import Counts, Family, Finding, combined, family
 
-#: Pairs are tested among at most this many variables.
-_MAX_PAIRED = 256
 #: Rounding error of "exact" probabilities; matters for those near 0 and 1.
 _ROUNDING = 1e-9
-#: From this many samples on, the score's mean is close enough to normal.
-_NORMAL_FROM = 1000
-#: Samples in one product of float32 matrices: below 2^24, so that counts are exact.
-_CHUNK = 1 << 20
 
 
 def marginals(
@@ -46,23 +39,25 @@ def marginals(
     band: Band,
     delta: float,
     seed: int,
-) -> Answer:
-    """theta (n,) finite."""
+    most_paired: int,
+) -> Finding:
+    """theta (n,) finite. most_paired: pairs are tested among at most this many variables."""
     m = len(drawn)
     known = np.isin(exact.variables, drawn.columns)
     variables, mean = exact.variables[known], exact.mean[known]
     if not len(variables) or m < 2:
         reason = f"{m} samples of {len(variables)} known variables say nothing"
-        return Answer(None, reason, {"samples": m})
+        return Finding(None, reason, {"samples": m})
     x = drawn.x[:, np.searchsorted(drawn.columns, variables)]
     count = x.sum(axis=0)
     families = [
         _family("variables", count, mean, m, band, lambda k: f"variable {variables[k] + 1}")
     ]
     if exact.joint is not None and len(variables) > 1:
-        families.append(_pairs(x, variables, exact, band, seed))
+        families.append(_pairs(x, variables, exact, band, seed, most_paired))
     full = len(variables) == len(theta)
-    if exact.variance is not None and full and band.exact and m >= _NORMAL_FROM:
+    normal = m >= 1000  # the score's mean is then close enough to normal
+    if exact.variance is not None and full and band.exact and normal:
         families.append(_score(x, theta, mean, exact))
     answer = combined(families, delta)
     evidence: dict[str, Any] = {
@@ -93,9 +88,14 @@ def _family(
 
 
 def _pairs(
-    x: np.ndarray, variables: np.ndarray, exact: ExactMoments, band: Band, seed: int
+    x: np.ndarray,
+    variables: np.ndarray,
+    exact: ExactMoments,
+    band: Band,
+    seed: int,
+    most_paired: int,
 ) -> Family:
-    most = min(_MAX_PAIRED, exact.most_pairs)
+    most = min(most_paired, exact.most_pairs)
     chosen = np.arange(len(variables))
     if len(chosen) > most:
         chosen = np.sort(np.random.default_rng([seed, 11]).permutation(chosen)[: max(most, 2)])
@@ -103,8 +103,9 @@ def _pairs(
     assert exact.joint is not None
     y = x[:, chosen].astype(np.float32)
     both = np.zeros((len(chosen), len(chosen)), np.int64)
-    for first in range(0, len(y), _CHUNK):
-        part = y[first : first + _CHUNK]
+    chunk = 1 << 20  # samples: below 2^24, so that counts in float32 are exact
+    for first in range(0, len(y), chunk):
+        part = y[first : first + chunk]
         both += (part.T @ part).astype(np.int64)
     i, j = np.triu_indices(len(chosen), 1)
     count, joint = both[i, j], exact.joint(variables)[i, j].clip(0.0, 1.0)

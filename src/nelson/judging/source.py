@@ -32,7 +32,7 @@ Draw = Callable[[Formula, np.ndarray | None, int, int, float], JudgedSamples]
 
 
 @dataclass(frozen=True)
-class Source:
+class Subject:
     """A sampler has `draw(formula, theta, n, seed, seconds)`; given samples are in `samples`.
 
     `ready(n)` compiles the kernels that n samples need, and no others. `auto` also has
@@ -48,7 +48,7 @@ class Source:
 
 def source_of(
     formula: Formula, what: Any, sweeps: int | None = None, shown: tuple[int, ...] | None = None
-) -> Source:
+) -> Subject:
     """what: a name of `nelson.samplers()` or "auto"; a callable (formula, theta, n, seed) ->
     (m, n) bool; or samples: `Samples`, an array, a file.
 
@@ -56,14 +56,14 @@ def source_of(
     """
     if isinstance(what, str) and (what == "auto" or what in names()):
         held = (lambda method: _registered(method, None, shown)) if what == "auto" else None
-        return Source(what, _registered(what, sweeps, shown), ready=_ready(what), held=held)
+        return Subject(what, _registered(what, sweeps, shown), ready=_ready(what), held=held)
     if callable(what) and not hasattr(what, "packed"):
-        return Source(getattr(what, "__name__", type(what).__name__), _function(what))
+        return Subject(getattr(what, "__name__", type(what).__name__), _function(what))
     if isinstance(what, str) and what != "-" and not os.path.exists(what):
         known = ", ".join(["auto", *names()])
         raise FormulaError(f"no sampler or file {what!r}", expected=f"a file, or one of {known}")
     name = os.fspath(what) if isinstance(what, (str, os.PathLike)) else "an array"
-    return Source(name, samples=_columns(formula, read(what, formula.n_vars)))
+    return Subject(name, samples=_columns(formula, read(what, formula.n_vars)))
 
 
 def _ready(name: str) -> Callable[[int], None] | None:

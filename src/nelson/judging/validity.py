@@ -9,25 +9,19 @@ distinct sample.
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 
+from nelson.budget import Budget
 from nelson.formula import Formula
 from nelson.formula.evaluate import violated
 from nelson.judging.source import JudgedSamples
-
-#: Values that are checked in one chunk.
-_CHUNK_BITS = 1 << 27
-#: Conflicts after which the solver gives up on a sample, which then counts as valid.
-_MAX_CONFLICTS = 100_000
 
 #: Row of the first invalid sample, number of invalid samples, what that row breaks.
 Invalid = tuple[int, int, str]
 
 
 def first_invalid(
-    formula: Formula, evidence: np.ndarray, drawn: JudgedSamples, deadline: float
+    formula: Formula, evidence: np.ndarray, drawn: JudgedSamples, budget: Budget
 ) -> Invalid | None:
     """None if no invalid sample was found. evidence: literals."""
     own = evidence[np.isin(np.abs(evidence) - 1, drawn.columns)]
@@ -40,11 +34,11 @@ def first_invalid(
     explained = not formula.n_aux or bool(formula.constraints)
     if len(drawn.columns) == formula.n_vars and explained:
         return _by_clauses(formula, drawn.x)
-    return _by_solver(formula, evidence, drawn, deadline)
+    return _by_solver(formula, evidence, drawn, budget)
 
 
 def _by_clauses(formula: Formula, x: np.ndarray) -> Invalid | None:
-    step = max(1, _CHUNK_BITS // max(1, formula.n_vars))
+    step = max(1, (1 << 27) // max(1, formula.n_vars))  # 128 MiB, a byte for each value
     valid = [formula.satisfied(x[k : k + step]) for k in range(0, len(x), step)]
     bad = np.flatnonzero(~np.concatenate(valid)) if valid else np.zeros(0, np.int64)
     if not len(bad):
@@ -53,19 +47,26 @@ def _by_clauses(formula: Formula, x: np.ndarray) -> Invalid | None:
 
 
 def _by_solver(
-    formula: Formula, evidence: np.ndarray, drawn: JudgedSamples, deadline: float
+    formula: Formula,
+    evidence: np.ndarray,
+    drawn: JudgedSamples,
+    budget: Budget,
+    conflicts: int = 100_000,
 ) -> Invalid | None:
-    """A row that no assignment of the other variables completes; checks rows until the deadline."""
+    """A row that no assignment of the other variables completes; checks rows within the budget.
+
+    A sample counts as valid if the solver gives up on it, at its limit of conflicts.
+    """
     from pysat.solvers import Solver
 
     rows, first, times = np.unique(drawn.x, axis=0, return_index=True, return_counts=True)
     given = evidence.tolist()
     with Solver(name="glucose4", bootstrap_with=formula.clauses()) as solver:
         for row, where, count in zip(rows, first, times, strict=True):
-            if time.monotonic() > deadline:
+            if budget.spent:
                 return None
             literals = (drawn.columns + 1) * np.where(row, 1, -1)
-            solver.conf_budget(_MAX_CONFLICTS)
+            solver.conf_budget(conflicts)
             if solver.solve_limited(assumptions=[*given, *literals.tolist()]) is False:
                 core = [str(v) for v in (solver.get_core() or []) if v not in given][:12]
                 what = f"the formula: its literals {' '.join(core)} have no completion"

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from nelson.chains.guarantee import GUARANTEES
 from nelson.errors import FormulaError, NelsonError
 from nelson.io import atomic
 from nelson.learning.group import State
-from nelson.sampling.guarantee import GUARANTEES
 
 _JSON = "checkpoint.json"
 _VERSION = 1
@@ -95,7 +95,9 @@ def _whole(value: Any) -> bool:
 
 def same_run(folder: Path, saved: dict[str, Any], now: dict[str, Any]) -> None:
     """Raise a FormulaError that names the differences between a checkpoint's run and this one."""
-    differ = [key for key in now if saved.get(key) != now[key]]
+    # A setting that an older checkpoint lacks had the value that is the default today.
+    older = {key for key in now if key.startswith("setting ") and key not in saved}
+    differ = [key for key in now if key not in older and saved.get(key) != now[key]]
     if differ:
         raise FormulaError(
             f"the checkpoint belongs to another run: {', '.join(differ)} differ",

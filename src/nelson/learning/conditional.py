@@ -9,7 +9,6 @@ without a surrogate loss. E_model is the mean of m samples for each context, dra
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,32 +21,26 @@ from nelson.learning.history import History
 from nelson.learning.learner import Learner
 from nelson.learning.moments import Draw
 from nelson.learning.noise import gap_size, judge
+from nelson.learning.optimizers import Network
 from nelson.learning.seeds import MINIBATCHES, OUTSIDE_ITERATIONS, stream_seed
-from nelson.learning.settings import Settings
 
 if TYPE_CHECKING:
     import torch
-
-_VERDICT_EXAMPLES = 4096  # at most, for the test at the end
-_VERDICT_BATCH = 256  # examples drawn in one call
-_VERDICT_SAMPLES = 64  # for each example
 
 
 class Conditional(Learner):
     """Learns the weights of a network.
 
-    contexts        (N, ...), one row for each example, also for those that were dropped
-    make_optimizer  parameters -> torch optimizer; None: Adam with step eta
+    contexts  (N, ...), one row for each example, also for those that were dropped
     """
 
     def __init__(
         self,
         formula: Formula,
         examples: Examples,
-        settings: Settings,
+        settings: Network,
         net: torch.nn.Module,
         contexts: Any,
-        make_optimizer: Callable[[Any], torch.optim.Optimizer] | None = None,
     ) -> None:
         import torch
 
@@ -55,7 +48,7 @@ class Conditional(Learner):
         super().__init__(formula, examples, settings)
         self.net = net
         self.data = examples.to_numpy()
-        assert settings.m is not None and settings.batch is not None  # `settings_for` sets both
+        assert settings.m is not None and settings.batch is not None  # `Network` needs both
         self.m, self.batch = settings.m, min(settings.batch, len(self.data))
         self.contexts = torch.as_tensor(contexts)
         if examples.kept is not None:
@@ -68,7 +61,7 @@ class Conditional(Learner):
         parameters = [p for p in net.parameters() if p.requires_grad]
         if parameters and self.contexts.is_floating_point():
             self.contexts = self.contexts.to(parameters[0].dtype)
-        make = make_optimizer or (lambda p: torch.optim.Adam(p, lr=settings.eta))
+        make = settings.torch or (lambda p: torch.optim.Adam(p, lr=settings.rate))
         self.optimizer = make(parameters)
 
     def identity(self) -> dict[str, Any]:
@@ -107,27 +100,36 @@ class Conditional(Learner):
     def _values(self, theta: torch.Tensor) -> np.ndarray:
         return self.clipped(theta.detach().double().cpu().numpy())
 
-    def verdict(self, history: History, ended: str) -> tuple[bool, str]:
+    def verdict(
+        self,
+        history: History,
+        ended: str,
+        examples: int = 4096,
+        at_once: int = 256,
+        samples: int = 64,
+    ) -> tuple[bool, str]:
         """Test whether the mean of x_k - E_theta_k[x] over the examples is noise.
+
+        examples  that are tested, at most; at_once: in one draw; samples: for each of them
 
         This is a necessary condition only: the score of a constant added to theta.
         """
         self.net.eval()
-        if ended == "interrupted":
+        if ended:
             return False, "no claim is made about the moments"
         n, seed = self.formula.n_vars, self.drawer.seed
         total, variance = np.zeros(n), np.zeros(n)
         random = np.random.default_rng(stream_seed(seed, OUTSIDE_ITERATIONS))
-        rows = random.permutation(len(self.data))[:_VERDICT_EXAMPLES]
-        for k in range(0, len(rows), _VERDICT_BATCH):
-            part = rows[k : k + _VERDICT_BATCH]
+        rows = random.permutation(len(self.data))[:examples]
+        for k in range(0, len(rows), at_once):
+            part = rows[k : k + at_once]
             with self.torch.no_grad():
                 theta = self._values(self._theta(part))
-            mean = self.drawer(theta, _VERDICT_SAMPLES, OUTSIDE_ITERATIONS + k).mean
+            mean = self.drawer(theta, samples, OUTSIDE_ITERATIONS + k).mean
             total += (self.data[part] - mean).sum(0)
             variance += (mean * (1 - mean)).sum(0)
         free = variance > 0
-        noise = (1 + 1 / _VERDICT_SAMPLES) / len(rows)  # of the data, and of the samples
+        noise = (1 + 1 / samples) / len(rows)  # of the data, and of the samples
         gap = judge(
             total[free] / len(rows), variance[free] / len(rows), noise, 0.0, self.settings.level
         )

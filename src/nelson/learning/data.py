@@ -17,7 +17,6 @@ from nelson.kernels.core.bits import pack, unpack
 from nelson.learning.seeds import MINIBATCHES, stream_seed
 
 INVALID_ROWS_SHOWN = 5  # in an error message
-_MAX_VALUES_PER_CHECK = 1 << 27  # rows times variables: bounds the memory of one check
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,9 +169,9 @@ def variable_columns(formula: Formula, table: Table) -> np.ndarray:
     return table.x[:, place[1:]]
 
 
-def valid_rows(formula: Formula, x: np.ndarray) -> np.ndarray:
-    """Which rows of x satisfy the formula, (N,) bool, in blocks of bounded memory."""
-    step = max(1, _MAX_VALUES_PER_CHECK // max(1, formula.n_vars))
+def valid_rows(formula: Formula, x: np.ndarray, most: int = 1 << 27) -> np.ndarray:
+    """Which rows of x satisfy the formula, (N,) bool, in blocks of at most `most` values."""
+    step = max(1, most // max(1, formula.n_vars))
     blocks = [formula.satisfied(x[k : k + step]) for k in range(0, len(x), step)]
     return np.concatenate(blocks) if blocks else np.zeros(0, bool)
 

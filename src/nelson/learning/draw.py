@@ -12,29 +12,35 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from nelson.budget import Budget
+from nelson.chains.diagnosis.verdict import StepVerdict
+from nelson.chains.resolution import beyond_resolution
 from nelson.errors import FormulaError
 from nelson.formula import Formula
 from nelson.kernels.core.bits import pack
-from nelson.learning.group import ALONE, Group
+from nelson.learning.group import ALONE, ProcessGroup
 from nelson.learning.moments import Draw
 from nelson.learning.seeds import stream_seed
 from nelson.learning.shares import drawn_together
+from nelson.policy import DEFAULT, Policy
+from nelson.sampling.auto.ladder import STEPS
 from nelson.sampling.choose import choose, verdict_for
-from nelson.sampling.diagnosis.verdict import Verdict
+from nelson.sampling.methods import lovasz
 from nelson.sampling.options import Options, gpu_number
+from nelson.sampling.plan import Plan
 from nelson.sampling.registry import get, names
-from nelson.sampling.sample_stream import draw
 from nelson.sampling.samples import Samples
 
 #: `sampler(formula, theta, m, seed)` -> Samples, or an (m, n) Boolean array.
 Custom = Callable[[Formula, np.ndarray, int, int], Any]
 
 
-class Kept(ABC):
+class NamedSampler(ABC):
     """A custom sampler with a name, and perhaps with a state that a checkpoint keeps."""
 
     name: str
@@ -65,10 +71,8 @@ class Kept(ABC):
         return
 
 
-#: Samplers that need sweeps on a formula that is not extremal: without them they are biased.
-_NEED_SWEEPS = ("lovasz", "moser-tardos")
-#: Exact methods of `auto` that may end without samples when theta has moved.
-_MAY_END = frozenset({"cftp", "rejection"})
+#: Steps of `auto` that may end without samples when theta has moved.
+_MAY_END = frozenset(step.name for step in STEPS if step.sampler.tried_on_theta)
 #: `rejection` of inputs of gates may take 0.1 s for a sample, and longer when theta has moved.
 _COSTLY = frozenset({"gates"})
 #: The theta of the last choice, among the arrays of a checkpoint.
@@ -87,25 +91,27 @@ class Drawer:
         sampler: str | Custom,
         sweeps: int | None,
         seed: int,
-        threads: int | None = None,
+        budget: Budget | None = None,
         device: Any = None,
-        group: Group = ALONE,
+        group: ProcessGroup = ALONE,
+        policy: Policy = DEFAULT,
     ) -> None:
-        self.formula = formula
+        self.formula, self.chosen_policy = formula, policy
         self.group = group
         self.custom = sampler if callable(sampler) else None
         self.sampler = "custom" if callable(sampler) else sampler
         self.asked = sweeps
         self.seed = seed
-        self.threads = threads
+        self.budget = budget or Budget()
         self.device = device
         self.method, self.sweeps = self.sampler, sweeps
-        if isinstance(sampler, Kept):
+        if isinstance(sampler, NamedSampler):
             self.method, self.sweeps = sampler.name, sampler.sweeps
         self.why = "asked for"
         self.guarantee: str | None = None  # of the chosen method; None: the samples tell
         self.sure = False  # leave out methods that may end without samples: one did
         self.chosen_for: np.ndarray | None = None  # the theta of the last `refresh`
+        self._plan: Plan | None = None  # for the chosen method; made at `chosen_for`
         if self.custom is None and self.sampler != "auto" and self.sampler not in names():
             get(self.sampler)  # raises an error that lists the names
 
@@ -114,12 +120,12 @@ class Drawer:
         """Do the method or the number of sweeps depend on theta?"""
         if self.custom is not None or self.asked is not None or self.formula.is_extremal:
             return False
-        return self.sampler == "auto" or self.sampler in _NEED_SWEEPS
+        return self.sampler == "auto" or get(self.sampler).needs_sweeps
 
     @property
-    def skip(self) -> frozenset[str]:
-        """Steps of `auto` that are left out."""
-        return _COSTLY | _MAY_END if self.sure else _COSTLY
+    def policy(self) -> Policy:
+        """Leaves out steps of `auto` that cost too much, or that may end without samples."""
+        return self.chosen_policy.without(*sorted(_COSTLY | _MAY_END if self.sure else _COSTLY))
 
     def refresh(self, theta: np.ndarray) -> None:
         """Choose method and number of sweeps for this theta: a pilot run of some milliseconds.
@@ -143,7 +149,7 @@ class Drawer:
         """Say how good samples at this theta are, the last one. Rank 0 says it, for all ranks."""
         if self.adaptive:
             self.refresh(theta)
-        elif isinstance(self.custom, Kept):
+        elif isinstance(self.custom, NamedSampler):
             if self.group.rank == 0:
                 self.guarantee, self.why = self.custom.judge(theta)
             self.restore(self.group.tell(({}, self.state()))[1])
@@ -152,16 +158,16 @@ class Drawer:
         if self.custom is not None:
             return
         if not self.adaptive:
-            self.method = "lovasz" if self.sampler == "auto" else self.sampler
-            if self.asked is None and self.method in _NEED_SWEEPS:
+            self.method = lovasz.SAMPLER.name if self.sampler == "auto" else self.sampler
+            if self.asked is None and get(self.method).needs_sweeps:
                 self.sweeps = 0  # the formula is extremal: samples are exact without sweeps
             return
         if self.sampler != "auto":
-            verdict = verdict_for(self.formula, theta)
+            verdict = verdict_for(self.formula, theta, self.budget)
             self.sweeps, self.guarantee, self.why = verdict.sweeps, verdict.guarantee, verdict.why
             return
         gpu = gpu_number(self.device) is not None
-        choice = choose(self.formula, theta, gpu=gpu, skip=self.skip)
+        choice = choose(self.formula, theta, gpu=gpu, policy=self.policy, budget=self.budget)
         self.why, self.guarantee = choice.why, choice.guarantee
         # If one method draws the whole formula, it stays until the next refresh. If components
         # differ in their methods, "auto" combines them in every iteration.
@@ -171,25 +177,38 @@ class Drawer:
         else:
             self.method, self.sweeps = "auto", None
 
+    def plan(self, theta: np.ndarray) -> Plan:
+        """The plan that is kept since the last `refresh`, for this theta: nothing is decided anew,
+        unless theta is so large that random words do not resolve it. theta: (n,) or (contexts, n).
+        """
+        if self._plan is None:
+            at = theta if self.chosen_for is None else self.chosen_for
+            self._plan = Plan(self.formula, at, self._options()).decide(self.budget)
+        return self._plan.at(theta, keep=not beyond_resolution(np.atleast_2d(theta)))
+
     def options(self, key: int) -> Options:
-        """The options of a draw; `key` (the iteration) selects the random bits."""
+        """The options of a draw that ranks share; `key` (the iteration) selects the random bits."""
+        seconds = None if self.budget.counted else self.budget.left
+        return replace(self._options(), seed=stream_seed(self.seed, key), seconds=seconds)
+
+    def _options(self) -> Options:
         verdict = None
         if self.guarantee is not None:
-            verdict = Verdict(self.sweeps or 0, self.guarantee, self.why)
+            verdict = StepVerdict(self.sweeps or 0, self.guarantee, self.why)
         return Options(
             verdict=verdict,
             reuse=True,
             method=self.method,
             sweeps=self.sweeps,
-            seed=stream_seed(self.seed, key),
-            threads=self.threads,
+            threads=self.budget.threads,
             device=self.device,
-            skip=self.skip,
+            policy=self.policy,
         )
 
     def sample(self, theta: np.ndarray, m: int, key: int) -> Samples:
         """m samples; theta (n,) or (contexts, n)."""
-        return draw(self.formula, theta, m, self.options(key))
+        seconds = None if self.budget.counted else self.budget.left
+        return self.plan(theta).sample(m, seed=stream_seed(self.seed, key), seconds=seconds)
 
     def __call__(self, theta: np.ndarray, m: int, key: int) -> Draw:
         """m samples, or fewer if no method of `auto` draws as many."""
@@ -227,19 +246,20 @@ class Drawer:
         return {name: getattr(self, name) for name in names}
 
     def restore(self, state: dict[str, Any]) -> None:
+        self._plan = None
         self.method, self.sweeps, self.why = state["method"], state["sweeps"], state["why"]
         self.guarantee, self.sure = state.get("guarantee"), bool(state.get("sure"))
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The state of a custom sampler that has one, and the theta of the last `refresh`."""
-        arrays = self.custom.arrays() if isinstance(self.custom, Kept) else {}
+        arrays = self.custom.arrays() if isinstance(self.custom, NamedSampler) else {}
         return arrays if self.chosen_for is None else {**arrays, _CHOSEN_FOR: self.chosen_for}
 
     def take(self, arrays: dict[str, np.ndarray]) -> None:
-        self.chosen_for = arrays.get(_CHOSEN_FOR)
+        self.chosen_for, self._plan = arrays.get(_CHOSEN_FOR), None
         if self.chosen_for is not None and self.chosen_for.shape != (self.formula.n_vars,):
             raise ValueError(f"{_CHOSEN_FOR} has shape {self.chosen_for.shape}")
-        if isinstance(self.custom, Kept):
+        if isinstance(self.custom, NamedSampler):
             self.custom.take(arrays)
 
 

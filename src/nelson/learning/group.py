@@ -15,7 +15,7 @@ State = tuple[dict[str, np.ndarray], dict[str, Any]]
 T = TypeVar("T")
 
 
-class Group:
+class ProcessGroup:
     """One process. `cluster.ranks.Ranks` is several; all of them must call every method."""
 
     rank = 0
@@ -45,10 +45,10 @@ class Group:
         return "late" if late else ""
 
 
-ALONE = Group()
+ALONE = ProcessGroup()
 
 
-def span(count: int, group: Group, unit: int = 1) -> tuple[int, int]:
+def span(count: int, group: ProcessGroup, unit: int = 1) -> tuple[int, int]:
     """This rank's range (first, last) of 0..count.
 
     The ranges follow each other in rank order, are cut at multiples of `unit`, and their sizes

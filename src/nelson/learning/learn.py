@@ -13,37 +13,31 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from nelson.budget import Budget
 from nelson.errors import FormulaError
 from nelson.formula import Formula
-from nelson.formula.checks import checked_theta, duration
+from nelson.formula.checks import checked_theta, evidence_literals
 from nelson.learning.conditional import Conditional
 from nelson.learning.data import Examples, load_examples
 from nelson.learning.draw import Custom
-from nelson.learning.group import ALONE, Group
+from nelson.learning.group import ProcessGroup
 from nelson.learning.learner import Learner
-from nelson.learning.loop import Options, Outcome, run
+from nelson.learning.loop import Outcome
+from nelson.learning.loop import run as run_loop
 from nelson.learning.metrics import Likelihood
 from nelson.learning.model import Model
-from nelson.learning.newton import Newton
-from nelson.learning.products import Products
-from nelson.learning.settings import settings_for
-from nelson.learning.steps import FirstOrder
-from nelson.learning.terms import coefficients, lifted
+from nelson.learning.optimizers import Network, Proximal, optimizer_of
+from nelson.learning.running import Run
+from nelson.learning.terms import Products, coefficients, lifted, steps_of
 from nelson.pictures.figure import figure
 from nelson.pictures.panels import agreement, bars, noise
 from nelson.sampling.samples import Samples
-
-#: In a picture: weights shown, and new structures drawn at most.
-_WEIGHTS_SHOWN, _NEW_STRUCTURES = 24, 100_000
-#: Every fifth row is a validation example, if there are pairs and no validation examples.
-_HELD_OUT = 5
 
 
 @dataclass(eq=False, repr=False)
@@ -110,7 +104,7 @@ class Fit(Outcome):
         drawn = self.history.panels()
         names = self.model.names or tuple(map(str, range(1, self.formula.n_vars + 1)))
         if self.theta is not None:
-            most = np.argsort(-np.abs(self.theta), kind="stable")[:_WEIGHTS_SHOWN]
+            most = np.argsort(-np.abs(self.theta), kind="stable")[:24]
             title = (
                 "Weights" if len(most) == len(self.theta) else f"The {len(most)} largest weights"
             )
@@ -119,7 +113,7 @@ class Fit(Outcome):
             )
         if examples is not None:
             old = np.asarray(examples, np.float32)
-            count = min(len(old), _NEW_STRUCTURES)
+            count = min(len(old), 100_000)
             new = self.sample(count, seed=seed).to_numpy().astype(np.float32)
             seen, said = ((x.T @ x / len(x))[np.triu_indices(x.shape[1])] for x in (new, old))
             pooled = (seen * len(new) + said * len(old)) / (len(new) + len(old))
@@ -145,78 +139,46 @@ def learn(
     formula: Formula,
     data: Any,
     *,
-    preset: str = "default",
-    sampler: str | Custom | None = None,
-    sweeps: int | None = None,
-    m: int | None = None,
-    eta: float | None = None,
-    iterations: int | None = None,
-    batch: int | None = None,
+    given: Any = None,
     optimizer: Any = None,
-    prior: float | None = None,
-    bound: float | None = None,
-    level: float | None = None,
-    stop: bool | None = None,
+    method: str | Custom = "auto",
     theta0: Any = None,
     contexts: Any = None,
     net: Any = None,
     terms: str | Iterable[Iterable[int]] | None = None,
-    l1: float | None = None,
-    l2: float | None = None,
     valid: Any = None,
     drop_invalid: bool = False,
     seed: int | None = None,
     threads: int | None = None,
     device: Any = None,
     seconds: float | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
-    checkpoint_every: int = 25,
-    resume: bool = True,
-    progress: bool | None = False,
-    tensorboard: str | os.PathLike[str] | None = None,
-    callback: Callable[[dict[str, Any]], Any] | None = None,
-    group: Group = ALONE,
+    run: Run | None = None,
 ) -> Fit:
     """Maximise the likelihood of `data`, (N, n) zeros and ones, every row valid.
 
     data        array, DataFrame, `Samples`, or a path: .npy, .npz, .parquet, .csv, SAT-sampler
                 text. Invalid rows are an error that lists them; `drop_invalid` leaves them out.
-    preset      "default": natural gradient with a growing number of samples, averaged; stops when
-                the moment gap is noise. "paper": Algorithm 2 as published (m=200, eta=0.1, 1,000
-                iterations, plain SGD, Algorithm 1's samples without sweeps). "adam": first order,
-                averaged.
-    sampler     "auto", a name of `nelson.samplers()`, or f(formula, theta, m, seed) -> (m, n) bool.
-    sweeps      heat-bath sweeps for each sample; None: a pilot run measures how many are needed,
-                and again as theta moves.
-    m, eta, iterations, batch, optimizer: override the preset; optimizer is "newton", "adam" or
-                "sgd".
-    prior       number of pseudo-examples from the uniform law over valid structures that are mixed
-                into the data. They keep theta finite if the data's marginals are 0 or 1. 0: plain
-                likelihood.
-    bound       |theta_i| <= bound, 16 by default ("paper": 100). If the data ask for more, `why`
-                names the variables that the bound holds back, and the fit has not converged.
-    level       false-alarm rate of the test that ends the run.
-    stop        False: go on to the last iteration, also if the moment gap is noise.
+    given       evidence, {3: True} or literals: the law given a partial assignment is learned.
+    optimizer   `nelson.learning.Newton(...)` (the default), `Adam(...)`, `SGD(...)`, or a name:
+                "newton", "adam", "sgd", or "paper", Algorithm 2 as published (m=200, rate=0.1,
+                1,000 iterations, plain SGD, Algorithm 1's samples without sweeps). Their fields
+                set step size, samples, iterations, prior, bound, sweeps and the stopping test.
+    method      "auto", a name of `nelson.samplers()`, or f(formula, theta, m, seed) -> (m, n) bool.
     theta0      where to start; None: near the maximum.
     contexts, net: a conditional model, theta = net(context): contexts (N, ...) has one row for each
-                example, net is an nn.Module that gives n numbers a row. `optimizer` may be a
-                function f(parameters) -> torch optimizer (default Adam with step eta).
+                example, net is an nn.Module that gives n numbers a row. `optimizer` is then a
+                `nelson.learning.Network(...)`, or a function f(parameters) -> torch optimizer.
     terms       products of variables, [(1, 2), (2, 3, 5)]: learn a coefficient for each as well;
                 see `fit.terms`. "pairs": all pairs of variables in different fields (a field is a
-                group of variables of which at most one is true). Give no `sampler`: samples are
+                group of variables of which at most one is true). Give no `method`: samples are
                 exact if the formula with its products compiles, else from persistent chains.
-    l1, l2      penalties on the coefficients c of products, in nats for each example: l1 |c| and
-                l2 c^2 / 2. With validation examples and l1=None, l1 falls until they do not gain.
+                `optimizer=nelson.learning.Proximal(l1=..., l2=...)` penalises their coefficients;
+                it is the default for "pairs" and with validation examples.
     valid       validation examples, as `data`; None with terms="pairs": every fifth row of data.
     seed        same seed, same theta, on any number of threads.
     device      where samples are drawn, as in `nelson.sample`; it never changes the result.
     seconds     time budget; if it ends the run, `why` says so.
-    checkpoint  a folder. A killed run continues from there (`resume`) and ends with the same bits.
-    progress    show a bar: True, False, or None (if stderr is a terminal).
-    tensorboard a folder for TensorBoard's files.
-    callback    called with the row of the history after each iteration.
-    group       processes that learn together, each of which calls `learn`: see
-                `nelson.cluster.train`.
+    run         `nelson.learning.Run(...)`: checkpoints, progress, TensorBoard, a callback, ranks.
 
     Ctrl-C ends the run with what has been learned so far. Cost: the samples, n^2 m / 128 word
     operations and some tens of n^2 for the curvature (n <= 1024); about 15 iterations.
@@ -229,96 +191,56 @@ def learn(
     >>> fit.sample(5, seed=1).to_numpy().shape  # new structures
     (5, 3)
     """
-    started = time.monotonic()
-    _check(contexts, net, terms, sampler, group, (l1, l2, valid))
-    if seconds is not None:
-        duration(seconds)
-    if checkpoint_every < 1:
-        raise FormulaError(f"checkpoint_every = {checkpoint_every}", expected="1 or more")
-    many = terms is not None and (isinstance(terms, str) or (l1, l2, valid) != (None,) * 3)
-    settings = settings_for(
-        preset,
-        network=net is not None,
-        optimizer="proximal" if many else optimizer if isinstance(optimizer, str) else None,
-        l1=l1,
-        l2=l2,
-        m=m,
-        eta=eta,
-        iterations=iterations,
-        batch=batch,
-        prior=prior,
-        bound=bound,
-        level=level,
-        stop=stop,
-        sweeps=sweeps,
-        sampler="custom" if callable(sampler) or terms is not None else sampler,
-    )
+    budget, options, started = Budget.of(seconds, threads), run or Run(), time.monotonic()
+    _check(contexts, net, terms, method, options.group, valid)
+    penalised = isinstance(optimizer, Proximal) or isinstance(terms, str) or valid is not None
+    settings = optimizer_of(optimizer, network=net is not None, penalised=penalised)
+    if penalised and terms is None:
+        raise FormulaError("Proximal without terms", expected="terms as well")
+    if given is not None:
+        formula = formula.given(evidence_literals(given, formula.n_vars))
     shape = None if terms is None else lifted(formula, terms)
     examples = load_examples(formula, data, drop_invalid)
-    plan = None
-    if shape is not None:
-        check = None if valid is None else load_examples(formula, valid, drop_invalid)
-        if check is None and isinstance(terms, str):
-            examples, check = examples.split(_HELD_OUT)
-        plan = Products(formula, shape, examples, check, settings, threads)
-        sampler = plan.sampler
-    options = Options(
-        sampler=sampler if callable(sampler) else settings.sampler,
-        seed=seed,
-        threads=threads,
-        device=device,
-        seconds=seconds,
-        checkpoint=None if checkpoint is None else Path(checkpoint),
-        checkpoint_every=checkpoint_every,
-        resume=resume,
-        progress=progress,
-        tensorboard=tensorboard,
-        callback=callback,
-        group=group,
-    )
     whole = formula if shape is None else shape.formula
     start = None if theta0 is None else checked_theta(_array(theta0), whole.n_vars)
     learner: Learner
     if net is not None:
-        make = None if isinstance(optimizer, str) else optimizer
-        learner = Conditional(formula, examples, settings, net, contexts, make)
-    elif plan is not None:
-        learner = plan.learner(start)
+        assert isinstance(settings, Network)  # `optimizer_of` has refused all others
+        learner = Conditional(formula, examples, settings, net, contexts)
+    elif shape is not None:
+        check = None if valid is None else load_examples(formula, valid, drop_invalid)
+        if check is None and isinstance(terms, str):
+            examples, check = examples.split(every=5)
+        products = Products(formula, shape, examples, check, settings, budget)
+        learner, method = products.learner(start), products.sampler
     else:
-        kind = Newton if settings.optimizer == "newton" else FirstOrder
-        learner = kind(formula, examples, settings, start)
-    outcome = run(learner, options)
-    theta, products = learner.result(), None
+        learner = steps_of(formula, examples, settings, start)
+    outcome = run_loop(learner, method, seed=seed, budget=budget, device=device, options=options)
+    theta, coefficient = learner.result(), None
     if shape is not None and theta is not None:
-        products = {m: c for m, c in coefficients(shape, theta).items() if c or not many}
+        coefficient = {m: c for m, c in coefficients(shape, theta).items() if c or not penalised}
         theta = theta[: formula.n_vars]
     metadata = {
-        "preset": preset,
         **_provenance(examples, outcome),
         "settings": settings.to_dict(),
         "seconds": round(time.monotonic() - started, 3),
     }
-    model = Model(formula, theta, examples.names, metadata, net, products)
+    model = Model(formula, theta, examples.names, metadata, net, coefficient)
     return Fit(**vars(outcome), model=model)
 
 
 def _check(
-    contexts: Any,
-    net: Any,
-    terms: Any,
-    sampler: Any,
-    group: Group,
-    penalties: tuple[Any, Any, Any],
+    contexts: Any, net: Any, terms: Any, method: Any, group: ProcessGroup, valid: Any
 ) -> None:
     """Refuse arguments that contradict each other."""
-    if terms is None and penalties != (None, None, None):
-        raise FormulaError("l1, l2 or valid without terms", expected="terms as well")
+    if terms is None and valid is not None:
+        raise FormulaError("valid without terms", expected="terms as well")
     if (contexts is None) != (net is None):
         raise FormulaError("contexts without net, or net without contexts", expected="both")
-    if terms is not None and (net is not None or sampler is not None):
-        raise FormulaError("terms with net or sampler", expected="terms alone")
-    if net is not None and callable(sampler):
-        raise FormulaError("a function as sampler of a net", expected="the name of a sampler")
+    if terms is not None and (net is not None or method != "auto"):
+        raise FormulaError("terms with net or method", expected="terms alone")
+    if net is not None and callable(method):
+        raise FormulaError("a function as method of a net", expected="the name of a sampler")
     if net is not None and group.size > 1:
         raise FormulaError("net on several ranks", expected="theta as one vector, or one process")
 
@@ -332,7 +254,7 @@ def _provenance(examples: Examples, outcome: Outcome) -> dict[str, Any]:
         "converged": outcome.converged,
         "why": outcome.why,
         "seed": outcome.seed,
-        "sampler": outcome.info["method"],
+        "method": outcome.info["method"],
         "sweeps": outcome.info["sweeps"],
         "guarantee": outcome.guarantee,
     }

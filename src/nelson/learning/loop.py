@@ -14,44 +14,21 @@ from __future__ import annotations
 import hashlib
 import secrets
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from nelson.budget import Budget
+from nelson.chains.guarantee import weakest
 from nelson.formula import Formula
 from nelson.learning.checkpoint import load_checkpoint, refused, same_run, save_checkpoint
-from nelson.learning.draw import Custom, Drawer, Kept
-from nelson.learning.group import ALONE, Group, State
+from nelson.learning.draw import Custom, Drawer, NamedSampler
+from nelson.learning.group import State
 from nelson.learning.history import History
 from nelson.learning.learner import Learner
-from nelson.learning.watch import Watcher
-from nelson.sampling.guarantee import weakest
-
-#: Method and sweeps are chosen again, for the present theta, at the earliest after this many
-#: iterations: if a weight has moved by more than _MOVED, or the iterations have doubled. While
-#: learning converges, theta moves less and less, and a pilot run can cost as much as 100 steps.
-_REFRESH_EVERY, _MOVED = 25, 0.25
-
-
-@dataclass
-class Options:
-    """How a run is carried out: what is neither a `Settings` nor part of the learner."""
-
-    sampler: str | Custom
-    seed: int | None = None
-    threads: int | None = None
-    device: Any = None
-    seconds: float | None = None
-    checkpoint: Path | None = None
-    checkpoint_every: int = 25
-    resume: bool = True
-    progress: bool | None = None
-    tensorboard: Any = None
-    callback: Callable[[dict[str, Any]], Any] | None = None
-    group: Group = ALONE
+from nelson.learning.running import Run, Watcher
 
 
 @dataclass(eq=False)
@@ -67,30 +44,50 @@ class Outcome:
     info: dict[str, Any]
 
 
-def run(learner: Learner, options: Options) -> Outcome:
-    """`learner.result()` has what was learned."""
-    return _Run(learner, options).outcome()
+def run(
+    learner: Learner,
+    method: str | Custom = "auto",
+    *,
+    seed: int | None = None,
+    budget: Budget | None = None,
+    device: Any = None,
+    options: Run | None = None,
+) -> Outcome:
+    """`learner.result()` has what was learned.
+
+    method   of the samples: as in `nelson.sample`, or a function. budget: of the whole run.
+    """
+    return _Loop(learner, method, seed, budget or Budget(), device, options or Run()).outcome()
 
 
-class _Run:
-    def __init__(self, learner: Learner, options: Options) -> None:
-        self.started = time.monotonic()
-        self.learner, self.options = learner, options
-        self.identity = _identity(learner, options)
-        saved, seed = _saved(options, self.identity)
+class _Loop:
+    def __init__(
+        self,
+        learner: Learner,
+        method: str | Custom,
+        seed: int | None,
+        budget: Budget,
+        device: Any,
+        options: Run,
+    ) -> None:
+        self.learner, self.options, self.budget = learner, options, budget
+        self.policy = learner.settings.policy.fit
+        self.identity = _identity(learner, method, seed)
+        saved, seed = _saved(options, seed, self.identity)
         self.identity["seed"] = seed
         self.drawer = Drawer(
             learner.formula,
-            options.sampler,
+            method,
             learner.settings.sweeps,
             seed,
-            options.threads,
-            options.device,
+            budget,
+            device,
             options.group,
+            learner.settings.policy,
         )
         self.history = History()
         self.guarantee = "exact"
-        self.refreshed = [-_REFRESH_EVERY, 0]  # iteration of the last refresh, and its m
+        self.refreshed = [-self.policy.refresh_every, 0]  # iteration of the last refresh, and its m
         if saved is None:
             learner.begin(self.drawer, None)
         else:
@@ -99,14 +96,16 @@ class _Run:
 
     def _resume(self, saved: State) -> None:
         learner, rest = self.learner, saved[1]
-        with refused(self.options.checkpoint):
+        with refused(_folder(self.options)):
             learner.begin(self.drawer, saved)
             self.drawer.restore(rest["drawer"])
             self.drawer.take(saved[0])
             self.history.extend(rest["history"])
             self.guarantee = rest["guarantee"]
             # Older checkpoints of networks do not have it: their m never changes.
-            latest = (len(self.history) - 1) // _REFRESH_EVERY * _REFRESH_EVERY
+            latest = (
+                (len(self.history) - 1) // self.policy.refresh_every * self.policy.refresh_every
+            )
             self.refreshed = rest.get("chosen_at", [latest, learner.m])
 
     def outcome(self) -> Outcome:
@@ -114,7 +113,7 @@ class _Run:
         self._save()
         if not ended:
             self._diagnose()
-        elif isinstance(self.drawer.custom, Kept):
+        elif isinstance(self.drawer.custom, NamedSampler):
             self.guarantee = weakest([self.guarantee, self.drawer.custom.unjudged])
         converged, why = self.learner.verdict(self.history, ended)
         if ended:
@@ -141,28 +140,30 @@ class _Run:
             self.guarantee = weakest([self.guarantee, self.drawer.guarantee])
 
     def _iterate(self) -> str:
-        """Iterate until done; why the run ended earlier, if it did (as `Group.halt` says it)."""
+        """Iterate until done. Returns why the run ended earlier, as `ProcessGroup.halt` says it."""
         options, history = self.options, self.history
-        total = self.learner.settings.iterations
+        total, late = self.learner.settings.iterations, False
         with Watcher(total, options.progress, options.tensorboard) as watcher:
             try:
                 while not self.learner.done and len(history) < total:
-                    spent = time.monotonic() - self.started
-                    late = options.seconds is not None and spent > options.seconds
-                    if ended := options.group.halt(late):
+                    if ended := options.group.halt(late or self.budget.spent):
                         return ended
-                    history.append(self._step())
-                    if len(history) % options.checkpoint_every == 0 and not self.learner.done:
+                    row = self._step()
+                    if row is None:
+                        late = True
+                        continue
+                    history.append(row)
+                    if len(history) % options.every == 0 and not self.learner.done:
                         self._save()
-                    watcher.row(history[-1])
-                    if options.callback is not None:
-                        options.callback(history[-1])
+                    watcher.row(row)
+                    late = options.callback is not None and options.callback(row) is False
             except KeyboardInterrupt:
                 return "interrupted"
         return ""
 
-    def _step(self) -> dict[str, Any]:
-        """One iteration, as a row of the history."""
+    def _step(self) -> dict[str, Any] | None:
+        """One iteration, as a row of the history; None if the time was up before its samples were
+        drawn."""
         k, learner, drawer = len(self.history), self.learner, self.drawer
         began = time.perf_counter()
         point = learner.draw_at(k)
@@ -172,6 +173,8 @@ class _Run:
             drawer.refresh(point)
             self.refreshed = [k, m]
         draw = drawer(point, m, k + 1)
+        if draw.count < m and self.options.group.size == 1 and self.budget.spent:
+            return None
         began = time.perf_counter()
         columns = learner.update(draw)
         self._follow()
@@ -189,8 +192,8 @@ class _Run:
         at, before = self.refreshed
         if at < 0 or m > 2 * before:
             return True
-        late = k - at >= _REFRESH_EVERY
-        return late and (k >= 2 * at or self.drawer.moved(point) > _MOVED)
+        late = k - at >= self.policy.refresh_every
+        return late and (k >= 2 * at or self.drawer.moved(point) > self.policy.moved)
 
     def _follow(self) -> None:
         """Take over rank 0's state. Other ranks may differ by how their processors round."""
@@ -198,7 +201,7 @@ class _Run:
             self.learner.restore(self.options.group.tell(self.learner.state()))
 
     def _save(self) -> None:
-        folder = self.options.checkpoint
+        folder = _folder(self.options)
         if folder is None or self.options.group.rank != 0:
             return
         arrays, rest = self.learner.state()
@@ -224,9 +227,13 @@ class _Run:
         return f"; but {', and '.join(parts)}: theta carries their bias" if parts else ""
 
 
-def _saved(options: Options, identity: dict[str, Any]) -> tuple[State | None, int]:
+def _folder(options: Run) -> Path | None:
+    return None if options.checkpoint is None else Path(options.checkpoint)
+
+
+def _saved(options: Run, seed: int | None, identity: dict[str, Any]) -> tuple[State | None, int]:
     """The checkpoint to resume, if there is one, and the seed: rank 0's, on every rank."""
-    folder, group, seed = options.checkpoint, options.group, options.seed
+    folder, group = _folder(options), options.group
     saved = None
     if folder is not None and options.resume and group.rank == 0:
         saved = load_checkpoint(folder)
@@ -244,18 +251,19 @@ def _saved(options: Options, identity: dict[str, Any]) -> tuple[State | None, in
     return (arrays, rest), int(message["seed"])
 
 
-def _identity(learner: Learner, options: Options) -> dict[str, Any]:
+def _identity(learner: Learner, method: str | Custom, seed: int | None) -> dict[str, Any]:
     """Values that must agree between a checkpoint and the run that resumes it."""
     settings = learner.settings.to_dict()
     del settings["iterations"]  # a resumed run may be longer
     same = {f"setting {name}": value for name, value in settings.items()}
     same |= {
+        "method": "custom" if callable(method) else method,
         "formula": formula_fingerprint(learner.formula),
         "data": learner.examples.fingerprint(),
         **learner.identity(),
     }
-    if options.seed is not None:
-        same["seed"] = options.seed
+    if seed is not None:
+        same["seed"] = seed
     return same
 
 

@@ -9,7 +9,7 @@ maximises the dual, which is concave:
 mu holds the shares as means of variables. This is NELSON-CD with given moments in place of data.
 
 Where exact moments are known (`log_z.moments`), Newton steps reach the shares to `tolerance`
-(`climb`). Elsewhere the loop of `learn` does the same with samples.
+(`optimum.minimise`). Elsewhere the loop of `learn` does the same with samples.
 
 A share of 0 or 1 is evidence: theta = -+inf. If the shares are impossible, D is unbounded, and
 `exact.hull` proves that they are. If they lie on the boundary of what is possible, theta goes to
@@ -18,7 +18,6 @@ infinity while the shares converge: |theta_i| grows by about 1 as the gap falls 
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -26,32 +25,23 @@ from typing import Any
 
 import numpy as np
 
+from nelson.budget import Budget
+from nelson.chains.guarantee import weakest
 from nelson.errors import BudgetExceeded, FormulaError, ImpossibleShares, Unsatisfiable
-from nelson.exact.compiled import Compiled
-from nelson.exact.enumerated import Enumerated, finite
+from nelson.exact.enumerated import finite
 from nelson.exact.hull import Cut, separate
+from nelson.exact.law import Law
 from nelson.formula import Formula
-from nelson.formula.checks import checked_theta, duration, evidence_literals
-from nelson.learning.climb import climb
+from nelson.formula.checks import checked_theta, evidence_literals, evidence_of
 from nelson.learning.data import Targets
-from nelson.learning.loop import Options, run
-from nelson.learning.newton import Newton
+from nelson.learning.loop import run
+from nelson.learning.newton import NewtonSteps
+from nelson.learning.optimizers import Newton
+from nelson.learning.optimum import minimise, newton_step
 from nelson.learning.seeds import OUTSIDE_ITERATIONS
-from nelson.learning.settings import settings_for
 from nelson.log_z.moments import condition, moments_of
-from nelson.sampling.guarantee import weakest
+from nelson.policy import DEFAULT, Policy
 from nelson.sampling.sample_stream import sample
-
-TOLERANCE = 1e-9
-#: Where samples estimate the moments, the loop draws four times as many in a step, and averages
-#: eight steps: the shares under theta are then off by 0.0007 at most (standard error).
-_EXAMPLES = 1 << 14
-_BOUND = 50.0  # of |theta_i|, there
-_KNOWN_SOLUTIONS = 4096  # drawn to see what is possible
-_PROOF_SECONDS = 20.0  # for the search of a proof that the shares are impossible
-_SIGMAS = 6.0  # standard errors by which a share may differ
-#: If the last Newton step was longer than this, the maximum is at infinity.
-_STILL_MOVING = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,9 +74,10 @@ def match(
     *,
     groups: Iterable[Sequence[int]] | None = None,
     base: Any = None,
-    seconds: float | None = None,
+    budget: Budget | None = None,
     seed: int | None = None,
-    tolerance: float = TOLERANCE,
+    tolerance: float = 1e-9,
+    policy: Policy = DEFAULT,
 ) -> Match:
     """theta such that P_theta(literals[k] is true) = targets[k] for all k.
 
@@ -95,9 +86,10 @@ def match(
               solution: the values of a field. They serve for clear messages only.
     base      (n,) log-odds to start from, with +-inf as evidence; None: uniform. The result is then
               the law nearest to P_base (in relative entropy) that has the shares.
-    seconds   time limit: what was reached by then is returned, and `why` says so.
+    budget    what was reached when it is spent is returned, and `why` says so.
     tolerance largest difference of a share, where the moments are exact. Where samples estimate
               them, their noise decides instead.
+    policy    `policy.fit` says how the budget is divided, and when a proof is looked for.
 
     Raises ImpossibleShares, with a proof, if no law over the solutions has these shares;
     Unsatisfiable if there is no solution.
@@ -105,12 +97,12 @@ def match(
     Cost where moments are exact: about ten iterations, each of some tens of passes over the circuit
     or over the enumerated solutions. Milliseconds for a circuit of 10,000 edges.
     """
-    started = time.monotonic()
-    until = math.inf if seconds is None else started + duration(seconds)
-    task = _task(formula, literals, targets, groups, base, tolerance, until)
-    source = moments_of(formula)
+    started, budget = time.monotonic(), budget or Budget()
+    task = _task(formula, literals, targets, groups, base, tolerance, budget, policy)
+    share = policy.fit.exact_share
+    source = moments_of(formula, budget=budget.share(share))
     if source is None and task.given is not formula:  # evidence may leave a formula that compiles
-        source = moments_of(task.given)
+        source = moments_of(task.given, budget=budget.share(share))
     found = _sampled(task, seed) if source is None else _exact(task, source, seed)
     return Match(
         literals=tuple(task.literals.tolist()),
@@ -132,20 +124,20 @@ class _Task:
     free: np.ndarray  # variables (from 0) whose theta moves
     mu: np.ndarray  # the E[x] to reach, of these
     tolerance: float
-    until: float
+    budget: Budget
+    policy: Policy
 
     def shares(self, mean: np.ndarray) -> np.ndarray:
         """E[x] (n,) -> the share of each literal, (k,)."""
         mean = mean[np.abs(self.literals) - 1]
         return np.where(self.literals > 0, mean, 1 - mean)
 
-    def left(self) -> float | None:
-        """Seconds, 1 at least; None: no limit."""
-        return None if math.isinf(self.until) else max(1.0, self.until - time.monotonic())
-
     def refuse_impossible(self, known: np.ndarray, complete: bool = False) -> str:
         """Raise ImpossibleShares if that can be proved. Returns a remark if it is not known."""
         literals, targets = self.literals.tolist(), self.targets.tolist()
+        limits = self.policy.fit
+        if self.budget.spent:
+            return "; the time was up before it was known whether the shares are possible"
         try:
             cut = separate(
                 self.given,
@@ -155,7 +147,7 @@ class _Task:
                 complete=complete,
                 groups=self.groups,
                 tolerance=self.tolerance,
-                seconds=min(_PROOF_SECONDS, self.left() or math.inf),
+                budget=self.budget.share(limits.proof_share).within(limits.proof_seconds),
             )
         except BudgetExceeded as error:
             return f"; {error}"
@@ -177,7 +169,8 @@ def _task(
     groups: Iterable[Sequence[int]] | None,
     base: Any,
     tolerance: float,
-    until: float,
+    budget: Budget,
+    policy: Policy,
 ) -> _Task:
     """Check the arguments, and turn literals into variables."""
     wanted = evidence_literals(list(literals), formula.n_vars).astype(np.int64)
@@ -214,70 +207,137 @@ def _task(
         free[moves],
         mu[moves],
         tolerance,
-        until,
+        budget,
+        policy,
     )
 
 
-def _exact(task: _Task, source: Enumerated | Compiled, seed: int | None) -> dict[str, Any]:
+class _Dual:
+    """-D as a function of the theta of the free variables, from exact moments.
+
+    last_move  the largest |change of theta_i| in the last Newton step. Near a maximum these shrink
+               quadratically. If the maximum is at infinity they stay near 1 or above
+    doubt      what is known of impossible shares; None: not asked yet
+    """
+
+    def __init__(self, task: _Task, source: Law, seed: int | None) -> None:
+        self.task, self.source, self.seed = task, source, seed
+        self.theta, self.mean = task.start.copy(), task.start
+        self.steps, self.last_move = 0, 0.0
+        self.doubt: str | None = None
+
+    def gradient(self, at: np.ndarray) -> np.ndarray:
+        self.theta[self.task.free] = at
+        self.mean = self.source.mean(self.theta[None])[0]
+        return self.mean[self.task.free] - self.task.mu
+
+    def step(self, at: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+        """The first step is right for independent variables; the others are Newton's."""
+        task, mean = self.task, self.mean[self.task.free]
+        self.steps += 1
+        if self.steps == 1:
+            step = _logit(task.mu) - _logit(mean)
+            return np.where(np.isfinite(step), step, 0.0)
+        far = np.abs(at - task.start[task.free]).max() > task.policy.fit.far
+        if self.doubt is None and (far or self.steps > task.policy.fit.many_steps):
+            self.suspect()
+        step = newton_step(self._covariance_times, gradient, mean * (1 - mean))
+        self.last_move = float(np.abs(step).max())
+        return step
+
+    def _covariance_times(self, v: np.ndarray) -> np.ndarray:
+        wide = np.zeros(len(self.theta))
+        wide[self.task.free] = v
+        return self.source.pull(self.theta[None], wide[None])[0][self.task.free]
+
+    def suspect(self, known: int = 4096) -> None:
+        """Raise ImpossibleShares if that can be proved, from all solutions or `known` of them."""
+        task, n = self.task, self.task.formula.n_vars
+        given = self.source.given(evidence_of(task.formula, None, task.base))
+        states = given.rows(self.task.policy.exact.few_cells // max(1, n), np.arange(n))
+        complete = states is not None
+        if states is None:
+            states = self.source.draw(task.base[None], known, self.seed or 0)[0]
+        self.doubt = task.refuse_impossible(states, complete=complete)
+
+
+def _logit(p: np.ndarray) -> np.ndarray:
+    with np.errstate(divide="ignore", invalid="ignore"):  # a computed mean may be 1 + 1e-16
+        return np.log(p) - np.log1p(-p)
+
+
+def _exact(task: _Task, source: Law, seed: int | None) -> dict[str, Any]:
     """From exact moments."""
-    doubts: list[str] = []
-
-    def suspect() -> None:
-        if isinstance(source, Enumerated):
-            fixed = np.isinf(task.base)
-            agree = (source.states[:, fixed] == (task.base[fixed] > 0)).all(axis=1)
-            doubts.append(task.refuse_impossible(source.states[agree], complete=True))
-        else:
-            known = source.draw(task.base[None], _KNOWN_SOLUTIONS, seed or 0)[0]
-            doubts.append(task.refuse_impossible(known))
-
+    dual = _Dual(task, source, seed)
     try:
-        end = climb(source, task.start, task.free, task.mu, task.tolerance, task.until, suspect)
+        end = minimise(
+            dual.gradient,
+            task.start[task.free],
+            direction=dual.step,
+            tolerance=task.tolerance,
+            evaluations=300,
+            budget=task.budget,
+        )
     except Unsatisfiable:  # under the evidence of shares 0 and 1
-        suspect()
+        dual.suspect()
         raise
-    achieved = task.shares(end.mean)
+    achieved = task.shares(dual.mean)
     gap = float(np.abs(achieved - task.targets).max(initial=0.0))
     converged = gap <= task.tolerance
     if converged:
         why = f"every share is within {gap:.1e} of its target ({source.why})"
-        if end.last_move > _STILL_MOVING:
+        if dual.last_move > 0.5:  # still moving
             why += (
                 "; the shares lie on the boundary of what is possible, so that theta would go to "
-                f"infinity: it has stopped at {np.abs(end.theta[task.free]).max():.1f}"
+                f"infinity: it has stopped at {np.abs(end.at).max():.1f}"
             )
     else:
-        if not doubts:
-            suspect()
-        why = f"shares are off by up to {gap:.1e} after {end.iterations} iterations"
-        why = ("the time was up: " if end.late else "") + why + "".join(doubts)
+        late = "the time was up: " if task.budget.spent else ""
+        if dual.doubt is None:
+            dual.suspect()
+        why = f"{late}shares are off by up to {gap:.1e} after {end.evaluations} iterations"
+        why += dual.doubt or ""
     return {
-        "theta": end.theta,
+        "theta": dual.theta,
         "achieved": achieved,
         "errors": np.zeros(len(achieved)),
         "guarantee": "exact",
         "converged": converged,
         "why": why,
-        "iterations": end.iterations,
+        "iterations": end.evaluations,
     }
 
 
-def _sampled(task: _Task, seed: int | None) -> dict[str, Any]:
-    """From samples: the loop of `learn`, with the shares in place of the data's moments."""
+def _sampled(task: _Task, seed: int | None, known_solutions: int = 4096) -> dict[str, Any]:
+    """From samples: the loop of `learn`, with the shares in place of the data's moments.
+
+    known_solutions: are drawn to see what is possible.
+    """
     base = finite(task.base)
     known = sample(
-        task.given, base, _KNOWN_SOLUTIONS, project="all", seed=seed, seconds=task.left()
+        task.given,
+        base,
+        known_solutions,
+        project="all",
+        seed=seed,
+        threads=task.budget.threads,
+        seconds=None
+        if task.budget.counted
+        else task.budget.share(task.policy.fit.proof_share).left,
     )
     doubt = task.refuse_impossible(known.to_numpy())
     given = condition(task.formula, task.start)
     moments = np.full(given.n_vars, np.nan)
     moments[task.free] = task.mu
-    settings = settings_for("default", prior=0.0, bound=_BOUND)
-    learner = Newton(given, Targets.of(moments, _EXAMPLES), settings, base if base.any() else None)
-    options = Options(sampler="auto", seed=seed, seconds=task.left(), progress=False)
-    outcome = run(learner, options)
+    settings = Newton(prior=0.0, bound=50.0)
+    start = base if base.any() else None
+    learner = NewtonSteps(given, Targets.of(moments, task.policy.fit.examples), settings, start)
+    outcome = run(learner, seed=seed, budget=task.budget.share(task.policy.fit.loop_share))
+    learner.drawer.budget = task.budget  # the last draw has the rest of the time
     found = learner.result()
     draw = learner.drawer(found, learner.m, OUTSIDE_ITERATIONS + 2)
+    if not draw.count and task.budget.spent:
+        raise BudgetExceeded("the time was up before the shares under theta could be estimated")
     if not draw.count:
         raise BudgetExceeded("the sampler finds no valid sample under the theta that was found")
     achieved = task.shares(draw.mean)
@@ -285,7 +345,7 @@ def _sampled(task: _Task, seed: int | None) -> dict[str, Any]:
     errors = np.sqrt(achieved * (1 - achieved) / draw.count)
     # The test of the loop does not see literals that evidence fixes, nor the second of two shares
     # of one variable.
-    off = np.abs(achieved - task.targets) > _SIGMAS * errors + task.tolerance
+    off = np.abs(achieved - task.targets) > task.policy.fit.sigmas * errors + task.tolerance
     why = (
         f"{outcome.why}; in {draw.count:,} fresh samples every share is within {gap:.1e} of its "
         f"target, standard errors are up to {errors.max(initial=0.0):.1e}{doubt}"

@@ -30,19 +30,19 @@ import numpy as np
 
 from nelson.errors import BudgetExceeded, FormulaError
 from nelson.exact.enumerated import MAX_LAW_VARIABLES, law
+from nelson.exact.routes import ENUMERATE
 from nelson.formula import Formula
 from nelson.formula.checks import duration
 from nelson.formula.polynomial import Polynomial, lift
-from nelson.kernels.cpu.moments import dot
+from nelson.kernels.cpu.packed_samples import dot
 from nelson.learning.data import load_examples
-from nelson.learning.terms import completed, completed_examples, draw_with_terms
-from nelson.log_z import log_partition
+from nelson.learning.terms import completed, completed_examples
+from nelson.log_z import compute
 from nelson.log_z.result import Z95, LogPartition
-from nelson.log_z.with_terms import shifted
 from nelson.sampling.sample_stream import sample
 
 
-class Estimate(NamedTuple):
+class Divergence(NamedTuple):
     """A number and its 95% half-width, which is 0 if the number is exact."""
 
     value: float
@@ -123,7 +123,7 @@ def log_likelihood(
     """(1/N) sum_k phi_theta(x_k) - log Z(theta), for examples x (N, n) or `Samples`.
 
     terms: coefficients of products (see `nelson.learn`). log_z: a `LogPartition` or a number; None
-    computes it with `nelson.log_z.log_partition` and the options. The value is -inf if an example
+    computes it with `nelson.log_z` and the options. The value is -inf if an example
     is invalid.
     """
     rows = x.to_numpy() if hasattr(x, "to_numpy") else np.asarray(x)
@@ -134,7 +134,7 @@ def log_likelihood(
         phi = phi + Polynomial.of(terms)(rows)
         options.setdefault("starts", rows)
     if log_z is None:
-        log_z = log_partition(formula, np.asarray(theta, np.float64), terms=terms, **options)
+        log_z = compute.log_z(formula, np.asarray(theta, np.float64), terms=terms, **options)
     z, z_error = float(log_z), float(getattr(log_z, "half_width", 0.0))
     mean = mean_likelihood(phi, z, z_error, str(getattr(log_z, "method", "given")))
     return mean if validity(formula, rows) == 1.0 else mean._replace(value=-math.inf)
@@ -186,10 +186,10 @@ def kl(
     seed: int = 0,
     method: str = "auto",
     **options: Any,
-) -> Estimate:
+) -> Divergence:
     """KL(P_theta* || P_theta) = (theta* - theta) . mu* - log Z(theta*) + log Z(theta).
 
-    method "enumerate" (n <= 20): exact. "samples": with y = (theta - theta*) . x under P_theta*,
+    method `enumerate` (n <= 20): exact. `samples`: with y = (theta - theta*) . x under P_theta*,
 
         log Z(theta) - log Z(theta*) = log E[exp y],    KL = log E[exp y] - E[y],
 
@@ -198,12 +198,12 @@ def kl(
     """
     planted, theta = np.asarray(planted, np.float64), np.asarray(theta, np.float64)
     if method == "auto":
-        method = "enumerate" if formula.n_vars <= MAX_LAW_VARIABLES else "samples"
-    if method == "enumerate":
+        method = ENUMERATE if formula.n_vars <= MAX_LAW_VARIABLES else "samples"
+    if method == ENUMERATE:
         states, p = law(formula, planted)
         phi = states @ (theta - planted)
         mean = float(p @ phi)
-        return Estimate(float(np.log(p @ np.exp(phi - mean))), 0.0, method)
+        return Divergence(float(np.log(p @ np.exp(phi - mean))), 0.0, method)
     if method != "samples":
         raise FormulaError(f"method {method!r}", expected="auto, enumerate or samples")
     drawn = sample(formula, planted, samples, seed=seed, project="all", **options)
@@ -214,7 +214,7 @@ def kl(
     weight = np.exp(y - y.max())
     value = float(np.log(weight.mean()) + y.max())
     error = Z95 * float((weight / weight.mean() - y).std()) / math.sqrt(len(y))
-    return Estimate(value, error, method)
+    return Divergence(value, error, method)
 
 
 def moment_gap(data: Any, model: Any) -> dict[str, float]:
@@ -266,12 +266,12 @@ def evaluate(
     log_z, reason = _log_z(formula, theta, terms, rows, seconds, seed, threads)
     if terms:
         shape = lift(formula, terms, theta)
-        drawn = draw_with_terms(formula, terms, theta, samples, seed=seed, threads=threads)
+        drawn = sample(formula, theta, samples, seed=seed, threads=threads, terms=terms)
         drawn, uniform = completed(shape, drawn), completed(shape, uniform)
         examples = completed_examples(shape, examples)
         trained = None if trained is None else completed_examples(shape, trained)
         formula, theta = shape.formula, shape.theta
-        log_z = None if log_z is None else shifted(log_z, -shape.constant)
+        log_z = None if log_z is None else log_z.shifted(-shape.constant)
     else:
         drawn = sample(formula, theta, samples, seed=seed, project="all", threads=threads)
     x = examples.to_numpy()
@@ -288,11 +288,11 @@ def evaluate(
     if log_z is None:
         return report | {"reason": reason}
     trust = {"method": log_z.method, "guarantee": log_z.info.get("guarantee", "exact")}
-    report["log_z"] = _plain(log_z) | trust
-    report["log_likelihood"] = _plain(log_likelihood(formula, theta, x, log_z=log_z))
+    report["log_z"] = _shown(log_z) | trust
+    report["log_likelihood"] = _shown(log_likelihood(formula, theta, x, log_z=log_z))
     if trained is not None:
         fitted = log_likelihood(formula, theta, trained.to_numpy(), log_z=log_z)
-        report["train_log_likelihood"] = _plain(fitted)
+        report["train_log_likelihood"] = _shown(fitted)
     return report
 
 
@@ -308,14 +308,14 @@ def _log_z(
     """log Z, or why there is none. rows: likely structures."""
     more = {"terms": terms, "starts": rows} if terms else {}
     try:
-        return log_partition(
+        return compute.log_z(
             formula, theta, seconds=seconds, seed=seed, threads=threads, **more
         ), ""
     except BudgetExceeded as error:
         return None, str(error)
 
 
-def _plain(value: LogPartition | Likelihood) -> dict[str, float]:
+def _shown(value: LogPartition | Likelihood) -> dict[str, float]:
     return {"value": float(value.value), "half_width": value.half_width}
 
 

@@ -30,13 +30,10 @@ from nelson.io import atomic
 from nelson.learning.checkpoint import pack_tensors, unpack_tensors
 from nelson.learning.data import load_examples
 from nelson.learning.metrics import Likelihood, log_likelihood
-from nelson.learning.terms import draw_with_terms
 from nelson.sampling.sample_stream import sample
 from nelson.sampling.samples import Samples
 
 _FORMAT = 1
-#: Coefficients of products that README.md shows.
-_README_TERMS = 50
 _JSON, _THETA, _NET = "model.json", "theta.safetensors", "net.safetensors"
 
 
@@ -91,15 +88,13 @@ class Model:
     def sample(self, n: int = 1, *, contexts: Any = None, **options: Any) -> Samples:
         """n new structures, all valid; the options are those of `nelson.sample`."""
         theta = self.theta_for(contexts)
-        if self.terms:
-            return draw_with_terms(self.formula, self.terms, theta, n, **options)
-        return sample(self.formula, theta, n, **options)
+        return sample(self.formula, theta, n, terms=self.terms or None, **options)
 
     def log_likelihood(self, data: Any, **options: Any) -> Likelihood:
         """Mean log P(x) over examples, as `nelson.learn` takes them, with its 95% half width.
 
         The error bar has two parts: the number of examples is finite, and log Z may be an estimate.
-        The options are those of `nelson.log_z.log_partition`; a value of log Z that was computed
+        The options are those of `nelson.log_z`; a value of log Z that was computed
         before may be given as `log_z`.
         """
         x = load_examples(self.formula, data).to_numpy()
@@ -140,7 +135,7 @@ class Model:
                 (folder / name).unlink(missing_ok=True)
         for name, content in (more or {}).items():
             atomic.write(folder / name, content)
-        text = json.dumps(meta, indent=1, default=_plain)
+        text = json.dumps(meta, indent=1, default=_as_json)
         atomic.write(folder / _JSON, text.encode())
 
     def __repr__(self) -> str:
@@ -150,6 +145,7 @@ class Model:
 
 def writable(path: str | os.PathLike[str]) -> Path:
     """A folder that a model may be written to: new, empty, a model already, or a part of one."""
+    pack_tensors({})  # raises NelsonError without safetensors, which a model needs
     folder = Path(path)
     if folder.is_dir():
         atomic.tidy(folder)
@@ -265,14 +261,14 @@ def _formula(path: Path, meta: dict[str, Any]) -> Formula:
     )
 
 
-def _plain(value: Any) -> Any:
+def _as_json(value: Any) -> Any:
     """NumPy's scalars and arrays as JSON can hold them."""
     return value.tolist() if hasattr(value, "tolist") else str(value)
 
 
-def _products(terms: Mapping[tuple[int, ...], float]) -> list[str]:
+def _products(terms: Mapping[tuple[int, ...], float], most: int = 50) -> list[str]:
     """The largest coefficients, in words."""
-    largest = sorted(terms, key=lambda m: (-abs(terms[m]), m))[:_README_TERMS]
+    largest = sorted(terms, key=lambda m: (-abs(terms[m]), m))[:most]
     lines = [f"Plus {terms[m]:.6g} where {' '.join(map(str, m))} are all true." for m in largest]
     if len(terms) > len(largest):
         lines.append(f"And {len(terms) - len(largest):,} more: see `terms` in model.json.")
@@ -289,7 +285,7 @@ def _readme(model: Model, meta: dict[str, Any]) -> str:
         *_products(terms),
         "",
         "```",
-        "nelson generate . -n 1000        # new structures, all valid",
+        "nelson sample . -n 1000        # new structures, all valid",
         "nelson evaluate . DATA           # how well the model fits the data",
         "```",
         "",
@@ -298,8 +294,8 @@ def _readme(model: Model, meta: dict[str, Any]) -> str:
         "| how it was made | |",
         "|---|---|",
     ]
-    shown = ("preset", "examples", "data", "dropped", "iterations", "converged", "why", "seed")
-    for key in (*shown, "sampler", "sweeps", "guarantee", "seconds", "nelson"):
+    shown = ("examples", "data", "dropped", "iterations", "converged", "why", "seed")
+    for key in (*shown, "method", "sweeps", "guarantee", "seconds", "nelson"):
         if meta.get(key) is not None:
             lines.append(f"| {key} | {meta[key]} |")
     for key, value in (meta.get("settings") or {}).items():

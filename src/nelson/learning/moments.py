@@ -9,8 +9,8 @@ from functools import cached_property
 import numpy as np
 
 from nelson.kernels.core.bits import words_for
-from nelson.kernels.cpu.moments import dot, pair_counts
-from nelson.learning.group import ALONE, Group
+from nelson.kernels.cpu.packed_samples import dot, pair_counts
+from nelson.learning.group import ALONE, ProcessGroup
 from nelson.sampling.device.samples import DeviceSamples
 from nelson.sampling.samples import Samples
 
@@ -31,7 +31,7 @@ class Draw:
     guarantee: str
     first: int = 0  # number of the first sample that this rank holds
     held: int | None = None  # samples that this rank holds; None: all of them
-    group: Group = ALONE
+    group: ProcessGroup = ALONE
 
     @classmethod
     def of(cls, samples: Samples, started: float) -> Draw:

@@ -30,6 +30,7 @@ from nelson.errors import BudgetExceeded
 from nelson.learning.data import Targets
 from nelson.learning.group import State
 from nelson.learning.history import History
+from nelson.learning.learner import Unary
 from nelson.learning.moments import Draw
 from nelson.learning.noise import (
     Gap,
@@ -39,16 +40,10 @@ from nelson.learning.noise import (
     judge_draw,
     noise_scale,
 )
-from nelson.learning.unary import Unary
-
-_AVERAGED_STEPS = 8  # Newton results whose mean is the answer
-_MAX_DRAW_BITS = 1 << 31  # 256 MB
-_MIN_SAMPLES = 1024
-#: A variable at its bound is held back if its moment is off by this many standard errors.
-_HELD_SIGMAS = 5.0
+from nelson.learning.optimizers import Newton
 
 
-class Newton(Unary):
+class NewtonSteps(Unary):
     """In phase "grow", `point` = `theta` + `step`, where theta is the last accepted point."""
 
     ARRAYS = ("point", "theta", "step", "total", "target")
@@ -57,6 +52,7 @@ class Newton(Unary):
         *("prior_share", "held"),
     )
 
+    settings: Newton
     phase = "grow"
     slope = math.nan  # (mu - mu_theta) . step at theta; NaN: not known
     has_step = False
@@ -69,8 +65,8 @@ class Newton(Unary):
     def start_from(self, uniform: np.ndarray) -> None:
         """Without theta0: a step from theta = 0, where the model's mean is `uniform`."""
         n, m = self.formula.n_vars, self.settings.m
-        most = max(64, _MAX_DRAW_BITS // max(1, n) // 64 * 64)
-        first = max(_MIN_SAMPLES, min(4 * n, 8192))
+        most = max(64, (1 << 31) // max(1, n) // 64 * 64)  # of a draw of 256 MB
+        first = max(1024, min(4 * n, 8192))
         self.m_final = m or min(max(4 * self.examples.count, 2 * first), most)
         self.m = m or min(first, self.m_final)
         start = self.theta0
@@ -94,7 +90,7 @@ class Newton(Unary):
         phase = self.phase
         move = np.zeros_like(g)
         move[free] = direction(g[free], variance, curve)
-        move *= min(self.settings.eta, 1.0) * (self.relax if phase == "grow" else 1.0)
+        move *= min(self.settings.rate, 1.0) * (self.relax if phase == "grow" else 1.0)
         self.held = self._held(g, draw)
         if phase == "check" and not isinstance(self.examples, Targets):
             shift, toward = self.target - self.examples.mean(), np.zeros_like(g)
@@ -109,12 +105,13 @@ class Newton(Unary):
         held = (np.abs(self.point) >= self.settings.bound) & (g * self.point > 0)
         return self.asked & ~held & ~constant_variables(g, self.target)
 
-    def _held(self, g: np.ndarray, draw: Draw) -> str:
-        """The variables that the bound keeps from the data's moments."""
+    def _held(self, g: np.ndarray, draw: Draw, sigmas: float = 5.0) -> str:
+        """The variables that the bound keeps from the data's moments: they are off by more than
+        this many standard errors."""
         against = (np.abs(self.point) >= self.settings.bound) & (g * self.point > 0)
         mean = np.clip(draw.mean, 0.5 / draw.count, 1 - 0.5 / draw.count)
         noise = np.sqrt(mean * (1 - mean) * noise_scale(draw, self.behind))
-        held = np.flatnonzero(against & (np.abs(g) > _HELD_SIGMAS * noise)) + 1
+        held = np.flatnonzero(against & (np.abs(g) > sigmas * noise)) + 1
         if not len(held):
             return ""
         named = ", ".join(map(str, held[:10])) + ", ..." * (len(held) > 10)
@@ -174,7 +171,7 @@ class Newton(Unary):
         elif self.phase == "average":
             self.total = self.total + following
             self.averaged += 1
-            if self.averaged % _AVERAGED_STEPS == 0:
+            if self.averaged % self.settings.averaged == 0:
                 self.point = self.total / self.averaged
                 self.behind = float(self.averaged * self.m)
                 self.phase = "check"

@@ -9,7 +9,7 @@ has mean n and variance 2 tr R^2 + sum_i (1 - 6 v_i) / (m v_i). By Satterthwaite
 is distributed as c chi^2_nu with the same mean and variance. A gap is called noise if Q is at most
 the (1 - level) quantile of c chi^2_nu: at the maximum this holds with probability 1 - level.
 
-R is estimated by popcounts of pairs of columns (`kernels.cpu.moments`), never from unpacked
+R is estimated by popcounts of pairs of columns (`kernels.cpu.packed_samples`), never from unpacked
 samples. Its sampling error, E||R^ - R||^2 = n^2/m, is known: it is subtracted from tr R^2, and
 says how far to shrink R^ towards the identity before inverting it (Ledoit and Wolf, 2004).
 """
@@ -25,11 +25,6 @@ from typing import Any, TypedDict
 import numpy as np
 
 from nelson.learning.moments import Draw
-
-#: With more variables than this the Fisher matrix is taken to be diagonal.
-_MAX_DENSE_VARIABLES = 1024
-#: Correlations are estimated from at most this many samples: more would hardly reduce their noise.
-_MAX_CORRELATION_SAMPLES = 16384
 
 
 @dataclass(frozen=True)
@@ -65,17 +60,20 @@ def gap_size(g: np.ndarray) -> GapSize:
     return {"gap_l1": float(size.sum()), "gap_max": float(size.max(initial=0.0))}
 
 
-def curvature(draw: Draw, free: np.ndarray) -> Curvature:
+def curvature(draw: Draw, free: np.ndarray, dense: int = 1024, samples: int = 16_384) -> Curvature:
     """Correlations of the variables that `free`, (n,) bool, selects.
 
-    O(n^2 m / 128) word operations for n <= 1024.
+    dense    with more variables the Fisher matrix is taken to be diagonal
+    samples  of which the correlations are estimated, at most: more would hardly reduce their noise
+
+    O(n^2 m / 128) word operations for n <= `dense`.
     """
     columns = np.flatnonzero(free)
     n = len(columns)
     if n == 0:
         return Curvature(np.zeros((0, 0)), 0.0)
-    chosen = columns[:: -(-n // _MAX_DENSE_VARIABLES)]
-    pairs, m = draw.pair_counts(chosen, _MAX_CORRELATION_SAMPLES)
+    chosen = columns[:: -(-n // dense)]
+    pairs, m = draw.pair_counts(chosen, samples)
     counts = pairs.astype(np.float64)
     mean = np.diag(counts) / m
     covariance = counts / m - np.outer(mean, mean)

@@ -35,14 +35,14 @@ import numpy as np
 from nelson.errors import BudgetExceeded
 from nelson.formula import Formula
 from nelson.learning.data import Examples
-from nelson.learning.draw import Kept
+from nelson.learning.draw import NamedSampler
 from nelson.learning.group import State
 from nelson.learning.history import History
+from nelson.learning.learner import Unary
 from nelson.learning.moments import Draw
 from nelson.learning.noise import constant_variables, gap_size, judge_draw
-from nelson.learning.seeds import stream_seed
-from nelson.learning.settings import Settings
-from nelson.learning.unary import Unary
+from nelson.learning.optimizers import Proximal
+from nelson.learning.seeds import VALIDATION, stream_seed
 from nelson.log_z.annealed import Quick
 
 #: log Z at theta, with a seed for an estimate.
@@ -50,16 +50,6 @@ LogZ = Callable[[np.ndarray, int], Quick]
 
 #: Computes the first theta and the first l1.
 First = Callable[[], tuple[np.ndarray, float]]
-
-_M = 1024  # samples of a step
-_STAGE = 300  # steps of a stage, at first
-_FALL = 3.0  # eta falls to eta / (1 + this) within a stage
-_FACTOR = 0.7  # of the penalty from one stage to the next
-_PATIENCE = 3  # stages without a new best that end the run
-_CHECK = 4  # a test draws this many times m samples
-_FAR = 1.0  # a stage that ends this many nats below the best is discarded
-_SLOWER, _LEAST_PACE = 0.25, 1 / 64  # of the pace, after such a stage, and at least
-_VALIDATION = 1 << 42  # first key of the seeds of log Z
 
 
 class Penalised(Unary):
@@ -71,6 +61,9 @@ class Penalised(Unary):
         *("done", "pace", "first"),
     )
 
+    settings: Proximal
+    CHECK = 4  # a test draws this many times m samples
+    LEAST_PACE = 1 / 64
     t = 0  # steps done
     step = 0  # of this stage
     stage = 0  # stages done
@@ -86,7 +79,7 @@ class Penalised(Unary):
         self,
         formula: Formula,
         examples: Examples,
-        settings: Settings,
+        settings: Proximal,
         first: First,
         n: int,
         valid: Examples | None = None,
@@ -106,13 +99,13 @@ class Penalised(Unary):
 
     def start_from(self, uniform: np.ndarray) -> None:
         assert self.theta0 is not None
-        self.m = self.settings.m or _M
+        self.m = self.settings.m or 1024
         self.theta = self.clipped(self.theta0)
         self.point = self.best = self.theta
-        if isinstance(self.drawer.custom, Kept):
+        if isinstance(self.drawer.custom, NamedSampler):
             self.drawer.custom.forget()  # the moments of the uniform law came from it
         if self.valid is not None and self.log_z is not None:
-            log_z = self.log_z(self.theta, stream_seed(self.drawer.seed, _VALIDATION))
+            log_z = self.log_z(self.theta, stream_seed(self.drawer.seed, VALIDATION))
             self.first = float(self.valid.mean() @ self.theta) - log_z.log_z
             self.error = log_z.error
 
@@ -123,7 +116,8 @@ class Penalised(Unary):
     @property
     def _length(self) -> int:
         """Steps of this stage."""
-        return _STAGE if self.valid is not None else _STAGE << min(self.stage, 10)
+        steps = self.settings.stage
+        return steps if self.valid is not None else steps << min(self.stage, 10)
 
     def update(self, draw: Draw) -> dict[str, Any]:
         if draw.count == 0:
@@ -131,7 +125,7 @@ class Penalised(Unary):
         if self.checking:
             return self._check(draw)
         g = self.target - draw.mean
-        eta = self.pace * self.settings.eta / (1 + _FALL * self.step / self._length)
+        eta = self.pace * self.settings.rate / (1 + self.settings.fall * self.step / self._length)
         moved = self.theta + eta * (g - self._pull(self.theta)) / self._scale
         limit = eta * self.l1 / self._scale[self.n :]
         tail = moved[self.n :]
@@ -160,20 +154,20 @@ class Penalised(Unary):
         self.stage += 1
         self.theta = self.point = mean
         if self.valid is None or self.log_z is None:
-            self.best, self.checking, self.m = mean, True, self.m * _CHECK
+            self.best, self.checking, self.m = mean, True, self.m * self.CHECK
             return {}
-        seed = stream_seed(self.drawer.seed, _VALIDATION + self.stage)
+        seed = stream_seed(self.drawer.seed, VALIDATION + self.stage)
         log_z = self.log_z(mean, seed)
         lag = False
-        if log_z.samples is not None and isinstance(self.drawer.custom, Kept):
+        if log_z.samples is not None and isinstance(self.drawer.custom, NamedSampler):
             lag = self.drawer.custom.renew(log_z.samples)
         found = float(self.valid.mean() @ mean) - log_z.log_z
         row = {"l1": self.l1, "validation": found, "validation_error": log_z.error}
         row["trusted"] = float(log_z.trusted)
-        far = found < max(self.score, self.first) - _FAR
-        slower = (lag or far) and self.pace > _LEAST_PACE
+        far = found < max(self.score, self.first) - self.settings.far
+        slower = (lag or far) and self.pace > self.LEAST_PACE
         if slower:
-            self.pace *= _SLOWER
+            self.pace *= 0.25
         if far and slower:
             self.theta = self.point = self.best
             return row
@@ -181,14 +175,15 @@ class Penalised(Unary):
             self.score, self.error, self.best, self.worse = found, log_z.error, mean, 0
         elif self.settings.l1 is not None or mean[self.n :].any():
             self.worse += 1  # before the first product is used, scores differ by noise only
-        self.done = self.worse >= _PATIENCE and self.settings.stop
+        self.done = self.worse >= self.settings.patience and self.settings.stop
         if self.settings.l1 is None:  # a penalty under which no product is used is far too strong
-            self.l1 *= _FACTOR if mean[self.n :].any() else _FACTOR**3
+            factor = self.settings.factor
+            self.l1 *= factor if mean[self.n :].any() else factor**3
         return row
 
     def _check(self, draw: Draw) -> dict[str, Any]:
         """Is the gradient at the mean of the stage noise?"""
-        self.checking, self.m = False, self.m // _CHECK
+        self.checking, self.m = False, self.m // self.CHECK
         shrunk = np.zeros_like(self.point)
         shrunk[self.n :] = self.l1 * np.sign(self.point[self.n :])
         target = self.target - self._pull(self.point) - shrunk
@@ -218,10 +213,8 @@ class Penalised(Unary):
             f"+- {2 * self.error:.2g}); {used:,} of {len(self.best) - self.n:,} products are used"
         )
         if self.done:
-            return (
-                True,
-                f"the best of {self.stage} stages, and the last {_PATIENCE} are worse: {why}",
-            )
+            worse = self.settings.patience
+            return True, f"the best of {self.stage} stages, and the last {worse} are worse: {why}"
         return False, f"the best of {self.stage} stages, and more may help: {why}"
 
     def restore(self, state: State) -> None:

@@ -19,30 +19,26 @@ from __future__ import annotations
 
 import numpy as np
 
-from nelson.distribution.heat_bath import heat_bath
 from nelson.formula import Formula
 from nelson.formula.polynomial import Lifted
 from nelson.kernels.core.bits import pack, unpack, words_for
-from nelson.learning.draw import Kept
+from nelson.learning.draw import NamedSampler
 from nelson.learning.seeds import stream_seed
-from nelson.log_z.walk import Fields, Walk
+from nelson.log_z.term_chains import Fields, TermChains
+from nelson.sampling.methods import lovasz
+from nelson.sampling.sample_stream import sample
 from nelson.sampling.samples import Samples
 
-#: Sweeps for each step, unless the caller says another number.
-SWEEPS = 2
-#: Seed of the chains that judge the last theta.
-_JUDGE = 0
-#: Rungs below the law itself, at b = 0, 1/5, ..., 4/5. On mushrooms 75% of the exchanges succeed.
-_RUNGS = 5
-#: Chains lag if the mean of some variable differs by this from samples of another kind. Noise of
-#: 512 samples is below 0.1.
-_LAG = 0.2
 
-
-class Persistent(Kept):
+class Persistent(NamedSampler):
     """The sampler of the loop: (lifted formula, theta, m, seed) -> completed samples."""
 
     name = "persistent"
+    #: Rungs below the law itself, at b = 0, 1/5, ..., 4/5: on mushrooms 75% of exchanges succeed.
+    RUNGS = 5
+    #: Chains lag if the mean of some variable differs by this from samples of another kind. Noise
+    #: of 512 samples is below 0.1.
+    LAG = 0.2
 
     def __init__(
         self,
@@ -53,12 +49,12 @@ class Persistent(Kept):
         threads: int | None,
     ) -> None:
         self.formula, self.shape, self.threads = formula, shape, threads
-        self.made = SWEEPS if sweeps is None else sweeps
+        self.made = 2 if sweeps is None else sweeps
         self.sweeps = self.made
-        self.walk = Walk(formula, shape.monomials)
+        self.walk = TermChains(formula, shape.monomials)
         self.examples = examples
         self.words: np.ndarray | None = None
-        self.rungs: np.ndarray | None = None  # (_RUNGS, words, n), or none
+        self.rungs: np.ndarray | None = None  # (RUNGS, words, n), or none
 
     def __call__(self, formula: Formula, theta: np.ndarray, m: int, seed: int) -> Samples:
         n, count = self.shape.n, words_for(m)
@@ -87,7 +83,7 @@ class Persistent(Kept):
     def _exchanged(self, words: np.ndarray, theta: np.ndarray, seed: int) -> np.ndarray:
         """The chains of P_1 after a step of all rungs and exchanges between neighbours."""
         assert self.rungs is not None
-        n, steps = self.shape.n, np.arange(_RUNGS + 1) / _RUNGS
+        n, steps = self.shape.n, np.arange(self.RUNGS + 1) / self.RUNGS
         mean = self.examples.mean(axis=0)
         base = Fields(self.formula).independent(mean, 0.5 / len(self.examples))
         shift, c = theta[:n] - base, theta[n:]
@@ -98,10 +94,10 @@ class Persistent(Kept):
             for k, (b, below) in enumerate(zip(steps, self.rungs, strict=False))
         ]
         levels.append(words)
-        energy = self.walk.potential(np.concatenate(levels), shift, c).reshape(_RUNGS + 1, -1)
+        energy = self.walk.potential(np.concatenate(levels), shift, c).reshape(self.RUNGS + 1, -1)
         random = np.random.default_rng(seed)
-        for k in (*range(0, _RUNGS, 2), *range(1, _RUNGS, 2)):
-            gain = (energy[k] - energy[k + 1]) / _RUNGS
+        for k in (*range(0, self.RUNGS, 2), *range(1, self.RUNGS, 2)):
+            gain = (energy[k] - energy[k + 1]) / self.RUNGS
             taken = np.log(random.random(len(gain))) < gain
             differ = (levels[k] ^ levels[k + 1]) & pack(taken[:, None])
             levels[k], levels[k + 1] = levels[k] ^ differ, levels[k + 1] ^ differ
@@ -118,12 +114,12 @@ class Persistent(Kept):
             return False
         words, n = self.words.copy(), self.shape.n
         means = [unpack(x, 64 * len(x))[:, :n].mean(axis=0) for x in (words, samples)]
-        lag = float(np.abs(means[0] - means[1]).max()) > _LAG
+        lag = float(np.abs(means[0] - means[1]).max()) > self.LAG
         count = len(words) // 2
         words[:count] = samples[np.linspace(0, len(samples) - 1, count).astype(int)]
         self.words = words
         if lag and self.rungs is None and self.walk.n == n and len(self.examples):
-            self.rungs = np.tile(words, (_RUNGS, 1, 1))
+            self.rungs = np.tile(words, (self.RUNGS, 1, 1))
         return lag
 
     def forget(self) -> None:
@@ -133,7 +129,15 @@ class Persistent(Kept):
         """By chains from fresh starts of several kinds, which must agree."""
         n = self.shape.n
         products = dict(zip(self.shape.monomials, theta[n:].tolist(), strict=True))
-        drawn = heat_bath(self.formula, products, theta[:n], 64, seed=_JUDGE, threads=self.threads)
+        drawn = sample(
+            self.formula,
+            theta[:n],
+            64,
+            method=lovasz.SAMPLER.name,
+            seed=0,
+            threads=self.threads,
+            terms=products,
+        )
         return drawn.guarantee, str(drawn.info["why"])
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -145,8 +149,8 @@ class Persistent(Kept):
             self.words = self._checked(arrays["chains"], 2)
         if "rungs" in arrays:
             self.rungs = self._checked(arrays["rungs"], 3)
-            if len(self.rungs) != _RUNGS:
-                raise ValueError(f"chains have {len(self.rungs)} rungs; expected {_RUNGS}")
+            if len(self.rungs) != self.RUNGS:
+                raise ValueError(f"chains have {len(self.rungs)} rungs; expected {self.RUNGS}")
 
     def _checked(self, words: np.ndarray, axes: int) -> np.ndarray:
         words, n = np.array(words), self.walk.n

@@ -22,17 +22,7 @@ import numpy as np
 from nelson.formula import Formula
 from nelson.formula.flat import owners, select
 from nelson.io.progress import phase
-from nelson.log_z.walk import Fields
-
-#: Rows that are used, at most: the result is only a first point.
-_MAX_ROWS = 4096
-#: Penalties of the path, in nats for each example: from the first on, each 0.7 of the last.
-_FIRST, _FACTOR, _PENALTIES = 0.2, 0.7, 20
-#: Steps for each penalty, and the gain in nats over ten steps at which it ends. A first point need
-#: not be exact: of 300 steps most would be spent on the last digits.
-_STEPS, _SMALL_GAIN = 60, 2e-3
-#: The path ends when the validation rows are this many nats below their best.
-_WORSE = 0.05
+from nelson.log_z.term_chains import Fields
 
 
 class Conditionals:
@@ -102,32 +92,36 @@ def first_point(
     valid: np.ndarray | None,
     wanted: np.ndarray,
     l1: float | None,
-    stronger: float = 1.0,
+    stronger: float = 40.0,
+    max_rows: int = 4096,
+    penalties: int = 20,
 ) -> Start:
     """Fit rows x (N, n) bool. wanted: pairs that may differ from 0, (n, n) bool, symmetric.
 
     l1: the penalty; None: the validation rows choose it. The result is then the point that has a
     penalty `stronger` times as large: a law of weaker couplings, where chains move.
+    max_rows: rows that are used, at most. penalties: how many the path has, the first 0.2 nats for
+    each example, each other 0.7 of the one before.
     """
     fields = Fields(formula)
     with phase("fitting the pseudo-likelihood"):
-        data = Conditionals(formula, fields, x[:: max(1, len(x) // _MAX_ROWS)])
+        data = Conditionals(formula, fields, x[:: max(1, len(x) // max_rows)])
         check = None
         if valid is not None and len(valid):
-            check = Conditionals(formula, fields, valid[:: max(1, len(valid) // _MAX_ROWS)])
+            check = Conditionals(formula, fields, valid[:: max(1, len(valid) // max_rows)])
         climb = _Climb(data, wanted & fields.apart())
-        penalties = _FIRST * _FACTOR ** np.arange(_PENALTIES)
+        path_of_l1 = 0.2 * 0.7 ** np.arange(penalties)
         if l1 is not None:
-            penalties = np.append(penalties[penalties > 2 * l1], l1)
+            path_of_l1 = np.append(path_of_l1[path_of_l1 > 2 * l1], l1)
         path: list[Start] = []
-        best, score = float(penalties[0]), -np.inf
-        for penalty in penalties.tolist():
+        best, score = float(path_of_l1[0]), -np.inf
+        for penalty in path_of_l1.tolist():
             climb(penalty)
             path.append(Start(climb.theta, climb.table, penalty))
             now = -penalty if check is None else check(climb.theta, climb.table)[1]
             if now > score or l1 is not None:
                 best, score = penalty, now
-            elif now < score - _WORSE:
+            elif now < score - 0.05:  # nats for each validation row
                 break
     wanted_l1 = best if l1 is not None else stronger * best
     at = min(path, key=lambda start: abs(np.log(start.l1 / wanted_l1)))
@@ -156,11 +150,13 @@ class _Climb:
         pairs = self.data.x.T @ gap
         return value, gap.sum(axis=0), (pairs + pairs.T) * self.wanted
 
-    def __call__(self, penalty: float) -> None:
+    def __call__(self, penalty: float, steps: int = 60, small_gain: float = 2e-3) -> None:
+        """At most `steps`, until ten of them gain less than `small_gain` nats. A first point need
+        not be exact: of 300 steps most would be spent on the last digits."""
         theta, table, speed = self.theta, self.table, 1.0
         at, around = theta, table
         values: list[float] = []
-        for k in range(_STEPS):
+        for k in range(steps):
             value, g, pairs = self._gradient(at, around)
             while True:
                 new = at + g / (self.curve * self.slope)
@@ -185,6 +181,6 @@ class _Climb:
             at, around = new + along * (new - theta), moved + along * (moved - table)
             theta, table, speed = new, moved, faster
             values.append(reached - penalty * float(np.abs(table).sum()) / 2)
-            if k >= 10 and values[-1] - values[-11] < _SMALL_GAIN:
+            if k >= 10 and values[-1] - values[-11] < small_gain:
                 break
         self.theta, self.table = theta, table

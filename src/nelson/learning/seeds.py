@@ -9,6 +9,7 @@ import numpy as np
 
 OUTSIDE_ITERATIONS = 1 << 40  # first key of draws that belong to no iteration
 MINIBATCHES = 1 << 41  # first key of the random choice of examples
+VALIDATION = 1 << 42  # first key of estimates of log Z
 
 
 def stream_seed(seed: int, key: int) -> int:

@@ -5,7 +5,7 @@
     E_model[x] = (sum over ranks of popcounts) / (sum over ranks of counts)
 
 Together the shares are the samples that one process would draw, and the sums are over integers: the
-mean is the same bits for any R. This needs a sampler that numbers its samples (`BY_NUMBER`) and, if
+mean is the same bits for any R. This needs a sampler that numbers its samples (`by_number`) and, if
 "auto" decides for each component, the same decision on every rank. Otherwise rank 0 draws all m
 samples: the same result, but no faster than one process.
 
@@ -17,22 +17,26 @@ from __future__ import annotations
 import hashlib
 import time
 from dataclasses import replace
+from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
 
+from nelson.chains.guarantee import GUARANTEES
 from nelson.formula import Formula
-from nelson.learning.group import Group, span
+from nelson.learning.group import ProcessGroup, span
 from nelson.learning.moments import Draw
-from nelson.sampling.guarantee import GUARANTEES
+from nelson.sampling.drawing import Drawing
 from nelson.sampling.options import Options
-from nelson.sampling.plan import Plan, make_plan
-from nelson.sampling.sample_stream import carry_out
+from nelson.sampling.plan import Plan, carry_out
+from nelson.sampling.registry import get, names
 from nelson.sampling.samples import Samples
-from nelson.sampling.shards import NUMBERED
 
-#: Samplers whose sample i of a seed depends neither on the batch around it nor on a clock.
-BY_NUMBER = frozenset(NUMBERED) - {"cdcl"}
+
+@cache
+def by_number() -> frozenset[str]:
+    """Samplers whose sample i of a seed depends neither on the batch around it nor on a clock."""
+    return frozenset(n for n in names() if get(n).keyed and not get(n).may_be_invalid)
 
 
 class SharedDrawer(Protocol):
@@ -41,9 +45,11 @@ class SharedDrawer(Protocol):
     formula: Formula
     custom: Any
     method: str
-    group: Group
+    group: ProcessGroup
 
     def options(self, key: int) -> Options: ...
+
+    def plan(self, theta: np.ndarray) -> Plan: ...
 
     def alone(self, theta: np.ndarray, m: int, key: int) -> Draw: ...
 
@@ -52,7 +58,7 @@ def drawn_together(drawer: SharedDrawer, theta: np.ndarray, m: int, key: int) ->
     """The samples of `drawer.alone`, drawn by all ranks; each rank holds its share."""
     group, started = drawer.group, time.perf_counter()
     plan = None
-    if drawer.custom is None and drawer.method in BY_NUMBER | {"auto"}:
+    if drawer.custom is None and drawer.method in by_number() | {"auto"}:
         plan = _planned(drawer, theta, m, key)
         if drawer.method == "auto" and not _agreed(plan, drawer):
             plan = None
@@ -88,12 +94,12 @@ def drawn_together(drawer: SharedDrawer, theta: np.ndarray, m: int, key: int) ->
     )
 
 
-def _planned(drawer: SharedDrawer, theta: np.ndarray, m: int, key: int) -> Plan:
+def _planned(drawer: SharedDrawer, theta: np.ndarray, m: int, key: int) -> Drawing:
     """The plan for all m samples, so that decisions do not depend on the size of a share."""
-    return make_plan(drawer.formula, theta, m, drawer.options(key))
+    return drawer.plan(theta).drawing(m, drawer.options(key)).confirmed()
 
 
-def _agreed(plan: Plan, drawer: SharedDrawer) -> bool:
+def _agreed(plan: Drawing, drawer: SharedDrawer) -> bool:
     """Have all ranks decided the same, and only for samplers that number their samples?
 
     They see the same formula and theta, but each rank has another clock.
@@ -103,11 +109,11 @@ def _agreed(plan: Plan, drawer: SharedDrawer) -> bool:
     decisions = [(p["method"], p["sweeps"], p["variables"], p["components"]) for p in parts]
     text = repr((plan.sampler.name, plan.request.sweeps, decisions, plan.choice.steps))
     digest = hashlib.sha256(text.encode()).hexdigest()
-    answers = drawer.group.gather(digest if methods <= BY_NUMBER else "")
+    answers = drawer.group.gather(digest if methods <= by_number() else "")
     return "" not in answers and len(set(answers)) == 1
 
 
-def _share(plan: Plan, first: int, last: int) -> Samples:
+def _share(plan: Drawing, first: int, last: int) -> Samples:
     """Samples first..last of a plan; first is a multiple of 64."""
     count = last - first
     parts = [

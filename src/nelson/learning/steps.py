@@ -1,6 +1,6 @@
 """First order: plain SGD (Algorithm 2 of the paper, with the sign that climbs) and Adam.
 
-    theta <- theta + eta_t (E_data[x] - E_model[x]),     eta_t = eta / (1 + decay t)
+    theta <- theta + rate_t (E_data[x] - E_model[x]),     rate_t = rate / (1 + decay t)
 
 `average`: the answer is the mean of the latest iterates, at least a third of all (Polyak and
 Ruppert). The mean forgets the start and averages out the noise of the samples.
@@ -16,22 +16,19 @@ from nelson.errors import BudgetExceeded
 from nelson.learning.data import Examples
 from nelson.learning.draw import Drawer
 from nelson.learning.group import State
+from nelson.learning.learner import Unary
 from nelson.learning.moments import Draw
 from nelson.learning.noise import gap_size
-from nelson.learning.unary import Unary
-
-_CHECK_EVERY = 100  # iterations between two tests of a run that may stop by itself
-_CHECK_FACTOR = 16  # a test draws m times this many samples: its own noise must be small
-_DEFAULT_M = 1024
-_BETA1, _BETA2, _EPSILON = 0.9, 0.999, 1e-8  # Kingma and Ba, 2015
+from nelson.learning.optimizers import SGD, Adam
 
 
 class FirstOrder(Unary):
-    """SGD or Adam. Every 100 steps a larger draw tests the moments, if the run may stop."""
+    """SGD or Adam. From time to time a larger draw tests the moments, if the run may stop."""
 
     ARRAYS = ("point", "theta", "target", "total", "first", "second")
     SCALARS = ("m", "t", "averaged", "checking", "done")
 
+    settings: SGD  # or Adam
     t = 0  # steps done
     checking = False
     batches: Examples | None = None  # shuffled; None: every step sees all examples
@@ -42,7 +39,7 @@ class FirstOrder(Unary):
             self.batches = self.examples.shuffled(drawer.seed)
 
     def start_from(self, uniform: np.ndarray) -> None:
-        self.m = self.settings.m or _DEFAULT_M
+        self.m = self.settings.m or 1024
         if self.theta0 is not None:
             self.theta = self.clipped(self.theta0)
         self.point = self.theta
@@ -65,24 +62,25 @@ class FirstOrder(Unary):
                 self.total, self.averaged = np.zeros_like(self.theta), 0
             self.total = self.total + self.theta
             self.averaged += 1
-        if self.settings.stop and self.t % _CHECK_EVERY == 0:
-            self.checking, self.m = True, self.m * _CHECK_FACTOR
+        if self.settings.stop and self.t % self.settings.check_every == 0:
+            self.checking, self.m = True, self.m * self.settings.check_factor
         self.point = self.result() if self.checking else self.theta
         largest = float(np.abs(move).max(initial=0.0))
-        return {"phase": self.settings.optimizer, **gap_size(g), "move": largest}
+        return {"phase": self.settings.NAME, **gap_size(g), "move": largest}
 
     def _move(self, g: np.ndarray) -> np.ndarray:
-        eta = self.settings.eta / (1 + self.settings.decay * self.t)
-        if self.settings.optimizer == "sgd":
-            return eta * g
-        self.first = _BETA1 * self.first + (1 - _BETA1) * g
-        self.second = _BETA2 * self.second + (1 - _BETA2) * g * g
-        first = self.first / (1 - _BETA1 ** (self.t + 1))
-        second = self.second / (1 - _BETA2 ** (self.t + 1))
-        return eta * first / (np.sqrt(second) + _EPSILON)
+        adam = self.settings
+        rate = adam.rate / (1 + adam.decay * self.t)
+        if not isinstance(adam, Adam):
+            return rate * g
+        self.first = adam.beta1 * self.first + (1 - adam.beta1) * g
+        self.second = adam.beta2 * self.second + (1 - adam.beta2) * g * g
+        first = self.first / (1 - adam.beta1 ** (self.t + 1))
+        second = self.second / (1 - adam.beta2 ** (self.t + 1))
+        return rate * first / (np.sqrt(second) + adam.epsilon)
 
     def _check(self, draw: Draw) -> dict[str, Any]:
-        self.checking, self.m = False, self.m // _CHECK_FACTOR
+        self.checking, self.m = False, self.m // self.settings.check_factor
         behind = max(1, self.averaged) * self.m
         row = self.test(draw, behind)
         self.done = bool(row["within"])

@@ -10,42 +10,37 @@ formula itself, whose moves know the terms (`persistent.py`); the products are t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any
+from functools import cached_property
 
 import numpy as np
 
-from nelson.distribution.heat_bath import heat_bath
+from nelson.budget import Budget
+from nelson.chains.problem import prepare
 from nelson.errors import FormulaError
-from nelson.exact.compiled import Compiled, compiled, not_worth_a_try
-from nelson.exact.enumerated import Enumerated, enumerated
+from nelson.exact.law import Law, law
 from nelson.formula import Formula
 from nelson.formula.polynomial import Lifted, Polynomial, lift
-from nelson.io.progress import phase
 from nelson.kernels.core.bits import pack
 from nelson.learning.data import Examples
-from nelson.learning.draw import Kept
-from nelson.learning.penalised import LogZ
+from nelson.learning.draw import Custom, NamedSampler
+from nelson.learning.learner import Unary
+from nelson.learning.newton import NewtonSteps
+from nelson.learning.optimizers import SGD, Newton, Optimizer, Proximal
+from nelson.learning.penalised import LogZ, Penalised
+from nelson.learning.persistent import Persistent
 from nelson.learning.pseudo import first_point
-from nelson.log_z import log_partition
+from nelson.learning.steps import FirstOrder
+from nelson.log_z import log_z
 from nelson.log_z.annealed import Quick, quick
-from nelson.log_z.moments import FEW
 from nelson.log_z.result import LogPartition
-from nelson.log_z.walk import Fields
-from nelson.sampling.problem import prepare
+from nelson.log_z.term_chains import Fields
+from nelson.policy import DEFAULT
 from nelson.sampling.samples import Samples
 
 #: The word for all pairs of variables in different fields.
 PAIRS = "pairs"
-#: Most pairs that `PAIRS` may stand for.
-_MAX_PAIRS = 500_000
-#: Learning begins with a penalty this many times as strong as that of the pseudo-likelihood.
-_STRONGER = 40.0
-#: Effort to compile a lifted formula, in units of `nelson.exact.circuit.build`: about 10 s.
-_EFFORT = 54.0
-
-Source = Enumerated | Compiled
 
 
 def lifted(formula: Formula, terms: str | Iterable[Iterable[int]]) -> Lifted:
@@ -67,17 +62,17 @@ def lifted(formula: Formula, terms: str | Iterable[Iterable[int]]) -> Lifted:
     return lift(formula, dict.fromkeys(monomials, 1.0))
 
 
-def all_pairs(formula: Formula) -> list[tuple[int, ...]]:
+def all_pairs(formula: Formula, most: int = 500_000) -> list[tuple[int, ...]]:
     """Pairs of variables that no rule fixes and that are not in one field."""
     n = formula.n_vars
     free = np.ones(formula.n_total, bool)
     free[np.abs(prepare(formula).fixed) - 1] = False
     apart = np.triu(Fields(formula).apart(), 1) & free[:n, None] & free[None, :n]
     count = int(apart.sum())
-    if count > _MAX_PAIRS:
+    if count > most:
         raise FormulaError(
             f'terms = "pairs" of {n:,} variables: {count:,} pairs',
-            expected=f"at most {_MAX_PAIRS:,}; list the pairs that matter",
+            expected=f"at most {most:,}; list the pairs that matter",
         )
     return [(int(a) + 1, int(b) + 1) for a, b in np.argwhere(apart)]
 
@@ -97,27 +92,24 @@ def completed_examples(shape: Lifted, examples: Examples) -> Examples:
     return replace(examples, packed=shape.completed(examples.packed), names=None)
 
 
-def exact_source(lifted_formula: Formula) -> Source | None:
+def exact_source(lifted_formula: Formula, budget: Budget | None = None) -> Law | None:
     """Exact moments, log Z and draws of a lifted formula; None if it neither compiles nor has few
     solutions."""
-    few = enumerated(lifted_formula, FEW // max(1, lifted_formula.n_total))
-    if few is not None:
-        return few
-    if not_worth_a_try(lifted_formula):
-        return None
-    with phase("compiling a circuit"):
-        return compiled(lifted_formula, effort=_EFFORT)
+    limits = DEFAULT.terms
+    budget = replace(budget or Budget(), effort=limits.effort).share(limits.exact_share)
+    exact = law(lifted_formula, (), budget)
+    return exact if isinstance(exact, Law) else None
 
 
-class Exact(Kept):
+class Exact(NamedSampler):
     """The sampler of the loop: (lifted formula, theta, m, seed) -> exact samples."""
 
     unjudged = "exact"
 
-    def __init__(self, shape: Lifted, source: Source) -> None:
+    def __init__(self, shape: Lifted, source: Law) -> None:
         self.source = source
         self.variables = tuple(range(1, shape.formula.n_vars + 1))
-        self.name = "circuit" if isinstance(source, Compiled) else "enumerate"
+        self.name = source.method
 
     def __call__(self, formula: Formula, theta: np.ndarray, m: int, seed: int) -> Samples:
         x = self.source.draw(theta[None], m, seed)[0]
@@ -127,29 +119,7 @@ class Exact(Kept):
         return "exact", self.source.why
 
 
-def draw_with_terms(
-    formula: Formula, terms: Any, theta: np.ndarray, n: int, **options: Any
-) -> Samples:
-    """n samples: exact where the lifted formula can be enumerated or compiled, else chains.
-
-    Options of chains (`sweeps`, `method`) ask for chains.
-    """
-    if not set(options) <= {"seed", "threads"}:
-        return heat_bath(formula, terms, theta, n, **options)
-    shape = lift(formula, terms, theta)
-    source = exact_source(shape.formula)
-    if source is None:
-        return heat_bath(formula, terms, theta, n, **options)
-    seed = options.get("seed")
-    seed = int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else int(seed)
-    drawn = Exact(shape, source)(shape.formula, shape.theta, n, seed)
-    visible = tuple(range(1, formula.n_vars + 1))
-    packed = np.ascontiguousarray(drawn.packed[:, : formula.n_vars])
-    info = drawn.info | {"seed": seed, "why": source.why}
-    return replace(drawn, packed=packed, variables=visible, info=info)
-
-
-def log_z_of(formula: Formula, shape: Lifted, source: Source | None, starts: np.ndarray) -> LogZ:
+def log_z_of(formula: Formula, shape: Lifted, source: Law | None, starts: np.ndarray) -> LogZ:
     """log Z of the law at a theta of the lifted formula, for validation. starts: likely rows."""
 
     def exact(theta: np.ndarray, seed: int) -> Quick:
@@ -157,7 +127,7 @@ def log_z_of(formula: Formula, shape: Lifted, source: Source | None, starts: np.
         return Quick(float(source.log_z(theta[None])[0]), 0.0, True)
 
     def base(at: np.ndarray) -> LogPartition:
-        return log_partition(formula, at, seed=0)
+        return log_z(formula, at, seed=0)
 
     def estimated(theta: np.ndarray, seed: int) -> Quick:
         phi = Polynomial(coefficients(shape, theta))
@@ -178,9 +148,76 @@ def start_at(
     wanted = np.zeros((n, n), bool)
     pairs = np.array([m for m in shape.monomials if len(m) == 2], np.int64).reshape(-1, 2) - 1
     wanted[pairs[:, 0], pairs[:, 1]] = wanted[pairs[:, 1], pairs[:, 0]] = True
-    found = first_point(formula, x, valid, wanted, None if l1 is None else 2 * l1, _STRONGER)
+    found = first_point(formula, x, valid, wanted, None if l1 is None else 2 * l1)
     theta = np.zeros(shape.formula.n_vars)
     theta[:n] = found.theta
     at = n + np.array([k for k, m in enumerate(shape.monomials) if len(m) == 2], np.int64)
     theta[at] = found.table[pairs[:, 0], pairs[:, 1]]
     return theta, found.l1 / 2 if l1 is None else l1
+
+
+def steps_of(
+    formula: Formula,
+    examples: Examples,
+    settings: Optimizer,
+    theta0: np.ndarray | Callable[[], np.ndarray] | None,
+) -> Unary:
+    """The learner of an optimizer that needs no validation examples."""
+    if isinstance(settings, SGD):
+        return FirstOrder(formula, examples, settings, theta0)
+    if isinstance(settings, Newton):
+        return NewtonSteps(formula, examples, settings, theta0)
+    raise FormulaError(f"{type(settings).__name__} without terms", expected="Newton, Adam or SGD")
+
+
+class Products:
+    """One fit with products."""
+
+    def __init__(
+        self,
+        formula: Formula,
+        shape: Lifted,
+        examples: Examples,
+        valid: Examples | None,
+        settings: Optimizer,
+        budget: Budget,
+    ) -> None:
+        self.formula, self.shape, self.settings, self.budget = formula, shape, settings, budget
+        self.examples, self.valid = examples, valid
+        self.source: Law | None = exact_source(shape.formula, budget)
+
+    @cached_property
+    def rows(self) -> np.ndarray:
+        return self.examples.to_numpy()
+
+    @cached_property
+    def sampler(self) -> Custom:
+        if self.source is not None:
+            return Exact(self.shape, self.source)
+        sweeps = self.settings.sweeps
+        return Persistent(self.formula, self.shape, self.rows, sweeps, self.budget.threads)
+
+    def learner(self, theta0: np.ndarray | None) -> Unary:
+        """theta0: where to start, over variables and products; None: chosen."""
+        shape, settings = self.shape, self.settings
+        seen = completed_examples(shape, self.examples)
+        if not isinstance(settings, Proximal):
+            computed = theta0 is None and self.source is None
+            start = (lambda: self._start(0.0)[0]) if computed else theta0
+            return steps_of(shape.formula, seen, settings, start)
+        valid = None if self.valid is None else completed_examples(shape, self.valid)
+        l1 = settings.l1
+        if l1 is None and valid is None:
+            l1 = 0.0  # nothing could choose it
+
+        def first() -> tuple[np.ndarray, float]:
+            theta, penalty = self._start(l1)
+            return theta if theta0 is None else theta0, penalty if l1 is None else l1
+
+        log_z = log_z_of(self.formula, shape, self.source, self.rows)
+        return Penalised(shape.formula, seen, settings, first, shape.n, valid, log_z)
+
+    def _start(self, l1: float | None) -> tuple[np.ndarray, float]:
+        valid = None if self.valid is None else self.valid.to_numpy()
+        least = None if l1 is None else max(l1, 0.5 / self.examples.count)
+        return start_at(self.formula, self.shape, self.rows, valid, least)

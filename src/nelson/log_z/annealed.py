@@ -2,7 +2,7 @@
 
     P_b(x) ~ exp(base . x + b E(x)) C(x),    E(x) = (theta - base) . x + sum_S c_S prod_{i in S} x_i
 
-P_0 has no terms: its log Z is known (`compute.py`). P_1 is the law in question. In P_0, fields are
+P_0 has no terms: its log Z is known (`methods.py`). P_1 is the law in question. In P_0, fields are
 independent but for the rules, with about the marginals of P_1. Lanes go along the path (`path.py`),
 and each sums the steps of E that it sees, W:
 
@@ -30,39 +30,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from nelson.chains.guarantee import weakest
 from nelson.formula import Formula
 from nelson.formula.polynomial import Polynomial
-from nelson.log_z.path import WORDS, Path
+from nelson.log_z.method import LogZTask, error_in_words
+from nelson.log_z.methods import without_terms
+from nelson.log_z.path import PILOT_POINTS, WORDS, AnnealingPath
 from nelson.log_z.result import Z95, LogPartition
-from nelson.sampling.guarantee import weakest
-
-#: Words of 64 lanes of a run, at most.
-_MOST_WORDS = 128
-#: Points of the path of the first run, and at most.
-_FIRST, _MOST = 64, 4096
-#: Points of the path of a quick estimate: more, if the runs do not agree.
-_QUICK = (128, 512)
-#: Lanes times points of a run, at most, without a limit in seconds.
-_WORK = 1 << 19
-#: A local maximum counts for a quick estimate if its known states weigh e^-3 of all or more.
-_WEIGHTY = 3.0
 
 #: log Z without terms, at a theta.
 BaseLogZ = Callable[[np.ndarray], LogPartition]
-
-
-@dataclass
-class Annealed:
-    """An estimate of log Z."""
-
-    log_z: float
-    half_width: float
-    info: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -76,55 +58,59 @@ class Quick:
 
 
 def annealed(
-    formula: Formula,
-    theta: np.ndarray,
+    task: LogZTask,
     phi: Polynomial,
-    half_width: float,
-    seed: int,
-    seconds: float | None,
-    base_log_z: BaseLogZ,
     starts: np.ndarray | None = None,
-) -> Annealed:
-    """log Z of formula, theta (n,) finite, and phi.
+    since: str = "asked for",
+) -> LogPartition:
+    """log Z of the formula, finite theta and phi.
 
     starts: valid structures that are likely, (m, n) bool, from which runs back start as well.
+    since: why no other method was taken.
     """
-    began = time.monotonic()
-    path = Path(formula, theta, phi, seed, starts)
+    began, limits, budget = time.monotonic(), task.policy.log_z, task.budget
+    base_task = replace(task, method="auto", half_width=task.half_width / 4)
+
+    def base_log_z(theta: np.ndarray) -> LogPartition:
+        return without_terms(replace(base_task, theta=theta))
+
+    path = AnnealingPath(task.formula, task.theta, phi, task.seed, starts)
     base = base_log_z(path.base)
     others = path.others()
-    words, k, lanes = WORDS, _FIRST, 0
+    words, points, lanes = WORDS, PILOT_POINTS, 0
     while True:
         before = time.monotonic()
-        found = path.round(words, k, others)
-        lanes += 64 * words * k
-        half = Z95 * found.error + found.bias + base.half_width
-        doubt = found.doubt()
-        if not doubt and half <= half_width:
+        last_round = path.round(words, points, others)
+        lanes += 64 * words * points
+        half = Z95 * last_round.error + last_round.bias + base.half_width
+        doubt = last_round.doubt(limits.path_effective)
+        if not doubt and half <= task.half_width:
             break
-        grown = (words, 4 * k) if doubt else (min(4 * words, _MOST_WORDS), k)
-        spent = time.monotonic() - before
-        late = seconds is not None and time.monotonic() - began + 5 * spent > seconds
-        most = seconds is None and 64 * grown[0] * grown[1] > _WORK
-        if late or most or grown[1] > _MOST or grown == (words, k):
+        more = (words, 4 * points) if doubt else (min(4 * words, limits.path_words), points)
+        out_of_time = 5 * (time.monotonic() - before) > budget.left
+        out_of_work = budget.counted and 64 * more[0] * more[1] > limits.path_work
+        is_longest = more[1] > limits.path_points or more == (words, points)
+        if out_of_time or out_of_work or is_longest:
             break
-        words, k = grown
-    value, low = base.value + found.value, path.log_sum(found.seen)
+        words, points = more
+    value, low = base.value + last_round.value, path.log_sum(last_round.seen)
     if not doubt and value + half < low:
         doubt = "states that were seen weigh more than the estimate"
     kinds = ["asymptotic", path.guarantee, base.info.get("guarantee", "exact")]
     info: dict[str, Any] = {
-        "seed": seed,
-        "points": k,
+        "seed": task.seed,
+        "points": points,
         "lanes": 64 * words,
         "lane_sweeps": lanes,
-        "effective": found.effective,
-        "starts": {name: run.value - found.forward.value for name, run in found.others.items()},
+        "effective": last_round.effective,
+        "starts": {
+            name: run.value - last_round.forward.value for name, run in last_round.others.items()
+        },
         "base": base.method,
         "guarantee": "heuristic" if doubt else weakest(kinds),
-        "reached": not doubt and half <= half_width,
-        "noise": Z95 * found.error,
-        "bias": found.bias,
+        "reached": not doubt and half <= task.half_width,
+        "noise": Z95 * last_round.error,
+        "bias": last_round.bias,
     }
     if info["guarantee"] == "heuristic":
         info["reason"] = doubt or "the law without terms is heuristic"
@@ -134,7 +120,12 @@ def annealed(
         info["estimate"] = value + phi.constant
         value = min(max(value, low), high)
         half = max(value - low, high - value)
-    return Annealed(value + phi.constant, half, info)
+    why = (
+        f"anneal: {points} points, {64 * words:,} lanes from the law without terms "
+        f"({base.method}); {since}{error_in_words(info, task.half_width)}"
+    )
+    spent = time.monotonic() - began
+    return LogPartition(value + phi.constant, half, "anneal", why, spent, False, info)
 
 
 def quick(
@@ -144,38 +135,41 @@ def quick(
     seed: int,
     base_log_z: BaseLogZ,
     starts: np.ndarray,
+    grids: tuple[int, ...] = (128, 512),
 ) -> Quick:
-    """log Z from few lanes. starts: as in `annealed`.
+    """log Z from few lanes. starts: as in `annealed`. grids: points of the path, and of a longer
+    one if the runs do not agree.
 
     If the runs do not agree, the largest value counts: log Z is not underestimated by missing a
     region that some run knows, and a likelihood is not overestimated. The samples are from P_1, or,
     if a local maximum was missed, half of them from there.
     """
-    path = Path(formula, theta, phi, seed, starts)
+    path = AnnealingPath(formula, theta, phi, seed, starts)
     others = path.others()
-    for k in _QUICK:
-        found = path.round(WORDS, k, others)
-        doubt = found.doubt()
+    for points in grids:
+        last_round = path.round(WORDS, points, others)
+        doubt = last_round.doubt()
         if not doubt:
             break
     base = base_log_z(path.base).value
-    value, samples = base + found.value, found.top
+    value, samples = base + last_round.value, last_round.top
     if doubt:
-        value = base + max(found.forward.value, found.back.value)
+        value = base + max(last_round.forward.value, last_round.back.value)
         missed = []
-        for name, run in found.others.items():
-            known = path.log_sum(found.states[name])
-            if run.value > found.forward.value + 1 and known > value - _WEIGHTY:
+        for name, run in last_round.others.items():
+            known = path.log_sum(last_round.states[name])
+            # A local maximum counts if its known states weigh e^-3 of all or more.
+            if run.value > last_round.forward.value + 1 and known > value - 3.0:
                 missed.append((run.value, name))
         if missed:
-            most, name = max(missed)
-            value = max(value, base + most)
-            half = found.states[name]
+            largest, name = max(missed)
+            value = max(value, base + largest)
+            half = last_round.states[name]
             samples = np.concatenate(
                 [samples[: len(samples) // 2], half[np.arange(len(samples) // 2) % len(half)]]
             )
-    value = max(value, path.log_sum(found.seen))
-    return Quick(value + phi.constant, found.error, not doubt, samples)
+    value = max(value, path.log_sum(last_round.seen))
+    return Quick(value + phi.constant, last_round.error, not doubt, samples)
 
 
 def _shares(phi: Polynomial, n: int) -> np.ndarray:

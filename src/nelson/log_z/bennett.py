@@ -21,11 +21,6 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit
 
-#: An event that no draw has shown may have a probability of about this many draws' share.
-_UNSEEN = 2.0
-#: Nats beyond all log W / Q in which log P(C) is looked for.
-_MARGIN = 50.0
-
 
 @dataclass(frozen=True)
 class Bridge:
@@ -44,17 +39,19 @@ class Bridge:
         if not len(possible):
             return cls(float(np.median(samples)), math.inf, 0.0, 0.0)
         # Draws that look like samples are fewer, and samples that look like draws are more, the
-        # larger the value: bisect. A step of 2^-50 of the range is below the noise.
-        low = float(min(samples.min(), possible.min())) - _MARGIN
-        high = float(max(samples.max(), possible.max())) + _MARGIN
+        # larger the value: bisect, from 50 nats beyond all ratios. A step of 2^-50 of the range is
+        # below the noise.
+        low = float(min(samples.min(), possible.min())) - 50.0
+        high = float(max(samples.max(), possible.max())) + 50.0
         for _ in range(50):
             value = (low + high) / 2
             more = expit(offset + draws - value).sum() > expit(value - offset - samples).sum()
             low, high = (value, high) if more else (low, value)
         f_q, g_p = expit(offset + draws - value), expit(value - offset - samples)
+        # An event that no draw has shown may have a probability of about two draws' share.
         variance = sum(
-            float(one.var() / one.mean() ** 2) / len(one) + (_UNSEEN / len(one)) ** 2
-            for one in (f_q, g_p)
+            float(share.var() / share.mean() ** 2) / len(share) + (2.0 / len(share)) ** 2
+            for share in (f_q, g_p)
         )
         overlap = float((f_q * (1 - f_q)).sum() + (g_p * (1 - g_p)).sum())
         return cls(value, variance, overlap, math.log(float(g_p.mean())))

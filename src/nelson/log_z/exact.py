@@ -1,55 +1,51 @@
-"""log P(C) of independent parts, exactly: by enumeration, by ganak, or by a circuit of D4.
+"""log P(C) by enumeration, and by what the exact law of a formula knows.
 
-Each function takes the parts and returns (log P or None for each part, how it ended in words). A
-counter or a compiler may need any amount of time and memory. It therefore runs in a child process
-under limits and is killed when its time is up; the values of finished parts are kept.
+    enumerate   each part by a pass over its 2^n states, as long as that is little work
+    law         the whole formula, as `nelson.exact.law` decides: circuits, inputs, a counter
+    count       all parts that are left by ganak, a weighted model counter
+    circuit     all parts that are left by the d-DNNF that D4 compiles
 
-counted: the caller set no limit in seconds. D4 then ends by counted effort, and ganak, which counts
-nothing, after a number of seconds of CPU time: other programs on the machine do not matter.
+"auto" asks the law; `count` and `circuit` are for callers who want that one. A counter or a
+compiler may need any amount of time and memory. It therefore runs in a child process under limits.
 """
 
 from __future__ import annotations
 
-import importlib.util
-import time
+from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 
-from nelson.errors import Unsatisfiable
-from nelson.exact.circuit import build
-from nelson.exact.circuit.effort import SECONDS_PER_EFFORT, Limits, effort_of
-from nelson.exact.count import GANAK, GANAK_SCRIPT
-from nelson.kernels.theory import local_lemma
-from nelson.log_z.parts import Part
-from nelson.process.child import MEMORY, run_child
+from nelson.budget import Budget
+from nelson.errors import BudgetExceeded, NelsonError, Unsatisfiable
+from nelson.exact import counter
+from nelson.exact.circuit.build import missing
+from nelson.exact.circuit.effort import SECONDS_PER_EFFORT
+from nelson.exact.compiled import Compiled, compiled, why_not
+from nelson.exact.law import law
+from nelson.exact.reason import Reason
+from nelson.exact.routes import ENUMERATE
+from nelson.formula import Formula
+from nelson.formula.checks import evidence_of, theta_rows
+from nelson.kernels.reduce import local_lemma
+from nelson.log_z.method import LogProbability, LogZTask, MethodOutcome
+from nelson.log_z.parts import WeightedClauses, merge
+from nelson.policy import DEFAULT, LogZPolicy
 
-#: Variables of the largest part that is enumerated.
-ENUMERATE = 22
-#: States times clauses that are visited for all parts together.
-ENUMERATE_WORK = 2_000_000_000
-#: ganak is not asked beyond these log-odds: a double holds no weight far below e^-700.
-MAX_THETA = 600.0
-
-Values = list[float | None]
-
-
-def missing(method: str) -> str | None:
-    """None, or what has to be installed first."""
-    if method == "circuit":
-        return build.missing("d4")
-    if method == "count" and importlib.util.find_spec(GANAK) is None:
-        return 'ganak is not installed: pip install "nelson-mrf[samplers]"'
-    return None
+#: The routes of the exact law that methods of log Z have another name for.
+_ROUTES = {"inputs": ENUMERATE, "counter": "count"}
 
 
-def by_enumeration(parts: list[Part]) -> tuple[Values, str]:
-    """Each part by a pass over its 2^n states, as long as that is little work."""
-    values: Values = []
-    work, tables, out = 0, np.empty((2, 1 << (ENUMERATE + 1) // 2)), np.empty(2)
+def by_enumeration(parts: list[WeightedClauses], task: LogZTask) -> MethodOutcome:
+    """Exact, in microseconds for small parts."""
+    limits = task.policy.log_z
+    solved, left, work = [], [], 0
+    most_variables = limits.enumerate_variables
+    tables, out = np.empty((2, 1 << (most_variables + 1) // 2)), np.empty(2)
     for part in parts:
         # The size is checked first: 2^n of a large part is beyond the range of a float.
-        if part.n > ENUMERATE or work + (part.n_clauses << part.n) > ENUMERATE_WORK:
-            values.append(None)
+        if part.n > most_variables or work + (part.n_clauses << part.n) > limits.enumerate_work:
+            left.append(part)
             continue
         work += part.n_clauses << part.n
         mask, negative = np.empty((2, part.n_clauses), np.int64)
@@ -58,63 +54,65 @@ def by_enumeration(parts: list[Part]) -> tuple[Values, str]:
         local_lemma.enumerate_violations(mask, negative, part.n_clauses, part.log_p, tables, out)
         if out[0] == -np.inf:
             raise Unsatisfiable("enumeration found no solution")
-        values.append(float(out[0]))
-    left = [part.n for part, value in zip(parts, values, strict=True) if value is None]
-    return values, f"a component of {left[-1]} variables is too large" if left else "done"
+        solved.append(LogProbability(float(out[0]), exact=True))
+    reason = f"a component of {left[-1].n} variables is too large" if left else "done"
+    return MethodOutcome(solved, left, reason)
 
 
-def by_counting(
-    parts: list[Part], seconds: float, memory: int = MEMORY, counted: bool = False
-) -> tuple[Values, str]:
-    """ganak, a weighted model counter, in a child process."""
-    asked = [k for k, part in enumerate(parts) if np.abs(part.theta).max() <= MAX_THETA]
-    values: Values = [None] * len(parts)
-    ended = "done" if len(asked) == len(parts) else f"|theta| above {MAX_THETA:g}"
-    if not asked:
-        return values, ended
-    started = time.monotonic()
-    tasks = [
-        {"n": part.n, "clauses": part.clauses(), "weights": np.exp(part.log_p).tolist()}
-        for part in (parts[k] for k in asked)
-    ]
-    answers, died = run_child(GANAK_SCRIPT, tasks, seconds, memory, cpu=counted)
-    for k, answer in zip(asked, answers, strict=False):
-        if answer.get("unsatisfiable"):
-            raise Unsatisfiable("a CDCL solver proved that the formula has no solution")
-        if "error" in answer:
-            ended = answer["error"]
-        else:
-            values[k] = answer["log"]
-    if len(answers) < len(asked):
-        ended = _ended_at(parts[asked[len(answers)]], died, time.monotonic() - started)
-    return values, ended
+def by_law(parts: list[WeightedClauses], task: LogZTask) -> MethodOutcome:
+    """The exact law of the whole formula, which is kept with it and serves every theta."""
+    rows, _ = theta_rows(task.formula, task.theta)
+    try:
+        answer = law(
+            task.formula,
+            evidence_of(task.formula, None, rows[0]),
+            task.exact_budget(),
+            task.policy,
+            needs=task.needs,
+        )
+        if isinstance(answer, Reason):
+            return MethodOutcome([], parts, str(answer))
+        value = float(answer.log_z(np.where(np.isinf(rows), 0.0, rows))[0])
+    except BudgetExceeded as error:
+        return MethodOutcome([], parts, str(error))
+    routes = Counter(_ROUTES.get(part.route, part.route) for part in answer.parts)
+    solved = LogProbability(value, source=answer.why, exact=True, routes=routes)
+    return MethodOutcome([solved], [], whole=True)
 
 
-def by_circuits(
-    parts: list[Part], seconds: float, memory: int = MEMORY, counted: bool = False
-) -> tuple[Values, str]:
-    """The value of the d-DNNF that D4 compiles in a child process."""
-    values: Values = [None] * len(parts)
-    ended, started = "done", time.monotonic()
-    clauses = [(part.literals, part.offsets) for part in parts]
-    effort = None
-    if counted:
-        limits = Limits(seconds / SECONDS_PER_EFFORT, None, memory)
-        effort, seconds = effort_of(clauses, limits.effort), limits.safety
-    circuits, died = build.compile_parts(clauses, "d4", seconds, memory, effort=effort, cpu=counted)
-    for k, circuit in enumerate(circuits):
-        if isinstance(circuit, str):
-            ended = circuit
-            continue
-        value = circuit.log_value(parts[k].log_p)
-        if value == -np.inf:
-            raise Unsatisfiable("D4 proved that the formula has no solution")
-        values[k] = value
-    if len(circuits) < len(parts):
-        ended = _ended_at(parts[len(circuits)], died, time.monotonic() - started)
-    return values, ended
+def by_counting(parts: list[WeightedClauses], task: LogZTask) -> MethodOutcome:
+    """ganak. A missing package is an error: the caller asked for this method."""
+    if lacking := counter.missing():
+        raise NelsonError(lacking)
+    whole, policy = merge(parts), task.policy
+    patient = replace(policy.exact, counter_seconds=policy.log_z.seconds)
+    ganak = counter.GanakCounter(whole.formula, task.budget, replace(policy, exact=patient))
+    try:
+        value = float(ganak.log_z(whole.theta[None])[0] - np.logaddexp(0, whole.theta).sum())
+    except BudgetExceeded as error:
+        size = f"{whole.n} variables, {whole.n_clauses} clauses"
+        return MethodOutcome([], parts, f"{error} at {size}")
+    return MethodOutcome([LogProbability(value, exact=True, parts=len(parts))], [], "done")
 
 
-def _ended_at(part: Part, how: str, seconds: float) -> str:
-    size = f"{part.n} variables, {part.n_clauses} clauses"
-    return f"{how} after {seconds:.3g} s at a part of {size}"
+def by_circuit(parts: list[WeightedClauses], task: LogZTask) -> MethodOutcome:
+    """A circuit of all parts together. A missing package is an error, as in `by_counting`."""
+    whole = merge(parts)
+    try:
+        circuit = circuit_of(whole.formula, task.budget, task.policy.log_z)
+    except BudgetExceeded as error:
+        return MethodOutcome([], parts, str(error))
+    value = float(circuit.log_z(whole.theta[None])[0] - np.logaddexp(0, whole.theta).sum())
+    return MethodOutcome([LogProbability(value, exact=True, parts=len(parts))], [], "done")
+
+
+def circuit_of(formula: Formula, budget: Budget, limits: LogZPolicy = DEFAULT.log_z) -> Compiled:
+    """The circuit that a caller asked for. Raises NelsonError if D4 is not installed, and
+    BudgetExceeded if it did not compile the formula within its limits.
+    """
+    circuit = compiled(formula, budget, effort=limits.seconds / SECONDS_PER_EFFORT)
+    if circuit is None:
+        if lacking := missing("d4"):
+            raise NelsonError(lacking)
+        raise BudgetExceeded(f"{formula!r} was not compiled to a circuit: {why_not(formula)}")
+    return circuit

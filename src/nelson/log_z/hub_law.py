@@ -17,11 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nelson.sampling.trees import spanning
-
-#: Samples that are added to the given ones, spread evenly over the values of two units: no value
-#: has probability 0.
-_ADDED = 2.0
+from nelson.chains.moves.trees import spanning
 
 #: (unit, for each of its values: is it one of those that must not come together).
 Rule = Sequence[tuple[int, np.ndarray]]
@@ -37,8 +33,14 @@ class HubLaw:
     rules: list[list[Rule]]  # of each unit: those of which it is drawn last
 
     @classmethod
-    def fitted(cls, values: np.ndarray, sizes: np.ndarray, rules: Sequence[Rule]) -> HubLaw:
-        """To samples (lanes, k) of units with these numbers of values."""
+    def fitted(
+        cls, values: np.ndarray, sizes: np.ndarray, rules: Sequence[Rule], more: float = 2.0
+    ) -> HubLaw:
+        """To samples (lanes, k) of units with these numbers of values.
+
+        more: samples that are added to these, spread evenly over the values of two units: no value
+        has probability 0.
+        """
         k, at = len(sizes), np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         if not k:
             return cls(np.zeros(0, np.int64), np.zeros(0, np.int64), [], [])
@@ -46,9 +48,9 @@ class HubLaw:
         np.put_along_axis(shown, at[:-1] + values, 1.0, axis=1)
         unit = np.repeat(np.arange(k), sizes)
         share = 1.0 / sizes[unit]
-        total = len(values) + _ADDED
-        both = (shown.T @ shown + _ADDED * share[:, None] * share) / total
-        one = (shown.sum(axis=0, dtype=np.float64) + _ADDED * share) / total
+        total = len(values) + more
+        both = (shown.T @ shown + more * share[:, None] * share) / total
+        one = (shown.sum(axis=0, dtype=np.float64) + more * share) / total
         with np.errstate(divide="ignore", invalid="ignore"):
             cells = both * np.log(both / (one[:, None] * one))
         information = np.add.reduceat(np.add.reduceat(cells, at[:-1], 0), at[:-1], 1)
@@ -104,7 +106,7 @@ class HubLaw:
 
 def _by_last(rules: Sequence[Rule], order: np.ndarray) -> list[list[Rule]]:
     place = np.argsort(order)
-    found: list[list[Rule]] = [[] for _ in order]
+    by_unit: list[list[Rule]] = [[] for _ in order]
     for rule in rules:
-        found[max((unit for unit, _ in rule), key=lambda unit: place[unit])].append(rule)
-    return found
+        by_unit[max((unit for unit, _ in rule), key=lambda unit: place[unit])].append(rule)
+    return by_unit

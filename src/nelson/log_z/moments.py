@@ -3,12 +3,11 @@
     d log Z / d theta_i           = E[x_i]
     d^2 log Z / d theta_i d theta_j = Cov(x_i, x_j)
 
-Three sources have one interface (`Moments`). theta is (b, n) and may hold +-inf: hard evidence.
-All arrays are float64 NumPy.
+Two sources have one interface (`Moments`). theta is (b, n) and may hold +-inf: hard evidence. All
+arrays are float64 NumPy.
 
-    exact.enumerated.Enumerated  exact: sums over all m structures, O(b m n)
-    exact.compiled.Compiled      exact: a circuit, O(b edges)
-    Sampled                      k samples per row: standard errors sqrt(E[x_i] (1 - E[x_i]) / k)
+    exact.law.Law  exact: sums over all m structures, O(b m n), or a circuit, O(b edges)
+    Sampled        k samples per row: standard errors sqrt(E[x_i] (1 - E[x_i]) / k)
 """
 
 from __future__ import annotations
@@ -20,29 +19,18 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from nelson.errors import BudgetExceeded, NelsonError
-from nelson.exact.circuit.effort import SECONDS_PER_EFFORT
-from nelson.exact.compiled import Compiled, compiled, why_not
+from nelson.budget import Budget
+from nelson.exact.compiled import Compiled
 from nelson.exact.enumerated import Enumerated, enumerated, finite
-from nelson.exact.listing import MAX_STRUCTURES, all_structures
+from nelson.exact.law import Law, law
+from nelson.exact.listing import all_structures
+from nelson.exact.routes import CIRCUIT, ENUMERATE
 from nelson.formula import Formula
 from nelson.formula.checks import evidence_of
-from nelson.log_z import exact
-from nelson.log_z.compute import log_partition
-from nelson.log_z.plain import SECONDS
+from nelson.log_z.compute import log_z
+from nelson.log_z.exact import circuit_of
 from nelson.log_z.result import LogPartition
-from nelson.sampling.sample_stream import sample
-
-#: A formula is enumerated before a compiler is started if structures x variables is at most this.
-#: A search that ends at this limit takes about 20 ms, a compiler 200 ms.
-FEW = 1 << 20
-#: Sums over few structures are used at once if rows x structures x variables is at most this: they
-#: then take less time than a compiler.
-QUICK = 1 << 26
-#: Samples for `means`.
-_ESTIMATED_FROM = 1 << 16
-#: Samples times variables held at once.
-_MAX_DRAWN = 1 << 24
+from nelson.policy import DEFAULT
 
 
 class Moments(Protocol):
@@ -74,6 +62,7 @@ class Sampled:
     draw: Callable[[np.ndarray, int, int], np.ndarray]
     count: int
     exact: bool = False
+    cells: int = 1 << 24  # samples x variables held at once
 
     @property
     def why(self) -> str:
@@ -82,7 +71,7 @@ class Sampled:
 
     def _samples(self, theta: np.ndarray) -> Iterator[tuple[int, Any]]:
         """(row, its samples (count, n) as float64: an array, or a tensor on a GPU)."""
-        group = max(1, _MAX_DRAWN // max(1, self.count * theta.shape[1]))
+        group = max(1, self.cells // max(1, self.count * theta.shape[1]))
         for k, first in enumerate(range(0, len(theta), group)):
             for b, x in enumerate(self.draw(theta[first : first + group], self.count, k), first):
                 yield b, x.astype(np.float64) if isinstance(x, np.ndarray) else x.double()
@@ -118,35 +107,10 @@ def condition(formula: Formula, theta: np.ndarray) -> Formula:
     return formula.given(evidence) if evidence else formula
 
 
-def moments_of(formula: Formula, rows: int = 1) -> Enumerated | Compiled | None:
-    """Exact moments for `rows` rows of theta, from the cheaper source; None if there is none.
-
-    For one row, sums over m structures cost m n operations and a circuit costs one per edge. To
-    enumerate few structures is cheaper than to start a compiler; the compiler is cheaper than to
-    enumerate many. So that is the order. If the formula does not compile, all structures are
-    enumerated, up to the limit of `nelson.exact.listing`.
-    """
-    few = enumerated(formula, min(MAX_STRUCTURES, FEW // max(1, formula.n_total)))
-    if few is not None and few.states.size * rows <= QUICK:
-        return few
-    circuit = compiled(formula)
-    if circuit is None:
-        return few or enumerated(formula)
-    return few if few is not None and few.states.size <= circuit.edges else circuit
-
-
-def means(
-    formula: Formula, theta: np.ndarray, seed: int | None = 0
-) -> tuple[np.ndarray, str, float]:
-    """(E[x_i] of all variables, guarantee, largest standard error) of one theta (n,).
-
-    Exact where `moments_of` has a source; else from samples, with their guarantee.
-    """
-    source = moments_of(formula)
-    if source is not None:
-        return source.mean(theta[None, :])[0], "exact", 0.0
-    drawn = sample(formula, theta, _ESTIMATED_FROM, project="all", seed=seed)
-    return drawn.mean(), drawn.guarantee, 0.5 / float(np.sqrt(max(1, len(drawn))))
+def moments_of(formula: Formula, rows: int = 1, budget: Budget | None = None) -> Law | None:
+    """The exact law, for `rows` rows of theta; None if there is none within the budget."""
+    exact_law = law(formula, budget=budget, rows=rows)
+    return exact_law if isinstance(exact_law, Law) else None
 
 
 def once_per_row(theta: np.ndarray, function: Callable[[np.ndarray], Any]) -> list[Any]:
@@ -164,42 +128,33 @@ def log_z_rows(
     """log Z of each row of theta (b, n); the sums run over the finite theta_i.
 
     "auto": from all structures or from a circuit, which are kept with the formula, if there are
-    any; else from `log_partition`. "enumerate" and "circuit" are made once for all rows. The option
+    any; else from `nelson.log_z`. `enumerate` and `circuit` are made once for all rows. The option
     `seconds` is the time for all rows together.
     """
-    started, seconds = time.monotonic(), options.get("seconds")
-    kept: Enumerated | Compiled | None = None
+    started, budget = time.monotonic(), Budget.of(options.get("seconds"))
+    source: Law | Enumerated | Compiled | None = None
     if method == "auto":
-        kept = moments_of(formula, len(theta))
-    elif method == "enumerate":
+        share = DEFAULT.log_z.exact_share
+        source = moments_of(formula, len(theta), budget.share(share))
+    elif method == ENUMERATE:
         all_structures(formula)  # raises BudgetExceeded if they cannot be enumerated
-        kept = enumerated(formula)
-    elif method == "circuit":
-        kept = _circuit(formula, seconds)
-    if kept is not None:
-        name = "circuit" if isinstance(kept, Compiled) else "enumerate"
-        values = kept.log_z(theta)
+        source = enumerated(formula)
+    elif method == CIRCUIT:
+        source = circuit_of(formula, budget)
+    if source is not None:
+        name = method if method != "auto" or not isinstance(source, Law) else source.method
+        values = source.log_z(theta)
         each = (time.monotonic() - started) / max(1, len(values))
-        return [LogPartition(float(v), 0.0, name, kept.why, each, True, {}) for v in values]
+        return [LogPartition(float(v), 0.0, name, source.why, each, True, {}) for v in values]
     left = len({row.tobytes() for row in theta})
 
     def one(row: np.ndarray) -> LogPartition:
         nonlocal left
         more = {}
-        if seconds is not None:
-            more["seconds"] = max(seconds - (time.monotonic() - started), 1e-3) / left
+        if not budget.counted:
+            more["seconds"] = max(budget.left, 1e-3) / left
             left -= 1
         given = condition(formula, row)
-        return log_partition(given, finite(row), method=method, **(options | more))
+        return log_z(given, finite(row), method=method, **(options | more))
 
     return once_per_row(theta, one)
-
-
-def _circuit(formula: Formula, seconds: float | None) -> Compiled:
-    """Raises if D4 is not installed, or did not compile the formula within its limits."""
-    found = compiled(formula, seconds, effort=SECONDS / SECONDS_PER_EFFORT)
-    if found is None:
-        if lacking := exact.missing("circuit"):
-            raise NelsonError(lacking)
-        raise BudgetExceeded(f"{formula!r} was not compiled to a circuit: {why_not(formula)}")
-    return found

@@ -2,37 +2,46 @@
 
     log Z = constant + sum over parts of log P(part holds)
 
-Evidence and unit propagation fix variables; the remaining clauses fall into components that share
-no variable. A variable that no clause mentions any more is summed out in closed form. Auxiliary
-variables are functions of the visible ones and have theta = 0, so that the sum over the encoded
-clauses is the sum over visible structures.
+Preprocessing is that of samples and of the exact law (`nelson.exact.law.preprocessed`): evidence
+and units fix variables, equal literals become one variable, whose log-odds add up. The remaining
+clauses fall into components that share no variable. A variable that no clause mentions any more is
+summed out in closed form. Auxiliary variables are functions of the visible ones and have theta = 0,
+so that the sum over the encoded clauses is the sum over visible structures.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from nelson.budget import Budget
+from nelson.chains.problem import Problem, prepare
 from nelson.errors import FormulaError
+from nelson.exact.law import preprocessed
 from nelson.formula import Formula
-from nelson.formula.canonical import normalise
 from nelson.formula.checks import evidence_of, theta_rows
-from nelson.formula.components import split
-from nelson.formula.flat import join
-from nelson.formula.propagate import propagated
+from nelson.formula.flat import join, lists
+from nelson.policy import DEFAULT, Policy
 
 
-@dataclass(frozen=True)
-class Part:
+@dataclass(frozen=True, eq=False)
+class WeightedClauses:
     """Clauses over variables 1..n, each in some clause, with their log-odds."""
 
-    literals: np.ndarray  # int32
-    offsets: np.ndarray  # int64
+    formula: Formula  # without auxiliary variables
     theta: np.ndarray  # (n,) finite
+
+    @property
+    def literals(self) -> np.ndarray:
+        return self.formula.literals
+
+    @property
+    def offsets(self) -> np.ndarray:
+        return self.formula.offsets
 
     @property
     def n(self) -> int:
@@ -40,49 +49,55 @@ class Part:
 
     @property
     def n_clauses(self) -> int:
-        return len(self.offsets) - 1
+        return self.formula.n_clauses
 
     @cached_property
     def log_p(self) -> np.ndarray:
         """(n, 2): log P(x_i = 0), log P(x_i = 1)."""
         return np.stack([-np.logaddexp(0, self.theta), -np.logaddexp(0, -self.theta)], axis=1)
 
+    @cached_property
+    def problem(self) -> Problem:
+        return prepare(self.formula)
+
     def clauses(self) -> list[list[int]]:
-        flat, ends = self.literals.tolist(), self.offsets.tolist()
-        return [flat[a:b] for a, b in pairwise(ends)]
+        return lists(self.literals, self.offsets)
 
 
 @dataclass(frozen=True)
 class Reduced:
+    """A formula and theta after preprocessing."""
+
     constant: float
-    parts: list[Part]  # smallest first
-    fixed: int  # variables that evidence and propagation fixed
+    parts: list[WeightedClauses]  # smallest first
+    fixed: int  # variables that evidence and preprocessing fixed
     product: float  # sum over visible variables without evidence of log(1 + e^theta_i)
 
 
-def reduce(f: Formula, theta: Any) -> Reduced:
-    """The parts of log Z for one theta. Raises Unsatisfiable if propagation proves it.
-
-    O(total literals), and a sort of the components.
-    """
+def reduce(
+    f: Formula, theta: Any, budget: Budget | None = None, policy: Policy = DEFAULT
+) -> Reduced:
+    """The parts of log Z for one theta. Raises Unsatisfiable if preprocessing proves it."""
     rows, single = theta_rows(f, theta)
     if not single:
         raise FormulaError(f"theta of shape {rows.shape}", expected=f"one vector, ({f.n_vars},)")
-    left = propagated(f, evidence_of(f, None, rows[0]))
-    weight = np.zeros(f.n_total)
-    weight[: f.n_vars] = np.where(np.isinf(rows[0]), 0.0, rows[0])
-    free = np.ones(f.n_total, bool)
-    free[np.abs(left.fixed) - 1] = False
-    constant = weight[left.fixed[left.fixed > 0] - 1].sum() + np.logaddexp(0, weight[free]).sum()
-    components = split(*normalise(left.literals, left.offsets), f.n_total)
-    parts = [Part(c.literals, c.offsets, weight[c.variables]) for c in components]
-    finite = rows[0][np.isfinite(rows[0])]
-    product = float(np.logaddexp(0, finite).sum())
+    evidence = evidence_of(f, None, rows[0])
+    smaller = preprocessed(f, evidence, Budget() if budget is None else budget, policy)
+    weight = np.zeros((1, f.n_total))
+    weight[0, : f.n_vars] = np.where(np.isinf(rows[0]), 0.0, rows[0])
+    y, constants = smaller.weights(weight)
+    parts = [WeightedClauses(piece.formula, y[0, piece.variables]) for piece in smaller.pieces]
     parts.sort(key=lambda part: part.n)
-    return Reduced(float(constant), parts, len(left.fixed), product)
+    constant = float(constants[0]) + np.logaddexp(0, y[0, smaller.free]).sum()
+    constant += sum(float(np.logaddexp(0, part.theta).sum()) for part in parts)
+    product = float(np.logaddexp(0, rows[0][np.isfinite(rows[0])]).sum())
+    return Reduced(float(constant), parts, int((smaller.sign == 0).sum()), product)
 
 
-def merge(parts: list[Part]) -> Part:
+def merge(parts: Sequence[WeightedClauses]) -> WeightedClauses:
     """Several parts as one: their variables and clauses in a row."""
+    if len(parts) == 1:
+        return parts[0]
     literals, offsets = join([(part.literals, part.offsets, part.n) for part in parts])
-    return Part(literals, offsets, np.concatenate([part.theta for part in parts]))
+    theta = np.concatenate([part.theta for part in parts])
+    return WeightedClauses(Formula.from_arrays(literals, offsets, n_vars=len(theta)), theta)

@@ -18,28 +18,16 @@ import numpy as np
 from nelson.formula import Formula
 from nelson.formula.polynomial import Polynomial
 from nelson.kernels.core.bits import pack, unpack
-from nelson.log_z.walk import Fields, Walk
+from nelson.log_z.method import SIGMAS
+from nelson.log_z.term_chains import Fields, TermChains
+from nelson.policy import DEFAULT
 
-#: Words of 64 lanes of a pilot.
-WORDS = 8
-#: Points of the path of the pilot.
-_PILOT = 64
-#: Local maxima from which runs back start; each fills a word of 64 lanes.
-_MAXIMA = 6
-#: Sweeps towards a local maximum, with all weights multiplied by this.
-_QUENCH, _COLD = 24, 4.0
-#: Effective lanes, as a share of all, that an estimate must have.
-_EFFECTIVE = 0.1
-#: Standard errors by which runs from different starts may differ, and nats that never matter.
-_SIGMAS, _SLACK = 5.0, 0.02
-#: The standard error of a run is at least this.
-_LEAST_ERROR = 1e-6
-#: Given structures from which runs back start.
-_GIVEN = 256
+#: Words of 64 lanes of a pilot and of the first run, and their points.
+WORDS, PILOT_POINTS = 8, 64
 
 
 @dataclass(frozen=True)
-class Run:
+class PathRun:
     """One direction: log Z_1 / Z_0, its standard error, and the share of lanes that carry it."""
 
     value: float
@@ -47,7 +35,7 @@ class Run:
     effective: float
 
     @classmethod
-    def of(cls, work: np.ndarray, sign: int) -> Run:
+    def of(cls, work: np.ndarray, sign: int) -> PathRun:
         """work: W of each lane; sign 1: forward, -1: back."""
         exponent = sign * work
         top = float(exponent.max())
@@ -59,12 +47,12 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Round:
+class PathRound:
     """Runs along one path: their results, and the states that they ended or started in."""
 
-    forward: Run
-    back: Run  # from resampled forward lanes
-    others: dict[str, Run]
+    forward: PathRun
+    back: PathRun  # from resampled forward lanes
+    others: dict[str, PathRun]
     last: np.ndarray  # of the run forward
     top: np.ndarray  # from which `back` started: samples of P_1
     states: dict[str, np.ndarray]  # from which the others started
@@ -85,8 +73,8 @@ class Round:
         """The standard error of `value`. The two errors are added as they are: lanes that do not
         leave their region on the way back share the noise of the run forward. Sums of floats alone
         have an error of about 1e-7."""
-        own = self._share * self.forward.error + (1 - self._share) * self.back.error
-        return max(own, _LEAST_ERROR)
+        error = self._share * self.forward.error + (1 - self._share) * self.back.error
+        return max(error, 1e-6)
 
     @property
     def bias(self) -> float:
@@ -103,24 +91,24 @@ class Round:
     def seen(self) -> np.ndarray:
         return np.concatenate([self.last, self.top, *self.states.values()])
 
-    def doubt(self) -> str:
+    def doubt(self, least_effective: float = DEFAULT.log_z.path_effective) -> str:
         """Why the estimate cannot be trusted; "" if it can.
 
         A run from elsewhere that finds less than the run forward is no reason: forward lanes visit
         its region more often than they should, and their weights say so.
         """
-        if self.effective < _EFFECTIVE:
+        if self.effective < least_effective:
             return f"{self.effective:.1%} of the lanes carry the weight"
         runs = {"forward lanes": self.back, **self.others}
         for name, run in runs.items():
             more = run.value - self.forward.value
-            limit = _SIGMAS * math.hypot(self.forward.error, run.error) + _SLACK
+            limit = SIGMAS * math.hypot(self.forward.error, run.error) + 0.02  # never matters
             if more > limit or (run is self.back and more < -limit):
                 return f"a run back from {name} finds {more:+.2g} nats more than the run forward"
         return ""
 
 
-class Path:
+class AnnealingPath:
     """The laws between P_0 and P_1 for one formula, theta (n,) finite, and terms."""
 
     def __init__(
@@ -132,11 +120,11 @@ class Path:
         starts: np.ndarray | None = None,
     ) -> None:
         products = phi.products
-        self.walk = Walk(formula, list(products))
+        self.chains = TermChains(formula, list(products))
         self.theta, self.phi = phi.linear(formula.n_vars, theta), phi
         self.c = np.array(list(products.values()))
         self._streams = np.random.SeedSequence(seed)
-        self.base, self.grid = self.theta, np.linspace(0.0, 1.0, _PILOT + 1)
+        self.base, self.grid = self.theta, np.linspace(0.0, 1.0, PILOT_POINTS + 1)
         self.starts = starts if starts is not None and len(starts) else None
         self._prepare()
 
@@ -149,20 +137,22 @@ class Path:
         the spread of E."""
         x = self.starts
         if x is None:
-            words, _ = self.walk.start(self.theta, WORDS, self.seed())
+            words, _ = self.chains.start(self.theta, WORDS, self.seed())
             words, _, _ = self.along(words, self.grid)
-            words = self.equilibrated(words, _PILOT // 4)
+            words = self.equilibrated(words, PILOT_POINTS // 4)
             x = unpack(words, 64 * len(words))[:, : len(self.theta)]
-        fields = Fields(self.walk.given)
+        fields = Fields(self.chains.given)
         self.base = fields.independent(x.mean(axis=0), 0.5 / len(x))
-        words, self.guarantee = self.walk.start(self.base, WORDS, self.seed())
+        words, self.guarantee = self.chains.start(self.base, WORDS, self.seed())
         _, _, spread = self.along(words, self.grid)
         length = np.concatenate([[0.0], np.cumsum(spread / max(spread.sum(), 1e-300))])
         self.length = (length + self.grid) / 2  # never sparse anywhere
 
     def points(self, k: int) -> np.ndarray:
         """A path of k steps."""
-        return np.interp(np.linspace(0.0, 1.0, k + 1), self.length, np.linspace(0, 1, _PILOT + 1))
+        return np.interp(
+            np.linspace(0.0, 1.0, k + 1), self.length, np.linspace(0, 1, PILOT_POINTS + 1)
+        )
 
     def along(
         self, words: np.ndarray, grid: np.ndarray
@@ -171,16 +161,16 @@ class Path:
         work, spread, seed = np.zeros(64 * len(words)), [], self.seed()
         shift = self.theta - self.base
         for k, (a, b) in enumerate(pairwise(grid)):
-            energy = self.walk.potential(words, shift, self.c)
+            energy = self.chains.potential(words, shift, self.c)
             work += abs(b - a) * energy
             spread.append(abs(b - a) * float(energy.std()))
             if k + 2 < len(grid):
-                words = self.walk.sweep(words, self.base + b * shift, b * self.c, seed, k)
+                words = self.chains.sweep(words, self.base + b * shift, b * self.c, seed, k)
         return words, work, np.array(spread)
 
     def equilibrated(self, words: np.ndarray, sweeps: int) -> np.ndarray:
         """The states after sweeps of P_1."""
-        return self.walk.sweep(words, self.theta, self.c, self.seed(), 0, sweeps)
+        return self.chains.sweep(words, self.theta, self.c, self.seed(), 0, sweeps)
 
     def resampled(self, words: np.ndarray, work: np.ndarray) -> np.ndarray:
         """Lanes chosen in proportion to exp(W), by one random number."""
@@ -189,51 +179,56 @@ class Path:
         chosen = np.searchsorted(share / share[-1], u).clip(0, len(work) - 1)
         return pack(unpack(words, len(work))[chosen])
 
-    def maxima(self) -> np.ndarray:
-        """Local maxima of the potential, most likely first, (m, n) bool; m <= _MAXIMA."""
+    def maxima(self, most: int = 6, sweeps: int = 24, cold: float = 4.0) -> np.ndarray:
+        """Local maxima of the potential, most likely first, (m, n) bool; m <= most.
+
+        Lanes climb to them in sweeps with all weights multiplied by `cold`.
+        """
         seen = []
         for theta in (self.base, np.zeros_like(self.base)):
-            words, _ = self.walk.start(theta, 2, self.seed())
-            words = self.walk.sweep(
-                words, _COLD * self.theta, _COLD * self.c, self.seed(), 0, _QUENCH
+            words, _ = self.chains.start(theta, 2, self.seed())
+            words = self.chains.sweep(
+                words, cold * self.theta, cold * self.c, self.seed(), 0, sweeps
             )
             seen.append(unpack(words, 64 * len(words)))
         states = np.unique(np.concatenate(seen), axis=0)
-        score = self.walk.potential(pack(states), self.theta, self.c)[: len(states)]
+        score = self.chains.potential(pack(states), self.theta, self.c)[: len(states)]
         order = np.argsort(-score, kind="stable")
-        spread = np.linspace(0, len(order) - 1, min(_MAXIMA, len(order))).astype(int)
+        spread = np.linspace(0, len(order) - 1, min(most, len(order))).astype(int)
         return states[order[spread]]
 
-    def others(self) -> dict[str, np.ndarray]:
-        """Words of lanes that start elsewhere: at local maxima, and at given structures."""
-        found = {f"maximum {k + 1}": np.tile(x, (64, 1)) for k, x in enumerate(self.maxima())}
+    def others(self, given_lanes: int = 256) -> dict[str, np.ndarray]:
+        """Words of lanes that start elsewhere: at local maxima, a word each, and at given
+        structures.
+        """
+        states = {f"maximum {k + 1}": np.tile(x, (64, 1)) for k, x in enumerate(self.maxima())}
         known = self.starts
-        if known is not None and self.walk.n == known.shape[1]:  # auxiliary ones are not known
+        if known is not None and self.chains.n == known.shape[1]:  # auxiliary ones are not known
             random = np.random.default_rng(self.seed())
-            found["given structures"] = known[random.integers(0, len(known), _GIVEN)]
-        return {name: pack(x) for name, x in found.items()}
+            states["given structures"] = known[random.integers(0, len(known), given_lanes)]
+        return {name: pack(x) for name, x in states.items()}
 
-    def round(self, words: int, k: int, others: dict[str, np.ndarray]) -> Round:
+    def round(self, words: int, k: int, others: dict[str, np.ndarray]) -> PathRound:
         """One run forward, one back, and runs back from other starts, with k points each."""
         grid = self.points(k)
-        first, _ = self.walk.start(self.base, words, self.seed())
+        first, _ = self.chains.start(self.base, words, self.seed())
         last, work, _ = self.along(first, grid)
-        forward = Run.of(work, 1)
+        forward = PathRun.of(work, 1)
         top = self.equilibrated(self.resampled(last, work), k)
-        elsewhere = np.concatenate([np.zeros((0, self.walk.n), np.uint64), *others.values()])
+        elsewhere = np.concatenate([np.zeros((0, self.chains.n), np.uint64), *others.values()])
         elsewhere = self.equilibrated(elsewhere, 2 * k)
         _, work, _ = self.along(np.concatenate([top, elsewhere]), grid[::-1])
         ends = np.cumsum([0, *(len(some) for some in others.values())])
         runs, states = {}, {}
         for name, a, b in zip(others, ends[:-1], ends[1:], strict=True):
-            runs[name] = Run.of(work[64 * (words + a) : 64 * (words + b)], -1)
+            runs[name] = PathRun.of(work[64 * (words + a) : 64 * (words + b)], -1)
             states[name] = elsewhere[a:b]
-        return Round(forward, Run.of(work[: 64 * words], -1), runs, last, top, states)
+        return PathRound(forward, PathRun.of(work[: 64 * words], -1), runs, last, top, states)
 
     def log_sum(self, *words: np.ndarray) -> float:
         """log sum of the weights of the distinct states among these: a lower bound on log Z."""
         x = np.concatenate(words)
         states = np.unique(unpack(x, 64 * len(x)), axis=0)
-        score = self.walk.potential(pack(states), self.theta, self.c)[: len(states)]
+        score = self.chains.potential(pack(states), self.theta, self.c)[: len(states)]
         top = float(score.max())
         return top + math.log(float(np.exp(score - top).sum()))

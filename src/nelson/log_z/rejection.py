@@ -12,72 +12,61 @@ inputs: of 2^408 assignments that factor 4324320 with 12 bits one in 10^6 comput
 from __future__ import annotations
 
 import math
-import time
 
 import numpy as np
 
+from nelson.budget import Budget
+from nelson.chains.resolution import rounding
 from nelson.errors import BudgetExceeded
-from nelson.formula import Formula
-from nelson.log_z.estimate import Estimate, independent_seed
-from nelson.log_z.parts import Part
+from nelson.io.progress import phase
+from nelson.log_z.method import AIM, LogProbability, LogZTask, MethodOutcome, independent_seed
+from nelson.log_z.parts import WeightedClauses
 from nelson.log_z.result import Z95
-from nelson.log_z.stages import log_ratio
-from nelson.sampling.diagnosis.diagnose import rounding
+from nelson.policy import DEFAULT, Policy
 from nelson.sampling.methods.rejection import gates_of, hits, kernel_for
-from nelson.sampling.problem import prepare
-
-#: A trial ends after this many valid proposals, or after that much work: words of 64 proposals
-#: times literals, 0.3 ns each.
-_ENOUGH, _TRIAL_WORK = 64, 1 << 31
-#: Work for the whole estimate within "auto", about 20 s of one core.
-WORK = 1 << 36
-#: Words of one draw: at most this much work, so that the clock is looked at often.
-_PIECE_WORK = 1 << 28
-#: Formulas with more literals are not tried: the search for gates would take too long.
-_MOST_LITERALS = 1_000_000
-#: Aim at this share of the half width asked for.
-_AIM = 0.97
 
 
 def rejection(
-    part: Part,
+    part: WeightedClauses,
     half_width: float,
     seed: int,
-    threads: int,
-    seconds: float,
+    budget: Budget,
     work: float = math.inf,
-) -> Estimate:
+    policy: Policy = DEFAULT,
+) -> LogProbability:
     """log P(part holds) with a 95% half width of at most `half_width`, or wider if the time ends.
 
-    work: what all proposals together may take. Raises BudgetExceeded if too few are valid.
+    work: what all proposals together may take, in words of 64 proposals x literals. Raises
+    BudgetExceeded if too few are valid. First comes a trial, which tells how many are needed.
     """
-    deadline = time.monotonic() + seconds
-    if len(part.literals) > _MOST_LITERALS:
+    seconds, enough, trial_work = budget.left, 64, policy.log_z.rejection_trial_work
+    piece_work = trial_work // 8  # of one draw, so that the clock is looked at often
+    if len(part.literals) > policy.rejection.large:
         raise BudgetExceeded(f"{len(part.literals):,} literals are too many for proposals")
-    problem = prepare(Formula.from_arrays(part.literals, part.offsets, n_vars=part.n))
+    problem = part.problem
     gates, kernel = gates_of(problem), kernel_for(problem)
     table, each = kernel.laws(problem, part.theta[None]), max(1, len(part.literals))
-    own_seed = independent_seed(seed, 0)
+    draw_seed = independent_seed(seed, 0)
 
     def draw(first: int, words: int) -> int:
-        return hits(problem, kernel, table, first, 64 * words, threads, own_seed)
+        return hits(problem, kernel, table, first, 64 * words, budget.threads, draw_seed)
 
     found = tried = 0
-    while found < _ENOUGH and tried * each < _TRIAL_WORK and time.monotonic() < deadline:
-        words = max(16, min(7 * tried, _PIECE_WORK // each))
+    while found < enough and tried * each < trial_work and not budget.spent:
+        words = max(16, min(7 * tried, piece_work // each))
         found += draw(tried, words)
         tried += words
-    wanted = (Z95 / (_AIM * half_width)) ** 2
+    wanted = (Z95 / (AIM * half_width)) ** 2
     words = math.ceil(tried * wanted / max(found, 1))
-    if found < _ENOUGH // 4 or words * each > work:
+    if found < enough // 4 or words * each > work:
         raise BudgetExceeded(f"only {found} of {64 * tried:,} proposals are valid")
     first, found, size = tried, 0, max(1, math.ceil(words / 8))
-    while found < wanted and time.monotonic() < deadline:
-        some = min(size, max(16, _PIECE_WORK // each))
+    while found < wanted and not budget.spent:
+        some = min(size, max(16, piece_work // each))
         found += draw(tried, some)
         tried += some
     proposals = 64 * (tried - first)
-    if found < _ENOUGH // 4:
+    if found < enough // 4:
         raise BudgetExceeded(f"{seconds:.3g} s were too short: {found} of {proposals:,} were valid")
     log_share, variance = log_ratio(found, proposals)
     weight = part.theta[gates.targets]
@@ -91,5 +80,28 @@ def rejection(
         "guarantee": "exact",
     }
     log_p = log_share + float((np.maximum(weight, 0.0) - np.logaddexp(0.0, weight)).sum())
-    told = f"{found:,} of {proposals:,} proposals were valid"
-    return Estimate(log_p, noise + rounded, info, told)
+    source = f"{found:,} of {proposals:,} proposals were valid"
+    return LogProbability(log_p, noise + rounded, info, source)
+
+
+def by_rejection(parts: list[WeightedClauses], task: LogZTask) -> MethodOutcome:
+    """Each part by itself: parts whose proposals are too seldom valid are left."""
+    solved: list[LogProbability] = []
+    left, reason, total = [], "", len(parts)
+    work = task.policy.log_z.rejection_work / total if task.is_auto else math.inf
+    half_width, budget = task.half_width / math.sqrt(total), task.estimate_budget()
+    with phase("log Z: counting valid proposals"):
+        for k, part in enumerate(parts):
+            seed = independent_seed(task.seed, 1, k)
+            try:
+                solved.append(rejection(part, half_width, seed, budget, work, task.policy))
+            except BudgetExceeded as error:
+                left.append(part)
+                reason = str(error)
+    return MethodOutcome(solved, left, reason)
+
+
+def log_ratio(held: int, drawn: int) -> tuple[float, float]:
+    """(estimate of log r, its variance): its bias is O(N^-2), its variance is never 0."""
+    smooth = (held + 2) / (drawn + 4)
+    return math.log((held + 0.5) / (drawn + 0.5)), (1 / smooth - 1) / drawn

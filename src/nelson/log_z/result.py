@@ -1,8 +1,8 @@
-"""The result of `log_partition`: a number with its error and its origin."""
+"""The result of `nelson.log_z`: a number with its error and its origin."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 #: Standard errors in half the width of a 95% confidence interval of a normal law.
@@ -16,6 +16,7 @@ class LogPartition:
     value       log Z
     half_width  half the width of the 95% confidence interval; 0.0 if exact. If info["guarantee"] is
                 "heuristic", value +- half_width covers bounds that always hold: it is wide
+    guarantee   "exact", that of the samples of an estimate, or "heuristic"
     method      the last one of `nelson.log_z.METHODS` that some component of the formula needed
                 (info["components"] counts them all)
     why         the methods used, and why the others were not
@@ -25,8 +26,8 @@ class LogPartition:
                 took), fixed (variables that propagation fixed), tried (how each method ended), and
                 for an estimate: seed, samples, guarantee, noise, bias, rounding, reached, and,
                 unless all samples are exact, bounds (low, high) on log Z and the estimate before it
-                was clipped to them. "rejection": proposals. "bridge": draws, held, width, overlap,
-                method and moves of the samples. "telescope": stages
+                was clipped to them. `rejection`: proposals. `bridge`: draws, held, width, overlap,
+                method and moves of the samples. `bounds`: nothing else
     """
 
     value: float
@@ -41,11 +42,25 @@ class LogPartition:
         return self.value
 
     @property
+    def guarantee(self) -> str:
+        """ "exact" if exact, or if all samples of an estimate are; "heuristic": only bounds."""
+        return "exact" if self.exact else str(self.info.get("guarantee", "exact"))
+
+    @property
     def interval(self) -> tuple[float, float]:
         """value -+ half_width: see there."""
         return self.value - self.half_width, self.value + self.half_width
 
+    def shifted(self, constant: float) -> LogPartition:
+        """log Z of a potential that is larger by a constant: every number in nats moves with it."""
+        info = dict(self.info)
+        if "bounds" in info:
+            info["bounds"] = tuple(constant + end for end in info["bounds"])
+        if "estimate" in info:
+            info["estimate"] += constant
+        return replace(self, value=self.value + constant, info=info)
+
     def __str__(self) -> str:
-        kind = "bounds" if self.info.get("guarantee") == "heuristic" else "95%"
+        kind = "bounds" if self.guarantee == "heuristic" else "95%"
         error = "exact" if self.exact else f"+- {self.half_width:.2g}, {kind}"
         return f"log Z = {self.value:.10g} ({error}; {self.method}, {self.seconds:.2g} s)"

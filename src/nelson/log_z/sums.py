@@ -3,7 +3,7 @@
     P(C) = sum over h of W(h),     W(h) = P(h) * sum over all else of P(rest) C(h, rest)
 
 h are the values of the *held* units. A unit is a variable, or a field of which at most one variable
-is true (`sampling/factor_graph.py`). All other units are summed out one by one, in tables of at
+is true (`chains/moves/factor_graph.py`). All other units are summed out one by one, in tables of at
 most 2^width entries (`kernels/cpu/cutset.py`): 64 values of h at a time. If there are few h, all of
 them are summed, and P(C) is exact up to the rounding of floats (cutset conditioning: Pearl 1986).
 That needs neither a solver nor a child process. If there are many, `bridge.py` samples them.
@@ -21,31 +21,21 @@ from functools import cached_property
 
 import numpy as np
 
+from nelson.budget import Budget
+from nelson.chains.diagnosis.diagnose import pilot_request
+from nelson.chains.moves.factor_graph import FactorGraph, factor_graph
+from nelson.chains.moves.joint import Runner
+from nelson.chains.problem import Problem
 from nelson.errors import BudgetExceeded, Unsatisfiable
-from nelson.formula import Formula
 from nelson.formula.groups import groups_of
 from nelson.kernels.core.bits import pack, words_for
 from nelson.kernels.cpu.cutset import Cutset, cutset
-from nelson.log_z.exact import Values
-from nelson.log_z.parts import Part
-from nelson.sampling.diagnosis.diagnose import pilot_request
-from nelson.sampling.factor_graph import FactorGraph, factor_graph
-from nelson.sampling.joint import Runner
-from nelson.sampling.problem import Problem, prepare
+from nelson.log_z.method import LogProbability, LogZTask, MethodOutcome
+from nelson.log_z.parts import WeightedClauses
+from nelson.policy import DEFAULT, LogZPolicy
 
 #: Widths that are tried, the largest first.
 _WIDTHS = (18, 16, 14, 12, 10, 8, 5)
-#: Entries of all tables: 64 bytes each.
-_MOST_ENTRIES = 1 << 21
-#: Work of one W (`Cutset.work`) if samples of h are wanted: 0.06 ms of one core.
-_CHEAP = 1 << 18
-#: Work of all W together that exact sums may take: within "auto", half a second of one core; if
-#: they are asked for, about a minute.
-WORK, WORK_IF_ASKED = 1 << 31, 1 << 38
-#: Steps of the search for units to hold, about 2 ns each.
-_STEPS = 1 << 27
-#: Formulas with more literals are not tried.
-_MOST_LITERALS = 2_000_000
 #: Values of h that are summed at once, by each thread.
 _LANES = 1024
 
@@ -62,24 +52,29 @@ class Sums:
     held: np.ndarray  # (units,)
 
     @classmethod
-    def cheap(cls, problem: Problem, theta: np.ndarray) -> Sums | None:
+    def cheap(
+        cls, problem: Problem, theta: np.ndarray, limits: LogZPolicy = DEFAULT.log_z
+    ) -> Sums | None:
         """The sums that hold the fewest units, if each of them is cheap; None if there are none."""
-        found = []
-        for graph in _graphs(problem):
-            every = _by_width(problem, theta, graph)
-            found += [next((one for one in every if one.program.work <= _CHEAP), None)]
-        return min(filter(None, found), key=lambda one: len(one.held), default=None)
+        cheap = []
+        for graph in _graphs(problem, limits):
+            every = _by_width(problem, theta, graph, limits)
+            widest = (sums for sums in every if sums.program.work <= limits.bridge_work)
+            cheap += [next(widest, None)]
+        return min(filter(None, cheap), key=lambda sums: len(sums.held), default=None)
 
     @classmethod
-    def all(cls, problem: Problem, theta: np.ndarray, most: int) -> Sums | None:
+    def all(
+        cls, problem: Problem, theta: np.ndarray, most: int, limits: LogZPolicy = DEFAULT.log_z
+    ) -> Sums | None:
         """The sums that take the least work over all h; None if that is more than `most`."""
         best: Sums | None = None
-        for graph in _graphs(problem):
-            for one in _by_width(problem, theta, graph):
-                if one.log2_states > math.log2(most):  # a smaller width holds more
+        for graph in _graphs(problem, limits):
+            for sums in _by_width(problem, theta, graph, limits):
+                if sums.log2_states > math.log2(most):  # a smaller width holds more
                     break
-                if best is None or one.log2_work < best.log2_work:
-                    best = one
+                if best is None or sums.log2_work < best.log2_work:
+                    best = sums
         return best if best is not None and best.log2_work <= math.log2(most) else None
 
     @property
@@ -114,6 +109,18 @@ class Sums:
         negative = named[(literal >= 0) & (literal & 1 == 0)].sum()
         constant = total.sum() + negative - np.logaddexp(0.0, self.theta).sum()
         return energy - np.repeat(total, sizes), float(constant)
+
+    @property
+    def lossless(self) -> bool:
+        """Is it proved that no entry of a table underflows to 0?
+
+        The weights of a unit add up to 1 at most, so that every entry is at least the product over
+        all units of their smallest weights. If that is a double, nothing is lost, in any order.
+        """
+        weights, _ = self._log_weights
+        least = np.minimum.reduceat(weights, self.graph.units.at[:-1])
+        # Products of weights above e^-700 are doubles of full precision.
+        return bool(-least[self.graph.moving].sum() < 700.0)
 
     def values(self, x: np.ndarray) -> np.ndarray:
         """States (lanes, n) bool -> the values of the held units, (lanes, held)."""
@@ -154,44 +161,41 @@ class Sums:
             found.append(rule)
         return found
 
-    def log_w(self, values: np.ndarray, threads: int, deadline: float | None) -> np.ndarray:
+    def log_w(self, values: np.ndarray, budget: Budget) -> np.ndarray:
         """(lanes,): log W of values of the held units (lanes, held); -inf if no state has them.
 
         Raises BudgetExceeded if the time was up.
         """
         weights, constant = self._log_weights
         out = np.full(len(values), constant)
-        size = _LANES * max(1, threads)
+        size = _LANES * budget.threads
         for first in range(0, len(values), size):
-            some = values[first : first + size]
-            out[first : first + size] += self._summed(some, weights, threads, deadline)
+            out[first : first + size] += self._summed(values[first : first + size], weights, budget)
         for j, u in enumerate(self.held):
             out += weights[self.graph.units.at[u] + values[:, j]]
         for rule in self.rules:
             out[np.logical_and.reduce([false[values[:, j]] for j, false in rule])] = -np.inf
         return out
 
-    def total(self, threads: int, deadline: float | None) -> float:
+    def total(self, budget: Budget) -> float:
         """log of the sum of W over all h. Raises Unsatisfiable if it is 0."""
-        many = int(np.prod(self.sizes))
-        size, found = _LANES * threads, -math.inf
-        for first in range(0, many, size):
-            numbers = np.arange(first, min(many, first + size))
+        n_states = int(np.prod(self.sizes))
+        size, total = _LANES * budget.threads, -math.inf
+        for first in range(0, n_states, size):
+            numbers = np.arange(first, min(n_states, first + size))
             values = np.stack(np.unravel_index(numbers, tuple(self.sizes) or (1,)), axis=1)
-            log_w = self.log_w(values[:, : len(self.held)], threads, deadline)
-            found = float(np.logaddexp(found, np.logaddexp.reduce(log_w)))
-        if found == -math.inf:
+            log_w = self.log_w(values[:, : len(self.held)], budget)
+            total = float(np.logaddexp(total, np.logaddexp.reduce(log_w)))
+        if total == -math.inf:
             raise Unsatisfiable("sums over all assignments found no solution")
-        return found
+        return total
 
-    def _summed(
-        self, values: np.ndarray, weights: np.ndarray, threads: int, deadline: float | None
-    ) -> np.ndarray:
+    def _summed(self, values: np.ndarray, weights: np.ndarray, budget: Budget) -> np.ndarray:
         """log of the sum over all units that are not held, without the weights of the held ones."""
         words = words_for(len(values))
         padded = np.zeros((64 * words, values.shape[1]), np.int8, order="F")
         padded[: len(values)] = values
-        request = pilot_request(self.theta[None], 64 * words, threads, deadline)
+        request = pilot_request(self.theta[None], 64 * words, budget)
         runner = Runner(self.graph, self.problem, request, (1, words), 0)
         runner.weights = np.exp(weights)[None]
         log2 = runner.run(self.program, pack(self.states(padded)), 0, draw=False)
@@ -200,43 +204,51 @@ class Sums:
         return log2[: len(values)] * math.log(2)
 
 
-def _graphs(problem: Problem) -> Iterator[FactorGraph]:
+def _graphs(problem: Problem, limits: LogZPolicy) -> Iterator[FactorGraph]:
     """With single variables, and with fields if the formula has any."""
-    if len(problem.rest.literals) <= _MOST_LITERALS:
+    if len(problem.rest.literals) <= limits.tables_literals:
         yield factor_graph(problem)
         coded = factor_graph(problem, groups_of(problem.rest))
         if coded.fields:
             yield coded
 
 
-def _by_width(problem: Problem, theta: np.ndarray, graph: FactorGraph) -> Iterator[Sums]:
+def _by_width(
+    problem: Problem, theta: np.ndarray, graph: FactorGraph, limits: LogZPolicy
+) -> Iterator[Sums]:
     """The sums of each width, the largest first, if their tables are not too large."""
     literal = np.maximum.reduceat(graph.units.literal, graph.units.at[:-1])
     helper = literal >> 1 >= problem.formula.n_total  # no sample has values of these units
     factor = np.where(graph.moving, 1.0, -1.0)
     factor[helper] *= 1e-6
     for width in _WIDTHS:
-        program = cutset(graph.units, graph.factors, width, factor, _STEPS)
+        program = cutset(graph.units, graph.factors, width, factor, limits.tables_steps)
         if program is None:
             return
         held = np.setdiff1d(np.flatnonzero(graph.moving), program.variable)
-        if program.entries <= _MOST_ENTRIES and not helper[held].any():
+        if program.entries <= limits.tables_entries and not helper[held].any():
             yield Sums(problem, theta, graph, program, width, held)
 
 
-def by_tables(
-    parts: list[Part], most: int, threads: int, deadline: float | None
-) -> tuple[Values, str]:
-    """log P of each part that takes at most that much work; None for the others, and how it ended
-    in words. deadline: time.monotonic().
-    """
-    values: Values = []
-    for part in parts:
-        problem = prepare(Formula.from_arrays(part.literals, part.offsets, n_vars=part.n))
-        sums = Sums.all(problem, part.theta, most)
+def by_tables(parts: list[WeightedClauses], task: LogZTask) -> MethodOutcome:
+    """Each part whose sums take little work, and provably lose nothing."""
+    limits = task.policy.log_z
+    work = limits.tables_work if task.is_auto else limits.tables_work_if_asked
+    budget = task.exact_budget() if task.is_auto else task.budget
+    solved: list[LogProbability] = []
+    left: list[WeightedClauses] = []
+    lossy = False
+    for k, part in enumerate(parts):
+        sums = Sums.all(part.problem, part.theta, work, limits)
+        if sums is None or not sums.lossless:
+            lossy |= sums is not None
+            left.append(part)
+            continue
         try:
-            values.append(None if sums is None else sums.total(threads, deadline))
+            solved.append(LogProbability(sums.total(budget), exact=True))
         except BudgetExceeded as error:
-            return values + [None] * (len(parts) - len(values)), str(error)
-    left = [part.n for part, value in zip(parts, values, strict=True) if value is None]
-    return values, f"a component of {left[-1]} variables is too wide" if left else "done"
+            return MethodOutcome(solved, left + parts[k:], str(error))
+    if lossy:
+        return MethodOutcome(solved, left, "small entries of the tables might be lost")
+    reason = f"a component of {left[-1].n} variables is too wide" if left else "done"
+    return MethodOutcome(solved, left, reason)

@@ -32,7 +32,6 @@ _STYLE: dict[Any, Any] = {
     "grid.alpha": 0.3,
     "legend.frameon": False,
 }
-_HEIGHT, _WIDTH, _DPI = 3.8, 5.2, 150
 
 #: Draws one panel.
 Panel = Callable[["Axes"], None]
@@ -58,7 +57,7 @@ def figure(panels: Sequence[Panel], path: str | os.PathLike[str] | None = None) 
             return out.getvalue()
 
     with mpl.rc_context(_STYLE):
-        made = Shown(figsize=(_WIDTH * columns, _HEIGHT * rows), layout="constrained")
+        made = Shown(figsize=(5.2 * columns, 3.8 * rows), layout="constrained")
         FigureCanvasAgg(made)
         places = made.subplots(rows, columns, squeeze=False).reshape(-1)
         for axes, draw in zip(places, panels, strict=False):
@@ -71,5 +70,5 @@ def figure(panels: Sequence[Panel], path: str | os.PathLike[str] | None = None) 
                 known = ", ".join(f".{one}" for one in ("png", "svg", "pdf"))
                 raise NelsonError(f"cannot write a picture as {path}: give a name in {known}")
             with atomic.writing(path) as out:
-                made.savefig(out, dpi=_DPI, format=kind)
+                made.savefig(out, dpi=150, format=kind)
     return made

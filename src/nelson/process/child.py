@@ -45,17 +45,12 @@ from typing import Any
 import numpy as np
 
 from nelson.errors import NelsonError
-from nelson.process import child_main
-
-#: Default limit of a child's address space, in bytes.
-MEMORY = 4 << 30
+from nelson.process import MEMORY, child_main
 
 #: How a child may end: its time was up; its effort was spent.
 STOPPED, SPENT = "stopped", "gave up"
 #: Seconds between two looks at what a solver printed.
 _LOOK = 0.05
-#: A child with a limit of CPU seconds is killed after this many times as many seconds.
-_PATIENCE = 20.0
 #: The line that ends the output of a task.
 _DONE = child_main.DONE.strip()
 
@@ -127,10 +122,11 @@ def run_child(
     head["log"] = effort is not None
     with tempfile.TemporaryFile() as question, tempfile.TemporaryFile() as errors:
         for message in (head, *tasks):
-            child_main.write(question, {key: _plain(value) for key, value in message.items()})
+            child_main.write(question, {key: _raw(value) for key, value in message.items()})
         question.seek(0)
-        patience = seconds * (_PATIENCE if cpu else 1.0)
-        output, code = _communicate(question, errors, patience, effort)
+        # CPU seconds: the clock kills the child only after 20 times as many seconds.
+        wall_seconds = seconds * (20.0 if cpu else 1.0)
+        output, code = _communicate(question, errors, wall_seconds, effort)
         errors.seek(0)
         stderr = errors.read().decode(errors="replace").strip().splitlines()
     answers, complete = _messages(output)
@@ -148,7 +144,8 @@ def run_child(
     return answers, _ending(code)
 
 
-def _plain(value: Any) -> Any:
+def _raw(value: Any) -> Any:
+    """A NumPy array as its bytes."""
     return np.ascontiguousarray(value).tobytes() if isinstance(value, np.ndarray) else value
 
 

@@ -8,19 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from nelson.chains.resolution import beyond_resolution
 from nelson.exact.circuit.build import missing
 from nelson.exact.compile_guess import estimate
-from nelson.sampling.auto import Decision, Group, Limits
-from nelson.sampling.diagnosis.diagnose import beyond_resolution
+from nelson.sampling.auto import ComponentGroup, Decision
+from nelson.sampling.methods import circuit
 
 Advice = dict[str, str]
 
-#: Seconds that are advised if the caller gave no limit.
-_SECONDS = 600.0
-#: With a limit: this many times the limit, but at least this many seconds.
-_TIMES, _LEAST_SECONDS = 10.0, 60.0
-#: Larger formulas do not compile; the guess on them would take longer than 0.1 s.
-_MOST_LITERALS = 1 << 20
+_CIRCUIT = circuit.SAMPLER.name
+
 
 INSTALL = (
     'pip install "nelson-mrf[samplers]": D4 is missing; with it `auto` may compile a circuit, and '
@@ -28,7 +25,7 @@ INSTALL = (
 )
 COMPILE = (
     "try to compile a circuit once, with more time: `nelson compile FILE`, or "
-    'method="circuit" with seconds={0:g}; all later samples are then exact'
+    f'method="{_CIRCUIT}" with seconds={{0:g}}; all later samples are then exact'
 )
 MEMORY = (
     "try to compile a circuit once, with more memory: `nelson compile FILE --memory 16`; all later "
@@ -38,13 +35,16 @@ SECONDS = "give it more time, such as seconds={0:g} (--seconds {0:g}): {1} ended
 SMALLER = "take smaller weights: {}"
 AUTO = 'leave method= and sweeps= out: "auto" looks for an exact method, and measures sweeps'
 TEST = (
-    "no other method is known to do better here; `nelson test --samples`, or nelson.judge, tells "
+    "no other method is known to do better here; `nelson judge --samples`, or nelson.judge, tells "
     "whether these samples differ from the law"
 )
 
 
-def for_decisions(decisions: Iterable[Decision], limits: Limits) -> Advice:
-    """What would help these decisions of `auto`; nothing if they are better than heuristic."""
+def for_decisions(decisions: Iterable[Decision], seconds: float | None) -> Advice:
+    """What would help these decisions of `auto`; nothing if they are better than heuristic.
+
+    seconds: what the caller gave.
+    """
     decided = list(decisions)
     weak = [group for d in decided for group in d.groups if group.guarantee == "heuristic"]
     if not weak:
@@ -52,9 +52,8 @@ def for_decisions(decisions: Iterable[Decision], limits: Limits) -> Advice:
     advice: Advice = {}
     hopeful = [group for group in weak if _hopeful(group)]
     lacking = bool(hopeful) and missing("d4") is not None
-    longer = _SECONDS
-    if limits.seconds is not None:
-        longer = max(_LEAST_SECONDS, _TIMES * limits.seconds)
+    # Seconds to advise: ten times the caller's, a minute at least; ten minutes if there were none.
+    longer = 600.0 if seconds is None else max(60.0, 10.0 * seconds)
     failed = [told for group in hopeful for told in _failures(group)]
     full = bool(failed) and all("out of memory" in told for told in failed)
     cut = [
@@ -70,7 +69,7 @@ def for_decisions(decisions: Iterable[Decision], limits: Limits) -> Advice:
         advice["more seconds"] = SECONDS.format(longer, " and ".join(cut))
     if beyond := next(filter(None, (beyond_resolution(group.theta) for group in weak)), ""):
         advice["smaller weights"] = SMALLER.format(beyond)
-    return advice or {"nelson test": TEST}
+    return advice or {"nelson judge": TEST}
 
 
 def for_method(guarantee: str) -> Advice:
@@ -78,17 +77,20 @@ def for_method(guarantee: str) -> Advice:
     return {'method="auto"': AUTO} if guarantee == "heuristic" else {}
 
 
-def _hopeful(group: Group) -> bool:
-    """May a circuit be compiled at all?"""
+def _hopeful(group: ComponentGroup) -> bool:
+    """May a circuit be compiled at all?
+
+    Larger formulas do not compile, and the guess on them would take longer than 0.1 s.
+    """
     formula = group.problem.formula
-    return len(formula.literals) <= _MOST_LITERALS and not estimate(formula).hopeless
+    return len(formula.literals) <= 1 << 20 and not estimate(formula).hopeless
 
 
-def _failures(group: Group) -> list[str]:
+def _failures(group: ComponentGroup) -> list[str]:
     """Why components have no circuit."""
-    return [r["not taken"]["circuit"] for r in group.records if "circuit" in r["not taken"]]
+    return [r["not taken"][_CIRCUIT] for r in group.records if _CIRCUIT in r["not taken"]]
 
 
-def _complete(group: Group) -> bool:
+def _complete(group: ComponentGroup) -> bool:
     """Did no clock end the diagnosis?"""
     return all(record.get("complete", True) for record in group.records)

@@ -1,4 +1,12 @@
-"""From the blocks of a sampler to `Samples`: drop invalid lanes, join blocks and contexts."""
+"""From the blocks of a sampler to `Samples`: drop invalid lanes, join blocks and contexts.
+
+A sampler that may return invalid assignments is asked again until a block is full: if a share p is
+valid, about count / p samples are drawn. The samples that are kept follow the sampler's law given
+validity. Sample i is the i-th valid assignment of the sampler's sequence 0, 1, 2, ..: valid
+assignments that a block does not need go to the next block. So a stream returns the samples of one
+call, in blocks of any size, if assignment j is a function of (seed, j) as for `gibbs`. With
+`check=False` everything is returned as drawn.
+"""
 
 from __future__ import annotations
 
@@ -8,53 +16,63 @@ from dataclasses import replace
 
 import numpy as np
 
+from nelson.budget import Budget
+from nelson.chains.block import Block, Lanes, divided
+from nelson.chains.problem import Problem
+from nelson.chains.request import Request
 from nelson.kernels.core.bits import compact, concatenate, tail_mask, words_for
-from nelson.sampling.plan import Plan
+from nelson.sampling.drawing import Drawing
 from nelson.sampling.result import prove_or_explain, result
-from nelson.sampling.sampler import Block, Lanes, Request, divided
+from nelson.sampling.sampler import Sampler
 from nelson.sampling.samples import Samples
-from nelson.sampling.validity import valid_blocks
 
-#: A stream ends after this many tried samples of which none is valid.
+#: A search, or a stream, ends after this many assignments of each context without a valid one; a
+#: search after 16 for each sample asked for, if that is more.
 _HOPELESS = 4096
 
 
-def collect(plan: Plan, started: float) -> Samples:
+def collect(drawing: Drawing, started: float) -> Samples:
     """All parts and contexts in one object; contexts are cut to the shortest."""
-    packed: list[np.ndarray] = [np.zeros((0, len(plan.request.columns)), np.uint64)] * plan.contexts
-    counts = np.zeros(plan.contexts, int)
+    packed: list[np.ndarray] = [
+        np.zeros((0, len(drawing.request.columns)), np.uint64)
+    ] * drawing.contexts
+    counts = np.zeros(drawing.contexts, int)
     blocks: list[Block] = []
-    for problem, request in plan.parts:
+    for problem, request in drawing.parts:
         pieces: list[list[tuple[np.ndarray, int]]] = [[] for _ in request.contexts]
-        for block in valid_blocks(plan.sampler, problem, request, plan.check):
+        for block in valid_blocks(drawing.sampler, problem, request, drawing.check):
+            if not pieces[0] and (other := drawing.after_trial(problem, request, block)):
+                return collect(other, started)
             blocks.append(block)
             if block.interrupted:
                 raise KeyboardInterrupt
             for k in range(len(request.contexts)):
                 pieces[k].append(kept(block, k))
         if request.count and not any(held for piece in pieces for _, held in piece):
-            prove_or_explain(plan, problem, request, blocks[-1])
+            prove_or_explain(drawing, problem, request, blocks[-1])
         for k, context in enumerate(request.contexts):
             packed[context], counts[context] = concatenate(pieces[k], len(request.columns))
-    shortest = int(counts.min(initial=plan.n or 0))
-    return result(plan, samples_of(plan, packed, shortest), blocks, started)
+    shortest = int(counts.min(initial=drawing.n or 0))
+    return result(drawing, samples_of(drawing, packed, shortest), blocks, started)
 
 
-def samples_of(plan: Plan, packed: list[np.ndarray], count: int) -> Samples:
+def samples_of(drawing: Drawing, packed: list[np.ndarray], count: int) -> Samples:
     """The first `count` samples of each context, with no bit behind the last."""
     words = words_for(count)
     if not packed:
-        array = np.zeros((0, words, len(plan.request.columns)), np.uint64)
+        array = np.zeros((0, words, len(drawing.request.columns)), np.uint64)
     else:
-        array = packed[0][:words] if plan.single else np.stack([block[:words] for block in packed])
+        array = (
+            packed[0][:words] if drawing.single else np.stack([block[:words] for block in packed])
+        )
     if count % 64:
         array[..., -1, :] &= tail_mask(count % 64)
-    return Samples(array, count, plan.variables, "heuristic")  # until `result` knows better
+    return Samples(array, count, drawing.variables, "heuristic")  # until `result` knows better
 
 
 def kept(block: Block, context: int) -> tuple[np.ndarray, int]:
     """The valid samples of one context, and their number."""
-    packed, valid = block.packed[context], block.valid[context]
+    packed, valid = block.packed[context], block.filled[context]
     held = int(np.bitwise_count(valid).sum())
     words = words_for(held)
     if np.array_equal(valid[:words], tail_mask(held)):  # no gap: a budget may have cut the end
@@ -64,35 +82,38 @@ def kept(block: Block, context: int) -> tuple[np.ndarray, int]:
     return compact(packed, valid)
 
 
-def in_blocks(plan: Plan, block_size: int) -> Iterator[Samples]:
-    """The samples of a plan with one part, `block_size` at a time.
+def in_blocks(drawing: Drawing, block_size: int) -> Iterator[Samples]:
+    """The samples of a drawing with one part, `block_size` at a time.
 
     A context that has more samples than the shortest one keeps them for the next block, so that
     all blocks together are the samples of `collect`. An endless stream drops them instead, as they
     might become more and more. A block may be empty; the stream goes on unless no sample at all was
     valid.
     """
-    problem, request = plan.parts[0]
+    problem, request = drawing.parts[0]
     request = replace(request, block=block_size)
     contexts, columns = range(len(request.contexts)), len(request.columns)
     left: list[Lanes] = [(np.zeros((0, columns), np.uint64), 0) for _ in contexts]
     total = found = 0
     started = time.monotonic()
-    blocks = valid_blocks(plan.sampler, problem, request, plan.check)
+    blocks = valid_blocks(drawing.sampler, problem, request, drawing.check)
     for block in until_interrupted(blocks, request):
+        if not total and (other := drawing.after_trial(problem, request, block)):
+            yield from in_blocks(other, block_size)
+            return
         pieces = [concatenate([left[k], kept(block, k)], columns) for k in contexts]
         shortest = min(held for _, held in pieces)
         for k in contexts:
             packed, held = pieces[k]
             left[k] = packed[:0], 0
-            if held > shortest and plan.n is not None:
+            if held > shortest and drawing.n is not None:
                 packed, _, left[k] = divided([pieces[k]], shortest, columns)
             pieces[k] = packed, shortest
-        asked = block_size if plan.n is None else min(block_size, plan.n - total)
+        asked = block_size if drawing.n is None else min(block_size, drawing.n - total)
         if not total and not shortest and asked and not block.interrupted:
-            prove_or_explain(plan, problem, request, block)
-        samples = samples_of(plan, [packed for packed, _ in pieces], shortest)
-        yield result(replace(plan, n=asked), samples, [block], started)
+            prove_or_explain(drawing, problem, request, block)
+        samples = samples_of(drawing, [packed for packed, _ in pieces], shortest)
+        yield result(replace(drawing, n=asked), samples, [block], started)
         started = time.monotonic()
         total, found = total + asked, found + shortest
         if block.interrupted or (not found and total >= _HOPELESS):
@@ -109,3 +130,85 @@ def until_interrupted(blocks: Iterator[Block], request: Request) -> Iterator[Blo
         if block is None:
             return
         yield block
+
+
+# --- only valid samples ---------------------------------------------------------------------------
+
+
+def valid_blocks(
+    sampler: Sampler, problem: Problem, request: Request, check: bool
+) -> Iterator[Block]:
+    """As `sampler.blocks`; in every block `filled` are the lanes to return."""
+    if not (sampler.may_be_invalid and check):
+        for block in sampler.blocks(problem, request):
+            yield _judged(block, keep=sampler.may_be_invalid)
+        return
+    contexts = range(len(request.contexts))
+    sources = [ValidSamples(sampler, problem, request, c) for c in contexts]
+    for first, count in request.pieces():
+        block, budget = Block.empty(request, words_for(count)), request.of_block()
+        for at, size in request.in_turns(first, count):
+            for c in contexts:
+                packed, lanes = sources[c].take(size, budget, block)
+                block.put(c, (at - first) // 64, packed, lanes)
+            if block.last:
+                break
+        yield block
+        if block.last:
+            return
+
+
+def _judged(block: Block, keep: bool) -> Block:
+    """Count the lanes that violate the formula; drop them unless keep."""
+    if block.valid is None:
+        return block
+    block.drawn = int(np.bitwise_count(block.filled).sum())
+    block.invalid = int(np.bitwise_count(block.filled & ~block.valid).sum())
+    if not keep:
+        block.filled = block.filled & block.valid
+    return block
+
+
+class ValidSamples:
+    """The valid assignments of one context, in order."""
+
+    def __init__(self, sampler: Sampler, problem: Problem, request: Request, context: int) -> None:
+        row = slice(context, context + 1)
+        self.sampler, self.problem = sampler, problem
+        self.request = replace(request, theta=request.theta[row], contexts=request.contexts[row])
+        self.lanes = self.found = 0  # assignments drawn (whole words), and valid ones among them
+        self.left: Lanes = np.zeros((0, len(request.columns)), np.uint64), 0  # valid, not returned
+        self.hopeless = 64 * words_for(max(_HOPELESS, 16 * (request.count or 0)))
+
+    def take(self, count: int, budget: Budget, total: Block) -> tuple[np.ndarray, ...]:
+        """The next `count` as (packed, lanes), or fewer; counts and flags go to `total`."""
+        pieces, held = [self.left], self.left[1]
+        while held < count and not total.last:
+            asked = self._next_draw(count - held)
+            part = replace(self.request, count=asked, block=asked, budget=budget)
+            part = replace(part, start=part.start + self.lanes)
+            for block in self.sampler.blocks(self.problem, part):
+                _judged(block, keep=False)
+                pieces.append(compact(block.packed[0], block.filled[0]))
+                held += pieces[-1][1]
+                self.found += pieces[-1][1]
+                total.add(block)
+            self.lanes += asked
+            if not self.found and self.lanes >= self.hopeless:
+                total.stopped = True
+                total.info["ended"] = (
+                    f"none of {self.lanes} assignments drawn satisfies the formula"
+                )
+            elif budget.spent:
+                total.stopped |= held < count
+        packed, lanes, self.left = divided(pieces, count, len(self.request.columns))
+        return packed, lanes
+
+    def _next_draw(self, missing: int) -> int:
+        """How many assignments to draw next: whole words, so that no lane is skipped."""
+        asked = missing
+        if self.lanes:
+            # The estimated share of valid ones may be too low: at most 64 times as many.
+            asked = min(int(1.1 * missing * self.lanes / max(self.found, 1)), 64 * missing)
+        asked = 64 * words_for(asked)
+        return asked if self.found else min(asked, self.hopeless - self.lanes)

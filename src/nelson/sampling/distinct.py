@@ -31,47 +31,33 @@ from typing import Any
 
 import numpy as np
 
+from nelson.budget import Budget
+from nelson.chains.block import Block
+from nelson.chains.guarantee import weakest
 from nelson.errors import FormulaError
 from nelson.exact import solver
-from nelson.exact.count import Solutions, all_solutions
+from nelson.exact.law import Law, law
 from nelson.kernels.core import rng
 from nelson.kernels.core.bits import pack, unpack, words_for
-from nelson.sampling.collect import kept, samples_of, until_interrupted
-from nelson.sampling.guarantee import weakest
-from nelson.sampling.plan import Plan
+from nelson.sampling.collect import kept, samples_of, until_interrupted, valid_blocks
+from nelson.sampling.drawing import Drawing
 from nelson.sampling.result import prove_or_explain, result
-from nelson.sampling.sampler import Block
 from nelson.sampling.samples import Samples
-from nelson.sampling.validity import valid_blocks
 
-#: If less than this share of all draws is new, we ask how many rows exist.
-_REPEATS = 0.9
-#: If less than this share of a block is new, the block is stale, and a solver is asked once whether
-#: more rows exist.
-_STALE = 0.05
-#: Most stale blocks. Draws from a uniform law of known size are not limited: they will end.
-_MAX_STALE = 64
-#: Rows are enumerated if more than this share of them is asked for ..
-_MOST = 0.75
-#: .. once this share of them is found.
-_FOUND = 0.5
-#: Most rows times columns that are enumerated: bytes.
-_MAX_CELLS = 1 << 28
-#: Seconds to find out how many rows exist.
-_COUNTING_SECONDS = 3.0
 #: Samples that are unpacked at once.
 _CHUNK = 1 << 16
 #: Separates the random order of the enumerated rows from all other uses of the seed.
 _ORDER = 0x756E69717565
 
 
-def distinct(plan: Plan, started: float) -> Samples:
-    """All samples of a plan with unique=True. started: time.monotonic()."""
-    _require_one_theta(plan)
-    wanted = plan.n or 0
+def distinct(drawing: Drawing, started: float) -> Samples:
+    """All samples of a drawing with unique=True. started: time.monotonic()."""
+    _require_one_theta(drawing)
+    drawing = drawing.confirmed()
+    wanted = drawing.n or 0
     size = 64 * max(1, words_for(wanted))
     # A default limit in seconds holds for the whole call.
-    rows = _DistinctRows(plan, size, plan.request.until())
+    rows = _DistinctRows(drawing, size, drawing.request.of_block())
     blocks: list[Block] = []
     keys = [rows.keys[:0]]
     for fresh, block in rows.drawn_blocks() if wanted else ():
@@ -79,17 +65,18 @@ def distinct(plan: Plan, started: float) -> Samples:
             raise KeyboardInterrupt
         keys.append(fresh)
         blocks.append(block)
-    return _samples(plan, rows, np.concatenate(keys)[:wanted], blocks, started, True)
+    return _samples(drawing, rows, np.concatenate(keys)[:wanted], blocks, started, True)
 
 
-def in_distinct_blocks(plan: Plan, block_size: int) -> Iterator[Samples]:
-    """The samples of a plan with unique=True, `block_size` at a time. None occurs twice."""
-    _require_one_theta(plan)
-    rows = _DistinctRows(plan, block_size, plan.request.deadline)
+def in_distinct_blocks(drawing: Drawing, block_size: int) -> Iterator[Samples]:
+    """The samples of a drawing with unique=True, `block_size` at a time. None occurs twice."""
+    _require_one_theta(drawing)
+    drawing = drawing.confirmed()
+    rows = _DistinctRows(drawing, block_size, drawing.request.budget)
     total, started = 0, time.monotonic()
-    for keys, blocks, last in _pieces(rows, plan.n, block_size):
-        asked = block_size if plan.n is None else min(block_size, plan.n - total)
-        yield _samples(replace(plan, n=asked), rows, keys, blocks, started, last, total)
+    for keys, blocks, last in _pieces(rows, drawing.n, block_size):
+        asked = block_size if drawing.n is None else min(block_size, drawing.n - total)
+        yield _samples(replace(drawing, n=asked), rows, keys, blocks, started, last, total)
         total, started = total + len(keys), time.monotonic()
 
 
@@ -109,23 +96,24 @@ def _pieces(
         waiting, blocks, left = waiting[here:], [], left - here
 
 
-def _require_one_theta(plan: Plan) -> None:
-    if not plan.single:
+def _require_one_theta(drawing: Drawing) -> None:
+    if not drawing.single:
         raise FormulaError(
             "unique=True with one theta row per context", expected="one theta vector"
         )
 
 
 class _DistinctRows:
-    """The distinct rows of a plan, in the order in which they are found."""
+    """The distinct rows of a drawing, in the order in which they are found."""
 
-    def __init__(self, plan: Plan, size: int, deadline: float | None) -> None:
-        self.plan, self.size = plan, size
-        self.problem, request = plan.parts[0]
-        self.request = replace(request, count=None, block=size, deadline=deadline)
+    def __init__(self, drawing: Drawing, size: int, budget: Budget) -> None:
+        self.drawing, self.size, self.rules = drawing, size, drawing.policy.unique
+        self.problem, request = drawing.parts[0]
+        self.request = replace(request, count=None, block=size, budget=budget)
+        self.budget = budget
         self.keys = keys_of(np.zeros((0, len(request.columns)), bool))  # of all rows found, sorted
         self.draws = self.stale = self.enumerated = 0
-        self.every: Solutions | None = None  # all rows, if they were counted
+        self.every: Law | None = None  # the law of all rows, if they could be counted
         self.counted = self.asked = False  # tried to count, asked a solver
         self.exhausted = False  # proved: no other row exists
         self.ended = False
@@ -135,8 +123,8 @@ class _DistinctRows:
         """(keys of new rows, the block that brought them). `ended` is set with the last pair,
         unless a budget or Ctrl-C ended it.
         """
-        wanted = self.plan.n
-        blocks = valid_blocks(self.plan.sampler, self.problem, self.request, self.plan.check)
+        wanted = self.drawing.n
+        blocks = valid_blocks(self.drawing.sampler, self.problem, self.request, self.drawing.check)
         for block in until_interrupted(blocks, self.request):
             packed, held = kept(block, 0)
             fresh = self._add(keys_of_packed(packed, held))
@@ -144,10 +132,10 @@ class _DistinctRows:
             if wanted is not None and len(self.keys) >= wanted:
                 self.ended = True
             elif not len(self.keys):
-                prove_or_explain(self.plan, self.problem, self.request, block)
+                prove_or_explain(self.drawing, self.problem, self.request, block)
                 self.ended = True
             elif not block.last:
-                self.stale += len(fresh) < _STALE * self.size
+                self.stale += len(fresh) < self.rules.stale * self.size
                 fresh = np.concatenate([fresh, self._rest(len(fresh))])
             yield fresh, block
             if self.ended or block.interrupted:
@@ -165,29 +153,32 @@ class _DistinctRows:
 
     def _rest(self, fresh: int) -> np.ndarray:
         """Decide how to go on. -> rows that need not be drawn, in random order; often none"""
-        found, wanted, none = len(self.keys), self.plan.n, self.keys[:0]
-        if not self.counted and found <= _REPEATS * self.draws:
+        found, wanted, none = len(self.keys), self.drawing.n, self.keys[:0]
+        if not self.counted and found <= self.rules.repeats * self.draws:
             self.counted, self.every = True, self._all_rows()
-        uniform = self.plan.guarantee == "exact" and _uniform(self.plan)
+        uniform = self.drawing.guarantee == "exact" and _uniform(self.drawing)
         if self.every is not None:
-            count, columns = self.every.count, self.request.columns
+            count, columns = self.every.count(), self.request.columns
             most = count if wanted is None else wanted
             if found >= count:
                 self.exhausted = self.ended = True
-            elif uniform and most > _MOST * count and found >= _FOUND * count:
-                if count * len(columns) <= _MAX_CELLS:
+            elif uniform and most > self.rules.most * count and found >= self.rules.found * count:
+                rows = None
+                if count * len(columns) <= self.rules.cells:
+                    rows = self.every.rows(count, columns)
+                if rows is not None:
                     # Sorted: the circuit's own order may change with the compiler.
-                    rest = self._add(np.sort(keys_of(self.every.rows(columns))))
+                    rest = self._add(np.sort(keys_of(rows)))
                     self.enumerated, self.ended = len(rest), True
                     self.exhausted = most >= count
                     return rest[random_order(len(rest), self.request.seed)]
-            elif not uniform and self.stale >= _MAX_STALE:
+            elif not uniform and self.stale >= self.rules.stale_blocks:
                 self._give_up()
             return none
-        if fresh < _STALE * self.size and not self.asked:
+        if fresh < self.rules.stale * self.size and not self.asked:
             self.asked = True
             self.exhausted = self.ended = not self._another()
-        if self.stale >= _MAX_STALE and not self.ended:
+        if self.stale >= self.rules.stale_blocks and not self.ended:
             self._give_up()
         return none
 
@@ -195,25 +186,21 @@ class _DistinctRows:
         self.ended = True
         self.reason = f"{len(self.keys)} distinct samples among {self.draws} drawn"
 
-    def _seconds_left(self) -> float | None:
-        deadline = self.request.deadline
-        return None if deadline is None else deadline - time.monotonic()
-
-    def _all_rows(self) -> Solutions | None:
-        """All rows, if each of them is one solution, and if they can be counted."""
-        left = self._seconds_left()
-        seconds = _COUNTING_SECONDS if left is None else min(_COUNTING_SECONDS, 0.3 * left)
-        if not _one_to_one(self.plan) or seconds <= 0:
+    def _all_rows(self) -> Law | None:
+        """The law of all rows, if each of them is one solution, and if they can be counted."""
+        budget = self.budget.share(0.3).within(self.rules.seconds)
+        if not _one_to_one(self.drawing) or budget.spent:
             return None
-        return all_solutions(self.plan.formula, self.problem.evidence, seconds)
+        exact = law(self.drawing.formula, self.problem.evidence, budget)
+        return exact if isinstance(exact, Law) else None
 
     def _another(self) -> bool:
         """May a solution exist that differs from all rows on the columns? True unless disproved."""
         variables = self.request.columns + 1
         rows = rows_of(self.keys, len(variables))
         blocked = (np.where(row, -variables, variables).tolist() for row in rows)
-        evidence, seconds = self.problem.evidence, self._seconds_left()
-        return solver.satisfiable(self.plan.formula, evidence, blocked, seconds) is not False
+        evidence, seconds = self.problem.evidence, self.budget.seconds_left
+        return solver.satisfiable(self.drawing.formula, evidence, blocked, seconds) is not False
 
 
 def random_order(count: int, seed: int) -> np.ndarray:
@@ -265,7 +252,7 @@ def packed_of(keys: np.ndarray, columns: int) -> np.ndarray:
 
 
 def _samples(
-    plan: Plan,
+    drawing: Drawing,
     rows: _DistinctRows,
     keys: np.ndarray,
     blocks: Sequence[Block],
@@ -279,33 +266,33 @@ def _samples(
     reason = rows.reason if last else None
     if more["exhausted"]:
         reason = f"only {before + len(keys)} distinct samples exist"
-    samples = samples_of(plan, [packed], len(keys))
-    samples = result(plan, samples, blocks, started, reason=reason, **more)
-    return _with_law(plan, samples, before)
+    samples = samples_of(drawing, [packed], len(keys))
+    samples = result(drawing, samples, blocks, started, reason=reason, **more)
+    return _with_law(drawing, samples, before)
 
 
-def _with_law(plan: Plan, samples: Samples, before: int) -> Samples:
+def _with_law(drawing: Drawing, samples: Samples, before: int) -> Samples:
     """The guarantee and the law of distinct samples, given those of independent draws."""
     law = (
         "drawn one after the other, repeats skipped: a sample follows the law of theta given that "
         f"it differs from those before it (single draws: {samples.guarantee})"
     )
     alone = before + len(samples) <= 1
-    if alone or (_uniform(plan) and samples.guarantee != "approximate"):
+    if alone or (_uniform(drawing) and samples.guarantee != "approximate"):
         return replace(samples, info={**samples.info, "law": law})
     why = f"{samples.info['why']}; but distinct samples do not have the shares of theta"
     info = {**samples.info, "law": law, "why": why}
     return replace(samples, guarantee=weakest([samples.guarantee, "heuristic"]), info=info)
 
 
-def _one_to_one(plan: Plan) -> bool:
+def _one_to_one(drawing: Drawing) -> bool:
     """Is each row that is returned one solution? False if that is not known."""
-    formula = plan.formula
+    formula = drawing.formula
     defined = not formula.n_aux or bool(formula.constraints)  # these define auxiliary variables
-    whole = len(plan.request.columns) == formula.n_vars
-    return plan.determined or (defined and whole)
+    whole = len(drawing.request.columns) == formula.n_vars
+    return drawing.determined or (defined and whole)
 
 
-def _uniform(plan: Plan) -> bool:
+def _uniform(drawing: Drawing) -> bool:
     """Is P_theta uniform over the rows that are returned? False if that is not known."""
-    return _one_to_one(plan) and not plan.request.theta.any()
+    return _one_to_one(drawing) and not drawing.request.theta.any()

@@ -1,11 +1,11 @@
 """Samplers that produce rows, behind the interface of samplers that produce packed blocks.
 
-    draw(problem, theta, count, seed, deadline) -> DrawnRows (or its rows alone)
+    draw(problem, theta, count, seed, budget) -> DrawnRows (or its rows alone)
 
         theta      (n_vars,) finite log-odds of one context
         count      rows wanted; more are cut off, fewer mean that a budget ended
         seed       63 bits, a function of (seed of the call, context, number of the first sample)
-        deadline   time.monotonic(); the contexts get equal shares of the time
+        budget     with a deadline; the contexts get equal shares of the time
         rows       (m, n_total) bool or 0/1; or (m, n_vars), if the formula has no auxiliary
                    variables or its `constraints` define them
 
@@ -17,34 +17,32 @@
     satisfying(problem, packed, lanes)      that check
     flat_clauses(problem)                   what a solver is asked, as int32; each clause ends in 0
     seed_of(seed, context, first)           the seed above
-    ask(script, solver, task, deadline)     runs a solver's script in a child process
+    ask(script, solver, task, budget)       runs a solver's script in a child process
 
-No sampler's rows are trusted: `Block.sound` marks the rows that satisfy clauses and evidence. A
+No sampler's rows are trusted: `Block.valid` marks the rows that satisfy clauses and evidence. A
 draw that proves that there is no solution raises Unsatisfiable. A draw that just finds none returns
 no row, and then a solver is asked.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from nelson.budget import Budget
+from nelson.chains.block import Block, joined
+from nelson.chains.problem import Problem, satisfying
+from nelson.chains.request import Request
 from nelson.errors import Unsatisfiable
 from nelson.io.progress import phase
 from nelson.kernels.core import rng
-from nelson.kernels.core.bits import pack, tail_mask, unpack, words_for
-from nelson.kernels.cpu.check import holds
+from nelson.kernels.core.bits import pack, tail_mask, words_for
 from nelson.process.child import STOPPED, run_child
-from nelson.sampling.problem import Problem
-from nelson.sampling.sampler import Block, Request, joined
 
-#: Seconds of a draw if nobody set a limit.
-SECONDS = 60.0
-#: CPU seconds that end a solver whose conflicts are counted.
+#: Seconds that end a draw if nobody set a limit; of CPU, if a solver's conflicts are counted.
 SAFETY_SECONDS = 60.0
 #: Why there are fewer rows than asked for, if a limit in seconds ended it.
 TIME_UP = "the time was up"
@@ -58,7 +56,7 @@ class DrawnRows(NamedTuple):
     info: dict[str, Any] = {}  # noqa: RUF012  (never written to)
 
 
-Draw = Callable[[Problem, np.ndarray, int, int, float], "DrawnRows | np.ndarray"]
+Draw = Callable[[Problem, np.ndarray, int, int, Budget], "DrawnRows | np.ndarray"]
 
 
 def seed_of(seed: int, context: int, first: int) -> int:
@@ -83,16 +81,16 @@ def flat_clauses(problem: Problem, fixed: bool = True) -> np.ndarray:
 
 
 def ask(
-    script: Path, solver: str, task: dict[str, Any], deadline: float | None
+    script: Path, solver: str, task: dict[str, Any], budget: Budget
 ) -> tuple[np.ndarray, list[dict[str, Any]], str]:
     """A solver's answer to a task, from a child process; Unsatisfiable if the solver proved that.
 
-    deadline: time.monotonic(); None: the script counts what it does, and ends by itself.
+    budget: without a deadline the script counts what it does, and ends by itself.
     -> (bytes of all rows, uint8; the messages that held rows; why there are fewer than asked for)
     """
-    seconds = SAFETY_SECONDS if deadline is None else deadline - time.monotonic()
-    with phase(f"{solver} looks for solutions", None if deadline is None else seconds):
-        answers, ended = run_child(script, [task], seconds, cpu=deadline is None)
+    seconds = SAFETY_SECONDS if budget.counted else budget.left
+    with phase(f"{solver} looks for solutions", budget.seconds_left):
+        answers, ended = run_child(script, [task], seconds, cpu=budget.counted)
     if any("unsatisfiable" in answer for answer in answers):
         raise Unsatisfiable(f"a CDCL solver proved that the formula has no solution: {solver}")
     messages = [answer for answer in answers if "rows" in answer]
@@ -116,8 +114,9 @@ def blocks(draw: Draw, problem: Problem, request: Request) -> Iterator[Block]:
 
 def _block(draw: Draw, problem: Problem, request: Request, first: int, count: int) -> Block:
     """`count` samples of each context, as one block; in several draws if the rows are large."""
-    until = request.until()
-    deadline = time.monotonic() + SECONDS if until is None else until
+    budget = request.of_block()
+    if budget.counted:
+        budget = budget.within(SAFETY_SECONDS)
     step = max(64, _MAX_CELLS // max(1, problem.formula.n_total) // 64 * 64)
     parts: list[Block] = []
     for at in range(0, count, step):
@@ -126,8 +125,7 @@ def _block(draw: Draw, problem: Problem, request: Request, first: int, count: in
         info: dict[str, Any] = {}
         short = False
         for k, (theta, context) in enumerate(zip(request.theta, request.contexts, strict=True)):
-            now = time.monotonic()
-            share = now + (deadline - now) / (len(request.theta) - k)
+            share = budget.share(1 / (len(request.theta) - k))
             seed = seed_of(request.seed, context, first + at)
             drawn = draw(problem, theta, size, seed, share)
             drawn = drawn if isinstance(drawn, DrawnRows) else DrawnRows(drawn)
@@ -149,28 +147,15 @@ def block_of(
 ) -> Block:
     """Rows of each context (m_c, n_total or n_vars) -> a block, checked.
 
-    Contexts may differ in length: lanes behind the last row of a context are not `valid`.
+    Contexts may differ in length: lanes behind the last row of a context are not `filled`.
     """
     words = words_for(max((len(x) for x in rows), default=0))
     packed = np.zeros((len(rows), words, len(request.columns)), np.uint64)
-    valid, sound = np.zeros((2, len(rows), words), np.uint64)
+    filled, valid = np.zeros((2, len(rows), words), np.uint64)
     for c, x in enumerate(rows):
         mask = tail_mask(len(x))
         full = pack(np.asarray(x, np.bool_))
         packed[c, : len(full)] = full[:, request.columns]
-        valid[c, : len(full)] = mask
-        sound[c, : len(full)] = satisfying(problem, full, mask)
-    return Block(packed, valid, stopped=stopped, info=dict(info or {}), sound=sound)
-
-
-def satisfying(problem: Problem, packed: np.ndarray, lanes: np.ndarray) -> np.ndarray:
-    """The lanes (words,) in which formula and evidence hold; packed (words, n_total or n_vars)."""
-    formula = problem.formula
-    for literal in problem.evidence:
-        column = packed[:, abs(literal) - 1]
-        lanes = lanes & (column if literal > 0 else ~column)
-    if packed.shape[1] == formula.n_total:
-        return holds(formula.literals, formula.offsets, packed, lanes)
-    count = 64 * len(lanes)
-    good = formula.satisfied(unpack(packed, count)) if count else np.zeros(0, bool)
-    return lanes & pack(good[:, None])[:, 0]
+        filled[c, : len(full)] = mask
+        valid[c, : len(full)] = satisfying(problem, full, mask)
+    return Block(packed, filled, stopped=stopped, info=dict(info or {}), valid=valid)

@@ -8,12 +8,17 @@ from typing import Any
 
 import numpy as np
 
+from nelson.chains.diagnosis.verdict import StepVerdict
 from nelson.errors import FormulaError
 from nelson.formula.checks import checked_projection, count, duration, is_whole
 from nelson.kernels.core.rng import MAX_ROUNDS, MAX_SWEEPS
 from nelson.kernels.cpu.tiles import WIDTHS
-from nelson.sampling.diagnosis.verdict import Verdict
+from nelson.policy import DEFAULT, Policy
+from nelson.sampling.methods import lovasz
+from nelson.sampling.registry import get
 
+#: Draws for "auto" where the caller gives the number of sweeps.
+_SWEPT = lovasz.SAMPLER.name
 #: What a projection means: the marginal law of all solutions, or each projected solution once.
 PROJECT_LAWS = ("marginal", "solutions")
 #: What a sweep is; the cheapest first.
@@ -24,7 +29,7 @@ MOVES = ("single", "fields", "joint")
 class Options:
     """`nelson.sample` documents the fields, but here `project=None` means all variables.
 
-    Raises FormulaError if a value is wrong for every formula. `make_plan` checks what depends on
+    Raises FormulaError if a value is wrong for every formula. `Plan` checks what depends on
     the formula and theta: method, given, project.
     """
 
@@ -43,21 +48,21 @@ class Options:
     width: int | None = None
     device: Any = None
     check: bool = True
-    #: The next four are for callers within the package. Two are for those who draw again and again
+    policy: Policy = DEFAULT
+    terms: Any = None
+    #: The next three are for callers within the package. Two are for those who draw again and again
     #: while theta moves. The verdict that `sweeps` came with:
-    verdict: Verdict | None = None
+    verdict: StepVerdict | None = None
     #: "auto": take the last verdict on chains, whatever theta it was for.
     reuse: bool = False
     #: The caller knows that the variables in `project` determine all others, so that each row is
     #: one solution. Distinct rows keep their guarantee only then.
     determined: bool = False
-    #: "auto": steps of its ladder to leave out, as in `nelson.sampling.auto.Limits`. Benchmarks
-    #: compare the other steps with the circuit that `auto` would have taken.
-    skip: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         for name in ("max_rounds", "sweeps", "threads"):
-            if (value := getattr(self, name)) is not None:
+            value = getattr(self, name)
+            if value is not None and (type(value) is not int or value < 0):
                 object.__setattr__(self, name, count(value, name))  # 1e3 becomes 1000
         for name, most in (("max_rounds", MAX_ROUNDS), ("sweeps", MAX_SWEEPS)):
             if (value := getattr(self, name)) is not None and value > most:
@@ -66,11 +71,13 @@ class Options:
             expected = " or ".join(f'"{name}"' for name in MOVES)
             raise FormulaError(f"moves={self.moves!r}", expected=expected)
         many = self.moves != "single"
-        if many and (not self.sweeps or self.method not in ("auto", "lovasz")):
+        if many and (not self.sweeps or not get(self.named).other_moves):
             raise FormulaError(
                 f"moves={self.moves!r} with method={self.method!r} and sweeps={self.sweeps}",
-                expected='method="lovasz" and the number of moves, sweeps=32 for example',
+                expected=f'method="{_SWEPT}" and the number of moves, sweeps=32 for example',
             )
+        if self.terms is not None:
+            self._check_terms()
         if self.seconds is not None:
             duration(self.seconds)
         if self.width is not None and self.width not in WIDTHS:
@@ -85,6 +92,19 @@ class Options:
             raise FormulaError(f'moves={self.moves!r} with device="cuda"', expected='device="cpu"')
         if self.gpu is not None and self.unique:
             raise FormulaError('unique=True with device="cuda"', expected='device="cpu"')
+
+    def _check_terms(self) -> None:
+        """What a law with terms cannot be drawn with."""
+        for name, given, expected in (
+            ("method", self.method, ("auto", _SWEPT)),
+            ("moves", self.moves, ("single",)),
+            ("project_law", self.project_law, ("marginal",)),
+            ("unique", self.unique, (False,)),
+            ("device", "cpu" if self.gpu is None else self.device, ("cpu",)),
+        ):
+            if given not in expected:
+                choices = " or ".join(map(repr, expected))
+                raise FormulaError(f"terms with {name}={given!r}", expected=f"{name}={choices}")
 
     @classmethod
     def among(cls, arguments: Mapping[str, Any]) -> Options:
@@ -105,6 +125,11 @@ class Options:
             else checked_projection(options["project"], formula.n_vars)
         )
         return cls(**options)
+
+    @property
+    def named(self) -> str:
+        """The sampler if nothing is decided: "auto" with a number of sweeps is one, too."""
+        return _SWEPT if self.method == "auto" else self.method
 
     @property
     def gpu(self) -> int | None:

@@ -1,169 +1,381 @@
-"""The arguments of a call, checked and turned into requests to one sampler."""
+"""`nelson.plan`: who draws which part of a formula, and under which guarantee. Decided once.
+
+    plan = nelson.plan(formula, theta)
+    plan.guarantee, plan.why
+    plan.sample(1000, seed=0)                    # the samples of nelson.sample with this seed
+    plan.sample(1000, seed=1, theta=other)       # at another theta
+
+`nelson.sample` and `nelson.stream` are a plan that is drawn from once.
+
+*Another theta.* What depends on the formula alone is kept with the formula and never made twice:
+unit propagation, components, gates, tables of solutions, circuits, the check of Condition 1. If one
+method draws the whole formula exactly for every theta (resampling of an extremal formula,
+enumeration, a circuit), it is not even chosen anew. In all other cases `auto` decides for the new
+theta: the trials of rejection and of coupled chains and the diagnosis of chains depend on it.
+`Plan.at(theta, keep=True)` leaves them out, for callers that move theta in small steps and say
+themselves when to decide again.
+"""
 
 from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from nelson.errors import FormulaError, NelsonError
+from nelson.budget import Budget
+from nelson.chains.guarantee import weakest
+from nelson.chains.moves.fields import unit_moves
+from nelson.chains.moves.joint import joint_moves
+from nelson.chains.moves.protocol import Moves
+from nelson.chains.moves.single import SINGLE
+from nelson.chains.problem import Problem, prepare
+from nelson.chains.request import Request
+from nelson.chains.resolution import beyond_resolution
+from nelson.errors import BudgetExceeded, FormulaError, NelsonError
 from nelson.formula import Formula
 from nelson.formula.checks import checked_projection, count, evidence_of, theta_rows
 from nelson.io.progress import phase
-from nelson.kernels.core.threads import usable_cores
+from nelson.policy import Policy
 from nelson.sampling import auto
 from nelson.sampling.advice import for_method
-from nelson.sampling.auto import Choice, Decision, Limits
-from nelson.sampling.choose import Chosen, choose_sampler, finite
-from nelson.sampling.diagnosis.diagnose import beyond_resolution
-from nelson.sampling.guarantee import weakest
-from nelson.sampling.joint import joint_moves
+from nelson.sampling.auto import MethodChoice
+from nelson.sampling.choose import ChosenSampler, choose_sampler, finite
+from nelson.sampling.collect import collect, in_blocks
+from nelson.sampling.device.draw import collect_on_gpu, in_blocks_on_gpu
+from nelson.sampling.distinct import distinct, in_distinct_blocks
+from nelson.sampling.drawing import Drawing
 from nelson.sampling.options import Options
-from nelson.sampling.problem import Problem, prepare
 from nelson.sampling.projection import padded, source_of
 from nelson.sampling.registry import get, missing_modules, names
-from nelson.sampling.sampler import Moves, Request, Sampler
-from nelson.sampling.units import unit_moves
+from nelson.sampling.sampler import Sampler
+from nelson.sampling.samples import Samples
 
 #: Samples that kernels are compiled for if their number is not known: enough for the widest tile.
 _MANY_SAMPLES = 1 << 20
 
 
-@dataclass
+@dataclass(frozen=True)
+class _Arrangement:
+    """What a plan decided: the problems to draw from, and the sampler that draws them."""
+
+    problems: list[Problem]  # one for each set of contexts with the same evidence
+    theta: list[np.ndarray]  # finite rows (contexts, n) of each problem
+    contexts: list[np.ndarray]  # the numbers of its contexts
+    moves: list[Moves]  # those that the caller asked for
+    chosen: ChosenSampler
+    determined: bool  # the variables that are returned determine all others
+    info: dict[str, Any]  # more entries of `Samples.info`
+
+
 class Plan:
-    """Everything a run needs, checked. One part for each set of contexts with the same evidence."""
+    """How to draw from P_theta(x | C). `nelson.plan` makes one.
 
-    formula: Formula
-    sampler: Sampler
-    choice: Choice
-    n: int | None  # samples per context; None: without end
-    single: bool  # theta was one vector
-    contexts: int
-    parts: list[tuple[Problem, Request]]
-    check: bool = True  # drop samples that violate the formula
-    gpu: int | None = None  # the number of the GPU that gets the samples; None: the CPU
-    on_host: bool = False  # the CPU draws, and the samples move to the GPU
-    decisions: Mapping[tuple[int, ...], Decision] | None = None  # of "auto", by evidence
-    determined: bool = False  # the variables that are returned determine all others
-    info: dict[str, Any] = field(default_factory=dict)  # more entries of `Samples.info`
+    >>> formula = nelson.Formula([[1, 2], [-1, 3]])
+    >>> plan = nelson.plan(formula, [0.5, 0.0, -0.5])
+    >>> plan.guarantee, plan.method
+    ('exact', 'lovasz')
+    >>> len(plan.sample(1000, seed=0))
+    1000
+    """
 
-    @property
-    def problem(self) -> Problem:
-        return self.parts[0][0]
+    def __init__(self, formula: Formula, theta: Any, options: Options) -> None:
+        """Checks the arguments. `decide`, or the first draw, decides."""
+        self.formula, self.options = formula, options
+        self._rows, self._single = theta_rows(formula, theta)
+        if options.method != "auto":
+            _require_able(get(options.method), self._rows, options.sweeps)
+        projection = checked_projection(options.project, formula.n_vars)
+        everything = tuple(range(1, formula.n_vars + 1))
+        self._variables = everything if projection is None else projection
+        self._decided: _Arrangement | None = None
 
-    @property
-    def request(self) -> Request:
-        return self.parts[0][1]
-
-    @property
-    def variables(self) -> tuple[int, ...]:
-        """The DIMACS variable of each column."""
-        return tuple((self.request.columns + 1).tolist())
-
-    @property
-    def sweeps(self) -> int:
-        """Sweeps that are made: none if every component is extremal."""
-        return self.request.sweeps if any(len(p.program.order) for p, _ in self.parts) else 0
+    # --- what was decided ------------------------------------------------------------------------
 
     @property
     def guarantee(self) -> str:
-        """The weakest of all contexts."""
-        return self.choice.guarantee
+        """The weakest guarantee of all contexts."""
+        return self.decide()._arrangement.chosen.choice.guarantee
 
     @property
-    def guarantees(self) -> list[str]:
-        """The guarantee of each context."""
-        labels = [self.guarantee] * self.contexts
-        for problem, request in self.parts:
-            if self.decisions is not None:
-                rows = self.decisions[problem.evidence].choice.rows
-                for context, label in zip(request.contexts.tolist(), rows, strict=False):
-                    labels[context] = label
-        return labels
+    def why(self) -> str:
+        return self.decide()._arrangement.chosen.choice.why
 
+    @property
+    def method(self) -> str:
+        """The name of a sampler; several joined by " + " where components differ."""
+        return self.decide()._arrangement.chosen.choice.method
 
-def make_plan(formula: Formula, theta: Any, n: int | None, options: Options) -> Plan:
-    if n is not None:
-        n = count(n, "n")
-    rows, single = theta_rows(formula, theta)
-    sampler = get("lovasz" if options.method == "auto" else options.method)
-    if options.method != "auto":
-        _require_able(sampler, rows, options.sweeps)
-    deadline = None
-    if options.seconds is not None:  # compiling kernels in a first call is not the user's time
-        if sampler.ready:
-            with phase("compiling kernels"):
-                sampler.ready(_MANY_SAMPLES if n is None else n, options.width)
-        deadline = time.monotonic() + options.seconds
-    projection = checked_projection(options.project, formula.n_vars)
-    variables = tuple(range(1, formula.n_vars + 1)) if projection is None else projection
+    @property
+    def choice(self) -> MethodChoice:
+        """Method, sweeps, guarantee and reasons, component by component."""
+        return self.decide()._arrangement.chosen.choice
 
-    members = _contexts_by_evidence(formula, rows, options.given)
-    source = source_of(formula, rows, members, variables, options, deadline)
-    options = source.options
-    problems = [prepare(source.formulas[evidence], evidence) for evidence in members]
-    theta_of = [
-        padded(finite(rows[contexts]), problem.n)
-        for problem, contexts in zip(problems, members.values(), strict=True)
-    ]
-    threads = options.threads or usable_cores()
-    if options.method == "auto" and options.sweeps is None:
-        if deadline is not None and not all(problem.extremal for problem in problems):
-            deadline += _ready(n, options.width)
-        limits = Limits(
-            threads,
-            deadline,
-            options.max_rounds,
-            n,
-            skip=options.skip,
-            reuse=options.reuse,
-            seconds=options.seconds,
+    def __repr__(self) -> str:
+        how = "not decided yet"
+        if self._decided is not None:
+            how = f"{self.guarantee}, method={self.method!r}"
+        return f"Plan({self.formula.n_vars} variables, {how})"
+
+    def decide(self, budget: Budget | None = None) -> Plan:
+        """Decide, unless that is done. budget: default, the `seconds=` and `threads=` of the plan.
+
+        Raises Unsatisfiable if that is proved on the way.
+        """
+        if self._decided is None:
+            budget = budget or self._budget(None)
+            self._decided = self._arranged(budget)[0]
+        return self
+
+    @property
+    def _arrangement(self) -> _Arrangement:
+        assert self._decided is not None
+        return self._decided
+
+    # --- drawing ---------------------------------------------------------------------------------
+
+    def sample(
+        self,
+        n: int = 1,
+        *,
+        seed: int | None = None,
+        theta: Any = None,
+        unique: bool | None = None,
+        strict: bool | None = None,
+        seconds: float | None = None,
+    ) -> Samples:
+        """n samples: those of `nelson.sample` with the same seed.
+
+        theta    another theta than that of the plan; the text above says what is decided anew.
+        seconds  for this draw; default: those of the plan, counted anew for each draw.
+        unique, strict: as in `nelson.sample`; default: what the plan was made with.
+        """
+        started = time.monotonic()
+        options = self._options(seed, unique, strict, seconds)
+        samples = self._at(theta)._drawn(n, options, started)
+        if options.strict and samples.status != "ok":
+            raise BudgetExceeded(f"{len(samples)} of {n} samples: {samples.info['reason']}")
+        return samples
+
+    def _drawn(self, n: int, options: Options, started: float) -> Samples:
+        drawing = self.drawing(n, options)
+        return distinct(drawing, started) if options.unique else carry_out(drawing, started)
+
+    def stream(
+        self,
+        n: int | None = None,
+        *,
+        block: int = 65536,
+        seed: int | None = None,
+        theta: Any = None,
+        unique: bool | None = None,
+        seconds: float | None = None,
+    ) -> Iterator[Samples]:
+        """The samples of `nelson.stream` with the same seed, in blocks."""
+        if not (block := count(block, "block")) or block % 64:
+            raise FormulaError(f"block = {block}", expected="a positive multiple of 64")
+        options = self._options(seed, unique, None, seconds)
+        drawing = self._at(theta).drawing(n, options)
+        if len(drawing.parts) > 1:
+            raise FormulaError(
+                "a stream over contexts with different evidence", expected="one stream for each"
+            )
+        if options.unique:
+            return in_distinct_blocks(drawing, block)
+        return (
+            in_blocks(drawing, block) if drawing.gpu is None else in_blocks_on_gpu(drawing, block)
         )
-        chosen = choose_sampler(problems, theta_of, limits, gpu=options.gpu is not None)
-    else:
-        sampler = source.sampler or get("lovasz" if options.method == "auto" else options.method)
-        sweeps = (sampler.sweeps or 0) if options.sweeps is None else options.sweeps
-        why = "asked for" if options.method != "auto" else f"{sweeps} sweeps asked for"
-        why = source.why or why
-        chosen = Chosen(sampler, _asked_for(sampler, problems, theta_of, sweeps, why, options))
-    request = Request(
-        theta=np.zeros((0, formula.n_vars)),
-        contexts=np.zeros(0, np.int64),
-        count=n,
-        block=n or 64,
-        seed=secrets.randbits(63) if options.seed is None else int(options.seed),
-        columns=np.array(variables, int) - 1,
-        sweeps=chosen.choice.sweeps,
-        max_rounds=options.max_rounds,
-        threads=threads,
-        deadline=deadline,
-        width=options.width,
-        patience=chosen.sampler.seconds if options.seconds is None else None,
-    )
-    parts = [
-        (problem, replace(request, theta=own, contexts=np.array(contexts, np.int64), moves=moves))
-        for problem, own, contexts in zip(problems, theta_of, members.values(), strict=True)
-        for moves in [_moves(problem, options.moves)]
-    ]
-    return Plan(
-        problems[0].formula,
-        chosen.sampler,
-        chosen.choice,
-        n,
-        single,
-        len(rows),
-        parts,
-        bool(options.check),
-        options.gpu,
-        chosen.on_host,
-        chosen.decisions,
-        options.determined,
-        source.info,
-    )
+
+    def at(self, theta: Any, *, keep: bool = False) -> Plan:
+        """The plan for another theta.
+
+        keep: take the decision of this plan as it is, with its guarantee, even if it was diagnosed
+        for another theta; for callers that move theta in small steps.
+        """
+        options = replace(self.options, reuse=True) if keep else self.options
+        plan = Plan(self.formula, theta, options)
+        if self._decided is not None:
+            plan._decided = plan._inherited(self._decided, keep)
+        return plan
+
+    def _at(self, theta: Any) -> Plan:
+        return self if theta is None else self.at(theta)
+
+    def _options(
+        self, seed: int | None, unique: bool | None, strict: bool | None, seconds: float | None
+    ) -> Options:
+        given = {"seed": seed, "unique": unique, "strict": strict, "seconds": seconds}
+        changes: Any = {name: value for name, value in given.items() if value is not None}
+        return replace(self.options, **changes) if changes else self.options
+
+    def drawing(self, n: int | None, options: Options | None = None) -> Drawing:
+        """One draw, ready to be carried out. Decides first if that is not done yet."""
+        options = options or self.options
+        if n is not None:
+            n = count(n, "n")
+        budget = self._budget(n, options.seconds)
+        if self._decided is None:
+            self._decided, budget = self._arranged(budget, n)
+        return self._drawing(n, options, budget, self._decided)
+
+    def _drawing(
+        self, n: int | None, options: Options, budget: Budget, arranged: _Arrangement
+    ) -> Drawing:
+        sampler, choice = arranged.chosen.sampler, arranged.chosen.choice
+        decisions, policy = arranged.chosen.decisions or {}, options.policy
+        on_trial = frozenset(evidence for evidence, d in decisions.items() if d.on_trial)
+        request = Request(
+            theta=np.zeros((0, self.formula.n_vars)),
+            contexts=np.zeros(0, np.int64),
+            count=n,
+            block=n or 64,
+            seed=secrets.randbits(63) if options.seed is None else int(options.seed),
+            columns=np.array(self._variables, int) - 1,
+            sweeps=choice.sweeps,
+            max_rounds=options.max_rounds,
+            budget=budget,
+            width=options.width,
+            block_seconds=sampler.seconds if options.seconds is None else None,
+        )
+        parts = [
+            (
+                problem,
+                replace(
+                    request,
+                    theta=rows,
+                    contexts=contexts,
+                    moves=moves,
+                    trial=policy.auto.converged if problem.evidence in on_trial else 0.0,
+                ),
+            )
+            for problem, rows, contexts, moves in zip(
+                arranged.problems, arranged.theta, arranged.contexts, arranged.moves, strict=True
+            )
+        ]
+
+        def otherwise(hopeless: bool) -> Drawing:
+            """The same draw as `auto` decides it after the trial of an extremal formula failed."""
+            past, left = self._arranged(budget, n, on_trial)
+            for problem, rows in zip(past.problems, past.theta, strict=True):
+                if hopeless and problem.evidence in on_trial:
+                    auto.leave_out_trial(problem, rows, self._policy)
+            seeded = replace(options, seed=request.seed)
+            return self._drawing(n, seeded, left, past)
+
+        return Drawing(
+            arranged.problems[0].formula,
+            sampler,
+            choice,
+            n,
+            self._single,
+            len(self._rows),
+            parts,
+            bool(options.check),
+            options.gpu,
+            arranged.chosen.on_host,
+            arranged.chosen.decisions,
+            arranged.determined,
+            arranged.info,
+            otherwise if on_trial else None,
+            policy,
+        )
+
+    # --- deciding --------------------------------------------------------------------------------
+
+    def _budget(self, n: int | None, seconds: float | None = None) -> Budget:
+        """The budget of a call that begins now. Compiling kernels is not the user's time."""
+        seconds = self.options.seconds if seconds is None else seconds
+        if seconds is not None:
+            sampler = get(self.options.named)
+            if sampler.ready:
+                with phase("compiling kernels"):
+                    sampler.ready(_MANY_SAMPLES if n is None else n, self.options.width)
+        return Budget.of(seconds, self.options.threads)
+
+    def _members(self) -> dict[tuple[int, ...], list[int]]:
+        return _contexts_by_evidence(self.formula, self._rows, self.options.given)
+
+    @property
+    def _policy(self) -> Policy:
+        """The policy, with what the options say of it."""
+        options, policy = self.options, self.options.policy
+        rounds, reuse = options.max_rounds, options.reuse or policy.auto.reuse
+        if (rounds, reuse) == (policy.auto.max_rounds, policy.auto.reuse):
+            return policy
+        return replace(policy, auto=replace(policy.auto, max_rounds=rounds, reuse=reuse))
+
+    def _arranged(
+        self,
+        budget: Budget,
+        n: int | None = None,
+        past_trial: frozenset[tuple[int, ...]] = frozenset(),
+    ) -> tuple[_Arrangement, Budget]:
+        """The decision, and the budget that is left for drawing."""
+        members = self._members()
+        source = source_of(self.formula, self._rows, members, self._variables, self.options, budget)
+        options = source.options
+        problems = [prepare(source.formulas[evidence], evidence) for evidence in members]
+        theta = [
+            padded(finite(self._rows[contexts]), problem.n)
+            for problem, contexts in zip(problems, members.values(), strict=True)
+        ]
+        if options.method == "auto" and options.sweeps is None:
+            if budget.deadline is not None and not all(problem.extremal for problem in problems):
+                budget = replace(budget, deadline=budget.deadline + _ready(n, options.width))
+            chosen = choose_sampler(
+                problems, theta, budget, self._policy, options.gpu is not None, past_trial
+            )
+        else:
+            sampler = source.sampler or get(options.named)
+            sweeps = (sampler.sweeps or 0) if options.sweeps is None else options.sweeps
+            why = "asked for" if options.method != "auto" else f"{sweeps} sweeps asked for"
+            why = source.why or why
+            _require_domain(sampler, problems)
+            chosen = ChosenSampler(
+                sampler, _asked_for(sampler, problems, theta, sweeps, why, options)
+            )
+        return (
+            _Arrangement(
+                problems,
+                theta,
+                [np.array(contexts, np.int64) for contexts in members.values()],
+                [_moves(problem, options.moves) for problem in problems],
+                chosen,
+                options.determined,
+                source.info,
+            ),
+            budget,
+        )
+
+    def _inherited(self, other: _Arrangement, keep: bool) -> _Arrangement | None:
+        """The decision of a plan for another theta, if it holds for this one too."""
+        members = self._members()
+        same = [problem.evidence for problem in other.problems] == list(members)
+        if not same or self.options.project_law != "marginal":
+            return None
+        theta = [
+            padded(finite(self._rows[contexts]), problem.n)
+            for problem, contexts in zip(other.problems, members.values(), strict=True)
+        ]
+        chosen: ChosenSampler | None = other.chosen
+        if chosen is not None and chosen.decisions is not None:
+            chosen = chosen.at(theta, keep)
+        elif not keep and self.options.method != "auto":
+            chosen = None  # cheap: nothing is tried
+        if chosen is None:
+            return None
+        contexts = [np.array(numbers, np.int64) for numbers in members.values()]
+        return replace(other, theta=theta, contexts=contexts, chosen=chosen)
+
+
+def carry_out(drawing: Drawing, started: float) -> Samples:
+    """All samples of a drawing, on the device that it names. started: time.monotonic()."""
+    if drawing.gpu is not None:
+        return collect_on_gpu(drawing, started)
+    return collect(drawing, started)
 
 
 def _asked_for(
@@ -173,22 +385,22 @@ def _asked_for(
     sweeps: int,
     why: str,
     options: Options,
-) -> Choice:
+) -> MethodChoice:
     """A method that the caller named: it gets what it promises, or what a verdict says."""
     if options.verdict is not None:
-        return Choice(sampler.name, sweeps, options.verdict.guarantee, options.verdict.why)
-    guarantee = weakest(sampler.guarantee(problem, sweeps) for problem in problems)
+        return MethodChoice(sampler.name, sweeps, options.verdict.guarantee, options.verdict.why)
+    guarantee = weakest([sampler.guarantee(problem, sweeps) for problem in problems])
     if sampler.rounds_weights and (beyond := next(filter(None, map(beyond_resolution, theta)), "")):
         guarantee, why = weakest([guarantee, "heuristic"]), f"{why}; but {beyond}"
     elif guarantee == "heuristic" and sweeps:
         why += '; nobody has diagnosed these sweeps: method="auto" does'
-    return Choice(sampler.name, sweeps, guarantee, why, advice=for_method(guarantee))
+    return MethodChoice(sampler.name, sweeps, guarantee, why, advice=for_method(guarantee))
 
 
-def _moves(problem: Problem, name: str) -> Moves | None:
+def _moves(problem: Problem, name: str) -> Moves:
     """The moves that the caller asked for."""
     if name == "single":
-        return None
+        return SINGLE
     moves, why = (
         (joint_moves(problem), "stays too wide unless most variables are held")
         if name == "joint"
@@ -204,9 +416,9 @@ def _contexts_by_evidence(
 ) -> dict[tuple[int, ...], list[int]]:
     """The contexts with the same evidence, which is `given` and the infinite entries of theta."""
     members: dict[tuple[int, ...], list[int]] = {}
-    plain = evidence_of(formula, given)
+    without_theta = evidence_of(formula, given)
     for context, is_finite in enumerate(np.isfinite(theta).all(1)):
-        evidence = plain if is_finite else evidence_of(formula, given, theta[context])
+        evidence = without_theta if is_finite else evidence_of(formula, given, theta[context])
         members.setdefault(evidence, []).append(context)
     return members
 
@@ -217,6 +429,16 @@ def _ready(n: int | None, width: int | None) -> float:
     with phase("compiling kernels"):
         auto.ready(_MANY_SAMPLES if n is None else n, width)
     return time.monotonic() - started
+
+
+def _require_domain(sampler: Sampler, problems: Sequence[Problem]) -> None:
+    """Raise if the sampler does not take one of the problems."""
+    for problem in problems if sampler.refuses else ():
+        if sampler.refuses and (why := sampler.refuses(problem)):
+            raise FormulaError(
+                f"method {sampler.name!r} cannot draw from this formula: {why}",
+                expected='method="auto"',
+            )
 
 
 def _require_able(sampler: Sampler, theta: np.ndarray, sweeps: int | None) -> None:

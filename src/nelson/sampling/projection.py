@@ -16,24 +16,20 @@ from typing import Any
 
 import numpy as np
 
+from nelson.budget import Budget
 from nelson.errors import FormulaError, NelsonError
 from nelson.exact.projection import projected
 from nelson.formula import Formula
-from nelson.sampling.chain import share
-from nelson.sampling.methods import unigen
+from nelson.sampling.methods import circuit, unigen
 from nelson.sampling.options import Options
 from nelson.sampling.registry import get, missing_modules
 from nelson.sampling.sampler import Sampler
 
-#: Methods that draw from the circuit of a formula.
-_CIRCUITS = ("auto", "circuit", "kus", "waps")
-#: The share of the caller's seconds in which something to draw from is searched.
-_SHARE = 0.5
 _ADVICE = 'project_law="marginal", the marginal law of all solutions'
 
 
 @dataclass(frozen=True)
-class Source:
+class DrawnFormulas:
     """What the samples of a call are drawn from."""
 
     formulas: dict[tuple[int, ...], Formula]  # by evidence
@@ -49,20 +45,20 @@ def source_of(
     evidence: Iterable[tuple[int, ...]],
     variables: tuple[int, ...],
     options: Options,
-    deadline: float | None,
-) -> Source:
+    budget: Budget,
+) -> DrawnFormulas:
     """theta (contexts, n_vars); evidence: of each set of contexts; variables: of the projection.
 
     Raises NelsonError if the law that the options ask for is out of reach.
     """
     evidence = list(evidence)
     if options.project_law == "marginal":
-        return Source(dict.fromkeys(evidence, formula), options)
+        return DrawnFormulas(dict.fromkeys(evidence, formula), options)
     refuse_hidden_weights(theta, variables)
-    if options.method == "unigen" and len(variables) < formula.n_vars:
+    if options.method == unigen.SAMPLER.name and len(variables) < formula.n_vars:
         return _hashed(formula, evidence, variables, options, "asked for")
-    until = share(deadline, _SHARE)
-    found = {given: projected(formula, variables, given, until) for given in evidence}
+    share = budget.share(0.5)  # the rest is for drawing
+    found = {given: projected(formula, variables, given, share) for given in evidence}
     formulas = {given: one.formula for given, one in found.items() if one.formula is not None}
     one = next((one for one in found.values() if one.formula is None), None)
     if one is not None:
@@ -72,14 +68,17 @@ def source_of(
     info = {"project_law": "solutions", "projection": one.route, "projection_why": one.why}
     options = replace(options, determined=True)
     if not one.in_circuit:
-        return Source(formulas, options, info=info)
-    if options.method not in _CIRCUITS or options.sweeps:
+        return DrawnFormulas(formulas, options, info=info)
+    able = options.method == "auto" or get(options.method).from_circuit
+    if not able or options.sweeps:
         raise FormulaError(
             f'method {options.method!r} with project_law="solutions": no formula has these '
             "projected solutions, only a circuit",
-            expected=f'method "auto" or "circuit", or {_ADVICE}',
+            expected=f'method "auto" or {circuit.SAMPLER.name!r}, or {_ADVICE}',
         )
-    return Source(formulas, replace(options, method="circuit"), one.why, info=info)
+    return DrawnFormulas(
+        formulas, replace(options, method=circuit.SAMPLER.name), one.why, info=info
+    )
 
 
 def padded(theta: np.ndarray, n: int) -> np.ndarray:
@@ -106,7 +105,7 @@ def _require_hashing(theta: np.ndarray, options: Options, why: str) -> None:
     reason = ""
     if (np.isfinite(theta) & (theta != 0)).any():
         reason = "UniGen, which needs neither, draws without weights only"
-    elif missing_modules(get("unigen")):
+    elif missing_modules(unigen.SAMPLER):
         reason = 'UniGen, which needs neither, is missing: pip install "nelson-mrf[samplers]"'
     elif options.method != "auto" or options.sweeps:
         reason = f"method {options.method!r} needs one"
@@ -123,8 +122,8 @@ def _hashed(
     variables: tuple[int, ...],
     options: Options,
     why: str,
-) -> Source:
+) -> DrawnFormulas:
     info = {"project_law": "solutions", "projection": "hashed", "projection_why": why}
     sampler = unigen.over(np.array(variables, int) - 1)
     formulas = dict.fromkeys(evidence, formula)
-    return Source(formulas, replace(options, method="unigen"), why, sampler, info)
+    return DrawnFormulas(formulas, replace(options, method=unigen.SAMPLER.name), why, sampler, info)

@@ -56,7 +56,7 @@ def missing_modules(sampler: Sampler) -> list[str]:
     return [name for name in sampler.modules if find_spec(name) is None]
 
 
-class Row(NamedTuple):
+class SamplerRow(NamedTuple):
     """One line of the table of samplers."""
 
     name: str
@@ -68,13 +68,13 @@ class Row(NamedTuple):
     citation: str
 
 
-def describe() -> list[Row]:
+def describe() -> list[SamplerRow]:
     """What each sampler does, promises and needs, in the order of `names()`."""
     return [_row(get(name)) for name in names()]
 
 
-def _row(sampler: Sampler) -> Row:
-    return Row(
+def _row(sampler: Sampler) -> SamplerRow:
+    return SamplerRow(
         sampler.name,
         sampler.weighted,
         sampler.promise + "; may be invalid" * sampler.may_be_invalid,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from io import StringIO
@@ -11,17 +12,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nelson.budget import Budget
 from nelson.errors import Unsatisfiable
 from nelson.formula import Formula
-from nelson.formula.checks import checked_theta, evidence_of
+from nelson.formula.checks import (
+    checked_theta,
+    evidence_literals,
+    evidence_of,
+    with_evidence,
+)
 from nelson.formula.components import components
 from nelson.formula.extremal import condition1
 from nelson.formula.propagate import propagated
+from nelson.io.json_values import plain
 from nelson.pictures.figure import BLUE, ORANGE, figure
 from nelson.pictures.panels import bars
-from nelson.sampling.auto import Choice
+from nelson.sampling.auto import MethodChoice
 from nelson.sampling.choose import choose
-from nelson.sampling.pilot import Work, expected_work
+from nelson.sampling.pilot import ExpectedWork, expected_work
 from nelson.theory import clause_graph, local_lemma
 
 if TYPE_CHECKING:
@@ -52,13 +60,13 @@ class Report:
     witness_clauses: tuple[list[int], list[int]] | None
     degree: clause_graph.Degree
     criteria: dict[str, local_lemma.Criterion]
-    work: Work
-    choice: Choice | None
+    work: ExpectedWork
+    choice: MethodChoice | None
     notes: list[str] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dicts, lists, numbers and strings; an infinite number becomes None."""
-        return _plain(asdict(self))
+        return plain(asdict(self), lambda _: None)
 
     def __str__(self) -> str:
         from rich.console import Console
@@ -109,18 +117,33 @@ class Report:
         return table
 
 
-def report(f: Formula, theta: Any = None, *, pilot: bool = True, seed: int = 0) -> Report:
-    """What theory and a pilot run say about f under theta; print it, or take `.to_dict()`.
+def report(
+    formula: Formula,
+    theta: Any = None,
+    given: Mapping[int, bool] | Iterable[int] | None = None,
+    seconds: float | None = None,
+    *,
+    pilot: bool = True,
+    seed: int = 0,
+) -> Report:
+    """What theory and a pilot run say about a formula; print it, or take `.to_dict()`.
 
-    pilot=False skips the pilot run that measures the expected work. To report what `auto` would
-    choose may still need a short trial run. theta of +-inf is hard evidence. Cost: linear in the
-    formula, plus the pilot run.
+    theta    log-odds (n_vars,), +-inf being evidence; None: uniform
+    given    more evidence: {3: True}, or literals
+    seconds  a time limit for the pilot run and the choice of `auto`; None: some seconds
+    pilot    False skips the run that measures the expected work. To report what `auto` would
+             choose may still need a short trial run.
+
+    Cost: linear in the formula, plus the pilot run.
 
     >>> report = nelson.report(nelson.Formula([[1, 2], [-1, 3]]))
     >>> report.to_dict()["choice"]["why"]
     'extremal (Condition 1 holds): resampling alone is exact'
     """
-    theta = checked_theta(theta, f.n_vars)
+    f, budget, theta = formula, Budget.of(seconds), checked_theta(theta, formula.n_vars)
+    if given is not None:
+        literals = evidence_literals(given, f.n_vars).tolist()
+        theta = with_evidence(np.zeros(f.n_vars) if theta is None else theta, literals)
     evidence = evidence_of(f, None, theta)
     shown, rest, fixed, unsat = f, f, 0, ""
     try:
@@ -141,15 +164,15 @@ def report(f: Formula, theta: Any = None, *, pilot: bool = True, seed: int = 0) 
         notes.append("after unit propagation the formula is extremal")
     choice = None
     if unsat:
-        satisfiable, why, work = False, unsat, Work(None, None, "unsatisfiable")
+        satisfiable, why, work = False, unsat, ExpectedWork(None, None, "unsatisfiable")
     else:
-        work, satisfiable, why = expected_work(f, rest, theta, rest_extremal, pilot, seed)
+        work, satisfiable, why = expected_work(f, rest, theta, rest_extremal, pilot, seed, budget)
         proof = next((name for name, c in criteria.items() if c.holds), None)
         if proof is not None:
             satisfiable, why = True, f"{proof} criterion"
         if satisfiable is not False:
             with suppress(Unsatisfiable):
-                choice = choose(f, theta)
+                choice = choose(f, theta, budget=None if budget.counted else budget)
     return Report(
         n_vars=f.n_vars,
         n_aux=f.n_aux,
@@ -223,7 +246,7 @@ def _rows(r: Report) -> list[tuple[str, str]]:
     return rows + [("note", note) for note in r.notes]
 
 
-def _choice_rows(choice: Choice) -> list[tuple[str, str]]:
+def _choice_rows(choice: MethodChoice) -> list[tuple[str, str]]:
     """How `auto` draws each component, and why it does not take the steps before."""
     rows = [("preprocessing", ", ".join(choice.steps))] if choice.steps else []
     for part in choice.parts:
@@ -251,13 +274,3 @@ def _work_words(r: Report) -> str:
 def _literals(clause: list[int]) -> str:
     """The first ten literals."""
     return " ".join(map(str, clause[:10])) + (" ..." if len(clause) > 10 else "")
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(k): _plain(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(v) for v in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

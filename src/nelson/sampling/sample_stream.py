@@ -1,20 +1,16 @@
-"""`nelson.sample` and `nelson.stream`: a formula and theta in, verified samples out."""
+"""`nelson.sample`, `nelson.stream`, `nelson.plan`: a formula and theta in, verified samples out."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from nelson.errors import BudgetExceeded, FormulaError
 from nelson.formula import Formula
-from nelson.formula.checks import count
-from nelson.sampling.collect import collect, in_blocks
-from nelson.sampling.device.draw import collect_on_gpu, in_blocks_on_gpu
-from nelson.sampling.distinct import distinct, in_distinct_blocks
+from nelson.policy import DEFAULT, Policy
 from nelson.sampling.options import Options
-from nelson.sampling.plan import Plan, make_plan
+from nelson.sampling.plan import Plan
 from nelson.sampling.samples import Samples
+from nelson.sampling.terms_plan import plan_of
 
 
 def sample(
@@ -37,6 +33,8 @@ def sample(
     width: int | None = None,
     device: Any = None,
     check: bool = True,
+    policy: Policy = DEFAULT,
+    terms: Any = None,
 ) -> Samples:
     """Draw n samples from P_theta(x | C) = exp(sum_i theta_i x_i) C(x) / Z.
 
@@ -49,7 +47,7 @@ def sample(
     moves       what a sweep is: "single", every variable once, given all others; "fields", every
                 group of which at most one is true, and every other variable, once, given all
                 others; or "joint", all variables but a few held ones at once. The last two are for
-                "lovasz", with `sweeps`. A joint move costs more, and moves variables that the
+                `lovasz`, with `sweeps`. A joint move costs more, and moves variables that the
                 others cannot, such as gates.
     given       partial assignment, {3: True, 5: False} or [3, -5].
     project     variables to return, in this order. None: the projection that the formula carries
@@ -78,6 +76,13 @@ def sample(
     check       if a sampler returns assignments that violate the formula, drop them and draw others
                 (info["drawn"], info["invalid"]). False: return them too; info["validity"] is the
                 valid share.
+    policy      the numbers by which "auto" chooses (`nelson.policy`); an ablation is
+                `policy=nelson.Policy().without("joint")`.
+    terms       products of variables with coefficients, a `Polynomial` phi or what `Polynomial.of`
+                takes: P(x) ~ exp(theta . x + phi(x)) C(x) / Z. Exact where the formula with the
+                products as variables has few structures or compiles; else chains whose moves know
+                the terms, diagnosed by a pilot run. `sweeps` or the method `lovasz`: chains.
+                For one vector theta, without `unique`, other `moves` and GPU.
 
     Returns `Samples`; `.status` is "budget" if there are fewer than n. Raises Unsatisfiable only
     if it was proved.
@@ -88,23 +93,42 @@ def sample(
     (1000, 'exact')
     >>> nelson.sample(formula, n=1000, given=[1], seed=0).mean()[[0, 2]]  # x1, and so x3
     array([1., 1.])
+    >>> together = {(2, 3): 2.0}  # x2 and x3 like to be true together
+    >>> nelson.sample(formula, n=1000, seed=0, terms=together).guarantee
+    'exact'
     """
-    return draw(formula, theta, n, Options.among(locals()))
+    return plan_of(formula, theta, Options.among(locals())).sample(n)
 
 
-def draw(formula: Formula, theta: Any, n: int, options: Options) -> Samples:
-    """`nelson.sample` with its options in one object."""
-    started = time.monotonic()
-    plan = make_plan(formula, theta, n, options)
-    samples = distinct(plan, started) if options.unique else carry_out(plan, started)
-    if options.strict and samples.status != "ok":
-        raise BudgetExceeded(f"{len(samples)} of {plan.n} samples: {samples.info['reason']}")
-    return samples
+def plan(
+    formula: Formula,
+    theta: Any = None,
+    given: Mapping[int, bool] | Iterable[int] | None = None,
+    method: str = "auto",
+    *,
+    sweeps: int | None = None,
+    moves: str = "single",
+    project: Iterable[int] | str | None = None,
+    project_law: str = "marginal",
+    threads: int | None = None,
+    max_rounds: int = 1000,
+    seconds: float | None = None,
+    width: int | None = None,
+    device: Any = None,
+    check: bool = True,
+    policy: Policy = DEFAULT,
+    terms: Any = None,
+) -> Plan:
+    """Decide how to draw from P_theta(x | C), once: `plan.sample(n, seed=...)` then draws.
 
+    The arguments are those of `nelson.sample`. seconds: for deciding, and again for each draw.
 
-def carry_out(plan: Plan, started: float) -> Samples:
-    """All samples of a plan, drawn on the device that it names. started: time.monotonic()."""
-    return collect(plan, started) if plan.gpu is None else collect_on_gpu(plan, started)
+    >>> plan = nelson.plan(nelson.Formula([[1, 2], [-1, 3]]))
+    >>> plan.why
+    'extremal (Condition 1 holds): resampling alone is exact'
+    >>> rows = plan.sample(1000, seed=0), plan.sample(1000, seed=1, theta=[1.0, 0.0, 0.0])
+    """
+    return plan_of(formula, theta, Options.among(locals())).decide()
 
 
 def stream(
@@ -127,6 +151,7 @@ def stream(
     width: int | None = None,
     device: Any = None,
     check: bool = True,
+    policy: Policy = DEFAULT,
 ) -> Iterator[Samples]:
     """The samples of `nelson.sample` in blocks of `block` (a multiple of 64), in constant memory.
 
@@ -145,21 +170,4 @@ def stream(
     >>> [len(block) for block in nelson.stream(formula, n=1000, block=448, seed=0)]
     [448, 448, 104]
     """
-    options = Options.among(locals())
-    if not (block := count(block, "block")) or block % 64:
-        raise FormulaError(f"block = {block}", expected="a positive multiple of 64")
-    return draw_blocks(formula, theta, n, block, options)
-
-
-def draw_blocks(
-    formula: Formula, theta: Any, n: int | None, block: int, options: Options
-) -> Iterator[Samples]:
-    """`nelson.stream` with its options in one object."""
-    plan = make_plan(formula, theta, n, options)
-    if len(plan.parts) > 1:
-        raise FormulaError(
-            "a stream over contexts with different evidence", expected="one stream for each"
-        )
-    if options.unique:
-        return in_distinct_blocks(plan, block)
-    return in_blocks(plan, block) if plan.gpu is None else in_blocks_on_gpu(plan, block)
+    return Plan(formula, theta, Options.among(locals())).stream(n, block=block)

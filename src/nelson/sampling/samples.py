@@ -13,9 +13,6 @@ from nelson.errors import FormulaError
 from nelson.pictures import panels
 from nelson.pictures.figure import figure
 
-#: Samples from which the correlations of a picture are computed.
-_PLOTTED = 20_000
-
 
 @dataclass(frozen=True, eq=False)
 class Samples:
@@ -71,6 +68,11 @@ class Samples:
         """The number of theta rows; None for a single vector."""
         return self.packed.shape[0] if self.packed.ndim == 3 else None
 
+    @property
+    def why(self) -> str:
+        """Why the guarantee is what it is."""
+        return str(self.info.get("why", ""))
+
     def to_numpy(self) -> np.ndarray:
         """(m, n) bool, or (contexts, m, n)."""
         from nelson.kernels.core.bits import unpack
@@ -124,7 +126,7 @@ class Samples:
                     f"other= of shape {rows.shape}", expected=f"(rows, {len(self.variables)})"
                 )
             shares["other"] = rows.mean(axis=0), len(rows)
-        words = min(len(self.packed), -(-_PLOTTED // 64))
+        words = min(len(self.packed), -(-20_000 // 64))
         x = Samples(
             self.packed[:words], min(self.count, 64 * words), self.variables, self.guarantee
         ).to_numpy()

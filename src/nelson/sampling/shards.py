@@ -1,9 +1,9 @@
-"""Samples first .. first + count - 1 of a plan: for work that several processes share.
+"""Samples first .. first + count - 1 of a drawing: for work that several processes share.
 
 Sample i of seed s is a function of (s, i) alone, if a sampler's random numbers are keyed by the
-sample. Processes that draw parts of one plan must not decide for themselves, as clocks influence
-decisions. `settle` does all of that once. Its results travel with the plan (`Settled` can be
-pickled, circuits included), and `digest` tells two settled plans apart.
+sample. Processes that draw parts of one drawing must not decide for themselves, as clocks influence
+decisions. `settle` does all of that once. Its results travel with the drawing (`Settled` can be
+pickled, circuits included), and `digest` tells two settled drawings apart.
 
 Samplers that are not keyed by the sample (of other packages, and those that draw until enough are
 valid) get a seed for each span. Their samples depend on where spans begin, and on nothing else.
@@ -18,54 +18,50 @@ from typing import Any
 
 import numpy as np
 
+from nelson.budget import Budget
+from nelson.chains.problem import Problem
+from nelson.chains.request import Request
 from nelson.errors import BudgetExceeded, FormulaError
 from nelson.exact.circuit.decisions import DecisionCircuit
 from nelson.exact.compiled import keep_circuits, known_circuits
 from nelson.formula import Formula
 from nelson.sampling import auto
 from nelson.sampling.auto import Decision
+from nelson.sampling.auto.steps.solver import SolverChains
 from nelson.sampling.collect import in_blocks
+from nelson.sampling.drawing import Drawing
 from nelson.sampling.foreign import seed_of
 from nelson.sampling.methods.circuit import circuit_of
-from nelson.sampling.plan import Plan
-from nelson.sampling.problem import Problem
 from nelson.sampling.registry import get, names
-from nelson.sampling.sampler import Request
 from nelson.sampling.samples import Samples
 
-#: Sample i depends on (seed, i) alone. "cdcl" is a step of `auto`.
-NUMBERED = {"lovasz", "moser-tardos", "prs", "cftp", "enumerate", "circuit", "kus", "waps", "cdcl"}
-_CIRCUITS = {"circuit", "kus", "waps"}
 #: Random numbers are keyed by 40 bits of words of samples.
 MOST = 64 << 40
-#: Seconds of a block of a sampler that needs a time limit: one day, which is as good as none.
-_DAY = 86400.0
 
 
 @dataclass(frozen=True)
 class Settled:
-    plan: Plan
+    drawing: Drawing
     #: The compiled circuits of formulas, which pickling a formula leaves behind.
     circuits: list[tuple[Formula, dict[str, Any]]] = field(default_factory=list)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A sampler holds functions, so its name travels, or the decisions of `auto`."""
-        name = None if _composed(self.plan) else self.plan.sampler.name
-        return _restored, (replace(self.plan, sampler=None), name, self.circuits)  # type: ignore[arg-type]
+        name = None if _composed(self.drawing) else self.drawing.sampler.name
+        return _restored, (replace(self.drawing, sampler=None), name, self.circuits)  # type: ignore[arg-type]
 
     @property
     def numbered(self) -> bool:
         """Is sample i the same in every span?"""
-        methods = set(self.plan.sampler.name.split(" + "))
-        return methods <= NUMBERED or (methods == {"gibbs"} and not self.plan.check)
+        return self.drawing.keyed
 
     @property
     def digest(self) -> str:
         """Differs if the same request would draw other samples."""
-        text = hashlib.sha256(f"{self.plan.sampler.name} {self.plan.request.sweeps}".encode())
-        for decision in (self.plan.decisions or {}).values():
+        text = hashlib.sha256(f"{self.drawing.sampler.name} {self.drawing.request.sweeps}".encode())
+        for decision in (self.drawing.decisions or {}).values():
             for group in decision.groups:
-                moves = "" if group.moves is None else group.moves.info
+                moves = "" if group.moves.in_tiles else group.moves.info
                 text.update(
                     f"{group.method} {group.sweeps} {len(group.variables)} {moves}".encode()
                 )
@@ -78,51 +74,52 @@ class Settled:
         return text.hexdigest()[:32]
 
 
-def settle(plan: Plan) -> Settled:
+def settle(drawing: Drawing) -> Settled:
     """Find everything that a draw would find on its way: starts of chains, circuits."""
-    if not plan.single or len(plan.parts) > 1:
+    if not drawing.single or len(drawing.parts) > 1:
         raise FormulaError("one theta row per context", expected="one theta vector")
-    if plan.decisions is None and _composed(plan):
+    if drawing.decisions is None and _composed(drawing):
         raise FormulaError(
-            f"projected solutions that {plan.sampler.name!r} draws, in several processes",
+            f"projected solutions that {drawing.sampler.name!r} draws, in several processes",
             expected='nelson.sample, or project_law="marginal"',
         )
-    problem, request = plan.parts[0]
-    if plan.decisions is not None:
-        chosen = {evidence: _auto(d, request) for evidence, d in plan.decisions.items()}
-        plan = replace(plan, decisions=chosen)
-        if _composed(plan):
-            plan = replace(plan, sampler=auto.sampler(chosen))
-    return Settled(plan, [_known(formula) for formula in _compiled(plan, problem)])
+    drawing = drawing.confirmed()
+    problem, request = drawing.parts[0]
+    if drawing.decisions is not None:
+        chosen = {evidence: _auto(d, request) for evidence, d in drawing.decisions.items()}
+        drawing = replace(drawing, decisions=chosen)
+        if _composed(drawing):
+            drawing = replace(drawing, sampler=auto.sampler(chosen))
+    return Settled(drawing, [_known(formula) for formula in _compiled(drawing, problem)])
 
 
-def _composed(plan: Plan) -> bool:
+def _composed(drawing: Drawing) -> bool:
     """Did `auto` compose the sampler, so that it is not a registered one?"""
-    return plan.sampler.name not in names() or plan.sampler is not get(plan.sampler.name)
+    return drawing.sampler.name not in names() or drawing.sampler is not get(drawing.sampler.name)
 
 
-def _restored(plan: Plan, name: str | None, circuits: list[Any]) -> Settled:
-    sampler = auto.sampler(plan.decisions or {}) if name is None else get(name)
-    return Settled(replace(plan, sampler=sampler), circuits)
+def _restored(drawing: Drawing, name: str | None, circuits: list[Any]) -> Settled:
+    sampler = auto.sampler(drawing.decisions or {}) if name is None else get(name)
+    return Settled(replace(drawing, sampler=sampler), circuits)
 
 
 def _auto(decision: Decision, request: Request) -> Decision:
     decision = auto.settled(decision, request)
     for group in decision.groups:
-        if group.method == "cdcl" and not group.pool:
+        if isinstance(group.step, SolverChains) and not group.pool:
             raise BudgetExceeded("a CDCL solver found no solution in the time it had")
     return decision
 
 
-def _compiled(plan: Plan, problem: Problem) -> Iterator[Formula]:
-    """The formulas whose circuits the plan draws from, compiled."""
-    problems = [problem] if plan.sampler.name in _CIRCUITS else []
-    for decision in (plan.decisions or {}).values():
+def _compiled(drawing: Drawing, problem: Problem) -> Iterator[Formula]:
+    """The formulas whose circuits the drawing draws from, compiled."""
+    problems = [problem] if drawing.sampler.from_circuit else []
+    for decision in (drawing.decisions or {}).values():
         for group in decision.groups:
-            if group.method == "circuit" and group.problem is not problem:
+            if group.step.sampler.from_circuit and group.problem is not problem:
                 problems.append(group.problem)
     for one in problems:
-        circuit, why = circuit_of(one, None)
+        circuit, why = circuit_of(one, Budget())
         if circuit is None:
             raise BudgetExceeded(f"no circuit: {why}")
         yield circuit.formula
@@ -148,9 +145,9 @@ def blocks(settled: Settled, first: int, count: int, block: int) -> Iterator[Sam
         raise FormulaError(f"samples from {first:,} on", expected="a multiple of 64 below 2^46")
     for formula, circuits in settled.circuits:
         keep_circuits(formula, circuits)
-    plan = _moved(settled, first, count)
+    drawing = _moved(settled, first, count)
     tried, reason = 0, ""
-    for samples in _uninterrupted(in_blocks(plan, block)):
+    for samples in _uninterrupted(in_blocks(drawing, block)):
         asked = min(block, count - tried)
         tried += asked
         short = len(samples) < asked
@@ -171,15 +168,15 @@ def _uninterrupted(blocks: Iterable[Samples]) -> Iterator[Samples]:
         yield samples
 
 
-def _moved(settled: Settled, first: int, count: int) -> Plan:
-    plan = settled.plan
-    (problem, request), numbered = plan.parts[0], settled.numbered
+def _moved(settled: Settled, first: int, count: int) -> Drawing:
+    drawing = settled.drawing
+    (problem, request), numbered = drawing.parts[0], settled.numbered
     request = replace(
         request,
         start=first if numbered else 0,
         seed=request.seed if numbered else seed_of(request.seed, 0, first // 64),
         count=count,
-        deadline=None,
-        patience=None if numbered else _DAY,
+        budget=Budget(threads=request.threads),
+        block_seconds=None if numbered else 86400.0,  # a day: as good as no limit
     )
-    return replace(plan, n=count, parts=[(problem, request)])
+    return replace(drawing, n=count, parts=[(problem, request)])

@@ -18,20 +18,18 @@ from nelson.space.space import Space
 from nelson.space.tables.frames import is_frame, load_pandas
 
 _Base: Any
+_NotFitted: Any
+_matrix: Any
 try:
     from sklearn.base import BaseEstimator, DensityMixin
-    from sklearn.exceptions import NotFittedError as _NotFitted
+    from sklearn.exceptions import NotFittedError
     from sklearn.utils.validation import check_array
 
-    class _Base(DensityMixin, BaseEstimator):  # type: ignore[no-redef]
-        """scikit-learn's own."""
-
+    _Base = type("_Base", (DensityMixin, BaseEstimator), {})
+    _NotFitted, _matrix = NotFittedError, check_array
 except ImportError:
 
-    class _NotFitted(NelsonError):  # type: ignore[no-redef]
-        """`fit` was not called."""
-
-    class _Base:  # type: ignore[no-redef]
+    class _Parameters:
         """The protocol of scikit-learn's parameters, by hand."""
 
         def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -46,11 +44,13 @@ except ImportError:
                 setattr(self, name, value)
             return self
 
-    def check_array(array: Any, **options: Any) -> np.ndarray:
+    def _two_dimensions(array: Any, **options: Any) -> np.ndarray:
         found = np.asarray(array)
         if found.ndim != 2:
             raise ValueError(f"Expected 2D array, got an array with {found.ndim} dimensions")
         return found
+
+    _Base, _NotFitted, _matrix = _Parameters, NelsonError, _two_dimensions
 
 
 class TableEstimator(_Base):
@@ -62,6 +62,17 @@ class TableEstimator(_Base):
     The others are those of `Space.learn`.
 
     Fitted: `model_` is the `TableModel`, `space_` its space.
+
+    >>> import pandas
+    >>> sizes, gifts = ["S", "S", "L", "L"] * 50, [True, False, False, False] * 50
+    >>> frame = pandas.DataFrame({"size": sizes, "gift": gifts})
+    >>> space = nelson.Space()
+    >>> size, gift = space.choice("size", ["S", "L"]), space.flag("gift")
+    >>> space.require(gift.implies(size == "S"))
+    >>> estimator = nelson.TableEstimator(space, random_state=0).fit(frame)
+    >>> rows = estimator.sample(1000, random_state=1)
+    >>> bool((rows["size"][rows["gift"]] == "S").all())
+    True
     """
 
     def __init__(
@@ -92,7 +103,7 @@ class TableEstimator(_Base):
         self._array = not is_frame(X)
         table = self._table(X, self.space)
         declared = self.space is None
-        self.space_ = Space.from_frame(table, self.bins) if self.space is None else self.space
+        self.space_ = Space.from_frame(table, bins=self.bins) if self.space is None else self.space
         self.n_features_in_ = table.shape[1]
         if not self._array and all(isinstance(name, str) for name in table.columns):
             self.feature_names_in_ = np.array(table.columns, object)
@@ -142,7 +153,7 @@ class TableEstimator(_Base):
             return X
         kind = np.asarray(X).dtype if hasattr(X, "dtype") else None
         numeric = kind is None or kind.kind in "biufc"
-        array = check_array(X, dtype="numeric" if numeric else None)
+        array = _matrix(X, dtype="numeric" if numeric else None)
         if space is None:
             names = [f"x{k}" for k in range(array.shape[1])]
         else:

@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nelson.budget import Budget
 from nelson.errors import Unsatisfiable
 from nelson.exact.circuit.build import narrow
 from nelson.exact.compiled import Compiled, compiled, not_worth_a_try
+from nelson.exact.routes import CIRCUIT
 from nelson.formula import Formula
 from nelson.formula.checks import with_evidence
+from nelson.policy import DEFAULT
 from nelson.space.clauses.gates import TRUE
 from nelson.space.language.expressions import Rule
 
-#: Effort to compile a space, in units of `nelson.exact.circuit.build`: about 10 s.
-COMPILE_EFFORT = 54.0
-#: Effort to compile a space of small width, for which more is likely to help.
-NARROW_EFFORT = 107.0
-#: The share of a limit in seconds that the caller set.
-COMPILE_SHARE = 0.5
+if TYPE_CHECKING:
+    from nelson.space.declaration import Declaration
 
 
 @dataclass(frozen=True)
-class Law:
+class RowLaw:
     """What is drawn from: P(x) ~ exp(theta . x) over the solutions that agree with `given`.
 
     Every variable of the formula is a function of the fields, so a solution is a row.
@@ -52,7 +51,15 @@ class Law:
         return np.concatenate([theta, np.zeros(n - len(theta))])
 
 
-def circuit_of(formula: Formula, seconds: float | None = None) -> Compiled | None:
+def extended_law(
+    space: Declaration, law: RowLaw, rules: list[Rule], budget: Budget | None = None
+) -> tuple[Formula, list[int]]:
+    """A formula with a literal for each rule, where the variables of `law` keep their numbers."""
+    formula, literals = space.encoding.extended([*law.rules, *rules], budget)
+    return formula, literals[len(law.rules) :]
+
+
+def circuit_of(formula: Formula, budget: Budget) -> Compiled | None:
     """The circuit of a space, kept with the formula; None if it does not compile.
 
     A space gets more effort than a formula of unknown origin: one circuit then serves all draws,
@@ -60,11 +67,13 @@ def circuit_of(formula: Formula, seconds: float | None = None) -> Compiled | Non
     """
     if not_worth_a_try(formula):
         return None
-    if seconds is not None:
-        return compiled(formula, COMPILE_SHARE * seconds)
-    return compiled(formula, effort=NARROW_EFFORT if narrow(formula) else COMPILE_EFFORT)
+    limits = DEFAULT.space
+    if not budget.counted:
+        return compiled(formula, budget.share(limits.compile_share))
+    effort = limits.narrow_effort if narrow(formula) else limits.compile_effort
+    return compiled(formula, effort=effort)
 
 
-def chosen_method(formula: Formula, seconds: float | None) -> str:
+def chosen_method(formula: Formula, budget: Budget) -> str:
     """The circuit of the whole space if there is one; else "auto" looks at its parts."""
-    return "auto" if circuit_of(formula, seconds) is None else "circuit"
+    return "auto" if circuit_of(formula, budget) is None else CIRCUIT

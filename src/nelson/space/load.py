@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 
@@ -15,21 +15,9 @@ from nelson.learning.model import Model
 from nelson.learning.model import load as load_model
 from nelson.log_z.result import LogPartition
 from nelson.space.space import Space
-from nelson.space.tables.frames import Column
+from nelson.space.tables.frames import ColumnLook
 from nelson.space.tables.model import FORMAT, KIND, Facts, TableModel
-from nelson.space.tables.potential import MAX_CHOICE, Levels, Potential
-
-_FACTS = {
-    "guarantee": str,
-    "converged": bool,
-    "why": str,
-    "examples": int,
-    "dropped": int,
-    "seed": int,
-    "prior": float,
-    "pair_prior": float,
-    "seconds": float,
-}
+from nelson.space.tables.potential import MAX_CHOICE, FieldLevels, Potential
 
 
 def load(path: str | os.PathLike[str], net: Any = None) -> Model | TableModel:
@@ -63,8 +51,8 @@ def _json(path: Path) -> Any:
 
 def _table_model(folder: Path, meta: dict[str, Any]) -> TableModel:
     if meta.get("format") != FORMAT:
-        raise ValueError("a format that this version does not know")
-    space = rebuilt(meta["space"])
+        raise ValueError("a format that this version does not know: learn the model again")
+    space = Space.from_toml(meta["space"])
     potential = _potential(space, meta)
     arrays = unpack_tensors((folder / "theta.safetensors").read_bytes())
     size = len(potential.features)
@@ -86,29 +74,6 @@ def _table_model(folder: Path, meta: dict[str, Any]) -> TableModel:
     )
 
 
-def rebuilt(content: dict[str, Any]) -> Space:
-    """The space that `described` wrote down."""
-    space = Space(content["name"])
-    for field in content["fields"]:
-        name = field["name"]
-        if "flags" in field:
-            space.flags(name, _list(field["flags"]))
-        elif "integer" in field:
-            low, high = field["integer"]
-            space.integer(name, low, high)
-        elif "bins" in field:
-            space.bins(name, [float(edge) for edge in _list(field["bins"])])
-        elif "choice" in field:
-            space.choice(name, _list(field["choice"]))
-        else:
-            space.flag(name)
-    for rule in content["rules"]:
-        if not isinstance(rule["rule"], str):
-            raise ValueError("a rule that is no text")
-        space.require(rule["rule"], name=rule["name"])
-    return space
-
-
 def _list(values: Any) -> list[Any]:
     if not isinstance(values, list):
         raise ValueError("values that are not a list")
@@ -126,7 +91,7 @@ def _potential(space: Space, meta: dict[str, Any]) -> Potential:
             whole = all(type(k) is int and 0 <= k < field.size for k in _list(starts))
             if not whole or starts != sorted(set(starts)) or starts[:1] != [0]:
                 raise ValueError(f"ranges of {name} that are not in order")
-        levels[name] = Levels(field, None if starts is None else tuple(starts))
+        levels[name] = FieldLevels(field, None if starts is None else tuple(starts))
         reference[name] = meta["reference"][name]
         if type(reference[name]) is not int or not 0 <= reference[name] < levels[name].count:
             raise ValueError(f"the reference {reference[name]!r} of {name}")
@@ -137,17 +102,17 @@ def _potential(space: Space, meta: dict[str, Any]) -> Potential:
     return Potential(levels, reference, tuple(pairs))
 
 
-def _column(space: Space, content: dict[str, Any]) -> Column:
-    column = Column(**content)
+def _column(space: Space, content: dict[str, Any]) -> ColumnLook:
+    column = ColumnLook(**content)
     if column.name not in space.fields or not isinstance(column.dtype, str):
         raise ValueError(f"the column {column.name!r}")
     kept = None if column.categories is None else tuple(_list(column.categories))
-    return Column(column.name, column.dtype, kept, bool(column.ordered))
+    return ColumnLook(column.name, column.dtype, kept, bool(column.ordered))
 
 
 def _facts(content: dict[str, Any]) -> Facts:
-    for name, kind in _FACTS.items():
-        allowed = (int, float) if kind is float else kind
+    for name, kind in get_type_hints(Facts).items():
+        allowed: Any = {str: str, bool: bool, int: int, float: (int, float)}.get(kind, object)
         if not isinstance(content[name], allowed):
             raise ValueError(f"{name} = {content[name]!r}")
     held_out = content["held_out"]

@@ -8,26 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nelson.budget import Budget
 from nelson.exact.compiled import Compiled
-from nelson.log_z.moments import means
+from nelson.sampling.marginals import marginals as marginals_of
 from nelson.space.clauses.gates import TRUE
 from nelson.space.language.expressions import Rule
 from nelson.space.language.fields import Field, Integer
-from nelson.space.law import Law, circuit_of
-from nelson.space.terms import has
+from nelson.space.law import RowLaw, circuit_of, extended_law
+from nelson.space.names import has
 
 if TYPE_CHECKING:
-    from nelson.space.space import Space
-
-#: Integers with more values than this are divided into ranges.
-MAX_VALUES = 256
-#: The number of these ranges.
-RANGES = 16
-#: Rows of evidence in one pass over a circuit.
-_ROWS = 256
+    from nelson.space.declaration import Declaration
 
 
-class Marginals(dict[str, dict[Any, float]]):
+class ValueShares(dict[str, dict[Any, float]]):
     """{field: {value: share}}.
 
     guarantee   "exact", or that of the samples from which the shares were estimated
@@ -49,33 +43,38 @@ def _key(value: Any) -> str:
     return f"{value[0]}..{value[-1]}" if isinstance(value, range) else str(value)
 
 
-def marginals(space: Space, law: Law) -> Marginals:
+def marginals(space: Declaration, law: RowLaw, budget: Budget) -> ValueShares:
     """The share of each value of each field under a law."""
     keys = [(f, key) for f in space.fields.values() for key in value_keys(f)]
-    out = Marginals({name: {} for name in space.fields})
-    circuit = circuit_of(law.formula)
+    out = ValueShares({name: {} for name in space.fields})
+    circuit = circuit_of(law.formula, budget)
     if circuit is not None:
-        shares = _by_circuit(law, circuit, [space.cubes(field, key) for field, key in keys])
+        shares = _by_circuit(
+            law, circuit, [space.encoding.cubes(field, key) for field, key in keys]
+        )
     else:
         rules = [has(field, key) for field, key in keys]
-        shares, out.guarantee, out.error = shares_of(space, law, rules)
+        shares, out.guarantee, out.error = shares_of(space, law, rules, budget)
     for (field, key), share in zip(keys, shares.tolist(), strict=True):
         out[field.name][key] = share
     return out
 
 
-def value_keys(field: Field) -> list[Any]:
-    """The values of a field; ranges of equal size for an integer of many values."""
-    if field.size <= MAX_VALUES or not isinstance(field, Integer):
+def value_keys(field: Field, most: int = 256, ranges: int = 16) -> list[Any]:
+    """The values of a field; for an integer of more than `most` values, ranges of equal size."""
+    if field.size <= most or not isinstance(field, Integer):
         return [field.value(code) for code in range(field.size)]
-    ends = [field.low + k * field.size // RANGES for k in range(RANGES + 1)]
+    ends = [field.low + k * field.size // ranges for k in range(ranges + 1)]
     return [range(a, b) for a, b in itertools.pairwise(ends)]
 
 
-def _by_circuit(law: Law, circuit: Compiled, events: list[list[list[int]]]) -> np.ndarray:
+def _by_circuit(
+    law: RowLaw, circuit: Compiled, events: list[list[list[int]]], rows: int = 256
+) -> np.ndarray:
     """The probability of each event, exactly, by passes over the circuit of the law.
 
-    An event is a list of sets of literals (`Declaration.cubes`) that exclude each other.
+    rows: of evidence in one pass.
+    An event is a list of sets of literals (`Encoder.cubes`) that exclude each other.
     """
     mean = circuit.mean(law.log_odds[None, :])[0]  # raises Unsatisfiable if no row is legal
     cubes = [cube for event in events for cube in event]
@@ -84,14 +83,14 @@ def _by_circuit(law: Law, circuit: Compiled, events: list[list[list[int]]]) -> n
         if len(cube) == 1:
             shares[k] = mean[cube[0] - 1] if cube[0] > 0 else 1 - mean[-cube[0] - 1]
     many = [k for k, cube in enumerate(cubes) if len(cube) > 1]
-    for first in range(0, len(many), _ROWS):
-        some = many[first : first + _ROWS]
+    for first in range(0, len(many), rows):
+        some = many[first : first + rows]
         shares[some] = _joint(law, circuit, [cubes[k] for k in some])
     owner = np.repeat(np.arange(len(events)), [len(event) for event in events])
     return np.clip(np.bincount(owner, shares, len(events)), 0.0, 1.0)
 
 
-def _joint(law: Law, circuit: Compiled, cubes: list[list[int]]) -> np.ndarray:
+def _joint(law: RowLaw, circuit: Compiled, cubes: list[list[int]]) -> np.ndarray:
     """P(all literals of a cube hold), for each cube.
 
     P(e | C) = P(C | e) P(e) / P(C), where P is the law of independent variables with the log-odds
@@ -107,14 +106,18 @@ def _joint(law: Law, circuit: Compiled, cubes: list[list[int]]) -> np.ndarray:
     return np.exp(log_p[:-1] + log_e[:-1] - log_p[-1])
 
 
-def shares_of(space: Space, law: Law, rules: list[Rule]) -> tuple[np.ndarray, str, float]:
+def shares_of(
+    space: Declaration, law: RowLaw, rules: list[Rule], budget: Budget
+) -> tuple[np.ndarray, str, float]:
     """(P(rule) for each rule, guarantee, largest standard error)."""
-    formula, literals = space.extended_law(law, rules)
-    circuit_of(formula)
-    mean, guarantee, error = means(formula, law.padded(formula.n_vars, evidence=True))
+    formula, literals = extended_law(space, law, rules, budget)
+    circuit_of(formula, budget)
+    theta = law.padded(formula.n_vars, evidence=True)
+    means = marginals_of(formula, theta, seconds=None if budget.counted else budget.left)
+    mean = means.mean
     constant = {TRUE: 1.0, -TRUE: 0.0}
     shares = [
         constant[x] if abs(x) == TRUE else mean[x - 1] if x > 0 else 1 - mean[-x - 1]
         for x in literals
     ]
-    return np.clip(np.array(shares, float), 0.0, 1.0), guarantee, error
+    return np.clip(np.array(shares, float), 0.0, 1.0), means.guarantee, means.error

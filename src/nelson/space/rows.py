@@ -23,9 +23,6 @@ from nelson.space.language.fields import (
     unknown,
 )
 
-#: Rows that `print` shows.
-_SHOWN = 10
-
 
 class Rows(Sequence[dict[str, Any]]):
     """Rows with named columns; rows[0] is a dict, rows[:5] are rows, rows["addr"] is a column.
@@ -46,6 +43,12 @@ class Rows(Sequence[dict[str, Any]]):
         self.codes = dict(codes)
         self.guarantee, self.status, self.info = guarantee, status, info or {}
         self._n = n
+
+    @classmethod
+    def empty(cls, fields: Mapping[str, Field], status: str = "ok", **info: Any) -> Rows:
+        """No row, with these columns."""
+        codes = {name: np.zeros(0, code_type(field.size)) for name, field in fields.items()}
+        return cls(fields, codes, 0, status=status, info=info)
 
     def __len__(self) -> int:
         return self._n
@@ -153,11 +156,12 @@ class Rows(Sequence[dict[str, Any]]):
         return list(self)
 
     def __repr__(self) -> str:
-        head = [{name: str(value) for name, value in row.items()} for row in self[:_SHOWN]]
+        shown = self[:10]
+        head = [{name: str(value) for name, value in row.items()} for row in shown]
         widths = {name: max([len(name), *(len(row[name]) for row in head)]) for name in self.fields}
         lines = ["  ".join(name.rjust(widths[name]) for name in self.fields)]
         lines += ["  ".join(row[name].rjust(widths[name]) for name in self.fields) for row in head]
-        if len(self) > _SHOWN:
+        if len(self) > len(shown):
             lines.append("...")
         method = f", method {self.info['method']}" if "method" in self.info else ""
         lines.append(f"[{len(self):,} rows, {self.guarantee}{method}]")
@@ -231,3 +235,30 @@ def _numeric_codes(field: Any, values: np.ndarray) -> np.ndarray:
         whole = whole.astype(object)
     inside = (whole >= low) & (whole <= high)
     return np.where(inside, whole - low, -1)
+
+
+def table_codes(fields: Mapping[str, Field], table: Any) -> dict[str, np.ndarray]:
+    """Codes of the columns of a table (DataFrame, Arrow table, Rows, records, dict of columns).
+
+    -1 stands for a value that is not in the domain of its field. Columns that are no field are
+    ignored; a missing one is an error.
+    """
+    if isinstance(table, Rows) and _same(table.fields, fields):
+        return table.codes
+    out = {}
+    for name, field in fields.items():
+        try:
+            column = table[name]
+        except (KeyError, ValueError, IndexError):
+            raise FormulaError(
+                f"a table without the column {name!r}", expected=f"columns {list(fields)}"
+            ) from None
+        out[name] = codes_of(field, column)
+    return out
+
+
+def _same(fields: Mapping[str, Field], others: Mapping[str, Field]) -> bool:
+    """Are these the same field objects?"""
+    return len(fields) == len(others) and all(
+        fields.get(name) is field for name, field in others.items()
+    )

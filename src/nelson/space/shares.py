@@ -6,27 +6,29 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nelson.budget import Budget
 from nelson.errors import ImpossibleShares
 from nelson.learning.match import match
 from nelson.space.clauses.gates import TRUE
 from nelson.space.language.expressions import Rule
 from nelson.space.language.text import text
-from nelson.space.law import Law, circuit_of
-from nelson.space.terms import has, share_terms
+from nelson.space.law import RowLaw, circuit_of, extended_law
+from nelson.space.names import field_or_rule, has, share_terms
 
 if TYPE_CHECKING:
-    from nelson.space.space import Space
+    from nelson.space.declaration import Declaration
 
 
 def with_shares(
-    space: Space, law: Law, asked: Any, seed: int | None, seconds: float | None = None
-) -> Law:
+    space: Declaration, law: RowLaw, asked: Any, seed: int | None, budget: Budget
+) -> RowLaw:
     """The law of maximum entropy (relative to `law`) with the asked shares.
 
-    seconds: the search ends then with what it has reached; the label says so.
+    budget: of compiling, of the proof that shares are impossible, and of the fit. When it is spent
+    the search ends with what it has reached; the label says so.
     """
-    wanted = share_terms(asked, space.find)
-    formula, literals = space.extended_law(law, [rule for rule, _ in wanted])
+    wanted = share_terms(asked, lambda key: field_or_rule(space, key))
+    formula, literals = extended_law(space, law, [rule for rule, _ in wanted], budget)
     for x, (rule, share) in zip(literals, wanted, strict=True):
         if abs(x) == TRUE and share != (x > 0):
             always = "always" if x > 0 else "never"
@@ -34,7 +36,7 @@ def with_shares(
     used = [k for k, x in enumerate(literals) if abs(x) != TRUE]
     wanted = [wanted[k] for k in used]
     base = law.padded(formula.n_vars, evidence=True)
-    circuit_of(formula, seconds)
+    circuit_of(formula, budget)
     try:
         found = match(
             formula,
@@ -43,7 +45,7 @@ def with_shares(
             groups=_groups(asked, space, wanted),
             base=base,
             seed=seed,
-            seconds=seconds,
+            budget=budget,
         )
     except ImpossibleShares as error:
         raise _in_words(error, wanted) from None
@@ -61,15 +63,15 @@ def with_shares(
     fixed = np.flatnonzero(np.isinf(found.theta))
     given = tuple(int(v + 1) if found.theta[v] > 0 else -int(v + 1) for v in fixed)
     theta = np.where(np.isinf(found.theta), 0.0, found.theta)
-    return Law(formula, theta, given, info, (*law.rules, *(rule for rule, _ in wanted)))
+    return RowLaw(formula, theta, given, info, (*law.rules, *(rule for rule, _ in wanted)))
 
 
-def _groups(asked: Any, space: Space, wanted: list[tuple[Rule, float]]) -> list[list[int]]:
+def _groups(asked: Any, space: Declaration, wanted: list[tuple[Rule, float]]) -> list[list[int]]:
     """Places of rules of which exactly one holds: all values of a field."""
     at = {text(rule): k for k, (rule, _) in enumerate(wanted)}
     groups = []
     for key, numbers in asked.items():
-        field = space.find(key)
+        field = field_or_rule(space, key)
         if isinstance(numbers, dict) and len(numbers) == field.size:
             places = [at.get(text(has(field, value))) for value in numbers]
             if None not in places:

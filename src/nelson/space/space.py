@@ -6,49 +6,29 @@
     bus.require(addr % 4 == 0)
     rows = bus.sample(1_000_000, seed=0)      # uniform over legal rows
 
-The class is the public face: each method hands over to the module that does the work.
+The class is the public face: each method loads the module that does the work and hands over to it,
+so that declaring a space loads no sampler.
 """
 
 from __future__ import annotations
 
-import math
 import os
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
-import numpy as np
-
-from nelson.errors import BudgetExceeded, FormulaError, Unsatisfiable
-from nelson.exact.count import SECONDS as COUNT_SECONDS
-from nelson.exact.count import solutions
-from nelson.exact.mode import most_likely
-from nelson.formula import Formula
-from nelson.formula.checks import duration
-from nelson.kernels.core.bits import pack
-from nelson.sampling.guarantee import weakest
-from nelson.sampling.options import Options
-from nelson.sampling.sample_stream import draw, draw_blocks
-from nelson.sampling.samples import Samples
-from nelson.space.adapters import configspace, cpmpy, dimacs, uvl
-from nelson.space.clauses.decode import decode
-from nelson.space.clauses.gates import TRUE
-from nelson.space.coverage.cover import cover
-from nelson.space.coverage.coverage import Coverage, coverage
+from nelson.budget import Budget
+from nelson.policy import DEFAULT, Policy
 from nelson.space.declaration import Declaration
-from nelson.space.files import toml as files
-from nelson.space.first import chosen_first
-from nelson.space.language.expressions import Rule
-from nelson.space.law import Law, chosen_method
-from nelson.space.marginals import Marginals, marginals
-from nelson.space.rows import Rows, code_type
-from nelson.space.shares import with_shares
-from nelson.space.tables.frames import declare
-from nelson.space.tables.learn import learn
-from nelson.space.tables.model import TableModel
-from nelson.space.tables.rules import never_together
-from nelson.space.terms import terms
+from nelson.space.rows import Rows, table_codes
+
+if TYPE_CHECKING:
+    from nelson.space.coverage.coverage import Coverage
+    from nelson.space.marginals import ValueShares
+    from nelson.space.plan import SpacePlan
+    from nelson.space.tables.model import TableModel
+
+#: A question that must be answered exactly, such as `count`, gives up after this many seconds.
+ANSWER_SECONDS = 60.0
 
 
 class Space(Declaration):
@@ -69,21 +49,33 @@ class Space(Declaration):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Space:
-        """The space in a TOML file (docs/space-files.md); .gz and .xz are decompressed."""
-        space = cls()
-        files.fill(space, files.read(path), os.fspath(path))
-        return space
+        """The space in a file: TOML (docs/space-files.md), UVL (*.uvl), or DIMACS (p cnf ...).
+
+        .gz and .xz are decompressed. `from_uvl` and `from_dimacs` have options of their own.
+        """
+        from nelson.space.adapters import dimacs, toml
+
+        name = os.fspath(path).lower()
+        if name.endswith(".uvl"):
+            return cls.from_uvl(path)
+        if not name.endswith((".toml", ".toml.gz", ".toml.xz")) and dimacs.is_dimacs(path):
+            return cls.from_dimacs(path)
+        return cls.from_toml(toml.read(path), os.fspath(path))
 
     @classmethod
     def from_toml(cls, text: str, source: str | None = None) -> Space:
         """The space that a TOML text states. source: what error messages call the text."""
+        from nelson.space.adapters import toml
+
         space = cls()
-        files.fill(space, text, source)
+        toml.fill(space, text, source)
         return space
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the space as a TOML file, which `Space.load` reads back."""
-        files.save(self, path)
+        from nelson.space.adapters import toml
+
+        toml.save(self, path)
 
     # --- models of other tools (docs/adapters.md) -------------------------------------------------
 
@@ -93,6 +85,8 @@ class Space(Declaration):
 
         What cannot be translated is an error that shows the expression.
         """
+        from nelson.space.adapters import cpmpy
+
         space = cls()
         cpmpy.fill(space, model)
         return space
@@ -109,6 +103,8 @@ class Space(Declaration):
         bounds: the range of each Integer feature, {"Port": (0, 65535)}; None: only whether it is
         selected counts.
         """
+        from nelson.space.adapters import uvl
+
         space = cls()
         uvl.fill(space, path, bounds or {})
         return space
@@ -124,6 +120,8 @@ class Space(Declaration):
         bins: the values that stand for a continuous hyperparameter, {"lr": [0.01, 0.1]}, or their
         number, {"lr": 10}.
         """
+        from nelson.space.adapters import configspace
+
         space = cls()
         configspace.fill(space, configuration_space, bins or {})
         return space
@@ -142,13 +140,15 @@ class Space(Declaration):
         ignores these comments. Weights of the file are kept in `weights`. A projection is ignored:
         all variables are fields.
         """
+        from nelson.space.adapters import dimacs
+
         space = cls()
         dimacs.fill(space, source, names=names, dialect=dialect)
         return space
 
     @classmethod
     def from_frame(
-        cls, frame: Any, bins: Any = None, name: str | None = None, rules: bool = False
+        cls, frame: Any, *, bins: Any = None, name: str | None = None, rules: bool = False
     ) -> Space:
         """A field for each column of a DataFrame; add the rules with `require`.
 
@@ -160,53 +160,15 @@ class Space(Declaration):
         occur together, if that is not due to chance (1% for all pairs together). Look at
         `space.rules` before you trust them: new rows may break a rule that held so far.
         """
+        from nelson.space.tables.frames import declare
+        from nelson.space.tables.rules import never_together
+
         space = cls(name)
         declare(space, frame, bins)
         if rules:
-            for found in never_together(space, space.codes(frame)):
-                space.require(found.rule(space), name=str(found))
+            for pair in never_together(space, table_codes(space.fields, frame)):
+                space.require(pair.rule(space), name=str(pair))
         return space
-
-    # --- the law ----------------------------------------------------------------------------------
-
-    def law(
-        self,
-        given: Any = None,
-        weights: Any = None,
-        shares: Any = None,
-        first: Iterable[Any] | None = None,
-        seed: int | None = None,
-        seconds: float | None = None,
-    ) -> Law:
-        """The law that `sample` draws from with these arguments.
-
-        seconds: how long the law of `shares` may be searched for.
-        """
-        law = self._weighted(given, weights)
-        if shares is not None and first is not None:
-            raise FormulaError("both shares and first", expected="one of them")
-        if shares is not None:
-            return with_shares(self, law, shares, seed, seconds)
-        return law if first is None else chosen_first(self, law, first)
-
-    def _weighted(self, given: Any, weights: Any) -> Law:
-        conditions, evidence = self._conditions(given)
-        priced = [] if weights is None else terms(weights, self.find, "weights")
-        rules = [*conditions, *(r for r, _ in priced)]
-        formula, literals = self.extended(rules)
-        evidence += [x for x in literals[: len(conditions)] if x != TRUE]
-        theta = np.zeros(formula.n_vars)
-        for x, (_, factor) in zip(literals[len(conditions) :], priced, strict=True):
-            if factor == 0:
-                evidence.append(-x)
-            elif abs(x) != TRUE:
-                theta[abs(x) - 1] += math.log(factor) if x > 0 else -math.log(factor)
-        return Law(formula, theta, tuple(evidence), {}, tuple(rules))
-
-    def extended_law(self, law: Law, rules: list[Rule]) -> tuple[Formula, list[int]]:
-        """`extended`, where the variables of `law` keep their numbers."""
-        formula, literals = self.extended([*law.rules, *rules])
-        return formula, literals[len(law.rules) :]
 
     # --- answers ----------------------------------------------------------------------------------
 
@@ -240,13 +202,18 @@ class Space(Declaration):
         unique      no row twice. With fewer legal rows than n all are returned, in random order.
         method, seed, threads, seconds, strict: as in `nelson.sample`.
         """
-        with self._explained(given):
-            started = time.monotonic()
-            law = self.law(given, weights, shares, first, seed, _half(seconds))
-            left = _left(seconds, started)
-            options = _options(law, unique, seed, method, threads, left, strict)
-            samples = draw(law.formula, law.theta, n, options)
-        return self._rows(samples, law.info)
+        from nelson.space.clauses.gates import EncodingTimeout
+        from nelson.space.plan import space_plan
+
+        asked = _law(given, weights, shares, first, seed)
+        how = {"unique": unique, "seed": seed, "method": method, "threads": threads}
+        try:
+            plan = space_plan(self, asked, how | {"strict": strict}, Budget.of(seconds, threads))
+            return plan.sample(n)
+        except EncodingTimeout as error:
+            if strict:
+                raise
+            return Rows.empty(self.fields, "budget", reason=str(error))
 
     def stream(
         self,
@@ -268,65 +235,89 @@ class Space(Declaration):
         With `unique` the stream ends when every legal row has been drawn, and remembers what it
         has drawn.
         """
-        with self._explained(given):
-            started = time.monotonic()
-            law = self.law(given, weights, shares, first, seed, _half(seconds))
-            options = _options(law, unique, seed, method, threads, _left(seconds, started))
-            for samples in draw_blocks(law.formula, law.theta, n, block, options):
-                yield self._rows(samples, law.info)
+        from nelson.space.plan import space_plan
 
-    def _rows(self, samples: Samples, more: dict[str, Any]) -> Rows:
-        codes = decode(samples, self.fields, self._encoder)
-        info = samples.info | more
-        if "decisions" in info:
-            info["why"] = f"the space compiled to a circuit of {info['decisions']:,} decisions"
-        # The rows are those of a law that was fitted to the asked shares.
-        guarantee = weakest([samples.guarantee, info.get("shares_guarantee", "exact")])
-        return Rows(self.fields, codes, samples.count, guarantee, samples.status, info)
+        asked = _law(given, weights, shares, first, seed)
+        how = {"unique": unique, "seed": seed, "method": method, "threads": threads}
+        plan = space_plan(self, asked, how, Budget.of(seconds, threads))
+        yield from plan.stream(n, block=block)
 
-    def no_rows(self) -> Rows:
-        """Rows without a row, with the columns of this space."""
-        codes = {name: np.zeros(0, code_type(f.size)) for name, f in self.fields.items()}
-        return Rows(self.fields, codes, 0)
+    def plan(
+        self,
+        *,
+        given: Any = None,
+        weights: Any = None,
+        shares: Any = None,
+        first: Iterable[Any] | None = None,
+        unique: bool = False,
+        seed: int | None = None,
+        method: str = "auto",
+        threads: int | None = None,
+        seconds: float | None = None,
+    ) -> SpacePlan:
+        """Decide once how rows are drawn; then `plan.sample(n, seed=...)` as often as you like.
 
-    def count(self, given: Any = None, seconds: float = COUNT_SECONDS) -> int:
+        `plan.guarantee` and `plan.why` say what the rows will be worth, and `plan.rows(seed=...)`
+        gives rows without end, one dict after the other. The arguments are those of `sample`;
+        seed: for laws with shares, and the default of `plan.sample`.
+        """
+        from nelson.space.plan import space_plan
+
+        asked = _law(given, weights, shares, first, seed)
+        how = {"unique": unique, "seed": seed, "method": method, "threads": threads}
+        return space_plan(self, asked, how, Budget.of(seconds, threads))
+
+    def count(self, given: Any = None, seconds: float = ANSWER_SECONDS) -> int:
         """The number of legal rows, exactly. Raises BudgetExceeded when the time is up."""
-        law = self.law(given)
-        if -TRUE in law.given:
-            return 0
-        return solutions(law.formula, law.given, seconds)
+        from nelson.space import answers
 
-    def marginals(self, given: Any = None, weights: Any = None, shares: Any = None) -> Marginals:
+        return answers.count(self, given, Budget.of(seconds))
+
+    def marginals(
+        self,
+        given: Any = None,
+        weights: Any = None,
+        shares: Any = None,
+        first: Iterable[Any] | None = None,
+        seed: int | None = None,
+        seconds: float | None = None,
+    ) -> ValueShares:
         """The share of each value of each field: marginals()["burst"]["WRAP"].
 
         Exact if the space can be enumerated or compiled, else estimated from samples: see
         `.guarantee` and `.error`. A field of more than 256 values is divided into 16 ranges.
+        seconds: a time limit; None: effort is counted.
         """
-        with self._explained(given):
-            return marginals(self, self.law(given, weights, shares))
+        from nelson.space import answers
 
-    def most_likely(self, given: Any = None, weights: Any = None) -> dict[str, Any]:
-        """A legal row of greatest weight; without weights just some legal row."""
-        with self._explained(given):
-            law = self.law(given, weights)
-            return self.row(most_likely(law.formula, law.log_odds))
+        asked = _law(given, weights, shares, first, seed)
+        return answers.marginals(self, asked, Budget.of(seconds))
 
-    def row(self, x: np.ndarray) -> dict[str, Any]:
-        """The row of an assignment (n_vars,) of the formula."""
-        return self.rows(x[None])[0]
+    def mode(
+        self,
+        given: Any = None,
+        weights: Any = None,
+        shares: Any = None,
+        first: Iterable[Any] | None = None,
+        seconds: float = ANSWER_SECONDS,
+    ) -> dict[str, Any]:
+        """A legal row of greatest probability; without weights and shares just some legal row.
 
-    def rows(self, states: np.ndarray, **more: Any) -> Rows:
-        """The rows of assignments (rows, n_vars) of the formula. more: guarantee, status, info."""
-        variables = self.formula.projection or ()
-        packed = pack(states[:, np.array(variables, int) - 1])
-        guarantee, status = more.get("guarantee", "exact"), more.get("status", "ok")
-        samples = Samples(packed, len(states), variables, guarantee, status)
-        return self._rows(samples, more.get("info", {}))
+        Raises BudgetExceeded when the time is up.
+        """
+        from nelson.space import answers
+
+        return answers.mode(self, _law(given, weights, shares, first, None), Budget.of(seconds))
 
     # --- combinatorial testing --------------------------------------------------------------------
 
     def coverage(
-        self, rows: Any, t: int = 2, fields: Any = None, seconds: float | None = None
+        self,
+        rows: Any,
+        t: int = 2,
+        fields: Any = None,
+        seconds: float | None = None,
+        policy: Policy = DEFAULT,
     ) -> Coverage:
         """Which legal combinations of t values occur in rows (Rows, a DataFrame, ...)?
 
@@ -338,9 +329,11 @@ class Space(Declaration):
                     {"addr": [0, range(1, 256)]}: bins of your own. A wide integer that is only
                     named gets its lowest and its highest legal value and 8 ranges between them.
         seconds     raise BudgetExceeded after this time; None: no limit
+        policy      `policy.cover` has the numbers of the search
         """
-        with self._explained(None):
-            return coverage(self, rows, t, fields, seconds)
+        from nelson.space.coverage.coverage import coverage
+
+        return coverage(self, rows, t, fields, Budget.of(seconds), policy.cover)
 
     def cover(
         self,
@@ -349,35 +342,33 @@ class Space(Declaration):
         seed: int | None = None,
         given: Any = None,
         seconds: float | None = None,
+        policy: Policy = DEFAULT,
     ) -> Rows:
         """A small table of legal rows in which every legal combination of t values occurs.
 
-        fields, t: as in `coverage`. given: a condition on all rows, as in `sample`. The same seed
-        gives the same table. No row can be left out; the table is small, but not proved smallest.
+        fields, t, policy: as in `coverage`. given: a condition on all rows, as in `sample`. The
+        same seed gives the same table. No row can be left out; the table is small, but not proved
+        smallest.
 
         seconds: stop after this time; the status is "budget" and info["missing"] has the
         combinations that are not covered then. (BudgetExceeded if it is not even known which are
         legal.) None: no limit.
         """
-        with self._explained(given):
-            states, status, info = cover(self, t, fields, seed, given, seconds)
-        return self.rows(states, guarantee="heuristic", status=status, info=info)
+        from nelson.space.coverage.cover import cover
+
+        return cover(self, t, fields, seed, given, Budget.of(seconds), policy.cover)
 
     # --- contradictions ---------------------------------------------------------------------------
 
-    @contextmanager
-    def _explained(self, given: Any) -> Iterator[None]:
-        """Name the rules that contradict each other, instead of "unsatisfiable"."""
-        try:
-            yield
-        except Unsatisfiable:
-            try:
-                reason = self.contradiction(given)
-            except (ImportError, BudgetExceeded):  # no solver, or no answer in time
-                reason = None
-            if reason is None:
-                raise
-            raise Unsatisfiable(reason) from None
+    def contradiction(self, given: Any = None, seconds: float = ANSWER_SECONDS) -> str | None:
+        """Why no row is legal: a smallest set of rules that cannot hold together; None if one is.
+
+        No rule of the set can be left out, unless the time was up before that was known. Raises
+        BudgetExceeded if it was up before anything was.
+        """
+        from nelson.space import answers
+
+        return answers.contradiction(self, given, Budget.of(seconds))
 
     # --- tables -----------------------------------------------------------------------------------
 
@@ -394,6 +385,7 @@ class Space(Declaration):
         seed: int | None = None,
         seconds: float | None = None,
         progress: bool | Callable[[str], None] | None = False,
+        policy: Policy = DEFAULT,
     ) -> TableModel:
         """Learn the law of the rows of a table, which all are legal rows.
 
@@ -414,7 +406,10 @@ class Space(Declaration):
         seed         same seed, same model. seconds: a time limit; `model.why` says if it was hit.
         progress     print the steps of the search: True, False, None (if stderr is a terminal), or
                      a function that is called with each line.
+        policy       `policy.pairs` says how pairs are searched for, `policy.fit` when a fit ends.
         """
+        from nelson.space.tables.learn import learn
+
         return learn(
             self,
             frame,
@@ -427,35 +422,12 @@ class Space(Declaration):
             seed=seed,
             seconds=seconds,
             progress=progress,
+            policy=policy,
         )
 
 
-def _half(seconds: float | None) -> float | None:
-    """The time to find a law; the rest is for drawing."""
-    return None if seconds is None else 0.5 * duration(seconds)
-
-
-def _left(seconds: float | None, started: float) -> float | None:
-    return None if seconds is None else max(0.0, seconds - (time.monotonic() - started))
-
-
-def _options(
-    law: Law,
-    unique: bool,
-    seed: int | None,
-    method: str,
-    threads: int | None,
-    seconds: float | None,
-    strict: bool = False,
-) -> Options:
-    return Options(
-        given=law.given or None,
-        project=law.formula.projection,
-        determined=True,
-        unique=unique,
-        seed=seed,
-        method=chosen_method(law.formula, seconds) if method == "auto" else method,
-        threads=threads,
-        seconds=seconds,
-        strict=strict,
-    )
+def _law(
+    given: Any, weights: Any, shares: Any, first: Iterable[Any] | None, seed: int | None
+) -> dict[str, Any]:
+    """The arguments of `answers.law_of`, all of them by name."""
+    return {"given": given, "weights": weights, "shares": shares, "first": first, "seed": seed}

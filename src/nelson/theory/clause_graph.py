@@ -19,8 +19,6 @@ _DEGREES: Slot[tuple[np.ndarray, bool]] = Slot("degree of each clause, and wheth
 #: Neighbours are enumerated if there are at most this many pairs of a clause and a clause that
 #: holds one of its variables; beyond, degrees are upper bounds.
 MAX_PAIRS = 1_000_000_000
-#: The graph is stored if it has at most this many entries: 120 MB.
-MAX_STORED = 30_000_000
 
 
 @dataclass(frozen=True)
@@ -55,9 +53,11 @@ def degree(f: Formula) -> Degree:
 
 def adjacency(f: Formula) -> tuple[np.ndarray, np.ndarray] | None:
     """(degrees, neighbours clause by clause), both int32; None if the graph is too large."""
+    # The graph is stored if it has at most this many entries: 120 MB.
+    max_stored = 30_000_000
     degrees, exact = _degrees(f)
     size = int(degrees.sum(dtype=np.int64))
-    if not exact or size > MAX_STORED:
+    if not exact or size > max_stored:
         return None
     neighbours = np.empty(size, np.int32)
     if size:

@@ -25,20 +25,6 @@ from nelson.formula.components import by_component
 from nelson.formula.flat import owners
 from nelson.theory.clause_graph import adjacency, degree
 
-#: Components with at most this many variables are enumerated.
-MAX_ENUMERATED_VARIABLES = 20
-#: Work that enumerating all components may take, in states times clauses.
-MAX_ENUMERATION_WORK = 1_000_000_000
-#: Shearer's polynomial is computed for components with at most this many clauses.
-MAX_SHEARER_CLAUSES = 20
-#: Subsets of clauses that Shearer's polynomials may have in total.
-MAX_SHEARER_SUBSETS = 1 << 28
-
-#: Work of all rounds of one fixpoint iteration, in visits of a literal or a neighbour.
-_FIXPOINT_WORK = 500_000_000
-#: The slack needs dozens of fixpoints: it is computed only if one round takes at most this work.
-_MAX_SLACK_WORK = 300_000
-
 #: solve(p, mu, rounds) -> (verdict, rounds used): one criterion by monotone iteration.
 Solver = Callable[[np.ndarray, np.ndarray, int], tuple[int, int]]
 
@@ -83,10 +69,10 @@ def symmetric(f: Formula, theta: np.ndarray | None = None) -> Criterion:
 def asymmetric(f: Formula, theta: np.ndarray | None = None, *, slack: bool = True) -> Criterion:
     """Some x in [0, 1)^L has p_j <= x_j prod_(i ~ j) (1 - x_i) for all j (Erdos and Lovasz).
 
-    By monotone iteration (`kernels.theory.local_lemma.erdos_lovasz`); the verdict is right up to a
+    By monotone iteration (`kernels.reduce.local_lemma.erdos_lovasz`); the verdict is right up to a
     relative change of p of about 1e-9. Not computed if the dependency graph is too large to store.
     """
-    from nelson.kernels.theory import local_lemma
+    from nelson.kernels.reduce import local_lemma
 
     graph = adjacency(f)
     if graph is None:
@@ -103,9 +89,9 @@ def cluster(f: Formula, theta: np.ndarray | None = None, *, slack: bool = True) 
     """The cluster-expansion criterion, with each neighbourhood covered by one clique per variable.
 
     Stronger than `asymmetric` if two clauses rarely share more than one variable. A round is linear
-    in the formula, whatever the graph (`kernels.theory.local_lemma.cluster_expansion`).
+    in the formula, whatever the graph (`kernels.reduce.local_lemma.cluster_expansion`).
     """
-    from nelson.kernels.theory import local_lemma
+    from nelson.kernels.reduce import local_lemma
 
     def solve(p: np.ndarray, mu: np.ndarray, rounds: int) -> tuple[int, int]:
         total = np.zeros(f.n_total)
@@ -120,14 +106,18 @@ def shearer(f: Formula, theta: np.ndarray | None = None) -> Criterion:
     Computed if every component has at most 20 clauses. For an extremal formula the polynomial is
     P(no clause violated) itself, so there the condition holds if and only if a solution exists.
     """
-    from nelson.kernels.theory import local_lemma
+    # Shearer's polynomial is computed for components with at most this many clauses.
+    max_shearer_clauses = 20
+    # Subsets of clauses that Shearer's polynomials may have in total.
+    max_shearer_subsets = 1 << 28
+    from nelson.kernels.reduce import local_lemma
 
     members, first, _, _ = by_component(f)
     sizes = np.diff(first)
-    few = sizes.max(initial=0) <= MAX_SHEARER_CLAUSES
-    graph = adjacency(f) if few and (2.0**sizes).sum() <= MAX_SHEARER_SUBSETS else None
+    few = sizes.max(initial=0) <= max_shearer_clauses
+    graph = adjacency(f) if few and (2.0**sizes).sum() <= max_shearer_subsets else None
     if graph is None:
-        return Criterion(None, note=f"a component has more than {MAX_SHEARER_CLAUSES} clauses")
+        return Criterion(None, note=f"a component has more than {max_shearer_clauses} clauses")
     p, (degrees, neighbour) = violation(f, theta), graph
     smallest = 1.0 if len(members) == f.n_clauses else 0.0  # an empty clause is in no component
     end = np.cumsum(degrees)
@@ -157,20 +147,24 @@ def expected_resamplings(f: Formula, theta: np.ndarray | None = None) -> float |
     q factorises over components, so the ratio adds up over them. Each is enumerated, if it has at
     most 20 variables. O(sum over components of 2^n_c L_c).
     """
-    from nelson.kernels.theory import local_lemma
+    # Components with at most this many variables are enumerated.
+    max_enumerated_variables = 20
+    # Work that enumerating all components may take, in states times clauses.
+    max_enumeration_work = 1_000_000_000
+    from nelson.kernels.reduce import local_lemma
 
     if np.any(np.diff(f.offsets) == 0):
         return math.inf
     members, first, variables, start = by_component(f)
     n, n_clauses = np.diff(start), np.diff(first)
     n = n[n_clauses > 0]
-    if n.max(initial=0) > MAX_ENUMERATED_VARIABLES:
+    if n.max(initial=0) > max_enumerated_variables:
         return None
-    if 2.0**n @ n_clauses[n_clauses > 0] > MAX_ENUMERATION_WORK:
+    if 2.0**n @ n_clauses[n_clauses > 0] > max_enumeration_work:
         return None
     log_p = np.stack(_log_marginals(f, theta), axis=1)
     place = np.empty(f.n_total, np.int64)
-    tables, out = np.empty((2, 1 << (MAX_ENUMERATED_VARIABLES + 1) // 2)), np.empty(2)
+    tables, out = np.empty((2, 1 << (max_enumerated_variables + 1) // 2)), np.empty(2)
     mask, negative = np.empty((2, int(n_clauses.max(initial=0))), np.int64)
     total = 0.0
     for c in np.flatnonzero(n_clauses):
@@ -200,19 +194,23 @@ def _log_marginals(f: Formula, theta: np.ndarray | None) -> tuple[np.ndarray, np
 
 def _fixpoint(solve: Solver, p: np.ndarray, work: int, slack: bool) -> Criterion:
     """Solve at p, then at scaled p until the slack is known within 1%. work: of one round."""
-    from nelson.kernels.theory import local_lemma
+    # Work of all rounds of one fixpoint iteration, in visits of a literal or a neighbour.
+    fixpoint_work = 500_000_000
+    # The slack needs dozens of fixpoints: it is computed only if one round takes at most this work.
+    max_slack_work = 300_000
+    from nelson.kernels.reduce import local_lemma
 
     if p.size == 0:
         return Criterion(True, math.inf, 0.0, "no clauses")
     if p.max() == 0:
         return Criterion(True, math.inf, 0.0, "no clause can be violated")
-    max_rounds = int(min(max(_FIXPOINT_WORK // work, 50), 10_000))
+    max_rounds = int(min(max(fixpoint_work // work, 50), 10_000))
     mu = np.zeros_like(p)
     verdict, rounds = solve(p, mu, max_rounds)
     holds = {local_lemma.HOLDS: True, local_lemma.FAILS: False}.get(verdict)
     bound = float(mu.sum()) if holds else None
     note = f"{'undecided' if holds is None else 'decided'} after {rounds} rounds"
-    if not slack or holds is None or work > _MAX_SLACK_WORK:
+    if not slack or holds is None or work > max_slack_work:
         return Criterion(holds, None, bound, note)
     low, high = (1.0, 2.0) if holds else (0.5, 1.0)
 

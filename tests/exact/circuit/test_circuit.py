@@ -11,15 +11,16 @@ import numpy as np
 import pytest
 
 import nelson
+from nelson.budget import Budget
 from nelson.exact.circuit import build, decisions, draw
 from nelson.exact.circuit.decisions import decisions_of, joined
 from nelson.exact.circuit.draw import Draws, clauses_of
-from nelson.exact.circuit.nnf import Circuit
+from nelson.exact.circuit.nnf import NnfCircuit
 from nelson.exact.compiled import compiled
 from nelson.kernels.circuit import passes
 from nelson.kernels.core import rng
 from nelson.kernels.core.bits import unpack
-from nelson.log_z import log_partition
+from nelson.log_z import log_z
 from tests.problems import exact_law, extremal, non_extremal, random_ksat, weights
 
 pytest.importorskip("py_d4")
@@ -51,7 +52,7 @@ TEXTS = {
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_the_normal_form_has_the_value_of_the_text(name):
-    parsed = Circuit.parse(TEXTS[name])
+    parsed = NnfCircuit.parse(TEXTS[name])
     own = np.array([4, 0, 6, 2, 1, 3, 5])  # variables of a larger formula
     circuit = joined([decisions_of(parsed, own)], np.array([9, -8], np.int32), 9)
     assert circuit.sound() and circuit.decisions <= len(parsed.kind) + 3
@@ -66,12 +67,12 @@ def test_the_normal_form_has_the_value_of_the_text(name):
 
 
 def test_what_is_false_or_no_circuit():
-    assert decisions_of(Circuit.parse("f 1 0\n"), np.arange(3)) is None
+    assert decisions_of(NnfCircuit.parse("f 1 0\n"), np.arange(3)) is None
     dead = "o 1 0\na 2 0\nf 3 0\n2 3 1 0\n1 2 0\n"
-    assert decisions_of(Circuit.parse(dead), np.arange(3)) is None
+    assert decisions_of(NnfCircuit.parse(dead), np.arange(3)) is None
     for text in ("", "x 1 0\n", "o 1 0\n1 7 2 0\n", "o 1 0\nt 2 0\n1 2 3\n"):
         with pytest.raises(ValueError, match="circuit"):
-            Circuit.parse(text)
+            NnfCircuit.parse(text)
 
 
 HOSTILE = {
@@ -86,14 +87,14 @@ HOSTILE = {
 @pytest.mark.parametrize("name", HOSTILE)
 def test_texts_that_would_lead_kernels_out_of_bounds(name):
     with pytest.raises(ValueError, match="circuit"):
-        Circuit.parse(HOSTILE[name])
+        NnfCircuit.parse(HOSTILE[name])
 
 
 @pytest.mark.parametrize(
     "literal", [5, -5, 2**31 - 1, 2**31, 2**32, 2**32 + 1, 2**32 - 1, 2**64 + 1]
 )
 def test_literals_beyond_the_variables_are_refused(literal):
-    circuit = Circuit.parse(f"o 1 0\nt 2 0\n1 2 1 0\n1 2 {literal} 0\n")
+    circuit = NnfCircuit.parse(f"o 1 0\nt 2 0\n1 2 1 0\n1 2 {literal} 0\n")
     with pytest.raises(ValueError, match=r"variables 1\.\.4"):
         decisions_of(circuit, np.arange(4))
     with pytest.raises(ValueError, match=r"variables 1\.\.4"):
@@ -135,7 +136,7 @@ def test_pointers_whose_differences_overflow_are_no_circuit():
 def test_log_z_and_means_against_enumeration(name, compiler):
     pytest.importorskip(build.COMPILERS[compiler][0])
     formula = FORMULAS[name]
-    found = compiled(formula, 60.0, compiler=compiler)
+    found = compiled(formula, Budget.of(60.0), compiler=compiler)
     states, _ = exact_law(formula)
     theta = np.stack([weights(formula, k) * (1 + 3 * k) for k in range(4)])
     theta[2, 1] = np.inf if states[0, 1] else -np.inf
@@ -152,11 +153,11 @@ def test_log_z_and_means_against_ganak():
     pytest.importorskip("pyganak")
     formula = random_ksat(32, 50, 4, seed=3)
     theta = weights(formula)
-    found = compiled(formula, 60.0)
-    value = log_partition(formula, theta, method="count").value
+    found = compiled(formula, Budget.of(60.0))
+    value = log_z(formula, theta, method="count").value
     assert found.log_z(theta[None]) == pytest.approx(value, abs=1e-9)
     given = formula.given([7])
-    part = log_partition(given, np.where(np.arange(32) == 6, 0, theta), method="count").value
+    part = log_z(given, np.where(np.arange(32) == 6, 0, theta), method="count").value
     expected = math.exp(part + theta[6] - value)
     assert found.mean(theta[None])[0, 6] == pytest.approx(expected, rel=1e-9)
 
@@ -164,7 +165,7 @@ def test_log_z_and_means_against_ganak():
 @pytest.mark.process
 def test_many_theta_on_threads_are_those_of_one():
     formula = random_ksat(30, 30, 5, seed=1)
-    found = compiled(formula, 60.0)
+    found = compiled(formula, Budget.of(60.0))
     theta = np.random.default_rng(1).normal(size=(64, 30))
     assert len(theta) * found.edges > decisions.MIN_THREADED_VISITS
     mean, log_z = found.mean(theta), found.log_z(theta)
@@ -177,7 +178,7 @@ def test_many_theta_on_threads_are_those_of_one():
 def test_weights_that_no_double_holds():
     """P(C) is below e^-10,000; its conditionals are what they are."""
     formula = random_ksat(30, 60, 3, seed=5)
-    found = compiled(formula, 60.0)
+    found = compiled(formula, Budget.of(60.0))
     theta = np.full((1, 30), -2000.0)
     fewest = found.log_z(theta)[0] / -2000
     assert fewest == pytest.approx(round(fewest), abs=0.01) and 1 < fewest < 30
@@ -295,7 +296,7 @@ BITWISE = {
 def test_the_kernel_is_the_plain_descent_bit_for_bit(name):
     formula, count = BITWISE[name]
     theta = rows_of(formula, 2 * weights(formula))
-    source = compiled(formula, 60.0)
+    source = compiled(formula, Budget.of(60.0))
     circuit = source.circuit
     theta[0, 2] = np.inf if source.mean(np.zeros((1, formula.n_vars)))[0, 2] > 0 else -np.inf
     expected = plain_descent(formula, circuit, theta, SEED, 3, count)
@@ -323,7 +324,7 @@ def test_few_samples_are_drawn_in_log_space_if_terms_are_too_small_for_doubles(m
     formula = nelson.Formula([[k, k + 25] for k in range(1, 26)], n_vars=50)
     theta = np.full((2, 50), -40.0)
     theta[1] = 0.1
-    circuit = compiled(formula, 60.0).circuit
+    circuit = compiled(formula, Budget.of(60.0)).circuit
     asked = circuit, theta, np.arange(50), clauses_of(formula), SEED, np.arange(2), 1, None, 100
     expected = Draws(*asked)
     monkeypatch.setattr(draw, "_DECISIONS_OF_FEW", 0)

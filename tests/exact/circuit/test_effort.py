@@ -8,9 +8,10 @@ import time
 import numpy as np
 import pytest
 
+from nelson import budget
+from nelson.budget import Budget
 from nelson.exact import compiled as compiled_module
-from nelson.exact import frontier_order
-from nelson.exact.circuit import attempts, build, disk_cache, effort, frontier
+from nelson.exact.circuit import attempts, build, disk_cache, effort
 from nelson.exact.compiled import compiled, was_cut, why_not
 from nelson.formula.random_ksat import random_ksat
 
@@ -92,7 +93,7 @@ def test_the_limit_does_not_change_the_circuit(monkeypatch):
 def test_efforts_of_narrow_formulas_alternate_and_end_at_the_limit(monkeypatch):
     asked = []
 
-    def attempt(parts, attempt):
+    def attempt(parts, attempt, _):
         asked.append((attempt.orders is not None, attempt.effort))
         return [], build.SPENT, attempt.effort
 
@@ -114,7 +115,7 @@ def test_a_clock_that_runs_fast_changes_nothing(monkeypatch):
     class Fast:
         monotonic = staticmethod(lambda: begin + 1e4 * (real() - begin))
 
-    for module in (attempts, build, frontier, frontier_order):
+    for module in (budget, build):
         monkeypatch.setattr(module, "time", Fast)
     for formula, before in zip((middling(), hard(), chain(100)), found, strict=True):
         after = build.build(formula, cache=False, effort=1.0)
@@ -124,7 +125,7 @@ def test_a_clock_that_runs_fast_changes_nothing(monkeypatch):
         if after.circuit is not None:
             assert same(after.circuit, before.circuit)
     # A clock decides if the caller asks for one: no child starts in a millisecond.
-    assert build.build(middling(), 1e-3, cache=False).circuit is None
+    assert build.build(middling(), Budget.of(1e-3), cache=False).circuit is None
 
 
 def test_a_safety_limit_that_cuts_in_is_said(monkeypatch):
@@ -138,9 +139,9 @@ def test_a_safety_limit_that_cuts_in_is_said(monkeypatch):
 def test_a_clock_and_a_count_do_not_share_failures(monkeypatch, tmp_path):
     monkeypatch.setenv("NELSON_CACHE_DIR", str(tmp_path))
     formula = middling()
-    assert compiled(formula, 0.0) is None and "stopped" in why_not(formula)
+    assert compiled(formula, Budget.of(0.0)) is None and "stopped" in why_not(formula)
     assert compiled(formula) is not None  # the clock's failure does not count
-    assert compiled(formula, 0.0) is not None  # a circuit is a circuit
+    assert compiled(formula, Budget.of(0.0)) is not None  # a circuit is a circuit
 
 
 def test_a_circuit_that_a_clock_found_elsewhere_does_not_serve_a_count(monkeypatch, tmp_path):
@@ -150,7 +151,7 @@ def test_a_circuit_that_a_clock_found_elsewhere_does_not_serve_a_count(monkeypat
     plain = build.build(formula, cache=False)
     arrays = {"n": np.int64(plain.circuit.n), "effort": np.float64(math.inf)}
     disk_cache.save(disk_cache.key(formula, build.AUTO), arrays | plain.circuit.arrays)
-    assert build.build(chain(60), 5.0).cached
+    assert build.build(chain(60), Budget.of(5.0)).cached
     found = build.build(chain(60))
     assert not found.cached and found.effort == plain.effort
     assert build.build(chain(60)).cached  # the new one took its place

@@ -5,19 +5,18 @@ and when it is used.
 from __future__ import annotations
 
 import itertools
-import math
 import threading
 
 import numpy as np
 import pytest
 
 import nelson
+from nelson.budget import Budget
 from nelson.exact import compile_guess, frontier_order
 from nelson.exact.circuit import build, frontier
 from nelson.exact.circuit.decisions import DecisionCircuit, decisions_of, joined
 from nelson.exact.circuit.solutions import count
 from nelson.exact.compiled import compiled, not_worth_a_try, why_not
-from nelson.exact.count import solutions
 from nelson.formula.canonical import normalise
 from nelson.formula.components import split
 from nelson.formula.propagate import propagated
@@ -45,7 +44,7 @@ def narrow_formula(seed: int, n: int | None = None, window: int | None = None) -
 
 
 def by_frontier(formula: nelson.Formula, **options) -> build.BuildResult:
-    return build.build(formula, 60.0, compiler="frontier", cache=False, **options)
+    return build.build(formula, Budget.of(60.0), compiler="frontier", cache=False, **options)
 
 
 def states_of(formula: nelson.Formula) -> np.ndarray:
@@ -56,7 +55,7 @@ def states_of(formula: nelson.Formula) -> np.ndarray:
 def along(formula: nelson.Formula, order: np.ndarray) -> int:
     """The number of solutions by a diagram in this order."""
     own = np.arange(formula.n_total)
-    circuit = frontier.compiled_along(formula.literals, formula.offsets, order, own, math.inf)
+    circuit = frontier.compiled_along(formula.literals, formula.offsets, order, own, Budget())
     if circuit is None:
         return 0
     whole = joined([circuit], np.zeros(0, np.int32), formula.n_total)
@@ -90,6 +89,7 @@ def test_counts_and_means_against_enumeration(seeds):
     assert without >= 1
 
 
+@pytest.mark.slow
 def test_any_order_gives_the_same_count():
     for seed in range(60):
         formula = narrow_formula(seed)
@@ -100,6 +100,7 @@ def test_any_order_gives_the_same_count():
             assert along(formula, order) == expected
 
 
+@pytest.mark.slow
 def test_a_merge_of_different_states_is_caught(monkeypatch):
     """Twin: states that differ in the lowest bit of their key are merged, and counts change."""
     right = frontier._merged
@@ -146,7 +147,7 @@ def test_larger_formulas_against_d4(seed):
     pytest.importorskip("py_d4")
     formula = narrow_formula(seed + 1000, n=120, window=7)
     try:
-        by_d4 = build.build(formula, 60.0, compiler="d4", cache=False).circuit
+        by_d4 = build.build(formula, Budget.of(60.0), compiler="d4", cache=False).circuit
     except nelson.Unsatisfiable:
         with pytest.raises(nelson.Unsatisfiable):
             by_frontier(formula)
@@ -200,6 +201,7 @@ def test_four_transactions():
     assert count(by_frontier(space.formula).circuit) == rows
 
 
+@pytest.mark.slow
 def test_numbers_in_order():
     for number, high, steps in ((6, 99, range(-5, 7)), (12, 63, range(4))):
         space, rows = in_order(number, high, steps)
@@ -221,7 +223,7 @@ def along_by_d4(formula: nelson.Formula) -> DecisionCircuit:
     left = propagated(formula)
     parts = split(*normalise(left.literals, left.offsets), formula.n_total)
     clauses = [(part.literals, part.offsets) for part in parts]
-    orders = [frontier_order.best_order(*part, math.inf) for part in clauses]
+    orders = [frontier_order.best_order(*part, Budget()) for part in clauses]
     answers, ended = build.compile_parts(clauses, "d4", 240.0, orders=orders)
     assert not ended
     found = [decisions_of(a, part.variables) for a, part in zip(answers, parts, strict=True)]
@@ -280,7 +282,7 @@ def independent_sets(seed: int) -> nelson.Formula:
 def test_ten_integers_to_999_in_order():
     """D4 on its own takes about 20 seconds for this. Rows are counted and drawn."""
     space, rows = in_order(10, 999, range(-5, 7))
-    assert solutions(space.formula, seconds=240.0) == rows
+    assert nelson.count(space.formula, seconds=240.0) == rows
     drawn = space.sample(1000, seed=1)
     assert drawn.guarantee == "exact" and space.satisfied(drawn).all()
 
@@ -288,6 +290,7 @@ def test_ten_integers_to_999_in_order():
 # --- limits ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_wide_formula_is_refused():
     found = by_frontier(random_ksat(120, 240, 3, seed=1))
     assert found.circuit is None and "too wide" in found.why_not
@@ -298,12 +301,12 @@ def test_time_and_states_are_bounded(monkeypatch):
     own = order = np.arange(60)
     clauses = formula.literals, formula.offsets
     with pytest.raises(frontier.TooLarge, match="stopped at level 0"):
-        frontier.compiled_along(*clauses, order, own, -math.inf)
+        frontier.compiled_along(*clauses, order, own, Budget.of(0.0))
     with pytest.raises(frontier.TooLarge, match="more than 40 states"):
-        frontier.compiled_along(*clauses, order, own, math.inf, 40)
+        frontier.compiled_along(*clauses, order, own, Budget(), 40)
     monkeypatch.setattr(frontier, "MAX_LEVEL", 20)
     with pytest.raises(frontier.TooLarge, match="20 states at level"):
-        frontier.compiled_along(*clauses, order, own, math.inf)
+        frontier.compiled_along(*clauses, order, own, Budget())
 
 
 def test_a_contradiction_is_proved():
@@ -343,7 +346,7 @@ def split_off(formula):
 def test_orders_are_permutations_and_the_same_every_time():
     formula = narrow_formula(7, n=80, window=6)
     clauses = split_off(formula)
-    found = [frontier_order.best_order(*clauses, math.inf) for _ in range(2)]
+    found = [frontier_order.best_order(*clauses, Budget()) for _ in range(2)]
     assert np.array_equal(found[0].variables, found[1].variables)
     assert np.array_equal(np.sort(found[0].variables), np.arange(len(found[0].variables)))
     given = frontier_order.estimated(
@@ -363,10 +366,10 @@ def test_where_d4_stops_the_frontier_compiler_goes_on(monkeypatch):
     pytest.importorskip("py_d4")
     monkeypatch.setattr(build, "run_child", lambda *args, **options: ([], "stopped"))
     formula = narrow_formula(11, n=100, window=5)
-    found = build.build(formula, 60.0, cache=False)
+    found = build.build(formula, Budget.of(60.0), cache=False)
     assert found.circuit is not None
     assert count(found.circuit) == count(by_frontier(formula).circuit)
-    wide = build.build(random_ksat(300, 600, 3, seed=1), 60.0, cache=False)
+    wide = build.build(random_ksat(300, 600, 3, seed=1), Budget.of(60.0), cache=False)
     assert wide.circuit is None and wide.why_not.startswith("D4 stopped")
     assert "frontier" not in wide.why_not
 
@@ -384,7 +387,7 @@ def test_what_is_too_much_for_d4_may_have_few_states(monkeypatch):
     for _ in range(7):
         ways = (rows[:, None] != rows[None]).all(2) @ ways
     for seconds in (None, 60.0):
-        found = build.build(formula, seconds, cache=False)
+        found = build.build(formula, Budget.of(seconds), cache=False)
         assert count(found.circuit) == ways.sum() and found.effort == 0.0
 
 
@@ -399,7 +402,7 @@ def test_without_d4_narrow_formulas_compile(monkeypatch):
     monkeypatch.setitem(build.COMPILERS, "d4", ("no_such_module", "D4"))
     monkeypatch.setenv("NELSON_CACHE_BYTES", "0")
     formula = narrow_formula(11, n=100, window=5)
-    found = compiled(fresh(formula), 60.0)
+    found = compiled(fresh(formula), Budget.of(60.0))
     assert not_worth_a_try(formula) == "" and count(found.circuit) > 0
     s = nelson.sample(formula, None, 200, method="circuit", seed=3)
     assert s.guarantee == "exact" and formula.satisfied(s.to_numpy()).all()
@@ -407,4 +410,4 @@ def test_without_d4_narrow_formulas_compile(monkeypatch):
     assert auto.guarantee == "exact"
     wide = random_ksat(200, 400, 3, seed=2)
     assert "nelson-mrf[samplers]" in not_worth_a_try(wide)
-    assert compiled(wide, 60.0) is None and "nelson-mrf[samplers]" in why_not(wide)
+    assert compiled(wide, Budget.of(60.0)) is None and "nelson-mrf[samplers]" in why_not(wide)

@@ -4,13 +4,12 @@ original with the same weights. Checked by enumeration, to 1e-9; nothing here is
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nelson.budget import Budget
 from nelson.errors import FormulaError, Unsatisfiable
 from nelson.exact.preprocess import STEPS, gates, pipeline, preprocess
 from nelson.formula import Formula
@@ -314,7 +313,7 @@ def test_a_full_store_is_compacted_and_goes_on(monkeypatch):
 
 def test_what_a_deadline_leaves_undone_is_still_the_law():
     formula, rows = Formula([*GATES["xor"], [1, 4], [5]], n_vars=5), np.zeros((1, 5))
-    reduced = preprocess(formula, rows, deadline=time.monotonic() - 1)
+    reduced = preprocess(formula, rows, budget=Budget.of(0.0))
     assert not reduced.complete and not reduced.changed and "ended by the budget" in reduced.steps
     x, _ = rebuilt_solutions(formula, rows, reduced)
     assert len(x) == len(weighted_solutions(formula, rows)[0])
@@ -333,11 +332,11 @@ def test_a_million_clauses_are_bounded():
     """The work is bounded in visits, with at most one pass of each step beyond them."""
     formula, _ = suite()[-1].make()
     assert formula.n_clauses > 999_000
-    state = pipeline.begin(formula, np.zeros((1, formula.n_vars)), (), None)
-    visits, size = state.budget.left, len(formula.literals)
+    state = pipeline.begin(formula, np.zeros((1, formula.n_vars)), (), Budget())
+    visits, size = state.visits.left, len(formula.literals)
     assert visits <= pipeline.VISITS + pipeline.VISITS_PER_LITERAL * size
     pipeline._reduce(state, STEPS)
-    assert state.budget.left > -20 * size
+    assert state.visits.left > -20 * size
 
 
 def test_the_same_reduction_every_time():

@@ -12,12 +12,13 @@ import pytest
 from nelson.errors import Unsatisfiable
 from nelson.exact.circuit import solutions as circuits
 from nelson.exact.circuit.frontier import circuit_of_rows
-from nelson.exact.circuit.nnf import Circuit
-from nelson.exact.count import all_solutions, projected_solutions
+from nelson.exact.circuit.nnf import NnfCircuit
+from nelson.exact.law import law
 from nelson.exact.projection import circuits as routes
 from nelson.exact.projection import determined as padoa
 from nelson.exact.projection import eliminated as elimination
 from nelson.exact.projection import projected, search
+from nelson.exact.queries import count
 from nelson.formula import Formula
 from tests.problems import all_states, encoded, random_ksat
 from tests.structured.circuits import random_circuit
@@ -40,11 +41,11 @@ def found(f, shown, evidence=()):
         result = projected(f, shown, evidence)
         if result.formula is None:
             return None, ""
-        every = all_solutions(result.formula, evidence)
+        every = law(result.formula, evidence)
     except Unsatisfiable:
         return np.zeros((0, len(shown)), bool), "unsatisfiable"
-    rows = every.rows(np.array(shown) - 1)
-    assert every.count == len(rows) == len(np.unique(rows, axis=0)), "a projected solution twice"
+    rows = every.rows(1 << 20, np.array(shown) - 1)
+    assert every.count() == len(rows) == len(np.unique(rows, axis=0)), "a projected solution twice"
     return np.unique(rows, axis=0), result.route
 
 
@@ -72,6 +73,7 @@ def no_proof(monkeypatch):
     monkeypatch.setattr(padoa, "ALL_CONFLICTS", 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
@@ -116,7 +118,7 @@ def test_auxiliary_variables(name):
     shown = [5, 2, 7]
     rows, _ = found(f, shown)
     assert np.array_equal(rows, brute_force(f, shown))
-    assert projected_solutions(f, shown) == len(rows)
+    assert count(f, project=shown) == len(rows)
 
 
 def test_padoa_finds_the_functions_of_the_projected_variables():
@@ -129,6 +131,7 @@ def test_padoa_finds_the_functions_of_the_projected_variables():
     assert result.formula == Formula([*AND, *xor])
 
 
+@pytest.mark.slow
 def test_gates_need_no_search():
     f = random_circuit(inputs=30, gates=1_000, outputs=0, seed=1)
     test = padoa.determined(f.clauses(), f.n_vars, np.arange(30))
@@ -166,13 +169,13 @@ def test_without_conflicts_padoa_leaves_questions_open_and_the_projection_stays_
 def test_a_variable_in_no_clause_does_not_double_the_count():
     f = Formula(AND, n_vars=5)
     result = projected(f, [1, 2])
-    assert result.route == "eliminated" and all_solutions(result.formula).count == 4
-    assert projected_solutions(f, [1, 2, 4]) == 8
+    assert result.route == "eliminated" and count(result.formula) == 4
+    assert count(f, project=[1, 2, 4]) == 8
 
 
 def left_over(clauses, variables):
     f, none = Formula(clauses), np.zeros(0, np.int32)
-    return elimination.Eliminated(none, f.literals, f.offsets, np.array(variables) - 1)
+    return elimination.Remainder(none, f.literals, f.offsets, np.array(variables) - 1)
 
 
 @pytest.mark.parametrize("hidden", [1, 2, 4])
@@ -198,7 +201,7 @@ def test_cases_remove_a_cluster_and_everything_new_is_a_function_of_the_others(h
 def padoa_count(f, shown):
     """The number of projected solutions of a formula whose other variables are functions."""
     unused = np.setdiff1d(np.arange(1, f.n_vars + 1), [*np.unique(np.abs(f.literals)), *shown])
-    return all_solutions(Formula([*f, *([-int(v)] for v in unused)], n_vars=f.n_vars)).count
+    return count(Formula([*f, *([-int(v)] for v in unused)], n_vars=f.n_vars))
 
 
 def test_a_large_cluster_does_not_go_by_cases(monkeypatch):
@@ -237,6 +240,6 @@ def test_a_circuit_of_rows(columns):
 def test_a_circuit_that_decides_other_variables_first_is_not_projected():
     # Decides x1, then x2 in both branches: projected on x2, the branches of x1 are not exclusive.
     text = "o 1 0\no 2 0\nt 3 0\n2 3 2 0\n2 3 -2 0\n1 2 1 0\n1 3 -1 2 0\n"
-    circuit = Circuit.parse(text)
+    circuit = NnfCircuit.parse(text)
     assert routes.without_hidden(circuit, np.array([False, True])) is None
     assert routes.without_hidden(circuit, np.array([True, False])) is not None

@@ -7,12 +7,13 @@ import os
 import numpy as np
 import pytest
 
+from nelson.budget import Budget
+from nelson.chains.problem import prepare
+from nelson.chains.request import Request
 from nelson.kernels.core.bits import pack, tail_mask, words_for
 from nelson.kernels.core.reference import Reference, threshold
 from nelson.sampling.device import draw
 from nelson.sampling.device.gpu import Gpu
-from nelson.sampling.problem import prepare
-from nelson.sampling.sampler import Request
 
 SIMULATED = os.environ.get("NUMBA_ENABLE_CUDASIM") == "1"
 WARP = 1 if SIMULATED else 32
@@ -44,7 +45,7 @@ def check(
         columns=np.arange(f.n_vars),
         sweeps=sweeps,
         max_rounds=max_rounds,
-        threads=1,
+        budget=Budget(threads=1),
     )
     card = Gpu(0)
     drawn = draw.draw(method, card, problem, request, 0, count, **cut)
@@ -78,7 +79,7 @@ def check_coupled(
         columns=np.arange(f.n_vars),
         sweeps=0,
         max_rounds=max_rounds,
-        threads=1,
+        budget=Budget(threads=1),
     )
     card, words, before = Gpu(0), words_for(count), 64 * first
     drawn = draw.draw(draw.CFTP, card, problem, request, first, count, **cut)

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import nelson
+from nelson.chains.problem import prepare
 from nelson.formula import Formula
 from nelson.kernels.cuda import bounds, shape
-from nelson.kernels.cuda.around import lay_out_around
-from nelson.sampling.problem import prepare
+from nelson.kernels.cuda.neighbour_lists import lay_out_neighbours
 from tests.kernels.cuda.compare import MARKS, SIMULATED, WARP, check_coupled
 from tests.problems import pigeonhole, random_ksat, weights
 
@@ -30,6 +30,7 @@ FORMULAS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FORMULAS)
 def test_equals_the_reference(name):
     f = FORMULAS[name]
@@ -47,32 +48,37 @@ CUTS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cut", CUTS, ids=str)
 def test_how_work_is_cut_never_shows(cut):
     f = FORMULAS["hub"]
     assert check_coupled(f, weights(f), 130, **{"log_copies": 0, **cut})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["one length", "mixed lengths"])
 def test_entries_of_32_bits(name, monkeypatch):
     """Formulas with more than 4094 variables have entries of 32 bits."""
-    monkeypatch.setattr("nelson.kernels.cuda.around.NARROW", 1)
+    monkeypatch.setattr("nelson.kernels.cuda.neighbour_lists.NARROW", 1)
     f = Formula(FORMULAS[name].clauses(), n_vars=13)  # no other test has cached its layout
     assert check_coupled(f, weights(f), 70)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 64, 65, 129])
 def test_tails(count):
     f = FORMULAS["one length"]
     assert check_coupled(f, np.zeros(12), count, log_copies=0)
 
 
+@pytest.mark.slow
 def test_contexts_and_later_words():
     f = FORMULAS["one length"]
     theta = np.array([weights(f), np.zeros(12), -weights(f)])
     assert check_coupled(f, theta, 70, contexts=(0, 7, 2), first=1)
 
 
+@pytest.mark.slow
 def test_evidence_and_fixed_variables():
     f = random_ksat(15, 9, 4, seed=3)
     assert check_coupled(f, weights(f), 70, evidence=(1, -5))
@@ -80,6 +86,7 @@ def test_evidence_and_fixed_variables():
     assert check_coupled(f, np.zeros(3), 70)
 
 
+@pytest.mark.slow
 def test_the_first_run_is_learnt_and_never_shows():
     f = Formula(FORMULAS["hub"].clauses(), n_vars=10)  # no other test has drawn from it
     for _ in range(2):  # the second draw starts from further back
@@ -108,6 +115,7 @@ def test_the_lanes_that_fail_are_those_of_the_cpu(max_rounds):
     assert len(card) == len(host) == (64 if max_rounds == 8 else 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"given": [1, -3]}, {"project": [3, 1]}], ids=str)
 def test_device_gives_the_same_samples(options):
     f = FORMULAS["one length"]
@@ -136,10 +144,11 @@ def test_an_unsatisfiable_formula_is_proved():
 def test_lists_lie_in_shared_memory_beside_many_threads(monkeypatch):
     """On an H200, 640 threads with the lists beside them draw 1.6 times as fast as 448 without."""
     monkeypatch.setattr(shape, "WARP", 32)
-    h200 = shape.Limits(132, 227 << 10, 768)
+    h200 = shape.DeviceLimits(132, 227 << 10, 768)
     medium, large = (
         shape.couple_shape(
-            lay_out_around(prepare(random_ksat(n, n, 3)).sweeping_all().program, np.arange(3)), h200
+            lay_out_neighbours(prepare(random_ksat(n, n, 3)).sweeping_all().program, np.arange(3)),
+            h200,
         )
         for n in (800, 4000)
     )
@@ -149,6 +158,7 @@ def test_lists_lie_in_shared_memory_beside_many_threads(monkeypatch):
         assert chosen.shared_bytes(chosen.teams) <= h200.shared_block
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not SIMULATED, reason="a part of the kernel is replaced in the simulator")
 @pytest.mark.parametrize("wrong", ["coins", "early end"])
 def test_a_wrong_kernel_would_be_seen(wrong, monkeypatch):
@@ -169,10 +179,10 @@ def test_a_wrong_kernel_would_be_seen(wrong, monkeypatch):
 
 
 def test_the_host_draws_where_clauses_are_too_long(monkeypatch):
-    monkeypatch.setattr("nelson.kernels.cuda.around.MOST_LITERALS", 10)
+    monkeypatch.setattr("nelson.kernels.cuda.neighbour_lists.MOST_LITERALS", 10)
     f = FORMULAS["one length"]
     with pytest.raises(ValueError, match="too long"):
-        lay_out_around(prepare(f).sweeping_all().program, np.arange(3))
+        lay_out_neighbours(prepare(f).sweeping_all().program, np.arange(3))
     card = nelson.sample(f, None, 70, seed=1, method="cftp", device="cuda")
     assert "CPU" in card.info["drawn on"]
     assert np.array_equal(

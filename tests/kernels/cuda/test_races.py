@@ -27,7 +27,7 @@ class Accesses:
     has waited for.
     """
 
-    MODULES = ("draw", "clauses", "late", "passes", "prs", "team", "bounds", "cftp")
+    MODULES = ("draw", "clauses", "sparse_rounds", "passes", "prs", "team", "bounds", "cftp")
     ATOMIC = ("atomic_add", "atomic_or", "atomic_and", "atomic_max")
 
     def __init__(self, monkeypatch):
@@ -157,7 +157,7 @@ def test_races_of_coupled_chains_would_be_seen(module, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("module", ["draw", "late"])
+@pytest.mark.parametrize("module", ["draw", "sparse_rounds"])
 def test_races_would_be_seen(module, monkeypatch):
     """If the barriers of a module are not recorded, races are reported."""
     accesses = Accesses(monkeypatch)

@@ -99,6 +99,7 @@ def test_rounds_of_listed_clauses(uniform, name, cut, monkeypatch):
     assert len(passes) > 2 or not SIMULATED
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not SIMULATED, reason="a pass is replaced in the simulator")
 def test_a_clause_that_is_not_drawn_would_be_seen(monkeypatch):
     listed_passes(monkeypatch, fewer=1)
@@ -135,6 +136,7 @@ def test_tails(count):
     check(f, weights(f), count, LOVASZ, sweeps=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("context", [1, 7])
 def test_contexts_have_streams_of_their_own(context):
     f = FORMULAS["hub"]

@@ -5,18 +5,20 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from nelson.budget import Budget
+from nelson.chains.problem import prepare
+from nelson.chains.request import Request
 from nelson.formula import Formula
 from nelson.kernels.core.bits import compact, unpack
+from nelson.policy import Policy
 from nelson.sampling import auto
-from nelson.sampling.auto import compiling
-from nelson.sampling.problem import prepare
-from nelson.sampling.sampler import Request
+from nelson.sampling.auto import compiler
 from tests.problems import example1
 
 #: A right sampler fails a chi-square test with this probability; seeds are fixed.
 ALPHA = 1e-4
 
-needs_d4 = pytest.mark.skipif(not compiling.installed(), reason="D4 is not installed")
+needs_d4 = pytest.mark.skipif(not compiler.installed(), reason="D4 is not installed")
 
 
 def decided(formula: Formula, *skip: str, theta=None, rejection=False) -> auto.Decision:
@@ -25,7 +27,7 @@ def decided(formula: Formula, *skip: str, theta=None, rejection=False) -> auto.D
     """
     skip += () if rejection else ("rejection",)
     rows = np.zeros((1, formula.n_vars)) if theta is None else np.atleast_2d(theta)
-    return auto.decide(prepare(formula), rows, auto.Limits(skip=frozenset(skip), count=1000))
+    return auto.decide(prepare(formula), rows, Budget(threads=1), Policy().without(*skip))
 
 
 def drawn(formula: Formula, decision: auto.Decision, count: int, seed: int = 1) -> np.ndarray:
@@ -40,10 +42,10 @@ def drawn(formula: Formula, decision: auto.Decision, count: int, seed: int = 1) 
         columns=np.arange(n),
         sweeps=decision.choice.sweeps,
         max_rounds=1000,
-        threads=1,
+        budget=Budget(threads=1),
     )
     block = next(auto.sampler({(): decision}).blocks(prepare(formula), request))
-    good = block.valid if block.sound is None else block.valid & block.sound
+    good = block.filled if block.valid is None else block.filled & block.valid
     return unpack(*compact(block.packed[0], good[0]))
 
 

@@ -12,19 +12,22 @@ import numpy as np
 import pytest
 
 import nelson
+from nelson import budget
+from nelson.budget import Budget
+from nelson.chains import engine, request
+from nelson.chains.diagnosis.solver import Finder
+from nelson.chains.problem import prepare
 from nelson.errors import BudgetExceeded
 from nelson.exact import listing, mode
 from nelson.exact.circuit import attempts, build, effort
 from nelson.exact.compiled import compiled
 from nelson.exact.listing import structures
-from nelson.exact.preprocess import pipeline, preprocess, state
+from nelson.exact.preprocess import pipeline, preprocess
 from nelson.formula.random_ksat import random_ksat
-from nelson.sampling import chain, engine, foreign
-from nelson.sampling.auto import compiling, starts
-from nelson.sampling.diagnosis import elsewhere
-from nelson.sampling.diagnosis.starts import Finder
+from nelson.policy import CircuitPolicy, Policy
+from nelson.sampling import foreign
+from nelson.sampling.auto import starts
 from nelson.sampling.methods.scripts import cmsgen as script
-from nelson.sampling.problem import prepare
 from tests.structured.features import feature_model
 from tests.structured.graphs import random_colouring
 
@@ -58,6 +61,10 @@ def drawn(make, **options):
     return samples.info["method"], samples.guarantee, parts, samples.packed.tobytes()
 
 
+def effort_of(effort: float) -> Policy:
+    return Policy(circuit=CircuitPolicy(effort=effort))
+
+
 def fast_clock():
     """A clock that runs 10,000 times too fast."""
     begin, real = time.monotonic(), time.monotonic
@@ -72,23 +79,22 @@ def fast_clock():
 @pytest.mark.slow
 def test_load_and_cache_change_nothing(monkeypatch, tmp_path):
     pytest.importorskip("py_d4")
-    monkeypatch.setattr(compiling, "EFFORT", 1.0)
+    one = effort_of(1.0)
     makers = easy, middling, hard
     monkeypatch.setenv("NELSON_CACHE_DIR", str(tmp_path / "a"))
-    cold = [drawn(make) for make in makers]
+    cold = [drawn(make, policy=one) for make in makers]
     assert [one[1] for one in cold[:2]] == ["exact", "exact"] and cold[2][1] != "exact"
-    warm = [drawn(make) for make in makers]
+    warm = [drawn(make, policy=one) for make in makers]
     # A circuit that took more effort does not turn up in a call that has less.
     assert compiled(middling(), effort=16.0) is not None
-    monkeypatch.setattr(compiling, "EFFORT", 0.5)
-    less = drawn(middling)
+    half = effort_of(0.5)
+    less = drawn(middling, policy=half)
     monkeypatch.setenv("NELSON_CACHE_DIR", str(tmp_path / "b"))
-    assert drawn(middling) == less and less[1] != "exact"
-    monkeypatch.setattr(compiling, "EFFORT", 1.0)
+    assert drawn(middling, policy=half) == less and less[1] != "exact"
     spin = "while True: pass"
     busy = [subprocess.Popen([sys.executable, "-c", spin]) for _ in range(2)]
     try:
-        loaded = [drawn(make) for make in makers]
+        loaded = [drawn(make, policy=one) for make in makers]
     finally:
         for child in busy:
             child.kill()
@@ -101,25 +107,14 @@ def test_load_and_cache_change_nothing(monkeypatch, tmp_path):
 @pytest.mark.parametrize("make", [middling, hard, frozen])
 def test_a_clock_that_runs_fast_changes_nothing(monkeypatch, make):
     pytest.importorskip("py_d4")
-    monkeypatch.setattr(compiling, "EFFORT", 0.5 if make is frozen else 1.0)
+    policy = effort_of(0.5 if make is frozen else 1.0)
     monkeypatch.setattr(attempts, "FIRST_EFFORTS", (0.0, 0.5))
-    before = drawn(make)
+    before = drawn(make, policy=policy)
     fast = fast_clock()
-    for module in (
-        attempts,
-        build,
-        state,
-        pipeline,
-        listing,
-        chain,
-        engine,
-        compiling,
-        elsewhere,
-        starts,
-    ):
+    for module in (build, engine, budget, request):
         monkeypatch.setattr(module, "time", fast)
     monkeypatch.setattr(pipeline, "SAFETY_SECONDS", 1e9)
-    assert drawn(make) == before
+    assert drawn(make, policy=policy) == before
 
 
 @pytest.mark.process
@@ -133,6 +128,7 @@ def test_a_safety_limit_that_cuts_in_is_said(monkeypatch):
     assert samples.info["method"] != "circuit"
 
 
+@pytest.mark.slow
 def test_preprocessing_says_that_a_clock_ended_it(monkeypatch):
     formula = feature_model(60, 10, seed=1)
     theta = np.zeros((1, formula.n_vars))
@@ -147,6 +143,7 @@ def test_preprocessing_says_that_a_clock_ended_it(monkeypatch):
         assert SAFETY not in nelson.sample(easy(), n=64, seed=0, seconds=60.0).info
 
 
+@pytest.mark.slow
 def test_a_call_with_seconds_says_how_to_repeat_it():
     formula = random_ksat(200, 280, 5, seed=1)
     timed = nelson.sample(formula, n=128, seed=4, seconds=60.0)
@@ -166,19 +163,17 @@ def test_starts_are_counted(monkeypatch, solver):
     else:
         monkeypatch.setattr(starts, "missing_modules", lambda sampler: ["pycmsgen"])
     problem = prepare(random_ksat(80, 240, 3, seed=1))
-    how = problem, np.zeros(80), 20, 7, None
+    how = problem, np.zeros(80), 20, 7, Budget()
     rows, name, cut = starts.find(*how)
     assert len(rows) == 20 and name == solver and not cut
     assert np.array_equal(starts.find(*how)[0], rows)
-    monkeypatch.setattr(starts, "_LITERALS", 0)
-    monkeypatch.setattr(starts, "_FEW", 3)
-    assert np.array_equal(starts.find(*how)[0], rows[:3])
+    assert np.array_equal(starts.find(*how, literals=0, few=3)[0], rows[:3])
 
 
 @pytest.mark.process
 def test_conflicts_end_the_search_of_pysat(monkeypatch):
     monkeypatch.setattr(starts, "missing_modules", lambda sampler: ["pycmsgen"])
-    how = prepare(random_ksat(150, 600, 3, seed=1)), np.zeros(150), 20, 7, None
+    how = prepare(random_ksat(150, 600, 3, seed=1)), np.zeros(150), 20, 7, Budget()
     rows, few = starts.find(*how)[0], starts.find(*how, 400)[0]
     assert len(rows) == 20 and 0 < len(few) < 20 and np.array_equal(few, rows[: len(few)])
 
@@ -205,9 +200,9 @@ def test_conflicts_end_the_search_of_cmsgen():
 @pytest.mark.process
 def test_starts_that_a_clock_ended_are_said(monkeypatch):
     monkeypatch.setattr(foreign, "SAFETY_SECONDS", 0.0)
-    _, _, cut = starts.find(prepare(middling()), np.zeros(60), 20, 7, None)
+    _, _, cut = starts.find(prepare(middling()), np.zeros(60), 20, 7, Budget())
     assert "safety limit" in cut
-    _, _, cut = starts.find(prepare(middling()), np.zeros(60), 20, 7, 0.0)
+    _, _, cut = starts.find(prepare(middling()), np.zeros(60), 20, 7, Budget(deadline=0.0))
     assert not cut
 
 

@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 
 import nelson
+from nelson.budget import Budget
+from nelson.chains.problem import prepare
+from nelson.chains.request import Request
 from nelson.exact.preprocess import result as preprocessed
 from nelson.formula import Formula
 from nelson.kernels.core.bits import tail_mask, unpack
+from nelson.policy import Policy, RejectionPolicy
 from nelson.sampling.auto import draw as auto_draw
-from nelson.sampling.auto import rejecting
-from nelson.sampling.problem import prepare
 from nelson.sampling.registry import get
-from nelson.sampling.sampler import Request
 from tests.problems import (
     chi_square,
     exact_law,
@@ -31,11 +32,11 @@ from tests.sampling.auto.decisions import ALPHA, decided, joined, mixed, needs_d
 
 @needs_d4
 @pytest.mark.process
-def test_components_have_methods_of_their_own(monkeypatch):
-    monkeypatch.setattr(rejecting, "_MOST_VIOLATED", -1.0)  # else it draws all of them at once
+def test_components_have_methods_of_their_own():
+    policy = Policy(rejection=RejectionPolicy(violated=-1.0))  # else it draws all of them at once
     f = joined(example1(), Formula([[1, 2], [1, 3]]), random_ksat(18, 18, 5, seed=4))
     f = Formula(f.clauses(), n_vars=f.n_vars + 2)  # and two free variables
-    s = nelson.sample(f, None, 2000, seed=1)
+    s = nelson.sample(f, None, 2000, seed=1, policy=policy)
     assert s.guarantee == "exact"
     assert {part["method"] for part in s.info["auto"]} == {"lovasz", "enumerate", "circuit"}
     assert sum(part["variables"] for part in s.info["auto"]) == f.n_vars
@@ -113,7 +114,7 @@ def test_parts_are_joined_sample_by_sample(count, threads, monkeypatch):
     every = np.arange(f.n_total)
     theta = np.zeros((3, f.n_total))
     theta[:, -9:] = np.random.default_rng(1).normal(size=(3, 9))
-    request = Request(theta, np.arange(3), count, count, 5, every, 0, 1000, threads)
+    request = Request(theta, np.arange(3), count, count, 5, every, 0, 1000, Budget(threads=threads))
     decision = decided(f, theta=theta)
     assert decision.reduced.gates and len(decision.groups) > 1
     expected = plainly_joined(f, decision, request)
@@ -124,9 +125,9 @@ def test_parts_are_joined_sample_by_sample(count, threads, monkeypatch):
         asked = replace(request, columns=columns)
         block = next(auto_draw.blocks(decision, prepare(f), asked))
         for c in range(3):
-            assert np.array_equal(block.sound[c], tail_mask(count))
+            assert np.array_equal(block.valid[c], tail_mask(count))
             assert np.array_equal(unpack(block.packed[c], count), expected[c][:, columns])
-            assert not (block.packed[c] & ~block.valid[c][:, None]).any()
+            assert not (block.packed[c] & ~block.filled[c][:, None]).any()
 
 
 def test_a_join_that_breaks_a_clause_is_seen(monkeypatch):
@@ -135,10 +136,12 @@ def test_a_join_that_breaks_a_clause_is_seen(monkeypatch):
     decision = decided(f)
     wrong = replace(decision.reduced.rebuild, flip=1 - decision.reduced.rebuild.flip)
     decision = replace(decision, reduced=replace(decision.reduced, rebuild=wrong))
-    request = Request(np.zeros((1, 4)), np.zeros(1, int), 999, 999, 5, np.arange(4), 0, 1000, 1)
+    request = Request(
+        np.zeros((1, 4)), np.zeros(1, int), 999, 999, 5, np.arange(4), 0, 1000, Budget(threads=1)
+    )
     block = next(auto_draw.blocks(decision, prepare(f), request))
     good = f.satisfied(unpack(block.packed[0], 999))
-    assert np.array_equal(unpack(block.sound[0][:, None], 999)[:, 0], good) and not good.all()
+    assert np.array_equal(unpack(block.valid[0][:, None], 999)[:, 0], good) and not good.all()
 
 
 # --- what holds for every method ------------------------------------------------------------------

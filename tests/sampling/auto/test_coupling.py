@@ -8,15 +8,18 @@ import numpy as np
 import pytest
 
 import nelson
+from nelson.budget import Budget
+from nelson.chains.diagnosis.diagnose import pilot_request
+from nelson.chains.diagnosis.verdict import StepVerdict
+from nelson.chains.problem import prepare
+from nelson.exact.reason import Reason
 from nelson.formula import Formula
 from nelson.kernels.core.bits import tail_mask
-from nelson.sampling.auto import coupling
-from nelson.sampling.auto.decision import Limits, Part
-from nelson.sampling.diagnosis.diagnose import pilot_request
+from nelson.policy import DEFAULT, AutoPolicy, CouplingPolicy, Policy
+from nelson.sampling.auto.decision import FormulaPart
+from nelson.sampling.auto.steps import coupling
 from nelson.sampling.methods import cftp
-from nelson.sampling.problem import prepare
 from tests.problems import random_ksat, weights
-from tests.sampling.auto.decisions import decided
 
 SEED = 17
 
@@ -34,52 +37,58 @@ def looks(monkeypatch):
     return made
 
 
+def by_coupling(part, **more):
+    """The answer of the step, within this number of rounds."""
+    policy = replace(DEFAULT, auto=AutoPolicy(**more))
+    return coupling.Coupling().applies(part, Budget(threads=1), policy)
+
+
 @pytest.mark.parametrize("ratio", [1.3, 2.0])
 def test_a_trial_of_chains_that_do_not_meet_is_cheap(ratio, looks):
     """32 sweeps of 256 samples, where the diagnosis that follows sweeps 4,096 chains."""
     f = random_ksat(1000, int(1000 * ratio), 5, seed=2)
-    part = Part(np.arange(1000), weights(f)[None], f)
-    assert coupling.by_coupling(part, Limits()) is None
-    assert looks == [(256, 16), (256, 32)] and "do not meet" in part.passed["cftp"]
-    assert coupling.by_coupling(part, Limits()) is None and len(looks) == 2  # kept
+    part = FormulaPart(np.arange(1000), weights(f)[None], f)
+    assert "do not meet" in by_coupling(part)
+    assert looks == [(256, 16), (256, 32)]
+    assert isinstance(by_coupling(part), Reason) and len(looks) == 2  # kept
 
 
-def test_a_large_formula_is_looked_at_earlier(looks, monkeypatch):
+def test_a_large_formula_is_looked_at_earlier(looks):
     """Chains that never meet are found out after 8 sweeps of 64 samples."""
-    monkeypatch.setattr(coupling, "_LARGE", 0)
-    decided(random_ksat(400, 800, 4, seed=1), "circuit")
+    f = random_ksat(400, 800, 4, seed=1)
+    part = FormulaPart(np.arange(400), np.zeros((1, 400)), f)
+    coupling.Coupling().applies(part, Budget(threads=1), Policy(coupling=CouplingPolicy(large=0)))
     assert looks == [(64, 4), (64, 8)]
 
 
 def test_chains_that_meet_late_have_a_second_trial(looks):
     """A draw makes at most 1,024 sweeps: 128 for the first trial, 256 for the second."""
     f = random_ksat(300, 240, 5, seed=1)
-    part = Part(np.arange(300), np.zeros((1, 300)), f)
-    (sweeps,) = coupling.by_coupling(part, Limits()).more.values()
+    part = FormulaPart(np.arange(300), np.zeros((1, 300)), f)
+    (sweeps,) = by_coupling(part).more.values()
     assert {lanes for lanes, _ in looks} == {256} and 8 < sweeps <= 32
     looks.clear()
     rounds = 1 << (4 * sweeps - 1).bit_length()  # the trial may make more, but less than double
-    assert coupling.by_coupling(part, Limits(max_rounds=rounds)) is not None
+    assert isinstance(by_coupling(part, max_rounds=rounds), StepVerdict)
     assert {lanes for lanes, _ in looks} == {256, 1024}
 
 
 def test_each_context_has_its_own_trial_and_the_budget_bounds_it():
     f = random_ksat(100, 40, 4, seed=2)
     rows = np.stack([weights(f, k) for k in range(3)])
-    assert coupling.by_coupling(Part(np.arange(100), rows, f), Limits()) is not None
-    part = Part(np.arange(100), rows, f)
-    assert coupling.by_coupling(part, Limits(max_rounds=8)) is None
-    assert part.passed["cftp"] == "coupled chains did not meet within 2 sweeps"
+    assert isinstance(by_coupling(FormulaPart(np.arange(100), rows, f)), StepVerdict)
+    part = FormulaPart(np.arange(100), rows, f)
+    assert by_coupling(part, max_rounds=8) == "coupled chains did not meet within 2 sweeps"
     rows[2] = 0.0
     for clause in f.clauses():  # coins that make most literals false, so that clauses force
         rows[2, np.abs(clause) - 1] -= 3.0 * np.sign(clause)
-    assert coupling.by_coupling(Part(np.arange(100), rows, f), Limits()) is None
+    assert isinstance(by_coupling(FormulaPart(np.arange(100), rows, f)), Reason)
 
 
 def test_a_trial_on_a_formula_without_solutions_takes_nothing():
     f = Formula([[1, 2], [1, -2], [-1, 2], [-1, -2], [3, 4], [4, 5]], n_vars=5)
-    part = Part(np.arange(5), np.zeros((1, 5)), f)
-    assert coupling.by_coupling(part, Limits()) is None
+    part = FormulaPart(np.arange(5), np.zeros((1, 5)), f)
+    assert isinstance(by_coupling(part), Reason)
     with pytest.raises(nelson.Unsatisfiable):
         nelson.sample(f, None, 10, method="cftp")
 
@@ -98,17 +107,18 @@ def test_a_trial_that_goes_on_is_one_run():
 
 def backwards(problem, theta, seed: int) -> int:
     """The shortest run from the past after which 64 samples are determined."""
-    request = pilot_request(theta[None], 64, 1, None, seed=seed)
+    request = pilot_request(theta[None], 64, Budget(threads=1), seed=seed)
     least, most = 1, 1024
     while least < most:
         length = (least + most) // 2
         asked = replace(request, max_rounds=1024, columns=np.arange(1))
         block = next(cftp.blocks(problem, asked, first=length))
-        assert np.array_equal(block.valid[0], tail_mask(64))
+        assert np.array_equal(block.filled[0], tail_mask(64))
         least, most = (least, length) if block.rounds == length else (length + 1, most)
     return least
 
 
+@pytest.mark.slow
 def test_trials_take_as_many_sweeps_as_runs_from_the_past(monkeypatch):
     """Both numbers have the same law. Means over 300 seeds each differ by less than 4 standard
     errors, which a right trial exceeds once in 16,000 times. The twin: trials of single samples.

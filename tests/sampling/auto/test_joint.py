@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import nelson
+from nelson.chains.moves import joint
 from nelson.errors import FormulaError
-from nelson.sampling import joint
-from nelson.sampling.auto import compiling
+from nelson.learning.optimizers import Newton
+from nelson.sampling.auto.steps.circuit import Compilation
 from nelson.sampling.choose import choose
 from tests.kernels.test_joint import one_hot
 from tests.problems import chi_square, exact_law, random_ksat, weights
@@ -45,6 +46,7 @@ def test_a_move_that_holds_nothing_is_exact():
     assert chi_square(drawn(f, decision, 20_000), exact_law(f, weights(f))) > ALPHA
 
 
+@pytest.mark.slow
 def test_the_caller_asks_for_joint_moves():
     f = random_ksat(12, 20, 3, 1)
     theta = np.random.default_rng(1).normal(size=12)
@@ -77,14 +79,14 @@ def test_what_joint_moves_cannot_do_is_said(options):
 @pytest.mark.slow
 def test_learning_with_joint_moves(monkeypatch):
     """Without a compiler, `auto` takes joint moves for 24 vertices; the fit finds colour 1."""
-    monkeypatch.setattr(compiling, "promising", lambda parts: [])
+    monkeypatch.setattr(Compilation, "promising", lambda self, parts: [])
     f = one_hot(24, 3)
     choice = choose(f, np.full(72, 0.1))
     assert choice.parts[0]["moves"] == "joint" and not choice.whole
     theta = np.zeros(72)
     theta[::3] = 0.7
     data = nelson.sample(f, theta, 400, method="lovasz", moves="joint", sweeps=1, seed=1)
-    fit = nelson.learn(f, data, iterations=12, m=256, seed=2)
+    fit = nelson.learn(f, data, optimizer=Newton(iterations=12, m=256), seed=2)
     ones, others = fit.theta[::3].mean(), np.delete(fit.theta, np.s_[::3]).mean()
     assert ones - others > 0.35
 
@@ -103,7 +105,7 @@ def test_a_layer_with_joint_moves(monkeypatch):
     exact = nelson.sample(f, theta, 200_000, seed=3, method="circuit").mean()
     theta_of_twin = np.where(np.arange(72) % 3, 0.1, 0.4)
     other = nelson.sample(f, theta_of_twin, 200_000, seed=3, method="circuit").mean()
-    monkeypatch.setattr(compiling, "promising", lambda parts: [])
+    monkeypatch.setattr(Compilation, "promising", lambda self, parts: [])
     layer = LovaszLayer(one_hot(24, 3), 4096)
     x = layer(torch.tensor(theta)[None]).numpy().reshape(-1, 72)
     assert "joint moves" in layer.info["why"] and layer.info["guarantee"] != "heuristic"

@@ -9,14 +9,22 @@ import numpy as np
 import pytest
 
 import nelson
+from nelson.budget import Budget
+from nelson.chains.chain import Chains
+from nelson.chains.diagnosis.diagnose import pilot_request
+from nelson.chains.problem import prepare
 from nelson.exact.compiled import compiled
 from nelson.formula import Formula
 from nelson.kernels.core.bits import unpack
-from nelson.sampling.auto import chains, compiling, ladder, rejecting, starts, steps
-from nelson.sampling.auto.decision import Limits, Part
-from nelson.sampling.chain import Chains
-from nelson.sampling.diagnosis.diagnose import pilot_request
-from nelson.sampling.problem import prepare
+from nelson.policy import ChainPolicy, CircuitPolicy, Policy, RejectionPolicy
+from nelson.sampling.auto import chains, compiler, ladder, starts
+from nelson.sampling.auto.compiler import BackgroundCompiler
+from nelson.sampling.auto.decision import FormulaPart
+from nelson.sampling.auto.search import Form
+from nelson.sampling.auto.steps import circuit
+from nelson.sampling.auto.steps.circuit import Compilation
+from nelson.sampling.auto.steps.coupling import Coupling
+from nelson.sampling.auto.steps.solver import SolverChains
 from tests.problems import (
     chi_square,
     exact_law,
@@ -32,7 +40,7 @@ from tests.structured import circuits, graphs
 
 
 def test_extremal_formulas_go_no_further(monkeypatch):
-    monkeypatch.setattr("nelson.sampling.auto.steps.preprocess", None)  # must not be called
+    monkeypatch.setattr("nelson.sampling.auto.search.preprocess", None)  # must not be called
     s = nelson.sample(example1(), None, 1000, seed=1)
     assert (s.info["method"], s.guarantee, s.info["sweeps"]) == ("lovasz", "exact", 0)
     assert s.info["auto"][0]["not taken"] == {}
@@ -60,10 +68,10 @@ def test_few_structures_are_listed():
 
 @needs_d4
 @pytest.mark.process
-def test_what_compiles_is_compiled(monkeypatch):
-    monkeypatch.setattr(rejecting, "_MOST_VIOLATED", -1.0)  # else assignments are drawn
+def test_what_compiles_is_compiled():
     f = random_ksat(18, 18, 5, seed=4)
-    s = nelson.sample(f, weights(f), 20_000, seed=1)
+    policy = Policy(rejection=RejectionPolicy(violated=-1.0))  # else assignments are drawn
+    s = nelson.sample(f, weights(f), 20_000, seed=1, policy=policy)
     assert (s.info["method"], s.guarantee) == ("circuit", "exact")
     assert chi_square(s.to_numpy(), exact_law(f, weights(f))) > ALPHA
     assert set(s.info["auto"][0]["not taken"]) == {"extremal", "enumerate"}
@@ -87,7 +95,7 @@ def test_gates_stay_where_the_formula_is_narrower_with_them():
     a = bits[:, :64].reshape(-1, 4, 16) @ 2 ** np.arange(16)
     gap = bits[:, 64:76].reshape(-1, 3, 4) @ 2 ** np.arange(4)
     assert (a[:, :-1] + gap <= a[:, 1:]).all()
-    mean = compiled(f, 60.0).mean(np.zeros((1, f.n_vars)))[0, :76]
+    mean = compiled(f, Budget.of(60.0)).mean(np.zeros((1, f.n_vars)))[0, :76]
     error = np.sqrt(mean * (1 - mean) / len(s))
     assert (np.abs(s.mean()[:76] - mean) < 5 * error).all()
     assert (np.abs(0.5 - mean) > 5 * error).any()
@@ -102,8 +110,9 @@ def test_gates_go_where_the_formula_is_narrower_without_them():
     assert s.guarantee == "exact" and any("gates" in step for step in s.info["preprocessing"])
 
 
+@pytest.mark.slow
 def test_what_does_not_compile_is_resampled_and_swept(monkeypatch):
-    monkeypatch.setattr(compiling, "compiled", None)  # hopeless: it must not even be tried
+    monkeypatch.setattr(circuit, "compiled", None)  # hopeless: it must not even be tried
     f = random_ksat(300, 400, 5, seed=1)
     theta = weights(f)
     s = nelson.sample(f, theta, 1000, seed=1)
@@ -146,6 +155,7 @@ def test_starts_from_a_solver():
         "enumerate",
         "circuit",
         "cftp",
+        "rejection",
         "resampling",
     }
     x = drawn(f, decision, 3000)
@@ -161,7 +171,7 @@ def test_sweeps_from_a_solver_s_starts_reach_the_law():
     f = random_ksat(10, 12, 5, seed=2)
     theta, law = weights(f), exact_law(f, weights(f))
     problem, count = prepare(f), 20_000
-    request = pilot_request(theta[None], count, 1, None)
+    request = pilot_request(theta[None], count, Budget(threads=1))
     start = law[0][:1].astype(bool)
 
     def after(sweeps: int) -> np.ndarray:
@@ -199,8 +209,8 @@ def test_unsatisfiable_only_if_proved(monkeypatch):
         nelson.sample(joined(example1(), pigeonhole(4)), None, 10)
     f = pigeonhole(7)
     monkeypatch.setattr(starts, "find", lambda *a: (np.zeros((0, f.n_vars), bool), "", ""))
-    monkeypatch.setattr(compiling, "installed", lambda: True)
-    monkeypatch.setattr(compiling, "promising", lambda parts: [])
+    monkeypatch.setattr(compiler, "installed", lambda: True)
+    monkeypatch.setattr(Compilation, "promising", lambda self, parts: [])
     s = nelson.sample(f, None, 10, seconds=5)
     assert s.status == "budget"
     assert len(s) == 0
@@ -221,8 +231,8 @@ def test_no_time_is_a_budget():
 
 @pytest.mark.process
 def test_every_step_not_taken_is_explained():
-    ladder = ("extremal", "enumerate", "circuit", "cftp", "resampling")
-    reached = {"lovasz": 4, "enumerate": 1, "circuit": 2, "cftp": 3, "cdcl": 5}
+    ladder = ("extremal", "enumerate", "circuit", "cftp", "rejection", "resampling")
+    reached = {"lovasz": 5, "enumerate": 1, "circuit": 2, "cftp": 3, "cdcl": 6}
     for f, skip in (
         (random_ksat(12, 24, 3, seed=3), ()),
         (random_ksat(18, 18, 5, seed=4), ()),
@@ -250,18 +260,18 @@ def test_info_prints_the_choice():
 @pytest.mark.parametrize("hopeless", [False, True])
 def test_a_compiler_goes_on_while_chains_are_tried(hopeless, monkeypatch):
     """It has no time of its own here, and chains are frozen: the circuit comes late."""
-    monkeypatch.setattr(compiling, "SHARE", 0.0)
     if hopeless:
-        monkeypatch.setattr(compiling, "promising", lambda parts: [])
-        monkeypatch.setattr(steps.Form, "hopeless", True)
+        monkeypatch.setattr(Compilation, "promising", lambda self, parts: [])
+        monkeypatch.setattr(Form, "hopeless", True)
     monkeypatch.setenv("NELSON_CACHE_BYTES", "0")
 
     def guarantee(skip: set[str], seconds: float | None = 120.0) -> str:
         f = graphs.random_colouring(20, 40, 4, seed=1)
         end = None if seconds is None else time.monotonic() + seconds
-        left_out = frozenset({"fields", "joint", "enumerate"} | skip)
-        limits = Limits(deadline=end, seconds=seconds, skip=left_out)
-        return ladder.decide(prepare(f), weights(f)[None], limits).guarantee
+        policy = Policy(circuit=CircuitPolicy(share=0.0)).without("fields", "joint", "enumerate")
+        budget = Budget(end, threads=1, seconds=seconds)
+        decision = ladder.decide(prepare(f), weights(f)[None], budget, policy.without(*skip))
+        return decision.guarantee
 
     assert guarantee(set()) == "exact"
     assert guarantee(set(), None) == "exact"  # most clauses are implications
@@ -269,38 +279,40 @@ def test_a_compiler_goes_on_while_chains_are_tried(hopeless, monkeypatch):
     assert guarantee({"circuit"}) == "heuristic"  # what chains give
 
 
+@pytest.mark.slow
 def test_chains_end_when_a_circuit_is_there(monkeypatch):
     """The compiler of a formula of implications begins before all other steps."""
     steps_made = []
 
-    class AtOnce:
-        def __init__(self, formula, until):
+    class AtOnce(BackgroundCompiler):
+        def __init__(self, formula, budget, effort):
             steps_made.append("compile")
-            self.circuit, self.found = compiled(formula, effort=10.0), threading.Event()
-            self.found.set()
-            self.until, self.stop = until, lambda: None
-            self.wait = lambda until: self.circuit
+            super().__init__(formula, budget, effort)
+            self._thread.join()
 
-    real = steps.Form.search
-    monkeypatch.setattr(compiling, "promising", lambda parts: [])
-    monkeypatch.setattr(compiling, "Running", AtOnce)
-    monkeypatch.setattr(steps.Form, "hopeless", True)
-    monkeypatch.setattr(steps.Form, "couple", lambda self: steps_made.append("couple"))
-    monkeypatch.setattr(steps.Form, "search", lambda self: real(self) or steps_made.append("end"))
+    class Noted(SolverChains):
+        def take(self, search):
+            super().take(search)
+            steps_made.append("end" if search.decision is None else "cancelled")
+
+    monkeypatch.setattr(Compilation, "promising", lambda self, parts: [])
+    monkeypatch.setattr(circuit, "BackgroundCompiler", AtOnce)
+    monkeypatch.setattr(Form, "hopeless", True)
+    monkeypatch.setattr(Coupling, "take", lambda self, search: steps_made.append("couple"))
+    steps = [Noted() if type(step) is SolverChains else step for step in ladder.STEPS]
+    monkeypatch.setattr(ladder, "STEPS", steps)
     f = graphs.random_colouring(20, 40, 4, seed=1)
-    end = time.monotonic() + 120.0
-    skip = frozenset({"enumerate", "resampling"})
-    limits = Limits(deadline=end, seconds=120.0, skip=skip)
-    assert ladder.decide(prepare(f), weights(f)[None], limits).guarantee == "exact"
-    assert steps_made == ["compile", "couple"]  # the search did not come to its end
+    budget = Budget(time.monotonic() + 120.0, threads=1, seconds=120.0)
+    policy = Policy().without("enumerate", "resampling")
+    assert ladder.decide(prepare(f), weights(f)[None], budget, policy).guarantee == "exact"
+    assert steps_made == ["compile", "couple", "cancelled"]
 
 
-def test_a_pilot_run_that_takes_too_long_is_not_begun(monkeypatch):
-    monkeypatch.setattr(chains, "_LARGE", 0)
-    monkeypatch.setattr(chains, "_HUGE", 0)
-    monkeypatch.setattr(chains, "_PILOT_TRIALS", 1e9)
+@pytest.mark.slow
+def test_a_pilot_run_that_takes_too_long_is_not_begun():
+    policy = Policy(chains=ChainPolicy(large=0, huge=0, pilot_trials=1e9))
     f = random_ksat(400, 500, 5, seed=1)
-    part = Part(np.arange(f.n_total), weights(f)[None], f)
-    timed = chains.by_resampling(part, Limits(deadline=time.monotonic() + 30.0))
+    part = FormulaPart(np.arange(f.n_total), weights(f)[None], f)
+    timed = chains.by_resampling(part, Budget(time.monotonic() + 30.0), policy)
     assert timed.guarantee == "heuristic" and "a pilot run would take about" in timed.why
-    assert chains.by_resampling(part, Limits()).guarantee == "asymptotic"  # no clock
+    assert chains.by_resampling(part, Budget(), policy).guarantee == "asymptotic"  # no clock

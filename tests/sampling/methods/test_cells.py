@@ -26,7 +26,7 @@ THETA = np.array([3.0, -3, 0, 0.5, -0.5, 0, 4, 0, 0, -0.2, 0, 1])
 
 def space(formula, theta=None, tilt=2.0):
     theta = np.zeros(formula.n_vars) if theta is None else theta
-    return cells.Space(formula.n_total, formula.clauses(), list(theta), tilt)
+    return cells.HashedSpace(formula.n_total, formula.clauses(), list(theta), tilt)
 
 
 # --- weights as bits ----------------------------------------------------------------------------
@@ -157,6 +157,7 @@ def sum_of(vectors):
     return total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["equations", "subspace"])
 def test_points_fall_into_cells_pairwise_independently(way):
     """m = 4, k = 2: a point is in a quarter of the cells, two are in 1/4 3/15, three in 1/4 3/15
@@ -178,6 +179,7 @@ def test_points_fall_into_cells_pairwise_independently(way):
 # --- counts -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("theta", [None, THETA])
 def test_counts(theta):
     """20 seeds; the bounds may fail in 5% and 7% of them, and are much looser than what is seen."""

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import nelson
+from nelson.chains.problem import prepare
 from nelson.kernels.core import reference
-from nelson.sampling.problem import prepare
 from tests.problems import chi_square, exact_law, random_ksat
 
 #: A right sampler is rejected with this probability by each test of a law. There are 102 such
@@ -29,6 +29,7 @@ def mixed(seed: int) -> tuple[nelson.Formula, np.ndarray]:
     return nelson.Formula(clauses, n_vars=n), random.normal(size=n)
 
 
+@pytest.mark.slow
 def test_the_law_of_a_hundred_formulas_that_are_not_extremal():
     """Chains meet on most of those generated; the others end with their budget."""
     tried = 0
@@ -90,6 +91,7 @@ def test_the_plain_runs_are_right_and_are_those_of_the_kernel(same_coins):
     assert np.array_equal(s.to_numpy(), x)
 
 
+@pytest.mark.slow
 def test_coins_drawn_anew_for_each_run_are_rejected():
     """Fresh coins for old times: the lanes that meet early take part more often than they may."""
     x, _ = runs(lambda length: SEED + length)

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import _thread
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import nelson
+from nelson.budget import Budget
 from nelson.exact.circuit import build
 from nelson.exact.circuit.draw import Draws, clauses_of
 from nelson.exact.compiled import compiled, why_not
@@ -69,7 +71,7 @@ def test_means_of_a_large_circuit():
     """35 means of a million draws, each within 5.5 sigma: false alarm 1.3e-6."""
     formula = random_ksat(35, 35, 5, seed=2)
     theta = weights(formula)
-    exact = compiled(formula, 60.0).mean(theta[None])[0]
+    exact = compiled(formula, Budget.of(60.0)).mean(theta[None])[0]
     s = nelson.sample(formula, theta, 1_000_000, method="circuit", seed=SEED)
     sigma = np.sqrt(exact * (1 - exact) / len(s))
     assert (np.abs(s.mean() - exact) < 5.5 * sigma).all()
@@ -164,10 +166,11 @@ def test_a_compilation_that_takes_too_long_is_a_budget():
 
 def test_a_failure_is_remembered_until_there_is_more_time(compilations):
     formula = hard()
-    assert compiled(formula, 0.3) is None and "stopped" in why_not(formula)
-    assert compiled(formula, 0.2) is None and len(compilations) == 1
-    assert compiled(formula, 0.4) is None and len(compilations) == 2
-    assert compiled(formula, 0.4, memory=8 << 30) is None and len(compilations) == 3
+    assert compiled(formula, Budget.of(0.3)) is None and "stopped" in why_not(formula)
+    assert compiled(formula, Budget.of(0.2)) is None and len(compilations) == 1
+    assert compiled(formula, Budget.of(0.4)) is None and len(compilations) == 2
+    more = replace(Budget.of(0.4), memory=8 << 30)
+    assert compiled(formula, more) is None and len(compilations) == 3
 
 
 def test_where_the_formula_does_not_compile_what_evidence_leaves_may(monkeypatch):
@@ -194,15 +197,18 @@ def test_where_the_formula_does_not_compile_what_evidence_leaves_may(monkeypatch
 def test_a_compiler_is_held_to_its_memory(compiler, monkeypatch):
     pytest.importorskip(build.COMPILERS[compiler][0])
     monkeypatch.setitem(build.RESERVED, compiler, 0)  # D4 maps 1.8 GiB at once
-    found = build.build(FORMULAS["path"], 60.0, 120 << 20, compiler, cache=False)
+    found = build.build(
+        FORMULAS["path"], Budget(memory=120 << 20).within(60.0), compiler, cache=False
+    )
     assert found.circuit is None and "memory" in found.why_not
     monkeypatch.undo()
-    assert build.build(FORMULAS["path"], 60.0, 512 << 20, compiler, cache=False).circuit is not None
+    enough = Budget(memory=512 << 20).within(60.0)
+    assert build.build(FORMULAS["path"], enough, compiler, cache=False).circuit is not None
 
 
 def test_time_ends_a_draw_and_what_is_there_is_whole():
     formula = random_ksat(30, 40, 4, seed=6)
-    compiled(formula, 60.0)
+    compiled(formula, Budget.of(60.0))
     s = nelson.sample(
         formula, None, 300_000_000, method="circuit", seconds=0.3, project=[1], seed=1
     )
@@ -211,7 +217,7 @@ def test_time_ends_a_draw_and_what_is_there_is_whole():
 
 def test_ctrl_c_ends_a_stream():
     formula = random_ksat(30, 40, 4, seed=6)
-    compiled(formula, 60.0)
+    compiled(formula, Budget.of(60.0))
     nelson.sample(formula, None, 1000, method="circuit")
     threading.Timer(0.5, _thread.interrupt_main).start()
     parts = list(nelson.stream(formula, None, block=1 << 22, method="circuit", project=[1, 2]))

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 import nelson
+from nelson.budget import Budget
+from nelson.chains.problem import prepare
+from nelson.chains.request import Request
 from nelson.kernels.core import reference
 from nelson.sampling.methods import gibbs
-from nelson.sampling.problem import prepare
-from nelson.sampling.sampler import Request
 from tests.problems import all_states, chi_square, exact_law, pigeonhole, random_ksat, weights
 
 ALPHA = 1e-6
@@ -77,7 +78,7 @@ def run(problem, theta, count, sweeps, **options):
         columns=np.arange(problem.n),
         sweeps=sweeps,
         max_rounds=0,
-        threads=2,
+        budget=Budget(threads=2),
         **options,
     )
     [block] = gibbs.SAMPLER.blocks(problem, request)
@@ -97,10 +98,10 @@ def test_kernel_equals_a_plain_loop(name, width):
             assert np.array_equal(
                 nelson.kernels.core.bits.unpack(block.packed[c], count), x[:, : problem.n]
             )
-            sound = nelson.kernels.core.bits.unpack(block.sound[c][:, None], count)[:, 0]
+            sound = nelson.kernels.core.bits.unpack(block.valid[c][:, None], count)[:, 0]
             holds = np.array([problem.formula.satisfied(row) for row in x], bool)
             assert np.array_equal(sound, holds)
-            assert np.bitwise_count(block.valid[c]).sum() == count
+            assert np.bitwise_count(block.filled[c]).sum() == count
 
 
 def soft_law(formula, theta, penalty):

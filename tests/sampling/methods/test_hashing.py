@@ -33,7 +33,7 @@ THETA = np.array([3.0, -3, 0, 0.5, -0.5, 0, 4, 0, 0, -0.2, 0, 1])
 
 def space(formula, theta=None, tilt=2.0):
     theta = np.zeros(formula.n_vars) if theta is None else theta
-    return cells.Space(formula.n_total, formula.clauses(), list(theta), tilt)
+    return cells.HashedSpace(formula.n_total, formula.clauses(), list(theta), tilt)
 
 
 # --- what is promised ---------------------------------------------------------------------------

@@ -18,7 +18,7 @@ SEED = 11
 
 
 def formula_of(formula, s=None):
-    return script.Formula(formula.clauses(), formula.n_total, s or formula.n_vars)
+    return script.ClauseSet(formula.clauses(), formula.n_total, s or formula.n_vars)
 
 
 def rows_of(samples, n):
@@ -116,7 +116,7 @@ def test_an_epoch():
 
 
 def test_time_that_is_up():
-    f = script.Formula([[1, 2]], 2, 2, deadline=-1.0)
+    f = script.ClauseSet([[1, 2]], 2, 2, deadline=-1.0)
     with pytest.raises(script.TimeUp):
         f.closest(0)
     task = {"n": 2, "clauses": np.array([1, 2, 0], np.int32).tobytes(), "set": 2, "known": []}

@@ -8,6 +8,7 @@ import numpy as np
 from pysat.solvers import Solver
 
 from nelson.space import Space
+from nelson.space.clauses.decode import rows_of_states
 
 
 def every_row(space: Space, most: int = 20_000) -> list[dict[str, Any]]:
@@ -25,7 +26,7 @@ def every_row(space: Space, most: int = 20_000) -> list[dict[str, Any]]:
         for found in solver.enum_models():
             x = np.zeros(formula.n_vars, bool)
             x[[v - 1 for v in found if v > 0]] = True
-            rows.append(space.row(x))
+            rows.append(rows_of_states(space, x[None])[0])
             assert len(rows) <= most
     return rows
 

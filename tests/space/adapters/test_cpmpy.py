@@ -287,6 +287,7 @@ def test_puzzles_have_their_known_number_of_solutions(model, count):
         assert all(argval(c) for c in np.hstack(model.constraints))
 
 
+@pytest.mark.slow
 def test_samples_are_solutions_with_the_names_of_the_model():
     model = send_more_money()
     [row] = nelson.Space.from_cpmpy(model).sample(1, seed=0)
@@ -333,6 +334,7 @@ def test_constants_and_nested_lists():
     assert nelson.Space.from_cpmpy(cp.Model(X > 0, False)).count() == 0
 
 
+@pytest.mark.slow
 def test_a_minimum_of_many_numbers_stays_small():
     """A chain of comparisons would have a text of 2^40 characters."""
     many = cp.intvar(0, 3, shape=40, name="m")

@@ -11,7 +11,7 @@ import pytest
 
 import nelson
 from nelson.errors import FormulaError, Unsatisfiable
-from nelson.space.adapters.dimacs import fill
+from nelson.space.adapters.dimacs import fill, require_clauses
 from tests.space.adapters.every_row import distinct_rows
 
 CAR = b"""c 1 Car
@@ -150,12 +150,13 @@ def test_clauses_over_other_fields_are_refused():
     space = nelson.Space()
     space.flag("a")
     with pytest.raises(FormulaError, match="literal 2"):
-        space.require_clauses([[1, 2]])
+        require_clauses(space, [[1, 2]])
     space.integer("n", 0, 5)
     with pytest.raises(FormulaError, match=r"'n'.*flags only"):
-        space.require_clauses([[1]])
+        require_clauses(space, [[1]])
 
 
+@pytest.mark.slow
 def test_ten_thousand_clauses_become_ten_thousand_rules_without_new_variables():
     rng = np.random.default_rng(0)
     clauses = [

@@ -12,8 +12,9 @@ import pytest
 
 import nelson
 from nelson.errors import BudgetExceeded, FormulaError, Unsatisfiable
+from nelson.policy import CoverPolicy, Policy
 from nelson.space import Space
-from nelson.space.coverage.legal import Legal
+from nelson.space.coverage.legal import LegalTuples
 from nelson.space.coverage.tuples import Tuples
 from tests.space.random_spaces import legal_rows, random_space
 
@@ -129,6 +130,7 @@ def test_the_same_table_from_spaces_made_twice():
     assert first.to_list() != bus().cover(seed=6).to_list()
 
 
+@pytest.mark.slow
 def test_without_rows_drawn_at_random_the_answer_is_the_same(monkeypatch):
     """Drawn rows only save calls of the solver."""
     space = Space()
@@ -139,15 +141,15 @@ def test_without_rows_drawn_at_random_the_answer_is_the_same(monkeypatch):
     answers = []
     for drawn in (0, 1):
 
-        class Counted(Legal):
+        class Counted(LegalTuples):
             def _drawn(self, tuples, legal, undecided, draw, drawn=drawn):
                 left = super()._drawn(tuples, legal, undecided, draw)
                 asked[drawn] = len(left)
                 return left
 
-        monkeypatch.setattr("nelson.space.coverage.coverage.Legal", Counted)
-        monkeypatch.setattr("nelson.space.coverage.legal._CHEAP", 10 if drawn else 10**9)
-        answers.append(space.coverage(nothing))
+        monkeypatch.setattr("nelson.space.coverage.coverage.LegalTuples", Counted)
+        policy = Policy(cover=CoverPolicy(undecided=10 if drawn else 10**9))
+        answers.append(space.coverage(nothing, policy=policy))
     assert asked[1] < 100 < asked[0]
     assert as_sets(answers[0].missing) == as_sets(answers[1].missing)
     assert answers[0].legal == 6 * 400 - 1
@@ -194,6 +196,7 @@ def test_wide_fields_are_left_out_and_named():
     assert space.cover(seed=0).info["left_out"] == ["addr"]
 
 
+@pytest.mark.slow
 def test_ranges_of_a_wide_integer():
     space = bus()
     rows = space.cover(fields={"addr": 16}, seed=0)
@@ -255,6 +258,7 @@ def test_values_in_no_bin_are_in_no_tuple():
     assert list(found.missing) == [{"addr": 4}]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_random_bins_with_gaps(seed):
     """Bins of one or several values; about a third of all values are in none."""
@@ -401,14 +405,14 @@ def test_tables_are_about_as_small_as_the_best_known(t, sizes, known):
 
 
 def test_without_time_the_rows_so_far_come_and_say_what_is_missing(monkeypatch):
-    usual = nelson.space.coverage.cover._Search._next
+    usual = nelson.space.coverage.cover._RowSearch._next
 
     def late(search, uncovered):
         if len(search.rows) == 3:
             raise BudgetExceeded("the time ran out")
         return usual(search, uncovered)
 
-    monkeypatch.setattr("nelson.space.coverage.cover._Search._next", late)
+    monkeypatch.setattr("nelson.space.coverage.cover._RowSearch._next", late)
     space = bus()
     rows = space.cover(seed=0)
     assert (len(rows), rows.status) == (3, "budget")

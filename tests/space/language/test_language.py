@@ -167,6 +167,7 @@ def test_wrong_expressions_are_refused_with_the_expression(bus):
             call()
 
 
+@pytest.mark.slow
 def test_wrong_arguments_of_a_draw_are_refused(bus):
     for options, message in [
         ({"given": {"adr": 3}}, "no field is called 'adr'; expected 'addr'"),
@@ -193,6 +194,7 @@ def test_wrong_arguments_of_a_draw_are_refused(bus):
             bus.sample(**options)
 
 
+@pytest.mark.slow
 def test_contradictions_name_a_smallest_set_of_rules(bus):
     bus.require("addr % 4 == 0", name="aligned")
     bus.require("addr + len <= 0xFFFF")
@@ -215,7 +217,7 @@ def test_contradictions_name_a_smallest_set_of_rules(bus):
     with pytest.raises(nelson.Unsatisfiable, match="aligned"):
         bus.marginals()
     with pytest.raises(nelson.Unsatisfiable, match="aligned"):
-        bus.most_likely()
+        bus.mode()
 
 
 def test_choices_of_any_values():

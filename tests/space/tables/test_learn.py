@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import itertools
 import json
 import math
@@ -15,11 +16,15 @@ import pytest
 import nelson
 from nelson.errors import FormulaError, NelsonError
 from nelson.learning.model import load as load_formula_model
+from nelson.log_z.result import LogPartition
+from nelson.policy import PairPolicy, Policy
 from nelson.space import Space
+from nelson.space.answers import law_of
 from nelson.space.language.evaluate import evaluate
-from nelson.space.tables import choose, fit
+from nelson.space.rows import table_codes
+from nelson.space.tables import choose, fit, model
 from nelson.space.tables.model import TableModel
-from nelson.space.tables.potential import Levels, levels_of
+from nelson.space.tables.potential import FieldLevels, levels_of
 
 pytestmark = pytest.mark.slow
 
@@ -55,7 +60,7 @@ def all_rows(space: Space) -> pd.DataFrame:
 def true_law(space: Space, weights: dict) -> np.ndarray:
     """The probability of each of `all_rows`, by enumeration; 0 for those that are not legal."""
     rows = all_rows(space)
-    codes = space.codes(rows)
+    codes = table_codes(space.fields, rows)
     weight = space.satisfied(rows).astype(float)
     for rule, factor in weights.items():
         weight *= np.where(evaluate(rule, codes), factor, 1.0)
@@ -151,10 +156,10 @@ def test_every_row_is_legal_and_agrees_with_the_condition(learned):
 def test_the_most_likely_row(learned):
     space, _, _, model = learned
     rows = all_rows(space)
-    best = model.most_likely()
+    best = model.mode()
     assert best == rows.iloc[int(model.log_prob(rows).argmax())].to_dict()
     large = rows[rows["size"] == "L"].reset_index(drop=True)
-    best = model.most_likely({"size": "L"})
+    best = model.mode({"size": "L"})
     assert best == large.iloc[int(model.log_prob(large).argmax())].to_dict()
 
 
@@ -163,7 +168,7 @@ def test_a_space_that_changed_after_the_model_was_learned_is_seen():
     model = space.learn(space.sample(200, weights=weights, seed=0), None)
     model.sample(1)
     space.require("number == 1")
-    for call in (model.sample, model.most_likely, model.marginals):
+    for call in (model.sample, model.mode, model.marginals):
         with pytest.raises(FormulaError, match="new fields or rules after it was learned"):
             call()
     with pytest.raises(FormulaError, match="to learn again"):
@@ -249,7 +254,7 @@ def test_a_saved_model_comes_back_with_the_same_bits(learned, tmp_path):
     assert back.sample(500, seed=7).equals(model.sample(500, seed=7))
     assert np.array_equal(back.log_prob(frame), model.log_prob(frame))
     assert repr(back) == repr(model) and str(back.space) == str(space)
-    assert back.most_likely() == model.most_likely()
+    assert back.mode() == model.mode()
     with pytest.raises(NelsonError, match="a model of a table"):
         load_formula_model(tmp_path / "model")
     back.save(tmp_path / "model")  # over itself
@@ -261,7 +266,7 @@ def test_fields_of_every_kind_come_back(tmp_path):
     space.flags("set", ["a", "b"])
     space.integer("wide", -5, 10**12)
     space.bins("age", [-math.inf, 18, 65.5, math.inf])
-    space.choice("mixed", ["x", 1, 2.5])
+    space.choice("mixed", ["x", 1, None, 2.5])
     space.require("count(set.a, set.b) == 1")
     rows = space.sample(300, seed=0)
     model = space.learn(rows, None, bins={"wide": 4}, seed=0)
@@ -284,7 +289,7 @@ def test_values_that_json_has_not_are_refused_before_anything_is_written(tmp_pat
     [
         {"format": 99},
         {"space": None},
-        {"space": {"name": None, "fields": [{"name": "size", "choice": 3}], "rules": []}},
+        {"space": "[fields]\nsize = { choice = 3 }\n"},
         {"levels": {}},
         {"reference": {"size": 7}},
         {"pairs": [["size", "nothing"]]},
@@ -333,9 +338,11 @@ def test_missing_values_and_unknown_categories_are_named(learned):
     bad["color"] = bad["color"].cat.add_categories(["pink"])
     bad.loc[3, "color"] = None
     bad.loc[5, "color"] = "pink"
-    assert space.codes(bad)["color"][[3, 5]].tolist() == [-1, -1]
+    assert table_codes(space.fields, bad)["color"][[3, 5]].tolist() == [-1, -1]
     plain = bad.astype({"color": "object"})  # another way to the same codes
-    assert np.array_equal(space.codes(plain)["color"], space.codes(bad)["color"])
+    assert np.array_equal(
+        table_codes(space.fields, plain)["color"], table_codes(space.fields, bad)["color"]
+    )
     with pytest.raises(FormulaError, match=r"row 3 breaks color .* \(color = nan\); row 5"):
         space.learn(bad)
 
@@ -411,7 +418,7 @@ def test_levels_of_ranges():
     assert [closed.key(k) for k in range(closed.count)] == [range(-10, 0), range(1001)]
     quantiles = levels_of(field, 4, np.arange(1000))
     assert quantiles.starts == (0, 250, 500, 750)
-    assert Levels(field, (0,)).count == 1
+    assert FieldLevels(field, (0,)).count == 1
 
 
 # --- frames to fields -----------------------------------------------------------------------------
@@ -469,10 +476,12 @@ def test_continuous_columns_in_bins(people):
     drawn = model.sample(300, given={"age": 17.9}, seed=0)
     assert set(drawn["age"]) == {"[0, 18)"} and set(drawn["kids"]) == {0}
     edges = np.array([0.0, 17.999, 18, 64.9, 65, 120, 121, -1, np.nan])
-    found = space.codes(pd.DataFrame({n: [people[n][0]] * 9 for n in people} | {"age": edges}))
+    found = table_codes(
+        space.fields, pd.DataFrame({n: [people[n][0]] * 9 for n in people} | {"age": edges})
+    )
     assert found["age"].tolist() == [0, 0, 1, 1, 2, 2, -1, -1, -1]
     quarters = Space.from_frame(people, bins=4)
-    shares = np.bincount(quarters.codes(people)["age"]) / len(people)
+    shares = np.bincount(table_codes(quarters.fields, people)["age"]) / len(people)
     assert np.abs(shares - 0.25).max() < 0.01
     assert quarters.satisfied(people.assign(age=1e9)).all()  # the outer bins are open
 
@@ -586,12 +595,11 @@ def test_superfluous_pairs_are_taken_out(monkeypatch):
     assert sorted(model.pairs) == [("a", "b"), ("b", "c"), ("c", "d"), ("c", "e"), ("d", "e")]
 
 
-def test_pairs_that_do_not_help_on_held_out_rows_are_not_taken(monkeypatch):
+def test_pairs_that_do_not_help_on_held_out_rows_are_not_taken():
     """Without the chi-square tests held-out likelihood still refuses pairs that are noise."""
     space, _ = planted(10, 0)
     frame = space.sample(6000, seed=5).to_pandas()
-    monkeypatch.setattr(choose, "_LEVEL", math.inf)
-    model = space.learn(frame, seed=0)
+    model = space.learn(frame, seed=0, policy=Policy(pairs=PairPolicy(level=math.inf)))
     assert model.pairs == [] and "do not help on rows that were held out" in model.why
 
 
@@ -602,10 +610,10 @@ def test_independent_columns_have_no_pairs():
     assert space.learn(frame, seed=0).pairs == []
 
 
-def test_pairs_that_would_not_compile_are_left_out_and_said(monkeypatch):
+def test_pairs_that_would_not_compile_are_left_out_and_said():
     space, frame = planted(6000, 0)
-    monkeypatch.setattr(choose, "_MAX_COST", 30.0)  # two pairs of 9 cells cost 9 + 9 + 3
-    model = space.learn(frame, seed=0)
+    two_pairs = Policy(pairs=PairPolicy(cost=30.0))  # of 9 cells each cost 9 + 9 + 3
+    model = space.learn(frame, seed=0, policy=two_pairs)
     assert 1 <= len(model.pairs) <= 3
     assert "the circuit would be too large with" in model.why
 
@@ -613,12 +621,12 @@ def test_pairs_that_would_not_compile_are_left_out_and_said(monkeypatch):
 def test_circuits_that_fail_make_the_search_smaller(monkeypatch):
     """Where the compiler gives up on more than two pairs, two of them are found."""
     space, frame = planted(6000, 0)
-    whole = choose.Task.fitted
+    whole = choose.PairSearch.fitted
 
     def limited(self, pairs, singles=None, known=None):
         return None if len(pairs) > 2 else whole(self, pairs, singles, known)
 
-    monkeypatch.setattr(choose.Task, "fitted", limited)
+    monkeypatch.setattr(choose.PairSearch, "fitted", limited)
     model = space.learn(frame, seed=0)
     assert len(model.pairs) in (1, 2)
     assert "too large" in model.why or "did not compile" in model.why
@@ -676,7 +684,7 @@ def test_samples_give_the_same_law_where_nothing_compiles(monkeypatch, seed):
     exact = space.learn(frame, pairs, seed=0)
     rows = all_rows(space)
     law = np.exp(exact.log_prob(rows))
-    monkeypatch.setattr(fit, "moments_of", lambda *_: None)
+    monkeypatch.setattr(fit, "moments_of", lambda *_, **__: None)
     monkeypatch.setattr(fit, "circuit_of", lambda *_: None)
     sampled = space.learn(frame, pairs, seed=0)
     assert sampled.converged and sampled.guarantee == "asymptotic", sampled.why
@@ -685,6 +693,23 @@ def test_samples_give_the_same_law_where_nothing_compiles(monkeypatch, seed):
     none = space.learn(frame, seed=0)
     assert none.pairs == [] and "no exact likelihood to compare" in none.why
     assert excess(law, none, len(frame)) > 10 * len(sampled.vector)  # the twin
+
+
+def test_log_z_without_a_circuit_moves_every_number_by_the_offset(monkeypatch):
+    """The potential of the features is that of the variables plus a constant: 5 here."""
+    space, frame = planted(300, 0)
+    learned = space.learn(frame, [], seed=0)
+    info = {"guarantee": "heuristic", "bounds": (8.0, 10.5), "estimate": 9.0, "seed": 3}
+    estimate = LogPartition(9.25, 1.25, "bridge", "a stand-in", 0.1, False, info)
+    monkeypatch.setattr(model, "log_z", lambda *_, **__: estimate)
+    monkeypatch.setattr(fit.TableProblem, "offset", lambda *_: 5.0)
+    problem = dataclasses.replace(learned._fitted.problem, source=None)
+    estimated = model.TableModel(
+        space, learned.potential, learned.vector, learned._shares, None, learned.facts, problem
+    ).log_z
+    assert estimated.value == 14.25 and estimated.half_width == 1.25
+    assert estimated.info == {**info, "bounds": (13.0, 15.5), "estimate": 14.0}
+    assert estimate.info["estimate"] == 9.0  # the estimate itself stays as it is
 
 
 # --- the experiment -------------------------------------------------------------------------------
@@ -718,7 +743,7 @@ def test_ten_columns_of_five_categories_and_six_rules():
     score = sum(
         math.log(factor) * evaluate(rule, rows[10_000:].codes) for rule, factor in weights.items()
     )
-    law = space.law(weights=weights)
+    law = law_of(space, weights=weights)
     # Every rule of the weights has a positive literal: log Z of the formula is that of the weights.
     log_z = fit.moments_of(law.formula).log_z(law.theta[None])[0]
     truth = score - log_z
@@ -746,7 +771,7 @@ def test_copies_of_a_space_remember_nothing_by_identity(copied):
     """An id of the original may come to stand for another expression of the copy."""
     space, _ = shop()
     other = copied(space)
-    assert space._encoder._literals and not other._encoder._literals
+    assert space.encoding._literals and not other.encoding._literals
     assert other.count() == space.count() == len(true_law(space, {}).nonzero()[0])
     other.require(other["size"] != "M")
     assert other.count() < space.count()
@@ -761,12 +786,11 @@ def test_a_batch_that_does_not_help_does_not_end_the_search(monkeypatch):
     frame = pd.DataFrame({"a": a, "b": a ^ noise[0], "c": c, "d": c ^ noise[1]})
     real = choose._try
 
-    def pairs() -> set:
+    def pairs(**options) -> set:
         calls = iter(range(99))
         monkeypatch.setattr(choose, "_try", lambda *given: next(calls) > 0 and real(*given))
-        return set(Space.from_frame(frame).learn(frame, seed=0).pairs)
+        return set(Space.from_frame(frame).learn(frame, seed=0, **options).pairs)
 
     found = pairs()
     assert len(found) == 1 and found < {("a", "b"), ("c", "d")}
-    monkeypatch.setattr(choose, "_MAX_MISSES", 1)
-    assert not pairs()
+    assert not pairs(policy=Policy(pairs=PairPolicy(misses=1)))

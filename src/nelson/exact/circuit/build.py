@@ -35,6 +35,7 @@ from typing import Any
 
 import numpy as np
 
+from nelson.budget import Budget
 from nelson.errors import FormulaError, NelsonError, Unsatisfiable
 from nelson.exact.circuit import disk_cache, frontier
 from nelson.exact.circuit.attempts import Attempt, attempts
@@ -43,11 +44,11 @@ from nelson.exact.circuit.effort import (
     EFFORT,
     LONG_PAGE_BYTES,
     LONG_SECONDS,
-    Limits,
     effort_of,
     page_of,
+    safety_seconds,
 )
-from nelson.exact.circuit.nnf import Circuit
+from nelson.exact.circuit.nnf import NnfCircuit
 from nelson.exact.compile_guess import estimate
 from nelson.exact.frontier_order import MAX_LITERALS, MAX_VARIABLES, Order
 from nelson.formula import Formula
@@ -55,7 +56,8 @@ from nelson.formula.canonical import normalise
 from nelson.formula.components import Component, split
 from nelson.formula.propagate import propagated
 from nelson.io.progress import phase
-from nelson.process.child import MEMORY, SPENT, STOPPED, Effort, run_child
+from nelson.process import MEMORY
+from nelson.process.child import SPENT, STOPPED, Effort, run_child
 
 #: Module, and name for people, of each compiler.
 COMPILERS = {
@@ -65,18 +67,10 @@ COMPILERS = {
 }
 #: D4 first, the frontier compiler where D4 fails or is not installed.
 AUTO = "auto"
-#: The frontier compiler is tried if an elimination order has at most this width. The gates of sums
-#: and comparisons make formulas wider than their number of states tells: up to about twice.
-NARROW = 32
 #: D4 gets all the time for formulas with at most this many variables: it always compiles them.
 SMALL = 40
-#: And for formulas with fewer variables than this for each unit of width: these are not long, and
-#: no order is much better than D4's own.
-LENGTH = 5
 #: Bytes of address space that a compiler reserves without using them: D4 maps 1.8 GiB at once.
 RESERVED = {"d4": 2 << 30, "sdd": 0}
-#: A longer text, in bytes, counts as "did not compile": its arrays would take about 2 GB.
-MAX_TEXT = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -108,7 +102,7 @@ def compile_parts(
     effort: Effort | None = None,
     cpu: bool = False,
     shown: Sequence[np.ndarray] | None = None,
-) -> tuple[list[Circuit | str], str]:
+) -> tuple[list[NnfCircuit | str], str]:
     """All parts, one after the other, in one child process with these limits (seconds, bytes).
 
     A part is (literals, offsets) of clauses over variables 1..n, each of them in some clause.
@@ -151,47 +145,48 @@ def compile_parts(
     return [_read(answer) for answer in answers], ended
 
 
-def _read(answer: dict[str, Any]) -> Circuit | str:
+def _read(answer: dict[str, Any]) -> NnfCircuit | str:
+    # A longer text, in bytes, counts as "did not compile": its arrays would take about 2 GB.
+    max_text = 1 << 30
     if "error" in answer:
         return answer["error"]
     text = answer.pop("nnf")  # freed when it is parsed
-    if len(text) > MAX_TEXT:
+    if len(text) > max_text:
         return f"a circuit of {len(text):,} bytes is too large"
     try:
-        return Circuit.parse(text)
+        return NnfCircuit.parse(text)
     except ValueError as error:
         return f"answered with {error}"
 
 
 def build(
     formula: Formula,
-    seconds: float | None = None,
-    memory: int = MEMORY,
+    budget: Budget | None = None,
     compiler: str = AUTO,
     cache: bool = True,
     effort: float = EFFORT,
 ) -> BuildResult:
-    """The circuit of a formula, from the disk cache or compiled within these limits.
+    """The circuit of a formula, from the disk cache or compiled within the budget.
 
-    seconds: None counts effort instead. A circuit from the cache may have taken more than `effort`:
-    its `effort` says so. With an empty cache there would be none.
+    Without a deadline effort is counted. A circuit from the cache may have taken more than
+    `effort`: its `effort` says so. With an empty cache there would be none.
     Raises Unsatisfiable if propagation or the compiler proved it.
     """
     if compiler not in (AUTO, *COMPILERS):
         expected = "one of " + ", ".join([AUTO, *COMPILERS])
         raise FormulaError(f"no compiler {compiler!r}", expected=expected)
-    started = time.monotonic()
+    budget, started = Budget() if budget is None else budget, time.monotonic()
     if formula.has_empty_clause:
         raise Unsatisfiable("the formula has an empty clause")
     key = disk_cache.key(formula, _route(compiler)) if cache else ""
     if cache and (circuit := load_cached(key, formula.n_total)) is not None:
         spent = effort_on_disk(key)
-        if seconds is not None or spent < math.inf:
+        if not budget.counted or spent < math.inf:
             return BuildResult(circuit, time.monotonic() - started, cached=True, effort=spent)
     if lacking := not_possible(formula, compiler):
         return BuildResult(None, 0.0, why_not=lacking)
-    limits = Limits(effort, seconds, memory)
-    found = replace(_compile(formula, limits, compiler), seconds=time.monotonic() - started)
+    found = _compile(formula, budget, effort, compiler)
+    found = replace(found, seconds=time.monotonic() - started)
     if found.circuit is not None and cache:
         arrays = {"n": np.int64(found.circuit.n), "effort": np.float64(found.effort)}
         disk_cache.save(key, arrays | found.circuit.arrays)
@@ -220,17 +215,23 @@ def load_cached(key: str, n: int) -> DecisionCircuit | None:
 
 def narrow(formula: Formula) -> bool:
     """Is the frontier compiler worth a try? About a millisecond, once for each formula."""
+    # The width of an elimination order, at most. The gates of sums and comparisons make formulas
+    # wider than their number of states tells: up to about twice.
+    most_width = 32
     if formula.n_total > MAX_VARIABLES or len(formula.literals) > MAX_LITERALS:
         return False
     guess = estimate(formula)
-    return guess.complete and guess.width <= NARROW
+    return guess.complete and guess.width <= most_width
 
 
 def _long(formula: Formula) -> bool:
     """May an order of the variables help D4?"""
+    # Formulas with fewer variables than this for each unit of width are not long: no order is much
+    # better than D4's own.
+    length = 5
     if formula.n_total <= SMALL or not narrow(formula):
         return False
-    return formula.n_total >= LENGTH * estimate(formula).width
+    return formula.n_total >= length * estimate(formula).width
 
 
 def not_possible(formula: Formula, compiler: str = AUTO) -> str | None:
@@ -241,7 +242,7 @@ def not_possible(formula: Formula, compiler: str = AUTO) -> str | None:
     return lacking if lacking and not (narrow(formula) or estimate(formula).by_level) else None
 
 
-def _compile(formula: Formula, limits: Limits, compiler: str) -> BuildResult:
+def _compile(formula: Formula, budget: Budget, effort: float, compiler: str) -> BuildResult:
     """A circuit and its effort, or why there is none."""
     left = propagated(formula)
     parts = split(*normalise(left.literals, left.offsets), formula.n_total)
@@ -251,25 +252,27 @@ def _compile(formula: Formula, limits: Limits, compiler: str) -> BuildResult:
     long = _route(compiler) == AUTO and _long(formula)
     first = "d4" if _route(compiler) == AUTO else _route(compiler)
     short = compiler == AUTO and estimate(formula).by_level
-    for attempt in attempts(parts, circuits, limits, first, long, short):
+    most = f"{effort:g} units of effort" if budget.counted else f"{budget.left:.3g} s"
+    limits = f"{most}, {budget.memory / 2**30:.3g} GiB"
+    for attempt in attempts(parts, circuits, budget, effort, first, long, short):
         name, started = COMPILERS[attempt.compiler][1], time.monotonic()
         compiled = _by_frontier if attempt.compiler == "frontier" else _by_child
-        budget = None if math.isinf(attempt.until) else attempt.until - started
-        with phase(f"compiling a circuit with {name}", budget):
-            done, ended, effort = compiled(parts[len(circuits) :], attempt)
+        seconds = None if attempt.budget.counted else attempt.budget.left
+        with phase(f"compiling a circuit with {name}", seconds):
+            done, ended, used = compiled(parts[len(circuits) :], attempt, effort)
         if None in done:
             raise Unsatisfiable(f"a solver proved that the formula has no solution: {name}")
-        spent += effort
+        spent += used
         circuits += [circuit for circuit in done if circuit is not None]
         if len(circuits) == len(parts):
             # With a clock only the first attempt is the one that counted effort leads to.
-            same = limits.seconds is None or (attempt.plain and effort <= attempt.effort)
+            same = budget.counted or (attempt.first and used <= attempt.effort)
             whole = joined(circuits, left.fixed, formula.n_total)
             return BuildResult(whole, 0.0, effort=spent if same else math.inf)
-        if limits.seconds is None and ended == STOPPED:
+        if budget.counted and ended == STOPPED:
             cut = True
-            ended = f"was ended by the safety limit of {limits.safety:g} s of CPU time"
-        elif limits.seconds is not None:
+            ended = f"was ended by the safety limit of {safety_seconds(effort):g} s of CPU time"
+        elif not budget.counted:
             ended += f" after {time.monotonic() - started:.3g} s"
         hard = parts[len(circuits)]
         reasons.append(
@@ -281,15 +284,15 @@ def _compile(formula: Formula, limits: Limits, compiler: str) -> BuildResult:
 Done = tuple[list[DecisionCircuit | None], str, float]  # circuits, how it ended, effort
 
 
-def _by_child(parts: list[Component], attempt: Attempt) -> Done:
+def _by_child(parts: list[Component], attempt: Attempt, whole_effort: float) -> Done:
     clauses = [(part.literals, part.offsets) for part in parts]
-    limits, counted = attempt.limits, attempt.limits.seconds is None
-    seconds = limits.safety if counted else max(0.0, attempt.until - time.monotonic())
+    budget, counted = attempt.budget, attempt.budget.counted
+    seconds = safety_seconds(whole_effort) if counted else budget.left
     effort = None
     if attempt.compiler == "d4" and (counted or seconds <= LONG_SECONDS):
         effort = effort_of(clauses, attempt.effort if counted else math.inf)
     answers, ended = compile_parts(
-        clauses, attempt.compiler, seconds, limits.memory, attempt.orders, effort, counted
+        clauses, attempt.compiler, seconds, budget.memory, attempt.orders, effort, counted
     )
     unknown = 0.0 if counted else math.inf
     spent = unknown if effort is None else effort.total
@@ -305,15 +308,16 @@ def _by_child(parts: list[Component], attempt: Attempt) -> Done:
     return circuits, ended, spent
 
 
-def _by_frontier(parts: list[Component], attempt: Attempt) -> Done:
-    most = min(frontier.MAX_STATES, attempt.limits.memory // frontier.STATE_BYTES)
+def _by_frontier(parts: list[Component], attempt: Attempt, _: float) -> Done:
+    budget = attempt.budget
+    most = min(frontier.MAX_STATES, budget.memory // frontier.STATE_BYTES)
     circuits: list[DecisionCircuit | None] = []
     for part, order in zip(parts, attempt.orders or (), strict=True):
         if not order.feasible:
             return circuits, f"found the formula too wide ({order})", 0.0
         try:
             circuit = frontier.compiled_along(
-                part.literals, part.offsets, order.variables, part.variables, attempt.until, most
+                part.literals, part.offsets, order.variables, part.variables, budget, most
             )
         except frontier.TooLarge as error:
             return circuits, str(error), 0.0

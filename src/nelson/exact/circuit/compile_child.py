@@ -16,10 +16,6 @@ own limit of 100 s the circuit would depend on the clock.
 
 from array import array
 
-#: Bytes of a page of D4's cache. D4's defaults, 4 GiB and 512 MiB, exceed our memory limit.
-PAGE_BYTES = 1 << 26
-#: Seconds for a decomposition: longer than any run.
-FOREVER = 1_000_000
 #: D4's number for an order that the caller gives.
 GIVEN = 1
 #: How much the place before counts, against D4's own score of a variable.
@@ -32,16 +28,20 @@ def clauses(task):
 
 
 def d4(task):
+    # Bytes of a page of D4's cache. D4's defaults, 4 GiB and 512 MiB, exceed our memory limit.
+    page_bytes = 1 << 26
+    # Seconds for a decomposition: longer than any run.
+    forever = 1_000_000
     import py_d4
 
-    size = task.get("page", PAGE_BYTES)
+    size = task.get("page", page_bytes)
     page = {"sizeFirstPage": size, "sizeAdditionalPage": size}
     cleaning = {"strategy": "expectation" if task.get("clean", True) else "none"}
     options = py_d4.load_options_from_dict(
         {
             "verbosity": 1,
             "cache": {"bucket": page, "cleaning": cleaning},
-            "branching": {"partialOrder": {"budget": FOREVER}},
+            "branching": {"partialOrder": {"budget": forever}},
         }
     )
     if "places" in task:

@@ -20,7 +20,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from nelson.exact.circuit.nnf import Circuit
+from nelson.exact.circuit.nnf import NnfCircuit
 from nelson.formula.flat import lengths_to_offsets
 from nelson.kernels.circuit import levels, nnf, passes, records
 from nelson.kernels.core.bits import words_for
@@ -28,14 +28,6 @@ from nelson.kernels.core.threads import spread, usable_cores
 
 #: Edges times theta below which starting a thread costs more than it saves.
 MIN_THREADED_VISITS = 200_000
-#: Bytes of work space that the threads of a pass may take together.
-_MAX_WORK_BYTES = 2 << 30
-#: Edges to visit, at most, to find the variables that no sample has to draw by themselves.
-_MAX_VISITS = 1_000_000_000
-
-
-#: Circuits with more edges than this have no levels, which take as much memory as the circuit.
-_MAX_LEVEL_EDGES = 1 << 25
 
 
 @dataclass(frozen=True)
@@ -94,11 +86,12 @@ class DecisionCircuit:
         return passes.Decisions(**self.arrays)
 
     @cached_property
-    def levels(self) -> levels.Levels:
+    def levels(self) -> levels.LevelOrder:
         """The decisions sorted for `nelson.kernels.circuit.levels`; none if the circuit is so large
         that they would take too much memory. O(edges), once.
         """
-        if self.edges > _MAX_LEVEL_EDGES:
+        max_edges = 1 << 25  # levels take as much memory as the circuit
+        if self.edges > max_edges:
             return levels.none()
         return levels.levels(self.kernel, self.n)
 
@@ -108,13 +101,15 @@ class DecisionCircuit:
         theta = +-inf is evidence. log P(C) is -inf if no structure agrees with it; the means of
         that row are then meaningless. O(edges) for each theta, on threads.
         """
+        # Bytes of work space that the threads of a pass may take together.
+        max_work_bytes = 2 << 30
         theta = np.ascontiguousarray(theta, np.float64)
         log_p = np.zeros(len(theta))
         mean = np.zeros(theta.shape if means else (0, 0))
         threads = 1
         threaded = len(theta) > 1 and len(theta) * (self.edges + self.n) > MIN_THREADED_VISITS
         if threaded:
-            fit = max(1, _MAX_WORK_BYTES // (24 * self.decisions + 32 * self.n + 1))
+            fit = max(1, max_work_bytes // (24 * self.decisions + 32 * self.n + 1))
             threads = min(usable_cores(), fit, len(theta))
         works = [passes.work(self.n, self.decisions) for _ in range(threads)]
 
@@ -133,8 +128,10 @@ class DecisionCircuit:
         their own law. One pass decides on 64 variables. Where that takes too long all variables
         are returned: that is slower and gives the same samples.
         """
+        # Edges to visit, at most, to find the variables that no sample has to draw by themselves.
+        max_visits = 1_000_000_000
         draws_itself = np.ones(self.n, bool)
-        if words_for(self.n) * self.edges <= _MAX_VISITS:
+        if words_for(self.n) * self.edges <= max_visits:
             mentioned = np.empty(self.decisions, np.uint64)
             for k in range(words_for(self.n)):
                 bits = np.uint64(passes.always(self.kernel, 64 * k, mentioned))
@@ -153,7 +150,7 @@ class DecisionCircuit:
         return int(np.diff(self.kid_ptr[::2]).max(initial=0))
 
 
-def decisions_of(circuit: Circuit, own: np.ndarray) -> DecisionCircuit | None:
+def decisions_of(circuit: NnfCircuit, own: np.ndarray) -> DecisionCircuit | None:
     """The decisions of one compiled component; None if the circuit is `false`.
 
     own: (n,) the variable of the formula that each variable of the component stands for.
@@ -166,7 +163,7 @@ def decisions_of(circuit: Circuit, own: np.ndarray) -> DecisionCircuit | None:
     last[circuit.parent] = np.arange(edges)  # of repeated indices the last one stays
     order = np.argsort(last[1:], kind="stable") + 1
     order = np.concatenate([order[order != 1], [1]])
-    graph = nnf.Graph(
+    graph = nnf.NnfGraph(
         circuit.kind, circuit.child, circuit.start, circuit.literals, first, at, order
     )
     fate = nnf.Fate(np.zeros(nodes, np.uint8), *np.zeros((2, nodes), np.int64))

@@ -22,7 +22,7 @@ import numpy as np
 from nelson.errors import NelsonError
 from nelson.exact.circuit.decisions import DecisionCircuit
 from nelson.formula import Formula
-from nelson.kernels.circuit import descent, few, levels, passes, records
+from nelson.kernels.circuit import descent, levels, passes, records, small_draws
 from nelson.kernels.core import rng
 from nelson.kernels.core.bits import tail_mask, words_for
 from nelson.kernels.core.threads import spread, usable_cores
@@ -34,15 +34,9 @@ WIDTHS = (1, 16)
 DENSE_LANES = 2.0
 #: With more decisions per sample than this, finding the dense ones costs more than it saves.
 _MAX_DECISIONS_PER_SAMPLE = 50
-#: With more decisions per sample than this, a plain descent (`kernels.circuit.few`) is faster than
-#: a program.
+#: With more decisions per sample than this, a plain descent (`small_draws.py`) is faster than a
+#: program.
 _DECISIONS_OF_FEW = 16
-#: Up to this many visits (10 ms) a plain descent runs in the caller's thread, past a deadline too.
-_MAX_PLAIN_VISITS = 8_000_000
-#: Edges and variables visited by a draw below which starting a thread costs more than it saves.
-_MIN_THREADED_VISITS = 500_000
-#: Bytes that the programs of all threads may take together.
-_MAX_PROGRAM_BYTES = 1 << 30
 
 Clauses = tuple[np.ndarray, np.ndarray]
 Range = tuple[int, int]  # [first, last)
@@ -99,7 +93,7 @@ class Draws:
         #: Few samples of a large circuit are drawn word by word, without a program.
         self.plain = expected is not None and expected * _DECISIONS_OF_FEW < circuit.decisions
         self.full_width = width or WIDTHS[expected is None or expected > 64]
-        self.job = records.Job(
+        self.job = records.CircuitJob(
             rng.spread_seed(seed),
             np.ascontiguousarray(contexts, np.int64),
             0,
@@ -108,10 +102,10 @@ class Draws:
             *check,
             2.0 if sparse else min(1.0, DENSE_LANES / (64 * self.full_width)),
         )
-        self._terms: list[levels.Terms] = []
-        self._programs: list[tuple[passes.Work, records.Program]] = []
-        self._free: list[few.Free] = []
-        self._spaces: list[records.Space] = []
+        self._terms: list[levels.TermValues] = []
+        self._programs: list[tuple[passes.PassValues, records.CircuitProgram]] = []
+        self._free: list[small_draws.Free] = []
+        self._spaces: list[records.CircuitScratch] = []
         self._laid_out = -1  # the context whose theta the first program holds; -1: none
         self.log_p = np.zeros(len(self.theta))
 
@@ -150,20 +144,26 @@ class Draws:
 
     def _run(
         self,
-        job: records.Job,
+        job: records.CircuitJob,
         packed: np.ndarray,
         done: np.ndarray,
         tiles: int,
         deadline: float | None,
     ) -> bool:
         """Fill `packed` and `done`; -> was it interrupted."""
+        # With fewer visits (10 ms) a plain descent runs in the caller's thread, past a deadline.
+        max_plain_visits = 8_000_000
+        # With fewer visits of edges and variables starting a thread costs more than it saves.
+        min_threaded_visits = 500_000
+        # Bytes that the programs of all threads may take together.
+        max_program_bytes = 1 << 30
         contexts, circuit = len(self.theta), self.circuit
         visits = contexts * (circuit.edges + job.samples * (circuit.n + 8))
         by_context = contexts > 1 and (contexts >= self.threads or tiles < self.threads)
-        threads = self.threads if visits > _MIN_THREADED_VISITS else 1
+        threads = self.threads if visits > min_threaded_visits else 1
         if by_context:
             program_bytes = 128 * circuit.decisions + 4 * circuit.edges
-            threads = max(1, min(threads, _MAX_PROGRAM_BYTES // program_bytes, contexts))
+            threads = max(1, min(threads, max_program_bytes // program_bytes, contexts))
         self._reserve(threads, threads if by_context else 1)
         stop = np.zeros(1, np.int32)
         out = packed, done, self.log_p, stop
@@ -172,13 +172,13 @@ class Draws:
             task = self._spaces[thread], job, *out, rows, part, fresh
             if self.plain:
                 fixed = circuit.levels, circuit.single, self.theta, self._terms[program]
-                few.draw(tag(1), *fixed, self._free[program], *task)
+                small_draws.draw(tag(1), *fixed, self._free[program], *task)
                 return
             laws = self.theta, self._terms[program], *self._programs[program]
             descent.draw(tag(self.width), circuit.kernel, circuit.levels, *laws, *task)
 
-        small = visits <= _MIN_THREADED_VISITS and deadline is None
-        if small or (self.plain and contexts == 1 and visits <= _MAX_PLAIN_VISITS):
+        small = visits <= min_threaded_visits and deadline is None
+        if small or (self.plain and contexts == 1 and visits <= max_plain_visits):
             fresh = contexts > 1 or self._laid_out != 0
             self._laid_out = 0 if contexts == 1 else -1
             call(0, 0, (0, contexts), (0, tiles), fresh)
@@ -222,9 +222,9 @@ class Draws:
             self._terms.append(levels.terms(c.n, c.decisions))
         if self.plain:
             while len(self._free) < programs:
-                self._free.append(few.free(c.unmentioned))
+                self._free.append(small_draws.free(c.unmentioned))
             while len(self._spaces) < spaces:
-                self._spaces.append(few.space(c.n, c.queue_length))
+                self._spaces.append(small_draws.space(c.n, c.queue_length))
             return
         while len(self._programs) < programs:
             program = records.program(c.kernel, c.unmentioned)

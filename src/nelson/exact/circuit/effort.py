@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
-from nelson.process.child import MEMORY, Effort
+from nelson.process.child import Effort
 
 #: The effort of a compiler unless the caller sets a limit: about 3 s of D4.
 EFFORT = 16.0
@@ -30,21 +29,9 @@ PAGE_BYTES = 1 << 20
 LONG_SECONDS, LONG_PAGE_BYTES = 300.0, 1 << 26
 
 
-class Limits(NamedTuple):
-    """Of a compilation: counted effort, unless the caller wants a clock."""
-
-    effort: float = EFFORT
-    seconds: float | None = None  # the caller's clock; then `effort` does not matter
-    memory: int = MEMORY
-
-    @property
-    def safety(self) -> float:
-        """CPU seconds of an attempt, if effort is counted."""
-        return max(SAFETY, SAFETY_PER_EFFORT * self.effort)
-
-    def __str__(self) -> str:
-        most = f"{self.effort:g} units of effort" if self.seconds is None else f"{self.seconds:g} s"
-        return f"{most}, {self.memory / 2**30:.3g} GiB"
+def safety_seconds(effort: float) -> float:
+    """CPU seconds of an attempt, if effort is counted."""
+    return max(SAFETY, SAFETY_PER_EFFORT * effort)
 
 
 def effort_of(parts: Sequence[tuple[np.ndarray, np.ndarray]], most: float = math.inf) -> Effort:

@@ -23,13 +23,12 @@ Cost: O(states) array operations; the caller bounds the states and the time.
 from __future__ import annotations
 
 import itertools
-import math
-import time
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
+from nelson.budget import Budget
 from nelson.exact.circuit.decisions import DecisionCircuit
 from nelson.formula.flat import lengths_to_offsets
 from nelson.process.child import Cancelled, cancelled
@@ -40,12 +39,6 @@ MAX_LEVEL = 1 << 20
 MAX_STATES = 30_000_000
 #: Bytes that one state takes at most: its children, its node, and the branches of its decision.
 STATE_BYTES = 64
-#: Most literals and kids of the circuit: 4 bytes for each.
-MAX_EDGES = 100_000_000
-#: States are merged before a level at which at least this share of them has two live branches.
-_BRANCHING = 0.05
-#: More states than this are also merged when they have grown by 30%.
-_MANY = 1 << 15
 #: Bits of a word of a key.
 _BITS = 64
 
@@ -59,7 +52,7 @@ class TooLarge(Exception):
     """A limit was reached; the message says which."""
 
 
-class Step(NamedTuple):
+class StateUpdate(NamedTuple):
     """What a decision does to the bits of a state.
 
     A move (source, target) copies a bit if the variable has the value; source -1 is the constant 1,
@@ -86,19 +79,19 @@ def compiled_along(
     offsets: np.ndarray,
     order: np.ndarray,
     own: np.ndarray,
-    until: float,
+    budget: Budget,
     most: int = MAX_STATES,
 ) -> DecisionCircuit | None:
     """The circuit of clauses over variables 1..n, decided in this order; None if they have no
     solution. Raises TooLarge.
 
     order: (n,) variables from 0.  own: (n,) the variable of the formula that each stands for.
-    until: time.monotonic() at which to give up.  most: states of all levels together.
+    It gives up at the deadline.  most: states of all levels together.
     """
-    levels = _forward(steps(literals, offsets, order), until, most)
+    levels = _forward(steps(literals, offsets, order), budget, most)
     if levels is None:
         return None
-    nodes = _backward(levels, until)
+    nodes = _backward(levels, budget)
     return None if nodes.root == _DEAD else circuit_of(nodes, own[order])
 
 
@@ -121,10 +114,10 @@ def circuit_of_rows(rows: np.ndarray, own: np.ndarray) -> DecisionCircuit:
         high[state[rows[:, t]]] = after[rows[:, t]]
         levels.append((low, high))
         state = after
-    return circuit_of(_backward(levels, math.inf), own)
+    return circuit_of(_backward(levels, Budget()), own)
 
 
-def steps(literals: np.ndarray, offsets: np.ndarray, order: np.ndarray) -> list[Step]:
+def steps(literals: np.ndarray, offsets: np.ndarray, order: np.ndarray) -> list[StateUpdate]:
     """One step for each variable in the order."""
     n = len(order)
     place = np.empty(n, np.int64)
@@ -163,12 +156,16 @@ def steps(literals: np.ndarray, offsets: np.ndarray, order: np.ndarray) -> list[
         cleared = list(here.values())
         free += cleared
         waiting[t] = {}
-        out.append(Step(moves, cleared, -(-used // _BITS)))
+        out.append(StateUpdate(moves, cleared, -(-used // _BITS)))
     return out
 
 
-def _forward(plan: list[Step], until: float, most: int) -> list[Level] | None:
+def _forward(plan: list[StateUpdate], budget: Budget, most: int) -> list[Level] | None:
     """For each level the children (low, high) of its states, as indices into the next level."""
+    # States are merged before a level at which at least this share of them has two live branches.
+    branching = 0.05
+    # More states than this are also merged when they have grown by 30%.
+    many = 1 << 15
     keys = np.zeros((1, 1), np.uint64)  # (words, states)
     levels: list[Level] = []
     total, merged_states, clean = 0, 1, True  # clean: no two states are equal
@@ -178,8 +175,8 @@ def _forward(plan: list[Step], until: float, most: int) -> list[Level] | None:
             keys = np.concatenate([keys, more])
         alive = [_alive(keys, moves) for moves in step.moves]
         states = keys.shape[1]
-        grown = states > max(_MANY, 1.3 * merged_states)
-        if not clean and (grown or (alive[0] & alive[1]).sum() > _BRANCHING * states):
+        grown = states > max(many, 1.3 * merged_states)
+        if not clean and (grown or (alive[0] & alive[1]).sum() > branching * states):
             first, merged = _merged(keys)
             if len(first) < states:
                 keys, alive = keys[:, first], [mask[first] for mask in alive]
@@ -191,7 +188,7 @@ def _forward(plan: list[Step], until: float, most: int) -> list[Level] | None:
             raise TooLarge(f"found more than {MAX_LEVEL:,} states at level {len(levels)}")
         if total > most:
             raise TooLarge(f"found more than {most:,} states")
-        _check_time(until, f"stopped at level {len(levels)} of {len(plan)}")
+        _check_time(budget, f"stopped at level {len(levels)} of {len(plan)}")
         parts, children, count = [], [], 0
         for mask, moves in zip(alive, step.moves, strict=True):
             live = np.flatnonzero(mask)
@@ -209,10 +206,10 @@ def _forward(plan: list[Step], until: float, most: int) -> list[Level] | None:
     return levels
 
 
-def _check_time(until: float, where: str) -> None:
+def _check_time(budget: Budget, where: str) -> None:
     if cancelled():
         raise Cancelled
-    if time.monotonic() > until:
+    if budget.spent:
         raise TooLarge(where)
 
 
@@ -231,7 +228,7 @@ def _alive(keys: np.ndarray, moves: list[tuple[int, int]]) -> np.ndarray:
     return alive
 
 
-def _moved(keys: np.ndarray, step: Step, moves: list[tuple[int, int]]) -> np.ndarray:
+def _moved(keys: np.ndarray, step: StateUpdate, moves: list[tuple[int, int]]) -> np.ndarray:
     """The keys after a decision."""
     kept = np.full(len(keys), ~np.uint64(0))
     for bit in step.cleared:
@@ -269,7 +266,7 @@ def _renamed(child: np.ndarray, names: np.ndarray) -> np.ndarray:
     return np.where(child < 0, np.int32(_DEAD), names[child])
 
 
-def _backward(levels: list[Level], until: float) -> Nodes:
+def _backward(levels: list[Level], budget: Budget) -> Nodes:
     """Merge nodes with the same children, level by level from the bottom."""
     position, low, high = ([np.full(1, value, np.int32)] for value in (len(levels), -1, -1))
     names, count = np.zeros(1, np.int32), 1
@@ -286,7 +283,7 @@ def _backward(levels: list[Level], until: float) -> Nodes:
             low.append(a[tested[first]])
             high.append(b[tested[first]])
             count += len(first)
-        _check_time(until, f"stopped at level {len(levels)} on the way back")
+        _check_time(budget, f"stopped at level {len(levels)} on the way back")
     return Nodes(np.concatenate(position), np.concatenate(low), np.concatenate(high), int(names[0]))
 
 
@@ -295,6 +292,8 @@ def circuit_of(nodes: Nodes, variable: np.ndarray) -> DecisionCircuit:
 
     variable: (n,) the variable of the formula at each place of the order.
     """
+    # Most literals and kids of the circuit: 4 bytes for each.
+    max_edges = 100_000_000
     both = (nodes.low >= 0) & (nodes.high >= 0)
     both[_TRUE] = False
     chosen = np.flatnonzero(both)
@@ -310,7 +309,7 @@ def circuit_of(nodes: Nodes, variable: np.ndarray) -> DecisionCircuit:
     single = np.zeros(len(starts) // 2, np.uint8)
     single[len(chosen) :] = 1
     pointers = lengths_to_offsets(length[starts] + (own >= 0))
-    if pointers[-1] + len(starts) > MAX_EDGES:
+    if pointers[-1] + len(starts) > max_edges:
         raise TooLarge(f"a circuit of {int(pointers[-1]):,} literals is too large")
     lits = np.empty(pointers[-1], np.int32)
     lits[pointers[:-1][own >= 0]] = own[own >= 0]

@@ -22,7 +22,7 @@ from nelson.kernels.circuit import nnf
 
 
 @dataclass(frozen=True)
-class Circuit:
+class NnfCircuit:
     kind: np.ndarray  # (nodes + 1,) uint8; entry 0 unused
     parent: np.ndarray  # (edges,) int32, edges out of a node before edges into it
     child: np.ndarray  # (edges,) int32
@@ -30,7 +30,7 @@ class Circuit:
     literals: np.ndarray  # int32
 
     @classmethod
-    def parse(cls, text: str | bytes) -> Circuit:
+    def parse(cls, text: str | bytes) -> NnfCircuit:
         """Read D4's text, in linear time. Raises ValueError if it is not a circuit."""
         raw = np.frombuffer(text.encode() if isinstance(text, str) else text, np.uint8)
         size = np.zeros(3, np.int64)

@@ -48,6 +48,42 @@ def count(circuit: DecisionCircuit, evidence: Sequence[int] = ()) -> int:
     return value[-1] << (circuit.n - len(given) - power[-1])
 
 
+def best(circuit: DecisionCircuit, weights: Sequence[int]) -> np.ndarray | None:
+    """(n,) bool: a solution of greatest weight, sum over true variables of an integer each; None if
+    there is no solution. O(edges), without rounding.
+
+    A literal costs what the other value of its variable would gain, so that a variable that no
+    branch mentions has the better value and costs nothing.
+    """
+    cost = [(max(0, weight), max(0, -weight)) for weight in weights]  # of false, of true
+    literals, ends = circuit.lits.tolist(), circuit.lit_ptr.tolist()
+    pointers, kids, single = circuit.kid_ptr.tolist(), circuit.kids.tolist(), circuit.single
+    least: list[int | None] = []  # cost of each decision; None: it has no solution
+    chosen: list[int] = []
+    for i in range(circuit.decisions):
+        value, branch = None, 2 * i
+        for b in range(2 * i, 2 * i + 2 - int(single[i])):
+            below = [least[kid] for kid in kids[pointers[b] : pointers[b + 1]]]
+            if any(part is None for part in below):
+                continue
+            total = sum(part for part in below if part is not None)
+            total += sum(cost[code >> 1][code & 1] for code in literals[ends[b] : ends[b + 1]])
+            if value is None or total < value:
+                value, branch = total, b
+        least.append(value)
+        chosen.append(branch)
+    if least[-1] is None:
+        return None
+    x = np.array([weight > 0 for weight in weights], bool)
+    waiting = [circuit.decisions - 1]
+    while waiting:
+        b = chosen[waiting.pop()]
+        for code in literals[ends[b] : ends[b + 1]]:
+            x[code >> 1] = code & 1
+        waiting += kids[pointers[b] : pointers[b + 1]]
+    return x
+
+
 def rows(circuit: DecisionCircuit, columns: np.ndarray, evidence: Sequence[int] = ()) -> np.ndarray:
     """All solutions, (count, columns) bool, in no particular order. O(count x depth) memory.
 

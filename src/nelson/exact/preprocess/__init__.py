@@ -5,14 +5,14 @@ samples of the smaller problem into samples of the original one.
 """
 
 from nelson.exact.preprocess.pipeline import STEPS, compile_kernels, preprocess
-from nelson.exact.preprocess.result import Completion, Component, Preprocessed, Rebuild
+from nelson.exact.preprocess.result import Completion, Preprocessed, Rebuild, WeightedComponent
 
 __all__ = [
     "STEPS",
     "Completion",
-    "Component",
     "Preprocessed",
     "Rebuild",
+    "WeightedComponent",
     "compile_kernels",
     "preprocess",
 ]

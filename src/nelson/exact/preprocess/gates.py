@@ -12,11 +12,9 @@ from nelson.exact.preprocess.simplify import units
 from nelson.exact.preprocess.state import State
 from nelson.formula.flat import lengths_to_offsets
 from nelson.kernels.reduce import eliminate as kernels
-from nelson.kernels.reduce.clause_store import Definitions, Store, load, tally
+from nelson.kernels.reduce.clause_store import DefinitionLog, Store, load, tally
 from nelson.kernels.reduce.definition import CLAUSES
 
-#: Literals of the longest resolvent.
-LONGEST = 24
 #: Clauses that resolving one variable away may add. On two factoring formulas, 8 leaves 58 and 194
 #: variables where 0 leaves 107 and 313, with nearly as many clauses.
 GROWTH = 8
@@ -38,7 +36,7 @@ def _candidates(state: State, may: np.ndarray, only_defined: bool) -> np.ndarray
     """Variables that may be eliminated, cheapest first."""
     held, share = np.zeros(2 * state.n, np.int32), np.zeros(state.n)
     tally(state.literals, state.offsets, held, share)
-    state.budget.use(len(state.literals))
+    state.visits.use(len(state.literals))
     positive, negative = held[::2], held[1::2]
     total = positive + negative
     chosen = may & (total > 0) & (total <= CLAUSES)
@@ -58,20 +56,22 @@ def eliminate(
     only_defined=False takes variables that no gate defines, too: that keeps the solutions on all
     other variables, each once, but not the law (`nelson.exact.projection`).
     """
+    # Literals of the longest resolvent.
+    longest = 24
     order, taken = _candidates(state, may, only_defined), 0
     for _ in range(PASSES):
-        if not len(order) or state.budget.spent:
+        if not len(order) or state.visits.spent:
             break
         store, definitions, scratch = _space(state)
         load(state.literals, state.offsets, store)
-        state.budget.use(2 * len(state.literals))
+        state.visits.use(2 * len(state.literals))
         at, outcome = 0, kernels.DONE
-        while at < len(order) and (steps := state.budget.next(share)):
+        while at < len(order) and (steps := state.visits.next(share)):
             at, outcome, work = kernels.eliminate(
-                store, definitions, scratch, order, at, steps, only_defined, growth, LONGEST
+                store, definitions, scratch, order, at, steps, only_defined, growth, longest
             )
             share -= work
-            state.budget.use(work)
+            state.visits.use(work)
             if outcome == kernels.CONFLICT:
                 raise Unsatisfiable("resolution leads to the empty clause")
             if outcome == kernels.FULL:
@@ -87,26 +87,15 @@ def eliminate(
     units(state)
 
 
-def _space(state: State) -> tuple[Store, Definitions, kernels.Scratch]:
+def _space(state: State) -> tuple[Store, DefinitionLog, kernels.DefinitionScratch]:
     """An empty clause store with room to grow, empty definitions, and scratch arrays."""
     n, m = state.n, len(state.offsets) - 1
     room = min(ROOM, ROOM_FOR_EACH * n)
     places = len(state.literals) + len(state.literals) // 2 + room
     clauses = m + m // 2 + room // 4
-    code = 2 * n
-    store = Store(
-        literals=np.empty(places, np.int32),
-        begin=np.empty(clauses, np.int32),
-        size=np.zeros(clauses, np.int32),
-        owner=np.empty(places, np.int32),
-        after=np.empty(places, np.int32),
-        head=np.full(code, -1, np.int32),
-        held=np.zeros(code, np.int32),
-        used=np.zeros(2, np.int64),
-        touched=np.zeros(n, np.uint8),
-    )
+    store = empty_store(n, places, clauses)
     # Each clause is removed once, and becomes part of at most one definition.
-    definitions = Definitions(
+    definitions = DefinitionLog(
         target=np.empty(n, np.int32),
         flip=np.empty(n, np.uint8),
         first=np.zeros(n + 1, np.int64),
@@ -117,9 +106,24 @@ def _space(state: State) -> tuple[Store, Definitions, kernels.Scratch]:
     return store, definitions, scratch_for(n)
 
 
-def scratch_for(n: int) -> kernels.Scratch:
+def empty_store(n: int, places: int, clauses: int) -> Store:
+    """A store with room for this many literals and clauses over n variables."""
+    return Store(
+        literals=np.empty(places, np.int32),
+        begin=np.empty(clauses, np.int32),
+        size=np.zeros(clauses, np.int32),
+        owner=np.empty(places, np.int32),
+        after=np.empty(places, np.int32),
+        head=np.full(2 * n, -1, np.int32),
+        held=np.zeros(2 * n, np.int32),
+        used=np.zeros(2, np.int64),
+        touched=np.zeros(n, np.uint8),
+    )
+
+
+def scratch_for(n: int) -> kernels.DefinitionScratch:
     """Work space for the clauses of one of n variables."""
-    return kernels.Scratch(
+    return kernels.DefinitionScratch(
         clauses=np.empty(CLAUSES, np.int32),
         positive=np.empty(CLAUSES, np.uint64),
         negative=np.empty(CLAUSES, np.uint64),
@@ -132,7 +136,7 @@ def scratch_for(n: int) -> kernels.Scratch:
     )
 
 
-def _unload(state: State, store: Store, definitions: Definitions) -> int:
+def _unload(state: State, store: Store, definitions: DefinitionLog) -> int:
     """Copy the clauses of the store back. -> how many variables were eliminated"""
     entries, clauses = definitions.used
     if not entries:
@@ -147,5 +151,5 @@ def _unload(state: State, store: Store, definitions: Definitions) -> int:
     offsets = lengths_to_offsets(lengths)
     places = np.arange(offsets[-1]) + np.repeat(store.begin[alive] - offsets[:-1], lengths)
     state.replace(store.literals[places], offsets)
-    state.budget.use(4 * len(places))
+    state.visits.use(4 * len(places))
     return int(entries)

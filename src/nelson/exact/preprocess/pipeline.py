@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Collection, Sequence
 from functools import cache
 
 import numpy as np
 
+from nelson.budget import Budget
 from nelson.errors import FormulaError, Unsatisfiable
 from nelson.exact.preprocess import gates, simplify
 from nelson.exact.preprocess.result import Preprocessed, Rebuild, split
-from nelson.exact.preprocess.state import Budget, State
+from nelson.exact.preprocess.state import State, Visits
 from nelson.formula import Formula
 from nelson.formula.checks import evidence_literals
 from nelson.io.progress import phase
@@ -26,13 +25,8 @@ VISITS = 20_000_000
 VISITS_PER_LITERAL = 2
 #: Seconds that end it in any case if the caller sets no deadline. The visits take about 1 s.
 SAFETY_SECONDS = 60.0
-#: Times that all steps are repeated, at most.
-ROUNDS = 16
 #: Components returned, at most: the smallest ones are bundled.
 COMPONENTS = 256
-#: Formulas with more literals are preprocessed by compiled kernels from the beginning: a compiler
-#: that starts midway would use up the seconds above on a slow machine.
-SMALL = 4_000
 
 _WORDS = {
     "propagated": "{} variables fixed by propagation",
@@ -51,7 +45,7 @@ def preprocess(
     theta_rows: np.ndarray,
     evidence: Sequence[int] = (),
     *,
-    deadline: float | None = None,
+    budget: Budget | None = None,
     steps: Collection[str] = STEPS,
 ) -> Preprocessed:
     """Reduce P_theta(x | C) = exp(theta . x) C(x) / Z to independent smaller problems, exactly.
@@ -62,8 +56,8 @@ def preprocess(
 
     theta_rows  (contexts, n_vars) finite; auxiliary variables have theta = 0.
     evidence    literals of visible variables.
-    deadline    time.monotonic() at which to stop with the reductions made so far. None: the
-                number of visits ends it, and a clock only after a minute; `steps` then says so.
+    budget      its deadline ends it with the reductions made so far. Without one the number of
+                visits ends it, and a clock only after a minute; `steps` then says so.
     steps       some of STEPS.
 
     - units: of the clauses and the evidence, by propagation
@@ -76,13 +70,17 @@ def preprocess(
     Raises Unsatisfiable if one of these proves it. O(total literals) per round, and the number of
     visits is bounded: the reduction is the same in every run, unless the deadline ends it.
     """
+    # Larger formulas, in literals, use compiled kernels from the beginning: a compiler that starts
+    # midway would use up the SAFETY_SECONDS on a slow machine.
+    small = 4_000
     unknown = set(steps) - set(STEPS)
     if unknown:
         raise FormulaError(f"no step {min(unknown)!r}", expected="some of " + ", ".join(STEPS))
     with phase("preprocessing the formula"):
-        if deadline is not None or len(formula.literals) > SMALL:
+        budget = Budget() if budget is None else budget
+        if not budget.counted or len(formula.literals) > small:
             compile_kernels()
-        return _preprocess(formula, theta_rows, evidence, deadline, steps)
+        return _preprocess(formula, theta_rows, evidence, budget, steps)
 
 
 @cache
@@ -91,7 +89,7 @@ def compile_kernels() -> None:
     """Compile all kernels before a clock starts. The first call on a machine takes seconds."""
     gate = [[-1, 2], [-1, 3], [1, -2, -3]]
     tiny = Formula([[7], *gate, [-4, 5], [4, -5], [4, 6, -3], [2, 6, -3]], n_vars=7)
-    reduced = _preprocess(tiny, np.zeros((1, 7)), (), math.inf, STEPS)
+    reduced = _preprocess(tiny, np.zeros((1, 7)), (), Budget(), STEPS)
     reduced.rebuild(np.zeros((1, 7), np.uint64))
 
 
@@ -99,10 +97,11 @@ def _preprocess(
     formula: Formula,
     theta_rows: np.ndarray,
     evidence: Sequence[int],
-    deadline: float | None,
+    budget: Budget,
     steps: Collection[str],
 ) -> Preprocessed:
-    state = begin(formula, theta_rows, evidence, deadline)
+    clock = budget.within(SAFETY_SECONDS) if budget.counted else budget
+    state = begin(formula, theta_rows, evidence, clock)
     complete = _reduce(state, steps)
     changed = bool(set(state.did) - {"propagated"})
     mentioned = np.zeros(state.n, bool)
@@ -115,7 +114,7 @@ def _preprocess(
         words.append(f"{len(components)} independent components")
     if len(free):
         words.append(f"{len(free)} free variables")
-    if deadline is None and state.budget.late:
+    if budget.counted and state.visits.late:
         words.append(f"ended by the safety limit of {SAFETY_SECONDS:g} s")
     elif not complete:
         words.append("ended by the budget")
@@ -134,7 +133,7 @@ def _preprocess(
 
 
 def begin(
-    formula: Formula, theta_rows: np.ndarray, evidence: Sequence[int], deadline: float | None
+    formula: Formula, theta_rows: np.ndarray, evidence: Sequence[int], budget: Budget
 ) -> State:
     """The problem as given, after unit propagation."""
     if formula.has_empty_clause:
@@ -154,7 +153,7 @@ def begin(
         literals=formula.literals,
         offsets=formula.offsets,
         theta=theta,
-        budget=Budget(visits, time.monotonic() + SAFETY_SECONDS if deadline is None else deadline),
+        visits=Visits(visits, budget),
         log_constant=np.zeros(len(rows)),
         out=np.zeros(formula.n_total, bool),
     )
@@ -164,10 +163,12 @@ def begin(
 
 def _reduce(state: State, steps: Collection[str]) -> bool:
     """Repeat all steps. -> True if none of them can change anything any more"""
-    for _ in range(ROUNDS):
-        if state.budget.spent:
+    # Times that all steps are repeated, at most.
+    rounds = 16
+    for _ in range(rounds):
+        if state.visits.spent:
             return False
-        before, share = state.version, max(1, state.budget.left // 3)
+        before, share = state.version, max(1, state.visits.left // 3)
         if "equal" in steps:
             simplify.equal(state)
         if "probe" in steps and simplify.probe(state, share) and "equal" in steps:

@@ -16,7 +16,7 @@ _MIN_THREADED_ROWS = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
-class Component(components.Component):
+class WeightedComponent(components.Component):
     """A component with its log-odds."""
 
     theta: np.ndarray  # (contexts, k)
@@ -38,10 +38,12 @@ class Rebuild:
     literals: np.ndarray
 
     @cached_property
-    def definitions(self) -> kernels.Definitions:
+    def definitions(self) -> kernels.CodedDefinitions:
         """The arrays as the kernel takes them."""
         arrays = self.target.astype(np.int64), self.flip, self.first, self.start
-        return kernels.Definitions(*arrays, (2 * np.abs(self.literals) - 2) + (self.literals > 0))
+        return kernels.CodedDefinitions(
+            *arrays, (2 * np.abs(self.literals) - 2) + (self.literals > 0)
+        )
 
     def __call__(self, words: np.ndarray, lanes: np.ndarray | None = None) -> np.ndarray:
         """words (W, n_total) uint64: bit k of word w is sample 64 w + k. The columns of components
@@ -78,7 +80,7 @@ class Completion:
         self.variables, self.columns = variables.astype(np.int32), columns.astype(np.int32)
         self.n, self.threads = n, threads
         self._cost = len(self.definitions.codes) + len(clauses[1]) + n
-        self._spaces: list[kernels.Space] = []
+        self._spaces: list[kernels.RebuildScratch] = []
 
     def __call__(self, held: np.ndarray, lanes: np.ndarray, out: np.ndarray) -> np.ndarray:
         """held (W, variables) and lanes (W,) in; out (W, columns) is written, 0 outside of the
@@ -87,7 +89,7 @@ class Completion:
         if not out.flags.c_contiguous:
             raise ValueError("`out` must be contiguous: it is written to in place")
         flat, sound = out.reshape(-1), np.empty_like(lanes)
-        samples = kernels.Samples(
+        samples = kernels.SampleWords(
             len(lanes),
             np.ascontiguousarray(held).reshape(-1),
             self.variables,
@@ -120,7 +122,7 @@ class Preprocessed:
     """
 
     changed: bool  # something besides units, components and free variables was found
-    components: list[Component]  # the largest first
+    components: list[WeightedComponent]  # the largest first
     free: np.ndarray  # (k,) int64: variables in no clause any more, from 0; independent
     free_theta: np.ndarray  # (contexts, k)
     fixed: np.ndarray  # int32: literals that hold in every solution
@@ -133,9 +135,11 @@ class Preprocessed:
 
 def split(
     literals: np.ndarray, offsets: np.ndarray, theta: np.ndarray, most: int
-) -> list[Component]:
+) -> list[WeightedComponent]:
     """`formula.components.split`, with the columns of theta (contexts, n) for each component."""
     return [
-        Component(c.literals, c.offsets, c.variables, np.ascontiguousarray(theta[:, c.variables]))
+        WeightedComponent(
+            c.literals, c.offsets, c.variables, np.ascontiguousarray(theta[:, c.variables])
+        )
         for c in components.split(literals, offsets, theta.shape[1], most)
     ]

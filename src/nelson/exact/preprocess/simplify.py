@@ -11,7 +11,7 @@ from nelson.errors import Unsatisfiable
 from nelson.exact.preprocess.state import State, occurrences
 from nelson.formula.flat import lengths_to_offsets
 from nelson.formula.propagate import propagate
-from nelson.kernels.reduce import implication
+from nelson.kernels.reduce import binary_clauses
 from nelson.kernels.reduce import probe as probe_kernels
 from nelson.kernels.reduce import subsume as subsume_kernels
 
@@ -23,7 +23,7 @@ def units(state: State, what: str = "implied", given: np.ndarray | None = None) 
     if not len(given) and (len(lengths) == 0 or lengths.min() > 1):
         return
     fixed, literals, offsets = propagate(state.literals, state.offsets, state.n, given)
-    state.budget.use(2 * len(state.literals))
+    state.visits.use(2 * len(state.literals))
     state.fix(fixed)
     state.replace(literals, offsets)
     state.count(what, len(fixed))
@@ -38,11 +38,11 @@ def equal(state: State) -> None:
     sources = 2 * (np.abs(ends) - 1) + (ends > 0)  # the negation of each end implies the other
     start = lengths_to_offsets(np.bincount(sources, minlength=2 * state.n))
     to = np.empty(len(ends), np.int32)
-    implication.implications(state.literals, state.offsets, start[:-1].copy(), to)
+    binary_clauses.implications(state.literals, state.offsets, start[:-1].copy(), to)
     root, index, low, stack, path = np.zeros((5, 2 * state.n), np.int32)
     edge = np.empty(2 * state.n, np.int64)
-    implication.strong_components(start, to, index, low, edge, stack, path, root)
-    state.budget.use(2 * state.n + len(to) + len(state.literals))
+    binary_clauses.strong_components(start, to, index, low, edge, stack, path, root)
+    state.visits.use(2 * state.n + len(to) + len(state.literals))
     positive, negative = root[::2], root[1::2]
     if (positive == negative).any():
         v = int(np.flatnonzero(positive == negative)[0]) + 1
@@ -87,7 +87,7 @@ def probe(state: State, share: int) -> int:
     stamp = np.zeros(2 * state.n, np.int32)
     pairs = np.empty((4096, 2), np.int32)
     at, equal_literals = 0, []
-    while at < len(order) and (steps := state.budget.next(share)):
+    while at < len(order) and (steps := state.visits.next(share)):
         at, outcome, failed, necessary, equal_pairs, work = probe_kernels.probe(
             state.literals,
             state.offsets,
@@ -104,7 +104,7 @@ def probe(state: State, share: int) -> int:
             pairs,
         )
         share -= work
-        state.budget.use(work)
+        state.visits.use(work)
         state.count("failed", failed)
         state.count("necessary", necessary)
         if outcome == probe_kernels.CONFLICT:
@@ -142,7 +142,7 @@ def subsume(state: State, share: int) -> None:
     subsume_kernels.signatures(state.literals, state.offsets, gone, signature, size)
     order = np.argsort(size, kind="stable") if size.min() < size.max() else np.arange(m)
     at, subsumed, removed = 0, 0, 0
-    while at < m and (steps := state.budget.next(share)):
+    while at < m and (steps := state.visits.next(share)):
         at, some, places, work = subsume_kernels.subsume(
             state.literals,
             state.offsets,
@@ -159,7 +159,7 @@ def subsume(state: State, share: int) -> None:
         )
         subsumed, removed = subsumed + some, removed + places
         share -= work
-        state.budget.use(work)
+        state.visits.use(work)
     state.cut |= at < m
     if subsumed or removed:
         state.keep(dead == 0, gone == 0)

@@ -2,37 +2,36 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from nelson.budget import Budget
 from nelson.formula import flat
 from nelson.formula.flat import lengths_to_offsets, select
 
-#: Visits between two looks at the clock: about 20 ms.
-CHUNK = 2_000_000
 
-
-class Budget:
-    """Visits (of a literal, a clause, an edge) and seconds. A limit on visits ends a reduction at
-    the same place in every run; the deadline is for machines that are slower than expected.
+class Visits:
+    """Visits (of a literal, a clause, an edge) within a budget. A limit on visits ends a reduction
+    at the same place in every run; a deadline is for machines that are slower than expected.
     """
 
-    def __init__(self, visits: int, deadline: float) -> None:
+    def __init__(self, visits: int, budget: Budget) -> None:
         self.left = visits
-        self.deadline = deadline
+        self.budget = budget
         self.late = False  # the deadline ended it, before the visits were spent
 
     @property
     def spent(self) -> bool:
-        if self.left > 0 and time.monotonic() >= self.deadline:
+        if self.left > 0 and self.budget.spent:
             self.late = True
         return self.left <= 0 or self.late
 
     def next(self, share: int) -> int:
         """Visits that a loop with `share` visits left may make now; 0 if it must end."""
-        return 0 if self.spent else max(0, min(CHUNK, share, self.left))
+        # Visits between two looks at the clock: about 20 ms.
+        chunk = 2_000_000
+        return 0 if self.spent else max(0, min(chunk, share, self.left))
 
     def use(self, visits: int) -> None:
         self.left -= int(visits)
@@ -74,7 +73,7 @@ class State:
     literals: np.ndarray  # int32: the clauses now
     offsets: np.ndarray  # int64
     theta: np.ndarray  # (n, contexts): one row per variable, since merging variables adds rows
-    budget: Budget
+    visits: Visits
     log_constant: np.ndarray  # (contexts,)
     out: np.ndarray  # (n,) bool: no longer a variable of the reduced problem
     eliminated: Eliminated = field(default_factory=Eliminated)
@@ -125,5 +124,5 @@ class State:
 
 def occurrences(state: State) -> tuple[np.ndarray, np.ndarray]:
     """Clauses by literal code: start int64 (2 n + 1,), where int32."""
-    state.budget.use(2 * len(state.literals))
+    state.visits.use(2 * len(state.literals))
     return flat.occurrences(state.literals, state.offsets, state.n)

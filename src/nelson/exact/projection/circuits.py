@@ -12,16 +12,15 @@ The second is checked, not believed: the branches of a node must differ in a pro
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 
+from nelson.budget import Budget
 from nelson.errors import Unsatisfiable
 from nelson.exact.circuit.build import compile_parts, missing
 from nelson.exact.circuit.decisions import DecisionCircuit, decisions_of, joined
-from nelson.exact.circuit.effort import EFFORT, Limits, effort_of
+from nelson.exact.circuit.effort import EFFORT, effort_of, safety_seconds
 from nelson.exact.circuit.frontier import circuit_of_rows
-from nelson.exact.circuit.nnf import Circuit
+from nelson.exact.circuit.nnf import NnfCircuit
 from nelson.exact.compile_guess import estimate
 from nelson.formula import Formula
 from nelson.formula.components import Component, split
@@ -35,8 +34,6 @@ FEW, MANY = 1 << 10, 1 << 14
 MAX_CELLS = 1 << 22
 #: Conflicts and propagations of the solver that lists the solutions of a component.
 CONFLICTS, PROPAGATIONS = 100_000, 5_000_000
-#: The share of the time left that D4 has, if the caller set a limit. Else its effort is counted.
-SHARE = 0.7
 
 
 class NoCircuit(Exception):
@@ -48,7 +45,7 @@ def projected_circuit(
     offsets: np.ndarray,
     fixed: np.ndarray,
     shown: np.ndarray,
-    until: float | None,
+    budget: Budget,
 ) -> tuple[DecisionCircuit | None, str]:
     """(circuit, how it was found), or (None, why there is none). Raises Unsatisfiable.
 
@@ -57,7 +54,7 @@ def projected_circuit(
     circuits, how = [], dict[str, int]()
     for part in split(literals, offsets, len(shown)):
         try:
-            circuit, words = _component(part, shown[part.variables], until)
+            circuit, words = _component(part, shown[part.variables], budget)
         except NoCircuit as error:
             projected = int(shown[part.variables].sum())
             size = f"a component of {part.n_vars:,} variables, {projected:,} of them projected"
@@ -69,20 +66,20 @@ def projected_circuit(
 
 
 def _component(
-    part: Component, shown: np.ndarray, until: float | None
+    part: Component, shown: np.ndarray, budget: Budget
 ) -> tuple[DecisionCircuit | None, str]:
     """(circuit, how it was found); None: the component has no projected variable. Raises NoCircuit,
     or Unsatisfiable.
     """
-    rows = listed(part, shown, FEW, until)
+    rows = listed(part, shown, FEW, budget)
     if rows is None and not shown.any():
         raise NoCircuit("a solver could not decide whether there are solutions")
     if rows is None:
-        circuit, why = _compiled(part, shown, until)
+        circuit, why = _compiled(part, shown, budget)
         if circuit is not None:
             return circuit, f"a projected d-DNNF of {circuit.decisions:,} decisions (D4)"
         if FEW * shown.sum() < MAX_CELLS:
-            rows = listed(part, shown, MANY, until)
+            rows = listed(part, shown, MANY, budget)
         if rows is None:
             raise NoCircuit(f"{why}; more than {MANY:,} projected solutions, or hard to list")
     own = part.variables[shown]
@@ -91,7 +88,7 @@ def _component(
 
 
 def listed(
-    part: Component, shown: np.ndarray, most: int, until: float | None = None
+    part: Component, shown: np.ndarray, most: int, budget: Budget | None = None
 ) -> np.ndarray | None:
     """All projected solutions, (m, shown) bool, sorted; None if there are more than `most`, or if
     they are hard to find. Raises Unsatisfiable.
@@ -108,7 +105,7 @@ def listed(
     ):
         while True:
             used = solver.accum_stats()
-            late = until is not None and time.monotonic() > until
+            late = budget is not None and budget.spent
             left = CONFLICTS - used["conflicts"], PROPAGATIONS - used["propagations"]
             if late or min(left) <= 0:
                 return None
@@ -131,15 +128,17 @@ def listed(
 
 
 def _compiled(
-    part: Component, shown: np.ndarray, until: float | None
+    part: Component, shown: np.ndarray, budget: Budget
 ) -> tuple[DecisionCircuit | None, str]:
+    # The share of the time left that D4 has, if the caller set a limit. Else its effort is counted.
+    share = 0.7
     if lacking := missing("d4"):
         return None, lacking
     guess = estimate(Formula.from_arrays(part.literals, part.offsets, n_vars=part.n_vars))
     if guess.hopeless:
         return None, guess.why
-    clauses, counted = [(part.literals, part.offsets)], until is None
-    seconds = Limits().safety if until is None else max(0.0, SHARE * (until - time.monotonic()))
+    clauses, counted = [(part.literals, part.offsets)], budget.counted
+    seconds = safety_seconds(EFFORT) if counted else budget.share(share).left
     with phase("compiling a projected circuit with D4"):
         answers, ended = compile_parts(
             clauses,
@@ -160,7 +159,7 @@ def _compiled(
     return circuit, ""
 
 
-def without_hidden(circuit: Circuit, shown: np.ndarray) -> Circuit | None:
+def without_hidden(circuit: NnfCircuit, shown: np.ndarray) -> NnfCircuit | None:
     """The circuit over the shown variables alone, true where some values of the others make it
     true. None if a node has several branches that no shown variable tells apart.
 
@@ -197,7 +196,7 @@ def without_hidden(circuit: Circuit, shown: np.ndarray) -> Circuit | None:
     inner = (kind == nnf.AND) | (kind == nnf.OR)
     held = inner[circuit.parent]
     lengths = np.diff(start)[held]
-    return Circuit(
+    return NnfCircuit(
         kind,
         circuit.parent[held],
         circuit.child[held],

@@ -18,19 +18,16 @@ every machine. Padoa 1901; Lagniez, Lonca, Marquis: Definability for model count
 from __future__ import annotations
 
 import itertools
-import time
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from nelson.budget import Budget
 
 #: Conflicts that one variable may take: first few, to prove the easy ones, then more.
 CONFLICTS = (10, 1_000, 20_000)
 #: Conflicts of all variables together.
 ALL_CONFLICTS = 100_000
-#: Propagations of all variables together: some seconds.
-ALL_PROPAGATIONS = 10_000_000
-#: A formula with more literals is not tried.
-MAX_LITERALS = 5_000_000
 
 
 class Determined(NamedTuple):
@@ -43,12 +40,14 @@ class Determined(NamedTuple):
 
 
 def determined(
-    clauses: list[list[int]], n: int, projection: np.ndarray, until: float | None = None
+    clauses: list[list[int]], n: int, projection: np.ndarray, budget: Budget | None = None
 ) -> Determined:
     """Padoa's test for every variable of the clauses outside of `projection` (variables from 0).
 
-    until: time.monotonic() at which to stop; None: only counted limits.
+    Without a deadline only counted limits end it.
     """
+    # A formula with more literals is not tried.
+    max_literals = 5_000_000
     from pysat.solvers import Solver
 
     used = np.zeros(n + 1, bool)
@@ -56,13 +55,13 @@ def determined(
     used[projection + 1] = False
     others = np.flatnonzero(used)
     none = np.zeros(0, np.int64)
-    if not len(others) or sum(map(len, clauses)) > MAX_LITERALS:
+    if not len(others) or sum(map(len, clauses)) > max_literals:
         return Determined(none, none, 0, False)
     outputs = gates(clauses, n, projection)
     if len(outputs) == len(others):
         return Determined(outputs - 1, none, 0, False)
     with Solver(name="glucose4", bootstrap_with=clauses) as solver:
-        test = _Padoa(solver, clauses, n, others, until)
+        test = _Padoa(solver, clauses, n, others, budget or Budget())
         for v in outputs.tolist():
             test.prove(v)
         test.open = sorted(set(others.tolist()) - set(outputs.tolist()))
@@ -132,10 +131,10 @@ class _Padoa:
         clauses: list[list[int]],
         n: int,
         others: np.ndarray,
-        until: float | None,
+        budget: Budget,
     ) -> None:
         """solver: holds the clauses over variables 1..n; others: the variables to test, from 1."""
-        self.solver, self.others, self.until = solver, others, until
+        self.solver, self.others, self.budget = solver, others, budget
         self.twin = np.arange(n + 1)  # the copy of each variable; of a projected one, itself
         self.twin[others] = n + 1 + np.arange(len(others))
         for clause in clauses:
@@ -159,10 +158,12 @@ class _Padoa:
 
     def _try(self, v: int, most: int) -> bool:
         """Test one variable. -> may the next one be tried?"""
+        # Propagations of all variables together: some seconds.
+        all_propagations = 10_000_000
         solver, used, copy = self.solver, self.solver.accum_stats(), int(self.twin[v])
         conflicts = ALL_CONFLICTS - used["conflicts"]
-        propagations = ALL_PROPAGATIONS - used["propagations"]
-        self.cut |= self.until is not None and time.monotonic() > self.until
+        propagations = all_propagations - used["propagations"]
+        self.cut |= self.budget.spent
         if self.cut or conflicts <= 0 or propagations <= 0:
             return False
         solver.conf_budget(min(most, conflicts))

@@ -18,12 +18,12 @@ All limits are counted (visits, clauses, literals), so that the result is the sa
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
+from nelson.budget import Budget
 from nelson.errors import Unsatisfiable
 from nelson.exact.preprocess import compile_kernels, simplify
 from nelson.exact.preprocess.gates import eliminate
@@ -36,19 +36,15 @@ from nelson.formula.flat import lengths_to_offsets, lists, owners, select
 
 #: Clauses that resolving one variable away may add: first none, so that cheap ones go first.
 GROWTH = (0, 8, 32, 128)
-#: Up to this growth all variables may go. Later only those of clusters too large for cases.
-_ALL = 8
 #: Most variables of a cluster that goes by cases: it has 2^6 cases.
 CLUSTER = 6
-#: Most cases times clauses of a cluster.
-_MAX_CASES = 1 << 14
 #: The clauses may grow to this many times their literals, and by this many literals.
 TIMES, MORE = 4, 1 << 16
 #: Visits (of a literal or a clause) of all steps together: some seconds.
 VISITS = 100_000_000
 
 
-class Eliminated(NamedTuple):
+class Remainder(NamedTuple):
     """Clauses over the variables that are left, with the same solutions on them."""
 
     fixed: np.ndarray  # int32: literals that hold in every solution
@@ -58,28 +54,31 @@ class Eliminated(NamedTuple):
 
 
 def eliminated(
-    clauses: tuple[np.ndarray, np.ndarray], n: int, may: np.ndarray, until: float | None = None
-) -> Eliminated:
+    clauses: tuple[np.ndarray, np.ndarray], n: int, may: np.ndarray, budget: Budget | None = None
+) -> Remainder:
     """Resolve away the variables among `may` (n,) bool, of clauses over variables 1..n.
 
-    until: time.monotonic() at which to stop with what is done; None: only counted limits.
+    A deadline ends it with what is done; without one only counted limits do.
     Raises Unsatisfiable if that was proved.
     """
-    if until is not None:
+    budget = Budget() if budget is None else budget
+    if not budget.counted:
         compile_kernels()
     formula = Formula.from_arrays(*clauses, n_vars=n)
-    state = begin(formula, np.zeros((1, n)), (), math.inf if until is None else until)
-    state.budget.left = VISITS
+    state = begin(formula, np.zeros((1, n)), (), budget)
+    state.visits.left = VISITS
     most = TIMES * len(state.literals) + MORE
+    # Up to this growth all variables may go. Later only those of clusters too large for cases.
+    growth_of_all = 8
     for growth in GROWTH:
         while True:
             before, kept = state.version, (state.literals, state.offsets)
             left = _mentioned(state) & may
-            if growth > _ALL:
+            if growth > growth_of_all:
                 large = [v for c in clusters(state, left) if len(c) > CLUSTER for v in c]
                 left[:] = False
                 left[large] = True
-            if not left.any() or state.budget.spent:
+            if not left.any() or state.visits.spent:
                 break
             eliminate(state, VISITS, left, only_defined=False, growth=growth)
             simplify.subsume(state, VISITS)
@@ -91,10 +90,10 @@ def eliminated(
     return _result(state, may)
 
 
-def _result(state: State, may: np.ndarray) -> Eliminated:
+def _result(state: State, may: np.ndarray) -> Remainder:
     fixed = np.concatenate([np.zeros(0, np.int32), *state.fixed])
     left = np.flatnonzero(_mentioned(state) & may)
-    return Eliminated(fixed, state.literals, state.offsets, left)
+    return Remainder(fixed, state.literals, state.offsets, left)
 
 
 def _mentioned(state: State) -> np.ndarray:
@@ -104,7 +103,7 @@ def _mentioned(state: State) -> np.ndarray:
     return out
 
 
-def clusters(state: State | Eliminated, left: np.ndarray) -> list[list[int]]:
+def clusters(state: State | Remainder, left: np.ndarray) -> list[list[int]]:
     """Variables among `left` (bool) that clauses connect, without a way over other variables."""
     chosen = left[np.abs(state.literals) - 1]
     counts = np.bincount(owners(state.offsets)[chosen], minlength=len(state.offsets) - 1)
@@ -112,12 +111,14 @@ def clusters(state: State | Eliminated, left: np.ndarray) -> list[list[int]]:
     return [part.variables.tolist() for part in split(*own, len(left))]
 
 
-def by_cases(done: Eliminated, n: int) -> tuple[np.ndarray, np.ndarray, int] | None:
+def by_cases(done: Remainder, n: int) -> tuple[np.ndarray, np.ndarray, int] | None:
     """Clauses without the variables that are left, (literals, offsets), and how many new variables,
     n + 1, n + 2, .., they use; None if a cluster of these variables is too large.
 
     Raises Unsatisfiable if that was proved.
     """
+    # Most cases times clauses of a cluster.
+    max_cases = 1 << 14
     left = np.zeros(n, bool)
     left[done.left] = True
     held = np.zeros(len(done.offsets) - 1, bool)
@@ -130,7 +131,7 @@ def by_cases(done: Eliminated, n: int) -> tuple[np.ndarray, np.ndarray, int] | N
     added: list[list[int]] = []
     for cluster in clusters(done, left):
         clauses = [clause for v in cluster for clause in by_variable.get(v, ())]
-        if len(cluster) > CLUSTER or len(clauses) << len(cluster) > _MAX_CASES:
+        if len(cluster) > CLUSTER or len(clauses) << len(cluster) > max_cases:
             return None
         added += _cases(clauses, [v + 1 for v in cluster], names)
     literals, offsets = joined(select(done.literals, done.offsets, ~held), flatten(added))

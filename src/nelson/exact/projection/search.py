@@ -15,18 +15,19 @@ Projected solutions of C given evidence are those of the conditioned formula.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from nelson.budget import Budget
 from nelson.exact.circuit.build import AUTO, BuildResult
 from nelson.exact.circuit.decisions import DecisionCircuit
 from nelson.exact.compiled import keep_circuits
 from nelson.exact.projection.circuits import projected_circuit
 from nelson.exact.projection.determined import Determined, determined
-from nelson.exact.projection.eliminated import Eliminated, by_cases, eliminated, joined
+from nelson.exact.projection.eliminated import Remainder, by_cases, eliminated, joined
+from nelson.exact.routes import CIRCUIT
 from nelson.formula import Formula
 from nelson.formula.flat import lists, owners, select
 from nelson.formula.memo import Recent, Slot
@@ -35,8 +36,6 @@ from nelson.formula.propagate import propagated as propagated_clauses
 from nelson.io.progress import phase
 
 _PROJECTED: Slot[Recent[tuple[tuple[int, ...], ...], Projected]] = Slot("projected solutions")
-#: The share of the caller's time that the test of determined variables may take.
-_SHARE = 0.3
 #: Projections kept with a formula.
 _KEPT = 16
 
@@ -50,7 +49,7 @@ class Projected:
     """
 
     formula: Formula | None
-    route: str  # "determined", "eliminated", "circuit" or ""
+    route: str  # "determined", "eliminated", CIRCUIT or ""
     why: str
 
     @property
@@ -58,59 +57,60 @@ class Projected:
         """Must samples be drawn from the circuit that is kept with `formula`? Its clauses alone
         have more solutions.
         """
-        return self.route == "circuit"
+        return self.route == CIRCUIT
 
 
 def projected(
     formula: Formula,
     variables: Sequence[int],
     evidence: Sequence[int] = (),
-    until: float | None = None,
+    budget: Budget | None = None,
 ) -> Projected:
     """The projected solutions of a formula given evidence; variables are DIMACS numbers.
 
-    until: time.monotonic() at which to stop; None: limits are counted, except for those of D4. Kept
-    with the formula. Raises Unsatisfiable if that was proved.
+    Without a deadline limits are counted. Kept with the formula. Raises Unsatisfiable if that was
+    proved.
     """
+    budget = Budget() if budget is None else budget
     key = tuple(sorted(variables)), tuple(evidence)
     kept = formula.memo.once(_PROJECTED, lambda: Recent(_KEPT))
     if (known := kept.get(key)) is None:
-        known = _Search(formula, key[0], key[1], until).result()
-        if known.formula is not None or until is None:
+        known = _ProjectionSearch(formula, key[0], key[1], budget).result()
+        if known.formula is not None or budget.counted:
             kept.put(key, known)
     return known
 
 
-class _Search:
+class _ProjectionSearch:
     def __init__(
         self,
         formula: Formula,
         variables: tuple[int, ...],
         evidence: tuple[int, ...],
-        until: float | None,
+        budget: Budget,
     ) -> None:
-        self.formula, self.evidence, self.until = formula, evidence, until
+        self.formula, self.evidence, self.budget = formula, evidence, budget
         self.shown = np.zeros(formula.n_total, bool)
         self.shown[np.array(variables, int) - 1] = True
 
     def result(self) -> Projected:
+        # The share of the caller's time that the test of determined variables may take.
+        share = 0.3
         formula, shown = self.formula, self.shown
         defined = not formula.n_aux or bool(formula.constraints)
         if defined and shown[: formula.n_vars].all():
             return Projected(formula, "determined", "all variables are projected")
         rest = propagated_clauses(formula, self.evidence)
         used = _used(rest, len(shown))
-        now = time.monotonic()
-        until = None if self.until is None else now + _SHARE * (self.until - now)
         with phase("testing which variables the projected ones determine"):
             clauses = lists(rest.literals, rest.offsets)
-            test = determined(clauses, len(shown), np.flatnonzero(shown), until)
+            test = determined(clauses, len(shown), np.flatnonzero(shown), self.budget.share(share))
         hidden = used & ~shown
         hidden[test.proved] = False
         if not hidden.any():
             return self._determined(rest, used, test)
         with phase("eliminating variables"):
-            done = eliminated((rest.literals, rest.offsets), len(shown), hidden, self.until)
+            done = eliminated((rest.literals, rest.offsets), len(shown), hidden, self.budget)
         done = done._replace(fixed=np.concatenate([rest.fixed, done.fixed]))
         return self._eliminated(done, test, int(hidden.sum())) or self._circuit(done)
 
@@ -126,7 +126,7 @@ class _Search:
         why += f"; {_many(int(free.sum()))} in no clause"
         return Projected(self._closed(rest.fixed, rest.literals, rest.offsets), "eliminated", why)
 
-    def _eliminated(self, done: Eliminated, test: Determined, hidden: int) -> Projected | None:
+    def _eliminated(self, done: Remainder, test: Determined, hidden: int) -> Projected | None:
         """None if resolution and cases do not take all variables."""
         cases = by_cases(done, len(self.shown))
         if cases is None:
@@ -143,12 +143,12 @@ class _Search:
         formula = self._closed(done.fixed, literals, offsets, new)
         return Projected(formula, "eliminated", ", ".join(words))
 
-    def _circuit(self, done: Eliminated) -> Projected:
+    def _circuit(self, done: Remainder) -> Projected:
         hidden = np.flatnonzero(~self.shown) + 1
         closed = np.union1d(done.fixed[self.shown[np.abs(done.fixed) - 1]], -hidden)
         closed = self._with_evidence(closed.astype(np.int32))
         circuit, words = projected_circuit(
-            done.literals, done.offsets, closed, self.shown, self.until
+            done.literals, done.offsets, closed, self.shown, self.budget
         )
         if circuit is None:
             return Projected(None, "", words)
@@ -159,7 +159,7 @@ class _Search:
         clauses = select(done.literals, done.offsets, only == 0)
         formula = self._closed(closed, *clauses)
         _keep(formula, circuit)
-        return Projected(formula, "circuit", words)
+        return Projected(formula, CIRCUIT, words)
 
     def _with_evidence(self, literals: np.ndarray) -> np.ndarray:
         """The literals, with the evidence in place of its negation."""
@@ -197,4 +197,4 @@ def _many(number: int, one: str = "is", more: str = "are each") -> str:
 def _keep(formula: Formula, circuit: DecisionCircuit) -> None:
     """Make `circuit` the circuit of the formula."""
     built = BuildResult(circuit, 0.0, cached=False)
-    keep_circuits(formula, {AUTO: (built, (None, 1 << 62, np.inf))})
+    keep_circuits(formula, {AUTO: (built, (None, 1 << 62, np.inf))}, alone=True)

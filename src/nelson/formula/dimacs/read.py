@@ -18,7 +18,7 @@ from typing import IO, Any, NoReturn
 
 import numpy as np
 
-from nelson.errors import FormulaError
+from nelson.errors import FormulaError, shortened
 from nelson.formula.checks import MAX_VARIABLE
 from nelson.formula.dimacs.headers import Header, variables_of
 from nelson.formula.dimacs.weights import DIALECTS, WeightLines, choose, to_theta
@@ -63,10 +63,10 @@ def read(
     name = known if name is None else name
     if dialect not in DIALECTS:
         raise FormulaError(f"dialect {dialect!r}", expected=f"one of {', '.join(DIALECTS)}")
-    return _Reader(decompressed(data, name), name).content(dialect)
+    return _DimacsParser(decompressed(data, name), name).content(dialect)
 
 
-class _Reader:
+class _DimacsParser:
     """Collects the content of one file: special lines first, then the body."""
 
     def __init__(self, data: bytes, source: str) -> None:
@@ -122,7 +122,9 @@ class _Reader:
             if len(fields) == 3 and fields[2] == "0":
                 self.weights.closed = True
             elif len(fields) != 2:
-                self.fail(f"weight line {_short(text)}", expected="`w LITERAL WEIGHT`", line=line)
+                self.fail(
+                    f"weight line {shortened(text)!r}", expected="`w LITERAL WEIGHT`", line=line
+                )
             self.weights.w.append((line, self._literal(fields[0], line), fields[1]))
         elif kind == "x":
             literals = self._closed_list(text[1:].split(), line, "`x LITERALS 0`")
@@ -131,7 +133,7 @@ class _Reader:
             self._show("c p show", text[2:].split(), line)
         else:
             self.fail(
-                f"unknown line {_short(text)}",
+                f"unknown line {shortened(text)!r}",
                 expected="a clause, or a line starting with c, p, w, x or %",
                 line=line,
             )
@@ -172,7 +174,7 @@ class _Reader:
             self.fail("header of a MaxSAT file", expected=expected, line=line)
         kinds = ("cnf", "wcnf", "pcnf", "wpcnf")
         if len(fields) != 4 or fields[0] != "p" or fields[1] not in kinds:
-            self.fail(f"header {_short(' '.join(fields))}", expected=expected, line=line)
+            self.fail(f"header {shortened(' '.join(fields))!r}", expected=expected, line=line)
         variables, clauses = (self._integer(token, line, expected) for token in fields[2:])
         if variables < 0 or clauses < 0:
             self.fail("negative count in the header", expected=expected, line=line)
@@ -206,7 +208,7 @@ class _Reader:
 
     def _integer(self, token: str, line: int, expected: str) -> int:
         if _INTEGER.fullmatch(token) is None:
-            self.fail(f"{_short(token)}", expected=expected, line=line)
+            self.fail(f"{shortened(token)!r}", expected=expected, line=line)
         return int(token)
 
     def _too_large(self, what: str, line: int) -> NoReturn:
@@ -236,9 +238,9 @@ class _Reader:
         position = match.start() if match else 0
         start = max(self.body.rfind(space, 0, position) for space in (b" ", b"\n", b"\t")) + 1
         token = _TOKEN.search(self.body, start)
-        shown = _short(token[0].decode("latin-1") if token else "")
+        shown = shortened(token[0].decode("latin-1") if token else "")
         line = self.body.count(b"\n", 0, position) + 1
-        self.fail(f"unexpected {shown} in a clause", expected="integers", line=line)
+        self.fail(f"unexpected {shown!r} in a clause", expected="integers", line=line)
 
     def _token(self, index: int) -> tuple[str, int]:
         """A token of the body and its line. Slow: only for error messages."""
@@ -312,7 +314,3 @@ class _Reader:
         if set(shown) != set(independent):
             self.notes.append("`c p show` and `c ind` differ: `c p show` taken")
         return shown
-
-
-def _short(text: str) -> str:
-    return repr(text if len(text) <= 40 else text[:37] + "...")

@@ -32,9 +32,7 @@ DIALECTS = ("auto", "mcc", "literal", "cachet", "minic2d", "none")
 
 _NUMBER = re.compile(r"\+?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,16})?")
 _UNWEIGHTED = re.compile(r"-1(\.0*)?")  # in Cachet's form: both literals have weight 1
-_MAX_CHARACTERS = 1000  # of one weight
 _FLOAT_DIGITS = 17  # significant digits that identify a float64
-_MAX_ATTEMPTS = 50  # pairs of floats that are tried before more digits are written
 _MAX_LOG_ODDS = 1e15  # larger values are taken for mistakes; a weight of 0 states evidence
 
 Number = float | decimal.Decimal
@@ -177,7 +175,8 @@ def parse_number(token: str) -> Number | None:
 
     A float if float64 is enough, else (more than 17 digits, or out of range) a Decimal.
     """
-    if len(token) > _MAX_CHARACTERS:
+    max_characters = 1000  # of one weight
+    if len(token) > max_characters:
         return None
     above, slash, below = token.partition("/")
     numerator = _decimal(above)
@@ -252,11 +251,12 @@ def _pair(t: float) -> tuple[str, str]:
     after about 1/t attempts one of them gives t exactly. If that takes too long (t near 0), or a
     float is too coarse (t above 700), the smaller gets as many digits as needed.
     """
+    max_attempts = 50  # pairs of floats that are tried before more digits are written
     if t == 0 or t == math.inf:
         return "1", "0" if t else "1"
     ratio = math.exp(-t)
     larger = 1.0
-    for _ in range(_MAX_ATTEMPTS if ratio > 1e-300 else 0):
+    for _ in range(max_attempts if ratio > 1e-300 else 0):
         smaller = larger * ratio
         if smaller < larger and log_ratio(larger, smaller) == t:
             return f"{larger:.17g}", f"{smaller:.17g}"

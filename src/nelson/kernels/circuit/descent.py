@@ -49,7 +49,7 @@ EAGER = 64
 #: Random words that a sparse draw takes at once: they decide 15 of 16 single lanes.
 AT_ONCE = 4
 #: How a tile ended: all lanes satisfy the clauses, the tile was not drawn, some lane is wrong.
-FINISHED, MISSING, WRONG = 0, 1, 2
+FINISHED, MISSING, WRONG = range(3)
 _ZERO, _ONE, _32 = np.uint64(0), np.uint64(1), np.uint64(32)
 _LOW = np.int64(0xFFFFFFFF)
 #: An entry of the queue is 16 * (place of the record) + (word of the tile).

@@ -31,7 +31,7 @@ _SAFE = -660.0
 _ZERO = np.uint64(0)
 
 
-class Levels(NamedTuple):
+class LevelOrder(NamedTuple):
     """The sorted decisions. Place r holds decision order[r]."""
 
     order: np.ndarray  # (decisions,) int32
@@ -43,7 +43,7 @@ class Levels(NamedTuple):
     root: int  # place of the root
 
 
-class Terms(NamedTuple):
+class TermValues(NamedTuple):
     """The terms under one theta, by place; each thread has its own."""
 
     value: np.ndarray  # (2 n + decisions,)
@@ -51,7 +51,7 @@ class Terms(NamedTuple):
     one: np.ndarray  # (decisions,): term of branch 1
 
 
-def levels(c, n: int) -> Levels:
+def levels(c, n: int) -> LevelOrder:
     """c: `passes.Decisions` over n variables. O(edges)."""
     m = len(c.single)
     keys, order, rank = (
@@ -70,17 +70,17 @@ def levels(c, n: int) -> Levels:
     )
     factors = np.empty(len(c.lits) + len(c.kids), np.int32)
     _fill(c, 2 * n, keys, order[0], rank, run, begin, sizes, at, factors)
-    return Levels(order[0].copy(), run, begin, sizes, at, factors, int(rank[m - 1]))
+    return LevelOrder(order[0].copy(), run, begin, sizes, at, factors, int(rank[m - 1]))
 
 
-def none() -> Levels:
+def none() -> LevelOrder:
     """No levels: `climb` gives up."""
     empty, small = np.zeros(0, np.int64), np.zeros(0, np.int32)
-    return Levels(small, small, np.zeros(1, np.int64), empty, empty, small, 0)
+    return LevelOrder(small, small, np.zeros(1, np.int64), empty, empty, small, 0)
 
 
-def terms(n: int, decisions: int) -> Terms:
-    return Terms(np.empty(2 * n + decisions), np.empty(decisions), np.empty(decisions))
+def terms(n: int, decisions: int) -> TermValues:
+    return TermValues(np.empty(2 * n + decisions), np.empty(decisions), np.empty(decisions))
 
 
 @kernel

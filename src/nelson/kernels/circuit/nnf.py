@@ -28,7 +28,7 @@ DEAD, MERGED, KEPT = range(3)
 SMALL = 2
 
 
-class Graph(NamedTuple):
+class NnfGraph(NamedTuple):
     """Nodes and edges in the order of the text; edges out of node i: at[first[i]:first[i + 1]]."""
 
     kind: np.ndarray
@@ -49,7 +49,7 @@ class Fate(NamedTuple):
 
 
 #: Characters of the text: "\n", "-", "0" (the first digit), "a" (the first letter).
-_NEWLINE, _MINUS, _DIGIT, _LETTER = 10, 45, 48, 97
+_NEWLINE, _MINUS, _DIGIT, _LETTER = b"\n-0a"
 #: Larger numbers are read as this one, which no circuit has; as int32 it is -2^31.
 _MOST = 2**31
 

@@ -40,7 +40,7 @@ class Decisions(NamedTuple):
     single: np.ndarray
 
 
-class Work(NamedTuple):
+class PassValues(NamedTuple):
     """Arrays that the passes fill for one theta; each thread has its own."""
 
     log_w: np.ndarray  # (2 n,): log w of each literal, by code 2 v + s
@@ -50,8 +50,8 @@ class Work(NamedTuple):
     flow: np.ndarray  # (2 n,)
 
 
-def work(n: int, decisions: int) -> Work:
-    return Work(
+def work(n: int, decisions: int) -> PassValues:
+    return PassValues(
         np.empty(2 * n),
         np.empty(decisions),
         np.empty(decisions, np.uint64),

@@ -42,7 +42,7 @@ _ZERO, _ONE = np.uint64(0), np.uint64(1)
 _32, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
 
 
-class Program(NamedTuple):
+class CircuitProgram(NamedTuple):
     """One circuit under one theta, ready to be drawn from."""
 
     at: np.ndarray  # (decisions,) int64: place of the record in `code`
@@ -59,7 +59,7 @@ class Program(NamedTuple):
     free_rows: np.ndarray  # int32: random rows to draw at once
 
 
-def program(c, free: np.ndarray) -> Program:
+def program(c, free: np.ndarray) -> CircuitProgram:
     """A program without the parts that depend on theta, which `prepare` fills."""
     m = len(c.single)
     at = np.zeros(m, np.int64)
@@ -67,7 +67,7 @@ def program(c, free: np.ndarray) -> Program:
     code = aligned(size + 16, np.int32, 0)
     records(c, at, code)
     dense = min(m, MAX_DENSE)
-    return Program(
+    return CircuitProgram(
         at,
         code,
         np.zeros(1, np.int64),
@@ -83,7 +83,7 @@ def program(c, free: np.ndarray) -> Program:
     )
 
 
-class Job(NamedTuple):
+class CircuitJob(NamedTuple):
     """What to draw: `samples` samples of each context, from word `word` on."""
 
     seed: np.uint64
@@ -96,7 +96,7 @@ class Job(NamedTuple):
     least: float  # reach of a dense decision
 
 
-class Space(NamedTuple):
+class CircuitScratch(NamedTuple):
     """Work space of one thread. Between two tiles `mask` is all zero and the queue is empty."""
 
     x: np.ndarray  # n rows: the assignments
@@ -108,10 +108,10 @@ class Space(NamedTuple):
     constants: np.ndarray  # as in `cpu.state`
 
 
-def space(n: int, program: Program, width: int, room: int) -> Space:
+def space(n: int, program: CircuitProgram, width: int, room: int) -> CircuitScratch:
     """room: most entries that the queue may have to hold."""
     size = 1 << int(room).bit_length()
-    return Space(
+    return CircuitScratch(
         aligned(n * width, fill=0),
         aligned(len(program.name) * width, fill=0),
         aligned(width),

@@ -31,7 +31,7 @@ SLACK = 1.3
 _32 = np.uint64(32)
 
 
-class Law(NamedTuple):
+class ProductLaw(NamedTuple):
     """The product distribution of every context: P(x_v = 1) = thr / 2^32."""
 
     thr: np.ndarray  # (contexts * n) uint32
@@ -39,12 +39,12 @@ class Law(NamedTuple):
     max_rows: int  # the largest number of binary digits of any thr, at most TABLE - 1
 
 
-def law(thr: np.ndarray) -> Law:
+def law(thr: np.ndarray) -> ProductLaw:
     """Build the tables for thresholds (contexts, n) uint32."""
     flat = np.ascontiguousarray(thr, np.uint32).reshape(-1)
     table = aligned(flat.size * TABLE, np.int32)
     digits = _fill_table(flat, table)
-    return Law(flat, table, max(1, min(int(digits), TABLE - 1)))
+    return ProductLaw(flat, table, max(1, min(int(digits), TABLE - 1)))
 
 
 @kernel

@@ -16,7 +16,7 @@ import numpy as np
 from nelson.kernels.core.compile import inline
 
 
-class Graph(NamedTuple):
+class CliqueGraph(NamedTuple):
     """n variables, m clauses with z literals in all."""
 
     start: np.ndarray  # (m + n,): where a clique begins in `members`

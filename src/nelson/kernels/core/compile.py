@@ -13,15 +13,12 @@ Decorators: `kernel` for what the library calls, `helper` and `inline` for what 
 import sys
 import threading
 from collections.abc import Callable
-from functools import cache
-from pathlib import Path
 from typing import Any
 
-from nelson.kernels.core import interpret
-from nelson.kernels.core.kernel_cache import PACKAGE
+from nelson.kernels.core import interpret, kernel_cache
 
 #: Every kernel of the modules that were imported.
-kernels: list["Kernel"] = []
+kernels: list["EntryPoint"] = []
 #: (function, options of Numba) for every helper, in the order of their definitions.
 helpers: list[tuple[Callable[..., Any], dict[str, Any]]] = []
 #: (function, module in which the machine code of the same name lies)
@@ -35,22 +32,17 @@ _one_at_a_time = threading.RLock()
 def hashed(function: Any) -> Any:
     """Return the function; raise ImportError if the hash of the cache does not cover its file."""
     file = function.__code__.co_filename
-    if not _covered(file):
+    if not kernel_cache.covers(file):
         raise ImportError(
             f"{function.__name__} in {file} is to be compiled, but no folder above this file is "
             "called `kernels`, so the cache would not notice edits to it and would return stale "
             "machine code; move the function into such a folder"
         )
+    kernel_cache.packages.add((function.__module__ or "").partition(".")[0])
     return function
 
 
-@cache
-def _covered(file: str) -> bool:
-    above = Path(file).resolve().parents
-    return any(up.name == "kernels" and up.is_relative_to(PACKAGE) for up in above)
-
-
-class Kernel:
+class EntryPoint:
     """An entry point: interpreted while the budget lasts, then compiled."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -102,7 +94,7 @@ def kernel(function: Callable[..., Any]) -> Any:
 
     The function must not be a closure: closures never hit the cache.
     """
-    return Kernel(function)
+    return EntryPoint(function)
 
 
 def helper(function: Callable[..., Any]) -> Any:

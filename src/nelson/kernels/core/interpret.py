@@ -28,7 +28,7 @@ import numpy as np
 from nelson.kernels.core import kernel_cache
 
 
-class Limits(NamedTuple):
+class InterpreterLimits(NamedTuple):
     """What is interpreted, at most."""
 
     steps: int  # of the process, all kernels together; a step takes about 0.4 microseconds
@@ -36,13 +36,11 @@ class Limits(NamedTuple):
 
 
 #: For kernels that lie compiled on the disk: loading Numba and them takes 0.4 s.
-KEPT = Limits(250_000, 1 << 17)
+KEPT = InterpreterLimits(250_000, 1 << 17)
 #: For kernels that would have to be compiled, which takes 10 s and more.
-NEW = Limits(5_000_000, 1 << 20)
+NEW = InterpreterLimits(5_000_000, 1 << 20)
 #: How kernels run: "interpreted" has no limits and raises errors, for tests.
 MODES = ("auto", "compiled", "interpreted")
-#: Steps that a call counts: time to prepare its arguments.
-_CALL = 100
 
 _lock = threading.RLock()
 
@@ -155,7 +153,7 @@ def attempt(function: Callable[..., Any], args: tuple[Any, ...]) -> tuple[bool, 
         limits = KEPT if kernel_cache.is_kept(function) else NEW
         arrays = list(_arrays(args, function.__code__.co_varnames))
         size = sum(array.nbytes for array in arrays)
-        _Steps.spent += _CALL + (size >> 10)
+        _Steps.spent += 100 + (size >> 10)  # the time to prepare the arguments
         if not strict and (_Steps.spent > limits.steps or size > limits.bytes):
             return False, None
         before = [(array, array.copy()) for array in arrays if array.flags.writeable]

@@ -1,8 +1,9 @@
 """Where compiled kernels are kept, and which of them are there.
 
-They lie in the user's cache folder, under a name that hashes the source of *all* kernels (every
-folder called `kernels`, also those of the tasks) and the versions of Numba and its LLVM bindings. A
-compiled function in any other folder is refused: the hash would not see its edits.
+They lie in the user's cache folder, under a name that hashes the source of *all* kernels of nelson
+(every folder called `kernels`) and the versions of Numba and its LLVM bindings. Another package may
+have kernels too, in folders of that name; below nelson's folder theirs are kept under a hash of
+their own. A compiled function anywhere else is refused: no hash would see its edits.
 
 Numba's cache files are pickles, and loading a pickle runs code. So the folder must be private
 (`folders.private_folder`): a folder that another user prepared is never read. Without a private
@@ -24,6 +25,8 @@ from nelson.kernels.core.folders import cache_folder, private_folder
 
 #: Folder of the package `nelson`.
 PACKAGE = Path(__file__).resolve().parents[2]
+#: Names of all packages whose kernels were imported.
+packages = {PACKAGE.name}
 
 
 class _Listener:
@@ -46,8 +49,25 @@ def sources(package: Path = PACKAGE) -> list[Path]:
     return sorted(package.rglob("kernels/**/*.py"))
 
 
+@cache
+def package_of(file: str) -> Path | None:
+    """The folder of the outermost package that holds a file; None if it lies in no package."""
+    inside = [up for up in Path(file).resolve().parents if (up / "__init__.py").exists()]
+    return inside[-1] if inside else None
+
+
+@cache
+def covers(file: str) -> bool:
+    """Does a hash see edits of this file? If it lies in a package, below a folder `kernels`."""
+    package = package_of(file)
+    above = Path(file).resolve().parents
+    return package is not None and any(
+        up.name == "kernels" and up.is_relative_to(package) for up in above
+    )
+
+
 def digest(package: Path = PACKAGE) -> str:
-    """Hash of all kernel sources and of the versions of the compiler."""
+    """Hash of all kernel sources of a package and of the versions of the compiler."""
     total = hashlib.sha256()
     for file in (*map(_version_file, ("numba", "llvmlite")), *sources(package)):
         total.update(file.read_bytes())
@@ -94,7 +114,7 @@ def folder() -> Path | None:
     return None
 
 
-class Kept(NamedTuple):
+class CompiledFolder(NamedTuple):
     """The compiled kernels in a folder."""
 
     folder: Path
@@ -103,7 +123,7 @@ class Kept(NamedTuple):
     current: bool  # of this version of nelson and of Numba
 
 
-def folders() -> list[Kept]:
+def folders() -> list[CompiledFolder]:
     """All folders with compiled kernels of this user, also of other versions. Makes no folder."""
     own, found = f"kernels-{digest()}", []
     for base in (_user_cache, _temporary):
@@ -116,7 +136,7 @@ def folders() -> list[Kept]:
                 files = [file for file in place.rglob("*.nb[ci]") if file.is_file()]
                 size = sum(file.stat().st_size for file in files)
                 kernels = sum(file.suffix == ".nbi" for file in files)
-                found.append(Kept(place, kernels, size, place.name == own))
+                found.append(CompiledFolder(place, kernels, size, place.name == own))
     return found
 
 
@@ -128,7 +148,14 @@ def clear() -> None:
 
 def subfolder(file: str) -> str:
     """Name of the folder for the kernels of a source file, below `folder()`."""
-    return "-".join(Path(file).resolve().relative_to(PACKAGE).with_suffix("").parts)
+    package = package_of(file) or PACKAGE
+    name = "-".join(Path(file).resolve().relative_to(package).with_suffix("").parts)
+    return name if package == PACKAGE else f"{package.name}-{_digest_once(package)}-{name}"
+
+
+@cache
+def _digest_once(package: Path) -> str:
+    return digest(package)
 
 
 @cache

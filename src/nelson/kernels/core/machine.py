@@ -94,7 +94,7 @@ def _link() -> None:
 
 def _ours(event: event.Event) -> bool:
     name = getattr(event.data.get("dispatcher"), "__module__", "") or ""
-    return name.startswith("nelson.")
+    return name.partition(".")[0] in kernel_cache.packages
 
 
 class _Announcer(event.Listener):

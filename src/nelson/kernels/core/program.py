@@ -29,11 +29,6 @@ from nelson.kernels.core.compile import kernel
 
 #: Entries of padding behind `lits` and `occ`: prefetching looks ahead without a bounds test.
 PAD = 1024
-#: Above this many (variable, neighbour) steps, colouring is skipped: each variable is its own
-#: class.
-MAX_COLOUR_STEPS = 200_000_000
-#: Variables are sorted by degree within blocks of this size, which keeps neighbours in one cache.
-SORT_BLOCK = 4096
 
 
 class Program(NamedTuple):
@@ -72,15 +67,19 @@ def build(
     swept: np.ndarray,
     fixed: np.ndarray,
     check: tuple[np.ndarray, np.ndarray] | None = None,
+    sort_block: int = 4096,
+    most_colour_steps: int = 200_000_000,
 ) -> Program:
     """Compile clauses (DIMACS literals in CSR form) over n variables.
 
     swept: (n,) bool, the variables that sweeps may move. fixed: DIMACS literals known to be true,
     whose variables no clause mentions. check: literals and offsets of the clauses as given, if they
-    differ from the clauses to resample.
+    differ from the clauses to resample. sort_block: variables are sorted by degree within blocks of
+    this size, which keeps neighbours in one cache. most_colour_steps: with more (variable,
+    neighbour) steps, colouring is skipped, and each variable is its own class.
     """
     degree = np.bincount(np.abs(literals) - 1, minlength=n)
-    name = np.lexsort((degree, np.arange(n) // SORT_BLOCK)).astype(np.int32)
+    name = np.lexsort((degree, np.arange(n) // sort_block)).astype(np.int32)
     place = np.empty(n, np.int32)
     place[name] = np.arange(n, dtype=np.int32)
 
@@ -93,7 +92,7 @@ def build(
     occ = _padded(clause[by_variable])
 
     lengths = np.diff(clause_ptr)
-    if int((lengths * lengths).sum()) <= MAX_COLOUR_STEPS:
+    if int((lengths * lengths).sum()) <= most_colour_steps:
         colour = np.empty(n, np.int32)
         used = np.full(n + 1, -1, np.int32)
         _greedy_colours(n, clause_ptr, lits, occ_ptr, occ, colour, used)

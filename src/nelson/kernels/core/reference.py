@@ -9,9 +9,9 @@ import numpy as np
 from nelson.kernels.core import rng
 from nelson.kernels.core.program import Program
 
-LOVASZ, MOSER_TARDOS, PRS = 0, 1, 2
+LOVASZ, MOSER_TARDOS, PRS = range(3)
 #: What the weight of a gate favours (`gate_weights`).
-UNWEIGHTED, FAVOURS_ZERO, FAVOURS_ONE = 0, 1, 2
+UNWEIGHTED, FAVOURS_ZERO, FAVOURS_ONE = range(3)
 
 
 def threshold(theta: np.ndarray) -> np.ndarray:

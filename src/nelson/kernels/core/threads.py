@@ -13,11 +13,9 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 
 import numpy as np
 
-#: Longest single wait in seconds: operating systems refuse much longer ones.
-_LONGEST_WAIT = 3600.0
 #: Values of the stop cell besides 0. Past a deadline: begin nothing new, and end what has begun
 #: unless that would bias it. After Ctrl-C or an error: end at once.
-BEGIN_NO_MORE, END_AT_ONCE = 1, 2
+BEGIN_NO_MORE, END_AT_ONCE = range(1, 3)
 
 
 def usable_cores() -> int:
@@ -79,16 +77,23 @@ def spread(
 
 
 def watch(
-    running: list[Future[None]], stop: np.ndarray, deadline: float | None, grace: float = math.inf
+    running: list[Future[None]],
+    stop: np.ndarray,
+    deadline: float | None,
+    grace: float = math.inf,
+    longest_wait: float = 3600.0,
 ) -> None:
-    """Wait for the threads; past the deadline, tell them to stop."""
+    """Wait for the threads; past the deadline, tell them to stop.
+
+    longest_wait: seconds of a single wait; operating systems refuse much longer ones.
+    """
     while not all(future.done() for future in running):
-        left = _LONGEST_WAIT
+        left = longest_wait
         if deadline is not None:
             left = min(left, deadline - time.monotonic())
         if left <= 0:
             stop[0] = max(stop[0], BEGIN_NO_MORE)
-            left += min(grace, _LONGEST_WAIT)
+            left += min(grace, longest_wait)
         if left <= 0 and grace < math.inf:
             stop[0] = END_AT_ONCE
         wait(running, left if left > 0 else None)

@@ -30,7 +30,7 @@ import numpy as np
 from nelson.kernels.core.compile import instruction
 from nelson.kernels.core.interpret import spend
 
-_EVERY = 2**64 - 1
+_EVERY = int(np.iinfo(np.uint64).max)
 #: Steps that the interpreter counts for a row that is read or written, and for a digit of a draw,
 #: which comes with a random row.
 _ROW, _DRAW = 3, 15

@@ -16,7 +16,7 @@ from numba.extending import intrinsic, lower_builtin, models, register_model
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
 
 
-class Row(types.Type):
+class RowType(types.Type):
     """The Numba type of a row of `width` words."""
 
     def __init__(self, width: int) -> None:
@@ -24,13 +24,13 @@ class Row(types.Type):
         super().__init__(f"row{width}")
 
 
-@register_model(Row)
+@register_model(RowType)
 class _RowModel(models.PrimitiveModel):
-    def __init__(self, dmm: Any, fe_type: Row) -> None:
+    def __init__(self, dmm: Any, fe_type: RowType) -> None:
         super().__init__(dmm, fe_type, _llvm(fe_type.width))
 
 
-class Pointer(types.Type):
+class PointerType(types.Type):
     """The Numba type of the address of an array's first element."""
 
     def __init__(self, dtype: Any) -> None:
@@ -38,9 +38,9 @@ class Pointer(types.Type):
         super().__init__(f"pointer({dtype})")
 
 
-@register_model(Pointer)
+@register_model(PointerType)
 class _PointerModel(models.PrimitiveModel):
-    def __init__(self, dmm: Any, fe_type: Pointer) -> None:
+    def __init__(self, dmm: Any, fe_type: PointerType) -> None:
         super().__init__(dmm, fe_type, dmm.lookup(fe_type.dtype).get_data_type().as_pointer())
 
 
@@ -49,7 +49,7 @@ def bare(typing: Any, fields: Any) -> Any:
     """A named tuple with its arrays replaced by pointers."""
 
     def slim(kind: Any) -> Any:
-        return Pointer(kind.dtype) if isinstance(kind, types.Array) else kind
+        return PointerType(kind.dtype) if isinstance(kind, types.Array) else kind
 
     result = types.NamedTuple([slim(kind) for kind in fields.types], fields.instance_class)
 
@@ -120,18 +120,18 @@ def _binary(op: Any, emit: str) -> None:
     @infer_global(op)
     class _Template(AbstractTemplate):
         def generic(self, args, kws):
-            if len(args) == 2 and isinstance(args[0], Row):
+            if len(args) == 2 and isinstance(args[0], RowType):
                 if args[1] == args[0]:
                     return signature(args[0], *args)
                 if isinstance(args[1], types.Integer):
                     return signature(args[0], args[0], types.uint64)
             return None
 
-    @lower_builtin(op, Row, Row)
+    @lower_builtin(op, RowType, RowType)
     def _rows(context, builder, sig, args):
         return getattr(builder, emit)(*args)
 
-    @lower_builtin(op, Row, types.uint64)
+    @lower_builtin(op, RowType, types.uint64)
     def _scalar(context, builder, sig, args):
         return getattr(builder, emit)(args[0], _spread(builder, args[1], sig.args[0].width))
 
@@ -150,10 +150,12 @@ for _op, _emit in {
 @infer_global(operator.invert)
 class _InvertTemplate(AbstractTemplate):
     def generic(self, args, kws):
-        return signature(args[0], *args) if len(args) == 1 and isinstance(args[0], Row) else None
+        return (
+            signature(args[0], *args) if len(args) == 1 and isinstance(args[0], RowType) else None
+        )
 
 
-@lower_builtin(operator.invert, Row)
+@lower_builtin(operator.invert, RowType)
 def _invert(context, builder, sig, args):
     return builder.not_(args[0])
 
@@ -166,14 +168,14 @@ def _invert(context, builder, sig, args):
 def zeros(typing: Any, tag: Any) -> Any:
     """No lane."""
     width = _width(tag)
-    return Row(width)(tag), lambda context, builder, sig, args: _constant(width, 0)
+    return RowType(width)(tag), lambda context, builder, sig, args: _constant(width, 0)
 
 
 @intrinsic
 def ones(typing: Any, tag: Any) -> Any:
     """Every lane."""
     width = _width(tag)
-    return Row(width)(tag), lambda context, builder, sig, args: _constant(width, -1)
+    return RowType(width)(tag), lambda context, builder, sig, args: _constant(width, -1)
 
 
 @intrinsic
@@ -184,7 +186,7 @@ def splat(typing: Any, tag: Any, scalar: Any) -> Any:
     def emit(context, builder, sig, args):
         return _spread(builder, context.cast(builder, args[1], sig.args[1], types.uint64), width)
 
-    return Row(width)(tag, scalar), emit
+    return RowType(width)(tag, scalar), emit
 
 
 @intrinsic
@@ -199,7 +201,7 @@ def splat_bit(typing: Any, tag: Any, scalar: Any) -> Any:
         half = context.cast(builder, args[1], sig.args[1], types.int32)
         return builder.bitcast(_spread(builder, half, 2 * width), _llvm(width))
 
-    return Row(width)(tag, scalar), emit
+    return RowType(width)(tag, scalar), emit
 
 
 # ----------------------------------------------------------------------------------------------
@@ -215,7 +217,7 @@ def load(typing: Any, tag: Any, array: Any, index: Any) -> Any:
         row.align = min(64, 8 * width)
         return row
 
-    return Row(width)(tag, array, index), emit
+    return RowType(width)(tag, array, index), emit
 
 
 @intrinsic

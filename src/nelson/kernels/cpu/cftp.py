@@ -36,7 +36,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nelson.kernels.core.bernoulli import Law, draw, finish, rows_for
+from nelson.kernels.core.bernoulli import ProductLaw, draw, finish, rows_for
 from nelson.kernels.core.compile import helper, inline, kernel
 from nelson.kernels.core.program import Program
 from nelson.kernels.core.rng import SWEEP_ROUND, class_order
@@ -68,9 +68,6 @@ from nelson.kernels.cpu.state import (
 )
 from nelson.kernels.cpu.tiles import begin, hand_out
 
-#: Few lanes of a tile are apart: one in FEW.
-FEW = 128
-
 
 class Others(NamedTuple):
     """For each occurrence e of a variable in a clause, the codes of the other literals of that
@@ -82,7 +79,7 @@ class Others(NamedTuple):
     codes: np.ndarray
 
 
-class Space(NamedTuple):
+class BoundsScratch(NamedTuple):
     """Work space of one thread."""
 
     bounds: np.ndarray  # 2 n rows: lanes in which a literal may be false
@@ -111,9 +108,9 @@ def longest(max_rounds: int) -> int:
     return 1 << max(0, max_rounds - 1).bit_length()
 
 
-def scratch(program: Program, width: int, first: int = 1) -> Space:
+def scratch(program: Program, width: int, first: int = 1) -> BoundsScratch:
     """first: length of the first run of the first tile."""
-    return Space(
+    return BoundsScratch(
         bounds=aligned(2 * program.n * width),
         first=np.array([first], np.int64),
         trial=np.array([-1], np.int64),
@@ -127,10 +124,10 @@ def run(
     others: Others,
     width: int,
     program: Program,
-    law: Law,
+    law: ProductLaw,
     job: Job,
     result: Result,
-    space: Space,
+    space: BoundsScratch,
     stop: np.ndarray,
     tiles: tuple[int, int],
 ) -> None:
@@ -262,8 +259,8 @@ def _tiles(tag, program, others, law, job, result, space, stop, first, last):
                 poke(result.resampled, t, peek(job.lanes, t))
                 return
             again = any_lane(apart) and length < longest
-            if again:  # if few lanes are apart, half as long again is often enough
-                few = FEW * total(popcount(apart)) <= peek(job.lanes, t)
+            if again:  # if at most one lane in 128 is apart, half as long again is often enough
+                few = 128 * total(popcount(apart)) <= peek(job.lanes, t)
                 length = min(length + (length + 1) // 2 if few else 2 * length, longest)
         poke(result.rounds, t, length if peek(s.trial, 0) < 0 else met)
         if any_lane(apart):

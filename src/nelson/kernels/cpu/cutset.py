@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nelson.kernels.core.cliques import Graph, insert, join, neighbours, remove
+from nelson.kernels.core.cliques import CliqueGraph, insert, join, neighbours, remove
 from nelson.kernels.core.compile import inline, kernel
 
 #: Most values of a unit: sets of values are bits of an int64.
@@ -37,7 +37,7 @@ CHILDREN = 16
 _STEP = 16
 
 
-class Units(NamedTuple):
+class UnitValues(NamedTuple):
     """What is redrawn as one. Value a of unit u is number at[u] + a in a list of all values."""
 
     at: np.ndarray  # (n + 1,) int64
@@ -99,7 +99,7 @@ class Trace(NamedTuple):
 
 
 def cutset(
-    units: Units, factors: Factors, width: int, factor: np.ndarray, limit: int
+    units: UnitValues, factors: Factors, width: int, factor: np.ndarray, limit: int
 ) -> Cutset | None:
     """Tables have at most about 2^(width + 1) entries. factor (units,): the larger, the sooner a
     unit is held; negative: a unit without factors, which keeps its value. None if the search takes
@@ -110,7 +110,7 @@ def cutset(
     n, m, z = len(sizes), len(factors.at) - 1, len(factors.unit)
     degree = np.bincount(factors.unit, minlength=n)
     clique = np.repeat(np.arange(m, dtype=np.int32), np.diff(factors.at))
-    graph = Graph(
+    graph = CliqueGraph(
         start=np.concatenate([factors.at[:-1], np.zeros(n)]).astype(np.int64),
         length=np.concatenate([np.diff(factors.at), np.zeros(n)]).astype(np.int64),
         members=np.concatenate([factors.unit, np.zeros(z + 4 * n + 1, np.int32)]),
@@ -135,7 +135,7 @@ def cutset(
     return None if bags < 0 else _linked(units, factors, trace, bags)
 
 
-def _linked(units: Units, factors: Factors, trace: Trace, bags: int) -> Cutset:
+def _linked(units: UnitValues, factors: Factors, trace: Trace, bags: int) -> Cutset:
     """The trace as the flat program of a move."""
     sizes = np.diff(units.at)
     n, m, joined = len(sizes), len(factors.at) - 1, int(trace.joined_at[bags])

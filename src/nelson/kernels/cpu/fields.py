@@ -1,7 +1,7 @@
 """Local fields: h_v = theta_v + sum_{S with v in S} c_S prod_{u in S, u != v} x_u, lane by lane.
 
 Each term with v is an *input* of v: the lanes in which all other variables of the term are true.
-h_v is an integer multiple of a step (`Weights.step`), so the sum is exact in any order.
+h_v is an integer multiple of a step (`UnitWeights.step`), so the sum is exact in any order.
 
 A lone variable becomes 1 with probability T / 2^32, where T depends on h_v only
 (`lanes.threshold`). It compares T with 32 random bits, eight at a time, and stops when all lanes of

@@ -1,8 +1,9 @@
 """Proposals of a formula of gates: draw the inputs, compute the gates, test the other clauses.
 
 The inputs of a tile have the random numbers that resampling gives them in its first draw. Entries
-(`exact.inputs.Gates`) follow in their order, each for all lanes of the tile at once. A tile ends as
-soon as no lane is left: where one proposal in a thousand is valid, most tiles are never complete.
+(`exact.inputs.GateOrder`) follow in their order, each for all lanes of the tile at once. A tile
+ends as soon as no lane is left: where one proposal in a thousand is valid, most tiles are never
+complete.
 
 Let W be the weight of a gate, exp(theta x_v) over its maximum. A lane stays with probability W:
 always if the gate has the favoured value, with probability exp(-|theta|) if not. So each lane that
@@ -36,7 +37,7 @@ from nelson.kernels.cpu.state import (
     WANTED,
     Job,
     Result,
-    Scratch,
+    TileScratch,
     stream,
     violated,
 )
@@ -44,7 +45,7 @@ from nelson.kernels.cpu.tiles import begin, hand_out
 
 
 class Entries(NamedTuple):
-    """`exact.inputs.Gates` in the numbers of the program."""
+    """`exact.inputs.GateOrder` in the numbers of the program."""
 
     n_inputs: int
     n_entries: int
@@ -56,7 +57,7 @@ class Entries(NamedTuple):
     codes: np.ndarray  # int32
 
 
-class Weights(NamedTuple):
+class GateLaw(NamedTuple):
     """P(x_v = 1) of inputs; P(a lane stays where v has the other value) of gates: thr / 2^32."""
 
     thr: np.ndarray
@@ -65,21 +66,21 @@ class Weights(NamedTuple):
     favoured: np.ndarray  # (contexts * n) uint8: see `reference.gate_weights`
 
 
-def weights(thr: np.ndarray, theta: np.ndarray, gates: np.ndarray) -> Weights:
+def weights(thr: np.ndarray, theta: np.ndarray, gates: np.ndarray) -> GateLaw:
     """thr and theta (contexts, n), thr of the first draw; gates: the variables that have one."""
     thr, favoured = gate_weights(thr, theta, gates)
     table = law(thr)
-    return Weights(table.thr, table.table, table.max_rows, favoured.reshape(-1))
+    return GateLaw(table.thr, table.table, table.max_rows, favoured.reshape(-1))
 
 
 def run(
     entries: Entries,
     width: int,
     program: Program,
-    law: Weights,
+    law: GateLaw,
     job: Job,
     result: Result,
-    space: Scratch,
+    space: TileScratch,
     stop: np.ndarray,
     tiles: tuple[int, int],
 ) -> None:

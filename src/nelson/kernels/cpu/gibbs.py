@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nelson.kernels.core.bernoulli import Law
+from nelson.kernels.core.bernoulli import ProductLaw
 from nelson.kernels.core.compile import inline, kernel
 from nelson.kernels.core.program import Program
 from nelson.kernels.core.reference import threshold
@@ -56,7 +56,7 @@ _CERTAIN = 32 * np.log(2.0)
 
 
 class Soft(NamedTuple):
-    """The product distribution from which chains start (`bernoulli.Law`), and P(x_v = 1 | d) for
+    """The product distribution from which chains start (`ProductLaw`), and P(x_v = 1 | d) for
     d = -most .. most.
     """
 
@@ -67,8 +67,8 @@ class Soft(NamedTuple):
     most: int
 
 
-class Space(NamedTuple):
-    """Work space of one thread. `x`, `queue_rows`, `queue`, `constants`: see `state.Scratch`."""
+class GibbsScratch(NamedTuple):
+    """Work space of one thread. `x`, `queue_rows`, `queue`, `constants`: see `TileScratch`."""
 
     x: np.ndarray
     queue_rows: np.ndarray
@@ -78,7 +78,7 @@ class Space(NamedTuple):
     free: np.ndarray  # (n,) uint8: 1 if the variable is not fixed
 
 
-class Result(NamedTuple):
+class SoftResult(NamedTuple):
     """As `state.Result`, but `valid` are all wanted lanes of a finished tile; `sound` are the lanes
     that satisfy the clauses as given.
     """
@@ -92,11 +92,11 @@ class Result(NamedTuple):
     sound: np.ndarray
 
 
-def result(**fields: np.ndarray) -> Result:
-    return Result(**fields, sound=np.zeros_like(fields["valid"]))
+def result(**fields: np.ndarray) -> SoftResult:
+    return SoftResult(**fields, sound=np.zeros_like(fields["valid"]))
 
 
-def soften(law: Law, program: Program, theta: np.ndarray, penalty: float) -> Soft:
+def soften(law: ProductLaw, program: Program, theta: np.ndarray, penalty: float) -> Soft:
     """Tables for theta (contexts, n), variables in the numbers of the program."""
     degree = int(np.diff(program.occ_ptr).max(initial=0))
     largest = float(np.abs(theta).max(initial=0.0))
@@ -106,11 +106,11 @@ def soften(law: Law, program: Program, theta: np.ndarray, penalty: float) -> Sof
     return Soft(law.thr, law.table, law.max_rows, soft.reshape(-1), most)
 
 
-def scratch(program: Program, width: int) -> Space:
+def scratch(program: Program, width: int) -> GibbsScratch:
     degree = int(np.diff(program.occ_ptr).max(initial=0))
     free = np.ones(program.n, np.uint8)
     free[program.fixed >> 1] = 0
-    return Space(
+    return GibbsScratch(
         x=aligned(program.n * width, fill=0),
         queue_rows=aligned((BLOCK + 1) * width),
         queue=np.empty(BLOCK + 1, np.int32),
@@ -125,8 +125,8 @@ def run(
     program: Program,
     law: Soft,
     job: Job,
-    result: Result,
-    space: Space,
+    result: SoftResult,
+    space: GibbsScratch,
     stop: np.ndarray,
     tiles: tuple[int, int],
 ) -> None:

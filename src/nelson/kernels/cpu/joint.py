@@ -45,7 +45,7 @@ from nelson.kernels.core.vector import (
     tag,
     zeros,
 )
-from nelson.kernels.cpu.cutset import CHILDREN, Cutset, Units
+from nelson.kernels.cpu.cutset import CHILDREN, Cutset, UnitValues
 from nelson.kernels.cpu.floats import converted, larger, less, plus, times
 
 #: Lanes of a block.
@@ -66,7 +66,7 @@ class Helpers(NamedTuple):
     right: np.ndarray  # (k,) int32
 
 
-class Space(NamedTuple):
+class JointScratch(NamedTuple):
     """Work space of one thread."""
 
     x: np.ndarray  # n rows: all ones in the lanes where a variable is true
@@ -78,7 +78,7 @@ class Space(NamedTuple):
     sums: np.ndarray  # LANES int64, then LANES float64: Z of a block, as exponent and mantissa
 
 
-class Task(NamedTuple):
+class JointTask(NamedTuple):
     """What to move: rows of `words` are moved in place."""
 
     words: np.ndarray  # (rows, n) uint64; helpers are not among them
@@ -95,11 +95,11 @@ class Task(NamedTuple):
     mantissa: np.ndarray  # (rows, 64) uint64: bits of a float64 in [1, 2), or of 0
 
 
-def space(n: int, entries: int, largest: int) -> Space:
+def space(n: int, entries: int, largest: int) -> JointScratch:
     lanes = aligned(LANES)
     with np.errstate(over="ignore"):
         lanes[:] = np.arange(LANES, dtype=np.uint64) * np.uint64(32) * GOLDEN
-    return Space(
+    return JointScratch(
         x=aligned(n * LANES, fill=0),
         tables=aligned(entries * LANES),
         found=aligned(3 * LANES, fill=0),
@@ -112,10 +112,10 @@ def space(n: int, entries: int, largest: int) -> Space:
 
 def move(
     cutset: Cutset,
-    units: Units,
+    units: UnitValues,
     helpers: Helpers,
-    task: Task,
-    work: Space,
+    task: JointTask,
+    work: JointScratch,
     stop: np.ndarray,
     number: int,
     blocks: tuple[int, int],

@@ -11,7 +11,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from nelson.kernels.core.vector_llvm import Row
+from nelson.kernels.core.vector_llvm import RowType
 from nelson.kernels.cpu.native import LANES, WIDTH
 
 _I16, _I32, _I64, _F32 = ir.IntType(16), ir.IntType(32), ir.IntType(64), ir.FloatType()
@@ -94,7 +94,7 @@ def numbers(typing: Any, tag: Any, number: Any) -> Any:
     def emit(context, builder, sig, args):
         return builder.bitcast(_number(context, builder, args[1], sig.args[1]), _ROW)
 
-    return Row(WIDTH)(tag, number), emit
+    return RowType(WIDTH)(tag, number), emit
 
 
 @intrinsic

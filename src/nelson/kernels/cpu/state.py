@@ -17,10 +17,10 @@ LONG = 16
 STOPPED = -1
 #: Rows of `constants` behind the rows of zeros and of ones: the two keys of each word, and the
 #: lanes that the caller wants.
-KEY0, KEY1, WANTED = 2, 3, 4
+KEY0, KEY1, WANTED = range(2, 5)
 
 
-class Scratch(NamedTuple):
+class TileScratch(NamedTuple):
     """Work space of one thread. Between two tiles `mask`, `dirty` and `listed` are all zero."""
 
     x: np.ndarray  # n rows: the assignments
@@ -73,9 +73,9 @@ def constants(width: int) -> np.ndarray:
     return rows
 
 
-def scratch(program: Program, width: int) -> Scratch:
+def scratch(program: Program, width: int) -> TileScratch:
     n, m = program.n, program.n_clauses
-    return Scratch(
+    return TileScratch(
         x=aligned(n * width, fill=0),
         mask=aligned(n * width, fill=0),
         bad=aligned((m + 1) * width),

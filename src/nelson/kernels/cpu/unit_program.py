@@ -20,7 +20,7 @@ _BYTES = 1 << 20
 _BLOCK = 4 * ENTRIES
 
 
-class Program(NamedTuple):
+class UnitProgram(NamedTuple):
     """Units, clauses and terms as flat arrays. Literals are codes 2 v + s, s = 1 if positive."""
 
     n: int
@@ -45,7 +45,7 @@ class Program(NamedTuple):
     rest: np.ndarray  # int32: the other variables of the term
 
 
-class Weights(NamedTuple):
+class UnitWeights(NamedTuple):
     """The weights of each context."""
 
     threshold: np.ndarray  # (contexts, n) uint32: 2^32 P(x_v = 1), for PLAIN
@@ -55,7 +55,7 @@ class Weights(NamedTuple):
     step: np.ndarray  # (contexts,) float32
 
 
-class Space(NamedTuple):
+class UnitScratch(NamedTuple):
     """Work space of one thread. Rows have a word for each word of the tile."""
 
     x: np.ndarray  # a row for each variable
@@ -75,7 +75,7 @@ class Space(NamedTuple):
     table_of: np.ndarray  # (1,) int64: context of the tables, -1: none
 
 
-class Task(NamedTuple):
+class UnitTask(NamedTuple):
     """What to sweep, in place."""
 
     words: np.ndarray  # (contexts, many, n) uint64
@@ -87,12 +87,12 @@ class Task(NamedTuple):
     sweeps: int
 
 
-def tiles(task: Task) -> int:
+def tiles(task: UnitTask) -> int:
     """How many tiles the states make."""
     return len(task.context) * -(-task.many // WIDTH)
 
 
-def space(program: Program, draws: int) -> Space:
+def space(program: UnitProgram, draws: int) -> UnitScratch:
     """draws: how often each variable moves a word, for one context and one thread."""
     places = aligned(WIDTH)
     with np.errstate(over="ignore"):
@@ -105,7 +105,7 @@ def space(program: Program, draws: int) -> Space:
     tables = aligned(size, np.uint8)
     patterns = (program.most + 1) * WIDTH
     energies = patterns * (ENTRIES // 2) if (program.kind == TERMS).any() else 1
-    return Space(
+    return UnitScratch(
         x=aligned(max(1, program.n) * WIDTH),
         keys=aligned(2 * WIDTH),
         free=aligned(WIDTH),

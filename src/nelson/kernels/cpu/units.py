@@ -67,7 +67,7 @@ from nelson.kernels.core.vector import (
 from nelson.kernels.cpu.fields import draw_alone, fill_tables
 from nelson.kernels.cpu.native import WIDTH
 from nelson.kernels.cpu.patterns import draw_pattern
-from nelson.kernels.cpu.unit_program import PLAIN, Program, Space, Task, Weights
+from nelson.kernels.cpu.unit_program import PLAIN, UnitProgram, UnitScratch, UnitTask, UnitWeights
 
 _TAG = tag(WIDTH)
 _NONE, _ALL, _1 = np.uint64(0), ~np.uint64(0), np.uint64(1)
@@ -76,10 +76,10 @@ _LOOK = 8
 
 
 def sweep(
-    program: Program,
-    weights: Weights,
-    task: Task,
-    work: Space,
+    program: UnitProgram,
+    weights: UnitWeights,
+    task: UnitTask,
+    work: UnitScratch,
     stop: np.ndarray,
     some: tuple[int, int],
 ) -> None:

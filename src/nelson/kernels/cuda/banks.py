@@ -196,20 +196,6 @@ def _exchange(variables, ptr, order, a, b, loads, of_lists):
     return cost
 
 
-@kernel
-def _swap_clauses(variables, ptr, order, loads, of_lists, first, last, copies, tries):
-    """Swap random pairs of clauses of one length if that does not make the loads less even."""
-    rows, state = len(order), np.uint64(1)
-    for _ in range(tries):
-        state = state * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)
-        a = np.int64((state >> np.uint64(33)) % np.uint64(rows))
-        state = state * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)
-        b = first[a] + np.int64((state >> np.uint64(33)) % np.uint64(last[a] - first[a]))
-        b += (a - b) % copies
-        if a != b and b < last[a] and _exchange(variables, ptr, order, a, b, loads, of_lists) > 0:
-            _exchange(variables, ptr, order, a, b, loads, of_lists)
-
-
 @inline
 def _next(state):
     return state * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)
@@ -219,6 +205,20 @@ def _next(state):
 def _below(state, bound):
     """A random number below `bound`."""
     return np.int64((state >> np.uint64(33)) % np.uint64(bound))
+
+
+@kernel
+def _swap_clauses(variables, ptr, order, loads, of_lists, first, last, copies, tries):
+    """Swap random pairs of clauses of one length if that does not make the loads less even."""
+    rows, state = len(order), np.uint64(1)
+    for _ in range(tries):
+        state = _next(state)
+        a = _below(state, rows)
+        state = _next(state)
+        b = first[a] + _below(state, last[a] - first[a])
+        b += (a - b) % copies
+        if a != b and b < last[a] and _exchange(variables, ptr, order, a, b, loads, of_lists) > 0:
+            _exchange(variables, ptr, order, a, b, loads, of_lists)
 
 
 def arrange(

@@ -53,7 +53,7 @@ class Couple(NamedTuple):
 
     log_copies: Any
     narrow: Any  # 0; or 1 if two entries share a word, + other literals of a clause if all equal
-    words: Any  # the literals around each variable (`around.py`)
+    words: Any  # the literals around each variable (`neighbour_lists.py`)
     ints: Any
     far_words: Any
     far_ints: Any

@@ -34,6 +34,7 @@ from nelson.kernels.cuda.team import (
     WORD_CELLS,
     ZERO,
     cell_of,
+    copy_array,
     int32,
     keys,
     lanes_wanted,
@@ -140,14 +141,9 @@ def couple_words(
         near_words = fast32[teams * job.stride32 :]
         near_ints = cuda.shared.array(0, types.int32)[2 * teams * job.stride64 :]
         near_ints = near_ints[teams * job.stride32 + p.near_words :]
-        i = int32(cuda.threadIdx.x)
-        while i < p.near_words:
-            poke(near_words, i, peek(words, i))
-            i = int32(i + cuda.blockDim.x)
-        i = int32(cuda.threadIdx.x)
-        while i < p.near_ints:
-            poke(near_ints, i, peek(ints, i))
-            i = int32(i + cuda.blockDim.x)
+        thread, threads = int32(cuda.threadIdx.x), int32(cuda.blockDim.x)
+        copy_array(near_words, words, p.near_words, thread, threads)
+        copy_array(near_ints, ints, p.near_ints, thread, threads)
         sync_block()
     word_cells, cells = fast64[which * job.stride64 :], fast32[which * job.stride32 :]
     if len(shared):

@@ -11,7 +11,7 @@ Why it is fast:
 * Full warps compute random rows, even if few lanes are undecided (`passes.py`).
 * The first rounds check every clause, and every variable gathers the masks of its clauses. Later
   rounds list the violated words of clauses and redraw the variables of this list. Once few lanes
-  are left, a round is a list of (clause, lane) (`late.py`).
+  are left, a round is a list of (clause, lane) (`sparse_rounds.py`).
 * Literals lie in slices of 32, two per word (`program.py`): a warp reads its indices as whole lines
   of memory, and each index is the address of a pair of words.
 
@@ -25,8 +25,6 @@ from numba import cuda, types
 from nelson.kernels.core.reference import PRS
 from nelson.kernels.core.rng import SWEEP_ROUND
 from nelson.kernels.cuda.clauses import check
-from nelson.kernels.cuda.late import begin as begin_late
-from nelson.kernels.cuda.late import late
 from nelson.kernels.cuda.passes import draw_listed, draw_pass
 from nelson.kernels.cuda.prs import grow
 from nelson.kernels.cuda.setup import (
@@ -46,6 +44,7 @@ from nelson.kernels.cuda.setup import (
     sync,
     sync_block,
 )
+from nelson.kernels.cuda.sparse_rounds import list_events, run_events
 from nelson.kernels.cuda.team import (
     ALL,
     CELLS,
@@ -65,6 +64,7 @@ from nelson.kernels.cuda.team import (
     Team,
     cell_of,
     class_order,
+    copy_array,
     int32,
     keys,
     lanes_wanted,
@@ -122,12 +122,12 @@ def _run(p, w, job, context, h, moved):
             listed = listing and hits <= w.listed_room
             listing = w.listed_room > 0 and lanes <= p.n_clauses  # for the next check
             if not sweeping and lanes <= few:
-                begin_late(p, w, listed, hits)
+                list_events(p, w, listed, hits)
                 sync(w.size, w.which)
-                rounds, more, full = late(p, w, rounds, job.max_rounds, h)
+                rounds, more, full = run_events(p, w, rounds, job.max_rounds, h)
                 resampled += more
                 sweeping = True
-                if full:  # a list was too short: start again, without late rounds
+                if full:  # a list was too short: start again, without rounds by events
                     few, rounds, resampled, sweeping = int32(0), int32(0), 0, False
                     kind, round, listing, turn = int32(INIT), int32(0), False, int32(0)
                     sync(w.size, w.which)
@@ -233,18 +233,14 @@ def draw_words(
     clauses, near_words, near_ints = words, words, ints
     if len(near):
         clauses = pinned(fast32[teams * job.stride32 :])
-        i, end = int32(cuda.threadIdx.x), p.near_words if len(near) > 1 else p.near_clauses
-        while i < end:
-            poke(clauses, i, peek(words, i))
-            i = int32(i + cuda.blockDim.x)
+        thread, threads = int32(cuda.threadIdx.x), int32(cuda.blockDim.x)
+        end = p.near_words if len(near) > 1 else p.near_clauses
+        copy_array(clauses, words, end, thread, threads)
         if len(near) > 1:
             near_words = clauses
             near_ints = cuda.shared.array(0, types.int32)[2 * teams * job.stride64 :]
             near_ints = near_ints[teams * job.stride32 + p.near_words :]
-            i = int32(cuda.threadIdx.x)
-            while i < p.near_ints:
-                poke(near_ints, i, peek(ints, i))
-                i = int32(i + cuda.blockDim.x)
+            copy_array(near_ints, ints, p.near_ints, thread, threads)
         sync_block()
     own64, own32 = fast64[which * job.stride64 :], fast32[which * job.stride32 :]
     # A team has, in 64-bit words, the cells of its words, its state and its queues; in 32-bit

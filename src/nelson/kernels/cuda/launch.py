@@ -12,7 +12,7 @@ from nelson.kernels.cuda.draw import draw_words
 from nelson.kernels.cuda.program import GpuProgram
 from nelson.kernels.cuda.setup import SIMULATED
 from nelson.kernels.cuda.shape import (
-    Limits,
+    DeviceLimits,
     Shape,
     copies_for,
     couple_shape,
@@ -20,7 +20,7 @@ from nelson.kernels.cuda.shape import (
     limits,
     shape_for,
 )
-from nelson.kernels.cuda.team import Job
+from nelson.kernels.cuda.team import TeamJob
 
 __all__ = ["ROWS", "Launch", "Loaded", "copies_for", "coupled_copies_for", "draw", "limits"]
 
@@ -42,7 +42,7 @@ class Loaded:
         self.words = cuda.to_device(program.words)
         self.ints = cuda.to_device(program.ints)
 
-    def shape(self, method: int, limit: Limits, **cut: Any) -> Shape:
+    def shape(self, method: int, limit: DeviceLimits, **cut: Any) -> Shape:
         """`shape_for` or `couple_shape`, with a memory of earlier answers."""
         key = method, limit, *cut.items()
         if key not in self.shapes:
@@ -66,7 +66,7 @@ def draw(
     law: object,
     rows: int,
     contexts: object,
-    job: Job,
+    job: TeamJob,
     out: Launch,
     scratch: tuple[Any, ...],
     stream: object = 0,

@@ -70,7 +70,9 @@ class GpuProgram(NamedTuple):
     log_copies: int
     literals: int  # of all clauses
     each: int  # length of every clause, with padding; 0 if lengths differ, or are above 8
-    positions: np.ndarray | None = None  # variable at each position of a sweep (`around.py`)
+    positions: np.ndarray | None = (
+        None  # variable at each position of a sweep (`neighbour_lists.py`)
+    )
 
     @property
     def nbytes(self) -> int:
@@ -113,19 +115,16 @@ def lay_out(program: Program, columns: np.ndarray, sweeps: bool, log_copies: int
         by_length = np.argsort(np.diff(p.check_ptr), kind="stable")
         check_start = slices.add_clauses(*permuted(checks, p.check_ptr, by_length))
 
-    sections = {
-        "clause": clause_start,
-        "occ": occ_start,
-        "sweep": sweep_start,
-        "order": order,
-        "classes": class_slices,
-        "check": check_start,
-        "fixed": p.fixed,
-        "columns": columns,
-    }
-    lengths = [len(array) for array in sections.values()]
-    at = dict(zip(sections, np.cumsum([0, *lengths[:-1]]).tolist(), strict=True))
-    flat = np.concatenate([np.asarray(array, np.int64) for array in sections.values()])
+    at, flat = end_to_end(
+        clause=clause_start,
+        occ=occ_start,
+        sweep=sweep_start,
+        order=order,
+        classes=class_slices,
+        check=check_start,
+        fixed=p.fixed,
+        columns=columns,
+    )
     if len(flat) >= 1 << 31 or flat.max(initial=0) >= 1 << 31 or max(p.n, p.n_clauses) >= 1 << 25:
         size = f"{p.n} variables, {p.n_clauses} clauses, {len(lits)} literals"
         raise ValueError(f"the formula is too large for the GPU kernel: {size}")
@@ -138,6 +137,13 @@ def lay_out(program: Program, columns: np.ndarray, sweeps: bool, log_copies: int
     return GpuProgram(
         layout, slices.words(), flat.astype(np.int32), narrow, log_copies, len(lits), each
     )
+
+
+def end_to_end(**sections: np.ndarray) -> tuple[dict[str, int], np.ndarray]:
+    """The arrays `ints` of a layout: where each section begins, and all of them in one array."""
+    lengths = [len(array) for array in sections.values()]
+    at = dict(zip(sections, np.cumsum([0, *lengths[:-1]]).tolist(), strict=True))
+    return at, np.concatenate([np.asarray(array, np.int64) for array in sections.values()])
 
 
 def copied(p: Program, copies: int) -> Program:

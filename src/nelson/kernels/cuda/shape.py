@@ -20,22 +20,11 @@ from nelson.kernels.cuda.team import CELLS, QUEUE, SHORT, WORD_CELLS
 
 #: Most threads of a block: the registers of a multiprocessor serve this many, REGISTERS each.
 _THREADS = 768
-#: From this many threads per multiprocessor on, other things matter more than more threads.
-_ENOUGH_THREADS = 640
 #: Most teams of more than one warp per block: a block has 16 barriers, one of them for all threads.
 _BARRIERS = 15
-#: Rounds by events begin when there is at most one event per this many clauses.
-EVENT_SHARE = 30
-#: Bytes of the formula that every round may read from global memory: the first-level cache is small
-#: if shared memory is full.
-_CACHED_BYTES = 20 << 10
-#: A tile of copies of a small formula has about this many variables and clauses.
-_TILE_SIZE = 1000
-#: The same for coupling from the past, in variables. More lanes in a tile take more sweeps.
-_COUPLED_SIZE = 256
 
 
-class Limits(NamedTuple):
+class DeviceLimits(NamedTuple):
     """Limits that the device reports."""
 
     processors: int
@@ -44,12 +33,12 @@ class Limits(NamedTuple):
 
 
 @cache
-def limits(index: int) -> Limits:
+def limits(index: int) -> DeviceLimits:
     """Limits of device number `index`, which must be the current device."""
     if SIMULATED:
-        return Limits(1, 200 << 10, 4)
+        return DeviceLimits(1, 200 << 10, 4)
     device = cuda.get_current_device()
-    return Limits(
+    return DeviceLimits(
         device.MULTIPROCESSOR_COUNT,
         device.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
         _THREADS,
@@ -59,7 +48,7 @@ def limits(index: int) -> Limits:
 class Shape(NamedTuple):
     """How a launch is divided into blocks and teams, and the memory of each team.
 
-    Fields that `team.Job` has too are explained there.
+    Fields that `TeamJob` has too are explained there.
     """
 
     team: int
@@ -89,20 +78,25 @@ class Shape(NamedTuple):
         return 8 * self.state64 + 4 * self.state32
 
 
-def copies_for(n: int, n_clauses: int, words: int) -> int:
-    """log2 of the number of copies of a small formula in a tile, at most one per pair of words."""
-    return int(np.log2(max(1.0, min(_TILE_SIZE / max(1, n, n_clauses), words / 2))))
+def copies_for(n: int, n_clauses: int, words: int, size: int = 1000) -> int:
+    """log2 of the number of copies of a small formula in a tile, at most one per pair of words.
+
+    size: about the variables, and the clauses, of all copies together.
+    """
+    return int(np.log2(max(1.0, min(size / max(1, n, n_clauses), words / 2))))
 
 
-def coupled_copies_for(n: int, words: int) -> int:
-    """The same for coupling from the past, where a tile has one word of each copy."""
-    return int(np.log2(max(1.0, min(_COUPLED_SIZE / max(1, n), words))))
+def coupled_copies_for(n: int, words: int, size: int = 256) -> int:
+    """The same for coupling from the past, where a tile has one word of each copy, and where more
+    lanes in a tile take more sweeps. size: about the variables of all copies together.
+    """
+    return int(np.log2(max(1.0, min(size / max(1, n), words))))
 
 
 def shape_for(
     program: GpuProgram,
     method: int,
-    limit: Limits,
+    limit: DeviceLimits,
     team: int | None = None,
     teams: int | None = None,
     shared: bool | None = None,
@@ -112,10 +106,10 @@ def shape_for(
 ) -> Shape:
     """The best shape: as many threads as have registers, in as many teams as fit into shared
     memory, and beside them as much of the formula as fits. Arguments that are given are not
-    changed.
+    changed. few: rounds by events begin at this many events, by default one per 30 clauses.
     """
     if few is None:
-        few = max(32, int(program.layout.n_clauses) // EVENT_SHARE)
+        few = max(32, int(program.layout.n_clauses) // 30)
     few = 0 if method == PRS else few
 
     def cut(team: int, shared: bool, near: int) -> Shape:
@@ -126,9 +120,11 @@ def shape_for(
         threads; more teams. Sweeps do not gain from more threads, because they draw fewer variables
         at a time.
         """
-        at_hand = _near_bytes(program)[2] - shape.near_bytes <= _CACHED_BYTES
+        # Each round may read 20 KB of the formula from global memory: the first-level cache is
+        # small if shared memory is full.
+        at_hand = _near_bytes(program)[2] - shape.near_bytes <= 20 << 10
         threads = shape.team * shape.teams
-        enough = min(threads, _ENOUGH_THREADS)
+        enough = min(threads, 640)  # more threads of a multiprocessor matter less than the rest
         more = 0 if program.layout.n_classes else threads
         return min(shape.teams, 2), enough, at_hand, more, shape.teams, shape.near
 
@@ -154,7 +150,7 @@ def _near_bytes(program: GpuProgram) -> tuple[int, int, int]:
 def _cut(
     program: GpuProgram,
     method: int,
-    limit: Limits,
+    limit: DeviceLimits,
     team: int,
     teams: int | None,
     shared: bool,
@@ -199,7 +195,7 @@ def _cut(
 
 def couple_shape(
     program: GpuProgram,
-    limit: Limits,
+    limit: DeviceLimits,
     team: int | None = None,
     teams: int | None = None,
     shared: bool | None = None,
@@ -231,7 +227,7 @@ def couple_shape(
 
 
 def _couple(
-    program: GpuProgram, limit: Limits, team: int, teams: int | None, shared: bool, near: int
+    program: GpuProgram, limit: DeviceLimits, team: int, teams: int | None, shared: bool, near: int
 ) -> Shape:
     state = 2 * (int(program.layout.n) + 2)
     cells = WORD_CELLS << program.log_copies

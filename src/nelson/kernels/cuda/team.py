@@ -30,10 +30,10 @@ SHORT = 2 * WARP - 1
 #: 32-bit cells of a team.
 CELLS = 8
 #: The cells, each for two turns: words of clauses listed, lanes violated, events, changed items.
-HITS, LANES, EVENTS, CHANGED = 0, 2, 4, 6
+HITS, LANES, EVENTS, CHANGED = range(0, CELLS, 2)
 #: 64-bit cells for each word of a team: its two keys, the lanes wanted, the lanes found invalid.
 WORD_CELLS = 4
-WANTED, BAD = 2, 3
+WANTED, BAD = range(2, WORD_CELLS)
 #: Numbers that a launch returns: rounds of the slowest sample, clauses resampled, invalid lanes.
 COUNTS = 3
 
@@ -49,7 +49,7 @@ BIT = np.uint32(1)
 HALF = np.uint32(1 << 31)
 
 
-class Job(NamedTuple):
+class TeamJob(NamedTuple):
     """What one launch draws: tiles first .. first + tiles - 1. A team draws a tile."""
 
     seed: np.uint64
@@ -94,7 +94,7 @@ class Team(NamedTuple):
     bad: Any  # L + 2 pairs: violated lanes of each clause, then no lane, then all lanes;
     # for prs then n pairs: lanes in which each variable is redrawn
     bad32: Any  # the same in 32-bit words
-    lists: Any  # events of this and of the next round, and changed items (`late.py`)
+    lists: Any  # events of this and of the next round, and changed items (`sparse_rounds.py`)
     queues: Any  # of all warps; the lists of the last rounds lie here too
     queue: Any  # of this warp: lanes
     items: Any  # of this warp: 32 * (2 * variable + half of the pair) + random rows used
@@ -234,3 +234,12 @@ def lanes_wanted(left):
     if left <= 0:
         return ZERO
     return EVERY if left >= 64 else (ONE << np.uint64(left)) - ONE
+
+
+@device
+def copy_array(to, source, count, first, step):
+    """Copy the entries first, first + step, .. below `count`."""
+    i = first
+    while i < count:
+        poke(to, i, peek(source, i))
+        i = int32(i + step)

@@ -1,7 +1,7 @@
 """Clauses that are added and removed: one growing array, with a linked list per literal.
 
 `head[code]` is the first place that holds a literal, `after[place]` the next. The space of removed
-clauses is not reused; the caller compacts. Codes: see `literal.py`.
+clauses is not reused; the caller compacts. Codes: see `graph.py`.
 """
 
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nelson.kernels.core.compile import helper, kernel
-from nelson.kernels.reduce.literal import code_of
+from nelson.kernels.reduce.graph import code_of
 
 
 class Store(NamedTuple):
@@ -24,7 +24,7 @@ class Store(NamedTuple):
     touched: np.ndarray  # uint8 (n,): 1 if clauses of the variable changed since its last visit
 
 
-class Definitions(NamedTuple):
+class DefinitionLog(NamedTuple):
     """Entries of `rebuild.py`."""
 
     target: np.ndarray  # int32 (variables,)

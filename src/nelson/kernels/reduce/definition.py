@@ -23,7 +23,7 @@ CLAUSES = 64
 #: Most nodes of the search tree of one satisfiability test.
 MAX_NODES = 256
 
-SATISFIABLE, UNSATISFIABLE, UNKNOWN = 0, 1, 2
+SATISFIABLE, UNSATISFIABLE, UNKNOWN = range(3)
 
 
 @helper

@@ -16,14 +16,14 @@ import numpy as np
 from nelson.kernels.core.compile import helper, kernel
 from nelson.kernels.reduce.clause_store import gather, link, remove
 from nelson.kernels.reduce.definition import CLAUSES, UNSATISFIABLE, conflicting, shrink
-from nelson.kernels.reduce.literal import sign_of
+from nelson.kernels.reduce.graph import sign_of
 
 #: How `eliminate` ended: all variables tried, steps used up, store full, formula unsatisfiable.
-DONE, PAUSED, FULL, CONFLICT = 0, 1, 2, 3
+DONE, PAUSED, FULL, CONFLICT = range(4)
 _ONE = np.uint64(1)
 
 
-class Scratch(NamedTuple):
+class DefinitionScratch(NamedTuple):
     """Work space for the clauses of one variable; m is CLAUSES."""
 
     clauses: np.ndarray  # int32 (m,)

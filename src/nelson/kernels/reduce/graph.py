@@ -2,17 +2,27 @@
 
 A formula is two arrays: `literals` (int32, DIMACS numbers, clauses one after the other) and
 `offsets` (int64, clause j is literals[offsets[j]:offsets[j+1]]). The transposed form is CSR again,
-by *literal code*: literal +v has code 2(v-1), -v has code 2(v-1)+1. Both signs of a variable are
-neighbours, so the clauses of variable v are one slice too: start[2(v-1)] : start[2v].
+by *literal code*: literal +v has code 2(v-1), -v has code 2(v-1)+1, and `code ^ 1` negates. Both
+signs of a variable are neighbours, so the clauses of variable v are one slice too: start[2(v-1)] :
+start[2v].
 
 Kernels allocate nothing: the caller passes outputs and scratch arrays.
 """
 
-from nelson.kernels.core.compile import kernel
-from nelson.kernels.reduce.literal import code_of, sign_of
+from nelson.kernels.core.compile import inline, kernel
 
 #: Up to this many clauses, comparing all pairs is faster than searching for a variable to split.
 PAIRWISE = 32
+
+
+@inline
+def code_of(literal):
+    return 2 * (abs(literal) - 1) + (1 if literal < 0 else 0)
+
+
+@inline
+def sign_of(literal):
+    return 1 if literal > 0 else -1
 
 
 @kernel

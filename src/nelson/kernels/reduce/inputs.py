@@ -31,7 +31,7 @@ class Found(NamedTuple):
 
 
 #: Roles of a clause: it computes its variable; it must be tested; all definitions imply it.
-TERM, TEST, IMPLIED = 0, 1, 2
+TERM, TEST, IMPLIED = range(3)
 
 
 @helper

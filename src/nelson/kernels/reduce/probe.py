@@ -9,10 +9,10 @@ becomes true visits the clauses of its negation; taking an assumption back visit
 """
 
 from nelson.kernels.core.compile import helper, inline, kernel
-from nelson.kernels.reduce.literal import code_of, sign_of
+from nelson.kernels.reduce.graph import code_of, sign_of
 
 #: How `probe` ended: all literals probed, steps used up, formula unsatisfiable.
-DONE, PAUSED, CONFLICT = 0, 1, 2
+DONE, PAUSED, CONFLICT = range(3)
 
 
 @inline

@@ -1,11 +1,10 @@
 """Unit propagation. Every literal is visited O(1) times."""
 
 from nelson.kernels.core.compile import inline, kernel
-from nelson.kernels.reduce.literal import sign_of
+from nelson.kernels.reduce.graph import sign_of
 
 #: Results of `fixpoint` that are not the number of a falsified clause.
-FIXPOINT = -1
-CONTRADICTION = -2
+FIXPOINT, CONTRADICTION = range(-1, -3, -1)
 
 
 @inline

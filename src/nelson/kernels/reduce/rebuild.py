@@ -21,12 +21,12 @@ from nelson.kernels.cpu.state import violated
 
 #: Words of a row. 8 words are a cache line, and the rows of 16,000 variables fit in an L2 cache.
 WIDTH = 8
-#: Rows of `Space.constants`: zeros and ones (as in `cpu.state`), the lanes of the tile, and those
-#: of them in which all clauses hold.
-_LANES, _SOUND, _CONSTANTS = 2, 3, 4
+#: Rows of `RebuildScratch.constants` behind zeros and ones (as in `cpu.state`): the lanes of the
+#: tile, and those of them in which all clauses hold.
+_LANES, _SOUND, _CONSTANTS = range(2, 5)
 
 
-class Definitions(NamedTuple):
+class CodedDefinitions(NamedTuple):
     """Clauses of entry i: first[i] .. first[i + 1] - 1; clause c is codes[start[c]:start[c + 1]].
 
     A code is 2 (variable from 0) + (is the literal positive).
@@ -39,7 +39,7 @@ class Definitions(NamedTuple):
     codes: np.ndarray  # int32
 
 
-class Samples(NamedTuple):
+class SampleWords(NamedTuple):
     """Packed samples, 64 in each of `words` words; two-dimensional arrays are flat."""
 
     words: int
@@ -51,25 +51,25 @@ class Samples(NamedTuple):
     sound: np.ndarray  # (words,): written, the lanes in which all clauses hold
 
 
-class Space(NamedTuple):
+class RebuildScratch(NamedTuple):
     """Work space of one thread. A variable that is neither held nor rebuilt is 0."""
 
     x: np.ndarray  # n rows: the assignments
     constants: np.ndarray
 
 
-def space(n: int) -> Space:
+def space(n: int) -> RebuildScratch:
     constants = aligned(_CONSTANTS * WIDTH, fill=0)
     constants[WIDTH : 2 * WIDTH] = ~np.uint64(0)
-    return Space(aligned(n * WIDTH, fill=0), constants)
+    return RebuildScratch(aligned(n * WIDTH, fill=0), constants)
 
 
 def complete(
-    definitions: Definitions,
+    definitions: CodedDefinitions,
     ptr: np.ndarray,
     codes: np.ndarray,
-    samples: Samples,
-    space: Space,
+    samples: SampleWords,
+    space: RebuildScratch,
     first: int,
     last: int,
 ) -> None:

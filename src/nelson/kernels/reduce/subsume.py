@@ -11,7 +11,7 @@ Effective preprocessing in SAT through variable and clause elimination, SAT 2005
 import numpy as np
 
 from nelson.kernels.core.compile import helper, kernel
-from nelson.kernels.reduce.literal import sign_of
+from nelson.kernels.reduce.graph import sign_of
 
 _ONE = np.uint64(1)
 _MIX = np.uint64(0x9E3779B97F4A7C15)

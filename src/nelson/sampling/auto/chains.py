@@ -5,83 +5,71 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from nelson.formula.memo import Recent, Slot
-from nelson.io.progress import phase
-from nelson.kernels.core.bits import compact
-from nelson.sampling.auto import starts
-from nelson.sampling.auto.decision import SAFETY, Limits, Part
-from nelson.sampling.chain import Chains, share
-from nelson.sampling.diagnosis.diagnose import (
+from nelson.budget import Budget
+from nelson.chains.chain import Chains
+from nelson.chains.diagnosis.diagnose import (
     SEED,
-    beyond_resolution,
     diagnose,
     diagnose_chains,
     for_rows,
     pilot_request,
     pilots,
 )
-from nelson.sampling.diagnosis.verdict import Verdict
-from nelson.sampling.hubs import Hubs
-from nelson.sampling.joint import joint_moves
-from nelson.sampling.jumps import LANES, Jumps, learned
-from nelson.sampling.sampler import Moves, Request
-from nelson.sampling.units import unit_moves
+from nelson.chains.diagnosis.verdict import StepVerdict
+from nelson.chains.moves.fields import unit_moves
+from nelson.chains.moves.hubs import Hubs
+from nelson.chains.moves.joint import joint_moves
+from nelson.chains.moves.jumps import LANES, learned
+from nelson.chains.moves.protocol import Moves
+from nelson.chains.request import Request
+from nelson.chains.resolution import beyond_resolution
+from nelson.formula.memo import Recent, Slot
+from nelson.io.progress import phase
+from nelson.kernels.core.bits import compact
+from nelson.policy import MovesPolicy, Policy
+from nelson.sampling.auto import starts
+from nelson.sampling.auto.decision import SAFETY, FormulaPart
 
+#: Chains for a request and a theta (n,).
+Start = Callable[[Request, np.ndarray], Chains]
 #: The last verdict on a component and its step, by evidence.
-_LATEST: Slot[Recent[tuple[int, ...], tuple[str, Verdict]]] = Slot("latest verdict on chains")
-#: The hubs of a component, by evidence.
-_HUBS: Slot[Recent[tuple[int, ...], Hubs | str]] = Slot("hubs")
-#: Starts that a solver is asked for.
-_STARTS = 256
-#: Chains that run from these starts; fewer, if they have more variables than this together.
-_LANES, _LANE_VARIABLES = 1024, 1 << 26
-#: Joint moves that hold a larger share of the variables, or more variables, are not tried: in no
-#: formula that we tried did they mix.
-_MOST_HELD, _MANY_HELD = 0.6, 512
-#: Shares of the time left for the diagnosis of sweeps of fields, and of joint moves.
-_FIELDS_SHARE, _JOINT_SHARE = 0.3, 0.8
-#: Share of the time left for learning jumps; and for single sweeps, if there may be jumps.
-_LEARN_SHARE, _SHORT = 0.5, 0.1
-#: Sweeps of fields are tried if at least this share of the variables is in a group.
-_GROUPED = 0.1
-#: Fields and joint moves are not tried for more contexts than this: each is diagnosed.
-_JOINT_CONTEXTS = 8
-#: Most work of the joint moves of a sample, in entries of tables: about 0.1 s of one core.
-_MOST_WORK = 1 << 28
-#: Above this many literals 64 samples are tried before the pilot run, which takes its time.
-_LARGE = 20_000
-#: Above this many literals a pilot run takes about _PILOT_TRIALS times as long as these 64 samples
-#: (random 4-SAT, a million clauses: chains forget within 16 sweeps; 300 times 1.4 s of one core).
-#: With a deadline there is none if that is more than the share that it would get.
-_HUGE, _PILOT_TRIALS, _PILOT_SHARE = 2_000_000, 300, 0.3
+_LATEST: Slot[Recent[tuple[int, ...], tuple[str, StepVerdict]]] = Slot("latest verdict on chains")
+#: The hubs of a component, by evidence and policy.
+_HUBS: Slot[Recent[Any, Hubs | str]] = Slot("hubs")
 
 
-def by_resampling(part: Part, limits: Limits) -> Verdict | None:
+def by_resampling(part: FormulaPart, budget: Budget, policy: Policy) -> StepVerdict | None:
     """Step 5; None if resampling does not converge: the reason is in `part.passed`."""
-    if limits.reuse and (latest := _latest(part)) is not None:
+    if policy.auto.reuse and (latest := _latest(part)) is not None:
         part.passed["resampling"] = "it did not converge when it was last tried"
         return replace(latest[1], rows=()) if latest[0] == "resampling" else None
-    size, began = len(part.formula.literals), time.monotonic()
-    large = size > _LARGE
-    if large and not _converges(part, limits):
+    size, began, rules = len(part.formula.literals), time.monotonic(), policy.chains
+    large = size > rules.large
+    if large and not _converges(part, budget):
         part.passed["resampling"] = "it did not converge in a trial of 64 samples"
         return None
-    if size > _HUGE and limits.deadline is not None:
+    if size > rules.huge and budget.deadline is not None:
         now = time.monotonic()
-        wanted, left = _PILOT_TRIALS * (now - began), _PILOT_SHARE * (limits.deadline - now)
+        wanted = rules.pilot_trials * (now - began)
+        left = rules.pilot_share * (budget.deadline - now)
         if wanted > left:
-            told = f"a pilot run would take about {wanted:.2g} s: more than {_PILOT_SHARE:.0%} of "
-            told += "the time left"
-            return Verdict(3, "heuristic", f"3 sweeps of the valid space follow ({told})")
-    verdict = diagnose(part.problem, part.theta, limits.threads, limits.deadline)
+            why = f"a pilot run would take about {wanted:.2g} s: more than "
+            why += f"{rules.pilot_share:.0%} of the time left"
+            return StepVerdict(3, "heuristic", f"3 sweeps of the valid space follow ({why})")
+    verdict = diagnose(part.problem, part.theta, budget, policy.diagnosis)
     if not verdict.converged and not (large and not verdict.complete):
         part.passed["resampling"] = verdict.why
         return None
     moved = _moved(
-        part, limits, verdict, lambda asked, row: Chains.resampled(part.problem, asked, row[None])
+        part,
+        budget,
+        policy,
+        verdict,
+        lambda asked, row: Chains.resampled(part.problem, asked, row[None]),
     )
     if moved is not None:
         why = f"not extremal: {moved.sweeps} {_name(moved)} follow ({moved.why})"
@@ -91,179 +79,156 @@ def by_resampling(part: Part, limits: Limits) -> Verdict | None:
     return _keep(part, "resampling", replace(verdict, why=f"{begin} follow ({verdict.why})"))
 
 
-def _latest(part: Part) -> tuple[str, Verdict] | None:
+def _latest(part: FormulaPart) -> tuple[str, StepVerdict] | None:
     return part.formula.memo.once(_LATEST, lambda: Recent(4)).get(part.evidence)
 
 
-def _keep(part: Part, step: str, verdict: Verdict) -> Verdict:
+def _keep(part: FormulaPart, step: str, verdict: StepVerdict) -> StepVerdict:
     part.formula.memo.once(_LATEST, lambda: Recent(4)).put(part.evidence, (step, verdict))
     return verdict
 
 
-def _converges(part: Part, limits: Limits) -> bool:
+def _converges(part: FormulaPart, budget: Budget) -> bool:
     """Does resampling converge in a trial of one word of samples?"""
     rows = part.theta[pilots(part.theta)]
-    request = pilot_request(rows, 64, limits.threads, share(limits.deadline, 0.2))
+    request = pilot_request(rows, 64, budget.share(0.2))
     return 2 * Chains.resampled(part.problem, request, rows).lanes() >= 64 * len(rows)
 
 
 def _moved(
-    part: Part,
-    limits: Limits,
-    single: Verdict,
-    start: Callable[[Request, np.ndarray], Chains],
-) -> Verdict | None:
+    part: FormulaPart, budget: Budget, policy: Policy, single: StepVerdict, start: Start
+) -> StepVerdict | None:
     """The verdict on chains of jumps, of fields, or of joint moves, if they are asymptotic and
     chains of single moves are not.
 
-    start: chains for a request and a theta (n,). The reasons why not are in `part.passed`.
+    The reasons why not are in `part.passed`.
     """
     if single.guarantee != "heuristic" or beyond_resolution(part.theta):
         return None
-    return (
-        _by_jumps(part, limits, start)
-        or _by_fields(part, limits, start)
-        or _jointly(part, limits, start)
-    )
+    rules = policy.chains
+    kinds: list[tuple[str, Callable[[], Moves | str], float]] = [
+        ("jumps", lambda: _jumps(part, budget, policy, start), rules.joint_share),
+        ("fields", lambda: _fields(part, policy), rules.fields_share),
+        ("joint moves", lambda: _joint(part, policy), rules.joint_share),
+    ]
+    for name, moves_or_reason, portion in kinds:
+        moves = moves_or_reason()
+        if isinstance(moves, str):
+            part.passed[name] = moves
+            continue
+        verdict = _verdict_on(part, budget, policy, moves, start, portion)
+        if verdict.guarantee != "heuristic":
+            return replace(verdict, moves=moves, more=verdict.more | moves.info)
+        part.passed[name] = verdict.why
+    return None
 
 
-def _name(verdict: Verdict) -> str:
+def _name(verdict: StepVerdict) -> str:
     return {"fields": "sweeps of fields", "joint": "joint moves", "jumps": "jumps"}.get(
         str(verdict.more.get("moves")), "sweeps"
     )
 
 
-def _by_fields(
-    part: Part, limits: Limits, start: Callable[[Request, np.ndarray], Chains]
-) -> Verdict | None:
-    """The verdict on chains that redraw groups of which at most one is true; None if heuristic."""
-    if why := _no_fields(part, limits):
-        part.passed["fields"] = why
-        return None
-    moves = unit_moves(part.problem)
-    assert moves is not None
-    verdict = _verdict_on(part, limits, moves, start, _FIELDS_SHARE)
-    if verdict.guarantee == "heuristic":
-        part.passed["fields"] = verdict.why
-        return None
-    return replace(verdict, moves=moves, more=verdict.more | moves.info)
-
-
-def _no_fields(part: Part, limits: Limits) -> str:
-    """Why sweeps of fields are not tried; "" if they are."""
-    if "fields" in limits.skip:
+def _fields(part: FormulaPart, policy: Policy) -> Moves | str:
+    """Moves that redraw groups of which at most one is true, or why they are not tried."""
+    if policy.auto.skips("fields"):
         return "left out"
-    if len(pilots(part.theta)) > _JOINT_CONTEXTS:
-        return f"more than {_JOINT_CONTEXTS} different contexts would have to be diagnosed"
+    if why := _many_contexts(part, policy):
+        return why
     moves = unit_moves(part.problem)
-    if moves is None or moves.grouped < _GROUPED * part.formula.n_total:
+    if moves is None or moves.grouped < policy.chains.grouped * part.formula.n_total:
         return "few variables are in groups of which at most one is true"
-    return ""
+    return moves
 
 
-def _jointly(
-    part: Part, limits: Limits, start: Callable[[Request, np.ndarray], Chains]
-) -> Verdict | None:
-    """The verdict on chains of joint moves; None if heuristic."""
-    if why := no_joint_moves(part, limits):
-        part.passed["joint moves"] = why
-        return None
-    if why := _too_wide(part):
-        part.passed["joint moves"] = why
-        return None
-    moves = joint_moves(part.problem)
-    assert moves is not None
-    verdict = _verdict_on(part, limits, moves, start)
-    if verdict.guarantee != "heuristic":
-        return replace(verdict, moves=moves, more=verdict.more | moves.info)
-    part.passed["joint moves"] = verdict.why
-    return None
+def _joint(part: FormulaPart, policy: Policy) -> Moves | str:
+    """Joint moves, or why they are not tried."""
+    return no_joint_moves(part, policy) or _not_too_wide(part, policy)
 
 
-def _hubs(part: Part) -> Hubs | str:
-    """The hubs of a part, or why it has no jumps. Kept with the formula."""
-    known = part.formula.memo.once(_HUBS, lambda: Recent(4))
-    return known.once(part.evidence, lambda: Hubs.of(part.problem))
-
-
-def _by_jumps(
-    part: Part, limits: Limits, start: Callable[[Request, np.ndarray], Chains]
-) -> Verdict | None:
-    """The verdict on chains of jumps; None if heuristic."""
-    why, hubs = no_joint_moves(part, limits), _hubs(part)
+def _jumps(part: FormulaPart, budget: Budget, policy: Policy, start: Start) -> Moves | str:
+    """Jumps learned from the chains that `start` gives, or why they are not tried."""
+    why, hubs = no_joint_moves(part, policy), _hubs(part, policy.moves)
     if why or isinstance(hubs, str):
-        part.passed["jumps"] = why or str(hubs)
-        return None
+        return why or str(hubs)
     if not len(hubs.variable):  # a joint move draws exactly
-        return _jointly(part, limits, start)
+        return _not_too_wide(part, policy)
     row = part.theta[pilots(part.theta)[0]]
-    until = share(limits.deadline, _LEARN_SHARE)
-    asked = pilot_request(row[None], LANES, limits.threads, until, seed=SEED - 1)
+    learning = budget.share(policy.chains.learn_share)
+    asked = pilot_request(row[None], LANES, learning, seed=SEED - 1)
     chains = start(asked, row)
     words, count = compact(chains.words[0], chains.valid[0])
-    moves: Jumps | str = "too few starts were found"
-    if 2 * count >= LANES:
-        with phase("learning jumps"):
-            moves = learned(hubs, asked, words[None, : count // 64])
-    if isinstance(moves, str):
-        part.passed["jumps"] = moves
-        return None
-    verdict = _verdict_on(part, limits, moves, start)
-    if verdict.guarantee == "heuristic":
-        part.passed["jumps"] = verdict.why
-        return None
-    return replace(verdict, moves=moves, more=verdict.more | moves.info)
+    if 2 * count < LANES:
+        return "too few starts were found"
+    with phase("learning jumps"):
+        return learned(hubs, asked, words[None, : count // 64], policy.moves)
 
 
-def no_joint_moves(part: Part, limits: Limits) -> str:
+def _hubs(part: FormulaPart, limits: MovesPolicy) -> Hubs | str:
+    """The hubs of a part, or why it has no jumps. Kept with the formula."""
+    known = part.formula.memo.once(_HUBS, lambda: Recent(4))
+    return known.once((part.evidence, limits), lambda: Hubs.of(part.problem, limits))
+
+
+def no_joint_moves(part: FormulaPart, policy: Policy) -> str:
     """Why joint moves of a part are not tried; "" if they are."""
-    if "joint" in limits.skip:
+    if policy.auto.skips("joint"):
         return "left out"
-    if len(pilots(part.theta)) > _JOINT_CONTEXTS:
-        return f"more than {_JOINT_CONTEXTS} different contexts would have to be diagnosed"
-    return "" if isinstance(_hubs(part), Hubs) else _too_wide(part)
+    if why := _many_contexts(part, policy):
+        return why
+    if isinstance(_hubs(part, policy.moves), Hubs):
+        return ""
+    moves = _not_too_wide(part, policy)
+    return moves if isinstance(moves, str) else ""
 
 
-def _too_wide(part: Part) -> str:
-    """Why joint moves alone are not tried; "" if they are."""
-    moves = joint_moves(part.problem)
+def _many_contexts(part: FormulaPart, policy: Policy) -> str:
+    if len(pilots(part.theta)) <= (most := policy.chains.contexts):
+        return ""
+    return f"more than {most} different contexts would have to be diagnosed"
+
+
+def _not_too_wide(part: FormulaPart, policy: Policy) -> Moves | str:
+    """Joint moves, or why they alone are not tried."""
+    moves, rules = joint_moves(part.problem, limits=policy.moves), policy.chains
     if moves is None:
         return "the formula stays too wide unless most of its variables are held"
-    if moves.held > _MOST_HELD or moves.number_held > _MANY_HELD:
+    if moves.held > rules.held or moves.number_held > rules.most_held:
         return f"the formula stays too wide unless {moves.number_held:,} variables are held"
-    return ""
+    return moves
 
 
 def _verdict_on(
-    part: Part,
-    limits: Limits,
+    part: FormulaPart,
+    budget: Budget,
+    policy: Policy,
     moves: Moves,
-    start: Callable[[Request, np.ndarray], Chains],
-    budget: float = _JOINT_SHARE,
-) -> Verdict:
+    start: Start,
+    portion: float,
+) -> StepVerdict:
     """The verdict on chains of these moves, within that share of the time."""
     if not moves.held:
         width = moves.info.get("width")
         why = f"a joint move holds no variable (width {width}): it draws from P exactly"
-        return Verdict(1, "exact", why)
+        return StepVerdict(1, "exact", why)
 
-    def one(row: np.ndarray) -> Verdict:
-        asked = pilot_request(row[None], _LANES, limits.threads, share(limits.deadline, budget))
-        return diagnose_chains(start(replace(asked, moves=moves), row))
+    def one(row: np.ndarray) -> StepVerdict:
+        asked = pilot_request(row[None], policy.chains.lanes, budget.share(portion))
+        return diagnose_chains(start(replace(asked, moves=moves), row), limits=policy.diagnosis)
 
     verdict = for_rows(part.theta, one)
     work = verdict.sweeps * moves.work
-    if work > _MOST_WORK:
-        told = f"; but a sample would cost {work:.2g} steps, more than {_MOST_WORK:.2g}"
+    if work > (most := policy.chains.work):
+        told = f"; but a sample would cost {work:.2g} steps, more than {most:.2g}"
         return replace(verdict, guarantee="heuristic", why=verdict.why + told, rows=())
     return verdict
 
 
-def from_solver(part: Part, limits: Limits) -> Verdict:
+def from_solver(part: FormulaPart, budget: Budget, policy: Policy) -> StepVerdict:
     """Step 6. Raises Unsatisfiable if the solver proved that."""
-    if limits.reuse and (latest := _latest(part)) is not None and latest[0] == "solver":
+    if policy.auto.reuse and (latest := _latest(part)) is not None and latest[0] == "solver":
         return replace(latest[1], rows=())
-    until = share(limits.deadline, 0.4)
+    search, rules = budget.share(0.4), policy.chains
     states: list[np.ndarray] = []
     solver = ""
     chosen = pilots(part.theta)
@@ -271,31 +236,34 @@ def from_solver(part: Part, limits: Limits) -> Verdict:
         mine, solver, cut = starts.find(
             part.problem,
             row,
-            _STARTS,
+            rules.starts,
             SEED + k,
-            None if until is None else share(until, 1 / (len(chosen) - k)),
-            starts.CONFLICTS // len(chosen),
+            search.share(1 / (len(chosen) - k)),
+            rules.conflicts // len(chosen),
         )
         if cut:
             part.passed[SAFETY] = cut
         if not len(mine):
-            return Verdict(0, "heuristic", "no solver found a solution within its limits")
+            return StepVerdict(0, "heuristic", "no solver found a solution within its limits")
         states.append(mine)
-    lanes = int(np.clip(_LANE_VARIABLES // part.formula.n_total // 64 * 64, 128, _LANES))
+    most = (1 << 26) // part.formula.n_total  # 64 million variables of all chains together
+    lanes = int(np.clip(most // 64 * 64, 128, rules.lanes))
     known = {part.theta[k].tobytes(): mine for k, mine in zip(chosen, states, strict=True)}
 
-    def one(row: np.ndarray) -> Verdict:
-        if "single" in limits.skip:
-            return Verdict(0, "heuristic", "left out")
-        until = share(limits.deadline, _SHORT if isinstance(_hubs(part), Hubs) else 0.3)
-        request = pilot_request(row[None], lanes, limits.threads, until)
-        return diagnose_chains(Chains.given(part.problem, request, [known[row.tobytes()]]))
+    def one(row: np.ndarray) -> StepVerdict:
+        if policy.auto.skips("single"):
+            return StepVerdict(0, "heuristic", "left out")
+        jumps = isinstance(_hubs(part, policy.moves), Hubs)
+        diagnosis = budget.share(rules.short_share if jumps else rules.share)
+        request = pilot_request(row[None], lanes, diagnosis)
+        chains = Chains.given(part.problem, request, [known[row.tobytes()]])
+        return diagnose_chains(chains, limits=policy.diagnosis)
 
     def given(asked: Request, row: np.ndarray) -> Chains:
         return Chains.given(part.problem, asked, [known[row.tobytes()]])
 
     verdict = for_rows(part.theta, one)
-    verdict = _moved(part, limits, verdict, given) or verdict
+    verdict = _moved(part, budget, policy, verdict, given) or verdict
     if len(part.problem.program.order) < part.formula.n_total:
         # Sweeps skip extremal components. That is right after resampling, but not after a solver.
         why = f"{verdict.why}; some variables keep the value that the solver gave them"

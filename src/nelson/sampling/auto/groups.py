@@ -1,76 +1,106 @@
-"""From the parts that each method takes to the groups that are drawn together."""
+"""Groups the parts by the step that draws them, so that each group is drawn in one call."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from nelson.chains.diagnosis.verdict import StepVerdict
+from nelson.chains.guarantee import GUARANTEES, weakest
 from nelson.exact.preprocess import Preprocessed
 from nelson.formula import Formula
-from nelson.sampling.auto.decision import Decision, Group, Part, interned, joined
-from nelson.sampling.diagnosis.verdict import Verdict
-from nelson.sampling.guarantee import GUARANTEES, weakest
-from nelson.sampling.methods import cftp
-
-EXTREMAL = Verdict(0, "exact", "extremal (Condition 1 holds): resampling alone is exact")
-#: Parts and their verdicts, by method.
-Taken = Mapping[str, Sequence[tuple[Part, Verdict]]]
+from nelson.sampling.auto.decision import ComponentGroup, Decision, FormulaPart, interned, joined
+from nelson.sampling.auto.steps.extremal import EXTREMAL, Extremal
+from nelson.sampling.auto.steps.step import Step
 
 
-def decision_of(whole: Part, taken: Taken, reduced: Preprocessed) -> Decision:
+class Taken(NamedTuple):
+    """A part, the step that draws it, and its guarantee."""
+
+    step: Step
+    part: FormulaPart
+    verdict: StepVerdict
+
+
+def decision_of(whole: FormulaPart, taken: Sequence[Taken], reduced: Preprocessed) -> Decision:
     """The decision for a formula all parts of which are taken. whole: the formula as given."""
-    used = [name for name, pairs in taken.items() if pairs]
-    one = not reduced.changed and len(used) <= 1 and "cdcl" not in used
-    one &= len({id(v.moves) for _, v in taken["lovasz"]}) <= 1
-    one &= len(taken["rejection"]) <= 1  # the product of acceptances would be small
-    if one and not (used == ["circuit"] and whole.evidence):
-        name = used[0] if used else "lovasz"
-        pairs = taken[name] or [(whole, replace(EXTREMAL, why="no clause is left"))]
-        return Decision([group_of(name, whole, pairs)], None, reduced.steps)
-    owner, groups = whole.formula, []
-    for name in ("enumerate", "circuit", "cftp"):
-        if pairs := taken[name]:
-            groups.append(group_of(name, joined(owner, [part for part, _ in pairs]), pairs))
-    # Joint moves cost much more than sweeps of single variables: parts that need none get none.
-    joint = [pair for pair in taken["lovasz"] if pair[1].moves]
-    pairs = [pair for pair in taken["lovasz"] if not pair[1].moves]
+    _require_every_part(taken, reduced)
+    if (step := _one_step(whole, taken, reduced)) is not None:
+        fixed = Taken(step, whole, replace(EXTREMAL, why="no clause is left"))
+        return Decision([group_of(step, whole, taken or [fixed])], None, reduced.steps)
+    owner = whole.formula
     if len(reduced.free):
-        pairs = [*pairs, (_free(owner, reduced), replace(EXTREMAL, why="in no clause"))]
-    if pairs:
-        groups.append(group_of("lovasz", joined(owner, [part for part, _ in pairs]), pairs))
-    groups += [group_of("lovasz", part, [(part, verdict)]) for part, verdict in joint]
-    # The slowest groups are drawn last: a deadline cuts them and no other.
-    for name in ("rejection", "cdcl"):
-        groups += [group_of(name, part, [(part, verdict)]) for part, verdict in taken[name]]
+        free = replace(EXTREMAL, why="in no clause")
+        taken = [*taken, Taken(Extremal(), _free(owner, reduced), free)]
+    groups = []
+    for members in _bundles(taken):
+        part = joined(owner, [member.part for member in members])
+        groups.append(group_of(members[0].step, part, members))
     return Decision(groups, reduced, reduced.steps)
 
 
-def _free(owner: Formula, reduced: Preprocessed) -> Part:
+def _require_every_part(taken: Sequence[Taken], reduced: Preprocessed) -> None:
+    """Every component must be drawn by exactly one step: else its variables would have no value."""
+    nothing = np.zeros(0, np.int64)
+    drawn = np.concatenate([nothing, *(member.part.variables for member in taken)])
+    wanted = np.concatenate([nothing, *(one.variables for one in reduced.components)])
+    if not np.array_equal(np.sort(drawn), np.sort(wanted)):
+        lost, doubled = np.setdiff1d(wanted, drawn), len(drawn) - len(np.unique(drawn))
+        raise AssertionError(
+            f"{len(lost)} variables belong to no group, {doubled} to several: a step of `auto` "
+            "neither took a part nor left it"
+        )
+
+
+def _one_step(whole: FormulaPart, taken: Sequence[Taken], reduced: Preprocessed) -> Step | None:
+    """The step that draws the formula as given, if there is one for all of it."""
+    if not taken:
+        return None if reduced.changed else Extremal()
+    step = taken[0].step
+    same = {(member.step.sampler.name, id(member.verdict.moves)) for member in taken}
+    alone = len(taken) > 1 and not step.together  # the product of acceptances would be small
+    if reduced.changed or len(same) > 1 or alone or not step.draws_whole:
+        return None
+    return None if step.sampler.from_circuit and whole.evidence else step
+
+
+def _bundles(taken: Sequence[Taken]) -> list[list[Taken]]:
+    """The parts that are drawn together, in the order in which they are drawn.
+
+    Joint moves cost much more than sweeps of single variables: parts that need none get none.
+    """
+    bundles: dict[Any, list[Taken]] = {}
+    for number, member in enumerate(taken):
+        step = member.step
+        jointly = step.together and not member.verdict.moves.in_tiles
+        alone = number if jointly or not step.together else -1
+        key = step.turn, step.sampler.name, jointly, alone
+        bundles.setdefault(key, []).append(member)
+    return [bundles[key] for key in sorted(bundles)]
+
+
+def _free(owner: Formula, reduced: Preprocessed) -> FormulaPart:
     none, n = np.zeros(0, np.int32), len(reduced.free)
     formula = interned(owner, none, np.zeros(1, np.int64), n)
-    return Part(reduced.free, reduced.free_theta, formula)
+    return FormulaPart(reduced.free, reduced.free_theta, formula)
 
 
-def group_of(method: str, part: Part, pairs: Sequence[tuple[Part, Verdict]]) -> Group:
+def group_of(step: Step, part: FormulaPart, members: Sequence[Taken]) -> ComponentGroup:
     """Components that are drawn together; components with the same verdict share a record."""
-    verdicts = {id(verdict): verdict for _, verdict in pairs}
-    if method == "cftp":
-        coupled = max(verdict.more["coupled"] for verdict in verdicts.values())
-        # A tile has more lanes than a trial: of 400 tiles of random 5-SAT, one took longer than
-        # this, and would have been run again; of runs that are an eighth shorter, 11.
-        cftp.expect(part.problem, coupled * 8 // 5)
+    verdicts = {id(member.verdict): member.verdict for member in members}
+    step.expect(part, list(verdicts.values()))
     records = [
-        _record(method, verdict, [part for part, own in pairs if own is verdict])
+        _record(step, verdict, [member.part for member in members if member.verdict is verdict])
         for verdict in verdicts.values()
     ]
     worst = min(verdicts.values(), key=lambda verdict: GUARANTEES.index(verdict.guarantee))
     contexts = range(len(part.theta))
     labels = [verdict.rows or [verdict.guarantee] * len(contexts) for verdict in verdicts.values()]
-    return Group(
-        method,
+    return ComponentGroup(
+        step,
         max(verdict.sweeps for verdict in verdicts.values()),
         worst.guarantee,
         worst.why,
@@ -79,18 +109,18 @@ def group_of(method: str, part: Part, pairs: Sequence[tuple[Part, Verdict]]) -> 
         part.theta,
         records,
         worst.starts,
-        rows=tuple(weakest(label[k] for label in labels) for k in contexts),
+        rows=tuple(weakest([label[k] for label in labels]) for k in contexts),
         moves=worst.moves,
     )
 
 
-def _record(method: str, verdict: Verdict, parts: Sequence[Part]) -> dict[str, Any]:
+def _record(step: Step, verdict: StepVerdict, parts: Sequence[FormulaPart]) -> dict[str, Any]:
     """An entry of `s.info["auto"]`; "not taken" holds the reasons of the largest component."""
     return {
         "components": len(parts),
         "variables": sum(len(part.variables) for part in parts),
         "clauses": sum(part.formula.n_clauses for part in parts),
-        "method": method,
+        "method": step.sampler.name,
         "sweeps": verdict.sweeps,
         "guarantee": verdict.guarantee,
         "why": verdict.why,

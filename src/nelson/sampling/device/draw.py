@@ -1,4 +1,4 @@
-"""`device="cuda"`: a plan, drawn on a GPU. Same seed, same samples as on the CPU.
+"""`device="cuda"`: a drawing, drawn on a GPU. Same seed, same samples as on the CPU.
 
 The samples stay in the GPU's memory (`DeviceSamples`). A call waits for the GPU once, at its end,
 to learn how many samples are valid. With a time limit it waits after every few waves of tiles, to
@@ -17,32 +17,23 @@ from typing import Any
 
 import numpy as np
 
+from nelson.chains.block import Block
+from nelson.chains.problem import Problem
+from nelson.chains.request import Request
 from nelson.errors import NelsonError
 from nelson.formula.memo import Recent, Slot
 from nelson.kernels.core import rng
 from nelson.kernels.core.bits import compact, words_for
-from nelson.kernels.core.reference import LOVASZ, PRS
 from nelson.kernels.cpu.cftp import longest
 from nelson.sampling.collect import collect, in_blocks
 from nelson.sampling.device.gpu import Gpu
 from nelson.sampling.device.samples import DeviceSamples
-from nelson.sampling.methods.cftp import ENDED
-from nelson.sampling.plan import Plan
-from nelson.sampling.problem import Problem
+from nelson.sampling.drawing import Drawing
+from nelson.sampling.methods.cftp import CFTP, ENDED
 from nelson.sampling.result import prove_or_explain, result
-from nelson.sampling.sampler import Block, Request
 from nelson.sampling.samples import Samples
 
-#: The methods that a GPU can draw with.
-CFTP = 3
-GPU_METHODS = {"lovasz": LOVASZ, "prs": PRS, "cftp": CFTP}
 _PROGRAMS: Slot[Recent[Any, Any]] = Slot("programs on a GPU")
-#: Programs that are kept on GPUs with a formula.
-_MAX_PROGRAMS = 8
-#: Waves of tiles between two looks at the clock.
-_WAVES = 4
-#: Below this number of words, `valid` travels with the other small arrays in one transfer.
-_FEW_WORDS = 8192
 
 
 @dataclass
@@ -75,7 +66,7 @@ def _loaded(
 
     lists: "rounds", "sweeps" (and rounds), or "coupled".
     """
-    from nelson.kernels.cuda.around import lay_out_around
+    from nelson.kernels.cuda.neighbour_lists import lay_out_neighbours
     from nelson.kernels.cuda.program import lay_out
 
     program, launch = problem.program, gpu.launch
@@ -84,13 +75,13 @@ def _loaded(
     elif log_copies is None:
         log_copies = launch.copies_for(program.n, program.n_clauses, words)
     key = (problem.evidence, columns.tobytes(), lists, log_copies, gpu.index)
-    kept = problem.formula.memo.once(_PROGRAMS, lambda: Recent(_MAX_PROGRAMS))
+    kept = problem.formula.memo.once(_PROGRAMS, lambda: Recent(8))
     if (loaded := kept.get(key)) is not None:
         return loaded
     places = program.place[columns]
     try:
         if lists == "coupled":
-            laid_out = lay_out_around(program, places, log_copies)
+            laid_out = lay_out_neighbours(program, places, log_copies)
         else:
             laid_out = lay_out(program, places, lists == "sweeps", log_copies)
     except ValueError as error:
@@ -137,7 +128,7 @@ def draw(
     slots = 0 if shape.shared else min(shape.blocks, tiles) * shape.teams
     size = 8 * contexts * words * (columns + 1) + laws.nbytes + slots * shape.state_bytes
     gpu.require(size, f"{contexts * count:,} samples of {columns:,} variables")
-    few = contexts * words < _FEW_WORDS
+    few = contexts * words < 8192  # `valid` then travels with the other small arrays
     counts, streams, law, moved, valid = gpu.lend(
         [
             np.zeros(COUNTS, np.int64),
@@ -152,7 +143,8 @@ def draw(
     out = launch.Launch(packed, valid, counts, moved)
     scratch = gpu.scratch(slots * shape.state64, slots * shape.state32)
 
-    step = tiles if request.deadline is None else shape.blocks * shape.teams * _WAVES
+    waves = shape.blocks * shape.teams * 4  # tiles between two looks at the clock
+    step = tiles if request.deadline is None else waves
     whole = _job(method, request, sweeps, first, count, shape)
     if loaded.coupled:
         last = longest(request.max_rounds)
@@ -183,9 +175,9 @@ def draw(
 
 def _job(method: int, request: Request, sweeps: int, first: int, count: int, shape: Any) -> Any:
     """The kernel's arguments, but for the tiles of a launch; every number in the kernel's type."""
-    from nelson.kernels.cuda.team import Job
+    from nelson.kernels.cuda.team import TeamJob
 
-    return Job(
+    return TeamJob(
         seed=rng.spread_seed(request.seed),
         method=np.int32(method),
         max_rounds=np.int32(request.max_rounds),
@@ -232,27 +224,31 @@ def _valid_on_host(
     return cut, kept
 
 
-def collect_on_gpu(plan: Plan, started: float) -> DeviceSamples:
-    """All samples of a plan at once."""
-    if _drawn_on_host(plan):
-        return _move(Gpu(plan.gpu or 0), collect(plan, started))
-    return next(_blocks(plan, plan.n or 0, started))
+def collect_on_gpu(drawing: Drawing, started: float) -> DeviceSamples:
+    """All samples of a drawing at once."""
+    if _drawn_on_host(drawing):
+        return _move(Gpu(drawing.gpu or 0), collect(drawing, started))
+    drawing = drawing.confirmed()
+    if _drawn_on_host(drawing):
+        return _move(Gpu(drawing.gpu or 0), collect(drawing, started))
+    return next(_blocks(drawing, drawing.n or 0, started))
 
 
-def in_blocks_on_gpu(plan: Plan, block_size: int) -> Iterator[DeviceSamples]:
-    if _drawn_on_host(plan):
-        gpu = Gpu(plan.gpu or 0)
-        return (_move(gpu, samples) for samples in in_blocks(plan, block_size))
-    return _blocks(plan, block_size, time.monotonic())
+def in_blocks_on_gpu(drawing: Drawing, block_size: int) -> Iterator[DeviceSamples]:
+    if _drawn_on_host(drawing):
+        gpu = Gpu(drawing.gpu or 0)
+        return (_move(gpu, samples) for samples in in_blocks(drawing, block_size))
+    drawing = drawing.confirmed()
+    return _blocks(drawing, block_size, time.monotonic())
 
 
-def _drawn_on_host(plan: Plan) -> bool:
+def _drawn_on_host(drawing: Drawing) -> bool:
     """A GPU runs three methods, for contexts with the same evidence; `cftp` if lists fit."""
-    if plan.on_host or plan.sampler.name not in GPU_METHODS or len(plan.parts) > 1:
+    if drawing.on_host or drawing.sampler.gpu_method is None or len(drawing.parts) > 1:
         return True
-    from nelson.kernels.cuda.around import too_large
+    from nelson.kernels.cuda.neighbour_lists import too_large
 
-    return GPU_METHODS[plan.sampler.name] == CFTP and too_large(plan.problem.program)
+    return drawing.sampler.gpu_method == CFTP and too_large(drawing.problem.program)
 
 
 def _move(gpu: Gpu, samples: Samples) -> DeviceSamples:
@@ -272,29 +268,30 @@ def _move(gpu: Gpu, samples: Samples) -> DeviceSamples:
     )
 
 
-def _blocks(plan: Plan, size: int, started: float) -> Iterator[DeviceSamples]:
-    gpu = Gpu(plan.gpu or 0)
-    problem, request = plan.parts[0]
+def _blocks(drawing: Drawing, size: int, started: float) -> Iterator[DeviceSamples]:
+    gpu = Gpu(drawing.gpu or 0)
+    problem, request = drawing.parts[0]
     contexts, columns = len(request.contexts), len(request.columns)
     done = 0
     while True:
-        count = size if plan.n is None else min(size, plan.n - done)
+        count = size if drawing.n is None else min(size, drawing.n - done)
         words = words_for(count)
         first = (request.start + done) // 64
-        launched = draw(GPU_METHODS[plan.sampler.name], gpu, problem, request, first, count)
+        assert drawing.sampler.gpu_method is not None
+        launched = draw(drawing.sampler.gpu_method, gpu, problem, request, first, count)
         packed, block, kept = launched.packed, launched.block, count
         if not launched.whole:
             host, kept = _valid_on_host(gpu, launched, contexts, words, columns)
             words = words_for(kept)
             packed = gpu.put(host.reshape(-1)) if host.size else gpu.empty(0, np.uint64)
             if count and not kept and not done:
-                prove_or_explain(plan, problem, request, block)
-        shape = (words, columns) if plan.single else (contexts, words, columns)
+                prove_or_explain(drawing, problem, request, block)
+        shape = (words, columns) if drawing.single else (contexts, words, columns)
         samples = DeviceSamples(
-            packed, kept, plan.variables, "heuristic", packed_shape=shape, gpu=gpu
+            packed, kept, drawing.variables, "heuristic", packed_shape=shape, gpu=gpu
         )
-        yield result(replace(plan, n=count), samples, [block], started)
+        yield result(replace(drawing, n=count), samples, [block], started)
         done += count
         started = time.monotonic()
-        if block.stopped or not kept or (plan.n is not None and done >= plan.n):
+        if block.stopped or not kept or (drawing.n is not None and done >= drawing.n):
             return

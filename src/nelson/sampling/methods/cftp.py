@@ -27,27 +27,29 @@ from functools import partial
 
 import numpy as np
 
+from nelson.chains import compiling, engine
+from nelson.chains.block import Block
+from nelson.chains.problem import Problem, prepare
+from nelson.chains.request import Request
 from nelson.formula import Formula
 from nelson.formula.memo import Recent, Slot
 from nelson.kernels.cpu import cftp
-from nelson.sampling import engine
-from nelson.sampling.problem import Problem, prepare
-from nelson.sampling.sampler import Block, Request, Sampler
+from nelson.sampling.sampler import Sampler
 
 ENDED = (
     "{} samples were not determined {}, and dropping them would bias the others, so no sample of "
     "this block is returned; raise max_rounds or seconds, or take method='auto'"
 )
+#: The number of this kernel on a GPU.
+CFTP = 3
 #: By evidence: the length of the first run of the next draw.
 _LENGTH: Slot[Recent[tuple[int, ...], int]] = Slot("sweeps until coupled chains meet")
 _OTHERS: Slot[Recent[tuple[int, ...], cftp.Others]] = Slot("other literals of each occurrence")
-#: Problems of a formula for which these are kept.
-_CACHE_SIZE = 16
 
 
 def kernel(problem: Problem, first: int = 1) -> engine.Kernel:
     """first: length of the first run. It changes the time, never a sample."""
-    known = problem.formula.memo.once(_OTHERS, lambda: Recent(_CACHE_SIZE))
+    known = problem.formula.memo.once(_OTHERS, lambda: Recent(16))
     others = known.once(problem.evidence, lambda: cftp.others(problem.program))
     run, scratch = partial(cftp.run, others), partial(cftp.scratch, first=first)
     return engine.Kernel(engine.laws, run, scratch, finishes=True)
@@ -59,7 +61,7 @@ def expect(problem: Problem, sweeps: int) -> None:
 
 
 def _lengths(problem: Problem) -> Recent[tuple[int, ...], int]:
-    return problem.formula.memo.once(_LENGTH, lambda: Recent(_CACHE_SIZE))
+    return problem.formula.memo.once(_LENGTH, lambda: Recent(16))
 
 
 def blocks(problem: Problem, request: Request, first: int | None = None) -> Iterator[Block]:
@@ -68,7 +70,7 @@ def blocks(problem: Problem, request: Request, first: int | None = None) -> Iter
     for block in engine.blocks(0, problem, request, kernel(problem, first)):
         apart, block.resampled = block.resampled, 0
         if apart:
-            block.valid = np.zeros_like(block.valid)
+            block.filled = np.zeros_like(block.filled)
             late = request.deadline is not None and time.monotonic() >= request.deadline
             when = "when the time was up" if late else f"after {block.rounds} sweeps from the past"
             block.stopped, block.info["ended"] = True, ENDED.format(apart, when)
@@ -82,7 +84,7 @@ def blocks(problem: Problem, request: Request, first: int | None = None) -> Iter
 
 def ready(count: int, width: int | None = None) -> None:
     problem = prepare(Formula([], n_vars=1))
-    engine.compile_kernel(width or engine.width_for(count), kernel(problem))
+    compiling.compile_kernel(width or engine.width_for(count), kernel(problem))
 
 
 SAMPLER = Sampler(
@@ -94,7 +96,10 @@ SAMPLER = Sampler(
     weighted=True,
     rounds_weights=True,
     guarantee=lambda problem, sweeps: "exact",
+    keyed=True,
+    gpu_method=CFTP,
     blocks=blocks,
+    tried_on_theta=True,
     ready=ready,
     promise="exact, where the chains meet",
 )

@@ -15,38 +15,41 @@ doubles, probabilities multiples of 2^-64.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
 import numpy as np
 
+from nelson.budget import Budget
+from nelson.chains.block import Block, joined
+from nelson.chains.problem import Problem
+from nelson.chains.request import Request
 from nelson.errors import Unsatisfiable
 from nelson.exact.circuit.decisions import joined as joined_circuits
 from nelson.exact.circuit.draw import WIDTHS, Draws, clauses_of
 from nelson.exact.compiled import Compiled, compiled, why_not
+from nelson.exact.routes import CIRCUIT
 from nelson.formula import Formula
 from nelson.kernels.core.bits import words_for
 from nelson.kernels.core.interpret import as_machine_code
-from nelson.sampling.problem import Problem
-from nelson.sampling.sampler import Block, Request, Sampler, joined
-
-#: Effort of the compiler if the caller set no limit, in units of `nelson.exact.circuit.build`:
-#: about a minute.
-EFFORT = 320.0
-#: The compiler's share of the caller's limit; the rest is for drawing.
-SHARE = 0.8
+from nelson.sampling.sampler import Sampler
 
 
-def circuit_of(problem: Problem, deadline: float | None) -> tuple[Compiled | None, str]:
-    """The circuit of the formula, or of the formula given the evidence; or None and the reason."""
+def circuit_of(
+    problem: Problem, budget: Budget, effort: float = 320.0, share: float = 0.8
+) -> tuple[Compiled | None, str]:
+    """The circuit of the formula, or of the formula given the evidence; or None and the reason.
+
+    effort: about a minute, without a deadline; share: of the time left, the rest is for
+    drawing.
+    """
     part = 0.5 if problem.evidence else 1.0  # of the limit, for each formula
-    seconds = None if deadline is None else part * max(0.0, SHARE * (deadline - time.monotonic()))
-    circuit = compiled(problem.formula, seconds, effort=part * EFFORT)
+    budget = budget.share(share)
+    circuit = compiled(problem.formula, budget.share(part), effort=part * effort)
     reason = why_not(problem.formula)
     if circuit is None and problem.evidence:
-        circuit = compiled(problem.rest, seconds, effort=part * EFFORT)
+        circuit = compiled(problem.rest, budget, effort=part * effort)
         reason += "; given the evidence: " + why_not(problem.rest)
     return circuit, reason
 
@@ -55,7 +58,7 @@ def blocks(problem: Problem, request: Request) -> Iterator[Block]:
     """The samples of a request, `request.block` per context at a time."""
     if request.count == 0:
         return
-    source, reason = circuit_of(problem, request.deadline)
+    source, reason = circuit_of(problem, request.budget)
     if source is None:
         yield Block.empty(request, stopped=True, info={"ended": f"no circuit: {reason}"})
         return
@@ -82,7 +85,7 @@ def blocks(problem: Problem, request: Request) -> Iterator[Block]:
     for start, count in request.pieces():
         turns: list[Block] = []
         for first, size in request.in_turns(start, count):
-            drawn = draws.block(first // 64, size, request.until())
+            drawn = draws.block(first // 64, size, request.of_block().deadline)
             if np.isneginf(drawn.log_p).any():
                 given = f" given {list(problem.evidence)}" if problem.evidence else ""
                 raise Unsatisfiable(
@@ -116,12 +119,14 @@ def _ready(width: int) -> None:
 
 
 SAMPLER = Sampler(
-    name="circuit",
+    name=CIRCUIT,
     summary="compile to a d-DNNF once; draw branches by their share of the weight",
     citation="Darwiche, Marquis: A knowledge compilation map, JAIR 17 (2002); Lagniez, Marquis: "
     "An improved decision-DNNF compiler, IJCAI 2017 (D4)",
     weighted=True,
     guarantee=lambda problem, sweeps: "exact",
+    keyed=True,
+    from_circuit=True,
     blocks=blocks,
     needs="samplers",
     ready=ready,

@@ -16,16 +16,17 @@ from pathlib import Path
 
 import numpy as np
 
+from nelson.budget import Budget
+from nelson.chains.problem import Problem
 from nelson.sampling import foreign
 from nelson.sampling.foreign import DrawnRows
-from nelson.sampling.problem import Problem
 from nelson.sampling.sampler import Sampler
 
 SCRIPT = Path(__file__).with_name("scripts") / "cmsgen.py"
 
 
-def draw(problem: Problem, theta: np.ndarray, count: int, seed: int, deadline: float) -> DrawnRows:
-    return solutions(SCRIPT, "CMSGen", problem, theta, count, seed, deadline)
+def draw(problem: Problem, theta: np.ndarray, count: int, seed: int, budget: Budget) -> DrawnRows:
+    return solutions(SCRIPT, "CMSGen", problem, theta, count, seed, budget)
 
 
 def solutions(
@@ -35,7 +36,7 @@ def solutions(
     theta: np.ndarray,
     count: int,
     seed: int,
-    deadline: float | None,
+    budget: Budget,
     conflicts: int | None = None,
 ) -> DrawnRows:
     """Solutions of a CDCL solver that decides x_i = 1 with probability 1 / (1 + e^-theta_i).
@@ -54,7 +55,7 @@ def solutions(
         "seed": seed % 2**31,
         "conflicts": conflicts,
     }
-    rows, _, ended = foreign.ask(script, solver, task, deadline)
+    rows, _, ended = foreign.ask(script, solver, task, budget)
     return DrawnRows(rows.reshape(-1, n), ended)
 
 

@@ -11,60 +11,61 @@ more, there is no sample, and the reason names its size. O(sum_k log rows_k + n)
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
+from nelson.budget import Budget
+from nelson.chains.block import Block
+from nelson.chains.problem import Problem
+from nelson.chains.request import Request
 from nelson.errors import BudgetExceeded, Unsatisfiable
 from nelson.exact.listing import MAX_STRUCTURES, structures
+from nelson.exact.routes import ENUMERATE
 from nelson.formula import Formula
 from nelson.formula.components import split
 from nelson.formula.memo import Recent, Slot
 from nelson.kernels.core import rng
 from nelson.kernels.core.bits import tail_mask, words_for
 from nelson.kernels.cpu.choice import Tables, choose
-from nelson.sampling.problem import Problem
-from nelson.sampling.sampler import Block, Request, Sampler
+from nelson.sampling.sampler import Sampler
 
-_TABLES: Slot[Recent[tuple[int, ...], list[Table]]] = Slot("solution tables by evidence")
-#: Most samples between two looks at the clock; a multiple of 64.
-_STEP = 1 << 16
+_TABLES: Slot[Recent[tuple[int, ...], list[SolutionTable]]] = Slot("solution tables by evidence")
 
 
 @dataclass(frozen=True)
-class Table:
+class SolutionTable:
     variables: np.ndarray  # the visible ones, counted from 0
     rows: np.ndarray  # (m, variables) uint8
 
 
-def tables(problem: Problem, deadline: float | None = None) -> list[Table]:
+def tables(problem: Problem, budget: Budget) -> list[SolutionTable]:
     """One table for each component and each free variable.
 
     Raises Unsatisfiable if a table has no row, BudgetExceeded if one has too many.
     """
     kept = problem.formula.memo.once(_TABLES, lambda: Recent(16))
-    return kept.once(problem.evidence, lambda: _tables(problem, deadline))
+    return kept.once(problem.evidence, lambda: _tables(problem, budget))
 
 
-def _tables(problem: Problem, deadline: float | None) -> list[Table]:
+def _tables(problem: Problem, budget: Budget) -> list[SolutionTable]:
     n, coin = problem.n, np.array([[0], [1]], np.uint8)
     known = np.zeros(problem.rest.n_total, bool)
     known[np.abs(problem.rest.literals) - 1] = True
     known[np.abs(problem.fixed) - 1] = True
-    tables = [Table(np.array([v]), coin) for v in np.flatnonzero(~known[:n])]
+    tables = [SolutionTable(np.array([v]), coin) for v in np.flatnonzero(~known[:n])]
     for own, formula in _components(problem):
-        if deadline is not None and time.monotonic() > deadline:
+        if budget.spent:
             raise BudgetExceeded(f"the time was up after {len(tables)} components")
-        rows = structures(formula, MAX_STRUCTURES, deadline)
+        rows = structures(formula, MAX_STRUCTURES, budget)
         if rows is None:
             raise BudgetExceeded(
                 f"a component of {len(own)} variables has more than {MAX_STRUCTURES} rows"
             )
         if not len(rows):
             raise Unsatisfiable("enumeration found no solution")
-        tables.append(Table(own[: formula.n_vars], rows.view(np.uint8)))
+        tables.append(SolutionTable(own[: formula.n_vars], rows.view(np.uint8)))
     return tables
 
 
@@ -83,7 +84,7 @@ def _components(problem: Problem) -> Iterator[tuple[np.ndarray, Formula]]:
         yield part.variables, formula
 
 
-def flatten(tables: list[Table], theta: np.ndarray, columns: np.ndarray) -> Tables:
+def flatten(tables: list[SolutionTable], theta: np.ndarray, columns: np.ndarray) -> Tables:
     """The tables end to end, with cumulative weights for one theta; columns: variables to draw."""
     to = np.full(len(theta), -1)
     to[columns] = np.arange(len(columns))
@@ -112,7 +113,7 @@ def blocks(problem: Problem, request: Request) -> Iterator[Block]:
     if request.count == 0:
         return
     try:
-        known = tables(problem, request.until())
+        known = tables(problem, request.of_block())
     except BudgetExceeded as error:
         yield Block.empty(request, stopped=True, info={"ended": str(error)})
         return
@@ -127,14 +128,14 @@ def blocks(problem: Problem, request: Request) -> Iterator[Block]:
 
 
 def _draw(problem: Problem, request: Request, flat: list[Tables], first: int, count: int) -> Block:
-    deadline, block = request.until(), Block.empty(request, words_for(count))
+    budget, block = request.of_block(), Block.empty(request, words_for(count))
     known = np.full(problem.n, -1)
     fixed = problem.fixed[np.abs(problem.fixed) <= problem.n]
     known[np.abs(fixed) - 1] = fixed > 0
     always = known[request.columns] == 1
     seed = rng.spread_seed(request.seed)
-    for at, size in request.in_turns(first, count, most=_STEP):
-        if deadline is not None and time.monotonic() > deadline:
+    for at, size in request.in_turns(first, count, most=1 << 16):  # then look at the clock
+        if budget.spent:
             block.stopped = True
             break
         lanes, begin = tail_mask(size), (at - first) // 64
@@ -143,16 +144,17 @@ def _draw(problem: Problem, request: Request, flat: list[Tables], first: int, co
             out = block.packed[k, part]
             choose(table, seed, np.int64(context), np.int64(at // 64), size, out)
             out[:, always] = lanes[:, None]
-            block.valid[k, part] = lanes
+            block.filled[k, part] = lanes
     return block
 
 
 SAMPLER = Sampler(
-    name="enumerate",
+    name=ENUMERATE,
     summary="enumerate the valid structures of each component, draw rows by weight",
     citation="Devroye: Non-uniform random variate generation, Springer 1986 (inversion)",
     weighted=True,
     guarantee=lambda problem, sweeps: "exact",
+    keyed=True,
     blocks=blocks,
     seconds=20.0,
     promise=f"exact, up to {MAX_STRUCTURES:,} structures per component",

@@ -19,14 +19,15 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from nelson.chains import compiling, engine
+from nelson.chains.block import Block
+from nelson.chains.problem import Problem
+from nelson.chains.request import Request
 from nelson.kernels.cpu import gibbs
-from nelson.sampling import engine
-from nelson.sampling.problem import Problem
-from nelson.sampling.sampler import Block, Request, Sampler
+from nelson.sampling.sampler import Sampler
 
 #: Log-odds of a violated clause.
 PENALTY = 10.0
-SWEEPS = 100
 
 
 def laws(problem: Problem, theta: np.ndarray) -> gibbs.Soft:
@@ -46,7 +47,7 @@ def blocks(problem: Problem, request: Request) -> Iterator[Block]:
 
 
 def ready(count: int, width: int | None = None) -> None:
-    engine.compile_kernel(width or engine.width_for(count), KERNEL)
+    compiling.compile_kernel(width or engine.width_for(count), KERNEL)
 
 
 SAMPLER = Sampler(
@@ -57,9 +58,10 @@ SAMPLER = Sampler(
     weighted=True,
     rounds_weights=True,
     guarantee=lambda problem, sweeps: "heuristic",
+    keyed=True,
     blocks=blocks,
     may_be_invalid=True,
-    sweeps=SWEEPS,
+    sweeps=100,
     seconds=60.0,
     ready=ready,
     promise="heuristic",

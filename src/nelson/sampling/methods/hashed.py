@@ -11,9 +11,10 @@ from pathlib import Path
 
 import numpy as np
 
+from nelson.budget import Budget
+from nelson.chains.problem import Problem
 from nelson.sampling import foreign
 from nelson.sampling.foreign import DrawnRows
-from nelson.sampling.problem import Problem
 
 _SCRIPT = Path(__file__).with_name("scripts") / "hashing.py"
 #: What the child reports: tries (failed ones too); structures, if all were enumerated; hash bits,
@@ -28,7 +29,7 @@ def draw(
     theta: np.ndarray,
     count: int,
     seed: int,
-    deadline: float,
+    budget: Budget,
 ) -> DrawnRows:
     formula, rest = problem.formula, problem.rest
     x = np.zeros((count, formula.n_total), bool)
@@ -51,7 +52,7 @@ def draw(
         "count": count,
         "seed": seed,
     }
-    rows, messages, ended = foreign.ask(_SCRIPT, f"CryptoMiniSat ({method})", task, deadline)
+    rows, messages, ended = foreign.ask(_SCRIPT, f"CryptoMiniSat ({method})", task, budget)
     rows = rows.reshape(-1, len(own))
     x = x[: len(rows)]
     x[:, own - 1] = rows

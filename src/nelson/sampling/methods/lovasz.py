@@ -9,11 +9,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from nelson.chains import compiling, engine
+from nelson.chains.block import Block
+from nelson.chains.chain import resumed
+from nelson.chains.problem import Problem
+from nelson.chains.request import Request
 from nelson.kernels.core.reference import LOVASZ
-from nelson.sampling import engine
-from nelson.sampling.chain import resumed
-from nelson.sampling.problem import Problem
-from nelson.sampling.sampler import Block, Request, Sampler
+from nelson.sampling.sampler import Sampler
 
 
 def guarantee(problem: Problem, sweeps: int) -> str:
@@ -25,16 +27,20 @@ def guarantee(problem: Problem, sweeps: int) -> str:
 
 def blocks(problem: Problem, request: Request) -> Iterator[Block]:
     """The samples of a request, `request.block` per context at a time."""
-    if request.moves is None or not request.sweeps:
-        yield from engine.blocks(LOVASZ, problem, request)
-        return
+    if request.moves.in_tiles or not request.sweeps:
+        return engine.blocks(LOVASZ, problem, request)
+    return _moved(problem, request)
+
+
+def _moved(problem: Problem, request: Request) -> Iterator[Block]:
+    """Resampled, then swept by moves that are not made in tiles."""
     started = replace(request, sweeps=0, columns=np.arange(problem.formula.n_total))
     pieces = request.pieces()
     for block, (first, count) in zip(engine.blocks(LOVASZ, problem, started), pieces, strict=False):
         if not block.last:
             moved = resumed(problem, request, block.packed, 0, first // 64, count)
             block.packed, block.stopped = moved.packed, moved.stopped
-            block.valid &= moved.valid
+            block.filled &= moved.filled
         block.packed = np.ascontiguousarray(block.packed[:, :, request.columns])
         block.info = block.info | request.moves.info
         yield block
@@ -50,8 +56,12 @@ SAMPLER = Sampler(
     weighted=True,
     rounds_weights=True,
     guarantee=guarantee,
+    keyed=True,
+    gpu_method=LOVASZ,
+    needs_sweeps=True,
+    other_moves=True,
     blocks=blocks,
     sweeps=0,
-    ready=engine.ready,
+    ready=compiling.ready,
     promise="exact on extremal formulas, else heuristic",
 )

@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
+from nelson.chains import engine
 from nelson.kernels.core.reference import MOSER_TARDOS
-from nelson.sampling import engine
 from nelson.sampling.methods import lovasz
 
 SAMPLER = replace(
@@ -21,5 +21,7 @@ SAMPLER = replace(
     summary="resample the variables of one violated clause at a time",
     citation="Moser, Tardos: A constructive proof of the general Lovasz local lemma, "
     "J. ACM 57 (2010)",
+    gpu_method=None,
+    other_moves=False,
     blocks=partial(engine.blocks, MOSER_TARDOS),
 )

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from functools import partial
 
+from nelson.chains import compiling, engine
 from nelson.kernels.core.reference import PRS
-from nelson.sampling import engine
 from nelson.sampling.sampler import Sampler
 
 SAMPLER = Sampler(
@@ -22,8 +22,10 @@ SAMPLER = Sampler(
     weighted=True,
     rounds_weights=True,
     guarantee=lambda problem, sweeps: "exact",
+    keyed=True,
+    gpu_method=PRS,
     blocks=partial(engine.blocks, PRS),
     sweeps=0,
-    ready=engine.ready,
+    ready=compiling.ready,
     promise="exact, where it converges",
 )

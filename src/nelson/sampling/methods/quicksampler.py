@@ -25,21 +25,21 @@ and the mutations found so far are used.
 
 from __future__ import annotations
 
-import time
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
+from nelson.budget import Budget
+from nelson.chains.problem import Problem
 from nelson.sampling import foreign
 from nelson.sampling.foreign import DrawnRows
-from nelson.sampling.problem import Problem
 from nelson.sampling.sampler import Sampler
 
 SCRIPT = Path(__file__).with_name("scripts") / "quicksampler.py"
 
 
-def draw(problem: Problem, theta: np.ndarray, count: int, seed: int, deadline: float) -> DrawnRows:
+def draw(problem: Problem, theta: np.ndarray, count: int, seed: int, budget: Budget) -> DrawnRows:
     formula = problem.formula
     # Constraints define the auxiliary variables by the visible ones. Without constraints, auxiliary
     # variables are mutated like the others.
@@ -53,9 +53,9 @@ def draw(problem: Problem, theta: np.ndarray, count: int, seed: int, deadline: f
         "known": problem.fixed.tolist(),
         "count": count,
         "seed": seed,
-        "seconds": deadline - time.monotonic(),
+        "seconds": budget.left,
     }
-    packed, messages, ended = foreign.ask(SCRIPT, "QuickSampler (RC2)", task, deadline)
+    packed, messages, ended = foreign.ask(SCRIPT, "QuickSampler (RC2)", task, budget)
     rows = np.unpackbits(packed.reshape(-1, -(-width // 8)), axis=1, count=width, bitorder="little")
     info = {key: messages[-1][key] for key in ("epochs", "mutations") if messages}
     return DrawnRows(rows, ended, info)

@@ -28,15 +28,18 @@ from typing import Any
 
 import numpy as np
 
-from nelson.exact.inputs import Gates, find_gates
+from nelson.budget import Budget
+from nelson.chains import compiling, engine
+from nelson.chains.block import Block, Lanes, divided
+from nelson.chains.problem import Problem, prepare
+from nelson.chains.request import Request
+from nelson.exact.inputs import GateOrder, find_gates
 from nelson.formula import Formula
 from nelson.formula.memo import Recent, Slot
 from nelson.kernels.core.bits import compact, words_for
 from nelson.kernels.core.reference import LOVASZ
 from nelson.kernels.cpu import gates as kernel
-from nelson.sampling import engine
-from nelson.sampling.problem import Problem, prepare
-from nelson.sampling.sampler import Block, Lanes, Request, Sampler, divided
+from nelson.sampling.sampler import Sampler
 
 #: Fewest proposals of a draw.
 _FIRST = 1024
@@ -47,16 +50,15 @@ _BYTES = 64 << 20
 TRIAL = 0x6E656C736F6E
 
 #: Gates of a problem, by evidence.
-_GATES: Slot[Recent[tuple[int, ...], Gates]] = Slot("inputs and gates")
-_CACHE_SIZE = 16
+_GATES: Slot[Recent[tuple[int, ...], GateOrder]] = Slot("inputs and gates")
 
 #: Draws all variables, gates or not.
 PLAIN = replace(engine.RESAMPLE, first_tells=False)
 
 
-def gates_of(problem: Problem) -> Gates:
+def gates_of(problem: Problem) -> GateOrder:
     """The inputs and gates of a problem. Kept with the formula."""
-    known = problem.formula.memo.once(_GATES, lambda: Recent(_CACHE_SIZE))
+    known = problem.formula.memo.once(_GATES, lambda: Recent(16))
     return known.once(problem.evidence, lambda: find_gates(problem.rest))
 
 
@@ -68,7 +70,7 @@ def kernel_for(problem: Problem) -> engine.Kernel:
     return replace(PLAIN, run=partial(kernel.run, entries(problem, found)), laws=_weights)
 
 
-def entries(problem: Problem, found: Gates) -> kernel.Entries:
+def entries(problem: Problem, found: GateOrder) -> kernel.Entries:
     """Gates in the numbers of the program."""
     place = problem.program.place
     codes = 2 * place[np.abs(found.literals) - 1] + (found.literals > 0)
@@ -84,7 +86,7 @@ def entries(problem: Problem, found: Gates) -> kernel.Entries:
     )
 
 
-def _weights(problem: Problem, theta: np.ndarray) -> kernel.Weights:
+def _weights(problem: Problem, theta: np.ndarray) -> kernel.GateLaw:
     name = problem.program.name
     every = np.zeros((len(theta), problem.formula.n_total))
     every[:, : problem.n] = theta
@@ -114,12 +116,12 @@ def hits(
         columns=np.zeros(0, np.int64),
         sweeps=0,
         max_rounds=0,  # proposals only
-        threads=threads,
+        budget=Budget(threads=threads),
     )
     block = engine.draw(kernel, LOVASZ, problem, request, table, request.contexts, first, count)
     if block.interrupted:
         raise KeyboardInterrupt
-    return int(np.bitwise_count(block.valid).sum())
+    return int(np.bitwise_count(block.filled).sum())
 
 
 class Proposals:
@@ -159,8 +161,8 @@ class Proposals:
                 word,
                 64 * words,
             )
-            self._give_up_in(drawn.valid[0])
-            pieces.append(compact(drawn.packed[0], drawn.valid[0]))
+            self._give_up_in(drawn.filled[0])
+            pieces.append(compact(drawn.packed[0], drawn.filled[0]))
             held += pieces[-1][1]
             self.hits += pieces[-1][1]
             self.word += words
@@ -199,7 +201,7 @@ class Proposals:
 def blocks(problem: Problem, request: Request) -> Iterator[Block]:
     streams = [Proposals(problem, request, c) for c in range(len(request.contexts))]
     for first, count in request.pieces():
-        timed = replace(request, deadline=request.until())
+        timed = replace(request, budget=request.of_block())
         block = Block.empty(request, words_for(count))
         for at, size in request.in_turns(first, count):
             for c, stream in enumerate(streams):
@@ -207,16 +209,21 @@ def blocks(problem: Problem, request: Request) -> Iterator[Block]:
                 block.put(c, (at - first) // 64, packed, lanes)
             if block.last:
                 break
-        block.stopped |= int(np.bitwise_count(block.valid).sum()) < len(streams) * count
+        block.stopped |= int(np.bitwise_count(block.filled).sum()) < len(streams) * count
         yield block
         if block.last:
             return
 
 
 def ready(count: int, width: int | None = None) -> None:
-    engine.ready(count, width)
+    compiling.ready(count, width)
     copy, none = prepare(Formula([[1, -2], [-1, 2]])), np.zeros(1, np.int64)
-    next(blocks(copy, Request(np.zeros((1, 2)), none, 1, 1, 0, none, 0, 1, 1, width=width)))
+    next(
+        blocks(
+            copy,
+            Request(np.zeros((1, 2)), none, 1, 1, 0, none, 0, 1, Budget(threads=1), width=width),
+        )
+    )
 
 
 SAMPLER = Sampler(
@@ -226,6 +233,7 @@ SAMPLER = Sampler(
     weighted=True,
     guarantee=lambda problem, sweeps: "exact",
     blocks=blocks,
+    tried_on_theta=True,
     ready=ready,
     promise="exact, where it finds any",
 )

@@ -22,10 +22,11 @@ from pathlib import Path
 
 import numpy as np
 
+from nelson.budget import Budget
+from nelson.chains.problem import Problem
 from nelson.exact import solver
 from nelson.sampling import foreign
 from nelson.sampling.foreign import DrawnRows
-from nelson.sampling.problem import Problem
 from nelson.sampling.sampler import Sampler
 
 SCRIPT = Path(__file__).with_name("scripts") / "unigen.py"
@@ -37,7 +38,7 @@ def draw(
     theta: np.ndarray,
     count: int,
     seed: int,
-    deadline: float,
+    budget: Budget,
     over: np.ndarray | None = None,
 ) -> DrawnRows:
     """over: variables from 0; then each projected solution on them counts once, and a solver finds
@@ -61,12 +62,12 @@ def draw(
         "count": count,
         "seed": seed % 2**32,
     }
-    rows, messages, ended = foreign.ask(SCRIPT, "UniGen", task, deadline)
+    rows, messages, ended = foreign.ask(SCRIPT, "UniGen", task, budget)
     rows = rows.reshape(-1, len(chosen))
     x = x[: len(rows)]
     x[:, chosen - 1] = rows
     if over is not None:
-        x = solver.completed(rest.clauses(), chosen - 1, x, deadline)
+        x = solver.completed(rest.clauses(), chosen - 1, x, budget)
     info = {"epsilon": EPSILON}
     if messages:
         info["log2_count"] = float(np.log2(messages[0]["cell"])) + messages[0]["hashes"]

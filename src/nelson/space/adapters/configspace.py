@@ -24,6 +24,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nelson.errors import FormulaError, NelsonError
+from nelson.io.json_values import scalar
+from nelson.policy import DEFAULT
 from nelson.space.language.expressions import Number, Rule, rule
 from nelson.space.language.fields import Integer
 from nelson.space.language.functions import all_of, any_of
@@ -31,8 +33,8 @@ from nelson.space.language.functions import all_of, any_of
 if TYPE_CHECKING:
     from nelson.space.space import Space
 
-#: Values of the largest integer that gets the value None: with it a choice is one-hot (64 values).
-MAX_NONE = 63
+#: Values of the largest integer that gets the value None: with it a choice is still one-hot.
+MAX_NONE = DEFAULT.space.one_hot_choice - 1
 _ACTIVE = ".active"
 
 Compare = Callable[[Any, Any], Any]
@@ -121,11 +123,11 @@ class _Hyperparameter:
         elif bins is not None:
             raise FormulaError(f"bins of {hp}", expected="bins of continuous hyperparameters only")
         elif kind == "CategoricalHyperparameter":
-            self.values = [_plain(v) for v in hp.choices]
+            self.values = [scalar(v) for v in hp.choices]
         elif self.ordinal:
-            self.values = [_plain(v) for v in hp.sequence]
+            self.values = [scalar(v) for v in hp.sequence]
         elif kind == "Constant":
-            self.values = [_plain(hp.value)]
+            self.values = [scalar(hp.value)]
         elif not kind.endswith("IntegerHyperparameter"):
             raise FormulaError(f"the hyperparameter {hp}", expected="a kind that ConfigSpace has")
         elif conditional and hp.upper - hp.lower < MAX_NONE:
@@ -162,7 +164,7 @@ class _Hyperparameter:
 
     def compared(self, compare: Compare, value: Any) -> Rule:
         """The rule: active, and `compare(its value, value)`. Ordinals compare by position."""
-        value = _plain(value)
+        value = scalar(value)
         if self.values is None:
             return self._and_active(compare(self.field, value))
         if self.ordinal:
@@ -172,7 +174,7 @@ class _Hyperparameter:
 
     def isin(self, values: Any) -> Rule:
         """The rule: active, and one of these values."""
-        wanted = [_plain(v) for v in values]
+        wanted = [scalar(v) for v in values]
         if self.values is None:
             return self._and_active(self.field.isin(wanted))
         return self.where(lambda v: v in wanted)
@@ -273,7 +275,3 @@ def _binned(hp: Any, bins: Any) -> list[Hashable]:
     if not found:
         raise FormulaError(f"bins of {hp.name!r} without values", expected="one or more")
     return list(found)
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value

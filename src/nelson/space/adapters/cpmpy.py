@@ -18,28 +18,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nelson.errors import FormulaError, NelsonError
+from nelson.errors import FormulaError, NelsonError, shortened
 from nelson.space.language import expressions, functions
 from nelson.space.language.expressions import Number, Rule, if_else
-from nelson.space.language.functions import all_of, any_of, count, distinct, parity
+from nelson.space.language.functions import COMPARISONS, all_of, any_of, count, distinct, parity
 
 if TYPE_CHECKING:
     from nelson.space.space import Space
 
-#: Values of the widest divisor that is a variable, and of the widest arguments of NValue.
-MAX_DIVISORS = 256
-MAX_VALUES = 4096
-#: Nodes of the largest circuit: it takes 2^(n-1) clauses.
-MAX_CIRCUIT = 10
-
-_ORDER: dict[str, Callable[[Any, Any], Any]] = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 _CHAINS = {
     "increasing": operator.le,
     "decreasing": operator.ge,
@@ -68,7 +54,7 @@ def fill(space: Space, model: Any) -> None:
             space.flag(variable.name)
         else:
             space.integer(variable.name, int(variable.lb), int(variable.ub))
-    reader = _Reader(space)
+    reader = _ModelReader(space)
     for constraint in _flat(model.constraints):
         try:
             space.require(reader.rule(constraint), name=_name(constraint))
@@ -79,7 +65,7 @@ def fill(space: Space, model: Any) -> None:
             ) from None
 
 
-class _Reader:
+class _ModelReader:
     """CPMpy expressions as rules and numbers of a space."""
 
     def __init__(self, space: Space) -> None:
@@ -111,7 +97,7 @@ class _Reader:
 
     def _rule(self, e: Any) -> Rule:
         name, args = e.name, e.args
-        if name in _ORDER:
+        if name in COMPARISONS:
             return self._comparison(name, *args)
         if name in ("and", "or"):
             return (all_of if name == "and" else any_of)(self.rules(args))
@@ -137,7 +123,7 @@ class _Reader:
         if name in ("==", "!=") and _is_truth(a) and _is_truth(b):
             same = self.rule(a).iff(self.rule(b))
             return same if name == "==" else ~same
-        return _ORDER[name](self.number(a), self.number(b))
+        return COMPARISONS[name](self.number(a), self.number(b))
 
     def _decomposed(self, e: Any) -> Rule:
         """The decomposition that CPMpy has for a global constraint."""
@@ -193,12 +179,15 @@ class _Reader:
             rules.append((a == j).implies(b == i))
         return all_of(rules)
 
-    def _circuit(self, e: Any) -> Rule:
-        """A permutation of which no part is closed: no set of nodes without node 0 is."""
+    def _circuit(self, e: Any, most: int = 10) -> Rule:
+        """A permutation of which no part is closed: no set of nodes without node 0 is.
+
+        most: nodes; n nodes take 2^(n-1) clauses.
+        """
         nodes = self.numbers(e.args)
         n = len(nodes)
-        if n > MAX_CIRCUIT:
-            raise _unsupported(e, f"a circuit of at most {MAX_CIRCUIT} nodes")
+        if n > most:
+            raise _unsupported(e, f"a circuit of at most {most} nodes")
         rules = [distinct(*nodes), *(a.isin(range(n)) for a in nodes)]
         for size in range(1, n):
             for part in itertools.combinations(range(1, n), size):
@@ -268,10 +257,11 @@ class _Reader:
             self.space.require(self.rule(constraint))
         return self.number(value)
 
-    def _divided(self, e: Any, by: Callable[[Number, int], Number]) -> Number:
+    def _divided(self, e: Any, by: Callable[[Number, int], Number], most: int = 256) -> Number:
+        """One quotient for each value of the divisor, which may have only a few."""
         a, b = self.number(e.args[0]), self.number(e.args[1])
-        if b.high - b.low >= MAX_DIVISORS:
-            raise _unsupported(e, f"a divisor of at most {MAX_DIVISORS} values")
+        if b.high - b.low >= most:
+            raise _unsupported(e, f"a divisor of at most {most} values")
         if b.low <= 0 <= b.high:
             self.guards[-1].append(b != 0)
         results = [by(a, c) if c else expressions.number(0) for c in range(b.low, b.high + 1)]
@@ -295,11 +285,11 @@ class _Reader:
         first, last = max(at.low, 0), min(at.high, len(items) - 1)
         return _chosen(items[first : last + 1] or [expressions.number(0)], at, first)
 
-    def _values(self, e: Any, items: list[Number], without: set[int]) -> Number:
-        """How many values occur."""
+    def _values(self, e: Any, items: list[Number], without: set[int], most: int = 4096) -> Number:
+        """How many values occur; of at most so many that can."""
         low, high = min(a.low for a in items), max(a.high for a in items)
-        if high - low >= MAX_VALUES:
-            raise _unsupported(e, f"arguments of at most {MAX_VALUES} values")
+        if high - low >= most:
+            raise _unsupported(e, f"arguments of at most {most} values")
         return count(
             [any_of(a == v for a in items) for v in range(low, high + 1) if v not in without]
             or [False]
@@ -375,7 +365,7 @@ def _constant(e: Any) -> int:
 
 def _name(constraint: Any) -> str | None:
     """A global constraint as CPMpy prints it, which is shorter than the rule; else None."""
-    known = _is_constant(constraint) or constraint.name in (*_ORDER, "and", "or", "not", "->")
+    known = _is_constant(constraint) or constraint.name in (*COMPARISONS, "and", "or", "not", "->")
     return None if known or _is_variable(constraint) else _short(constraint)
 
 
@@ -387,5 +377,4 @@ def _unsupported(e: Any, expected: str, new: list[str] | None = None) -> Formula
 
 
 def _short(e: Any) -> str:
-    shown = " ".join(str(e).split())
-    return shown if len(shown) <= 200 else shown[:197] + "..."
+    return shortened(" ".join(str(e).split()), 200)

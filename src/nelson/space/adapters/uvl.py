@@ -14,50 +14,58 @@ value while the feature is not selected. In a constraint, a number of a feature 
 from __future__ import annotations
 
 import math
-import operator
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from nelson.errors import FormulaError
 from nelson.io.streams import load
-from nelson.space.adapters.uvl_reader import Constraint, Feature, Group, Model, read
+from nelson.space.adapters.uvl_reader import Constraint, Feature, FeatureGroup, FeatureModel, read
 from nelson.space.language.expressions import Number, Rule, number, rule
 from nelson.space.language.fields import Flag, unknown
-from nelson.space.language.functions import all_of, any_of, count
+from nelson.space.language.functions import COMPARISONS, all_of, any_of, count
 
 if TYPE_CHECKING:
     from nelson.space.space import Space
 
 Bounds = Mapping[str, tuple[int, int] | None]
 
-_COMPARE: dict[str, Callable[[Any, Any], Rule]] = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
-
 
 def fill(space: Space, path: str | os.PathLike[str], bounds: Bounds) -> None:
     """Add the features and constraints of a file, and of the files that it imports."""
     tree = _Tree(space, bounds)
-    tree.add_model(Path(path), "", None, ())
+    tree.add_file(Path(path), "", None, ())
     for name in bounds:
         if name not in tree.features:
             raise unknown(f"bounds of {name!r}, which is no feature", name, tree.features)
-    for model, prefix in tree.models:
-        for constraint in model.constraints:
-            translator = _Translator(tree, model, prefix, constraint)
+    for file in tree.files:
+        for constraint in file.model.constraints:
+            translator = _Translator(tree, file, constraint)
             try:
                 made = translator.rule(constraint.tree)
             except RecursionError:
                 translator.fail("too many levels", "several smaller constraints")
-            space.require(made, source=model.source, line=constraint.line)
+            space.require(made, source=file.model.source, line=constraint.line)
+
+
+@dataclass(frozen=True)
+class _File:
+    """A file and where it stands. path: its own, behind those of the files that import it."""
+
+    model: FeatureModel
+    prefix: str  # of the names of its features
+    path: tuple[Path, ...]
+
+    @property
+    def root(self) -> Feature:
+        assert self.model.root is not None
+        return self.model.root
+
+    def refuse(self, what: str, expected: str, line: int) -> NoReturn:
+        raise FormulaError(what, expected=expected, source=self.model.source, line=line)
 
 
 class _Tree:
@@ -68,146 +76,99 @@ class _Tree:
         self.features: dict[str, Feature] = {}
         self.flags: dict[str, Flag] = {}
         self.below: dict[str, list[str]] = {}  # the children of each feature
-        self.models: list[tuple[Model, str]] = []  # and the prefix of their names
+        self.files: list[_File] = []
 
-    def add_model(
+    def add_file(
         self, path: Path, prefix: str, parent: str | None, above: tuple[Path, ...]
-    ) -> Model:
-        """Add a file whose root lies below `parent`. above: the files that import it."""
+    ) -> Feature:
+        """Add a file whose root lies below `parent`, and return this root."""
         name, data = load(path)
         try:
             text = data.decode("utf-8-sig")
         except UnicodeDecodeError:
             raise FormulaError("no UTF-8 text", expected="a UVL file", source=name) from None
-        model = read(text, name)
-        self.models.append((model, prefix))
-        assert model.root is not None
-        files = {alias: (file, line) for file, alias, line in model.imports}
-        self._add(model.root, parent, model, prefix, files, (*above, path.resolve()))
+        file = _File(read(text, name), prefix, (*above, path.resolve()))
+        self.files.append(file)
+        root = file.root
+        self._add(root, parent, file)
         if parent is None:
-            root = self.flags[prefix + model.root.name]
-            self.space.require(root, name="the root is selected", source=name, line=model.root.line)
-        return model
+            flag = self.flags[prefix + root.name]
+            self.space.require(flag, name="the root is selected", source=name, line=root.line)
+        return root
 
-    def _add(
-        self,
-        feature: Feature,
-        parent: str | None,
-        model: Model,
-        prefix: str,
-        files: Mapping[str, tuple[str, int]],
-        above: tuple[Path, ...],
-    ) -> str:
+    def _add(self, feature: Feature, parent: str | None, file: _File) -> str:
         """Add a feature and all below it; returns its full name."""
         alias, _, local = feature.name.rpartition(".")
         if alias:
-            return self._imported(feature, alias, local, parent, model, prefix, files, above)
-        name = prefix + feature.name
+            return self._imported(feature, alias, local, parent, file)
+        name = file.prefix + feature.name
         if name in self.features:
-            raise FormulaError(
+            file.refuse(
                 f"a second feature {name!r}; the first is in line {self.features[name].line}",
-                expected="another name",
-                source=model.source,
-                line=feature.line,
+                "another name",
+                feature.line,
             )
         self.features[name], self.below[name] = feature, []
         self.flags[name] = self.space.flag(name)
         if parent is not None:
             self.below[parent].append(name)
         if feature.type != "Boolean":
-            self._typed(name, feature, model)
+            self._typed(name, feature, file)
         for group in feature.groups:
-            members = [self._add(f, name, model, prefix, files, above) for f in group.features]
-            self._group(name, members, group, model)
+            members = [self._add(member, name, file) for member in group.features]
+            self._group(name, members, group, file.model.source)
         return name
 
     def _imported(
-        self,
-        feature: Feature,
-        alias: str,
-        local: str,
-        parent: str | None,
-        model: Model,
-        prefix: str,
-        files: Mapping[str, tuple[str, int]],
-        above: tuple[Path, ...],
+        self, feature: Feature, alias: str, local: str, parent: str | None, file: _File
     ) -> str:
         """The root of an imported file, in the place where the tree names it."""
-        where: dict[str, Any] = {"source": model.source, "line": feature.line}
-        if alias not in files:
-            raise FormulaError(
-                f"the feature {feature.name!r}, but no file is imported as {alias!r}",
-                expected="imports",
-                **where,
-            )
-        file, line = files[alias]
-        if "/" in file or "\\" in file:
-            raise FormulaError(
-                f"the import of {file}",
-                expected="folders and a file with dots between them",
-                source=model.source,
-                line=line,
-            )
-        path = above[-1].parent.joinpath(*file.split(".")).with_suffix(".uvl")
-        if path.resolve() in above:
-            raise FormulaError(
-                f"the import of {file}, which imports this file",
-                expected="no cycle",
-                source=model.source,
-                line=line,
-            )
+        found = [(name, line) for name, known, line in file.model.imports if known == alias]
+        if not found:
+            what = f"the feature {feature.name!r}, but no file is imported as {alias!r}"
+            file.refuse(what, "imports", feature.line)
+        name, line = found[-1]
+        if "/" in name or "\\" in name:
+            what = f"the import of {name}"
+            file.refuse(what, "folders and a file with dots between them", line)
+        path = file.path[-1].parent.joinpath(*name.split(".")).with_suffix(".uvl")
+        if path.resolve() in file.path:
+            file.refuse(f"the import of {name}, which imports this file", "no cycle", line)
         if not os.path.isfile(path):  # False for impossible names too
-            raise FormulaError(
-                f"the import of {file}", expected=f"a file {path}", source=model.source, line=line
-            )
-        below = f"{prefix}{alias}."
-        found = self.add_model(path, below, parent, above).root
-        assert found is not None
-        if found.name != local:
-            raise FormulaError(
-                f"the feature {feature.name!r}",
-                expected=f"{alias}.{found.name}, the root of the imported file",
-                **where,
-            )
+            file.refuse(f"the import of {name}", f"a file {path}", line)
+        below = f"{file.prefix}{alias}."
+        root = self.add_file(path, below, parent, file.path)
+        if root.name != local:
+            expected = f"{alias}.{root.name}, the root of the imported file"
+            file.refuse(f"the feature {feature.name!r}", expected, feature.line)
         if feature.groups or feature.attributes:
-            raise FormulaError(
-                f"groups or attributes of the imported feature {feature.name!r}",
-                expected="them in the imported file",
-                **where,
-            )
+            what = f"groups or attributes of the imported feature {feature.name!r}"
+            file.refuse(what, "them in the imported file", feature.line)
         return below + local
 
-    def _typed(self, name: str, feature: Feature, model: Model) -> None:
-        where: dict[str, Any] = {"source": model.source, "line": feature.line}
+    def _typed(self, name: str, feature: Feature, file: _File) -> None:
+        only_selected = "None: only whether it is selected counts"
         if name not in self.bounds:
             hint = "(low, high)" if feature.type == "Integer" else "None"
-            raise FormulaError(
-                f"the {feature.type} feature {name!r}, which has no range of values",
-                expected=f"bounds={{{name!r}: {hint}}}; None: only whether it is selected counts",
-                **where,
-            )
+            what = f"the {feature.type} feature {name!r}, which has no range of values"
+            file.refuse(what, f"bounds={{{name!r}: {hint}}}; {only_selected}", feature.line)
         ends = self.bounds[name]
         if ends is None:
             return
         if feature.type != "Integer":
-            raise FormulaError(
-                f"bounds {ends!r} of the {feature.type} feature {name!r}",
-                expected="None: only whether it is selected counts",
-                **where,
-            )
+            what = f"bounds {ends!r} of the {feature.type} feature {name!r}"
+            file.refuse(what, only_selected, feature.line)
         value = self.space.integer(f"{name}.value", *ends)
         self.space.require(
             self.flags[name] | (value == value.low),
             name=f"{name}.value is {value.low} while {name} is not selected",
         )
 
-    def _group(self, parent: str, members: list[str], group: Group, model: Model) -> None:
+    def _group(self, parent: str, members: list[str], group: FeatureGroup, source: str) -> None:
         above, flags = self.flags[parent], [self.flags[name] for name in members]
-        where: dict[str, Any] = {"source": model.source}
         for name, flag in zip(members, flags, strict=True):
-            line = self.features[name].line
-            same = group.kind == "mandatory"
-            self.space.require(above.iff(flag) if same else flag.implies(above), line=line, **where)
+            made = above.iff(flag) if group.kind == "mandatory" else flag.implies(above)
+            self.space.require(made, source=source, line=self.features[name].line)
         if group.kind in ("mandatory", "optional"):
             return
         low, high = group.low, len(flags) if group.high is None else min(group.high, len(flags))
@@ -217,22 +178,19 @@ class _Tree:
             made = above.implies(count(flags) == low)
         else:
             made = above.implies((count(flags) >= low) & (count(flags) <= high))
-        self.space.require(made, line=group.line, **where)
+        self.space.require(made, source=source, line=group.line)
 
 
 class _Translator:
     """One constraint as a rule."""
 
-    def __init__(self, tree: _Tree, model: Model, prefix: str, constraint: Constraint) -> None:
-        self.tree, self.model, self.prefix, self.constraint = tree, model, prefix, constraint
+    def __init__(self, tree: _Tree, file: _File, constraint: Constraint) -> None:
+        self.tree, self.file, self.constraint = tree, file, constraint
+        self.prefix = file.prefix
 
     def fail(self, what: str, expected: str) -> NoReturn:
-        raise FormulaError(
-            f"{what} in the constraint `{self.constraint.text}`",
-            expected=expected,
-            source=self.model.source,
-            line=self.constraint.line,
-        )
+        what = f"{what} in the constraint `{self.constraint.text}`"
+        self.file.refuse(what, expected, self.constraint.line)
 
     def rule(self, node: tuple[Any, ...]) -> Rule:
         op, args = node
@@ -247,9 +205,9 @@ class _Translator:
         if op in ("=>", "<=>"):
             left, right = map(self.rule, args)
             return left.implies(right) if op == "=>" else left.iff(right)
-        if op in _COMPARE:
+        if op in COMPARISONS:
             (a, p), (b, q) = map(self.number, args)
-            return _COMPARE[op](a * q, b * p)
+            return COMPARISONS[op](a * q, b * p)
         return self.fail(
             "a number where a feature should be", "features, ! & | => <=>, comparisons"
         )

@@ -78,7 +78,7 @@ class Constraint:
 
 
 @dataclass(slots=True)
-class Group:
+class FeatureGroup:
     """Features of which low to high are selected; high None: all. Mandatory: low = high = -1."""
 
     kind: str
@@ -94,11 +94,11 @@ class Feature:
     line: int
     type: str = "Boolean"
     attributes: dict[str, Any] = field(default_factory=dict)
-    groups: list[Group] = field(default_factory=list)
+    groups: list[FeatureGroup] = field(default_factory=list)
 
 
 @dataclass(slots=True)
-class Model:
+class FeatureModel:
     source: str
     root: Feature | None = None
     imports: list[tuple[str, str, int]] = field(default_factory=list)  # file, alias, line
@@ -116,7 +116,7 @@ class _Line:
         return self.tokens[0].line
 
 
-def read(text: str, source: str) -> Model:
+def read(text: str, source: str) -> FeatureModel:
     """The tree of a file. Raises FormulaError with the source and the line."""
     try:
         return _model(text, source)
@@ -126,23 +126,15 @@ def read(text: str, source: str) -> Model:
         ) from None
 
 
-def _model(text: str, source: str) -> Model:
-    model = Model(source)
+def _model(text: str, source: str) -> FeatureModel:
+    model = FeatureModel(source)
     seen: set[str] = set()
     for section in _nested(_lines(text, source), source):
         reader = _Words(section.tokens, text, source)
         word = reader.next().text
-        if word in seen or word not in (
-            "namespace",
-            "include",
-            "imports",
-            "features",
-            "constraints",
-        ):
-            reader.fail(
-                f"the section {word!r}",
-                expected=f"{', '.join(_SECTIONS)}, each at most once",
-            )
+        if word in seen or word not in _SECTIONS:
+            expected = f"{', '.join(_SECTIONS)}, each at most once"
+            reader.fail(f"the section {word!r}", expected=expected)
         seen.add(word)
         if word == "namespace":
             reader.reference()
@@ -243,7 +235,7 @@ def _imported(line: _Line, text: str, source: str) -> tuple[str, str, int]:
     return name, alias, line.number
 
 
-def _feature(line: _Line, text: str, source: str, model: Model, depth: int) -> Feature:
+def _feature(line: _Line, text: str, source: str, model: FeatureModel, depth: int) -> Feature:
     words = _Words(line.tokens, text, source)
     if depth > MAX_DEPTH:
         words.fail("features nested too deeply", expected=f"at most {MAX_DEPTH} levels")
@@ -270,10 +262,10 @@ def _feature(line: _Line, text: str, source: str, model: Model, depth: int) -> F
     return found
 
 
-def _group(line: _Line, text: str, source: str, model: Model, depth: int) -> Group:
+def _group(line: _Line, text: str, source: str, model: FeatureModel, depth: int) -> FeatureGroup:
     words = _Words(line.tokens, text, source)
     if words.peek() == "[":
-        group = Group("cardinality", *words.cardinality(), line.number)
+        group = FeatureGroup("cardinality", *words.cardinality(), line.number)
     else:
         word = words.next().text
         if word not in _GROUPS:
@@ -281,7 +273,7 @@ def _group(line: _Line, text: str, source: str, model: Model, depth: int) -> Gro
                 f"the group {word!r}",
                 expected="mandatory, optional, or, alternative or [1..2]",
             )
-        group = Group(word, *_GROUPS[word], line.number)
+        group = FeatureGroup(word, *_GROUPS[word], line.number)
     words.end()
     group.features = [_feature(below, text, source, model, depth) for below in line.below]
     if not group.features:

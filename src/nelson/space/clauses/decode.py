@@ -1,4 +1,4 @@
-"""Packed samples -> columns of codes.
+"""Packed samples -> rows: columns of codes.
 
 Bit k of word w of a variable is sample 64 w + k. For a one-hot field the bits of the code are made
 on packed words, 64 samples at a time: bit j of the code is the OR of the variables of those values
@@ -7,25 +7,52 @@ whose code has bit j. Then one unpacking for each bit, never one for each value.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nelson.chains.guarantee import weakest
+from nelson.kernels.core.bits import pack
 from nelson.sampling.samples import Samples
-from nelson.space.clauses.encode import Encoder
-from nelson.space.clauses.field_bits import is_one_hot
+from nelson.space.clauses.numbers import is_one_hot
 from nelson.space.language.fields import Field, Integer
-from nelson.space.rows import code_type
+from nelson.space.rows import Rows, code_type
+
+if TYPE_CHECKING:
+    from nelson.space.declaration import Declaration
 
 
-def decode(
-    samples: Samples, fields: Mapping[str, Field], encoder: Encoder
-) -> dict[str, np.ndarray]:
+def rows_of_samples(space: Declaration, samples: Samples, law_info: dict[str, Any]) -> Rows:
+    """The rows of samples of the formula. law_info: `Law.info`."""
+    info = samples.info | law_info
+    if "decisions" in info:
+        info["why"] = f"the space compiled to a circuit of {info['decisions']:,} decisions"
+    # The rows are those of a law that was fitted to the asked shares.
+    guarantee = weakest([samples.guarantee, info.get("shares_guarantee", "exact")])
+    codes = _columns(space, samples)
+    return Rows(space.fields, codes, samples.count, guarantee, samples.status, info)
+
+
+def rows_of_states(
+    space: Declaration,
+    states: np.ndarray,
+    guarantee: str = "exact",
+    status: str = "ok",
+    info: dict[str, Any] | None = None,
+) -> Rows:
+    """The rows of assignments (rows, n_vars) of the formula."""
+    variables = tuple(space.formula.projection or ())
+    packed = pack(states[:, np.array(variables, int) - 1])
+    samples = Samples(packed, len(states), variables, guarantee, status)
+    return rows_of_samples(space, samples, info or {})
+
+
+def _columns(space: Declaration, samples: Samples) -> dict[str, np.ndarray]:
     """The codes of each field, (count,)."""
     at = {variable: k for k, variable in enumerate(samples.variables)}
     out = {}
-    for name, field in fields.items():
-        planes = [samples.packed[:, at[v]] for v in encoder.of_field[name]]
+    for name, field in space.fields.items():
+        planes = [samples.packed[:, at[v]] for v in space.encoding.of_field[field.name]]
         if is_one_hot(field):
             planes = _binary(planes)
         out[name] = _codes(field, planes, samples.count)

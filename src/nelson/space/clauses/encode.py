@@ -1,6 +1,6 @@
-"""Fields and rules as clauses.
+"""Fields and rules as clauses, and the formulas made of them.
 
-How a rule becomes clauses (`field_bits` says how a field does):
+How a rule becomes clauses (`numbers` says how a field does):
 
 - A comparison (or `isin`, a table, ...) over few fields with few values is tabulated: its truth
   value for every combination, as a decision diagram over the one-hot variables.
@@ -21,11 +21,15 @@ from typing import Any
 
 import numpy as np
 
-from nelson.formula.encode import Counter
+from nelson.budget import Budget
+from nelson.errors import FormulaError
+from nelson.formula import Formula
+from nelson.formula.encode import Thresholds
+from nelson.formula.memo import Recent
+from nelson.policy import DEFAULT
 from nelson.space.clauses import diagrams, vectors
-from nelson.space.clauses.field_bits import is_one_hot
-from nelson.space.clauses.gates import FALSE, TRUE, Gates
-from nelson.space.clauses.numbers import Numbers, linear
+from nelson.space.clauses.gates import FALSE, TRUE, Gates, renumbered
+from nelson.space.clauses.numbers import Numbers, is_one_hot, linear
 from nelson.space.language.evaluate import evaluate
 from nelson.space.language.expressions import (
     Category,
@@ -34,26 +38,32 @@ from nelson.space.language.expressions import (
     leaves,
 )
 from nelson.space.language.fields import FIELDS, Choice, Field, Flag
-
-#: Combinations of values of the largest comparison that is tabulated.
-TABULATED = 4096
-#: Terms x largest sum of the largest sum of rules that a decision diagram counts.
-COUNTED = 20_000
+from nelson.space.language.text import text
 
 
 class Encoder(Numbers):
-    """The clauses of a space so far. `literal` and `require` translate expressions."""
+    """The clauses of a space so far, as `Space.encoding`. `literal` and `require` translate rules.
+
+    It is for nelson itself: users state fields and rules, and ask for rows.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.groups: list[list[list[int]]] = []  # the clauses that state each rule
         self._literals: dict[int, int] = {}  # by id of the rule, which `_kept` keeps alive
         self._group: list[list[int]] | None = None
+        self._changed()
 
-    def fork(self) -> Encoder:
-        """A copy that can grow by itself."""
+    def _changed(self) -> None:
+        """Forget the formulas that were made before a field or a rule was added."""
+        self._formula: Formula | None = None
+        # Weights, shares and conditions beyond the rules: few of them return.
+        self._extended: Recent[tuple[str, ...], tuple[Formula, list[int]]] = Recent(16)
+
+    def fork(self, budget: Budget | None = None) -> Encoder:
+        """A copy that can grow by itself, until the budget is spent."""
         copy = Encoder()
-        copy.gates = self.gates.fork()
+        copy.gates = self.gates.fork(budget)
         copy.of_field = dict(self.of_field)
         copy.groups = list(self.groups)
         copy._vectors, copy._literals = dict(self._vectors), dict(self._literals)
@@ -69,7 +79,47 @@ class Encoder(Numbers):
         by_id: dict[str, Any] = {"_vectors": {}, "_literals": {}, "_divisions": {}, "_kept": []}
         return self.__dict__ | by_id
 
+    # --- formulas ---------------------------------------------------------------------------------
+
+    @property
+    def formula(self) -> Formula:
+        """The clauses. The projection is the variables of the fields, which determine the rest."""
+        if self._formula is None:
+            self._formula = self._build([], None)[0]
+        return self._formula
+
+    def extended(
+        self, rules: list[Rule], budget: Budget | None = None
+    ) -> tuple[Formula, list[int]]:
+        """A formula in which each of these rules has a literal. TRUE and -TRUE are constants.
+
+        It is the formula of the space if that has such literals already. Raises EncodingTimeout
+        when the budget is spent.
+        """
+        if not rules:
+            return self.formula, []
+        return self._extended.once(
+            tuple(text(rule) for rule in rules), lambda: self._build(rules, budget)
+        )
+
+    def _build(self, rules: list[Rule], budget: Budget | None) -> tuple[Formula, list[int]]:
+        if not self.of_field:
+            raise FormulaError("a space without fields", expected="space.integer(...), ...")
+        encoder = self.fork(budget) if rules else self
+        literals = [encoder.literal(rule) for rule in rules]
+        stated = [clause for group in encoder.groups for clause in group]
+        clauses, n, number = encoder.gates.numbered(stated, literals)
+        literals = [renumbered(x, number) for x in literals]
+        if rules and n == self.formula.n_vars:
+            return self.formula, literals
+        shown = [v for variables in self.of_field.values() for v in variables]
+        return Formula(clauses, n, projection=shown), literals
+
     # --- rules ------------------------------------------------------------------------------------
+
+    def add_field(self, field: Field) -> None:
+        super().add_field(field)
+        self._changed()
 
     def require(self, rule: Rule) -> None:
         """State a rule. Its clauses are kept apart, to find rules that contradict each other."""
@@ -78,13 +128,16 @@ class Encoder(Numbers):
         try:
             self._assert(rule, True)
             self.groups.append(self._group)
+            self._changed()
         finally:  # after an error too: what follows is no part of this rule
             self._group = None
 
-    def require_clause(self, rule: Rule, literals: list[int]) -> None:
-        """State a rule that is a clause of these literals: `require` without the translation."""
-        self._kept.append(rule)
-        self.groups.append([literals])
+    def require_clauses(self, clauses: Iterable[tuple[Rule, list[int]]]) -> None:
+        """State rules that are clauses: (the rule, its literals). `require` without translation."""
+        for rule, literals in clauses:
+            self._kept.append(rule)
+            self.groups.append([literals])
+        self._changed()
 
     def _add(self, clause: Iterable[int]) -> None:
         """A clause of the rule that is being stated, or of a field."""
@@ -170,7 +223,7 @@ class Encoder(Numbers):
             both = self.gates.all(literals)
             return both if positive else -both
         breaches, positive = self._order(rule)
-        breach = self.gates.any([self.gates.all(b) for b in breaches])
+        breach = self.gates.any_of_all(breaches)
         return -breach if positive else breach
 
     def _assert_comparison(self, rule: Rule, holds: bool) -> None:
@@ -187,7 +240,7 @@ class Encoder(Numbers):
             for breach in breaches:
                 self._add([-literal for literal in breach])
         else:
-            self._add([self.gates.any([self.gates.all(b) for b in breaches])])
+            self._add([self.gates.any_of_all(breaches)])
 
     def _equality(self, rule: Rule) -> tuple[list[int], bool]:
         """(literals that are all true iff both sides are equal, is it `==`)."""
@@ -224,9 +277,9 @@ class Encoder(Numbers):
                 weights = tuple(abs(c) for _, c in terms)
                 literals = tuple(x if c > 0 else -x for x, (_, c) in zip(at, terms, strict=True))
                 bound = -constant - sum(c for _, c in terms if c < 0)
-                if len(terms) * sum(weights) <= COUNTED:
+                if len(terms) * sum(weights) <= DEFAULT.space.counted:
                     new = iter(self.gates.variable, None)
-                    return Counter(weights, literals, new), None, bound
+                    return Thresholds(weights, literals, new), None, bound
         left = [(t, c) for t, c in terms if c > 0]
         right = [(t, -c) for t, c in terms if c < 0]
         return (
@@ -235,7 +288,7 @@ class Encoder(Numbers):
             self.sum_of(right, max(-constant, 0)),
         )
 
-    def _at_least(self, counter: Counter, bound: int) -> int:
+    def _at_least(self, counter: Thresholds, bound: int) -> int:
         """A literal for: the sum of the counter is at least `bound`."""
         literal = counter.at_least(min(max(bound, 0), sum(counter.weights) + 1))
         for clause in counter.written:
@@ -249,7 +302,7 @@ class Encoder(Numbers):
             return gates.all(vectors.equal(gates, vector, vectors.constant(first)))
         low = vectors.breaches(gates, vectors.constant(first), vector)
         high = vectors.breaches(gates, vector, vectors.constant(last))
-        return -gates.any([gates.all(breach) for breach in (*low, *high)])
+        return -gates.any_of_all([*low, *high])
 
     def _same(self, a: Category, b: Category) -> int:
         others = set(b.values)
@@ -274,7 +327,7 @@ class Encoder(Numbers):
                 fields[id(leaf)] = leaf
                 if len(fields) > 12:
                     return None
-        if not fields or math.prod(f.size for f in fields.values()) > TABULATED:
+        if not fields or math.prod(f.size for f in fields.values()) > DEFAULT.space.tabulated:
             return None
         if all(isinstance(f, Flag) for f in fields.values()) and len(fields) > 3:
             return None  # a sum of flags: counted

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from nelson.errors import FormulaError
+from nelson.budget import Budget
+from nelson.errors import BudgetExceeded, FormulaError
 
 TRUE = 2**40
 FALSE = -TRUE
@@ -24,10 +25,15 @@ MAX_LITERALS = 20_000_000
 FIRST_GATE = 2**30
 
 
+class EncodingTimeout(BudgetExceeded):
+    """The time was up before all rules were clauses."""
+
+
 class Gates:
     """Clauses, and the gates that they define."""
 
-    def __init__(self) -> None:
+    def __init__(self, budget: Budget | None = None) -> None:
+        self._budget, self._steps = budget, 0
         self.n_fields = 0
         self.n_gates = 0
         self.clauses: list[list[int]] = []  # clauses that must hold
@@ -35,18 +41,18 @@ class Gates:
         self._known: dict[tuple[str, tuple[int, ...]], int] = {}
         self._size = 0
 
-    def fork(self) -> Gates:
-        """A copy that can grow by itself."""
-        copy = Gates()
+    def fork(self, budget: Budget | None = None) -> Gates:
+        """A copy that can grow by itself, until the budget is spent."""
+        copy = Gates(budget)
         copy.n_fields, copy.n_gates = self.n_fields, self.n_gates
         copy.clauses, copy.defined = list(self.clauses), dict(self.defined)
         copy._known = dict(self._known)
         copy._size = self._size
         return copy
 
-    def field_variable(self) -> int:
-        self.n_fields += 1
-        return self.n_fields
+    def field_variables(self, count: int) -> list[int]:
+        first, self.n_fields = self.n_fields + 1, self.n_fields + count
+        return list(range(first, self.n_fields + 1))
 
     def variable(self) -> int:
         """A new variable, which the caller has to make a function of the fields."""
@@ -68,6 +74,7 @@ class Gates:
             stack, found = [abs(x) for x in roots if abs(x) != TRUE], set()
             while stack:
                 v = stack.pop()
+                self._look()
                 if v > self.n_fields and v not in number and v not in found:
                     found.add(v)
                     for clause in self.defined.get(v, ()):
@@ -84,14 +91,27 @@ class Gates:
             self.grow(kept)
             self.clauses.append(kept)
 
+    def forbid(self, sets: Iterable[list[int]]) -> None:
+        """Clauses that must hold: none of these sets of literals is all true."""
+        for literals in sets:
+            self.add(-literal for literal in literals)
+
     def grow(self, clause: list[int]) -> None:
         """Count the literals of a clause. Raises FormulaError when there are too many."""
+        self._look()
         self._size += len(clause)
         if self._size > MAX_LITERALS:
             raise FormulaError(
                 f"clauses with more than {MAX_LITERALS:,} literals",
                 expected="smaller fields or fewer rules",
             )
+
+    def _look(self) -> None:
+        """Raise EncodingTimeout if the budget is spent."""
+        self._steps += 1
+        every = 256  # clauses, which take less than a millisecond
+        if self._steps % every == 0 and self._budget and self._budget.spent:
+            raise EncodingTimeout("the time was up while the rules were written as clauses")
 
     def all(self, literals: Iterable[int]) -> int:
         """A literal for: all of these are true."""
@@ -110,6 +130,10 @@ class Gates:
     def any(self, literals: Iterable[int]) -> int:
         """A literal for: one or more of these are true."""
         return -self.all([-literal for literal in literals])
+
+    def any_of_all(self, sets: Iterable[list[int]]) -> int:
+        """A literal for: one or more of these sets of literals is all true."""
+        return self.any([self.all(literals) for literals in sets])
 
     def xor(self, a: int, b: int) -> int:
         """A literal for: exactly one of the two is true."""

@@ -1,30 +1,119 @@
-"""Numbers as vectors of literals: sums, products, quotients, shifts, choices of two numbers."""
+"""Fields as variables, and numbers as vectors of literals: sums, products, quotients, choices.
+
+    two values                            one variable
+    a choice of up to 64 values           one variable for each value, exactly one of them true
+    an integer of up to 12 values         the same
+    anything larger                       a binary number: the value itself in two's complement, or
+                                          the position of the value
+
+One variable for each value suits `distinct`, tables and single values; binary suits sums
+(`SpacePolicy` has the measurements).
+"""
 
 from __future__ import annotations
 
+import itertools
 from abc import abstractmethod
 from typing import Any
 
 from nelson.errors import FormulaError
+from nelson.policy import DEFAULT
 from nelson.space.clauses import vectors
-from nelson.space.clauses.field_bits import FieldBits
-from nelson.space.clauses.gates import FALSE
+from nelson.space.clauses.gates import FALSE, TRUE, Gates
 from nelson.space.clauses.vectors import Vector
 from nelson.space.language.expressions import Expression, Number, Rule, number, width
-from nelson.space.language.fields import Integer, NumericChoice
+from nelson.space.language.fields import Field, Integer, NumericChoice
 
 #: Widest number, in bits.
 MAX_WIDTH = 4096
 
 
-class Numbers(FieldBits):
-    """Vectors of numbers, each made once."""
+class Numbers:
+    """Fields with the clauses of their domains, and vectors of numbers, each made once."""
 
     def __init__(self) -> None:
-        super().__init__()
+        self.gates = Gates()
+        self.of_field: dict[str, list[int]] = {}  # the variables of each field, in order
         self._vectors: dict[int, Vector] = {}  # by id of the expression, which `_kept` keeps alive
         self._divisions: dict[tuple[int, int], tuple[Vector, Vector]] = {}  # (q, r) of a by c
         self._kept: list[Expression] = []
+
+    # --- fields -----------------------------------------------------------------------------------
+
+    def add_field(self, field: Field) -> None:
+        made = self.gates.field_variables(_variables(field))
+        self.of_field[field.name] = made
+        if is_one_hot(field):
+            self.gates.add(made)
+            for a, b in itertools.combinations(made, 2):
+                self.gates.add([-a, -b])
+        elif isinstance(field, Integer) and field.size > 2:
+            low, high = vectors.constant(field.low), vectors.constant(field.high)
+            self.gates.forbid(vectors.breaches(self.gates, self.bits(field), high))
+            self.gates.forbid(vectors.breaches(self.gates, low, self.bits(field)))
+        elif field.size > 2:
+            top = vectors.constant(field.size - 1)
+            self.gates.forbid(vectors.breaches(self.gates, [*made, FALSE], top))
+
+    def indicators(self, field: Field) -> list[int]:
+        """The literal of each value of a one-hot or two-valued field, by its code."""
+        made = self.of_field[field.name]
+        if field.size == 1:
+            return [TRUE]
+        return [-made[0], made[0]] if field.size == 2 else made
+
+    def has(self, field: Field, code: int) -> int:
+        """A literal for: the field has the value of this code."""
+        if field.size <= 2 or is_one_hot(field):
+            return self.indicators(field)[code]
+        return self.gates.all(self.code_literals(field, code))
+
+    def code_literals(self, field: Field, code: int) -> list[int]:
+        """Literals that together say: the field has the value of this code."""
+        made = self.of_field[field.name]
+        if field.size <= 2 or is_one_hot(field):
+            return [literal for literal in [self.indicators(field)[code]] if literal != TRUE]
+        stored = field.low + code if isinstance(field, Integer) else code
+        return [x if stored >> k & 1 else -x for k, x in enumerate(made)]
+
+    def evidence(self, field: Field, value: Any) -> list[int]:
+        """The literals that hold if and only if the field has this value."""
+        return self.code_literals(field, field.code(value))
+
+    def cubes(self, field: Field, key: Any) -> list[list[int]]:
+        """A value, or a range of values, as sets of literals of which exactly one holds then.
+
+        The literals are variables of the field: no gate is needed. A range of a binary number is
+        cut into blocks of 2^j values whose binary numbers differ in the lowest j bits only: at most
+        two blocks for each j.
+        """
+        if not isinstance(key, range):
+            return [self.evidence(field, key)]
+        if field.size <= 2 or is_one_hot(field) or not isinstance(field, Integer):
+            return [self.evidence(field, value) for value in key]
+        first, last = key[0], key[-1]
+        made = self.of_field[field.name]
+        found = []
+        while first <= last:
+            free = (first & -first).bit_length() - 1 if first else len(made)
+            free = min(free, (last - first + 1).bit_length() - 1, len(made))
+            found.append([x if first >> k & 1 else -x for k, x in enumerate(made) if k >= free])
+            first += 1 << free
+        return found
+
+    def bits(self, field: Integer | NumericChoice) -> Vector:
+        """The number that a field holds, as a vector."""
+        made = self.of_field[field.name]
+        if isinstance(field, Integer) and not is_one_hot(field) and field.size > 2:
+            return [*made, FALSE] if field.low >= 0 else list(made)
+        values = [field.value(k) for k in range(field.size)]
+        literals = [self.has(field, k) for k in range(field.size)]
+        return [
+            self.gates.any(x for x, value in zip(literals, values, strict=True) if value >> j & 1)
+            for j in range(width(field.low, field.high))
+        ]
+
+    # --- numbers ----------------------------------------------------------------------------------
 
     @abstractmethod
     def literal(self, rule: Rule) -> int:
@@ -99,8 +188,7 @@ class Numbers(FieldBits):
             back = vectors.total(gates, [(c, q), (1, r)], *_reach(q, r, c))
             for literal in vectors.equal(gates, back, vector):
                 gates.add([literal])
-            for breach in vectors.breaches(gates, r, vectors.constant(c - 1)):
-                gates.add([-literal for literal in breach])
+            gates.forbid(vectors.breaches(gates, r, vectors.constant(c - 1)))
             self._divisions[key] = q, r
         q, r = self._divisions[key]
         return vectors.resized(q if op == "//" else r, width(value.low, value.high))
@@ -147,3 +235,20 @@ def _reach(q: Vector, r: Vector, c: int) -> tuple[int, int]:
 
 def _shifted(vector: Vector, k: int, bits: int) -> Vector:
     return vectors.resized(vector[k:] or vector[-1:], bits)
+
+
+def is_one_hot(field: Field) -> bool:
+    """Does the field have one variable for each of its values?"""
+    policy = DEFAULT.space
+    most = policy.one_hot_integer if isinstance(field, Integer) else policy.one_hot_choice
+    return 2 < field.size <= most
+
+
+def _variables(field: Field) -> int:
+    if field.size <= 2:
+        return field.size - 1
+    if is_one_hot(field):
+        return field.size
+    if isinstance(field, Integer):
+        return width(field.low, field.high) - (field.low >= 0)
+    return (field.size - 1).bit_length()

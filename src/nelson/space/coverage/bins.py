@@ -22,15 +22,13 @@ import numpy as np
 from nelson.errors import FormulaError
 from nelson.space.language.expressions import Rule, rule, runs
 from nelson.space.language.fields import Field, Flag, Integer, NumericChoice
-from nelson.space.terms import has
+from nelson.space.names import field_of, has
 
 if TYPE_CHECKING:
     from nelson.space.space import Space
 
 #: Values of the largest field that has one bin for each value unless the user asks for it.
 MAX_VALUES = 64
-#: Ranges between the lowest and the highest legal value of a wide integer.
-RANGES = 8
 #: Most bins of a field.
 MAX_BINS = 65_536
 #: Stands for "in no bin". So far below 0 that every sum over places of a tuple stays below 0.
@@ -41,7 +39,7 @@ Extremes = Callable[[Integer], tuple[int, int]]
 
 
 @dataclass(frozen=True)
-class Column:
+class BinnedField:
     """A field and its bins.
 
     labels     what the user sees for each bin: a value, a range, or a tuple of values
@@ -81,7 +79,7 @@ class Column:
         return out
 
 
-def columns(space: Space, fields: Any, extremes: Extremes) -> tuple[list[Column], list[str]]:
+def columns(space: Space, fields: Any, extremes: Extremes) -> tuple[list[BinnedField], list[str]]:
     """The fields that `fields` asks for, with their bins; and the names of those left out.
 
     None: all fields of at most 64 values. A mapping {field: bins}: these, with these bins, and the
@@ -110,10 +108,11 @@ def _named(space: Space, key: Any) -> list[str]:
     name = key if isinstance(key, str) else getattr(key, "name", key)
     if isinstance(name, str) and name in space.sets:
         return [flag.name for flag in space.sets[name]]
-    return [space.field(key).name]
+    return [field_of(space, key).name]
 
 
-def _column(field: Field, bins: Any, extremes: Extremes) -> Column:
+def _column(field: Field, bins: Any, extremes: Extremes, ranges: int = 8) -> BinnedField:
+    """ranges: between the lowest and the highest legal value of a wide integer."""
     if isinstance(bins, (int, np.integer)) and not isinstance(bins, (bool, np.bool_)):
         return _of(field, _ranges(field, int(bins)))
     if bins is not None:
@@ -125,7 +124,7 @@ def _column(field: Field, bins: Any, extremes: Extremes) -> Column:
         return _of(field, list(bins))
     if isinstance(field, Integer) and field.size > MAX_VALUES:
         low, high = extremes(field)
-        inner = _equal(low + 1, high, min(RANGES, high - low - 1))
+        inner = _equal(low + 1, high, min(ranges, high - low - 1))
         return _of(field, [low, *inner, high] if low < high else [low])
     return _of(field, [field.value(k) for k in range(field.size)])
 
@@ -150,7 +149,7 @@ def _equal(first: int, end: int, count: int) -> list[Any]:
     return [range(a, b) if b - a > 1 else a for a, b in itertools.pairwise(ends)]
 
 
-def _of(field: Field, bins: list[Any]) -> Column:
+def _of(field: Field, bins: list[Any]) -> BinnedField:
     if not bins or len(bins) > MAX_BINS:
         raise FormulaError(
             f"{len(bins)} bins of {field.name}",
@@ -167,7 +166,7 @@ def _of(field: Field, bins: list[Any]) -> Column:
                 f"the bins {labels[j]!r} and {labels[k]!r} of {field.name} share a value",
                 expected="bins that do not overlap",
             )
-    return Column(field, tuple(labels), tuple(intervals))
+    return BinnedField(field, tuple(labels), tuple(intervals))
 
 
 def _codes(field: Field, label: Any) -> tuple[tuple[int, int], ...]:

@@ -21,48 +21,47 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nelson.budget import Budget
 from nelson.errors import BudgetExceeded
-from nelson.formula.checks import duration
 from nelson.io.progress import phase
+from nelson.policy import CoverPolicy
+from nelson.space.answers import explained
+from nelson.space.clauses.decode import rows_of_states
 from nelson.space.clauses.gates import TRUE
 from nelson.space.coverage.bins import OUTSIDE
-from nelson.space.coverage.coverage import Question
-from nelson.space.coverage.legal import Solver
-from nelson.space.coverage.tuples import Tuples
+from nelson.space.coverage.coverage import CoverageQuestion
+from nelson.space.coverage.legal import LegalRows
+from nelson.space.rows import Rows
 
 if TYPE_CHECKING:
     from nelson.space.space import Space
 
-#: Most candidates for a row.
-_CANDIDATES = 32
-#: Fewer candidates, but 4 at least, if a pass over all their columns computes more places.
-_WORK = 20_000_000
-#: Uncovered tuples among which the starts of candidates are chosen.
-_STARTS = 100_000
-#: Passes over all columns after the first.
-_PASSES = 2
-#: Candidates that the solver turns into legal rows.
-_REPAIRED = 4
-#: The weight of an illegal tuple; that of an uncovered one is 1.
+#: The weight of an illegal tuple, more than any gain; that of an uncovered one is 1.
 _ILLEGAL = -10_000
-#: Most changes that are tried to make up for one row.
-_MOVES = 3000
-#: Most places that are computed for such changes, for all rows together: some seconds.
-_EFFORT = 100_000_000
 
 
 def cover(
-    space: Space, t: int, fields: Any, seed: int | None, given: Any, seconds: float | None
-) -> tuple[np.ndarray, str, dict[str, Any]]:
-    """(assignments (rows, n_vars) of the formula of the space, status, info). See `Space.cover`."""
-    started = time.monotonic()
-    until = None if seconds is None else started + duration(seconds)
-    question = Question(space, t, fields, given, until)
+    space: Space,
+    t: int,
+    fields: Any,
+    seed: int | None,
+    given: Any,
+    budget: Budget,
+    policy: CoverPolicy,
+) -> Rows:
+    """See `Space.cover`."""
+    with explained(space, given, budget):
+        started = time.monotonic()
+        question = CoverageQuestion(space, t, fields, given, budget, policy)
+        return _covered(question, seed, started)
+
+
+def _covered(question: CoverageQuestion, seed: int | None, started: float) -> Rows:
     nothing = np.zeros(question.tuples.total, bool)
     legal = question.legal(nothing, np.zeros((0, len(question.columns)), np.int64))
     looking = phase("choosing rows that cover all combinations")
     with looking, question.solver() as solver:
-        search = _Search(question.tuples, legal, solver, np.random.default_rng(seed))
+        search = _RowSearch(question, legal, solver, np.random.default_rng(seed))
         status = search.run()
         search.drop()
         if status == "ok":
@@ -71,7 +70,7 @@ def cover(
     info = {
         "method": "cover",
         "why": "chosen to cover combinations, not drawn at random",
-        "t": t,
+        "t": question.tuples.t,
         "legal": int(legal.sum()),
         "illegal": question.tuples.total - 1 - int(legal.sum()),
         "missing": missing,
@@ -80,22 +79,29 @@ def cover(
     }
     if status != "ok":
         info["reason"] = f"{len(missing):,} tuples are not covered: the time ran out"
+    space = question.space
     states = np.array(search.states).reshape(-1, question.formula.n_vars)
-    return states[:, : space.formula.n_vars], status, info
+    return rows_of_states(space, states[:, : space.formula.n_vars], "heuristic", status, info)
 
 
-class _Search:
+class _RowSearch:
     """weights: (total,) 1 for legal tuples that are not covered yet, 0 for covered ones."""
 
     def __init__(
-        self, tuples: Tuples, legal: np.ndarray, solver: Solver, rng: np.random.Generator
+        self,
+        question: CoverageQuestion,
+        legal: np.ndarray,
+        solver: LegalRows,
+        rng: np.random.Generator,
     ) -> None:
-        self.tuples, self.solver, self.rng = tuples, solver, rng
+        self.policy, self.tuples = question.policy, question.tuples
+        self.solver, self.rng = solver, rng
+        tuples = self.tuples
         self.weights = np.where(legal, 1, _ILLEGAL).astype(np.int32)
         self.weights[0] = 0
         self.rows: list[np.ndarray] = []
         self.states: list[np.ndarray] = []
-        self.effort = _EFFORT
+        self.effort = self.policy.move_work
         t = tuples.t
         others = np.array([[k for k in range(t) if k != j] for j in range(t)], np.int64)
         others = others.reshape(t, t - 1)
@@ -103,21 +109,22 @@ class _Search:
         self.crosses, self.at = [], []
         by_column = np.argsort(tuples.crosses.ravel(), kind="stable")
         for mine in by_column.reshape(len(tuples.sizes), -1):  # all columns have as many crosses
-            here, at = np.divmod(mine, t)
-            self.at.append(here)
-            rest, take = others[at], np.arange(len(here))[:, None]
+            cross, position = np.divmod(mine, t)
+            self.at.append(cross)
+            rest, take = others[position], np.arange(len(cross))[:, None]
             self.crosses.append(
                 (
-                    tuples.crosses[here][take, rest],
-                    tuples.strides[here][take, rest],
-                    tuples.strides[here, at],
-                    tuples.offsets[here],
+                    tuples.crosses[cross][take, rest],
+                    tuples.strides[cross][take, rest],
+                    tuples.strides[cross, position],
+                    tuples.offsets[cross],
                 )
             )
         # All tuples of a cross are in different rows.
         self.least = int(np.add.reduceat(legal, tuples.offsets, dtype=int).max())
         work = len(self.at[0]) * int(tuples.sizes.sum())
-        self.candidates = int(np.clip(_WORK // work, 4, _CANDIDATES))
+        affordable = self.policy.candidate_work // work
+        self.candidates = int(np.clip(affordable, 4, self.policy.candidates))
 
     def run(self) -> str:
         """Choose rows until all is covered ("ok") or the time runs out ("budget")."""
@@ -136,14 +143,14 @@ class _Search:
         """Drop rows that add nothing to the others."""
         times = self._times()
         places = [self.tuples.places(row[None])[0] for row in self.rows]
-        own = [int((times[at] == 1).sum()) for at in places]
-        for k in np.argsort(own, kind="stable").tolist():
+        n_alone = [int((times[at] == 1).sum()) for at in places]  # tuples that only this row has
+        for k in np.argsort(n_alone, kind="stable").tolist():
             if (times[places[k]] > 1).all():
                 times[places[k]] -= 1
                 times[0] = 2
-                own[k] = -1
-        self.rows = [row for row, n in zip(self.rows, own, strict=True) if n >= 0]
-        self.states = [state for state, n in zip(self.states, own, strict=True) if n >= 0]
+                n_alone[k] = -1
+        self.rows = [row for row, n in zip(self.rows, n_alone, strict=True) if n >= 0]
+        self.states = [state for state, n in zip(self.states, n_alone, strict=True) if n >= 0]
 
     def _times(self) -> np.ndarray:
         """(total,) how many rows have each tuple; below 0 if it is illegal."""
@@ -156,13 +163,13 @@ class _Search:
     def squeeze(self) -> None:
         """Take rows away as long as changes in the others can make up for them."""
         while len(self.rows) > self.least:
-            kept = list(self.rows), list(self.states)
+            before = list(self.rows), list(self.states)
             try:
                 smaller = self._without_one()
             except BudgetExceeded:
                 smaller = False
             if not smaller:
-                self.rows, self.states = kept
+                self.rows, self.states = before
                 return
             self.drop()
 
@@ -184,7 +191,7 @@ class _Search:
         until = np.zeros((len(rows), int(tuples.sizes.sum())), np.int64)
         effort = len(rows) * tuples.t * len(self.at[0])
         dirty = set()
-        for move in range(_MOVES):
+        for move in range(self.policy.moves):
             if not len(missing) or self.effort <= 0:
                 break
             self.effort -= effort
@@ -197,7 +204,7 @@ class _Search:
             score = score + self.rng.random(len(rows)) * 0.5
             score[(after < 0).any(axis=1)] = -np.inf
             score[(until[:, starts[columns] + bins] > move).any(axis=1)] = -np.inf
-            for r in np.argsort(-score)[:_REPAIRED].tolist():
+            for r in np.argsort(-score)[: self.policy.repaired].tolist():
                 changed = rows[r].copy()
                 changed[columns] = bins
                 if score[r] == -np.inf or not self._is_legal(changed):
@@ -253,12 +260,12 @@ class _Search:
         columns, bins = self._starts(uncovered)
         candidates = np.full((len(columns), len(self.tuples.sizes)), OUTSIDE, np.int64)
         np.put_along_axis(candidates, columns, bins, axis=1)
-        for step in range(1 + _PASSES):
+        for step in range(1 + self.policy.passes):
             for c in self.rng.permutation(len(self.tuples.sizes)).tolist():
                 self._choose(candidates, c, only_new=step == 0)
         gains = self._gains(candidates)
         best, found = 0, None
-        order = np.argsort(-gains, kind="stable")[:_REPAIRED].tolist()
+        order = np.argsort(-gains, kind="stable")[: self.policy.repaired].tolist()
         for k in order:
             if gains[k] <= best:
                 break
@@ -275,8 +282,8 @@ class _Search:
 
     def _starts(self, uncovered: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Uncovered tuples to start from: those whose bins are in most uncovered tuples."""
-        if len(uncovered) > _STARTS:
-            uncovered = uncovered[self.rng.integers(len(uncovered), size=_STARTS)]
+        if len(uncovered) > self.policy.starts:
+            uncovered = uncovered[self.rng.integers(len(uncovered), size=self.policy.starts)]
         columns, bins = self.tuples.decode(uncovered)
         starts = np.cumsum(self.tuples.sizes) - self.tuples.sizes
         value = starts[columns] + bins

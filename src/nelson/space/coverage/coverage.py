@@ -6,38 +6,33 @@ row has it. Coverage is the share of the legal t-tuples that occur in given rows
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from nelson.budget import Budget
 from nelson.errors import FormulaError, NelsonError, Unsatisfiable
-from nelson.formula.checks import duration
 from nelson.io.progress import phase
-from nelson.space.coverage.bins import Column, Extremes, columns
-from nelson.space.coverage.legal import Legal, Solver
+from nelson.policy import CoverPolicy
+from nelson.space.answers import explained, law_of
+from nelson.space.coverage.bins import BinnedField, Extremes, columns
+from nelson.space.coverage.legal import LegalRows, LegalTuples
 from nelson.space.coverage.tuples import Tuples
 from nelson.space.language.expressions import width
 from nelson.space.language.fields import Integer
-from nelson.space.law import Law
+from nelson.space.law import RowLaw, extended_law
+from nelson.space.rows import table_codes
 
 if TYPE_CHECKING:
     from nelson.space.space import Space
-
-#: Tuples that `print` shows.
-_SHOWN = 5
-#: Rows of a table that help to find legal parts of tuples.
-_SOME = 4096
-#: Random rows save calls of the solver. They are not worth more time than this.
-_DRAW_SECONDS = 5.0
 
 
 class Missing(Sequence[dict[str, Any]]):
     """Tuples as dicts {field: value}. A bin of several values is a range or a tuple of values."""
 
-    def __init__(self, tuples: Tuples, columns: Sequence[Column], places: np.ndarray) -> None:
+    def __init__(self, tuples: Tuples, columns: Sequence[BinnedField], places: np.ndarray) -> None:
         self._tuples, self._columns, self._places = tuples, columns, places
 
     def __len__(self) -> int:
@@ -64,7 +59,7 @@ class Missing(Sequence[dict[str, Any]]):
     def __repr__(self) -> str:
         lines = [
             ", ".join(f"{name} = {_shown(label)}" for name, label in found.items())
-            for found in self[:_SHOWN]
+            for found in self[:5]
         ]
         more = len(self) - len(lines)
         return "\n".join([*lines, f"... and {more:,} more"] if more else lines) or "none"
@@ -123,19 +118,26 @@ def _shown(label: Any) -> str:
     return repr(label)
 
 
-def coverage(space: Space, table: Any, t: int, fields: Any, seconds: float | None) -> Coverage:
+def coverage(
+    space: Space, table: Any, t: int, fields: Any, budget: Budget, policy: CoverPolicy
+) -> Coverage:
     """See `Space.coverage`."""
-    until = None if seconds is None else time.monotonic() + duration(seconds)
-    question = Question(space, t, fields, None, until)
-    codes = space.codes(table)
+    with explained(space, None, budget):
+        return _coverage(CoverageQuestion(space, t, fields, None, budget, policy), table)
+
+
+def _coverage(question: CoverageQuestion, table: Any) -> Coverage:
+    space = question.space
+    codes = table_codes(space.fields, table)
     good = space.satisfied(table)
     found = [c.places(np.asarray(codes[c.field.name])[good]) for c in question.columns]
     covered = np.zeros(question.tuples.total, bool)
     question.tuples.mark(covered, found)
-    some = np.stack([column[:_SOME].astype(np.int64) for column in found], axis=1)
+    # A few rows of the table help to find legal parts of tuples.
+    some = np.stack([column[:4096].astype(np.int64) for column in found], axis=1)
     legal = question.legal(covered, some)
     return Coverage(
-        t,
+        question.tuples.t,
         int(covered.sum()),
         int(legal.sum()),
         question.tuples.total - 1 - int(legal.sum()),
@@ -146,17 +148,19 @@ def coverage(space: Space, table: Any, t: int, fields: Any, seconds: float | Non
     )
 
 
-class Question:
+class CoverageQuestion:
     """What is asked: the fields and their bins, as literals of the formula of a law."""
 
-    def __init__(self, space: Space, t: int, fields: Any, given: Any, until: float | None) -> None:
+    def __init__(
+        self, space: Space, t: int, fields: Any, given: Any, budget: Budget, policy: CoverPolicy
+    ) -> None:
         whole = isinstance(t, (int, np.integer)) and not isinstance(t, (bool, np.bool_))
         if not whole or t < 1:
             raise FormulaError(
                 f"t = {t!r}", expected="1 for values, 2 for pairs, 3 for triples, ..."
             )
-        self.space, self.given, self.until = space, given, until
-        self.law = space.law(given)
+        self.space, self.given, self.budget, self.policy = space, given, budget, policy
+        self.law = law_of(space, given, budget=budget)
         self.columns, self.left_out = columns(space, fields, self._extremes())
         if t > len(self.columns):
             out = f"; left out: {', '.join(self.left_out)}" if self.left_out else ""
@@ -166,24 +170,22 @@ class Question:
             )
         self.tuples = Tuples([len(c) for c in self.columns], int(t))
         rules = [rule for column in self.columns for rule in column.rules()]
-        self.formula, literals = space.extended_law(self.law, rules)
+        self.formula, literals = extended_law(space, self.law, rules, budget)
         at = iter(literals)
         self.literals = [[next(at) for _ in range(len(column))] for column in self.columns]
 
-    def solver(self) -> Solver:
-        return Solver(self.formula, self.law.given, self.literals, self.until)
+    def solver(self) -> LegalRows:
+        return LegalRows(self.formula, self.law.given, self.literals, self.budget)
 
     def legal(self, covered: np.ndarray, some: np.ndarray) -> np.ndarray:
         """(total,) bool: the legal tuples. covered: legal ones; some: legal rows (m, columns)."""
         looking = phase("a solver looks for combinations that are legal")
         with looking, self.solver() as solver:
-            return Legal(solver, self.tuples).decide(covered, some, self._draw)
+            return LegalTuples(solver, self.tuples, self.policy).decide(covered, some, self._draw)
 
     def _draw(self, seed: int, count: int) -> list[np.ndarray]:
         """Random legal rows as columns; none if the space cannot be drawn from."""
-        left = _DRAW_SECONDS
-        if self.until is not None:
-            left = min(left, max(self.until - time.monotonic(), 0.0))
+        left = min(self.policy.draw_seconds, self.budget.left)
         try:
             rows = self.space.sample(count, given=self.given, seed=seed, seconds=left)
         except NelsonError:
@@ -205,19 +207,19 @@ class Question:
 
     def _extremes(self) -> Extremes:
         def find(field: Integer) -> tuple[int, int]:
-            return _extremes(self.space, self.law, field, self.until)
+            return _extremes(self.space, self.law, field, self.budget)
 
         return find
 
 
-def _extremes(space: Space, law: Law, field: Integer, until: float | None) -> tuple[int, int]:
+def _extremes(space: Space, law: RowLaw, field: Integer, budget: Budget) -> tuple[int, int]:
     """The lowest and the highest legal value: bit by bit from the sign down, each as low (high) as
     the bits above it allow."""
     bits = width(field.low, field.high) - 1
     rules = [field < 0, *((field >> k) % 2 == 1 for k in reversed(range(bits)))]
-    formula, literals = space.extended_law(law, rules)
+    formula, literals = extended_law(space, law, rules, budget)
     ends = []
-    with Solver(formula, law.given, [[x, -x] for x in literals], until) as solver:
+    with LegalRows(formula, law.given, [[x, -x] for x in literals], budget) as solver:
         for highest in (False, True):
             if not solver.ask(()):
                 raise Unsatisfiable("no row is legal")

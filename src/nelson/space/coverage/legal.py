@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import itertools
 import threading
-import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
+from nelson.budget import Budget
 from nelson.errors import BudgetExceeded, Unsatisfiable
 from nelson.formula import Formula
+from nelson.policy import CoverPolicy
 from nelson.space.clauses.gates import TRUE
 from nelson.space.coverage.bins import OUTSIDE
 from nelson.space.coverage.tuples import BLOCK, Tuples
 
-#: With fewer undecided tuples per cross no rows are drawn: the solver needs about as many calls.
-_CHEAP = 200
-#: A block of drawn rows that shows fewer new tuples is the last one.
-_FEW = 1000
 
-
-class Solver:
+class LegalRows:
     """One SAT solver for all questions: is there a legal row in which these bins occur together?
 
     formula    the clauses of a law; given: literals that hold in every row
@@ -34,13 +30,13 @@ class Solver:
         formula: Formula,
         given: Iterable[int],
         literals: Sequence[Sequence[int]],
-        until: float | None = None,
+        budget: Budget | None = None,
     ) -> None:
         from pysat.solvers import Solver as Sat
 
         self.given = [x for x in given if x != TRUE]
         self.literals = [list(column) for column in literals]
-        self.n_vars, self.until = formula.n_vars, until
+        self.n_vars, self.budget = formula.n_vars, budget or Budget()
         self._flat = np.array([x for column in literals for x in column], np.int64)
         # Constants are the last variable, which is true.
         self._at = np.where(np.abs(self._flat) == TRUE, self.n_vars, np.abs(self._flat) - 1)
@@ -55,12 +51,12 @@ class Solver:
         self._sat = Sat(name="glucose4", bootstrap_with=formula.clauses())
         self._empty = formula.has_empty_clause or -TRUE in self.given
         self._timer: threading.Timer | None = None
-        if until is not None:
-            self._timer = threading.Timer(max(until - time.monotonic(), 0.0), self._sat.interrupt)
+        if not self.budget.counted:
+            self._timer = threading.Timer(self.budget.left, self._sat.interrupt)
             self._timer.daemon = True
             self._timer.start()
 
-    def __enter__(self) -> Solver:
+    def __enter__(self) -> LegalRows:
         return self
 
     def __exit__(self, *_: Any) -> None:
@@ -80,12 +76,12 @@ class Solver:
         picked = (rng.random(len(self._sizes)) * self._sizes).astype(np.int64)
         self._phases(self._starts + picked, np.ones(len(self._flat), bool))
 
-    def _phases(self, liked: np.ndarray, told: np.ndarray) -> None:
-        """liked: the places of bins to try; told: which bins are told anything at all."""
+    def _phases(self, wanted_bins: np.ndarray, set_bins: np.ndarray) -> None:
+        """wanted_bins: places of bins to try first; set_bins: (bins,) bool, those with a phase."""
         wanted = np.zeros(len(self._flat), bool)
-        wanted[liked] = True
+        wanted[wanted_bins] = True
         signs = np.where((self._flat > 0) == wanted, 1, -1)
-        self._signs[self._at[told]] = signs[told]
+        self._signs[self._at[set_bins]] = signs[set_bins]
         self._sat.set_phases((self._signs[self._shown - 1] * self._shown).tolist())
 
     def ask(self, literals: Iterable[int], model: bool = True) -> bool:
@@ -93,9 +89,11 @@ class Solver:
         asked = [*self.given, *(x for x in literals if x != TRUE)]
         if self._empty or -TRUE in asked:
             return False
-        if self.until is not None and time.monotonic() > self.until:
+        if self.budget.spent:
             raise BudgetExceeded("the time ran out")
-        answer = self._sat.solve_limited(assumptions=asked, expect_interrupt=self.until is not None)
+        answer = self._sat.solve_limited(
+            assumptions=asked, expect_interrupt=not self.budget.counted
+        )
         if answer is None:
             raise BudgetExceeded("the time ran out")
         if answer and model:
@@ -127,15 +125,15 @@ class Solver:
         return set(self._sat.propagate([*self.given, literal])[1])
 
 
-class Legal:
+class LegalTuples:
     """Which tuples are legal: exactly, level by level from 1 to t.
 
     Rows that are known to be legal show that their tuples are. A tuple with an illegal part is
     illegal. The solver decides about each of the rest, and every row that it finds shows more.
     """
 
-    def __init__(self, solver: Solver, tuples: Tuples) -> None:
-        self.solver, self.tuples = solver, tuples
+    def __init__(self, solver: LegalRows, tuples: Tuples, policy: CoverPolicy) -> None:
+        self.solver, self.tuples, self.policy = solver, tuples, policy
         self.rng = np.random.default_rng(0)  # of no influence on the answer
         self.rows = np.zeros((0, len(tuples.sizes)), np.int64)  # legal rows found so far
         if not solver.ask(()):
@@ -186,13 +184,13 @@ class Legal:
         """Draw rows at random while that is cheaper than to ask the solver; -> what remains."""
         crosses = len(tuples.offsets)
         seeds = itertools.count()
-        while len(undecided) > _CHEAP * crosses:
+        while len(undecided) > self.policy.undecided * crosses:
             columns = draw(next(seeds), max(64, BLOCK // crosses))
             if not len(columns[0]):
                 break
             tuples.mark(legal, columns)
             left = undecided[~legal[undecided]]
-            if len(undecided) - len(left) < _FEW:
+            if len(undecided) - len(left) < self.policy.few_new:
                 return left
             undecided = left
         return undecided

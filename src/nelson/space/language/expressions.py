@@ -344,19 +344,21 @@ def runs(values: Iterable[int]) -> tuple[tuple[int, int], ...]:
     return tuple((first, last) for first, last in found)
 
 
-def leaves(expression: Expression) -> Iterator[Expression]:
+def leaves(expression: Expression) -> list[Expression]:
     """All nodes without nodes below them, each once."""
     seen: set[int] = set()
+    found: list[Expression] = []
     stack = [expression]
     while stack:
         node = stack.pop()
         below = [arg for arg in _flat(node.args) if isinstance(arg, Expression)]
         if not below:
-            yield node
+            found.append(node)
         for arg in below:
             if id(arg) not in seen:
                 seen.add(id(arg))
                 stack.append(arg)
+    return found
 
 
 def _joined(op: str, a: Expression, b: Expression) -> tuple[Any, ...]:

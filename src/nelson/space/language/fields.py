@@ -58,16 +58,12 @@ class Flag(Rule):
 class Integer(Number):
     """A whole number between low and high, both included."""
 
-    __slots__ = ("name",)
+    __slots__ = ("name", "size")
     __hash__ = Number.__hash__
 
     def __init__(self, name: str, low: int, high: int) -> None:
         super().__init__("field", (), low, high)
-        self.name = name
-
-    @property
-    def size(self) -> int:
-        return self.high - self.low + 1
+        self.name, self.size = name, high - low + 1
 
     def code(self, value: Any) -> int:
         whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)

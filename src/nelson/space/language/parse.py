@@ -85,7 +85,7 @@ def parse(text: str, names: Names) -> Rule:
         reason = getattr(error, "msg", None) or str(error)
         raise FormulaError(f"the rule {_cut(text)} cannot be read: {reason}") from None
     try:
-        found = _Reader(text, names).read(tree.body)
+        found = _RuleReader(text, names).read(tree.body)
         return expressions.rule(found)
     except FormulaError as error:
         if error.what.startswith("in the rule "):
@@ -97,7 +97,7 @@ def parse(text: str, names: Names) -> Rule:
         raise FormulaError(f"in the rule {_cut(text)}: {error}") from None
 
 
-class _Reader:
+class _RuleReader:
     def __init__(self, text: str, names: Names) -> None:
         self.text, self.names, self.depth = text, names, 0
 

@@ -27,10 +27,6 @@ _LEVELS = (
 _BINDING = {op: level for level, ops in enumerate(_LEVELS, start=1) for op in ops}
 _CALLS = {"implies", "iff", "count", "distinct"}
 _TIGHT = 20
-#: Most terms of a sum that is written with +.
-_MOST_ADDED = 50
-#: Longest list of numbers that is printed; longer ones are printed as ranges.
-_LISTED = 100
 
 
 def text(expression: Any) -> str:
@@ -84,9 +80,9 @@ def _print(node: Any) -> tuple[str, int]:
     return f"{left} {'^' if op == 'xor' else op} {_inside(args[1], binding + 1)}", binding
 
 
-def _sum(terms: tuple[Any, ...]) -> str:
-    """a + b - c; sum(a, b, ...) if Python would nest the additions too deeply to parse them."""
-    if len(terms) > _MOST_ADDED:
+def _sum(terms: tuple[Any, ...], most: int = 50) -> str:
+    """a + b - c; sum(a, b, ...) of more terms: Python would nest the additions too deeply."""
+    if len(terms) > most:
         zero = terms[0].op == "const" and terms[0].args[0] == 0  # `sum` begins with it
         return f"sum({', '.join(text(term) for term in terms[zero:])})"
     shown = _inside(terms[0], 10)
@@ -118,11 +114,13 @@ def _membership(node: Any, negated: bool) -> tuple[str, int]:
     return f"{shown} {'not in' if negated else 'in'} {values!r}", 5
 
 
-def _in_runs(left: str, runs: tuple[tuple[int, int], ...], word: str) -> tuple[str, int]:
-    """Membership in ranges (first, last): one range, a list, or several ranges if that is long."""
+def _in_runs(
+    left: str, runs: tuple[tuple[int, int], ...], word: str, most: int = 100
+) -> tuple[str, int]:
+    """Membership in ranges (first, last): one range, a list, or several ranges beyond `most`."""
     if len(runs) == 1 and runs[0][1] - runs[0][0] > 1:
         return f"{left} {word} range({runs[0][0]}, {runs[0][1] + 1})", 5
-    if sum(last - first + 1 for first, last in runs) <= _LISTED:
+    if sum(last - first + 1 for first, last in runs) <= most:
         values = [v for first, last in runs for v in range(first, last + 1)]
         return f"{left} {word} {values!r}", 5
     op = "or" if word == "in" else "and"

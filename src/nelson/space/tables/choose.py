@@ -16,40 +16,25 @@ from __future__ import annotations
 
 import itertools
 import math
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nelson.space.tables.fit import COVARIANCE_ROWS, Fitted, Prior, Problem, covariance, fit
+from nelson.budget import Budget
+from nelson.policy import DEFAULT, Policy
+from nelson.space.tables.fit import COVARIANCE_ROWS, Fitted, Prior, TableProblem, covariance, fit
 from nelson.space.tables.potential import Pair, Potential
 
 if TYPE_CHECKING:
     from nelson.space.space import Space
 
-#: False-alarm rate of the tests of all pairs together.
-_LEVEL = 0.01
-#: A batch stays if its held-out gain is at least this many standard errors above 0.
-_SIGMAS = 2.0
-#: Combinations of values of the largest pair that is tried.
-_MAX_CELLS = 4096
-#: Largest cost, as estimated by `_cost`, of a circuit that is tried. At ten fields of five values
-#: each, 34 of the 45 pairs compiled in 9 s; all 45 (cost 12 million) did not in 60 s.
-_MAX_COST = 4e6
-#: Samples of the model in which pairs are counted, at least.
-_SAMPLES = 1 << 17
-#: Batches of which not even the best pair helps before the search ends. The pair that differs most
-#: from the model is not always the one that helps.
-_MAX_MISSES = 3
-#: Models that may fail to compile before the search ends. Each takes the full limit of time.
-_MAX_FAILURES = 4
 Rows = tuple[Mapping[str, np.ndarray], int]
 
 
 @dataclass(frozen=True)
-class Task:
+class PairSearch:
     """Rows are levels: (columns, number of rows)."""
 
     space: Space
@@ -57,26 +42,27 @@ class Task:
     prior: Prior
     train: Rows
     held_out: Rows
-    until: float  # `time.monotonic()`
+    budget: Budget
     seed: int
     tell: Callable[[str], None]
+    policy: Policy = DEFAULT
 
     def fitted(
         self, pairs: list[Pair], singles: Fitted | None = None, known: Fitted | None = None
     ) -> Fitted | None:
         """The fit with these pairs; None if there are pairs and no circuit."""
         potential = self.potential.with_pairs(pairs)
-        problem = Problem.of(self.space, potential, self.seed, self.until)
+        problem = TableProblem.of(self.space, potential, self.seed, self.budget, self.policy)
         if pairs and problem.source is None:
             return None
-        return fit(problem, *self.train, self.prior, singles, known, self.until)
+        return fit(problem, *self.train, self.prior, singles, known, self.budget)
 
     def late(self) -> bool:
-        return time.monotonic() > self.until
+        return self.budget.spent
 
 
 @dataclass
-class Chosen:
+class ChosenPairs:
     """The model that was chosen, the one without pairs, and the steps on the way, in words."""
 
     fitted: Fitted
@@ -89,71 +75,71 @@ class Chosen:
     def pairs(self) -> list[Pair]:
         return list(self.fitted.potential.pairs)
 
-    def take(self, fitted: Fitted, score: np.ndarray, what: str, task: Task) -> None:
+    def take(self, fitted: Fitted, score: np.ndarray, what: str, search: PairSearch) -> None:
         self.fitted, self.score = fitted, score
         line = f"{what}: held-out log-likelihood {_shown(score)} a row"
         self.steps.append(line)
-        task.tell(line)
+        search.tell(line)
 
 
-def choose(task: Task) -> Chosen:
+def choose(search: PairSearch) -> ChosenPairs:
     """Search for pairs. Without an exact likelihood the law without pairs is all there is."""
-    singles = task.fitted([])
+    singles = search.fitted([])
     assert singles is not None
-    found = Chosen(singles, singles, np.zeros(0))
+    chosen = ChosenPairs(singles, singles, np.zeros(0))
     if singles.problem.source is None:
-        found.end = (
+        chosen.end = (
             "no pairs were tried, since there is no exact likelihood to compare "
             f"({singles.problem.why_not}); name them with pairs=[...]"
         )
-        return found
-    found.take(singles, singles.log_prob(*task.held_out), "no pairs", task)
-    candidates = _candidates(task.potential)
-    tests, limit = len(candidates), _MAX_COST
+        return chosen
+    chosen.take(singles, singles.log_prob(*search.held_out), "no pairs", search)
+    candidates = _candidates(search.potential, search.policy.pairs.cells)
+    tests, limit = len(candidates), search.policy.pairs.cost
     misses = 0  # batches of which not even the best pair helped
     failures, most = 0, tests  # circuits that failed, and new pairs of the next one at most
-    while not found.end:
-        ranked, too_wide = _ranked(task, found.fitted, candidates, limit, tests)
-        batch = (_disjoint(ranked) if found.pairs else _forest(ranked))[:most]
+    while not chosen.end:
+        ranked, too_wide = _ranked(search, chosen.fitted, candidates, limit, tests)
+        batch = (_disjoint(ranked) if chosen.pairs else _forest(ranked))[:most]
         if not ranked:
-            found.end = _ended(too_wide)
-        elif task.late():
-            found.end = "the time was up"
+            chosen.end = _ended(too_wide)
+        elif search.late():
+            chosen.end = "the time was up"
         else:
-            pairs = _within(found.pairs, batch, task.potential, limit)
-            tried = task.fitted(pairs, singles, found.fitted)
-            if tried is None and failures == _MAX_FAILURES:
-                found.end = "larger models did not compile"
+            pairs = _within(chosen.pairs, batch, search.potential, limit)
+            tried = search.fitted(pairs, singles, chosen.fitted)
+            if tried is None and failures == search.policy.pairs.failures:
+                chosen.end = "larger models did not compile"
             elif tried is None:
                 failures += 1
-                most = max(1, (len(pairs) - len(found.pairs)) // 2)
-                if len(pairs) == len(found.pairs) + 1:
-                    limit = _cost(pairs, task.potential)
-            elif not _try(task, found, tried):
+                most = max(1, (len(pairs) - len(chosen.pairs)) // 2)
+                if len(pairs) == len(chosen.pairs) + 1:
+                    limit = _cost(pairs, search.potential)
+            elif not _try(search, chosen, tried):
                 misses += 1
                 candidates = [pair for pair in candidates if pair != batch[0]]
-                if misses < _MAX_MISSES:
+                if misses < search.policy.pairs.misses:
                     continue
-                found.end = "the next pairs do not help on rows that were held out: "
-                found.end += _listed(batch) + _ended(too_wide, "; ")
-    if not task.late():
-        _prune(task, found, tests)
-    return found
+                chosen.end = "the next pairs do not help on rows that were held out: "
+                chosen.end += _listed(batch) + _ended(too_wide, "; ")
+    if not search.late():
+        _prune(search, chosen, tests)
+    return chosen
 
 
-def _try(task: Task, found: Chosen, tried: Fitted) -> bool:
+def _try(search: PairSearch, chosen: ChosenPairs, tried: Fitted) -> bool:
     """Keep `tried` if it helps; else the better half of its new pairs, and so on."""
     while True:
-        new = [pair for pair in tried.potential.pairs if pair not in found.pairs]
-        score = tried.log_prob(*task.held_out)
-        gain, error = _difference(score, found.score)
-        if gain > _SIGMAS * error:
-            found.take(tried, score, f"added {_listed(new)}", task)
+        new = [pair for pair in tried.potential.pairs if pair not in chosen.pairs]
+        score = tried.log_prob(*search.held_out)
+        gain, error = _difference(score, chosen.score)
+        if gain > search.policy.pairs.sigmas * error:
+            chosen.take(tried, score, f"added {_listed(new)}", search)
             return True
         smaller = None
-        if len(new) > 1 and not task.late():
-            smaller = task.fitted(
-                [*found.pairs, *new[: len(new) // 2]], found.singles, found.fitted
+        if len(new) > 1 and not search.late():
+            smaller = search.fitted(
+                [*chosen.pairs, *new[: len(new) // 2]], chosen.singles, chosen.fitted
             )
         if smaller is None:
             return False
@@ -180,21 +166,21 @@ def _ended(too_wide: list[Pair], before: str = "") -> str:
     return f"{before}the circuit would be too large with {_listed(too_wide)}"
 
 
-def _candidates(potential: Potential) -> list[Pair]:
+def _candidates(potential: Potential, most: int) -> list[Pair]:
     names = [name for name, levels in potential.levels.items() if levels.count > 1]
     pairs = itertools.combinations(names, 2)
     counts = {name: potential.levels[name].count for name in names}
-    return [(a, b) for a, b in pairs if counts[a] * counts[b] <= _MAX_CELLS]
+    return [(a, b) for a, b in pairs if counts[a] * counts[b] <= most]
 
 
 def _ranked(
-    task: Task, fitted: Fitted, candidates: list[Pair], limit: float, tests: int
+    search: PairSearch, fitted: Fitted, candidates: list[Pair], limit: float, tests: int
 ) -> tuple[list[tuple[float, Pair]], list[Pair]]:
     """(pairs that differ from the model by more than noise, best first; those too costly)."""
     potential = fitted.potential
-    train, n = task.train
-    m = max(_SAMPLES, n)
-    drawn = potential.levels_of(fitted.draw(task.space, m, seed=task.seed).codes)
+    train, n = search.train
+    m = max(search.policy.pairs.samples, n)
+    drawn = potential.levels_of(fitted.draw(search.space, m, seed=search.seed).codes)
     candidates = [pair for pair in candidates if pair not in potential.pairs]
     data, model = potential.counts(train, candidates), potential.counts(drawn, candidates)
     ranked, too_wide = [], []
@@ -207,7 +193,7 @@ def _ranked(
         seen = d > 0
         g = 2 * float((d[seen] * np.log(d[seen] / n / share[seen])).sum())
         g /= 1 + n / m  # the samples of the model have noise as well
-        if _p_value(g, freedom) * tests < _LEVEL:
+        if _p_value(g, freedom) * tests < search.policy.pairs.level:
             wide = _cost([*potential.pairs, pair], potential) >= limit
             too_wide.append(pair) if wide else ranked.append((g - freedom, pair))
     return sorted(ranked, reverse=True), too_wide
@@ -271,18 +257,22 @@ def _cost(pairs: list[Pair], potential: Potential) -> float:
     return total
 
 
-def _prune(task: Task, found: Chosen, tests: int) -> None:
+def _prune(search: PairSearch, chosen: ChosenPairs, tests: int) -> None:
     """Take out pairs whose theta could be 0, unless rows that were held out speak against it."""
-    weak = [pair for pair, p in _wald(found.fitted, *task.train).items() if p * tests > _LEVEL]
+    weak = [
+        pair
+        for pair, p in _wald(chosen.fitted, *search.train).items()
+        if p * tests > search.policy.pairs.level
+    ]
     if not weak:
         return
-    pairs = [pair for pair in found.pairs if pair not in weak]
-    tried = task.fitted(pairs, found.singles, found.fitted) if pairs else found.singles
+    pairs = [pair for pair in chosen.pairs if pair not in weak]
+    tried = search.fitted(pairs, chosen.singles, chosen.fitted) if pairs else chosen.singles
     if tried is not None:
-        score = tried.log_prob(*task.held_out)
-        loss, error = _difference(found.score, score)
-        if loss <= _SIGMAS * error:
-            found.take(tried, score, f"took out {_listed(weak)}", task)
+        score = tried.log_prob(*search.held_out)
+        loss, error = _difference(chosen.score, score)
+        if loss <= search.policy.pairs.sigmas * error:
+            chosen.take(tried, score, f"took out {_listed(weak)}", search)
 
 
 def _wald(fitted: Fitted, rows: Mapping[str, np.ndarray], n: int) -> dict[Pair, float]:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nelson.errors import FormulaError, NelsonError
+from nelson.io.json_values import scalar
 from nelson.space.language.fields import Bins, Field, Integer, NumericChoice
 from nelson.space.rows import Rows
 
@@ -74,7 +75,7 @@ def _declare_one(space: Space, name: str, column: Any) -> None:
     kind = column.dtype
     missing = [None] if column.isna().any() else []
     if hasattr(kind, "categories"):
-        space.choice(name, [*_plain(kind.categories), *missing])
+        space.choice(name, [*map(scalar, kind.categories), *missing])
         return
     if is_continuous(column):
         raise continuous(name)
@@ -84,7 +85,7 @@ def _declare_one(space: Space, name: str, column: Any) -> None:
     elif kind.kind in "iuf":
         space.integer(name, int(values.min()), int(values.max()))
     else:
-        seen = [*dict.fromkeys(_plain(values)), *missing]
+        seen = [*dict.fromkeys(map(scalar, values)), *missing]
         if len(seen) > _MAX_VALUES:
             raise FormulaError(
                 f"the column {name!r} with {len(seen):,} different values",
@@ -129,15 +130,11 @@ def edges_of(name: str, column: Any, bins: Any) -> list[float]:
     return list(bins)
 
 
-def _plain(values: Any) -> list[Any]:
-    return [v.item() if isinstance(v, np.generic) else v for v in values]
-
-
 # --- back to a frame ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Column:
+class ColumnLook:
     """The look of a column: its type, and its categories if it has some."""
 
     name: str
@@ -146,7 +143,7 @@ class Column:
     ordered: bool = False
 
 
-def look_of(frame: Any, fields: Mapping[str, Field]) -> tuple[Column, ...] | None:
+def look_of(frame: Any, fields: Mapping[str, Field]) -> tuple[ColumnLook, ...] | None:
     """The look of the columns that are fields, in the order of the frame; None: not a DataFrame."""
     if not is_frame(frame):
         return None
@@ -155,14 +152,14 @@ def look_of(frame: Any, fields: Mapping[str, Field]) -> tuple[Column, ...] | Non
         if name in fields:
             kind = frame[name].dtype
             if hasattr(kind, "categories"):
-                categories = tuple(_plain(kind.categories))
-                found.append(Column(name, "category", categories, bool(kind.ordered)))
+                categories = tuple(map(scalar, kind.categories))
+                found.append(ColumnLook(name, "category", categories, bool(kind.ordered)))
             else:
-                found.append(Column(name, str(kind)))
+                found.append(ColumnLook(name, str(kind)))
     return tuple(found)
 
 
-def as_frame(rows: Rows, look: tuple[Column, ...]) -> Any:
+def as_frame(rows: Rows, look: tuple[ColumnLook, ...]) -> Any:
     """A DataFrame of this look; `frame.attrs` has guarantee, status and info."""
     pandas = load_pandas()
     columns = {column.name: _series(pandas, rows, column) for column in look}
@@ -173,7 +170,7 @@ def as_frame(rows: Rows, look: tuple[Column, ...]) -> Any:
     return frame
 
 
-def _series(pandas: Any, rows: Rows, column: Column) -> Any:
+def _series(pandas: Any, rows: Rows, column: ColumnLook) -> Any:
     field = rows.fields[column.name]
     codes = rows.codes[column.name]
     if isinstance(field, Bins):

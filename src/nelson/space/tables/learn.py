@@ -10,23 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nelson.budget import Budget
 from nelson.errors import FormulaError
-from nelson.formula.checks import duration
+from nelson.policy import Policy
 from nelson.space.language.fields import Integer, NumericChoice
-from nelson.space.rows import Rows
-from nelson.space.tables.choose import Chosen, Task, choose
-from nelson.space.tables.fit import Fitted, Prior, Problem, fit
+from nelson.space.names import field_of
+from nelson.space.rows import Rows, table_codes
+from nelson.space.tables.choose import ChosenPairs, PairSearch, choose
+from nelson.space.tables.fit import Fitted, Prior, TableProblem, fit
 from nelson.space.tables.frames import continuous, is_continuous, is_frame, look_of
 from nelson.space.tables.model import Facts, TableModel
 from nelson.space.tables.potential import Pair, Potential, levels_of
 
 if TYPE_CHECKING:
     from nelson.space.space import Space
-
-#: Rows that break a rule, of which an error shows the first ones.
-_SHOWN = 5
-#: With fewer rows than this, pairs are not searched for: held-out likelihood would say nothing.
-_MIN_ROWS = 50
 
 
 def learn(
@@ -42,10 +39,11 @@ def learn(
     seed: int | None,
     seconds: float | None,
     progress: bool | Callable[[str], None] | None,
+    policy: Policy,
 ) -> TableModel:
     """`Space.learn` says what the arguments mean."""
     started = time.monotonic()
-    until = math.inf if seconds is None else started + duration(seconds)
+    budget = Budget.of(seconds)
     seed = int(np.random.default_rng().integers(2**31)) if seed is None else seed
     smoothing = _prior(prior, pair_prior)
     codes, n, dropped = legal_codes(space, frame, drop_invalid)
@@ -61,14 +59,24 @@ def learn(
     steps: list[str] = []
     if asked is None:
         chosen, score = _searched(
-            space, potential, rows, n, smoothing, validation, drop_invalid, until, seed, tell
+            space,
+            potential,
+            rows,
+            n,
+            smoothing,
+            validation,
+            drop_invalid,
+            budget,
+            seed,
+            tell,
+            policy,
         )
         steps = [*chosen.steps, f"end of the search: {chosen.end}"]
         found = chosen.fitted
-        if not _is_table(validation) and n >= _MIN_ROWS:  # now with all rows
-            found = _refitted(chosen, rows, n, smoothing, until)
+        if not _is_table(validation) and n >= policy.pairs.rows:  # now with all rows
+            found = _refitted(chosen, rows, n, smoothing, budget)
     else:
-        found = _fitted(space, potential, asked, rows, n, smoothing, until, seed)
+        found = _fitted(space, potential, asked, rows, n, smoothing, budget, seed, policy)
         if _is_table(validation):
             held, m, _ = legal_codes(space, validation, drop_invalid)
             if found.problem.source is not None:
@@ -95,7 +103,7 @@ def legal_codes(
     space: Space, frame: Any, drop_invalid: bool
 ) -> tuple[dict[str, np.ndarray], int, int]:
     """(codes of the legal rows, how many they are, how many rows were dropped)."""
-    codes = {name: np.asarray(column) for name, column in space.codes(frame).items()}
+    codes = {name: np.asarray(column) for name, column in table_codes(space.fields, frame).items()}
     n = len(next(iter(codes.values()))) if codes else 0
     if not n:
         raise FormulaError("a table without rows", expected="one row or more")
@@ -120,14 +128,16 @@ def legal_codes(
     return kept, int(legal.sum()), int((~legal).sum())
 
 
-def _complaint(space: Space, frame: Any, broken: Mapping[str, np.ndarray], n: int) -> str:
-    """The first rows that break a rule, each with the first rule that it breaks."""
+def _complaint(
+    space: Space, frame: Any, broken: Mapping[str, np.ndarray], n: int, most: int = 5
+) -> str:
+    """The first rows (at most `most`) that break a rule, each with the first rule it breaks."""
     first: dict[int, str] = {}
     for rule, positions in broken.items():
-        for row in positions[:_SHOWN].tolist():
+        for row in positions[:most].tolist():
             first.setdefault(row, rule)
     bad = len(np.unique(np.concatenate(list(broken.values()))))
-    shown = sorted(first)[:_SHOWN]
+    shown = sorted(first)[:most]
     parts = [
         f"row {row} breaks {first[row]}{_value(space, frame, first[row], row)}" for row in shown
     ]
@@ -158,7 +168,7 @@ def _prior(uniform: float, independent: float) -> Prior:
 def _potential(space: Space, codes: Mapping[str, np.ndarray], bins: Any) -> Potential:
     asked: dict[str, Any] = {}
     for key, value in (bins or {}).items():
-        asked[space.field(key).name] = value
+        asked[field_of(space, key).name] = value
     levels = {
         name: levels_of(field, asked.get(name), codes[name]) for name, field in space.fields.items()
     }
@@ -180,7 +190,7 @@ def _pairs(space: Space, potential: Potential, pairs: Any) -> list[Pair] | None:
     for given in pairs or ():
         if isinstance(given, str) or not hasattr(given, "__len__") or len(given) != 2:
             raise FormulaError(f"the pair {given!r}", expected="two names of fields")
-        a, b = sorted((space.field(key).name for key in given), key=order.__getitem__)
+        a, b = sorted((field_of(space, key).name for key in given), key=order.__getitem__)
         if a == b:
             raise FormulaError(f"the pair {a} x {b}", expected="two different fields")
         for name in (a, b):
@@ -201,14 +211,17 @@ def _fitted(
     rows: Mapping[str, np.ndarray],
     n: int,
     prior: Prior,
-    until: float,
+    budget: Budget,
     seed: int,
+    policy: Policy,
 ) -> Fitted:
-    singles = fit(Problem.of(space, potential, seed, until), rows, n, prior, until=until)
+    singles = fit(
+        TableProblem.of(space, potential, seed, budget, policy), rows, n, prior, budget=budget
+    )
     if not pairs:
         return singles
-    problem = Problem.of(space, potential.with_pairs(pairs), seed, until)
-    return fit(problem, rows, n, prior, singles, until=until)
+    problem = TableProblem.of(space, potential.with_pairs(pairs), seed, budget, policy)
+    return fit(problem, rows, n, prior, singles, budget=budget)
 
 
 def _searched(
@@ -219,10 +232,11 @@ def _searched(
     prior: Prior,
     validation: Any,
     drop_invalid: bool,
-    until: float,
+    budget: Budget,
     seed: int,
     tell: Callable[[str], None],
-) -> tuple[Chosen, np.ndarray | None]:
+    policy: Policy,
+) -> tuple[ChosenPairs, np.ndarray | None]:
     """Search for pairs on a part of the rows; the others judge."""
     train, count = rows, n
     if _is_table(validation):
@@ -235,22 +249,28 @@ def _searched(
         held_out = {name: column[order[:m]] for name, column in rows.items()}
         train = {name: column[order[m:]] for name, column in rows.items()}
         count = n - m
-    if n < _MIN_ROWS or m < 2:
-        singles = fit(Problem.of(space, potential, seed, until), rows, n, prior, until=until)
+    if n < policy.pairs.rows or m < 2:
+        singles = fit(
+            TableProblem.of(space, potential, seed, budget, policy), rows, n, prior, budget=budget
+        )
         end = f"{n} rows are too few to search for pairs; name them with pairs=[...]"
-        return Chosen(singles, singles, np.zeros(0), end=end), None
-    found = choose(Task(space, potential, prior, (train, count), (held_out, m), until, seed, tell))
+        return ChosenPairs(singles, singles, np.zeros(0), end=end), None
+    found = choose(
+        PairSearch(
+            space, potential, prior, (train, count), (held_out, m), budget, seed, tell, policy
+        )
+    )
     return found, found.score
 
 
 def _refitted(
-    found: Chosen, rows: Mapping[str, np.ndarray], n: int, prior: Prior, until: float
+    found: ChosenPairs, rows: Mapping[str, np.ndarray], n: int, prior: Prior, budget: Budget
 ) -> Fitted:
     """The chosen model, with the rows that were held out as well."""
-    singles = fit(found.singles.problem, rows, n, prior, known=found.singles, until=until)
+    singles = fit(found.singles.problem, rows, n, prior, known=found.singles, budget=budget)
     if not found.pairs:
         return singles
-    return fit(found.fitted.problem, rows, n, prior, singles, found.fitted, until)
+    return fit(found.fitted.problem, rows, n, prior, singles, found.fitted, budget)
 
 
 def _is_table(validation: Any) -> bool:

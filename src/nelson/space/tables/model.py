@@ -5,7 +5,7 @@
     model.log_prob(frame)                           # one number a row
     model.save("folder"); nelson.load("folder")
 
-A folder has model.json (the space, its rules as text, how the model was made), theta.safetensors
+A folder has model.json (the space as TOML, how the model was made), theta.safetensors
 and README.md. Nothing in it is pickled.
 """
 
@@ -24,32 +24,25 @@ import numpy as np
 from nelson._version import __version__
 from nelson.errors import FormulaError
 from nelson.exact.compiled import Compiled
+from nelson.exact.routes import CIRCUIT, ENUMERATE
 from nelson.io import atomic
 from nelson.learning.checkpoint import pack_tensors
 from nelson.learning.model import writable
-from nelson.log_z.compute import log_partition
+from nelson.log_z.compute import log_z
 from nelson.log_z.result import LogPartition
+from nelson.space.adapters.toml import to_toml
 from nelson.space.language.expressions import Rule
-from nelson.space.language.fields import Bins, Field, Flag, Integer
-from nelson.space.language.text import text
-from nelson.space.marginals import Marginals
-from nelson.space.rows import Rows
-from nelson.space.tables.fit import Fitted, Problem
-from nelson.space.tables.frames import Column, as_frame
+from nelson.space.marginals import ValueShares
+from nelson.space.rows import Rows, table_codes
+from nelson.space.tables.fit import Fitted, TableProblem
+from nelson.space.tables.frames import ColumnLook, as_frame
 from nelson.space.tables.potential import Pair, Potential
 
 if TYPE_CHECKING:
     from nelson.space.space import Space
 
-FORMAT = 1
+FORMAT = 2
 KIND = "table"
-#: Samples of the model with which a table is compared, at least and at most.
-_COMPARED = 1 << 17
-_MOST_COMPARED = 1 << 21
-#: Pairs of fields with more combinations of values are not compared.
-_MAX_CELLS = 4096
-#: Values and pairs that the summary shows.
-_SHOWN = 5
 #: Files of other models that may have been in the folder before.
 _OTHERS = ("formula.cnf", "net.safetensors", "history.csv")
 
@@ -124,9 +117,9 @@ class TableModel:
         potential: Potential,
         theta: np.ndarray,
         shares: np.ndarray,
-        look: tuple[Column, ...] | None,
+        look: tuple[ColumnLook, ...] | None,
         facts: Facts,
-        problem: Problem | None = None,
+        problem: TableProblem | None = None,
         log_z: LogPartition | None = None,
     ) -> None:
         self.space, self.potential, self.facts = space, potential, facts
@@ -165,7 +158,7 @@ class TableModel:
 
     @cached_property
     def _fitted(self) -> Fitted:
-        problem = self._problem or Problem.of(self.space, self.potential, self.facts.seed)
+        problem = self._problem or TableProblem.of(self.space, self.potential, self.facts.seed)
         return Fitted(problem, self.vector, self._shares, self.guarantee, self.converged, self.why)
 
     @cached_property
@@ -175,10 +168,10 @@ class TableModel:
         shift = problem.offset(self.vector)
         log_odds = problem.log_odds(self.vector)
         if problem.source is None:
-            found = log_partition(problem.formula, log_odds, seed=self.facts.seed)
-            return _shifted(found, shift)
+            found = log_z(problem.formula, log_odds, seed=self.facts.seed)
+            return found.shifted(shift)
         value = self._fitted.log_z
-        method = "circuit" if isinstance(problem.source, Compiled) else "enumerate"
+        method = CIRCUIT if isinstance(problem.source, Compiled) else ENUMERATE
         return LogPartition(value, 0.0, method, problem.source.why, 0.0, True, {})
 
     # --- answers ----------------------------------------------------------------------------------
@@ -211,7 +204,10 @@ class TableModel:
         return self._scored(self._codes(table))
 
     def _codes(self, table: Any) -> Rows:
-        codes = {name: np.asarray(column) for name, column in self.space.codes(table).items()}
+        codes = {
+            name: np.asarray(column)
+            for name, column in table_codes(self.space.fields, table).items()
+        }
         return Rows(self.space.fields, codes, len(next(iter(codes.values()))))
 
     def _scored(self, table: Rows) -> np.ndarray:
@@ -237,7 +233,8 @@ class TableModel:
                 f"a table of {len(scores)} rows, none of which is legal", expected="legal rows"
             )
         kept = {name: column[legal] for name, column in rows.codes.items()}
-        m = min(_MOST_COMPARED, max(_COMPARED, 4 * n))
+        # Four times as many samples as rows, so that the noise is that of the table; within limits.
+        m = min(1 << 21, max(1 << 17, 4 * n))
         levels = self.potential.levels_of
         data, model = levels(kept), levels(self.rows(m, seed=seed).codes)
         values = [(name,) for name in data]
@@ -245,7 +242,7 @@ class TableModel:
             (a, b)
             for k, a in enumerate(data)
             for b in list(data)[k + 1 :]
-            if self.potential.levels[a].count * self.potential.levels[b].count <= _MAX_CELLS
+            if self.potential.levels[a].count * self.potential.levels[b].count <= 4096
         ]
         scores = scores[legal]
         error = float(scores.std(ddof=1)) / math.sqrt(n) if n > 1 else math.nan
@@ -273,11 +270,11 @@ class TableModel:
             return 0.0, 0.0
         return float(np.mean(found)), float(np.mean(noise))
 
-    def most_likely(self, given: Any = None) -> dict[str, Any]:
+    def mode(self, given: Any = None) -> dict[str, Any]:
         """A legal row of greatest probability."""
-        return self.space.most_likely(given, self._weights)
+        return self.space.mode(given, self._weights)
 
-    def marginals(self, given: Any = None) -> Marginals:
+    def marginals(self, given: Any = None) -> ValueShares:
         """The share of each value of each field: see `Space.marginals`."""
         return self.space.marginals(given, weights=self._weights)
 
@@ -317,7 +314,7 @@ class TableModel:
                 share = float(shares[best])
                 said = f"  {levels.text(best)}: {share:.1%} ({even[best]:.1%})"
                 found.append((share * math.log(max(share, 1e-300) / even[best]), said))
-        return [said for _, said in sorted(found, reverse=True)[:_SHOWN]]
+        return [said for _, said in sorted(found, reverse=True)[:5]]
 
     def _strongest_pairs(self) -> list[str]:
         tables = self.potential.completed(self._shares)
@@ -331,7 +328,7 @@ class TableModel:
             both = f"{levels[0].text(int(a))} with {levels[1].text(int(b))}"
             said = f"  {both}: {shares[a, b]:.1%} of rows, {safe[a, b]:.3g} times as often"
             found.append((float(gain.sum()), said))
-        return [said for _, said in sorted(found, reverse=True)[:_SHOWN]]
+        return [said for _, said in sorted(found, reverse=True)[:5]]
 
     # --- files ------------------------------------------------------------------------------------
 
@@ -354,7 +351,7 @@ class TableModel:
             "format": FORMAT,
             "kind": KIND,
             "nelson": __version__,
-            "space": described(self.space),
+            "space": to_toml(self.space),
             "levels": {name: levels.starts for name, levels in self.potential.levels.items()},
             "reference": dict(self.potential.reference),
             "pairs": self.pairs,
@@ -381,55 +378,11 @@ class TableModel:
         return "\n".join(lines) + "\n"
 
 
-def _shifted(found: LogPartition, shift: float) -> LogPartition:
-    info = dict(found.info)
-    if "bounds" in info:
-        info["bounds"] = tuple(bound + shift for bound in info["bounds"])
-    return LogPartition(
-        found.value + shift,
-        found.half_width,
-        found.method,
-        found.why,
-        found.seconds,
-        found.exact,
-        info,
-    )
-
-
 def _saved_log_z(found: LogPartition | None) -> dict[str, Any] | None:
     if found is None:
         return None
     kept = {key: getattr(found, key) for key in ("value", "half_width", "method", "why", "exact")}
     return kept | {"guarantee": found.info.get("guarantee")}
-
-
-# --- a space as JSON ------------------------------------------------------------------------------
-
-
-def described(space: Space) -> dict[str, Any]:
-    """The fields, and the rules as text."""
-    set_of = {member.name: flags for flags in space.sets.values() for member in flags}
-    fields = []
-    for name, field in space.fields.items():
-        flags = set_of.get(name)
-        if flags is None:
-            fields.append({"name": name, **_described_field(field)})
-        elif next(iter(flags)).name == name:
-            fields.append({"name": flags.name, "flags": list(flags.members)})
-    rules = [{"rule": text(r.rule), "name": r.name} for r in space.rules]
-    return {"name": space.name, "fields": fields, "rules": rules}
-
-
-def _described_field(field: Field) -> dict[str, Any]:
-    if isinstance(field, Flag):
-        return {"flag": True}
-    if isinstance(field, Integer):
-        return {"integer": [field.low, field.high]}
-    if isinstance(field, Bins):
-        return {"bins": [str(edge) for edge in field.edges]}
-    for value in field.values:
-        _check_value(field.name, value)
-    return {"choice": list(field.values)}
 
 
 def _check_value(name: str, value: Any) -> None:

@@ -21,7 +21,7 @@ import numpy as np
 from nelson.errors import FormulaError
 from nelson.space.language.expressions import Rule
 from nelson.space.language.fields import Field, Integer
-from nelson.space.terms import has
+from nelson.space.names import has
 
 #: An integer of more values has no theta for each value. It stays uniform, or gets ranges.
 MAX_INTEGER = 64
@@ -31,7 +31,7 @@ Pair = tuple[str, str]
 
 
 @dataclass(frozen=True, eq=False)
-class Levels:
+class FieldLevels:
     """What has a theta in a field: each value (starts None), or ranges of codes from these on."""
 
     field: Field
@@ -75,7 +75,7 @@ class Levels:
         return f"{self.field.name} = {shown}"
 
 
-def levels_of(field: Field, bins: Any, codes: np.ndarray) -> Levels:
+def levels_of(field: Field, bins: Any, codes: np.ndarray) -> FieldLevels:
     """bins: None, a number of ranges with about equal shares of the data, or their edges."""
     if bins is None:
         wide = isinstance(field, Integer) and field.size > MAX_INTEGER
@@ -84,7 +84,7 @@ def levels_of(field: Field, bins: Any, codes: np.ndarray) -> Levels:
                 f"the field {field.name}, of {field.size:,} values",
                 expected=f"at most {MAX_CHOICE:,}; leave a column of keys out",
             )
-        return Levels(field, (0,) if wide else None)
+        return FieldLevels(field, (0,) if wide else None)
     if not isinstance(field, Integer):
         raise FormulaError(f"bins of {field.name}", expected="bins of an integer")
     if isinstance(bins, (int, np.integer)) and not isinstance(bins, bool):
@@ -92,18 +92,18 @@ def levels_of(field: Field, bins: Any, codes: np.ndarray) -> Levels:
             raise FormulaError(f"bins of {field.name} = {bins}", expected="1 or more")
         ordered = np.sort(codes)
         inner = {int(ordered[len(ordered) * k // int(bins)]) for k in range(1, int(bins))}
-        return Levels(field, tuple(sorted({0} | inner)))
+        return FieldLevels(field, tuple(sorted({0} | inner)))
     edges = [field.code(edge) for edge in bins]
     if edges != sorted(set(edges)):
         raise FormulaError(f"bins of {field.name} = {bins!r}", expected="edges in rising order")
-    return Levels(field, tuple(sorted({0, *edges} - ({field.size - 1} & set(edges[-1:])))))
+    return FieldLevels(field, tuple(sorted({0, *edges} - ({field.size - 1} & set(edges[-1:])))))
 
 
 @dataclass(frozen=True, eq=False)
 class Potential:
     """Which values and pairs have a theta; `theta` (k,) goes with `features`, in this order."""
 
-    levels: Mapping[str, Levels]
+    levels: Mapping[str, FieldLevels]
     reference: Mapping[str, int]  # the level with theta 0
     pairs: tuple[Pair, ...] = ()
 

@@ -35,7 +35,7 @@ class Cell(NamedTuple):
     rows: Any  # of element j: values of variables 1..n is rows(j)
 
 
-class Space:
+class HashedSpace:
     """The solutions of clauses over variables 1..n, the first `len(theta)` of them visible.
 
     The weight of an element is exp(sum_i e_i x_i - sum_i max(e_i, 0)) <= 1, e the residual of

@@ -10,7 +10,7 @@ import math
 import random
 from collections.abc import Callable
 
-from nelson.sampling.methods.hashing.cells import DIMENSIONS, Space
+from nelson.sampling.methods.hashing.cells import DIMENSIONS, HashedSpace
 
 #: Probability that `bracket` errs.
 DELTA = 0.05
@@ -26,7 +26,7 @@ def gamma(limit: float) -> float:
     return math.log2((limit + 2 * math.sqrt(limit + 1) + 2) / limit)
 
 
-def bracket(space: Space, rng: random.Random, limit: float, weighted: bool) -> int:
+def bracket(space: HashedSpace, rng: random.Random, limit: float, weighted: bool) -> int:
     """k such that most cells of k equations are at most `limit`, and (k > 0) most of k - 1 are not.
 
     With probability 1 - DELTA,  log2(N / P) - gamma <= k <= log2(N / P) + gamma + 1.  (ComputeK of
@@ -57,7 +57,7 @@ def bracket(space: Space, rng: random.Random, limit: float, weighted: bool) -> i
     return k
 
 
-def _rough(space: Space, small: Callable[[int], bool]) -> int:
+def _rough(space: HashedSpace, small: Callable[[int], bool]) -> int:
     """About the k at which cells become small: from the cheap ends inwards, then bisection.
 
     Cells of few free dimensions are cheap for any formula; else few equations are cheaper.
@@ -83,7 +83,7 @@ def _rough(space: Space, small: Callable[[int], bool]) -> int:
     return high
 
 
-def estimate(space: Space, rng: random.Random, limit: float) -> float:
+def estimate(space: HashedSpace, rng: random.Random, limit: float) -> float:
     """log2 N by the mean weight of CELLS cells of k equations, k from `bracket`.
 
     Unbiased before the logarithm, of relative variance at most 1 / (mu CELLS), and

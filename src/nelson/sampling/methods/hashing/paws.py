@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
-from nelson.sampling.methods.hashing.cells import Space
+from nelson.sampling.methods.hashing.cells import HashedSpace
 from nelson.sampling.methods.hashing.counting import bracket, gamma
 
 #: P: a cell of P or more elements is a failed try.
@@ -25,7 +25,7 @@ def success(cell: int = CELL, alpha: int = ALPHA) -> float:
     return factor(cell, alpha) * 2 ** -(gamma(cell) + alpha + 1) * cell / (cell - 1)
 
 
-def draws(space: Space, rng: random.Random, info: dict) -> Iterator[list[bool] | None]:
+def draws(space: HashedSpace, rng: random.Random, info: dict) -> Iterator[list[bool] | None]:
     """Values of variables 1..n, or None for a try that failed; without end."""
     k = bracket(space, rng, CELL - 1, weighted=False)
     info["parities"] = min(k + ALPHA, space.m)

@@ -8,7 +8,7 @@ import math
 import random
 from collections.abc import Iterator
 
-from nelson.sampling.methods.hashing.cells import Space
+from nelson.sampling.methods.hashing.cells import HashedSpace
 from nelson.sampling.methods.hashing.counting import estimate
 
 #: Tolerance: probabilities are within a factor 1 + EPSILON. The theory needs more than 6.84; the
@@ -36,7 +36,7 @@ def thresholds(epsilon: float = EPSILON) -> tuple[float, float, int]:
     return pivot / (math.sqrt(2) * (1 + kappa)), 1 + math.sqrt(2) * (1 + kappa) * pivot, pivot
 
 
-def draws(space: Space, rng: random.Random, info: dict) -> Iterator[list[bool] | None]:
+def draws(space: HashedSpace, rng: random.Random, info: dict) -> Iterator[list[bool] | None]:
     """Values of variables 1..n, or None for a try that failed; without end."""
     low, high, pivot = thresholds()
     weight = estimate(space, rng, 32.0)

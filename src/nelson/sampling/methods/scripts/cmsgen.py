@@ -12,11 +12,6 @@ import array
 
 from nelson.sampling.methods.scripts.messages import sent
 
-#: Conflicts of the first question.
-FEW = 500
-#: The part of all conflicts that the first solution may take.
-FIRST = 0.25
-
 
 def solve(task):
     from pycmsgen import Solver
@@ -26,7 +21,7 @@ def solve(task):
         solver.set_var_weight(v, p)
     solver.add_clauses(array.array("i", task["clauses"]))
     left = task.get("conflicts")
-    satisfiable, model, used = solved(solver, left and FIRST * left)
+    satisfiable, model, used = solved(solver, left and left / 4)  # the rest is for the others
     if satisfiable is False:
         return {"unsatisfiable": True}
     if satisfiable is None:
@@ -34,11 +29,13 @@ def solve(task):
     return sent(rows(solver, model, task["count"], left and left - used))
 
 
-def solved(solver, most):
-    """The answer within `most` conflicts (None: no limit), the model, and what counts."""
+def solved(solver, most, few=500):
+    """The answer within `most` conflicts (None: no limit; `few` at first), the model, and what
+    counts.
+    """
     if most is None:
         return *solver.solve(), 0
-    used, limit = 0, FEW
+    used, limit = 0, few
     while used < most:
         satisfiable, model = solver.solve(confl_limit=limit)
         if satisfiable is not None:

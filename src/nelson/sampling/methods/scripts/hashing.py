@@ -12,7 +12,7 @@ import random
 import time
 
 from nelson.sampling.methods.hashing import paws, weightgen
-from nelson.sampling.methods.hashing.cells import Space
+from nelson.sampling.methods.hashing.cells import HashedSpace
 from nelson.sampling.methods.scripts.messages import SECONDS, clauses
 
 #: Formulas with at most this many solutions are enumerated and drawn from by weight: exactly.
@@ -27,7 +27,7 @@ def solve(task):
     lists = clauses(task["clauses"])
     theta = list(array.array("d", task["theta"]))
     rng = random.Random(task["seed"])
-    few = Space(task["n"], lists, theta, math.inf).cell(rng, 0, FEW, weighted=False)
+    few = HashedSpace(task["n"], lists, theta, math.inf).cell(rng, 0, FEW, weighted=False)
     info: dict[str, float] = {"tries": 0, "drawn": 0}
     if few is not None and not few.weights:
         yield {"unsatisfiable": True}
@@ -36,7 +36,7 @@ def solve(task):
         info["structures"] = len(few.weights)
         source = all_solutions(few, theta, rng)
     else:
-        space = Space(task["n"], lists, theta, TILT)
+        space = HashedSpace(task["n"], lists, theta, TILT)
         info |= {"hash_bits": space.m, "tilt": space.tilt}
         source = METHODS[task["method"]](space, rng, info)
     rows, told = bytearray(), time.monotonic()

@@ -28,7 +28,7 @@ class TimeUp(Exception):
     """A MaxSAT call was interrupted."""
 
 
-class Formula:
+class ClauseSet:
     def __init__(self, clauses, n, s, deadline=math.inf):
         self.clauses, self.n, self.s, self.deadline = clauses, n, s, deadline
         self.uses: dict[int, list[int]] = {}  # clauses that contain a literal
@@ -154,7 +154,7 @@ def epoch(formula, frozen, rng):
 def solve(task):
     started = time.monotonic()
     deadline = started + SHARE * task["seconds"]
-    formula = Formula(clauses(task["clauses"]), task["n"], task["set"], deadline)
+    formula = ClauseSet(clauses(task["clauses"]), task["n"], task["set"], deadline)
     rng, frozen = random.Random(task["seed"]), {abs(literal) for literal in task["known"]}
     width = -(-task["set"] // 8)
     done = epochs = 0

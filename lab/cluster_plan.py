@@ -1,0 +1,89 @@
+"""Plan large jobs from measured figures: how many machines, hours and bytes they take.
+
+    python -m lab cluster         measures, and writes cluster-figures.json
+    python -m lab page cluster    writes the plan into docs/cluster.md
+
+    core seconds = N / rate + formulas * (decide + job)
+    hours        = max(core seconds / cores, bytes / write speed) / machines / 3600
+    bytes        = N * bytes per sample
+
+N is the number of samples. `rate` is samples per second and core while all cores are busy;
+`decide` is the time in which `auto` chooses a method, `job` the time of a job of 64 samples.
+
+The machines of the plan are assumed, not measured. Their cores are assumed to be as fast as the
+measured ones, and k machines to be k times as fast as one, because shards share nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+
+class Machine(NamedTuple):
+    """The assumed machine of a plan."""
+
+    cores: int = 64
+    write_mb_s: float = 1000.0  # MB/s to the storage, all cores together
+
+
+class Job(NamedTuple):
+    name: str
+    samples: float
+    formulas: int = 1
+
+
+JOBS = (
+    Job("10^12 samples of one formula", 1e12),
+    Job("10,000 formulas, 10^6 samples each", 1e10, 10_000),
+    Job("10,000 formulas, 10^8 samples each", 1e12, 10_000),
+)
+MACHINES = (1, 10, 100)
+
+
+def hours(
+    figures: Mapping[str, Any], job: Job, machines: int, machine: Machine, rate: str = "rate"
+) -> tuple[float, str]:
+    """Hours that the job takes, and which of "cores" and "writing" limits it."""
+    work = job.samples / figures[rate] + job.formulas * (figures["decide"] + figures["job"])
+    drawing = work / machine.cores / machines / 3600
+    writing = job.samples * figures["bytes"] / (machine.write_mb_s * 1e6) / machines / 3600
+    return max((drawing, "cores"), (writing, "writing"))
+
+
+def markdown(figures: Mapping[str, Any], machine: Machine = Machine()) -> str:  # noqa: B008
+    told = [
+        f"Measured ({figures['cores']} cores, nelson {figures['nelson']}): "
+        f"{figures['rate']:,.0f} samples/s per core with `auto` ({figures['guarantee']}), "
+        f"{figures['plain']:,.0f} with `lovasz` without sweeps ({figures['plain_guarantee']}), "
+        f"{figures['bytes']:.1f} bytes per sample, {figures['decide']:.2f} s for `auto` to choose "
+        f"a method, {figures['job']:.2f} s for a job of 64 samples; 2 workers against 1: "
+        f"{figures['scaling']:.2f}x; this disk: {figures['disk_mb_s']:,.0f} MB/s."
+    ]
+    if figures["quick"]:
+        told.append("**From a `--quick` run, which is too small to plan by.**")
+    told.append(
+        f"Assumed machine: {machine.cores} such cores, {machine.write_mb_s:,.0f} MB/s to the "
+        "storage. Hours, and in brackets what limits them, the cores or writing:"
+    )
+    table = ["| job | bytes | " + " | ".join(_machines(m) for m in MACHINES) + " |"]
+    table.append("|---" * (2 + len(MACHINES)) + "|")
+    for job in JOBS:
+        cells = [job.name, _bytes(job.samples * figures["bytes"])]
+        for machines in MACHINES:
+            time, limit = hours(figures, job, machines, machine)
+            cells.append(f"{time:,.3g} ({limit})")
+        table.append("| " + " | ".join(cells) + " |")
+    return "\n\n".join(told) + "\n\n" + "\n".join(table) + "\n"
+
+
+def _machines(count: int) -> str:
+    return f"{count} machine{'s' * (count != 1)}"
+
+
+def _bytes(size: float) -> str:
+    for unit in ("GB", "TB", "PB"):
+        size /= 1e9 if unit == "GB" else 1e3
+        if size < 1000:
+            break
+    return f"{size:,.3g} {unit}"

@@ -1,0 +1,165 @@
+"""Pages of docs/ with figures of a run, so that none is typed by hand. `python -m lab page NAME`:
+
+    fifty            `auto` on its formulas (docs/fifty.md); about half an hour
+    log-z            log Z of the same formulas (docs/fifty.md); about as long
+    density FOLDER   the folder of `python -m lab density` (docs/density.md)
+    results FOLDER   the folder of `nelson bench all` (docs/results.md)
+    cluster          the plan of large jobs, from cluster-figures.json (docs/cluster.md)
+
+From the root of the repository. A page keeps what stands outside of its two marks.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Sequence
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any
+
+from lab import auto, auto_truth, cluster_plan, log_z_truth
+from lab.cluster import FIGURES
+from nelson_paper.experiments.machine import machine
+from nelson_paper.experiments.report import markdown
+from tests.structured import public_suite, suite
+
+DOCS = Path(__file__).parents[1] / "docs"
+#: Parts of pages -> their files. `results` is a whole page.
+PAGES = {"fifty": "fifty.md", "log-z": "fifty.md", "density": "density.md", "cluster": "cluster.md"}
+NAMES = (*PAGES, "results")
+#: Titles of the tables that the page of densities shows.
+DENSITY = (
+    "Log-likelihood of held-out rows",
+    "What was learned, and how long it took",
+    "Sushi: rankings of ten items",
+)
+#: Plots of a run that the page of results shows: file there -> (file in docs, text).
+PLOTS = {
+    "table1-time.png": ("results-time.png", "time of a training iteration"),
+    "bias-ours.png": ("results-bias.png", "bias over the density of clauses"),
+}
+
+
+def write(name: str, folder: Path = Path()) -> None:
+    """Write the page of this name. folder: that of the run, for `density` and `results`."""
+    if name == "fifty":
+        write_fifty(list(auto.outcomes([*suite(), *public_suite()])), list(auto_truth.lines()))
+    elif name == "log-z":
+        write_log_z(list(log_z_truth.lines()))
+    elif name == "density":
+        write_density(folder)
+    elif name == "cluster":
+        replace("cluster", [cluster_plan.markdown(json.loads(FIGURES.read_text()))])
+    else:
+        write_results(folder)
+
+
+def marks(name: str) -> tuple[str, str]:
+    return f"<!-- {name}: python -m lab page {name} -->", f"<!-- end of {name} -->"
+
+
+def replace(name: str, parts: Sequence[str]) -> None:
+    """Replace what stands between the two marks of a part."""
+    page, (first, last) = DOCS / PAGES[name], marks(name)
+    text = page.read_text()
+    before, after = text.split(first)[0], text.split(last)[1]
+    page.write_text(before + "\n\n".join([first, *(p.strip() for p in parts), last]) + after)
+
+
+# ------------------------------------------------------------------------------ formulas of `auto`
+
+
+def write_fifty(fifty: Sequence[auto.Outcome], labels: Sequence[auto_truth.Line]) -> None:
+    parts = [
+        _dated(machine()),
+        "## Before and after",
+        f"Now: {auto.counts(list(fifty))}.",
+        markdown(auto.table(list(fifty))),
+        "## Are the labels true?",
+        f"{len(labels)} formulas, of which {sum(one.lie for one in labels)} have a wrong label.",
+        markdown(auto_truth.table(list(labels))),
+    ]
+    replace("fifty", parts)
+
+
+def write_log_z(found: Sequence[log_z_truth.Line]) -> None:
+    wrong, poor = sum(one.wrong for one in found), sum(one.poor for one in found)
+    told = f"{log_z_truth.counts(list(found))}. {wrong} of all values are wrong, {poor} are poor."
+    replace("log-z", [_dated(machine()), told, markdown(log_z_truth.table(list(found)))])
+
+
+def _dated(here: dict[str, str]) -> str:
+    return (
+        f"{date.today():%-d %B %Y}, on {here['cores']} cores of {here['processor']}; programs that "
+        f"ran beside it at the start: {float(here['load'].split()[0]):.0f}."
+    )
+
+
+# ---------------------------------------------------------------------- folders of `nelson bench`
+
+
+def runs_of(folder: Path) -> list[dict[str, Any]]:
+    """When a folder's run was started, continued and ended."""
+    runs: list[dict[str, Any]] = []
+    for line in (folder / "cells.jsonl").read_text().splitlines():
+        entry = json.loads(line)
+        if "run" in entry:
+            runs.append(entry["run"])
+        elif "end" in entry:
+            runs[-1] |= entry["end"]
+    return runs
+
+
+def _computed(command: str, runs: list[dict[str, Any]]) -> str:
+    first = runs[0]
+    day, here = datetime.fromisoformat(first["started"]), first["machine"]
+    minutes = sum(run.get("seconds", 0.0) for run in runs) / 60
+    return (
+        f"`{command}` computed these tables on {day.day} {day:%B %Y}, on {here['cores']} cores of "
+        f"{here['processor']}, in {minutes:.0f} minutes."
+    )
+
+
+def write_density(folder: Path) -> None:
+    blocks = (folder / "table.md").read_text().strip().split("\n\n")
+    chosen = []
+    for k, block in enumerate(blocks):
+        if block.strip("*") in DENSITY:
+            chosen += blocks[k : k + 3]  # title, table, note
+    lead = _computed("python -m lab density", runs_of(folder))
+    replace("density", [f"{lead} All log-likelihoods are in nats for one row.", *chosen])
+
+
+def write_results(folder: Path) -> None:
+    body = (folder / "table.md").read_text().split("\n", 1)[1].strip()
+    claims, rest = body, ""
+    if "\n## " in body.partition("## What we claim")[2]:
+        at = body.index("\n## ", body.index("## What we claim") + 1)
+        claims, rest = body[:at].strip(), body[at:].strip()
+    pictures = []
+    for name, (target, text) in PLOTS.items():
+        if (folder / name).exists():
+            shutil.copyfile(folder / name, DOCS / target)
+            pictures.append(f"![{text}]({target})")
+    parts = ["# Results", _results_lead(runs_of(folder)), claims, *pictures, rest]
+    (DOCS / "results.md").write_text("\n\n".join(parts) + "\n")
+
+
+def _results_lead(runs: list[dict[str, Any]]) -> str:
+    command = re.sub(r" (-o|--output)[ =]\S+", "", runs[0]["command"])
+    load = max(float(run["machine"].get("load", "0").split()[0]) for run in runs)
+    busy = (
+        f" Other programs were running ({load:.0f} at the start), so all times are longer than on "
+        "an idle machine, and cells may have timed out that would finish there."
+    )
+    return (
+        f"{_computed(command, runs)}{busy if load > 1 else ''} Each size "
+        "has one formula (ten in Tables 1(c) and 3(c)), so a time can differ on another formula of "
+        "the same size; `nelson bench all --full` uses 100 formulas, as the paper does. Whether a "
+        "table measures the same as the paper's is in the last column of [the paper, item by "
+        "item](paper.md#experiments). Values in bold are the best of their column; the *Monte "
+        "Carlo floor* is the mean error of as many exact and independent samples. "
+        "[Experiments](experiments.md) says how to run them."
+    )

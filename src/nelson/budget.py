@@ -1,0 +1,71 @@
+"""What one call may use: time, counted effort, threads, memory.
+
+A call at the top makes one `Budget`. Every phase below gets it, or a share of it, and nothing else
+that limits it. Without a deadline only counted effort ends a phase, so that the same call gives the
+same answer on any machine.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, field, replace
+
+from nelson.formula.checks import duration
+from nelson.kernels.core.threads import usable_cores
+from nelson.process import MEMORY
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The limits of a call or of one of its phases.
+
+    >>> budget = Budget.of(seconds=10.0)
+    >>> budget.share(0.3).left <= 3.0
+    True
+    """
+
+    #: time.monotonic() at the end; None: the clock ends nothing, effort is counted.
+    deadline: float | None = None
+    #: Multiplies every counted limit of `Policy`; it matters only without a deadline.
+    effort: float = 1.0
+    threads: int = field(default_factory=usable_cores)
+    #: Bytes of address space of a child process.
+    memory: int = MEMORY
+    #: What the caller gave for the whole call: a decision within it may serve calls with less.
+    seconds: float | None = None
+
+    @classmethod
+    def of(cls, seconds: float | None = None, threads: int | None = None) -> Budget:
+        """The budget of a public call: its `seconds=` and `threads=`, checked."""
+        until = None if seconds is None else time.monotonic() + duration(seconds)
+        return cls(deadline=until, threads=threads or usable_cores(), seconds=seconds)
+
+    @property
+    def counted(self) -> bool:
+        """Is effort counted, and the clock ignored?"""
+        return self.deadline is None
+
+    @property
+    def left(self) -> float:
+        """Seconds until the deadline, 0 if it has passed; infinite without a deadline."""
+        return math.inf if self.deadline is None else max(0.0, self.deadline - time.monotonic())
+
+    @property
+    def seconds_left(self) -> float | None:
+        """`left` for those who take a number of seconds, or None for no limit."""
+        return None if self.deadline is None else self.left
+
+    @property
+    def spent(self) -> bool:
+        return self.left <= 0.0
+
+    def share(self, part: float) -> Budget:
+        """That part of the time left. Counted effort is not divided: each phase counts its own."""
+        if self.deadline is None:
+            return self
+        return replace(self, deadline=time.monotonic() + part * self.left)
+
+    def within(self, seconds: float) -> Budget:
+        """At most this many seconds from now; also without a deadline."""
+        return replace(self, deadline=time.monotonic() + min(seconds, self.left))

@@ -1,0 +1,1 @@
+"""What one sweep of a chain does."""

@@ -1,0 +1,169 @@
+"""The step before chains: do coupled chains of all starts meet? Then `cftp` is exact.
+
+A trial runs the chains of 256 samples until they meet. After 16, 32, .. sweeps it counts the
+variables that may have both values. Where chains never meet (random 5-SAT with L = 1.3 n), that
+share soon stays where it is, and the trial ends after 32 sweeps. Trials of a large formula look
+after 4 and 8 sweeps, and often end there (random 4-SAT, a million clauses, L = 2 n: 98% after 4, 8
+and 32 sweeps).
+
+A draw must not fail. Let u be the probability that a lane does not meet within T sweeps; then it is
+at most u^j within j T sweeps. It is enough if 256 lanes met within an eighth of the sweeps that a
+draw may make: even with u = 1/40, which a trial passes once in 650 times, one of 10^12 samples
+would not meet. Else a tile of 1,024 lanes must meet within a quarter of these sweeps: with
+u = 1/1,000, one of 10^12 samples would not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nelson.budget import Budget
+from nelson.chains import engine
+from nelson.chains.diagnosis.diagnose import pilot_request, pilots
+from nelson.chains.diagnosis.verdict import StepVerdict
+from nelson.chains.problem import Problem
+from nelson.exact.reason import Reason
+from nelson.formula.memo import Recent, Slot
+from nelson.io.progress import phase
+from nelson.kernels.core.bits import tail_mask
+from nelson.kernels.cpu import cftp as coupled
+from nelson.policy import CouplingPolicy, Policy
+from nelson.sampling.auto.decision import FormulaPart
+from nelson.sampling.auto.steps.step import Step
+from nelson.sampling.methods import cftp
+
+if TYPE_CHECKING:
+    from nelson.sampling.auto.search import StepSearch
+
+#: (sweeps that a trial took, or 0; why chains did not meet), by evidence, theta and sweeps allowed.
+_TRIALS: Slot[Recent[tuple[Any, ...], tuple[int, str]]] = Slot("trials of coupled chains")
+#: The last trial, by evidence.
+_LATEST: Slot[Recent[tuple[int, ...], tuple[int, str]]] = Slot("latest trial of coupled chains")
+#: In `StepVerdict.more`: the sweeps of the trial.
+_SWEEPS = "coupled"
+_LATE = "no time was left for a trial of coupled chains"
+
+
+class Coupling(Step):
+    name = cftp.SAMPLER.name
+    sampler = cftp.SAMPLER
+    turn = 2
+
+    def applies(self, part: FormulaPart, budget: Budget, policy: Policy) -> StepVerdict | Reason:
+        latest = part.formula.memo.once(_LATEST, lambda: Recent(4))
+        known = part.formula.memo.once(_TRIALS, lambda: Recent(64))
+        longest = max(1, coupled.longest(policy.auto.max_rounds) // 4)
+        rows = part.theta[pilots(part.theta)]
+        key = part.evidence, rows.tobytes(), longest, policy.coupling
+        trial = latest.get(part.evidence) if policy.auto.reuse else None
+        if (trial := trial or known.get(key)) is None:
+            with phase("coupling chains"):
+                trial = _trials(part.problem.sweeping_all(), rows, longest, budget, policy.coupling)
+            if trial[1] != _LATE:
+                known.put(key, trial)
+        sweeps, why = latest.put(part.evidence, trial)
+        if why:
+            return Reason(why)
+        why = f"coupled chains of all starts met within {sweeps} sweeps in a trial"
+        return StepVerdict(0, "exact", why, {_SWEEPS: sweeps})
+
+    def take(self, search: StepSearch) -> None:
+        form = search.form
+        # With one component and no change, the formula as given has the same clauses, and is
+        # prepared already.
+        alone = len(form.left) == 1 and not form.reduced.changed and not form.taken
+        if form.beyond:
+            form.pass_by(self.name, form.beyond)
+            return
+        for part in list(form.left):
+            answer = self.applies(form.whole if alone else part, form.budget, form.policy)
+            if isinstance(answer, StepVerdict):
+                form.take(self, part, answer)
+            else:
+                part.pass_by(self.name, answer)
+
+    def expect(self, part: FormulaPart, verdicts: Sequence[StepVerdict]) -> None:
+        # A tile has more lanes than a trial: of 400 tiles of random 5-SAT, one took longer than
+        # this, and would have been run again; of runs that are an eighth shorter, 11.
+        sweeps = max(verdict.more[_SWEEPS] for verdict in verdicts)
+        cftp.expect(part.problem, sweeps * 8 // 5)
+
+
+def _trials(
+    problem: Problem, theta: np.ndarray, longest: int, budget: Budget, rules: CouplingPolicy
+) -> tuple[int, str]:
+    """(sweeps until the last chains met, "") if those of all contexts met, else (0, why not)."""
+    budget = budget.share(rules.share)
+    large = len(problem.formula.literals) > rules.large
+    most, tile = 0, max(64, rules.tile // len(theta) // 64 * 64)
+    for row in theta:
+        lanes = rules.lanes_if_large if large else rules.lanes
+        sweeps, why = _meet(problem, row, lanes, longest, budget, rules)
+        if not why and (large or sweeps > longest // 2):
+            sweeps, why = _meet(problem, row, tile, longest, budget, rules)
+        if why:
+            return 0, why
+        most = max(most, sweeps)
+    return most, ""
+
+
+def _meet(
+    problem: Problem,
+    theta: np.ndarray,
+    lanes: int,
+    longest: int,
+    budget: Budget,
+    rules: CouplingPolicy,
+) -> tuple[int, str]:
+    """(sweeps until all of these lanes met, ""), or (0, why they did not)."""
+    trial, before = _Trial(problem, theta, lanes), np.inf
+    large = len(problem.formula.literals) > rules.large
+    length = min(rules.first_if_large if large else rules.first, longest)
+    while True:
+        if budget.spent:
+            return 0, _LATE
+        apart = trial.apart_after(length)
+        if not apart:
+            return trial.made, ""
+        if apart > before * (rules.stuck if length > rules.first else rules.stuck_at_once):
+            told = f"{apart:.0%} of the variables may have both values"
+            return 0, f"coupled chains do not meet: after {length} sweeps {told}"
+        if length == longest:
+            return 0, f"coupled chains did not meet within {longest} sweeps"
+        length, before = min(2 * length, longest), apart
+
+
+class _Trial:
+    """Coupled chains of all starts, forwards in time, in a run that can be continued."""
+
+    def __init__(self, problem: Problem, theta: np.ndarray, lanes: int) -> None:
+        self.problem, self.lanes = problem, lanes
+        self.made = 0  # sweeps so far
+        self.request = pilot_request(theta[None], lanes, Budget(threads=1))
+        self.space = coupled.scratch(problem.program, engine.width_for(lanes))
+        self.kernel = replace(cftp.kernel(problem), scratch=lambda program, width: self.space)
+        self.table = self.kernel.laws(problem, self.request.theta)
+
+    def apart_after(self, length: int) -> float:
+        """Go on until `length` sweeps were made, or all lanes have met.
+        -> the share of variables and lanes that may still have both values
+
+        1 if chains met in a state that is not valid: the formula then has no solution, which a
+        later step proves.
+        """
+        self.space.first[0], self.space.trial[0] = length, self.made
+        request, lanes = replace(self.request, max_rounds=length), self.lanes
+        task = self.problem, request, self.table, request.contexts
+        block = engine.draw(self.kernel, 0, *task, 0, lanes)
+        if block.interrupted:
+            raise KeyboardInterrupt
+        self.made = block.rounds
+        if not block.resampled:
+            return float(not np.array_equal(block.filled[0], tail_mask(lanes)))
+        may = self.space.bounds.reshape(self.problem.formula.n_total, 2, -1)
+        both = may[:, 0, : lanes // 64] & may[:, 1, : lanes // 64] & tail_mask(lanes)
+        return float(np.bitwise_count(both).sum()) / (lanes * len(both))

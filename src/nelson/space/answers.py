@@ -1,0 +1,177 @@
+"""Questions about a space: the law that they ask about, its count, marginals, mode, contradictions.
+
+Loading this module loads the samplers. `Space` does so with the first question, so that declaring a
+space stays fast.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nelson.budget import Budget
+from nelson.errors import BudgetExceeded, FormulaError, Unsatisfiable
+from nelson.exact import queries
+from nelson.exact.conflict import conflict
+from nelson.exact.solver import SECONDS
+from nelson.space.clauses.decode import rows_of_states
+from nelson.space.clauses.gates import TRUE, renumbered
+from nelson.space.language.expressions import Rule
+from nelson.space.language.functions import all_of
+from nelson.space.language.text import text
+from nelson.space.law import RowLaw, extended_law
+from nelson.space.marginals import ValueShares, shares_of
+from nelson.space.marginals import marginals as marginals_of
+from nelson.space.names import conditions, field_of, field_or_rule, has, terms
+from nelson.space.shares import with_shares
+
+if TYPE_CHECKING:
+    from nelson.space.declaration import Declaration
+
+
+def law_of(
+    space: Declaration,
+    given: Any = None,
+    weights: Any = None,
+    shares: Any = None,
+    first: Iterable[Any] | None = None,
+    seed: int | None = None,
+    budget: Budget | None = None,
+) -> RowLaw:
+    """The law that `Space.sample` draws from with these arguments."""
+    budget = budget or Budget.of()
+    law = _weighted(space, given, weights, budget)
+    if shares is not None and first is not None:
+        raise FormulaError("both shares and first", expected="one of them")
+    if shares is not None:
+        return with_shares(space, law, shares, seed, budget)
+    return law if first is None else _chosen_first(space, law, first, budget)
+
+
+def _weighted(space: Declaration, given: Any, weights: Any, budget: Budget) -> RowLaw:
+    """Legal rows that agree with `given`, each weighted by the factors of the rules it obeys."""
+    asked, evidence = conditions(space, given)
+    factors = (
+        [] if weights is None else terms(weights, lambda key: field_or_rule(space, key), "weights")
+    )
+    rules = [*asked, *(rule for rule, _ in factors)]
+    formula, literals = space.encoding.extended(rules, budget)
+    evidence += [x for x in literals[: len(asked)] if x != TRUE]
+    theta = np.zeros(formula.n_vars)
+    for x, (_, factor) in zip(literals[len(asked) :], factors, strict=True):
+        if factor == 0:
+            evidence.append(-x)
+        elif abs(x) != TRUE:
+            theta[abs(x) - 1] += math.log(factor) if x > 0 else -math.log(factor)
+    return RowLaw(formula, theta, tuple(evidence), {}, tuple(rules))
+
+
+def count(space: Declaration, given: Any, budget: Budget) -> int:
+    """See `Space.count`."""
+    law = law_of(space, given, budget=budget)
+    if -TRUE in law.given:
+        return 0
+    return queries.count(law.formula, law.given, budget.left)
+
+
+def marginals(space: Declaration, asked: dict[str, Any], budget: Budget) -> ValueShares:
+    """See `Space.marginals`."""
+    with explained(space, asked["given"], budget):
+        return marginals_of(space, law_of(space, **asked, budget=budget.share(0.5)), budget)
+
+
+def mode(space: Declaration, asked: dict[str, Any], budget: Budget) -> dict[str, Any]:
+    """See `Space.mode`."""
+    with explained(space, asked["given"], budget):
+        law = law_of(space, **asked, budget=budget)
+        best = queries.mode(law.formula, law.log_odds, seconds=budget.left)
+    return rows_of_states(space, best[None])[0]
+
+
+def _chosen_first(
+    space: Declaration, law: RowLaw, first: Iterable[Any], budget: Budget, most: int = 4096
+) -> RowLaw:
+    """Uniform over the legal values of some fields, and over the rest given these.
+
+    With weights 1 / P(a) on the values a of these fields P(a) becomes uniform, and the rest given a
+    stays uniform. most: combinations of values that the fields may have.
+    """
+    names = [first] if isinstance(first, (str, Rule)) or hasattr(first, "name") else list(first)
+    fields = [field_of(space, name) for name in names]
+    if not fields:
+        raise FormulaError("first = []", expected="names of fields")
+    combinations = math.prod(field.size for field in fields)
+    if combinations > most:
+        raise FormulaError(
+            f"first = {[f.name for f in fields]}, of {combinations:,} combinations of values",
+            expected=f"at most {most}",
+        )
+    values = [[has(f, f.value(code)) for code in range(f.size)] for f in fields]
+    rules = [all_of(each) for each in itertools.product(*values)]
+    formula, literals = extended_law(space, law, rules, budget)
+    shares, guarantee, _ = shares_of(space, law, rules, budget)
+    if guarantee != "exact":
+        raise BudgetExceeded(
+            "the order of choice needs exact shares, but the space could not be enumerated or "
+            "compiled: fix the fields with given= and draw for each of their values"
+        )
+    theta = law.padded(formula.n_vars, evidence=False)
+    for x, share in zip(literals, shares.tolist(), strict=True):
+        if share > 0 and abs(x) != TRUE:
+            theta[abs(x) - 1] -= math.log(share) if x > 0 else -math.log(share)
+    return replace(law, formula=formula, theta=theta, rules=(*law.rules, *rules))
+
+
+# --- contradictions -------------------------------------------------------------------------------
+
+
+def contradiction(space: Declaration, given: Any, budget: Budget) -> str | None:
+    """See `Space.contradiction`."""
+    rules, _ = conditions(space, given)
+    encoder = space.encoding.fork(budget)
+    names = [str(requirement) for requirement in space.rules]
+    groups = list(encoder.groups)
+    for rule in rules:
+        groups.append([[encoder.literal(rule)]])
+        names.append(f"given: {text(rule)}")
+    if isinstance(given, Mapping):
+        for key, value in given.items():
+            field = field_of(space, key)
+            groups.append([[x] for x in space.encoding.evidence(field, value)])
+            names.append(f"given: {field.name} == {value!r}")
+    groups = [[[x for x in c if x != -TRUE] for c in g if TRUE not in c] for g in groups]
+    literals = [x for group in groups for clause in group for x in clause]
+    hard, _, number = encoder.gates.numbered([], literals)
+    found = conflict(
+        hard,
+        [[[renumbered(x, number) for x in c] for c in group] for group in groups],
+        budget.left,
+    )
+    if found is None:
+        return None
+    lines = [f"  {names[k]}" for k in found.groups]
+    what = "this rule cannot hold" if len(lines) == 1 else "these rules cannot hold together"
+    return "no row is legal: " + "\n".join([what, *lines])
+
+
+@contextmanager
+def explained(space: Declaration, given: Any, budget: Budget) -> Iterator[None]:
+    """Name the rules that contradict each other, instead of "unsatisfiable", if there is time."""
+    try:
+        yield
+    except Unsatisfiable:
+        if budget.spent:
+            raise
+        try:
+            reason = contradiction(space, given, budget.within(SECONDS))
+        except (ImportError, BudgetExceeded):  # no solver, or no answer in time
+            reason = None
+        if reason is None:
+            raise
+        raise Unsatisfiable(reason) from None

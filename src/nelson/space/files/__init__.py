@@ -1,1 +1,0 @@
-"""A space in a TOML file."""

@@ -1,0 +1,109 @@
+"""`Space.plan`: who draws the rows of a space, and under which guarantee. Decided once.
+
+plan = space.plan(weights={burst: {"FIXED": 60}})
+plan.guarantee, plan.why
+plan.sample(1000, seed=0)            # the rows of space.sample with this seed
+for row in plan.rows(seed=0): ...    # without end, one dict after the other
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from nelson.budget import Budget
+from nelson.chains.guarantee import weakest
+from nelson.policy import DEFAULT
+from nelson.sampling.options import Options
+from nelson.sampling.plan import Plan
+from nelson.space.answers import explained, law_of
+from nelson.space.clauses.decode import rows_of_samples
+from nelson.space.law import RowLaw, chosen_method
+from nelson.space.rows import Rows
+
+if TYPE_CHECKING:
+    from nelson.space.declaration import Declaration
+
+
+class SpacePlan:
+    """How to draw legal rows of a space. `Space.plan` makes one.
+
+    >>> space = nelson.Space()
+    >>> x = space.integer("x", 1, 6)
+    >>> plan = space.plan(given="x > 4")
+    >>> plan.guarantee
+    'exact'
+    >>> rows = plan.rows(seed=0)
+    >>> next(rows)["x"] in (5, 6)
+    True
+    """
+
+    def __init__(
+        self, space: Declaration, given: Any, law: RowLaw, plan: Plan, budget: Budget
+    ) -> None:
+        self._space, self._given, self._law, self._plan = space, given, law, plan
+        self._budget = budget  # of the call that made the plan: it may also explain a contradiction
+
+    @property
+    def guarantee(self) -> str:
+        """The guarantee of the rows; that of the shares, if it is weaker."""
+        found = self._law.info.get("shares_guarantee", "exact")
+        return weakest([self._plan.guarantee, found])
+
+    @property
+    def why(self) -> str:
+        return self._plan.why
+
+    @property
+    def method(self) -> str:
+        """The name of a sampler; several joined by " + " where parts of the space differ."""
+        return self._plan.method
+
+    def __repr__(self) -> str:
+        return f"SpacePlan({len(self._space.fields)} fields, {self._plan!r})"
+
+    def sample(self, n: int = 1, *, seed: int | None = None, seconds: float | None = None) -> Rows:
+        """n rows: those of `Space.sample` with the same seed."""
+        with explained(self._space, self._given, self._budget):
+            samples = self._plan.sample(n, seed=seed, seconds=seconds)
+        return rows_of_samples(self._space, samples, self._law.info)
+
+    def stream(
+        self,
+        n: int | None = None,
+        *,
+        block: int = 65536,
+        seed: int | None = None,
+        seconds: float | None = None,
+    ) -> Iterator[Rows]:
+        """The rows of `Space.stream` with the same seed, in blocks; n None: without end."""
+        with explained(self._space, self._given, self._budget):
+            for samples in self._plan.stream(n, block=block, seed=seed, seconds=seconds):
+                yield rows_of_samples(self._space, samples, self._law.info)
+
+    def rows(self, seed: int | None = None) -> Iterator[dict[str, Any]]:
+        """Rows one by one, as dicts, without end."""
+        for block in self.stream(block=4096, seed=seed):  # small, so that the first row comes soon
+            yield from block
+
+
+def space_plan(
+    space: Declaration, asked: dict[str, Any], how: dict[str, Any], budget: Budget
+) -> SpacePlan:
+    """asked: arguments of `law_of`; how: options of the draw, as in `nelson.sample`."""
+    with explained(space, asked["given"], budget):
+        law = law_of(space, **asked, budget=budget.share(DEFAULT.space.law_share))
+        seconds = None if budget.deadline is None else budget.left
+        method = how["method"]
+        options = Options(
+            **how
+            | {
+                "given": law.given or None,
+                "project": law.formula.projection,
+                "determined": True,
+                "method": chosen_method(law.formula, budget) if method == "auto" else method,
+                "seconds": seconds,
+            }
+        )
+        plan = Plan(law.formula, law.theta, options)
+        return SpacePlan(space, asked["given"], law, plan, budget)

@@ -1,4 +1,0 @@
-"""The task `ksat`: preferred solutions of a random K-SAT formula.
-
-Import `KSat` from `nelson.tasks`.
-"""

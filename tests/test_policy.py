@@ -1,0 +1,30 @@
+"""How a policy prints: only what differs from the default."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import fields, replace
+
+import pytest
+
+import nelson
+from nelson.policy import DEFAULT, Policy
+
+
+def test_the_default_is_short_in_signatures():
+    assert repr(DEFAULT) == "Policy()"
+    for function in (nelson.sample, nelson.plan, nelson.count, nelson.log_z, nelson.marginals):
+        assert "policy: 'Policy' = Policy()" in str(inspect.signature(function))
+
+
+def test_changes_are_shown_with_their_group():
+    policy = Policy().without("joint")
+    assert repr(policy) == "Policy(auto=AutoPolicy(without=('joint',)))"
+    assert repr(replace(DEFAULT.rejection, few=8)) == "RejectionPolicy(few=8)"
+
+
+@pytest.mark.parametrize("group", [field.name for field in fields(Policy)])
+def test_every_group_is_hashable_and_prints_short(group):
+    """A policy is part of memo keys."""
+    assert hash(getattr(DEFAULT, group)) == hash(getattr(Policy(), group))
+    assert repr(getattr(DEFAULT, group)).endswith("Policy()")
