@@ -9,6 +9,7 @@ import pty
 import select
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -153,3 +154,12 @@ def test_a_signal_before_the_first_sample_leaves_nothing(tmp_path, number):
     _, error = process.communicate(timeout=TIMEOUT)
     assert process.returncode == 128 + number, error
     assert b"Traceback" not in error and list(tmp_path.iterdir()) == []
+
+
+def test_ctrl_c_inside_exec_of_text_keeps_the_exit_code():
+    """Dataclasses are made by `exec`, so Ctrl-C arrives there while modules are imported."""
+    program = [sys.executable, "-m", "tests.cli.interrupted_exec"]
+    root = Path(__file__).parents[2]
+    assert subprocess.run(program, check=False, cwd=root).returncode == 130
+    if sys.version_info < (3, 12):  # the twin: without our handlers Python repeats the signal
+        assert subprocess.run([*program, "plain"], check=False, cwd=root).returncode == -2

@@ -12,6 +12,16 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 
 
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C. Python 3.11 ends a process with the signal itself, whatever exit code it asks for,
+    if a KeyboardInterrupt proper left an `exec` of text (dataclasses use it); a subclass is safe.
+    """
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM arrived. Whoever cleans up after Ctrl-C cleans up after this too."""
+
+
 class Interruptible(Generic[T]):
     """Iterate over blocks so that a signal takes effect between two of them.
 
@@ -29,7 +39,7 @@ class Interruptible(Generic[T]):
     def _arrived(self, number: int, frame: FrameType | None) -> None:
         again, self.signal = self.signal, number
         if self._drawing or again:
-            raise KeyboardInterrupt
+            raise Interrupted
 
     def __enter__(self) -> Interruptible[T]:
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -54,10 +64,6 @@ class Interruptible(Generic[T]):
             yield block
 
 
-class Terminated(KeyboardInterrupt):
-    """SIGTERM arrived. Whoever cleans up after Ctrl-C cleans up after this too."""
-
-
 #: Code of Python's import system. Some of it runs as a callback, where an exception is lost.
 _IMPORTING = "<frozen importlib._bootstrap>"
 
@@ -74,7 +80,7 @@ def signals_raise() -> Iterator[None]:
         if frame is not None and frame.f_code.co_filename == _IMPORTING:
             signal.raise_signal(number)  # again, a few instructions later
             return
-        raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
+        raise Terminated if number == signal.SIGTERM else Interrupted
 
     usual: dict[int, Any] = {
         signal.SIGINT: signal.default_int_handler,
