@@ -75,7 +75,8 @@ def cells(full: bool) -> list[Cell]:
     names = [entry.name for entry in OURS]
     names[2:2] = [swept(k) for k in SWEEPS]
     # `gibbs-published` is NumPy: it makes too few of the draws to show its error.
-    names += [entry.name for entry in (*OTHERS, *PEERS) if entry.own is None]
+    peers = [entry for entry in (*OTHERS, *PEERS) if entry.own is None]
+    names += [entry.name for entry in peers if not entry.twin]  # a twin has another law
     out = []
     for seed, r, name in product(range(published.FORMULAS if full else 1), RATIOS, names):
         limit = published.limit(name) if full else QUICK_LIMIT

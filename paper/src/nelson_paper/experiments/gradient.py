@@ -26,7 +26,13 @@ from nelson_paper.experiments.base import (
 from nelson_paper.experiments.law import exact_moments, floor
 from nelson_paper.experiments.learning import warm
 from nelson_paper.experiments.plots import curves
-from nelson_paper.experiments.samplers import Entry, draw, lacking, nothing_kept
+from nelson_paper.experiments.samplers import (
+    CMSGEN_NOTE,
+    Entry,
+    draw,
+    lacking,
+    nothing_kept,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -106,8 +112,10 @@ def gradient_table(
         value=lambda good: show.mean(good, "error"),
         extra=[(f"Monte Carlo floor, m = {m}", floors)],
         notes=(
-            "[k]: mean over k formulas. `kus`, `unigen` and `quicksampler` ignore theta.",
+            "[k]: mean over k formulas. `kus`, `unigen`, `quicksampler` and `cmsgen-published` "
+            "ignore theta.",
             note,
+            CMSGEN_NOTE if show.pick(rows, sampler="cmsgen-published") else "",
             below_floor(rows, paper, m),
             verdict.at_floor(rows),
         ),

@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 LIGHT = (
     "#0072B2", "#D55E00", "#00855F", "#B3589A", "#9A6B00", "#2E93C9", "#6B5BB5", "#444444",
     "#C1272D", "#4E7A00", "#7A3B1E", "#007C91", "#D6338A", "#1B2F87", "#8A8A00", "#8C8C8C",
-    "#00A08A", "#E08A00", "#5B1A75", "#F0705A", "#34525C", "#000000",
+    "#00A08A", "#E08A00", "#5B1A75", "#F0705A", "#34525C", "#B08BD9", "#000000",
 )  # fmt: skip
 DARK = (
     "#5AB4F0", "#FF8A3D", "#2CC99A", "#E39AC8", "#E6B43C", "#9AD4F5", "#B3A7F0", "#C8C8C8",
     "#DB8285", "#98B26B", "#BC9D8E", "#6BB3BF", "#E789BB", "#A4ACCF", "#BBBB6B", "#BCBCBC",
-    "#6BC8BB", "#EDBB6B", "#BDA3C8", "#F6AC9F", "#A4B1B6", "#F2F2F2",
+    "#6BC8BB", "#EDBB6B", "#BDA3C8", "#F6AC9F", "#A4B1B6", "#D9E38C", "#F2F2F2",
 )  # fmt: skip
 MARKERS = "osD^vPX*<>hp"
 #: The paper's curves.
@@ -48,7 +48,8 @@ DASHED = (0, (4, 2))
 KNOWN = (
     "lovasz", "auto", "prs", "lovasz + sweeps", "circuit", "gibbs", "cmsgen", "rejection",
     "unigen", "quicksampler", "kus", "waps", "weightgen", "xor", "gibbs-published", "enumerate",
-    "moser-tardos", "cftp", "spur", "uniform", "weighted", "floor",
+    "moser-tardos", "cftp", "spur", "uniform", "weighted", "cmsgen-published",
+    "floor",
 )  # fmt: skip
 SIZE = (7.5, 4.4)  # inches: 1200 pixels wide
 #: Inches of the height of one row of panels.

@@ -10,8 +10,8 @@ Of the peers, `cmsgen` (pycmsgen) and `unigen` (pyunigen) are their authors' pro
 are rewrites: `kus` and `waps` compile with D4 and draw with our kernel; `gibbs`, `quicksampler`,
 `weightgen` and `xor` are implemented in this package from their papers, and docs/samplers.md lists
 the differences. `originals.py` runs their authors' program instead where it is on the path.
-`gibbs-published` repeats the Gibbs sampler of the paper's authors. `cmsgen` uses theta here,
-although the paper counts it among the uniform samplers.
+`gibbs-published` repeats the Gibbs sampler of the paper's authors. `cmsgen` uses theta here;
+`cmsgen-published` ignores it, as the authors' scripts do, so the paper's figures are of that kind.
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ class Entry:
     weighted: bool = True  # can it draw with theta other than 0?
     child: bool = False  # does each draw start a process?
     rewrite: bool = False  # of a program of others, in this package
+    twin: str = ""  # an entry that differs only in that it uses theta: equal if theta is 0
     #: Draws instead of `nelson.sample`: (formula, theta, m, seed, seconds) -> (at most m, n) bool.
     own: Callable[[Formula, np.ndarray | None, int, int, float], np.ndarray] | None = None
 
@@ -66,6 +67,7 @@ PEERS = (
     Entry("gibbs", "gibbs", rewrite=True),
     Entry("gibbs-published", "gibbs", rewrite=True, own=published_gibbs),
     Entry("cmsgen", "cmsgen", child=True),
+    Entry("cmsgen-published", "cmsgen", weighted=False, child=True, twin="cmsgen"),
     Entry("quicksampler", "quicksampler", weighted=False, child=True, rewrite=True),
     Entry("unigen", "unigen", weighted=False, child=True),
     Entry("kus", "kus", weighted=False, rewrite=True),
@@ -86,6 +88,12 @@ OTHERS = (
 )
 #: Samplers of the tables on learning.
 LEARNERS = (*OURS, SWEPT, *PEERS)
+#: The samplers whose learning the paper prints: its own, Gibbs and CMSGen as its authors call them.
+PRINTED = ("lovasz", "gibbs-published", "cmsgen-published")
+CMSGEN_NOTE = (
+    "`cmsgen` draws with the weights of the model. The authors call CMSGen without weights "
+    "(`cmsgen-published`), and the paper's figures for it are of that kind."
+)
 #: Samplers for which the tables count the cells where they are valid, fastest or unbiased.
 CLAIMED = ("auto", "lovasz", "lovasz + sweeps")
 
@@ -196,7 +204,7 @@ def programs(rows: Iterable[Mapping[str, Any]]) -> str:
     rows = list(rows)
     here = {row["sampler"] for row in rows if row.get("sampler")}
     original = {row["sampler"] for row in rows if row.get("original")}
-    original |= here & {"cmsgen", "unigen"}
+    original |= here & {"cmsgen", "cmsgen-published", "unigen"}
     rewrites = {entry.name for entry in PEERS if entry.rewrite} & here - original
     told = []
     if rewrites:

@@ -1,7 +1,7 @@
 """Sampling without learning: the figures `uniform` and `weighted`, a cell per sampler and size.
 
-Each sampler draws 1000 samples of random 5-SAT with L = n in one call, on one thread. A cell
-measures
+Each sampler draws 1000 samples of random 5-SAT with L = n in one call, on one thread; in the
+weighted figure also 100 samples at n = 10, 20, .., 100, as in the authors' script. A cell measures
 
 - the seconds of the call, set-up included. Kernels are compiled before. The median of up to five
   calls counts, each on a new formula object, if they are short;
@@ -54,6 +54,8 @@ QUICK_SIZES = (10, 50, 200, 1000)
 QUICK_LIMIT = 3.0
 #: Samples of a call.
 COUNT = 1000
+#: Sizes of a quick run with as many samples as published.
+QUICK_PUBLISHED_SIZES = (10, 100)
 #: The call is repeated at most this often ...
 MAX_CALLS = 5
 #: ... and no call begins after this many seconds.
@@ -63,19 +65,31 @@ RESAMPLING = ("lovasz", "lovasz + sweeps", "prs", "moser-tardos", "auto")
 
 
 def cells(full: bool, weighted: bool) -> list[Cell]:
-    sizes = dict.fromkeys(SIZES if full else QUICK_SIZES, published.FORMULAS)
-    return cells_on_files(full, sizes, weighted)
+    sizes: tuple[int, ...] = SIZES if full else QUICK_SIZES
+    out = _cells(full, dict.fromkeys(sizes, published.FORMULAS), weighted, COUNT)
+    if weighted:
+        sizes = published.WEIGHTED_SIZES if full else QUICK_PUBLISHED_SIZES
+        theirs = dict.fromkeys(sizes, published.FORMULAS)
+        out += _cells(full, theirs, weighted, published.WEIGHTED_SAMPLES)
+    return out
 
 
 def cells_on_files(full: bool, sizes: Sizes, weighted: bool) -> list[Cell]:
-    entries = [entry for entry in (*OURS, SWEPT, *PEERS, *OTHERS) if entry.weighted or not weighted]
+    counts = (COUNT, published.WEIGHTED_SAMPLES) if weighted else (COUNT,)
+    return [cell for count in counts for cell in _cells(full, sizes, weighted, count)]
+
+
+def _cells(full: bool, sizes: Sizes, weighted: bool, count: int) -> list[Cell]:
+    every = [entry for entry in (*OURS, SWEPT, *PEERS, *OTHERS) if not entry.twin]
+    entries = [entry for entry in every if entry.weighted or not weighted]
     if not weighted and originals.find(SPUR.name):
         entries.append(SPUR)
     out = []
     for seed, n in formulas.each(sizes, full):
         for entry in entries:
-            limit = published.limit(entry.name) if full else QUICK_LIMIT
-            key: Key = {"sampler": entry.name, "n": n, "seed": seed, "limit": limit, "count": COUNT}
+            limit = published.WEIGHTED_LIMIT if weighted else published.limit(entry.name)
+            limit = limit if full else QUICK_LIMIT
+            key: Key = {"sampler": entry.name, "n": n, "seed": seed, "limit": limit, "count": count}
             out.append(Cell(key, 2 * limit + ALLOWANCE))
     return out
 
@@ -118,8 +132,12 @@ def run(cell: Cell, weighted: bool) -> list[Row]:
 
 
 def tables(rows: Rows, title: str) -> list[Table]:
-    if not rows:
-        return []
+    counts = reversed(show.sizes(rows, "count"))
+    return [table for n in counts for table in _tables(show.pick(rows, count=n), title, n)]
+
+
+def _tables(rows: Rows, title: str, count: int) -> list[Table]:
+    title = title if count == COUNT else f"{title}, {count} samples as in the authors' script"
     limits = " and ".join(f"{limit:g} s" for limit in show.sizes(rows, "limit"))
     resampling = [row for row in rows if row.get("sampler") in RESAMPLING]
 
@@ -131,13 +149,13 @@ def tables(rows: Rows, title: str) -> list[Table]:
 
     return [
         show.grid(
-            f"{title}: time of {COUNT} samples",
+            f"{title}: time of {count} samples",
             rows,
             lambda good: show.measured_time(show.mean(good, "seconds") or 0.0),
             best=min,
             value=lambda good: show.mean(good, "seconds"),
             notes=(
-                f"One call on one thread, set-up included. T.O.: fewer than {COUNT} samples within "
+                f"One call on one thread, set-up included. T.O.: fewer than {count} samples within "
                 f"{limits}. The paper shows curves without numbers. Peers are the samplers that "
                 "the paper compares with; `moser-tardos`, `rejection` and `enumerate` are not "
                 "among them.",
@@ -169,6 +187,8 @@ def tables(rows: Rows, title: str) -> list[Table]:
 
 
 def plots(rows: Rows, title: str) -> dict[str, Callable[[Axes], None]]:
+    rows = show.pick(rows, count=COUNT)
+
     def time_plot(ax: Axes) -> None:
         curves(
             ax,

@@ -100,6 +100,7 @@ def _cells(full: bool, learned: Sizes, enumerated: Sizes) -> list[Cell]:
         learn_cell(full, QUICK_LIMIT, sampler=entry.name, n=n, seed=seed)
         for seed, n in formulas.each(learned, full)
         for entry in entries
+        if not entry.twin  # it takes the same time, and its samples are as valid
     ] + [
         gradient_cell(
             full, sampler=entry.name, n=n, seed=seed, count=min(step, enumerated[n] - seed)
