@@ -73,7 +73,7 @@ HEURISTIC_BEFORE = frozenset(
 )
 #: The aim: at most a third of them.
 HEURISTIC_AIM = len(HEURISTIC_BEFORE) // 3
-GUARANTEES = "exact", "approximate", "asymptotic", "heuristic"
+GUARANTEES = "exact", "approximate", "diagnosed", "heuristic"
 SAMPLES = 20_000
 #: The formula of `ksat`.
 KSAT = "5-SAT, n=L=1000"

@@ -229,9 +229,9 @@ def lines() -> Iterator[Line]:
 def rows() -> Iterator[Row]:
     found = list(lines())
     print(markdown(table(found)))
-    count = {name: sum(o.guarantee == name for o in found) for name in ("exact", "asymptotic")}
+    count = {name: sum(o.guarantee == name for o in found) for name in ("exact", "diagnosed")}
     differ = sum(o.verdict == "differs" and o.guarantee == "heuristic" for o in found)
-    note = f"{count['exact']} are called exact, {count['asymptotic']} asymptotic without circuits"
+    note = f"{count['exact']} are called exact, {count['diagnosed']} diagnosed without circuits"
     yield Row("auto, labels: formulas of known law", len(found), LEAST, LEAST, "", note=note)
     note = f"{differ} results that differ are called heuristic"
     lies = sum(o.lie for o in found)

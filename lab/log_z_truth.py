@@ -57,7 +57,7 @@ class Found(NamedTuple):
 
     @property
     def trusted(self) -> bool:
-        return self.guarantee in ("exact", "asymptotic")
+        return self.guarantee in ("exact", "diagnosed")
 
     def __str__(self) -> str:
         if not self.guarantee:

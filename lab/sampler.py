@@ -199,7 +199,7 @@ def sweep() -> Iterator[Row]:
 
 
 def coupling() -> Iterator[Row]:
-    """Exact samples by coupling from the past, against diagnosed sweeps, which are asymptotic."""
+    """Exact samples by coupling from the past, against sweeps that are diagnosed."""
     whole, theta = ksat(1000)
     for name, clauses, must, aim in (("L = 0.8 n", 800, 1e5, 3e5), ("L = n", 1000, None, None)):
         formula = nelson.Formula(list(whole.clauses())[:clauses], n_vars=1000)
@@ -214,7 +214,7 @@ def coupling() -> Iterator[Row]:
         figure, rate, other = ratio(ours, swept, 3)
         name = f"n=1000, {name}: exact samples/s of cftp"
         yield Row(name, rate, must, aim, "/s", note="one thread" + "; no goal" * (must is None))
-        note = f"against {other:,.0f}/s of lovasz with {sweeps} sweeps (asymptotic); no goal"
+        note = f"against {other:,.0f}/s of lovasz with {sweeps} sweeps (diagnosed); no goal"
         yield Row("  the same as a ratio", figure, None, None, note=note)
 
 

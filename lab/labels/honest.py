@@ -1,4 +1,4 @@
-"""Honest families: heat-bath chains mix on them, and the label `asymptotic` is deserved."""
+"""Honest families: heat-bath chains mix on them, and the label `diagnosed` is deserved."""
 
 from __future__ import annotations
 

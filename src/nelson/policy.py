@@ -274,7 +274,7 @@ class MovesPolicy(_Numbers):
 class DiagnosisPolicy(_Numbers):
     """How long a pilot run goes on before chains are called heuristic (`nelson.chains.diagnosis`).
 
-    What chains must pass to be called asymptotic is not in here: it is what the word means.
+    What chains must pass to be diagnosed is not in here: it is what the word means.
     """
 
     #: Work of a pilot run: of single sweeps, variables x lanes x sweeps; of all other moves,

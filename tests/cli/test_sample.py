@@ -68,7 +68,7 @@ def test_files_hold_what_stdout_shows(tmp_path, name):
     if not name.endswith("txt"):
         assert info["seed"] == 3
         assert info["samples"] == 100
-        assert info["guarantee"] in ("exact", "asymptotic", "heuristic")
+        assert info["guarantee"] in ("exact", "diagnosed", "heuristic")
     assert [p.name for p in tmp_path.iterdir()] == [name]  # no temporary file is left
 
 

@@ -217,7 +217,7 @@ def test_chains_are_diagnosed_once_in_a_while(monkeypatch):
     )  # no circuit, and coupled chains do not meet
     layer(torch.zeros(2, 300))
     first = layer.info
-    assert first["guarantee"] == "asymptotic" and first["sweeps"] > 0
+    assert first["guarantee"] == "diagnosed" and first["sweeps"] > 0
     with monkeypatch.context() as patched:
         patched.setattr("nelson.chains.diagnosis.diagnose.watch", None)  # no diagnosis
         for same in (0.0, 0.1):

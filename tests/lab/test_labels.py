@@ -257,16 +257,16 @@ def test_the_two_rates():
         }  # fmt: skip
 
     rows = [
-        row("adversarial", "asymptotic", True),
+        row("adversarial", "diagnosed", True),
         row("adversarial", "heuristic", True),
         row("adversarial", "exact", False),
-        row("honest", "asymptotic", False),
+        row("honest", "diagnosed", False),
         row("honest", "heuristic", False),
-        row("honest", "asymptotic", True),
+        row("honest", "diagnosed", True),
     ]
     told = " ".join(labels.summary(rows))
     assert "False labels: 2 of 6 cases. The samples of 2 of 3 adversarial cases are wrong." in told
-    assert "False: adversarial-asymptotic-True, honest-asymptotic-True." in told
+    assert "False: adversarial-diagnosed-True, honest-diagnosed-True." in told
     assert "Labels kept: 2 of 3 honest cases (67%). Lost: honest-heuristic-False." in told
     [table] = labels.tables(rows)
     assert len(table.rows) == 6 and table.note.split() == told.split()

@@ -34,7 +34,7 @@ def test_the_plan_of_a_large_job():
     bytes each at 1 GB/s are 10^5 s.
     """
     figures = {"rate": 1e6, "plain": 2e6, "bytes": 100.0, "decide": 0.5, "job": 0.5, "scaling": 1.9}
-    figures |= {"guarantee": "asymptotic", "plain_guarantee": "heuristic", "disk_mb_s": 200.0}
+    figures |= {"guarantee": "diagnosed", "plain_guarantee": "heuristic", "disk_mb_s": 200.0}
     figures |= {"quick": False, "cores": 2, "nelson": "1"}
     large, formulas, _ = cluster_plan.JOBS
     slow, fast = cluster_plan.Machine(8, 1000.0), cluster_plan.Machine(64, 1000.0)

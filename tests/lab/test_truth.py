@@ -122,7 +122,7 @@ def test_the_page_has_both_tables(docs):
     page.write_text(f"# Title\n\n{first}\nold\n{last}\nend\n")
     known = auto.Outcome("knapsack of 40", 40, 9, "rejection", "exact", "ok", 7, 1.5, "", False)
     none = auto.Outcome("pigeonhole, 9 in 8", 72, 9, "D4", "", "UNSAT", 0, 0.2, "", False)
-    wrong = auto_truth.Line("a chain", 5, "cdcl", "asymptotic", 1.0, 9, 9.0, 5.0, 0.1, "circuit")
+    wrong = auto_truth.Line("a chain", 5, "cdcl", "diagnosed", 1.0, 9, 9.0, 5.0, 0.1, "circuit")
     pages.write_fifty([known, none], [wrong])
     text = page.read_text()
     assert text.startswith("# Title") and text.endswith("end\n") and "old" not in text
@@ -138,7 +138,7 @@ def test_the_page_has_log_z(docs):
     first, last = pages.marks("log-z")
     page.write_text(f"# Title\n\n{first}\nold\n{last}\nend\n")
     wide = log_z_truth.Found("bounds", "heuristic", 3.0, 40.0, 20.0)
-    right = log_z_truth.Found("bridge", "asymptotic", 5.01, 0.02, 3.0, "", "jumps")
+    right = log_z_truth.Found("bridge", "diagnosed", 5.01, 0.02, 3.0, "", "jumps")
     lines = [
         log_z_truth.Line("a model", 9, 5.0, right),
         log_z_truth.Line("a lie", 9, 5.0, right._replace(value=5.2)),

@@ -291,7 +291,7 @@ def test_where_moments_must_be_sampled(monkeypatch):
     monkeypatch.setattr(module, "moments_of", lambda formula, **_: None)
     found = match(FIELDS, LITERALS, SHARES, seed=5)
     assert found.converged, found.why
-    assert found.guarantee == "asymptotic" and found.theta[7] == 0.0
+    assert found.guarantee == "diagnosed" and found.theta[7] == 0.0
     target = np.array(SHARES)
     assert (np.abs(found.achieved - target) < 5 * found.errors).all()
     assert found.errors == pytest.approx(np.sqrt(target * (1 - target) / 65_536), rel=0.05)

@@ -59,7 +59,7 @@ def test_intervals_cover() -> None:
     off, half, kinds = estimates(0.7)
     print(f"seeds 0..{SEEDS - 1}: {(off <= half).sum()} of {SEEDS} covered")
     least = binom.ppf(5e-4, SEEDS, 0.95)
-    assert set(kinds) == {"asymptotic"} and half.max() <= 0.05
+    assert set(kinds) == {"diagnosed"} and half.max() <= 0.05
     assert (off <= half).sum() >= least
     assert (off <= 0.3 * half).sum() < least
 

@@ -101,7 +101,7 @@ def test_intervals_cover(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     errors = np.array([one.log_p for one in found]) - truth
     half = np.array([one.half_width for one in found])
     print(f"seeds 0..59: {(np.abs(errors) <= half).sum()} of 60 covered")
-    expected = "asymptotic" if name == "chains" else "exact"
+    expected = "diagnosed" if name == "chains" else "exact"
     assert {one.info["guarantee"] for one in found} == {expected}
     assert covers(errors, half) and (half < 0.1).all()
     assert not covers(errors, 0.6 * half) and not covers(errors + half, half)  # twins
@@ -160,7 +160,7 @@ def test_samples_that_miss_a_region_are_found_out(monkeypatch: pytest.MonkeyPatc
     assert right.trusted and abs(right.log_p - truth) <= 3 * right.half_width
 
     def left_side(self: PartSampler, count: int, seed: int, early: bool = False) -> np.ndarray:
-        self.guarantee = "asymptotic"
+        self.guarantee = "diagnosed"
         x = np.random.default_rng(seed).random((count, 18)) < 1 / (1 + math.exp(-4.0))
         x[:, 4:] = False
         return x

@@ -104,7 +104,7 @@ def estimate(log_p: float, noise: float, guarantee: str, **info: object) -> LogP
 
 
 def test_sums_of_estimates() -> None:
-    one, two = estimate(-1.0, 0.3, "exact"), estimate(-2.0, 0.4, "asymptotic", bounds=(-3.0, -1.5))
+    one, two = estimate(-1.0, 0.3, "exact"), estimate(-2.0, 0.4, "diagnosed", bounds=(-3.0, -1.5))
     both = added([one, two], 1.0)
     assert both.log_p == -3.0 and both.info["noise"] == pytest.approx(0.5)
     assert both.half_width == pytest.approx(0.7) and both.info["reached"] and both.trusted

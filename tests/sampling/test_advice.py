@@ -64,7 +64,7 @@ def test_each_kind_of_advice(monkeypatch):
     assert words(weak(dense)) == ["nelson judge"]
     assert words(weak(dense, complete=False)) == [MORE]
     assert words(weak(dense, size=700.0)) == ["smaller weights"]
-    for guarantee in ("exact", "asymptotic"):
+    for guarantee in ("exact", "diagnosed"):
         assert words(weak(hopeful(), guarantee=guarantee)) == []
     monkeypatch.setitem(build.COMPILERS, "d4", ("no_such_module", "D4"))
     wide = random_ksat(60, 120, 3, seed=1)

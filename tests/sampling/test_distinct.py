@@ -83,7 +83,7 @@ def test_the_guarantee_stays_only_if_the_rows_are_uniform(formula, options, guar
     assert s.status == "ok" and s.guarantee == guarantee
 
 
-def test_sweeps_stay_asymptotic_and_chains_without_promise_heuristic():
+def test_sweeps_stay_diagnosed_and_chains_without_promise_heuristic():
     swept = {"method": "lovasz", "sweeps": 5}
     plain = nelson.sample(FORMULA, None, 3, seed=1, **swept).guarantee
     assert nelson.sample(FORMULA, None, 3, unique=True, seed=1, **swept).guarantee == plain

@@ -73,7 +73,7 @@ def test_auto_removes_the_bias(name):
 def test_measured_sweeps_remove_the_bias(name):
     theta = weights(OTHER[name])
     verdict = verdict_for(OTHER[name], theta)
-    assert verdict.guarantee == "asymptotic", verdict.why
+    assert verdict.guarantee == "diagnosed", verdict.why
     p, s = p_value(OTHER[name], theta, "lovasz", verdict.sweeps)
     assert s.guarantee == "heuristic" and "diagnosed" in s.info["why"]  # sweeps by hand
     assert p > ALPHA

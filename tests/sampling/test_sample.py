@@ -324,7 +324,7 @@ def test_ctrl_c_between_two_small_blocks_ends_the_stream_too():
     assert last.info["interrupted"]
 
 
-def test_sweeps_that_cannot_move_are_not_called_asymptotic():
+def test_sweeps_that_cannot_move_are_not_called_diagnosed():
     """x1 = x2 xor x3: no single flip stays valid. The chain never leaves its start, and says so."""
     formula = nelson.Formula([[1, 4]], n_vars=5).xor([1, 2, 3], False)
     s = nelson.sample(formula, None, 500, seed=1, sweeps=4)
@@ -332,7 +332,7 @@ def test_sweeps_that_cannot_move_are_not_called_asymptotic():
     stuck = verdict_for(formula)
     assert stuck.guarantee == "heuristic" and "remember" in stuck.why
     assert nelson.sample(formula, None, 500, seed=1).guarantee == "exact"  # another way was found
-    assert verdict_for(nelson.Formula([[1, 2], [1, 3]])).guarantee == "asymptotic"
+    assert verdict_for(nelson.Formula([[1, 2], [1, 3]])).guarantee == "diagnosed"
 
 
 def test_a_forced_variable_is_no_sign_of_a_chain_that_sticks():
@@ -340,7 +340,7 @@ def test_a_forced_variable_is_no_sign_of_a_chain_that_sticks():
     formula = nelson.Formula([[1, 2], [1, -2], [3, 4, 5], [3, 4, 6]])
     s = nelson.sample(formula, None, 2000, seed=1, sweeps=4)
     assert s.mean()[0] == 1.0
-    assert verdict_for(formula).guarantee == "asymptotic"
+    assert verdict_for(formula).guarantee == "diagnosed"
 
 
 def test_only_components_that_need_it_are_swept():
@@ -374,5 +374,5 @@ def test_a_pilot_that_the_clock_cut_is_not_remembered():
     assert s.status == "budget"
     assert not formula.memo.get(VERDICTS)
     s = nelson.sample(formula, None, 64, seed=1)
-    assert s.guarantee == "asymptotic"
+    assert s.guarantee == "diagnosed"
     assert len(formula.memo.get(VERDICTS)) == 1

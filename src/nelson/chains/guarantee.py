@@ -1,8 +1,8 @@
 """The guarantees of a sample, and their order.
 
 heuristic     valid; nothing is known about the distribution
-asymptotic    P_theta(x | C) is stationary, and the chains are measured to have forgotten their
-              start: the bias only shrinks with more sweeps
+diagnosed     P_theta(x | C) is stationary under every move, and tests saw no difference between
+              chains of different starts. Regions that no start enters are not seen
 approximate   within a factor that the sampler states: 1 / (1 + eps) <= Q(x) / P(x) <= 1 + eps
 exact         P_theta(x | C) itself
 """
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 #: Weakest first.
-GUARANTEES = ("heuristic", "asymptotic", "approximate", "exact")
+GUARANTEES = ("heuristic", "diagnosed", "approximate", "exact")
 
 
 def weakest(guarantees: Iterable[str]) -> str:

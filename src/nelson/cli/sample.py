@@ -95,7 +95,7 @@ def sample(
 
     FILE may be a folder that nelson learn, or Space.learn, wrote: samples follow its theta. Every
     sample satisfies the formula, unless you say --no-check. The summary on stderr names the
-    guarantee of the samples: exact, approximate, asymptotic or heuristic.
+    guarantee of the samples: exact, approximate, diagnosed or heuristic.
     """
     options: dict[str, Any] = {"method": method, "seed": seed, "seconds": seconds}
     if (source := read_source(file)) is not None:

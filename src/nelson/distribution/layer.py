@@ -146,7 +146,7 @@ class LovaszLayer(nn.Module):
             self._draws = PlannedDraws(self.formula, self.method, self.sweeps)
         seed = torch_seed()
         x, self.info = self._draws.draw(rows, self.samples, seed, logits.device, keep=keep)
-        if self._draws.is_auto and keep and self.info.get("guarantee") == "asymptotic":
+        if self._draws.is_auto and keep and self.info.get("guarantee") == "diagnosed":
             self._relabel(rows)
         self._calls += 1
         shape = (*logits.shape[:-1], self.samples, logits.shape[-1])

@@ -170,7 +170,7 @@ def reference_samples(
     """((count, n) bool samples of P_theta(x | C), how they were drawn), or (None, why not).
 
     The first of these that works: the exact law of the formula, partial rejection sampling (these
-    are exact), the method that `auto` chooses if it guarantees at least "asymptotic". theta (n,)
+    are exact), the method that `auto` chooses if it guarantees at least "diagnosed". theta (n,)
     finite.
     """
     if isinstance(law, Law):
@@ -185,7 +185,7 @@ def reference_samples(
         except NelsonError as error:
             failed += f"; {method}: {error}"
             continue
-        if len(drawn) == count and drawn.guarantee in ("exact", "asymptotic"):
+        if len(drawn) == count and drawn.guarantee in ("exact", "diagnosed"):
             sweeps = f" + {drawn.info['sweeps']} sweeps" if drawn.info.get("sweeps") else ""
             return drawn.to_numpy(), f"{drawn.info['method']}{sweeps} ({drawn.guarantee})"
         failed += f"; {method}: {len(drawn)} of {count} samples, {drawn.guarantee}"

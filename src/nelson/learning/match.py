@@ -49,7 +49,7 @@ class Match:
     """theta (n,), 0 (or `base`) except for the variables of the literals, and what it achieves.
 
     achieved, errors  P_theta of each literal, (k,), and the standard errors; 0 if exact
-    guarantee         "exact": the shares are computed. "asymptotic": estimated from samples of the
+    guarantee         "exact": the shares are computed. "diagnosed": estimated from samples of the
                       right law. "heuristic": from samples of an unknown law
     converged         every share is as asked for, to the tolerance or within its noise
     why               the same in words, with figures
@@ -357,7 +357,7 @@ def _sampled(task: _Task, seed: int | None, known_solutions: int = 4096) -> dict
         "theta": np.where(np.isinf(task.start), task.start, found),
         "achieved": achieved,
         "errors": errors,
-        "guarantee": weakest(["asymptotic", outcome.guarantee, draw.guarantee]),
+        "guarantee": weakest(["diagnosed", outcome.guarantee, draw.guarantee]),
         "converged": outcome.converged and not off.any(),
         "why": why,
         "iterations": len(outcome.history),

@@ -72,7 +72,7 @@ class Persistent(NamedSampler):
             whole[-1] &= np.uint64((1 << m % 64) - 1)
         variables = tuple(range(1, self.shape.formula.n_vars + 1))
         info = {"method": "persistent", "sweeps": self.sweeps}
-        return Samples(whole, m, variables, "asymptotic", "ok", info)
+        return Samples(whole, m, variables, "diagnosed", "ok", info)
 
     def _first(self, theta: np.ndarray, count: int, seed: int) -> np.ndarray:
         if self.walk.n > self.shape.n or not len(self.examples):

@@ -96,7 +96,7 @@ def annealed(
     value, low = base.value + last_round.value, path.log_sum(last_round.seen)
     if not doubt and value + half < low:
         doubt = "states that were seen weigh more than the estimate"
-    kinds = ["asymptotic", path.guarantee, base.info.get("guarantee", "exact")]
+    kinds = ["diagnosed", path.guarantee, base.info.get("guarantee", "exact")]
     info: dict[str, Any] = {
         "seed": task.seed,
         "points": points,

@@ -227,7 +227,7 @@ def bridge(
         budget = replace(budget, deadline=budget.deadline + time.monotonic() - began)
     source = PartSampler(part, seed, budget, policy)
     draws = BridgeDraws(part, sums, source, seed, limits)
-    if source.guarantee == "asymptotic":
+    if source.guarantee == "diagnosed":
         draws.look_elsewhere()
     count, growth, least = _FIRST, limits.bridge_growth, _FIRST // 4
     for _ in range(limits.bridge_rounds):

@@ -24,7 +24,8 @@ class Samples:
     variables  the DIMACS variable of each column
     guarantee  "exact":       drawn from P_theta(. | C), probabilities rounded to multiples of 2^-32
                "approximate": within a factor 1 + info["epsilon"] of it
-               "asymptotic":  P_theta(. | C) is stationary; the bias shrinks with every sweep
+               "diagnosed":   P_theta(. | C) is stationary under every move, and tests saw no
+                              difference between chains of different starts
                "heuristic":   valid; nothing is known about the distribution (or it is known not to
                               be P_theta: distinct samples of weights that are not uniform)
     status     "ok", or "budget": fewer samples than asked for (info["reason"] says why), all valid

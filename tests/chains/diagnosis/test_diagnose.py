@@ -1,4 +1,4 @@
-"""Which chains are called asymptotic, and which are not."""
+"""Which chains are called diagnosed, and which are not."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ def test_chains_that_are_cut_off_are_called_heuristic(skip):
         assert choice.guarantee == "heuristic", choice
     free = random_ksat(12, 12, 5, seed=3)
     choice = decided(free, "enumerate", "circuit", "cftp", *skip).choice
-    assert choice.guarantee == "asymptotic", choice
+    assert choice.guarantee == "diagnosed", choice
 
 
-# --- the cases that once were called asymptotic ---------------------------------------------------
+# --- the cases that once were called diagnosed ---------------------------------------------------
 
 
 def verdict_of(formula: Formula, theta: np.ndarray | None = None):
@@ -86,7 +86,7 @@ def test_a_wrong_phase_is_seen(seed):
     few = hubs_and_leaves(hubs=8, leaves=60, seed=seed)
     assert verdict_of(*few).guarantee == "heuristic"
     # The same graph where no phase is favoured.
-    assert verdict_of(few[0], np.full(68, -1.0)).guarantee == "asymptotic"
+    assert verdict_of(few[0], np.full(68, -1.0)).guarantee == "diagnosed"
 
 
 @pytest.mark.slow
@@ -99,7 +99,7 @@ def test_a_slow_collective_mode_gets_the_sweeps_it_needs():
     formula, theta = hard_core(20, 16), np.full(320, 0.9)
     signs = np.where(np.add.outer(np.arange(20), np.arange(16)) % 2, -1.0, 1.0).ravel()
     verdict = verdict_of(formula, theta)
-    assert verdict.guarantee == "asymptotic" and verdict.sweeps > 96
+    assert verdict.guarantee == "diagnosed" and verdict.sweeps > 96
 
     def score(sweeps: int) -> float:
         s = nelson.sample(formula, theta, 8192, method="lovasz", sweeps=sweeps, seed=5)
@@ -127,14 +127,14 @@ def test_two_cubes_far_apart_are_seen():
     clauses = [[-1, 2], [-2, 3], [-3, 4], [-4, 1], [1, 5, 6], [-1, 7, 8]]
     assert verdict_of(Formula(clauses, n_vars=8)).guarantee == "heuristic"
     one = Formula([[1, 5, 6], [-1, 7, 8], [5, 7]], n_vars=8)
-    assert verdict_of(one).guarantee == "asymptotic"
+    assert verdict_of(one).guarantee == "diagnosed"
 
 
 def test_contexts_have_their_own_labels():
     formula, theta = hubs_and_leaves(hubs=8, leaves=60)
     zero = np.zeros(68)
     verdict = verdict_of(formula, np.stack([zero, theta, zero, theta, zero]))
-    labels = ["asymptotic", "heuristic", "asymptotic", "heuristic", "asymptotic"]
+    labels = ["diagnosed", "heuristic", "diagnosed", "heuristic", "diagnosed"]
     assert list(verdict.rows) == labels and verdict.guarantee == "heuristic"
 
 
@@ -179,7 +179,7 @@ def test_weights_beyond_the_resolution_are_not_called_exact():
 def test_a_question_that_stays_open_counts_against_the_chains(monkeypatch):
     formula = random_ksat(60, 60, 5, seed=1)
     theta = np.where(np.arange(60) % 10, 0.0, 6.0)  # some variables are nearly constant
-    assert verdict_of(formula, theta).guarantee == "asymptotic"
+    assert verdict_of(formula, theta).guarantee == "diagnosed"
     monkeypatch.setattr(Finder, "near", lambda self, values, given=(): None)
     verdict = verdict_of(Formula(formula.clauses(), n_vars=60), theta)
     assert verdict.guarantee == "heuristic" and "could not decide" in verdict.why
@@ -187,9 +187,9 @@ def test_a_question_that_stays_open_counts_against_the_chains(monkeypatch):
 
 @pytest.mark.slow
 def test_honest_chains_keep_their_label():
-    """Of twelve formulas on which single flips mix, all are called asymptotic."""
+    """Of twelve formulas on which single flips mix, all are called diagnosed."""
     rng = np.random.default_rng(7)
     for n, k, ratio, scale in product((60, 300), (3, 5, 7), (0.8, 1.0), (1.0,)):
         formula = random_ksat(n, int(ratio * n), k, seed=n + k)
         verdict = verdict_of(formula, scale * rng.normal(size=n))
-        assert verdict.guarantee == "asymptotic", (n, k, ratio, verdict.why)
+        assert verdict.guarantee == "diagnosed", (n, k, ratio, verdict.why)

@@ -45,7 +45,7 @@ def test_device_gives_the_same_samples(options):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("clauses", "method", "guarantee"), [(18, "lovasz", "asymptotic"), (6, "cftp", "exact")]
+    ("clauses", "method", "guarantee"), [(18, "lovasz", "diagnosed"), (6, "cftp", "exact")]
 )
 def test_auto_resamples_or_couples_on_the_card(clauses, method, guarantee):
     pytest.importorskip("pysat")  # without a solver chains are heuristic, and the host enumerates

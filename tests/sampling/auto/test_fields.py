@@ -14,7 +14,7 @@ STEPS = ("enumerate", "circuit", "cftp", "joint")
 
 
 @pytest.mark.process
-def test_fields_make_frozen_chains_asymptotic():
+def test_fields_make_frozen_chains_diagnosed():
     """One-hot fields with rules between them: no single flip stays valid. Chi-square of 20,000
     samples, rate ALPHA. The twin without fields is heuristic.
     """
@@ -25,7 +25,7 @@ def test_fields_make_frozen_chains_asymptotic():
     assert single.guarantee == "heuristic"
     assert single.parts[0]["not taken"]["fields"] == "left out"
     decision = decided(f, *steps, theta=theta)
-    assert decision.choice.guarantee == "asymptotic", decision.choice
+    assert decision.choice.guarantee == "diagnosed", decision.choice
     record = decision.choice.parts[0]
     assert record["moves"] == "fields" and record["fields"] == 4
     assert chi_square(drawn(f, decision, 20_000), exact_law(f, theta)) > ALPHA

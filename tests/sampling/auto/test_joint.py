@@ -20,7 +20,7 @@ EXACT_STEPS = ("enumerate", "circuit")
 
 @pytest.mark.process
 @pytest.mark.parametrize("skip", [(), ("resampling",)])
-def test_joint_moves_make_frozen_chains_asymptotic(skip, monkeypatch):
+def test_joint_moves_make_frozen_chains_diagnosed(skip, monkeypatch):
     """3-colourings of a path: no single flip stays valid. Tables of width 2 must hold vertices.
     Chi-square of 20,000 samples, rate ALPHA.
     """
@@ -30,7 +30,7 @@ def test_joint_moves_make_frozen_chains_asymptotic(skip, monkeypatch):
     assert single.guarantee == "heuristic"
     assert single.parts[0]["not taken"]["joint moves"] == "left out"
     decision = decided(one_hot(4, 3), *EXACT_STEPS, *skip, "fields")
-    assert decision.choice.guarantee == "asymptotic", decision.choice
+    assert decision.choice.guarantee == "diagnosed", decision.choice
     assert not decision.choice.whole
     record = decision.choice.parts[0]
     assert record["moves"] == "joint" and record["width"] == 2 and record["held"] > 0

@@ -41,7 +41,7 @@ def table(rows: Mapping[str, Sequence[Row]]) -> Table | None:
     note = (
         "Cells in which a claim is true, of all cells in which it can be judged. Peers are the "
         "samplers that the paper compares with. `lovasz` is Algorithm 1 of the paper; `lovasz + "
-        "sweeps` adds as many sweeps as a pilot run asks for; its guarantee is asymptotic."
+        "sweeps` adds as many sweeps as a pilot run asks for; its guarantee is diagnosed."
     )
     return Table("In how many cells our claims are true", ["claim", *CLAIMED], body, note)
 

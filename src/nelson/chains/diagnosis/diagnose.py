@@ -1,4 +1,4 @@
-"""How many sweeps chains need, and whether they may be called asymptotic: measured, not guessed.
+"""How many sweeps chains need, and whether their samples are diagnosed: measured, not guessed.
 
 With counter-based random numbers, the chain after k and after 2k sweeps is one run, observed twice.
 
@@ -9,7 +9,7 @@ With counter-based random numbers, the chain after k and after 2k sweeps is one 
 3  States of all these chains are the starts of coupled chains. After 3k and 6k sweeps any two of
    them must have met equally often (`meeting.py`). If not, k doubles again.
 
-Chains that pass are called asymptotic, all others heuristic. The check is necessary, not
+Chains that pass are called diagnosed, all others heuristic. The check is necessary, not
 sufficient: it does not see a region that no start enters. A question to the solver that stays open
 counts against the chains.
 """
@@ -228,7 +228,7 @@ class PilotRun:
             else:
                 passed = True
         sweeps = SWEEPS_PER_LAG * self.lag if passed else min(3 * self.lag, _SWEEPS_IF_FAILED)
-        guarantee = "asymptotic" if passed else "heuristic"
+        guarantee = "diagnosed" if passed else "heuristic"
         return StepVerdict(sweeps, guarantee, why, more, complete=self.complete)
 
 

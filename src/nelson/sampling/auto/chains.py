@@ -98,7 +98,7 @@ def _converges(part: FormulaPart, budget: Budget) -> bool:
 def _moved(
     part: FormulaPart, budget: Budget, policy: Policy, single: StepVerdict, start: Start
 ) -> StepVerdict | None:
-    """The verdict on chains of jumps, of fields, or of joint moves, if they are asymptotic and
+    """The verdict on chains of jumps, of fields, or of joint moves, if they are diagnosed and
     chains of single moves are not.
 
     The reasons why not are in `part.passed`.

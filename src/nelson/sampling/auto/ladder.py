@@ -41,8 +41,8 @@ STEPS: list[Step] = [
     Coupling(),  # cftp, exact
     Rejection(),  # rejection, exact
     SlowExtremal(),  # lovasz, exact
-    Resampling(),  # lovasz and sweeps, asymptotic if the diagnostics pass
-    SolverChains(),  # sweeps from solutions of a solver, asymptotic if the diagnostics pass
+    Resampling(),  # lovasz and sweeps, diagnosed if the diagnostics pass
+    SolverChains(),  # sweeps from solutions of a solver, diagnosed if the diagnostics pass
     JointWithGates(),  # the same with joint moves, on the formula with its gates
     LateCompilation(),  # circuit, exact: what looked hopeless
 ]

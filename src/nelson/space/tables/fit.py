@@ -314,5 +314,5 @@ def _sampled(
     theta[first] = sign * learner.result()[at]
     shares, kind = problem.mean(theta)
     why = f"moments from samples, since {problem.why_not}; {outcome.why}"
-    kinds = ["asymptotic", outcome.guarantee, kind]
+    kinds = ["diagnosed", outcome.guarantee, kind]
     return Fitted(problem, theta, shares, weakest(kinds), outcome.converged, why)

@@ -10,7 +10,7 @@ variables are constant over such a dataset, and the prior alone keeps their thet
 (docs/errata.md, 16).
 
 Random 5-SAT is not extremal. `nelson.sample` says which guarantee the samples have: exact if the
-formula can be enumerated or compiled, else asymptotic.
+formula can be enumerated or compiled, else diagnosed.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ Every chain starts at a uniform route (`resample.py`), an exact draw at inverse 
 `anneal` sweeps raise beta from 0 to 1, then `sweeps` sweeps stay at 1. A sweep is n moves: 1/2
 insertions of a segment by heat bath, 3/8 reversals, 1/8 swaps (`kernels.routes` says why P_theta is
 stationary under each). Insertions and reversals reach every route, so the remaining bias shrinks
-with every sweep at beta = 1: *asymptotic*.
+with every sweep at beta = 1: *diagnosed*.
 
 A reversal turns edges around, and theta_ij != theta_ji, so its gain is summed over the segment in
 O(n). A sweep costs O(n^2).

@@ -4,7 +4,7 @@
 
 x has n (n - 1) columns, one for each ordered pair of locations; location 0 is the depot. Uniform
 routes (theta None) come from resampling and are exact. Weighted routes come from chains
-(`moves.py`) and are asymptotic. Clauses over the x_ij alone would have to forbid about 2^n ways to
+(`moves.py`) and are diagnosed. Clauses over the x_ij alone would have to forbid about 2^n ways to
 split a route into smaller round trips, so `formula` is None; `cnf()` has a formula over positions.
 """
 
@@ -34,7 +34,7 @@ from nelson_paper.tasks.routes.resample import uniform
 
 #: `law` enumerates the round trips of up to 9 locations: 8! = 40,320.
 _MAX_ENUMERATED = 9
-#: The largest R-hat of chains that are called asymptotic.
+#: The largest R-hat of chains that are called diagnosed.
 _MIXED = 1.1
 
 
@@ -209,7 +209,7 @@ class Routes(Task):
     def _label(self, theta: Any, **options: Any) -> tuple[str, float]:
         """The guarantee of chains with these weights, and their largest R-hat.
 
-        Asymptotic: the chains of a pilot run agree, and the sweeps of a sample are enough for the
+        Diagnosed: the chains of a pilot run agree, and the sweeps of a sample are enough for the
         correlation with its start, exp(-2 sweeps / autocorrelation time), to fall to 0.1.
         """
         seen = self.diagnose(theta, **options)
@@ -217,7 +217,7 @@ class Routes(Task):
         slowest = max((time for time in times if np.isfinite(time)), default=0.0)
         forgotten = options.get("sweeps", SWEEPS) >= slowest * np.log(10) / 2
         passed = seen["rhat"] <= _MIXED and bool(forgotten)
-        return "asymptotic" if passed else "heuristic", float(seen["rhat"])
+        return "diagnosed" if passed else "heuristic", float(seen["rhat"])
 
     def diagnose(self, theta: Any, **options: Any) -> dict[str, Any]:
         """Split R-hat and effective sample size of several chains: see `routes.diagnose`."""
