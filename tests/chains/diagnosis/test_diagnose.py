@@ -12,8 +12,9 @@ import nelson
 from nelson.budget import Budget
 from nelson.chains import engine
 from nelson.chains.chain import Chains, resumed
-from nelson.chains.diagnosis.diagnose import diagnose, pilot_request, pilots
+from nelson.chains.diagnosis.diagnose import diagnose, for_rows, pilot_request, pilots
 from nelson.chains.diagnosis.solver import Finder
+from nelson.chains.diagnosis.verdict import StepVerdict
 from nelson.chains.problem import prepare
 from nelson.formula import Formula
 from tests.problems import entropic_switch, hard_core, hubs_and_leaves, random_ksat, weights
@@ -147,6 +148,43 @@ def test_the_contexts_of_largest_theta_are_diagnosed():
     theta[31] = 0
     assert {13, 31, 57, 90} <= set(pilots(theta).tolist()) and len(pilots(theta)) == 8
     assert len(pilots(theta[:, :100])) == 64 and len(pilots(theta[:50, :100])) == 50
+
+
+@pytest.mark.parametrize(("variables", "most"), [(1100, 8), (100, 64)])
+def test_a_row_of_theta_that_nobody_diagnosed_is_heuristic(variables, most):
+    """The hard row hides behind a larger one that is close to it. The twin has no more different
+    rows than are diagnosed."""
+    theta = np.random.default_rng(0).normal(size=(most + 6, variables))
+    theta[0] *= 3
+    theta[most] = 0.99 * theta[0]
+    asked = []
+
+    def one(row):
+        asked.append(row)
+        hard = np.array_equal(row, theta[most])
+        return StepVerdict(3, "heuristic" if hard else "diagnosed", "told")
+
+    verdict = for_rows(theta, one)
+    assert len(asked) == most and not any(np.array_equal(row, theta[most]) for row in asked)
+    labels = {row.tobytes(): label for row, label in zip(theta, verdict.rows, strict=True)}
+    assert labels[theta[most].tobytes()] == verdict.guarantee == "heuristic"
+    assert all(labels[row.tobytes()] == "diagnosed" for row in asked)
+    assert verdict.rows.count("heuristic") == 6 and verdict.sweeps == 3
+    assert f"6 of {most + 6} rows of theta were not diagnosed" in verdict.why
+    few = np.concatenate([theta[2:most], theta[2:most], 0.0 * theta[:2], -0.0 * theta[:2]])
+    twin = for_rows(few, one)
+    assert set(twin.rows) == {"diagnosed"} and twin.guarantee == "diagnosed" and twin.why == "told"
+
+
+def test_samples_of_a_row_that_nobody_diagnosed_are_heuristic(monkeypatch):
+    """Alone the row is heuristic; in a batch it had the label of the others."""
+    formula, hard = hubs_and_leaves(hubs=8, leaves=60)
+    rows = np.stack([np.zeros(68), hard, np.full(68, 1e-3)])
+    monkeypatch.setattr("nelson.chains.diagnosis.diagnose.pilots", lambda theta: np.array([0, 2]))
+    labels = ("diagnosed", "heuristic", "diagnosed")
+    verdict = verdict_of(formula, rows)
+    assert verdict.rows == labels and verdict.guarantee == "heuristic"
+    assert verdict_of(formula, rows[[0, 0, 2]]).guarantee == "diagnosed"
 
 
 @pytest.mark.slow

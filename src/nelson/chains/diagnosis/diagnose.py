@@ -114,18 +114,27 @@ def _kept(
 
 
 def for_rows(theta: np.ndarray, one: Callable[[np.ndarray], StepVerdict]) -> StepVerdict:
-    """The verdicts on some of the contexts as one. A context without a verdict of its own gets the
-    weakest guarantee.
+    """The verdicts on some of the contexts as one. A context is heuristic unless a context of the
+    same theta was diagnosed: a verdict on one theta says nothing about another.
     """
+    theta = theta + 0.0  # -0.0 and 0.0 are the same theta
     chosen = pilots(theta)
     verdicts = [one(theta[k]) for k in chosen]
     worst = weakest(verdict.guarantee for verdict in verdicts)
-    of_row = {theta[k].tobytes(): v.guarantee for k, v in zip(chosen, verdicts, strict=True)}
-    rows = tuple(of_row.get(row.tobytes(), worst) for row in theta)
     shown = next(verdict for verdict in verdicts if verdict.guarantee == worst)
+    of_row = {theta[k].tobytes(): v.guarantee for k, v in zip(chosen, verdicts, strict=True)}
+    rows = tuple(of_row.get(row.tobytes(), "heuristic") for row in theta)
+    why, unseen = shown.why, sum(row.tobytes() not in of_row for row in theta)
+    if unseen:
+        why += (
+            f"; but {unseen} of {len(theta)} rows of theta were not diagnosed (at most "
+            f"{len(chosen)} are), and those are heuristic"
+        )
     return replace(
         shown,
         sweeps=max(verdict.sweeps for verdict in verdicts),
+        guarantee=weakest(rows),
+        why=why,
         rows=rows,
         complete=all(verdict.complete for verdict in verdicts),
         converged=all(verdict.converged for verdict in verdicts),

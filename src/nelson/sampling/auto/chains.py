@@ -183,7 +183,7 @@ def no_joint_moves(part: FormulaPart, policy: Policy) -> str:
 
 
 def _many_contexts(part: FormulaPart, policy: Policy) -> str:
-    if len(pilots(part.theta)) <= (most := policy.chains.contexts):
+    if len(np.unique(part.theta, axis=0)) <= (most := policy.chains.contexts):
         return ""
     return f"more than {most} different contexts would have to be diagnosed"
 
