@@ -15,6 +15,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import nelson  # noqa: E402
+from nelson.chains.diagnosis import diagnose as diagnosis  # noqa: E402
 from nelson.distribution.layer import LovaszLayer  # noqa: E402
 from tests import ROOT  # noqa: E402
 from tests.distribution.models import SIGMAS  # noqa: E402
@@ -211,26 +212,59 @@ def test_manual_seed_repeats_and_calls_differ():
     assert torch.equal(layer(logits), a) and not torch.equal(a, b)
 
 
+def counted_diagnoses(monkeypatch):
+    """A list that grows by one with each diagnosis."""
+    made, diagnose = [], diagnosis.diagnose_chains
+
+    def counted(*given, **more):
+        made.append(1)
+        return diagnose(*given, **more)
+
+    monkeypatch.setattr(diagnosis, "diagnose_chains", counted)
+    return made
+
+
 def test_chains_are_diagnosed_once_in_a_while(monkeypatch):
-    layer = LovaszLayer(
-        random_ksat(300, 400, 5, seed=1), 8
-    )  # no circuit, and coupled chains do not meet
-    layer(torch.zeros(2, 300))
+    """Logits that move the law by less than 0.5 nats keep the diagnosis. One logit by 0.1, or all by
+    0.01, does; all by 0.1 do not (0.9 nats), though each logit moves as little as the one did.
+    """
+    made = counted_diagnoses(monkeypatch)
+    layer = LovaszLayer(random_ksat(300, 400, 5, seed=1), 64)  # no circuit
+    zero = torch.zeros(2, 300)
+    one = zero.clone()
+    one[:, 7] = 0.1
+    layer(zero)
     first = layer.info
-    assert first["guarantee"] == "diagnosed" and first["sweeps"] > 0
-    with monkeypatch.context() as patched:
-        patched.setattr("nelson.chains.diagnosis.diagnose.watch", None)  # no diagnosis
-        for same in (0.0, 0.1):
-            layer(torch.zeros(2, 300) + same)
-            for key in ("guarantee", "sweeps", "why"):
-                assert layer.info[key] == first[key]
-        with pytest.warns(match="have moved"):  # the diagnosis was for other logits
-            layer(torch.zeros(2, 300) + 0.6)
-        assert layer.info["guarantee"] == "heuristic"
+    assert first["guarantee"] == "diagnosed" and first["sweeps"] > 0 and len(made) == 1
+    for logits in (zero, one, zero + 0.01):
+        layer(logits)
+        for key in ("guarantee", "sweeps", "why"):
+            assert layer.info[key] == first[key]
+    with pytest.warns(match="has moved"):  # the diagnosis was for another law
+        layer(zero + 0.1)
+    assert layer.info["guarantee"] == "heuristic" and "nats" in layer.info["why"]
+    layer(zero)
+    assert layer.info["guarantee"] == "diagnosed" and len(made) == 1
     small = LovaszLayer(OTHER["random 5-SAT"], 8)
     for shift in (0.0, 0.1):
         small(torch.zeros(2, 10) + shift)
         assert small.info["guarantee"] == "exact"
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:samples without a known law")
+def test_chains_of_a_law_that_moves_are_looked_at_again(monkeypatch):
+    """Logits rise by 0.1 at each call. After 20 calls the chains are diagnosed again, at the logits
+    they have now; the calls before were heuristic as soon as the law had moved.
+    """
+    made = counted_diagnoses(monkeypatch)
+    layer = LovaszLayer(random_ksat(300, 400, 5, seed=1), 8)
+    labels = []
+    for call in range(22):
+        layer(torch.full((1, 300), 0.02 * call))
+        labels.append(layer.info["guarantee"])
+    assert labels == ["diagnosed", *["heuristic"] * 19, "diagnosed", "heuristic"]
+    assert len(made) == 2
 
 
 @pytest.mark.slow

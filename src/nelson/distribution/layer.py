@@ -50,11 +50,16 @@ from nelson.errors import FormulaError
 from nelson.formula import Formula
 
 GRADIENTS = ("score", "straight-through")
-#: Chains are diagnosed again after this many calls: theta moves during training.
+#: Chains are diagnosed again after this many calls.
 PILOT_EVERY = 100
-#: A diagnosis holds for logits that differ by at most this much from the ones diagnosed.
+#: They are diagnosed again after this many calls if the law has moved: a diagnosis costs as much
+#: as dozens of draws.
+PILOT_IF_MOVED = 20
+#: A diagnosis holds while log P changes by at most this many nats (one standard deviation under
+#: the law that was diagnosed): the divergence of the two laws is then about NEAR^2 / 2 at most.
 NEAR = 0.5
-MOVED = f"the logits have moved by more than {NEAR} since the chains were diagnosed"
+#: A standard deviation of fewer samples is not trusted: a bound takes its place.
+_ENOUGH = 32
 
 
 class LovaszLayer(nn.Module):
@@ -64,8 +69,9 @@ class LovaszLayer(nn.Module):
     samples   m, at least 2: one sample has no baseline
     gradient  "score" or "straight-through"; see the module
     method, sweeps: the sampler, as in `nelson.sample`. If "auto" has to diagnose chains, it does so
-              at the first call and at every hundredth call after it. In between, samples of logits
-              that have moved by more than 0.5 since then are called heuristic.
+              at the first call, after 100 calls, and after 20 calls if the law has moved: log P by
+              more than 0.5 nats, all logits together. Until then samples of a law that has moved
+              are called heuristic.
 
     `info` is `Samples.info` of the last draw, with its guarantee. Seeds come from torch's global
     generator. The layer has no parameters. Cost of backward: O(batch m n).
@@ -101,7 +107,8 @@ class LovaszLayer(nn.Module):
         self.method, self.sweeps = method, sweeps
         self.info: dict[str, Any] = {}
         self._draws = PlannedDraws(formula, method, sweeps)
-        self._calls = 0
+        self._calls = 0  # since the last diagnosis
+        self._diagnosed: np.ndarray | None = None  # samples (b, m, n) of the law diagnosed
 
     def extra_repr(self) -> str:
         return f"{self.formula!r}, samples={self.samples}, gradient={self.gradient!r}"
@@ -141,25 +148,52 @@ class LovaszLayer(nn.Module):
     def sample(self, logits: Tensor) -> Tensor:
         """(..., n) -> (..., m, n) in the dtype and on the device of the logits; no gradient."""
         check_shape(logits, self.formula)
-        rows, keep = rows_of(logits), self._calls % PILOT_EVERY != 0
+        rows = rows_of(logits)
+        moved = self._moved(rows)
+        wait = PILOT_IF_MOVED if moved > NEAR else PILOT_EVERY
+        keep = 0 < self._calls < wait
         if not keep:
             self._draws = PlannedDraws(self.formula, self.method, self.sweeps)
+            self._calls, self._diagnosed = 0, None
         seed = torch_seed()
         x, self.info = self._draws.draw(rows, self.samples, seed, logits.device, keep=keep)
-        if self._draws.is_auto and keep and self.info.get("guarantee") == "diagnosed":
-            self._relabel(rows)
+        if self._draws.is_auto and self.info.get("guarantee") == "diagnosed":
+            if not keep:
+                self._diagnosed = x.cpu().numpy() if isinstance(x, Tensor) else x
+            elif moved > NEAR:
+                self._relabel(moved)
         self._calls += 1
         shape = (*logits.shape[:-1], self.samples, logits.shape[-1])
         x = x if isinstance(x, Tensor) else torch.from_numpy(x)
         return x.reshape(shape).to(logits.device).to(logits.dtype)
 
-    def _relabel(self, rows: np.ndarray) -> None:
+    def _moved(self, rows: np.ndarray) -> float:
+        """How far the law of these logits is from the law that was diagnosed: the largest standard
+        deviation, over rows, of the change of log P, d . x. Infinite if rows were added.
+        """
+        known, x = self._draws.rows, self._diagnosed
+        if x is None:
+            return 0.0
+        if len(known) not in (1, len(rows)):
+            return np.inf
+        with np.errstate(invalid="ignore"):
+            change = np.where(rows == known, 0.0, rows - known)  # infinite logits may stay
+        if not np.isfinite(change).all():
+            return np.inf
+        x = x.reshape(len(known), -1, x.shape[-1])
+        if x.shape[1] < _ENOUGH:  # sd(d . x) <= sum |d_i| sd(x_i), and sd(x_i) <= 1/2
+            return float(np.abs(change).sum(axis=1).max() / 2)
+        spread = (x @ change[:, :, None]).std(axis=1).max()
+        return float(spread * (1 + 3 / np.sqrt(2 * x.shape[1])))  # three standard errors more
+
+    def _relabel(self, moved: float) -> None:
         """A diagnosis at another theta says nothing about this one."""
-        diagnosed = self._draws.rows
-        if diagnosed.shape[0] in (1, len(rows)) and (np.abs(diagnosed - rows) <= NEAR).all():
-            return
-        self.info |= {"guarantee": "heuristic", "why": f"{MOVED} ({self.info['why']})"}
-        warnings.warn(f"samples without a known law: {MOVED}", stacklevel=4)
+        why = (
+            f"the law has moved since the chains were diagnosed: log P by up to {moved:.2g} nats "
+            f"(one standard deviation), more than {NEAR}"
+        )
+        self.info |= {"guarantee": "heuristic", "why": f"{why} ({self.info['why']})"}
+        warnings.warn(f"samples without a known law: {why}", stacklevel=4)
 
     def _checked(self, values: Tensor, x: Tensor) -> Tensor:
         if values.shape[: x.ndim - 1] != x.shape[:-1]:
