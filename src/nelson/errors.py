@@ -12,6 +12,25 @@ def shortened(text: str, most: int = 40) -> str:
     return text if len(text) <= most else text[: most - 3] + "..."
 
 
+#: Line ends and tabs, which a text of several lines keeps on a terminal.
+LINES = "\n\t"
+
+
+def printable(text: str, keep: str = "") -> str:
+    """A text for a terminal: what `repr` would escape is escaped, except the characters in `keep`.
+
+    Names come from files, and an escape sequence in a name must not reach the terminal.
+
+    >>> printable("Car\\x1b[2J")
+    'Car\\\\x1b[2J'
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text
+    )
+
+
 class NelsonError(Exception):
     """Base class: `except nelson.NelsonError` catches everything raised on purpose.
 

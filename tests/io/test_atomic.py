@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import stat
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from nelson.io.atomic import tidy, writing
+import nelson
+from nelson.io.atomic import tidy, write, writing
 
 
 def test_atomic_appears_whole_or_not_at_all(tmp_path):
@@ -35,6 +38,45 @@ def test_atomic_file_has_ordinary_permissions(tmp_path):
     finally:
         os.umask(before)
     assert stat.S_IMODE((tmp_path / "x").stat().st_mode) == 0o644
+
+
+def test_the_umask_is_never_touched(tmp_path, monkeypatch):
+    """It belongs to the whole process: a file that another thread makes meanwhile would have it."""
+
+    def touched(mask: int) -> int:
+        raise AssertionError("os.umask")
+
+    monkeypatch.setattr(os, "umask", touched)
+    write(tmp_path / "x", b"x")
+    with pytest.raises(AssertionError, match=r"os\.umask"):  # the twin: a call would be seen
+        os.umask(0)
+
+
+def fill_the_disk(call: Callable[[], object], size: int) -> None:
+    """Call where no file may grow beyond `size` bytes: a write fails, as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            call()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz", ".xz"])
+def test_a_full_disk_leaves_the_old_formula(tmp_path, suffix):
+    path = tmp_path / f"f.cnf{suffix}"
+    small, large = nelson.Formula([[1, 2]]), nelson.random_ksat(1000, 4000, 3, seed=1)
+    small.to_dimacs(path)
+    fill_the_disk(lambda: large.to_dimacs(path), 5000)
+    assert nelson.Formula.from_dimacs(path) == small
+    assert [p.name for p in tmp_path.iterdir()] == [path.name]
+    large.to_dimacs(path)
+    assert nelson.Formula.from_dimacs(path) == large
+    if not suffix:  # the twin: a file that is written in its place is lost
+        text = large.to_dimacs()
+        fill_the_disk(lambda: path.write_text(text), 5000)
+        assert path.stat().st_size == 5000
 
 
 def test_atomic_follows_links_and_leaves_devices_alone(tmp_path):

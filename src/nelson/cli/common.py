@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import typer
 
 from nelson.cli.interrupt import Terminated, signals_raise
-from nelson.errors import NelsonError, Unsatisfiable
+from nelson.errors import LINES, NelsonError, Unsatisfiable, printable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -51,7 +51,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def say(message: str) -> None:
     """One line on stderr. Nothing but data ever goes to stdout."""
-    print(f"nelson: {message}", file=sys.stderr)
+    print(f"nelson: {printable(message, keep=LINES)}", file=sys.stderr)
+
+
+def echo(text: str) -> None:
+    """A text with names of a file, for people, on stdout."""
+    typer.echo(printable(text, keep=LINES))
 
 
 def fail(message: str, code: int = ExitCode.BAD_INPUT) -> NoReturn:

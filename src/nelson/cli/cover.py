@@ -56,11 +56,12 @@ def cover(
     given: opt.Given = [],  # noqa: B006
     seed: opt.Seed = None,
     seconds: opt.Seconds = None,
+    spreadsheet: opt.Spreadsheet = False,
     quiet: opt.Quiet = False,
 ) -> None:
     """Write a small table of legal rows in which every legal combination of values occurs."""
     fields = _fields(field, bins)
-    with open_row_output(output) as writer_of:
+    with open_row_output(output, spreadsheet) as writer_of:
         space = read_space(file)
         wanted = conditions(space, given)
         try:

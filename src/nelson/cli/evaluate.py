@@ -7,7 +7,7 @@ from typing import Any
 import typer
 
 from nelson.cli import options as opt
-from nelson.cli.common import print_json
+from nelson.cli.common import echo, print_json
 
 EXAMPLES = """\b
 Examples:
@@ -54,7 +54,7 @@ def evaluate(
     if json:
         print_json(report, indent=None)
     else:
-        typer.echo("\n".join(_lines(report)))
+        echo("\n".join(_lines(report)))
 
 
 def _lines(report: dict[str, Any]) -> list[str]:

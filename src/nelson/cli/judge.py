@@ -8,6 +8,7 @@ import typer
 
 from nelson.cli import options as opt
 from nelson.cli.common import (
+    echo,
     law_of_projection,
     parsed_count,
     print_json,
@@ -117,5 +118,5 @@ def judge(
     if json:
         print_json(verdict.to_dict())
     else:
-        typer.echo(str(verdict))
+        echo(str(verdict))
     raise typer.Exit(_EXIT_CODES[verdict.accept])

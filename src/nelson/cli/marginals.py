@@ -40,10 +40,11 @@ def marginals(
     output: opt.TableOutput = "-",
     dialect: opt.Dialect = "auto",
     json: opt.Json = False,
+    spreadsheet: opt.Spreadsheet = False,
     quiet: opt.Quiet = False,
 ) -> None:
     """Print the share of each value of a field (spaces), or of true (variables of a formula)."""
-    check_name(output)
+    check_name(output, spreadsheet)
     with PhaseLine(not quiet):
         if (source := read_source(file)) is not None:
             law = law_arguments(source, given, weights, weight, share, first)
@@ -61,7 +62,7 @@ def marginals(
             means = marginals_of(named.formula, theta, seed=seed)
             rows = [(named.shown(v), True, float(p)) for v, p in enumerate(means.mean, start=1)]
             guarantee, error = means.guarantee, means.error
-    put(("field", "value", "share"), rows, output, json)
+    put(("field", "value", "share"), rows, output, json, spreadsheet)
     if not quiet:
         say(guarantee if not error else f"{guarantee}: standard errors up to {error:.2g}")
 

@@ -39,10 +39,11 @@ def mode(
     output: opt.TableOutput = "-",
     dialect: opt.Dialect = "auto",
     json: opt.Json = False,
+    spreadsheet: opt.Spreadsheet = False,
     quiet: opt.Quiet = False,
 ) -> None:
     """Print a row, or an assignment, of greatest likelihood under the weights."""
-    check_name(output)
+    check_name(output, spreadsheet)
     from nelson.exact.queries import mode as mode_of
 
     named: NamedFormula | None = None
@@ -64,12 +65,18 @@ def mode(
             fail(f"budget reached: {error}", ExitCode.BUDGET)
     if not quiet and not weighted:
         say("note: without weights all of them are equally likely; this is one")
-    _print(row, named, output, json)
+    _print(row, named, output, json, spreadsheet)
 
 
-def _print(row: dict[str, Any], named: NamedFormula | None, output: str, json: bool) -> None:
+def _print(
+    row: dict[str, Any],
+    named: NamedFormula | None,
+    output: str,
+    json: bool,
+    spreadsheet: bool,
+) -> None:
     if output != "-":
-        put(list(row), [list(row.values())], output, json)
+        put(list(row), [list(row.values())], output, json, spreadsheet)
     elif json:
         print_json(row)
     elif named is not None and named.names is None:

@@ -135,6 +135,14 @@ TableOutput = Annotated[
     str,
     typer.Option("-o", "--output", metavar="FILE", help="out.csv or out.json; - is stdout."),
 ]
+Spreadsheet = Annotated[
+    bool,
+    typer.Option(
+        "--spreadsheet",
+        help="CSV: an apostrophe before text that begins with =, +, - or @, so that no spreadsheet "
+        "takes it for a formula.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout instead of a table.")]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No notes, no progress, no summary.")]
 

@@ -14,6 +14,7 @@ from nelson.cli.common import ExitCode, counted, fail, say
 from nelson.cli.interrupt import Interruptible
 from nelson.cli.spaces import space_of
 from nelson.cli.status_line import PhaseLine
+from nelson.errors import printable
 from nelson.io.progress import Bar
 
 if TYPE_CHECKING:
@@ -31,28 +32,54 @@ def _block_of(formula: Formula, most: int = 65536, most_bits: int = 2**31) -> in
 
 
 @contextlib.contextmanager
-def open_output(output: str) -> Iterator[Callable[..., Writer]]:
+def open_output(output: str, spreadsheet: bool = False) -> Iterator[Callable[..., Writer]]:
     """A function that makes the writer for `output` ("-": text on stdout), given the variables and
     their names, if they have any.
 
     A file appears under its name when the block ends without an error. Names that cannot be
-    written are refused here, before any work is done.
+    written are refused here, before any work is done. spreadsheet: no name begins like a formula.
     """
-    from nelson.io.sample_files import format_of, make_writer
+    from nelson.io.sample_files import as_text, format_of, make_writer
 
     kind = "text" if output == "-" else format_of(output)
+    _check_spreadsheet(kind, spreadsheet)
+
+    def writer(variables: Sequence[int], names: Sequence[str] | None = None) -> Writer:
+        if spreadsheet and names is not None:
+            names = [as_text(name) for name in names]
+        return make_writer(kind, file, variables, names)
+
     with _opened(output) as file:
-        yield lambda variables, names=None: make_writer(kind, file, variables, names)
+        yield writer
 
 
 @contextlib.contextmanager
-def open_row_output(output: str) -> Iterator[Callable[[Rows], RowWriter]]:
-    """The same for rows of a space ("-": CSV on stdout): a writer, given rows with its columns."""
+def open_row_output(
+    output: str, spreadsheet: bool = False
+) -> Iterator[Callable[[Rows], RowWriter]]:
+    """The same for rows of a space ("-": CSV on stdout): a writer, given rows with its columns.
+
+    On a terminal, characters that steer it are escaped.
+    """
     from nelson.io.row_files import format_of_rows, make_row_writer
+    from nelson.io.sample_files import as_text
 
     kind = "csv" if output == "-" else format_of_rows(output)
+    _check_spreadsheet(kind, spreadsheet)
+    on_terminal = output == "-" and sys.stdout.isatty()
+
+    def cell(value: Any) -> Any:
+        value = as_text(value) if spreadsheet else value
+        return printable(value) if on_terminal and isinstance(value, str) else value
+
     with _opened(output) as file:
-        yield lambda first: make_row_writer(kind, file, first)
+        changed = cell if on_terminal or spreadsheet else None
+        yield lambda first: make_row_writer(kind, file, first, changed)
+
+
+def _check_spreadsheet(kind: str, spreadsheet: bool) -> None:
+    if spreadsheet and kind != "csv":
+        raise typer.BadParameter("for CSV only", param_hint="--spreadsheet")
 
 
 @contextlib.contextmanager

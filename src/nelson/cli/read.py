@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from nelson.cli import options as opt
-from nelson.cli.common import parsed_count, say
+from nelson.cli.common import echo, parsed_count, say
 from nelson.cli.output import method_words, open_output
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def read(
 
     source = read_folder(folder, partial=partial or info)
     if info:
-        typer.echo(_description(source))
+        echo(_description(source))
         return
     if verify:
         source.verify()

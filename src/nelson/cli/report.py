@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from nelson.cli import options as opt
-from nelson.cli.common import print_json
+from nelson.cli.common import echo, print_json
 from nelson.cli.formulas import read_formula
 from nelson.cli.marginals import value_rows
 from nelson.cli.spaces import conditions, read_source, refuse, space_of
@@ -54,7 +54,7 @@ def report(
     if json:
         print_json(result.to_dict())
     else:
-        typer.echo(str(result))
+        echo(str(result))
 
 
 def _describe(source: Space | TableModel, given: list[str], json: bool) -> None:
@@ -79,14 +79,14 @@ def _describe(source: Space | TableModel, given: list[str], json: bool) -> None:
             }
         )
     else:
-        typer.echo(str(space))
+        echo(str(space))
         typer.echo()
         typer.echo(f"legal rows  {why if legal is None else digits(legal)}")
         size = f"{space.formula.n_vars:,} variables, {len(space.formula):,} clauses"
         typer.echo(f"formula     {size}")
         if shares is not None:
             typer.echo(f"\nshare of each value among the legal rows ({shares.guarantee})")
-            typer.echo(aligned([["  " + name, *map(shown, rest)] for name, *rest in rows]))
+            echo(aligned([["  " + name, *map(shown, rest)] for name, *rest in rows]))
     if legal == 0:
         raise Unsatisfiable(space.contradiction(wanted) or "no row is legal")
 

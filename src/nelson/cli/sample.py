@@ -89,6 +89,7 @@ def sample(
         None, metavar="N", help="With --cluster: samples per part. [default: about 128 MB]"
     ),
     dialect: opt.Dialect = "auto",
+    spreadsheet: opt.Spreadsheet = False,
     quiet: opt.Quiet = False,
 ) -> None:
     """Draw valid assignments of a formula, legal rows of a space, or structures of a model.
@@ -117,14 +118,14 @@ def sample(
         )
         options |= {"n": parsed_count(count), "unique": unique, "threads": threads}
         options |= law_arguments(source, given, weights, weight, share, first)
-        _sample_rows(source, output, options, quiet)
+        _sample_rows(source, output, options, spreadsheet, quiet)
         return
     refuse({"--share": bool(share), "--first": bool(first)}, "for spaces (.toml) only")
     n = parsed_count(count, endless=not unique)
     options |= {"n": n, "sweeps": sweeps, "max_rounds": max_rounds, "check": not no_check}
     if cluster is not None:
         used = {"--unique": unique, "--device": device != "cpu", "-n inf": n is None}
-        used |= {"--moves": moves != "single"}
+        used |= {"--moves": moves != "single", "--spreadsheet": spreadsheet}
         refuse(used, "not with --cluster")
         folder = output_folder(output)
         part = None if shard is None else parsed_count(shard, "--shard", endless=False)
@@ -154,7 +155,7 @@ def sample(
             raise FormulaError("a model with terms", expected="one without, for --cluster")
         sample_on_cluster(named.formula, options, cluster, folder, quiet)
         return
-    with open_output(output) as writer_of:
+    with open_output(output, spreadsheet) as writer_of:
         named = read()
         columns = options["project"] or range(1, named.formula.n_vars + 1)
         if named.terms:
@@ -168,11 +169,15 @@ def sample(
 
 
 def _sample_rows(
-    source: Space | TableModel, output: str, options: dict[str, Any], quiet: bool
+    source: Space | TableModel,
+    output: str,
+    options: dict[str, Any],
+    spreadsheet: bool,
+    quiet: bool,
 ) -> None:
     from nelson.space import Rows
 
-    with open_row_output(output) as writer_of:
+    with open_row_output(output, spreadsheet) as writer_of:
         sink = RowSink(writer_of, Rows.empty(space_of(source).fields))
         blocks = drawn_rows(source, options)
         total = write_blocks(blocks, sink, options["n"], shows_progress(output, quiet))

@@ -10,20 +10,31 @@ from typing import Any
 import typer
 
 from nelson.cli.common import print_json
-from nelson.errors import NelsonError
+from nelson.errors import NelsonError, printable
 
 
-def check_name(output: str) -> None:
+def check_name(output: str, spreadsheet: bool) -> None:
     """Refuse names that cannot be written, before any work is done."""
+    if spreadsheet and not output.lower().endswith(".csv"):
+        raise typer.BadParameter("for a .csv file only", param_hint="--spreadsheet")
     if output != "-" and not output.lower().endswith((".csv", ".json")):
         raise NelsonError(f"{output}: cannot write this table; use .csv or .json")
 
 
-def put(header: Sequence[str], rows: Iterable[Sequence[Any]], output: str, as_json: bool) -> None:
-    """Rows to stdout ("-") or to a file; as_json: on stdout as a list of objects."""
+def put(
+    header: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    output: str,
+    as_json: bool,
+    spreadsheet: bool = False,
+) -> None:
+    """Rows to stdout ("-") or to a file; as_json: on stdout as a list of objects.
+
+    spreadsheet: in a CSV file, no text begins like a formula.
+    """
     from nelson.io import atomic
     from nelson.io.json_values import plain
-    from nelson.io.sample_files import csv_line
+    from nelson.io.sample_files import as_text, csv_lines
 
     cells = [list(row) for row in rows]
     objects = [dict(zip(header, row, strict=True)) for row in cells]
@@ -31,17 +42,19 @@ def put(header: Sequence[str], rows: Iterable[Sequence[Any]], output: str, as_js
         if as_json:
             print_json(objects)
         else:
-            typer.echo(aligned([list(header), *([shown(cell) for cell in row] for row in cells)]))
+            typer.echo(aligned([list(map(shown, row)) for row in [header, *cells]]))
     elif output.lower().endswith(".json"):
         atomic.write(output, (json.dumps(plain(objects), indent=2) + "\n").encode(), sync=False)
     else:
-        lines = b"".join(csv_line(row) for row in [list(header), *cells])
-        atomic.write(output, lines, sync=False)
+        lines = [list(header), *cells]
+        if spreadsheet:
+            lines = [list(map(as_text, line)) for line in lines]
+        atomic.write(output, csv_lines(lines), sync=False)
 
 
 def shown(cell: Any) -> str:
     """A cell on the terminal."""
-    return f"{cell:.4g}" if isinstance(cell, float) else str(cell)
+    return f"{cell:.4g}" if isinstance(cell, float) else printable(str(cell))
 
 
 def aligned(rows: list[list[str]]) -> str:

@@ -48,9 +48,6 @@ def writing(
             if sync:
                 out.flush()
                 os.fsync(out.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(scratch, 0o666 & ~umask)  # so far only the user could read it
         os.replace(scratch, target)
     except BaseException:
         with contextlib.suppress(OSError):
@@ -98,9 +95,13 @@ def lock(handle: int, *, wait: bool) -> bool | None:
 
 
 def _made_and_locked(path: str) -> int:
-    """Make a file that must not exist yet, and lock it; -> the open file."""
+    """Make a file that must not exist yet, and lock it; -> the open file.
+
+    The system takes the umask off its permissions. To ask for the umask is to change it, also for
+    the files that other threads make meanwhile.
+    """
     while True:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
         lock(handle, wait=True)
         with contextlib.suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(handle), os.lstat(path)):

@@ -13,10 +13,9 @@ Writers take blocks and write them at once, in constant memory. Use them on a fi
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import tempfile
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
@@ -24,7 +23,7 @@ import numpy as np
 
 from nelson.errors import NelsonError
 from nelson.io.arrow import load_pyarrow
-from nelson.io.sample_files import csv_line, info_array, write_npz
+from nelson.io.sample_files import csv_lines, info_array, write_npz
 
 _KINDS = {".csv": "csv", ".npz": "npz", ".parquet": "parquet", ".arrow": "arrow"}
 _KINDS[".feather"] = "arrow"  # the same format
@@ -59,24 +58,32 @@ def format_of_rows(path: str) -> str:
     return _KINDS[suffix]
 
 
-def make_row_writer(kind: str, out: BinaryIO, first: NamedRows) -> RowWriter:
-    """A writer over an open binary file. first: rows with the columns of all blocks, or none."""
-    writer: RowWriter = _WRITERS[kind](out, first)
+def make_row_writer(
+    kind: str, out: BinaryIO, first: NamedRows, cell: Callable[[Any], Any] | None = None
+) -> RowWriter:
+    """A writer over an open binary file. first: rows with the columns of all blocks, or none.
+
+    cell: in CSV, what becomes of each name and value, such as `nelson.io.sample_files.as_text`.
+    """
+    writer: RowWriter = CsvRows(out, first, cell) if kind == "csv" else _WRITERS[kind](out, first)
     return writer
 
 
 class CsvRows:
-    """Values as Python prints them."""
+    """Values as Python prints them. cell: what becomes of each name and each value."""
 
-    def __init__(self, out: BinaryIO, first: NamedRows) -> None:
-        self._out = out
-        out.write(csv_line(first.columns))
+    def __init__(self, out: BinaryIO, first: NamedRows, cell: Callable[[Any], Any] | None) -> None:
+        self._out, self._cell = out, cell
+        self._write([first.columns])
 
     def write(self, rows: NamedRows) -> None:
-        text = io.StringIO()
         columns = [rows[name].tolist() for name in rows.columns]
-        csv.writer(text, lineterminator="\n").writerows(zip(*columns, strict=True))
-        self._out.write(text.getvalue().encode("utf-8", "replace"))
+        self._write(zip(*columns, strict=True))
+
+    def _write(self, lines: Iterable[Iterable[Any]]) -> None:
+        if self._cell is not None:
+            lines = (map(self._cell, line) for line in lines)
+        self._out.write(csv_lines(lines))
 
     def close(self, info: dict[str, Any]) -> None:
         self._out.flush()
@@ -135,7 +142,6 @@ class ArrowRows:
 
 
 _WRITERS: dict[str, Any] = {
-    "csv": CsvRows,
     "npz": NpzRows,
     "parquet": ParquetRows,
     "arrow": ArrowRows,

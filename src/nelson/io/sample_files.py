@@ -148,9 +148,20 @@ class CsvWriter:
 
 def csv_line(cells: Iterable[Any]) -> bytes:
     """One line of a CSV file."""
-    line = io.StringIO()
-    csv.writer(line, lineterminator="\n").writerow(cells)
-    return line.getvalue().encode("utf-8", "replace")
+    return csv_lines([cells])
+
+
+def csv_lines(rows: Iterable[Iterable[Any]]) -> bytes:
+    """Lines of a CSV file."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue().encode("utf-8", "replace")
+
+
+def as_text(cell: Any) -> Any:
+    """A cell that no spreadsheet takes for a formula: ' before a text that begins like one."""
+    begins = isinstance(cell, str) and cell.startswith(("=", "+", "-", "@", "\t", "\r"))
+    return f"'{cell}" if begins else cell
 
 
 # -------------------------------------------------------------------------------------------- npz

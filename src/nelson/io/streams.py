@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import IO, Any
 
 from nelson.errors import FormulaError
+from nelson.io import atomic
 
 _GZIP, _XZ = b"\x1f\x8b", b"\xfd7zXZ\x00"  # the first bytes of compressed files
 _BROKEN = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, MemoryError)
@@ -93,7 +94,10 @@ def _broken(error: Exception, source: str | None) -> FormulaError:
 
 
 def save(text: str, target: str | os.PathLike[str] | IO[Any]) -> None:
-    """To a path (.gz and .xz compress), "-" (stdout) or an open file (text or binary)."""
+    """To a path (.gz and .xz compress), "-" (stdout) or an open file (text or binary).
+
+    A file of this path is replaced by the whole text, or stays as it was.
+    """
     if not isinstance(target, (str, os.PathLike)):
         is_text = isinstance(target, io.TextIOBase)
         target.write(text if is_text else text.encode())
@@ -102,6 +106,7 @@ def save(text: str, target: str | os.PathLike[str] | IO[Any]) -> None:
     if name == "-":
         sys.stdout.write(text)
         return
-    opener: Any = {".gz": gzip.open, ".xz": lzma.open}.get(os.path.splitext(name)[1], open)
-    with opener(name, "wb") as file:
-        file.write(text.encode())
+    compress: Any = {".gz": gzip.compress, ".xz": lzma.compress}.get(
+        os.path.splitext(name)[1], bytes
+    )
+    atomic.write(name, compress(text.encode()), sync=False)

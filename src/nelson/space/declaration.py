@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from nelson.errors import FormulaError
+from nelson.errors import FormulaError, printable
 from nelson.formula import Formula
 from nelson.space.clauses.encode import Encoder
 from nelson.space.language.evaluate import evaluate
@@ -44,7 +44,7 @@ class Requirement:
         shown = text(self.rule)
         shown = shown if len(shown) <= 300 else shown[:297] + "..."
         where = f" ({self.source}:{self.line})" if self.source is not None else ""
-        return f"{self.name}: {shown}{where}" if self.name else f"{shown}{where}"
+        return printable(f"{self.name}: {shown}{where}" if self.name else f"{shown}{where}")
 
 
 class Declaration:
@@ -210,8 +210,9 @@ class Declaration:
         return legal
 
     def __repr__(self) -> str:
-        lines = [f"Space {self.name}" if self.name else "Space"]
-        wide = max((len(name) for name in self.fields), default=0)
-        lines += [f"  {name.ljust(wide)}  {f.domain}" for name, f in self.fields.items()]
+        lines = [printable(f"Space {self.name}" if self.name else "Space")]
+        fields = {printable(name): printable(f.domain) for name, f in self.fields.items()}
+        wide = max(map(len, fields), default=0)
+        lines += [f"  {name.ljust(wide)}  {domain}" for name, domain in fields.items()]
         lines += [f"  {requirement}" for requirement in self.rules]
         return "\n".join(lines)

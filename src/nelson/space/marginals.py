@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nelson.budget import Budget
+from nelson.errors import printable
 from nelson.exact.compiled import Compiled
 from nelson.sampling.marginals import marginals as marginals_of
 from nelson.space.clauses.gates import TRUE
@@ -35,7 +36,7 @@ class ValueShares(dict[str, dict[Any, float]]):
         lines = []
         for name, shares in self.items():
             listed = ", ".join(f"{_key(v)}: {share:.4g}" for v, share in shares.items())
-            lines.append(f"{name}: {listed}")
+            lines.append(printable(f"{name}: {listed}"))
         return "\n".join([*lines, f"[{self.guarantee}]"])
 
 

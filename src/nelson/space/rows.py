@@ -11,7 +11,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from nelson.errors import FormulaError, NelsonError
+from nelson.errors import FormulaError, NelsonError, printable
 from nelson.io.arrow import load_pyarrow
 from nelson.space.language.fields import (
     Choice,
@@ -157,10 +157,10 @@ class Rows(Sequence[dict[str, Any]]):
 
     def __repr__(self) -> str:
         shown = self[:10]
-        head = [{name: str(value) for name, value in row.items()} for row in shown]
-        widths = {name: max([len(name), *(len(row[name]) for row in head)]) for name in self.fields}
-        lines = ["  ".join(name.rjust(widths[name]) for name in self.fields)]
-        lines += ["  ".join(row[name].rjust(widths[name]) for name in self.fields) for row in head]
+        head = [list(self.fields), *(row.values() for row in shown)]
+        cells = [[printable(str(cell)) for cell in line] for line in head]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        lines = ["  ".join(map(str.rjust, line, widths)) for line in cells]
         if len(self) > len(shown):
             lines.append("...")
         method = f", method {self.info['method']}" if "method" in self.info else ""

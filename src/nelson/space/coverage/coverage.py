@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from nelson.budget import Budget
-from nelson.errors import FormulaError, NelsonError, Unsatisfiable
+from nelson.errors import FormulaError, NelsonError, Unsatisfiable, printable
 from nelson.io.progress import phase
 from nelson.policy import CoverPolicy
 from nelson.space.answers import explained, law_of
@@ -58,7 +58,7 @@ class Missing(Sequence[dict[str, Any]]):
 
     def __repr__(self) -> str:
         lines = [
-            ", ".join(f"{name} = {_shown(label)}" for name, label in found.items())
+            printable(", ".join(f"{name} = {_shown(label)}" for name, label in found.items()))
             for found in self[:5]
         ]
         more = len(self) - len(lines)
@@ -101,7 +101,7 @@ class Coverage:
         if len(self.missing):
             lines += ["missing:", *(f"  {line}" for line in repr(self.missing).splitlines())]
         if self.left_out:
-            lines.append(f"left out: {', '.join(self.left_out)}")
+            lines.append(printable(f"left out: {', '.join(self.left_out)}"))
         if self.ignored:
             lines.append(f"ignored: {self.ignored:,} rows that are not legal")
         return "\n".join(lines)

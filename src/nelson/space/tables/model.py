@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nelson._version import __version__
-from nelson.errors import FormulaError
+from nelson.errors import LINES, FormulaError, printable
 from nelson.exact.compiled import Compiled
 from nelson.exact.routes import CIRCUIT, ENUMERATE
 from nelson.io import atomic
@@ -302,7 +302,7 @@ class TableModel:
         lines += [f"note: {note}" for note in facts.notes]
         said = facts.why.startswith(facts.guarantee)
         lines.append(f"[{facts.why}]" if said else f"[{facts.guarantee}; {facts.why}]")
-        return "\n".join(lines)
+        return printable("\n".join(lines), keep=LINES)
 
     def _strongest_values(self) -> list[str]:
         found = []
