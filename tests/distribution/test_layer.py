@@ -225,8 +225,8 @@ def counted_diagnoses(monkeypatch):
 
 
 def test_chains_are_diagnosed_once_in_a_while(monkeypatch):
-    """Logits that move the law by less than 0.5 nats keep the diagnosis. One logit by 0.1, or all by
-    0.01, does; all by 0.1 do not (0.9 nats), though each logit moves as little as the one did.
+    """Logits that move the law by less than 0.5 nats keep the diagnosis. One logit may move by 0.1,
+    or all by 0.01; all by 0.1 are 0.9 nats, though each moves as little as the one did.
     """
     made = counted_diagnoses(monkeypatch)
     layer = LovaszLayer(random_ksat(300, 400, 5, seed=1), 64)  # no circuit
