@@ -81,8 +81,19 @@ def given_order(literals: np.ndarray, offsets: np.ndarray) -> Order:
 def best_order(literals: np.ndarray, offsets: np.ndarray, budget: Budget) -> Order:
     """The order with the fewest estimated states among those that are tried.
 
-    Its deadline ends the search. The number of orders that are tried is limited in any case.
+    Its deadline ends the search. The number of orders that are tried is limited in any case. If
+    none is feasible: the variables of most clauses first, since a star has no good order else.
     """
+    found = _searched(literals, offsets, budget)
+    if found.feasible:
+        return found
+    clauses = clauses_over(literals, offsets)
+    degree = np.bincount(clauses.variable, minlength=clauses.n)
+    hubs_first = estimated(clauses, np.argsort(-degree, kind="stable"))
+    return min(found, hubs_first, key=lambda order: order.work)
+
+
+def _searched(literals: np.ndarray, offsets: np.ndarray, budget: Budget) -> Order:
     # An order with fewer states than this (log2) is good enough.
     good = 20.0
     # Else the best orders are smoothed and refined again in this number of rounds.

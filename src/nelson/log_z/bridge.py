@@ -48,7 +48,7 @@ from nelson.log_z.method import (
 from nelson.log_z.part_sampler import PartSampler
 from nelson.log_z.parts import WeightedClauses, merge
 from nelson.log_z.result import Z95
-from nelson.log_z.sums import Sums
+from nelson.log_z.sums import Lost, Sums
 from nelson.policy import DEFAULT, LogZPolicy, Policy
 from nelson.sampling.auto import ready
 
@@ -101,6 +101,8 @@ class BridgeDraws:
                 if self.source.lag:
                     early = self._samples(max(64, size // 8), early=True)
                     self.early = np.append(self.early, self._ratios(self.sums.values(early)))
+            except Lost:
+                raise  # what is left would be another law
             except BudgetExceeded:
                 return False
             if len(x) < size:
@@ -249,8 +251,6 @@ def bridge(
 
 def _without_samples(sums: Sums, budget: Budget) -> LogProbability:
     """The sums hold no unit: one sum is log P."""
-    if not sums.lossless:
-        raise BudgetExceeded("small entries of the tables might be lost")
     none = {"samples": 0, "held": 0, "noise": 0.0, "bias": 0.0, "rounding": 0.0}
     info = {**none, "guarantee": "exact", "reached": True}
     log_p = sums.total(replace(budget, threads=1))

@@ -24,7 +24,7 @@ import numpy as np
 from nelson.budget import Budget
 from nelson.chains.diagnosis.diagnose import pilot_request
 from nelson.chains.moves.factor_graph import FactorGraph, factor_graph
-from nelson.chains.moves.joint import Runner
+from nelson.chains.moves.joint import LOST, Runner
 from nelson.chains.problem import Problem
 from nelson.errors import BudgetExceeded, Unsatisfiable
 from nelson.formula.groups import groups_of
@@ -38,6 +38,10 @@ from nelson.policy import DEFAULT, LogZPolicy
 _WIDTHS = (18, 16, 14, 12, 10, 8, 5)
 #: Values of h that are summed at once, by each thread.
 _LANES = 1024
+
+
+class Lost(BudgetExceeded):
+    """Doubles cannot hold an entry of a table that may count: there is no sum."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,18 +114,6 @@ class Sums:
         constant = total.sum() + negative - np.logaddexp(0.0, self.theta).sum()
         return energy - np.repeat(total, sizes), float(constant)
 
-    @property
-    def lossless(self) -> bool:
-        """Is it proved that no entry of a table underflows to 0?
-
-        The weights of a unit add up to 1 at most, so that every entry is at least the product over
-        all units of their smallest weights. If that is a double, nothing is lost, in any order.
-        """
-        weights, _ = self._log_weights
-        least = np.minimum.reduceat(weights, self.graph.units.at[:-1])
-        # Products of weights above e^-700 are doubles of full precision.
-        return bool(-least[self.graph.moving].sum() < 700.0)
-
     def values(self, x: np.ndarray) -> np.ndarray:
         """States (lanes, n) bool -> the values of the held units, (lanes, held)."""
         at, literal = self.graph.units
@@ -164,7 +156,7 @@ class Sums:
     def log_w(self, values: np.ndarray, budget: Budget) -> np.ndarray:
         """(lanes,): log W of values of the held units (lanes, held); -inf if no state has them.
 
-        Raises BudgetExceeded if the time was up.
+        Raises BudgetExceeded if the time was up, Lost if doubles cannot hold the tables.
         """
         weights, constant = self._log_weights
         out = np.full(len(values), constant)
@@ -178,7 +170,9 @@ class Sums:
         return out
 
     def total(self, budget: Budget) -> float:
-        """log of the sum of W over all h. Raises Unsatisfiable if it is 0."""
+        """log of the sum of W over all h. Raises Unsatisfiable if it is 0: nothing is lost then, or
+        Lost would be raised.
+        """
         n_states = int(np.prod(self.sizes))
         size, total = _LANES * budget.threads, -math.inf
         for first in range(0, n_states, size):
@@ -201,6 +195,8 @@ class Sums:
         log2 = runner.run(self.program, pack(self.states(padded)), 0, draw=False)
         if runner.stopped:
             raise BudgetExceeded("the time was up in sums over tables")
+        if np.isnan(log2[: len(values)]).any():
+            raise Lost(LOST)
         return log2[: len(values)] * math.log(2)
 
 
@@ -231,24 +227,23 @@ def _by_width(
 
 
 def by_tables(parts: list[WeightedClauses], task: LogZTask) -> MethodOutcome:
-    """Each part whose sums take little work, and provably lose nothing."""
+    """Each part whose sums take little work, and lose nothing."""
     limits = task.policy.log_z
     work = limits.tables_work if task.is_auto else limits.tables_work_if_asked
     budget = task.exact_budget() if task.is_auto else task.budget
     solved: list[LogProbability] = []
     left: list[WeightedClauses] = []
-    lossy = False
+    reason = "done"
     for k, part in enumerate(parts):
         sums = Sums.all(part.problem, part.theta, work, limits)
-        if sums is None or not sums.lossless:
-            lossy |= sums is not None
-            left.append(part)
-            continue
         try:
-            solved.append(LogProbability(sums.total(budget), exact=True))
+            if sums is not None:
+                solved.append(LogProbability(sums.total(budget), exact=True))
+                continue
+            reason = f"a component of {part.n} variables is too wide"
+        except Lost as error:
+            reason = str(error)
         except BudgetExceeded as error:
             return MethodOutcome(solved, left + parts[k:], str(error))
-    if lossy:
-        return MethodOutcome(solved, left, "small entries of the tables might be lost")
-    reason = f"a component of {left[-1].n} variables is too wide" if left else "done"
+        left.append(part)
     return MethodOutcome(solved, left, reason)

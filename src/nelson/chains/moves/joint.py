@@ -52,6 +52,9 @@ _WIDTHS = (18, 16, 14, 12, 10, 8, 5)
 #: numbers in tables.
 _MOST_AROUND = 300.0
 
+#: Why tables cannot be used: an entry that may count is below the smallest double.
+LOST = "small entries of the tables would be lost"
+
 _PLANS: Slot[Recent[tuple[Any, ...], Joint | None]] = Slot("joint moves")
 
 
@@ -103,6 +106,16 @@ class Joint(InPlaceMoves):
     def held(self) -> float:
         """The share of variables that a move holds."""
         return self.number_held / max(1, int(self.graph.variables[self.graph.moving].sum()))
+
+    def loses(self, problem: Problem, request: Request, states: np.ndarray) -> bool:
+        """Are there states (contexts, words, n) that the first move cannot move, since doubles do
+        not hold its tables?
+        """
+        contexts, many, n = states.shape
+        factors = self.factor_weights(contexts)
+        runner = Runner(self.graph, problem, request, (contexts, many), 0, factors)
+        log2 = runner.run(self.cutset(0), states.reshape(-1, n).copy(), 0, draw=False)
+        return not runner.stopped and bool(np.isnan(log2).any())
 
     @property
     def info(self) -> dict[str, object]:
@@ -167,7 +180,8 @@ class Runner:
         self.stopped = False  # by the deadline
 
     def run(self, one: Cutset, states: np.ndarray, number: int, *, draw: bool) -> np.ndarray:
-        """Move number `number` of states (words, n), in place; -> (64 words,) log2 Z(rest | held).
+        """Move number `number` of states (words, n), in place; -> (64 words,) log2 Z(rest | held),
+        NaN where doubles cannot hold the tables: the state has not moved there.
 
         draw: if not, only Z is computed.
         """

@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nelson.chains.moves.hubs import Hubs, ProposalLaw, Region, region_of
-from nelson.chains.moves.joint import Joint, Runner, joint_moves
+from nelson.chains.moves.joint import LOST, Joint, Runner, joint_moves
 from nelson.chains.moves.protocol import InPlaceMoves
 from nelson.chains.moves.trees import Tree, fitted
 from nelson.chains.problem import Problem
@@ -260,6 +260,8 @@ def learned(
         if walk.stopped:
             return "the time was up while jumps were learned"
         assert walk.weight is not None
+        if np.isnan(walk.weight).any():
+            return LOST
         words = walk.words
         means.append(float(walk.weight.mean()))
         before = means[-fitted_jumps - 3] if len(means) > fitted_jumps + 3 else -np.inf

@@ -11,11 +11,16 @@ held literals applies only in the lanes in which these are all false.
 Eight lanes are done at a time: an entry of a table is a row of LANES float64, one for each lane.
 After the way up the first part of a bag's table holds m, where F(., 0) was; the draw does not need
 F(., 0). If the largest entry of a message is below 2^-64 or at least 2 in a lane, the table of that
-lane is multiplied by a power of two, which is exact: nothing underflows or overflows, and no result
-depends on it. (The caller limits what the factors of a unit multiply to: 2^-433 .. 2^433.) If it is
-0, the state of the lane violates the formula, and the lane keeps it. A hub may receive thousands of
-messages, and their product may pass through ratios beyond the range of a float64: a bag with more
-than CHILDREN messages keeps the exponents of its entries apart while it multiplies.
+lane is multiplied by a power of two, which is exact. (The caller limits what the factors of a unit
+multiply to: 2^-433 .. 2^433.) If it is 0, the state of the lane violates the formula, and the lane
+keeps it.
+
+No entry is lost without a word. The least entry of each message that is not 0 is known: 2^low. A
+bag whose entries might fall below 2^LEAST, or that receives more than CHILDREN messages (a hub),
+keeps the exponents of its entries apart while it multiplies. What then still is more than 2^LEAST
+below the largest entry of its message cannot be held by a float64: the lane is *lost*. It keeps its
+state, and its Z is NaN. Being lost depends on the held values alone, which a move does not change,
+so that P stays stationary. If nothing is held, the caller must not call the move exact.
 
 The sum over all free units, Z(rest | held), is what the last messages multiply to. It is given as a
 mantissa and an exponent of two, to which all rescaling adds. Weights of held units and factors
@@ -53,8 +58,14 @@ LANES = 8
 _TAG = tag(LANES)
 #: Bits of 2^-64, of 1, of 2 and of 2^-53 as float64.
 _SMALL, _UNIT, _TWO, _ULP = (np.uint64((1023 - k) << 52) for k in (64, 0, -1, 53))
-_1, _11, _52 = (np.uint64(k) for k in (1, 11, 52))
+_1, _11, _52, _63 = (np.uint64(k) for k in (1, 11, 52, 63))
 _TOP = np.uint64(1 << 52)
+#: Bits of infinity and of NaN.
+_INFINITE, _NAN = np.uint64(0x7FF << 52), np.uint64(0x7FF8 << 48)
+_EVERY = np.uint64(2**64 - 1)
+#: Entries of a message are held if they are above 2^LEAST: doubles of full precision.
+LEAST = -1000
+_FAR = np.uint64(-LEAST)
 _BIAS = np.uint64(2**64 - 1023)
 
 
@@ -75,7 +86,8 @@ class JointScratch(NamedTuple):
     places: np.ndarray  # int64: for each entry of a bag, the entry of a message
     powers: np.ndarray  # int64: for each entry and lane of a hub's bag, an exponent put aside
     lanes: np.ndarray  # one row: 32 GOLDEN times the number of the lane
-    sums: np.ndarray  # LANES int64, then LANES float64: Z of a block, as exponent and mantissa
+    sums: np.ndarray  # LANES int64, LANES float64: Z of a block, as exponent and mantissa; the lost
+    low: np.ndarray  # (bags, LANES) int64: log2 of the least entry of each message
 
 
 class JointTask(NamedTuple):
@@ -92,7 +104,7 @@ class JointTask(NamedTuple):
     word: np.ndarray  # (rows,) int64: number of the word, for the random numbers
     seed: np.uint64
     exponent: np.ndarray  # (rows, 64) int64: where log2 Z(rest | held) of each lane goes
-    mantissa: np.ndarray  # (rows, 64) uint64: bits of a float64 in [1, 2), or of 0
+    mantissa: np.ndarray  # (rows, 64) uint64: bits of a float64 in [1, 2), of 0, or NaN if lost
 
 
 def space(n: int, entries: int, largest: int) -> JointScratch:
@@ -106,7 +118,8 @@ def space(n: int, entries: int, largest: int) -> JointScratch:
         places=np.empty(largest, np.int64),
         powers=np.empty(largest * LANES, np.int64),
         lanes=lanes,
-        sums=aligned(2 * LANES, fill=0),
+        sums=aligned(3 * LANES, fill=0),
+        low=aligned(n * LANES),
     )
 
 
@@ -273,31 +286,76 @@ def _put_aside(tag, s, base, rows):
 
 
 @inline
-def _put_back(tag, s, base, rows):
-    """Multiply the table by the exponents put aside, relative to the largest one of the lane."""
+def _put_back(tag, s, base, message, size):
+    """Multiply the table by the exponents put aside, relative to the largest one of the lane.
+
+    A lane is lost if an entry of the message would be below 2^LEAST of the largest.
+    """
+    rows = message * size
     for lane in range(len(tag)):
         most = np.int64(-(1 << 62))
         for k in range(lane, len(tag) * rows, len(tag)):
             if peek(s.tables, base * len(tag) + k):
                 most = max(most, peek(s.powers, k))
-        for k in range(lane, len(tag) * rows, len(tag)):
-            at, power = base * len(tag) + k, 1023 + peek(s.powers, k) - most
-            bits = peek(s.tables, at) & (_TOP - _1) | (np.uint64(power) << _52)
-            poke(s.tables, at, bits if peek(s.tables, at) and power > 0 else np.uint64(0))
+        for e in range(message):
+            highest = np.int64(-(1 << 62))
+            for a in range(size):
+                k = (a * message + e) * len(tag) + lane
+                at, power = base * len(tag) + k, 1023 + peek(s.powers, k) - most
+                bits = peek(s.tables, at) & (_TOP - _1) | (np.uint64(power) << _52)
+                if peek(s.tables, at):
+                    highest = max(highest, peek(s.powers, k) - most)
+                poke(s.tables, at, bits if peek(s.tables, at) and power > 0 else np.uint64(0))
+            if -(1 << 61) < highest < LEAST:
+                poke(s.sums, 2 * len(tag) + lane, _EVERY)
         poke(s.sums, lane, peek(s.sums, lane) + np.uint64(most))
 
 
 @inline
-def _receive_all(tag, p, s, base, rows, first, last, m, messages):
-    """Multiply the table of a hub by its messages, with exponents put aside."""
+def _negative(tag, row):
+    """The lanes in which an int64 is below 0."""
+    return (row >> _63) * splat(tag, _EVERY)
+
+
+@inline
+def _own_low(tag, p, t, s, b, weight, size, factor):
+    """log2 of the least product of a weight of the unit and its factors, at most 0.
+
+    All lanes are lost if a weight is no double of full precision.
+    """
+    low = np.int64(0)
+    for a in range(size):
+        power = np.int64(peek(t.weights, weight + a) >> _52)
+        low = min(low, power - 1023)
+        if power == 0:
+            store(s.sums, 2, splat(tag, _EVERY))
+    for c in range(peek(p.factor_at, b), peek(p.factor_at, b + 1)):
+        if peek(p.weight, c):
+            low += min(
+                np.int64(0), np.int64(peek(t.factors, factor + peek(p.weight, c)) >> _52) - 1023
+            )
+    return splat(tag, np.uint64(low))
+
+
+@inline
+def _receive_all(tag, p, s, base, message, size, own, first, last, m, messages):
+    """Multiply a table by its messages, with exponents put aside. own: log2 of its least entry."""
+    rows = message * size
     for k in range(len(tag) * rows):
         poke(s.powers, k, 0)
+    low = own
     for c in range(m, messages):
-        message = peek(p.table, peek(p.child, c))
-        _receive(tag, p, s, base, first, first, last, message, peek(p.within, c))
+        child = peek(p.child, c)
+        after = low + load(tag, s.low, child)
+        if any_lane(_negative(tag, after + splat(tag, _FAR))):
+            _put_aside(tag, s, base, rows)
+            after = load(tag, s.low, child)
+        low = after
+        _receive(tag, p, s, base, first, first, last, peek(p.table, child), peek(p.within, c))
         if (c + 1 - m) % CHILDREN == 0 or c + 1 == messages:
             _put_aside(tag, s, base, rows)
-    _put_back(tag, s, base, rows)
+            low = zeros(tag)
+    _put_back(tag, s, base, message, size)
 
 
 @inline
@@ -306,7 +364,7 @@ def _fill(tag, p, t, s, b, base, weight, factor):
 
     weight, factor: where the weights of the unit and those of the factors begin. The table grows
     from the highest digit to the lowest. A factor or message is applied as soon as all its digits
-    are there. Only a hub has all its messages at the end.
+    are there. Where exponents are put aside, all messages come at the end.
     """
     first, last = peek(p.scope_at, b), peek(p.scope_at, b + 1)
     k = last - 1
@@ -316,13 +374,17 @@ def _fill(tag, p, t, s, b, base, weight, factor):
         store(s.tables, base + a * stride, splat(tag, peek(t.weights, weight + a)))
     c, factors = peek(p.factor_at, b), peek(p.factor_at, b + 1)
     m, messages = peek(p.child_at, b), peek(p.child_at, b + 1)
-    hub = messages - m > CHILDREN
+    own = _own_low(tag, p, t, s, b, weight, size, factor)
+    low = own
+    for j in range(m, messages):
+        low = low + load(tag, s.low, peek(p.child, j))
+    apart = messages - m > CHILDREN or any_lane(_negative(tag, low + splat(tag, _FAR)))
     while True:
         while c < factors and peek(p.digit, peek(p.part_at, c)) == k - first:
             _factor(tag, p, t, s, c, base, first, k, last, rows, factor)
             c += 1
         lowest = np.int64(1) << (k - first)
-        while not hub and m < messages and peek(p.within, m) & (2 * lowest - 1) == lowest:
+        while not apart and m < messages and peek(p.within, m) & (2 * lowest - 1) == lowest:
             message = peek(p.table, peek(p.child, m))
             _receive(tag, p, s, base, first, k, last, message, peek(p.within, m))
             m += 1
@@ -330,14 +392,15 @@ def _fill(tag, p, t, s, b, base, weight, factor):
             break
         k -= 1
         _grow(tag, s, base, rows, peek(p.stride, k), peek(p.size, k))
-    if hub:
-        _receive_all(tag, p, s, base, rows, first, last, m, messages)
+    if apart:
+        message, top = peek(p.message, b), rows // peek(p.message, b)
+        _receive_all(tag, p, s, base, message, top, own, first, last, m, messages)
 
 
 @inline
-def _send(tag, s, base, message, size):
+def _send(tag, s, b, base, message, size):
     """Sum the unit out of its table, and rescale. -> the largest entry of each lane"""
-    most = zeros(tag)
+    most, least = zeros(tag), splat(tag, _INFINITE)
     for e in range(message):
         at = base + (size - 1) * message + e
         total = load(tag, s.tables, at)
@@ -346,14 +409,20 @@ def _send(tag, s, base, message, size):
             total = plus(load(tag, s.tables, at), total)
         store(s.tables, base + e, total)
         most = larger(most, total)
+        below = less(total, least) & less(zeros(tag), total)
+        least = (total & below) | (least & ~below)
+    low = ((least >> _52) + _BIAS) & less(least, splat(tag, _INFINITE))
     far = less(most, splat(tag, _SMALL)) | ~less(most, splat(tag, _TWO))
     if any_lane(far):
         power = (~(most >> _52) + np.uint64(2047)) * _TOP  # 2^-k for a number in [2^k, 2^(k+1))
         taken = ((most >> _52) + _BIAS) & far
         store(s.sums, 0, load(tag, s.sums, 0) + taken)
+        low = low + (~taken + _1)
         scale = (power & far) | (splat(tag, _UNIT) & ~far)
         for e in range(size * message):
             store(s.tables, base + e, times(load(tag, s.tables, base + e), scale))
+    store(s.low, b, low)
+    store(s.sums, 2, load(tag, s.sums, 2) | _negative(tag, low + splat(tag, _FAR)))
     if message == 1:  # nobody receives it: a factor of Z
         product = times(load(tag, s.sums, 1), load(tag, s.tables, base))
         store(s.sums, 0, load(tag, s.sums, 0) + ((product >> _52) + _BIAS))
@@ -403,6 +472,7 @@ def _move(tag, cutset, units, helpers, n_helpers, task, work, stop, round, first
         dead = zeros(tag)
         store(s.sums, 0, zeros(tag))
         store(s.sums, 1, splat(tag, _UNIT))
+        store(s.sums, 2, zeros(tag))
         for b in range(p.n_bags):
             base, message, unit = (
                 peek(p.table, b),
@@ -411,9 +481,11 @@ def _move(tag, cutset, units, helpers, n_helpers, task, work, stop, round, first
             )
             size = peek(q.at, unit + 1) - peek(q.at, unit)
             _fill(tag, p, t, s, b, base, weights + peek(q.at, unit), factors)
-            most = _send(tag, s, base, message, size)
+            most = _send(tag, s, b, base, message, size)
             dead = dead | ~less(zeros(tag), most)
-        store(s.sums, 1, load(tag, s.sums, 1) & ~dead)
+        lost = load(tag, s.sums, 2)
+        store(s.sums, 1, (load(tag, s.sums, 1) & ~(dead | lost)) | (splat(tag, _NAN) & lost))
+        dead = dead | lost
         for k in range(len(tag)):
             poke(t.exponent, r * 64 + shift + k, np.int64(peek(s.sums, k)))
             poke(t.mantissa, r * 64 + shift + k, peek(s.sums, len(tag) + k))

@@ -22,7 +22,7 @@ from nelson.chains.diagnosis.diagnose import (
 from nelson.chains.diagnosis.verdict import StepVerdict
 from nelson.chains.moves.fields import unit_moves
 from nelson.chains.moves.hubs import Hubs
-from nelson.chains.moves.joint import joint_moves
+from nelson.chains.moves.joint import LOST, Joint, joint_moves
 from nelson.chains.moves.jumps import LANES, learned
 from nelson.chains.moves.protocol import Moves
 from nelson.chains.request import Request
@@ -80,7 +80,10 @@ def by_resampling(part: FormulaPart, budget: Budget, policy: Policy) -> StepVerd
 
 
 def _latest(part: FormulaPart) -> tuple[str, StepVerdict] | None:
-    return part.formula.memo.once(_LATEST, lambda: Recent(4)).get(part.evidence)
+    latest = part.formula.memo.once(_LATEST, lambda: Recent(4)).get(part.evidence)
+    if latest is not None and not latest[1].moves.held and not _holds_tables(part, latest[1].moves):
+        return None  # exact for another theta, but not for this one
+    return latest
 
 
 def _keep(part: FormulaPart, step: str, verdict: StepVerdict) -> StepVerdict:
@@ -198,6 +201,14 @@ def _not_too_wide(part: FormulaPart, policy: Policy) -> Moves | str:
     return moves
 
 
+def _holds_tables(part: FormulaPart, moves: Moves) -> bool:
+    """Do doubles hold the tables of moves that hold no variable? They depend on theta alone."""
+    rows = np.unique(part.theta, axis=0)
+    states = np.zeros((len(rows), 1, part.formula.n_total), np.uint64)
+    request = pilot_request(rows, 64, Budget(threads=1))
+    return isinstance(moves, Joint) and not moves.loses(part.problem, request, states)
+
+
 def _verdict_on(
     part: FormulaPart,
     budget: Budget,
@@ -209,12 +220,17 @@ def _verdict_on(
     """The verdict on chains of these moves, within that share of the time."""
     if not moves.held:
         width = moves.info.get("width")
-        why = f"a joint move holds no variable (width {width}): it draws from P exactly"
-        return StepVerdict(1, "exact", why)
+        if _holds_tables(part, moves):
+            why = f"a joint move holds no variable (width {width}): it draws from P exactly"
+            return StepVerdict(1, "exact", why)
+        return StepVerdict(1, "heuristic", LOST)
 
     def one(row: np.ndarray) -> StepVerdict:
         asked = pilot_request(row[None], policy.chains.lanes, budget.share(portion))
-        return diagnose_chains(start(replace(asked, moves=moves), row), limits=policy.diagnosis)
+        chains = start(replace(asked, moves=moves), row)
+        if isinstance(moves, Joint) and moves.loses(part.problem, asked, chains.words):
+            return StepVerdict(1, "heuristic", LOST)
+        return diagnose_chains(chains, limits=policy.diagnosis)
 
     verdict = for_rows(part.theta, one)
     work = verdict.sweeps * moves.work
