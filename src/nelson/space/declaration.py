@@ -13,7 +13,7 @@ from nelson.errors import FormulaError, printable
 from nelson.formula import Formula
 from nelson.space.clauses.encode import Encoder
 from nelson.space.language.evaluate import evaluate
-from nelson.space.language.expressions import Rule, leaves, rule
+from nelson.space.language.expressions import MAX_NODES, Rule, extent, leaves, rule
 from nelson.space.language.fields import (
     FIELDS,
     Bins,
@@ -140,6 +140,16 @@ class Declaration:
     def rule(self, given: Rule | str | bool) -> Rule:
         """A rule from its text, with the names of this space: space.rule("len in [2, 4, 8]")."""
         found = parse(given, self.__getitem__) if isinstance(given, str) else rule(given)
+        nodes, depth = extent(found)
+        if nodes > MAX_NODES:
+            raise FormulaError(f"a rule of {nodes:,} parts", expected=f"at most {MAX_NODES:,}")
+        try:
+            if depth > 100:
+                text(found)
+        except RecursionError:
+            raise FormulaError(
+                "a rule that is nested too deeply", expected="several smaller rules"
+            ) from None
         for leaf in leaves(found):
             if isinstance(leaf, FIELDS) and self.fields.get(leaf.name) is not leaf:
                 raise FormulaError(

@@ -4,14 +4,19 @@ Numba's own cache has three gaps that hurt here. It watches only the file that d
 an edit to `rng.py` would leave a stale `rounds.py` kernel behind. It prefers the package folder,
 which may be read-only. And it names its folders after the path of the source, so that two checkouts
 of the same code share nothing. So the kernels of this package are cached in the user's cache
-folder, under a name that hashes the source of *all* kernels (`kernel_cache.py`).
+folder, under a name that hashes the source of *all* kernels (`kernel_cache.py`). And it trusts its
+files: machine code with a flipped bit ends the process. So each file begins with a digest.
 
 This module loads Numba, so it is imported when the first kernel is compiled or read from the disk.
 Helpers and instructions are known to Numba (`_link`) only when something is compiled: a kernel that
 is read from the disk needs none of them.
 """
 
+import contextlib
+import hashlib
 import importlib
+import os
+import pickle
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -54,6 +59,76 @@ class Locator(caching.UserProvidedCacheLocator):
         return kernel_cache.subfolder(py_file)
 
 
+def _say(text: str) -> None:
+    start = _CLEAR_LINE if sys.stderr.isatty() else ""
+    print(f"{start}nelson: {text}", file=sys.stderr, flush=True)
+
+
+class CheckedFiles(caching.IndexDataCacheFile):
+    """The files of a kernel, each behind a digest of its place and its content.
+
+    A file that is damaged, or that lies in the place of another one, is removed, and its kernel is
+    compiled again. If a kernel cannot be written, as on a full disk, it is used all the same.
+    """
+
+    said: ClassVar[set[str]] = set()  # each line once in a process
+
+    def save(self, key: Any, data: Any) -> None:
+        try:
+            names = self._load_index()
+            taken = set(names.values())
+            free = (
+                name for k in range(1, len(taken) + 2) if (name := self._data_name(k)) not in taken
+            )
+            name = names.get(key) or next(free)
+            self._write(name, (key, data))
+            self._write(self._index_name, (self._source_stamp, {**names, key: name}))
+        except OSError as error:
+            self._once(
+                f"compiled kernels cannot be kept ({error.strerror}); they are used all the same"
+            )
+
+    def load(self, key: Any) -> Any:
+        name = self._load_index().get(key)
+        found = None if name is None else self._read(name)
+        return found[1] if found is not None and found[0] == key else None
+
+    def _load_index(self) -> dict[Any, str]:
+        stamp, names = self._read(self._index_name) or (None, {})
+        return names if stamp == self._source_stamp else {}
+
+    def _save_index(self, overloads: dict[Any, str]) -> None:
+        self._write(self._index_name, (self._source_stamp, overloads))
+
+    def _digest(self, name: str, content: bytes) -> bytes:
+        place = "/".join([*Path(self._cache_path).parts[-2:], name, self._version])
+        return hashlib.sha256(f"{place}\n".encode() + content).digest()
+
+    def _write(self, name: str, value: Any) -> None:
+        content = self._dump(value)
+        with self._open_for_write(self._data_path(name)) as file:
+            file.write(self._digest(name, content) + content)
+
+    def _read(self, name: str) -> Any:
+        path = self._data_path(name)
+        try:
+            content = Path(path).read_bytes()
+        except OSError:  # not there, or removed by another process
+            return None
+        digest, content = content[:32], content[32:]
+        if digest == self._digest(name, content):
+            return pickle.loads(content)
+        self._once(f"a compiled kernel in {kernel_cache.folder()} is damaged; it is compiled again")
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+        return None
+
+    def _once(self, text: str) -> None:
+        if text not in self.said:
+            self.said.add(text)
+            _say(text)
+
+
 @contextmanager
 def _cache_folder(place: Path) -> Iterator[None]:
     # Numba picks the cache folder of a function when it is decorated, so the settings need not
@@ -73,8 +148,14 @@ def dispatcher(function: Callable[..., Any]) -> Any:
     place = kernel_cache.folder()
     if place is None:
         return numba.njit(**options)(function)
-    with _cache_folder(place):
-        return numba.njit(cache=True, **options)(function)
+    try:
+        with _cache_folder(place):
+            compiled = numba.njit(cache=True, **options)(function)
+    except RuntimeError:  # Numba cannot write to the folder, as on a full disk
+        return numba.njit(**options)(function)
+    files = compiled._cache._cache_file
+    files.__class__ = CheckedFiles
+    return compiled
 
 
 def _link() -> None:
@@ -116,9 +197,7 @@ class _Announcer(event.Listener):
             self.said = True
             place = kernel_cache.folder()
             kept = "not kept" if place is None else f"once; kept in {place}"
-            start = _CLEAR_LINE if sys.stderr.isatty() else ""
-            line = f"{start}nelson: compiling kernels for this machine ({kept})"
-            print(line, file=sys.stderr, flush=True)
+            _say(f"compiling kernels for this machine ({kept})")
         if self.inside == 1:
             kernel_cache.tell("compiling kernels; this takes 5 to 45 s once for each method")
 

@@ -11,16 +11,22 @@ rules of a space can be printed (`text`), evaluated on rows (`evaluate`) and tra
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Hashable, Iterable, Iterator
 from typing import Any, NoReturn
 
 import numpy as np
 
-from nelson.errors import FormulaError
+from nelson.errors import FormulaError, shortened
 from nelson.space.language.text import text
 
 #: Most values of one list in a rule.
 MAX_LISTED = 1_000_000
+#: Widest number, in bits. Python prints numbers of up to 4,300 digits, so messages can show it.
+MAX_WIDTH = 14_000
+#: Most nodes of one rule as it is printed. `abs`, `min` and `max` use an operand more than once, so
+#: the text of such rules within each other doubles with each level.
+MAX_NODES = 1_000_000
 
 
 class Expression:
@@ -42,7 +48,8 @@ class Expression:
         return NotImplemented
 
     def __repr__(self) -> str:
-        return text(self)
+        nodes, _ = extent(self)
+        return text(self) if nodes <= 10_000 else f"(an expression of {nodes:,} parts)"
 
 
 def refuse(what: str, expected: str) -> NoReturn:
@@ -57,6 +64,9 @@ class Number(Expression):
 
     def __init__(self, op: str, args: tuple[Any, ...], low: int, high: int) -> None:
         super().__init__(op, args)
+        bits = max(low.bit_length(), high.bit_length())
+        if bits > MAX_WIDTH:
+            refuse(f"a number of {bits:,} bits", f"at most {MAX_WIDTH:,} bits")
         self.low, self.high = low, high
 
     # --- arithmetic -------------------------------------------------------------------------------
@@ -174,7 +184,8 @@ class Number(Expression):
         if isinstance(values, range) and abs(values.step) == 1:  # any length, without a list
             ends = sorted((values[0], values[-1])) if values else []  # no len: it may be > 2^63
             return Derived("in", (self, ((ends[0], ends[1]),) if ends else ()))
-        whole = [whole_number(v, f"{v!r} in {self!r}.isin(...)") for v in _listed(values, self)]
+        listed = members(values, self)
+        whole = [whole_number(v, " in ", self, ".isin(...)") for v in listed]
         return Derived("in", (self, runs(sorted(set(whole)))))
 
     def __bool__(self) -> NoReturn:
@@ -225,7 +236,7 @@ class Rule(Expression):
 
     def isin(self, values: Iterable[Any]) -> Rule:
         """Is the truth value one of these?"""
-        return number(self).isin([int(v) for v in _listed(values, self)])
+        return number(self).isin(members(values, self))
 
 
 def _number_operator(name: str) -> Any:
@@ -283,7 +294,7 @@ class Category(Expression):
 
     def isin(self, values: Iterable[Any]) -> Rule:
         """Is the value one of these?"""
-        return Derived("is", (self, tuple(sorted({self.code(v) for v in _listed(values, self)}))))
+        return Derived("is", (self, tuple(sorted({self.code(v) for v in members(values, self)}))))
 
     def __bool__(self) -> NoReturn:
         raise TypeError(f"{self!r} has no truth value in Python: compare it with a value")
@@ -309,7 +320,7 @@ def number(value: Any) -> Number:
         if value.op == "const":
             return number(int(value.args[0]))
         return Computed("truth", (value,), 0, 1)
-    whole = whole_number(value, repr(value))
+    whole = whole_number(value)
     return Computed("const", (whole,), whole, whole)
 
 
@@ -320,7 +331,8 @@ def rule(value: Any) -> Rule:
     if isinstance(value, (bool, np.bool_)):
         return Derived("const", (bool(value),))
     kind = "a number" if isinstance(value, Number) else f"of type {type(value).__name__}"
-    return refuse(f"the rule {value!r}, which is {kind}", "something true or false, as `x <= 3`")
+    shown = shortened(repr(value), 200)
+    return refuse(f"the rule {shown}, which is {kind}", "something true or false, as `x <= 3`")
 
 
 def if_else(condition: Any, then: Any, otherwise: Any) -> Any:
@@ -342,6 +354,22 @@ def runs(values: Iterable[int]) -> tuple[tuple[int, int], ...]:
         else:
             found.append([value, value])
     return tuple((first, last) for first, last in found)
+
+
+def extent(expression: Expression) -> tuple[int, int]:
+    """(how many nodes are printed, how deep they are nested): a node in two places counts twice."""
+    known: dict[int, tuple[int, int]] = {}
+    stack = [expression]
+    while stack:
+        node = stack[-1]
+        below = [arg for arg in _flat(node.args) if isinstance(arg, Expression)]
+        missing = [arg for arg in below if id(arg) not in known]
+        if missing:
+            stack += missing
+            continue
+        sizes, depths = zip((0, 0), *(known[id(arg)] for arg in below), strict=True)
+        known[id(stack.pop())] = 1 + sum(sizes), 1 + max(depths)
+    return known[id(expression)]
 
 
 def leaves(expression: Expression) -> list[Expression]:
@@ -377,28 +405,41 @@ def _flat(args: Iterable[Any]) -> Iterator[Any]:
 # --- checks of operands -------------------------------------------------------------------------
 
 
-def whole_number(value: Any, what: str) -> int:
+def whole_number(value: Any, *place: object) -> int:
+    """The number; place: what an error says after the value, texts and expressions."""
     if isinstance(value, (bool, np.bool_, int, np.integer)):
         return int(value)
     if isinstance(value, (float, np.floating)) and float(value).is_integer():
         return int(value)
+    what = "".join(
+        [shortened(repr(value), 200), *(p if isinstance(p, str) else repr(p) for p in place)]
+    )
     if isinstance(value, Category):
         return refuse(f"{what} in arithmetic or as a number", "numbers: compare choices by ==")
     return refuse(f"{what}, of type {type(value).__name__}", "a whole number")
 
 
-def _listed(values: Any, of: Expression) -> list[Any]:
-    if hasattr(values, "__len__") and len(values) > MAX_LISTED:
-        refuse(f"{of!r}.isin of {len(values)} values", f"at most {MAX_LISTED}: use ranges")
+def items(values: Any, what: str, most: int = MAX_LISTED) -> list[Any]:
+    """The items of a list, a range or the like; no more than `most` are ever made."""
+    if isinstance(values, (str, bytes, Expression)) or not hasattr(values, "__iter__"):
+        refuse(f"{what} of {shortened(repr(values), 200)}", "a list")
+    listed = list(itertools.islice(values, most + 1))
+    if len(listed) > most:
+        refuse(f"{what} of more than {most:,} items", f"at most {most:,}")
+    return listed
+
+
+def members(values: Any, of: Expression) -> list[Any]:
+    """The values of `of`.isin(values)."""
     if isinstance(values, (str, bytes, Expression)) or not hasattr(values, "__iter__"):
         refuse(f"{of!r}.isin({values!r})", "a list of values, or a range")
-    return list(values)
+    return items(values, f"{of!r}.isin")
 
 
 def _divisor(left: Expression, op: str, right: Any) -> int:
     if isinstance(right, Expression):
         refuse(f"{left!r} {op} {right!r}", "a constant to divide by: not supported otherwise")
-    c = whole_number(right, repr(right))
+    c = whole_number(right)
     if c < 1:
         refuse(f"{left!r} {op} {c}", "a positive constant to divide by")
     return c
@@ -407,7 +448,7 @@ def _divisor(left: Expression, op: str, right: Any) -> int:
 def _shift(left: Expression, op: str, right: Any) -> int:
     if isinstance(right, Expression):
         refuse(f"{left!r} {op} {right!r}", "a shift by a constant: not supported otherwise")
-    k = whole_number(right, repr(right))
+    k = whole_number(right)
     if not 0 <= k <= 4096:
         refuse(f"{left!r} {op} {k}", "a shift by 0 to 4096 bits")
     return k

@@ -5,6 +5,7 @@ They build the nodes of `expressions`, and are public as names of `nelson.space`
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -19,6 +20,7 @@ from nelson.space.language.expressions import (
     Number,
     Rule,
     if_else,
+    items,
     number,
     refuse,
     rule,
@@ -57,27 +59,27 @@ def exactly(k: int, *rules: Any) -> Rule:
     return count(*rules) == k
 
 
-def distinct(*items: Any) -> Rule:
+def distinct(*terms: Any) -> Rule:
     """No two are equal: all numbers, or all choices."""
-    terms = tuple(flattened(items))
-    if not all(isinstance(t, Category) for t in terms):
-        terms = tuple(number(t) for t in terms)
-    return Derived("distinct", terms)
+    listed = tuple(flattened(terms))
+    if not all(isinstance(t, Category) for t in listed):
+        listed = tuple(number(t) for t in listed)
+    return Derived("distinct", listed)
 
 
-def minimum(*items: Any) -> Number:
+def minimum(*numbers: Any) -> Number:
     """The smallest of some numbers."""
-    return _fold(operator.le, items)
+    return _fold(operator.le, numbers)
 
 
-def maximum(*items: Any) -> Number:
+def maximum(*numbers: Any) -> Number:
     """The largest of some numbers."""
-    return _fold(operator.ge, items)
+    return _fold(operator.ge, numbers)
 
 
-def _fold(better: Any, items: Iterable[Any]) -> Number:
+def _fold(better: Any, numbers: Iterable[Any]) -> Number:
     return balanced(
-        lambda a, b: if_else(better(a, b), a, b), [number(item) for item in flattened(items)]
+        lambda a, b: if_else(better(a, b), a, b), [number(item) for item in flattened(numbers)]
     )
 
 
@@ -98,21 +100,21 @@ def parity(*rules: Any) -> Rule:
     return balanced(operator.xor, [rule(r) for r in flattened(rules)])
 
 
-def balanced(join: Callable[[Any, Any], Any], items: list[Any]) -> Any:
-    """join of all items, as a tree of depth log n.
+def balanced(join: Callable[[Any, Any], Any], operands: list[Any]) -> Any:
+    """join of all operands, as a tree of depth log n.
 
     A chain would be n deep; and where `join` uses an operand twice, as the smaller of two numbers
     does, its text would double with each item.
     """
-    while len(items) > 1:
-        pairs = [join(a, b) for a, b in zip(items[::2], items[1::2], strict=False)]
-        items = pairs + items[2 * len(pairs) :]
-    return items[0]
+    while len(operands) > 1:
+        pairs = [join(a, b) for a, b in zip(operands[::2], operands[1::2], strict=False)]
+        operands = pairs + operands[2 * len(pairs) :]
+    return operands[0]
 
 
-def element(items: Iterable[Any], index: Any) -> Number:
-    """items[index]; the index must stay within the list."""
-    terms, at = [number(item) for item in items], number(index)
+def element(numbers: Iterable[Any], index: Any) -> Number:
+    """numbers[index]; the index must stay within the list."""
+    terms, at = [number(item) for item in items(numbers, "element")], number(index)
     if at.low < 0 or at.high >= len(terms):
         refuse(
             f"element {index!r}, between {at.low} and {at.high}, of a list of {len(terms)}",
@@ -126,10 +128,17 @@ def element(items: Iterable[Any], index: Any) -> Number:
 
 def table(fields: Iterable[Any], rows: Iterable[Iterable[Any]]) -> Rule:
     """The fields together have one of these rows: table([a, b], [(1, 2), (3, 4)])."""
-    columns = tuple(f if isinstance(f, (Category, Rule)) else number(f) for f in fields)
+    columns = tuple(
+        f if isinstance(f, (Category, Rule)) else number(f)
+        for f in items(fields, "the fields of a table")
+    )
     allowed = set()
+    if isinstance(rows, str) or not hasattr(rows, "__iter__"):
+        refuse(f"the rows {rows!r} of a table", "a list of rows")
     for row in rows:
-        values = tuple(row)
+        if not hasattr(row, "__iter__") or isinstance(row, Expression):
+            refuse(f"the row {row!r} of a table", f"a list of values: {columns!r}")
+        values = tuple(itertools.islice(row, len(columns) + 1))
         if len(values) != len(columns):
             refuse(f"the row {values!r} of a table", f"{len(columns)} values: {columns!r}")
         allowed.add(tuple(_cell(c, v) for c, v in zip(columns, values, strict=True)))
@@ -147,14 +156,14 @@ def _cell(column: Expression, value: Any) -> int:
         return column.code(value)
     if isinstance(column, Rule) and isinstance(value, (bool, np.bool_)):
         return int(value)
-    return whole_number(value, f"{value!r} in a table of {column!r}")
+    return whole_number(value, " in a table of ", column)
 
 
-def flattened(items: Iterable[Any]) -> list[Any]:
+def flattened(terms: Iterable[Any]) -> list[Any]:
     """The items of f(a, b, c) or of f([a, b, c])."""
-    given = list(items)
-    if len(given) == 1 and not isinstance(given[0], (Expression, bool, int, np.integer, str)):
-        given = list(given[0])
+    given = list(terms)
+    if len(given) == 1 and hasattr(given[0], "__iter__") and not isinstance(given[0], str):
+        given = items(given[0], "a list")
     if not given:
         refuse("a list of no rules or numbers", "one or more")
     return given

@@ -16,11 +16,12 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable
+from math import inf
 from typing import Any
 
-from nelson.errors import FormulaError
+from nelson.errors import FormulaError, shortened
 from nelson.space.language import expressions, functions
-from nelson.space.language.expressions import Category, Expression, Rule
+from nelson.space.language.expressions import Category, Expression, Number, Rule
 from nelson.space.language.fields import Flags
 
 #: Longest text of one rule, and deepest nesting.
@@ -50,24 +51,41 @@ _COMPARE: dict[type, Callable[[Any, Any], Any]] = {
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
 }
-_FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "implies": lambda a, b: expressions.rule(a).implies(b),
-    "iff": lambda a, b: expressions.rule(a).iff(b),
-    "count": functions.count,
-    "distinct": functions.distinct,
-    "at_most": functions.at_most,
-    "at_least": functions.at_least,
-    "exactly": functions.exactly,
-    "table": functions.table,
-    "forbidden": functions.forbidden,
-    "if_else": expressions.if_else,
-    "element": functions.element,
-    "min": functions.minimum,
-    "max": functions.maximum,
-    "abs": lambda a: abs(expressions.number(a)),
-    "sum": lambda *a: sum(functions.flattened(a)),
+
+
+def _sum(*terms: Any) -> Any:
+    listed = functions.flattened(terms)
+    numbers = [expressions.number(term) for term in listed]
+    return sum(numbers) if any(isinstance(t, Expression) for t in listed) else sum(listed)
+
+
+#: Name -> (function, fewest and most arguments, how it is called).
+_FUNCTIONS: dict[str, tuple[Callable[..., Any], int, float, str]] = {
+    "implies": (lambda a, b: expressions.rule(a).implies(b), 2, 2, "implies(rule, rule)"),
+    "iff": (lambda a, b: expressions.rule(a).iff(b), 2, 2, "iff(rule, rule)"),
+    "count": (functions.count, 0, inf, "count(rule, ...)"),
+    "distinct": (functions.distinct, 0, inf, "distinct(number, ...)"),
+    "at_most": (functions.at_most, 2, inf, "at_most(k, rule, ...)"),
+    "at_least": (functions.at_least, 2, inf, "at_least(k, rule, ...)"),
+    "exactly": (functions.exactly, 2, inf, "exactly(k, rule, ...)"),
+    "table": (functions.table, 2, 2, "table([field, ...], [(value, ...), ...])"),
+    "forbidden": (functions.forbidden, 2, 2, "forbidden([field, ...], [(value, ...), ...])"),
+    "if_else": (expressions.if_else, 3, 3, "if_else(rule, number, number)"),
+    "element": (functions.element, 2, 2, "element([number, ...], index)"),
+    "min": (functions.minimum, 0, inf, "min(number, ...)"),
+    "max": (functions.maximum, 0, inf, "max(number, ...)"),
+    "abs": (lambda a: abs(expressions.number(a)), 1, 1, "abs(number)"),
+    "sum": (_sum, 0, inf, "sum(number, ...)"),
 }
-_METHODS = {"implies", "iff", "isin", "count"}
+#: What has methods -> their names. All but `count` take one argument.
+_METHODS: dict[type, tuple[str, ...]] = {
+    Rule: ("implies", "iff", "isin"),
+    Number: ("isin",),
+    Category: ("isin",),
+    Flags: ("count",),
+}
+#: Longest range that stands for a list. In `x in range(...)` it may have any length.
+MAX_RANGE = 10_000
 
 #: A name -> the field or the set of flags; raises FormulaError if there is none.
 Names = Callable[[str], Any]
@@ -90,10 +108,9 @@ def parse(text: str, names: Names) -> Rule:
     except FormulaError as error:
         if error.what.startswith("in the rule "):
             raise
-        raise FormulaError(
-            f"in the rule {_cut(text)}: {error.what}", expected=error.expected
-        ) from None
-    except (TypeError, OverflowError, RecursionError) as error:
+        what = f"in the rule {_cut(text)}: {shortened(error.what, 1000)}"
+        raise FormulaError(what, expected=error.expected) from None
+    except (TypeError, ValueError, OverflowError, RecursionError, MemoryError) as error:
         raise FormulaError(f"in the rule {_cut(text)}: {error}") from None
 
 
@@ -113,8 +130,11 @@ class _RuleReader:
         return found
 
     def _unsupported(self, node: ast.expr) -> FormulaError:
+        return FormulaError(f"{self._piece(node)} is not supported", expected="see docs/space.md")
+
+    def _piece(self, node: ast.expr) -> str:
         piece = ast.get_source_segment(self.text.strip(), node) or type(node).__name__
-        return FormulaError(f"`{piece}` is not supported", expected="see docs/space.md")
+        return _cut(piece)
 
     def _Constant(self, node: ast.Constant) -> Any:
         if isinstance(node.value, int) and node.value.bit_length() > MAX_BITS:
@@ -135,7 +155,7 @@ class _RuleReader:
 
     def _Subscript(self, node: ast.Subscript) -> Any:
         of, member = self.read(node.value), self.read(node.slice)
-        if isinstance(of, Flags):
+        if isinstance(of, Flags) and isinstance(member, str):
             return of[member]
         raise self._unsupported(node)
 
@@ -154,11 +174,20 @@ class _RuleReader:
         value = self.read(node.operand)
         if isinstance(node.op, ast.Not):
             return ~expressions.rule(value)
-        if isinstance(node.op, ast.USub):
-            return -value
-        if isinstance(node.op, ast.UAdd):
-            return +value
-        return ~value
+        if isinstance(node.op, ast.Invert):
+            if isinstance(value, (bool, Rule)):
+                return ~expressions.rule(value)
+            return -self._operand(node, value) - 1
+        value = self._operand(node, value)
+        return -value if isinstance(node.op, ast.USub) else value
+
+    def _operand(self, node: ast.expr, value: Any) -> Any:
+        """A number or a rule, of the rows or constant: what arithmetic takes."""
+        if isinstance(value, (Number, Rule, int, float)):
+            return value
+        choices = "; the values of a choice are not numbers" * isinstance(value, Category)
+        shown = shortened(repr(value), 200)
+        raise FormulaError(f"{shown} in {self._piece(node)}", expected=f"numbers or rules{choices}")
 
     def _BinOp(self, node: ast.BinOp) -> Any:
         if type(node.op) not in _BINARY:
@@ -166,10 +195,10 @@ class _RuleReader:
         left, right = self.read(node.left), self.read(node.right)
         if isinstance(node.op, ast.Pow) and any(isinstance(x, Expression) for x in (left, right)):
             raise self._unsupported(node)
+        left, right = self._operand(node, left), self._operand(node, right)
         if not isinstance(left, Expression) and not isinstance(right, Expression):
-            left = expressions.number(left)  # checks the type
-            right = expressions.number(right).args[0]
-            return _folded(_BINARY[type(node.op)], left.args[0], right, self._unsupported(node))
+            a, b = expressions.whole_number(left), expressions.whole_number(right)
+            return _folded(_BINARY[type(node.op)], a, b, self._unsupported(node))
         return _BINARY[type(node.op)](left, right)
 
     def _Compare(self, node: ast.Compare) -> Rule:
@@ -178,13 +207,13 @@ class _RuleReader:
         rules = []
         for op, left, right in zip(node.ops, values, values[1:], strict=False):
             if isinstance(op, (ast.In, ast.NotIn)):
-                if isinstance(left, str):
-                    raise self._unsupported(node)
-                of = left if isinstance(left, Expression) else expressions.number(left)
-                inside = of.isin(right)  # type: ignore[attr-defined]
+                of = left if isinstance(left, Category) else self._operand(node, left)
+                if not isinstance(of, (Category, Rule)):
+                    of = expressions.number(of)
+                inside = of.isin(right)
                 rules.append(inside if isinstance(op, ast.In) else ~inside)
             elif type(op) in _COMPARE:
-                rules.append(self._compared(_COMPARE[type(op)], left, right))
+                rules.append(self._compared(node, _COMPARE[type(op)], left, right))
             else:
                 raise self._unsupported(node)
         first, *rest = rules
@@ -192,11 +221,15 @@ class _RuleReader:
             first = first & other
         return first
 
-    def _compared(self, op: Callable[[Any, Any], Any], left: Any, right: Any) -> Rule:
+    def _compared(
+        self, node: ast.expr, op: Callable[[Any, Any], Any], left: Any, right: Any
+    ) -> Rule:
         if isinstance(left, Expression) or isinstance(right, Expression):
             if not isinstance(left, Expression) and isinstance(right, Category):
                 left, right = right, left  # == and != only; an order is refused either way
             return op(left, right)
+        if not (isinstance(left, str) and isinstance(right, str)):
+            left, right = self._operand(node, left), self._operand(node, right)
         return expressions.rule(bool(op(left, right)))
 
     def _IfExp(self, node: ast.IfExp) -> Any:
@@ -207,9 +240,8 @@ class _RuleReader:
     def _Call(self, node: ast.Call) -> Any:
         if node.keywords:
             raise self._unsupported(node)
-        if isinstance(node.func, ast.Attribute) and node.func.attr in _METHODS:
-            of = self.read(node.func.value)
-            return getattr(of, node.func.attr)(*map(self.read, node.args))
+        if isinstance(node.func, ast.Attribute):
+            return self._method(node, node.func)
         if not isinstance(node.func, ast.Name):
             raise self._unsupported(node)
         values = [self.read(arg) for arg in node.args]
@@ -222,18 +254,41 @@ class _RuleReader:
             return range(*values)
         if name not in _FUNCTIONS:
             raise self._unsupported(node)
-        return _FUNCTIONS[name](*values)
+        function, least, most, form = _FUNCTIONS[name]
+        if not least <= len(values) <= most:
+            what = f"{self._piece(node)}, with {len(values)} arguments"
+            raise FormulaError(what, expected=form)
+        for k, value in enumerate(values):
+            if isinstance(value, range):
+                values[k] = expressions.items(value, f"{name} of a range", MAX_RANGE)
+        return function(*values)
+
+    def _method(self, node: ast.Call, func: ast.Attribute) -> Any:
+        of = self.read(func.value)
+        if isinstance(of, (bool, int, float)):
+            of = expressions.rule(of) if isinstance(of, bool) else expressions.number(of)
+        known = next((names for kind, names in _METHODS.items() if isinstance(of, kind)), ())
+        least = 0 if func.attr == "count" else 1
+        if func.attr not in known or len(node.args) != least:
+            forms = ", ".join(f".{name}({'...' if name != 'count' else ''})" for name in known)
+            what = f"{self._piece(node)}, a method of {shortened(repr(of), 200)}"
+            raise FormulaError(
+                what, expected=forms or "a rule, a number, a choice or a set before it"
+            )
+        return getattr(of, func.attr)(*map(self.read, node.args))
 
 
 def _folded(op: Callable[[int, int], int], left: int, right: int, error: FormulaError) -> int:
     """An operation on two constants, of a size that cannot exhaust the memory."""
-    least = {operator.mod: 1, operator.floordiv: 1, operator.lshift: 0, operator.rshift: 0}
-    bits = {operator.lshift: right, operator.pow: left.bit_length() * right}.get(op, 0)
-    if right < least.get(op, right) or not 0 <= bits <= MAX_BITS:
+    least = {operator.mod: 1, operator.floordiv: 1}
+    least |= {operator.lshift: 0, operator.rshift: 0, operator.pow: 0}
+    bits = {operator.lshift: left.bit_length() + right, operator.pow: left.bit_length() * right}
+    if right < least.get(op, right) or not 0 <= bits.get(op, 0) <= MAX_BITS:
         raise error
-    if op is operator.pow and right < 0:
+    value = op(left, right)  # two numbers of at most MAX_BITS: quick, and then checked
+    if value.bit_length() > MAX_BITS:
         raise error
-    return op(left, right)
+    return value
 
 
 def _cut(text: str) -> str:
