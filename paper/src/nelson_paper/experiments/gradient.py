@@ -103,6 +103,13 @@ def gradient_table(
         value = show.mean(show.pick(rows, n=size), "floor")
         return "" if value is None else f"{value:.3g}"
 
+    def random_order(size: int) -> str:
+        value = show.mean(show.pick(rows, n=size), "permuted")
+        return "" if value is None else f"{value:.3g}"
+
+    extra = [(f"Monte Carlo floor, m = {m}", floors)]
+    if show.mean(rows, "permuted") is not None:
+        extra.append(("gibbs-published, clauses in random order, m = ∞", random_order))
     return show.grid(
         f"{name}: L1 error of grad log Z from m = {m} samples",
         rows,
@@ -110,7 +117,7 @@ def gradient_table(
         paper=paper,
         best=min,
         value=lambda good: show.mean(good, "error"),
-        extra=[(f"Monte Carlo floor, m = {m}", floors)],
+        extra=extra,
         notes=(
             "[k]: mean over k formulas. `kus`, `unigen`, `quicksampler` and `cmsgen-published` "
             "ignore theta.",
