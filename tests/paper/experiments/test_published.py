@@ -295,8 +295,8 @@ def test_the_authors_gibbs_in_a_cell():
     key = {"part": "gradient", "sampler": "gibbs-published", "n": 10, "seed": 0, "count": 1}
     first = run("table1", **key, limit=20.0)[0]
     assert first["error"] < first["floor"] + 5 * first["floor_sd"] < first["permuted"]
-    note = samplers.programs([row])
-    assert note == "Rewrites of this package, not their authors' programs: `gibbs-published`."
+    told = samplers.about([row])
+    assert told is not None and told.rows[0][:2] == ["gibbs, as published", "a rewrite"]
 
 
 # ----------------------------------------------------------------------------------- QuickSampler
@@ -358,7 +358,7 @@ def test_the_forecast_of_a_full_run():
     cells = [cell for name in ("table1", "uniform") for cell in planned(name, True)]
     told = forecast(cells)
     first = sum(cell.key["seed"] == 0 for cell in cells)
-    assert told.startswith(f"{len(cells):,} cells: at most") and "days one after another" in told
+    assert told.startswith(f"{len(cells):,} cells, one after another: about") and "days" in told
     assert f"--only seed=0 runs {first:,} of them" in told and "--cluster" in told
     quick = forecast(planned("table1", False))
     assert "days" not in quick and "--only" not in quick

@@ -102,7 +102,8 @@ def solution_list(formula: Formula, count: int, seed: int) -> np.ndarray:
     """(at most count, n) bool: the first solutions that Glucose4 enumerates, in random order.
 
     This is the published kind of data (errata 16), with the solver's default phases as there: at
-    n = 500 a fifth of all values is 1. seed: of the order. A formula with fewer solutions gives all.
+    n = 500 a fifth of all values is 1. seed: of the order. A formula with fewer solutions gives
+    all.
     """
     if formula.n_vars <= _MAX_COUNTED:
         every = structures(formula)
