@@ -5,6 +5,8 @@ that print are in other tests.
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,8 @@ import pytest
 from tests import ROOT
 
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+#: Commands that a page runs before its Python.
+SHELL = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 DOCS = ROOT / "docs"
 #: Pages that another test runs, and compares with what they say.
 ELSEWHERE = {
@@ -27,6 +31,7 @@ def pages() -> list[Path]:
 
 
 @pytest.mark.slow
+@pytest.mark.process
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.stem)
 def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch, capsys):
     if page.stem == "learning":
@@ -35,6 +40,9 @@ def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch, capsys):
         pytest.importorskip("networkx", reason=f"NO NETWORKX: docs/{page.name} is not run")
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}  # the reader has nothing but the page
+    for commands in SHELL.findall(page.read_text()):
+        here = f'nelson() {{ "{sys.executable}" -m nelson.cli "$@"; }}\n{commands}'
+        subprocess.run(["bash", "-ec", here], check=True, capture_output=True)
     found = BLOCK.findall(page.read_text())
     assert found
     for code in found:
