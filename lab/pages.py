@@ -127,7 +127,7 @@ def write_density(folder: Path) -> None:
     chosen = []
     for k, block in enumerate(blocks):
         if block.strip("*") in DENSITY:
-            chosen += blocks[k : k + 3]  # title, table, note
+            chosen += blocks[k : blocks.index("</details>", k) + 1]  # title, table, note
     lead = _computed("python -m lab density", runs_of(folder))
     replace("density", [f"{lead} All log-likelihoods are in nats for one row.", *chosen])
 

@@ -99,6 +99,14 @@ EXPERIMENT = Experiment(
 PLAIN = replace(EXPERIMENT, plots=lambda rows: {})
 
 
+def _prepare(key) -> None:
+    _log("prepared")
+    time.sleep(1.5)
+
+
+PREPARED = replace(PLAIN, prepare=_prepare)
+
+
 def _broken(rows):
     raise KeyError("a slip in a table")
 

@@ -32,7 +32,7 @@ from nelson_paper.experiments import (
 )
 from nelson_paper.experiments.base import Cell
 from nelson_paper.experiments.folder import planned
-from nelson_paper.experiments.published_gibbs import published_gibbs
+from nelson_paper.experiments.published_gibbs import permuted, published_gibbs
 from nelson_paper.tasks import KSat
 from tests.paper.experiments.toy_runs import call
 from tests.structured import random_ksat
@@ -115,6 +115,10 @@ def test_solution_lists_are_distinct_and_may_be_short():
     )
     few = nelson.Formula([[1], [2, 3]])
     assert len(formulas.solution_list(few, 200, 0)) == 3
+    # The solver has its default phases for every seed, as in the authors' script.
+    again = formulas.solution_list(task.formula, 200, 0)
+    assert {row.tobytes() for row in again} == {row.tobytes() for row in rows}
+    assert (again != rows).any()
 
 
 # ------------------------------------------------------------------------------- laws and numbers
@@ -254,6 +258,20 @@ def test_the_authors_gibbs_is_often_invalid_where_x_1_has_weight_0():
     assert published_gibbs(formula, None, 10, 0, 0.0).shape == (0, 300)
 
 
+def test_clauses_in_random_order_are_another_formula():
+    """By hand: their table has its axes in order of the numbers, and is read in listed order."""
+    clause = [-3, 1, 2]  # violated by x_3 = 1, x_1 = x_2 = 0; as listed: (1, 0, 0)
+    table = np.ones((2, 2, 2))
+    table[1, 0, 0] = 0.0
+    table = table.transpose(np.argsort([2, 0, 1]))
+    states = np.array(list(itertools.product([0, 1], repeat=3)), bool)
+    theirs = np.array([table[tuple(x[[2, 0, 1]].astype(int))] for x in states]) == 1
+    found = [permuted(nelson.Formula([sorted(clause, key=abs)]), seed) for seed in range(40)]
+    assert any((f.satisfied(states) == theirs).all() for f in found)
+    formula = formulas.own(12, 0).formula
+    assert permuted(formula, 0).clauses() != formula.clauses()
+
+
 def test_the_authors_gibbs_draws_the_law_of_a_small_formula():
     """50 sweeps of a formula with 3 variables: marginals within 5 sigma (a false alarm in 500,000
     each); those of the product law are outside.
@@ -274,8 +292,11 @@ def test_the_authors_gibbs_in_a_cell():
     key = {"part": "learn", "sampler": "gibbs-published", "n": 12, "seed": 0}
     [row] = run("table1", **key, limit=20.0, loop=0.1)
     assert row["status"] == "ok" and row["validity"] == 1.0 and row["uniform_validity"] < 1.0
-    note = samplers.programs([row])
-    assert note == "Rewrites of this package, not their authors' programs: `gibbs-published`."
+    key = {"part": "gradient", "sampler": "gibbs-published", "n": 10, "seed": 0, "count": 1}
+    first = run("table1", **key, limit=20.0)[0]
+    assert first["error"] < first["floor"] + 5 * first["floor_sd"] < first["permuted"]
+    told = samplers.about([row])
+    assert told is not None and told.rows[0][:2] == ["gibbs, as published", "a rewrite"]
 
 
 # ----------------------------------------------------------------------------------- QuickSampler
@@ -337,7 +358,7 @@ def test_the_forecast_of_a_full_run():
     cells = [cell for name in ("table1", "uniform") for cell in planned(name, True)]
     told = forecast(cells)
     first = sum(cell.key["seed"] == 0 for cell in cells)
-    assert told.startswith(f"{len(cells):,} cells: at most") and "days one after another" in told
+    assert told.startswith(f"{len(cells):,} cells, one after another: about") and "days" in told
     assert f"--only seed=0 runs {first:,} of them" in told and "--cluster" in told
     quick = forecast(planned("table1", False))
     assert "days" not in quick and "--only" not in quick

@@ -16,7 +16,17 @@ from nelson.errors import FormulaError, NelsonError
 from nelson_paper.experiments import child_process, machine, records, run_cell, runner
 from nelson_paper.experiments.base import Cell, Experiment, plain_row
 from nelson_paper.experiments.folder import planned
-from tests.paper.experiments.toy_runs import PLAIN, alive, by_cell, call, cli, pids, rows_of, wait
+from tests.paper.experiments.toy_runs import (
+    PLAIN,
+    PREPARED,
+    alive,
+    by_cell,
+    call,
+    cli,
+    pids,
+    rows_of,
+    wait,
+)
 from tests.paper.toy_experiment import NAME
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="process groups")
@@ -73,6 +83,16 @@ def test_a_slow_cell_within_its_limit_is_not_killed(monkeypatch):
     tight = Cell({"sampler": "works", "n": 5, "seed": 1}, 0.2, experiment=NAME)
     (_, good), (_, late) = child_process.limited(iter([cell, tight]))
     assert good[0]["status"] == "ok" and late[0]["status"] == "T.O."
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_compiling_does_not_count_against_the_limit(log):
+    """What a cell prepares takes longer than its limit; the clock starts afterwards."""
+    cell = Cell({"sampler": "works", "n": 10, "seed": 7}, 1.0, experiment=PREPARED)
+    [(_, [row])] = child_process.limited([cell])
+    assert row["status"] == "ok" and row["value"] == 0.1
+    assert [line.split()[0] for line in log()] == ["prepared", "sampler=works"]
 
 
 @pytest.mark.process

@@ -6,12 +6,15 @@ import pytest
 
 from nelson_paper import experiments
 from nelson_paper.experiments import (
+    claims,
+    samplers,
     show,
     table1,
     verdict,
 )
 from nelson_paper.experiments.base import Cell, Table
 from nelson_paper.experiments.report import markdown
+from nelson_paper.experiments.samplers import label
 from tests.paper.experiments import TABLES
 
 
@@ -27,42 +30,78 @@ def made(sampler: str, n: int, status: str = "ok", **values) -> dict:
     return {"sampler": sampler, "n": n, "seed": 0, "limit": 3.0, "status": status, **values}
 
 
-def test_fastest_says_yes_and_no():
+def test_a_margin_is_a_ratio_with_its_interval():
     rows = [
-        made("lovasz", 10, seconds=0.001, overhead=0.0),
-        made("gibbs", 10, seconds=0.002, overhead=0.0),
+        made("lovasz", 10, seconds=0.001, fastest=0.0009, slowest=0.0012, overhead=0.0),
+        made("gibbs", 10, seconds=0.002, fastest=0.0018, slowest=0.0027, overhead=0.0),
         made("xor", 10, "T.O."),
     ]
-    assert verdict.fastest(rows).startswith(
-        "`lovasz` is faster than every peer that finished: true in 1 of 1 cells."
-    )
-    assert "NOT" not in verdict.fastest(rows)
+    assert verdict.margin("lovasz", rows) == pytest.approx((2.0, 1.5, 3.0, "gibbs"))
+    assert "that of `lovasz`: n = 10: 2 (1.5 to 3), gibbs." in verdict.fastest(rows)
+    assert "an interval that contains 1 decides nothing" in verdict.fastest(rows)
+    # The twin: a faster peer gives a ratio below 1, whatever the others do.
     slow = [*rows, made("waps", 10, seconds=0.0005, overhead=0.0)]
-    assert "in 0 of 1 cells; NOT in n = 10: waps 500 µs, lovasz 1 ms" in verdict.fastest(slow)
+    assert verdict.margin("lovasz", slow)[0] == 0.5 and "n = 10: 0.5 (0.42 to 0.56), waps" in (
+        verdict.fastest(slow)
+    )
     child = [*rows, made("cmsgen", 10, seconds=0.1, overhead=0.0995)]
-    plain, fair = verdict.fastest(child).split("`lovasz` is faster even if")
-    assert "1 of 1" in plain and "0 of 1" in fair and "cmsgen" in fair
+    assert verdict.margin("lovasz", child)[3] == "gibbs"
+    assert verdict.margin("lovasz", child, without_start=True)[::3] == pytest.approx(
+        (0.5, "cmsgen")
+    )
+    assert "Without the start of the peer's process: n = 10: 0.5" in verdict.fastest(child)
     ours = [*rows, made("circuit", 10, seconds=0.0001), made("moser-tardos", 10, seconds=0.0001)]
-    assert "NOT" not in verdict.fastest(ours)  # not peers
+    assert verdict.margin("lovasz", ours)[3] == "gibbs"  # the others are not peers
 
 
-def test_a_time_shorter_than_the_start_of_the_process_is_no_loss():
+def test_the_margins_of_a_page_in_words():
+    rows = [
+        made("auto", 10, seconds=1.0, count=1000),
+        made("gibbs", 10, seconds=3.0, count=1000),
+        made("auto", 50, seconds=2.0, count=1000),
+        made("gibbs", 50, seconds=3.0, count=1000),
+        made("auto", 200, "T.O.", count=1000),
+    ]
+    table = claims.table({"weighted": rows})
+    [[_, sampler, told]] = [row for row in table.rows if row[0].startswith("faster")]
+    assert sampler == "auto"
+    assert told == (
+        "least ratio 1.5, gibbs in Figure 2, 1000 samples, n = 50; largest 3; 2 cells; "
+        "Figure 2, 1000 samples, n = 200: T.O."
+    )
+
+
+def test_a_time_shorter_than_the_start_of_the_process_is_not_compared():
     """The start of the process is measured apart, so it may exceed the time of a short draw."""
     rows = [
         made("auto", 10, seconds=0.001, overhead=0.0),
         made("cmsgen", 10, seconds=0.05, overhead=0.06),
     ]
+    assert verdict.margin("auto", rows, without_start=True) is None
     told = verdict.fastest(rows)
-    assert "NOT" not in told and "0 µs" not in told
+    assert "n = 10: 50, cmsgen" in told and "0 µs" not in told
     assert "too short to measure, so it is not compared: cmsgen at n = 10." in told
 
 
 def test_a_claim_fails_where_we_did_not_finish():
     rows = [made("auto", 10, "T.O."), made("gibbs", 10, seconds=1.0, validity=1.0)]
-    assert "0 of 1 cells; NOT in n = 10: T.O." in verdict.fastest(rows)
+    assert "that of `auto`: n = 10: T.O." in verdict.fastest(rows)
     assert "0 of 1 cells; NOT in n = 10: T.O." in verdict.valid(rows)
     partly = [made("auto", 10, "T.O."), made("auto", 10, seconds=1.0, validity=1.0)]
     assert "0 of 1" in verdict.valid(partly)
+
+
+def test_the_end_of_a_sampler_has_its_true_reason():
+    """Half of the time is a time-out; less is a limit of the sampler, not a failure."""
+    ended = samplers.gave_up(samplers.get("circuit"), 2.4, 3.0, "D4; a solver says that it is")
+    assert ended == {"status": "T.O.", "reason": "D4"}
+    early = samplers.gave_up(samplers.get("circuit"), 0.4, 3.0, "D4 needs more than 4 GiB")
+    assert early["status"] == "limit"
+    large = samplers.gave_up(samplers.get("enumerate"), 0.1, 3.0, "more than 262144 rows")
+    assert large["status"] == "too large"
+    table = show.grid("T", [made("enumerate", 50, **large)], lambda _: "")
+    assert cell_of(table, "enumerate", "n = 50") == "too large"
+    assert "`enumerate`: too large (more than 262144 rows)" in table.note
 
 
 def test_valid_says_yes_and_no():
@@ -109,6 +148,7 @@ def test_what_timed_out_is_shown(name):
         for row in table.rows:
             if not row[0].startswith(("paper", "Monte Carlo floor", "theta = 0")):
                 first = 3 if name == "rounds" else 1
+                assert table.lead
                 assert set(row[first:]) <= {"T.O.", "not run"} and "T.O." in row[first:]
     assert experiment.tables([]) == []
 
@@ -126,7 +166,7 @@ def test_cells_show_what_they_hold():
         made("waps", 10, "not installed", part="learn", reason="py_d4"),
     ]
     times, _, shares = table1.tables(rows)
-    assert cell_of(times, "lovasz", "n = 10") == "1.2 ms"
+    assert cell_of(times, label("lovasz"), "n = 10") == "1.2 ms"
     assert cell_of(times, "xor", "n = 10") == "T.O."
     assert cell_of(times, "kus", "n = 10") == "failed" and "ValueError: no" in times.note
     assert cell_of(times, "waps", "n = 10") == "not installed" and "py_d4" in times.note

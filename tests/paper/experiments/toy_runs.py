@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 PLAIN = "tests.paper.toy_experiment:PLAIN"  # without plots: quick
+PREPARED = "tests.paper.toy_experiment:PREPARED"
 BROKEN = "tests.paper.toy_experiment:BROKEN"
 
 

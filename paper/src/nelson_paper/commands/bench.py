@@ -155,7 +155,7 @@ def _report(outcome: Outcome, chosen: list[str]) -> None:
     from nelson_paper.experiments.report import markdown
 
     for name, tables in outcome.tables.items():
-        if name in chosen or not chosen:
+        if name in (*chosen, "samplers") or not chosen:
             for table in tables:
                 print(markdown(table), end="\n\n")
     if outcome.known and not outcome.ran:
@@ -202,21 +202,16 @@ def _list(
 
 
 def forecast(cells: Sequence[Cell]) -> str:
-    """How many cells, how long at most and about how long, one after another; and what to do if
-    that is too long.
-    """
-    from nelson_paper.experiments.base import TIMED_OUT_SHARE
+    """How many cells, about how long one after another, and what to do if that is too long."""
     from nelson_paper.experiments.folder import in_words
 
-    limits = sum(float(cell.key.get("limit", 0.0)) for cell in cells)
-    most, about = sum(cell.seconds for cell in cells), len(cells) + TIMED_OUT_SHARE * limits
+    about = sum(cell.expected() for cell in cells)
     told = (
-        f"{len(cells):,} cells: at most {in_words(most)} one after another; about "
-        f"{in_words(about)} if {TIMED_OUT_SHARE:.0%} of them need their whole limit and the others "
-        "a second, as in a quick run"
+        f"{len(cells):,} cells, one after another: about {in_words(about)} on two idle cores "
+        "(the limits of single cells are longer; few cells need them)"
     )
     first = [cell for cell in cells if cell.key.get("seed") == 0]
-    if most > _LONG and 0 < len(first) < len(cells):
+    if about > _LONG and 0 < len(first) < len(cells):
         told += (
             f". --only seed=0 runs {len(first):,} of them, one formula for each size; --cluster "
             "runs cells side by side on Ray"
@@ -232,8 +227,8 @@ class CellProgress:
     def start(self, cells: Sequence[Cell], finished: int) -> None:
         self._started = time.monotonic()
         self._line = StatusLine(patience=0.0)
-        self._limits = {cell.id: cell.seconds for cell in cells}  # of the cells that are not done
-        self._limits_done = 0.0
+        self._expected = {cell.id: cell.expected() for cell in cells}  # of cells not done yet
+        self._expected_done = 0.0
         self._number, self._total = 0, len(cells)
         if finished:
             say(f"{finished} cells are finished already; {len(cells)} to run")
@@ -244,7 +239,7 @@ class CellProgress:
 
         self._number += 1
         text = f"{self._number}/{self._total} {cell.experiment} {cell}"
-        text += f" (at most {in_words(cell.seconds)}); {self._time_left()}"
+        text += f" (limit {in_words(cell.seconds)}); {self._time_left()}"
         if self._line.wanted:
             self._line.show(text)
         else:
@@ -253,7 +248,7 @@ class CellProgress:
     def done(self, cell: Cell, rows: Sequence[Row]) -> None:
         from nelson_paper.experiments.folder import in_words
 
-        self._limits_done += self._limits.pop(cell.id, 0.0)
+        self._expected_done += self._expected.pop(cell.id, 0.0)
         states = list(dict.fromkeys(row["status"] for row in rows)) or ["no rows"]
         seconds = max((row["cell_seconds"] for row in rows), default=0.0)
         ending = f"{', '.join(states)}, {in_words(seconds)}"
@@ -267,10 +262,11 @@ class CellProgress:
         self._line.clear()
 
     def _time_left(self) -> str:
-        """The limits of the cells to come, scaled by the share of the limits used so far."""
+        """What was expected of the cells to come, scaled by how the cells before compared with it.
+
+        The expectation itself counts as one more minute that went as expected.
+        """
         from nelson_paper.experiments.folder import in_words
 
-        if not self._limits_done:
-            return "time left: not known yet"
-        share = min(1.0, (time.monotonic() - self._started) / self._limits_done)
-        return f"about {in_words(sum(self._limits.values()) * share)} left"
+        share = (time.monotonic() - self._started + 60) / (self._expected_done + 60)
+        return f"about {in_words(sum(self._expected.values()) * share)} left"

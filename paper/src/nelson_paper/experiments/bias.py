@@ -108,7 +108,7 @@ def run(cell: Cell) -> list[Row]:
         seconds = time.monotonic() - started
     if not len(samples):
         reason = str(samples.info.get("reason", ""))
-        return [{"status": gave_up(seconds, limit, reason)}]
+        return [gave_up(entry, seconds, limit, reason)]
     mean, sd = floor(mu, cov, len(samples))
     return [
         {
@@ -152,6 +152,7 @@ def tables(rows: Rows) -> list[Table]:
             rows,
             cell,
             key="ratio",
+            lead="How far the mean of many draws is from the exact marginals, by density.",
             head=lambda ratio: "L = n" if ratio == 1 else f"L = {ratio}n",
             notes=notes,
         )

@@ -7,8 +7,13 @@ exceeds a limit, the worker is killed with all processes that it started. A work
 holds too much memory is replaced. (`nelson.process.child` runs a batch of tasks under one limit;
 this module uses its message format.)
 
+    to the worker     {"name": experiment, "key": {...}, "prepare": True}
+    from the worker   {"ready": True}
     to the worker     {"name": experiment, "key": {...}, "seconds": s}
     from the worker   {"rows": [...]} or {"error": status}
+
+The first question has the worker compile kernels (`Experiment.prepare`); the clock of the cell
+starts with the second one.
 
 The memory limit applies to the resident memory of the worker and its descendants, measured every
 POLL seconds. The operating system can only limit address space, of which thread pools and CUDA
@@ -32,7 +37,7 @@ from typing import IO, Any
 from nelson.errors import NelsonError
 from nelson.process import child_main
 from nelson_paper.experiments.base import FAILED, OUT_OF_MEMORY, TIMED_OUT, Cell, Row
-from nelson_paper.experiments.registry import run_cell
+from nelson_paper.experiments.registry import get, run_cell
 
 #: Seconds between two measurements of the memory; one takes about 2 ms.
 POLL = 0.1
@@ -65,10 +70,14 @@ class Worker:
             self._kill()  # the worker died between two cells
         child = self._child or self._start()
         said_before = self._errors.seek(0, os.SEEK_END)
+        question = {"name": cell.experiment, "key": dict(cell.key)}
         started = time.monotonic()
-        question = {"name": cell.experiment, "key": dict(cell.key), "seconds": cell.seconds}
         try:
-            child_main.write(child.stdin, question)
+            child_main.write(child.stdin, question | {"prepare": True})
+            if not _watch(child, started + START_SECONDS, cell.memory):
+                child_main.read(child.stdout)
+            started = time.monotonic()
+            child_main.write(child.stdin, question | {"seconds": cell.seconds})
             status = _watch(child, started + cell.seconds, cell.memory)
             answer = None if status else child_main.read(child.stdout)
         except BrokenPipeError:
@@ -208,7 +217,17 @@ def main(parent: int) -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     child_main.write(out, {"ready": True})
     while (question := child_main.read(sys.stdin.buffer)) is not None:
-        child_main.write(out, answer(question))
+        child_main.write(out, prepared(question) if "prepare" in question else answer(question))
+
+
+def prepared(question: dict[str, Any]) -> dict[str, Any]:
+    """Compile kernels. An error is left to the cell, which meets it again and reports it."""
+    try:
+        get(question["name"]).prepare(question["key"])
+    except Exception:
+        if os.environ.get("NELSON_DEBUG"):
+            traceback.print_exc()
+    return {"ready": True}
 
 
 def answer(question: dict[str, Any]) -> dict[str, Any]:

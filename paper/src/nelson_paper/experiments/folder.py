@@ -21,15 +21,25 @@ from typing import Any, NamedTuple
 
 from nelson.errors import FormulaError
 from nelson.io import atomic
-from nelson_paper.experiments import claims, formulas, plots
-from nelson_paper.experiments.base import OK, TIMED_OUT, Cell, Experiment, Row, Table
+from nelson_paper.experiments import claims, formulas, plots, samplers
+from nelson_paper.experiments.base import (
+    LIMITED,
+    OK,
+    TIMED_OUT,
+    TOO_LARGE,
+    Cell,
+    Experiment,
+    Row,
+    Table,
+)
 from nelson_paper.experiments.records import CellStore, write_parquet
 from nelson_paper.experiments.registry import get, names
 from nelson_paper.experiments.report import DASH, Image, Section, latex, markdown, write_page
 
 LEGEND = (
-    f"`{TIMED_OUT}`: not finished within the time limit of the cell. `{DASH}`: this figure does "
-    "not exist, or its cell was not run."
+    f"`{TIMED_OUT}`: not finished within the time limit, which says nothing about validity. "
+    f"`{TOO_LARGE}`, `{LIMITED}`: a limit of the sampler itself; the notes have the reason. "
+    f"`{DASH}`: this figure does not exist, or its cell was not run."
 )
 
 
@@ -58,7 +68,8 @@ def write(
     experiments = {name: get(name) for name in begun}
     cells = {name: planned(name, full, seconds, files, data) or store.cells(name) for name in begun}
     rows = {name: store.rows(name, cells[name]) for name in begun}
-    write_parquet(folder / "results.parquet", [row for name in begun for row in rows[name]])
+    every_row = [row for name in begun for row in rows[name]]
+    write_parquet(folder / "results.parquet", every_row)
     problems: list[str] = []
     tables, sections = {}, []
     for name, experiment in experiments.items():
@@ -73,6 +84,10 @@ def write(
     claimed = _attempt("claims", partial(claims.table, rows), problems)
     if claimed is not None:
         sections.insert(0, Section("What we claim", "", [claimed]))
+    explained = _attempt("samplers", partial(samplers.about, every_row), problems)
+    if explained is not None:
+        sections.append(Section("The samplers", "", [explained]))
+        tables["samplers"] = [explained]
     if problems:
         sections.append(Section("Tables and plots that failed", "\n\n".join(problems)))
     atomic.write(folder / "table.md", _markdown(sections, full).encode())

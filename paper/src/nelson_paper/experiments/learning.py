@@ -34,12 +34,13 @@ from nelson.learning.running import Run
 from nelson.learning.steps import FirstOrder
 from nelson.sampling.samples import Samples
 from nelson_paper.experiments import published
-from nelson_paper.experiments.base import NOT_INSTALLED, OK, Row
+from nelson_paper.experiments.base import NOT_INSTALLED, OK, Key, Row
 from nelson_paper.experiments.samplers import (
     LOVASZ,
     Entry,
     draw,
     gave_up,
+    get,
     lacking,
     misnumbered,
     nothing_kept,
@@ -51,6 +52,8 @@ CHECKED = 1000
 #: (n, L, k) of formulas on which `auto` uses all of its methods: it enumerates the first, draws
 #: assignments of the second, compiles the third, sweeps the fourth and couples chains of the last.
 _TWINS = ((10, 10, 5), (18, 18, 5), (60, 60, 3), (150, 225, 5), (1000, 1000, 5))
+#: A run is cut into this many parts: their times say how far a time may be trusted.
+_PARTS = 5
 #: Samplers for which `warm` has compiled the kernels in this process.
 _WARMED: set[str] = set()
 
@@ -69,12 +72,20 @@ class Fitted:
     each: float  # mean seconds of a later iteration
     status: str = OK
     guarantee: str = ""
+    reason: str = ""  # if the status is not OK
+    #: Mean seconds of a later iteration, in the fastest and the slowest fifth of the run.
+    fastest: float = math.nan
+    slowest: float = math.nan
 
     @property
     def seconds(self) -> float:
         """Mean seconds of an iteration in a run as long as the paper's."""
+        return self.extrapolated(self.each)
+
+    def extrapolated(self, each: float) -> float:
+        """The same if a later iteration takes `each` seconds."""
         total = published.ITERATIONS
-        return (self.first + (total - 1) * self.each) / total
+        return (self.first + (total - 1) * each) / total
 
 
 def fit(
@@ -130,10 +141,12 @@ def fit(
         theta = latest[0] if latest and ends else None
     spent = time.perf_counter() - started
     if not ends or ends[0] > limit:
-        status = gave_up(spent, limit, reason or "no iteration")
-        return Fitted(None, 0, math.nan, math.nan, status)
+        end = gave_up(entry, spent, limit, reason or "no iteration was done")
+        return Fitted(None, 0, math.nan, math.nan, end["status"], reason=end["reason"])
     each = (ends[-1] - ends[0]) / (len(ends) - 1) if len(ends) > 1 else ends[0]
-    return Fitted(theta, len(ends), ends[0], each, OK, guarantee)
+    parts = [float(part.mean()) for part in np.array_split(np.diff(ends), _PARTS) if len(part)]
+    low, high = (min(parts), max(parts)) if len(parts) > 1 else (math.nan, math.nan)
+    return Fitted(theta, len(ends), ends[0], each, OK, guarantee, "", low, high)
 
 
 def learn_row(
@@ -169,7 +182,12 @@ def learn_row(
         )
         row: Row = {"status": fitted.status, "variables": formula.n_vars}
         if fitted.theta is None:
-            return row
+            return row | {"reason": fitted.reason}
+        if not math.isnan(fitted.fastest):
+            row |= {
+                "fastest": fitted.extrapolated(fitted.fastest),
+                "slowest": fitted.extrapolated(fitted.slowest),
+            }
         row |= {
             "seconds": fitted.seconds,
             "first": fitted.first,
@@ -206,6 +224,14 @@ def shares(entry: Entry, formula: Formula, samples: Samples) -> Row:
     if entry.name == "quicksampler":
         row["misnumbered"] = float(np.mean(misnumbered(formula, x)))
     return row
+
+
+def prepare(key: Key) -> None:
+    """Before the clock of a cell starts: compile the kernels that its sampler needs."""
+    entry = get(str(key["sampler"]))
+    if not lacking(entry):
+        with nothing_kept():
+            warm(entry)
 
 
 def warm(entry: Entry) -> None:

@@ -59,7 +59,7 @@ def published_row(
         started = time.monotonic()
         t, reason = published_learning(entry, formula, examples, limit, seed)
         if t is None:
-            return {"status": gave_up(time.monotonic() - started, limit, reason)}
+            return gave_up(entry, time.monotonic() - started, limit, reason)
         theta = 2 * t - 1
         return {
             "iterations": STEPS,

@@ -24,7 +24,15 @@ from markupsafe import Markup, escape
 
 from nelson.errors import NelsonError
 from nelson.io import atomic
-from nelson_paper.experiments.base import FAILED, NOT_INSTALLED, OUT_OF_MEMORY, TIMED_OUT, Table
+from nelson_paper.experiments.base import (
+    FAILED,
+    LIMITED,
+    NOT_INSTALLED,
+    OUT_OF_MEMORY,
+    TIMED_OUT,
+    TOO_LARGE,
+    Table,
+)
 
 DASH = "–"
 _TYPES = {
@@ -205,7 +213,7 @@ _TEX = _environment(
 
 def _status(text: str) -> str:
     """The style of a cell that holds a status instead of a figure."""
-    if text.startswith(TIMED_OUT):
+    if text.startswith((TIMED_OUT, TOO_LARGE, LIMITED)):
         return "timeout"
     if text.startswith((OUT_OF_MEMORY, FAILED.rstrip(": "))):
         return "failed"
@@ -254,10 +262,10 @@ def markdown(table: Table) -> str:
         ]
         return "| " + " | ".join(padded) + " |"
 
+    note = f"<details><summary>Notes</summary>\n\n{table.note}\n\n</details>"
     rule = [
         "-" * (w - 1) + ":" if flush else "-" * w for w, flush in zip(widths, right, strict=True)
     ]
     lines = [line(texts[0]), "| " + " | ".join(rule) + " |", *map(line, texts[1:])]
-    return "\n".join(
-        [f"**{table.title}**", ""] * bool(table.title) + lines + ["", table.note] * bool(table.note)
-    )
+    head = [f"**{table.title}**", ""] * bool(table.title) + [table.lead, ""] * bool(table.lead)
+    return "\n".join(head + lines + ["", note] * bool(table.note))

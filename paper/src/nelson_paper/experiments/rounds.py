@@ -176,7 +176,10 @@ def tables(rows: Rows) -> list[Table]:
         "constraints resampled per sample",
         "unfinished",
     )
-    return [Table("Rounds of resampling per sample", columns, body, note)]
+    lead = (
+        "How many rounds a sample takes if all violated clauses are resampled, or only the first."
+    )
+    return [Table("Rounds of resampling per sample", columns, body, note, lead=lead)]
 
 
 def plots(rows: Rows) -> dict[str, Panels]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from nelson_paper.experiments.base import FAILED, OK, Rows, Table
 from nelson_paper.experiments.published import SAMPLERS, Figure, Published
-from nelson_paper.experiments.samplers import order, programs
+from nelson_paper.experiments.samplers import label, order
 
 Picked = list[Mapping[str, Any]]
 NOT_RUN = "not run"
@@ -67,6 +67,7 @@ def grid(
     paper: Published | None = None,
     scale: Callable[[float], str] = lambda figure: f"{figure:g}",
     extra: Iterable[tuple[str, Callable[[Any], str]]] = (),
+    lead: str = "",
     notes: Iterable[str] = (),
     best: Callable[..., float] | None = None,
     value: Callable[[Picked], float | None] = lambda rows: None,
@@ -76,13 +77,14 @@ def grid(
 
     show: from the successful rows of one cell to its text. head: from a value of `key` to the
     heading of its column. paper, scale: the paper's figures, shown below ours, and their text.
+    lead: what the table shows, in a sentence. notes: what to know about the figures.
     extra: further rows, as (name, size -> text).
     best: min or max of `value` is printed bold, of cells in which nothing failed; so is every other
     cell with the same text, or with a value no further from the best than its error bar `within`.
     """
     columns = sizes(rows, key) if columns is None else list(columns)
     body = [
-        [name, *(text(pick(rows, sampler=name, **{key: size}), show) for size in columns)]
+        [label(name), *(text(pick(rows, sampler=name, **{key: size}), show) for size in columns)]
         for name in samplers(rows)
     ]
     bold = set()
@@ -91,7 +93,7 @@ def grid(
         bold |= {(row, k) for row in _best(cells, [line[k] for line in body], best, value, within)}
     body += [[name, *(told(size) for size in columns)] for name, told in extra]
     theirs = published_rows(paper, columns, scale)
-    said = [note for note in (*notes, programs(rows), failures(rows)) if note]
+    said = [note for note in (*notes, failures(rows)) if note]
     return Table(
         title,
         ["sampler", *map(head, columns)],
@@ -99,6 +101,7 @@ def grid(
         " ".join(said),
         frozenset(bold),
         len(body) if theirs else None,
+        lead,
     )
 
 
@@ -146,17 +149,17 @@ def _figure(figure: Figure | None, scale: Callable[[float], str]) -> str:
 
 
 def failures(rows: Rows) -> str:
-    """A sentence on failures that were not time-outs: the first reason of each sampler."""
+    """A sentence on cells without a figure: the first reason of each sampler."""
     seen: dict[str, list[str]] = {}
     for row in rows:
         if row["status"].startswith(FAILED) or row.get("reason"):
             told = row["status"] + (f" ({row['reason']})" if row.get("reason") else "")
             seen.setdefault(str(row.get("sampler", "?")), []).append(told)
     parts = [
-        f"{name}: {told[0]}" + (f" (the first of {len(told)} failures)" if len(told) > 1 else "")
+        f"`{name}`: {told[0]}" + (f" (the first of {len(told)} cells)" if len(told) > 1 else "")
         for name, told in seen.items()
     ]
-    return f"Failures: {'; '.join(parts)}." if parts else ""
+    return f"Cells without a figure: {'; '.join(parts)}." if parts else ""
 
 
 def measured_time(seconds: float) -> str:

@@ -29,9 +29,9 @@ from nelson_paper.experiments.gradient import (
     gradient_rows,
     gradient_table,
 )
-from nelson_paper.experiments.learning import Fitted, learn_row
+from nelson_paper.experiments.learning import Fitted, learn_row, prepare
 from nelson_paper.experiments.published_scores import MAP_NOTE, RANDOM_MAP_SD, published_map
-from nelson_paper.experiments.samplers import CMSGEN_NOTE, LEARNERS, get
+from nelson_paper.experiments.samplers import LEARNERS, get
 from nelson_paper.experiments.table1 import learn_cell, time_plot, time_tables, validity_table
 from nelson_paper.experiments.table2 import KINDS
 from nelson_paper.tasks.orientations.task import Orientations
@@ -140,10 +140,10 @@ def _map(rows: Rows, field: str, kind: str = "glucose4") -> Table:
         best=max,
         value=lambda good: show.mean(good, field),
         within=lambda good: RANDOM_MAP_SD / len(good) ** 0.5 if theirs else 0.0,
+        lead="Whether the learned model prefers its examples to other orientations.",
         notes=(
             MAP_NOTE if theirs else ours,
             "Each sampler made as many iterations as its time allowed.",
-            CMSGEN_NOTE,
             verdict.ties(rows, field, RANDOM_MAP_SD if theirs else 0.0),
         ),
     )
@@ -170,4 +170,5 @@ EXPERIMENT = Experiment(
     run=run,
     tables=tables,
     plots=plots,
+    prepare=prepare,
 )

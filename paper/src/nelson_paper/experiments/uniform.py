@@ -9,6 +9,7 @@ from functools import partial
 
 from nelson_paper.experiments import sampling
 from nelson_paper.experiments.base import Experiment
+from nelson_paper.experiments.learning import prepare
 
 TITLE = "Uniform sampling"
 
@@ -17,6 +18,7 @@ EXPERIMENT = Experiment(
     title=TITLE + ", K-SAT",
     reproduces="the figure on uniform sampling",
     cells=partial(sampling.cells, weighted=False),
+    prepare=prepare,
     run=partial(sampling.run, weighted=False),
     tables=partial(sampling.tables, title=TITLE),
     plots=partial(sampling.plots, title=TITLE),

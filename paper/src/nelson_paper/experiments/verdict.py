@@ -10,12 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from nelson_paper.experiments.base import Rows
 from nelson_paper.experiments.samplers import CLAIMED, is_peer, order
-from nelson_paper.experiments.show import good, mean, measured_time, percent, pick, sizes, text
+from nelson_paper.experiments.show import good, mean, percent, pick, sizes, text
 
 #: Standard deviations that count as noise. An exact sampler exceeds them in 1 of 700 cells.
 SIGMAS = 3.0
@@ -83,39 +82,74 @@ def valid(rows: Rows) -> str:
     return VALID.sentences(rows)
 
 
-def _judge_fastest(name: str, here: Rows, without_start: bool = False) -> str:
-    own = mean(good(pick(here, sampler=name)), "seconds")
-    if own is None:
-        return "no time measured"
-    better = []
-    for peer in {row["sampler"] for row in here if is_peer(row["sampler"])}:
+class Margin(NamedTuple):
+    """The time of the fastest peer, divided by ours."""
+
+    ratio: float
+    low: float  # the peer's fastest repetition over our slowest one
+    high: float  # the peer's slowest repetition over our fastest one
+    peer: str
+
+    def __str__(self) -> str:
+        told = f"{self.ratio:.2g}"
+        if self.low < self.ratio < self.high:
+            told += f" ({self.low:.2g} to {self.high:.2g})"
+        return f"{told}, {self.peer}"
+
+
+def margin(name: str, here: Rows, without_start: bool = False) -> Margin | None:
+    """How many times as fast as the fastest peer of one size; None if there is nothing to compare.
+
+    without_start: the time that a peer needs to start a process is not counted. A peer whose time
+    is all start-up is not compared then.
+    """
+    own = good(pick(here, sampler=name))
+    ours = mean(own, "seconds")
+    margins = []
+    for peer in {row["sampler"] for row in here if is_peer(row["sampler"])} - {name}:
         theirs = good(pick(here, sampler=peer))
+        start = (mean(theirs, "overhead") or 0.0) if without_start else 0.0
         seconds = mean(theirs, "seconds")
-        if seconds is not None and without_start:
-            seconds -= mean(theirs, "overhead") or 0.0
-        if seconds is not None and 0 < seconds <= own:
-            better.append((seconds, peer))
-    if not better:
-        return ""
-    seconds, peer = min(better)
-    return f"{peer} {measured_time(seconds)}, {name} {measured_time(own)}"
+        if ours is None or seconds is None or seconds <= start:
+            continue
+        fastest, slowest = mean(theirs, "fastest"), mean(theirs, "slowest")
+        our_fastest, our_slowest = mean(own, "fastest"), mean(own, "slowest")
+        low = max((fastest or seconds) - start, 0.0) / (our_slowest or ours)
+        high = ((slowest or seconds) - start) / (our_fastest or ours)
+        margins.append(Margin((seconds - start) / ours, low, high, peer))
+    return min(margins) if margins else None
 
 
-#: Peers are the samplers that the paper compares with.
-FASTEST = Claim("{} is faster than every peer that finished", _judge_fastest)
-FASTEST_WITHOUT_START = Claim(
-    "{} is faster even if the peers' time to start a process is not counted",
-    partial(_judge_fastest, without_start=True),
-)
+def margins(rows: Rows, name: str, without_start: bool = False) -> dict[str, Margin | str]:
+    """Name of a cell -> the margin there, or why there is none."""
+    out: dict[str, Margin | str] = {}
+    for size in sizes(rows):
+        here = pick(rows, n=size)
+        own = pick(here, sampler=name)
+        if own and len(good(own)) < len(own):
+            out[f"n = {size}"] = text(own, lambda _: "ok")
+        elif own and (seen := margin(name, here, without_start)) is not None:
+            out[f"n = {size}"] = seen
+    return out
 
 
 def fastest(rows: Rows) -> str:
-    """Claims: faster than every peer, even without the time that a peer needs to start a process.
-
-    A peer whose time is all start-up is not compared in the second claim.
-    """
-    parts = [FASTEST.sentences(rows), FASTEST_WITHOUT_START.sentences(rows), _unresolved(rows)]
-    return " ".join(part for part in parts if part)
+    """How many times as fast as the fastest peer, with and without the start of processes."""
+    lines = []
+    for name in CLAIMED:
+        plain, fair = margins(rows, name), margins(rows, name, without_start=True)
+        if plain:
+            told = "; ".join(f"{cell}: {seen}" for cell, seen in plain.items())
+            lines.append(f"Time of the fastest peer over that of `{name}`: {told}.")
+        changed = [f"{cell}: {seen}" for cell, seen in fair.items() if seen != plain[cell]]
+        if changed:
+            lines.append(f"Without the start of the peer's process: {'; '.join(changed)}.")
+    if lines:
+        lines.append(
+            "In brackets: the same for the fastest and the slowest repetitions; an interval that "
+            "contains 1 decides nothing."
+        )
+    return " ".join(line for line in (*lines, _unresolved(rows)) if line)
 
 
 def _unresolved(rows: Rows) -> str:

@@ -9,6 +9,7 @@ from functools import partial
 
 from nelson_paper.experiments import sampling
 from nelson_paper.experiments.base import Experiment
+from nelson_paper.experiments.learning import prepare
 
 TITLE = "Weighted sampling, P(x_i = 1) ~ U(0, 1)"
 
@@ -17,6 +18,7 @@ EXPERIMENT = Experiment(
     title=TITLE + ", K-SAT",
     reproduces="the figure on weighted sampling",
     cells=partial(sampling.cells, weighted=True),
+    prepare=prepare,
     run=partial(sampling.run, weighted=True),
     tables=partial(sampling.tables, title=TITLE),
     plots=partial(sampling.plots, title=TITLE),
