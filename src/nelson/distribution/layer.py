@@ -18,6 +18,7 @@ from nelson.distribution.gradient import SamplingLayer
 from nelson.distribution.planned_draws import PlannedDraws
 from nelson.distribution.tensors import check_shape, rows_of, torch_seed
 from nelson.formula import Formula
+from nelson.sampling.plan import Plan
 
 #: Chains are diagnosed again after this many calls.
 PILOT_EVERY = 100
@@ -42,6 +43,8 @@ class LovaszLayer(SamplingLayer):
               more than 0.5 nats, all logits together. Until then samples of a law that has moved
               are called heuristic.
 
+    seconds   for a decision, and for each draw; None: no limit
+
     `info` is `Samples.info` of the last draw, with its guarantee. Seeds come from torch's global
     generator. The layer has no parameters. Cost of backward: O(batch m n).
 
@@ -63,12 +66,18 @@ class LovaszLayer(SamplingLayer):
         gradient: str = "score",
         method: str = "auto",
         sweeps: int | None = None,
+        seconds: float | None = None,
     ) -> None:
         super().__init__(formula, samples, gradient)
-        self.method, self.sweeps = method, sweeps
-        self._draws = PlannedDraws(formula, method, sweeps)
+        self.method, self.sweeps, self.seconds = method, sweeps, seconds
+        self._draws = PlannedDraws(formula, method, sweeps, seconds)
         self._calls = 0  # since the last diagnosis
         self._diagnosed: np.ndarray | None = None  # samples (b, m, n) of the law diagnosed
+
+    def plan(self, logits: Tensor) -> Plan:
+        """How a draw at these logits is decided, with its guarantee; kept for that draw."""
+        check_shape(logits, self.formula)
+        return self._draws.planned(rows_of(logits), logits.device)
 
     @torch.no_grad()
     def sample(self, logits: Tensor) -> Tensor:
@@ -78,8 +87,9 @@ class LovaszLayer(SamplingLayer):
         moved = self._moved(rows)
         wait = PILOT_IF_MOVED if moved > NEAR else PILOT_EVERY
         keep = 0 < self._calls < wait
+        if not keep and self._calls:
+            self._draws = PlannedDraws(self.formula, self.method, self.sweeps, self.seconds)
         if not keep:
-            self._draws = PlannedDraws(self.formula, self.method, self.sweeps)
             self._calls, self._diagnosed = 0, None
         seed = torch_seed()
         x, self.info = self._draws.draw(rows, self.samples, seed, logits.device, keep=keep)
