@@ -171,7 +171,7 @@ def _dense(f: nelson.Formula, theta: np.ndarray, tf32: bool = False) -> _Dense:
     """The best speed: the batch is made four times as large until that gains less than 3%."""
     import torch
 
-    from lab.dense_torch import dense_rate
+    from lab.dense_rate import dense_rate
 
     best, batch = _Dense(0.0, 0), 1024
     before = torch.backends.cuda.matmul.allow_tf32

@@ -35,18 +35,18 @@ def iteration() -> Iterator[Row]:
     """
     import torch
 
-    from lab.dense import probability_of_zero
-    from lab.dense_torch import DenseTorch
+    from lab.dense_rate import Dense
 
     formula, theta = ksat(1000)
     data = nelson.sample(formula, theta, 2000, seed=1)
-    dense = DenseTorch(formula, theta)
 
     def with_dense(compact: bool) -> Any:
+        dense = Dense(formula, theta, compact=compact)
+
         def draw(formula: nelson.Formula, at: np.ndarray, m: int, seed: int) -> np.ndarray:
             torch.manual_seed(seed)
-            dense.P = torch.as_tensor(probability_of_zero(at), dtype=torch.float32)
-            return dense.batch(m, compact=compact)[:, : formula.n_vars].numpy()
+            dense.at(at)
+            return dense.batch(m)[:, : formula.n_vars].numpy()
 
         return draw
 

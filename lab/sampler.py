@@ -53,7 +53,7 @@ def per_sample(
 
 def peers() -> Iterator[Row]:
     from lab.cmsgen import cmsgen_rate
-    from lab.dense_torch import dense_rate
+    from lab.dense_rate import dense_rate
 
     formula, theta = ksat(1000)
     wall = time.perf_counter  # CPU time would count the idle threads of torch, which spin, as ours

@@ -15,6 +15,7 @@ from nelson._version import __version__
 if TYPE_CHECKING:
     from nelson import cluster, learning
     from nelson.cluster.read import read
+    from nelson.distribution.contrastive import ContrastiveLoss
     from nelson.distribution.layer import LovaszLayer
     from nelson.distribution.mrf import ConstrainedMRF
     from nelson.errors import (
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 _HOME = {
     "BudgetExceeded": "nelson.errors:BudgetExceeded",
     "ConstrainedMRF": "nelson.distribution.mrf:ConstrainedMRF",
+    "ContrastiveLoss": "nelson.distribution.contrastive:ContrastiveLoss",
     "Formula": "nelson.formula:Formula",
     "FormulaError": "nelson.errors:FormulaError",
     "ImpossibleShares": "nelson.errors:ImpossibleShares",
@@ -99,6 +101,7 @@ def __dir__() -> list[str]:
 __all__ = [
     "BudgetExceeded",
     "ConstrainedMRF",
+    "ContrastiveLoss",
     "Formula",
     "FormulaError",
     "ImpossibleShares",

@@ -1,1 +1,1 @@
-"""P_theta(x | C) in torch. Import `mrf.ConstrainedMRF`, `layer.LovaszLayer`."""
+"""P_theta(x | C) in torch: `mrf.ConstrainedMRF`, `layer.LovaszLayer`, `dense.DenseLayer`."""

@@ -10,6 +10,7 @@ circuit (`nelson.exact.compiled`), every number below is exact. Otherwise log Z 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -18,10 +19,13 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution, constraints, register_kl
 
+from nelson.budget import Budget
 from nelson.distribution import autograd
+from nelson.distribution.mixture import ConstrainedMixture
 from nelson.distribution.planned_draws import PlannedDraws
 from nelson.distribution.tensors import (
     ValidStructure,
+    check_device,
     check_shape,
     finite,
     rows_of,
@@ -30,15 +34,22 @@ from nelson.distribution.tensors import (
 from nelson.errors import BudgetExceeded, FormulaError
 from nelson.exact.compiled import compiled
 from nelson.exact.enumerated import enumerated
+from nelson.exact.law import Law, law
 from nelson.exact.listing import all_structures
 from nelson.exact.queries import mode
+from nelson.exact.reason import Reason
 from nelson.exact.routes import CIRCUIT, ENUMERATE
 from nelson.formula import Formula
 from nelson.formula.names import Names
-from nelson.log_z.moments import Moments, Sampled, log_z_rows, moments_of, once_per_row
+from nelson.log_z.moments import Moments, Sampled, log_z_rows, once_per_row
+from nelson.policy import DEFAULT
 
 #: Samples for moments that cannot be computed exactly.
 SAMPLES = 1 << 14
+#: What to do where log Z has no exact way.
+ADVICE = (
+    "to train without log Z use nelson.ContrastiveLoss, to compare a few contexts raise seconds"
+)
 
 
 class ConstrainedMRF(Distribution):
@@ -51,6 +62,11 @@ class ConstrainedMRF(Distribution):
     method, sweeps: the sampler, as in `nelson.sample`. If the sampler that "auto" chooses returns
               too few samples, they come from enumeration or from a circuit, if there is one;
               `enumerate` and `circuit` use these at once.
+
+    mix       (..., K) for logits (..., K, n): a mixture of K laws with weights softmax(mix), as a
+              `mixture.ConstrainedMixture` of batch shape (...)
+    seconds   for one answer about the whole batch: log_prob, mean, sample, mode; None: no limit,
+              and a warning before something slow. `answers` says what is exact within it.
 
     `info` has the keys "sample", "log_partition" and "mean": how each was last computed. Random
     numbers come from torch's global generator: `torch.manual_seed` makes them repeatable.
@@ -66,6 +82,14 @@ class ConstrainedMRF(Distribution):
     tensor([1., 0., 1.])
     """
 
+    def __new__(
+        cls, formula: Any = None, logits: Any = None, *, mix: Any = None, **options: Any
+    ) -> Any:
+        """With `mix` a mixture, which is another class."""
+        if mix is None:
+            return super().__new__(cls)
+        return ConstrainedMixture(ConstrainedMRF(formula, logits, **options), mix)
+
     arg_constraints = {"logits": constraints.real_vector}  # noqa: RUF012
     has_enumerate_support = True
 
@@ -74,9 +98,11 @@ class ConstrainedMRF(Distribution):
         formula: Formula,
         logits: Any,
         *,
+        mix: Any = None,
         names: Names | Sequence[Any] | Mapping[int, Any] | None = None,
         method: str = "auto",
         sweeps: int | None = None,
+        seconds: float | None = None,
         validate_args: bool | None = None,
     ) -> None:
         logits = torch.as_tensor(logits)
@@ -86,8 +112,8 @@ class ConstrainedMRF(Distribution):
         self.formula = formula
         self.logits = logits
         self.names = names if isinstance(names, Names) else Names(formula.n_vars, names)
-        self.method, self.sweeps = method, sweeps
-        self._draws = PlannedDraws(formula, method, sweeps)
+        self.method, self.sweeps, self.seconds = method, sweeps, seconds
+        self._draws = PlannedDraws(formula, method, sweeps, seconds)
         self.info: dict[str, Any] = {}
         self._last_log_z: tuple[Any, np.ndarray] | None = None  # (arguments, values)
         self._source: Moments | None = None  # of `mean` and of the gradients
@@ -97,8 +123,8 @@ class ConstrainedMRF(Distribution):
         new = self._get_checked_instance(ConstrainedMRF, _instance)
         batch_shape = torch.Size(batch_shape)
         new.formula, new.names = self.formula, self.names
-        new.method, new.sweeps = self.method, self.sweeps
-        new._draws = PlannedDraws(self.formula, self.method, self.sweeps)
+        new.method, new.sweeps, new.seconds = self.method, self.sweeps, self.seconds
+        new._draws = PlannedDraws(self.formula, self.method, self.sweeps, self.seconds)
         new.info, new._last_log_z, new._source = {}, None, None
         new.logits = self.logits.expand(batch_shape + self.event_shape)
         super(ConstrainedMRF, new).__init__(batch_shape, self.event_shape, validate_args=False)
@@ -116,6 +142,7 @@ class ConstrainedMRF(Distribution):
             names=self.names,
             method=self.method,
             sweeps=self.sweeps,
+            seconds=self.seconds,
             validate_args=self._validate_args,
         )
 
@@ -151,6 +178,32 @@ class ConstrainedMRF(Distribution):
         x, self.info["sample"] = self._draws.draw(rows, count, seed, self.logits.device)
         return x
 
+    # --- what is exact ---------------------------------------------------------------------------
+
+    def answers(self) -> dict[str, str]:
+        """How log_prob, mean, sample and mode are computed within `seconds`: exact, or what else,
+        and what to use instead. Decides what is not decided yet; nothing is estimated.
+        """
+        exact = self._law()
+        if isinstance(exact, Law):
+            return dict.fromkeys(("log_prob", "mean", "sample", "mode"), exact.why)
+        try:
+            plan = self._draws.planned(rows_of(self.logits), self.logits.device)
+            drawn = f"{plan.guarantee}: {plan.why}"
+        except BudgetExceeded as error:
+            drawn = f"none: {error}"
+        return {
+            "log_prob": f"estimated, one context after the other: {exact}; {ADVICE}",
+            "mean": f"estimated from {SAMPLES} samples for each context: {drawn}",
+            "sample": drawn,
+            "mode": "exact: weighted MaxSAT, one context after the other",
+        }
+
+    def _law(self) -> Law | Reason:
+        """The exact law, within a share of `seconds` that leaves time for an estimate."""
+        budget = Budget.of(self.seconds).share(DEFAULT.log_z.exact_share)
+        return law(self.formula, budget=budget, rows=max(1, math.prod(self.batch_shape)))
+
     # --- likelihood ------------------------------------------------------------------------------
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -159,9 +212,10 @@ class ConstrainedMRF(Distribution):
         With validate_args (torch's default) an x that violates the formula is a ValueError.
         Differentiable in the logits: d log P(x) / d theta = x - E[x].
         """
+        check_device("x", value, self.logits)
         if self._validate_args:
             self._validate_sample(value)
-        theta, x = self.logits.double(), value.to(self.logits.device).double()
+        theta, x = self.logits.double(), value.double()
         score = (finite(theta) * x).sum(-1) - self._log_z()
         possible = (~torch.isinf(theta) | (x == (theta > 0))).all(-1)
         if not self._validate_args:
@@ -189,13 +243,28 @@ class ConstrainedMRF(Distribution):
     def _log_z(self, method: str = "auto", **options: Any) -> Tensor:
         """float64, batch_shape."""
         rows = rows_of(self.logits)
+        if self.seconds is not None:
+            options = {"seconds": self.seconds} | options
         key = rows.tobytes(), method, tuple(sorted(options.items()))
         if self._last_log_z is None or self._last_log_z[0] != key:
-            results = log_z_rows(self.formula, rows, method, {"seed": torch_seed()} | options)
+            if method == "auto" and "seconds" not in options:
+                self._warn_if_slow(len(rows))
+            try:
+                results = log_z_rows(self.formula, rows, method, {"seed": torch_seed()} | options)
+            except BudgetExceeded as error:
+                raise BudgetExceeded(f"{error}; {ADVICE}") from error
             self._last_log_z = key, np.array([float(one) for one in results])
             self.info["log_partition"] = tuple(results)
         values = self._tensor(self._last_log_z[1]).reshape(self.batch_shape)
         return autograd.log_z(self.logits.double(), values, self._moments)
+
+    def _warn_if_slow(self, rows: int) -> None:
+        if rows and isinstance(reason := self._law(), Reason):
+            warnings.warn(
+                f"log Z of {rows} contexts is estimated, in up to {DEFAULT.log_z.seconds:g} s "
+                f"each: there is no exact law ({reason}); {ADVICE}",
+                stacklevel=5,
+            )
 
     # --- moments ---------------------------------------------------------------------------------
 
@@ -208,7 +277,8 @@ class ConstrainedMRF(Distribution):
         """
         exact: Moments | None = None
         if method == "auto":
-            exact = moments_of(self.formula, math.prod(self.batch_shape))
+            found = self._law()
+            exact = found if isinstance(found, Law) else None
         elif method == ENUMERATE:
             all_structures(self.formula)  # raises if there are too many
             exact = enumerated(self.formula)
@@ -261,14 +331,19 @@ class ConstrainedMRF(Distribution):
         return self.most_likely()
 
     def most_likely(self, seconds: float | None = None) -> Tensor:
-        """`mode` with a budget for each batch element, a minute if None; BudgetExceeded if it runs
-        out.
+        """`mode` with a budget for each batch element, default `seconds` for the whole batch, or a
+        minute for each; BudgetExceeded if it runs out.
 
         The arithmetic is exact. If there are several maxima, every call returns the same one.
         """
-        rows = once_per_row(
-            rows_of(self.logits), lambda row: mode(self.formula, row, seconds=seconds)
-        )
+        budget = Budget.of(self.seconds if seconds is None else None)
+
+        def best(row: np.ndarray) -> np.ndarray:
+            return mode(
+                self.formula, row, seconds=budget.seconds_left if seconds is None else seconds
+            )
+
+        rows = once_per_row(rows_of(self.logits), best)
         return self._tensor(np.array(rows, bool).reshape(self.logits.shape)).to(self.logits.dtype)
 
     def enumerate_support(self, expand: bool = True) -> Tensor:

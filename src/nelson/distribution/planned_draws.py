@@ -27,13 +27,19 @@ MANY_ROUNDS = 20_000
 
 
 class PlannedDraws:
-    """Draws from one formula. method, sweeps: as in `nelson.sample`.
+    """Draws from one formula. method, sweeps, seconds: as in `nelson.sample`.
 
     If the caller left both open, another method steps in where the first returns too few samples.
     """
 
-    def __init__(self, formula: Formula, method: str = "auto", sweeps: int | None = None) -> None:
-        self.formula, self.method, self.sweeps = formula, method, sweeps
+    def __init__(
+        self,
+        formula: Formula,
+        method: str = "auto",
+        sweeps: int | None = None,
+        seconds: float | None = None,
+    ) -> None:
+        self.formula, self.method, self.sweeps, self.seconds = formula, method, sweeps, seconds
         self.plan: Plan | None = None  # of the last draw
         self.rows = np.zeros((0, formula.n_vars))  # of theta, for which the plan was decided
 
@@ -61,14 +67,16 @@ class PlannedDraws:
             return np.zeros(shape, bool), {}
         if len(theta) > 1 and (theta == theta[:1]).all():
             theta, count = theta[:1], count * len(theta)
-        plan = self._planned(theta, self._device(theta, device), keep)
+        plan = self.planned(theta, device, keep)
         samples = plan.sample(count, seed=seed, strict=not self.is_auto)
         if self.is_auto and samples.status != "ok":
             if (exact := moments_of(self.formula)) is not None:
                 why = {"method": exact.method, "why": samples.info["reason"], "guarantee": "exact"}
                 info = {**samples.info, **why, "sweeps": 0}
                 return exact.draw(theta, count, seed).reshape(shape), info
-            options = Options(device=plan.options.device, max_rounds=MANY_ROUNDS)
+            options = Options(
+                device=plan.options.device, max_rounds=MANY_ROUNDS, seconds=self.seconds
+            )
             samples = Plan(self.formula, theta, options).sample(count, seed=seed, strict=True)
         if self.is_auto and samples.guarantee == "heuristic":
             why = samples.info["why"]
@@ -76,15 +84,16 @@ class PlannedDraws:
         x = samples.to_torch() if isinstance(samples, DeviceSamples) else samples.to_numpy()
         return x.reshape(shape), {**samples.info, "guarantee": samples.guarantee}
 
-    def _planned(self, theta: np.ndarray, device: Any, keep: bool) -> Plan:
-        plan = self.plan
+    def planned(self, theta: np.ndarray, device: Any = None, keep: bool = False) -> Plan:
+        """The plan of `draw` for these rows, decided."""
+        device, plan = self._device(theta, device), self.plan
         if plan is not None and plan.options.device == device:
             if np.array_equal(theta, self.rows):
                 return plan
             if keep and self.is_auto:
                 # An exact plan is looked at again: it may not be exact for every theta.
                 return plan.at(theta, keep=plan.guarantee != "exact")
-        options = Options(self.method, self.sweeps, device=device)
+        options = Options(self.method, self.sweeps, device=device, seconds=self.seconds)
         plan = Plan(self.formula, theta, options).decide()
         self.rows = np.array(theta)
         # Whoever goes on from here goes on from the last verdicts on chains.

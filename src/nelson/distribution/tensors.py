@@ -9,6 +9,7 @@ from torch.distributions import constraints
 
 from nelson.errors import FormulaError
 from nelson.formula import Formula
+from nelson.formula.evaluate import violated
 
 
 def rows_of(theta: Tensor) -> np.ndarray:
@@ -23,9 +24,64 @@ def finite(theta: Tensor) -> Tensor:
 
 
 def check_shape(logits: Tensor, formula: Formula) -> None:
+    """FormulaError unless the logits are numbers, (..., n), none of them NaN."""
     if logits.ndim == 0 or logits.shape[-1] != formula.n_vars:
         shape = tuple(logits.shape)
         raise FormulaError(f"logits of shape {shape}", expected=f"(..., {formula.n_vars})")
+    if not logits.is_floating_point():
+        raise FormulaError(f"logits of {logits.dtype}", expected="floating-point numbers")
+    if logits.device.type != "meta" and bool((missing := logits.isnan()).any()):
+        where = missing.nonzero()[0].tolist()
+        raise FormulaError(
+            f"logits with {int(missing.sum())} NaN, the first of variable {where[-1] + 1}"
+            + (f" in row {where[:-1]}" if where[:-1] else ""),
+            expected="numbers or +-inf: has training diverged?",
+        )
+
+
+def check_device(name: str, value: Tensor, logits: Tensor) -> None:
+    if value.device != logits.device:
+        raise FormulaError(
+            f"{name} on {value.device} for logits on {logits.device}",
+            expected=f'one device: {name}.to("{logits.device}")',
+        )
+
+
+def check_targets(logits: Tensor, targets: Tensor, formula: Formula) -> Tensor:
+    """The targets in the dtype of the logits. FormulaError unless they have the shape and the
+    device of the logits, and each is a valid structure that agrees with infinite logits.
+    """
+    if targets.shape != logits.shape:
+        raise FormulaError(
+            f"targets of shape {tuple(targets.shape)}",
+            expected=f"the shape of the logits, {tuple(logits.shape)}",
+        )
+    check_device("targets", targets, logits)
+    y = targets.detach()
+    rows = rows_of(y)
+    if len(wrong := np.argwhere((rows != 0) & (rows != 1))):
+        k, i = wrong[0]
+        raise FormulaError(
+            f"target {k} has the value {rows[k, i]:g} for variable {i + 1}", expected="0 or 1"
+        )
+    valid = np.asarray(formula.satisfied(rows == 1))
+    if not valid.all():
+        k = int(np.argmin(valid))
+        rule = violated(formula, rows[k] == 1)
+        raise FormulaError(
+            f"{int((~valid).sum())} of {len(rows)} targets violate the formula, the first is "
+            f"target {k}: it breaks {rule}",
+            expected="targets that satisfy every clause",
+        )
+    theta = rows_of(logits)
+    if len(wrong := np.argwhere(np.isinf(theta) & ((theta > 0) != (rows == 1)))):
+        k, i = wrong[0]
+        raise FormulaError(
+            f"target {k} has the value {rows[k, i]:g} for variable {i + 1}, but its logit is "
+            f"{theta[k, i]:g}, which rules that out",
+            expected="infinite logits only where they agree with the target",
+        )
+    return y.to(logits.dtype)
 
 
 def torch_seed() -> int:

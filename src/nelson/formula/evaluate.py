@@ -30,7 +30,7 @@ def satisfied(f: Formula, x: Any) -> np.ndarray:
     rows = x.reshape(int(np.prod(batch, dtype=np.int64)), n)
     if f.has_empty_clause or len(rows) == 0:
         return np.zeros(batch, dtype=bool)
-    literals, offsets = (f.literals, f.offsets) if n == f.n_total else _visible(f)
+    literals, offsets = (f.literals, f.offsets) if n == f.n_total else visible_clauses(f)
     ok = _all_clauses(literals, offsets, rows)
     for constraint in f.constraints:
         ok &= constraint.satisfied(rows)
@@ -46,7 +46,7 @@ def _boolean(x: Any) -> np.ndarray:
     return x.astype(bool)
 
 
-def _visible(f: Formula) -> tuple[np.ndarray, np.ndarray]:
+def visible_clauses(f: Formula) -> tuple[np.ndarray, np.ndarray]:
     """The clauses over visible variables alone; the other clauses only encode f.constraints."""
     if f.n_aux == 0:
         return f.literals, f.offsets

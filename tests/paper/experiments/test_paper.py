@@ -1,4 +1,6 @@
-"""The paper's own examples and theorems: Example 1, Appendix A.5, Theorems 1 and 2.
+"""The paper's own examples and theorems: Appendix A.5, Theorems 1 and 2.
+
+Example 1 and Eqs. 8-15 are in tests/distribution/test_dense.py.
 
 Algorithm 1 is a Markov chain with the valid states absorbing, so on small formulas Theorems 1 and 2
 are statements of linear algebra, tested here to rounding. The real sampler is then held to the same
@@ -11,60 +13,9 @@ import numpy as np
 import pytest
 
 import nelson
-from lab import dense
 from nelson.formula import Formula
 from nelson.theory import local_lemma
 from tests import problems
-
-# --- Example 1 -----------------------------------------------------------------------------------
-
-
-def test_example1_as_printed():
-    d = dense.build(problems.example1())
-    assert d.W.tolist() == [[[1, 0, 0], [0, 1, 0]], [[-1, 0, 0], [0, 0, 1]]]
-    assert d.b.tolist() == [[0, 0], [1, 0]]
-    assert d.V.tolist() == [[1, 1, 0], [1, 0, 1]]
-    x = np.array([0, 0, 1])
-    Z, S, A, _ = dense.one_round(d, x, dense.probability_of_zero(np.zeros(3)), np.zeros(3))
-    assert Z.tolist() == [[0, 0], [1, 1]]
-    assert S.tolist() == [1, 0]
-    assert A.tolist() == [1, 1, 0]
-
-
-def test_dense_shapes_are_l_by_k():
-    """Errata: the paper gives b as L x n. Clauses shorter than K are padded with false literals."""
-    f = Formula([[1, -2, 3], [-4], [2, 5]], n_vars=6)
-    d = dense.build(f)
-    assert d.W.shape == (3, 3, 6)
-    assert d.b.shape == (3, 3)
-    assert d.V.shape == (3, 6)
-    x = problems.all_states(6)
-    ok = ~dense.violated(dense.literal_values(d, x)).any(axis=1)
-    np.testing.assert_array_equal(ok, f.satisfied(x))
-
-
-def test_resample_rule_by_hand():
-    """Eq. (iterative): keep x where A = 0, else 1[u > P]."""
-    x, A = np.array([0, 1, 0, 1]), np.array([0, 0, 1, 1])
-    u, P = np.array([0.9, 0.1, 0.9, 0.1]), np.full(4, 0.5)
-    assert dense.resample(x, A, P, u).tolist() == [0, 1, 1, 0]
-    np.testing.assert_allclose(dense.probability_of_zero(np.array([0.0, 1000, -1000])), [0.5, 0, 1])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("weighted", [False, True])
-def test_dense_algorithm_1_draws_the_law(weighted):
-    """alpha = 1e-6; the twin judges the same samples against another theta."""
-    f = problems.example1()
-    theta = np.array([0.7, -1.0, 0.3]) if weighted else np.zeros(3)
-    rng = np.random.default_rng(11)
-    d, P = dense.build(f), dense.probability_of_zero(theta)
-    x = (rng.random((20_000, 3)) > P).astype(np.int8)
-    for _ in range(200):
-        *_, x = dense.one_round(d, x, P, rng.random(x.shape))
-    assert problems.chi_square(x, problems.exact_law(f, theta)) > 1e-6
-    assert problems.chi_square(x, problems.exact_law(f, theta + 0.2)) < 1e-6
-
 
 # --- Algorithm 1 as a Markov chain ---------------------------------------------------------------
 
