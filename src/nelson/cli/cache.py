@@ -15,7 +15,7 @@ from nelson.cli.common import counted, say
 EXAMPLES = """\b
 Examples:
   nelson cache                         where circuits and kernels are, and their size
-  nelson cache --warm                  compile the kernels now: one to three minutes
+  nelson cache --warm                  compile the kernels for this processor: one to three minutes
   nelson cache --clear                 remove the circuits
   nelson cache --clear-kernels         remove the kernels; --warm compiles them again
   NELSON_CACHE_BYTES=4e9 nelson sample large.cnf --method circuit
@@ -24,7 +24,7 @@ Examples:
 
 def cache(
     warm: bool = typer.Option(
-        False, "--warm", help="Compile the kernels of the common methods now, and keep them."
+        False, "--warm", help="Compile the kernels of the common methods for this very processor."
     ),
     clear: bool = typer.Option(False, "--clear", help="Remove all compiled circuits."),
     clear_kernels: bool = typer.Option(
@@ -39,10 +39,10 @@ def cache(
     NELSON_CACHE_BYTES (1 GiB); the circuits that were not used for longest are removed first, and
     those of nelson compile last of all.
 
-    Kernels are the machine code of nelson itself. They lie in NUMBA_CACHE_DIR, or in the user's
-    cache folder. A call compiles the kernels that it needs and does not find, which takes 5 to 45
-    seconds; after --warm no call waits. Small draws never wait: they run in the interpreter, with
-    the same samples. After an update of nelson or of Numba, kernels must be compiled again.
+    Kernels are the machine code of nelson itself. A wheel brings them for two levels of x86-64.
+    A call compiles those that it does not find, which takes 5 to 45 seconds, and keeps them in
+    NUMBA_CACHE_DIR or in the user's cache folder. --warm compiles all of them for this very
+    processor, which may have more instructions than its level; the samples are the same.
     """
     if clear_kernels:
         _clear_kernels()
@@ -56,7 +56,7 @@ def cache(
 
 def _describe() -> None:
     from nelson.exact.circuit import disk_cache
-    from nelson.kernels.core import kernel_cache
+    from nelson.kernels.core import built_kernels, kernel_cache
 
     circuits, kernels = disk_cache.entries(), kernel_cache.folders()
     size = sum(circuit.bytes for circuit in circuits)
@@ -68,7 +68,9 @@ def _describe() -> None:
         typer.echo(
             f"kernels   {place.kernels:,}, {place.bytes:,} bytes, in {place.folder}{version}"
         )
-    if not any(place.current for place in kernels):
+    for level in built_kernels.built_levels():
+        typer.echo(f"kernels   of {level}, in {built_kernels.folder(level)}")
+    if not any(place.current for place in kernels) and not built_kernels.built_levels():
         typer.echo("kernels   none of this version yet: nelson cache --warm compiles them")
 
 
@@ -101,7 +103,7 @@ def compile_kernels(quiet: bool) -> None:
 
     begun = time.monotonic()
     steps = list(_steps())
-    with as_machine_code():
+    with as_machine_code(), kernel_cache.for_this_processor():
         for number, (name, run) in enumerate(steps, 1):
             started = time.monotonic()
             if not quiet:
