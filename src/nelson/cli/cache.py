@@ -6,11 +6,17 @@ import functools
 import io
 import time
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 import typer
 
 from nelson.cli import options as opt
 from nelson.cli.common import counted, say
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from nelson.formula import Formula
 
 EXAMPLES = """\b
 Examples:
@@ -119,6 +125,29 @@ def compile_kernels(quiet: bool) -> None:
     typer.echo(f"{kernels}, after {time.monotonic() - begun:.0f} s")
 
 
+def _read_circuit() -> None:
+    """A circuit of two variables in D4's format, x1 and (x2 or not x2): read, and its means."""
+    import numpy as np
+
+    from nelson.exact.circuit.decisions import decisions_of
+    from nelson.exact.circuit.nnf import NnfCircuit
+
+    text = b"o 1 0\nt 2 0\n1 2 1 2 0\n1 2 1 -2 0\n"
+    circuit = decisions_of(NnfCircuit.parse(text), np.arange(2))
+    assert circuit is not None
+    circuit.solve(np.zeros((1, 2)), means=True)
+
+
+def _moments(formula: Formula, theta: np.ndarray) -> None:
+    """Sums over packed samples."""
+    import nelson
+    from nelson.kernels.cpu.packed_samples import dot, pair_counts
+
+    samples = nelson.sample(formula, theta, 64, seed=0)
+    pair_counts(samples.packed)
+    dot(samples.packed, 64, theta)
+
+
 def _steps() -> Iterator[tuple[str, Callable[[], object]]]:
     """(what is compiled, a function that calls it)"""
     import numpy as np
@@ -127,6 +156,7 @@ def _steps() -> Iterator[tuple[str, Callable[[], object]]]:
     from nelson.exact.preprocess import compile_kernels as compile_preprocessing
     from nelson.io.sample_files import TextWriter
     from nelson.kernels.core.bits import pack, unpack
+    from nelson.kernels.cpu.rows import from_rows, to_rows
     from nelson.sampling import auto
     from nelson.sampling.auto.ladder import STEPS
     from nelson.sampling.methods import gibbs, lovasz
@@ -149,6 +179,10 @@ def _steps() -> Iterator[tuple[str, Callable[[], object]]]:
     for sampler in dict.fromkeys([*(s.sampler for s in STEPS if s.draws_whole), gibbs.SAMPLER]):
         if not missing_modules(sampler):
             yield sampler.name, functools.partial(draw, method=sampler.name)
+    yield "circuits", _read_circuit
+    yield "means and counts", lambda: _moments(formula, theta)
+    yield "report", lambda: nelson.report(nelson.Formula([[1, 2], [-1, 3]]))
+    yield "samples as columns", lambda: from_rows(to_rows(pack(x), len(x)), x.shape[1])
     yield "sweeps of fields", lambda: draw(method=lovasz.SAMPLER.name, moves="fields", sweeps=1)
     yield "joint moves", lambda: draw(method=lovasz.SAMPLER.name, moves="joint", sweeps=1)
     yield "auto", lambda: [auto.ready(n, None) for n in counts]

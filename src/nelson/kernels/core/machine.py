@@ -97,7 +97,10 @@ class _KernelCache:
             with _cache_folder(place, Locator):
                 self._user = caching.FunctionCache(function)
         for level in _levels():
-            with _cache_folder(built_kernels.folder(level), ReadOnlyLocator):
+            place = built_kernels.folder(level)
+            if not (place / kernel_cache.subfolder(function.__code__.co_filename)).is_dir():
+                continue
+            with _cache_folder(place, ReadOnlyLocator):
                 self._built.append(_BuiltCache(function))
             self._built[-1].level = level
         self.save_overload = self._user.save_overload
