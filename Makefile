@@ -7,12 +7,12 @@ DEMO    := $(VENV)/.demo
 PIP     := $(BIN)/python -m pip --disable-pip-version-check
 PYTEST_ARGS ?=
 .DEFAULT_GOAL := help
-.PHONY: help install demo test quick fuzz kill check format bench docs clean
+.PHONY: help install kernels wheel demo test quick fuzz kill check format bench docs clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-install: $(STAMP)  ## .venv with nelson, nelson-paper and all extras that need no GPU (a few minutes)
+install: $(STAMP) kernels  ## .venv with nelson, nelson-paper and all extras that need no GPU (a few minutes)
 
 # The stamp is newer than what says what to install: `make test` after `make install` installs
 # nothing. Of the foreign samplers one is built from source; a machine that cannot build it gets
@@ -21,7 +21,6 @@ $(STAMP): pyproject.toml paper/pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(PIP) install -c constraints.txt -e ".[all]" -e paper || $(MAKE) --no-print-directory most
 	touch $@ $(DEMO)
-	@echo "Optional: $(BIN)/nelson cache --warm compiles the inner loops now; else the first large draws do."
 
 # Only what the demo needs: a tenth of the rest. CMSGen, with which it compares, is built from source.
 $(DEMO): pyproject.toml paper/pyproject.toml constraints.txt
@@ -30,6 +29,16 @@ $(DEMO): pyproject.toml paper/pyproject.toml constraints.txt
 	$(PIP) install -c constraints.txt pycmsgen d4solver || \
 	    echo "*** WARNING: CMSGen and D4 could not be installed; the demo runs without them." >&2
 	touch $@
+
+# Machine code for two levels of x86-64, as a wheel brings it: no large draw waits for a compiler.
+KERNELS := $(VENV)/.kernels
+kernels: $(KERNELS)
+$(KERNELS): $(STAMP) $(shell find src/nelson -path '*/kernels/*' -name '*.py')
+	$(BIN)/python tools/build_kernels.py
+	touch $@
+
+wheel: $(KERNELS)  ## the wheel, with compiled kernels, in dist/
+	$(BIN)/python -m build --wheel --no-isolation
 
 EACH_SAMPLER := import tomllib; \
 	print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["samplers"])
@@ -51,10 +60,10 @@ demo: $(DEMO)  ## learn a small case of each of five tasks; pictures and a page 
 # One process for each core; tests/schedule.py says which tests stay in one process.
 PYTEST := $(BIN)/python -m pytest -n logical
 
-test: $(STAMP)  ## all tests; PYTEST_ARGS="-k name" for some of them
+test: $(KERNELS)  ## all tests; PYTEST_ARGS="-k name" for some of them
 	$(PYTEST) $(PYTEST_ARGS)
 
-quick: $(STAMP)  ## the developer's loop: no test that is slow or starts a process
+quick: $(KERNELS)  ## the developer's loop: no test that is slow or starts a process
 	$(PYTEST) -m "not slow and not process" $(PYTEST_ARGS)
 
 # A failure prints how to repeat its case. Give SEED to repeat a whole run.
@@ -84,5 +93,5 @@ docs: $(STAMP)  ## the documentation as a site, in site/; runs the notebooks, a 
 	$(BIN)/python -m sphinx -q -W --keep-going -b html docs site
 
 clean:  ## remove the environment and everything built
-	rm -rf $(VENV) site jupyter_execute build dist nelson-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) src/nelson/kernels/built site jupyter_execute build dist nelson-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src paper lab examples tests -name __pycache__ -type d -prune -exec rm -rf {} +

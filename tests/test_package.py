@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -11,6 +13,7 @@ from email.parser import Parser
 
 import pytest
 
+from nelson.kernels.core import built_kernels
 from tests import ROOT
 
 pytestmark = [pytest.mark.slow, pytest.mark.process]
@@ -31,10 +34,36 @@ def run(*command: object) -> str:
     return done.stdout
 
 
+#: A million samples by each of the usual ways, and a million rows of a space.
+DRAW_MANY = """
+import nelson
+million = 1_000_000
+extremal = nelson.Formula([[1, 2], [-2, 3], [-3, 4]])
+dense = nelson.Formula([[1, 2, 3], [-1, 2, 4], [1, -3, -4], [2, 3, -4]])
+theta = [0.3, -0.2, 0.1, 0.5]
+for formula, how in [
+    (extremal, {}), (extremal, {"method": "cftp"}), (dense, {"method": "circuit"}),
+    (dense, {"method": "lovasz", "sweeps": 2}), (dense, {}),
+]:
+    assert len(nelson.sample(formula, theta, million, seed=0, **how)) == million
+space = nelson.Space()
+x, y = space.integer("x", 0, 99), space.integer("y", 0, 99)
+space.require(x + y <= 120)
+assert len(space.sample(million, seed=0)) == million
+print(nelson.__file__)
+"""
+#: One kernel: packs bits into words.
+PACK = """
+import numpy as np
+from nelson.kernels.core.bits import pack
+print(len(pack(np.ones((70, 3), bool))))
+"""
+
+
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
     folder = tmp_path_factory.mktemp("dist")
-    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, ROOT)
+    run(sys.executable, "-m", "build", "-s", "-w", "--no-isolation", "--outdir", folder, ROOT)
     return next(folder.glob("*.whl")), next(folder.glob("*.tar.gz"))
 
 
@@ -94,3 +123,32 @@ def test_a_new_environment_with_the_wheel_draws_a_sample(built, tmp_path):
         [tmp_path / "env" / "bin" / "nelson", "bench"], capture_output=True, text=True, cwd=tmp_path
     )
     assert bench.returncode == 1 and "pip install nelson-paper" in bench.stderr
+
+
+def test_a_wheel_brings_compiled_kernels(built, tmp_path):
+    """With an empty cache a million samples of each kind compile nothing. The twin: without the
+    folder of built kernels, the first kernel is compiled."""
+    if not built_kernels.built_levels():
+        pytest.skip("no kernels were built for this processor: make kernels")
+    assert "linux" in built[0].name or "any" not in built[0].name  # of this system only
+    place, cache = tmp_path / "place", tmp_path / "cache"
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", place]
+    run(*pip, built[0])
+    paths = os.pathsep.join([str(place), *sys.path])
+    environment = os.environ | {"PYTHONPATH": paths, "NUMBA_CACHE_DIR": str(cache)}
+    environment["NELSON_KERNELS"] = "compiled"
+
+    def python(code: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", code]
+        return subprocess.run(
+            command, capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=600
+        )
+
+    done = python(DRAW_MANY)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(str(place))
+    assert "compiling kernels" not in done.stderr and not list(cache.rglob("*.nbc"))
+    shutil.rmtree(place / "nelson" / "kernels" / "built")
+    twin = python(PACK)
+    assert twin.returncode == 0 and "compiling kernels" in twin.stderr
+    assert list(cache.rglob("*.nbc"))

@@ -538,6 +538,14 @@ class Policy(_Numbers):
     space: SpacePolicy = SpacePolicy()
     cover: CoverPolicy = CoverPolicy()
 
+    def __hash__(self) -> int:
+        """Computed once: a memo asks for it at each call."""
+        value = self.__dict__.get("_hash")
+        if value is None:
+            value = hash(tuple(getattr(self, field.name) for field in fields(self)))
+            object.__setattr__(self, "_hash", value)
+        return value
+
     def without(self, *steps: str) -> Policy:
         """The same policy with these steps of `auto` left out, too."""
         left_out = tuple(dict.fromkeys((*self.auto.without, *steps)))

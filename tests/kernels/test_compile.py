@@ -17,7 +17,7 @@ from types import SimpleNamespace
 import pytest
 
 import nelson
-from nelson.kernels.core import compile, folders, kernel_cache
+from nelson.kernels.core import built_kernels, compile, folders, kernel_cache
 from nelson.kernels.core.folders import private_folder
 
 PACKAGE = Path(nelson.__file__).parent
@@ -91,9 +91,10 @@ for folder, _, files in os.walk(sys.argv[1]):
 USE = """
 import numpy as np
 from nelson.kernels.core.bits import pack, unpack
+from nelson.kernels.core.kernel_cache import folder, for_this_processor
 x = np.arange(70 * 3).reshape(70, 3) % 2 == 0
-assert (unpack(pack(x), 70) == x).all()
-from nelson.kernels.core.kernel_cache import folder
+with for_this_processor():  # not those that came with the package
+    assert (unpack(pack(x), 70) == x).all()
 print(folder())
 """
 
@@ -238,7 +239,7 @@ def test_without_a_private_folder_kernels_are_compiled_and_not_cached(monkeypatc
     monkeypatch.setattr(kernel_cache, "folder", lambda: None)
     double = compile.kernel(function_in(PACKAGE / "kernels/core/new.py"))
     assert double(21) == 42
-    assert type(double.compiled._cache).__name__ == "NullCache"
+    assert type(double.compiled._cache._user).__name__ == "NullCache"
 
 
 def test_a_warning_names_every_reason_once(tmp_path, monkeypatch):
@@ -251,3 +252,27 @@ def test_a_warning_names_every_reason_once(tmp_path, monkeypatch):
     with pytest.warns(RuntimeWarning, match=r"(?s)not kept.*cache.*tmp") as caught:
         assert choose() is None
     assert choose() is None and len(caught) == 1
+
+
+# --- kernels that come with the package ----------------------------------------------------------
+
+
+def test_levels_need_all_of_their_instructions():
+    v3, v4 = (dict.fromkeys(built_kernels.LEVELS[f"x86-64-v{k}"], True) for k in (3, 4))
+    assert built_kernels.usable("x86-64-v3", v3) and built_kernels.usable("x86-64-v3", v4)
+    assert built_kernels.usable("x86-64-v4", v4) and not built_kernels.usable("x86-64-v4", v3)
+    assert not built_kernels.usable("x86-64-v3", v3 | {"avx2": False})
+    assert not built_kernels.usable("x86-64-v3", {})
+
+
+def test_built_kernels_of_other_sources_are_not_read(monkeypatch, tmp_path):
+    monkeypatch.setattr(kernel_cache, "BUILT", tmp_path)
+    folder, levels = built_kernels.folder.__wrapped__, built_kernels.built_levels.__wrapped__
+    monkeypatch.setattr(built_kernels, "folder", folder)
+    (tmp_path / "x86-64-v3" / ("kernels-" + "0" * 16)).mkdir(parents=True)
+    assert levels() == ()
+    folder("x86-64-v3").mkdir(parents=True)
+    assert levels() == ("x86-64-v3",)
+    with kernel_cache.for_this_processor():
+        assert not kernel_cache.reads_built()
+    assert kernel_cache.reads_built()

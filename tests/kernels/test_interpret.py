@@ -29,7 +29,8 @@ METHODS = [*RESAMPLING, "gibbs", "cftp", "rejection", "enumerate", "circuit", "a
 
 @pytest.fixture
 def fresh(monkeypatch):
-    """As in a new process: no kernel is compiled, nothing is spent."""
+    """As in a new process: no kernel is compiled, nothing is spent, Numba is not loaded."""
+    monkeypatch.setattr(interpret, "compiler_is_loaded", lambda: False)
     for kernel in compile.kernels:
         monkeypatch.setattr(kernel, "compiled", None)
     for name, value in (("spent", 0), ("mode", "auto")):
@@ -133,6 +134,13 @@ def test_small_draws_stay_within_the_limits_of_kernels_on_the_disk(fresh, clause
     """These are the smaller limits: loading such a kernel takes less time than compiling one."""
     fresh.setattr(interpret.kernel_cache, "is_kept", lambda function: True)
     assert compiled_for(clauses) == []
+
+
+def test_nothing_that_lies_compiled_is_interpreted_once_the_compiler_is_loaded(fresh):
+    fresh.setattr(interpret.kernel_cache, "is_kept", lambda function: True)
+    fresh.setattr(interpret, "compiler_is_loaded", lambda: True)
+    nelson.sample(nelson.Formula(CLAUSES), n=60, seed=3)
+    assert interpret._Steps.spent == 0
 
 
 def test_arrays_that_are_too_large_would_be_seen(fresh):

@@ -8,6 +8,7 @@ extremal components exactly, so only the variables of the other components need 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -30,32 +31,60 @@ _MAX_WITNESSES = 32
 _CACHE_SIZE = 16
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Problem:
+    """What no draw may need is made when it is first asked for: a circuit needs no program."""
+
     formula: Formula  # as given
     evidence: tuple[int, ...]  # literals given with the call
-    rest: Formula  # the clauses that propagation leaves, over the same variables
     fixed: np.ndarray  # literals that propagation found
-    extremal: bool  # is `rest` extremal
-    program: Program
+    clauses: tuple[np.ndarray, np.ndarray]  # (literals, offsets) that propagation leaves
+    sweeps_all: bool = False  # does the program sweep every variable that is not fixed?
 
     @property
     def n(self) -> int:
         return self.formula.n_vars
+
+    @cached_property
+    def rest(self) -> Formula:
+        """The clauses that propagation leaves, over the same variables."""
+        if not len(self.fixed):
+            return self.formula
+        n, n_aux = self.formula.n_vars, self.formula.n_aux
+        return Formula.from_arrays(*self.clauses, n_vars=n, n_aux=n_aux)
+
+    @cached_property
+    def _witness(self) -> tuple[int, int] | None:
+        return condition1(self.rest)
+
+    @property
+    def extremal(self) -> bool:
+        """Is `rest` extremal?"""
+        return self._witness is None
+
+    @cached_property
+    def program(self) -> Program:
+        """The clauses as kernels read them, with the variables to sweep."""
+        if self.sweeps_all:
+            swept = np.ones(self.formula.n_total, bool)
+            swept[np.abs(self.fixed) - 1] = False
+        else:
+            swept = _swept(self.rest, self._witness)
+        given = np.array(self.evidence, np.int32)
+        ends = self.formula.offsets[-1] + np.arange(1, len(given) + 1)
+        check = (
+            np.concatenate([self.formula.literals, given]),
+            np.concatenate([self.formula.offsets, ends]),
+        )
+        rest = self.rest
+        return build(self.formula.n_total, rest.literals, rest.offsets, swept, self.fixed, check)
 
     def sweeping_all(self) -> Problem:
         """The same problem with a program that sweeps every variable that is not fixed."""
         if len(self.program.order) == self.formula.n_total - len(self.fixed):
             return self
         kept = self.formula.memo.once(_SWEEPING_ALL, lambda: Recent(_CACHE_SIZE))
-        return kept.once(self.evidence, self._sweeping_all)
-
-    def _sweeping_all(self) -> Problem:
-        swept = np.ones(self.formula.n_total, bool)
-        swept[np.abs(self.fixed) - 1] = False
-        return replace(
-            self, program=_program(self.formula, self.evidence, self.rest, self.fixed, swept)
-        )
+        return kept.once(self.evidence, lambda: replace(self, sweeps_all=True))
 
     def thresholds(self, theta: np.ndarray) -> np.ndarray:
         """2^32 P(x_v = 1) for theta (contexts, n): (contexts, n_total) uint32.
@@ -76,41 +105,27 @@ def prepare(formula: Formula, evidence: tuple[int, ...] = ()) -> Problem:
 
 def _prepare(formula: Formula, evidence: tuple[int, ...]) -> Problem:
     fixed, literals, offsets = propagated(formula, evidence)
-    rest = formula  # if there is no unit, these are its clauses
-    if len(fixed):
-        rest = Formula.from_arrays(literals, offsets, n_vars=formula.n_vars, n_aux=formula.n_aux)
-    swept, extremal = _swept(rest)
-    program = _program(formula, evidence, rest, fixed, swept)
-    return Problem(formula, evidence, rest, fixed, extremal, program)
+    return Problem(formula, evidence, fixed, (literals, offsets))
 
 
-def _program(
-    formula: Formula, evidence: tuple[int, ...], rest: Formula, fixed: np.ndarray, swept: np.ndarray
-) -> Program:
-    given = np.array(evidence, np.int32)
-    ends = formula.offsets[-1] + np.arange(1, len(given) + 1)
-    check = np.concatenate([formula.literals, given]), np.concatenate([formula.offsets, ends])
-    return build(formula.n_total, rest.literals, rest.offsets, swept, fixed, check)
-
-
-def _swept(rest: Formula) -> tuple[np.ndarray, bool]:
-    """(variables of components that are not extremal, whether there is none)."""
+def _swept(rest: Formula, witness: tuple[int, int] | None) -> np.ndarray:
+    """The variables of components that are not extremal. witness: what `condition1` found."""
     swept = np.zeros(rest.n_total, bool)
-    if (witness := condition1(rest)) is None:
-        return swept, True
+    if witness is None:
+        return swept
     label = components(rest)
     clause_label = clause_components(rest)
     left = np.ones(rest.n_clauses, bool)  # clauses of components not looked at yet
     for _ in range(_MAX_WITNESSES):
         if witness is None:
-            return swept, False
+            return swept
         bad = clause_label[left][witness[0]]
         swept |= label == bad
         left &= clause_label != bad
         kept = select(rest.literals, rest.offsets, left)
         witness = condition1(Formula.from_arrays(*kept, n_vars=rest.n_total))
     swept[np.abs(rest.literals) - 1] = True
-    return swept, False
+    return swept
 
 
 def satisfying(problem: Problem, packed: np.ndarray, lanes: np.ndarray) -> np.ndarray:

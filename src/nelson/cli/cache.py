@@ -6,16 +6,22 @@ import functools
 import io
 import time
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 import typer
 
 from nelson.cli import options as opt
 from nelson.cli.common import counted, say
 
+if TYPE_CHECKING:
+    import numpy as np
+
+    from nelson.formula import Formula
+
 EXAMPLES = """\b
 Examples:
   nelson cache                         where circuits and kernels are, and their size
-  nelson cache --warm                  compile the kernels now: one to three minutes
+  nelson cache --warm                  compile the kernels for this processor: one to three minutes
   nelson cache --clear                 remove the circuits
   nelson cache --clear-kernels         remove the kernels; --warm compiles them again
   NELSON_CACHE_BYTES=4e9 nelson sample large.cnf --method circuit
@@ -24,7 +30,7 @@ Examples:
 
 def cache(
     warm: bool = typer.Option(
-        False, "--warm", help="Compile the kernels of the common methods now, and keep them."
+        False, "--warm", help="Compile the kernels of the common methods for this very processor."
     ),
     clear: bool = typer.Option(False, "--clear", help="Remove all compiled circuits."),
     clear_kernels: bool = typer.Option(
@@ -39,10 +45,10 @@ def cache(
     NELSON_CACHE_BYTES (1 GiB); the circuits that were not used for longest are removed first, and
     those of nelson compile last of all.
 
-    Kernels are the machine code of nelson itself. They lie in NUMBA_CACHE_DIR, or in the user's
-    cache folder. A call compiles the kernels that it needs and does not find, which takes 5 to 45
-    seconds; after --warm no call waits. Small draws never wait: they run in the interpreter, with
-    the same samples. After an update of nelson or of Numba, kernels must be compiled again.
+    Kernels are the machine code of nelson itself. A wheel brings them for two levels of x86-64.
+    A call compiles those that it does not find, which takes 5 to 45 seconds, and keeps them in
+    NUMBA_CACHE_DIR or in the user's cache folder. --warm compiles all of them for this very
+    processor, which may have more instructions than its level; the samples are the same.
     """
     if clear_kernels:
         _clear_kernels()
@@ -56,7 +62,7 @@ def cache(
 
 def _describe() -> None:
     from nelson.exact.circuit import disk_cache
-    from nelson.kernels.core import kernel_cache
+    from nelson.kernels.core import built_kernels, kernel_cache
 
     circuits, kernels = disk_cache.entries(), kernel_cache.folders()
     size = sum(circuit.bytes for circuit in circuits)
@@ -68,7 +74,9 @@ def _describe() -> None:
         typer.echo(
             f"kernels   {place.kernels:,}, {place.bytes:,} bytes, in {place.folder}{version}"
         )
-    if not any(place.current for place in kernels):
+    for level in built_kernels.built_levels():
+        typer.echo(f"kernels   of {level}, in {built_kernels.folder(level)}")
+    if not any(place.current for place in kernels) and not built_kernels.built_levels():
         typer.echo("kernels   none of this version yet: nelson cache --warm compiles them")
 
 
@@ -101,7 +109,7 @@ def compile_kernels(quiet: bool) -> None:
 
     begun = time.monotonic()
     steps = list(_steps())
-    with as_machine_code():
+    with as_machine_code(), kernel_cache.for_this_processor():
         for number, (name, run) in enumerate(steps, 1):
             started = time.monotonic()
             if not quiet:
@@ -117,6 +125,29 @@ def compile_kernels(quiet: bool) -> None:
     typer.echo(f"{kernels}, after {time.monotonic() - begun:.0f} s")
 
 
+def _read_circuit() -> None:
+    """A circuit of two variables in D4's format, x1 and (x2 or not x2): read, and its means."""
+    import numpy as np
+
+    from nelson.exact.circuit.decisions import decisions_of
+    from nelson.exact.circuit.nnf import NnfCircuit
+
+    text = b"o 1 0\nt 2 0\n1 2 1 2 0\n1 2 1 -2 0\n"
+    circuit = decisions_of(NnfCircuit.parse(text), np.arange(2))
+    assert circuit is not None
+    circuit.solve(np.zeros((1, 2)), means=True)
+
+
+def _moments(formula: Formula, theta: np.ndarray) -> None:
+    """Sums over packed samples."""
+    import nelson
+    from nelson.kernels.cpu.packed_samples import dot, pair_counts
+
+    samples = nelson.sample(formula, theta, 64, seed=0)
+    pair_counts(samples.packed)
+    dot(samples.packed, 64, theta)
+
+
 def _steps() -> Iterator[tuple[str, Callable[[], object]]]:
     """(what is compiled, a function that calls it)"""
     import numpy as np
@@ -125,6 +156,7 @@ def _steps() -> Iterator[tuple[str, Callable[[], object]]]:
     from nelson.exact.preprocess import compile_kernels as compile_preprocessing
     from nelson.io.sample_files import TextWriter
     from nelson.kernels.core.bits import pack, unpack
+    from nelson.kernels.cpu.rows import from_rows, to_rows
     from nelson.sampling import auto
     from nelson.sampling.auto.ladder import STEPS
     from nelson.sampling.methods import gibbs, lovasz
@@ -147,6 +179,10 @@ def _steps() -> Iterator[tuple[str, Callable[[], object]]]:
     for sampler in dict.fromkeys([*(s.sampler for s in STEPS if s.draws_whole), gibbs.SAMPLER]):
         if not missing_modules(sampler):
             yield sampler.name, functools.partial(draw, method=sampler.name)
+    yield "circuits", _read_circuit
+    yield "means and counts", lambda: _moments(formula, theta)
+    yield "report", lambda: nelson.report(nelson.Formula([[1, 2], [-1, 3]]))
+    yield "samples as columns", lambda: from_rows(to_rows(pack(x), len(x)), x.shape[1])
     yield "sweeps of fields", lambda: draw(method=lovasz.SAMPLER.name, moves="fields", sweeps=1)
     yield "joint moves", lambda: draw(method=lovasz.SAMPLER.name, moves="joint", sweeps=1)
     yield "auto", lambda: [auto.ready(n, None) for n in counts]

@@ -187,6 +187,8 @@ def not_worth_a_try(formula: Formula) -> str:
     """Why compiling is not worth a try: no compiler for it is installed, or it is hopeless. "" if
     it is worth a try. About a millisecond, once for each formula.
     """
+    if any(built.circuit is not None for built, _ in known_circuits(formula).values()):
+        return ""
     if kept_on_disk(formula) is not None:
         return ""
     if lacking := not_possible(formula):

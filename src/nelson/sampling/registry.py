@@ -7,6 +7,7 @@ sampler is first used, so a missing optional package matters only to those who a
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple
@@ -53,7 +54,12 @@ def get(name: str) -> Sampler:
 
 def missing_modules(sampler: Sampler) -> list[str]:
     """The modules of a sampler that are not installed."""
-    return [name for name in sampler.modules if find_spec(name) is None]
+    return [name for name in sampler.modules if not _is_installed(name)]
+
+
+@cache
+def _is_installed(module: str) -> bool:
+    return find_spec(module) is not None
 
 
 class SamplerRow(NamedTuple):

@@ -16,6 +16,7 @@ exception, such as a number that does not fit its array, undoes the call, and ma
 import builtins
 import math
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -91,6 +92,11 @@ def as_machine_code() -> Iterator[None]:
         choose(before)
 
 
+def compiler_is_loaded() -> bool:
+    """Was Numba imported, by nelson or by anybody?"""
+    return "numba" in sys.modules
+
+
 def spend(steps: int) -> None:
     """Count steps of the kernel that is interpreted."""
     _Steps.spent += steps
@@ -150,7 +156,10 @@ def attempt(function: Callable[..., Any], args: tuple[Any, ...]) -> tuple[bool, 
     with _lock:
         if _Steps.running:  # a kernel that an interpreted kernel calls
             return True, function(*args)
-        limits = KEPT if kernel_cache.is_kept(function) else NEW
+        kept = kernel_cache.is_kept(function)
+        if kept and not strict and compiler_is_loaded():
+            return False, None  # machine code costs 20 ms then, once
+        limits = KEPT if kept else NEW
         arrays = list(_arrays(args, function.__code__.co_varnames))
         size = sum(array.nbytes for array in arrays)
         _Steps.spent += 100 + (size >> 10)  # the time to prepare the arguments

@@ -10,12 +10,13 @@ Numba's cache files are pickles, and loading a pickle runs code. So the folder m
 folder nothing is cached, and a warning says so.
 """
 
+import contextlib
 import hashlib
 import os
 import shutil
 import tempfile
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,8 +26,30 @@ from nelson.kernels.core.folders import cache_folder, private_folder
 
 #: Folder of the package `nelson`.
 PACKAGE = Path(__file__).resolve().parents[2]
+#: Machine code that came with the package (`built_kernels.py`).
+BUILT = PACKAGE / "kernels" / "built"
 #: Names of all packages whose kernels were imported.
 packages = {PACKAGE.name}
+
+
+class _Built:
+    """Are kernels taken that came with the package?"""
+
+    are_read = True
+
+
+def reads_built() -> bool:
+    return _Built.are_read
+
+
+@contextlib.contextmanager
+def for_this_processor() -> Iterator[None]:
+    """Inside, kernels are compiled for this very processor, whatever came with the package."""
+    _Built.are_read = False
+    try:
+        yield
+    finally:
+        _Built.are_read = True
 
 
 class _Listener:
@@ -84,6 +107,11 @@ def _version_file(package: str) -> Path:
     return named if named.exists() else start
 
 
+def folder_name() -> str:
+    """The name of a folder of kernels of these sources."""
+    return f"kernels-{_digest_once(PACKAGE)}"
+
+
 def _user_cache() -> Path:
     """$NUMBA_CACHE_DIR, else the user's cache folder."""
     return Path(os.environ.get("NUMBA_CACHE_DIR") or cache_folder())
@@ -98,7 +126,7 @@ def _temporary() -> Path:
 @cache
 def folder() -> Path | None:
     """Folder of the compiled kernels on this machine; None if there is no private one."""
-    name, reasons = f"kernels-{digest()}", []
+    name, reasons = folder_name(), []
     for base in (_user_cache, _temporary):
         try:
             return private_folder(base() / name)
@@ -125,10 +153,11 @@ class CompiledFolder(NamedTuple):
 
 def folders() -> list[CompiledFolder]:
     """All folders with compiled kernels of this user, also of other versions. Makes no folder."""
-    own, found = f"kernels-{digest()}", []
+    own, found = folder_name(), []
     for base in (_user_cache, _temporary):
         try:
-            places = sorted(base().glob("kernels-" + "[0-9a-f]" * 16))
+            name = "kernels-" + "[0-9a-f]" * 16
+            places = sorted([*base().glob(name), *base().glob(f"built/*/{name}")])
         except (OSError, RuntimeError):
             continue
         for place in places:
@@ -159,16 +188,17 @@ def _digest_once(package: Path) -> str:
 
 
 @cache
-def _kept(file: str) -> tuple[str, ...]:
-    place = folder()
-    try:
-        return () if place is None else tuple(os.listdir(place / subfolder(file)))
-    except OSError:
-        return ()
+def _compiled_files(file: str) -> tuple[str, ...]:
+    """Names of the machine code of a source file, of this user and of the package."""
+    names: list[str] = []
+    for place in (folder(), *BUILT.glob(f"*/{folder_name()}")):
+        with contextlib.suppress(OSError):
+            names += [] if place is None else os.listdir(place / subfolder(file))
+    return tuple(names)
 
 
 def is_kept(function: Callable[..., Any]) -> bool:
-    """Was this kernel compiled before, by any process that has ended or is running?"""
+    """Was this kernel compiled before, by any process, or did it come with the package?"""
     code = function.__code__
     start = f"{Path(code.co_filename).stem}.{function.__qualname__}-{code.co_firstlineno}."
-    return any(name.startswith(start) for name in _kept(code.co_filename))
+    return any(name.startswith(start) for name in _compiled_files(code.co_filename))
