@@ -2,9 +2,9 @@
 
 `tools/build_kernels.py` compiles the kernels for two levels of x86 processors and puts them below
 this package, into a folder whose name hashes their sources (`kernel_cache.digest`): machine code
-of other sources is never read. A wheel brings that folder. Whoever can write there can write the sources
-beside it, so it is as trusted as they are. On other processors, and for types of arguments that
-were not built, Numba compiles.
+of other sources is never read. A wheel brings that folder. Whoever can write there can write the
+sources beside it, so it is as trusted as they are. On other processors, and for types of arguments
+that were not built, Numba compiles.
 
 A processor with more instructions than its level can have kernels of its own: `nelson cache --warm`
 compiles them, and they come first. The bits of samples are the same.
