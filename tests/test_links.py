@@ -19,7 +19,7 @@ LINK = re.compile(r"!?\[[^\]\[]*\]\(([^)\s]+)\)")
 SCREEN = 45
 HOW_TO = {
     "evidence", "weights", "t-wise", "reproducible", "cluster", "feature-model", "method", "unsat",
-    "workers", "cite",
+    "workers", "cite", "sequences",
 }  # fmt: skip
 
 
