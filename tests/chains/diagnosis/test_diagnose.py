@@ -12,7 +12,10 @@ import nelson
 from nelson.budget import Budget
 from nelson.chains import engine
 from nelson.chains.chain import Chains, resumed
+from nelson.chains.diagnosis import alternative_starts
+from nelson.chains.diagnosis.alternative_starts import AlternativeStarts
 from nelson.chains.diagnosis.diagnose import diagnose, for_rows, pilot_request, pilots
+from nelson.chains.diagnosis.slowest import Slowest
 from nelson.chains.diagnosis.solver import Finder
 from nelson.chains.diagnosis.verdict import StepVerdict
 from nelson.chains.problem import prepare
@@ -231,3 +234,109 @@ def test_honest_chains_keep_their_label():
         formula = random_ksat(n, int(ratio * n), k, seed=n + k)
         verdict = verdict_of(formula, scale * rng.normal(size=n))
         assert verdict.guarantee == "diagnosed", (n, k, ratio, verdict.why)
+
+
+# --- quantities that chains keep, and regions that no start enters -------------------------------
+
+
+def ring_of_clocks(sites: int, n: int, closed: bool = True) -> Formula:
+    """Sites of four states in Gray code, neighbours not opposite, tied to random 5-SAT. On a closed
+    ring no flip changes the winding number.
+    """
+    gray = [(-1, -1), (-1, 1), (1, 1), (1, -1)]
+    clauses = [
+        [-a * (2 * i + 1), -b * (2 * i + 2), -c * (2 * j + 1), -d * (2 * j + 2)]
+        for i in range(sites if closed else sites - 1)
+        for j in [(i + 1) % sites]
+        for (a, b), (c, d) in zip(gray, gray[2:] + gray[:2], strict=True)
+    ]
+    other = [[v + 2 * sites if v > 0 else v - 2 * sites for v in c] for c in random_ksat(n, 4 * n)]
+    for k in range(4):
+        other[k][0] = 2 * k + 1
+    return Formula(clauses + other, n_vars=2 * sites + n)
+
+
+@pytest.mark.slow
+def test_a_winding_number_is_seen_though_no_pair_of_chains_meets(monkeypatch):
+    """Two tests see it, each by itself. The twin is an open chain: it has no winding number."""
+    closed = ring_of_clocks(20, 80)
+    verdict = verdict_of(closed)
+    assert verdict.guarantee == "heuristic" and "a function of the state is slow" in verdict.why
+    assert verdict_of(ring_of_clocks(20, 80, closed=False)).guarantee == "diagnosed"
+    monkeypatch.setattr("nelson.chains.diagnosis.diagnose.slowest", lambda *_: BLIND)
+    verdict = verdict_of(ring_of_clocks(20, 80))
+    assert verdict.guarantee == "heuristic" and "do not come together" in verdict.why
+    assert verdict.more["met"] < 0.1
+
+
+#: No function is slow.
+BLIND = Slowest(0.0, 1.0, 64.0, 64)
+
+
+def golf_hole(bits: int, first: bool, n: int = 120, m: int = 220) -> Formula:
+    """Each clause of random 5-SAT, or the key is right: x_i xor x_(i+1) has a given value for all
+    bits of the key but the last, which is true. P(key) is about (32/31)^m 2^-bits.
+    """
+    shift, key = (bits, 0) if first else (0, n)
+    right = [[s * (key + i), -s * (key + i + 1)] for i in range(1, bits) for s in (1, -1)]
+    right.append([key + bits])
+    clauses = [
+        [*(v + shift if v > 0 else v - shift for v in clause), *part]
+        for clause in random_ksat(n, m, 5, seed=2)
+        for part in right
+    ]
+    return Formula(clauses, n_vars=n + bits)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", [True, False])
+def test_a_golf_hole_is_entered_whatever_its_number(first, monkeypatch):
+    """A solution in which one clause is not satisfied by its own literals has the right key. The
+    twin does not ask for it, and sees nothing.
+    """
+    verdict = verdict_of(golf_hole(11, first))
+    assert verdict.guarantee == "heuristic" and "rare values" in verdict.why, verdict.why
+    monkeypatch.setattr(alternative_starts, "rare_patterns", lambda *_: [])
+    assert "rare values" not in verdict_of(golf_hole(11, first)).why
+
+
+def test_questions_to_a_solver_do_not_depend_on_names():
+    """The solver knows x_v under another number, and its answers are solutions in our numbers."""
+    formula = Formula([*random_ksat(30, 60, 3, seed=4).clauses(), [7]], n_vars=30)
+    with Finder(prepare(formula)) as finder:
+        rows = finder.solutions(np.random.default_rng(0).random((20, 30)) < 0.5)
+        near = finder.near(rows[0], [-3 if rows[0, 2] else 3])
+        assert finder.near(rows[0], [-7]) is False
+        literals = finder.compatible([7, -7, 5])
+    assert len(rows) == 20 and formula.satisfied(rows).all()
+    assert isinstance(near, np.ndarray) and near[2] != rows[0, 2] and formula.satisfied(near)[()]
+    assert literals == [7, 5]
+    assert finder.number.tolist() != list(range(1, 31))
+
+
+def test_chains_that_no_other_start_was_found_for_are_heuristic(monkeypatch):
+    """Nothing was compared, which is no agreement."""
+    formula = random_ksat(60, 60, 5, seed=3)
+    assert verdict_of(formula).guarantee == "diagnosed"
+    monkeypatch.setattr(AlternativeStarts, "probes", lambda *_: [])
+    verdict = verdict_of(Formula(formula.clauses(), n_vars=60))
+    assert verdict.guarantee == "heuristic" and "no other start" in verdict.why
+
+
+def test_why_names_tests_starts_sizes_and_what_is_not_seen():
+    formula = random_ksat(60, 60, 5, seed=1)
+    why = verdict_of(formula).why
+    for text in (
+        "correlations fall to", "solutions of a solver with no preference", "split R-hat",
+        "effective sample size", "pairs of samples come together",
+        "regions that none of these starts enters are not seen",
+    ):  # fmt: skip
+        assert text in why, why
+
+
+def test_weights_of_negative_zero_are_weights_of_zero():
+    """`-0.0` and `0.0` are one theta: chains from a solver looked for the wrong one."""
+    formula = random_ksat(20, 20, 3, seed=1)
+    theta = np.where(np.arange(20) % 2, 0.0, -0.0)
+    steps = "enumerate", "circuit", "cftp", "rejection", "resampling"
+    assert decided(formula, *steps, theta=theta[None]).choice.guarantee == "diagnosed"

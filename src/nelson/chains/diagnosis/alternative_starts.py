@@ -7,7 +7,8 @@ Kinds of starts, for weights theta:
         preferences, with all variables true, and with all variables false
     the most likely structure, and states that are cooled down to 4 theta
     for each variable that is nearly constant a solution in which it has the other value; for pairs
-        that are nearly always equal, or never, a solution in which they are not
+        that are nearly always equal, or never, a solution in which they are not; for a clause that
+        some of its literals satisfy nearly alone (`patterns.py`) one in which they are all false
 
 Each solution starts 16 chains. So one start that keeps its chains is seen among hundreds.
 """
@@ -24,6 +25,7 @@ from nelson.chains.chain import Chains
 from nelson.chains.diagnosis.compare import ChainGroup, ones
 from nelson.chains.diagnosis.features import Features
 from nelson.chains.diagnosis.meeting import Coupled
+from nelson.chains.diagnosis.patterns import rare_patterns
 from nelson.chains.diagnosis.solver import Finder
 from nelson.chains.problem import Problem
 from nelson.chains.request import Request
@@ -213,12 +215,23 @@ class AlternativeStarts:
     # --- values that the chains (nearly) never take -----------------------------------------------
 
     def _flipped(self, finder: Finder, base: np.ndarray) -> Iterator[Kind]:
-        targets = [t for t in self.rare_values(base) if t not in self.flipped]
+        rest = self.problem.rest
+        found = [
+            *self.rare_values(base),
+            *rare_patterns(base, rest.literals, rest.offsets, self.rng),
+        ]
+        targets = [t for t in dict.fromkeys(found) if t not in self.flipped]
         self.flipped.update(targets)
         if not targets:
             return
         states = unpack(base, 64 * len(base))
-        rows = [*self._covering(finder, targets, states), *self._single(finder, targets, states)]
+        several = [target for target in targets if len(target) > 1]
+        alone = [target for target in targets if len(target) == 1]
+        rows = [
+            *self._covering(finder, alone, states),
+            *self._single(finder, alone, states),
+            *self._single(finder, several, states),
+        ]
         if rows:
             yield "solutions with rare values", replicated(np.array(rows, bool)), REPLICAS
 
@@ -262,7 +275,7 @@ class AlternativeStarts:
         The solver prefers all targets at first; what is left after that is demanded, at most
         `together` at a time.
         """
-        left, found = [target[0] for target in targets if len(target) == 1], 0
+        left, found = [target[0] for target in targets], 0
         for _ in range(int(self.limits.questions * self.scale)):
             if not left or found == 2 * self.limits.covering_starts:
                 break

@@ -6,12 +6,14 @@ With counter-based random numbers, the chain after k and after 2k sweeps is one 
    after k sweeps, and their means no longer drift (`compare.memory`). A draw makes 3k sweeps.
 2  Other chains begin elsewhere (`alternative_starts.py`). After 2k sweeps all of them must have
    come to the same law (`compare.agreement`). If not, k doubles again.
-3  States of all these chains are the starts of coupled chains. After 3k and 6k sweeps any two of
-   them must have met equally often (`meeting.py`). If not, k doubles again.
+3  Chains go on from states of all kinds. The slowest functions of their states must be forgotten,
+   too (`slowest.py`). If not, k doubles again.
+4  States of all these chains are the starts of coupled chains. After 3k and 6k sweeps any two of
+   them must have come together equally (`meeting.py`). If not, k doubles again.
 
-Chains that pass are called diagnosed, all others heuristic. The check is necessary, not
-sufficient: it does not see a region that no start enters. A question to the solver that stays open
-counts against the chains.
+Chains that pass are called diagnosed, all others heuristic. A test that could say nothing has not
+passed. The check is necessary, not sufficient: it does not see a region that no start enters. A
+question to the solver that stays open counts against the chains.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from nelson.chains.diagnosis.alternative_starts import AlternativeStarts, Probe,
 from nelson.chains.diagnosis.compare import ChainGroup, Comparison, agreement, memory
 from nelson.chains.diagnosis.features import Features
 from nelson.chains.diagnosis.meeting import LIMIT, Coupled, meetings
+from nelson.chains.diagnosis.slowest import Slowest, slowest
 from nelson.chains.diagnosis.verdict import StepVerdict
 from nelson.chains.guarantee import weakest
 from nelson.chains.problem import Problem
@@ -187,58 +190,92 @@ def lags_for(
 
 @dataclass(frozen=True)
 class PilotRun:
-    """What a pilot run measured."""
+    """What a pilot run measured. A test that was not made has not passed."""
 
     lag: int
     memory: Comparison
     agreement: Comparison | None = None  # None: not compared, since the chains had not forgotten
-    meetings: Comparison | None = None  # None: not counted, since the chains did not agree
+    slowest: Slowest | None = None  # None: not looked for, since the chains did not agree
+    meetings: Comparison | None = None  # None: not counted, since some functions are slow
     met: float = 0.0  # the share of pairs of samples that met
-    kinds: int = 0
+    kinds: tuple[str, ...] = ()  # of the other starts
     undecided: int = 0  # questions that the solver could not decide
     complete: bool = True
 
     def verdict(self, beyond: str = "") -> StepVerdict:
-        more = {"rho": self.memory.rho, "lag": self.lag, "drift": self.memory.drift}
-        passed = False
+        """beyond: why the kernels cannot draw from these weights, or ""."""
+        against = self._against(beyond)
+        sweeps = SWEEPS_PER_LAG * self.lag
+        texts = [against, self._measured()]
+        if against:
+            sweeps = min(sweeps, _SWEEPS_IF_FAILED)
+        else:
+            texts.append("regions that none of these starts enters are not seen")
+        why = "; ".join(text for text in texts if text)
+        guarantee = "heuristic" if against else "diagnosed"
+        return StepVerdict(sweeps, guarantee, why, self._numbers(), complete=self.complete)
+
+    def _against(self, beyond: str) -> str:
+        """The first test that did not pass, or ""."""
         if not self.complete:
-            why = "the time was up in a pilot run"
-        elif self.agreement is None:
-            why = (
+            return "the time was up in a pilot run"
+        if self.agreement is None:
+            return (
                 f"chains still remember, after {2 * self.lag} sweeps, where they were after "
                 f"{self.lag} ({self.memory.what}: correlation {self.memory.rho:.2f}, drift "
                 f"{self.memory.drift:.2g} standard deviations)"
             )
-        else:
-            more |= {"agreement": self.agreement.worst, "kinds": self.kinds, "met": self.met}
-            told = f"{self.agreement.worst:.2g} of what noise allows"
-            why = (
-                f"correlations fall to {self.memory.rho:.2f} within {self.lag} sweeps; chains from "
-                f"{self.kinds} other kinds of starts differ by at most {told}"
+        if not self.agreement.yes:
+            return (
+                f"chains with other starts do not agree after {2 * self.lag} sweeps: "
+                f"{self.agreement.what} differs by {self.agreement.worst:.2g} times what noise "
+                "allows"
             )
-            if not self.agreement.yes:
-                why = (
-                    f"chains with other starts do not agree after {2 * self.lag} sweeps: "
-                    f"{self.agreement.what} differs by {self.agreement.worst:.2g} times what noise "
-                    "allows"
-                )
-            elif self.meetings is not None and not self.meetings.yes:
-                why += (
-                    f"; but pairs of samples do not meet equally often after {3 * self.lag} sweeps "
-                    f"(their shares vary {self.meetings.worst * LIMIT:.2g} times as much as by "
-                    "chance): there are regions that chains seldom leave"
-                )
-            elif self.undecided:
-                why += (
-                    f"; but a solver could not decide {self.undecided} questions for other starts"
-                )
-            elif beyond:
-                why += f"; but {beyond}"
-            else:
-                passed = True
-        sweeps = SWEEPS_PER_LAG * self.lag if passed else min(3 * self.lag, _SWEEPS_IF_FAILED)
-        guarantee = "diagnosed" if passed else "heuristic"
-        return StepVerdict(sweeps, guarantee, why, more, complete=self.complete)
+        if self.slowest is None or not self.slowest.yes:
+            return "a function of the state is slow: chains keep it, nearly, for many lags"
+        if self.meetings is None or not self.meetings.yes:
+            worst = np.inf if self.meetings is None else self.meetings.worst
+            return (
+                f"pairs of samples do not come together equally after {3 * self.lag} sweeps "
+                f"({worst * LIMIT:.2g} times the variation by chance): there are regions that "
+                "chains seldom leave"
+            )
+        if self.undecided:
+            return f"a solver could not decide {self.undecided} questions for other starts"
+        return beyond
+
+    def _measured(self) -> str:
+        """What the tests measured that were made."""
+        if not self.complete or self.agreement is None or not self.agreement.yes:
+            return ""
+        texts = [
+            f"correlations fall to {self.memory.rho:.2f} within {self.lag} sweeps",
+            f"chains from {len(self.kinds)} other kinds of starts ({', '.join(self.kinds)}) differ "
+            f"by at most {self.agreement.worst:.2g} of what noise allows",
+        ]
+        if (slow := self.slowest) is not None:
+            texts.append(
+                f"the slowest functions of the state correlate by {slow.rho:.2f} within a chain "
+                f"(split R-hat {slow.rhat:.2f}, effective sample size {slow.ess:,.0f} of "
+                f"{slow.states:,} states)"
+            )
+        if self.meetings is not None and self.meetings.yes:
+            texts.append(
+                f"pairs of samples come together equally ({self.met:.0%} meet, "
+                f"{self.meetings.worst * LIMIT:.2g} times the variation by chance)"
+            )
+        return "; ".join(texts)
+
+    def _numbers(self) -> dict[str, Any]:
+        more: dict[str, Any] = {
+            "rho": self.memory.rho, "lag": self.lag, "drift": self.memory.drift
+        }  # fmt: skip
+        if self.complete and self.agreement is not None:
+            more |= {"agreement": self.agreement.worst, "kinds": len(self.kinds), "met": self.met}
+        if self.slowest is not None:
+            more |= {"slowest": self.slowest.rho, "split R-hat": self.slowest.rhat}
+            more |= {"effective sample size": self.slowest.ess}
+        return more
 
 
 def watch(
@@ -257,6 +294,7 @@ def watch(
     base.sweep_to(lags[0])
     late = base.words[0].copy()
     before: Comparison | None = None  # disagreement at the lag before
+    stuck: Slowest | None = None  # slow functions at the lag before
     apart: Comparison | None = None  # uneven meetings at the lag before
     slow = np.inf  # features that were slow at the lag before
     run = PilotRun(lags[0], Comparison(np.inf, "nothing"))
@@ -278,22 +316,59 @@ def watch(
             if not probe.walkers.complete:
                 return replace(run, complete=False)
         groups = [group for probe in others for group in probe.groups()]
-        kinds = len({group.name for group in groups})
-        differs = agreement(features, late, groups)
+        kinds = tuple(dict.fromkeys(group.name for group in groups))
+        if not groups:  # nothing was compared
+            differs = Comparison(np.inf, "no other start was found: the law")
+        else:
+            differs = agreement(features, late, groups)
         run = replace(run, agreement=differs, kinds=kinds, undecided=alternatives.open)
         if not differs.yes:
             if before is not None and differs.worst > limits.frozen * before.worst:
                 break
             before = differs
             continue
+        slow_run = _slowest(features, alternatives, late, groups, lag)
+        run = replace(run, slowest=slow_run, complete=slow_run is not None)
+        if slow_run is None:
+            break
+        if not slow_run.yes:
+            if stuck is not None and slow_run.rho > limits.frozen * stuck.rho:
+                break
+            before, stuck = None, slow_run
+            continue
         coupled = _coupled(alternatives, late, groups, lag, limits)
-        meeting, met = meetings(coupled, features.variables, SWEEPS_PER_LAG * lag)
+        sweeps = SWEEPS_PER_LAG * lag
+        meeting, met = meetings(coupled, features.variables, features.columns, sweeps)
         run = replace(run, meetings=meeting, met=met, complete=coupled.complete)
         frozen = apart is not None and meeting.worst > limits.frozen * apart.worst
         if meeting.yes or frozen or not coupled.complete:
             break
-        before, apart = None, meeting
+        before, stuck, apart = None, None, meeting
     return run
+
+
+def _slowest(
+    features: Features,
+    alternatives: AlternativeStarts,
+    base: np.ndarray,
+    groups: Sequence[ChainGroup],
+    lag: int,
+    most_words: int = 16,
+) -> Slowest | None:
+    """The slowest functions of chains that go on from states of the chains, and from as many of all
+    other kinds; None if the time was up. most_words: of either.
+    """
+    each = -(-most_words // len(groups))
+    others = np.concatenate([group.words[:each] for group in groups])[:most_words]
+    starts = np.concatenate([base[:most_words], others])
+    walkers = alternatives.walkers(starts, alternatives.request.theta)
+
+    def look(k: int) -> np.ndarray:
+        walkers.sweep_to((k + 1) * max(1, lag // 2))
+        return walkers.words[0]
+
+    answer = slowest(look, features)
+    return answer if walkers.complete else None
 
 
 def _coupled(

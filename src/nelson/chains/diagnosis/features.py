@@ -31,6 +31,7 @@ class Features:
 
     variables: np.ndarray  # all variables that sweeps move, auxiliary ones included
     pairs: np.ndarray  # (pairs, 2)
+    neighbours: np.ndarray  # (k, 2): those of the pairs that share a clause or a product
     columns: np.ndarray  # the variables in the sums
     directions: np.ndarray  # (columns, k) float32: the sums that are known beforehand
 
@@ -68,8 +69,10 @@ class Features:
             others = variables[np.stack(np.triu_indices(len(variables), 1), axis=1)]
         else:
             others = rng.choice(variables, (_MAX_PAIRS, 2))
-        pairs = np.concatenate([pairs, others])
-        pairs = np.sort(pairs[moves[pairs].all(1) & (pairs[:, 0] != pairs[:, 1])], axis=1)
+        near, pairs = (
+            np.unique(np.sort(p[moves[p].all(1) & (p[:, 0] != p[:, 1])], axis=1), axis=0)
+            for p in (pairs, np.concatenate([pairs, others]))
+        )
         columns = variables[:: max(1, -(-len(variables) // _MAX_COLUMNS))]
         sums = [
             np.ones((len(columns), 1)),
@@ -78,7 +81,7 @@ class Features:
         if weight[columns].any():
             sums.append(weight[columns, None])
         directions = np.concatenate(sums, axis=1).astype(np.float32)
-        return cls(variables, np.unique(pairs, axis=0), columns, directions)
+        return cls(variables, pairs, near, columns, directions)
 
     def bits(self, words: np.ndarray) -> np.ndarray:
         """States (words, n) -> (words, variables + pairs) uint64."""

@@ -1,17 +1,24 @@
-"""Do samples meet each other equally often? A test that needs no choice of what to look at.
+"""Do samples come together equally often? A test that needs no choice of what to look at.
 
 Take S samples as starts of new chains, and give chain k of every start the same random numbers. Two
-chains that meet stay together. If the samples are independent draws of one law that the chains have
-no further memory of, any two starts meet with the same probability q after T sweeps, so the shares
-p_ab among m chains vary like binomial numbers:
+chains that meet stay together. Let d_abk be the distance of the chains of starts a and b under the
+random numbers k: the number of variables in which they differ. If the samples are independent
+draws of one law that the chains have no further memory of, no pair (a, b) is closer than another
+after T sweeps. Without the mean of each k, which all pairs share,
 
-    factor = std of p_ab over pairs / sqrt(q (1 - q) / m)  <=  about 1
+    spread = std over pairs of mean_k d_abk / (std of d_abk / sqrt(number of k))  <=  about 1
 
-If the valid space has regions that chains seldom leave, starts in one region meet soon and others
-do not: the factor is large, whatever tells the regions apart. It says nothing while no chains meet
-(on dense formulas they never do), or once all have met.
+The same holds for the share p_ab of the k for which the two have met (d_abk = 0), q = mean p_ab:
 
-Measured at T equal to the sweeps of a draw and twice that, on the families of `nelson bench
+    spread = std over pairs of p_ab / sqrt(q (1 - q) / number of k)
+
+If the valid space has regions that chains seldom leave, or a quantity that they keep, starts of one
+region come together and others do not: a spread is large, whatever tells the regions apart. The
+shares say more, but they are silent where chains never meet (on dense formulas), and so is any
+other count of rare events. The distances speak there: silence is no pass. If nearly all pairs have
+met, their starts are forgotten, and there is nothing left to compare.
+
+Measured at T equal to the sweeps of a draw and twice that, on the families of `python -m lab
 labels`: at most 1.1 where chains mix, 1.7 to 16 where they do not and other tests see nothing.
 """
 
@@ -22,10 +29,11 @@ from typing import Protocol
 import numpy as np
 
 from nelson.chains.diagnosis.compare import Comparison
+from nelson.kernels.core.bits import unpack
 
-#: The factor may be this large.
+#: The spread may be this large.
 LIMIT = 1.5
-#: Shares of pairs that have met outside of this range say nothing.
+#: Shares of pairs that have met outside of this range are too few to compare, or all there are.
 _TELLING = (0.02, 0.98)
 
 
@@ -38,21 +46,27 @@ class Coupled(Protocol):
     def sweep_to(self, sweeps: int) -> None: ...
 
 
-def meetings(chains: Coupled, variables: np.ndarray, sweeps: int) -> tuple[Comparison, float]:
-    """(the answer after `sweeps` and after twice as many, the share of pairs that met by then)."""
+def meetings(
+    chains: Coupled, variables: np.ndarray, columns: np.ndarray, sweeps: int
+) -> tuple[Comparison, float]:
+    """(the answer after `sweeps` and after twice as many, the share of pairs that met by then).
+
+    variables: two chains have met if they agree in these; columns: those of which distances count.
+    """
     worst, share = 0.0, 0.0
     for after in (sweeps, 2 * sweeps):
         chains.sweep_to(after)
         if not chains.complete:
-            break
+            return Comparison(np.inf, "the distance of pairs of samples"), share
         met = shares(chains.words[:, :, variables])
         share = float(met.mean())
         if share > _TELLING[1]:
             break
+        worst = max(worst, spread(distances(chains.words[:, :, columns])))
         if share > _TELLING[0]:
             lanes = 64 * chains.words.shape[1]
             worst = max(worst, float(met.std() / np.sqrt(share * (1 - share) / lanes)))
-    return Comparison(worst / LIMIT, "how often pairs of samples meet"), share
+    return Comparison(worst / LIMIT, "the distance of pairs of samples"), share
 
 
 def shares(states: np.ndarray) -> np.ndarray:
@@ -66,3 +80,26 @@ def shares(states: np.ndarray) -> np.ndarray:
             differ |= np.bitwise_or.reduce(states[k, :, some] ^ states[k + 1 :, :, some], axis=2)
         parts.append(1 - np.bitwise_count(differ).sum(axis=1) / lanes)
     return np.concatenate(parts)
+
+
+def distances(states: np.ndarray) -> np.ndarray:
+    """States (starts, words, columns) -> (pairs of starts, lanes): the columns that differ."""
+    pairs = np.triu_indices(len(states), 1)
+    parts = []
+    for word in range(states.shape[1]):
+        bits = np.stack([unpack(state[None, word], 64) for state in states], axis=1)
+        signs = 2 * bits.astype(np.float32) - 1  # (lanes, starts, columns)
+        alike = (signs @ signs.transpose(0, 2, 1))[:, pairs[0], pairs[1]]
+        parts.append((states.shape[2] - alike.T) / 2)
+    return np.concatenate(parts, axis=1)
+
+
+def spread(distance: np.ndarray) -> float:
+    """Of distances (pairs, lanes): how much the means of pairs vary, relative to chance; infinite
+    if chance moves nothing, since then nothing can be told.
+    """
+    rest = distance - distance.mean(axis=0)
+    means = rest.mean(axis=1)
+    noise = (rest - means[:, None]).std()
+    lanes = distance.shape[1]
+    return float(means.std() * np.sqrt(lanes) / noise) if noise > 0 else np.inf

@@ -4,6 +4,9 @@ A solver goes where its preferences and its decisions lead, not where resampling
 solutions have no known law, but they lie elsewhere, and that is what a check of chains needs.
 Glucose takes preferred values (phases), so that a start costs a fraction of a millisecond on most
 formulas.
+
+The solver knows the variables under random numbers, and the clauses in a random order: it decides
+the first variable first, and what it finds should not depend on names.
 """
 
 from __future__ import annotations
@@ -29,8 +32,21 @@ class Finder:
         from pysat.solvers import Solver
 
         self.n, self.most, self.each = problem.formula.n_total, conflicts, each
-        units = [[literal] for literal in problem.fixed.tolist()]
-        self.solver = Solver(name="glucose4", bootstrap_with=[*problem.rest.clauses(), *units])
+        random = np.random.default_rng(self.n)
+        self.number = random.permutation(self.n) + 1  # of each variable
+        self.name = np.argsort(self.number) + 1  # of each number
+        offsets, literals = problem.rest.offsets, self._renumbered(problem.rest.literals)
+        clauses = [
+            literals[offsets[k] : offsets[k + 1]].tolist()
+            for k in random.permutation(len(offsets) - 1).tolist()
+        ]
+        clauses += [[literal] for literal in self._renumbered(problem.fixed).tolist()]
+        self.solver = Solver(name="glucose4", bootstrap_with=clauses)
+
+    def _renumbered(self, literals: Sequence[int] | np.ndarray) -> np.ndarray:
+        """Literals of variables as literals of their numbers."""
+        given = np.array(literals, np.int64)
+        return np.sign(given) * self.number[np.abs(given) - 1]
 
     def __enter__(self) -> Finder:
         return self
@@ -49,23 +65,22 @@ class Finder:
         """
         if self.left <= 0:
             return None
-        numbers = np.arange(1, self.n + 1)
-        self.solver.set_phases(np.where(values, numbers, -numbers).tolist())
+        self.solver.set_phases(np.where(values, self.number, -self.number).tolist())
         self.solver.conf_budget(min(self.each, self.left))
-        answer = self.solver.solve_limited(assumptions=list(given))
+        answer = self.solver.solve_limited(assumptions=self._renumbered(given).tolist())
         if not answer:
             return answer
         model = np.array(self.solver.get_model(), np.int64)
         model = model[np.abs(model) <= self.n]
         x = np.array(values, bool)
-        x[np.abs(model) - 1] = model > 0
+        x[self.name[np.abs(model) - 1] - 1] = model > 0
         return x
 
     def compatible(self, literals: Sequence[int]) -> list[int]:
         """Literals that hold together, as far as unit propagation sees: one by one, if it fits."""
         chosen: list[int] = []
         for literal in literals:
-            if self.solver.propagate(assumptions=[*chosen, literal])[0]:
+            if self.solver.propagate(self._renumbered([*chosen, literal]).tolist())[0]:
                 chosen.append(literal)
         return chosen
 

@@ -264,7 +264,8 @@ def from_solver(part: FormulaPart, budget: Budget, policy: Policy) -> StepVerdic
         states.append(mine)
     most = (1 << 26) // part.formula.n_total  # 64 million variables of all chains together
     lanes = int(np.clip(most // 64 * 64, 128, rules.lanes))
-    known = {part.theta[k].tobytes(): mine for k, mine in zip(chosen, states, strict=True)}
+    rows = part.theta + 0.0  # as in `for_rows`: -0.0 and 0.0 are the same theta
+    known = {rows[k].tobytes(): mine for k, mine in zip(chosen, states, strict=True)}
 
     def one(row: np.ndarray) -> StepVerdict:
         if policy.auto.skips("single"):
@@ -276,7 +277,7 @@ def from_solver(part: FormulaPart, budget: Budget, policy: Policy) -> StepVerdic
         return diagnose_chains(chains, limits=policy.diagnosis)
 
     def given(asked: Request, row: np.ndarray) -> Chains:
-        return Chains.given(part.problem, asked, [known[row.tobytes()]])
+        return Chains.given(part.problem, asked, [known[(row + 0.0).tobytes()]])
 
     verdict = for_rows(part.theta, one)
     verdict = _moved(part, budget, policy, verdict, given) or verdict

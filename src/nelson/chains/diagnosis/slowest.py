@@ -1,0 +1,128 @@
+"""Which functions of a state are slowest? Found on one half of the chains, judged on the other.
+
+Chains go on for `LOOKS` looks, half a lag apart. y1 and y2 are the means of a chain over the first
+and over the second half of the looks, for all watched variables and for products of neighbours
+(pairs that share a clause). On one half of the chains the slowest linear functions v . y solve
+
+    cov(y1, y2) v = lambda cov(y, y) v        (within the leading directions of cov(y1, y2))
+
+and on the other half the correlation of v . y1 and v . y2 must be small. So a conserved or slow
+quantity is seen that nobody listed, if it is nearly a sum over variables or over such products: the
+winding number of a matching or of a ring of clocks, a charge, the size of one side.
+
+The mean over looks makes it visible: a quantity that stays keeps its variance in the mean, while
+the noise of thousands of quick functions goes down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from statistics import NormalDist
+from typing import NamedTuple
+
+import numpy as np
+
+from nelson.chains.diagnosis.features import Features
+from nelson.kernels.core.bits import unpack
+
+#: States of each chain that are looked at, an even number.
+LOOKS = 8
+#: Correlation of the two halves of a chain, at most. With correlation 0.1 over a lag it is 0.1.
+LIMIT = 0.25
+#: Directions of the search, steps of its power iteration, and functions that are judged.
+_DIRECTIONS, _STEPS, _JUDGED = 16, 5, 3
+#: Values that fewer chains take than this are rare, and judged elsewhere (`compare.memory`).
+_RARE = 16
+
+
+class Slowest(NamedTuple):
+    """Of the slowest functions found, on chains that did not choose them."""
+
+    rho: float  # the largest correlation of the two halves of a chain
+    rhat: float  # the largest split R-hat, rank-normalised
+    ess: float  # the least effective sample size of the states looked at,
+    states: int  # and their number
+
+    @property
+    def yes(self) -> bool:
+        return self.rho <= LIMIT
+
+
+def slowest(look: Callable[[int], np.ndarray], features: Features) -> Slowest:
+    """look(k): the states (words, n) of the same chains at look k, for k = 0 .. LOOKS - 1."""
+    looks = [_bits(features, look(k)) for k in range(LOOKS)]
+    half, chains = LOOKS // 2, 64 * len(looks[0])
+    first, last = _mean(looks[:half]), _mean(looks[half:])
+    p = (first.mean(0) + last.mean(0)) / 2
+    varies = np.minimum(p, 1 - p) * chains >= _RARE
+    if not varies.any():
+        return Slowest(0.0, 1.0, float(LOOKS * chains), LOOKS * chains)
+    p, varied = p[varies], np.flatnonzero(varies)
+    scale = 1 / np.sqrt(p * (1 - p))
+    # Whole words are picked: the replicas of a start stay together.
+    picked = np.arange(chains) // 64 % 2 == 0
+    ways = _directions(*((y[picked][:, varied] - p) * scale for y in (first, last)))
+    ways *= scale[:, None]
+    values = np.stack([_rows(bits[1::2][:, varied]) @ ways for bits in looks])  # (looks, chains, k)
+    one, two = values[:half].mean(0), values[half:].mean(0)
+    rho = max(abs(np.corrcoef(a, b)[0, 1]) for a, b in zip(one.T, two.T, strict=True))
+    mixed = [_mixing(values[:, :, k].T) for k in range(ways.shape[1])]
+    rhat, ess = max(r for r, _ in mixed), min(e for _, e in mixed)
+    return Slowest(float(rho), rhat, ess, values.shape[0] * values.shape[1])
+
+
+def _bits(features: Features, words: np.ndarray) -> np.ndarray:
+    a, b = features.neighbours.T
+    return np.concatenate([words[:, features.columns], words[:, a] ^ words[:, b]], axis=1)
+
+
+def _mean(looks: Sequence[np.ndarray]) -> np.ndarray:
+    total = _rows(looks[0])
+    for bits in looks[1:]:
+        total += _rows(bits)
+    return total / np.float32(len(looks))
+
+
+def _rows(bits: np.ndarray) -> np.ndarray:
+    return unpack(bits, 64 * len(bits)).astype(np.float32)
+
+
+def _directions(one: np.ndarray, two: np.ndarray) -> np.ndarray:
+    """(features, k): the functions whose values in `one` and `two` (chains, features) correlate
+    most."""
+    one, two = one - one.mean(0), two - two.mean(0)
+    k = min(_DIRECTIONS, *one.shape)
+    basis = np.random.default_rng(k).normal(size=(one.shape[1], k)).astype(np.float32)
+    for _ in range(_STEPS):
+        basis, _ = np.linalg.qr(one.T @ (two @ basis) + two.T @ (one @ basis))
+    a, b = (one @ basis).astype(float), (two @ basis).astype(float)
+    total = a.T @ a + b.T @ b
+    root = np.linalg.cholesky(total + 1e-6 * np.trace(total) * np.eye(k))
+    inverse = np.linalg.inv(root)
+    rho, turned = np.linalg.eigh(inverse @ (a.T @ b + b.T @ a) @ inverse.T)
+    best = np.argsort(-np.abs(rho))[:_JUDGED]
+    ways: np.ndarray = basis @ (inverse.T @ turned[:, best])
+    return ways
+
+
+def _mixing(values: np.ndarray) -> tuple[float, float]:
+    """Split R-hat and effective sample size of values (chains, looks), rank-normalised.
+
+    Vehtari, Gelman, Simpson, Carpenter, Burkner (Bayesian Analysis 16, 2021).
+    """
+    m = values.size
+    rank = np.empty(m)
+    rank[np.argsort(values, axis=None, kind="stable")] = np.arange(1, m + 1)
+    grid = [NormalDist().inv_cdf(q) for q in np.linspace(1, 1023, 1023) / 1024]
+    z = np.interp((rank - 0.375) / (m + 0.25), np.linspace(1, 1023, 1023) / 1024, grid)
+    split = z.reshape(2 * len(values), -1)  # each half of a chain by itself
+    t = split.shape[1]
+    within = float(split.var(axis=1, ddof=1).mean())
+    spread = within * (t - 1) / t + float(split.mean(axis=1).var(ddof=1))
+    z = z.reshape(values.shape)
+    z = z - z.mean()
+    rho = [float((z[:, : z.shape[1] - k] * z[:, k:]).mean() / spread) for k in range(z.shape[1])]
+    total, k = 0.0, 1
+    while k + 1 < len(rho) and rho[k] + rho[k + 1] > 0:  # Geyer's initial positive sequence
+        total, k = total + rho[k] + rho[k + 1], k + 2
+    return float(np.sqrt(spread / within)), float(min(m, m / (1 + 2 * total)))
