@@ -18,6 +18,7 @@ from nelson.formula.flat import select
 from nelson.formula.memo import Recent, Slot
 from nelson.formula.propagate import propagated
 from nelson.kernels.core.bits import pack, unpack
+from nelson.kernels.core.deadline import check_time
 from nelson.kernels.core.program import Program, build
 from nelson.kernels.core.reference import threshold
 from nelson.kernels.cpu.packed_samples import holds
@@ -102,6 +103,7 @@ def _swept(rest: Formula) -> tuple[np.ndarray, bool]:
     clause_label = clause_components(rest)
     left = np.ones(rest.n_clauses, bool)  # clauses of components not looked at yet
     for _ in range(_MAX_WITNESSES):
+        check_time()
         if witness is None:
             return swept, False
         bad = clause_label[left][witness[0]]

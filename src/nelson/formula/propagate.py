@@ -10,6 +10,7 @@ import numpy as np
 from nelson.errors import Unsatisfiable
 from nelson.formula.checks import evidence_literals
 from nelson.formula.flat import lengths_to_offsets
+from nelson.kernels.core.deadline import check_time
 
 if TYPE_CHECKING:
     from nelson.formula.formula import Formula
@@ -57,6 +58,7 @@ def propagate(literals: np.ndarray, offsets: np.ndarray, n: int, given: np.ndarr
     """
     from nelson.kernels.reduce.propagate import CONTRADICTION, FIXPOINT, fixpoint
 
+    check_time()
     values = np.zeros(n + 1, dtype=np.int8)  # +1 true, -1 false, 0 open; entry 0 unused
     codes = 2 * np.abs(literals) + (literals < 0)
     start = lengths_to_offsets(np.bincount(codes, minlength=2 * n + 2))
@@ -76,6 +78,7 @@ def propagate(literals: np.ndarray, offsets: np.ndarray, n: int, given: np.ndarr
     if outcome != FIXPOINT:
         raise Unsatisfiable(f"unit propagation falsifies clause {outcome + 1}")
 
+    check_time()
     variables = np.flatnonzero(values)
     fixed = np.where(values[variables] > 0, variables, -variables).astype(np.int32)
     state = values[np.abs(literals)] * np.sign(literals).astype(np.int8)  # of each literal

@@ -26,6 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nelson.kernels.core.compile import kernel
+from nelson.kernels.core.deadline import check_time
 
 #: Entries of padding behind `lits` and `occ`: prefetching looks ahead without a bounds test.
 PAD = 1024
@@ -78,6 +79,7 @@ def build(
     this size, which keeps neighbours in one cache. most_colour_steps: with more (variable,
     neighbour) steps, colouring is skipped, and each variable is its own class.
     """
+    check_time()
     degree = np.bincount(np.abs(literals) - 1, minlength=n)
     name = np.lexsort((degree, np.arange(n) // sort_block)).astype(np.int32)
     place = np.empty(n, np.int32)
@@ -86,6 +88,7 @@ def build(
     lits, clause_ptr = _padded(_codes(literals, place)), offsets.astype(np.int64)
     code = lits[: len(literals)]
     clause = np.repeat(np.arange(len(offsets) - 1, dtype=np.int32), np.diff(offsets))
+    check_time()
     by_variable = np.argsort(code ^ 1, kind="stable")  # positive occurrences before negated ones
     occ_ptr = np.concatenate([[0], np.cumsum(degree[name])]).astype(np.int64)
     occ_mid = occ_ptr[:-1] + np.bincount(code[(code & 1) == 1] >> 1, minlength=n)
@@ -98,6 +101,7 @@ def build(
         _greedy_colours(n, clause_ptr, lits, occ_ptr, occ, colour, used)
     else:
         colour = np.arange(n, dtype=np.int32)
+    check_time()
     moved = np.flatnonzero(swept[name])
     order = moved[np.argsort(colour[moved], kind="stable")].astype(np.int32)
     bounds = np.flatnonzero(np.diff(colour[order], prepend=-1, append=-1) != 0)
