@@ -178,7 +178,7 @@ class Plan:
                 why = str(error)
             if samples is None or (n and not len(samples)):
                 samples = (reserve and reserve.samples(started, why)) or samples
-            return samples or self._nothing(n, options, started, why)
+            return self._nothing(n, options, started, why) if samples is None else samples
         finally:
             if reserve is not None:
                 reserve.stop()

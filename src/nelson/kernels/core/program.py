@@ -87,12 +87,10 @@ def build(
 
     lits, clause_ptr = _padded(_codes(literals, place)), offsets.astype(np.int64)
     code = lits[: len(literals)]
-    clause = np.repeat(np.arange(len(offsets) - 1, dtype=np.int32), np.diff(offsets))
-    check_time()
-    by_variable = np.argsort(code ^ 1, kind="stable")  # positive occurrences before negated ones
     occ_ptr = np.concatenate([[0], np.cumsum(degree[name])]).astype(np.int64)
     occ_mid = occ_ptr[:-1] + np.bincount(code[(code & 1) == 1] >> 1, minlength=n)
-    occ = _padded(clause[by_variable])
+    occ = np.zeros(len(code) + PAD, np.int32)
+    _occurrences(clause_ptr, lits, occ_ptr[:-1].copy(), occ_mid.copy(), occ)
 
     lengths = np.diff(clause_ptr)
     if int((lengths * lengths).sum()) <= most_colour_steps:
@@ -129,6 +127,21 @@ def build(
         name=name,
         place=place,
     )
+
+
+@kernel
+def _occurrences(clause_ptr, lits, positive, negated, occ):
+    """The clauses of each variable in order, positive occurrences before negated ones."""
+    for j in range(clause_ptr.size - 1):
+        for q in range(clause_ptr[j], clause_ptr[j + 1]):
+            v, at = lits[q] >> 1, 0
+            if lits[q] & 1:
+                at = positive[v]
+                positive[v] += 1
+            else:
+                at = negated[v]
+                negated[v] += 1
+            occ[at] = j
 
 
 @kernel
