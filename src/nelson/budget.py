@@ -3,17 +3,30 @@
 A call at the top makes one `Budget`. Every phase below gets it, or a share of it, and nothing else
 that limits it. Without a deadline only counted effort ends a phase, so that the same call gives the
 same answer on any machine.
+
+A phase that is given a share ends by itself when the share is spent, and says what it has. The
+deadline of the call ends all else: within `budget.enforced()` every call of a kernel raises
+`TimeUp` once it has passed (`kernels/core/deadline.py`).
 """
 
 from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
+from nelson.errors import BudgetExceeded
 from nelson.formula.checks import duration
+from nelson.io.progress import what_is_done
+from nelson.kernels.core.deadline import ending_at
 from nelson.kernels.core.threads import usable_cores
 from nelson.process import MEMORY
+
+
+class TimeUp(BudgetExceeded):
+    """The deadline of the call has passed."""
 
 
 @dataclass(frozen=True)
@@ -69,3 +82,19 @@ class Budget:
     def within(self, seconds: float) -> Budget:
         """At most this many seconds from now; also without a deadline."""
         return replace(self, deadline=time.monotonic() + min(seconds, self.left))
+
+    @contextmanager
+    def enforced(self) -> Iterator[None]:
+        """Inside, `check_time` raises TimeUp some time after the deadline, and so does each kernel.
+
+        Whoever looks at the budget ends at the deadline, with what there is; the others later.
+        """
+        # Of the 10% and half a second by which a call may be late; what is left is for one kernel.
+        grace = 0.1 + 0.05 * (self.seconds or 0.0)
+
+        def late() -> TimeUp:
+            doing = what_is_done()
+            return TimeUp("the time was up" + (f" while {doing}" if doing else ""))
+
+        with ending_at(math.inf if self.deadline is None else self.deadline + grace, late):
+            yield

@@ -199,6 +199,23 @@ class UniquePolicy(_Numbers):
 
 
 @dataclass(frozen=True, repr=False)
+class ReservePolicy(_Numbers):
+    """The solver that starts beside `auto`, with `seconds=`, so that nobody leaves empty-handed."""
+
+    #: It starts after this share of the time, or after so many seconds: most calls are done then,
+    #: and it is to be done within a quarter of the time.
+    share: float = 0.1
+    seconds: float = 1.0
+    #: More solutions than the first, with random phases, and their part of the time left then.
+    solutions: int = 64
+    more_share: float = 0.4
+    #: Most rows times columns that are returned: 32 MiB.
+    cells: int = 1 << 28
+    #: The part of the time in which `auto` must have decided.
+    decide_share: float = 0.85
+
+
+@dataclass(frozen=True, repr=False)
 class ExactPolicy(_Numbers):
     """Which formulas have an exact law (`nelson.exact.law`), and by which route."""
 
@@ -534,6 +551,7 @@ class Policy(_Numbers):
     pairs: PairPolicy = PairPolicy()
     chains: ChainPolicy = ChainPolicy()
     unique: UniquePolicy = UniquePolicy()
+    reserve: ReservePolicy = ReservePolicy()
     judging: JudgingPolicy = JudgingPolicy()
     space: SpacePolicy = SpacePolicy()
     cover: CoverPolicy = CoverPolicy()

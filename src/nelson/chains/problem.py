@@ -19,6 +19,7 @@ from nelson.formula.flat import select
 from nelson.formula.memo import Recent, Slot
 from nelson.formula.propagate import propagated
 from nelson.kernels.core.bits import pack, unpack
+from nelson.kernels.core.deadline import check_time
 from nelson.kernels.core.program import Program, build
 from nelson.kernels.core.reference import threshold
 from nelson.kernels.cpu.packed_samples import holds
@@ -117,6 +118,7 @@ def _swept(rest: Formula, witness: tuple[int, int] | None) -> np.ndarray:
     clause_label = clause_components(rest)
     left = np.ones(rest.n_clauses, bool)  # clauses of components not looked at yet
     for _ in range(_MAX_WITNESSES):
+        check_time()
         if witness is None:
             return swept
         bad = clause_label[left][witness[0]]

@@ -28,6 +28,7 @@ import numpy as np
 
 from nelson.budget import Budget
 from nelson.formula.flat import owners
+from nelson.kernels.core.deadline import check_time
 
 #: See _WINDOWS.
 Windows = tuple[tuple[int, float], ...]
@@ -103,7 +104,7 @@ def _searched(literals: np.ndarray, offsets: np.ndarray, budget: Budget) -> Orde
     most_literals = 1_000_000
     clauses, left = clauses_over(literals, offsets), most_literals
     tables = _Tables(clauses)
-    found = [pulled(clauses, start, budget) for start in _starts(clauses)]
+    found = [pulled(clauses, start, budget) for start in _starts(clauses, budget)]
     found.sort(key=lambda order: order.work)  # the most promising first: some may not be tried
     bases = [order.variables for order in found]
     windows = _WINDOWS
@@ -187,14 +188,19 @@ def pulled(clauses: Clauses, order: np.ndarray, budget: Budget) -> Order:
     return best
 
 
-def _starts(clauses: Clauses) -> list[np.ndarray]:
+def _starts(clauses: Clauses, budget: Budget) -> list[np.ndarray]:
+    # A deadline leaves out the two orders by eigenvectors if these may take longer: about so many
+    # seconds for each variable, and nothing ends them.
+    seconds = 5e-5
     from scipy.sparse import diags, eye
     from scipy.sparse.csgraph import laplacian, reverse_cuthill_mckee
     from scipy.sparse.linalg import ArpackError, eigsh
 
+    check_time()
     graph = _graph(clauses)
+    check_time()
     out = [reverse_cuthill_mckee(graph, symmetric_mode=True).astype(np.int64)]
-    if clauses.n < 8:
+    if clauses.n < 8 or seconds * clauses.n > budget.left:
         return out
     edges = (graph - diags(graph.diagonal())).tocsr()
     matrix = laplacian(edges) + 1e-9 * eye(clauses.n)

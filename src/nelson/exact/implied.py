@@ -15,6 +15,7 @@ import numpy as np
 from nelson.formula import Formula
 from nelson.formula.components import components
 from nelson.formula.flat import lists, take
+from nelson.kernels.core.deadline import check_time
 
 #: Variables of a group. One gate has fewer, and its clauses say all. Larger groups are left out.
 FEWEST, MOST = 5, 8
@@ -30,6 +31,7 @@ def implied(formula: Formula) -> list[tuple[int, ...]]:
     known: dict[bytes, list[tuple[np.ndarray, np.ndarray]]] = {}
     left = _ENTRIES
     for group in _groups(formula)[:_GROUPS]:
+        check_time()
         clauses = lists(*take(formula.literals, formula.offsets, group))
         variables = sorted({abs(literal) for clause in clauses for literal in clause})
         table = _solutions(clauses, variables)

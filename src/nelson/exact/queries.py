@@ -44,12 +44,13 @@ def count(
     budget = _budget(seconds, policy)
     evidence = evidence_literals(given or (), formula.n_vars).tolist()
     try:
-        if project is not None:
-            formula = _projected(formula, project, evidence, budget)
-        exact = law(formula, evidence, budget, policy, needs=COUNT)
-        if not isinstance(exact, Reason):
-            return exact.count()
-        why: str = exact
+        with budget.enforced():
+            if project is not None:
+                formula = _projected(formula, project, evidence, budget)
+            exact = law(formula, evidence, budget, policy, needs=COUNT)
+            if not isinstance(exact, Reason):
+                return exact.count()
+            why: str = exact
     except Unsatisfiable:
         return 0
     except BudgetExceeded as error:
@@ -84,9 +85,10 @@ def mode(
         raise FormulaError(f"theta of shape {rows.shape}", expected=f"({formula.n_vars},)")
     budget = _budget(seconds, policy)
     row = with_evidence(rows[0], evidence_literals(given or (), formula.n_vars).tolist())
-    exact = law(formula, (), budget, policy, needs=MODE)
-    assert not isinstance(exact, Reason)  # a search is always possible
-    return exact.mode(row)
+    with budget.enforced():
+        exact = law(formula, (), budget, policy, needs=MODE)
+        assert not isinstance(exact, Reason)  # a search is always possible
+        return exact.mode(row)
 
 
 def _budget(seconds: float | None, policy: Policy) -> Budget:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections.abc import Iterable, Sequence
@@ -32,7 +33,7 @@ def satisfiable(
         from pysat.solvers import Solver
     except ImportError:
         return None
-    clauses = [*formula.clauses(), *blocked]
+    clauses = itertools.chain(formula, blocked)
     looking = phase("a solver looks for a solution")
     with looking, Solver(name="glucose4", bootstrap_with=clauses) as solver:
         return solve_within(solver, SECONDS if seconds is None else seconds, evidence)

@@ -12,15 +12,18 @@ from __future__ import annotations
 import numpy as np
 
 from nelson.formula.flat import blocks, lengths_to_offsets, owners, select
+from nelson.kernels.core.deadline import check_time
 
 BLOCK = 1 << 20  # literals per block
 
 
 def normalise(literals: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(int32, int64) arrays in normal form; always fresh copies."""
+    check_time()
     odd = _with_repeated_variables(literals, offsets)
     if len(odd):
         literals, offsets = _repaired(literals, offsets, odd)
+    check_time()
     keep = _first_of_equals(literals, offsets)
     if not keep.all():
         return select(literals, offsets, keep)

@@ -14,6 +14,7 @@ clauses is a uniform draw over the visible solutions.
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,6 +40,7 @@ from nelson.formula.evaluate import satisfied
 from nelson.formula.extremal import condition1
 from nelson.formula.memo import Memo, Slot
 from nelson.formula.propagate import propagated
+from nelson.kernels.core.deadline import check_time
 
 _EXTREMAL: Slot[bool] = Slot("Condition 1 holds")
 _HASH: Slot[int] = Slot("hash of the content")
@@ -212,7 +214,9 @@ class Formula:
         return list(self)
 
     def __iter__(self) -> Iterator[list[int]]:
-        for start, stop in zip(self.offsets[:-1], self.offsets[1:], strict=True):
+        for k, (start, stop) in enumerate(itertools.pairwise(self.offsets.tolist())):
+            if k % 4096 == 0:  # some milliseconds
+                check_time()
             yield self.literals[start:stop].tolist()
 
     def __len__(self) -> int:

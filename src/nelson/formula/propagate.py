@@ -10,6 +10,7 @@ import numpy as np
 from nelson.errors import Unsatisfiable
 from nelson.formula.checks import evidence_literals
 from nelson.formula.flat import lengths_to_offsets
+from nelson.kernels.core.deadline import check_time
 
 if TYPE_CHECKING:
     from nelson.formula.formula import Formula
@@ -57,8 +58,13 @@ def propagate(literals: np.ndarray, offsets: np.ndarray, n: int, given: np.ndarr
     """
     from nelson.kernels.reduce.propagate import CONTRADICTION, FIXPOINT, fixpoint
 
+    check_time()
+    lengths = np.diff(offsets)
+    if not len(given) and (not len(lengths) or lengths.min() > 1):  # there is no unit
+        return Propagated(np.zeros(0, np.int32), literals, offsets)
     values = np.zeros(n + 1, dtype=np.int8)  # +1 true, -1 false, 0 open; entry 0 unused
     codes = 2 * np.abs(literals) + (literals < 0)
+    check_time()
     start = lengths_to_offsets(np.bincount(codes, minlength=2 * n + 2))
     outcome = fixpoint(
         literals,
@@ -76,9 +82,11 @@ def propagate(literals: np.ndarray, offsets: np.ndarray, n: int, given: np.ndarr
     if outcome != FIXPOINT:
         raise Unsatisfiable(f"unit propagation falsifies clause {outcome + 1}")
 
+    check_time()
     variables = np.flatnonzero(values)
     fixed = np.where(values[variables] > 0, variables, -variables).astype(np.int32)
     state = values[np.abs(literals)] * np.sign(literals).astype(np.int8)  # of each literal
+    check_time()
     true_before = lengths_to_offsets(state > 0)
     open_before = lengths_to_offsets(state == 0)
     alive = true_before[offsets[1:]] == true_before[offsets[:-1]]

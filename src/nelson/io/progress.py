@@ -27,10 +27,7 @@ def phase(text: str, seconds: float | None = None) -> Iterator[None]:
 
     seconds: how long it may take, if that is known.
     """
-    tell = _LISTENER.get()
-    if tell is None:
-        yield
-        return
+    tell = _LISTENER.get() or (lambda text: None)
     if seconds is not None:
         text = f"{text} (at most {max(1, round(seconds))} s)"
     outer = _PHASE.get()
@@ -41,6 +38,11 @@ def phase(text: str, seconds: float | None = None) -> Iterator[None]:
     finally:
         _PHASE.set(outer)
         tell(outer)
+
+
+def what_is_done() -> str:
+    """The text of the innermost phase, "" outside of all."""
+    return _PHASE.get()
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from nelson.budget import TimeUp
 from nelson.chains.compiling import ready
 from nelson.errors import FormulaError
 from nelson.exact.law import Law, law
@@ -106,7 +107,12 @@ def judge(
         refuse_hidden_weights(rows, shown)
     row = with_evidence(rows[0], evidence_literals(given or (), formula.n_vars).tolist())
     source = source_of(formula, method, sweeps, shown)
-    return _decide(Case(formula, row, source, options, progress or (lambda _: None), shown))
+    case = Case(formula, row, source, options, progress or (lambda _: None), shown)
+    try:
+        with case.budget.enforced():
+            return _decide(case)
+    except TimeUp as error:
+        return _verdict(case, "validity" if case.auto else test, Finding(None, str(error), {}))
 
 
 def _decide(case: Case) -> Verdict:

@@ -67,7 +67,7 @@ def source_of(
 
 
 def _ready(name: str) -> Callable[[int], None] | None:
-    ready = auto.ready if name == "auto" else get(name).ready
+    ready = auto.ready_once if name == "auto" else get(name).ready
     return None if ready is None else lambda n: ready(n, None)
 
 

@@ -200,7 +200,8 @@ def learn(
     if given is not None:
         formula = formula.given(evidence_literals(given, formula.n_vars))
     shape = None if terms is None else lifted(formula, terms)
-    examples = load_examples(formula, data, drop_invalid)
+    with budget.enforced():
+        examples = load_examples(formula, data, drop_invalid)
     whole = formula if shape is None else shape.formula
     start = None if theta0 is None else checked_theta(_array(theta0), whole.n_vars)
     learner: Learner

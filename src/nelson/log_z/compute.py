@@ -80,9 +80,15 @@ def log_z(
         policy,
     )
     phi = None if terms is None else Polynomial.of(terms)
+    with task.budget.enforced():
+        return _of_task(task, phi, starts)
+
+
+def _of_task(task: LogZTask, phi: Polynomial | None, starts: Any) -> LogPartition:
+    formula, theta = task.formula, task.theta
     if phi is not None and phi.products:
         return with_terms(task, phi, starts)
-    if method == "anneal":
+    if task.method == "anneal":
         raise FormulaError('method "anneal" without terms', expected="terms, or another method")
     if phi is None:
         return without_terms(task)

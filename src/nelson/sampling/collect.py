@@ -16,7 +16,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from nelson.budget import Budget
+from nelson.budget import Budget, TimeUp
 from nelson.chains.block import Block, Lanes, divided
 from nelson.chains.problem import Problem
 from nelson.chains.request import Request
@@ -40,7 +40,7 @@ def collect(drawing: Drawing, started: float) -> Samples:
     blocks: list[Block] = []
     for problem, request in drawing.parts:
         pieces: list[list[tuple[np.ndarray, int]]] = [[] for _ in request.contexts]
-        for block in valid_blocks(drawing.sampler, problem, request, drawing.check):
+        for block in until_late(valid_blocks(drawing.sampler, problem, request, drawing.check)):
             if not pieces[0] and (other := drawing.after_trial(problem, request, block)):
                 return collect(other, started)
             blocks.append(block)
@@ -54,6 +54,18 @@ def collect(drawing: Drawing, started: float) -> Samples:
             packed[context], counts[context] = concatenate(pieces[k], len(request.columns))
     shortest = int(counts.min(initial=drawing.n or 0))
     return result(drawing, samples_of(drawing, packed, shortest), blocks, started)
+
+
+def until_late(blocks: Iterator[Block]) -> Iterator[Block]:
+    """The blocks that came before the deadline of the call. Raises TimeUp if there was none."""
+    first = True
+    try:
+        for block in blocks:
+            yield block
+            first = False
+    except TimeUp:
+        if first:
+            raise
 
 
 def samples_of(drawing: Drawing, packed: list[np.ndarray], count: int) -> Samples:

@@ -39,7 +39,13 @@ from nelson.exact import solver
 from nelson.exact.law import Law, law
 from nelson.kernels.core import rng
 from nelson.kernels.core.bits import pack, unpack, words_for
-from nelson.sampling.collect import kept, samples_of, until_interrupted, valid_blocks
+from nelson.sampling.collect import (
+    kept,
+    samples_of,
+    until_interrupted,
+    until_late,
+    valid_blocks,
+)
 from nelson.sampling.drawing import Drawing
 from nelson.sampling.result import prove_or_explain, result
 from nelson.sampling.samples import Samples
@@ -124,8 +130,8 @@ class _DistinctRows:
         unless a budget or Ctrl-C ended it.
         """
         wanted = self.drawing.n
-        blocks = valid_blocks(self.drawing.sampler, self.problem, self.request, self.drawing.check)
-        for block in until_interrupted(blocks, self.request):
+        every = valid_blocks(self.drawing.sampler, self.problem, self.request, self.drawing.check)
+        for block in until_interrupted(until_late(every), self.request):
             packed, held = kept(block, 0)
             fresh = self._add(keys_of_packed(packed, held))
             self.draws += held

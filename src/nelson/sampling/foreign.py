@@ -71,12 +71,17 @@ def flat_clauses(problem: Problem, fixed: bool = True) -> np.ndarray:
 
     int32; each clause ends in 0.
     """
-    literals, offsets = problem.rest.literals, problem.rest.offsets
+    known = problem.fixed if fixed else problem.fixed[:0]
+    return flat(problem.rest.literals, problem.rest.offsets, known)
+
+
+def flat(literals: np.ndarray, offsets: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """Unit clauses for known literals, then the clauses. int32; each ends in 0."""
     rest = np.zeros(len(literals) + len(offsets) - 1, np.int32)
     clause = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     rest[np.arange(len(literals)) + clause] = literals
-    units = np.zeros((len(problem.fixed) if fixed else 0, 2), np.int32)
-    units[:, 0] = problem.fixed[: len(units)]
+    units = np.zeros((len(known), 2), np.int32)
+    units[:, 0] = known
     return np.concatenate([units.reshape(-1), rest])
 
 

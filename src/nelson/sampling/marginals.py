@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from nelson.budget import Budget
+from nelson.budget import Budget, TimeUp
 from nelson.errors import BudgetExceeded, FormulaError
 from nelson.exact.law import Law, law
 from nelson.formula import Formula
@@ -56,12 +56,18 @@ def marginals(
         raise FormulaError(f"theta of shape {rows.shape}", expected=f"({formula.n_vars},)")
     row = with_evidence(rows[0], evidence_literals(given or (), formula.n_vars).tolist())
     budget = Budget.of(seconds)
-    exact = law(formula, evidence_of(formula, None, row), budget.share(0.5), policy)
-    if isinstance(exact, Law):
-        return VariableMeans(exact.mean(row[None])[0], "exact", 0.0, exact.why)
+    half, why = budget.share(0.5), ""
+    try:
+        with half.enforced():
+            exact = law(formula, evidence_of(formula, None, row), half, policy)
+            if isinstance(exact, Law):
+                return VariableMeans(exact.mean(row[None])[0], "exact", 0.0, exact.why)
+            why = exact
+    except TimeUp as late:
+        why = str(late)
     count = 1 << 16  # standard errors up to 0.002
     drawn = sample(formula, row, count, project="all", seed=seed, seconds=budget.seconds_left)
     if not len(drawn):
-        raise BudgetExceeded(f"no marginals: {exact}; and no sample was drawn")
+        raise BudgetExceeded(f"no marginals: {why}; and no sample was drawn")
     error = 0.5 / float(np.sqrt(len(drawn)))
-    return VariableMeans(drawn.mean(), drawn.guarantee, error, f"{len(drawn):,} samples: {exact}")
+    return VariableMeans(drawn.mean(), drawn.guarantee, error, f"{len(drawn):,} samples: {why}")

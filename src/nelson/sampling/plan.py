@@ -20,13 +20,13 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from nelson.budget import Budget
+from nelson.budget import Budget, TimeUp
 from nelson.chains.guarantee import weakest
 from nelson.chains.moves.fields import unit_moves
 from nelson.chains.moves.joint import joint_moves
@@ -39,6 +39,7 @@ from nelson.errors import BudgetExceeded, FormulaError, NelsonError
 from nelson.formula import Formula
 from nelson.formula.checks import checked_projection, count, evidence_of, theta_rows
 from nelson.io.progress import phase
+from nelson.kernels.core import kernel_cache
 from nelson.policy import Policy
 from nelson.sampling import auto
 from nelson.sampling.advice import for_method
@@ -51,6 +52,7 @@ from nelson.sampling.drawing import Drawing
 from nelson.sampling.options import Options
 from nelson.sampling.projection import padded, source_of
 from nelson.sampling.registry import get, missing_modules, names
+from nelson.sampling.reserve import Reserve, Wanted, installed
 from nelson.sampling.sampler import Sampler
 from nelson.sampling.samples import Samples
 
@@ -161,8 +163,49 @@ class Plan:
         return samples
 
     def _drawn(self, n: int, options: Options, started: float) -> Samples:
-        drawing = self.drawing(n, options)
-        return distinct(drawing, started) if options.unique else carry_out(drawing, started)
+        n = count(n, "n")
+        budget = self._budget(n, options.seconds)
+        reserve = self._reserve(n, options, budget)
+        samples = None
+        try:
+            try:
+                drawing = self.drawing(n, options, budget)
+                with drawing.request.budget.enforced():
+                    draw = distinct if options.unique else carry_out
+                    samples = draw(drawing, started)
+                why = str(samples.info.get("reason", ""))
+            except TimeUp as error:
+                why = str(error)
+            if samples is None or (n and not len(samples)):
+                samples = (reserve and reserve.samples(started, why)) or samples
+            return self._nothing(n, options, started, why) if samples is None else samples
+        finally:
+            if reserve is not None:
+                reserve.stop()
+
+    def _reserve(self, n: int, options: Options, budget: Budget) -> Reserve | None:
+        """A solver for the case that the time is up before there is a sample."""
+        chosen = options.method == "auto" or options.determined
+        able = chosen and options.gpu is None and options.project_law == "marginal"
+        if budget.counted or not able or not n or not installed():
+            return None
+        evidence: list[tuple[int, ...]] = [()] * len(self._rows)
+        for given, contexts in self._members().items():
+            for context in contexts:
+                evidence[context] = given
+        columns = np.array(self._variables, int) - 1
+        wanted = Wanted(
+            self.formula, evidence, columns, self._single, n, options.unique, options.seed
+        )
+        return Reserve(wanted, budget, options.policy.reserve)
+
+    def _nothing(self, n: int, options: Options, started: float, why: str) -> Samples:
+        """No sample, since the time was up before one could be drawn."""
+        shape = (0, len(self._variables))
+        info: dict[str, Any] = {"method": options.method, "why": why, "reason": why}
+        info |= {"seed": options.seed, "requested": n, "seconds": time.monotonic() - started}
+        packed = np.zeros(shape if self._single else (len(self._rows), *shape), np.uint64)
+        return Samples(packed, 0, self._variables, "heuristic", "budget", info)
 
     def stream(
         self,
@@ -178,7 +221,27 @@ class Plan:
         if not (block := count(block, "block")) or block % 64:
             raise FormulaError(f"block = {block}", expected="a positive multiple of 64")
         options = self._options(seed, unique, None, seconds)
-        drawing = self._at(theta).drawing(n, options)
+        if n is not None:
+            n = count(n, "n")
+        plan, budget = self._at(theta), self._budget(n, options.seconds)
+        reserve = plan._reserve(block if n is None else min(n, block), options, budget)
+        started = time.monotonic()
+        try:
+            blocks = plan._blocks(n, block, options, budget)
+        except TimeUp as error:
+            asked = block if n is None else min(n, block)
+            other = reserve and reserve.samples(started, str(error))
+            return iter([other or plan._nothing(asked, options, started, str(error))])
+        except BaseException:
+            if reserve is not None:
+                reserve.stop()
+            raise
+        return blocks if reserve is None else _first_or_reserve(blocks, reserve, started)
+
+    def _blocks(
+        self, n: int | None, block: int, options: Options, budget: Budget
+    ) -> Iterator[Samples]:
+        drawing = self.drawing(n, options, budget)
         if len(drawing.parts) > 1:
             raise FormulaError(
                 "a stream over contexts with different evidence", expected="one stream for each"
@@ -211,12 +274,14 @@ class Plan:
         changes: Any = {name: value for name, value in given.items() if value is not None}
         return replace(self.options, **changes) if changes else self.options
 
-    def drawing(self, n: int | None, options: Options | None = None) -> Drawing:
+    def drawing(
+        self, n: int | None, options: Options | None = None, budget: Budget | None = None
+    ) -> Drawing:
         """One draw, ready to be carried out. Decides first if that is not done yet."""
         options = options or self.options
         if n is not None:
             n = count(n, "n")
-        budget = self._budget(n, options.seconds)
+        budget = budget or self._budget(n, options.seconds)
         if self._decided is None:
             self._decided, budget = self._arranged(budget, n)
         return self._drawing(n, options, budget, self._decided)
@@ -288,12 +353,10 @@ class Plan:
     def _budget(self, n: int | None, seconds: float | None = None) -> Budget:
         """The budget of a call that begins now. Compiling kernels is not the user's time."""
         seconds = self.options.seconds if seconds is None else seconds
-        if seconds is not None:
-            sampler = get(self.options.named)
-            if sampler.ready:
-                with phase("compiling kernels"):
-                    sampler.ready(_MANY_SAMPLES if n is None else n, self.options.width)
-        return Budget.of(seconds, self.options.threads)
+        budget = Budget.of(seconds, self.options.threads)
+        if budget.deadline is None or (ready := get(self.options.named).ready) is None:
+            return budget
+        return _compiled(budget, lambda: ready(n or _MANY_SAMPLES, self.options.width))
 
     def _members(self) -> dict[tuple[int, ...], list[int]]:
         return _contexts_by_evidence(self.formula, self._rows, self.options.given)
@@ -315,19 +378,24 @@ class Plan:
     ) -> tuple[_Arrangement, Budget]:
         """The decision, and the budget that is left for drawing."""
         members = self._members()
-        source = source_of(self.formula, self._rows, members, self._variables, self.options, budget)
-        options = source.options
-        problems = [prepare(source.formulas[evidence], evidence) for evidence in members]
+        with budget.enforced(), phase("preparing the formula"):
+            source = source_of(
+                self.formula, self._rows, members, self._variables, self.options, budget
+            )
+            options = source.options
+            problems = [prepare(source.formulas[evidence], evidence) for evidence in members]
         theta = [
             padded(finite(self._rows[contexts]), problem.n)
             for problem, contexts in zip(problems, members.values(), strict=True)
         ]
         if options.method == "auto" and options.sweeps is None:
             if budget.deadline is not None and not all(problem.extremal for problem in problems):
-                budget = replace(budget, deadline=budget.deadline + _ready(n, options.width))
-            chosen = choose_sampler(
-                problems, theta, budget, self._policy, options.gpu is not None, past_trial
-            )
+                most = n or _MANY_SAMPLES
+                budget = _compiled(budget, lambda: auto.ready_once(most, options.width))
+            with budget.share(options.policy.reserve.decide_share).enforced():
+                chosen = choose_sampler(
+                    problems, theta, budget, self._policy, options.gpu is not None, past_trial
+                )
         else:
             sampler = source.sampler or get(options.named)
             sweeps = (sampler.sweeps or 0) if options.sweeps is None else options.sweeps
@@ -423,12 +491,29 @@ def _contexts_by_evidence(
     return members
 
 
-def _ready(n: int | None, width: int | None) -> float:
-    """Compile what a decision may need; -> the seconds it took, which are not the user's."""
-    started = time.monotonic()
+def _compiled(budget: Budget, ready: Callable[[], None]) -> Budget:
+    """The budget, longer by the time that compiling took. To load compiled kernels counts."""
+    assert budget.deadline is not None
+    before = kernel_cache.seconds_compiling()
     with phase("compiling kernels"):
-        auto.ready(_MANY_SAMPLES if n is None else n, width)
-    return time.monotonic() - started
+        ready()
+    took = kernel_cache.seconds_compiling() - before
+    return replace(budget, deadline=budget.deadline + took)
+
+
+def _first_or_reserve(
+    blocks: Iterator[Samples], reserve: Reserve, started: float
+) -> Iterator[Samples]:
+    """The blocks; if the first is empty since the time was up, the samples of the reserve."""
+    try:
+        first = next(blocks, None)
+        if first is not None and first.status == "budget" and not len(first):
+            first = reserve.samples(started, str(first.info["reason"])) or first
+    finally:
+        reserve.stop()
+    if first is not None:
+        yield first
+    yield from blocks
 
 
 def _require_domain(sampler: Sampler, problems: Sequence[Problem]) -> None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nelson.budget import Budget
+from nelson.budget import Budget, TimeUp
 from nelson.errors import Unsatisfiable
 from nelson.formula import Formula
 from nelson.formula.checks import (
@@ -140,7 +139,14 @@ def report(
     >>> report.to_dict()["choice"]["why"]
     'extremal (Condition 1 holds): resampling alone is exact'
     """
-    f, budget, theta = formula, Budget.of(seconds), checked_theta(theta, formula.n_vars)
+    budget, theta = Budget.of(seconds), checked_theta(theta, formula.n_vars)
+    with budget.enforced():
+        return _reported(formula, theta, given, budget, pilot, seed)
+
+
+def _reported(
+    f: Formula, theta: np.ndarray | None, given: Any, budget: Budget, pilot: bool, seed: int
+) -> Report:
     if given is not None:
         literals = evidence_literals(given, f.n_vars).tolist()
         theta = with_evidence(np.zeros(f.n_vars) if theta is None else theta, literals)
@@ -171,8 +177,12 @@ def report(
         if proof is not None:
             satisfiable, why = True, f"{proof} criterion"
         if satisfiable is not False:
-            with suppress(Unsatisfiable):
+            try:
                 choice = choose(f, theta, budget=None if budget.counted else budget)
+            except Unsatisfiable:
+                pass
+            except TimeUp as error:
+                notes.append(f"what `auto` takes is not known: {error}")
     return Report(
         n_vars=f.n_vars,
         n_aux=f.n_aux,

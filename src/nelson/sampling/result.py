@@ -147,7 +147,10 @@ def prove_or_explain(drawing: Drawing, problem: Problem, request: Request, block
     """
     if "solver" in block.info:
         return
-    seconds = None if request.deadline is None else max(1.0, request.deadline - time.monotonic())
+    seconds = None if request.deadline is None else request.deadline - time.monotonic()
+    if seconds is not None and seconds <= 0:
+        block.info["solver"] = "not asked"
+        return
     answer = solver.satisfiable(problem.formula, problem.evidence, seconds=seconds)
     if answer is False:
         given = f" given {list(problem.evidence)}" if problem.evidence else ""

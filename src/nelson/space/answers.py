@@ -61,7 +61,7 @@ def _weighted(space: Declaration, given: Any, weights: Any, budget: Budget) -> R
         [] if weights is None else terms(weights, lambda key: field_or_rule(space, key), "weights")
     )
     rules = [*asked, *(rule for rule, _ in factors)]
-    formula, literals = space.encoding.extended(rules, budget)
+    formula, literals = space.encoding.extended(rules)
     evidence += [x for x in literals[: len(asked)] if x != TRUE]
     theta = np.zeros(formula.n_vars)
     for x, (_, factor) in zip(literals[len(asked) :], factors, strict=True):
@@ -114,7 +114,7 @@ def _chosen_first(
         )
     values = [[has(f, f.value(code)) for code in range(f.size)] for f in fields]
     rules = [all_of(each) for each in itertools.product(*values)]
-    formula, literals = extended_law(space, law, rules, budget)
+    formula, literals = extended_law(space, law, rules)
     shares, guarantee, _ = shares_of(space, law, rules, budget)
     if guarantee != "exact":
         raise BudgetExceeded(
@@ -134,7 +134,7 @@ def _chosen_first(
 def contradiction(space: Declaration, given: Any, budget: Budget) -> str | None:
     """See `Space.contradiction`."""
     rules, _ = conditions(space, given)
-    encoder = space.encoding.fork(budget)
+    encoder = space.encoding.fork()
     names = [str(requirement) for requirement in space.rules]
     groups = list(encoder.groups)
     for rule in rules:

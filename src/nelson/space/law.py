@@ -34,6 +34,7 @@ class RowLaw:
     given: tuple[int, ...]
     info: dict[str, Any]  # the achieved shares, if shares were asked for
     rules: tuple[Rule, ...] = ()  # rules that have a literal in the formula besides those stated
+    missed: tuple[Rule, ...] = ()  # rules whose shares were asked for and not reached
 
     @property
     def log_odds(self) -> np.ndarray:
@@ -51,11 +52,9 @@ class RowLaw:
         return np.concatenate([theta, np.zeros(n - len(theta))])
 
 
-def extended_law(
-    space: Declaration, law: RowLaw, rules: list[Rule], budget: Budget | None = None
-) -> tuple[Formula, list[int]]:
+def extended_law(space: Declaration, law: RowLaw, rules: list[Rule]) -> tuple[Formula, list[int]]:
     """A formula with a literal for each rule, where the variables of `law` keep their numbers."""
-    formula, literals = space.encoding.extended([*law.rules, *rules], budget)
+    formula, literals = space.encoding.extended([*law.rules, *rules])
     return formula, literals[len(law.rules) :]
 
 

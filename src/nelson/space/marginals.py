@@ -111,7 +111,7 @@ def shares_of(
     space: Declaration, law: RowLaw, rules: list[Rule], budget: Budget
 ) -> tuple[np.ndarray, str, float]:
     """(P(rule) for each rule, guarantee, largest standard error)."""
-    formula, literals = extended_law(space, law, rules, budget)
+    formula, literals = extended_law(space, law, rules)
     circuit_of(formula, budget)
     theta = law.padded(formula.n_vars, evidence=True)
     means = marginals_of(formula, theta, seconds=None if budget.counted else budget.left)

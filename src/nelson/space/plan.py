@@ -11,15 +11,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from nelson.budget import Budget
 from nelson.chains.guarantee import weakest
+from nelson.errors import BudgetExceeded
 from nelson.policy import DEFAULT
 from nelson.sampling.options import Options
 from nelson.sampling.plan import Plan
+from nelson.sampling.samples import Samples
 from nelson.space.answers import explained, law_of
 from nelson.space.clauses.decode import rows_of_samples
+from nelson.space.language.evaluate import evaluate
+from nelson.space.language.text import text
 from nelson.space.law import RowLaw, chosen_method
 from nelson.space.rows import Rows
+from nelson.space.shares import without_shares
 
 if TYPE_CHECKING:
     from nelson.space.declaration import Declaration
@@ -66,7 +73,15 @@ class SpacePlan:
         """n rows: those of `Space.sample` with the same seed."""
         with explained(self._space, self._given, self._budget):
             samples = self._plan.sample(n, seed=seed, seconds=seconds)
-        return rows_of_samples(self._space, samples, self._law.info)
+        return self._rows(samples)
+
+    def _rows(self, samples: Samples) -> Rows:
+        info, wanted = dict(self._law.info), self._law.missed
+        rows = rows_of_samples(self._space, samples, info)
+        if wanted and len(rows):
+            held = {text(rule): evaluate(rule, rows.codes) for rule in wanted}
+            rows.info["shares"] = {name: float(np.mean(holds)) for name, holds in held.items()}
+        return rows
 
     def stream(
         self,
@@ -79,7 +94,7 @@ class SpacePlan:
         """The rows of `Space.stream` with the same seed, in blocks; n None: without end."""
         with explained(self._space, self._given, self._budget):
             for samples in self._plan.stream(n, block=block, seed=seed, seconds=seconds):
-                yield rows_of_samples(self._space, samples, self._law.info)
+                yield self._rows(samples)
 
     def rows(self, seed: int | None = None) -> Iterator[dict[str, Any]]:
         """Rows one by one, as dicts, without end."""
@@ -91,19 +106,34 @@ def space_plan(
     space: Declaration, asked: dict[str, Any], how: dict[str, Any], budget: Budget
 ) -> SpacePlan:
     """asked: arguments of `law_of`; how: options of the draw, as in `nelson.sample`."""
-    with explained(space, asked["given"], budget):
-        law = law_of(space, **asked, budget=budget.share(DEFAULT.space.law_share))
+    with explained(space, asked["given"], budget), budget.enforced():
+        law = _law(space, asked, budget)
+        # If shares were out of reach, the formula did not compile either.
+        known = law.info.get("shares_missed", False) or how["method"] != "auto"
+        method = how["method"] if known else chosen_method(law.formula, budget)
         seconds = None if budget.deadline is None else budget.left
-        method = how["method"]
         options = Options(
             **how
             | {
                 "given": law.given or None,
                 "project": law.formula.projection,
                 "determined": True,
-                "method": chosen_method(law.formula, budget) if method == "auto" else method,
+                "method": method,
                 "seconds": seconds,
             }
         )
         plan = Plan(law.formula, law.theta, options)
         return SpacePlan(space, asked["given"], law, plan, budget)
+
+
+def _law(space: Declaration, asked: dict[str, Any], budget: Budget) -> RowLaw:
+    """What is drawn from: with shares that were out of reach, the law without them."""
+    if asked["shares"] is None:
+        return law_of(space, **asked, budget=budget)
+    part = budget.share(DEFAULT.space.law_share)
+    try:
+        with part.enforced():
+            return law_of(space, **asked, budget=part)
+    except BudgetExceeded as error:
+        base = law_of(space, **asked | {"shares": None}, budget=budget)
+        return without_shares(space, base, asked["shares"], str(error))

@@ -48,7 +48,8 @@ class Rows(Sequence[dict[str, Any]]):
     def empty(cls, fields: Mapping[str, Field], status: str = "ok", **info: Any) -> Rows:
         """No row, with these columns."""
         codes = {name: np.zeros(0, code_type(field.size)) for name, field in fields.items()}
-        return cls(fields, codes, 0, status=status, info=info)
+        guarantee = "exact" if status == "ok" else "heuristic"
+        return cls(fields, codes, 0, guarantee, status, info)
 
     def __len__(self) -> int:
         return self._n

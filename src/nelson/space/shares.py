@@ -28,7 +28,7 @@ def with_shares(
     the search ends with what it has reached; the label says so.
     """
     wanted = share_terms(asked, lambda key: field_or_rule(space, key))
-    formula, literals = extended_law(space, law, [rule for rule, _ in wanted], budget)
+    formula, literals = extended_law(space, law, [rule for rule, _ in wanted])
     for x, (rule, share) in zip(literals, wanted, strict=True):
         if abs(x) == TRUE and share != (x > 0):
             always = "always" if x > 0 else "never"
@@ -64,6 +64,30 @@ def with_shares(
     given = tuple(int(v + 1) if found.theta[v] > 0 else -int(v + 1) for v in fixed)
     theta = np.where(np.isinf(found.theta), 0.0, found.theta)
     return RowLaw(formula, theta, given, info, (*law.rules, *(rule for rule, _ in wanted)))
+
+
+def without_shares(space: Declaration, law: RowLaw, asked: Any, why: str) -> RowLaw:
+    """`law` in place of the one with the asked shares, which was out of reach: the nearest that is
+    known. Of the shares only 0 and 1 are kept, which are conditions.
+    """
+    wanted = share_terms(asked, lambda key: field_or_rule(space, key))
+    certain = [(rule, share) for rule, share in wanted if share in (0, 1)]
+    formula, literals = extended_law(space, law, [rule for rule, _ in certain])
+    given = [x if share else -x for x, (_, share) in zip(literals, certain, strict=True)]
+    info = {
+        "shares": {},
+        "shares_guarantee": "heuristic",
+        "shares_missed": True,
+        "shares_why": f"{why}; the rows are of the law without these shares",
+    }
+    return RowLaw(
+        formula,
+        law.padded(formula.n_vars, evidence=False),
+        (*law.given, *(x for x in given if x != TRUE)),
+        info,
+        (*law.rules, *(rule for rule, _ in certain)),
+        tuple(rule for rule, _ in wanted),
+    )
 
 
 def _groups(asked: Any, space: Declaration, wanted: list[tuple[Rule, float]]) -> list[list[int]]:

@@ -16,7 +16,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import IO, TYPE_CHECKING, Any
 
-from nelson.budget import Budget
+from nelson.budget import Budget, TimeUp
 from nelson.policy import DEFAULT, Policy
 from nelson.space.declaration import Declaration
 from nelson.space.rows import Rows, table_codes
@@ -202,7 +202,6 @@ class Space(Declaration):
         unique      no row twice. With fewer legal rows than n all are returned, in random order.
         method, seed, threads, seconds, strict: as in `nelson.sample`.
         """
-        from nelson.space.clauses.gates import EncodingTimeout
         from nelson.space.plan import space_plan
 
         asked = _law(given, weights, shares, first, seed)
@@ -210,10 +209,10 @@ class Space(Declaration):
         try:
             plan = space_plan(self, asked, how | {"strict": strict}, Budget.of(seconds, threads))
             return plan.sample(n)
-        except EncodingTimeout as error:
+        except TimeUp as error:
             if strict:
                 raise
-            return Rows.empty(self.fields, "budget", reason=str(error))
+            return Rows.empty(self.fields, "budget", reason=str(error), requested=n)
 
     def stream(
         self,
@@ -271,7 +270,8 @@ class Space(Declaration):
         """The number of legal rows, exactly. Raises BudgetExceeded when the time is up."""
         from nelson.space import answers
 
-        return answers.count(self, given, Budget.of(seconds))
+        with (budget := Budget.of(seconds)).enforced():
+            return answers.count(self, given, budget)
 
     def marginals(
         self,
@@ -291,7 +291,8 @@ class Space(Declaration):
         from nelson.space import answers
 
         asked = _law(given, weights, shares, first, seed)
-        return answers.marginals(self, asked, Budget.of(seconds))
+        with (budget := Budget.of(seconds)).enforced():
+            return answers.marginals(self, asked, budget)
 
     def mode(
         self,
@@ -307,7 +308,8 @@ class Space(Declaration):
         """
         from nelson.space import answers
 
-        return answers.mode(self, _law(given, weights, shares, first, None), Budget.of(seconds))
+        with (budget := Budget.of(seconds)).enforced():
+            return answers.mode(self, _law(given, weights, shares, first, None), budget)
 
     # --- combinatorial testing --------------------------------------------------------------------
 
@@ -333,7 +335,8 @@ class Space(Declaration):
         """
         from nelson.space.coverage.coverage import coverage
 
-        return coverage(self, rows, t, fields, Budget.of(seconds), policy.cover)
+        with (budget := Budget.of(seconds)).enforced():
+            return coverage(self, rows, t, fields, budget, policy.cover)
 
     def cover(
         self,
@@ -356,7 +359,8 @@ class Space(Declaration):
         """
         from nelson.space.coverage.cover import cover
 
-        return cover(self, t, fields, seed, given, Budget.of(seconds), policy.cover)
+        with (budget := Budget.of(seconds)).enforced():
+            return cover(self, t, fields, seed, given, budget, policy.cover)
 
     # --- contradictions ---------------------------------------------------------------------------
 
@@ -368,7 +372,8 @@ class Space(Declaration):
         """
         from nelson.space import answers
 
-        return answers.contradiction(self, given, Budget.of(seconds))
+        with (budget := Budget.of(seconds)).enforced():
+            return answers.contradiction(self, given, budget)
 
     # --- tables -----------------------------------------------------------------------------------
 

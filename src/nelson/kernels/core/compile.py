@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from nelson.kernels.core import interpret, kernel_cache
+from nelson.kernels.core.deadline import check_time
 
 #: Every kernel of the modules that were imported.
 kernels: list["EntryPoint"] = []
@@ -53,6 +54,7 @@ class EntryPoint:
         kernels.append(self)
 
     def __call__(self, *args: Any) -> Any:
+        check_time()
         if self.compiled is None:
             done, result = interpret.attempt(self.py_func, args)
             if done:

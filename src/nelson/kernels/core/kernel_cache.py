@@ -15,6 +15,7 @@ import hashlib
 import os
 import shutil
 import tempfile
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -56,13 +57,26 @@ class _Listener:
     tell: Callable[[str], None] | None = None
 
 
+class _Compiling:
+    seconds = 0.0  # so far
+    since: float | None = None
+
+
 def listen(listener: Callable[[str], None] | None) -> Callable[[str], None] | None:
     """Call `listener` with a text when compiling begins, and with "" when it ends. -> the last"""
     before, _Listener.tell = _Listener.tell, listener
     return before
 
 
+def seconds_compiling() -> float:
+    """The time for which this process has compiled kernels, not loaded compiled ones."""
+    return _Compiling.seconds
+
+
 def tell(text: str) -> None:
+    if _Compiling.since is not None:
+        _Compiling.seconds += time.monotonic() - _Compiling.since
+    _Compiling.since = time.monotonic() if text else None
     if _Listener.tell is not None:
         _Listener.tell(text)
 

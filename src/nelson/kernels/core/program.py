@@ -26,6 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nelson.kernels.core.compile import kernel
+from nelson.kernels.core.deadline import check_time
 
 #: Entries of padding behind `lits` and `occ`: prefetching looks ahead without a bounds test.
 PAD = 1024
@@ -78,6 +79,7 @@ def build(
     this size, which keeps neighbours in one cache. most_colour_steps: with more (variable,
     neighbour) steps, colouring is skipped, and each variable is its own class.
     """
+    check_time()
     degree = np.bincount(np.abs(literals) - 1, minlength=n)
     name = np.lexsort((degree, np.arange(n) // sort_block)).astype(np.int32)
     place = np.empty(n, np.int32)
@@ -85,11 +87,10 @@ def build(
 
     lits, clause_ptr = _padded(_codes(literals, place)), offsets.astype(np.int64)
     code = lits[: len(literals)]
-    clause = np.repeat(np.arange(len(offsets) - 1, dtype=np.int32), np.diff(offsets))
-    by_variable = np.argsort(code ^ 1, kind="stable")  # positive occurrences before negated ones
     occ_ptr = np.concatenate([[0], np.cumsum(degree[name])]).astype(np.int64)
     occ_mid = occ_ptr[:-1] + np.bincount(code[(code & 1) == 1] >> 1, minlength=n)
-    occ = _padded(clause[by_variable])
+    occ = np.zeros(len(code) + PAD, np.int32)
+    _occurrences(clause_ptr, lits, occ_ptr[:-1].copy(), occ_mid.copy(), occ)
 
     lengths = np.diff(clause_ptr)
     if int((lengths * lengths).sum()) <= most_colour_steps:
@@ -98,6 +99,7 @@ def build(
         _greedy_colours(n, clause_ptr, lits, occ_ptr, occ, colour, used)
     else:
         colour = np.arange(n, dtype=np.int32)
+    check_time()
     moved = np.flatnonzero(swept[name])
     order = moved[np.argsort(colour[moved], kind="stable")].astype(np.int32)
     bounds = np.flatnonzero(np.diff(colour[order], prepend=-1, append=-1) != 0)
@@ -125,6 +127,21 @@ def build(
         name=name,
         place=place,
     )
+
+
+@kernel
+def _occurrences(clause_ptr, lits, positive, negated, occ):
+    """The clauses of each variable in order, positive occurrences before negated ones."""
+    for j in range(clause_ptr.size - 1):
+        for q in range(clause_ptr[j], clause_ptr[j + 1]):
+            v, at = lits[q] >> 1, 0
+            if lits[q] & 1:
+                at = positive[v]
+                positive[v] += 1
+            else:
+                at = negated[v]
+                negated[v] += 1
+            occ[at] = j
 
 
 @kernel

@@ -15,7 +15,7 @@ draw.py            one draw of each group, put together and rebuilt
 
 from nelson.sampling.auto.decision import ComponentGroup, Decision, MethodChoice
 from nelson.sampling.auto.decision_cache import decide, leave_out_trial
-from nelson.sampling.auto.draw import ready, sampler, settled
+from nelson.sampling.auto.draw import ready, ready_once, sampler, settled
 
 __all__ = [
     "ComponentGroup",
@@ -24,6 +24,7 @@ __all__ = [
     "decide",
     "leave_out_trial",
     "ready",
+    "ready_once",
     "sampler",
     "settled",
 ]

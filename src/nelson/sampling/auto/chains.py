@@ -186,7 +186,8 @@ def no_joint_moves(part: FormulaPart, policy: Policy) -> str:
 
 
 def _many_contexts(part: FormulaPart, policy: Policy) -> str:
-    if len(np.unique(part.theta, axis=0)) <= (most := policy.chains.contexts):
+    most = policy.chains.contexts
+    if len(part.theta) <= most or len(np.unique(part.theta, axis=0)) <= most:
         return ""
     return f"more than {most} different contexts would have to be diagnosed"
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextvars
 import threading
 from collections.abc import Callable
 from contextlib import nullcontext
 
-from nelson.budget import Budget
+from nelson.budget import Budget, TimeUp
 from nelson.exact.circuit.build import missing
 from nelson.exact.compiled import Compiled, compiled, why_not
 from nelson.formula import Formula
@@ -31,7 +32,9 @@ class BackgroundCompiler:
         self._error: Exception | None = None
         self._cancel = threading.Event()
         self.found = threading.Event()  # a circuit is there
-        self._thread = threading.Thread(target=self._run, name="compiler")
+        # With the deadline of the call, so that a long search for an order ends, too.
+        run = contextvars.copy_context().run
+        self._thread = threading.Thread(target=run, args=(self._run,), name="compiler")
         self._thread.start()
 
     def _run(self) -> None:
@@ -40,7 +43,7 @@ class BackgroundCompiler:
                 self._circuit = compiled(self.formula, self.budget, effort=self.effort)
             if self._circuit is not None:
                 self.found.set()
-        except Cancelled:
+        except (Cancelled, TimeUp):
             pass
         except Exception as error:  # Unsatisfiable, for example: raised where it is waited for
             self._error = error

@@ -25,6 +25,7 @@ from nelson.exact.circuit.draw import clauses_of
 from nelson.exact.compile_guess import estimate
 from nelson.exact.preprocess import Completion, compile_kernels
 from nelson.formula import Formula
+from nelson.kernels.core import kernel_cache
 from nelson.kernels.core.bits import tail_mask, words_for
 from nelson.kernels.core.interpret import as_machine_code
 from nelson.policy import DEFAULT
@@ -189,3 +190,15 @@ def ready(count: int, width: int | None) -> None:
             if one.ready:
                 one.ready(count, width)
     cftp.ready(DEFAULT.coupling.lanes)  # for trials
+
+
+def ready_once(count: int, width: int | None) -> None:
+    """`ready`, unless that was done on this machine: to load all kernels takes half a second of the
+    caller's time, and a decision needs few of them.
+    """
+    folder = kernel_cache.folder()
+    mark = None if folder is None else folder / f"ladder-{width or width_for(count)}"
+    if mark is None or not mark.exists():
+        ready(count, width)
+        if mark is not None:
+            mark.touch()

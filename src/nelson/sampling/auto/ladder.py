@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nelson.budget import Budget
+from nelson.budget import Budget, TimeUp
 from nelson.chains.problem import Problem
 from nelson.errors import NelsonError
 from nelson.policy import Policy
@@ -68,9 +68,13 @@ def decide(
             return Decision([group], None, on_trial=trial)
     search = StepSearch(problem, whole, budget, policy, [step for step in STEPS if step.early])
     try:
-        for step in STEPS:
-            if not search.done and not step.early:
-                search.attempt(step)
+        try:
+            for step in STEPS:
+                if not search.done and not step.early:
+                    search.attempt(step)
+        except TimeUp:
+            if search.decision is None:
+                raise
         if search.done or search.decision is not None:
             return search.decision  # type: ignore[return-value]
     finally:

@@ -17,18 +17,19 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
-from nelson.budget import Budget
 from nelson.errors import FormulaError
 from nelson.formula import Formula
 from nelson.formula.encode import Thresholds
 from nelson.formula.memo import Recent
+from nelson.io.progress import phase
 from nelson.policy import DEFAULT
 from nelson.space.clauses import diagrams, vectors
-from nelson.space.clauses.gates import FALSE, TRUE, Gates, renumbered
+from nelson.space.clauses.gates import FALSE, TRUE, Gates, LongRule, renumbered, truncate
 from nelson.space.clauses.numbers import Numbers, is_one_hot, linear
 from nelson.space.language.evaluate import evaluate
 from nelson.space.language.expressions import (
@@ -52,6 +53,7 @@ class Encoder(Numbers):
         self.groups: list[list[list[int]]] = []  # the clauses that state each rule
         self._literals: dict[int, int] = {}  # by id of the rule, which `_kept` keeps alive
         self._group: list[list[int]] | None = None
+        self._waiting: list[tuple[int, Rule]] = []  # rules without clauses yet; their groups
         self._changed()
 
     def _changed(self) -> None:
@@ -60,10 +62,11 @@ class Encoder(Numbers):
         # Weights, shares and conditions beyond the rules: few of them return.
         self._extended: Recent[tuple[str, ...], tuple[Formula, list[int]]] = Recent(16)
 
-    def fork(self, budget: Budget | None = None) -> Encoder:
-        """A copy that can grow by itself, until the budget is spent."""
+    def fork(self) -> Encoder:
+        """A copy that can grow by itself. All stated rules have their clauses in it."""
+        self._write_waiting()
         copy = Encoder()
-        copy.gates = self.gates.fork(budget)
+        copy.gates = self.gates.fork()
         copy.of_field = dict(self.of_field)
         copy.groups = list(self.groups)
         copy._vectors, copy._literals = dict(self._vectors), dict(self._literals)
@@ -85,27 +88,26 @@ class Encoder(Numbers):
     def formula(self) -> Formula:
         """The clauses. The projection is the variables of the fields, which determine the rest."""
         if self._formula is None:
-            self._formula = self._build([], None)[0]
+            self._formula = self._build([])[0]
         return self._formula
 
-    def extended(
-        self, rules: list[Rule], budget: Budget | None = None
-    ) -> tuple[Formula, list[int]]:
+    def extended(self, rules: list[Rule]) -> tuple[Formula, list[int]]:
         """A formula in which each of these rules has a literal. TRUE and -TRUE are constants.
 
-        It is the formula of the space if that has such literals already. Raises EncodingTimeout
-        when the budget is spent.
+        It is the formula of the space if that has such literals already.
         """
         if not rules:
             return self.formula, []
-        return self._extended.once(
-            tuple(text(rule) for rule in rules), lambda: self._build(rules, budget)
-        )
+        return self._extended.once(tuple(text(rule) for rule in rules), lambda: self._build(rules))
 
-    def _build(self, rules: list[Rule], budget: Budget | None) -> tuple[Formula, list[int]]:
+    def _build(self, rules: list[Rule]) -> tuple[Formula, list[int]]:
         if not self.of_field:
             raise FormulaError("a space without fields", expected="space.integer(...), ...")
-        encoder = self.fork(budget) if rules else self
+        with phase("writing the rules as clauses"):
+            self._write_waiting()
+            return self._built(self.fork() if rules else self, rules)
+
+    def _built(self, encoder: Encoder, rules: list[Rule]) -> tuple[Formula, list[int]]:
         literals = [encoder.literal(rule) for rule in rules]
         stated = [clause for group in encoder.groups for clause in group]
         clauses, n, number = encoder.gates.numbered(stated, literals)
@@ -122,15 +124,44 @@ class Encoder(Numbers):
         self._changed()
 
     def require(self, rule: Rule) -> None:
-        """State a rule. Its clauses are kept apart, to find rules that contradict each other."""
+        """State a rule. Its clauses are kept apart, to find rules that contradict each other.
+
+        A rule of many clauses, and all that follow it, have their clauses when they are needed:
+        then the call that needs them may have a limit.
+        """
+        most = 20_000  # clauses: about a tenth of a second
         self._kept.append(rule)
+        place = len(self.groups)
+        written: list[list[int]] | None = None
+        with suppress(LongRule):
+            written = None if self._waiting else self._written(rule, most)
+        if written is None:
+            self._waiting.append((place, rule))
+        self.groups.append(written or [])
+        self._changed()
+
+    def _written(self, rule: Rule, most: float = math.inf) -> list[list[int]]:
+        """The clauses of a rule. After an error nothing of it is left."""
+        known = self._vectors, self._literals, self._divisions
+        sizes = [len(each) for each in known]
         self._group = []
         try:
-            self._assert(rule, True)
-            self.groups.append(self._group)
-            self._changed()
-        finally:  # after an error too: what follows is no part of this rule
+            with self.gates.whole_or_not_at_all(most):
+                self._assert(rule, True)
+            return self._group
+        except BaseException:
+            for each, size in zip(known, sizes, strict=True):
+                truncate(each, size)  # type: ignore[arg-type]
+            raise
+        finally:
             self._group = None
+
+    def _write_waiting(self) -> None:
+        """Write the clauses of the rules that wait for them."""
+        while self._waiting:
+            place, rule = self._waiting[0]
+            self.groups[place] = self._written(rule)
+            del self._waiting[0]
 
     def require_clauses(self, clauses: Iterable[tuple[Rule, list[int]]]) -> None:
         """State rules that are clauses: (the rule, its literals). `require` without translation."""

@@ -13,10 +13,13 @@ made once. Variables of fields are 1, 2, ...; gates are numbered from FIRST_GATE
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
-from nelson.budget import Budget
-from nelson.errors import BudgetExceeded, FormulaError
+from nelson.errors import FormulaError
+from nelson.kernels.core.deadline import check_time
 
 TRUE = 2**40
 FALSE = -TRUE
@@ -25,15 +28,16 @@ MAX_LITERALS = 20_000_000
 FIRST_GATE = 2**30
 
 
-class EncodingTimeout(BudgetExceeded):
-    """The time was up before all rules were clauses."""
+class LongRule(Exception):
+    """A rule has more clauses than are written when it is stated."""
 
 
 class Gates:
     """Clauses, and the gates that they define."""
 
-    def __init__(self, budget: Budget | None = None) -> None:
-        self._budget, self._steps = budget, 0
+    def __init__(self) -> None:
+        self._steps = 0
+        self.most_steps = math.inf  # clauses of the rule that is being stated
         self.n_fields = 0
         self.n_gates = 0
         self.clauses: list[list[int]] = []  # clauses that must hold
@@ -41,14 +45,30 @@ class Gates:
         self._known: dict[tuple[str, tuple[int, ...]], int] = {}
         self._size = 0
 
-    def fork(self, budget: Budget | None = None) -> Gates:
-        """A copy that can grow by itself, until the budget is spent."""
-        copy = Gates(budget)
+    def fork(self) -> Gates:
+        """A copy that can grow by itself."""
+        copy = Gates()
         copy.n_fields, copy.n_gates = self.n_fields, self.n_gates
         copy.clauses, copy.defined = list(self.clauses), dict(self.defined)
         copy._known = dict(self._known)
         copy._size = self._size
         return copy
+
+    @contextmanager
+    def whole_or_not_at_all(self, most: float = math.inf) -> Iterator[None]:
+        """What is added inside is taken back if an error ends it. most: clauses before LongRule."""
+        grown: list[Any] = [self.clauses, self.defined, self._known]
+        before = [len(each) for each in grown], self.n_gates, self._size
+        self.most_steps = self._steps + most
+        try:
+            yield
+        except BaseException:
+            sizes, self.n_gates, self._size = before
+            for each, size in zip(grown, sizes, strict=True):
+                truncate(each, size)
+            raise
+        finally:
+            self.most_steps = math.inf
 
     def field_variables(self, count: int) -> list[int]:
         first, self.n_fields = self.n_fields + 1, self.n_fields + count
@@ -81,7 +101,10 @@ class Gates:
                         stack += [abs(x) for x in clause]
             number |= {v: k for k, v in enumerate(sorted(found), self.n_fields + len(number) + 1)}
         definitions = [clause for v in number for clause in self.defined.get(v, ())]
-        clauses = [[renumbered(x, number) for x in clause] for clause in definitions + stated]
+        clauses = []
+        for clause in definitions + stated:
+            self._look()
+            clauses.append([renumbered(x, number) for x in clause])
         return clauses, self.n_fields + len(number), number
 
     def add(self, clause: Iterable[int]) -> None:
@@ -107,11 +130,13 @@ class Gates:
             )
 
     def _look(self) -> None:
-        """Raise EncodingTimeout if the budget is spent."""
+        """Raise if the time of the call is up, or a rule has too many clauses to be stated now."""
         self._steps += 1
         every = 256  # clauses, which take less than a millisecond
-        if self._steps % every == 0 and self._budget and self._budget.spent:
-            raise EncodingTimeout("the time was up while the rules were written as clauses")
+        if self._steps % every == 0:
+            check_time()
+            if self._steps > self.most_steps:
+                raise LongRule
 
     def all(self, literals: Iterable[int]) -> int:
         """A literal for: all of these are true."""
@@ -248,6 +273,15 @@ class Gates:
                 self.grow(kept)
                 self.defined[gate].append(kept)
         return gate
+
+
+def truncate(grown: list[Any] | dict[Any, Any], size: int) -> None:
+    """Take back what was added last."""
+    if isinstance(grown, list):
+        del grown[size:]
+    else:
+        while len(grown) > size:
+            grown.popitem()
 
 
 def renumbered(literal: int, number: dict[int, int]) -> int:

@@ -170,7 +170,7 @@ class CoverageQuestion:
             )
         self.tuples = Tuples([len(c) for c in self.columns], int(t))
         rules = [rule for column in self.columns for rule in column.rules()]
-        self.formula, literals = extended_law(space, self.law, rules, budget)
+        self.formula, literals = extended_law(space, self.law, rules)
         at = iter(literals)
         self.literals = [[next(at) for _ in range(len(column))] for column in self.columns]
 
@@ -217,7 +217,7 @@ def _extremes(space: Space, law: RowLaw, field: Integer, budget: Budget) -> tupl
     the bits above it allow."""
     bits = width(field.low, field.high) - 1
     rules = [field < 0, *((field >> k) % 2 == 1 for k in reversed(range(bits)))]
-    formula, literals = extended_law(space, law, rules, budget)
+    formula, literals = extended_law(space, law, rules)
     ends = []
     with LegalRows(formula, law.given, [[x, -x] for x in literals], budget) as solver:
         for highest in (False, True):

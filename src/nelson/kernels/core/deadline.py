@@ -1,0 +1,39 @@
+"""When the call that runs must end. `Budget.enforced` sets it, `check_time` looks at it.
+
+Every call of a kernel begins with `check_time`. So work that goes from kernel to kernel ends soon
+after the deadline, though it has nothing to show and no budget of its own. NumPy code that takes
+more than some tenths of a second calls it between two steps. Compiling kernels does not count.
+Threads that draw tiles never see the deadline: what they have drawn is kept.
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from nelson.kernels.core import kernel_cache
+
+_Late = Callable[[], BaseException]  # makes the exception
+_NEVER: tuple[float, _Late] = (math.inf, RuntimeError)
+_DEADLINE: ContextVar[tuple[float, _Late]] = ContextVar("deadline", default=_NEVER)
+
+
+@contextmanager
+def ending_at(deadline: float, late: _Late) -> Iterator[None]:
+    """Inside, `check_time` raises late() after that time.monotonic(), or earlier if a caller said
+    so.
+    """
+    mine = deadline - kernel_cache.seconds_compiling(), late
+    token = _DEADLINE.set(min(_DEADLINE.get(), mine, key=lambda pair: pair[0]))
+    try:
+        yield
+    finally:
+        _DEADLINE.reset(token)
+
+
+def check_time() -> None:
+    """Raise if the deadline of the call has passed."""
+    deadline, late = _DEADLINE.get()
+    if deadline < math.inf and time.monotonic() > deadline + kernel_cache.seconds_compiling():
+        raise late()
