@@ -4,6 +4,7 @@
     log-z            log Z of the same formulas (docs/fifty.md); about as long
     density FOLDER   the folder of `python -m lab density` (docs/density.md)
     results FOLDER   the folder of `nelson bench all` (docs/results.md)
+    reach            one row for each kind of formula (docs/reach.md); about ten minutes
     cluster          the plan of large jobs, from cluster-figures.json (docs/cluster.md)
 
 From the root of the repository. A page keeps what stands outside of its two marks.
@@ -19,7 +20,7 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
-from lab import auto, auto_truth, cluster_plan, log_z_truth
+from lab import auto, auto_truth, cluster_plan, log_z_truth, reach
 from lab.cluster import FIGURES
 from nelson_paper.experiments.machine import machine
 from nelson_paper.experiments.report import markdown
@@ -27,7 +28,13 @@ from tests.structured import public_suite, suite
 
 DOCS = Path(__file__).parents[1] / "docs"
 #: Parts of pages -> their files. `results` is a whole page.
-PAGES = {"fifty": "fifty.md", "log-z": "fifty.md", "density": "density.md", "cluster": "cluster.md"}
+PAGES = {
+    "fifty": "fifty.md",
+    "log-z": "fifty.md",
+    "density": "density.md",
+    "cluster": "cluster.md",
+    "reach": "reach.md",
+}
 NAMES = (*PAGES, "results")
 #: Titles of the tables that the page of densities shows.
 DENSITY = (
@@ -48,6 +55,8 @@ def write(name: str, folder: Path = Path()) -> None:
         write_fifty(list(auto.outcomes([*suite(), *public_suite()])), list(auto_truth.lines()))
     elif name == "log-z":
         write_log_z(list(log_z_truth.lines()))
+    elif name == "reach":
+        replace("reach", [_dated(machine()), markdown(reach.table())])
     elif name == "density":
         write_density(folder)
     elif name == "cluster":
