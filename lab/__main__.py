@@ -63,7 +63,11 @@ ONLY_IF_NAMED = {
 
 
 #: Experiments of `nelson_paper.experiments`: cells in a folder, tables, a page.
-EXPERIMENTS = {"labels": "lab.labels:EXPERIMENT", "density": "lab.density:EXPERIMENT"}
+EXPERIMENTS = {
+    "labels": "lab.labels:EXPERIMENT",
+    "density": "lab.density:EXPERIMENT",
+    "prediction": "lab.prediction:EXPERIMENT",
+}
 
 
 def _experiment(words: list[str]) -> None:
