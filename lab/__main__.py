@@ -28,6 +28,7 @@ from lab import (
     pages,
     pairs,
     peers,
+    rota,
     sampler,
     space,
     startup,
@@ -52,11 +53,12 @@ ALL = {
     **learning.ALL,
     "cluster": cluster.rows,
 }
-#: Benchmarks that run only when they are named: one needs a GPU, one installs its peers, one takes
+#: Benchmarks that run only when they are named: one needs a GPU, one installs its peers, two take
 #: half an hour, and the others are parts of `auto`.
 ONLY_IF_NAMED = {
     "gpu": gpu.rows,
     "space": space.rows,
+    "rota": rota.rows,
     "logz-truth": log_z_truth.rows,
     **auto.PARTS,
 }

@@ -89,8 +89,7 @@ def measures(task: Task, method: Method, predictor: str, out: Tensor) -> dict[st
     return {
         "exact": _exact(made, y),
         "hamming": 100 * float((made == y).mean()),
-        "jaccard": 100
-        * float(np.where(either, (made & y).sum(1) / np.maximum(either, 1), 1).mean()),
+        "jaccard": 100 * float(np.where(either, both / np.maximum(either, 1), 1).mean()),
         "auprc": average_precision(method.marginals(out).numpy(), y),
         "valid": 100 * valid(task, made),
         "log_likelihood": None if log_likelihood is None else float(log_likelihood.mean()),
