@@ -28,6 +28,7 @@ from lab import (
     pages,
     pairs,
     peers,
+    rota,
     sampler,
     space,
     startup,
@@ -52,18 +53,23 @@ ALL = {
     **learning.ALL,
     "cluster": cluster.rows,
 }
-#: Benchmarks that run only when they are named: one needs a GPU, one installs its peers, one takes
+#: Benchmarks that run only when they are named: one needs a GPU, one installs its peers, two take
 #: half an hour, and the others are parts of `auto`.
 ONLY_IF_NAMED = {
     "gpu": gpu.rows,
     "space": space.rows,
+    "rota": rota.rows,
     "logz-truth": log_z_truth.rows,
     **auto.PARTS,
 }
 
 
 #: Experiments of `nelson_paper.experiments`: cells in a folder, tables, a page.
-EXPERIMENTS = {"labels": "lab.labels:EXPERIMENT", "density": "lab.density:EXPERIMENT"}
+EXPERIMENTS = {
+    "labels": "lab.labels:EXPERIMENT",
+    "density": "lab.density:EXPERIMENT",
+    "prediction": "lab.prediction:EXPERIMENT",
+}
 
 
 def _experiment(words: list[str]) -> None:

@@ -16,7 +16,8 @@ import nelson
 
 NAMES = sorted(set(nelson.__all__) - {"__version__"})
 #: Names whose example needs a package that is not always there.
-NEEDS = {"ConstrainedMRF": "torch", "LovaszLayer": "torch", "TableEstimator": "pandas"}
+TORCH = ("ConstrainedMRF", "ContrastiveLoss", "LovaszLayer")
+NEEDS = {**dict.fromkeys(TORCH, "torch"), "TableEstimator": "pandas"}
 ON_RAY = ["cluster", "read"]
 
 
