@@ -155,7 +155,9 @@ class Formula:
     @classmethod
     def from_string(cls, text: str, *, dialect: str = "auto") -> Formula:
         """Read DIMACS text."""
-        return cls._from_file(read(text.encode(), dialect=dialect, name="<string>"))
+        return cls._from_file(
+            read(text.encode("utf-8", "backslashreplace"), dialect=dialect, name="<string>")
+        )
 
     @classmethod
     def _from_file(cls, file: DimacsFile) -> Formula:

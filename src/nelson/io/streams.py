@@ -6,6 +6,7 @@ import gzip
 import io
 import lzma
 import os
+import re
 import sys
 import zlib
 from collections.abc import Iterator
@@ -16,6 +17,17 @@ from nelson.errors import FormulaError
 from nelson.io import atomic
 
 _GZIP, _XZ = b"\x1f\x8b", b"\xfd7zXZ\x00"  # the first bytes of compressed files
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+#: What else a file may begin with. These patterns are no text, so no file is taken for another.
+_OTHER = {
+    rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)": "compressed by bzip2",
+    rb"\x28\xb5\x2f\xfd": "compressed by zstd",
+    rb"\x04\x22\x4d\x18": "compressed by lz4",
+    rb"PK\x03\x04": "a zip archive",
+    rb"7z\xbc\xaf\x27\x1c": "a 7z archive",
+    rb"\xff\xfe|\xfe\xff": "text in UTF-16",
+}
+_LONGEST_BEGIN = 10
 _BROKEN = (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, MemoryError)
 
 
@@ -33,20 +45,32 @@ def load(source: str | os.PathLike[str] | IO[Any] | bytes) -> tuple[str, bytes]:
         except (OSError, ValueError) as error:
             raise _unreadable(error, str(name)) from None
     text = source.read()
-    data = text.encode("utf-8", "replace") if isinstance(text, str) else bytes(text)
+    data = text.encode("utf-8", "backslashreplace") if isinstance(text, str) else bytes(text)
     return str(getattr(source, "name", "<file>")), data
 
 
 def decompressed(data: bytes, source: str | None) -> bytes:
-    """The content of gzip or xz data, recognised by its first bytes; any other data as it is."""
+    """The text in gzip or xz data, recognised by its first bytes; any other text as it is.
+
+    A byte order mark at its beginning is left out.
+    """
     try:
         if data.startswith(_GZIP):
-            return gzip.decompress(data)
-        if data.startswith(_XZ):
-            return lzma.decompress(data)
+            data = gzip.decompress(data)
+        elif data.startswith(_XZ):
+            data = lzma.decompress(data)
     except _BROKEN as error:
         raise _broken(error, source) from None
-    return data
+    _refuse_other(data[:_LONGEST_BEGIN], source)
+    return data.removeprefix(_BYTE_ORDER_MARK)
+
+
+def _refuse_other(begin: bytes, source: str | None) -> None:
+    for pattern, kind in _OTHER.items():
+        if re.match(pattern, begin):
+            raise FormulaError(
+                f"this is {kind}", expected="text in UTF-8, plain or as .gz or .xz", source=source
+            )
 
 
 @contextmanager
@@ -64,7 +88,8 @@ def text_lines(path: str, errors: str = "replace") -> Iterator[IO[str]]:
         raise FormulaError(f"no file name: {path!r}", expected="a name without the character NUL")
     try:
         with open(path, "rb") as file:
-            begin = file.read(len(_XZ))
+            begin = file.read(_LONGEST_BEGIN)
+            _refuse_other(begin, path)
             file.seek(0)
             source: Any = file
             if begin.startswith(_GZIP):
@@ -98,9 +123,15 @@ def save(text: str, target: str | os.PathLike[str] | IO[Any]) -> None:
 
     A file of this path is replaced by the whole text, or stays as it was.
     """
+    try:
+        content = text.encode()
+    except UnicodeEncodeError:
+        raise FormulaError(
+            "a text with half of a character pair (a lone surrogate)",
+            expected="text that UTF-8 can hold",
+        ) from None
     if not isinstance(target, (str, os.PathLike)):
-        is_text = isinstance(target, io.TextIOBase)
-        target.write(text if is_text else text.encode())
+        target.write(text if isinstance(target, io.TextIOBase) else content)
         return
     name = os.fspath(target)
     if name == "-":
@@ -109,4 +140,7 @@ def save(text: str, target: str | os.PathLike[str] | IO[Any]) -> None:
     compress: Any = {".gz": gzip.compress, ".xz": lzma.compress}.get(
         os.path.splitext(name)[1], bytes
     )
-    atomic.write(name, compress(text.encode()), sync=False)
+    try:
+        atomic.write(name, compress(content), sync=False)
+    except ValueError as error:  # NUL or a lone surrogate in the name
+        raise FormulaError(f"no file name: {name!r} ({error})") from None

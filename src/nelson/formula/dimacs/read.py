@@ -82,7 +82,11 @@ class _DimacsParser:
         # A typing error in a short file must not make us allocate gigabytes.
         self.limit = min(10_000_000 + 4 * len(data), MAX_VARIABLE)
         self.largest = 0
-        self.body = b"".join(self._split(data))
+        # Not `join`: it first makes a list, and a file may have millions of comment lines.
+        body = bytearray()
+        for piece in self._split(data):
+            body += piece
+        self.body = bytes(body)
 
     def fail(self, what: str, *, expected: str, line: int | None) -> NoReturn:
         raise FormulaError(what, expected=expected, source=self.source, line=line)

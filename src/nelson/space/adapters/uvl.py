@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from nelson.errors import FormulaError
-from nelson.io.streams import load
+from nelson.io.streams import decompressed, load
 from nelson.space.adapters.uvl_reader import Constraint, Feature, FeatureGroup, FeatureModel, read
 from nelson.space.language.expressions import Number, Rule, number, rule
 from nelson.space.language.fields import Flag, unknown
@@ -84,7 +84,7 @@ class _Tree:
         """Add a file whose root lies below `parent`, and return this root."""
         name, data = load(path)
         try:
-            text = data.decode("utf-8-sig")
+            text = decompressed(data, name).decode()
         except UnicodeDecodeError:
             raise FormulaError("no UTF-8 text", expected="a UVL file", source=name) from None
         file = _File(read(text, name), prefix, (*above, path.resolve()))
