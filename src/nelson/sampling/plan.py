@@ -40,7 +40,7 @@ from nelson.formula import Formula
 from nelson.formula.checks import checked_projection, count, evidence_of, theta_rows
 from nelson.io.progress import phase
 from nelson.policy import Policy
-from nelson.sampling import auto
+from nelson.sampling import auto, total_variation
 from nelson.sampling.advice import for_method
 from nelson.sampling.auto import MethodChoice
 from nelson.sampling.choose import ChosenSampler, choose_sampler, finite
@@ -392,6 +392,14 @@ def _asked_for(
     guarantee = weakest([sampler.guarantee(problem, sweeps) for problem in problems])
     if sampler.rounds_weights and (beyond := next(filter(None, map(beyond_resolution, theta)), "")):
         guarantee, why = weakest([guarantee, "heuristic"]), f"{why}; but {beyond}"
+    elif guarantee == "exact" and (sampler.rounds_weights or sampler.name == "rejection"):
+        bounds = [
+            total_variation.of_sampler(sampler, problem, rows).max(initial=0.0)
+            for problem, rows in zip(problems, theta, strict=True)
+        ]
+        most = float(max(bounds))
+        guarantee, weaker = total_variation.judged(guarantee, most, rounded=True)
+        why += f"; but {weaker}" if weaker else ""
     elif guarantee == "heuristic" and sweeps:
         why += '; nobody has diagnosed these sweeps: method="auto" does'
     return MethodChoice(sampler.name, sweeps, guarantee, why, advice=for_method(guarantee))
