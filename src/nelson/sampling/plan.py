@@ -39,12 +39,13 @@ from nelson.errors import BudgetExceeded, FormulaError, NelsonError
 from nelson.formula import Formula
 from nelson.formula.checks import checked_projection, count, evidence_of, theta_rows
 from nelson.io.progress import phase
+from nelson.kernels.core.bits import words_for
 from nelson.policy import Policy
 from nelson.sampling import auto, total_variation
 from nelson.sampling.advice import for_method
 from nelson.sampling.auto import MethodChoice
 from nelson.sampling.choose import ChosenSampler, choose_sampler, finite
-from nelson.sampling.collect import collect, in_blocks
+from nelson.sampling.collect import collect, in_blocks, recut
 from nelson.sampling.device.draw import collect_on_gpu, in_blocks_on_gpu
 from nelson.sampling.distinct import distinct, in_distinct_blocks
 from nelson.sampling.drawing import Drawing
@@ -175,19 +176,24 @@ class Plan:
         seconds: float | None = None,
     ) -> Iterator[Samples]:
         """The samples of `nelson.stream` with the same seed, in blocks."""
-        if not (block := count(block, "block")) or block % 64:
-            raise FormulaError(f"block = {block}", expected="a positive multiple of 64")
+        if not (block := count(block, "block")):
+            raise FormulaError("block = 0", expected="1 or more")
+        whole = 64 * words_for(block)
         options = self._options(seed, unique, None, seconds)
         drawing = self._at(theta).drawing(n, options)
         if len(drawing.parts) > 1:
             raise FormulaError(
                 "a stream over contexts with different evidence", expected="one stream for each"
             )
+        if drawing.gpu is not None and whole != block:
+            raise FormulaError(f"block = {block}", expected="a multiple of 64 on a GPU")
         if options.unique:
-            return in_distinct_blocks(drawing, block)
-        return (
-            in_blocks(drawing, block) if drawing.gpu is None else in_blocks_on_gpu(drawing, block)
-        )
+            blocks = in_distinct_blocks(drawing, whole)
+        elif drawing.gpu is None:
+            blocks = in_blocks(drawing, whole)
+        else:
+            return in_blocks_on_gpu(drawing, block)
+        return blocks if whole == block else recut(blocks, block, n)
 
     def at(self, theta: Any, *, keep: bool = False) -> Plan:
         """The plan for another theta.
