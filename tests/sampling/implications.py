@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from nelson.sampling import foreign
+from nelson.sampling import foreign, total_variation
 from nelson.sampling.sampler import Sampler
 
 
@@ -32,6 +32,7 @@ SAMPLER = Sampler(
     citation="",
     weighted=True,
     guarantee=lambda problem, sweeps: "exact",
+    variation=lambda problem, theta: total_variation.rows_error(problem.formula.n_vars + 1, theta),
     blocks=partial(foreign.blocks, draw),
     refuses=refuses,
 )

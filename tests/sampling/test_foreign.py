@@ -47,7 +47,9 @@ def test_auxiliary_variables_may_be_left_out():
     assert block.valid.tolist() == [[0b001]] and block.filled.tolist() == [[0b111]]
 
 
-def test_draws_are_asked_in_turn_and_cut_short():
+def test_draws_are_asked_in_turn_and_cut_short(monkeypatch):
+    """Pieces of 64, 128 and 256 rows, whatever the blocks."""
+    monkeypatch.setattr(foreign, "FIRST_PIECE", 64)
     problem = prepare(nelson.Formula([], n_vars=2))
     asked = []
 
@@ -59,15 +61,15 @@ def test_draws_are_asked_in_turn_and_cut_short():
 
     request = request_for(problem, 2, count=None, block=64)
     blocks = list(foreign.blocks(draw, problem, request))
-    assert [count for count, _, _ in asked] == [64] * 6
+    assert [count for count, _, _ in asked] == [64, 64, 128, 128, 256, 256]
     assert len({seed for _, seed, _ in asked}) == 6
     assert (
         asked[0][2].deadline < asked[1][2].deadline
     )  # the first context leaves its share to the second
-    assert len(blocks) == 3 and blocks[-1].stopped and not blocks[0].stopped
+    assert [block.stopped for block in blocks] == [False, False, False, True]
     assert blocks[-1].info == {"mood": "bad", "ended": "tired"}
     assert np.bitwise_count(blocks[-1].filled).sum(1).tolist() == [64, 10]
-    first = [foreign.seed_of(1, c, 64 * k) for k in range(3) for c in range(2)]
+    first = [foreign.seed_of(1, c, k) for k in (0, 64, 192) for c in range(2)]
     assert first == [seed for _, seed, _ in asked]
 
 

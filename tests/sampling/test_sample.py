@@ -200,7 +200,7 @@ def test_stream_is_sample_in_blocks():
     )
     assert np.array_equal(stacked, nelson.sample(formula, rows, 200, seed=1).to_numpy())
     with pytest.raises(nelson.FormulaError, match="block"):
-        nelson.stream(formula, None, 10, block=100)
+        nelson.stream(formula, None, 10, block=0)
     with pytest.raises(nelson.Unsatisfiable):
         list(nelson.stream(pigeonhole(4), None, 10, max_rounds=20))
 

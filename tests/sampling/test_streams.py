@@ -9,10 +9,11 @@ import pytest
 
 import nelson
 from nelson.chains.block import Block
+from nelson.sampling import collect, foreign
 from nelson.sampling.collect import ValidSamples
 from nelson.sampling.options import Options
 from nelson.sampling.plan import Plan
-from nelson.sampling.registry import get
+from nelson.sampling.registry import get, missing_modules
 from tests.problems import pigeonhole, random_ksat, weights
 
 SEED = 11
@@ -43,6 +44,44 @@ def test_rejection_has_one_budget_for_the_whole_stream(block, max_rounds):
     assert (sum(map(len, blocks)) == 2000) == (whole.status == "ok") == (blocks[-1].status == "ok")
     if max_rounds >= 70:  # 2,000 samples of 2,187 expected, 4 sigma; short blocks would end it
         assert whole.status == "ok"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", nelson.samplers())
+def test_every_sampler_has_the_same_samples_in_blocks_of_any_size(name, monkeypatch):
+    """Samplers in child processes draw pieces of 64, 128, .. here. The twin: another seed."""
+    monkeypatch.setattr(foreign, "FIRST_PIECE", 64)
+    monkeypatch.setattr(collect, "FIRST_PIECE", 64)
+    if missing_modules(get(name)):
+        pytest.skip("not installed")
+    formula = nelson.Formula([[1, 2, 3], [-1, -2, 4], [2, -4, 5], [6, 7]], n_vars=8)
+    theta = np.linspace(-1, 1, 8) if get(name).weighted else None
+    options = {"method": name, "seed": SEED}
+    whole = nelson.sample(formula, theta, 150, **options)
+    assert len(whole) == 150
+    for block in (64, 100, 1000):
+        blocks = list(nelson.stream(formula, theta, 150, block=block, **options))
+        assert np.array_equal(joined(blocks), whole.to_numpy()), block
+        assert [len(one) for one in blocks[:-1]] == [block] * (len(blocks) - 1)
+        assert {one.status for one in blocks} == {"ok"}
+    other = nelson.sample(formula, theta, 150, method=name, seed=SEED + 1)
+    assert not np.array_equal(other.to_numpy(), whole.to_numpy())
+
+
+def test_blocks_of_any_size_of_several_thetas_and_without_end():
+    formula, rows = random_ksat(20, 20, 3, 1), np.array([np.zeros(20), np.linspace(-1, 1, 20)])
+    whole = nelson.sample(formula, rows, 150, seed=SEED)
+    blocks = list(nelson.stream(formula, rows, 150, block=40, seed=SEED))
+    assert [len(one) for one in blocks] == [40, 40, 40, 30]
+    assert np.array_equal(joined(blocks, axis=1), whole.to_numpy())
+    endless = list(itertools.islice(nelson.stream(formula, rows, block=50, seed=SEED), 3))
+    assert np.array_equal(joined(endless, axis=1), whole.to_numpy())
+    distinct = list(nelson.stream(formula, n=90, block=40, unique=True, seed=SEED))
+    assert [len(one) for one in distinct] == [40, 40, 10]
+    assert len(np.unique(joined(distinct), axis=0)) == 90
+    for count, sizes in ((0, []), (40, [40]), (7, [7])):
+        ends = list(nelson.stream(formula, n=count, block=40, seed=SEED))
+        assert [len(one) for one in ends] == sizes
 
 
 def test_an_endless_stream_of_rejection_goes_on():

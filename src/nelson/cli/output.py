@@ -198,6 +198,7 @@ def _add(total: dict[str, Any], block: Any) -> None:
     total["invalid"] = total.get("invalid", 0) + int(info.get("invalid") or 0)
     total["seconds"] += float(info.get("seconds") or 0.0)
     total["guarantee"] = weakest([total["guarantee"], block.guarantee])
+    total["tv_bound"] = max(total.get("tv_bound", 0.0), info.get("tv_bound", 0.0))
     for key in ("method", "sweeps", "seed", "reason", "law", "project_law", "projection"):
         if info.get(key) is not None:
             total[key] = info[key] if isinstance(info[key], str) else int(info[key])
@@ -239,6 +240,8 @@ def _summary(total: dict[str, Any], checked: bool, what: str) -> str:
         counted(total["samples"], what),
         f"{total['guarantee']} ({method_words(total.get('method', '?'), total.get('sweeps'))})",
     ]
+    if total["guarantee"] == "exact":
+        words.append(f"within {total.get('tv_bound', 0.0):.1g} of P")
     if "law" in total:  # --unique; the file holds the whole sentence
         words.append("distinct, one draw after the other")
     if "projection" in total:

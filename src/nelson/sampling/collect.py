@@ -4,7 +4,8 @@ A sampler that may return invalid assignments is asked again until a block is fu
 valid, about count / p samples are drawn. The samples that are kept follow the sampler's law given
 validity. Sample i is the i-th valid assignment of the sampler's sequence 0, 1, 2, ..: valid
 assignments that a block does not need go to the next block. So a stream returns the samples of one
-call, in blocks of any size, if assignment j is a function of (seed, j) as for `gibbs`. With
+call, in blocks of any size: assignment j is a function of (seed, j) as for `gibbs`, or assignments
+are drawn in pieces that do not depend on the blocks (`foreign.py`). With
 `check=False` everything is returned as drawn.
 """
 
@@ -22,6 +23,7 @@ from nelson.chains.problem import Problem
 from nelson.chains.request import Request
 from nelson.kernels.core.bits import compact, concatenate, tail_mask, words_for
 from nelson.sampling.drawing import Drawing
+from nelson.sampling.foreign import FIRST_PIECE
 from nelson.sampling.result import prove_or_explain, result
 from nelson.sampling.sampler import Sampler
 from nelson.sampling.samples import Samples
@@ -132,6 +134,39 @@ def in_blocks(drawing: Drawing, block_size: int) -> Iterator[Samples]:
             return
 
 
+def recut(blocks: Iterator[Samples], size: int, total: int | None) -> Iterator[Samples]:
+    """The samples of blocks of whole words, `size` at a time. total: how many were asked for."""
+    held: list[Lanes] = []
+    done, last = 0, None
+    for block in blocks:
+        last, parts = block, block.packed if block.packed.ndim == 3 else block.packed[None]
+        columns = parts.shape[2]
+        held = held or [(parts[k][:0], 0) for k in range(len(parts))]
+        held = [
+            concatenate([one, (part, len(block))], columns)
+            for one, part in zip(held, parts, strict=True)
+        ]
+        while held and held[0][1] >= size:
+            cuts = [divided([one], size, columns) for one in held]
+            held = [rest for _, _, rest in cuts]
+            yield _part_of(block, [packed for packed, _, _ in cuts], size, size)
+            done += size
+    asked = size if total is None else min(size, total - done)
+    if last is not None and ((asked and held and held[0][1]) or last.status != "ok" or not done):
+        count = held[0][1] if held else 0
+        yield _part_of(last, [packed for packed, _ in held], count, asked)
+
+
+def _part_of(block: Samples, packed: list[np.ndarray], count: int, asked: int) -> Samples:
+    """Some samples of a block, all of the same contexts."""
+    array = np.stack(packed) if block.packed.ndim == 3 else packed[0]
+    status = "ok" if count >= asked else block.status
+    info = block.info | {"requested": asked}
+    return replace(
+        block, packed=array[..., : words_for(count), :], count=count, status=status, info=info
+    )
+
+
 def until_interrupted(blocks: Iterator[Block], request: Request) -> Iterator[Block]:
     """The blocks. Ctrl-C between two tiles ends them with an empty block."""
     while True:
@@ -191,6 +226,7 @@ class ValidSamples:
         self.lanes = self.found = 0  # assignments drawn (whole words), and valid ones among them
         self.left: Lanes = np.zeros((0, len(request.columns)), np.uint64), 0  # valid, not returned
         self.hopeless = 64 * words_for(max(_HOPELESS, 16 * (request.count or 0)))
+        self.piece = 64 * words_for(min(FIRST_PIECE, request.count or FIRST_PIECE))
 
     def take(self, count: int, budget: Budget, total: Block) -> tuple[np.ndarray, ...]:
         """The next `count` as (packed, lanes), or fewer; counts and flags go to `total`."""
@@ -219,7 +255,9 @@ class ValidSamples:
     def _next_draw(self, missing: int) -> int:
         """How many assignments to draw next: whole words, so that no lane is skipped."""
         asked = missing
-        if self.lanes:
+        if not self.sampler.keyed:  # the same draws, whatever the size of a block
+            asked, self.piece = self.piece, 2 * self.piece
+        elif self.lanes:
             # The estimated share of valid ones may be too low: at most 64 times as many.
             asked = min(int(1.1 * missing * self.lanes / max(self.found, 1)), 64 * missing)
         asked = 64 * words_for(asked)

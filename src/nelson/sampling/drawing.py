@@ -41,6 +41,9 @@ class Drawing:
     #: argument: is it worth remembering, since any other seed would fail as well?
     otherwise: Callable[[bool], Drawing] | None = None
     policy: Policy = DEFAULT
+    #: What is known of the distance from P before anything is drawn (`total_variation.py`), by
+    #: part. Shared by all blocks of a stream.
+    variation: list[Any] = field(default_factory=list)
 
     def after_trial(self, problem: Problem, request: Request, block: Block) -> Drawing | None:
         """What to draw instead if the trial of an extremal formula failed, else None. block: the

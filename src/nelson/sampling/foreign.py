@@ -12,7 +12,7 @@
     SAMPLER = Sampler(..., blocks=partial(foreign.blocks, draw), needs="samplers",
                       modules=("pycmsgen",), seconds=60.0)
 
-    blocks(draw, problem, request)          all blocks of a request, one draw per context and block
+    blocks(draw, problem, request)          all blocks of a request, drawn in pieces of their own
     block_of(problem, request, rows, ...)   packs rows and checks them against the clauses as given
     satisfying(problem, packed, lanes)      that check
     flat_clauses(problem)                   what a solver is asked, as int32; each clause ends in 0
@@ -46,6 +46,10 @@ from nelson.process.child import STOPPED, run_child
 SAFETY_SECONDS = 60.0
 #: Why there are fewer rows than asked for, if a limit in seconds ended it.
 TIME_UP = "the time was up"
+#: Rows of the first draw, if as many are asked for. Each further draw has twice as many.
+FIRST_PIECE = 1024
+#: Numbers in `DrawnRows.info` that all draws of a request add to.
+_COUNTED = {"epochs", "mutations", "tries"}
 #: Most rows times variables of one draw: the bytes of its rows.
 _MAX_CELLS = 1 << 26
 
@@ -109,38 +113,59 @@ def ask(
 
 
 def blocks(draw: Draw, problem: Problem, request: Request) -> Iterator[Block]:
-    """The samples of a request, `request.block` per context at a time."""
-    for first, count in request.pieces():
-        block = _block(draw, problem, request, first, count)
+    """The samples of a request, `request.block` per context at a time.
+
+    They are drawn in pieces of their own, which depend on the number of samples of the request and
+    on the size of the formula: so they are the same for blocks of any size.
+    """
+    most = max(64, _MAX_CELLS // max(1, problem.formula.n_total) // 64 * 64)
+    size, drawn, short = min(FIRST_PIECE, most), 0, False
+    held: Block | None = None
+    for _, count in request.pieces():
+        budget = request.of_block()
+        if budget.counted:
+            budget = budget.within(SAFETY_SECONDS)
+        while not short and (held is None or held.filled.shape[1] < words_for(count)):
+            asked = size if request.count is None else min(size, request.count - drawn)
+            piece = _piece(draw, problem, request, request.start + drawn, asked, budget)
+            if held is not None:
+                for name in _COUNTED & set(piece.info):
+                    piece.info[name] += held.info.get(name, 0)
+            held = piece if held is None else joined([held, piece])
+            short, drawn, size = piece.stopped, drawn + asked, min(2 * size, most)
+        assert held is not None
+        block, held = _cut(held, count)
         yield block
         if block.stopped:
             return
 
 
-def _block(draw: Draw, problem: Problem, request: Request, first: int, count: int) -> Block:
-    """`count` samples of each context, as one block; in several draws if the rows are large."""
-    budget = request.of_block()
-    if budget.counted:
-        budget = budget.within(SAFETY_SECONDS)
-    step = max(64, _MAX_CELLS // max(1, problem.formula.n_total) // 64 * 64)
-    parts: list[Block] = []
-    for at in range(0, count, step):
-        size = min(step, count - at)
-        rows: list[np.ndarray] = []
-        info: dict[str, Any] = {}
-        short = False
-        for k, (theta, context) in enumerate(zip(request.theta, request.contexts, strict=True)):
-            share = budget.share(1 / (len(request.theta) - k))
-            seed = seed_of(request.seed, context, first + at)
-            drawn = draw(problem, theta, size, seed, share)
-            drawn = drawn if isinstance(drawn, DrawnRows) else DrawnRows(drawn)
-            rows.append(drawn.rows[:size])
-            short |= len(drawn.rows) < size
-            info |= drawn.info | ({"ended": drawn.ended} if drawn.ended else {})
-        parts.append(block_of(problem, request, rows, info, short))
-        if short:
-            break
-    return joined(parts)
+def _piece(
+    draw: Draw, problem: Problem, request: Request, first: int, count: int, budget: Budget
+) -> Block:
+    """`count` samples of each context, drawn at once. Stopped: some context has fewer."""
+    rows: list[np.ndarray] = []
+    info: dict[str, Any] = {}
+    for k, (theta, context) in enumerate(zip(request.theta, request.contexts, strict=True)):
+        share = budget.share(1 / (len(request.theta) - k))
+        drawn = draw(problem, theta, count, seed_of(request.seed, context, first), share)
+        drawn = drawn if isinstance(drawn, DrawnRows) else DrawnRows(drawn)
+        rows.append(drawn.rows[:count])
+        info |= drawn.info | ({"ended": drawn.ended} if drawn.ended else {})
+    return block_of(problem, request, rows, info, any(len(x) < count for x in rows))
+
+
+def _cut(held: Block, count: int) -> tuple[Block, Block]:
+    """The first `count` samples of each context, and what is left. Stopped: there are fewer."""
+    words, lanes = words_for(count), tail_mask(count)
+    assert held.valid is not None
+    parts = [
+        Block(held.packed[:, own], held.filled[:, own], valid=held.valid[:, own], info=held.info)
+        for own in (slice(0, words), slice(words, None))
+    ]
+    filled = parts[0].filled
+    parts[0].stopped = filled.shape[1] < words or bool((filled != lanes).any())
+    return parts[0], parts[1]
 
 
 def block_of(

@@ -40,12 +40,13 @@ from nelson.formula import Formula
 from nelson.formula.checks import checked_projection, count, evidence_of, theta_rows
 from nelson.io.progress import phase
 from nelson.kernels.core import kernel_cache
+from nelson.kernels.core.bits import words_for
 from nelson.policy import Policy
-from nelson.sampling import auto
+from nelson.sampling import auto, total_variation
 from nelson.sampling.advice import for_method
 from nelson.sampling.auto import MethodChoice
 from nelson.sampling.choose import ChosenSampler, choose_sampler, finite
-from nelson.sampling.collect import collect, in_blocks
+from nelson.sampling.collect import collect, in_blocks, recut
 from nelson.sampling.device.draw import collect_on_gpu, in_blocks_on_gpu
 from nelson.sampling.distinct import distinct, in_distinct_blocks
 from nelson.sampling.drawing import Drawing
@@ -218,8 +219,8 @@ class Plan:
         seconds: float | None = None,
     ) -> Iterator[Samples]:
         """The samples of `nelson.stream` with the same seed, in blocks."""
-        if not (block := count(block, "block")) or block % 64:
-            raise FormulaError(f"block = {block}", expected="a positive multiple of 64")
+        if not (block := count(block, "block")):
+            raise FormulaError("block = 0", expected="1 or more")
         options = self._options(seed, unique, None, seconds)
         if n is not None:
             n = count(n, "n")
@@ -246,11 +247,16 @@ class Plan:
             raise FormulaError(
                 "a stream over contexts with different evidence", expected="one stream for each"
             )
+        whole = 64 * words_for(block)
+        if drawing.gpu is not None and whole != block:
+            raise FormulaError(f"block = {block}", expected="a multiple of 64 on a GPU")
         if options.unique:
-            return in_distinct_blocks(drawing, block)
-        return (
-            in_blocks(drawing, block) if drawing.gpu is None else in_blocks_on_gpu(drawing, block)
-        )
+            blocks = in_distinct_blocks(drawing, whole)
+        elif drawing.gpu is None:
+            blocks = in_blocks(drawing, whole)
+        else:
+            return in_blocks_on_gpu(drawing, block)
+        return blocks if whole == block else recut(blocks, block, n)
 
     def at(self, theta: Any, *, keep: bool = False) -> Plan:
         """The plan for another theta.
@@ -460,6 +466,14 @@ def _asked_for(
     guarantee = weakest([sampler.guarantee(problem, sweeps) for problem in problems])
     if sampler.rounds_weights and (beyond := next(filter(None, map(beyond_resolution, theta)), "")):
         guarantee, why = weakest([guarantee, "heuristic"]), f"{why}; but {beyond}"
+    elif guarantee == "exact" and (sampler.rounds_weights or sampler.name == "rejection"):
+        bounds = [
+            total_variation.of_sampler(sampler, problem, rows).max(initial=0.0)
+            for problem, rows in zip(problems, theta, strict=True)
+        ]
+        most = float(max(bounds))
+        guarantee, weaker = total_variation.judged(guarantee, most, rounded=True)
+        why += f"; but {weaker}" if weaker else ""
     elif guarantee == "heuristic" and sweeps:
         why += '; nobody has diagnosed these sweeps: method="auto" does'
     return MethodChoice(sampler.name, sweeps, guarantee, why, advice=for_method(guarantee))

@@ -16,6 +16,7 @@ from nelson.chains.problem import Problem
 from nelson.chains.request import Request
 from nelson.errors import Unsatisfiable
 from nelson.exact import solver
+from nelson.sampling import total_variation
 from nelson.sampling.auto.decision import SAFETY
 from nelson.sampling.drawing import Drawing
 from nelson.sampling.registry import get, names
@@ -37,9 +38,14 @@ def result(
         total.add(block)
     if total.invalid:  # whatever was promised: the samples that remain follow another law
         guarantee = weakest([guarantee, "heuristic"])
+    why, far = drawing.choice.why, {}
+    if guarantee == "exact" and len(samples):
+        bound = float(total_variation.of_drawing(drawing, total).max(initial=0.0))
+        guarantee, weaker = total_variation.judged(guarantee, bound)
+        why, far = f"{why}; but {weaker}" if weaker else why, {"tv_bound": bound}
     info: dict[str, Any] = {
         "method": drawing.sampler.name,
-        "why": drawing.choice.why,
+        "why": why,
         "seed": request.seed,
         "requested": drawing.n,
         "rounds": total.rounds,
@@ -62,13 +68,15 @@ def result(
             "whole": drawing.choice.whole,
             "preprocessing": drawing.choice.steps,
         }
-    info |= drawing.info | total.info
+    info |= drawing.info | total.info | far
+    if guarantee == "approximate" and "epsilon" not in info:
+        info["epsilon"] = total_variation.epsilon(drawing)
     info |= _clock(drawing, info)
     if drawing.sampler.may_be_invalid or total.invalid:
         validity = 1 - total.invalid / max(total.drawn, 1)
         info |= {"drawn": total.drawn, "invalid": total.invalid, "validity": validity}
     if not drawing.single:
-        floor = "heuristic" if total.invalid else "exact"
+        floor = guarantee if total.invalid or far else "exact"
         info["guarantees"] = [weakest([floor, label]) for label in drawing.guarantees]
     if total.interrupted:
         info["interrupted"] = True

@@ -153,10 +153,11 @@ def stream(
     check: bool = True,
     policy: Policy = DEFAULT,
 ) -> Iterator[Samples]:
-    """The samples of `nelson.sample` in blocks of `block` (a multiple of 64), in constant memory.
+    """The samples of `nelson.sample` in blocks of `block` samples, in constant memory.
 
-    All blocks together are the samples of one call with the same seed, for any `block`. Samplers of
-    other packages are the exception: they get a seed for each block.
+    block: on a GPU a multiple of 64; elsewhere those are a little faster.
+
+    All blocks together are the samples of one call with the same seed, for any `block`.
 
     unique: no sample occurs twice in the whole stream. The stream ends when no other sample exists;
     info["exhausted"] of its last block says that. To tell repeats, all samples are remembered, 8

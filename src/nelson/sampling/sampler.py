@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
 from nelson.chains.block import Block
 from nelson.chains.problem import Problem
 from nelson.chains.request import Request
@@ -45,6 +47,9 @@ class Sampler:
     #: Is it keyed by the sample: is sample i a function of (seed, i) alone? If it may be invalid,
     #: this holds for what it draws, not for the valid samples among that.
     keyed: bool = False
+    #: How far its law may be from P where it is called exact, for a problem and rows of theta
+    #: (`total_variation.py`). None: it is not known, and nothing is called exact.
+    variation: Callable[[Problem, np.ndarray], np.ndarray] | None = None
     #: The number of its kernel on a GPU. None: only the host runs it.
     gpu_method: int | None = None
     #: Does it draw from the circuit of a formula, compiled once?

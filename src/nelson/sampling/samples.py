@@ -22,7 +22,8 @@ class Samples:
                For a batch of theta rows: (contexts, words, n).
     count      m (per context)
     variables  the DIMACS variable of each column
-    guarantee  "exact":       drawn from P_theta(. | C), probabilities rounded to multiples of 2^-32
+    guarantee  "exact":       drawn from P_theta(. | C), up to a total variation of `tv_bound`,
+                              which is at most 1e-6
                "approximate": within a factor 1 + info["epsilon"] of it
                "diagnosed":   P_theta(. | C) is stationary under every move, and tests saw no
                               difference between chains of different starts
@@ -73,6 +74,13 @@ class Samples:
     def why(self) -> str:
         """Why the guarantee is what it is."""
         return str(self.info.get("why", ""))
+
+    @property
+    def tv_bound(self) -> float | None:
+        """A bound on the total variation between the law of a sample and P_theta(. | C), of any row
+        of theta; None if the guarantee is not exact. `sampling/total_variation.py` has the math.
+        """
+        return self.info.get("tv_bound") if self.guarantee == "exact" else None
 
     def to_numpy(self) -> np.ndarray:
         """(m, n) bool, or (contexts, m, n)."""
@@ -144,4 +152,5 @@ class Samples:
         method = self.info.get("method", "?")
         advice = ", ".join(self.info.get("advice", ()))
         told = f"; would help: {advice}" if advice else ""
-        return f"Samples({shape}, {self.guarantee}, {self.status}, method={method!r}{told})"
+        far = "" if self.tv_bound is None else f" within {self.tv_bound:.1g}"
+        return f"Samples({shape}, {self.guarantee}{far}, {self.status}, method={method!r}{told})"

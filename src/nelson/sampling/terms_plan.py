@@ -38,6 +38,7 @@ from nelson.formula.checks import count, evidence_of
 from nelson.formula.memo import Recent, Slot
 from nelson.formula.polynomial import Lifted, Polynomial, lift
 from nelson.kernels.core.bits import pack, tail_mask
+from nelson.sampling import total_variation
 from nelson.sampling.auto import MethodChoice
 from nelson.sampling.methods import lovasz
 from nelson.sampling.options import Options
@@ -151,6 +152,7 @@ class TermsPlan(Plan):
             x = exact.draw(self._lifted.theta[None], n, seed)[0]
             packed, drawn, status = pack(x[:, columns]), n, "ok"
             info: dict[str, Any] = {"method": exact.method, "why": exact.why, "sweeps": 0}
+            info["tv_bound"] = total_variation.of_law(exact, self._lifted.theta[None])
         else:
             states, first = self._chains.draw(n, verdict.sweeps, seed, budget)
             packed, drawn, status = states[:, columns], first.count, first.status

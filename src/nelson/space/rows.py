@@ -55,6 +55,11 @@ class Rows(Sequence[dict[str, Any]]):
         return self._n
 
     @property
+    def tv_bound(self) -> float | None:
+        """As `Samples.tv_bound`."""
+        return self.info.get("tv_bound") if self.guarantee == "exact" else None
+
+    @property
     def columns(self) -> list[str]:
         return list(self.fields)
 

@@ -65,7 +65,9 @@ def test_chains_that_meet_late_have_a_second_trial(looks):
     """A draw makes at most 1,024 sweeps: 128 for the first trial, 256 for the second."""
     f = random_ksat(300, 240, 5, seed=1)
     part = FormulaPart(np.arange(300), np.zeros((1, 300)), f)
-    (sweeps,) = by_coupling(part).more.values()
+    verdict = by_coupling(part)
+    sweeps = verdict.more["coupled"]
+    assert verdict.more["trial"] == (256, sweeps)
     assert {lanes for lanes, _ in looks} == {256} and 8 < sweeps <= 32
     looks.clear()
     rounds = 1 << (4 * sweeps - 1).bit_length()  # the trial may make more, but less than double

@@ -10,6 +10,7 @@ import pytest
 import nelson
 from nelson.chains.problem import prepare
 from nelson.kernels.core import reference
+from nelson.sampling.total_variation import MOST
 from tests.problems import chi_square, exact_law, random_ksat
 
 #: A right sampler is rejected with this probability by each test of a law. There are 102 such
@@ -41,7 +42,10 @@ def test_the_law_of_a_hundred_formulas_that_are_not_extremal():
             continue
         s = nelson.sample(formula, theta, 20_000, method="cftp", seed=tried, max_rounds=512)
         if s.status == "ok":
-            assert s.guarantee == "exact" and len(s) == 20_000 and s.info["rounds"] <= 512
+            assert len(s) == 20_000 and s.info["rounds"] <= 512
+            exact = s.info["tv_bound"] <= MOST  # runs of 512 sweeps had no room to be longer
+            assert s.guarantee == ("exact" if exact else "heuristic")
+            assert exact or s.info["rounds"] > 128
             p_values.append(chi_square(s.to_numpy(), exact_law(formula, theta)))
         else:
             assert len(s) == 0 and "were not determined" in s.info["reason"]

@@ -12,6 +12,7 @@ from nelson.chains.diagnosis.verdict import StepVerdict
 from nelson.chains.guarantee import GUARANTEES, weakest
 from nelson.exact.preprocess import Preprocessed
 from nelson.formula import Formula
+from nelson.sampling import total_variation
 from nelson.sampling.auto.decision import ComponentGroup, Decision, FormulaPart, interned, joined
 from nelson.sampling.auto.steps.extremal import EXTREMAL, Extremal
 from nelson.sampling.auto.steps.step import Step
@@ -99,7 +100,7 @@ def group_of(step: Step, part: FormulaPart, members: Sequence[Taken]) -> Compone
     worst = min(verdicts.values(), key=lambda verdict: GUARANTEES.index(verdict.guarantee))
     contexts = range(len(part.theta))
     labels = [verdict.rows or [verdict.guarantee] * len(contexts) for verdict in verdicts.values()]
-    return ComponentGroup(
+    group = ComponentGroup(
         step,
         max(verdict.sweeps for verdict in verdicts.values()),
         worst.guarantee,
@@ -112,6 +113,20 @@ def group_of(step: Step, part: FormulaPart, members: Sequence[Taken]) -> Compone
         rows=tuple(weakest([label[k] for label in labels]) for k in contexts),
         moves=worst.moves,
     )
+    rounds = step.sampler.rounds_weights or step.sampler.name == "rejection"
+    return _judged(group) if rounds and group.guarantee == "exact" else group
+
+
+def _judged(group: ComponentGroup) -> ComponentGroup:
+    """With a weaker guarantee where the rounding of probabilities may change the law too much."""
+    bounds = total_variation.of_group(group)
+    guarantee, why = total_variation.judged("exact", float(bounds.max(initial=0.0)), rounded=True)
+    if guarantee == "exact":
+        return group
+    rows = tuple(total_variation.judged("exact", bound, rounded=True)[0] for bound in bounds)
+    records = [record | {"guarantee": guarantee} for record in group.records]
+    why = f"{group.why}; but {why}"
+    return replace(group, guarantee=guarantee, why=why, rows=rows, records=records)
 
 
 def _record(step: Step, verdict: StepVerdict, parts: Sequence[FormulaPart]) -> dict[str, Any]:

@@ -13,16 +13,15 @@ takes as long again as the whole draw had, the block is given up as well. Ctrl-C
 work at once, and with them their block; a stream has returned whole blocks before it.
 
 *What remains.* A result is returned on the condition that all lanes met within `max_rounds` sweeps
-(rounded up to a power of two). If u is the probability that a lane does not meet within T sweeps,
-then it is at most u^j within j T sweeps, because the coins of different sweeps are independent. A
-tile of 1,024 lanes that meets within T sweeps puts u near 1/1,000 or below; so with a budget of 8 T
-the condition changes probabilities by less than 10^-20.
+(rounded up to a power of two). What that may cost is bounded in `sampling/total_variation.py`, from
+the lanes that met; so whole words of 64 lanes are drawn, also for fewer samples.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -33,7 +32,9 @@ from nelson.chains.problem import Problem, prepare
 from nelson.chains.request import Request
 from nelson.formula import Formula
 from nelson.formula.memo import Recent, Slot
+from nelson.kernels.core.bits import tail_mask, words_for
 from nelson.kernels.cpu import cftp
+from nelson.sampling import total_variation
 from nelson.sampling.sampler import Sampler
 
 ENDED = (
@@ -66,13 +67,19 @@ def _lengths(problem: Problem) -> Recent[tuple[int, ...], int]:
 
 def blocks(problem: Problem, request: Request, first: int | None = None) -> Iterator[Block]:
     first = first or _lengths(problem).get(problem.evidence) or 1
-    problem = problem.sweeping_all()
-    for block in engine.blocks(0, problem, request, kernel(problem, first)):
+    problem, pieces = problem.sweeping_all(), request.pieces()
+    whole = replace(request, block=64 * words_for(request.block))  # whole words: 64 lanes that met
+    if request.count is not None:
+        whole = replace(whole, count=64 * words_for(request.count))
+    drawn = engine.blocks(0, problem, whole, kernel(problem, first))
+    for block, (_, count) in zip(drawn, pieces, strict=False):
+        block.filled &= tail_mask(count)
         apart, block.resampled = block.resampled, 0
         if apart:
             block.filled = np.zeros_like(block.filled)
             late = request.deadline is not None and time.monotonic() >= request.deadline
             when = "when the time was up" if late else f"after {block.rounds} sweeps from the past"
+            block.info["apart"] = apart
             block.stopped, block.info["ended"] = True, ENDED.format(apart, when)
         else:
             # A quarter less is often enough; if not, a longer run follows.
@@ -95,6 +102,7 @@ SAMPLER = Sampler(
     "Probability 14 (2004); He, Sun, Wu: Perfect sampling for (atomic) Lovasz local lemma, 2021",
     weighted=True,
     rounds_weights=True,
+    variation=total_variation.of_bits,
     guarantee=lambda problem, sweeps: "exact",
     keyed=True,
     gpu_method=CFTP,

@@ -33,6 +33,7 @@ from nelson.exact.routes import CIRCUIT
 from nelson.formula import Formula
 from nelson.kernels.core.bits import words_for
 from nelson.kernels.core.interpret import as_machine_code
+from nelson.sampling import total_variation
 from nelson.sampling.sampler import Sampler
 
 
@@ -125,6 +126,7 @@ SAMPLER = Sampler(
     "An improved decision-DNNF compiler, IJCAI 2017 (D4)",
     weighted=True,
     guarantee=lambda problem, sweeps: "exact",
+    variation=total_variation.of_circuit,
     keyed=True,
     from_circuit=True,
     blocks=blocks,

@@ -29,6 +29,7 @@ from nelson.formula.memo import Recent, Slot
 from nelson.kernels.core import rng
 from nelson.kernels.core.bits import tail_mask, words_for
 from nelson.kernels.cpu.choice import Tables, choose
+from nelson.sampling import total_variation
 from nelson.sampling.sampler import Sampler
 
 _TABLES: Slot[Recent[tuple[int, ...], list[SolutionTable]]] = Slot("solution tables by evidence")
@@ -148,12 +149,22 @@ def _draw(problem: Problem, request: Request, flat: list[Tables], first: int, co
     return block
 
 
+def variation(problem: Problem, theta: np.ndarray) -> np.ndarray:
+    """As `Sampler.variation`."""
+    errors = [
+        total_variation.rows_error(len(table.rows), theta[:, table.variables])
+        for table in tables(problem, Budget())
+    ]
+    return np.sum([np.zeros(len(theta)), *errors], axis=0)
+
+
 SAMPLER = Sampler(
     name=ENUMERATE,
     summary="enumerate the valid structures of each component, draw rows by weight",
     citation="Devroye: Non-uniform random variate generation, Springer 1986 (inversion)",
     weighted=True,
     guarantee=lambda problem, sweeps: "exact",
+    variation=variation,
     keyed=True,
     blocks=blocks,
     seconds=20.0,

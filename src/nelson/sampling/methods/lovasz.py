@@ -15,6 +15,7 @@ from nelson.chains.chain import resumed
 from nelson.chains.problem import Problem
 from nelson.chains.request import Request
 from nelson.kernels.core.reference import LOVASZ
+from nelson.sampling import total_variation
 from nelson.sampling.sampler import Sampler
 
 
@@ -55,6 +56,7 @@ SAMPLER = Sampler(
     "Jiang, Gu, Xue: Learning Markov random fields for combinatorial structures, AAAI 2023",
     weighted=True,
     rounds_weights=True,
+    variation=total_variation.of_bits,
     guarantee=guarantee,
     keyed=True,
     gpu_method=LOVASZ,

@@ -13,6 +13,7 @@ from functools import partial
 
 from nelson.chains import compiling, engine
 from nelson.kernels.core.reference import PRS
+from nelson.sampling import total_variation
 from nelson.sampling.sampler import Sampler
 
 SAMPLER = Sampler(
@@ -21,6 +22,7 @@ SAMPLER = Sampler(
     citation="Guo, Jerrum, Liu: Uniform sampling through the Lovasz local lemma, J. ACM 66 (2019)",
     weighted=True,
     rounds_weights=True,
+    variation=total_variation.of_bits,
     guarantee=lambda problem, sweeps: "exact",
     keyed=True,
     gpu_method=PRS,

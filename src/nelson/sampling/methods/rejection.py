@@ -39,6 +39,7 @@ from nelson.formula.memo import Recent, Slot
 from nelson.kernels.core.bits import compact, words_for
 from nelson.kernels.core.reference import LOVASZ
 from nelson.kernels.cpu import gates as kernel
+from nelson.sampling import total_variation
 from nelson.sampling.sampler import Sampler
 
 #: Fewest proposals of a draw.
@@ -215,6 +216,11 @@ def blocks(problem: Problem, request: Request) -> Iterator[Block]:
             return
 
 
+def variation(problem: Problem, theta: np.ndarray) -> np.ndarray:
+    """As `Sampler.variation`."""
+    return total_variation.of_gates(problem, theta, gates_of(problem).targets)
+
+
 def ready(count: int, width: int | None = None) -> None:
     compiling.ready(count, width)
     copy, none = prepare(Formula([[1, -2], [-1, 2]])), np.zeros(1, np.int64)
@@ -232,6 +238,7 @@ SAMPLER = Sampler(
     citation="von Neumann: Various techniques used in connection with random digits, 1951",
     weighted=True,
     guarantee=lambda problem, sweeps: "exact",
+    variation=variation,
     blocks=blocks,
     tried_on_theta=True,
     ready=ready,

@@ -35,7 +35,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from nelson.sampling import foreign
+from nelson.sampling import foreign, total_variation
 from nelson.sampling.methods.hashed import draw
 from nelson.sampling.methods.hashing.weightgen import EPSILON
 from nelson.sampling.sampler import Sampler
@@ -52,6 +52,7 @@ SAMPLER = Sampler(
     guarantee=lambda problem, sweeps: "approximate" if problem.rest.n_clauses else "exact",
     blocks=partial(foreign.blocks, partial(draw, "weightgen", (1 + EPSILON) / SUCCESS - 1)),
     needs="samplers",
+    variation=total_variation.of_coins,
     modules=("pycryptosat",),
     seconds=60.0,
     promise="within a factor 27.4 of the law (where the count is right: 93%)",

@@ -40,7 +40,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from nelson.sampling import foreign
+from nelson.sampling import foreign, total_variation
 from nelson.sampling.methods.hashed import draw
 from nelson.sampling.methods.hashing.paws import factor
 from nelson.sampling.sampler import Sampler
@@ -54,6 +54,7 @@ SAMPLER = Sampler(
     guarantee=lambda problem, sweeps: "approximate" if problem.rest.n_clauses else "exact",
     blocks=partial(foreign.blocks, partial(draw, "xor", 1 / factor() - 1)),
     needs="samplers",
+    variation=total_variation.of_coins,
     modules=("pycryptosat",),
     seconds=60.0,
     promise="within a factor 1.1 of the law (where the count is right: 95%)",

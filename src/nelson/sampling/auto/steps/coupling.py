@@ -58,6 +58,7 @@ class Coupling(Step):
         known = part.formula.memo.once(_TRIALS, lambda: Recent(64))
         longest = max(1, coupled.longest(policy.auto.max_rounds) // 4)
         rows = part.theta[pilots(part.theta)]
+        proved = not policy.auto.reuse and len(np.unique(part.theta, axis=0)) <= len(rows)
         key = part.evidence, rows.tobytes(), longest, policy.coupling
         trial = latest.get(part.evidence) if policy.auto.reuse else None
         if (trial := trial or known.get(key)) is None:
@@ -68,8 +69,9 @@ class Coupling(Step):
         sweeps, why = latest.put(part.evidence, trial)
         if why:
             return Reason(why)
+        lanes = _lanes(part.problem, len(rows), sweeps, longest, policy.coupling) if proved else 0
         why = f"coupled chains of all starts met within {sweeps} sweeps in a trial"
-        return StepVerdict(0, "exact", why, {_SWEEPS: sweeps})
+        return StepVerdict(0, "exact", why, {_SWEEPS: sweeps, "trial": (lanes, sweeps)})
 
     def take(self, search: StepSearch) -> None:
         form = search.form
@@ -93,13 +95,27 @@ class Coupling(Step):
         cftp.expect(part.problem, sweeps * 8 // 5)
 
 
+def _lanes(problem: Problem, rows: int, sweeps: int, longest: int, rules: CouplingPolicy) -> int:
+    """How many lanes of each row met within `sweeps`, at least."""
+    large, tile = len(problem.formula.literals) > rules.large, _tile(rows, rules)
+    twice = large or sweeps > longest // 2
+    if large:
+        return tile
+    return (tile if rows == 1 else min(tile, rules.lanes)) if twice else rules.lanes
+
+
+def _tile(rows: int, rules: CouplingPolicy) -> int:
+    """Lanes of the second trial, of each row."""
+    return max(64, rules.tile // rows // 64 * 64)
+
+
 def _trials(
     problem: Problem, theta: np.ndarray, longest: int, budget: Budget, rules: CouplingPolicy
 ) -> tuple[int, str]:
     """(sweeps until the last chains met, "") if those of all contexts met, else (0, why not)."""
     budget = budget.share(rules.share)
     large = len(problem.formula.literals) > rules.large
-    most, tile = 0, max(64, rules.tile // len(theta) // 64 * 64)
+    most, tile = 0, _tile(len(theta), rules)
     for row in theta:
         lanes = rules.lanes_if_large if large else rules.lanes
         sweeps, why = _meet(problem, row, lanes, longest, budget, rules)

@@ -1,0 +1,273 @@
+"""How far the law Q of samples that are called exact may be from P: a bound on total variation.
+
+    TV(Q, P) = max over events A of |Q(A) - P(A)| <= rounding + doubles + coupling
+
+`Samples.tv_bound` is the sum. Above `MOST` the word is not exact (`judged`). u = 2^-53.
+
+*rounding.* Kernels of single bits draw P(x_i = 1) as a multiple of 2^-32, so Q has other log-odds,
+theta + delta, and the same valid space. Let R_c be the sum of |delta_i| over a component c, which
+shares no clause with others. Then delta . x ranges over an interval of length R_c there, and the
+cumulant function A has the second derivative Var(delta . x) <= R_c^2 / 4 (Popoviciu), so
+
+    KL(P, Q) = A(theta + delta) - A(theta) - delta . A'(theta) <= sum_c R_c^2 / 8
+    TV <= sqrt(KL / 2) = sqrt(sum_c R_c^2) / 4           (Pinsker; one component: R / 4)
+
+A variable in no clause has KL <= chi^2 = (p - q)^2 / (q (1 - q)), which is smaller, since p is the
+probability of the variable, and not only that of a proposal. A difference of log-odds is not small
+if theta is far from 0: the rare value of a proposal may be the usual one of P, if clauses ask for
+it. theta = 0 costs nothing. The weights of a field in a joint move, and the coins of the gates of
+`rejection`, are rounded too: there delta is the error of the logarithm of each weight, and R adds
+up the width of the interval of each unit. Q / P lies between e^-R and e^R: if the bound is above
+`MOST`, that is what the guarantee `approximate` says.
+
+*doubles.* A circuit draws branch b of decision i with probability t_b / v_i, where t_b is a product
+of values and v_i = t_0 + t_1. Over the decisions that a sample passes the computed values cancel:
+
+    Q(x) = (product of literal weights) / v_root * product over these decisions of (1 + error)
+
+so errors do not pile up from level to level. With n literals and V decisions on the way the errors
+are at most (5 n + 6 V) u in plain numbers. In log space a sum is rounded relative to its size, at
+most S = sum_i max_x |log w_i(x)|: (4 + S) n + (6 + 2 S) V times u. Thresholds have 64 bits:
+2^-63 for each decision and 2^-64 for each free variable. An enumeration adds up m weights, each
+rounded relative to the total, and its uniform number has 53 bits: m 2^-52, and |theta|_1 (k + 2) u
+for the exponents over k variables. The tables of a joint move are circuits with a decision for each
+unit, drawn with 53 bits.
+
+*coupling.* `cftp` returns a block only if all lanes met within the longest run, T sweeps, so each
+lane is drawn on the condition that it met. If it does not meet within t sweeps with probability r,
+then it does not within j t with probability r^j at most: coins of different sweeps are independent,
+and bounds on all states only shrink. m lanes that all met within t sweeps show r <= log(1 / a) / m,
+except with probability a. So TV <= r^floor(T / t) + a, with a = 1e-9.
+
+*Not conditions.* `lovasz` on extremal formulas, `prs` and `rejection` drop lanes that did not end
+within their rounds, and lose nothing by it. Given which clauses were resampled in each round (and
+for `prs` what the resampled variables were), the last state has the law P (Guo, Jerrum, Liu 2019,
+Lemmas 7 and 24): the number of rounds says nothing about the state. A proposal of `rejection` is
+valid or not independently of those before it. How many lanes did not end is in `Samples.info`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nelson.chains.moves.joint import Joint
+from nelson.chains.problem import Problem
+from nelson.exact.compiled import known_circuits
+from nelson.formula.components import split
+from nelson.kernels.core.bits import words_for
+from nelson.kernels.core.reference import threshold
+from nelson.kernels.cpu.cftp import longest
+
+if TYPE_CHECKING:
+    from nelson.chains.block import Block
+    from nelson.chains.request import Request
+    from nelson.exact.law import Law
+    from nelson.sampling.auto.decision import ComponentGroup
+    from nelson.sampling.drawing import Drawing
+    from nelson.sampling.sampler import Sampler
+
+#: Beyond this distance from P samples are not called exact.
+MOST = 1e-6
+#: The rounding of a double, and the probability that a bound from meeting lanes is wrong.
+_ULP, _WRONG = 2.0**-53, 1e-9
+#: Of a problem and rows of theta: (contexts,) the bound.
+Variation = Callable[[Problem, np.ndarray], np.ndarray]
+
+
+# --- rounding -------------------------------------------------------------------------------------
+
+
+def change(theta: np.ndarray) -> np.ndarray:
+    """delta: how log-odds change if probabilities are rounded to multiples of 2^-32."""
+    p = threshold(theta).astype(np.float64) / 2.0**32
+    return np.log(p) - np.log1p(-p) - theta
+
+
+def of_bits(problem: Problem, theta: np.ndarray) -> np.ndarray:
+    """Of kernels that draw each variable with a probability that is a multiple of 2^-32."""
+    return _tilted(problem, theta, np.abs(change(theta)))
+
+
+def of_gates(problem: Problem, theta: np.ndarray, gates: np.ndarray) -> np.ndarray:
+    """Of `rejection`: inputs are drawn, and the weight of a gate is met by a coin."""
+    delta, gates = np.abs(change(theta)), gates[gates < problem.n]
+    odds = np.abs(theta[:, gates])
+    coin = np.clip(np.round(np.exp(-odds) * 2.0**32), 1, 2**32 - 1) / 2.0**32
+    delta[:, gates] = np.where(odds == 0, 0.0, np.abs(np.log(coin) + odds))
+    return _tilted(problem, theta, delta)
+
+
+def _tilted(problem: Problem, theta: np.ndarray, delta: np.ndarray) -> np.ndarray:
+    """delta (contexts, n): |change of log-odds|."""
+    fixed = np.abs(problem.fixed) - 1
+    delta[:, fixed[fixed < problem.n]] = 0.0  # no draw
+    least = delta.sum(axis=1) / 4
+    if not (least > MOST / 10).any():
+        return least
+    rest = problem.rest
+    square = np.zeros(len(theta))
+    bound = np.ones(problem.n, bool)
+    for part in split(rest.literals, rest.offsets, rest.n_total):
+        own = part.variables[part.variables < problem.n]
+        square += delta[:, own].sum(axis=1) ** 2 / 8
+        bound[own] = False
+    free = np.flatnonzero(bound)
+    rare = np.exp(-np.abs(theta[:, free]))
+    q = rare / (1 + rare)
+    p = threshold(-np.abs(theta[:, free])) / 2.0**32
+    free_square = np.where(delta[:, free] == 0, 0.0, (p - q) ** 2 / (q * (1 - q)))
+    return np.minimum(least, np.sqrt((square + free_square.sum(axis=1)) / 2))
+
+
+def of_joint(problem: Problem, theta: np.ndarray, moves: Joint) -> np.ndarray:
+    """Of a joint move that holds no variable."""
+    graph = moves.graph
+    at, literal = graph.units
+    with np.errstate(divide="ignore"):  # a fixed variable
+        used = np.log(graph.unit_weights(problem, theta))
+    every = np.zeros((len(theta), graph.n))  # helpers have no weight
+    every[:, : theta.shape[1]] = theta
+    meant = np.where((literal >= 0) & (literal & 1 == 1), every[:, literal >> 1], 0.0)
+    meant -= np.where((literal >= 0) & (literal & 1 == 0), every[:, literal >> 1], 0.0)
+    # Of a lone variable value 0 has no literal: the energy is that of "no literal of the unit".
+    error = np.where(np.isinf(used), 0.0, used - meant)
+    width = np.maximum.reduceat(error, at[:-1], 1) - np.minimum.reduceat(error, at[:-1], 1)
+    units = int(graph.moving.sum())
+    scale = (5 * graph.n + 6 * units) * _ULP + units * _ULP
+    return np.asarray(width[:, graph.moving].sum(axis=1) / 4 + scale)
+
+
+def epsilon(drawing: Drawing) -> float:
+    """Q / P lies within a factor 1 + epsilon of 1, if probabilities are rounded. The coin of a gate
+    has at most twice the error of its variable.
+    """
+    widths = [2 * np.abs(change(request.theta)).sum(axis=1) for _, request in drawing.parts]
+    return float(np.expm1(max(width.max(initial=0.0) for width in widths)))
+
+
+# --- doubles --------------------------------------------------------------------------------------
+
+
+def of_circuit(problem: Problem, theta: np.ndarray) -> np.ndarray:
+    """Of the circuit that the formula has; of none if none is known."""
+    n, decisions = problem.formula.n_total, 0
+    for formula in (problem.formula, problem.rest):
+        for built, _ in known_circuits(formula).values():
+            if built.circuit is not None:
+                decisions = max(decisions, built.circuit.decisions)
+    return circuit_error(n, decisions, theta)
+
+
+def circuit_error(n: int, decisions: int, theta: np.ndarray) -> np.ndarray:
+    """A circuit of that many decisions over n variables. No sample passes more than all of them."""
+    size = np.abs(theta)
+    most = (size + np.log1p(np.exp(-size))).sum(axis=1)
+    most += (n - theta.shape[1]) * math.log(2)
+    plain, logs = 5 * n + 6 * decisions, (4 + most) * n + (6 + 2 * most) * decisions
+    # Below e^660 the pass in plain numbers never gives up (`kernels/circuit/levels.py`).
+    error = np.where(most < 660.0, plain, logs) * _ULP
+    return np.expm1(2 * error) / 2 + decisions * 2.0**-63 + n * 2.0**-64
+
+
+def rows_error(rows: int, theta: np.ndarray) -> np.ndarray:
+    """Structures of k variables: (contexts,)."""
+    size = np.abs(theta).sum(axis=1)
+    return rows * 2 * _ULP + np.expm1(2 * (theta.shape[1] + 2) * _ULP * size) / 2
+
+
+def of_law(law: Law, theta: np.ndarray) -> float:
+    """Of draws of an exact law. theta (b, n) finite."""
+    total = len(law.reduction.free) * _ULP
+    rows, _ = law._weights(theta)
+    rows = np.where(np.isinf(rows), 0.0, rows)
+    for part in law.parts:
+        own = rows[:, part.variables]
+        if (circuit := getattr(part.source, "circuit", None)) is not None:
+            total += circuit_error(circuit.n, circuit.decisions, own).max()
+        else:
+            total += rows_error(len(part.source.states), own).max()
+    return float(total)
+
+
+def of_coins(problem: Problem, theta: np.ndarray) -> np.ndarray:
+    """Of variables that are drawn one by one, each with a uniform number of 53 bits."""
+    return np.full(len(theta), 4 * theta.shape[1] * _ULP)
+
+
+# --- coupling -------------------------------------------------------------------------------------
+
+
+def of_coupling(met: Sequence[tuple[int, int]], max_rounds: int) -> float:
+    """met: (lanes that all met, sweeps within which they did), one or more observations.
+
+    >>> of_coupling([(1024, 64)], 1000) < 1e-8
+    True
+    """
+    bounds = [
+        min(1.0, math.log(1 / _WRONG) / max(1, lanes)) ** (longest(max_rounds) // max(1, sweeps))
+        for lanes, sweeps in met
+    ]
+    return min(bounds, default=1.0) + _WRONG
+
+
+# --- a draw ---------------------------------------------------------------------------------------
+
+
+def of_drawing(drawing: Drawing, total: Block) -> np.ndarray:
+    """(contexts,): the bound for samples of a drawing that is called exact. total: its blocks."""
+    if not drawing.variation:
+        drawing.variation.extend(_of_part(drawing, *part) for part in drawing.parts)
+    out = np.zeros(drawing.contexts)
+    for (_, request), (fixed, trials) in zip(drawing.parts, drawing.variation, strict=True):
+        out[request.contexts] = fixed
+        for trial in trials:
+            lanes = 64 * words_for(drawing.n or request.block)
+            met = [(lanes, total.rounds), *([trial] if trial else [])]
+            apart = "apart" in total.info
+            out[request.contexts] += 1.0 if apart else of_coupling(met, request.max_rounds)
+    return out
+
+
+def _of_part(
+    drawing: Drawing, problem: Problem, request: Request
+) -> tuple[np.ndarray, list[tuple[int, int] | None]]:
+    """The bound without coupling, and the trials of coupled groups: (lanes, sweeps)."""
+    if drawing.decisions is None:
+        trials: list[tuple[int, int] | None] = [None] * (drawing.sampler.name == "cftp")
+        return of_sampler(drawing.sampler, problem, request.theta), trials
+    total, trials = np.zeros(len(request.theta)), []
+    for group in drawing.decisions[problem.evidence].groups:
+        total += of_group(group)
+        trials += [record["trial"] for record in group.records if "trial" in record]
+    return total, trials
+
+
+def of_sampler(sampler: Sampler, problem: Problem, theta: np.ndarray) -> np.ndarray:
+    """inf if the sampler does not say."""
+    if sampler.variation is None:
+        return np.full(len(theta), np.inf)
+    return sampler.variation(problem, theta)
+
+
+def of_group(group: ComponentGroup) -> np.ndarray:
+    """(contexts,): the bound of a group of components, without coupling."""
+    if group.sweeps and isinstance(group.moves, Joint):
+        return of_joint(group.problem, group.theta, group.moves)
+    return of_sampler(group.step.sampler, group.problem, group.theta)
+
+
+def judged(guarantee: str, bound: float, rounded: bool = False) -> tuple[str, str]:
+    """(the guarantee that samples within `bound` of P have, why it is not exact, or "").
+
+    rounded: the bound comes from rounded probabilities alone, so that Q / P is bounded, too.
+    """
+    if guarantee != "exact" or bound <= MOST:
+        return guarantee, ""
+    why = f"the law may be {bound:.1g} from P in total variation, more than {MOST:g}"
+    if rounded:
+        return "approximate", f"{why}: probabilities are rounded to multiples of 2^-32"
+    return "heuristic", why
