@@ -491,7 +491,9 @@ class SpacePolicy(_Numbers):
     tabulated: int = 4096
     #: A sum of rules is counted by a diagram up to this many terms x largest sum.
     counted: int = 20_000
-    #: With a deadline: the part of the time for finding the law; the rest is for drawing.
+    #: With a deadline: the part of the time for writing the rules as clauses,
+    writing_share: float = 0.75
+    #: and for finding the law; the rest is for drawing.
     law_share: float = 0.5
     #: With a deadline: the part of the time left for a circuit of the whole space.
     compile_share: float = 0.5

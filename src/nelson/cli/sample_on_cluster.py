@@ -10,8 +10,7 @@ import typer
 from nelson.cli.common import ExitCode, counted, fail, say
 from nelson.cli.options import ray_address
 from nelson.cli.output import method_words
-from nelson.cli.status_line import PhaseLine
-from nelson.io.progress import Bar
+from nelson.io.progress import Bar, PhaseLine
 
 if TYPE_CHECKING:
     from nelson.cluster.read import Folder
