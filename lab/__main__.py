@@ -25,6 +25,7 @@ from lab import (
     load,
     log_z,
     log_z_truth,
+    overruns,
     pages,
     pairs,
     peers,
@@ -58,6 +59,7 @@ ONLY_IF_NAMED = {
     "gpu": gpu.rows,
     "space": space.rows,
     "logz-truth": log_z_truth.rows,
+    "overruns": overruns.rows,
     **auto.PARTS,
 }
 

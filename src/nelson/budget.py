@@ -90,7 +90,7 @@ class Budget:
         Whoever looks at the budget ends at the deadline, with what there is; the others later.
         """
         # Of the 10% and half a second by which a call may be late; what is left is for one kernel.
-        grace = 0.1 + 0.05 * (self.seconds or 0.0)
+        grace = 0.05 + 0.04 * (self.seconds or 0.0)
 
         def late() -> TimeUp:
             doing = what_is_done()
