@@ -491,6 +491,9 @@ class SpacePolicy(_Numbers):
     tabulated: int = 4096
     #: A sum of rules is counted by a diagram up to this many terms x largest sum.
     counted: int = 20_000
+    #: A rule with more clauses is written when it is first needed, as that call may have a limit:
+    #: about a tenth of a second.
+    clauses_at_once: int = 20_000
     #: With a deadline: the part of the time for writing the rules as clauses,
     writing_share: float = 0.75
     #: and for finding the law; the rest is for drawing.
