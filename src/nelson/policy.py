@@ -161,6 +161,10 @@ class ChainPolicy(_Numbers):
     lanes: int = 1024
     #: Conflicts of this solver, without a deadline: some seconds.
     conflicts: int = 50_000
+    #: CPU seconds that end it if it counts no conflicts, as CaDiCaL: and more for each literal, to
+    #: read the formula.
+    solver_seconds: float = 15.0
+    seconds_per_literal: float = 3e-6
     #: Single sweeps get `share`; or `short_share`, if there may be jumps.
     share: float = 0.3
     short_share: float = 0.1

@@ -115,7 +115,7 @@ def test_results_streams_and_reports_carry_it(only_heuristic):
     pytest.importorskip("py_d4")
     s = nelson.sample(hopeful(), None, 64, seed=1)
     assert list(s.info["advice"]) == [CIRCUIT, MORE]
-    assert repr(s).endswith("method='lovasz'; would help: nelson compile, more seconds)")
+    assert repr(s).endswith("method='lovasz'; would help: method=\"circuit\", more seconds)")
     assert next(nelson.stream(hopeful(), None, 64)).info["advice"] == s.info["advice"]
     report = nelson.report(hopeful(), pilot=False)
     assert "would help" in str(report) and report.to_dict()["choice"]["advice"] == s.info["advice"]
