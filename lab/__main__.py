@@ -25,6 +25,7 @@ from lab import (
     load,
     log_z,
     log_z_truth,
+    overruns,
     pages,
     pairs,
     peers,
@@ -60,6 +61,7 @@ ONLY_IF_NAMED = {
     "space": space.rows,
     "rota": rota.rows,
     "logz-truth": log_z_truth.rows,
+    "overruns": overruns.rows,
     **auto.PARTS,
 }
 

@@ -14,6 +14,7 @@ running at the bound, its innermost line of nelson is noted. The time includes l
 and the compiled kernels that the call needs; compile kernels first (`nelson cache --warm`).
 
     python -m lab overruns                       all functions, 1 s; draws also 5 s
+    NELSON_OVERRUNS=':solved' python -m lab overruns     has a call samples if PySAT has one?
     NELSON_OVERRUNS='planted.*:sample, 5|rota' python -m lab overruns    calls whose name matches
 """
 
@@ -34,6 +35,7 @@ from typing import Any, NamedTuple
 import nelson
 from lab.common import Row
 from lab.overruns_cases import FORMULAS, SPACES
+from nelson import Formula
 
 #: Seconds of the calls: all functions, and draws again.
 SECONDS = (1.0, 5.0)
@@ -73,6 +75,27 @@ def rows() -> Iterator[Row]:
         limit = bound(seconds)
         yield Row(name, figure, limit, limit, "s", at_most=True, note=note)
     yield Row("overruns", overruns, 0, 0, "calls", at_most=True, note=f"of {calls}")
+    for case, make in FORMULAS.items():
+        if wanted.search(f"{case}:solved"):
+            yield from _solved(case, make())
+
+
+def _solved(case: str, formula: Formula) -> Iterator[Row]:
+    """If PySAT has a solution after t seconds, a call with 4 t + 1 must have samples."""
+    solver = measured(lambda f, s: _solve(f), formula, 5.0)
+    if solver.answer != "bool":
+        return
+    limit = 4 * solver.wall + 1
+    ours = measured(OF_FORMULAS["sample"], formula, limit)
+    note = f"CaDiCaL {solver.wall:.2f} s; with {limit:.1f} s {ours.answer}"
+    yield Row(f"{case}:solved", int(ours.answer.split()[0] != "0"), 1, 1, "yes", note=note)
+
+
+def _solve(formula: Formula) -> bool:
+    from pysat.solvers import Solver
+
+    with Solver(name="cadical153", bootstrap_with=formula.clauses()) as solver:
+        return bool(solver.solve())
 
 
 def outcomes(wanted: re.Pattern[str]) -> Iterator[tuple[str, float, Outcome]]:

@@ -15,6 +15,7 @@ import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 
 from nelson.errors import BudgetExceeded
@@ -23,6 +24,9 @@ from nelson.io.progress import what_is_done
 from nelson.kernels.core.deadline import ending_at
 from nelson.kernels.core.threads import usable_cores
 from nelson.process import MEMORY
+
+#: `Budget.seconds` of the outermost call that has a limit.
+_OUTERMOST: ContextVar[float | None] = ContextVar("seconds of the call", default=None)
 
 
 class TimeUp(BudgetExceeded):
@@ -53,6 +57,12 @@ class Budget:
         """The budget of a public call: its `seconds=` and `threads=`, checked."""
         until = None if seconds is None else time.monotonic() + duration(seconds)
         return cls(deadline=until, threads=threads or usable_cores(), seconds=seconds)
+
+    @property
+    def asked(self) -> float | None:
+        """The seconds of the outermost call that is running: those that its caller can change."""
+        outer = _OUTERMOST.get()
+        return self.seconds if outer is None else outer
 
     @property
     def counted(self) -> bool:
@@ -90,11 +100,15 @@ class Budget:
         Whoever looks at the budget ends at the deadline, with what there is; the others later.
         """
         # Of the 10% and half a second by which a call may be late; what is left is for one kernel.
-        grace = 0.1 + 0.05 * (self.seconds or 0.0)
+        grace = 0.05 + 0.04 * (self.seconds or 0.0)
 
         def late() -> TimeUp:
             doing = what_is_done()
             return TimeUp("the time was up" + (f" while {doing}" if doing else ""))
 
-        with ending_at(math.inf if self.deadline is None else self.deadline + grace, late):
-            yield
+        token = _OUTERMOST.set(self.asked)
+        try:
+            with ending_at(math.inf if self.deadline is None else self.deadline + grace, late):
+                yield
+        finally:
+            _OUTERMOST.reset(token)

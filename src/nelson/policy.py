@@ -161,6 +161,10 @@ class ChainPolicy(_Numbers):
     lanes: int = 1024
     #: Conflicts of this solver, without a deadline: some seconds.
     conflicts: int = 50_000
+    #: CPU seconds that end it if it counts no conflicts, as CaDiCaL: and more for each literal, to
+    #: read the formula.
+    solver_seconds: float = 15.0
+    seconds_per_literal: float = 3e-6
     #: Single sweeps get `share`; or `short_share`, if there may be jumps.
     share: float = 0.3
     short_share: float = 0.1
@@ -491,7 +495,12 @@ class SpacePolicy(_Numbers):
     tabulated: int = 4096
     #: A sum of rules is counted by a diagram up to this many terms x largest sum.
     counted: int = 20_000
-    #: With a deadline: the part of the time for finding the law; the rest is for drawing.
+    #: A rule with more clauses is written when it is first needed, as that call may have a limit:
+    #: about a tenth of a second.
+    clauses_at_once: int = 20_000
+    #: With a deadline: the part of the time for writing the rules as clauses,
+    writing_share: float = 0.75
+    #: and for finding the law; the rest is for drawing.
     law_share: float = 0.5
     #: With a deadline: the part of the time left for a circuit of the whole space.
     compile_share: float = 0.5

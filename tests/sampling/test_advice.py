@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import nelson
+from nelson.budget import Budget
 from nelson.chains.problem import prepare
 from nelson.exact.circuit import build
 from nelson.sampling import auto
@@ -17,6 +18,7 @@ from tests.problems import random_ksat
 
 STOPPED = "D4 stopped after 3 s at a component of 20 variables (limits: 3 s, 4 GiB)"
 INSTALL, COMPILE, MORE = "install nelson-mrf[samplers]", "nelson compile", "more seconds"
+CIRCUIT = 'method="circuit"'
 
 
 def hopeful() -> nelson.Formula:
@@ -57,9 +59,9 @@ def words(decision: auto.Decision, seconds: float | None = None) -> list[str]:
 
 def test_each_kind_of_advice(monkeypatch):
     pytest.importorskip("py_d4")
-    assert words(weak(hopeful())) == [COMPILE, MORE]
+    assert words(weak(hopeful())) == [CIRCUIT, MORE]
     assert words(weak(hopeful(), "D4 out of memory after 1 s")) == [COMPILE]
-    assert words(weak(hopeful(), complete=False), 5.0) == [COMPILE, MORE]
+    assert words(weak(hopeful(), complete=False), 5.0) == [CIRCUIT, MORE]
     dense = random_ksat(200, 200, 5, seed=1)  # the guess calls it hopeless
     assert words(weak(dense)) == ["nelson judge"]
     assert words(weak(dense, complete=False)) == [MORE]
@@ -74,10 +76,32 @@ def test_each_kind_of_advice(monkeypatch):
 
 def test_sentences_name_numbers():
     pytest.importorskip("py_d4")
-    told = for_decisions([weak(hopeful())], None)
+    told = for_decisions([weak(hopeful())], None, "town.cnf")
     assert "seconds=600" in told[COMPILE] and "--seconds 600" in told[MORE]
+    assert "`nelson compile town.cnf`" in told[COMPILE]
     told = for_decisions([weak(hopeful(), complete=False)], 20.0)
-    assert "seconds=200" in told[COMPILE] and "compiling and a diagnosis" in told[MORE]
+    assert "seconds=200" in told[CIRCUIT] and "compiling and a diagnosis" in told[MORE]
+
+
+def test_advice_fits_the_call():
+    """No file is named where there is none, and no odd number where time was left over."""
+    pytest.importorskip("py_d4")
+    for seconds, longer in ((120.0, "1200"), (19.9999, "200"), (3.0, "60")):
+        told = for_decisions([weak(hopeful())], seconds)
+        assert "nelson compile" not in " ".join(told.values())
+        assert f"seconds={longer} " in told[MORE] and f"seconds={longer};" in told[CIRCUIT]
+    full = for_decisions([weak(hopeful(), "D4 out of memory after 1 s")], None)
+    assert "write the formula to a file" in full[COMPILE]
+    named = for_decisions([weak(hopeful(), "D4 out of memory after 1 s")], None, "town.cnf")
+    assert "`nelson compile town.cnf --memory 16`" in named[COMPILE]
+
+
+def test_a_call_within_a_call_advises_the_seconds_of_the_outer_one():
+    with Budget.of(120.0).enforced():
+        assert Budget.of(6.0).asked == 120.0
+        with Budget.of(6.0).enforced():
+            assert Budget.of(1.0).asked == 120.0
+    assert Budget.of(6.0).asked == 6.0 and Budget.of().asked is None
     told = for_decisions([weak(hopeful(), "D4 out of memory after 1 s")], None)
     assert "--memory" in told[COMPILE]
 
@@ -90,8 +114,8 @@ def only_heuristic(monkeypatch):
 def test_results_streams_and_reports_carry_it(only_heuristic):
     pytest.importorskip("py_d4")
     s = nelson.sample(hopeful(), None, 64, seed=1)
-    assert list(s.info["advice"]) == [COMPILE, MORE]
-    assert repr(s).endswith("method='lovasz'; would help: nelson compile, more seconds)")
+    assert list(s.info["advice"]) == [CIRCUIT, MORE]
+    assert repr(s).endswith("method='lovasz'; would help: method=\"circuit\", more seconds)")
     assert next(nelson.stream(hopeful(), None, 64)).info["advice"] == s.info["advice"]
     report = nelson.report(hopeful(), pilot=False)
     assert "would help" in str(report) and report.to_dict()["choice"]["advice"] == s.info["advice"]
@@ -102,7 +126,7 @@ def test_the_command_line_prints_it(only_heuristic, tmp_path):
     path = tmp_path / "f.cnf"
     hopeful().to_dimacs(path)
     said = run("sample", path, "-n", 64).stderr
-    assert said.count("nelson: would help: ") == 2 and "`nelson compile FILE`" in said
+    assert said.count("nelson: would help: ") == 2 and f"`nelson compile {path}`" in said
     assert run("sample", path, "-n", 64, "-q").stderr == ""
     assert "would help" in run("report", path).stdout
 

@@ -14,6 +14,7 @@ import typer
 
 from nelson.cli.interrupt import interrupted_code, signals_raise
 from nelson.errors import LINES, NelsonError, Unsatisfiable, printable
+from nelson.io.progress import listening
 
 if TYPE_CHECKING:
     import numpy as np
@@ -74,7 +75,7 @@ def guarded(command: F, bad_input: int = ExitCode.BAD_INPUT) -> F:
         code = bad_input
         _load_numba_without_scipy()
         try:
-            with signals_raise():
+            with signals_raise(), listening(None):  # commands show phases in their own way
                 return command(*args, **kwargs)
         except Unsatisfiable as error:
             code, text = ExitCode.UNSATISFIABLE, f"unsatisfiable: {error}"

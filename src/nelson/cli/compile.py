@@ -12,9 +12,9 @@ from nelson.cli import options as opt
 from nelson.cli.common import ExitCode, fail, print_json
 from nelson.cli.formulas import read_formula
 from nelson.cli.spaces import read_source, space_of
-from nelson.cli.status_line import PhaseLine
 from nelson.cli.tables import digits
 from nelson.errors import BudgetExceeded
+from nelson.io.progress import PhaseLine
 
 EXAMPLES = """\b
 Examples:

@@ -8,9 +8,9 @@ from nelson.cli import options as opt
 from nelson.cli.common import ExitCode, fail, say
 from nelson.cli.formulas import read_formula
 from nelson.cli.spaces import conditions, read_source, refuse, space_of
-from nelson.cli.status_line import PhaseLine
 from nelson.cli.tables import digits
 from nelson.errors import BudgetExceeded
+from nelson.io.progress import PhaseLine
 
 EXAMPLES = """\b
 Examples:

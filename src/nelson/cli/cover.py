@@ -10,8 +10,8 @@ from nelson.cli import options as opt
 from nelson.cli.common import ExitCode, counted, fail, say
 from nelson.cli.output import open_row_output
 from nelson.cli.spaces import conditions, read_space
-from nelson.cli.status_line import PhaseLine
 from nelson.errors import BudgetExceeded
+from nelson.io.progress import PhaseLine
 
 EXAMPLES = """\b
 Examples:

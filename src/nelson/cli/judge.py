@@ -14,7 +14,7 @@ from nelson.cli.common import (
     print_json,
 )
 from nelson.cli.formulas import read_formula
-from nelson.cli.status_line import StatusLine
+from nelson.io.progress import StatusLine
 
 EXAMPLES = """\b
 Examples:

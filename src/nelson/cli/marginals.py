@@ -9,8 +9,8 @@ from nelson.cli import options as opt
 from nelson.cli.common import say
 from nelson.cli.formulas import read_formula
 from nelson.cli.spaces import law_arguments, read_source, refuse, space_of
-from nelson.cli.status_line import PhaseLine
 from nelson.cli.tables import check_name, put
+from nelson.io.progress import PhaseLine
 
 if TYPE_CHECKING:
     from nelson.space import ValueShares

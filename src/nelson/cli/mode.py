@@ -10,9 +10,9 @@ from nelson.cli import options as opt
 from nelson.cli.common import ExitCode, fail, print_json, say
 from nelson.cli.formulas import NamedFormula, read_formula
 from nelson.cli.spaces import law_arguments, read_source, refuse, space_of
-from nelson.cli.status_line import PhaseLine
 from nelson.cli.tables import check_name, put
 from nelson.errors import BudgetExceeded
+from nelson.io.progress import PhaseLine
 
 EXAMPLES = """\b
 Examples:

@@ -13,9 +13,8 @@ from nelson.chains.guarantee import weakest
 from nelson.cli.common import ExitCode, counted, fail, say
 from nelson.cli.interrupt import Interruptible, arrived, interrupted_code
 from nelson.cli.spaces import space_of
-from nelson.cli.status_line import PhaseLine
 from nelson.errors import printable
-from nelson.io.progress import Bar
+from nelson.io.progress import Bar, PhaseLine
 
 if TYPE_CHECKING:
     from nelson.formula import Formula

@@ -11,9 +11,9 @@ from nelson.cli.common import echo, print_json
 from nelson.cli.formulas import read_formula
 from nelson.cli.marginals import value_rows
 from nelson.cli.spaces import conditions, read_source, refuse, space_of
-from nelson.cli.status_line import PhaseLine
 from nelson.cli.tables import aligned, digits, shown
 from nelson.errors import BudgetExceeded, Unsatisfiable
+from nelson.io.progress import PhaseLine
 
 if TYPE_CHECKING:
     from nelson.space import Space

@@ -11,8 +11,7 @@ from nelson.cli.common import ExitCode, counted, fail, say
 from nelson.cli.interrupt import interrupted_code
 from nelson.cli.options import ray_address
 from nelson.cli.output import method_words
-from nelson.cli.status_line import PhaseLine
-from nelson.io.progress import Bar
+from nelson.io.progress import Bar, PhaseLine
 
 if TYPE_CHECKING:
     from nelson.cluster.read import Folder

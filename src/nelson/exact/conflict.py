@@ -62,7 +62,7 @@ def conflict(
             """Groups among `chosen` that conflict; None if all of them can hold together."""
             answer = solve_within(solver, until - time.monotonic(), [first + g for g in chosen])
             if answer is None:
-                raise BudgetExceeded(f"no conflict was found or excluded in {seconds:g} seconds")
+                raise BudgetExceeded(f"no conflict was found or excluded in {seconds:.3g} seconds")
             return None if answer else sorted(s - first for s in solver.get_core() or ())
 
         found = core(range(len(soft)))

@@ -280,7 +280,7 @@ def deepest_direction(
         options={"time_limit": seconds},
     )
     if answer.status != 0:
-        raise BudgetExceeded(f"a linear program was not solved in {seconds:g} seconds")
+        raise BudgetExceeded(f"a linear program was not solved in {seconds:.3g} seconds")
     return -float(answer.fun), answer.x[:k] - answer.x[k : 2 * k]
 
 

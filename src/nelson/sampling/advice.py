@@ -24,12 +24,12 @@ INSTALL = (
     "the samples are then exact"
 )
 COMPILE = (
-    "try to compile a circuit once, with more time: `nelson compile FILE`, or "
+    "try to compile a circuit once, with more time: {1}"
     f'method="{_CIRCUIT}" with seconds={{0:g}}; all later samples are then exact'
 )
 MEMORY = (
-    "try to compile a circuit once, with more memory: `nelson compile FILE --memory 16`; all later "
-    "samples are then exact"
+    "try to compile a circuit once, with more memory: {0}`nelson compile {1} --memory 16`; all "
+    "later samples are then exact"
 )
 SECONDS = "give it more time, such as seconds={0:g} (--seconds {0:g}): {1} ended for lack of it"
 SMALLER = "take smaller weights: {}"
@@ -40,10 +40,12 @@ TEST = (
 )
 
 
-def for_decisions(decisions: Iterable[Decision], seconds: float | None) -> Advice:
+def for_decisions(
+    decisions: Iterable[Decision], seconds: float | None, source: str | None = None
+) -> Advice:
     """What would help these decisions of `auto`; nothing if they are better than heuristic.
 
-    seconds: what the caller gave.
+    seconds: what the caller gave. source: the file of the formula, if it has one.
     """
     decided = list(decisions)
     weak = [group for d in decided for group in d.groups if group.guarantee == "heuristic"]
@@ -53,7 +55,7 @@ def for_decisions(decisions: Iterable[Decision], seconds: float | None) -> Advic
     hopeful = [group for group in weak if _hopeful(group)]
     lacking = bool(hopeful) and missing("d4") is not None
     # Seconds to advise: ten times the caller's, a minute at least; ten minutes if there were none.
-    longer = 600.0 if seconds is None else max(60.0, 10.0 * seconds)
+    longer = 600.0 if seconds is None else max(60.0, float(f"{10.0 * seconds:.2g}"))
     failed = [told for group in hopeful for told in _failures(group)]
     full = bool(failed) and all("out of memory" in told for told in failed)
     cut = [
@@ -64,7 +66,11 @@ def for_decisions(decisions: Iterable[Decision], seconds: float | None) -> Advic
     if lacking:
         advice["install nelson-mrf[samplers]"] = INSTALL
     elif failed:
-        advice["nelson compile"] = MEMORY if full else COMPILE.format(longer)
+        advice["nelson compile" if full or source else f'method="{_CIRCUIT}"'] = (
+            MEMORY.format("" if source else "write the formula to a file, ", source or "FILE")
+            if full
+            else COMPILE.format(longer, f"`nelson compile {source}`, or " if source else "")
+        )
     if cut:
         advice["more seconds"] = SECONDS.format(longer, " and ".join(cut))
     if beyond := next(filter(None, (beyond_resolution(group.theta) for group in weak)), ""):

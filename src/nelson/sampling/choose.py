@@ -102,7 +102,8 @@ def _chosen(
     }
     choices = [decision.choice for decision in decisions.values()]
     worst = weakest([choice.guarantee for choice in choices])
-    told = advice.for_decisions(decisions.values(), budget.seconds)
+    source = problems[0].formula.source if problems else None
+    told = advice.for_decisions(decisions.values(), budget.asked, source)
     most = max(choices, key=lambda choice: choice.sweeps)
     choice = replace(most, guarantee=worst, advice=told)
     same = all(other.whole and other.method == choice.method for other in choices)

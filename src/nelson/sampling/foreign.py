@@ -90,14 +90,19 @@ def flat(literals: np.ndarray, offsets: np.ndarray, known: np.ndarray) -> np.nda
 
 
 def ask(
-    script: Path, solver: str, task: dict[str, Any], budget: Budget
+    script: Path,
+    solver: str,
+    task: dict[str, Any],
+    budget: Budget,
+    safety: float = SAFETY_SECONDS,
 ) -> tuple[np.ndarray, list[dict[str, Any]], str]:
     """A solver's answer to a task, from a child process; Unsatisfiable if the solver proved that.
 
-    budget: without a deadline the script counts what it does, and ends by itself.
+    budget: without a deadline the script counts what it does, and ends by itself; or after `safety`
+    seconds of CPU.
     -> (bytes of all rows, uint8; the messages that held rows; why there are fewer than asked for)
     """
-    seconds = SAFETY_SECONDS if budget.counted else budget.left
+    seconds = safety if budget.counted else budget.left
     with phase(f"{solver} looks for solutions", budget.seconds_left):
         answers, ended = run_child(script, [task], seconds, cpu=budget.counted)
     if any("unsatisfiable" in answer for answer in answers):

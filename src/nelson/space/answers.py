@@ -20,6 +20,7 @@ from nelson.errors import BudgetExceeded, FormulaError, Unsatisfiable
 from nelson.exact import queries
 from nelson.exact.conflict import conflict
 from nelson.exact.solver import SECONDS
+from nelson.policy import DEFAULT
 from nelson.space.clauses.decode import rows_of_states
 from nelson.space.clauses.gates import TRUE, renumbered
 from nelson.space.language.expressions import Rule
@@ -46,7 +47,10 @@ def law_of(
 ) -> RowLaw:
     """The law that `Space.sample` draws from with these arguments."""
     budget = budget or Budget.of()
-    law = _weighted(space, given, weights, budget)
+    # Rules that take longer to write leave no time for an answer, and some is needed to take back
+    # what was written of a rule.
+    with budget.share(DEFAULT.space.writing_share).enforced():
+        law = _weighted(space, given, weights)
     if shares is not None and first is not None:
         raise FormulaError("both shares and first", expected="one of them")
     if shares is not None:
@@ -54,7 +58,7 @@ def law_of(
     return law if first is None else _chosen_first(space, law, first, budget)
 
 
-def _weighted(space: Declaration, given: Any, weights: Any, budget: Budget) -> RowLaw:
+def _weighted(space: Declaration, given: Any, weights: Any) -> RowLaw:
     """Legal rows that agree with `given`, each weighted by the factors of the rules it obeys."""
     asked, evidence = conditions(space, given)
     factors = (

@@ -206,9 +206,10 @@ class Space(Declaration):
 
         asked = _law(given, weights, shares, first, seed)
         how = {"unique": unique, "seed": seed, "method": method, "threads": threads}
+        budget = Budget.of(seconds, threads)
         try:
-            plan = space_plan(self, asked, how | {"strict": strict}, Budget.of(seconds, threads))
-            return plan.sample(n)
+            with budget.enforced():
+                return space_plan(self, asked, how | {"strict": strict}, budget).sample(n)
         except TimeUp as error:
             if strict:
                 raise

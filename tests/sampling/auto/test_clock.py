@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 import warnings
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -24,8 +25,7 @@ from nelson.exact.compiled import compiled
 from nelson.exact.listing import structures
 from nelson.exact.preprocess import pipeline, preprocess
 from nelson.formula.random_ksat import random_ksat
-from nelson.policy import CircuitPolicy, Policy
-from nelson.sampling import foreign
+from nelson.policy import DEFAULT, CircuitPolicy, Policy
 from nelson.sampling.auto import starts
 from nelson.sampling.methods.scripts import cmsgen as script
 from tests.structured.features import feature_model
@@ -199,11 +199,27 @@ def test_conflicts_end_the_search_of_cmsgen():
 
 @pytest.mark.process
 def test_starts_that_a_clock_ended_are_said(monkeypatch):
-    monkeypatch.setattr(foreign, "SAFETY_SECONDS", 0.0)
+    none = replace(DEFAULT.chains, solver_seconds=0.0, seconds_per_literal=0.0)
+    monkeypatch.setattr(starts, "DEFAULT", replace(DEFAULT, chains=none))
     _, _, cut = starts.find(prepare(middling()), np.zeros(60), 20, 7, Budget())
     assert "safety limit" in cut
     _, _, cut = starts.find(prepare(middling()), np.zeros(60), 20, 7, Budget(deadline=0.0))
     assert not cut
+
+
+def test_a_solver_that_found_nothing_is_not_asked_again(monkeypatch):
+    """Without a deadline: with one, each draw has time of its own."""
+    asked = []
+
+    def nothing(problem, theta, count, *args):
+        asked.append(count)
+        return np.zeros((0, problem.formula.n_total), bool), "", ""
+
+    monkeypatch.setattr(starts, "find", nothing)
+    others = Policy().without("circuit", "cftp", "rejection", "resampling")
+    s = nelson.sample(middling(), n=5, seed=1, policy=others)
+    assert (len(s), s.status, len(asked)) == (0, "budget", 1)
+    assert "found no solution" in s.info["reason"]
 
 
 def test_questions_of_a_diagnosis_are_counted():

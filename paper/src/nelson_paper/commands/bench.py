@@ -12,7 +12,7 @@ import typer
 from nelson.cli.common import ExitCode, fail, guarded, say
 from nelson.cli.interrupt import interrupted_code
 from nelson.cli.options import ClusterCommand, ray_address
-from nelson.cli.status_line import StatusLine
+from nelson.io.progress import StatusLine
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

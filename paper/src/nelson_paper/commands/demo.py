@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from nelson.cli.common import counted, guarded
-from nelson.cli.status_line import StatusLine
-from nelson.io.progress import listening
+from nelson.io.progress import StatusLine, listening
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

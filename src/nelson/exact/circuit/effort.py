@@ -20,8 +20,9 @@ EFFORT = 16.0
 #: About the seconds that D4 takes for one unit.
 SECONDS_PER_EFFORT = 3.0 / EFFORT
 #: CPU seconds after which a child ends whatever its effort is: for each unit of the limit, and at
-#: least. D4 prints nothing while it decomposes the formula or looks for a first solution.
-SAFETY_PER_EFFORT, SAFETY = 2.0, 30.0
+#: least. D4 prints nothing while it decomposes the formula or looks for a first solution. This is
+#: three to five times what the effort takes, so that a call without a limit ends within a minute.
+SAFETY_PER_EFFORT, SAFETY = 0.6, 15.0
 #: Bytes of a page of D4's cache, at least: one unit of effort. D4 does not clean this cache.
 PAGE_BYTES = 1 << 20
 #: A limit in seconds above this one makes D4 clean its cache, which would outgrow the memory. The

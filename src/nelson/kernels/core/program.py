@@ -94,9 +94,10 @@ def build(
 
     lengths = np.diff(clause_ptr)
     if int((lengths * lengths).sum()) <= most_colour_steps:
-        colour = np.empty(n, np.int32)
-        used = np.full(n + 1, -1, np.int32)
-        _greedy_colours(n, clause_ptr, lits, occ_ptr, occ, colour, used)
+        colour, used = np.full(n, -1, np.int32), np.full(n + 1, -1, np.int32)
+        for first in range(0, n, 1 << 17):  # each kernel call looks at the time
+            last = min(n, first + (1 << 17))
+            _greedy_colours(first, last, clause_ptr, lits, occ_ptr, occ, colour, used)
     else:
         colour = np.arange(n, dtype=np.int32)
     check_time()
@@ -145,11 +146,11 @@ def _occurrences(clause_ptr, lits, positive, negated, occ):
 
 
 @kernel
-def _greedy_colours(n, clause_ptr, lits, occ_ptr, occ, colour, used):
-    """Smallest colour that no earlier variable of a common clause has. O(sum of |clause|^2)."""
-    for v in range(n):
-        colour[v] = -1
-    for v in range(n):
+def _greedy_colours(first, last, clause_ptr, lits, occ_ptr, occ, colour, used):
+    """Smallest colour that no earlier variable of a common clause has, or -1 before it has one.
+    O(sum of |clause|^2).
+    """
+    for v in range(first, last):
         for e in range(occ_ptr[v], occ_ptr[v + 1]):
             j = occ[e]
             for q in range(clause_ptr[j], clause_ptr[j + 1]):

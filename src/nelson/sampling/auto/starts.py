@@ -14,7 +14,7 @@ import numpy as np
 from nelson.budget import Budget
 from nelson.chains.problem import Problem
 from nelson.policy import DEFAULT
-from nelson.sampling.foreign import SAFETY_SECONDS, TIME_UP, DrawnRows
+from nelson.sampling.foreign import TIME_UP, DrawnRows
 from nelson.sampling.methods import cmsgen
 from nelson.sampling.registry import missing_modules
 
@@ -41,21 +41,22 @@ def find(
     some seconds; but `few` starts are allowed in any case. Raises Unsatisfiable if a solver proved
     it.
     """
-    limit = None
+    limit, rules = None, DEFAULT.chains
+    safety = rules.solver_seconds + rules.seconds_per_literal * len(problem.formula.literals)
     if budget.counted:
         size = max(1, len(problem.formula.literals))
         count, limit = min(count, max(few, literals // size)), conflicts
     how = problem, theta, count, seed
     if not missing_modules(cmsgen.SAMPLER):
-        drawn = cmsgen.solutions(cmsgen.SCRIPT, "CMSGen", *how, budget.share(0.6), limit)
+        drawn = cmsgen.solutions(cmsgen.SCRIPT, "CMSGen", *how, budget.share(0.6), limit, safety)
         if len(drawn.rows):
-            return np.asarray(drawn.rows, bool), "CMSGen", _cut(drawn, budget)
-    drawn = cmsgen.solutions(_SCRIPT, "PySAT", *how, budget, limit)
+            return np.asarray(drawn.rows, bool), "CMSGen", _cut(drawn, budget, safety)
+    drawn = cmsgen.solutions(_SCRIPT, "PySAT", *how, budget, limit, safety)
     solver = "PySAT" if len(drawn.rows) else ""
-    return np.asarray(drawn.rows, bool), solver, _cut(drawn, budget)
+    return np.asarray(drawn.rows, bool), solver, _cut(drawn, budget, safety)
 
 
-def _cut(drawn: DrawnRows, budget: Budget) -> str:
+def _cut(drawn: DrawnRows, budget: Budget, safety: float) -> str:
     if not budget.counted or drawn.ended != TIME_UP:
         return ""
-    return f"the search for starts was ended by the safety limit of {SAFETY_SECONDS:g} s"
+    return f"the search for starts was ended by the safety limit of {safety:.3g} s"

@@ -38,10 +38,12 @@ def solutions(
     seed: int,
     budget: Budget,
     conflicts: int | None = None,
+    safety: float = foreign.SAFETY_SECONDS,
 ) -> DrawnRows:
     """Solutions of a CDCL solver that decides x_i = 1 with probability 1 / (1 + e^-theta_i).
 
-    conflicts: of all solutions together, at most, about; then the solver ends.
+    conflicts: of all solutions together, at most, about; then the solver ends. safety: CPU seconds
+    that end it without a deadline.
     """
     n = problem.formula.n_total
     if not n:
@@ -55,7 +57,7 @@ def solutions(
         "seed": seed % 2**31,
         "conflicts": conflicts,
     }
-    rows, _, ended = foreign.ask(script, solver, task, budget)
+    rows, _, ended = foreign.ask(script, solver, task, budget, safety)
     return DrawnRows(rows.reshape(-1, n), ended)
 
 

@@ -129,7 +129,7 @@ class Encoder(Numbers):
         A rule of many clauses, and all that follow it, have their clauses when they are needed:
         then the call that needs them may have a limit.
         """
-        most = 20_000  # clauses: about a tenth of a second
+        most = DEFAULT.space.clauses_at_once
         self._kept.append(rule)
         place = len(self.groups)
         written: list[list[int]] | None = None

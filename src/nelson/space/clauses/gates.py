@@ -13,6 +13,7 @@ made once. Variables of fields are 1, 2, ...; gates are numbered from FIRST_GATE
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -280,8 +281,8 @@ def truncate(grown: list[Any] | dict[Any, Any], size: int) -> None:
     if isinstance(grown, list):
         del grown[size:]
     else:
-        while len(grown) > size:
-            grown.popitem()
+        for key in list(itertools.islice(reversed(grown), len(grown) - size)):
+            del grown[key]
 
 
 def renumbered(literal: int, number: dict[int, int]) -> int:

@@ -89,6 +89,8 @@ class JointWithGates(SolverChains):
         circuit_is_there = search.compiler is not None and search.compiler.found.is_set()
         if not search.gates or search.form.beyond or circuit_is_there or search.decision is None:
             return
+        if any(g.step.name == NAME and not g.starts for g in search.decision.groups):
+            return  # a solver found no start, and would find none with the gates
         form, policy = search.gated.copy(), search.policy.without("single")
         why = self._jointly(search.on(form), policy)
         if why:
@@ -121,7 +123,10 @@ def pool_of(group: ComponentGroup, request: Request) -> tuple[list[np.ndarray], 
         return group.pool, {"starts": min(len(rows) for rows in group.pool)}
     pool: list[np.ndarray] = []
     more: dict[str, Any] = {}
-    if len(request.theta) <= 4:  # more contexts share the starts that were found while deciding
+    # Without a deadline a solver that found nothing while deciding would find nothing now.
+    hopeless = request.budget.counted and not group.starts
+    few = 4  # more contexts share the starts that were found while deciding
+    if len(request.theta) <= few and not hopeless:
         count = min(request.count or starts.MAX_STARTS, starts.MAX_STARTS)
         for k, (theta, context) in enumerate(zip(request.theta, request.contexts, strict=True)):
             part = (0.5 if group.starts else 0.9) / (len(request.theta) - k)

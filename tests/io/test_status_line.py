@@ -8,8 +8,8 @@ import re
 
 import pytest
 
-from nelson.cli.status_line import PhaseLine
-from nelson.io.progress import phase
+from nelson.io import progress
+from nelson.io.progress import PhaseLine, phase
 
 CLEAR = "\r\x1b[K"
 
@@ -61,3 +61,56 @@ def test_nothing_is_shown_where_nobody_looks(wanted, screen):
     with shown(screen, wanted=wanted, patience=0.0) as (line, _), phase("compiling"):
         line.show()
     assert screen.getvalue() == ""
+
+
+class Clock:
+    """Stands for the module `time`."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def perf_counter(self):
+        return self.now
+
+
+def in_python(monkeypatch, screen, gap):
+    """What two phases show of which the second begins `gap` seconds after the first has ended."""
+    clock, shown = Clock(), progress._ShownPhases()
+    monkeypatch.setattr(progress, "time", clock)
+    monkeypatch.setattr(progress, "_shown", shown)
+    monkeypatch.setattr(progress.PhaseLine, "_tick", lambda line: None)
+    with contextlib.redirect_stderr(screen):
+        with phase("preparing"):
+            clock.now += 2.5
+        clock.now += gap
+        with phase("compiling"):
+            pass
+    return screen.getvalue()
+
+
+def test_python_shows_a_phase_after_two_seconds(monkeypatch):
+    assert "nelson: compiling (0 s)" in in_python(monkeypatch, Terminal(), gap=0.1)
+
+
+def test_a_new_call_has_its_own_two_seconds(monkeypatch):
+    assert "compiling" not in in_python(monkeypatch, Terminal(), gap=5.0)
+
+
+def test_a_pipe_gets_nothing(monkeypatch):
+    assert in_python(monkeypatch, io.StringIO(), gap=0.1) == ""
+
+
+def test_a_notebook_is_watched():
+    cell = type("OutStream", (io.StringIO,), {"__module__": "ipykernel.iostream"})
+    assert progress.is_watched(cell()) and not progress.is_watched(io.StringIO())
+
+
+def test_commands_show_phases_in_their_own_way(monkeypatch):
+    told = []
+    monkeypatch.setattr(progress._shown, "tell", told.append)
+    with progress.listening(None), phase("compiling"):
+        pass
+    assert told == []
+    with phase("compiling"):
+        pass
+    assert told == ["compiling", ""]
