@@ -30,7 +30,8 @@ def table(rows: Mapping[str, Sequence[Row]]) -> Table | None:
                     (f"{where}, {cell}", why)
                     for where, claim, here in parts
                     for cell, why in claim.cells(here, name).items()
-                ]
+                ],
+                sum(len(claim.not_counted(here, name)) for _, claim, here in parts),
             )
             for name in CLAIMED
         ]
@@ -88,12 +89,16 @@ def _claims(rows: Mapping[str, Sequence[Row]]) -> Iterator[tuple[str, list[Judge
     )
 
 
-def _count(cells: Sequence[tuple[str, str]]) -> str:
-    """ "3 of 4 cells; not in Table 1, n = 50: gibbs 4 ms, auto 31 ms"; "" without cells."""
+def _count(cells: Sequence[tuple[str, str]], not_counted: int) -> str:
+    """ "3 of 4 cells; not in Table 1, n = 50: gibbs 4 ms, auto 31 ms"; "" without cells.
+
+    not_counted: cells that were cut off, where the claim cannot be judged.
+    """
+    cut = f"{not_counted} cut off before a sample" if not_counted else ""
     if not cells:
-        return ""
+        return cut
     broken = [f"{name}: {why}" for name, why in cells if why]
-    told = f"{len(cells) - len(broken)} of {len(cells)} cells"
+    told = f"{len(cells) - len(broken)} of {len(cells)} cells{f' ({cut})' if cut else ''}"
     if not broken:
         return told
     more = f"; and {len(broken) - _NAMED} more" if len(broken) > _NAMED else ""
