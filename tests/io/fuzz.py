@@ -60,7 +60,9 @@ from nelson.space.load import load as load_any
 from nelson_paper.tasks.routes import tsplib
 from nelson_paper.tasks.routes.data import from_table
 from tests.formula import test_fuzz_dimacs
+from tests.io import grammar
 from tests.io.mutations import damaged, damaged_value
+from tests.space.adapters.every_row import distinct_rows
 
 FORMULA = nelson.Formula([[1, 2], [-1, 3]], n_vars=3)
 DATA = np.array([[0, 1, 0], [1, 0, 1], [0, 1, 1], [1, 1, 1]] * 20, bool)
@@ -487,6 +489,65 @@ def read_space(folder: Path, files: Files, rng: random.Random) -> None:
     assert [str(r.rule) for r in last.rules] == [str(r.rule) for r in again.rules]
 
 
+# --- programs in the languages of rules and of UVL ------------------------------------------------
+
+#: Most CPU seconds and most memory for one program: a hang, or a size that was not looked at.
+PROGRAM_SECONDS, PROGRAM_BYTES = 20.0, 2 << 30
+SEED_OF_PROGRAM = re.compile(rb"(?:#|//) grammar (\S+)\n")
+
+
+def program(make: Callable[[object], grammar.Program], comment: str, seed: object) -> bytes:
+    return f"{comment} grammar {seed}\n{make(seed).text}".encode()
+
+
+def programs(make: Callable[[object], grammar.Program], comment: str, suffix: str) -> Target:
+    """Programs of a grammar: the right rows, or an error of ours with the file."""
+
+    def examples() -> list[Files]:
+        return [{f"f{suffix}": program(make, comment, k)} for k in range(30)]
+
+    def damage(rng: random.Random, name: str, data: bytes, other: bytes) -> bytes:
+        seed = rng.randrange(2**60)
+        if rng.random() < 0.5:
+            return program(make, comment, seed)
+        return grammar.nearly(rng, make(seed).text).encode()
+
+    def read(folder: Path, files: Files, rng: random.Random) -> None:
+        (name,) = files
+        started = time.process_time()
+        with limited(PROGRAM_BYTES):
+            try:
+                space = Space.load(folder / name)
+            except NelsonError as error:
+                if getattr(error, "source", None) is None or len(str(error)) > 3000:
+                    raise AssertionError(f"no file, or too long: {error}") from error
+                raise
+            known = SEED_OF_PROGRAM.match(files[name])
+            if known is not None:
+                assert distinct_rows(space) == make(known[1].decode()).legal
+            for rule in space.rules if rng.random() < 0.2 else ():
+                repr(rule)
+        assert time.process_time() - started < PROGRAM_SECONDS
+
+    return Target(examples, read, damage)
+
+
+@contextlib.contextmanager
+def limited(more: int) -> Iterator[None]:
+    """MemoryError if this process takes `more` bytes of addresses."""
+    before, hard = resource.getrlimit(resource.RLIMIT_AS)
+    with open("/proc/self/statm") as file:
+        used = int(file.read().split()[0]) * resource.getpagesize()
+    limit = used + more
+    if before != resource.RLIM_INFINITY:
+        limit = min(limit, before)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (before, hard))
+
+
 # --- all of them ---------------------------------------------------------------------------------
 
 
@@ -508,6 +569,8 @@ TARGETS: dict[str, Target] = {
         read_named_dimacs,
     ),
     "uvl": Target(each(".uvl", *UVL), read_uvl),
+    "rules": programs(grammar.rules, "#", ".toml"),
+    "uvl programs": programs(grammar.uvl, "//", ".uvl"),
     "npz": Target(
         each(
             ".npz",

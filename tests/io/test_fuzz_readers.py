@@ -6,6 +6,8 @@ for each kind of file; `make fuzz` runs a million and prints its seed.
 
 from __future__ import annotations
 
+import ast
+import operator
 import os
 import random
 
@@ -16,6 +18,9 @@ from hypothesis import strategies as st
 pytest.importorskip("pyarrow", reason="pip install nelson-mrf[parquet]")
 pytest.importorskip("safetensors", reason="pip install nelson-mrf[torch]")
 
+from nelson.space.adapters import uvl_reader
+from nelson.space.language import parse
+from nelson.space.language.expressions import rule
 from tests.io.fuzz import TARGETS, examples_of, one_case, rng_of, scratch
 
 SEED = 20261115
@@ -48,6 +53,25 @@ def test_damaged_files_are_read_rightly_or_refused(name, folder):
             raise
     # The damage must lead to both ends, or the test shows nothing.
     assert min(counts) > CASES // 50, counts
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "table", "word", "wrong"),
+    [
+        ("rules", parse._FUNCTIONS, "implies", (lambda a, b: rule(b).implies(a), 2, 2, "")),
+        ("rules", parse._BINARY, ast.Mod, operator.floordiv),
+        ("rules", parse._FUNCTIONS, "at_most", (lambda k, *rules: rules.none, 2, 9, "")),
+        ("uvl programs", uvl_reader._GROUPS, "alternative", (1, None)),
+        ("uvl programs", uvl_reader._LEVEL, "=>", 4),
+    ],
+)
+def test_a_wrong_meaning_of_a_program_is_noticed(folder, monkeypatch, name, table, word, wrong):
+    """The twin: another meaning of one word, or an error that is none of ours."""
+    monkeypatch.setitem(table, word, wrong)
+    with pytest.raises((AssertionError, AttributeError)):  # noqa: PT012 - which case, is not known
+        for case in range(400):
+            one_case(name, rng_of(SEED, name, case), folder)
 
 
 @pytest.mark.slow

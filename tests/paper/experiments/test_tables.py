@@ -86,9 +86,21 @@ def test_a_time_shorter_than_the_start_of_the_process_is_not_compared():
 def test_a_claim_fails_where_we_did_not_finish():
     rows = [made("auto", 10, "T.O."), made("gibbs", 10, seconds=1.0, validity=1.0)]
     assert "that of `auto`: n = 10: T.O." in verdict.fastest(rows)
-    assert "0 of 1 cells; NOT in n = 10: T.O." in verdict.valid(rows)
-    partly = [made("auto", 10, "T.O."), made("auto", 10, seconds=1.0, validity=1.0)]
-    assert "0 of 1" in verdict.valid(partly)
+    failed = [made("auto", 10, "failed: an error"), made("auto", 20, seconds=1.0, validity=1.0)]
+    assert "1 of 2 cells; NOT in n = 10: failed" in verdict.valid(failed)
+
+
+@pytest.mark.parametrize("status", ["T.O.", "out of memory"])
+def test_a_cell_without_samples_does_not_count_against_validity(status):
+    cut = "`auto` has no samples, which does not count, in n = 10: "
+    rows = [made("auto", 10, status), made("gibbs", 10, seconds=1.0, validity=1.0)]
+    assert verdict.valid(rows) == f"{cut}{status}."
+    rows.append(made("auto", 20, seconds=1.0, validity=1.0))
+    truth = "`auto` draws only valid samples: true in 1 of 1 cells."
+    assert verdict.valid(rows) == f"{truth} {cut}{status}."
+    partly = [made("auto", 10, status), made("auto", 10, seconds=1.0, validity=0.5)]
+    assert "0 of 1 cells; NOT in n = 10: 50%" in verdict.valid(partly)  # the twin
+    assert f"{cut}{status}." in verdict.valid(partly)
 
 
 def test_the_end_of_a_sampler_has_its_true_reason():
@@ -112,7 +124,10 @@ def test_valid_says_yes_and_no():
         "`lovasz` draws only valid samples: true in 1 of 2 cells; NOT in n = 20: 99.999%."
     )
     rows[1]["validity"] = None
-    assert "no sample in time" in verdict.valid(rows)
+    assert verdict.valid(rows) == (
+        "`lovasz` draws only valid samples: true in 1 of 1 cells. "
+        "`lovasz` has no samples, which does not count, in n = 20: no sample in time."
+    )
 
 
 def test_at_floor_says_yes_and_no():

@@ -53,6 +53,7 @@ def bus() -> Space:
         ("sum([len, size, write]) == 9", None),
         ("abs(len - size) <= 2", None),
         ("write == True", "iff(write, True)"),
+        ("(True & False) | write", "True and False or write"),
         ("'WRAP' == burst", "burst == 'WRAP'"),
         ("write if burst == 'WRAP' else len > 3", None),
         ("element([1, 5, len], size % 3) == 5", None),

@@ -30,7 +30,8 @@ def table(rows: Mapping[str, Sequence[Row]]) -> Table | None:
                     (f"{where}, {cell}", why)
                     for where, claim, here in parts
                     for cell, why in claim.cells(here, name).items()
-                ]
+                ],
+                sum(len(claim.not_counted(here, name)) for _, claim, here in parts),
             )
             if told:
                 body.append([text, label(name), told])
@@ -112,16 +113,22 @@ def _times(rows: Mapping[str, Sequence[Row]]) -> Iterator[tuple[str, list[tuple[
     yield "faster than every peer, Figures 1 and 2", list(_figures(rows).items())
 
 
-def _in_words(cells: Sequence[tuple[str, str]]) -> str:
-    """ "in 3 of 4 cells; not in Table 1, n = 50: 99.9%"; "" without cells."""
+def _in_words(cells: Sequence[tuple[str, str]], not_counted: int = 0) -> str:
+    """ "in 3 of 4 cells; not in Table 1, n = 50: 99.9%"; "" without cells.
+
+    not_counted: cells that were cut off, where the claim cannot be judged.
+    """
+    cut = f"{not_counted} cut off before a sample" if not_counted else ""
     if not cells:
-        return ""
+        return cut
+    also = f" ({cut})" if cut else ""
     broken = [f"{name}: {why}" for name, why in cells if why]
     if not broken:
-        return f"yes, in all {len(cells)} cells" if len(cells) > 1 else "yes, in the only cell"
+        all_cells = f"yes, in all {len(cells)} cells" if len(cells) > 1 else "yes, in the only cell"
+        return all_cells + also
     more = f"; and {len(broken) - _NAMED} more" if len(broken) > _NAMED else ""
     told = f"not in {'; '.join(broken[:_NAMED])}{more}"
-    return f"in {len(cells) - len(broken)} of {len(cells)} cells; {told}"
+    return f"in {len(cells) - len(broken)} of {len(cells)} cells{also}; {told}"
 
 
 def _margins_in_words(cells: Sequence[tuple[str, Margin | str]]) -> str:

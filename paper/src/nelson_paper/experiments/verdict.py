@@ -2,7 +2,8 @@
 
     `lovasz` draws only valid samples: true in 1 of 2 cells; NOT in n = 20: 99.9%.
 
-All are computed from the rows. In a cell that our sampler did not finish, the claim fails.
+All are computed from the rows. In a cell that our sampler did not finish, the claim fails. Validity
+is a claim about samples: cells without any, since the time was up or the memory, are named apart.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from nelson_paper.experiments.base import Rows
+from nelson_paper.experiments.base import OK, OUT_OF_MEMORY, TIMED_OUT, Rows
 from nelson_paper.experiments.samplers import CLAIMED, is_peer, order
 from nelson_paper.experiments.show import good, mean, percent, pick, sizes, text
 
@@ -41,12 +42,14 @@ class Claim:
     """A claim about a sampler, judged for each size.
 
     text: with {} for the name of the sampler. judge(name, rows of one size) -> why the claim fails,
-    or "". key: the field of the rows that is the size.
+    or "". key: the field of the rows that is the size. of: the field that is judged, if the claim
+    is about rows that have it only; cells that were cut off before they had it do not count.
     """
 
     text: str
     judge: Callable[[str, Rows], str]
     key: str = "n"
+    of: str | None = None
 
     def cells(self, rows: Rows, name: str) -> dict[str, str]:
         """Name of a cell -> why the claim fails there, or "" if it holds."""
@@ -54,27 +57,46 @@ class Claim:
         for size in sizes(rows, self.key):
             here = pick(rows, **{self.key: size})
             own = pick(here, sampler=name)
+            if self.of is not None:
+                cut = [row for row in own if self._cut_off(row)]
+                here = [row for row in here if row not in cut]
+                own = pick(here, sampler=name)
             if own:
                 late = len(good(own)) < len(own)
                 why = text(own, lambda _: "ok") if late else self.judge(name, here)
                 out[f"{self.key} = {size}"] = why
         return out
 
+    def _cut_off(self, row: Mapping[str, Any]) -> bool:
+        """Does the row lack the field because the time was up, or the memory?"""
+        without = row["status"] == OK and row.get(self.of or "") is None
+        return without or row["status"] in (TIMED_OUT, OUT_OF_MEMORY)
+
+    def not_counted(self, rows: Rows, name: str) -> list[str]:
+        """The cells that were cut off, and why: ["n = 500: T.O."]."""
+        out: dict[str, None] = {}
+        for row in pick(rows, sampler=name) if self.of is not None else ():
+            if self._cut_off(row):
+                why = "no sample in time" if row["status"] == OK else row["status"]
+                out[f"{self.key} = {row[self.key]}: {why}"] = None
+        return list(out)
+
     def sentences(self, rows: Rows, names: Iterable[str] = CLAIMED) -> str:
         """A sentence for each sampler that has rows."""
-        lines = [sentence(self.text.format(f"`{n}`"), self.cells(rows, n)) for n in names]
+        lines = []
+        for name in names:
+            lines.append(sentence(self.text.format(f"`{name}`"), self.cells(rows, name)))
+            if cut := self.not_counted(rows, name):
+                lines.append(f"`{name}` has no samples, which does not count, in {'; '.join(cut)}.")
         return " ".join(line for line in lines if line)
 
 
 def _judge_valid(name: str, here: Rows) -> str:
-    shares = [row.get("validity") for row in good(pick(here, sampler=name))]
-    if any(share is None for share in shares):
-        return "no sample in time"
-    worst = min((share for share in shares if share is not None), default=0.0)
+    worst = min(row["validity"] for row in good(pick(here, sampler=name)))
     return "" if worst == 1.0 else percent(worst)
 
 
-VALID = Claim("{} draws only valid samples", _judge_valid)
+VALID = Claim("{} draws only valid samples", _judge_valid, of="validity")
 
 
 def valid(rows: Rows) -> str:

@@ -48,6 +48,10 @@ def fill(space: Space, path: str | os.PathLike[str], bounds: Bounds) -> None:
                 made = translator.rule(constraint.tree)
             except RecursionError:
                 translator.fail("too many levels", "several smaller constraints")
+            except FormulaError as error:
+                if error.source is not None:
+                    raise
+                translator.fail(error.what, error.expected or "another constraint")
             space.require(made, source=file.model.source, line=constraint.line)
 
 

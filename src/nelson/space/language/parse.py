@@ -110,7 +110,7 @@ def parse(text: str, names: Names) -> Rule:
             raise
         what = f"in the rule {_cut(text)}: {shortened(error.what, 1000)}"
         raise FormulaError(what, expected=error.expected) from None
-    except (TypeError, ValueError, OverflowError, RecursionError, MemoryError) as error:
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise FormulaError(f"in the rule {_cut(text)}: {error}") from None
 
 
@@ -196,6 +196,9 @@ class _RuleReader:
         if isinstance(node.op, ast.Pow) and any(isinstance(x, Expression) for x in (left, right)):
             raise self._unsupported(node)
         left, right = self._operand(node, left), self._operand(node, right)
+        bits = isinstance(node.op, (ast.BitAnd, ast.BitOr, ast.BitXor))
+        if bits and isinstance(left, bool) and isinstance(right, bool):
+            left = expressions.rule(left)
         if not isinstance(left, Expression) and not isinstance(right, Expression):
             a, b = expressions.whole_number(left), expressions.whole_number(right)
             return _folded(_BINARY[type(node.op)], a, b, self._unsupported(node))
