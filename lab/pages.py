@@ -4,6 +4,7 @@
     log-z            log Z of the same formulas (docs/fifty.md); about as long
     density FOLDER   the folder of `python -m lab density` (docs/density.md)
     results FOLDER   the folder of `nelson bench all` (docs/results.md)
+    formulas FOLDER  folders of `nelson bench --formulas` (docs/experiments.md)
     reach            one row for each kind of formula (docs/reach.md); about ten minutes
     cluster          the plan of large jobs, from cluster-figures.json (docs/cluster.md)
 
@@ -20,7 +21,7 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
-from lab import auto, auto_truth, cluster_plan, log_z_truth, reach
+from lab import auto, auto_truth, cluster_plan, log_z_truth, published_formulas, reach
 from lab.cluster import FIGURES
 from nelson_paper.experiments.machine import machine
 from nelson_paper.experiments.report import markdown
@@ -34,6 +35,7 @@ PAGES = {
     "density": "density.md",
     "cluster": "cluster.md",
     "reach": "reach.md",
+    "formulas": "experiments.md",
 }
 NAMES = (*PAGES, "results")
 #: Titles of the tables that the page of densities shows.
@@ -55,6 +57,10 @@ def write(name: str, folder: Path = Path()) -> None:
         write_fifty(list(auto.outcomes([*suite(), *public_suite()])), list(auto_truth.lines()))
     elif name == "log-z":
         write_log_z(list(log_z_truth.lines()))
+    elif name == "formulas":
+        rows = published_formulas.rows_below(folder)
+        tables = published_formulas.sampling(rows), published_formulas.learning(rows)
+        replace("formulas", [markdown(table) for table in tables])
     elif name == "reach":
         replace("reach", [_dated(machine()), markdown(reach.table())])
     elif name == "density":
