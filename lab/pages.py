@@ -46,8 +46,8 @@ DENSITY = (
 )
 #: Plots of a run that the page of results shows: file there -> (file in docs, text).
 PLOTS = {
-    "table1-time.png": ("results-time.png", "time of a training iteration"),
-    "bias-ours.png": ("results-bias.png", "bias over the density of clauses"),
+    "table1-time.svg": ("results-time.svg", "time of a training iteration"),
+    "bias-ours.svg": ("results-bias.svg", "bias over the density of clauses"),
 }
 
 
