@@ -5,6 +5,7 @@
     density FOLDER   the folder of `python -m lab density` (docs/density.md)
     results FOLDER   the folder of `nelson bench all` (docs/results.md)
     formulas FOLDER  folders of `nelson bench --formulas` (docs/experiments.md)
+    routes           the picture of docs/routes.md; about a minute
     reach            one row for each kind of formula (docs/reach.md); about ten minutes
     cluster          the plan of large jobs, from cluster-figures.json (docs/cluster.md)
 
@@ -25,6 +26,7 @@ from lab import auto, auto_truth, cluster_plan, log_z_truth, published_formulas,
 from lab.cluster import FIGURES
 from nelson_paper.experiments.machine import machine
 from nelson_paper.experiments.report import markdown
+from nelson_paper.tasks import Routes
 from tests.structured import public_suite, suite
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -37,7 +39,7 @@ PAGES = {
     "reach": "reach.md",
     "formulas": "experiments.md",
 }
-NAMES = (*PAGES, "results")
+NAMES = (*PAGES, "results", "routes")
 #: Titles of the tables that the page of densities shows.
 DENSITY = (
     "Log-likelihood of held-out rows",
@@ -61,6 +63,8 @@ def write(name: str, folder: Path = Path()) -> None:
         rows = published_formulas.rows_below(folder)
         tables = published_formulas.sampling(rows), published_formulas.learning(rows)
         replace("formulas", [markdown(table) for table in tables])
+    elif name == "routes":
+        draw_routes()
     elif name == "reach":
         replace("reach", [_dated(machine()), markdown(reach.table())])
     elif name == "density":
@@ -69,6 +73,13 @@ def write(name: str, folder: Path = Path()) -> None:
         replace("cluster", [cluster_plan.markdown(json.loads(FIGURES.read_text()))])
     else:
         write_results(folder)
+
+
+def draw_routes() -> None:
+    task = Routes()
+    data = task.examples(1000, seed=0)
+    fit = task.learn(data, seed=0)
+    task.picture(data, fit.theta, task.sample(fit.theta, 1000, seed=1).x, DOCS / "routes.svg")
 
 
 def marks(name: str) -> tuple[str, str]:
