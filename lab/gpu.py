@@ -1,6 +1,6 @@
 """On a GPU: valid samples per second, against the dense formulation in torch on the same card.
 
-    python -m lab gpu            needs an NVIDIA GPU; prints the table, writes gpu.png
+    python -m lab gpu            needs an NVIDIA GPU; prints the table, writes gpu.svg
 
 A time is the wall-clock time of a whole call of `nelson.sample(..., device="cuda")`, which returns
 when the card is done: the median of five calls. Before, the kernels are compiled and the formula is
@@ -252,16 +252,26 @@ def _cd(f: nelson.Formula, theta: np.ndarray, card: _Card) -> Row:
 def _picture(rates: dict[int, float], dense: dict[int, _Dense], card: _Card) -> None:
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
-    sizes = sorted(rates)
-    axes.loglog(sizes, [rates[n] for n in sizes], "o-", label="nelson")
-    axes.loglog(
-        sizes, [dense[n].rate for n in sizes], "s--", color="grey", label="dense W, b, V in torch"
-    )
-    axes.set_xlabel("variables (and clauses) of a random 5-SAT formula")
-    axes.set_ylabel("valid samples per second")
-    axes.set_title(card.name)
-    axes.grid(alpha=0.3, which="both")
-    axes.legend()
-    figure.savefig("gpu.png", dpi=150)
-    print("gpu.png written")
+    from nelson_paper import style
+
+    with style.style():
+        figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
+        sizes = sorted(rates)
+        ours, theirs = [rates[n] for n in sizes], [dense[n].rate for n in sizes]
+        axes.loglog(sizes, ours, "o-", color=style.BLUE)
+        axes.loglog(sizes, theirs, "s--", color=style.GREY)
+        for n, fast, slow in zip(sizes, ours, theirs, strict=True):
+            place = n, (fast * slow) ** 0.5
+            axes.annotate(f"{fast / slow:,.0f} x", place, ha="center", fontsize="small")
+        style.measured(
+            axes,
+            xlabel="variables (and clauses) of random 5-SAT, θ ~ N(0, 1)",
+            ylabel="valid samples per second",
+            title=f"{card.name}: one call, wall time",
+        )
+        batches = f"float32, batches of {min(d.batch for d in dense.values()):,} or more"
+        ends = [(ours[-1], "nelson, packed bits", style.BLUE)]
+        ends.append((theirs[-1], f"dense W, b, V in torch\n({batches})", style.GREY))
+        style.label_ends(axes, ends)
+        figure.savefig("gpu.svg")
+    print("gpu.svg written")

@@ -4,6 +4,8 @@
     log-z            log Z of the same formulas (docs/fifty.md); about as long
     density FOLDER   the folder of `python -m lab density` (docs/density.md)
     results FOLDER   the folder of `nelson bench all` (docs/results.md)
+    formulas FOLDER  folders of `nelson bench --formulas` (docs/experiments.md)
+    routes           the picture of docs/routes.md; about a minute
     reach            one row for each kind of formula (docs/reach.md); about ten minutes
     cluster          the plan of large jobs, from cluster-figures.json (docs/cluster.md)
 
@@ -20,10 +22,11 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
-from lab import auto, auto_truth, cluster_plan, log_z_truth, reach
+from lab import auto, auto_truth, cluster_plan, log_z_truth, published_formulas, reach
 from lab.cluster import FIGURES
 from nelson_paper.experiments.machine import machine
 from nelson_paper.experiments.report import markdown
+from nelson_paper.tasks import Routes
 from tests.structured import public_suite, suite
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -34,8 +37,9 @@ PAGES = {
     "density": "density.md",
     "cluster": "cluster.md",
     "reach": "reach.md",
+    "formulas": "experiments.md",
 }
-NAMES = (*PAGES, "results")
+NAMES = (*PAGES, "results", "routes")
 #: Titles of the tables that the page of densities shows.
 DENSITY = (
     "Log-likelihood of held-out rows",
@@ -44,8 +48,8 @@ DENSITY = (
 )
 #: Plots of a run that the page of results shows: file there -> (file in docs, text).
 PLOTS = {
-    "table1-time.png": ("results-time.png", "time of a training iteration"),
-    "bias-ours.png": ("results-bias.png", "bias over the density of clauses"),
+    "table1-time.svg": ("results-time.svg", "time of a training iteration"),
+    "bias-ours.svg": ("results-bias.svg", "bias over the density of clauses"),
 }
 
 
@@ -55,6 +59,12 @@ def write(name: str, folder: Path = Path()) -> None:
         write_fifty(list(auto.outcomes([*suite(), *public_suite()])), list(auto_truth.lines()))
     elif name == "log-z":
         write_log_z(list(log_z_truth.lines()))
+    elif name == "formulas":
+        rows = published_formulas.rows_below(folder)
+        tables = published_formulas.sampling(rows), published_formulas.learning(rows)
+        replace("formulas", [markdown(table) for table in tables])
+    elif name == "routes":
+        draw_routes()
     elif name == "reach":
         replace("reach", [_dated(machine()), markdown(reach.table())])
     elif name == "density":
@@ -63,6 +73,13 @@ def write(name: str, folder: Path = Path()) -> None:
         replace("cluster", [cluster_plan.markdown(json.loads(FIGURES.read_text()))])
     else:
         write_results(folder)
+
+
+def draw_routes() -> None:
+    task = Routes()
+    data = task.examples(1000, seed=0)
+    fit = task.learn(data, seed=0)
+    task.picture(data, fit.theta, task.sample(fit.theta, 1000, seed=1).x, DOCS / "routes.svg")
 
 
 def marks(name: str) -> tuple[str, str]:

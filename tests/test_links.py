@@ -54,7 +54,7 @@ def test_links_lead_somewhere(page):
 def test_a_broken_link_would_be_noticed():
     page = ROOT / "README.md"
     good = (
-        "# Two words\n[a](docs/start.md), ![p](docs/routes.png), [h](#two-words), [w](https://x.y)"
+        "# Two words\n[a](docs/start.md), ![p](docs/routes.svg), [h](#two-words), [w](https://x.y)"
     )
     assert broken(page, good) == []
     bad = "# Two words\n[a](docs/none.md), [h](#one-word), [s](docs/start.md#nothing)"

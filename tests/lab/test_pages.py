@@ -20,13 +20,13 @@ def test_the_page_of_results_is_made_from_a_run(tmp_path, monkeypatch):
     lines = [{"run": begun | {"machine": machine_}}, {"end": {"seconds": 600.0}}]
     (folder / "cells.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     (folder / "table.md").write_text("# Results\n\nL\n\n## What we claim\n\nC\n\n## Table 1\n\nT\n")
-    (folder / "table1-time.png").write_bytes(b"png")
+    (folder / "table1-time.svg").write_bytes(b"png")
     pages.write_results(folder)
     page = (docs / "results.md").read_text()
     assert "`nelson bench all` computed these tables on 16 November 2026" in page
     assert "on 2 of 2 cores of a processor, in 10 minutes. Other programs were running (7" in page
-    assert page.index("\nC\n") < page.index("results-time.png") < page.index("## Table 1")
-    assert (docs / "results-time.png").read_bytes() == b"png"
+    assert page.index("\nC\n") < page.index("results-time.svg") < page.index("## Table 1")
+    assert (docs / "results-time.svg").read_bytes() == b"png"
 
 
 def test_the_plan_of_a_large_job():

@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 import runpy
 import sys
+from dataclasses import replace
 
 import pytest
 from typer.testing import CliRunner
 
 from nelson.cli import app
 from nelson_paper import tasks
+from nelson_paper.commands.demo import _verdict
 from nelson_paper.tasks import Orientations
-from nelson_paper.tasks.tour import tour
+from nelson_paper.tasks.tour import Visit, tour
 from tests import ROOT
 from tests.paper.tasks.helpers import pixel_spread
 
@@ -134,3 +136,11 @@ def test_demo_of_one_task_and_of_none(demo, tmp_path):
     assert "sudoku" in wrong.stderr
     assert "Traceback" not in wrong.stderr
     assert not (tmp_path / "none").exists()
+
+
+def test_the_gap_is_judged_by_its_noise():
+    """At the bound it is within; above it the verdict names the task."""
+    visit = Visit(Orientations.small(), None, None, {"moment_gap": {"l1": 0.4}}, 0.3, {}, [], 0.4)
+    assert visit.within_noise and _verdict([visit]).endswith("noise for orientations.")
+    far = replace(visit, allowed=0.39)
+    assert not far.within_noise and "above them for orientations" in _verdict([visit, far])

@@ -94,7 +94,7 @@ def demo(
                 row = _missing(cls.name)
             line.clear()
             console.print(_line(row))
-    note = NOTE.format(n=EXAMPLES)
+    note = f"{NOTE.format(n=EXAMPLES)} {_verdict(visits)}".strip()
     console.print(f"\n[dim]{note}[/]")
     console.print(f"\n{counted(len(visits), 'task')} in {time.monotonic() - started:.0f} s.")
     for name, why in missed.items():
@@ -141,6 +141,15 @@ def _table(visits: Sequence[Visit], missed: dict[str, str], note: str) -> Table:
 
     rows = [_row(visit) for visit in visits] + [_missing(name) for name in missed]
     return Table("Learned, generated, judged", COLUMNS, rows, note)
+
+
+def _verdict(visits: Sequence[Visit]) -> str:
+    """Which models miss the held-out moments by more than noise explains."""
+    far = [visit.task.name for visit in visits if not visit.within_noise]
+    near = [visit.task.name for visit in visits if visit.within_noise]
+    told = [f"the gap is within three standard deviations of noise for {', '.join(near)}"]
+    parts = told * bool(near) + [f"above them for {', '.join(far)}"] * bool(far)
+    return f"Verdict: {'; '.join(parts)}." if parts else ""
 
 
 def _missing(name: str) -> list[str]:

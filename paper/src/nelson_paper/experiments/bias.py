@@ -30,7 +30,7 @@ from nelson_paper.experiments.base import (
     Table,
 )
 from nelson_paper.experiments.law import exact_moments, floor
-from nelson_paper.experiments.plots import curves
+from nelson_paper.experiments.plots import color, frame
 from nelson_paper.experiments.samplers import (
     LOVASZ,
     OTHERS,
@@ -40,9 +40,11 @@ from nelson_paper.experiments.samplers import (
     draw,
     gave_up,
     get,
+    label,
     lacking,
     nothing_kept,
 )
+from nelson_paper.style import label_ends
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -174,8 +176,8 @@ def plots(rows: Rows) -> dict[str, Callable[[Axes], None]]:
         theirs = [row for row in theirs if row["sampler"] in shown]
         _plot(ax, theirs + show.pick(rows, sampler="lovasz"), "peers")
         if others:
-            text = "no bias visible in the draws that they made: " + ", ".join(others)
-            ax.set_xlabel(f"{ax.get_xlabel()}\n{text}")
+            text = f"no bias visible in their draws: {', '.join(others)}"
+            ax.set_xlabel(f"{ax.get_xlabel()}\n{text}", fontsize="small")
 
     return {"ours": ours, "peers": peers} if rows else {}
 
@@ -186,14 +188,59 @@ def biased(row: Mapping[str, Any]) -> bool:
 
 
 def _plot(ax: Axes, rows: Rows, whose: str) -> None:
-    full = [row for row in rows if row.get("made") == row.get("draws")]
-    floors = show.series([{**row, "sampler": "floor"} for row in full], "floor", "ratio")
-    curves(
+    """Error over density, with bars of two standard deviations, and the floor as a band."""
+    full = show.good(show.pick(rows, sampler="lovasz")) or show.good(rows)
+    ends = []
+    for name in show.samplers(show.good(rows)):
+        own = sorted(show.good(show.pick(rows, sampler=name)), key=lambda row: row["ratio"])
+        x = [row["ratio"] for row in own]
+        y = np.array([row["error"] for row in own])
+        bar = np.minimum(2 * np.array([row["floor_sd"] for row in own]), 0.9 * y)
+        colour = _colour(name)
+        ax.errorbar(x, y, bar, color=colour, marker="o", ms=3.5, capsize=2, lw=1.5)
+        ends.append((float(y[-1]), _named(name), colour))
+    by_ratio = sorted(full, key=lambda row: row["ratio"])
+    if by_ratio:
+        low = [row["floor"] - 2 * row["floor_sd"] for row in by_ratio]
+        high = [row["floor"] + 2 * row["floor_sd"] for row in by_ratio]
+        ax.fill_between(
+            [row["ratio"] for row in by_ratio], low, high, color=color("floor"), alpha=0.25, lw=0
+        )
+        told = "grey: error of exact draws, ±2σ"
+        ax.text(0.01, 0.02, told, transform=ax.transAxes, fontsize="small")
+    frame(
         ax,
-        {**show.series(rows, "error", "ratio"), **floors},
         x="clauses per variable, L/n",
         y="L1 error of the marginals",
+        log="xy",
         title=f"Bias of the marginals: {whose}",
+    )
+    label_ends(ax, ends)
+
+
+def _sweeps(name: str) -> int | None:
+    """0 for `lovasz`, k for `lovasz + k`."""
+    base, plus, sweeps = name.partition(" + ")
+    if base != "lovasz" or (plus and not sweeps.isdigit()):
+        return None
+    return int(sweeps) if plus else 0
+
+
+def _named(name: str) -> str:
+    k = _sweeps(name)
+    return label(name) if not k else f"lovasz, then {k} sweep{'s' * (k > 1)}"
+
+
+def _colour(name: str) -> str:
+    """`lovasz` with sweeps: one hue, the lighter the more sweeps. Others have their own colour."""
+    from matplotlib.colors import to_hex, to_rgb
+
+    k = _sweeps(name)
+    if k is None:
+        return color(name)
+    share = np.log2(k + 1) / np.log2(max(SWEEPS) + 1) * 0.65
+    return to_hex(
+        tuple((1 - share) * np.array(to_rgb(color("lovasz"))) + share * np.array([0.6] * 3))
     )
 
 

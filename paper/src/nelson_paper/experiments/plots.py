@@ -1,4 +1,4 @@
-"""The look of all plots: one palette, log axes, a legend beside the axes that covers no data.
+"""Plots of experiments: log axes, names at the ends of lines, one file for light and dark pages.
 
     curves(ax, {"lovasz": (xs, ys), ...}, x="variables n", y="seconds")    lines with markers
     steps(ax, {"lovasz": values, ...}, x="rounds")                         distributions
@@ -6,17 +6,15 @@
     save(draw, folder / "table1-time")                                     .png and .svg
 
 A plot is a function draw(ax), or `Panels` of such functions. It is called once for a light and once
-for a dark page, so it must get colours from `color(name)` while it draws. The colours follow Okabe
-and Ito (2008), which people with common colour blindness can distinguish, darkened or lightened for
-contrast with the page; later ones, of which there are too many for that, also differ by marker.
-Each sampler has one colour and one marker, the same in all plots. Our curves are solid. The paper's
-are dashed, with hollow markers, in the colour of the same sampler. A dotted line is a noise floor.
+for a dark page, so it must get colours from `color(name)` while it draws. `nelson_paper/style.py`
+has palette and settings. Each sampler has one colour and one marker, the same in all plots. Our
+curves are solid. The paper's are dashed, with hollow markers, in the colour of the same sampler. A
+dotted line is a noise floor.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -25,22 +23,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nelson.io import atomic
+from nelson_paper.experiments.samplers import label
+from nelson_paper.style import label_ends, style
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from matplotlib.axes import Axes
 
-LIGHT = (
-    "#0072B2", "#D55E00", "#00855F", "#B3589A", "#9A6B00", "#2E93C9", "#6B5BB5", "#444444",
-    "#C1272D", "#4E7A00", "#7A3B1E", "#007C91", "#D6338A", "#1B2F87", "#8A8A00", "#8C8C8C",
-    "#00A08A", "#E08A00", "#5B1A75", "#F0705A", "#34525C", "#B08BD9", "#000000",
-)  # fmt: skip
-DARK = (
-    "#5AB4F0", "#FF8A3D", "#2CC99A", "#E39AC8", "#E6B43C", "#9AD4F5", "#B3A7F0", "#C8C8C8",
-    "#DB8285", "#98B26B", "#BC9D8E", "#6BB3BF", "#E789BB", "#A4ACCF", "#BBBB6B", "#BCBCBC",
-    "#6BC8BB", "#EDBB6B", "#BDA3C8", "#F6AC9F", "#A4B1B6", "#D9E38C", "#F2F2F2",
-)  # fmt: skip
 MARKERS = "osD^vPX*<>hp"
 #: The paper's curves.
 DASHED = (0, (4, 2))
@@ -53,7 +41,7 @@ KNOWN = (
 )  # fmt: skip
 SIZE = (7.5, 4.4)  # inches: 1200 pixels wide
 #: Inches of the height of one row of panels.
-PANEL_HEIGHT = 2.3
+PANEL_HEIGHT = 1.9
 DPI = 160
 
 
@@ -106,7 +94,35 @@ def curves(
             kind = {**look(name, others), "linestyle": DASHED, "linewidth": 1.1, "alpha": 0.8}
             ax.plot(a, b, markerfacecolor="none", markersize=4, label=f"_{name}", **kind)
     frame(ax, x=x, y=y, log=log, title=title)
-    _legend(ax, bool(paper))
+    _names(ax, bool(paper))
+
+
+def multiples(
+    series: Mapping[str, tuple[Sequence[float], Sequence[float]]], *, x: str, y: str
+) -> Panels:
+    """A panel for each series, in colour, with all others in grey: nothing hides anything."""
+    known = {name: _finite(points, "xy") for name, points in series.items()}
+    known = {name: points for name, points in known.items() if len(points[0])}
+    highest = max((float(b.max()) for _, b in known.values()), default=1.0)
+    lowest = min((float(b.min()) for _, b in known.values()), default=0.1)
+
+    def panel(name: str) -> Callable[[Axes], None]:
+        def draw(ax: Axes) -> None:
+            for other, (a, b) in known.items():
+                if other != name:
+                    ax.plot(a, b, color=ax.spines["left"].get_edgecolor(), lw=0.7, alpha=0.25)
+            mine = {**look(name), "color": color("lovasz"), "markersize": 4}
+            ax.plot(*known[name], label=name, **mine)
+            place = ax.get_subplotspec()
+            left = place is None or place.is_first_col()
+            last = place is None or place.is_last_row()
+            frame(ax, x=x if last else "", y=y if left else "", log="xy")
+            ax.set_ylim(lowest / 2, highest * 2)
+            ax.tick_params(labelleft=left)
+
+        return draw
+
+    return Panels({label(name): panel(name) for name in known}, columns=3)
 
 
 def _finite(
@@ -120,31 +136,18 @@ def _finite(
     return a[kept], b[kept]
 
 
-def _legend(ax: Axes, paper: bool) -> None:
-    """Names beside the axes, from the highest last point to the lowest."""
-    from matplotlib.lines import Line2D
-
+def _names(ax: Axes, paper: bool) -> None:
+    """A name at the end of each of our lines; in a corner what dashes mean."""
     lines = [line for line in ax.lines if not str(line.get_label()).startswith("_")]
-    if not lines:
-        return
-    lines.sort(key=lambda line: -float(np.asarray(line.get_ydata(), float)[-1]))
-    shown = list(lines)
+    ends = [
+        (float(np.asarray(line.get_ydata(), float)[-1]), label(str(line.get_label())), line)
+        for line in lines
+    ]
+    label_ends(ax, [(y, name, str(line.get_color())) for y, name, line in ends])
     if paper and len(lines) < len(ax.lines):
-        grey = ax.xaxis.label.get_color()
-        told: dict[str, Any] = {
-            "linestyle": DASHED,
-            "marker": "o",
-            "markerfacecolor": "none",
-            "lw": 1.1,
-        }
-        shown.append(Line2D([], [], color=grey, label="dashed: the paper", markersize=4, **told))
-    ax.legend(
-        handles=shown,
-        loc="center left",
-        bbox_to_anchor=(1.01, 0.5),
-        borderaxespad=0.0,
-        labelspacing=0.3,
-    )
+        ax.text(
+            1.0, 1.02, "dashed: the paper", transform=ax.transAxes, ha="right", fontsize="small"
+        )
 
 
 def frame(ax: Axes, *, x: str, y: str, log: str = "", title: str = "") -> None:
@@ -215,47 +218,6 @@ def _edges(values: np.ndarray, bins: int, log: bool) -> np.ndarray:
     return np.linspace(low, high, bins + 1)
 
 
-@contextmanager
-def style(dark: bool = False) -> Iterator[None]:
-    """Our settings of matplotlib, within a `with` block. No window is opened."""
-    import matplotlib as mpl
-    from cycler import cycler  # comes with matplotlib
-
-    ink, faint, ground = (
-        ("#E4E7EA", "#3A4149", "#14171A") if dark else ("#22262A", "#DDE1E5", "white")
-    )
-    settings: dict[Any, Any] = {
-        "axes.prop_cycle": cycler(color=DARK if dark else LIGHT),
-        "text.color": ink,
-        "axes.labelcolor": ink,
-        "axes.edgecolor": ink,
-        "axes.facecolor": ground,
-        "figure.facecolor": ground,
-        "savefig.facecolor": ground,
-        "xtick.color": ink,
-        "ytick.color": ink,
-        "grid.color": faint,
-        "axes.grid": True,
-        "axes.axisbelow": True,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.titlelocation": "left",
-        "axes.titlesize": 11,
-        "axes.titleweight": "bold",
-        "axes.titlepad": 10,
-        "axes.labelsize": 10,
-        "font.size": 10,
-        "grid.linewidth": 0.7,
-        "lines.linewidth": 1.8,
-        "lines.markersize": 5,
-        "legend.frameon": False,
-        "legend.fontsize": "small",
-        "svg.hashsalt": "nelson",  # equal plots give equal files
-    }
-    with mpl.rc_context(settings):
-        yield
-
-
 @dataclass(frozen=True)
 class Panels:
     """One figure with several axes, in rows of `columns`: title -> draws onto one axes."""
@@ -283,7 +245,7 @@ def render(draw: Plot, form: str, *, dark: bool = False) -> bytes:
             ax = figure.add_subplot(rows, columns, k)
             one(ax)
             if title:
-                ax.set_title(title)
+                ax.set_title(title, fontsize=9)
         out = BytesIO()
         metadata = {"Date": None} if form == "svg" else {}
         figure.savefig(out, format=form, dpi=DPI, metadata=metadata)

@@ -37,7 +37,8 @@ def published_learning(
             return None, f"the time was up after {step} steps"
         samples = draw(entry, formula, 2 * t - 1, published.SAMPLES, seed + step, left)
         if len(samples) < published.SAMPLES:
-            return None, str(samples.info.get("reason", "too few samples"))
+            why = samples.info.get("reason", "the time was up")
+            return None, f"{why} (step {step + 1} of {STEPS})"
         t -= RATE * (data - (2.0 * samples.to_numpy().mean(axis=0) - 1))
         t /= max(1.0, np.abs(t).max())
     return t, ""

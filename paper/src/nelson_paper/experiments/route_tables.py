@@ -17,6 +17,11 @@ PAPER_ROUNDS, PAPER_SECONDS = ROUTES["rounds"], ROUTES["seconds"]
 PAPER_LOCATIONS, BATCH = int(ROUTES["locations"]), int(ROUTES["batch"])
 
 
+#: Edge frequencies are like the data if their gap is at most this many times its noise, lengths if
+#: the Kolmogorov-Smirnov test does not reject at this level.
+GAP_SLACK, KS_LEVEL = 1.25, 0.01
+
+
 def _of(rows: Rows, part: str, **fields: Any) -> list[dict[str, Any]]:
     """Successful rows of a part whose fields have these values."""
     wanted = {"part": part, "status": OK, **fields}
@@ -124,7 +129,15 @@ def _enumerate_table(rows: Rows) -> Table:
 def _fit_table(rows: Rows) -> Table:
     lines = []
     for r in _of(rows, "learn", row="fit"):
+        edges = r["edge_gap"] <= GAP_SLACK * r["edge_noise"]
+        lengths = r["length_p"] >= KS_LEVEL
         lines += [
+            ["verdict on edge frequencies", "like the data" if edges else "NOT like the data",
+             f"gap at most {GAP_SLACK:g} times its noise"],
+            ["verdict on lengths", "like the data" if lengths else "NOT like the data",
+             f"KS test at {KS_LEVEL:.0%}"],
+            ["verdict on the fit", "converged" if r["converged"] else "NOT converged",
+             "gap at most 1.25 times its noise"],
             ["new routes that are valid", f"{r['validity']:.0%}", "100%"],
             ["distinct among new routes", f"{r['distinct']:,}", f"{r['generated']:,}"],
             ["edge frequencies: correlation", f"{r['edge_correlation']:.4f}", "1"],
@@ -138,7 +151,8 @@ def _fit_table(rows: Rows) -> Table:
         ]  # fmt: skip
     columns = ("new routes against held-out ones", "measured", "best value, noise or p-value")
     lines += _failed(rows, "learn", lambda row: "all", len(columns))
-    return Table("Learned routes, 29 locations", columns, lines)
+    lead = "Whether new routes of the learned model are like held-out ones, with the verdict first."
+    return Table("Learned routes, 29 locations", columns, lines, lead=lead)
 
 
 def _length_table(rows: Rows) -> Table:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from nelson_paper.experiments import formulas, originals, published, show, verdict
@@ -29,7 +28,7 @@ from nelson_paper.experiments.base import (
     Table,
 )
 from nelson_paper.experiments.learning import shares, warm
-from nelson_paper.experiments.plots import curves
+from nelson_paper.experiments.plots import Plot, curves, multiples
 from nelson_paper.experiments.samplers import (
     OTHERS,
     OURS,
@@ -188,17 +187,10 @@ def _tables(rows: Rows, title: str, count: int) -> list[Table]:
     ]
 
 
-def plots(rows: Rows, title: str) -> dict[str, Callable[[Axes], None]]:
+def plots(rows: Rows, title: str) -> dict[str, Plot]:
     rows = show.pick(rows, count=COUNT)
 
-    def time_plot(ax: Axes) -> None:
-        curves(
-            ax,
-            show.series(rows, "seconds"),
-            x="variables n",
-            y=f"seconds for {COUNT} samples",
-            title=f"{title}: time",
-        )
+    times = show.series(rows, "seconds")
 
     def validity_plot(ax: Axes) -> None:
         shares = show.series(rows, "validity")
@@ -218,4 +210,7 @@ def plots(rows: Rows, title: str) -> dict[str, Callable[[Axes], None]]:
             title=f"{title}: rounds of resampling",
         )
 
-    return {"time": time_plot, "validity": validity_plot, "rounds": rounds_plot} if rows else {}
+    if not rows:
+        return {}
+    time = multiples(times, x="variables n", y=f"s, {COUNT} samples")
+    return {"time": time, "validity": validity_plot, "rounds": rounds_plot}

@@ -43,12 +43,12 @@ from nelson_paper.experiments.gradient import (
 )
 from nelson_paper.experiments.law import MAX_VARIABLES, exact_moments
 from nelson_paper.experiments.learning import learn_row, prepare
-from nelson_paper.experiments.plots import curves
+from nelson_paper.experiments.plots import Plot, multiples
 from nelson_paper.experiments.published_gibbs import permuted
 from nelson_paper.experiments.samplers import LEARNERS, get
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    pass
 
 SIZES = (10, 20, 30, 40, 50, 500, 1000)
 QUICK_SIZES = (10, 50, 1000)
@@ -244,30 +244,16 @@ def as_published_rows(rows: Rows) -> list[tuple[str, Callable[[Any], str]]]:
     ]
 
 
-def plots(rows: Rows) -> dict[str, Callable[[Axes], None]]:
+def plots(rows: Rows) -> dict[str, Plot]:
     learned, gradient = show.pick(rows, part="learn"), show.pick(rows, part="gradient")
-    out: dict[str, Callable[[Axes], None]] = {}
+    out: dict[str, Plot] = {}
     if learned:
-        out["time"] = lambda ax: time_plot(
-            ax, learned, published.TABLE_1A, "seconds per training iteration"
-        )
+        times = show.series(learned, "seconds")
+        out["time"] = multiples(times, x="variables n", y="s per iteration")
     m = published.GRADIENT_SAMPLES[0]
     if largest := show.pick(gradient, m=m):
         out["gradient"] = lambda ax: gradient_plot(ax, largest, published.TABLE_1C)
     return out
-
-
-def time_plot(
-    ax: Axes, rows: Rows, paper: published.Published, y: str, x: str = "variables n"
-) -> None:
-    curves(
-        ax,
-        show.series(rows, "seconds"),
-        x=x,
-        y=y,
-        title="Time of training, set-up included",
-        paper=paper.series(60.0),
-    )
 
 
 EXPERIMENT = Experiment(

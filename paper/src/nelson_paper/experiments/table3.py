@@ -13,7 +13,6 @@ too. The authors' code for graphs is not published, so the graphs are our own.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,14 +29,15 @@ from nelson_paper.experiments.gradient import (
     gradient_table,
 )
 from nelson_paper.experiments.learning import Fitted, learn_row, prepare
+from nelson_paper.experiments.plots import Plot, multiples
 from nelson_paper.experiments.published_scores import MAP_NOTE, RANDOM_MAP_SD, published_map
 from nelson_paper.experiments.samplers import LEARNERS, get
-from nelson_paper.experiments.table1 import learn_cell, time_plot, time_tables, validity_table
+from nelson_paper.experiments.table1 import learn_cell, time_tables, validity_table
 from nelson_paper.experiments.table2 import KINDS
 from nelson_paper.tasks.orientations.task import Orientations
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    pass
 
 SIZES = (7, 8, 9, 10, 11, 20, 30, 40, 50)
 QUICK_SIZES = (7, 10, 30, 50)
@@ -149,14 +149,13 @@ def _map(rows: Rows, field: str, kind: str = "glucose4") -> Table:
     )
 
 
-def plots(rows: Rows) -> dict[str, Callable[[Axes], None]]:
+def plots(rows: Rows) -> dict[str, Plot]:
     learned, gradient = show.pick(rows, part="learn"), show.pick(rows, part="gradient")
-    out: dict[str, Callable[[Axes], None]] = {}
+    out: dict[str, Plot] = {}
     if learned:
         listed = show.pick(learned, data="glucose4") or learned
-        out["time"] = lambda ax: time_plot(
-            ax, listed, published.TABLE_3A, "seconds per epoch", "vertices n"
-        )
+        times = show.series(listed, "seconds")
+        out["time"] = multiples(times, x="vertices n", y="s per epoch")
     if gradient:
         out["gradient"] = lambda ax: gradient_plot(ax, gradient, published.TABLE_3C, "vertices n")
     return out

@@ -1,6 +1,6 @@
 """What the pictures of all tasks share: colours, a figure without pyplot, graphs, the usual panels.
 
-The colours are Okabe and Ito's, which people with any colour vision can tell apart. Figures are
+`nelson_paper/style.py` has the colours. Figures are
 made without pyplot: nothing global changes, no window opens, and several threads can draw.
 """
 
@@ -14,9 +14,13 @@ import numpy as np
 
 from nelson.errors import FormulaError, NelsonError
 from nelson.io import atomic
+from nelson_paper.style import BLUE as BLUE
+from nelson_paper.style import GREY as GREY
+from nelson_paper.style import INK as INK
+from nelson_paper.style import LIGHT as LIGHT
+from nelson_paper.style import ORANGE as ORANGE
+from nelson_paper.style import RED as RED
 
-BLUE, ORANGE, RED = "#0072b2", "#e69f00", "#d55e00"
-GREY, LIGHT, INK = "#767676", "#d9d9d9", "#222222"
 SUFFIXES = (".png", ".svg", ".pdf")
 AnyPath = str | os.PathLike[str]
 

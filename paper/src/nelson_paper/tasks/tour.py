@@ -22,6 +22,8 @@ from nelson_paper.tasks.drawing import AnyPath
 
 #: Examples to learn from; the same number is held out.
 EXAMPLES = 1000
+#: Standard deviation of |z| for a standard normal z: sqrt(1 - 2 / pi).
+ABSOLUTE_SD = 0.603
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +31,7 @@ class Visit:
     """The results. `report` is what `Task.evaluate` says of the held-out examples.
 
     noise     the L1 moment gap that noise alone would make (`base.noise_floor`)
+    allowed   noise and three standard deviations of it, as if variables were independent
     seconds   by step: "examples", "learn", "generate", "evaluate", "pictures"
     pictures  the overview and one new structure; empty without matplotlib
     """
@@ -40,6 +43,12 @@ class Visit:
     noise: float
     seconds: dict[str, float]
     pictures: list[Path] = field(default_factory=list)
+    allowed: float = float("inf")
+
+    @property
+    def within_noise(self) -> bool:
+        """Is the gap no larger than noise explains?"""
+        return bool(self.report["moment_gap"]["l1"] <= self.allowed)
 
 
 def tour(
@@ -81,5 +90,7 @@ def tour(
                 task.picture(train, theta, generated.x, base / f"{task.name}.png"),
                 task.draw(generated.x[0], base / f"{task.name}-one.png", theta=theta),
             ]
-    noise = noise_floor(held_out.mean(axis=0), len(held_out), report["samples"], len(train))["l1"]
-    return Visit(task, learned, generated, report, noise, seconds, pictures)
+    floor = noise_floor(held_out.mean(axis=0), len(held_out), report["samples"], len(train))
+    noise = floor["l1"]
+    allowed = noise + 3 * ABSOLUTE_SD * floor["l2"]
+    return Visit(task, learned, generated, report, noise, seconds, pictures, allowed)

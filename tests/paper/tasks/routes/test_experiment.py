@@ -42,6 +42,21 @@ def test_experiment_runs_and_bears_missing_rows(monkeypatch):
         assert {cell.key["part"] for cell in found} == {k["part"] for k in keys}
 
 
+def test_the_verdict_is_printed_either_way():
+    row = {"part": "learn", "row": "fit", "status": "ok", "converged": True, "validity": 1.0}
+    row |= {"distinct": 9, "generated": 9, "edge_correlation": 1.0, "edge_gap": 1.2}
+    row |= {"edge_noise": 1.0, "length_ks": 0.05, "length_p": 0.017, "uniform_length_ks": 1.0}
+    row |= {"uniform_length_p": 0.0, "fit_gap": 2.01, "fit_floor": 1.76, "fit_seconds": 1.0}
+
+    def verdicts(**changed):
+        [table] = [t for t in EXPERIMENT.tables([row | changed]) if "Learned" in t.title]
+        return [line[1] for line in table.rows if line[0].startswith("verdict")]
+
+    assert verdicts() == ["like the data", "like the data", "converged"]
+    poor = verdicts(edge_gap=1.3, length_p=0.009, converged=False)
+    assert poor == ["NOT like the data", "NOT like the data", "NOT converged"]
+
+
 def test_experiment_plots_draw():
     figure = pytest.importorskip("matplotlib.figure")
     rows = [

@@ -1,9 +1,8 @@
 """Maps: one route, or training routes, learned edges and new routes side by side.
 
-The depot is a square. The overview draws many routes on top of each other, thin and transparent, so
-that common edges add up. Learned edges are the most frequent edges of the generated routes, as
-arrows: the width is the frequency of an edge, the colour is theta_ij without the part a_i + b_j
-that changes no probability.
+The depot is a square. The overview has an arrow for each of the edges that together are nine tenths
+of all edges driven. The width is the frequency of an edge; the colour of learned edges is theta_ij
+without the part a_i + b_j that changes no probability.
 """
 
 from __future__ import annotations
@@ -18,9 +17,6 @@ from nelson_paper.tasks.routes.convert import frequencies, summed, to_matrix
 
 if TYPE_CHECKING:
     from nelson_paper.tasks.routes.task import Routes
-
-#: Routes drawn on top of each other: more would hide the differences between edges.
-_MAX_ROUTES = 60
 
 
 def centred(theta: np.ndarray) -> np.ndarray:
@@ -86,32 +82,36 @@ def _locations(ax: Any, task: Routes, drawn: np.ndarray, size: float = 26.0) -> 
         )  # fmt: skip
 
 
-def _many_routes(ax: Any, task: Routes, routes: np.ndarray, colour: str) -> None:
-    from matplotlib.collections import LineCollection
-
-    routes = routes[:_MAX_ROUTES]
-    closed = np.concatenate([routes, routes[:, :1]], axis=1)
-    alpha = max(0.04, min(0.5, 4 / max(len(routes), 1)))
-    ax.add_collection(LineCollection(task.places[closed], colors=colour, lw=1.3, alpha=alpha))
-    ax.autoscale_view()
-
-
-def _common_edges(ax: Any, task: Routes, theta: np.ndarray, generated: np.ndarray) -> Any:
-    """The most frequent edges, 9/10 of all edges driven. -> the scale for the colour bar"""
-    p, weight = to_matrix(frequencies(generated), task.n), centred(theta)
+def _frequent(p: np.ndarray) -> list[tuple[int, int]]:
+    """The most frequent edges, which together are 9/10 of all edges driven, the rarest first."""
     order = np.argsort(-p, axis=None)
     enough = int(np.searchsorted(p.reshape(-1)[order].cumsum(), 0.9 * p.sum())) + 1
-    shown = [divmod(int(e), task.n) for e in order[:enough]]
-    values = np.array([weight[e] for e in shown])
-    scale = _scale(float(values.min()), float(values.max()))
-    for i, j in reversed(shown):  # the most frequent edge on top
+    return [(int(e) // len(p), int(e) % len(p)) for e in order[:enough]][::-1]
+
+
+def _roads(ax: Any, task: Routes, p: np.ndarray, colour: Any) -> None:
+    """Arrows for the most frequent edges; colour: of an edge (i, j)."""
+    for i, j in _frequent(p):  # the most frequent edge on top
         drawing.arrow(
             ax, task.places[i], task.places[j],
-            colour=scale.to_rgba(weight[i, j]), width=0.3 + 2.7 * p[i, j], bend=0.12, gap=4.0,
+            colour=colour(i, j), width=_width(p[i, j]), bend=0.12, gap=4.0,
         )  # fmt: skip
     ax.update_datalim(task.places)
     ax.autoscale_view()
-    return scale
+
+
+def _width(share: float) -> float:
+    return float(0.3 + 2.7 * share)
+
+
+def _width_scale(ax: Any) -> None:
+    """What the widths of arrows mean: three lines below the map."""
+    for k, share in enumerate((0.1, 0.5, 1.0)):
+        x = 0.2 + 0.22 * k
+        line = {"color": drawing.GREY, "lw": _width(share), "transform": ax.transAxes}
+        ax.plot([x, x + 0.06], [-0.04, -0.04], clip_on=False, **line)
+        told = f"in {share:.0%} of routes" if k == 2 else f"{share:.0%}"
+        ax.text(x + 0.075, -0.04, told, transform=ax.transAxes, va="center", fontsize=8)
 
 
 def draw_route(
@@ -151,22 +151,25 @@ def draw_overview(
     generated: np.ndarray,
     path: drawing.AnyPath,
 ) -> Path:
-    """Training routes | learned edges | new routes."""
+    """How often roads are driven in examples | learned weights | how often in new routes."""
     fig = drawing.figure(14.0, 6.0)
     left, middle, right = fig.subplots(1, 3)
-    _many_routes(left, task, data, drawing.GREY)
-    scale = _common_edges(middle, task, theta, generated)
-    _many_routes(right, task, generated, drawing.BLUE)
-    shown = min(_MAX_ROUTES, len(data)), min(_MAX_ROUTES, len(generated))
+    given, made = (to_matrix(frequencies(routes), task.n) for routes in (data, generated))
+    weight = centred(theta)
+    values = np.array([weight[e] for e in _frequent(made)])
+    scale = _scale(float(values.min()), float(values.max()))
+    _roads(left, task, given, lambda i, j: drawing.GREY)
+    _roads(middle, task, made, lambda i, j: scale.to_rgba(weight[i, j]))
+    _roads(right, task, made, lambda i, j: drawing.BLUE)
+    likeness = np.corrcoef(frequencies(data), frequencies(generated))[0, 1]
     titles = (
-        f"Training: {shown[0]} of {len(data):,} routes",
-        "Learned: the edges of nine tenths of the way",
-        f"Generated: {shown[1]} of {len(generated):,} new routes",
+        f"Roads in {len(data):,} examples",
+        "Roads that the model likes (dark)",
+        f"Roads in {len(generated):,} new routes: correlation {likeness:.3f} with left",
     )
-    drawn = [to_matrix(frequencies(r), task.n) for r in (data, generated, generated)]
-    for ax, title, common in zip((left, middle, right), titles, drawn, strict=True):
+    for ax, title, common in zip((left, middle, right), titles, (given, made, made), strict=True):
         _locations(ax, task, common)
         drawing.bare(ax, title)
-    label = "learned weight θ (wide arrows: driven often)"
-    _colour_bar(fig, scale, [left, middle, right], label, 0.3)
+    _width_scale(left)
+    _colour_bar(fig, scale, [left, middle, right], "learned weight θ", 0.3)
     return drawing.save(fig, path)
