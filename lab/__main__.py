@@ -22,6 +22,7 @@ from lab import (
     cluster,
     gpu,
     klay,
+    layer,
     learning,
     load,
     log_z,
@@ -61,6 +62,7 @@ ONLY_IF_NAMED = {
     "space": space.rows,
     "rota": rota.rows,
     "klay": klay.rows,
+    "layer": layer.rows,
     "logz-truth": log_z_truth.rows,
     **auto.PARTS,
 }
