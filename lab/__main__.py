@@ -21,6 +21,8 @@ from lab import (
     circuit,
     cluster,
     gpu,
+    klay,
+    layer,
     learning,
     load,
     log_z,
@@ -54,12 +56,14 @@ ALL = {
     **learning.ALL,
     "cluster": cluster.rows,
 }
-#: Benchmarks that run only when they are named: one needs a GPU, one installs its peers, two take
-#: half an hour, and the others are parts of `auto`.
+#: Benchmarks that run only when they are named: one needs a GPU, two need peers that are installed
+#: apart, two take half an hour, and the others are parts of `auto`.
 ONLY_IF_NAMED = {
     "gpu": gpu.rows,
     "space": space.rows,
     "rota": rota.rows,
+    "klay": klay.rows,
+    "layer": layer.rows,
     "logz-truth": log_z_truth.rows,
     "overruns": overruns.rows,
     **auto.PARTS,

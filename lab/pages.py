@@ -3,6 +3,7 @@
     fifty            `auto` on its formulas (docs/fifty.md); about half an hour
     log-z            log Z of the same formulas (docs/fifty.md); about as long
     density FOLDER   the folder of `python -m lab density` (docs/density.md)
+    prediction FOLDER  the folder of `python -m lab prediction` (docs/prediction.md)
     results FOLDER   the folder of `nelson bench all` (docs/results.md)
     formulas FOLDER  folders of `nelson bench --formulas` (docs/experiments.md)
     routes           the picture of docs/routes.md; about a minute
@@ -35,6 +36,7 @@ PAGES = {
     "fifty": "fifty.md",
     "log-z": "fifty.md",
     "density": "density.md",
+    "prediction": "prediction.md",
     "cluster": "cluster.md",
     "reach": "reach.md",
     "formulas": "experiments.md",
@@ -69,6 +71,8 @@ def write(name: str, folder: Path = Path()) -> None:
         replace("reach", [_dated(machine()), markdown(reach.table())])
     elif name == "density":
         write_density(folder)
+    elif name == "prediction":
+        write_prediction(folder)
     elif name == "cluster":
         replace("cluster", [cluster_plan.markdown(json.loads(FIGURES.read_text()))])
     else:
@@ -156,6 +160,17 @@ def write_density(folder: Path) -> None:
             chosen += blocks[k : blocks.index("</details>", k) + 1]  # title, table, note
     lead = _computed("python -m lab density", runs_of(folder))
     replace("density", [f"{lead} All log-likelihoods are in nats for one row.", *chosen])
+
+
+def write_prediction(folder: Path) -> None:
+    lead = _computed("python -m lab prediction", runs_of(folder))
+    load = max(float(run["machine"].get("load", "0").split()[0]) for run in runs_of(folder))
+    busy = f"Other programs ran beside it (load {load:.0f}), so only CPU times are shown." * (
+        load > 2
+    )
+    text = (folder / "table.md").read_text().strip()
+    body = text[text.index("\n**") :].split("\n\n")  # from the title of the first table on
+    replace("prediction", [f"{lead} {busy}".strip(), *body])
 
 
 def write_results(folder: Path) -> None:

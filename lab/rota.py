@@ -22,7 +22,7 @@ from nelson import Formula
 
 SHIFTS, WORKERS, SENIORS = 40, 6, 3
 LEAST, MOST = 10, 16
-INPUTS, TRAIN, TEST, BATCH, EPOCHS = 8, 320, 64, 64, 150
+INPUTS, TRAIN, TEST, BATCH, EPOCHS = 8, 128, 32, 64, 100
 
 
 def rota() -> Formula:
@@ -59,7 +59,7 @@ def rows() -> Iterator[Row]:
     formula = rota()
     contexts, targets = data(formula, TRAIN + TEST)
     x, y = torch.from_numpy(contexts).float(), torch.from_numpy(targets).float()
-    loss = nelson.ContrastiveLoss(formula, samples=8, proposals=4000)
+    loss = nelson.ContrastiveLoss(formula, samples=4, proposals=4000)
     sigmoid = torch.nn.BCEWithLogitsLoss()
     exact, spent = {}, []
     for name in ("sigmoid", "contrastive"):
