@@ -341,6 +341,7 @@ TREE = "features\n    R\n        optional\n            A {p 'x'}\n            B\
         (TREE + f"    A == {'7' * 5000}\n", 7, "number of 5000 digits"),
         (TREE + "    A" + " => A" * 2000 + "\n", 7, "too many levels in the constraint"),
         (TREE + f"    {' * '.join(['9' * 40] * 200)} > A\n", 7, "14,085 bits in.*at most 14,000"),
+        (TREE.replace("A {", f"{'N' * 9000} {{") + "    Z\n", 7, "no feature is called 'Z'"),
         (TREE + f"    sum({'A, ' * 3000}A) > 1\n", 7, "the arguments of sum"),
         (TREE + "    " + "!" * 3000 + "A\n", None, "nested too deeply"),
         (TREE + "    A => C\n", 7, "no feature is called 'C' in the constraint `A => C`"),
