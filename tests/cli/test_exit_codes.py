@@ -104,3 +104,18 @@ def test_seconds_end_a_finite_request_with_3_and_an_endless_one_with_0():
     assert "budget reached" in done.stderr
     done = run("sample", KSAT, "-n", "inf", "--seconds", 0.5, "-o", os.devnull)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", ["x.npz", "x.txt"])
+def test_without_a_sample_no_file_is_written_and_an_old_one_stays(tmp_path, name):
+    path = tmp_path / name
+    args = ("sample", KSAT, "--method", "prs", "--max-rounds", 1, "-o", path)
+    for _ in range(2):
+        done = run(*args, "-n", 100)
+        assert done.returncode == 3 and "budget reached, 0 of 100 samples" in done.stderr
+        old = path.read_bytes() if path.exists() else None
+        assert [*tmp_path.iterdir()] == ([path] if old else [])
+        assert old in (None, b"old")
+        path.write_bytes(b"old")
+    assert run(*args, "-n", 0).returncode == 0  # the twin: nothing was asked for
+    assert path.read_bytes() != b"old"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 
 import typer
 
@@ -101,6 +101,8 @@ class SampleSink:
     columns: the variables of a file that gets no samples. titles: their names, or None.
     """
 
+    what = "sample"
+
     def __init__(
         self,
         writer_of: Callable[..., Writer],
@@ -143,6 +145,8 @@ def drawn_rows(source: Space | TableModel, options: dict[str, Any]) -> Iterator[
 class RowSink:
     """Blocks of rows on their way to a writer, which is made when the first block is there."""
 
+    what = "row"
+
     def __init__(self, writer_of: Callable[[Rows], RowWriter], nothing: Rows) -> None:
         self._writer_of, self._nothing = writer_of, nothing
         self._writer: RowWriter | None = None
@@ -164,21 +168,27 @@ def write_blocks(
     n: int | None,
     show_progress: bool,
 ) -> dict[str, Any]:
-    """Write blocks of samples or rows as they are drawn; returns what is known about the run."""
+    """Write blocks of samples or rows as they are drawn; returns what is known about the run.
+
+    Without any, although n is not 0, nothing is written: a file of that name stays as it was.
+    """
     total: dict[str, Any] = {"samples": 0, "guarantee": "exact", "rounds": 0, "resampled": 0}
     total["seconds"] = 0.0  # spent drawing; start-up and writing do not count
     source = Interruptible(blocks)
     phases = PhaseLine(show_progress)  # until the first block: what `auto` is doing
     with Bar("sampling", n, show_progress) as progress, phases, source:
-        drawn = False
         for block in source:
             phases.close()
-            drawn = True
+            if not len(block) and not total["samples"]:
+                _add(total, block)
+                continue
             sink.write(block)
             _add(total, block)
             progress.update(total["samples"])
-        if not drawn and arrived():
-            raise KeyboardInterrupt("before the first sample; nothing is written")
+        if not total["samples"] and n != 0:
+            if arrived():
+                raise KeyboardInterrupt(f"before the first {sink.what}; nothing is written")
+            _budget_reached(total, n, sink.what)
         sink.close(total)
     return {**total, "interrupted": bool(arrived())}
 
@@ -227,11 +237,14 @@ def finish(
         if not quiet:
             say(f"interrupted: all finished {what}s are written, and the file is complete")
         raise typer.Exit(interrupted_code())
-    wanted = 1 if n is None else n  # -n inf: as many as the budget allows
-    if total["samples"] < wanted:
-        asked = "endless" if n is None else f"{n:,}"
-        reason = total.get("reason", "the time was up")
-        fail(f"budget reached, {total['samples']:,} of {asked} {what}s: {reason}", ExitCode.BUDGET)
+    if n is not None and total["samples"] < n:  # -n inf: as many as the budget allows
+        _budget_reached(total, n, what)
+
+
+def _budget_reached(total: dict[str, Any], n: int | None, what: str) -> NoReturn:
+    asked = "endless" if n is None else f"{n:,}"
+    reason = total.get("reason", "the time was up")
+    fail(f"budget reached, {total['samples']:,} of {asked} {what}s: {reason}", ExitCode.BUDGET)
 
 
 def _summary(total: dict[str, Any], checked: bool, what: str) -> str:

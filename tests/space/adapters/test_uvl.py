@@ -340,6 +340,9 @@ TREE = "features\n    R\n        optional\n            A {p 'x'}\n            B\
         ('imports\n    "a/b" as o\nfeatures\n    o.B\n', 2, "import of a/b.*with dots"),
         (TREE + f"    A == {'7' * 5000}\n", 7, "number of 5000 digits"),
         (TREE + "    A" + " => A" * 2000 + "\n", 7, "too many levels in the constraint"),
+        (TREE + f"    {' * '.join(['9' * 40] * 200)} > A\n", 7, "14,085 bits in.*at most 14,000"),
+        (TREE.replace("A {", f"{'N' * 9000} {{") + "    Z\n", 7, "no feature is called 'Z'"),
+        (TREE + f"    sum({'A, ' * 3000}A) > 1\n", 7, "the arguments of sum"),
         (TREE + "    " + "!" * 3000 + "A\n", None, "nested too deeply"),
         (TREE + "    A => C\n", 7, "no feature is called 'C' in the constraint `A => C`"),
         (TREE + "    A +\n", 7, "ends early"),
@@ -361,6 +364,14 @@ def test_errors_name_the_file_and_the_line(tmp_path, text, line, said):
     with pytest.raises(FormulaError, match=said) as caught:
         load(tmp_path, text)
     assert (caught.value.source, caught.value.line) == (str(tmp_path / "model.uvl"), line)
+    assert len(str(caught.value)) < 3000
+
+
+def test_products_of_wide_constants(tmp_path):
+    wide = "9" * 40
+    for sign, selected in ((">", True), ("<", False)):
+        found = rows(tmp_path, "A", f"{wide} * {wide} * A - {wide} * {wide} + 1 {sign} 0")
+        assert {r[1:] for r in found} == {(selected,)}
 
 
 def test_bounds_must_fit(tmp_path):
@@ -392,6 +403,6 @@ def test_a_file_that_is_missing_or_no_text(tmp_path):
     with pytest.raises(FormulaError, match=r"nothing\.uvl"):
         nelson.Space.from_uvl(tmp_path / "nothing.uvl")
     path = tmp_path / "model.uvl"
-    path.write_bytes(b"\xff\xfe\x00features")
+    path.write_bytes(b"\xff\x00features")
     with pytest.raises(FormulaError, match="no UTF-8 text"):
         nelson.Space.from_uvl(path)

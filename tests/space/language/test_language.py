@@ -147,6 +147,15 @@ def test_bad_texts_are_refused_in_a_sentence(bus, text, message):
     assert not bus.rules and bus.count() > 0  # nothing of it was kept
 
 
+def test_products_of_wide_constants_are_computed_by_python():
+    """NumPy turns an array of objects without an axis into its object."""
+    space = Space()
+    space.integer("x", 0, 3)
+    space.require("element([10**30], 0) * element([10**30], 0) - 10**60 + x > 1")
+    assert space.count() == 2
+    assert space.satisfied({"x": [0, 1, 2, 3]}).tolist() == [False, False, True, True]
+
+
 def test_bad_fields_are_refused():
     space = Space()
     space.integer("x", 0, 3)

@@ -21,7 +21,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from nelson.errors import FormulaError
+from nelson.errors import FormulaError, shortened
 from nelson.io.streams import decompressed, load
 from nelson.space.adapters.uvl_reader import Constraint, Feature, FeatureGroup, FeatureModel, read
 from nelson.space.language.expressions import Number, Rule, number, rule
@@ -69,7 +69,9 @@ class _File:
         return self.model.root
 
     def refuse(self, what: str, expected: str, line: int) -> NoReturn:
-        raise FormulaError(what, expected=expected, source=self.model.source, line=line)
+        raise FormulaError(
+            shortened(what, 800), expected=expected, source=self.model.source, line=line
+        )
 
 
 class _Tree:
@@ -193,7 +195,7 @@ class _Translator:
         self.prefix = file.prefix
 
     def fail(self, what: str, expected: str) -> NoReturn:
-        what = f"{what} in the constraint `{self.constraint.text}`"
+        what = f"{shortened(what, 500)} in the constraint `{shortened(self.constraint.text, 200)}`"
         self.file.refuse(what, expected, self.constraint.line)
 
     def rule(self, node: tuple[Any, ...]) -> Rule:

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, NoReturn
 
-from nelson.errors import FormulaError
+from nelson.errors import FormulaError, shortened
 
 #: Deepest nesting of features, and of parentheses in a constraint.
 MAX_DEPTH = 100
@@ -290,6 +290,7 @@ class _Words:
 
     def fail(self, what: str, *, expected: str) -> NoReturn:
         token = self.tokens[min(self.at, len(self.tokens) - 1)]
+        what = shortened(what, 800)
         raise FormulaError(what, expected=expected, source=self.source, line=token.line)
 
     def peek(self) -> str:

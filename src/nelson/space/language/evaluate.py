@@ -78,7 +78,8 @@ def evaluate(node: Expression, columns: Columns) -> Any:
         values = [v if v.dtype == bool else v.astype(object) for v in values]
     apply = _OPERATIONS[op]
     found = reduce(apply, values) if op in ("+", "and", "or") else apply(*values)
-    return np.asarray(found, bool) if isinstance(node, Rule) else found
+    # NumPy turns an array of objects without an axis, as of two wide constants, into its object.
+    return np.asarray(found, bool) if isinstance(node, Rule) else np.asarray(found)
 
 
 _LOGICAL = {"not", "and", "or", "xor", "iff", "implies"}

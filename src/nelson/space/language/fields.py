@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from nelson.errors import FormulaError
+from nelson.errors import FormulaError, shortened
 from nelson.space.language.expressions import Category, Number, Rule
 from nelson.space.language.functions import count
 
@@ -240,8 +240,9 @@ def lookup(values: tuple[Hashable, ...]) -> np.ndarray:
 def unknown(what: str, asked: Any, known: Iterable[Any]) -> FormulaError:
     """An error that lists the known names, and the one that looks most alike first."""
     names = list(known)
-    near = difflib.get_close_matches(str(asked), [str(n) for n in names], 1)
-    shown = ", ".join(map(repr, names[:8])) + (", ..." if len(names) > 8 else "")
+    near = difflib.get_close_matches(str(asked)[:200], [str(n)[:200] for n in names], 1)
+    shown = ", ".join(shortened(repr(name), 200) for name in names[:8])
+    shown += ", ..." if len(names) > 8 else ""
     hint = f"one of {shown}" if names else "a name that was declared"
     return FormulaError(what, expected=f"{near[0]!r}? Known: {shown}" if near else hint)
 
