@@ -20,6 +20,7 @@ from lab import (
     calls,
     circuit,
     cluster,
+    coverage,
     gpu,
     learning,
     load,
@@ -58,6 +59,7 @@ ONLY_IF_NAMED = {
     "gpu": gpu.rows,
     "space": space.rows,
     "logz-truth": log_z_truth.rows,
+    "coverage": coverage.rows,
     **auto.PARTS,
 }
 
