@@ -20,6 +20,7 @@ from lab import (
     calls,
     circuit,
     cluster,
+    coverage,
     gpu,
     klay,
     layer,
@@ -66,6 +67,7 @@ ONLY_IF_NAMED = {
     "layer": layer.rows,
     "logz-truth": log_z_truth.rows,
     "overruns": overruns.rows,
+    "coverage": coverage.rows,
     **auto.PARTS,
 }
 

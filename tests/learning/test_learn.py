@@ -117,6 +117,21 @@ def test_samplers_are_exchangeable(sampler):
     assert exact_kl(f, theta, fit.theta) < chi2_quantile(6, 1 - 1e-6) / (2 * 3000) * 1.2
 
 
+def test_a_fit_to_heuristic_samples_has_not_converged():
+    """Resampling alone is biased on a formula that is not extremal, so theta is wrong though its
+    moments agree. The twin draws exactly.
+    """
+    f = random_ksat(8, 14, 3, seed=4)
+    theta = weights(f, 1)
+    data = draws(f, theta, 3000, 8)
+    wrong = learn(f, data, method="lovasz", optimizer=Newton(sweeps=0), seed=2)
+    assert wrong.guarantee == "heuristic" and not wrong.converged
+    assert "theta carries their bias" in wrong.why
+    right = learn(f, data, method="enumerate", seed=2)
+    assert right.guarantee == "exact" and right.converged
+    assert exact_kl(f, theta, right.theta) < exact_kl(f, theta, wrong.theta)
+
+
 def test_a_foreign_sampler_is_a_function():
     f = mesh(6)
     theta = weights(f, 1)

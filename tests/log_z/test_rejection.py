@@ -50,6 +50,20 @@ def test_intervals_cover(weighted: bool) -> None:
     assert not covers(off, 0.6 * wide) and not covers(off + wide, wide)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("half_width", [0.55, 0.8, 2.0])
+def test_wide_intervals_cover_too(half_width: float) -> None:
+    """60 seeds: 16 valid proposals are drawn, however wide an interval may be. Rates and twins as
+    above.
+    """
+    f = random_ksat(14, 22, 3, seed=3)
+    found = [log_z(f, method="rejection", seed=k, half_width=half_width) for k in range(60)]
+    half = np.array([z.half_width for z in found])
+    off = np.array([z.value for z in found]) - exact_log_z(f)
+    assert covers(off, half) and (half <= half_width).all()
+    assert not covers(off, 0.5 * half) and not covers(off + 1.5 * half, half)
+
+
 def test_every_formula() -> None:
     """Within 3 half widths (5.9 sigma): a right estimate fails in 1e-8 of cases."""
     for name, f in (extremal() | non_extremal() | encoded()).items():

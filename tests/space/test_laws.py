@@ -172,6 +172,15 @@ def test_fields_chosen_first_are_uniform_over_their_legal_values():
     assert max(abs(share - 1 / 6) for share in one.values()) < 5.5 * sigma
 
 
+def test_weights_of_a_field_that_is_chosen_first_are_refused():
+    """They would change nothing. The twin: 0 excludes a value, and other fields have weights."""
+    space = small()
+    with pytest.raises(nelson.FormulaError, match="weights of mode, which is chosen first"):
+        space.sample(10, first=["mode"], weights={"mode": {"a": 3}})
+    rows = space.sample(200, seed=1, first=["mode"], weights={"mode": {"a": 0}, "x": {2: 5}})
+    assert rows.guarantee == "exact" and "a" not in rows.shares("mode")
+
+
 def test_distinct_rows_until_exhausted():
     space = small()
     rows = set(legal_rows(space))

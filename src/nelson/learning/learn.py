@@ -46,7 +46,8 @@ class Fit(Outcome):
 
     model       formula and theta, or net: what was learned
     history     one dict for each iteration; see `History` for tables, files and the picture
-    converged   was the gap between data and model moments within its noise at the end
+    converged   was the gap between data and model moments within its noise at the end, and were the
+                samples better than heuristic
     why         the same in words, with the figures of the test
     guarantee   the weakest guarantee of the samples that were used
     info        method and sweeps of the last samples, and how they were chosen

@@ -116,6 +116,12 @@ class _Loop:
         elif isinstance(self.drawer.custom, NamedSampler):
             self.guarantee = weakest([self.guarantee, self.drawer.custom.unjudged])
         converged, why = self.learner.verdict(self.history, ended)
+        # Moments that agree show nothing if the samples are not those of the model. For a plain
+        # function as a sampler its author answers.
+        custom = self.drawer.custom
+        vouched = custom is not None and not isinstance(custom, NamedSampler)
+        trusted = (vouched or self.guarantee != "heuristic") and not self._short
+        converged = converged and trusted
         if ended:
             reason = "interrupted" if ended == "interrupted" else "the time was up"
             why = f"{reason} after {len(self.history):,} iterations; {why}"
@@ -216,10 +222,14 @@ class _Loop:
         }
         save_checkpoint(folder, {**arrays, **self.drawer.arrays()}, rest)
 
+    @property
+    def _short(self) -> int:
+        """Draws that gave fewer samples than asked for."""
+        return sum("missing" in row for row in self.history)
+
     def _caution(self) -> str:
         """Problems of the samples that the test of the moments cannot see."""
-        short = sum("missing" in row for row in self.history)
-        parts = []
+        short, parts = self._short, []
         if self.guarantee == "heuristic":
             parts.append("the samples are heuristic (valid, but not distributed as the model)")
         if short:

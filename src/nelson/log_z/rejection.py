@@ -39,6 +39,8 @@ def rejection(
     work: what all proposals together may take, in words of 64 proposals x literals. Raises
     BudgetExceeded if too few are valid. First comes a trial, which tells how many are needed.
     """
+    # Valid proposals of a trial; an interval of a quarter of them still covers (`python -m lab
+    # coverage`), so that many are drawn however wide an interval may be.
     seconds, enough, trial_work = budget.left, 64, policy.log_z.rejection_trial_work
     piece_work = trial_work // 8  # of one draw, so that the clock is looked at often
     if len(part.literals) > policy.rejection.large:
@@ -56,7 +58,7 @@ def rejection(
         words = max(16, min(7 * tried, piece_work // each))
         found += draw(tried, words)
         tried += words
-    wanted = (Z95 / (AIM * half_width)) ** 2
+    wanted = max((Z95 / (AIM * half_width)) ** 2, enough / 4)
     words = math.ceil(tried * wanted / max(found, 1))
     if found < enough // 4 or words * each > work:
         raise BudgetExceeded(f"only {found} of {64 * tried:,} proposals are valid")

@@ -38,6 +38,12 @@ class LogPartition:
     exact: bool
     info: dict[str, Any] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        """Nothing that is not exact has a half width of 0: bounds that meet are rounded sums."""
+        if not self.exact:
+            least = 1e-9 * max(1.0, abs(self.value))
+            object.__setattr__(self, "half_width", max(self.half_width, least))
+
     def __float__(self) -> float:
         return self.value
 

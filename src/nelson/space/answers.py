@@ -55,7 +55,7 @@ def law_of(
         raise FormulaError("both shares and first", expected="one of them")
     if shares is not None:
         return with_shares(space, law, shares, seed, budget)
-    return law if first is None else _chosen_first(space, law, first, budget)
+    return law if first is None else _chosen_first(space, law, first, weights or {}, budget)
 
 
 def _weighted(space: Declaration, given: Any, weights: Any) -> RowLaw:
@@ -99,7 +99,12 @@ def mode(space: Declaration, asked: dict[str, Any], budget: Budget) -> dict[str,
 
 
 def _chosen_first(
-    space: Declaration, law: RowLaw, first: Iterable[Any], budget: Budget, most: int = 4096
+    space: Declaration,
+    law: RowLaw,
+    first: Iterable[Any],
+    weights: Mapping[Any, Any],
+    budget: Budget,
+    most: int = 4096,
 ) -> RowLaw:
     """Uniform over the legal values of some fields, and over the rest given these.
 
@@ -110,6 +115,13 @@ def _chosen_first(
     fields = [field_of(space, name) for name in names]
     if not fields:
         raise FormulaError("first = []", expected="names of fields")
+    for key in weights:
+        chosen = field_or_rule(space, key)
+        if any(chosen is field for field in fields) and set(weights[key].values()) - {0, 1}:
+            raise FormulaError(
+                f"weights of {chosen.name}, which is chosen first, uniformly over its legal values",
+                expected="factors 0 and 1 there, or weights without first",
+            )
     combinations = math.prod(field.size for field in fields)
     if combinations > most:
         raise FormulaError(

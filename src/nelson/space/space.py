@@ -198,7 +198,8 @@ class Space(Declaration):
                     assumed. info["shares"] has the achieved shares.
         first       names of fields to choose first: uniform over their legal values (for several
                     fields: over their legal combinations), then the rest given these. As
-                    `solve ... before` in SystemVerilog.
+                    `solve ... before` in SystemVerilog. Their own weights are refused, but for 0:
+                    they would change nothing.
         unique      no row twice. With fewer legal rows than n all are returned, in random order.
         method, seed, threads, seconds, strict: as in `nelson.sample`.
         """
