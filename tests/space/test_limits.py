@@ -89,6 +89,8 @@ def test_a_call_whose_time_is_up_while_rules_are_written_returns_no_row(monkeypa
     assert "writing the rules" in rows.info["reason"]
     with pytest.raises(BudgetExceeded):
         space.sample(10, seconds=600.0, strict=True)
+    [block] = space.stream(10, seconds=600.0)
+    assert (len(block), block.status) == (0, "budget")
     with pytest.raises(BudgetExceeded):
         space.count(seconds=600.0)
 
@@ -100,7 +102,7 @@ def test_a_copy_writes_the_rules_that_wait():
 
 def test_encoding_looks_at_the_deadline():
     space = long_rule()
-    with Budget.of(0.0).enforced(), pytest.raises(TimeUp):
+    with Budget(deadline=-1e9).enforced(), pytest.raises(TimeUp):
         _ = space.formula
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from nelson.formula.flat import take
 from nelson.formula.memo import Slot
+from nelson.kernels.core.deadline import check_time
 
 if TYPE_CHECKING:
     from nelson.formula.formula import Formula
@@ -89,13 +90,17 @@ def split(
     position[ranked] = np.minimum(np.arange(len(sizes)), count - 1)
     position[~has_clause] = count
     clauses, first = _sorted(position[of_clause], count)
+    check_time()
     variables, start = _sorted(position[labels], count)
     renumbered = np.zeros(n, np.int32)
     parts = []
     for c in range(count):
         own = variables[start[c] : start[c + 1]]
         renumbered[own] = np.arange(1, len(own) + 1)
-        old, ends = take(literals, offsets, clauses[first[c] : first[c + 1]])
+        old, ends = literals, offsets.copy()  # of the only component
+        if count > 1:
+            old, ends = take(literals, offsets, clauses[first[c] : first[c + 1]])
+        check_time()
         new = np.sign(old) * renumbered[np.abs(old) - 1]
         parts.append(Component(new.astype(np.int32), ends, own))
     return parts

@@ -12,6 +12,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from nelson.kernels.core.deadline import check_time
+
 
 def lengths_to_offsets(lengths: np.ndarray) -> np.ndarray:
     """Where each clause starts, int64, with the total length at the end."""
@@ -83,6 +85,7 @@ def occurrences(literals: np.ndarray, offsets: np.ndarray, n: int) -> tuple[np.n
     from nelson.kernels.reduce import graph
 
     codes = 2 * (np.abs(literals) - 1) + (literals < 0)
+    check_time()
     start = lengths_to_offsets(np.bincount(codes, minlength=2 * n))
     clauses = np.empty(len(literals), np.int32)
     graph.occurrences(literals, offsets, start[:-1].copy(), clauses)

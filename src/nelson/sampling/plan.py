@@ -39,8 +39,8 @@ from nelson.errors import BudgetExceeded, FormulaError, NelsonError
 from nelson.formula import Formula
 from nelson.formula.checks import checked_projection, count, evidence_of, theta_rows
 from nelson.io.progress import phase
-from nelson.kernels.core import kernel_cache
 from nelson.kernels.core.bits import words_for
+from nelson.kernels.core.deadline import seconds_compiling
 from nelson.policy import Policy
 from nelson.sampling import auto, total_variation
 from nelson.sampling.advice import for_method
@@ -508,10 +508,10 @@ def _contexts_by_evidence(
 def _compiled(budget: Budget, ready: Callable[[], None]) -> Budget:
     """The budget, longer by the time that compiling took. To load compiled kernels counts."""
     assert budget.deadline is not None
-    before = kernel_cache.seconds_compiling()
+    before = seconds_compiling()
     with phase("compiling kernels"):
         ready()
-    took = kernel_cache.seconds_compiling() - before
+    took = seconds_compiling() - before
     return replace(budget, deadline=budget.deadline + took)
 
 

@@ -62,7 +62,7 @@ class Reserve:
         self._error: Exception | None = None
         self._stop = threading.Event()
         self._wait = min(rules.share * budget.left, rules.seconds)
-        self._thread = threading.Thread(target=self._run, name="reserve")
+        self._thread = threading.Thread(target=self._run, name="reserve", daemon=True)
         self._thread.start()
 
     def _run(self) -> None:

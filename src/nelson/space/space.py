@@ -240,7 +240,11 @@ class Space(Declaration):
 
         asked = _law(given, weights, shares, first, seed)
         how = {"unique": unique, "seed": seed, "method": method, "threads": threads}
-        plan = space_plan(self, asked, how, Budget.of(seconds, threads))
+        try:
+            plan = space_plan(self, asked, how, Budget.of(seconds, threads))
+        except TimeUp as error:
+            yield Rows.empty(self.fields, "budget", reason=str(error), requested=n)
+            return
         yield from plan.stream(n, block=block)
 
     def plan(

@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from nelson.kernels.core import kernel_cache
-
 _Late = Callable[[], BaseException]  # makes the exception
 _NEVER: tuple[float, _Late] = (math.inf, RuntimeError)
 _DEADLINE: ContextVar[tuple[float, _Late]] = ContextVar("deadline", default=_NEVER)
@@ -24,7 +22,7 @@ def ending_at(deadline: float, late: _Late) -> Iterator[None]:
     """Inside, `check_time` raises late() after that time.monotonic(), or earlier if a caller said
     so.
     """
-    mine = deadline - kernel_cache.seconds_compiling(), late
+    mine = deadline - seconds_compiling(), late
     token = _DEADLINE.set(min(_DEADLINE.get(), mine, key=lambda pair: pair[0]))
     try:
         yield
@@ -35,5 +33,22 @@ def ending_at(deadline: float, late: _Late) -> Iterator[None]:
 def check_time() -> None:
     """Raise if the deadline of the call has passed."""
     deadline, late = _DEADLINE.get()
-    if deadline < math.inf and time.monotonic() > deadline + kernel_cache.seconds_compiling():
+    if deadline < math.inf and time.monotonic() > deadline + seconds_compiling():
         raise late()
+
+
+class _Compiling:
+    seconds = 0.0  # so far
+    since: float | None = None
+
+
+def compiling(begins: bool) -> None:
+    """Compiling kernels begins or ends."""
+    if _Compiling.since is not None:
+        _Compiling.seconds += time.monotonic() - _Compiling.since
+    _Compiling.since = time.monotonic() if begins else None
+
+
+def seconds_compiling() -> float:
+    """The time for which this process has compiled kernels, not loaded compiled ones."""
+    return _Compiling.seconds

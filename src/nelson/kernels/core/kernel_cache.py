@@ -15,7 +15,6 @@ import hashlib
 import os
 import shutil
 import tempfile
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -23,6 +22,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from nelson.kernels.core import deadline
 from nelson.kernels.core.folders import cache_folder, private_folder
 
 #: Folder of the package `nelson`.
@@ -57,26 +57,14 @@ class _Listener:
     tell: Callable[[str], None] | None = None
 
 
-class _Compiling:
-    seconds = 0.0  # so far
-    since: float | None = None
-
-
 def listen(listener: Callable[[str], None] | None) -> Callable[[str], None] | None:
     """Call `listener` with a text when compiling begins, and with "" when it ends. -> the last"""
     before, _Listener.tell = _Listener.tell, listener
     return before
 
 
-def seconds_compiling() -> float:
-    """The time for which this process has compiled kernels, not loaded compiled ones."""
-    return _Compiling.seconds
-
-
 def tell(text: str) -> None:
-    if _Compiling.since is not None:
-        _Compiling.seconds += time.monotonic() - _Compiling.since
-    _Compiling.since = time.monotonic() if text else None
+    deadline.compiling(bool(text))
     if _Listener.tell is not None:
         _Listener.tell(text)
 

@@ -69,9 +69,10 @@ class TableProblem:
         budget: Budget | None = None,
         policy: Policy = DEFAULT,
     ) -> TableProblem:
-        formula, literals = space.encoding.extended(potential.rules)
+        budget = budget or Budget()
+        with budget.enforced():
+            formula, literals = space.encoding.extended(potential.rules)
         with phase("compiling a circuit"):
-            budget = budget or Budget()
             # `moments_of` alone spends less on a circuit.
             circuit_of(formula, budget)
             source = moments_of(formula, budget=budget.share(policy.fit.exact_share))

@@ -1,0 +1,52 @@
+"""What `lab overruns` calls an overrun, and that it ends what never ends."""
+
+from __future__ import annotations
+
+import pytest
+
+import nelson
+from lab import overruns
+from lab.overruns import Outcome, _where, bound, measured
+from lab.overruns_cases import FORMULAS, SPACES
+
+
+def test_a_call_overruns_if_both_clocks_say_so():
+    limit = bound(1.0)
+    assert limit == pytest.approx(1.6)
+    assert Outcome(2.0, 1.9, 10.0, "", "").over(limit)
+    assert not Outcome(2.0, 1.0, 10.0, "", "").over(limit)  # it waited for a solver
+    assert not Outcome(1.5, 2.9, 10.0, "", "").over(limit)  # two threads
+
+
+def test_where_a_call_was_is_told_by_its_lines_of_nelson():
+    trace = """Current thread 0x1 (most recent call first):
+  File "/x/numpy/core.py", line 3 in sort
+  File "/x/src/nelson/formula/flat.py", line 7 in take
+  File "/x/src/nelson/chains/problem.py", line 9 in prepare
+"""
+    assert _where(trace) == "formula/flat.py:7 take < chains/problem.py:9 prepare"
+    assert _where("") == ""
+
+
+@pytest.mark.process
+def test_calls_run_in_forks_and_are_ended(monkeypatch):
+    formula = nelson.Formula([[1, 2], [-1, 3]])
+    done = measured(overruns.OF_FORMULAS["sample"], formula, 600.0)
+    assert done.answer.startswith("100 exact ok") and not done.where
+    failed = measured(lambda f, s: 1 // 0, formula, 600.0)
+    assert failed.answer.startswith("ZeroDivisionError")
+    monkeypatch.setattr(overruns, "PATIENCE", 1.0)
+
+    def never(formula, seconds):
+        while True:
+            pass
+
+    assert measured(never, formula, 0.0).answer == "KILLED"
+
+
+def test_cases_of_a_few_lines_are_what_they_say():
+    small = {name: FORMULAS[name]() for name in ("12 pigeons in 11 holes", "5-SAT of 100")}
+    assert small["12 pigeons in 11 holes"].n_vars == 132
+    assert small["5-SAT of 100"].n_clauses == 100
+    assert len(FORMULAS) == 20 and len(SPACES) == 12
+    assert len(SPACES["product of 48 bits"]().fields) == 2
