@@ -140,6 +140,20 @@ def test_series_look_different():
     assert {k["linestyle"] for k in looks} == {"-", ":"}  # dashes are the paper's; dots: the floor
 
 
+def test_small_multiples_have_a_panel_for_each_series():
+    """Each panel draws its own series in colour over the others, on the same scale."""
+    series = {"auto": ([10, 20], [1.0, 2.0]), "xor": ([10], [300.0]), "kus": ([], [])}
+    panels = plots.multiples(series, x="n", y="s")
+    assert list(panels.draws) == ["auto", "xor"]
+    limits = []
+    for name, draw in panels.draws.items():
+        _, ax = drawn(draw)
+        assert [line.get_label() for line in ax.lines][-1] == name and len(ax.lines) == 2
+        limits.append(ax.get_ylim())
+    assert limits == [(0.5, 600.0)] * 2
+    assert len(plots.multiples({"kus": ([], [])}, x="n", y="s").draws) == 1  # says that it is empty
+
+
 def test_no_sampler_lacks_a_look():
     assert {entry.name for entry in samplers.every()} <= set(plots.KNOWN)
 

@@ -44,8 +44,9 @@ NOTE = (
     "log-likelihood: nats per held-out example; –: log Z could not be computed."
 )
 CAPTIONS = (
-    "Examples, what was learned from them, and new structures, all of them valid.",
-    "One new structure.",
+    "{task}: examples on the left, what was learned from them in the middle, new structures on the "
+    "right ({law}, {valid:.0%} valid). Wide lines are frequent or have a large weight.",
+    "{task}: one new structure.",
 )
 _BAR_WIDTH = 24  # characters
 
@@ -170,6 +171,13 @@ def _row(visit: Visit) -> list[str]:
     ]
 
 
+def _captions(visit: Visit) -> list[str]:
+    """What the two pictures of a task show."""
+    report = visit.report
+    words = {"task": visit.task.name, "law": report["guarantee"], "valid": report["validity"]}
+    return [caption.format(**words) for caption in CAPTIONS]
+
+
 def _likelihood(value: Any) -> str:
     """A number, a number with its error bar, or a dash."""
     if value is None:
@@ -201,8 +209,8 @@ def _write_page(
                 f"{_sentence(task.describe())}\n\nLearned in {len(learned.history)} iterations, "
                 f"{learned.seconds:.1f} s. {_sentence(learned.why)}",
                 images=[
-                    Image(path, caption, f"{task.name}: {caption}")
-                    for path, caption in zip(visit.pictures, CAPTIONS, strict=False)
+                    Image(path, caption, caption)
+                    for path, caption in zip(visit.pictures, _captions(visit), strict=False)
                 ],
             )
         )

@@ -52,7 +52,7 @@ def table(rows: Mapping[str, Sequence[Row]]) -> Table | None:
     )
     lead = "What we claim of our samplers, and what this run says to it."
     columns = ["claim", "sampler", "in this run"]
-    return Table("What we claim", columns, body, note, lead=lead)
+    return Table("Our claims in this run", columns, body, note, lead=lead)
 
 
 def _claims(rows: Mapping[str, Sequence[Row]]) -> Iterator[tuple[str, list[Judged]]]:

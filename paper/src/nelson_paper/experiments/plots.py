@@ -103,6 +103,8 @@ def multiples(
     """A panel for each series, in colour, with all others in grey: nothing hides anything."""
     known = {name: _finite(points, "xy") for name, points in series.items()}
     known = {name: points for name, points in known.items() if len(points[0])}
+    if not known:
+        return Panels({"": lambda ax: frame(ax, x=x, y=y)})
     highest = max((float(b.max()) for _, b in known.values()), default=1.0)
     lowest = min((float(b.min()) for _, b in known.values()), default=0.1)
 

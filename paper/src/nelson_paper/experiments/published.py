@@ -56,7 +56,7 @@ SAMPLERS = {
     "KUS": "kus",
     "QuickSampler": "quicksampler",
     "UniGen": "unigen",
-    "Gibbs": "gibbs",
+    "Gibbs": "gibbs-published",
 }
 
 

@@ -40,7 +40,7 @@ def draw_orientation(
     told = "no vertex is a sink" if task.valid(row)[0] else f"{sinks} are sinks"
     fig.suptitle(title or f"{task.n_vars} edges with their directions: {told}", fontsize=11)
     if theta is not None:
-        _legend(fig)
+        _legend(fig, theta)
     return drawing.save(fig, path)
 
 
@@ -66,7 +66,7 @@ def draw_overview(
     drawing.means(grid["E"], data, generated, "edge's direction")
     n = task.graph.number_of_nodes()
     fig.suptitle(f"Sink-free orientations: {n} vertices, {task.n_vars} edges", fontsize=12)
-    _legend(fig)
+    _legend(fig, theta)
     return drawing.save(fig, path)
 
 
@@ -148,12 +148,13 @@ def _loop(ax: Any, at: np.ndarray, centre: np.ndarray) -> None:
     ax.add_patch(Circle(at + 0.1 * away, 0.1, fill=False, ec=drawing.GREY, lw=1.0))
 
 
-def _legend(fig: Any) -> None:
+def _legend(fig: Any, theta: np.ndarray) -> None:
     from matplotlib.lines import Line2D
 
+    most = float(np.abs(theta[np.isfinite(theta)]).max(initial=0.0))
     lines = [
         Line2D([], [], color=drawing.BLUE, lw=2.5, label="the way that θ prefers"),
         Line2D([], [], color=drawing.ORANGE, lw=2.5, label="the other way"),
-        Line2D([], [], color=drawing.GREY, lw=0.8, label="thin or faint: θ near 0"),
+        Line2D([], [], color=drawing.GREY, lw=0.8, label=f"width: |θ|, thin 0, wide {most:.2g}"),
     ]
     fig.legend(handles=lines, loc="outside lower center", ncols=3, frameon=False, fontsize=9)
