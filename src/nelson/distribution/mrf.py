@@ -184,11 +184,12 @@ class ConstrainedMRF(Distribution):
         """How log_prob, mean, sample and mode are computed within `seconds`: exact, or what else,
         and what to use instead. Decides what is not decided yet; nothing is estimated.
         """
-        exact = self._law()
+        budget, exact = Budget.of(self.seconds), self._law()
         if isinstance(exact, Law):
             return dict.fromkeys(("log_prob", "mean", "sample", "mode"), exact.why)
         try:
-            plan = self._draws.planned(rows_of(self.logits), self.logits.device)
+            draws = PlannedDraws(self.formula, self.method, self.sweeps, budget.seconds_left)
+            plan = draws.planned(rows_of(self.logits), self.logits.device)
             drawn = f"{plan.guarantee}: {plan.why}"
         except BudgetExceeded as error:
             drawn = f"none: {error}"
