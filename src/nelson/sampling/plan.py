@@ -393,7 +393,8 @@ def _asked_for(
     if sampler.rounds_weights and (beyond := next(filter(None, map(beyond_resolution, theta)), "")):
         guarantee, why = weakest([guarantee, "heuristic"]), f"{why}; but {beyond}"
     elif guarantee == "heuristic" and sweeps:
-        why += '; nobody has diagnosed these sweeps: method="auto" does'
+        why += '; nobody has diagnosed these sweeps: method="auto" does. Chains of one call visit '
+        why += "variables in one order: until they mix they may lean together to one side"
     return MethodChoice(sampler.name, sweeps, guarantee, why, advice=for_method(guarantee))
 
 
