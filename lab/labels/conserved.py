@@ -109,7 +109,12 @@ def torus_matchings(size: int) -> np.ndarray:
     return counts
 
 
-@family("adversarial", eight={"size": 8}, twelve={"size": 12}, sixteen={"size": 16, "count": 4096})
+@family(
+    "adversarial",
+    eight={"size": 8},
+    twelve={"size": 12},
+    sixteen={"size": 16, "count": 4096, "call": "auto"},
+)
 def torus(seed: int, size: int) -> Case:
     """Perfect matchings of a torus: exactly one edge at each vertex. Truth by Kasteleyn."""
     right = np.arange(size * size).reshape(size, size) + 1
@@ -132,7 +137,7 @@ def torus(seed: int, size: int) -> Case:
     return Case(Formula(clauses, n_vars=n), watch=(zero,), means=np.full(n, 0.25))
 
 
-@family("adversarial", six={"size": 6}, eight={"size": 8})
+@family("adversarial", six={"size": 6})
 def ice(seed: int, size: int) -> Case:
     """Arrows on the edges of a torus, two into each vertex and two out. As many point down between
     any two rows: the flux, which only a line of arrows around the torus changes. Truth by a
