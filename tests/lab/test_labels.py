@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from lab import labels
-from lab.labels import blocks, honest, phases, switches
+from lab.labels import blocks, conserved, honest, phases, switches
 from lab.labels.case import (
     COUNT,
     FAMILIES,
@@ -25,6 +25,7 @@ from lab.labels.draw import by_chains, measure
 from nelson.budget import Budget
 from nelson.errors import FormulaError
 from nelson.exact.compiled import compiled
+from nelson.exact.listing import structures
 from nelson.formula import Formula
 from nelson.sampling.auto import compiler
 from nelson_paper import experiments
@@ -41,13 +42,14 @@ FAST = (
     "grid-phase-frozen", "ferromagnet-grid", "one-hot-permutations", "cardinality-weighted",
     "dense-3sat-weighted", "parities-strong", "implications-chain-60", "balls-two",
     "random-sparse-5sat-60", "random-sparse-3sat-60", "grid-path", "regular-cubic-60",
-    "matchings-cycle", "not-all-equal-sparse",
+    "matchings-cycle", "not-all-equal-sparse", "open-clocks-sparse",
 )  # fmt: skip
 #: The same, but their labels are false as long as only single marginals are compared.
 ONCE_FALSE = (
     "kab-star", "kab-star-swept", "kab-star-few", "kab-star-projected", "kab-k-5-40",
     "kab-three-phases", "kab-star-log-z", "in-5sat-star", "hubs-medium", "contexts-issue",
-    "polynomial-product", "alone-biased", "equal-marginals-rings", "equal-marginals-multiplexer",
+    "clocks-ring-disguised", "golf-last", "polynomial-product", "alone-biased",
+    "equal-marginals-rings", "equal-marginals-multiplexer",
     "with-5sat-rings", "balls-needle", "unseen-lovasz-projected", "grid-zero",
 )  # fmt: skip
 
@@ -108,6 +110,9 @@ def small_cases() -> dict[str, Case]:
         "spins": phases.ferromagnet(0, blocks.grid(2, 3), 6, coupling=1.3, field=0.2),
         "implications": phases.implications(0, n=12, theta=0.1, wells=0.3),
         "ideals": phases.ideals(0, a=4, b=4),
+        "clocks": conserved.clocks(0, sites=4, n=6, m=4),
+        "open clocks": conserved.open_clocks(0, sites=4, n=6, m=4),
+        "ice": conserved.ice(0, size=3),
     }
 
 
@@ -131,6 +136,29 @@ def test_a_wrong_truth_is_seen():
     ):
         with pytest.raises((AssertionError, ValueError)):
             check_truth(wrong)
+
+
+def test_matchings_of_a_torus_are_counted_by_their_windings():
+    """272 perfect matchings of the 4 x 4 torus, by a list: Kasteleyn's determinant agrees."""
+    case = conserved.torus(0, size=4)
+    rows = structures(case.formula)
+    assert rows is not None and len(rows) == 272
+    assert case.watch[0].truth == pytest.approx(case.watch[0].of(rows).mean(), abs=1e-9)
+    assert case.watch[0].truth < 0.9
+    np.testing.assert_allclose(rows.mean(axis=0), 0.25)
+
+
+def test_a_key_of_parities_has_one_solution():
+    random = np.random.default_rng(0)
+    key = random.random(9) < 0.5
+    formula = Formula(conserved.parities(key, 1, random), n_vars=9)
+    assert structures(formula).tolist() == [key.tolist()]
+    golf = conserved.golf(0, bits=9, m=20, n=30, at="middle")
+    x = np.random.default_rng(1).random((64, 39)) < 0.5
+    x[:, 15:24] = np.random.default_rng([0, 9, 20]).random(9) < 0.5
+    assert golf.watch[0].of(x).all() and golf.formula.satisfied(x).all()
+    x[:, 20] ^= True
+    assert not golf.watch[0].of(x).any()
 
 
 @pytest.mark.process

@@ -475,7 +475,8 @@ def _asked_for(
         guarantee, weaker = total_variation.judged(guarantee, most, rounded=True)
         why += f"; but {weaker}" if weaker else ""
     elif guarantee == "heuristic" and sweeps:
-        why += '; nobody has diagnosed these sweeps: method="auto" does'
+        why += '; nobody has diagnosed these sweeps: method="auto" does. Chains of one call visit '
+        why += "variables in one order: until they mix they may lean together to one side"
     return MethodChoice(sampler.name, sweeps, guarantee, why, advice=for_method(guarantee))
 
 

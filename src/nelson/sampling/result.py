@@ -36,7 +36,9 @@ def result(
     total = Block(np.zeros(0), np.zeros(0))
     for block in blocks:
         total.add(block)
-    if total.invalid:  # whatever was promised: the samples that remain follow another law
+    # Whatever was promised: samples that remain follow another law, and no samples follow none.
+    untrue = bool(total.invalid) or (guarantee == "diagnosed" and not len(samples))
+    if untrue:
         guarantee = weakest([guarantee, "heuristic"])
     why, far = drawing.choice.why, {}
     if guarantee == "exact" and len(samples):
@@ -76,7 +78,7 @@ def result(
         validity = 1 - total.invalid / max(total.drawn, 1)
         info |= {"drawn": total.drawn, "invalid": total.invalid, "validity": validity}
     if not drawing.single:
-        floor = guarantee if total.invalid or far else "exact"
+        floor = guarantee if untrue or far else "exact"
         info["guarantees"] = [weakest([floor, label]) for label in drawing.guarantees]
     if total.interrupted:
         info["interrupted"] = True

@@ -83,17 +83,17 @@ def test_pairs_that_never_meet_are_compared_by_their_distance():
     pass. The twin has one region.
     """
     every = np.arange(N)
-    apart, met = meetings(Walk(2, 12), every, every, 3)
+    apart, met = meetings(Walk(2, 12), every, 3)
     assert not apart.yes and apart.worst > 2 and met == 0.0
-    same, met = meetings(Walk(1, 12), every, every, 3)
+    same, met = meetings(Walk(1, 12), every, 3)
     assert same.yes and same.worst < 1.3 / LIMIT and met == 0.0
 
 
 def test_chains_that_were_cut_off_have_not_met():
     walk, every = Walk(1, N), np.arange(N)
-    assert meetings(walk, every, every, 3)[0].yes  # all have met
+    assert meetings(walk, every, 3)[0].yes  # all have met
     walk.complete = False
-    assert not meetings(walk, every, every, 3)[0].yes
+    assert not meetings(walk, every, 3)[0].yes
 
 
 def test_the_spread_of_distances():

@@ -338,7 +338,7 @@ def watch(
             continue
         coupled = _coupled(alternatives, late, groups, lag, limits)
         sweeps = SWEEPS_PER_LAG * lag
-        meeting, met = meetings(coupled, features.variables, features.columns, sweeps)
+        meeting, met = meetings(coupled, features.variables, sweeps)
         run = replace(run, meetings=meeting, met=met, complete=coupled.complete)
         frozen = apart is not None and meeting.worst > limits.frozen * apart.worst
         if meeting.yes or frozen or not coupled.complete:

@@ -2,9 +2,9 @@
 
 Take S samples as starts of new chains, and give chain k of every start the same random numbers. Two
 chains that meet stay together. Let d_abk be the distance of the chains of starts a and b under the
-random numbers k: the number of variables in which they differ. If the samples are independent
-draws of one law that the chains have no further memory of, no pair (a, b) is closer than another
-after T sweeps. Without the mean of each k, which all pairs share,
+random numbers k: the number of variables in which they differ, summed over a group of 16 chains. If
+the samples are independent draws of one law that the chains have no further memory of, no pair
+(a, b) is closer than another after T sweeps. Without the mean of each k, which all pairs share,
 
     spread = std over pairs of mean_k d_abk / (std of d_abk / sqrt(number of k))  <=  about 1
 
@@ -29,7 +29,6 @@ from typing import Protocol
 import numpy as np
 
 from nelson.chains.diagnosis.compare import Comparison
-from nelson.kernels.core.bits import unpack
 
 #: The spread may be this large.
 LIMIT = 1.5
@@ -46,60 +45,52 @@ class Coupled(Protocol):
     def sweep_to(self, sweeps: int) -> None: ...
 
 
-def meetings(
-    chains: Coupled, variables: np.ndarray, columns: np.ndarray, sweeps: int
-) -> tuple[Comparison, float]:
-    """(the answer after `sweeps` and after twice as many, the share of pairs that met by then).
-
-    variables: two chains have met if they agree in these; columns: those of which distances count.
-    """
+def meetings(chains: Coupled, variables: np.ndarray, sweeps: int) -> tuple[Comparison, float]:
+    """(the answer after `sweeps` and after twice as many, the share of pairs that met by then)."""
     worst, share = 0.0, 0.0
     for after in (sweeps, 2 * sweeps):
         chains.sweep_to(after)
         if not chains.complete:
             return Comparison(np.inf, "the distance of pairs of samples"), share
-        met = shares(chains.words[:, :, variables])
+        met, distance = compared(chains.words[:, :, variables])
         share = float(met.mean())
         if share > _TELLING[1]:
             break
-        worst = max(worst, spread(distances(chains.words[:, :, columns])))
+        worst = max(worst, spread(distance))
         if share > _TELLING[0]:
             lanes = 64 * chains.words.shape[1]
             worst = max(worst, float(met.std() / np.sqrt(share * (1 - share) / lanes)))
     return Comparison(worst / LIMIT, "the distance of pairs of samples"), share
 
 
-def shares(states: np.ndarray) -> np.ndarray:
-    """States (starts, words, variables) -> for each pair of starts, the share of equal lanes."""
-    lanes = 64 * states.shape[1]
-    parts = []
+def compared(states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """States (starts, words, variables) -> for each pair of starts, the share of equal lanes, and
+    its distances, (pairs, 4 words): the sum over 16 lanes, which is quicker than each by itself.
+    """
+    states, lanes = np.ascontiguousarray(states), 64 * states.shape[1]
+    met, apart = [], []
     for k in range(len(states) - 1):
-        differ = np.zeros((len(states) - k - 1, states.shape[1]), np.uint64)
+        shape = len(states) - k - 1, states.shape[1]
+        differ, distance = np.zeros(shape, np.uint64), np.zeros((*shape, 4), np.int64)
         for first in range(0, states.shape[2], 1024):
             some = slice(first, first + 1024)
-            differ |= np.bitwise_or.reduce(states[k, :, some] ^ states[k + 1 :, :, some], axis=2)
-        parts.append(1 - np.bitwise_count(differ).sum(axis=1) / lanes)
-    return np.concatenate(parts)
-
-
-def distances(states: np.ndarray) -> np.ndarray:
-    """States (starts, words, columns) -> (pairs of starts, lanes): the columns that differ."""
-    pairs = np.triu_indices(len(states), 1)
-    parts = []
-    for word in range(states.shape[1]):
-        bits = np.stack([unpack(state[None, word], 64) for state in states], axis=1)
-        signs = 2 * bits.astype(np.float32) - 1  # (lanes, starts, columns)
-        alike = (signs @ signs.transpose(0, 2, 1))[:, pairs[0], pairs[1]]
-        parts.append((states.shape[2] - alike.T) / 2)
-    return np.concatenate(parts, axis=1)
+            unlike = np.ascontiguousarray(states[k, :, some] ^ states[k + 1 :, :, some])
+            differ |= np.bitwise_or.reduce(unlike, axis=2)
+            quarters = np.bitwise_count(unlike.view(np.uint16)).reshape(*unlike.shape, 4)
+            distance += quarters.sum(axis=2, dtype=np.int32)
+        met.append(1 - np.bitwise_count(differ).sum(axis=1) / lanes)
+        apart.append(distance.reshape(len(distance), -1))
+    return np.concatenate(met), np.concatenate(apart).astype(float)
 
 
 def spread(distance: np.ndarray) -> float:
-    """Of distances (pairs, lanes): how much the means of pairs vary, relative to chance; infinite
-    if chance moves nothing, since then nothing can be told.
+    """Of distances (pairs, groups of lanes): how much the means of pairs vary, relative to chance.
+
+    It is infinite if chance moves nothing, since then nothing can be told.
     """
+    pairs, groups = distance.shape
     rest = distance - distance.mean(axis=0)
     means = rest.mean(axis=1)
-    noise = (rest - means[:, None]).std()
-    lanes = distance.shape[1]
-    return float(means.std() * np.sqrt(lanes) / noise) if noise > 0 else np.inf
+    free = pairs * (groups - 1)  # the means of pairs are estimated, too
+    noise = np.sqrt(((rest - means[:, None]) ** 2).sum() / free)
+    return float(means.std() * np.sqrt(groups) / noise) if noise > 0 else np.inf

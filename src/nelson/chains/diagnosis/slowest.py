@@ -94,7 +94,9 @@ def _directions(one: np.ndarray, two: np.ndarray) -> np.ndarray:
     k = min(_DIRECTIONS, *one.shape)
     basis = np.random.default_rng(k).normal(size=(one.shape[1], k)).astype(np.float32)
     for _ in range(_STEPS):
-        basis, _ = np.linalg.qr(one.T @ (two @ basis) + two.T @ (one @ basis))
+        basis = one.T @ (two @ basis) + two.T @ (one @ basis)
+        basis /= np.maximum(np.linalg.norm(basis, axis=0), 1e-30)
+    basis, _ = np.linalg.qr(basis)
     a, b = (one @ basis).astype(float), (two @ basis).astype(float)
     total = a.T @ a + b.T @ b
     root = np.linalg.cholesky(total + 1e-6 * np.trace(total) * np.eye(k))
