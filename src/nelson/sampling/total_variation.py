@@ -153,13 +153,13 @@ def epsilon(drawing: Drawing) -> float:
 
 
 def of_circuit(problem: Problem, theta: np.ndarray) -> np.ndarray:
-    """Of the circuit that the formula has; of none if none is known."""
+    """Of the circuit that the formula has; of one of 2^24 decisions if none is known."""
     n, decisions = problem.formula.n_total, 0
     for formula in (problem.formula, problem.rest):
         for built, _ in known_circuits(formula).values():
             if built.circuit is not None:
                 decisions = max(decisions, built.circuit.decisions)
-    return circuit_error(n, decisions, theta)
+    return circuit_error(n, decisions or 1 << 24, theta)
 
 
 def circuit_error(n: int, decisions: int, theta: np.ndarray) -> np.ndarray:
