@@ -141,12 +141,12 @@ def of_joint(problem: Problem, theta: np.ndarray, moves: Joint) -> np.ndarray:
     return np.asarray(width[:, graph.moving].sum(axis=1) / 4 + scale)
 
 
-def epsilon(drawing: Drawing) -> float:
+def epsilon(drawing: Drawing, bound: float) -> float:
     """Q / P lies within a factor 1 + epsilon of 1, if probabilities are rounded. The coin of a gate
-    has at most twice the error of its variable.
+    has at most twice the error of its variable, and the bound of a joint move is R / 4.
     """
     widths = [2 * np.abs(change(request.theta)).sum(axis=1) for _, request in drawing.parts]
-    return float(np.expm1(max(width.max(initial=0.0) for width in widths)))
+    return float(np.expm1(max(4 * bound, *(width.max(initial=0.0) for width in widths))))
 
 
 # --- doubles --------------------------------------------------------------------------------------
@@ -217,19 +217,22 @@ def of_coupling(met: Sequence[tuple[int, int]], max_rounds: int) -> float:
 # --- a draw ---------------------------------------------------------------------------------------
 
 
-def of_drawing(drawing: Drawing, total: Block) -> np.ndarray:
-    """(contexts,): the bound for samples of a drawing that is called exact. total: its blocks."""
+def of_drawing(drawing: Drawing, total: Block) -> tuple[float, float]:
+    """(the bound for samples of a drawing that is called exact, what is coupling of that), of any
+    context. total: its blocks.
+    """
     if not drawing.variation:
         drawing.variation.extend(_of_part(drawing, *part) for part in drawing.parts)
-    out = np.zeros(drawing.contexts)
+    most, coupled = 0.0, 0.0
     for (_, request), (fixed, trials) in zip(drawing.parts, drawing.variation, strict=True):
-        out[request.contexts] = fixed
+        own = 0.0
         for trial in trials:
             lanes = 64 * words_for(drawing.n or request.block)
             met = [(lanes, total.rounds), *([trial] if trial else [])]
             apart = "apart" in total.info
-            out[request.contexts] += 1.0 if apart else of_coupling(met, request.max_rounds)
-    return out
+            own += 1.0 if apart else of_coupling(met, request.max_rounds)
+        most, coupled = max(most, own + float(fixed.max(initial=0.0))), max(coupled, own)
+    return most, coupled
 
 
 def _of_part(
