@@ -143,10 +143,20 @@ def of_joint(problem: Problem, theta: np.ndarray, moves: Joint) -> np.ndarray:
 
 def epsilon(drawing: Drawing, bound: float) -> float:
     """Q / P lies within a factor 1 + epsilon of 1, if probabilities are rounded. The coin of a gate
-    has at most twice the error of its variable, and the bound of a joint move is R / 4.
+    has at most twice the error of its variable; other bounds are at least R / 4.
     """
-    widths = [2 * np.abs(change(request.theta)).sum(axis=1) for _, request in drawing.parts]
-    return float(np.expm1(max(4 * bound, *(width.max(initial=0.0) for width in widths))))
+    groups = [group for d in (drawing.decisions or {}).values() for group in d.groups]
+    samplers = [group.step.sampler for group in groups] or [drawing.sampler]
+    width = 4 * bound
+    for _, request in drawing.parts if any(map(of_bits_too, samplers)) else ():
+        size = 2 * np.abs(change(request.theta)).sum(axis=1)
+        width = max(width, float(size.max(initial=0.0)))
+    return math.expm1(min(width, 700.0))
+
+
+def of_bits_too(sampler: Sampler) -> bool:
+    """Does it draw with probabilities that are multiples of 2^-32?"""
+    return sampler.rounds_weights or sampler.name == "rejection"
 
 
 # --- doubles --------------------------------------------------------------------------------------
@@ -272,5 +282,5 @@ def judged(guarantee: str, bound: float, rounded: bool = False) -> tuple[str, st
         return guarantee, ""
     why = f"the law may be {bound:.1g} from P in total variation, more than {MOST:g}"
     if rounded:
-        return "approximate", f"{why}: probabilities are rounded to multiples of 2^-32"
+        return "approximate", f"{why}: probabilities are rounded"
     return "heuristic", why
