@@ -3,7 +3,7 @@
 `auto` asks in this order, and stops as soon as no part is left:
 
     enumerate   each part of few variables, in microseconds
-    tables      each part that is narrow, if that is little work and provably loses nothing
+    tables      each part that is narrow, if that is little work and loses nothing
     law         the exact law of the formula as a whole: circuits, inputs, a counter
     rejection   each part by itself, if random proposals are valid often enough
     bridge      all other parts together

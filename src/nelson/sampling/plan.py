@@ -466,7 +466,7 @@ def _asked_for(
     guarantee = weakest([sampler.guarantee(problem, sweeps) for problem in problems])
     if sampler.rounds_weights and (beyond := next(filter(None, map(beyond_resolution, theta)), "")):
         guarantee, why = weakest([guarantee, "heuristic"]), f"{why}; but {beyond}"
-    elif guarantee == "exact" and (sampler.rounds_weights or sampler.name == "rejection"):
+    elif guarantee == "exact" and total_variation.of_bits_too(sampler):
         bounds = [
             total_variation.of_sampler(sampler, problem, rows).max(initial=0.0)
             for problem, rows in zip(problems, theta, strict=True)

@@ -42,8 +42,9 @@ def result(
         guarantee = weakest([guarantee, "heuristic"])
     why, far = drawing.choice.why, {}
     if guarantee == "exact" and len(samples):
-        bound = float(total_variation.of_drawing(drawing, total).max(initial=0.0))
-        guarantee, weaker = total_variation.judged(guarantee, bound)
+        bound, coupled = total_variation.of_drawing(drawing, total)
+        rounded = coupled <= total_variation.MOST
+        guarantee, weaker = total_variation.judged(guarantee, bound, rounded)
         why, far = f"{why}; but {weaker}" if weaker else why, {"tv_bound": bound}
     info: dict[str, Any] = {
         "method": drawing.sampler.name,
@@ -72,7 +73,7 @@ def result(
         }
     info |= drawing.info | total.info | far
     if guarantee == "approximate" and "epsilon" not in info:
-        info["epsilon"] = total_variation.epsilon(drawing)
+        info["epsilon"] = total_variation.epsilon(drawing, float(info.get("tv_bound", 0.0)))
     info |= _clock(drawing, info)
     if drawing.sampler.may_be_invalid or total.invalid:
         validity = 1 - total.invalid / max(total.drawn, 1)

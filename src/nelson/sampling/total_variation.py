@@ -141,25 +141,35 @@ def of_joint(problem: Problem, theta: np.ndarray, moves: Joint) -> np.ndarray:
     return np.asarray(width[:, graph.moving].sum(axis=1) / 4 + scale)
 
 
-def epsilon(drawing: Drawing) -> float:
+def epsilon(drawing: Drawing, bound: float) -> float:
     """Q / P lies within a factor 1 + epsilon of 1, if probabilities are rounded. The coin of a gate
-    has at most twice the error of its variable.
+    has at most twice the error of its variable; other bounds are at least R / 4.
     """
-    widths = [2 * np.abs(change(request.theta)).sum(axis=1) for _, request in drawing.parts]
-    return float(np.expm1(max(width.max(initial=0.0) for width in widths)))
+    groups = [group for d in (drawing.decisions or {}).values() for group in d.groups]
+    samplers = [group.step.sampler for group in groups] or [drawing.sampler]
+    width = 4 * bound
+    for _, request in drawing.parts if any(map(of_bits_too, samplers)) else ():
+        size = 2 * np.abs(change(request.theta)).sum(axis=1)
+        width = max(width, float(size.max(initial=0.0)))
+    return math.expm1(min(width, 700.0))
+
+
+def of_bits_too(sampler: Sampler) -> bool:
+    """Does it draw with probabilities that are multiples of 2^-32?"""
+    return sampler.rounds_weights or sampler.name == "rejection"
 
 
 # --- doubles --------------------------------------------------------------------------------------
 
 
 def of_circuit(problem: Problem, theta: np.ndarray) -> np.ndarray:
-    """Of the circuit that the formula has; of none if none is known."""
+    """Of the circuit that the formula has; of one of 2^24 decisions if none is known."""
     n, decisions = problem.formula.n_total, 0
     for formula in (problem.formula, problem.rest):
         for built, _ in known_circuits(formula).values():
             if built.circuit is not None:
                 decisions = max(decisions, built.circuit.decisions)
-    return circuit_error(n, decisions, theta)
+    return circuit_error(n, decisions or 1 << 24, theta)
 
 
 def circuit_error(n: int, decisions: int, theta: np.ndarray) -> np.ndarray:
@@ -217,19 +227,22 @@ def of_coupling(met: Sequence[tuple[int, int]], max_rounds: int) -> float:
 # --- a draw ---------------------------------------------------------------------------------------
 
 
-def of_drawing(drawing: Drawing, total: Block) -> np.ndarray:
-    """(contexts,): the bound for samples of a drawing that is called exact. total: its blocks."""
+def of_drawing(drawing: Drawing, total: Block) -> tuple[float, float]:
+    """(the bound for samples of a drawing that is called exact, what is coupling of that), of any
+    context. total: its blocks.
+    """
     if not drawing.variation:
         drawing.variation.extend(_of_part(drawing, *part) for part in drawing.parts)
-    out = np.zeros(drawing.contexts)
+    most, coupled = 0.0, 0.0
     for (_, request), (fixed, trials) in zip(drawing.parts, drawing.variation, strict=True):
-        out[request.contexts] = fixed
+        own = 0.0
         for trial in trials:
             lanes = 64 * words_for(drawing.n or request.block)
             met = [(lanes, total.rounds), *([trial] if trial else [])]
             apart = "apart" in total.info
-            out[request.contexts] += 1.0 if apart else of_coupling(met, request.max_rounds)
-    return out
+            own += 1.0 if apart else of_coupling(met, request.max_rounds)
+        most, coupled = max(most, own + float(fixed.max(initial=0.0))), max(coupled, own)
+    return most, coupled
 
 
 def _of_part(
@@ -269,5 +282,5 @@ def judged(guarantee: str, bound: float, rounded: bool = False) -> tuple[str, st
         return guarantee, ""
     why = f"the law may be {bound:.1g} from P in total variation, more than {MOST:g}"
     if rounded:
-        return "approximate", f"{why}: probabilities are rounded to multiples of 2^-32"
+        return "approximate", f"{why}: probabilities are rounded"
     return "heuristic", why

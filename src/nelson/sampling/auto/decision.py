@@ -19,6 +19,7 @@ from nelson.formula import Formula
 from nelson.formula.flat import join
 from nelson.formula.memo import Recent, Slot
 from nelson.sampling.methods import lovasz
+from nelson.sampling.total_variation import MOST, of_group
 
 if TYPE_CHECKING:
     from nelson.sampling.auto.steps.step import Step
@@ -121,8 +122,9 @@ class Decision:
         always = group.guarantee == "exact" and not group.theta_decides
         if not keep and (not always or beyond_resolution(theta)):
             return None
-        rows = (group.guarantee,) * len(theta)
-        return replace(self, groups=[replace(group, theta=theta, rows=rows)])
+        moved = replace(group, theta=theta, rows=(group.guarantee,) * len(theta))
+        far = not keep and (of_group(moved) > MOST).any()
+        return None if far else replace(self, groups=[moved])
 
     @property
     def better(self) -> bool:

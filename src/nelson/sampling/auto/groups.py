@@ -113,8 +113,8 @@ def group_of(step: Step, part: FormulaPart, members: Sequence[Taken]) -> Compone
         rows=tuple(weakest([label[k] for label in labels]) for k in contexts),
         moves=worst.moves,
     )
-    rounds = step.sampler.rounds_weights or step.sampler.name == "rejection"
-    return _judged(group) if rounds and group.guarantee == "exact" else group
+    rounds = group.guarantee == "exact" and total_variation.of_bits_too(step.sampler)
+    return _judged(group) if rounds else group
 
 
 def _judged(group: ComponentGroup) -> ComponentGroup:
