@@ -17,6 +17,7 @@ from nelson.log_z import compute
 from nelson.policy import DEFAULT
 from nelson.sampling import marginals as marginals_module
 from nelson.sampling import report as report_module
+from nelson.sampling import terms_plan
 from nelson.sampling.auto import ladder
 from nelson.sampling.auto.steps.solver import SolverChains
 from tests.problems import random_ksat
@@ -101,6 +102,15 @@ def test_the_deadline_is_enforced_in_each_of_them(formula, monkeypatch, module, 
         pass
     assert len(seen) == 1 and np.isfinite(seen[0])
     check_time()
+
+
+def test_a_law_with_terms_has_no_sample_then(formula, monkeypatch):
+    asked = {"n": 5, "terms": {(1, 2): 1.0}, "seconds": SECONDS}
+    assert len(nelson.sample(formula, **asked)) == 5
+    monkeypatch.setattr(terms_plan, "law", late)
+    s = nelson.sample(formula, **asked)
+    assert (len(s), s.guarantee, s.status) == (0, "heuristic", "budget")
+    assert "the time was up" in s.info["reason"]
 
 
 class Takes(SolverChains):
