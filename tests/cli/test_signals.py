@@ -154,12 +154,28 @@ def test_a_signal_before_the_first_sample_leaves_nothing(tmp_path, number):
     _, error = process.communicate(timeout=TIMEOUT)
     assert process.returncode == 128 + number, error
     assert b"Traceback" not in error and list(tmp_path.iterdir()) == []
+    assert error == b"nelson: interrupted\n"
 
 
-def test_ctrl_c_inside_exec_of_text_keeps_the_exit_code():
-    """Dataclasses are made by `exec`, so Ctrl-C arrives there while modules are imported."""
-    program = [sys.executable, "-m", "tests.cli.interrupted_exec"]
+#: Moment -> the exit code, or None for 128 + the number of the signal; and what a process without
+#: the handlers of the command line does after SIGINT (a negative code: the signal ends it).
+MOMENTS = {
+    "text": (None, -2),  # in `exec` of text: dataclasses are made so, while modules are imported
+    "callback": (None, 0),  # of a weak reference or a collector: the exception is lost
+    "start": (None, -2),  # while the commands are imported
+    "after": (None, -2),  # after the command
+    "last": (0, -2),  # while Python takes itself apart
+}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_signal_gives_its_exit_code_at_any_moment(moment, number):
+    program = [sys.executable, "-m", "tests.cli.interrupted", moment, str(int(number))]
     root = Path(__file__).parents[2]
-    assert subprocess.run(program, check=False, cwd=root).returncode == 130
-    if sys.version_info < (3, 12):  # the twin: without our handlers Python repeats the signal
-        assert subprocess.run([*program, "plain"], check=False, cwd=root).returncode == -2
+    done = subprocess.run(program, cwd=root, capture_output=True, text=True, check=False)
+    code, plain_code = MOMENTS[moment]
+    assert (done.returncode, done.stderr) == (128 + number if code is None else code, "")
+    if number == signal.SIGINT and (moment != "text" or sys.version_info < (3, 12)):
+        plain = subprocess.run([*program, "plain"], cwd=root, capture_output=True, check=False)
+        assert plain.returncode == plain_code  # the twin

@@ -1,80 +1,36 @@
 """The command line: one file per command, each of which parses options and calls the library.
 
-Other code imports `app` and `main` only. `nelson --help` must be fast: modules here load typer at
-the top; numpy, numba, rich and most of the library are imported inside the functions that use them.
-Commands of other packages, such as `nelson bench`, join by an entry point: `joined.py`.
+Other code imports `app` and `main` only. `nelson --help` must be fast: modules of commands load
+typer at the top; numpy, numba, rich and most of the library are imported inside the functions that
+use them. This module loads nothing before `main` has set the handlers of signals.
 """
 
 from __future__ import annotations
 
 import gc
+from typing import TYPE_CHECKING, Any
 
-import typer
+from nelson.cli.interrupt import leave_on_signals
 
-from nelson.cli import (
-    cache,
-    compile,
-    count,
-    cover,
-    evaluate,
-    judge,
-    learn,
-    marginals,
-    mode,
-    read,
-    report,
-    sample,
-    samplers,
-)
-from nelson.cli.common import APP_SETTINGS, EXIT_CODES, ExitCode, guarded
-from nelson.cli.joined import JoinedCommands
-from nelson.cli.options import ClusterCommand
+if TYPE_CHECKING:
+    from nelson.cli.commands import app
 
-app = typer.Typer(
-    name="nelson",
-    cls=JoinedCommands,
-    help="Draw structures that are always valid, from a formula that says what valid means.",
-    epilog=EXIT_CODES,
-    no_args_is_help=True,
-    **APP_SETTINGS,
-)
+__all__ = ["app", "main"]
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
-        from nelson._version import __version__
+def __getattr__(name: str) -> Any:
+    if name == "app":
+        from nelson.cli.commands import app
 
-        typer.echo(f"nelson {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _root(
-    version: bool = typer.Option(
-        False, "--version", callback=_version, is_eager=True, help="Print the version and leave."
-    ),
-) -> None:
-    pass
-
-
-app.command("sample", cls=ClusterCommand, epilog=sample.EXAMPLES)(guarded(sample.sample))
-app.command("read", epilog=read.EXAMPLES)(guarded(read.read))
-app.command("learn", epilog=learn.EXAMPLES)(guarded(learn.learn))
-app.command("evaluate", epilog=evaluate.EXAMPLES)(guarded(evaluate.evaluate))
-app.command("report", epilog=report.EXAMPLES)(guarded(report.report))
-app.command("count", epilog=count.EXAMPLES)(guarded(count.count))
-app.command("marginals", epilog=marginals.EXAMPLES)(guarded(marginals.marginals))
-app.command("mode", epilog=mode.EXAMPLES)(guarded(mode.mode))
-app.command("cover", epilog=cover.EXAMPLES)(guarded(cover.cover))
-# Exit code 1 of `judge` is a rejection, so bad input has another.
-app.command("judge", epilog=judge.EXAMPLES)(guarded(judge.judge, ExitCode.WRONG_USAGE))
-app.command("samplers", epilog=samplers.EXAMPLES)(guarded(samplers.samplers))
-app.command("compile", epilog=compile.EXAMPLES)(guarded(compile.compile_))
-app.command("cache", epilog=cache.EXAMPLES)(guarded(cache.cache))
+        return app
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def main() -> None:
     """Entry point of the `nelson` command."""
+    leave_on_signals()
     # Importing Numba makes many objects and no garbage: collecting it would cost 0.1 s.
     gc.set_threshold(200_000)
+    from nelson.cli.commands import app
+
     app()

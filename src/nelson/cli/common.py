@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import typer
 
-from nelson.cli.interrupt import Terminated, signals_raise
+from nelson.cli.interrupt import interrupted_code, signals_raise
 from nelson.errors import LINES, NelsonError, Unsatisfiable, printable
 from nelson.io.progress import listening
 
@@ -27,14 +27,12 @@ class ExitCode(IntEnum):
     WRONG_USAGE = 2
     BUDGET = 3
     UNSATISFIABLE = 20
-    INTERRUPTED = 130  # 128 + SIGINT, as the shell has it
-    TERMINATED = 143  # 128 + SIGTERM
     BROKEN_PIPE = 141  # 128 + SIGPIPE
 
 
 EXIT_CODES = (
     "Exit codes: 0 all samples drawn, 1 bad input, 2 wrong usage, 3 budget reached (fewer samples "
-    "than asked for, all of them valid), 20 proved unsatisfiable, 130 interrupted."
+    "than asked for, all of them valid), 20 proved unsatisfiable, 130 interrupted (143 by SIGTERM)."
 )
 
 #: Of every `typer.Typer`.
@@ -87,9 +85,8 @@ def guarded(command: F, bad_input: int = ExitCode.BAD_INPUT) -> F:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(ExitCode.BROKEN_PIPE) from None
         except KeyboardInterrupt as error:
-            terminated = isinstance(error, Terminated)
-            code = ExitCode.TERMINATED if terminated else ExitCode.INTERRUPTED
-            raise typer.Exit(code) from None
+            say(f"interrupted{f': {error}' if str(error) else ''}")
+            raise typer.Exit(interrupted_code()) from None
         except OSError as error:
             where = f"{error.filename}: " if error.filename else ""
             text = f"error: {where}{error.strerror or error}"

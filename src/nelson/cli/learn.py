@@ -9,6 +9,7 @@ import typer
 from nelson.cli import options as opt
 from nelson.cli.common import ExitCode, fail, say
 from nelson.cli.formulas import read_formula
+from nelson.cli.interrupt import interrupted_code
 from nelson.errors import FormulaError
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ def learn(
     if not quiet:
         say(summary(fit, output))
     if fit.interrupted:
-        raise typer.Exit(ExitCode.INTERRUPTED)
+        raise typer.Exit(interrupted_code())
     if not fit.converged and fit.model.metadata["settings"]["stop"]:
         fail(f"budget reached: {fit.why}", ExitCode.BUDGET)
 

@@ -11,7 +11,7 @@ import typer
 
 from nelson.chains.guarantee import weakest
 from nelson.cli.common import ExitCode, counted, fail, say
-from nelson.cli.interrupt import Interruptible
+from nelson.cli.interrupt import Interruptible, arrived, interrupted_code
 from nelson.cli.spaces import space_of
 from nelson.errors import printable
 from nelson.io.progress import Bar, PhaseLine
@@ -177,10 +177,10 @@ def write_blocks(
             sink.write(block)
             _add(total, block)
             progress.update(total["samples"])
-        if not drawn and source.signal:  # interrupted before the first block: nothing to keep
-            raise KeyboardInterrupt
+        if not drawn and arrived():
+            raise KeyboardInterrupt("before the first sample; nothing is written")
         sink.close(total)
-    return {**total, "signal": source.signal}
+    return {**total, "interrupted": bool(arrived())}
 
 
 def shows_progress(output: str, quiet: bool) -> bool:
@@ -222,10 +222,10 @@ def finish(
         say(_summary(total, checked, what))
         for told in total.get("advice", {}).values():
             say(f"would help: {told}")
-    if total["signal"]:
+    if total["interrupted"]:
         if not quiet:
             say(f"interrupted: all finished {what}s are written, and the file is complete")
-        raise typer.Exit(128 + total["signal"])
+        raise typer.Exit(interrupted_code())
     wanted = 1 if n is None else n  # -n inf: as many as the budget allows
     if total["samples"] < wanted:
         asked = "endless" if n is None else f"{n:,}"

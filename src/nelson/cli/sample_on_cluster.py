@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from nelson.cli.common import ExitCode, counted, fail, say
+from nelson.cli.interrupt import interrupted_code
 from nelson.cli.options import ray_address
 from nelson.cli.output import method_words
 from nelson.io.progress import Bar, PhaseLine
@@ -50,7 +51,7 @@ def sample_on_cluster(
     except (KeyboardInterrupt, SystemExit):  # Ray turns SIGTERM into the latter
         if not quiet:
             say(f"interrupted: {written:,} samples are in {output}; run the command again to go on")
-        raise typer.Exit(ExitCode.INTERRUPTED) from None
+        raise typer.Exit(interrupted_code()) from None
     if not quiet:
         say(_summary(folder))
     if folder.status != "ok":

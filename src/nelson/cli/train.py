@@ -18,6 +18,7 @@ import typer
 from nelson.cli import learn as command
 from nelson.cli.common import APP_SETTINGS, ExitCode, fail, guarded, say
 from nelson.cli.formulas import read_formula
+from nelson.cli.interrupt import interrupted_code
 from nelson.errors import FormulaError
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ def _train(group: ProcessGroup, given: dict[str, Any]) -> None:
     # torchrun ends all ranks when one exits with a code: wait until the model is written.
     group.gather("written")
     if fit.interrupted:
-        raise typer.Exit(ExitCode.INTERRUPTED)
+        raise typer.Exit(interrupted_code())
     if not fit.converged and settings["stop"]:
         if lead:
             fail(f"budget reached: {fit.why}", ExitCode.BUDGET)

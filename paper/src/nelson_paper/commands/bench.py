@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from nelson.cli.common import ExitCode, fail, guarded, say
+from nelson.cli.interrupt import interrupted_code
 from nelson.cli.options import ClusterCommand, ray_address
 from nelson.io.progress import StatusLine
 
@@ -171,7 +172,7 @@ def _report(outcome: Outcome, chosen: list[str]) -> None:
             f"interrupted: {outcome.ran} cells are finished and kept, {outcome.left} are left; "
             "the same command goes on from here"
         )
-        raise typer.Exit(ExitCode.INTERRUPTED)
+        raise typer.Exit(interrupted_code())
     if outcome.problems:
         raise typer.Exit(ExitCode.BAD_INPUT)
 
