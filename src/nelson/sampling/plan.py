@@ -39,7 +39,7 @@ from nelson.errors import BudgetExceeded, FormulaError, NelsonError
 from nelson.formula import Formula
 from nelson.formula.checks import checked_projection, count, evidence_of, theta_rows
 from nelson.io.progress import phase
-from nelson.kernels.core.deadline import seconds_compiling
+from nelson.kernels.core.deadline import seconds_compiling, without_deadline
 from nelson.policy import Policy
 from nelson.sampling import auto
 from nelson.sampling.advice import for_method
@@ -170,7 +170,7 @@ class Plan:
         try:
             try:
                 drawing = self.drawing(n, options, budget)
-                with drawing.request.budget.enforced():
+                with without_deadline():  # `until_late` looks at it
                     draw = distinct if options.unique else carry_out
                     samples = draw(drawing, started)
                 why = str(samples.info.get("reason", ""))

@@ -24,6 +24,7 @@ from nelson.errors import Unsatisfiable
 from nelson.formula import Formula
 from nelson.io.progress import phase
 from nelson.kernels.core.bits import tail_mask, words_for
+from nelson.kernels.core.deadline import without_deadline
 from nelson.kernels.cpu.packed_samples import holds
 from nelson.policy import DEFAULT, ReservePolicy
 from nelson.process.child import Cancelled, cancelled_by
@@ -113,6 +114,17 @@ class Reserve:
         found = dict(self._rows)
         if len(found) < len(set(wanted.evidence)):
             return None
+        with without_deadline():
+            return self._samples(found, started, why)
+
+    def _samples(
+        self, found: dict[tuple[int, ...], np.ndarray], started: float, why: str
+    ) -> Samples:
+        wanted = self.wanted
+        if wanted.unique:
+            for evidence, rows in found.items():
+                _, first = np.unique(rows[:, wanted.columns], axis=0, return_index=True)
+                found[evidence] = rows[np.sort(first)]
         fewest = min(map(len, found.values()))
         # A row of a million variables is repeated no more often than memory allows.
         count = min(wanted.n, fewest if wanted.unique else wanted.n)
@@ -127,6 +139,8 @@ class Reserve:
             "starts": fewest,
             "seconds": time.monotonic() - started,
         }
+        if not wanted.single:
+            info["guarantees"] = ["heuristic"] * len(wanted.evidence)
         if count < wanted.n:
             info["reason"] = f"the time was up; a solver found {fewest} solutions"
         status = "ok" if count == wanted.n else "budget"
