@@ -13,7 +13,7 @@ from nelson.chains.problem import prepare
 from nelson.formula import Formula
 from nelson.io.progress import phase
 from nelson.kernels.core import deadline, kernel_cache
-from nelson.kernels.core.deadline import check_time
+from nelson.kernels.core.deadline import check_time, without_deadline
 from tests.problems import random_ksat
 
 
@@ -67,6 +67,15 @@ def test_an_inner_share_ends_sooner(clock):
             with pytest.raises(TimeUp):
                 check_time()
         check_time()
+
+
+def test_what_was_drawn_in_time_is_put_together(clock):
+    with Budget.of(1.0).enforced():
+        clock.now += 5.0
+        with without_deadline():
+            check_time()
+        with pytest.raises(TimeUp):
+            check_time()
 
 
 def test_without_a_limit_nothing_ends(clock):

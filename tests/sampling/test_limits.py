@@ -12,13 +12,16 @@ from nelson.chains.problem import prepare
 from nelson.errors import BudgetExceeded
 from nelson.exact import queries
 from nelson.judging import judgement
+from nelson.kernels.core import deadline
 from nelson.kernels.core.deadline import check_time
 from nelson.log_z import compute
 from nelson.policy import DEFAULT
 from nelson.sampling import marginals as marginals_module
 from nelson.sampling import report as report_module
+from nelson.sampling import terms_plan
 from nelson.sampling.auto import ladder
 from nelson.sampling.auto.steps.solver import SolverChains
+from nelson.sampling.collect import until_late
 from tests.problems import random_ksat
 
 SECONDS = 600.0
@@ -89,8 +92,6 @@ def test_the_deadline_is_enforced_in_each_of_them(formula, monkeypatch, module, 
     seen = []
 
     def work(*args, **options):
-        from nelson.kernels.core import deadline
-
         seen.append(deadline._DEADLINE.get()[0])
         raise TimeUp("the time was up")
 
@@ -101,6 +102,15 @@ def test_the_deadline_is_enforced_in_each_of_them(formula, monkeypatch, module, 
         pass
     assert len(seen) == 1 and np.isfinite(seen[0])
     check_time()
+
+
+def test_a_law_with_terms_has_no_sample_then(formula, monkeypatch):
+    asked = {"n": 5, "terms": {(1, 2): 1.0}, "seconds": SECONDS}
+    assert len(nelson.sample(formula, **asked)) == 5
+    monkeypatch.setattr(terms_plan, "law", late)
+    s = nelson.sample(formula, **asked)
+    assert (len(s), s.guarantee, s.status) == (0, "heuristic", "budget")
+    assert "the time was up" in s.info["reason"]
 
 
 class Takes(SolverChains):
@@ -122,3 +132,22 @@ def test_a_decision_that_is_there_is_kept_when_a_later_step_has_no_time(formula,
     monkeypatch.setattr(ladder, "STEPS", [Late(), Takes()])
     with pytest.raises(TimeUp):
         ladder.decide(*asked)
+
+
+def test_blocks_that_came_before_the_deadline_are_kept():
+    def blocks(most):
+        yield from range(most)
+        raise TimeUp("the time was up")
+
+    assert list(until_late(blocks(2), Budget.of(SECONDS))) == [0, 1]
+    with pytest.raises(TimeUp):
+        list(until_late(blocks(0), Budget.of(SECONDS)))
+
+
+def test_only_drawing_is_under_the_deadline():
+    def blocks():
+        assert np.isfinite(deadline._DEADLINE.get()[0])
+        yield "drawn in time"
+
+    for _ in until_late(blocks(), Budget.of(SECONDS)):
+        assert deadline._DEADLINE.get()[0] == np.inf

@@ -14,7 +14,7 @@ import numpy as np
 
 from nelson.formula import Formula
 from nelson.formula.components import clause_components, components
-from nelson.formula.extremal import condition1
+from nelson.formula.extremal import breach, condition1
 from nelson.formula.flat import select
 from nelson.formula.memo import Recent, Slot
 from nelson.formula.propagate import propagated
@@ -125,7 +125,9 @@ def _swept(rest: Formula, witness: tuple[int, int] | None) -> np.ndarray:
         swept |= label == bad
         left &= clause_label != bad
         kept = select(rest.literals, rest.offsets, left)
-        witness = condition1(Formula.from_arrays(*kept, n_vars=rest.n_total))
+        for array in kept:  # as in a formula: one kernel serves both
+            array.setflags(write=False)
+        witness = breach(*kept)
     swept[np.abs(rest.literals) - 1] = True
     return swept
 

@@ -14,7 +14,12 @@ if TYPE_CHECKING:
 
 
 def condition1(f: Formula) -> tuple[int, int] | None:
-    """None if f is extremal, else the indices (i, j) of two clauses that break Condition 1.
+    """None if f is extremal, else the indices (i, j) of two clauses that break Condition 1."""
+    return breach(f.literals, f.offsets)
+
+
+def breach(literals: np.ndarray, offsets: np.ndarray) -> tuple[int, int] | None:
+    """`condition1` of flat clauses in normal form.
 
     Extremal: no assignment violates two clauses that share a variable; in other words, two such
     clauses always hold a complementary pair of literals. The two clauses that are returned share a
@@ -23,18 +28,16 @@ def condition1(f: Formula) -> tuple[int, int] | None:
     """
     from nelson.kernels.reduce import graph
 
-    n = largest_variable(f.literals)
-    start, clauses = occurrences(f.literals, f.offsets, n)
+    n = largest_variable(literals)
+    start, clauses = occurrences(literals, offsets, n)
     mark, hubs = np.zeros(n, np.int8), np.zeros(2 * n, np.int32)
-    i, j = graph.condition1(f.literals, f.offsets, start, clauses, mark, hubs)
+    i, j = graph.condition1(literals, offsets, start, clauses, mark, hubs)
     if i < 0 and hubs.any():
         most = int(hubs.max())
         work, group = np.empty(4 * most, np.int32), np.empty(most, np.int32)
         scratch = mark, np.zeros((2, n), np.int32), work, group, np.empty(128, np.int64)
         for code in np.flatnonzero(hubs):
-            i, j = graph.search_hub(
-                f.literals, f.offsets, start, clauses, code, hubs[code], *scratch
-            )
+            i, j = graph.search_hub(literals, offsets, start, clauses, code, hubs[code], *scratch)
             if i >= 0:
                 break
     return None if i < 0 else (min(int(i), int(j)), max(int(i), int(j)))

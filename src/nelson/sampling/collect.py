@@ -42,7 +42,8 @@ def collect(drawing: Drawing, started: float) -> Samples:
     blocks: list[Block] = []
     for problem, request in drawing.parts:
         pieces: list[list[tuple[np.ndarray, int]]] = [[] for _ in request.contexts]
-        for block in until_late(valid_blocks(drawing.sampler, problem, request, drawing.check)):
+        every = valid_blocks(drawing.sampler, problem, request, drawing.check)
+        for block in until_late(every, request.budget):
             if not pieces[0] and (other := drawing.after_trial(problem, request, block)):
                 return collect(other, started)
             blocks.append(block)
@@ -58,16 +59,24 @@ def collect(drawing: Drawing, started: float) -> Samples:
     return result(drawing, samples_of(drawing, packed, shortest), blocks, started)
 
 
-def until_late(blocks: Iterator[Block]) -> Iterator[Block]:
-    """The blocks that came before the deadline of the call. Raises TimeUp if there was none."""
+def until_late(blocks: Iterator[Block], budget: Budget) -> Iterator[Block]:
+    """The blocks that came before the deadline. Raises TimeUp if there was none.
+
+    Only drawing is under the deadline: the samples that there are must still be put together.
+    """
     first = True
-    try:
-        for block in blocks:
-            yield block
-            first = False
-    except TimeUp:
-        if first:
-            raise
+    while True:
+        try:
+            with budget.enforced():
+                block = next(blocks, None)
+        except TimeUp:
+            if first:
+                raise
+            return
+        if block is None:
+            return
+        yield block
+        first = False
 
 
 def samples_of(drawing: Drawing, packed: list[np.ndarray], count: int) -> Samples:

@@ -131,7 +131,7 @@ class _DistinctRows:
         """
         wanted = self.drawing.n
         every = valid_blocks(self.drawing.sampler, self.problem, self.request, self.drawing.check)
-        for block in until_interrupted(until_late(every), self.request):
+        for block in until_interrupted(until_late(every, self.budget), self.request):
             packed, held = kept(block, 0)
             fresh = self._add(keys_of_packed(packed, held))
             self.draws += held

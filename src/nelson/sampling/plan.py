@@ -40,7 +40,7 @@ from nelson.formula import Formula
 from nelson.formula.checks import checked_projection, count, evidence_of, theta_rows
 from nelson.io.progress import phase
 from nelson.kernels.core.bits import words_for
-from nelson.kernels.core.deadline import seconds_compiling
+from nelson.kernels.core.deadline import seconds_compiling, without_deadline
 from nelson.policy import Policy
 from nelson.sampling import auto, total_variation
 from nelson.sampling.advice import for_method
@@ -171,7 +171,7 @@ class Plan:
         try:
             try:
                 drawing = self.drawing(n, options, budget)
-                with drawing.request.budget.enforced():
+                with without_deadline():  # `until_late` looks at it
                     draw = distinct if options.unique else carry_out
                     samples = draw(drawing, started)
                 why = str(samples.info.get("reason", ""))

@@ -24,6 +24,7 @@ from nelson.errors import Unsatisfiable
 from nelson.formula import Formula
 from nelson.io.progress import phase
 from nelson.kernels.core.bits import tail_mask, words_for
+from nelson.kernels.core.deadline import without_deadline
 from nelson.kernels.cpu.packed_samples import holds
 from nelson.policy import DEFAULT, ReservePolicy
 from nelson.process.child import Cancelled, cancelled_by
@@ -110,13 +111,25 @@ class Reserve:
         self.stop()
         if isinstance(self._error, Unsatisfiable):
             raise self._error
-        if len(self._rows) < len(set(wanted.evidence)):
+        found = dict(self._rows)
+        if len(found) < len(set(wanted.evidence)):
             return None
-        fewest = min(map(len, self._rows.values()))
+        with without_deadline():
+            return self._samples(found, started, why)
+
+    def _samples(
+        self, found: dict[tuple[int, ...], np.ndarray], started: float, why: str
+    ) -> Samples:
+        wanted = self.wanted
+        if wanted.unique:
+            for evidence, rows in found.items():
+                _, first = np.unique(rows[:, wanted.columns], axis=0, return_index=True)
+                found[evidence] = rows[np.sort(first)]
+        fewest = min(map(len, found.values()))
         # A row of a million variables is repeated no more often than memory allows.
         count = min(wanted.n, fewest if wanted.unique else wanted.n)
         count = min(count, max(fewest, self.rules.cells // max(1, len(wanted.columns))))
-        packed = [self._packed(evidence, count) for evidence in wanted.evidence]
+        packed = [self._packed(evidence, found[evidence], count) for evidence in wanted.evidence]
         info: dict[str, Any] = {
             "method": NAME,
             "why": f"{fewest} solutions of a CDCL solver in turns, of no known law: all else came "
@@ -126,6 +139,8 @@ class Reserve:
             "starts": fewest,
             "seconds": time.monotonic() - started,
         }
+        if not wanted.single:
+            info["guarantees"] = ["heuristic"] * len(wanted.evidence)
         if count < wanted.n:
             info["reason"] = f"the time was up; a solver found {fewest} solutions"
         status = "ok" if count == wanted.n else "budget"
@@ -133,9 +148,9 @@ class Reserve:
         variables = tuple((wanted.columns + 1).tolist())
         return Samples(array, count, variables, "heuristic", status, info)
 
-    def _packed(self, evidence: tuple[int, ...], count: int) -> np.ndarray:
+    def _packed(self, evidence: tuple[int, ...], rows: np.ndarray, count: int) -> np.ndarray:
         """`count` rows, the solutions in turns, checked against the clauses as given."""
-        formula, rows = self.wanted.formula, self._rows[evidence]
+        formula = self.wanted.formula
         lanes = tail_mask(64 * words_for(len(rows)))
         states = tiled(rows, 0, words_for(len(rows)))
         good = holds(formula.literals, formula.offsets, states, lanes)
@@ -147,5 +162,6 @@ class Reserve:
         return packed
 
     def stop(self) -> None:
+        """End the child. To wait until a large one has given its memory back would be late."""
         self._stop.set()
-        self._thread.join()
+        self._thread.join(0.1)

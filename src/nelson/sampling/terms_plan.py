@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from nelson.budget import Budget
+from nelson.budget import Budget, TimeUp
 from nelson.chains.chain import Chains
 from nelson.chains.diagnosis.diagnose import SEED, diagnose_chains, pilot_request
 from nelson.chains.diagnosis.verdict import StepVerdict
@@ -143,6 +143,13 @@ class TermsPlan(Plan):
     def _drawn(self, n: int, options: Options, started: float) -> Samples:
         n = count(n, "n")
         budget = self._budget(n, options.seconds)
+        try:
+            with budget.enforced():
+                return self._in_time(n, options, budget, started)
+        except TimeUp as error:
+            return self._nothing(n, options, started, str(error))
+
+    def _in_time(self, n: int, options: Options, budget: Budget, started: float) -> Samples:
         self.decide(budget)
         assert self._route is not None
         seed = secrets.randbits(63) if options.seed is None else int(options.seed)

@@ -16,6 +16,7 @@ import numpy as np
 from nelson.budget import Budget
 from nelson.chains.guarantee import weakest
 from nelson.errors import BudgetExceeded
+from nelson.kernels.core.deadline import without_deadline
 from nelson.policy import DEFAULT
 from nelson.sampling.options import Options
 from nelson.sampling.plan import Plan
@@ -77,7 +78,8 @@ class SpacePlan:
 
     def _rows(self, samples: Samples) -> Rows:
         info, wanted = dict(self._law.info), self._law.missed
-        rows = rows_of_samples(self._space, samples, info)
+        with without_deadline():
+            rows = rows_of_samples(self._space, samples, info)
         if wanted and len(rows):
             held = {text(rule): evaluate(rule, rows.codes) for rule in wanted}
             rows.info["shares"] = {name: float(np.mean(holds)) for name, holds in held.items()}

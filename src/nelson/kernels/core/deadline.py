@@ -30,6 +30,16 @@ def ending_at(deadline: float, late: _Late) -> Iterator[None]:
         _DEADLINE.reset(token)
 
 
+@contextmanager
+def without_deadline() -> Iterator[None]:
+    """Inside, no deadline ends anything: what was drawn in time is put together."""
+    token = _DEADLINE.set(_NEVER)
+    try:
+        yield
+    finally:
+        _DEADLINE.reset(token)
+
+
 def check_time() -> None:
     """Raise if the deadline of the call has passed."""
     deadline, late = _DEADLINE.get()
