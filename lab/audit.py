@@ -4,7 +4,7 @@
     python -m lab.audit --only paper    claims whose text or page contains this word
 
 A claim holds if all of its tests pass. `tests/lab/test_audit.py` checks that each text is on its
-page, that each test exists, and that README has no absolute sentence without a claim.
+page, that each test exists, and that README, index and start have no absolute sentence without one.
 """
 
 from __future__ import annotations

@@ -17,7 +17,11 @@ ORDINARY = (
     "everything else is installed, then all tests run",
     "A clause per crossing",
     "nothing is known about the law",
+    "the objections of each field",
+    "once for each method",
 )
+#: The pages that a reader sees first. They repeat some sentences of each other.
+FIRST = ("README.md", "docs/index.md", "docs/start.md")
 
 
 def unproved(text: str, claims: list[str]) -> list[str]:
@@ -33,7 +37,7 @@ def unproved(text: str, claims: list[str]) -> list[str]:
 
 
 def test_each_claim_stands_on_its_page_and_names_tests():
-    assert len(audit.claims()) == 40
+    assert len(audit.claims()) >= 45
     for claim in audit.claims():
         assert claim.stands(), claim.text
         assert claim.tests, claim.text
@@ -43,11 +47,16 @@ def test_each_claim_stands_on_its_page_and_names_tests():
             assert not name or re.search(rf"^def {name}\(", text, re.MULTILINE), test
 
 
-def test_the_readme_promises_nothing_without_a_test():
-    claims = [claim.text for claim in audit.claims() if claim.page == "README.md"]
-    text = re.sub(r"^```.*?^```$", "", (ROOT / "README.md").read_text(), flags=re.M | re.S)
+@pytest.mark.parametrize("page", FIRST)
+def test_the_first_pages_promise_nothing_without_a_test(page):
+    claims = [claim.text for claim in audit.claims() if claim.page in FIRST]
+    text = re.sub(r"^```.*?^```$", "", (ROOT / page).read_text(), flags=re.M | re.S)
+    text = re.sub(r"^:::+.*$|^:\w.*$", "", text, flags=re.M)  # cards of the site
     assert unproved(text, claims) == []
-    assert unproved("It never fails. It is small.", claims) == ["It never fails."]
+
+
+def test_a_promise_without_a_test_is_found():
+    assert unproved("It never fails. It is small.", []) == ["It never fails."]
 
 
 def test_a_claim_without_its_test_fails(monkeypatch):

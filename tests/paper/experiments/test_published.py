@@ -84,8 +84,9 @@ def test_a_run_reads_formulas(tmp_path):
     )
     assert outcome.ran == 1 and outcome.problems == []
     [table] = outcome.tables["rounds"]
-    assert table.rows[0][:3] == ["uniform", "12", "lovasz"]
-    assert (tmp_path / "tables.tex").read_text().count(r"\bottomrule") == 1
+    assert table.rows[0][:3] == ["uniform", "12", "lovasz (the paper's NELSON)"]
+    told = (tmp_path / "tables.tex").read_text()  # this table, and that of the samplers
+    assert told.count(r"\bottomrule") == 2
     with pytest.raises(NelsonError, match=r"formulas: .*there, None now"):
         runner.run(["rounds"], tmp_path, report_only=True)
 

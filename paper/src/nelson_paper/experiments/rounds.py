@@ -29,6 +29,7 @@ from nelson_paper.experiments.base import (
     Table,
 )
 from nelson_paper.experiments.plots import Panels, color, frame
+from nelson_paper.experiments.samplers import label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -132,7 +133,7 @@ def tables(rows: Rows) -> list[Table]:
                 if not here:
                     continue
                 if not good:
-                    body.append([case, f"{n}", sampler, *[here[0]["status"]] * 6])
+                    body.append([case, f"{n}", label(sampler), *[here[0]["status"]] * 6])
                     continue
                 m = moments(good)
                 means[sampler] = m["mean"]
@@ -141,7 +142,7 @@ def tables(rows: Rows) -> list[Table]:
                     [
                         case,
                         f"{n}",
-                        sampler,
+                        label(sampler),
                         f"{m['mean']:.4g} ± {m['sd']:.3g}",
                         f"{m['median']:g}",
                         f"{m['95%']:g}",
