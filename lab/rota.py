@@ -1,7 +1,7 @@
 """A rota that nothing compiles: training by `ContrastiveLoss` against constrained decoding alone.
 
 40 shifts, 6 workers, 240 variables. Two workers are on each shift, one of the first three among
-them; nobody works two shifts in a row; everybody works 10 to 16 shifts. A context of 8 numbers
+them; nobody works two shifts in a row; everybody works 10 to 16 shifts. A context of 2 numbers
 gives log-odds by a hidden linear law, and the target is the most likely rota. The model is linear,
 too: with the sigmoid loss, and with the contrastive loss. Both predict the most likely rota of
 their log-odds.
@@ -22,7 +22,7 @@ from nelson import Formula
 
 SHIFTS, WORKERS, SENIORS = 40, 6, 3
 LEAST, MOST = 10, 16
-INPUTS, TRAIN, TEST, BATCH, EPOCHS = 8, 128, 32, 64, 100
+INPUTS, TRAIN, TEST, BATCH, EPOCHS = 2, 128, 32, 64, 100
 
 
 def rota() -> Formula:
