@@ -235,7 +235,7 @@ class ValidSamples:
         self.lanes = self.found = 0  # assignments drawn (whole words), and valid ones among them
         self.left: Lanes = np.zeros((0, len(request.columns)), np.uint64), 0  # valid, not returned
         self.hopeless = 64 * words_for(max(_HOPELESS, 16 * (request.count or 0)))
-        self.piece = 64 * words_for(min(FIRST_PIECE, request.count or FIRST_PIECE))
+        self.piece = FIRST_PIECE  # whatever is asked for: what a child draws may depend on it
 
     def take(self, count: int, budget: Budget, total: Block) -> tuple[np.ndarray, ...]:
         """The next `count` as (packed, lanes), or fewer; counts and flags go to `total`."""
