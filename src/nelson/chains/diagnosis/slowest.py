@@ -92,7 +92,7 @@ def _directions(one: np.ndarray, two: np.ndarray) -> np.ndarray:
     most."""
     one, two = one - one.mean(0), two - two.mean(0)
     k = min(_DIRECTIONS, *one.shape)
-    basis = np.random.default_rng(k).normal(size=(one.shape[1], k)).astype(np.float32)
+    basis: np.ndarray = np.random.default_rng(k).normal(size=(one.shape[1], k)).astype(np.float32)
     for _ in range(_STEPS):
         basis = one.T @ (two @ basis) + two.T @ (one @ basis)
         basis /= np.maximum(np.linalg.norm(basis, axis=0), 1e-30)
