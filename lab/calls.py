@@ -9,6 +9,7 @@ not shrink when the calls are doubled.
 from __future__ import annotations
 
 import gc
+import itertools
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -62,6 +63,7 @@ def calls() -> dict[str, Callable[[], object]]:
             Formula(CLAUSES), theta, 64, seed=next(seeds)
         ),
         "satisfied, 64 rows": lambda: formula.satisfied(samples),
+        **of_a_bus(),
     }
     if find_spec("torch") is not None:
         import torch
@@ -71,6 +73,25 @@ def calls() -> dict[str, Callable[[], object]]:
         model = ConstrainedMRF(formula, torch.as_tensor(theta))
         every["ConstrainedMRF.sample, 64"] = lambda: model.sample((64,))
     return every
+
+
+def of_a_bus() -> dict[str, Callable[[], object]]:
+    """One row of the space of the README, asked for in several ways."""
+    bus = nelson.Space()
+    addr = bus.integer("addr", 0, 0xFFFF)
+    length = bus.integer("len", 1, 15)
+    burst = bus.choice("burst", ["FIXED", "INCR", "WRAP"])
+    bus.require(addr + length <= 0xFFFF, addr % 4 == 0)
+    bus.require((burst == "WRAP").implies(length.isin([2, 4, 8])))
+    plan, addresses = bus.plan(), itertools.cycle(range(0, 65_000, 4))
+    rows = plan.rows()
+    return {
+        "Space.sample, one row": lambda: bus.sample(1),
+        "the next row of a plan": lambda: next(rows),
+        "Space.sample, one row, another value given": lambda: bus.sample(
+            1, given={"addr": next(addresses)}
+        ),
+    }
 
 
 def microseconds(call: Callable[[], object]) -> tuple[float, float]:
