@@ -290,8 +290,9 @@ def test_import_is_light():
 def test_kernels_are_cached_outside_a_read_only_package(tmp_path):
     """Compiled once, found again by the next process; nothing is written beside the sources."""
     code = (
-        "import nelson; from nelson.kernels.core import bits; import numpy as np;"
-        "bits.pack(np.ones((3, 2), bool)); print(bits._pack.compiled.stats)"
+        "import nelson; from nelson.kernels.core import bits, kernel_cache; import numpy as np\n"
+        "with kernel_cache.for_this_processor(): bits.pack(np.ones((3, 2), bool))\n"
+        "print(bits._pack.compiled.stats)"
     )
     package = os.path.dirname(nelson.__file__)
     before = {name for _, _, names in os.walk(package) for name in names if name.endswith(".nbi")}

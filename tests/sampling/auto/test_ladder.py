@@ -17,6 +17,7 @@ from nelson.exact.compiled import compiled
 from nelson.formula import Formula
 from nelson.kernels.core.bits import unpack
 from nelson.policy import ChainPolicy, CircuitPolicy, Policy, RejectionPolicy
+from nelson.sampling import plan
 from nelson.sampling.auto import chains, compiler, ladder, starts
 from nelson.sampling.auto.compiler import BackgroundCompiler
 from nelson.sampling.auto.decision import FormulaPart
@@ -211,6 +212,9 @@ def test_unsatisfiable_only_if_proved(monkeypatch):
     monkeypatch.setattr(starts, "find", lambda *a: (np.zeros((0, f.n_vars), bool), "", ""))
     monkeypatch.setattr(compiler, "installed", lambda: True)
     monkeypatch.setattr(Compilation, "promising", lambda self, parts: [])
+    with pytest.raises(nelson.Unsatisfiable, match="CaDiCaL"):  # the solver in reserve
+        nelson.sample(f, None, 10, seconds=5)
+    monkeypatch.setattr(plan, "installed", lambda: False)
     s = nelson.sample(f, None, 10, seconds=5)
     assert s.status == "budget"
     assert len(s) == 0
