@@ -14,7 +14,7 @@ from nelson.cli import app
 from nelson.exact.circuit import disk_cache
 from nelson.exact.compiled import compiled
 from nelson.io import atomic
-from nelson.kernels.core import kernel_cache
+from nelson.kernels.core import built_kernels, kernel_cache
 from tests.problems import non_extremal, random_ksat, weights
 
 pytest.importorskip("py_d4")
@@ -132,6 +132,7 @@ def test_the_command_shows_and_clears_compiled_kernels(own_cache, monkeypatch, t
     """Of this version and of others; a folder with another name, and a link, stay."""
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "kernels"))
     monkeypatch.setattr(kernel_cache.tempfile, "gettempdir", lambda: str(tmp_path / "tmp"))
+    monkeypatch.setattr(built_kernels, "built_levels", lambda: ())
 
     def run(*args):
         done = CliRunner().invoke(app, ["cache", *args])
@@ -150,5 +151,7 @@ def test_the_command_shows_and_clears_compiled_kernels(own_cache, monkeypatch, t
     assert told[0].endswith("of another version") != told[1].endswith("of another version")
     assert "removed 2 kernels, 60 bytes" in run("--clear-kernels")
     assert "none of this version yet" in run()
+    monkeypatch.setattr(built_kernels, "built_levels", lambda: ("x86-64-v3",))
+    assert "kernels   of x86-64-v3, in " in run() and "none of this version" not in run()
     left = sorted(path.name for path in (tmp_path / "kernels").iterdir())
     assert left == ["kernels-" + "1" * 16, "kernels-of-mine"]
