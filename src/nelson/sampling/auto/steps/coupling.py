@@ -58,7 +58,8 @@ class Coupling(Step):
         known = part.formula.memo.once(_TRIALS, lambda: Recent(64))
         longest = max(1, coupled.longest(policy.auto.max_rounds) // 4)
         rows = part.theta[pilots(part.theta)]
-        proved = not policy.auto.reuse and len(np.unique(part.theta, axis=0)) <= len(rows)
+        known_rows = len(part.theta) <= len(rows) or len(np.unique(part.theta, axis=0)) <= len(rows)
+        proved = known_rows and not policy.auto.reuse
         key = part.evidence, rows.tobytes(), longest, policy.coupling
         trial = latest.get(part.evidence) if policy.auto.reuse else None
         if (trial := trial or known.get(key)) is None:
