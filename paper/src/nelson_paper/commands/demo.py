@@ -43,11 +43,6 @@ NOTE = (
     "all variables; noise: the gap that finite numbers of examples and samples alone would cause. "
     "log-likelihood: nats per held-out example; –: log Z could not be computed."
 )
-CAPTIONS = (
-    "{task}: examples on the left, what was learned from them in the middle, new structures on the "
-    "right ({law}, {valid:.0%} valid). Wide lines are frequent or have a large weight.",
-    "{task}: one new structure.",
-)
 _BAR_WIDTH = 24  # characters
 
 
@@ -173,9 +168,9 @@ def _row(visit: Visit) -> list[str]:
 
 def _captions(visit: Visit) -> list[str]:
     """What the two pictures of a task show."""
-    report = visit.report
-    words = {"task": visit.task.name, "law": report["guarantee"], "valid": report["validity"]}
-    return [caption.format(**words) for caption in CAPTIONS]
+    name, caption, report = visit.task.name, visit.task.caption, visit.report
+    new = f"New structures: {report['guarantee']}, {report['validity']:.0%} valid."
+    return [f"{name}: {caption}. {new}", f"{name}: one new structure."]
 
 
 def _likelihood(value: Any) -> str:

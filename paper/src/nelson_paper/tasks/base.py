@@ -68,6 +68,11 @@ class Task(ABC):
     name: ClassVar[str]
     #: The heading of its part of a page.
     heading: ClassVar[str]
+    #: What `picture` shows.
+    caption: ClassVar[str] = (
+        "examples on the left, what was learned from them in the middle, new structures on the "
+        "right; wide lines are frequent or have a large weight"
+    )
     #: Kinds of training data; the first is the default.
     KINDS: ClassVar[tuple[str, ...]]
     #: Whether theta may be infinite, which fixes the variable.

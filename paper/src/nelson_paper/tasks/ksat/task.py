@@ -44,6 +44,10 @@ class KSat(FormulaTask):
 
     name = "ksat"
     heading = "Solutions of a logical formula"
+    caption = (
+        "above, examples and new assignments, a row each; below, learned against hidden weights, "
+        "and how often each variable is true in new assignments against examples"
+    )
     KINDS = ("planted", "paper")
 
     def __init__(self, formula: Formula, *, seed: int = 0, scale: float = 1.0) -> None:
