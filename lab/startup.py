@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from importlib import resources
 from pathlib import Path
 
 import numpy as np
@@ -45,7 +46,7 @@ COMMANDS = {
         (5, 1),
         (0.8, 0.6),
     ),
-    "info, 5 variables": ("info {small}", (5, 1), (0.6, 0.5)),
+    "report, 5 variables": ("report {small}", (5, 1), (0.6, 0.5)),
     "count, 5 variables": ("count {small}", (5, 1), (0.6, 0.5)),
     "learn, 5 variables, 200 examples": ("learn {small} {data} -o {out}", None, None),
 }
@@ -76,7 +77,7 @@ def _files(folder: Path) -> dict[str, str]:
     (folder / "dense.cnf").write_text(DENSE)
     formula = nelson.Formula.from_dimacs(folder / "small.cnf")
     np.save(folder / "data.npy", nelson.sample(formula, n=200, seed=2).to_numpy())
-    large = Path(nelson.__file__).parent / "tasks" / "data" / "ksat-1000.cnf"
+    large = resources.files("nelson_paper.tasks") / "data" / "ksat-1000.cnf"
     return {
         "small": str(folder / "small.cnf"),
         "dense": str(folder / "dense.cnf"),
