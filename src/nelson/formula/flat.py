@@ -29,8 +29,15 @@ def owners(offsets: np.ndarray) -> np.ndarray:
 
 def lists(literals: np.ndarray, offsets: np.ndarray) -> list[list[int]]:
     """The clauses as lists, for packages that take those."""
-    flat = literals.tolist()
-    return [flat[a:b] for a, b in itertools.pairwise(offsets.tolist())]
+    # Clauses between two looks at the deadline: some hundredths of a second.
+    piece = 1 << 17
+    out: list[list[int]] = []
+    for first in range(0, len(offsets) - 1, piece):
+        check_time()
+        ends = offsets[first : first + piece + 1]
+        flat = literals[ends[0] : ends[-1]].tolist()
+        out += [flat[a:b] for a, b in itertools.pairwise((ends - ends[0]).tolist())]
+    return out
 
 
 def select(
