@@ -3,6 +3,7 @@
 python -m lab                      the speed table, with goals
 python -m lab auto logz-truth      some of its parts
 python -m lab labels --full        an experiment, with the options of `nelson bench`
+python -m lab gpu gpu.json         on a machine with a GPU; `python -m lab.gpu` needs fewer packages
 python -m lab density-rules DATA FOLDER    the rules that `density` finds, as FOLDER/NAME.toml
 """
 
@@ -57,10 +58,9 @@ ALL = {
     **learning.ALL,
     "cluster": cluster.rows,
 }
-#: Benchmarks that run only when they are named: one needs a GPU, two need peers that are installed
+#: Benchmarks that run only when they are named: two need peers that are installed
 #: apart, two take half an hour, and the others are parts of `auto`.
 ONLY_IF_NAMED = {
-    "gpu": gpu.rows,
     "space": space.rows,
     "rota": rota.rows,
     "klay": klay.rows,
@@ -129,6 +129,8 @@ def main() -> int:
             raise SystemExit(f"which page? One of {', '.join(pages.NAMES)}")
         pages.write(rest[0], *map(Path, rest[1:2]))
         return 0
+    if first == "gpu":
+        return gpu.main(rest)
     if first == "density-rules":
         print(*save_rules(*rest[:2]), sep="\n")
         return 0

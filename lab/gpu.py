@@ -1,11 +1,12 @@
 """On a GPU: valid samples per second, against the dense formulation in torch on the same card.
 
-    python -m lab gpu            needs an NVIDIA GPU; prints the table, writes gpu.svg
+    python -m lab.gpu gpu.json         needs an NVIDIA GPU, torch and numba-cuda; at most 8 minutes
+    python -m lab page gpu gpu.json    table and picture of docs/gpu.md from that file, anywhere
 
 A time is the wall-clock time of a whole call of `nelson.sample(..., device="cuda")`, which returns
-when the card is done: the median of five calls. Before, the kernels are compiled and the formula is
-copied to the card. The dense formulation gets its best batch size, and its samples stay on the card
-like ours.
+when the card is done: the median of up to five calls, after one that compiles the kernels and
+copies the formula to the card. *Dense* is the paper's formulation (`DenseLayer`) in float32 and in
+TF32, at every batch size that fits; its samples stay on the card like ours.
 
 The floor is the larger of two times: the bytes of the samples, each written once, divided by the
 memory bandwidth; and the necessary operations divided by the integer rate of the card. Necessary
@@ -16,19 +17,29 @@ operations are
 - one AND for each literal and 32 lanes, each time a clause is evaluated.
 
 Instructions that load, store, branch or search are not counted.
+
+This module loads nothing but nelson, NumPy and torch, so it runs where nothing can be installed.
+The file is written after each measurement; what the time did not suffice for is named in it.
 """
 
 from __future__ import annotations
 
+import contextlib
+import json
+import platform
 import statistics
+import sys
 import time
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import nelson
-from lab.common import Row, ksat, seconds
+from lab.common import ksat
 from tests.problems import random_ksat, sink_free
 
 #: Integer instructions that one random word of 64 bits takes.
@@ -39,83 +50,325 @@ _OPERATIONS_PER_CYCLE = 64
 _WORDS_PER_WEIGHTED_DRAW = 7.33
 #: Hertz: the clock that the H200's counters show under this load.
 _CLOCK = 1.98e9
+#: Seconds of repetitions after which a time is taken as it is, with fewer than five of them.
+_ENOUGH = 4.0
 
 
-def rows() -> Iterator[Row]:
+@dataclass(frozen=True)
+class Scale:
+    """How large the measured calls are."""
+
+    sizes: tuple[tuple[int, int], ...] = ((1000, 27), (100, 28), (300, 27), (3000, 23))  # n, log2
+    latencies: tuple[int, ...] = (0, 6, 10, 13, 16, 20, 24)  # log2 of the samples of a call
+    dense_batches: tuple[int, ...] = (1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 22)
+    dense_seconds: float = 0.5
+    layer: tuple[int, int] = (64, 64)  # rows of theta, samples of each
+    sink_free: tuple[int, int] = (50, 26)  # vertices, log2 of the samples
+    sweeps: int = 24  # log2
+    cftp: tuple[int, int] = (1000, 22)  # variables, log2
+    million: tuple[int, int] = (1_000_000, 15)  # variables, log2
+    gradient: int = 65_536  # samples of a learning step
+    same_bits: tuple[int, int] = (1000, 12)  # variables, log2
+    pilot: int = 4096  # samples that say how often variables are resampled
+
+
+#: For the simulator, where a launch takes seconds.
+TINY = Scale(
+    sizes=((12, 6), (10, 6)), latencies=(0, 6), dense_batches=(64, 128), dense_seconds=0.01,
+    layer=(2, 4), sink_free=(5, 6), sweeps=6, cftp=(20, 6), million=(20, 6), gradient=64,
+    same_bits=(12, 7), pilot=64,
+)  # fmt: skip
+
+
+def main(words: list[str]) -> int:
+    if len(words) != 1 or words[0].startswith("-"):
+        print(__doc__)
+        return 2
     import torch
 
     if not torch.cuda.is_available():
-        print("gpu: skipped, because this machine has no NVIDIA GPU")
-        return
-    card = _Card()
-    print(card)
-    rates: dict[int, float] = {}
-    floors: dict[int, float] = {}
-    dense: dict[int, _Dense] = {}
-    for n, count in ((100, 1 << 28), (300, 1 << 27), (1000, 1 << 27), (3000, 1 << 23)):
+        print("this machine has no NVIDIA GPU that torch can use")
+        return 1
+    Measurements(Scale(), Path(words[0]), "cuda", seconds=420.0).run()
+    return 0
+
+
+class Measurements:
+    """All figures of the pages, one after the other, in the order of their importance.
+
+    device     where the dense formulation runs; ours runs on "cuda", perhaps simulated
+    seconds    no measurement begins after this time
+    """
+
+    def __init__(self, scale: Scale, target: Path, device: str, seconds: float) -> None:
+        self.scale, self.target, self.device = scale, target, device
+        self.started, self.seconds = time.perf_counter(), seconds
+        self.card = Card(device, scale.pilot)
+        self.found: dict[str, Any] = {"machine": self.card.described, "skipped": []}
+        self.found |= {"cases": [], "dense": [], "latencies": [], "layers": []}
+
+    def run(self) -> None:
+        jobs: list[tuple[str, Callable[[], None]]] = []
+        for n, log_count in self.scale.sizes:
+            jobs.append((f"n = {n}", lambda n=n, k=log_count: self._weighted(n, k)))
+            for tf32 in (False, True):
+                name = f"dense, n = {n}, {'TF32' if tf32 else 'float32'}"
+                jobs.append((name, lambda n=n, tf32=tf32: self._dense(n, tf32)))
+        jobs += [
+            ("uniform", self._uniform),
+            ("latencies", self._latencies),
+            ("layers", self._layers),
+            ("sink-free", self._sink_free),
+            ("learning", self._learning),
+            ("sweeps", self._sweeps),
+            ("cftp", self._coupled),
+            ("million", self._million),
+            ("same bits", self._same_bits),
+        ]
+        for name, job in jobs:
+            if time.perf_counter() - self.started > self.seconds:
+                self.found["skipped"].append(f"{name}: no time was left")
+                continue
+            begun = time.perf_counter()
+            try:
+                job()
+            except Exception as error:  # the other figures are wanted all the same
+                self.found["skipped"].append(f"{name}: {type(error).__name__}: {error}")
+            print(f"{name}: {time.perf_counter() - begun:.1f} s", flush=True)
+            self._write()
+        self.found["seconds"] = time.perf_counter() - self.started
+        self._write()
+
+    def _write(self) -> None:
+        self.target.write_text(json.dumps(self.found, indent=1))
+
+    def _case(self, name: str, n: int, count: int, job: Callable[[], Any], **more: Any) -> None:
+        times = repeated(job)
+        rate = count / statistics.median(times)
+        self.found["cases"].append(
+            {"case": name, "n": n, "samples": count, "seconds": times, "rate": rate} | more
+        )
+        print(f"  {name}: {rate:,.0f}/s", flush=True)
+
+    # -------------------------------------------------------------------------------- whole calls
+
+    def _weighted(self, n: int, log_count: int) -> None:
         f, theta = ksat(n)
-        rates[n], floors[n] = _rate(f, theta, count), card.floor(f, theta)
-        dense[n] = _dense(f, theta)
-        rate, floor = rates[n] / 1e9, floors[n] / 1e9
-        print(f"n = {n}: {rate:.3f} G samples/s, floor {floor:.2f}, dense torch {dense[n]}")
-    f, theta = ksat(1000)
-    yield _rate_row("n = L = 1000, weighted", rates[1000], 0.8, 2, floors[1000])
-    peer, note = dense[1000], f"{dense[1000]}; valid samples leave the batch"
-    yield Row("n = L = 1000, against dense torch", rates[1000] / peer.rate, 1500, 1500, note=note)
-    peer = _dense(f, theta, tf32=True)
-    note = f"{peer}; TF32 represents 0 and 1 exactly; no goal"
-    yield Row("  against the same in TF32", rates[1000] / peer.rate, None, None, note=note)
-    floor = card.floor(f, np.zeros(1000))
-    yield _rate_row("n = L = 1000, uniform", _rate(f, None, 1 << 27), 1.2, 3, floor)
-    yield _rate_row("n = L = 100, weighted", rates[100], 6, 12, floors[100])
-    yield _sink_free(card)
-    yield _million(card)
-    yield _cd(f, theta, card)
-    draw = _seconds(lambda: _sample(f, theta, 1 << 24))
-    swept = _seconds(lambda: _sample(f, theta, 1 << 24, sweeps=8))
-    yield Row(
-        "n = 1000: 8 sweeps against the draw",
-        (swept - draw) / draw,
-        6,
-        4,
-        at_most=True,
-        note=f"floor {8 * card.sweep(f, theta) / card.draw(f, theta):.1f}",
-    )
-    for clauses in (800, 1000):
-        yield _coupled(clauses, "uniform", 0.0)
-        yield _coupled(clauses, "weighted", 1.0)
-    _picture(rates, dense, card)
+        floor = self.card.floor(f, theta)
+        self._case("weighted", n, 1 << log_count, lambda: _sample(f, theta, 1 << log_count),
+                   floor=floor)  # fmt: skip
 
+    def _uniform(self) -> None:
+        n, log_count = self.scale.sizes[0]
+        f, _ = ksat(n)
+        floor = self.card.floor(f, np.zeros(n))
+        self._case("uniform", n, 1 << log_count, lambda: _sample(f, None, 1 << log_count),
+                   floor=floor)  # fmt: skip
 
-class _Card:
-    """The card, and the floor that its bandwidth and its integer rate set."""
+    def _latencies(self) -> None:
+        """Calls for few samples: a call by itself, and a draw from a plan that was made before."""
+        n = self.scale.sizes[0][0]
+        f, theta = ksat(n)
+        plan = nelson.plan(f, theta, method="lovasz", sweeps=0, device="cuda")
+        for k in self.scale.latencies:
+            call = repeated(lambda k=k: _sample(f, theta, 1 << k), 15)
+            drawn = repeated(lambda k=k: plan.sample(1 << k, seed=1), 15)
+            self.found["latencies"].append(
+                {"n": n, "samples": 1 << k, "call": call, "plan": drawn}
+            )  # fmt: skip
 
-    def __init__(self) -> None:
+    def _sink_free(self) -> None:
+        vertices, log_count = self.scale.sink_free
+        random = np.random.default_rng(1)
+        pairs = [(u, v) for u in range(vertices) for v in range(u + 1, vertices)]
+        edges = [pair for pair in pairs if random.random() < 0.55]
+        f = sink_free(edges, vertices)
+        draw, floor = (
+            lambda: _sample(f, None, 1 << log_count),
+            self.card.floor(f, np.zeros(len(edges))),
+        )
+        self._case("sink-free", len(edges), 1 << log_count, draw, floor=floor, vertices=vertices,
+                   guarantee=draw().guarantee)  # fmt: skip
+
+    def _sweeps(self) -> None:
+        n, count = self.scale.sizes[0][0], 1 << self.scale.sweeps
+        f, theta = ksat(n)
+        draw = statistics.median(repeated(lambda: _sample(f, theta, count)))
+        swept = statistics.median(repeated(lambda: _sample(f, theta, count, sweeps=8)))
+        self.found["sweeps"] = {
+            "n": n, "samples": count, "draw": draw, "with 8 sweeps": swept,
+            "floor": 8 * self.card.sweep(f, theta) / self.card.draw(f, theta),
+        }  # fmt: skip
+
+    def _coupled(self) -> None:
+        """Exact samples of formulas that are not extremal, by coupling from the past."""
+        n, log_count = self.scale.cftp
+        for clauses in (4 * n // 5, n):
+            f = random_ksat(n, clauses, 5)
+            for law, scale in (("uniform", 0.0), ("weighted", 1.0)):
+                theta = scale * np.random.default_rng(1).normal(size=n)
+                drawn: list[Any] = []
+
+                def draw(f: Any = f, theta: Any = theta, drawn: list[Any] = drawn) -> None:
+                    drawn[:] = [
+                        nelson.sample(
+                            f, theta, 1 << log_count, method="cftp", seed=1, device="cuda"
+                        )
+                    ]
+
+                self._case(f"cftp, L = {clauses}, {law}", n, 1 << log_count, draw)
+                s = drawn[0]
+                self.found["cases"][-1] |= {
+                    "guarantee": s.guarantee, "got": len(s), "sweeps": s.info["rounds"]
+                }  # fmt: skip
+
+    def _million(self) -> None:
         import torch
 
-        self.name = torch.cuda.get_device_name()
-        self.processors = torch.cuda.get_device_properties(0).multi_processor_count
-        a = torch.empty(1 << 30, dtype=torch.uint8, device="cuda")
+        n, log_count = self.scale.million
+        f, theta = ksat(n)
+        memory = 0
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()  # otherwise this case would reuse memory, unseen
+            memory = torch.cuda.mem_get_info()[0]
+        s = _sample(f, theta, 1 << log_count)
+        if torch.cuda.is_available():
+            memory -= torch.cuda.mem_get_info()[0]
+        floor = self.card.floor(f, theta, count=64)
+        self._case("large", n, 1 << log_count, lambda: _sample(f, theta, 1 << log_count),
+                   floor=floor, bytes=memory, status=s.status)  # fmt: skip
+
+    def _learning(self) -> None:
+        """A step of NELSON-CD (Algorithm 2): draw m samples, take the mean, update theta."""
+        n, m = self.scale.sizes[0][0], self.scale.gradient
+        f, theta = ksat(n)
+        goal, state = np.full(n, 0.5), {"theta": theta.copy()}
+
+        def step() -> None:
+            state["theta"] += 0.1 * (goal - _sample(f, state["theta"], m).mean())
+
+        times = repeated(step, 15)
+        self.found["learning"] = {
+            "n": n, "samples": m, "seconds": times, "floor": m / self.card.floor(f, theta)
+        }  # fmt: skip
+
+    # ----------------------------------------------------------------------------- dense in torch
+
+    def _dense(self, n: int, tf32: bool) -> None:
+        """Batches four times as large each time, until that gains less than 3% or does not fit."""
+        from lab.dense_rate import dense_rate
+
+        f, theta = ksat(n)
+        best = 0.0
+        with _products(tf32):
+            for batch in self.scale.dense_batches:
+                rate = self._dense_rate(dense_rate, f, theta, batch)
+                entry = {"n": n, "precision": "TF32" if tf32 else "float32", "batch": batch}
+                self.found["dense"].append(entry | {"rate": rate, "compact": True})
+                if rate < 1.03 * best:
+                    break
+                best = rate
+            if n == self.scale.sizes[0][0]:  # the loop of the paper: no sample leaves early
+                batch = max(self.found["dense"], key=_rate_of(n, entry["precision"]))["batch"]
+                rate = self._dense_rate(dense_rate, f, theta, batch, compact=False)
+                self.found["dense"].append(
+                    entry | {"batch": batch, "rate": rate, "compact": False}
+                )  # fmt: skip
+
+    def _dense_rate(self, measure: Any, f: Any, theta: Any, batch: int, **more: Any) -> float:
+        import torch
+
+        seconds = self.scale.dense_seconds
+        try:
+            rate = measure(f, theta, batch=batch, seconds=seconds, device=self.device, **more)
+            return float(rate)
+        except torch.cuda.OutOfMemoryError:
+            return 0.0  # the smaller batches count
+        finally:
+            if torch.cuda.is_available():
+                torch.cuda.empty_cache()
+
+    def _layers(self) -> None:
+        """A training step of both layers: samples of each row of theta, a loss, its gradient."""
+        import torch
+
+        from nelson.distribution.dense import DenseLayer
+        from nelson.distribution.layer import LovaszLayer
+
+        n, (rows, m) = self.scale.sizes[0][0], self.scale.layer
+        f, theta = ksat(n)
+        logits = torch.tensor(np.tile(theta, (rows, 1)), dtype=torch.float32, device=self.device)
+        logits.requires_grad_()
+        weights = torch.linspace(-1, 1, n, device=self.device)
+
+        def step(layer: Any) -> None:
+            logits.grad = None
+            layer.expectation(lambda x: (x * weights).sum(-1).square(), logits).sum().backward()
+            if torch.cuda.is_available():
+                torch.cuda.synchronize()
+
+        ours = LovaszLayer(f, m, method="lovasz", sweeps=0)
+        dense = DenseLayer(f, m).to(self.device)
+        for name, layer, tf32 in (
+            ("LovaszLayer", ours, False),
+            ("DenseLayer, float32", dense, False),
+            ("DenseLayer, TF32", dense, True),
+        ):
+            with _products(tf32):
+                times = repeated(lambda layer=layer: step(layer), 15)
+            self.found["layers"].append(
+                {"layer": name, "n": n, "rows": rows, "samples": m, "seconds": times}
+            )
+
+    # ------------------------------------------------------------------------------ same as a CPU
+
+    def _same_bits(self) -> None:
+        n, log_count = self.scale.same_bits
+        f, theta = ksat(n)
+        for sweeps in (0, 2):
+            card = _sample(f, theta, 1 << log_count, sweeps).to_numpy()
+            host = nelson.sample(f, theta, 1 << log_count, method="lovasz", sweeps=sweeps, seed=1)
+            same = bool((card == host.to_numpy()).all()) and bool(f.satisfied(card).all())
+            self.found.setdefault("same bits", []).append(
+                {"n": n, "samples": 1 << log_count, "sweeps": sweeps, "same": same}
+            )
+
+
+class Card:
+    """The card, and the floor that its bandwidth and its integer rate set."""
+
+    def __init__(self, device: str, pilot: int = 4096) -> None:
+        import torch
+
+        self.pilot = pilot
+        self.name, self.processors = "simulated", 1
+        if device == "cuda":
+            self.name = torch.cuda.get_device_name()
+            self.processors = torch.cuda.get_device_properties(0).multi_processor_count
+        a = torch.empty(1 << 30 if device == "cuda" else 1 << 16, dtype=torch.uint8, device=device)
         b = torch.empty_like(a)
-        took = _seconds(lambda: (b.copy_(a), torch.cuda.synchronize()))
+        done = torch.cuda.synchronize if device == "cuda" else (lambda: None)
+        took = statistics.median(repeated(lambda: (b.copy_(a), done())))
         self.bandwidth = 2 * a.numel() / took  # bytes per second, read and written
+        self.described = {
+            "card": self.name, "multiprocessors": self.processors, "bandwidth": self.bandwidth,
+            "date": time.strftime("%Y-%m-%d"), "python": platform.python_version(),
+        }  # fmt: skip
+        packages = ("torch", "numba", "numba-cuda", "numpy")
+        self.described |= {name: _version(name) for name in packages}
+        self.described["nelson"] = nelson.__version__
 
-    def __str__(self) -> str:
-        return (
-            f"{self.name}, {self.processors} multiprocessors, copies "
-            f"{self.bandwidth / 1e12:.2f} TB/s"
-        )
-
-    def floor(self, f: nelson.Formula, theta: np.ndarray, count: int = 4096) -> float:
+    def floor(self, f: nelson.Formula, theta: np.ndarray, count: int = 0) -> float:
         """Samples per second if only the necessary operations and bytes took time."""
         return 1 / max(self.draw(f, theta, count), f.n_vars / 8 / self.bandwidth)
 
-    def draw(self, f: nelson.Formula, theta: np.ndarray, count: int = 4096) -> float:
+    def draw(self, f: nelson.Formula, theta: np.ndarray, count: int = 0) -> float:
         """Seconds that the necessary operations of a sample take.
 
-        How often variables are resampled is measured on the CPU, on `count` samples.
+        How often variables are resampled is measured, on `count` samples (0: on `pilot`).
         """
-        s = nelson.sample(f, theta, count, method="lovasz", sweeps=0, seed=1)
+        count = count or self.pilot
+        s = _sample(f, theta, count)
         n, weighted = f.n_vars, theta.any()
         resampled = s.info["resampled"] * len(f.literals) / max(1, f.n_clauses) / count / n
         # All 64 lanes are drawn once; then `resampled` lanes of each variable, in about 3 rounds.
@@ -139,139 +392,50 @@ class _Card:
         return operations / (self.processors * _OPERATIONS_PER_CYCLE * _CLOCK)
 
 
-def _sample(f: nelson.Formula, theta: np.ndarray | None, count: int, sweeps: int = 0) -> object:
+def _sample(f: nelson.Formula, theta: np.ndarray | None, count: int, sweeps: int = 0) -> Any:
     return nelson.sample(f, theta, count, method="lovasz", sweeps=sweeps, seed=1, device="cuda")
 
 
-def _seconds(job: Callable[[], object], repetitions: int = 5) -> float:
-    """The median wall-clock time, after one run that is not timed."""
+def repeated(job: Callable[[], object], repetitions: int = 5) -> list[float]:
+    """Wall-clock times, after one run that is not timed: two or more, until they take seconds."""
     job()
-    return statistics.median(seconds(job, time.perf_counter) for _ in range(repetitions))
+    times: list[float] = []
+    while len(times) < 2 or (len(times) < repetitions and sum(times) < _ENOUGH):
+        begun = time.perf_counter()
+        job()
+        times.append(time.perf_counter() - begun)
+    return times
 
 
-def _rate(f: nelson.Formula, theta: np.ndarray | None, count: int) -> float:
-    return count / _seconds(lambda: _sample(f, theta, count))
-
-
-def _rate_row(name: str, rate: float, must: float, aim: float, floor: float) -> Row:
-    return Row(name, rate / 1e9, must, aim, "G samples/s", note=f"floor {floor / 1e9:.1f}")
-
-
-class _Dense(NamedTuple):
-    """The speed of the dense formulation, in samples per second, and its batch size."""
-
-    rate: float
-    batch: int
-
-    def __str__(self) -> str:
-        return f"{self.rate:,.0f}/s in batches of {self.batch:,}"
-
-
-def _dense(f: nelson.Formula, theta: np.ndarray, tf32: bool = False) -> _Dense:
-    """The best speed: the batch is made four times as large until that gains less than 3%."""
+@contextlib.contextmanager
+def _products(tf32: bool) -> Iterator[None]:
+    """Matrix products in TF32, or in float32."""
     import torch
 
-    from lab.dense_rate import dense_rate
-
-    best, batch = _Dense(0.0, 0), 1024
     before = torch.backends.cuda.matmul.allow_tf32
     torch.backends.cuda.matmul.allow_tf32 = tf32
     try:
-        helps = True
-        while helps:
-            rate = dense_rate(f, theta, batch=batch, seconds=0.5, device="cuda")
-            helps = rate > 1.03 * best.rate
-            best, batch = max(best, _Dense(rate, batch)), 4 * batch
-    except torch.cuda.OutOfMemoryError:
-        pass  # the best of the smaller batches counts
+        yield
     finally:
         torch.backends.cuda.matmul.allow_tf32 = before
-    return best
 
 
-def _sink_free(card: _Card) -> Row:
-    random = np.random.default_rng(1)
-    edges = [(u, v) for u in range(50) for v in range(u + 1, 50) if random.random() < 0.55]
-    f = sink_free(edges, 50)
-    rate = _rate(f, None, 1 << 26)
-    floor = card.floor(f, np.zeros(len(edges)))
-    note = f"exact; floor {floor / 1e9:.1f}"
-    return Row("sink-free, 50 vertices, p = 0.55", rate / 1e9, None, None, "G samples/s", note=note)
+def _rate_of(n: int, precision: str) -> Callable[[dict[str, Any]], float]:
+    """The rate of an entry, or -1 for entries of another size, precision or loop."""
+
+    def rate(entry: dict[str, Any]) -> float:
+        ours = (entry["n"], entry["precision"], entry["compact"]) == (n, precision, True)
+        return float(entry["rate"]) if ours else -1.0
+
+    return rate
 
 
-def _coupled(clauses: int, name: str, scale: float) -> Row:
-    """Exact samples of a formula that is not extremal, by coupling from the past."""
-    f = random_ksat(1000, clauses, 5)
-    theta = scale * np.random.default_rng(1).normal(size=1000)
-    count, drawn = 1 << 22, []
-
-    def draw() -> None:
-        drawn.append(nelson.sample(f, theta, count, method="cftp", seed=1, device="cuda"))
-        del drawn[:-1]
-
-    rate = count / _seconds(draw)
-    s = drawn[0]
-    note = f"{len(s):,} samples, {s.guarantee}; the longest run has {s.info['rounds']} sweeps"
-    must, aim = (10, 20) if clauses == 800 else (None, None)
-    name = f"cftp, n = 1000, L = {clauses}, {name}"
-    return Row(name, rate / 1e6, must, aim, "M samples/s", note=note)
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "missing"
 
 
-def _million(card: _Card) -> Row:
-    import torch
-
-    f, theta = ksat(1_000_000)
-    torch.cuda.empty_cache()  # otherwise this case would reuse memory and `held` would not show it
-    before = torch.cuda.mem_get_info()[0]
-    s = _sample(f, theta, 1 << 15)
-    held = (before - torch.cuda.mem_get_info()[0]) / 1e9
-    rate = (1 << 15) / _seconds(lambda: _sample(f, theta, 1 << 15), 2)
-    floor = card.floor(f, theta, count=64)
-    note = f"{len(s)} samples, {s.status}; {held:.1f} GB on the card; floor {floor:,.0f}"
-    return Row("n = L = 1,000,000, weighted", rate, None, None, "samples/s", note=note)
-
-
-def _cd(f: nelson.Formula, theta: np.ndarray, card: _Card) -> Row:
-    """One step of contrastive divergence: draw m samples, take the mean, update theta (on the CPU).
-
-    NELSON-CD is Algorithm 2 of the paper.
-    """
-    goal = np.full(f.n_vars, 0.5)
-    state = {"theta": theta.copy()}
-
-    def step() -> None:
-        mean = _sample(f, state["theta"], 65_536).mean()
-        state["theta"] += 0.1 * (goal - mean)
-
-    note = f"floor {1e3 * 65_536 / card.floor(f, theta):.2f} ms"
-    took = 1e3 * _seconds(step, 15)
-    name = "NELSON-CD, n = 1000, m = 65,536: one iteration"
-    return Row(name, took, 3, 1, "ms", at_most=True, note=note)
-
-
-def _picture(rates: dict[int, float], dense: dict[int, _Dense], card: _Card) -> None:
-    import matplotlib.pyplot as plt
-
-    from nelson_paper import style
-
-    with style.style():
-        figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
-        sizes = sorted(rates)
-        ours, theirs = [rates[n] for n in sizes], [dense[n].rate for n in sizes]
-        axes.loglog(sizes, ours, "o-", color=style.BLUE)
-        axes.loglog(sizes, theirs, "s--", color=style.GREY)
-        for n, fast, slow in zip(sizes, ours, theirs, strict=True):
-            place = n, (fast * slow) ** 0.5
-            axes.annotate(f"{fast / slow:,.0f} x", place, ha="center", fontsize="small")
-        style.measured(
-            axes,
-            xlabel="variables (and clauses) of random 5-SAT, θ ~ N(0, 1)",
-            ylabel="valid samples per second",
-            title=f"{card.name}: one call, wall time",
-        )
-        batches = f"float32, batches of {min(d.batch for d in dense.values()):,} or more"
-        ends = [(ours[-1], "nelson, packed bits", style.BLUE)]
-        ends.append((theirs[-1], f"dense W, b, V in torch\n({batches})", style.GREY))
-        style.label_ends(axes, ends)
-        figure.savefig("gpu.svg")
-    print("gpu.svg written")
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -8,6 +8,7 @@
     formulas FOLDER  folders of `nelson bench --formulas` (docs/experiments.md)
     routes           the picture of docs/routes.md; about a minute
     reach            one row for each kind of formula (docs/reach.md); about ten minutes
+    gpu FILE         table and picture of docs/gpu.md, from the file of `python -m lab.gpu`
     cluster          the plan of large jobs, from cluster-figures.json (docs/cluster.md)
 
 From the root of the repository. A page keeps what stands outside of its two marks.
@@ -23,7 +24,7 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
-from lab import auto, auto_truth, cluster_plan, log_z_truth, published_formulas, reach
+from lab import auto, auto_truth, cluster_plan, gpu_page, log_z_truth, published_formulas, reach
 from lab.cluster import FIGURES
 from nelson_paper.experiments.machine import machine
 from nelson_paper.experiments.report import markdown
@@ -38,6 +39,7 @@ PAGES = {
     "density": "density.md",
     "prediction": "prediction.md",
     "cluster": "cluster.md",
+    "gpu": "gpu.md",
     "reach": "reach.md",
     "formulas": "experiments.md",
 }
@@ -69,6 +71,10 @@ def write(name: str, folder: Path = Path()) -> None:
         draw_routes()
     elif name == "reach":
         replace("reach", [_dated(machine()), markdown(reach.table())])
+    elif name == "gpu":
+        found = json.loads(folder.read_text())
+        replace("gpu", gpu_page.parts(found))
+        gpu_page.picture(found, DOCS / "gpu.svg")
     elif name == "density":
         write_density(folder)
     elif name == "prediction":
