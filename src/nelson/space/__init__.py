@@ -21,6 +21,14 @@ if TYPE_CHECKING:
         minimum,
         table,
     )
+    from nelson.space.language.vectors import (
+        concat,
+        popcount,
+        sign_extend,
+        signed,
+        unsigned,
+        zero_extend,
+    )
     from nelson.space.marginals import ValueShares
     from nelson.space.rows import Rows
     from nelson.space.space import Space
@@ -34,6 +42,10 @@ _HOME = {
     "TableModel": "nelson.space.tables.model",
     "ValueShares": "nelson.space.marginals",
     "if_else": "nelson.space.language.expressions",
+    **dict.fromkeys(
+        ("concat", "popcount", "sign_extend", "signed", "unsigned", "zero_extend"),
+        "nelson.space.language.vectors",
+    ),
 }
 
 
@@ -54,6 +66,7 @@ __all__ = [
     "ValueShares",
     "at_least",
     "at_most",
+    "concat",
     "count",
     "distinct",
     "element",
@@ -62,5 +75,10 @@ __all__ = [
     "if_else",
     "maximum",
     "minimum",
+    "popcount",
+    "sign_extend",
+    "signed",
     "table",
+    "unsigned",
+    "zero_extend",
 ]

@@ -17,6 +17,7 @@ from nelson.space.language.expressions import MAX_NODES, Rule, extent, leaves, r
 from nelson.space.language.fields import (
     FIELDS,
     Bins,
+    BitField,
     Choice,
     Field,
     Flag,
@@ -28,6 +29,7 @@ from nelson.space.language.fields import (
 )
 from nelson.space.language.parse import parse
 from nelson.space.language.text import text
+from nelson.space.language.vectors import MAX_VECTOR, Bits, vector_of
 from nelson.space.rows import table_codes
 
 
@@ -60,6 +62,7 @@ class Declaration:
         self.shares: dict[Any, Any] = {}
         self.encoding = Encoder()
         self.sets: dict[str, Flags] = {}
+        self.vectors: dict[str, Bits] = {}  # what rules see of the fields made by `bits`
 
     # --- fields -----------------------------------------------------------------------------------
 
@@ -83,6 +86,15 @@ class Declaration:
                 expected="low <= high",
             )
         return self._add(Integer(name, *ends))
+
+    def bits(self, name: str, width: int, signed: bool = False) -> Bits:
+        """A vector of `width` bits, which wraps around: +, *, <<, x[7:4], ... as in hardware."""
+        self._new_name(name)
+        wide = isinstance(width, (int, np.integer)) and not isinstance(width, bool)
+        if not wide or not 1 <= width <= MAX_VECTOR:
+            raise FormulaError(f"{name} of {width!r} bits", expected=f"1 to {MAX_VECTOR:,} bits")
+        self.vectors[name] = vector_of(self._add(BitField(name, int(width), bool(signed))))
+        return self.vectors[name]
 
     def choice(self, name: str, values: Iterable[Any]) -> Choice | NumericChoice:
         """One of some values: strings, whole numbers, or anything that can be hashed."""
@@ -125,7 +137,9 @@ class Declaration:
         return field
 
     def __getitem__(self, name: str) -> Any:
-        """The field, or the set of flags, of this name."""
+        """The field, the vector of bits, or the set of flags, of this name."""
+        if name in self.vectors:
+            return self.vectors[name]
         if name in self.fields:
             return self.fields[name]
         if name in self.sets:

@@ -16,6 +16,7 @@ import numpy as np
 from nelson.errors import FormulaError
 from nelson.space.language.expressions import Rule
 from nelson.space.language.fields import FIELDS, Field, Flag, unknown
+from nelson.space.language.vectors import Bits
 
 if TYPE_CHECKING:
     from nelson.space.declaration import Declaration
@@ -27,6 +28,8 @@ Find = Callable[[Any], Any]
 
 def field_of(space: Declaration, key: Any) -> Any:
     """A field, by its name or itself."""
+    if isinstance(key, Bits) and key.op == "bits":
+        key = key.field
     field = space.fields.get(key if isinstance(key, str) else getattr(key, "name", ""))
     if field is None or not (isinstance(key, str) or field is key):
         raise unknown(f"no field is called {key!r}", key, space.fields)
@@ -36,7 +39,7 @@ def field_of(space: Declaration, key: Any) -> Any:
 def field_or_rule(space: Declaration, key: Any) -> Any:
     """The field or rule that a key of weights or shares names."""
     if isinstance(key, str):
-        return space[key]
+        return space.fields[key] if key in space.fields else space[key]
     return space.rule(key) if isinstance(key, Rule) else field_of(space, key)
 
 

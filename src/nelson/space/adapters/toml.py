@@ -8,6 +8,7 @@
     [fields]
     addr  = { integer = [0, 0xFFFF] }
     len   = { integer = [1, 15] }
+    crc   = { bits = 8 }                    # or { signed_bits = 8 }
     burst = { choice = ["FIXED", "INCR", "WRAP"] }      # {} stands for None
     write = "flag"
     opts  = { flags = ["a", "b"] }
@@ -34,7 +35,16 @@ from nelson.io import atomic
 from nelson.io.streams import text_lines
 from nelson.space.adapters.toml_lines import MAX_ITEMS, Lines, Path, lines_of
 from nelson.space.language.expressions import Rule
-from nelson.space.language.fields import FIELDS, Bins, Choice, Field, Flag, Integer, unknown
+from nelson.space.language.fields import (
+    FIELDS,
+    Bins,
+    BitField,
+    Choice,
+    Field,
+    Flag,
+    Integer,
+    unknown,
+)
 from nelson.space.language.text import text
 from nelson.space.names import field_of, field_or_rule, terms
 
@@ -48,7 +58,7 @@ MAX_CHARACTERS = 16 << 20
 MAX_BITS = 4096
 
 _KEYS = ("name", "fields", "rules", "weights", "shares")
-_KINDS = ("integer", "choice", "bins", "flags")
+_KINDS = ("integer", "bits", "signed_bits", "choice", "bins", "flags")
 _FORM = '"flag", { integer = [0, 15] }, { choice = ["a", "b"] } or { flags = ["a", "b"] }'
 _RULES_FORM = 'a list of texts, a table of name = "text", or [[rules]] with name and rule'
 _FORMATS = "a space in TOML, a feature model in UVL (*.uvl) or clauses in DIMACS (p cnf ...)"
@@ -157,6 +167,9 @@ class _SpaceReader:
         ((kind, values),) = given.items()
         if kind not in _KINDS:
             raise unknown(f"the field {_short(name)} of kind {_short(kind)}", kind, _KINDS)
+        if kind in ("bits", "signed_bits"):
+            self.space.bits(name, values, kind == "signed_bits")
+            return
         if not isinstance(values, list):
             raise FormulaError(f"{kind} = {_short(values)} of {_short(name)}", expected="a list")
         if kind == "integer":
@@ -403,6 +416,8 @@ def _forms(space: Space) -> Iterator[tuple[str, str]]:
 def _form(field: Field) -> str:
     if isinstance(field, Flag):
         return '"flag"'
+    if isinstance(field, BitField):
+        return f"{{ {'signed_bits' if field.is_signed else 'bits'} = {field.width} }}"
     if isinstance(field, Integer):
         return f"{{ integer = [{field.low}, {field.high}] }}"
     if isinstance(field, Bins):

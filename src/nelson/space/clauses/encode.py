@@ -24,13 +24,13 @@ import numpy as np
 
 from nelson.errors import FormulaError
 from nelson.formula import Formula
-from nelson.formula.encode import Thresholds
 from nelson.formula.memo import Recent
 from nelson.io.progress import phase
 from nelson.policy import DEFAULT
 from nelson.space.clauses import diagrams, vectors
+from nelson.space.clauses.bit_vectors import BitVectors
 from nelson.space.clauses.gates import FALSE, TRUE, Gates, LongRule, renumbered, truncate
-from nelson.space.clauses.numbers import Numbers, is_one_hot, linear
+from nelson.space.clauses.numbers import is_one_hot, linear
 from nelson.space.language.evaluate import evaluate
 from nelson.space.language.expressions import (
     Category,
@@ -40,9 +40,10 @@ from nelson.space.language.expressions import (
 )
 from nelson.space.language.fields import FIELDS, Choice, Field, Flag
 from nelson.space.language.text import text
+from nelson.space.language.vectors import VECTOR_COMPARISONS
 
 
-class Encoder(Numbers):
+class Encoder(BitVectors):
     """The clauses of a space so far, as `Space.encoding`. `literal` and `require` translate rules.
 
     It is for nelson itself: users state fields and rules, and ask for rows.
@@ -71,6 +72,7 @@ class Encoder(Numbers):
         copy.groups = list(self.groups)
         copy._vectors, copy._literals = dict(self._vectors), dict(self._literals)
         copy._divisions, copy._kept = dict(self._divisions), list(self._kept)
+        copy._patterns = dict(self._patterns)
         return copy
 
     def __getstate__(self) -> dict[str, Any]:
@@ -80,7 +82,7 @@ class Encoder(Numbers):
         another expression.
         """
         by_id: dict[str, Any] = {"_vectors": {}, "_literals": {}, "_divisions": {}, "_kept": []}
-        return self.__dict__ | by_id
+        return self.__dict__ | by_id | {"_patterns": {}}
 
     # --- formulas ---------------------------------------------------------------------------------
 
@@ -142,7 +144,7 @@ class Encoder(Numbers):
 
     def _written(self, rule: Rule, most: float = math.inf) -> list[list[int]]:
         """The clauses of a rule. After an error nothing of it is left."""
-        known = self._vectors, self._literals, self._divisions
+        known = self._vectors, self._literals, self._divisions, self._patterns
         sizes = [len(each) for each in known]
         self._group = []
         try:
@@ -229,6 +231,10 @@ class Encoder(Numbers):
             return self.of_field[rule.name][0]
         if op in _LOGIC:
             return _LOGIC[op](gates, [self.literal(arg) for arg in args])
+        if op == "bit":
+            return self.pattern(args[0])[args[1]]
+        if op in VECTOR_COMPARISONS:
+            return self.compared(op, *args)
         if op == "distinct":
             return gates.all([self.literal(a != b) for a, b in itertools.combinations(args, 2)])
         if (fields := self._tabulated(rule)) is not None:
@@ -277,7 +283,7 @@ class Encoder(Numbers):
         """(literals that are all true iff both sides are equal, is it `==`)."""
         counter, left, right = self._sides(rule)
         if counter is not None:
-            literals = [self._at_least(counter, right), -self._at_least(counter, right + 1)]
+            literals = [self.at_least(counter, right), -self.at_least(counter, right + 1)]
         else:
             literals = vectors.equal(self.gates, left, right)
         return literals, rule.op == "=="
@@ -290,7 +296,7 @@ class Encoder(Numbers):
         positive = op in ("<=", ">=")
         counter, left, right = self._sides(a <= b)
         if counter is not None:
-            return [[self._at_least(counter, right + 1)]], positive
+            return [[self.at_least(counter, right + 1)]], positive
         return vectors.breaches(self.gates, left, right), positive
 
     def _sides(self, rule: Rule) -> tuple[Any, Any, Any]:
@@ -309,8 +315,7 @@ class Encoder(Numbers):
                 literals = tuple(x if c > 0 else -x for x, (_, c) in zip(at, terms, strict=True))
                 bound = -constant - sum(c for _, c in terms if c < 0)
                 if len(terms) * sum(weights) <= DEFAULT.space.counted:
-                    new = iter(self.gates.variable, None)
-                    return Thresholds(weights, literals, new), None, bound
+                    return self.counter(weights, literals), None, bound
         left = [(t, c) for t, c in terms if c > 0]
         right = [(t, -c) for t, c in terms if c < 0]
         return (
@@ -318,14 +323,6 @@ class Encoder(Numbers):
             self.sum_of(left, max(constant, 0)),
             self.sum_of(right, max(-constant, 0)),
         )
-
-    def _at_least(self, counter: Thresholds, bound: int) -> int:
-        """A literal for: the sum of the counter is at least `bound`."""
-        literal = counter.at_least(min(max(bound, 0), sum(counter.weights) + 1))
-        for clause in counter.written:
-            self.gates.add(clause)
-        counter.written.clear()
-        return literal
 
     def _between(self, value: Number, first: int, last: int) -> int:
         vector, gates = self.vector(value), self.gates

@@ -22,7 +22,8 @@ from nelson.space.clauses import vectors
 from nelson.space.clauses.gates import FALSE, TRUE, Gates
 from nelson.space.clauses.vectors import Vector
 from nelson.space.language.expressions import Expression, Number, Rule, number, width
-from nelson.space.language.fields import Field, Integer, NumericChoice
+from nelson.space.language.fields import BitField, Field, Integer, NumericChoice
+from nelson.space.language.vectors import Bits
 
 #: Widest number, in bits.
 MAX_WIDTH = 4096
@@ -116,6 +117,10 @@ class Numbers:
     # --- numbers ----------------------------------------------------------------------------------
 
     @abstractmethod
+    def pattern(self, x: Bits) -> Vector:
+        """A bit vector as a vector of literals, without a sign."""
+
+    @abstractmethod
     def literal(self, rule: Rule) -> int:
         """A literal that is true if and only if the rule holds."""
 
@@ -140,6 +145,9 @@ class Numbers:
             return self.bits(value)
         if op == "truth":
             return [self.literal(args[0]), FALSE]
+        if op == "value":
+            pattern = self.pattern(args[0])
+            return pattern if args[0].is_signed else [*pattern, FALSE]
         if op in ("+", "neg", "count", "<<") or (op == "*" and _is_linear(args)):
             terms, constant = linear(value)
             return self.sum_of(terms, constant)
@@ -239,6 +247,8 @@ def _shifted(vector: Vector, k: int, bits: int) -> Vector:
 
 def is_one_hot(field: Field) -> bool:
     """Does the field have one variable for each of its values?"""
+    if isinstance(field, BitField):
+        return False
     policy = DEFAULT.space
     most = policy.one_hot_integer if isinstance(field, Integer) else policy.one_hot_choice
     return 2 < field.size <= most

@@ -34,7 +34,11 @@ def total(gates: Gates, terms: list[tuple[int, Vector]], low: int, high: int) ->
     turned around: -b = (1 - b) - 1, and the constants are added up. Full adders then turn three
     bits of a column into one of that column and one of the next, from the lowest column on.
     """
-    bits = width(low, high)
+    return total_mod(gates, terms, width(low, high))
+
+
+def total_mod(gates: Gates, terms: list[tuple[int, Vector]], bits: int) -> Vector:
+    """The lowest `bits` bits of this sum, whatever its bounds are."""
     columns: list[list[int]] = [[] for _ in range(bits)]
     rest = 0
     for c, vector in terms:

@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from nelson.space.language import vector_values
 from nelson.space.language.expressions import Category, Expression, Number, Rule
+from nelson.space.language.vectors import VECTOR_COMPARISONS, Bits
 
 Columns = Mapping[str, np.ndarray]
 #: Numbers beyond this are computed with Python's integers.
@@ -60,6 +62,18 @@ def evaluate(node: Expression, columns: Columns) -> Any:
         return np.asarray(evaluate(args[0], columns)).astype(np.int64)
     if op == "count":
         return sum(np.asarray(evaluate(arg, columns)).astype(np.int64) for arg in args)
+    if op == "value":
+        patterns, w = evaluate(args[0], columns), args[0].width
+        if args[0].is_signed:
+            patterns = vector_values.signed_value(patterns, w)
+        return _integers(np.asarray(patterns), node)
+    if op == "bit":
+        return np.asarray(evaluate(args[0], columns) >> args[1] & 1, bool)
+    if op in VECTOR_COMPARISONS:
+        a, b = (evaluate(arg, columns) for arg in args)
+        return np.asarray(vector_values.compare(op, a, b, args[0].width), bool)
+    if isinstance(node, Bits):
+        return _pattern(node, columns)
     if op == "is":
         return np.isin(evaluate(args[0], columns), np.array(args[1], np.int64))
     if op == "in":
@@ -80,6 +94,18 @@ def evaluate(node: Expression, columns: Columns) -> Any:
     found = reduce(apply, values) if op in ("+", "and", "or") else apply(*values)
     # NumPy turns an array of objects without an axis, as of two wide constants, into its object.
     return np.asarray(found, bool) if isinstance(node, Rule) else np.asarray(found)
+
+
+def _pattern(node: Bits, columns: Columns) -> Any:
+    """The bits of a vector, as numbers 0 .. 2^w - 1."""
+    op, args = node.op, node.args
+    if op == "bits":
+        return vector_values.pattern(evaluate(args[0], columns), node.width)
+    if op == "bvconst":
+        return vector_values.pattern(args[0], node.width)
+    values = tuple(evaluate(a, columns) if isinstance(a, Expression) else a for a in args)
+    widths = tuple(a.width for a in args if isinstance(a, Bits))
+    return vector_values.apply(op, node.width, values, widths)
 
 
 _LOGICAL = {"not", "and", "or", "xor", "iff", "implies"}

@@ -12,7 +12,7 @@ rules of a space can be printed (`text`), evaluated on rows (`evaluate`) and tra
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any, NoReturn
 
 import numpy as np
@@ -34,6 +34,7 @@ class Expression:
 
     __slots__ = ("args", "op")
     coded = False  # are values kept as codes in lists and tables?
+    chosen: Callable[[Any, Any, Any], Any] | None = None  # `if_else` of a kind of its own
 
     def __init__(self, op: str, args: tuple[Any, ...]) -> None:
         self.op, self.args = op, args
@@ -336,13 +337,21 @@ def rule(value: Any) -> Rule:
 
 
 def if_else(condition: Any, then: Any, otherwise: Any) -> Any:
-    """`then` where the condition holds, else `otherwise`: two numbers, or two rules."""
+    """`then` where the condition holds, else `otherwise`: two numbers, rules or bit vectors."""
+    for branch in (then, otherwise):
+        if isinstance(branch, Expression) and branch.chosen is not None:
+            return type(branch).chosen(condition, then, otherwise)  # type: ignore[misc]
     c = rule(condition)
     truth = (Rule, bool, np.bool_)
     if isinstance(then, truth) and isinstance(otherwise, truth):
         return Derived("if", (c, rule(then), rule(otherwise)))
     a, b = number(then), number(otherwise)
     return Computed("if", (c, a, b), min(a.low, b.low), max(a.high, b.high))
+
+
+def any_of_rules(rules: list[Rule]) -> Rule:
+    """One or more of the rules hold; false if there are none."""
+    return Derived("or", tuple(rules)) if len(rules) > 1 else rules[0] if rules else rule(False)
 
 
 def runs(values: Iterable[int]) -> tuple[tuple[int, int], ...]:

@@ -2,6 +2,7 @@
 
     Flag            true or false; a Rule
     Integer         low..high; a Number
+    BitField        a vector of bits, signed or not
     Choice          one of some values; compared by == and isin
     NumericChoice   a choice whose values are all whole numbers; a Number
     Bins            a choice whose values are ranges of numbers, for continuous columns
@@ -90,6 +91,22 @@ class Integer(Number):
     @property
     def domain(self) -> str:
         return f"{self.low}..{self.high}"
+
+
+class BitField(Integer):
+    """A vector of bits, kept as the number that it stands for. Rules see it as a `vectors.Bits`."""
+
+    __slots__ = ("is_signed", "width")
+    __hash__ = Number.__hash__
+
+    def __init__(self, name: str, width: int, is_signed: bool) -> None:
+        half = 1 << (width - 1)
+        super().__init__(name, *((-half, half - 1) if is_signed else (0, 2 * half - 1)))
+        self.width, self.is_signed = width, is_signed
+
+    @property
+    def domain(self) -> str:
+        return f"{self.width} bits{', signed' if self.is_signed else ''}"
 
 
 class _Listed:

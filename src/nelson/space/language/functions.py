@@ -19,6 +19,7 @@ from nelson.space.language.expressions import (
     Expression,
     Number,
     Rule,
+    any_of_rules,
     if_else,
     items,
     number,
@@ -91,8 +92,7 @@ def all_of(rules: Iterable[Any]) -> Rule:
 
 def any_of(rules: Iterable[Any]) -> Rule:
     """One or more of the rules hold; false if there are none."""
-    listed = tuple(rule(r) for r in rules)
-    return Derived("or", listed) if len(listed) > 1 else listed[0] if listed else rule(False)
+    return any_of_rules([rule(r) for r in rules])
 
 
 def parity(*rules: Any) -> Rule:

@@ -20,9 +20,10 @@ from math import inf
 from typing import Any
 
 from nelson.errors import FormulaError, shortened
-from nelson.space.language import expressions, functions
+from nelson.space.language import expressions, functions, vectors
 from nelson.space.language.expressions import Category, Expression, Number, Rule
 from nelson.space.language.fields import Flags
+from nelson.space.language.vectors import Bits
 
 #: Longest text of one rule, and deepest nesting.
 MAX_TEXT = 100_000
@@ -59,6 +60,10 @@ def _sum(*terms: Any) -> Any:
     return sum(numbers) if any(isinstance(t, Expression) for t in listed) else sum(listed)
 
 
+def _bits(a: Any) -> Bits:
+    return a if isinstance(a, Bits) else expressions.refuse(f"{a!r}", "a vector of bits")
+
+
 #: Name -> (function, fewest and most arguments, how it is called).
 _FUNCTIONS: dict[str, tuple[Callable[..., Any], int, float, str]] = {
     "implies": (lambda a, b: expressions.rule(a).implies(b), 2, 2, "implies(rule, rule)"),
@@ -76,12 +81,22 @@ _FUNCTIONS: dict[str, tuple[Callable[..., Any], int, float, str]] = {
     "max": (functions.maximum, 0, inf, "max(number, ...)"),
     "abs": (lambda a: abs(expressions.number(a)), 1, 1, "abs(number)"),
     "sum": (_sum, 0, inf, "sum(number, ...)"),
+    "bits": (vectors.constant, 2, 2, "bits(number, width)"),
+    "number": (lambda a: _bits(a).number, 1, 1, "number(vector)"),
+    "concat": (vectors.concat, 1, inf, "concat(vector, ...)"),
+    "zero_extend": (vectors.zero_extend, 2, 2, "zero_extend(vector, width)"),
+    "sign_extend": (vectors.sign_extend, 2, 2, "sign_extend(vector, width)"),
+    "popcount": (vectors.popcount, 1, 1, "popcount(vector)"),
+    "signed": (vectors.signed, 1, 1, "signed(vector)"),
+    "unsigned": (vectors.unsigned, 1, 1, "unsigned(vector)"),
+    "bvsmod": (lambda a, b: vectors.smod(_bits(a), b), 2, 2, "bvsmod(vector, vector)"),
 }
 #: What has methods -> their names. All but `count` take one argument.
 _METHODS: dict[type, tuple[str, ...]] = {
     Rule: ("implies", "iff", "isin"),
     Number: ("isin",),
     Category: ("isin",),
+    Bits: ("isin",),
     Flags: ("count",),
 }
 #: Longest range that stands for a list. In `x in range(...)` it may have any length.
@@ -154,10 +169,22 @@ class _RuleReader:
         raise self._unsupported(node)
 
     def _Subscript(self, node: ast.Subscript) -> Any:
-        of, member = self.read(node.value), self.read(node.slice)
+        of = self.read(node.value)
+        if isinstance(of, Bits):
+            return of[self._bits_of(node.slice)]
+        member = self.read(node.slice)
         if isinstance(of, Flags) and isinstance(member, str):
             return of[member]
         raise self._unsupported(node)
+
+    def _bits_of(self, node: ast.expr) -> Any:
+        """The place in x[3], or the places in x[7:4]."""
+        if not isinstance(node, ast.Slice):
+            return self.read(node)
+        high, low, step = (
+            None if end is None else self.read(end) for end in (node.lower, node.upper, node.step)
+        )
+        return slice(high, low, step)
 
     def _List(self, node: ast.List | ast.Tuple | ast.Set) -> list[Any]:
         return [self.read(item) for item in node.elts]
@@ -177,13 +204,15 @@ class _RuleReader:
         if isinstance(node.op, ast.Invert):
             if isinstance(value, (bool, Rule)):
                 return ~expressions.rule(value)
+            if isinstance(value, Bits):
+                return ~value
             return -self._operand(node, value) - 1
         value = self._operand(node, value)
         return -value if isinstance(node.op, ast.USub) else value
 
     def _operand(self, node: ast.expr, value: Any) -> Any:
         """A number or a rule, of the rows or constant: what arithmetic takes."""
-        if isinstance(value, (Number, Rule, int, float)):
+        if isinstance(value, (Number, Rule, Bits, int, float)):
             return value
         choices = "; the values of a choice are not numbers" * isinstance(value, Category)
         shown = shortened(repr(value), 200)
@@ -211,7 +240,7 @@ class _RuleReader:
         for op, left, right in zip(node.ops, values, values[1:], strict=False):
             if isinstance(op, (ast.In, ast.NotIn)):
                 of = left if isinstance(left, Category) else self._operand(node, left)
-                if not isinstance(of, (Category, Rule)):
+                if not isinstance(of, (Category, Rule, Bits)):
                     of = expressions.number(of)
                 inside = of.isin(right)
                 rules.append(inside if isinstance(op, ast.In) else ~inside)

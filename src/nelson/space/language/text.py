@@ -29,6 +29,31 @@ _CALLS = {"implies", "iff", "count", "distinct"}
 _TIGHT = 20
 
 
+#: Operators of bit vectors that print as those of numbers.
+_VECTOR_SIGNS = {
+    "bvadd": "+",
+    "bvsub": "-",
+    "bvmul": "*",
+    "bvudiv": "//",
+    "bvsdiv": "//",
+    "bvurem": "%",
+    "bvsrem": "%",
+    "bvand": "&",
+    "bvor": "|",
+    "bvxor": "^",
+    "bvshl": "<<",
+    "bvlshr": ">>",
+    "bvashr": ">>",
+    "bv=": "==",
+    "bvult": "<",
+    "bvslt": "<",
+    "bvule": "<=",
+    "bvsle": "<=",
+}
+_VECTOR_CALLS = {"concat", "signed", "unsigned", "bvsmod"}
+_SHIFTS = ("bvshl", "bvlshr", "bvashr")
+
+
 def text(expression: Any) -> str:
     """The expression in one line."""
     return _print(expression)[0]
@@ -54,6 +79,8 @@ def _print(node: Any) -> tuple[str, int]:
         return repr(args[0]), _TIGHT if not isinstance(args[0], int) or args[0] >= 0 else 12
     if op == "truth":
         return _print(args[0])
+    if (shown := _vector(node)) is not None:
+        return shown
     if op in _CALLS:
         return f"{op}({', '.join(text(arg) for arg in args)})", _TIGHT
     if op == "table":
@@ -78,6 +105,64 @@ def _print(node: Any) -> tuple[str, int]:
     # A comparison within a comparison takes parentheses on both sides: Python would chain them.
     left = _inside(args[0], binding if binding != 5 else 6)
     return f"{left} {'^' if op == 'xor' else op} {_inside(args[1], binding + 1)}", binding
+
+
+def _vector(node: Any) -> tuple[str, int] | None:
+    """An expression over bit vectors; None if it is none."""
+    op, args = node.op, node.args
+    if op == "bits":
+        return name_text(args[0].name), _TIGHT
+    if op == "bvconst":
+        return f"bits({args[0]}, {node.width})", _TIGHT
+    if op == "value":
+        return f"number({text(args[0])})", _TIGHT
+    if op == "bit":
+        return f"{_inside(args[0], _TIGHT)}[{args[1]}] == 1", 5
+    if op == "count" and _is_popcount(args):
+        return f"popcount({text(args[0].args[0])})", _TIGHT
+    if op == "extract":
+        x, high, low = args
+        return f"{_inside(x, _TIGHT)}[{high}{f':{low}' if low != high else ''}]", _TIGHT
+    if op in ("zero_extend", "sign_extend"):
+        return f"{op}({text(args[0])}, {node.width})", _TIGHT
+    if op in _VECTOR_CALLS:
+        return f"{op}({', '.join(text(arg) for arg in args)})", _TIGHT
+    if op in ("bvneg", "bvnot"):
+        return f"{'-' if op == 'bvneg' else '~'}{_inside(args[0], 12)}", 12
+    if op == "bvif":
+        then, otherwise = _operands(args[1], args[2], 2, 1)
+        return f"{then} if {_inside(args[0], 2)} else {otherwise}", 1
+    unequal = op == "not" and args[0].op == "bv="
+    op, args = ("bv=", args[0].args) if unequal else (op, args)
+    if op not in _VECTOR_SIGNS:
+        return None
+    sign = "!=" if unequal else _VECTOR_SIGNS[op]
+    binding = _BINDING["+" if sign == "-" else sign]
+    tight = binding if binding != 5 else 6
+    left, right = _operands(args[0], args[1], tight, binding + 1, op in _SHIFTS)
+    return f"{left} {sign} {right}", binding
+
+
+def _operands(a: Any, b: Any, left: int, right: int, shift: bool = False) -> tuple[str, str]:
+    """Two operands of one width: a constant beside a vector that is none prints as its number."""
+    shown = []
+    for x, other, least in ((a, b, left), (b, a, right)):
+        plain = x.op == "bvconst" and other.op != "bvconst" and x.is_signed == other.is_signed
+        first = x is a
+        if x.op == "bvconst" and (plain or shift) and not (shift and first):
+            value = x.args[0]
+            if x.is_signed and value >> (x.width - 1):
+                value -= 1 << x.width
+            shown.append(f"({value})" if value < 0 else str(value))
+        else:
+            shown.append(_inside(x, least))
+    return shown[0], shown[1]
+
+
+def _is_popcount(args: tuple[Any, ...]) -> bool:
+    return all(a.op == "bit" and a.args[0] is args[0].args[0] for a in args) and [
+        a.args[1] for a in args
+    ] == list(range(args[0].args[0].width))
 
 
 def _sum(terms: tuple[Any, ...], most: int = 50) -> str:
@@ -136,4 +221,6 @@ def _value(column: Any, cell: int) -> Any:
 _FUNCTIONS = {
     *("field", "table", "forbidden", "implies", "iff", "count", "distinct", "at_most", "at_least"),
     *("exactly", "if_else", "element", "sum", "range", "abs", "min", "max"),
+    *("bits", "number", "concat", "zero_extend", "sign_extend", "popcount", "signed", "unsigned"),
+    "bvsmod",
 }
