@@ -30,6 +30,7 @@ from nelson.space.law import RowLaw, extended_law
 from nelson.space.marginals import ValueShares, shares_of
 from nelson.space.marginals import marginals as marginals_of
 from nelson.space.names import conditions, field_of, field_or_rule, has, terms
+from nelson.space.preferences import compatible
 from nelson.space.shares import with_shares
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def law_of(
     # Rules that take longer to write leave no time for an answer, and some is needed to take back
     # what was written of a rule.
     with budget.share(DEFAULT.space.writing_share).enforced():
-        law = _weighted(space, given, weights)
+        law = _weighted(space, given, weights, budget)
     if shares is not None and first is not None:
         raise FormulaError("both shares and first", expected="one of them")
     if shares is not None:
@@ -58,17 +59,20 @@ def law_of(
     return law if first is None else _chosen_first(space, law, first, weights or {}, budget)
 
 
-def _weighted(space: Declaration, given: Any, weights: Any) -> RowLaw:
+def _weighted(space: Declaration, given: Any, weights: Any, budget: Budget) -> RowLaw:
     """Legal rows that agree with `given`, each weighted by the factors of the rules it obeys."""
     asked, evidence = conditions(space, given)
     factors = (
         [] if weights is None else terms(weights, lambda key: field_or_rule(space, key), "weights")
     )
-    rules = [*asked, *(rule for rule, _ in factors)]
+    preferred = space.by_priority
+    rules = [*asked, *preferred, *(rule for rule, _ in factors)]
     formula, literals = space.encoding.extended(rules)
+    fixed = len(asked) + len(preferred)
     evidence += [x for x in literals[: len(asked)] if x != TRUE]
+    evidence += compatible(formula, evidence, literals[len(asked) : fixed], budget)
     theta = np.zeros(formula.n_vars)
-    for x, (_, factor) in zip(literals[len(asked) :], factors, strict=True):
+    for x, (_, factor) in zip(literals[fixed:], factors, strict=True):
         if factor == 0:
             evidence.append(-x)
         elif abs(x) != TRUE:

@@ -62,6 +62,7 @@ class Declaration:
         self.shares: dict[Any, Any] = {}
         self.encoding = Encoder()
         self.sets: dict[str, Flags] = {}
+        self.preferences: list[tuple[float, Rule]] = []  # (priority, rule): see `prefer`
         self.vectors: dict[str, Bits] = {}  # what rules see of the fields made by `bits`
 
     # --- fields -----------------------------------------------------------------------------------
@@ -199,6 +200,24 @@ class Declaration:
                 ) from None
             self.rules.append(Requirement(found, name, source, line))
 
+    def prefer(self, *rules: Rule | str | bool, priority: float = 0) -> None:
+        """Rows obey these rules as far as they can: soft rules, as `soft` in SystemVerilog.
+
+        The rule of highest priority is kept if some legal row (that agrees with `given`) obeys it,
+        then the next one if some row obeys it and all that were kept, and so on. Of rules with the
+        same priority the one stated last comes first. What was kept holds for every row that is
+        drawn or counted; the other rules are ignored. `cover` and `violations` look at none.
+        """
+        for given in rules:
+            self.preferences.append((float(priority), self.rule(given)))
+
+    @property
+    def by_priority(self) -> list[Rule]:
+        """The preferred rules, the most important one first."""
+        stated = self.preferences
+        order = sorted(range(len(stated)), key=lambda k: (stated[k][0], k), reverse=True)
+        return [stated[k][1] for k in order]
+
     @property
     def formula(self) -> Formula:
         """The clauses. The projection is the variables of the fields, which determine the rest."""
@@ -239,4 +258,5 @@ class Declaration:
         wide = max(map(len, fields), default=0)
         lines += [f"  {name.ljust(wide)}  {domain}" for name, domain in fields.items()]
         lines += [f"  {requirement}" for requirement in self.rules]
+        lines += [printable(f"  if possible: {text(rule)}") for rule in self.by_priority]
         return "\n".join(lines)

@@ -139,6 +139,11 @@ class _SpaceReader:
                 raise self._at(with_line, error) from None
         for path, rule_name, rule in self._rules():
             self._rule(path, rule_name, rule)
+        preferred = self.content.get("prefer", [])
+        if not isinstance(preferred, list):
+            raise self._wrong(("prefer",), f"prefer = {_short(preferred)}", "a list of texts")
+        for k, rule in enumerate(preferred):
+            self._rule(("prefer", k), None, rule, prefer=True)
         self.space.weights = self._numbers("weights", self.content.get("weights", {}))
         self.space.shares = self._numbers("shares", self.content.get("shares", {}))
 
@@ -221,12 +226,15 @@ class _SpaceReader:
                 raise self._wrong(("rules", k), "a rule without text", 'rule = "..."')
             yield ("rules", k, "rule"), name, entry["rule"]
 
-    def _rule(self, path: Path, name: str | None, rule: Any) -> None:
+    def _rule(self, path: Path, name: str | None, rule: Any, prefer: bool = False) -> None:
         if not isinstance(rule, str):
             raise self._wrong(path, f"the rule {_short(rule)}", "a string")
         rule = " ".join(rule.splitlines())  # a rule may go over several lines
         try:
-            self.space.require(rule, name=name, source=self.source, line=self._line(path))
+            if prefer:
+                self.space.prefer(rule)
+            else:
+                self.space.require(rule, name=name, source=self.source, line=self._line(path))
         except FormulaError as error:
             what = f"{error.what} (rule {_short(name)})" if name else error.what
             raise self._wrong(path, what, error.expected) from None
@@ -390,6 +398,9 @@ def to_toml(space: Space) -> str:
     named = any(requirement.name is not None for requirement in space.rules)
     if space.rules and not named:
         lines += ["rules = [", *(f"  {_rule_string(space, r.rule)}," for r in space.rules), "]"]
+    if space.preferences:
+        shown = [f"  {_rule_string(space, rule)}," for rule in space.by_priority[::-1]]
+        lines += ["prefer = [", *shown, "]"]
     lines += ["", "[fields]"] if lines else ["[fields]"]
     lines += [f"{_key(name)} = {form}" for name, form in _forms(space)]
     for requirement in space.rules if named else []:
