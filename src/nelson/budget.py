@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 
@@ -27,6 +27,7 @@ from nelson.process import MEMORY
 
 #: `Budget.seconds` of the outermost call that has a limit.
 _OUTERMOST: ContextVar[float | None] = ContextVar("seconds of the call", default=None)
+_NO_DEADLINE = nullcontext()
 
 
 class TimeUp(BudgetExceeded):
@@ -93,12 +94,16 @@ class Budget:
         """At most this many seconds from now; also without a deadline."""
         return replace(self, deadline=time.monotonic() + min(seconds, self.left))
 
-    @contextmanager
-    def enforced(self) -> Iterator[None]:
+    def enforced(self) -> AbstractContextManager[None]:
         """Inside, `check_time` raises TimeUp some time after the deadline, and so does each kernel.
 
         Whoever looks at the budget ends at the deadline, with what there is; the others later.
+        Without a deadline that of the call around this one stays in force.
         """
+        return _NO_DEADLINE if self.deadline is None else self._enforced(self.deadline)
+
+    @contextmanager
+    def _enforced(self, deadline: float) -> Iterator[None]:
         # Of the 10% and half a second by which a call may be late; what is left is for one kernel.
         grace = 0.05 + 0.04 * (self.seconds or 0.0)
 
@@ -108,7 +113,7 @@ class Budget:
 
         token = _OUTERMOST.set(self.asked)
         try:
-            with ending_at(math.inf if self.deadline is None else self.deadline + grace, late):
+            with ending_at(deadline + grace, late):
                 yield
         finally:
             _OUTERMOST.reset(token)

@@ -13,7 +13,6 @@ import pytest
 
 import nelson
 from nelson.budget import Budget
-from nelson.chains import engine
 from nelson.chains.problem import Problem, prepare
 from nelson.chains.request import Request
 from nelson.kernels.core import bits, reference
@@ -173,7 +172,7 @@ def test_one_slow_lane_takes_its_whole_block_and_all_later_ones():
 def begun(max_rounds: int, stop: np.ndarray) -> tuple[threading.Thread, tiles.Result]:
     """A thread that has begun a tile of 64 lanes which never meet."""
     problem = prepare(PARITY).sweeping_all()
-    law = engine.laws(problem, np.zeros((1, 5)))
+    law = problem.law(np.zeros((1, 5)))
     zero, columns = np.zeros(1, np.int64), np.arange(5, dtype=np.int32)
     job = tiles.Job(0, max_rounds, 0, np.uint64(1), zero, zero, zero, zero + 64, columns, 5)
     words = np.zeros((1, 5), np.uint64), np.zeros(1, np.uint64)

@@ -5,6 +5,7 @@ import pytest
 
 import nelson
 from nelson.sampling.auto import ladder
+from nelson.sampling.drawing import Drawing
 
 FORMULAS = {
     "extremal": nelson.Formula([[1, 2], [-1, 3]]),
@@ -90,3 +91,52 @@ def test_another_theta_gives_the_samples_of_that_theta(name):
 def test_a_plan_is_not_made_for_a_formula_without_solutions():
     with pytest.raises(nelson.Unsatisfiable):
         nelson.plan(nelson.Formula([[1], [-1]]))
+
+
+def test_an_equal_call_is_decided_once(monkeypatch):
+    formula = nelson.Formula([[1, 2], [-1, 3], [4, 5]])
+    decisions = []
+    decide = ladder.decide
+
+    def counted(*args):
+        decisions.append(args)
+        return decide(*args)
+
+    monkeypatch.setattr(ladder, "decide", counted)
+    theta = weights(formula)
+    first, again = (nelson.sample(formula, theta, 100, seed=1) for _ in range(2))
+    assert len(decisions) == 1 and np.array_equal(first.packed, again.packed)
+    first.info["auto"][0]["method"] = "overwritten by the caller"
+    first.info["preprocessing"].append("overwritten by the caller")
+    assert nelson.sample(formula, theta, 100, seed=1).info["auto"] == again.info["auto"]
+    for other in ({"given": [4]}, {"policy": nelson.Policy().without("extremal")}):
+        made = len(decisions)
+        nelson.sample(formula, theta, 100, seed=1, **other)
+        assert len(decisions) == made + 1, other
+    # By project the columns differ, though the decision is the same.
+    assert nelson.sample(formula, theta, 10, seed=1, project=[2]).variables == (2,)
+
+
+def test_a_trial_that_failed_is_not_repeated_by_equal_calls(monkeypatch):
+    """A cycle that hardly ever has no sink: resampling needs more rounds than it is given."""
+    formula = nelson.Formula([[i + 1, -((i + 1) % 40 + 1)] for i in range(40)])
+    trials = []
+    look = Drawing.after_trial
+
+    def counted(self, *args):
+        trials.append(any(decision.on_trial for decision in self.decisions.values()))
+        return look(self, *args)
+
+    monkeypatch.setattr(Drawing, "after_trial", counted)
+    first, again = (nelson.sample(formula, None, 500, seed=1, max_rounds=2) for _ in range(2))
+    assert trials == [True, False, False]  # the second is the draw after the failed trial
+    assert np.array_equal(first.packed, again.packed)
+
+
+def test_a_moved_plan_has_a_bound_of_its_own():
+    """The rounding of theta is part of the bound: it is not taken over from another theta."""
+    formula = FORMULAS["extremal"]
+    plan = nelson.plan(formula, [0.0, 0.0, 0.0])
+    zero, moved = plan.sample(10, seed=0), plan.sample(10, seed=0, theta=[1.0, 2.0, 0.5])
+    direct = nelson.sample(formula, [1.0, 2.0, 0.5], 10, seed=0)
+    assert zero.tv_bound < moved.tv_bound == direct.tv_bound

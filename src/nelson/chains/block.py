@@ -13,6 +13,7 @@ from nelson.kernels.core.bits import compact, concatenate, tail_mask
 if TYPE_CHECKING:
     from nelson.chains.request import Request
 
+_NOTHING = np.zeros(0, np.uint64)
 #: Packed samples and their number.
 Lanes = tuple[np.ndarray, int]
 
@@ -61,6 +62,14 @@ class Block:
         """Write samples of one context, from a word on."""
         self.packed[context, word : word + len(lanes)] = packed
         self.filled[context, word : word + len(lanes)] = lanes
+
+    @classmethod
+    def sum(cls, blocks: Sequence[Block]) -> Block:
+        """The counts, flags and info of all blocks, without their samples."""
+        total = cls(_NOTHING, _NOTHING)
+        for block in blocks:
+            total.add(block)
+        return total
 
     def add(self, other: Block) -> None:
         """Add the counts, flags and info of another block, not its samples."""

@@ -37,7 +37,7 @@ class Chains:
         every = np.arange(problem.formula.n_total)
         asked = replace(request, theta=theta, sweeps=0, columns=every)
         if len(every) * (request.count or 0) * len(theta) <= SMALL // 8:
-            asked = asked.one_thread()
+            asked = replace(asked, budget=replace(asked.budget, threads=1))
         block = next(engine.blocks(LOVASZ, problem, asked))
         if block.interrupted:
             raise KeyboardInterrupt

@@ -20,7 +20,6 @@ import numpy as np
 from nelson.chains.block import Block, joined
 from nelson.chains.problem import Problem
 from nelson.kernels.core import rng
-from nelson.kernels.core.bernoulli import ProductLaw, law
 from nelson.kernels.core.bits import words_for
 from nelson.kernels.core.threads import spread
 from nelson.kernels.cpu import tiles as cpu
@@ -59,12 +58,7 @@ class Kernel:
     finishes: bool = False
 
 
-def laws(problem: Problem, theta: np.ndarray) -> ProductLaw:
-    """Bernoulli tables for theta (contexts, n)."""
-    return law(problem.thresholds(theta)[:, problem.program.name])
-
-
-RESAMPLE = Kernel(laws)
+RESAMPLE = Kernel(Problem.law)
 
 
 def blocks(
@@ -74,7 +68,9 @@ def blocks(
     group = max(1, _TABLE_BYTES // (64 * max(1, problem.formula.n_total)))
     shared = kernel.laws(problem, request.theta) if len(request.theta) <= group else None
     for start, count in request.pieces():
-        timed = replace(request, budget=request.of_block())
+        timed = request
+        if request.block_seconds is not None:
+            timed = replace(request, budget=request.of_block())
         turns: list[Block] = []
         for at, size in request.in_turns(start, count):
             parts: list[Block] = []
@@ -89,10 +85,10 @@ def blocks(
             if len(missing):  # a budget ended before their turn
                 none = replace(request, contexts=missing)
                 parts.append(Block.empty(none, words_for(size)))
-            turns.append(joined(parts, axis=0))
+            turns.append(parts[0] if len(parts) == 1 else joined(parts, axis=0))
             if turns[-1].last:
                 break
-        block = joined(turns)
+        block = turns[0] if len(turns) == 1 else joined(turns)
         yield block
         if block.last:
             return
@@ -157,18 +153,18 @@ def _run(
     request: Request,
 ) -> tuple[bool, bool]:
     """Run all tiles; -> (was a tile left out or cut short, was it Ctrl-C)."""
-    if request.deadline is not None and time.monotonic() >= request.deadline:
+    if request.budget.deadline is not None and time.monotonic() >= request.budget.deadline:
         return True, False
     tiles = len(job.row)
     stop = np.zeros(1, np.int32)
-    threads = max(1, min(request.threads, tiles))
+    threads = max(1, min(request.budget.threads, tiles))
     spaces = [kernel.scratch(problem.program, width) for _ in range(threads)]
 
     def work(thread: int, first: int, last: int) -> None:
         space = spaces[thread]
         kernel.run(width, problem.program, table, job, result, space, stop, (first, last))
 
-    brief = request.deadline is None or not (request.max_rounds or job.sweeps)
+    brief = request.budget.deadline is None or not (request.max_rounds or job.sweeps)
     if brief and tiles * 64 * width * problem.formula.n_total <= _SMALL:
         work(0, 0, tiles)
         return False, False
@@ -177,8 +173,10 @@ def _run(
     tells = kernel.first_tells and (len(request.theta) == 1 or request.trial > 0)
     enough = max(1.0, request.trial * int(job.lanes[0])) if tiles else 0.0
     go_on = (lambda: int(np.bitwise_count(result.valid).sum()) >= enough) if tells else None
-    left = math.inf if request.deadline is None else request.deadline - time.monotonic()
+    left = (
+        math.inf if request.budget.deadline is None else request.budget.deadline - time.monotonic()
+    )
     grace = max(1.0, left) if kernel.finishes else math.inf
-    if spread(work, tiles, threads, stop, request.deadline, go_on, grace):
+    if spread(work, tiles, threads, stop, request.budget.deadline, go_on, grace):
         return False, True
     return bool((result.rounds == cpu.STOPPED).any()), False

@@ -18,6 +18,7 @@ from nelson.formula.extremal import breach, condition1
 from nelson.formula.flat import select
 from nelson.formula.memo import Recent, Slot
 from nelson.formula.propagate import propagated
+from nelson.kernels.core.bernoulli import ProductLaw, law
 from nelson.kernels.core.bits import pack, unpack
 from nelson.kernels.core.deadline import check_time
 from nelson.kernels.core.program import Program, build
@@ -30,6 +31,9 @@ _SWEEPING_ALL: Slot[Recent[tuple[int, ...], Problem]] = Slot("problems that swee
 _MAX_WITNESSES = 32
 #: Conditioned programs kept with a formula.
 _CACHE_SIZE = 16
+#: Tables of Bernoulli words kept with a problem, for theta of at most so many bytes: they take
+#: eight times as much.
+_LAWS, _SMALL_THETA = 8, 1 << 17
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +46,7 @@ class Problem:
     clauses: tuple[np.ndarray, np.ndarray]  # (literals, offsets) that propagation leaves
     sweeps_all: bool = False  # does the program sweep every variable that is not fixed?
 
-    @property
+    @cached_property
     def n(self) -> int:
         return self.formula.n_vars
 
@@ -58,7 +62,7 @@ class Problem:
     def _witness(self) -> tuple[int, int] | None:
         return condition1(self.rest)
 
-    @property
+    @cached_property
     def extremal(self) -> bool:
         """Is `rest` extremal?"""
         return self._witness is None
@@ -84,7 +88,7 @@ class Problem:
         """The same problem with a program that sweeps every variable that is not fixed."""
         if len(self.program.order) == self.formula.n_total - len(self.fixed):
             return self
-        kept = self.formula.memo.once(_SWEEPING_ALL, lambda: Recent(_CACHE_SIZE))
+        kept = self.formula.memo.recent(_SWEEPING_ALL, _CACHE_SIZE)
         return kept.once(self.evidence, lambda: replace(self, sweeps_all=True))
 
     def thresholds(self, theta: np.ndarray) -> np.ndarray:
@@ -97,10 +101,29 @@ class Problem:
         thresholds[:, np.abs(self.fixed) - 1] = 0
         return thresholds
 
+    def law(self, theta: np.ndarray) -> ProductLaw:
+        """Bernoulli tables for theta (contexts, n), in the order of the program. Those of small
+        theta are kept: chains that are watched go on under the same theta again and again.
+        """
+        key = theta.tobytes() if theta.nbytes <= _SMALL_THETA else b""
+        tables = self._laws.get(key)
+        if tables is None:
+            tables = law(self.thresholds(theta)[:, self.program.name])
+            if key:
+                if len(self._laws) >= _LAWS:
+                    self._laws.clear()
+                self._laws[key] = tables
+        return tables
+
+    @cached_property
+    def _laws(self) -> dict[bytes, ProductLaw]:
+        """theta -> its tables."""
+        return {}
+
 
 def prepare(formula: Formula, evidence: tuple[int, ...] = ()) -> Problem:
     """Condition, simplify, compile. Raises Unsatisfiable if propagation proves it."""
-    prepared = formula.memo.once(_PREPARED, lambda: Recent(_CACHE_SIZE))
+    prepared = formula.memo.recent(_PREPARED, _CACHE_SIZE)
     return prepared.once(evidence, lambda: _prepare(formula, evidence))
 
 

@@ -81,22 +81,11 @@ class Request:
     moves: Moves = SINGLE  # what a sweep is
     trial: float = 0.0  # resampling ends early unless this share of the first tile becomes valid
 
-    @property
-    def deadline(self) -> float | None:
-        return self.budget.deadline
-
-    @property
-    def threads(self) -> int:
-        return self.budget.threads
-
     def of_block(self) -> Budget:
         """The budget of a block that begins now."""
         if self.block_seconds is None or not self.budget.counted:
             return self.budget
         return self.budget.within(self.block_seconds)
-
-    def one_thread(self) -> Request:
-        return replace(self, budget=replace(self.budget, threads=1))
 
     def pieces(self) -> Iterator[tuple[int, int]]:
         """(number of the first sample, number of samples) of each block, or of its pieces."""

@@ -10,12 +10,15 @@ from nelson.kernels.core.reference import threshold
 MAX_ROUNDING = 0.05
 
 
-def rounding(theta: np.ndarray) -> np.ndarray:
-    """(contexts, n) -> (contexts,): change of theta, summed over variables, by rounding p to
-    multiples of 2^-32.
-    """
+def change(theta: np.ndarray) -> np.ndarray:
+    """delta: how log-odds change if probabilities are rounded to multiples of 2^-32."""
     p = threshold(theta).astype(np.float64) / 2.0**32
-    return np.abs(np.log(p) - np.log1p(-p) - theta).sum(-1)
+    return np.log(p) - np.log1p(-p) - theta
+
+
+def rounding(theta: np.ndarray) -> np.ndarray:
+    """(contexts, n) -> (contexts,): |change of theta|, summed over variables."""
+    return np.abs(change(theta)).sum(-1)
 
 
 def beyond_resolution(theta: np.ndarray) -> str:

@@ -318,7 +318,7 @@ def preprocessed(
     """The formula as components, given literals. Kept with the formula, and so are the circuits of
     the components. Raises Unsatisfiable if that was proved.
     """
-    known = formula.memo.once(_REDUCTIONS, lambda: Recent(_KEPT))
+    known = formula.memo.recent(_REDUCTIONS, _KEPT)
     key = evidence, policy
     if (reduced := known.get(key)) is None:
         reduced = known.put(key, _same(reduction(formula, evidence, budget, policy), formula))
@@ -340,7 +340,7 @@ class _RouteSearch:
         self.passed: list[str] = []  # why routes were not taken
 
     def result(self) -> Law | Reason:
-        laws = self.formula.memo.once(_LAWS, lambda: Recent(_KEPT))
+        laws = self.formula.memo.recent(_LAWS, _KEPT)
         key = self.evidence, self.policy, self.needs
         found = laws.get(key) or laws.get((self.evidence, self.policy, MOMENTS))
         if found is not None and not self._better_by_circuit(found) and not self._is_older(found):

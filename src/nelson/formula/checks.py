@@ -180,6 +180,8 @@ def evidence_of(
     theta: np.ndarray | None = None,
 ) -> tuple[int, ...]:
     """The literals that `given` and infinite entries of one theta vector fix, by variable."""
+    if given is None and theta is None:
+        return ()
     literals = set(evidence_literals(given if given is not None else (), formula.n_vars).tolist())
     if theta is not None:
         infinite = np.flatnonzero(np.isinf(theta))

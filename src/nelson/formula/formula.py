@@ -76,6 +76,8 @@ class Formula:
     theta: np.ndarray | None
     projection: tuple[int, ...] | None
     constraints: tuple[Constraint, ...]  # the constraints that auxiliary variables encode
+    n_clauses: int
+    n_total: int  # visible and auxiliary variables
     has_empty_clause: bool
     source: str | None  # the file that the formula was read from
     dialect: str | None  # how the weights of that file were read; None if it had none
@@ -133,6 +135,8 @@ class Formula:
             theta=checked_theta(theta, n_vars),
             projection=checked_projection(projection, n_vars),
             constraints=tuple(constraints),
+            n_clauses=len(offsets) - 1,
+            n_total=n_vars + n_aux,
             has_empty_clause=bool((offsets[1:] == offsets[:-1]).any()),
             source=source,
             dialect=dialect,
@@ -183,7 +187,7 @@ class Formula:
 
     def _arguments(self) -> dict[str, Any]:
         """The arguments with which `from_arrays` gives an equal formula."""
-        derived = {"has_empty_clause", "memo"}
+        derived = {"n_clauses", "n_total", "has_empty_clause", "memo"}
         return {name: value for name, value in vars(self).items() if name not in derived}
 
     def __copy__(self) -> Formula:
@@ -197,15 +201,6 @@ class Formula:
         return _rebuilt, (self._arguments(),)
 
     # --- properties -----------------------------------------------------------------------------
-
-    @property
-    def n_clauses(self) -> int:
-        return len(self.offsets) - 1
-
-    @property
-    def n_total(self) -> int:
-        """Visible and auxiliary variables."""
-        return self.n_vars + self.n_aux
 
     @property
     def is_extremal(self) -> bool:

@@ -5,6 +5,9 @@ A module that keeps a result declares a `Slot`, which carries the type of the re
     _LABELS: Slot[np.ndarray] = Slot("component of each variable")
     labels = formula.memo.once(_LABELS, lambda: compute(formula))
 
+    _LAWS: Slot[Recent[Evidence, Law]] = Slot("exact laws by evidence")
+    law = formula.memo.recent(_LAWS, 16).once(evidence, lambda: compute(formula, evidence))
+
 A memo is never part of a formula's content: it is not compared, hashed, pickled or copied.
 """
 
@@ -43,6 +46,10 @@ class Recent(Generic[K, V]):
         self._kept[key] = value
         return value
 
+    def forget(self, key: K) -> None:
+        """Drop the value of a key, if there is one."""
+        self._kept.pop(key, None)
+
     def once(self, key: K, compute: Callable[[], V]) -> V:
         """The value of a key; computed and kept at the first call."""
         if key in self._kept:
@@ -78,6 +85,13 @@ class Memo:
         """Keep a value, and return it."""
         self._kept[slot] = value
         return value
+
+    def recent(self, slot: Slot[Recent[K, V]], size: int) -> Recent[K, V]:
+        """The results of a slot that are kept by key, `size` at most."""
+        if slot not in self._kept:
+            self._kept[slot] = Recent(size)
+        known: Recent[K, V] = self._kept[slot]
+        return known
 
     def once(self, slot: Slot[T], compute: Callable[[], T]) -> T:
         """The result of a slot; computed and kept at the first call."""

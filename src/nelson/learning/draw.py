@@ -13,6 +13,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -115,7 +116,7 @@ class Drawer:
         if self.custom is None and self.sampler != "auto" and self.sampler not in names():
             get(self.sampler)  # raises an error that lists the names
 
-    @property
+    @cached_property
     def adaptive(self) -> bool:
         """Do the method or the number of sweeps depend on theta?"""
         if self.custom is not None or self.asked is not None or self.formula.is_extremal:

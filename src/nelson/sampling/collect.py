@@ -35,9 +35,7 @@ _HOPELESS = 4096
 
 def collect(drawing: Drawing, started: float) -> Samples:
     """All parts and contexts in one object; contexts are cut to the shortest."""
-    packed: list[np.ndarray] = [
-        np.zeros((0, len(drawing.request.columns)), np.uint64)
-    ] * drawing.contexts
+    packed: list[np.ndarray] = [np.zeros((0, 0), np.uint64)] * drawing.contexts
     counts = np.zeros(drawing.contexts, int)
     blocks: list[Block] = []
     for problem, request in drawing.parts:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -54,7 +55,7 @@ class Drawing:
             return None
         if not (self.decisions or {})[problem.evidence].on_trial:
             return None
-        if request.deadline is not None and time.monotonic() >= request.deadline:
+        if request.budget.deadline is not None and time.monotonic() >= request.budget.deadline:
             return None  # no time to tell
         lanes = int(np.bitwise_count(block.filled).sum())
         if lanes >= self.policy.auto.converged * asked * len(request.contexts):
@@ -77,15 +78,15 @@ class Drawing:
                     return other
         return replace(self, otherwise=None)
 
-    @property
+    @cached_property
     def problem(self) -> Problem:
         return self.parts[0][0]
 
-    @property
+    @cached_property
     def request(self) -> Request:
         return self.parts[0][1]
 
-    @property
+    @cached_property
     def variables(self) -> tuple[int, ...]:
         """The DIMACS variable of each column."""
         return tuple((self.request.columns + 1).tolist())
@@ -97,12 +98,13 @@ class Drawing:
         samplers = [group.step.sampler for group in groups] or [self.sampler]
         return all(s.keyed and not (s.may_be_invalid and self.check) for s in samplers)
 
-    @property
+    @cached_property
     def sweeps(self) -> int:
         """Sweeps that are made: none if every component is extremal."""
-        return self.request.sweeps if any(len(p.program.order) for p, _ in self.parts) else 0
+        sweeps = self.request.sweeps  # a method that makes none needs no program
+        return sweeps if sweeps and any(len(p.program.order) for p, _ in self.parts) else 0
 
-    @property
+    @cached_property
     def guarantee(self) -> str:
         """The weakest of all contexts."""
         return self.choice.guarantee

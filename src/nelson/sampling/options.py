@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -131,7 +132,7 @@ class Options:
         """The sampler if nothing is decided: "auto" with a number of sweeps is one, too."""
         return _SWEPT if self.method == "auto" else self.method
 
-    @property
+    @cached_property
     def gpu(self) -> int | None:
         """The number of the GPU to draw on; None: the CPU."""
         return gpu_number(self.device)

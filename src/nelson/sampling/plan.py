@@ -20,8 +20,9 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from copy import copy
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,7 @@ from nelson.chains.resolution import beyond_resolution
 from nelson.errors import BudgetExceeded, FormulaError, NelsonError
 from nelson.formula import Formula
 from nelson.formula.checks import checked_projection, count, evidence_of, theta_rows
+from nelson.formula.memo import Recent, Slot
 from nelson.io.progress import phase
 from nelson.kernels.core.bits import words_for
 from nelson.kernels.core.deadline import seconds_compiling, without_deadline
@@ -59,6 +61,9 @@ from nelson.sampling.samples import Samples
 
 #: Samples that kernels are compiled for if their number is not known: enough for the widest tile.
 _MANY_SAMPLES = 1 << 20
+#: Arrangements are kept with a formula for theta of at most so many bytes. To decide for a larger
+#: one takes a small part of the time of its draw.
+_SMALL_THETA = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -72,6 +77,11 @@ class _Arrangement:
     chosen: ChosenSampler
     determined: bool  # the variables that are returned determine all others
     info: dict[str, Any]  # more entries of `Samples.info`
+    variation: list[Any] = field(default_factory=list)  # see `Drawing.variation`
+
+
+#: What equal calls decided, if it is exact and no clock had a part in it.
+_ARRANGEMENTS: Slot[Recent[Hashable, _Arrangement]] = Slot("arrangements of draws")
 
 
 class Plan:
@@ -94,6 +104,7 @@ class Plan:
         projection = checked_projection(options.project, formula.n_vars)
         everything = tuple(range(1, formula.n_vars + 1))
         self._variables = everything if projection is None else projection
+        self._given = evidence_of(formula, options.given)
         self._decided: _Arrangement | None = None
 
     # --- what was decided ------------------------------------------------------------------------
@@ -129,8 +140,7 @@ class Plan:
         Raises Unsatisfiable if that is proved on the way.
         """
         if self._decided is None:
-            budget = budget or self._budget(None)
-            self._decided = self._arranged(budget)[0]
+            self._decided = self._known_or_arranged(budget or self._budget(None))[0]
         return self
 
     @property
@@ -264,8 +274,12 @@ class Plan:
         keep: take the decision of this plan as it is, with its guarantee, even if it was diagnosed
         for another theta; for callers that move theta in small steps.
         """
-        options = replace(self.options, reuse=True) if keep else self.options
-        plan = Plan(self.formula, theta, options)
+        plan = copy(self)  # options, projection and evidence are checked
+        if keep and not self.options.reuse:
+            plan.options = replace(self.options, reuse=True)
+        plan._rows, plan._single = theta_rows(self.formula, theta)
+        if self.options.method != "auto" and plan._rows.any():
+            _require_able(get(self.options.method), plan._rows, self.options.sweeps)
         if self._decided is not None:
             plan._decided = plan._inherited(self._decided, keep)
         return plan
@@ -289,7 +303,7 @@ class Plan:
             n = count(n, "n")
         budget = budget or self._budget(n, options.seconds)
         if self._decided is None:
-            self._decided, budget = self._arranged(budget, n)
+            self._decided, budget = self._known_or_arranged(budget, n)
         return self._drawing(n, options, budget, self._decided)
 
     def _drawing(
@@ -298,26 +312,24 @@ class Plan:
         sampler, choice = arranged.chosen.sampler, arranged.chosen.choice
         decisions, policy = arranged.chosen.decisions or {}, options.policy
         on_trial = frozenset(evidence for evidence, d in decisions.items() if d.on_trial)
-        request = Request(
-            theta=np.zeros((0, self.formula.n_vars)),
-            contexts=np.zeros(0, np.int64),
-            count=n,
-            block=n or 64,
-            seed=secrets.randbits(63) if options.seed is None else int(options.seed),
-            columns=np.array(self._variables, int) - 1,
-            sweeps=choice.sweeps,
-            max_rounds=options.max_rounds,
-            budget=budget,
-            width=options.width,
-            block_seconds=sampler.seconds if options.seconds is None else None,
-        )
+        seed = secrets.randbits(63) if options.seed is None else int(options.seed)
+        columns = np.array(self._variables, int) - 1
+        block_seconds = sampler.seconds if options.seconds is None else None
         parts = [
             (
                 problem,
-                replace(
-                    request,
+                Request(
                     theta=rows,
                     contexts=contexts,
+                    count=n,
+                    block=n or 64,
+                    seed=seed,
+                    columns=columns,
+                    sweeps=choice.sweeps,
+                    max_rounds=options.max_rounds,
+                    budget=budget,
+                    width=options.width,
+                    block_seconds=block_seconds,
                     moves=moves,
                     trial=policy.auto.converged if problem.evidence in on_trial else 0.0,
                 ),
@@ -333,7 +345,9 @@ class Plan:
             for problem, rows in zip(past.problems, past.theta, strict=True):
                 if hopeless and problem.evidence in on_trial:
                     auto.leave_out_trial(problem, rows, self._policy)
-            seeded = replace(options, seed=request.seed)
+            if hopeless:
+                self._arrangements.forget(self._key)
+            seeded = replace(options, seed=seed)
             return self._drawing(n, seeded, left, past)
 
         return Drawing(
@@ -352,6 +366,7 @@ class Plan:
             arranged.info,
             otherwise if on_trial else None,
             policy,
+            arranged.variation,
         )
 
     # --- deciding --------------------------------------------------------------------------------
@@ -365,7 +380,7 @@ class Plan:
         return _compiled(budget, lambda: ready(n or _MANY_SAMPLES, self.options.width))
 
     def _members(self) -> dict[tuple[int, ...], list[int]]:
-        return _contexts_by_evidence(self.formula, self._rows, self.options.given)
+        return _contexts_by_evidence(self.formula, self._rows, self._given)
 
     @property
     def _policy(self) -> Policy:
@@ -375,6 +390,45 @@ class Plan:
         if (rounds, reuse) == (policy.auto.max_rounds, policy.auto.reuse):
             return policy
         return replace(policy, auto=replace(policy.auto, max_rounds=rounds, reuse=reuse))
+
+    @property
+    def _key(self) -> Hashable:
+        """What the decision depends on, if no clock has a part in it."""
+        options = self.options
+        project = None if options.project is None else self._variables
+        law = self._rows.shape, self._rows.tobytes(), self._given, project
+        method = options.method, get(options.named), options.sweeps, options.moves
+        return (
+            law,
+            method,
+            options.project_law,
+            options.policy,
+            options.max_rounds,
+            options.determined,
+        )
+
+    @property
+    def _arrangements(self) -> Recent[Hashable, _Arrangement]:
+        """The decisions that are kept with the formula."""
+        return self.formula.memo.recent(_ARRANGEMENTS, 8)
+
+    def _known_or_arranged(
+        self, budget: Budget, n: int | None = None
+    ) -> tuple[_Arrangement, Budget]:
+        """As `_arranged`. An equal call on the same formula is not decided again if that decision
+        is exact: others may get better by what was compiled or found since.
+        """
+        options = self.options
+        own = options.reuse or options.verdict is not None or options.device is not None
+        if own or not budget.counted or self._rows.nbytes > _SMALL_THETA:
+            return self._arranged(budget, n)
+        key, kept = self._key, self._arrangements
+        if (known := kept.get(key)) is not None:
+            return known, budget
+        arranged, budget = self._arranged(budget, n)
+        if arranged.chosen.choice.guarantee == "exact":
+            kept.put(key, arranged)
+        return arranged, budget
 
     def _arranged(
         self,
@@ -442,7 +496,7 @@ class Plan:
         if chosen is None:
             return None
         contexts = [np.array(numbers, np.int64) for numbers in members.values()]
-        return replace(other, theta=theta, contexts=contexts, chosen=chosen)
+        return replace(other, theta=theta, contexts=contexts, chosen=chosen, variation=[])
 
 
 def carry_out(drawing: Drawing, started: float) -> Samples:
@@ -495,13 +549,12 @@ def _moves(problem: Problem, name: str) -> Moves:
 
 
 def _contexts_by_evidence(
-    formula: Formula, theta: np.ndarray, given: Any
+    formula: Formula, theta: np.ndarray, given: tuple[int, ...]
 ) -> dict[tuple[int, ...], list[int]]:
     """The contexts with the same evidence, which is `given` and the infinite entries of theta."""
     members: dict[tuple[int, ...], list[int]] = {}
-    without_theta = evidence_of(formula, given)
-    for context, is_finite in enumerate(np.isfinite(theta).all(1)):
-        evidence = without_theta if is_finite else evidence_of(formula, given, theta[context])
+    for context, is_finite in enumerate(np.isfinite(theta).all(1).tolist()):
+        evidence = given if is_finite else evidence_of(formula, given, theta[context])
         members.setdefault(evidence, []).append(context)
     return members
 

@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-import numpy as np
-
 from nelson.chains.block import Block
 from nelson.chains.guarantee import weakest
 from nelson.chains.problem import Problem
@@ -33,15 +31,13 @@ def result(
     more: further entries of info; reason=: why there are fewer samples than drawing.n.
     """
     guarantee, request, sweeps = drawing.guarantee, drawing.request, drawing.sweeps
-    total = Block(np.zeros(0), np.zeros(0))
-    for block in blocks:
-        total.add(block)
+    total = Block.sum(blocks)
     # Whatever was promised: samples that remain follow another law, and no samples follow none.
-    untrue = bool(total.invalid) or (guarantee == "diagnosed" and not len(samples))
+    untrue = bool(total.invalid) or (guarantee == "diagnosed" and not samples.count)
     if untrue:
         guarantee = weakest([guarantee, "heuristic"])
     why, far = drawing.choice.why, {}
-    if guarantee == "exact" and len(samples):
+    if guarantee == "exact" and samples.count:
         bound, coupled = total_variation.of_drawing(drawing, total)
         rounded = coupled <= total_variation.MOST
         guarantee, weaker = total_variation.judged(guarantee, bound, rounded)
@@ -56,7 +52,7 @@ def result(
         "sweeps": sweeps,
         **({"moves": "single"} if sweeps else {}),  # other moves say so themselves
         **(
-            {"threads": request.threads}
+            {"threads": request.budget.threads}
             if drawing.gpu is None
             else {"device": f"cuda:{drawing.gpu}"}
         ),
@@ -67,9 +63,11 @@ def result(
         info["advice"] = dict(drawing.choice.advice)
     if drawing.choice.parts or not drawing.choice.whole:  # it was "auto"
         info |= {
-            "auto": drawing.choice.parts,
+            "auto": [
+                dict(part) for part in drawing.choice.parts
+            ],  # the decision serves other calls
             "whole": drawing.choice.whole,
-            "preprocessing": drawing.choice.steps,
+            "preprocessing": list(drawing.choice.steps),
         }
     info |= drawing.info | total.info | far
     if guarantee == "approximate" and "epsilon" not in info:
@@ -83,7 +81,7 @@ def result(
         info["guarantees"] = [weakest([floor, label]) for label in drawing.guarantees]
     if total.interrupted:
         info["interrupted"] = True
-    status, kept = "ok", len(samples)
+    status, kept = "ok", samples.count
     reason = more.pop("reason", None)
     if (drawing.n is not None and kept < drawing.n) or total.interrupted:
         status, info["reason"] = "budget", reason or _reason(drawing, kept, info)
@@ -96,7 +94,7 @@ def _clock(drawing: Drawing, info: dict[str, Any]) -> dict[str, Any]:
     """
     if drawing.decisions is None:
         return {}
-    if drawing.request.deadline is not None:
+    if drawing.request.budget.deadline is not None:
         return {"repeat": _repeat(drawing)}
     reasons = [
         part["not taken"][SAFETY] for part in drawing.choice.parts if SAFETY in part["not taken"]
@@ -134,7 +132,7 @@ def _reason(drawing: Drawing, kept: int, info: dict[str, Any]) -> str:
         return "interrupted"
     if info.get("ended"):
         reason = info["ended"]
-    elif request.deadline is not None and time.monotonic() >= request.deadline:
+    elif request.budget.deadline is not None and time.monotonic() >= request.budget.deadline:
         reason = "the time was up"
     elif request.block_seconds is not None:
         reason = (
@@ -158,7 +156,9 @@ def prove_or_explain(drawing: Drawing, problem: Problem, request: Request, block
     """
     if "solver" in block.info:
         return
-    seconds = None if request.deadline is None else request.deadline - time.monotonic()
+    seconds = (
+        None if request.budget.deadline is None else request.budget.deadline - time.monotonic()
+    )
     if seconds is not None and seconds <= 0:
         block.info["solver"] = "not asked"
         return

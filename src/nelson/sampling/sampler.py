@@ -18,7 +18,7 @@ from nelson.chains.problem import Problem
 from nelson.chains.request import Request
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # a sampler is equal to itself only, also as part of a key
 class Sampler:
     name: str
     #: Math in one line.

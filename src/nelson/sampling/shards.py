@@ -176,7 +176,7 @@ def _moved(settled: Settled, first: int, count: int) -> Drawing:
         start=first if numbered else 0,
         seed=request.seed if numbered else seed_of(request.seed, 0, first // 64),
         count=count,
-        budget=Budget(threads=request.threads),
+        budget=Budget(threads=request.budget.threads),
         block_seconds=None if numbered else 86400.0,  # a day: as good as no limit
     )
     return replace(drawing, n=count, parts=[(problem, request)])

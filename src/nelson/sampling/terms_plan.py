@@ -131,7 +131,7 @@ class TermsPlan(Plan):
     @cached_property
     def _lifted(self) -> Lifted:
         lifted = lift(self.formula, self._phi, self._rows[0])
-        known = self.formula.memo.once(_LIFTED, lambda: Recent(4))
+        known = self.formula.memo.recent(_LIFTED, 4)
         return replace(lifted, formula=known.once(lifted.monomials, lambda: lifted.formula))
 
     @cached_property

@@ -56,6 +56,7 @@ import numpy as np
 
 from nelson.chains.moves.joint import Joint
 from nelson.chains.problem import Problem
+from nelson.chains.resolution import change
 from nelson.exact.compiled import known_circuits
 from nelson.formula.components import split
 from nelson.kernels.core.bits import words_for
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
     from nelson.chains.block import Block
     from nelson.chains.request import Request
     from nelson.exact.law import Law
+    from nelson.formula import Formula
     from nelson.sampling.auto.decision import ComponentGroup
     from nelson.sampling.drawing import Drawing
     from nelson.sampling.sampler import Sampler
@@ -79,12 +81,6 @@ Variation = Callable[[Problem, np.ndarray], np.ndarray]
 
 
 # --- rounding -------------------------------------------------------------------------------------
-
-
-def change(theta: np.ndarray) -> np.ndarray:
-    """delta: how log-odds change if probabilities are rounded to multiples of 2^-32."""
-    p = threshold(theta).astype(np.float64) / 2.0**32
-    return np.log(p) - np.log1p(-p) - theta
 
 
 def of_bits(problem: Problem, theta: np.ndarray) -> np.ndarray:
@@ -164,12 +160,14 @@ def of_bits_too(sampler: Sampler) -> bool:
 
 def of_circuit(problem: Problem, theta: np.ndarray) -> np.ndarray:
     """Of the circuit that the formula has; of one of 2^24 decisions if none is known."""
-    n, decisions = problem.formula.n_total, 0
-    for formula in (problem.formula, problem.rest):
-        for built, _ in known_circuits(formula).values():
-            if built.circuit is not None:
-                decisions = max(decisions, built.circuit.decisions)
-    return circuit_error(n, decisions or 1 << 24, theta)
+    decisions = _decisions(problem.formula) or _decisions(problem.rest) or 1 << 24
+    return circuit_error(problem.formula.n_total, decisions, theta)
+
+
+def _decisions(formula: Formula) -> int:
+    """Of the largest circuit that the formula has; 0: it has none."""
+    found = (built.circuit for built, _ in known_circuits(formula).values())
+    return max((circuit.decisions for circuit in found if circuit is not None), default=0)
 
 
 def circuit_error(n: int, decisions: int, theta: np.ndarray) -> np.ndarray:
@@ -254,7 +252,7 @@ def _of_part(
         return of_sampler(drawing.sampler, problem, request.theta), trials
     total, trials = np.zeros(len(request.theta)), []
     for group in drawing.decisions[problem.evidence].groups:
-        total += of_group(group)
+        total += group.variation
         trials += [record["trial"] for record in group.records if "trial" in record]
     return total, trials
 

@@ -68,7 +68,8 @@ def z_bound(tests: int) -> float:
 
 def memory(features: Features, early: np.ndarray, late: np.ndarray) -> Comparison:
     """States (words, n) of the same chains after k and after 2k sweeps, all lanes valid."""
-    answers = [_rare_memory(features, early, late), _bit_memory(features, early, late)]
+    bits = features.bits(early), features.bits(late)
+    answers = [_rare_memory(*bits), _bit_memory(*bits)]
     if len(features.columns):
         answers.append(_sum_memory(features, early, late))
     worst = max(answers, key=lambda answer: answer.worst)
@@ -89,8 +90,7 @@ def _excess(lanes: float) -> float:
     return float(max(0.0, largest * (np.sqrt(2 / lanes) - np.sqrt(2 / LANES))))
 
 
-def _bit_memory(features: Features, early: np.ndarray, late: np.ndarray) -> Comparison:
-    a, b = features.bits(early), features.bits(late)
+def _bit_memory(a: np.ndarray, b: np.ndarray) -> Comparison:
     rho = _correlation(a[::2], b[::2])
     picked = np.argsort(-np.abs(rho))[:_PICKED]
     kept = np.abs(_correlation(a[1::2][:, picked], b[1::2][:, picked])).max(initial=0.0)
@@ -115,9 +115,8 @@ def _correlation(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.where(varies, (both - one * two) / np.where(varies, spread, 1.0), 0.0)
 
 
-def _rare_memory(features: Features, early: np.ndarray, late: np.ndarray) -> Comparison:
+def _rare_memory(a: np.ndarray, b: np.ndarray) -> Comparison:
     """Do the few lanes with a rare value of a feature keep it?"""
-    a, b = features.bits(early), features.bits(late)
     m = 64.0 * len(a)
     flip = np.where(ones(a) + ones(b) > m, ~np.uint64(0), np.uint64(0))
     a, b = a ^ flip, b ^ flip

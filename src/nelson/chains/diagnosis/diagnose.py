@@ -104,7 +104,7 @@ def _kept(
     budget: Budget,
     limits: DiagnosisPolicy,
 ) -> StepVerdict:
-    known = problem.formula.memo.once(VERDICTS, lambda: Recent(64))
+    known = problem.formula.memo.recent(VERDICTS, 64)
     key = (problem.evidence, row.tobytes(), limits)
     if (kept := known.get(key)) is not None:
         return kept
@@ -183,7 +183,7 @@ def lags_for(
     afford = moves.affords(n, limits) // max(1, 4 * (request.count or 0))
     lags = tuple(lag for lag in moves.lags if lag <= max(moves.cheap_lag, afford))
     longer = moves.lags[len(lags) :] if moves.goes_on else ()
-    if request.deadline is None:
+    if request.budget.deadline is None:
         longer = tuple(lag for lag in longer if lag <= limits.more_work * afford)
     return lags, longer
 

@@ -172,7 +172,7 @@ def unit_moves(problem: Problem, terms: Terms | None = None, fields: bool = True
 
     None if the formula is too large for them.
     """
-    known = problem.formula.memo.once(_PLANS, lambda: Recent(8))
+    known = problem.formula.memo.recent(_PLANS, 8)
     key = (problem.evidence, b"" if terms is None else terms.key, fields)
     return known.once(key, lambda: _unit_moves(problem, terms, fields))
 

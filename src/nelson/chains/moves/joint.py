@@ -238,7 +238,7 @@ def joint_moves(
 
     None if they would cost too much. Kept with the formula.
     """
-    known = problem.formula.memo.once(_PLANS, lambda: Recent(8))
+    known = problem.formula.memo.recent(_PLANS, 8)
     key = (problem.evidence, width, limits, b"" if terms is None else terms.key)
     return known.once(key, lambda: _joint_moves(problem, width, terms, limits))
 

@@ -130,7 +130,7 @@ def in_threads(
     cost     of all words. Without a deadline the caller's own thread does small work, and Ctrl-C
              waits for it.
     """
-    threads = 1 if cost <= SMALL else max(1, min(request.threads, words))
+    threads = 1 if cost <= SMALL else max(1, min(request.budget.threads, words))
     spaces, stop = [scratch(threads) for _ in range(threads)], np.zeros(1, np.int32)
 
     def part(thread: int, first: int, last: int) -> None:

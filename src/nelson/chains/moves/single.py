@@ -61,11 +61,12 @@ class SingleFlips(Moves):
         n = problem.formula.n_total
         states = tiles.States(np.ascontiguousarray(words).reshape(-1, n), done)
         run = partial(tiles.resume, states)
-        kernel = engine.Kernel(engine.laws, run=run, first_tells=False, sweeps_all=True)
-        asked = replace(request, columns=np.arange(n), budget=request.of_block())
-        table = kernel.laws(problem, request.theta)
+        kernel = engine.Kernel(Problem.law, run=run, first_tells=False, sweeps_all=True)
+        budget = request.of_block()
         if n * count * len(request.theta) * max(1, request.sweeps) <= SMALL:
-            asked = asked.one_thread()
+            budget = replace(budget, threads=1)
+        asked = replace(request, columns=np.arange(n), budget=budget)
+        table = problem.law(request.theta)
         block = engine.draw(kernel, 0, problem, asked, table, request.contexts, first_word, count)
         if block.interrupted:
             raise KeyboardInterrupt

@@ -73,7 +73,7 @@ def projected(
     """
     budget = Budget() if budget is None else budget
     key = tuple(sorted(variables)), tuple(evidence)
-    kept = formula.memo.once(_PROJECTED, lambda: Recent(_KEPT))
+    kept = formula.memo.recent(_PROJECTED, _KEPT)
     if (known := kept.get(key)) is None:
         known = _ProjectionSearch(formula, key[0], key[1], budget).result()
         if known.formula is not None or budget.counted:

@@ -80,14 +80,14 @@ def by_resampling(part: FormulaPart, budget: Budget, policy: Policy) -> StepVerd
 
 
 def _latest(part: FormulaPart) -> tuple[str, StepVerdict] | None:
-    latest = part.formula.memo.once(_LATEST, lambda: Recent(4)).get(part.evidence)
+    latest = part.formula.memo.recent(_LATEST, 4).get(part.evidence)
     if latest is not None and not latest[1].moves.held and not _holds_tables(part, latest[1].moves):
         return None  # exact for another theta, but not for this one
     return latest
 
 
 def _keep(part: FormulaPart, step: str, verdict: StepVerdict) -> StepVerdict:
-    part.formula.memo.once(_LATEST, lambda: Recent(4)).put(part.evidence, (step, verdict))
+    part.formula.memo.recent(_LATEST, 4).put(part.evidence, (step, verdict))
     return verdict
 
 
@@ -169,7 +169,7 @@ def _jumps(part: FormulaPart, budget: Budget, policy: Policy, start: Start) -> M
 
 def _hubs(part: FormulaPart, limits: MovesPolicy) -> Hubs | str:
     """The hubs of a part, or why it has no jumps. Kept with the formula."""
-    known = part.formula.memo.once(_HUBS, lambda: Recent(4))
+    known = part.formula.memo.recent(_HUBS, 4)
     return known.once((part.evidence, limits), lambda: Hubs.of(part.problem, limits))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -54,7 +55,7 @@ class FormulaPart:
     evidence: tuple[int, ...] = ()
     passed: dict[str, str] = field(default_factory=dict)  # steps not taken, and why
 
-    @property
+    @cached_property
     def problem(self) -> Problem:
         """Prepared at first use, then kept with the formula."""
         return prepare(self.formula, self.evidence)
@@ -90,6 +91,11 @@ class ComponentGroup:
     def method(self) -> str:
         return self.step.sampler.name
 
+    @cached_property
+    def variation(self) -> np.ndarray:
+        """(contexts,): a bound on the distance from P, without coupling, where it is exact."""
+        return of_group(self)
+
     @property
     def theta_decides(self) -> bool:
         """May another theta call for another method? A trial or a diagnosis depends on theta."""
@@ -123,7 +129,7 @@ class Decision:
         if not keep and (not always or beyond_resolution(theta)):
             return None
         moved = replace(group, theta=theta, rows=(group.guarantee,) * len(theta))
-        far = not keep and (of_group(moved) > MOST).any()
+        far = not keep and (moved.variation > MOST).any()
         return None if far else replace(self, groups=[moved])
 
     @property
@@ -167,7 +173,7 @@ def interned(owner: Formula, literals: np.ndarray, offsets: np.ndarray, n: int) 
     same = n == owner.n_vars == owner.n_total and np.array_equal(literals, owner.literals)
     if same and np.array_equal(offsets, owner.offsets):
         return owner
-    kept = owner.memo.once(_COMPONENTS, lambda: Recent(64))
+    kept = owner.memo.recent(_COMPONENTS, 64)
     digest = hashlib.blake2b(literals.tobytes(), digest_size=16)
     digest.update(offsets.tobytes() + n.to_bytes(8, "little"))
     key = digest.digest()

@@ -90,4 +90,4 @@ def _known(
     slot, most = (_LARGE_DECISIONS, 2) if large else (_DECISIONS, 32)
     digest = hashlib.blake2b(np.ascontiguousarray(theta).data, digest_size=16).digest()
     key = problem.evidence, theta.shape, digest, policy, past_trial
-    return problem.formula.memo.once(slot, lambda: Recent(most)), key
+    return problem.formula.memo.recent(slot, most), key

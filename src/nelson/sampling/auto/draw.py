@@ -90,7 +90,7 @@ class _Join:
             request.columns,
             n,
             clauses_of(problem.formula, problem.evidence),
-            request.threads,
+            request.budget.threads,
         )
         self.held = np.zeros((len(request.theta), 0, places[-1]), np.uint64)
 

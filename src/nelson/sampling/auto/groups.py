@@ -119,7 +119,7 @@ def group_of(step: Step, part: FormulaPart, members: Sequence[Taken]) -> Compone
 
 def _judged(group: ComponentGroup) -> ComponentGroup:
     """With a weaker guarantee where the rounding of probabilities may change the law too much."""
-    bounds = total_variation.of_group(group)
+    bounds = group.variation
     guarantee, why = total_variation.judged("exact", float(bounds.max(initial=0.0)), rounded=True)
     if guarantee == "exact":
         return group

@@ -75,7 +75,7 @@ def _loaded(
     elif log_copies is None:
         log_copies = launch.copies_for(program.n, program.n_clauses, words)
     key = (problem.evidence, columns.tobytes(), lists, log_copies, gpu.index)
-    kept = problem.formula.memo.once(_PROGRAMS, lambda: Recent(8))
+    kept = problem.formula.memo.recent(_PROGRAMS, 8)
     if (loaded := kept.get(key)) is not None:
         return loaded
     places = program.place[columns]
@@ -144,7 +144,7 @@ def draw(
     scratch = gpu.scratch(slots * shape.state64, slots * shape.state32)
 
     waves = shape.blocks * shape.teams * 4  # tiles between two looks at the clock
-    step = tiles if request.deadline is None else waves
+    step = tiles if request.budget.deadline is None else waves
     whole = _job(method, request, sweeps, first, count, shape)
     if loaded.coupled:
         last = longest(request.max_rounds)
@@ -155,9 +155,9 @@ def draw(
         job = whole._replace(first=np.int64(done), tiles=np.int64(min(step, tiles - done)))
         launch.draw(loaded, shape, law, digits, streams, job, out, scratch, gpu.stream)
         done += int(job.tiles)
-        if request.deadline is not None and done < tiles:
+        if request.budget.deadline is not None and done < tiles:
             gpu.wait()
-            stopped = time.monotonic() >= request.deadline
+            stopped = time.monotonic() >= request.budget.deadline
     rounds, resampled, invalid = (int(k) for k in gpu.get(counts))  # the one wait of a call
     block = Block.empty(request, rounds=rounds, stopped=stopped)
     apart = 0

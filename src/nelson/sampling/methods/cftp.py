@@ -50,10 +50,10 @@ _OTHERS: Slot[Recent[tuple[int, ...], cftp.Others]] = Slot("other literals of ea
 
 def kernel(problem: Problem, first: int = 1) -> engine.Kernel:
     """first: length of the first run. It changes the time, never a sample."""
-    known = problem.formula.memo.once(_OTHERS, lambda: Recent(16))
+    known = problem.formula.memo.recent(_OTHERS, 16)
     others = known.once(problem.evidence, lambda: cftp.others(problem.program))
     run, scratch = partial(cftp.run, others), partial(cftp.scratch, first=first)
-    return engine.Kernel(engine.laws, run, scratch, finishes=True)
+    return engine.Kernel(Problem.law, run, scratch, finishes=True)
 
 
 def expect(problem: Problem, sweeps: int) -> None:
@@ -62,7 +62,7 @@ def expect(problem: Problem, sweeps: int) -> None:
 
 
 def _lengths(problem: Problem) -> Recent[tuple[int, ...], int]:
-    return problem.formula.memo.once(_LENGTH, lambda: Recent(16))
+    return problem.formula.memo.recent(_LENGTH, 16)
 
 
 def blocks(problem: Problem, request: Request, first: int | None = None) -> Iterator[Block]:
@@ -77,7 +77,9 @@ def blocks(problem: Problem, request: Request, first: int | None = None) -> Iter
         apart, block.resampled = block.resampled, 0
         if apart:
             block.filled = np.zeros_like(block.filled)
-            late = request.deadline is not None and time.monotonic() >= request.deadline
+            late = (
+                request.budget.deadline is not None and time.monotonic() >= request.budget.deadline
+            )
             when = "when the time was up" if late else f"after {block.rounds} sweeps from the past"
             block.info["apart"] = apart
             block.stopped, block.info["ended"] = True, ENDED.format(apart, when)

@@ -73,7 +73,7 @@ def blocks(problem: Problem, request: Request) -> Iterator[Block]:
         clauses_of(problem.formula, problem.evidence),
         request.seed,
         request.contexts,
-        request.threads,
+        request.budget.threads,
         request.width,
         request.count,
     )

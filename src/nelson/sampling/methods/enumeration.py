@@ -46,7 +46,7 @@ def tables(problem: Problem, budget: Budget) -> list[SolutionTable]:
 
     Raises Unsatisfiable if a table has no row, BudgetExceeded if one has too many.
     """
-    kept = problem.formula.memo.once(_TABLES, lambda: Recent(16))
+    kept = problem.formula.memo.recent(_TABLES, 16)
     return kept.once(problem.evidence, lambda: _tables(problem, budget))
 
 

@@ -34,7 +34,7 @@ def laws(problem: Problem, theta: np.ndarray) -> gibbs.Soft:
     full = np.zeros((len(theta), problem.formula.n_total))
     full[:, : problem.n] = theta
     program = problem.program
-    return gibbs.soften(engine.laws(problem, theta), program, full[:, program.name], PENALTY)
+    return gibbs.soften(problem.law(theta), program, full[:, program.name], PENALTY)
 
 
 KERNEL = engine.Kernel(laws, gibbs.run, gibbs.scratch, gibbs.result, sweeps_all=True)

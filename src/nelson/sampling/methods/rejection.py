@@ -59,7 +59,7 @@ PLAIN = replace(engine.RESAMPLE, first_tells=False)
 
 def gates_of(problem: Problem) -> GateOrder:
     """The inputs and gates of a problem. Kept with the formula."""
-    known = problem.formula.memo.once(_GATES, lambda: Recent(16))
+    known = problem.formula.memo.recent(_GATES, 16)
     return known.once(problem.evidence, lambda: find_gates(problem.rest))
 
 

@@ -54,8 +54,8 @@ class Coupling(Step):
     turn = 2
 
     def applies(self, part: FormulaPart, budget: Budget, policy: Policy) -> StepVerdict | Reason:
-        latest = part.formula.memo.once(_LATEST, lambda: Recent(4))
-        known = part.formula.memo.once(_TRIALS, lambda: Recent(64))
+        latest = part.formula.memo.recent(_LATEST, 4)
+        known = part.formula.memo.recent(_TRIALS, 64)
         longest = max(1, coupled.longest(policy.auto.max_rounds) // 4)
         rows = part.theta[pilots(part.theta)]
         known_rows = len(part.theta) <= len(rows) or len(np.unique(part.theta, axis=0)) <= len(rows)

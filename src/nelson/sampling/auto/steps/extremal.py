@@ -38,7 +38,7 @@ def converges(part: FormulaPart, budget: Budget, policy: Policy) -> bool:
         return True
     lanes, rounds = policy.auto.trial_lanes, policy.auto.max_rounds
     rows = part.theta[pilots(part.theta)]
-    known = part.formula.memo.once(_CONVERGES, lambda: Recent(64))
+    known = part.formula.memo.recent(_CONVERGES, 64)
     key = (part.evidence, rows.tobytes(), lanes, rounds)
     if (answer := known.get(key)) is not None:
         return answer

@@ -82,8 +82,8 @@ class Rejection(Step):
         rows = part.theta[pilots(part.theta)]
         if len(rows) > rules.contexts:
             return Reason(f"more than {rules.contexts} different contexts")
-        latest = part.formula.memo.once(_LATEST, lambda: Recent(4))
-        known = part.formula.memo.once(_TRIALS, lambda: Recent(64))
+        latest = part.formula.memo.recent(_LATEST, 4)
+        known = part.formula.memo.recent(_TRIALS, 64)
         key = part.evidence, rows.tobytes(), rules
         trial = latest.get(part.evidence) if policy.auto.reuse else None
         if (trial := trial or known.get(key)) is None:
