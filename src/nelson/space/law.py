@@ -37,11 +37,16 @@ class RowLaw:
     missed: tuple[Rule, ...] = ()  # rules whose shares were asked for and not reached
 
     @property
-    def log_odds(self) -> np.ndarray:
-        """theta, with infinite entries for `given`."""
+    def evidence(self) -> tuple[int, ...]:
+        """`given`. Raises Unsatisfiable if it has a condition that never holds."""
         if -TRUE in self.given:
             raise Unsatisfiable("a condition that never holds")
-        return with_evidence(self.theta, self.given)
+        return self.given
+
+    @property
+    def log_odds(self) -> np.ndarray:
+        """theta, with infinite entries for `given`."""
+        return with_evidence(self.theta, self.evidence)
 
     def padded(self, n: int, *, evidence: bool) -> np.ndarray:
         """The log-odds of this law for a formula with more variables, n in all.

@@ -117,7 +117,7 @@ def space_plan(
         options = Options(
             **how
             | {
-                "given": law.given or None,
+                "given": law.evidence or None,
                 "project": law.formula.projection,
                 "determined": True,
                 "method": method,

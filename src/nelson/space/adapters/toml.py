@@ -57,7 +57,7 @@ MAX_CHARACTERS = 16 << 20
 #: Widest number of a field, in bits.
 MAX_BITS = 4096
 
-_KEYS = ("name", "fields", "rules", "weights", "shares")
+_KEYS = ("name", "fields", "rules", "prefer", "weights", "shares")
 _KINDS = ("integer", "bits", "signed_bits", "choice", "bins", "flags")
 _FORM = '"flag", { integer = [0, 15] }, { choice = ["a", "b"] } or { flags = ["a", "b"] }'
 _RULES_FORM = 'a list of texts, a table of name = "text", or [[rules]] with name and rule'
