@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -13,13 +14,17 @@ import pytest
 
 import nelson
 from nelson import Formula, Space
-from nelson.chains.moves.joint import joint_moves
+from nelson.chains.block import Block
+from nelson.chains.moves.factor_graph import factor_graph
+from nelson.chains.moves.joint import Joint
 from nelson.chains.problem import prepare
 from nelson.exact.compiled import compiled
+from nelson.formula.groups import groups_of
 from nelson.kernels.circuit import passes
-from nelson.kernels.core.reference import threshold
+from nelson.kernels.core.reference import Reference, threshold
 from nelson.kernels.cpu.choice import Tables
 from nelson.sampling import registry, total_variation
+from nelson.sampling.auto.steps import coupling
 from nelson.sampling.methods import enumeration, rejection
 from nelson.sampling.total_variation import MOST
 from tests.cli.commands import run
@@ -81,6 +86,25 @@ def test_free_variables_and_components_add_up_as_squares():
     assert far <= bound <= 1e5 * far
 
 
+@pytest.mark.parametrize("components", [1, 4, 9])
+def test_the_sum_over_components_is_needed(components):
+    """Pairs x = y: both values are as likely, and the errors of x and y go the same way. The bound
+    is nearly reached. The twin: the largest component, or one variable of each, is too little.
+    """
+    low = -17 - np.random.default_rng(0).random(20_000)
+    change = total_variation.change(low)
+    theta = np.tile([low[change.argmax()], -low[change.argmin()]], components)
+    pairs, delta = theta.reshape(-1, 2).sum(1), total_variation.change(theta).reshape(-1, 2)
+    states = np.array(list(itertools.product((0, 1), repeat=components)))
+    far = distance(law_of(states, pairs), law_of(states, pairs + delta.sum(1)))
+    f = Formula([c for k in range(1, 2 * components, 2) for c in ([k, -k - 1], [-k, k + 1])])
+    bound = total_variation.of_bits(prepare(f), theta[None])[0]
+    assert far <= bound < 1.4 * far
+    assert np.sqrt((np.abs(delta).max(1) ** 2).sum()) / 4 < far
+    if components > 1:
+        assert np.abs(delta).sum(1).max() / 4 < far
+
+
 def test_fair_coins_cost_nothing():
     assert total_variation.of_bits(prepare(PATH), np.zeros((1, 10)))[0] == 0.0
 
@@ -114,9 +138,19 @@ def test_fields_of_joint_moves_stay_within_the_bound(low):
     f = Formula([*f.clauses(), *pairs], n_vars=12)
     theta = np.random.default_rng(3).normal(size=12)
     theta[::3] += low
+    far, bound = field_distance(f, theta, fields=4)
+    assert far <= bound
+    if low < -22:
+        assert bound > MOST  # it is not called exact
+
+
+def field_distance(f: Formula, theta: np.ndarray, fields: int) -> tuple[float, float]:
+    """(total variation between P and the law of a joint move of whole fields that holds nothing,
+    the bound of it).
+    """
     problem = prepare(f)
-    plan = joint_moves(problem, 18)
-    assert plan is not None and not plan.held
+    plan = Joint(18, factor_graph(problem, groups_of(problem.rest), None))
+    assert plan.graph.fields == fields and not plan.held
     states, p = exact_law(f, theta)
     at, literal = plan.graph.units
     log_weights = np.log(plan.graph.unit_weights(problem, theta[None])[0])
@@ -129,11 +163,23 @@ def test_fields_of_joint_moves_stay_within_the_bound(low):
         value = np.where(holds.any(0), holds.argmax(0), 0)
         score += log_weights[at[u] + value]
     q = np.exp(score - score.max())
-    far = distance(p, q / q.sum())
     bound = total_variation.of_joint(problem, theta[None], plan)[0]
-    assert far <= bound
-    if low < -22:
-        assert bound > MOST  # it is not called exact
+    return distance(p, q / q.sum()), float(bound)
+
+
+def test_the_sum_over_fields_is_needed():
+    """Five fields of three values, all equal: the values are as likely, and the first value of two
+    fields is raised to 2^-32. The bound is nearly reached. The twin: one field is too little.
+    """
+    fields = np.arange(1, 16).reshape(5, 3).tolist()
+    groups = [clause for row in fields for clause in Formula([], n_vars=15).exactly(row, 1)]
+    ties = [[-a, b] for u, v in itertools.pairwise(fields) for a, b in zip(u, v, strict=True)]
+    theta = np.zeros((5, 3))
+    theta[:, 0] = [-22.4, 22.17, -22.4, 22.17, 0.46]  # 2^-32 = e^-22.18
+    far, bound = field_distance(Formula([*groups, *ties], n_vars=15), theta.ravel(), 5)
+    assert far <= bound < 1.5 * far
+    one = Formula(groups[: len(groups) // 5], n_vars=3)
+    assert max(field_distance(one, row, 1)[1] for row in theta) < far
 
 
 # --- doubles --------------------------------------------------------------------------------------
@@ -258,6 +304,69 @@ def test_what_coupling_may_cost():
     assert bound([(0, 1)], 1000) > 0.99  # nothing is known
 
 
+def sweeps_until_they_meet(f: Formula, lanes: int, seed: int) -> np.ndarray:
+    """The length of the shortest run in which each lane meets: (lanes,)."""
+    problem = prepare(f).sweeping_all()
+    plain = Reference(problem.program, problem.thresholds(np.zeros((1, f.n_vars)))[0])
+    times, length = np.zeros(lanes, int), 0
+    while not times.all():
+        length += 1
+        may = plain.bounds_after(seed, lanes, length)
+        times[(times == 0) & ~(may[0] & may[1]).any(1)] = length
+    return times
+
+
+@pytest.fixture(scope="module")
+def meeting_times() -> np.ndarray:
+    return sweeps_until_they_meet(random_ksat(6, 4, 3, 1), 1 << 14, 1)
+
+
+def test_runs_of_several_times_the_length_fail_as_seldom_as_the_powers_say(meeting_times):
+    """r(2 t) <= r(t)^2, within 5 standard errors. The twin: not r(t)^4."""
+    lanes = len(meeting_times)
+
+    def apart(sweeps: int) -> float:
+        return float((meeting_times > sweeps).mean())
+
+    (short,) = [t for t in range(1, 99) if apart(t) < 0.3 <= apart(t - 1)]
+    r, r2 = apart(short), apart(2 * short)
+    noise, error = 5 * math.sqrt(r2 / lanes), 5 * math.sqrt(r / lanes)
+    assert r2 <= (r + error) ** 2 + noise
+    assert r2 > (r + error) ** 4 + noise
+
+
+def test_lanes_that_all_met_show_how_seldom_others_do_not(meeting_times):
+    """Of 512 groups of 64 lanes, how many say r <= log(1 / a) / 64, after their latest time, where
+    it is larger? a = 0.1 of them at most, within 5 standard errors. The twin: not log(1 / a) / 128.
+    """
+    groups, a = meeting_times.reshape(-1, 64).max(1), 0.1
+    r = (meeting_times[None] > groups[:, None]).mean(1)
+    noise = 5 * math.sqrt(a / len(groups))
+    assert (r > math.log(1 / a) / 64).mean() <= a + noise
+    assert (r > math.log(1 / a) / 128).mean() > a + noise
+
+
+def test_the_order_of_visits_hardly_matters():
+    """Of eight seeds, each with an order of its own: the sweeps until 1,024 lanes have met."""
+    for f in (random_ksat(60, 60, 5, 1), random_ksat(200, 200, 5, 1), random_ksat(40, 24, 3, 1)):
+        late = []
+        for seed in range(8):
+            trial = coupling._Trial(prepare(f).sweeping_all(), np.zeros(f.n_vars), 1024)
+            trial.request = replace(trial.request, seed=seed)
+            assert not trial.apart_after(512)
+            late.append(trial.made)
+        assert max(late) <= 2 * min(late), late
+
+
+def test_few_lanes_show_little_whatever_was_asked_for():
+    """A draw that a limit cut short: only the lanes that there are have met."""
+    f = random_ksat(200, 200, 5, 1)
+    drawing = nelson.plan(f, method="cftp", max_rounds=128).drawing(1 << 20)
+    cut = Block(np.zeros(0), np.zeros(0), rounds=32)
+    assert total_variation.of_drawing(drawing, cut, 1 << 20)[1] < MOST
+    assert total_variation.of_drawing(drawing, cut, 64)[1] > MOST
+
+
 def test_chains_that_barely_meet_are_not_called_exact():
     """The longest run was the last one allowed. The twin has room for longer runs."""
     f = random_ksat(200, 200, 5, 1)
@@ -290,6 +399,9 @@ def test_exact_samples_carry_a_bound_and_others_do_not():
             assert 0 <= s.tv_bound < MOST and "exact within" in repr(s)
     s = nelson.sample(PATH, theta, 100, seed=1, method="gibbs")
     assert s.tv_bound is None and "within" not in repr(s)
+    report = nelson.report(PATH, theta)
+    assert 0 < report.choice.tv_bound < MOST and "distance from P" in str(report)
+    assert report.to_dict()["choice"]["tv_bound"] == report.choice.tv_bound
     terms = nelson.sample(PATH, theta, 100, terms={(1, 2): 0.5})
     assert terms.guarantee == "exact" and 0 < terms.tv_bound < MOST
 

@@ -16,7 +16,7 @@ from nelson.chains.problem import Problem, prepare
 from nelson.formula import Formula
 from nelson.formula.checks import evidence_of, theta_rows
 from nelson.policy import DEFAULT, Policy
-from nelson.sampling import advice, auto
+from nelson.sampling import advice, auto, total_variation
 from nelson.sampling.auto import Decision, MethodChoice
 from nelson.sampling.auto.decision import FormulaPart
 from nelson.sampling.auto.ladder import STEPS
@@ -136,7 +136,12 @@ def choose(
         if not converges(whole, budget, policy):
             past = frozenset({problem.evidence})
             chosen = choose_sampler([problem], [rows], budget, policy, gpu, past)
-    return replace(chosen.choice, whole=chosen.choice.whole and not chosen.on_host)
+    far = None
+    if chosen.choice.guarantee == "exact" and chosen.decisions is not None:
+        groups = chosen.decisions[problem.evidence].groups
+        far = total_variation.promised(groups, len(rows), policy.auto.max_rounds)
+    whole = chosen.choice.whole and not chosen.on_host
+    return replace(chosen.choice, whole=whole, tv_bound=far)
 
 
 def verdict_for(formula: Formula, theta: Any = None, budget: Budget | None = None) -> StepVerdict:

@@ -267,6 +267,8 @@ def _choice_rows(choice: MethodChoice) -> list[tuple[str, str]]:
         told = f"{part['method']}{sweeps}{size}, {part['guarantee']}: {part['why']}"
         rows.append(("auto takes", told))
         rows += [(f"  not {step}", why) for step, why in part["not taken"].items()]
+    if choice.tv_bound is not None:
+        rows.append(("distance from P", f"at most {choice.tv_bound:.1g} in total variation"))
     return rows + [("would help", told) for told in choice.advice.values()]
 
 

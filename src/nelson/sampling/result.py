@@ -38,7 +38,7 @@ def result(
         guarantee = weakest([guarantee, "heuristic"])
     why, far = drawing.choice.why, {}
     if guarantee == "exact" and samples.count:
-        bound, coupled = total_variation.of_drawing(drawing, total)
+        bound, coupled = total_variation.of_drawing(drawing, total, samples.count)
         rounded = coupled <= total_variation.MOST
         guarantee, weaker = total_variation.judged(guarantee, bound, rounded)
         why, far = f"{why}; but {weaker}" if weaker else why, {"tv_bound": bound}

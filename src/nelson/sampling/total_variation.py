@@ -12,8 +12,9 @@ cumulant function A has the second derivative Var(delta . x) <= R_c^2 / 4 (Popov
     KL(P, Q) = A(theta + delta) - A(theta) - delta . A'(theta) <= sum_c R_c^2 / 8
     TV <= sqrt(KL / 2) = sqrt(sum_c R_c^2) / 4           (Pinsker; one component: R / 4)
 
-A variable in no clause has KL <= chi^2 = (p - q)^2 / (q (1 - q)), which is smaller, since p is the
-probability of the variable, and not only that of a proposal. A difference of log-odds is not small
+A variable in no clause has KL(Q, P) <= chi^2 = (q - p)^2 / (p (1 - p)) with q drawn instead of p,
+which is smaller, since p is the probability of the variable, and not only that of a proposal. (The
+first bound holds for KL(Q, P) as well.) A difference of log-odds is not small
 if theta is far from 0: the rare value of a proposal may be the usual one of P, if clauses ask for
 it. theta = 0 costs nothing. The weights of a field in a joint move, and the coins of the gates of
 `rejection`, are rounded too: there delta is the error of the logarithm of each weight, and R adds
@@ -37,13 +38,27 @@ unit, drawn with 53 bits.
 lane is drawn on the condition that it met. If it does not meet within t sweeps with probability r,
 then it does not within j t with probability r^j at most: coins of different sweeps are independent,
 and bounds on all states only shrink. m lanes that all met within t sweeps show r <= log(1 / a) / m,
-except with probability a. So TV <= r^floor(T / t) + a, with a = 1e-9.
+except with probability a; also if t is the latest of their times, since r falls as t grows. So the
+law of a sample has TV <= r^floor(T / t) + a, with a = 1e-9. The coins of lanes are independent, but
+all lanes of a call visit the variables in one order, which the seed decides. What a trial of `auto`
+has shown, it has shown for the order of its own seed: we take it for other orders as well, which is
+the one step here that is not proved (`tests/sampling/test_total_variation.py` compares orders). A
+draw of many lanes does not need it.
 
 *Not conditions.* `lovasz` on extremal formulas, `prs` and `rejection` drop lanes that did not end
-within their rounds, and lose nothing by it. Given which clauses were resampled in each round (and
-for `prs` what the resampled variables were), the last state has the law P (Guo, Jerrum, Liu 2019,
-Lemmas 7 and 24): the number of rounds says nothing about the state. A proposal of `rejection` is
-valid or not independently of those before it. How many lanes did not end is in `Samples.info`.
+within their rounds, and lose nothing by it: the number of rounds says nothing about the last state.
+Let R_t be the clauses that round t resamples, y_t the values that their variables have before, and
+D_t the clauses that share no variable with R_t. Given R_0, y_0, .., R_t, y_t,
+
+    the state after round t has the law of independent variables, given that all of D_t hold.
+
+By induction: at first nothing is given. Each clause that shares variables with R_t without being in
+it is satisfied by y_t (for `lovasz`, since it is extremal: two clauses that share a variable are
+never violated together; for `prs`, since R_t grows until this is so). And R_t is found by looking
+at y_t alone. So to know R_t and y_t is to know y_t and that all of D_t hold; then the variables of
+R_t are drawn anew. The last R_t is empty, so D_t is the whole formula, and the law is P, whatever
+came before. This is the argument of Guo, Jerrum and Liu (J. ACM 66, 2019). A proposal of
+`rejection` is valid or not independently of those before it.
 """
 
 from __future__ import annotations
@@ -76,6 +91,8 @@ if TYPE_CHECKING:
 MOST = 1e-6
 #: The rounding of a double, and the probability that a bound from meeting lanes is wrong.
 _ULP, _WRONG = 2.0**-53, 1e-9
+#: For each coupled group: (lanes that all met, sweeps) of its trial, if there was one.
+Trials = list[list[tuple[int, int]]]
 #: Of a problem and rows of theta: (contexts,) the bound.
 Variation = Callable[[Problem, np.ndarray], np.ndarray]
 
@@ -189,7 +206,7 @@ def rows_error(rows: int, theta: np.ndarray) -> np.ndarray:
 
 def of_law(law: Law, theta: np.ndarray) -> float:
     """Of draws of an exact law. theta (b, n) finite."""
-    total = len(law.reduction.free) * _ULP
+    total = 4 * len(law.reduction.free) * _ULP
     rows, _ = law._weights(theta)
     rows = np.where(np.isinf(rows), 0.0, rows)
     for part in law.parts:
@@ -225,36 +242,43 @@ def of_coupling(met: Sequence[tuple[int, int]], max_rounds: int) -> float:
 # --- a draw ---------------------------------------------------------------------------------------
 
 
-def of_drawing(drawing: Drawing, total: Block) -> tuple[float, float]:
+def of_drawing(drawing: Drawing, total: Block, count: int) -> tuple[float, float]:
     """(the bound for samples of a drawing that is called exact, what is coupling of that), of any
-    context. total: its blocks.
+    context. total: its blocks. count: how many samples of each context they hold.
     """
     if not drawing.variation:
         drawing.variation.extend(_of_part(drawing, *part) for part in drawing.parts)
     most, coupled = 0.0, 0.0
+    met = 64 * words_for(count), total.rounds  # whole words are drawn
     for (_, request), (fixed, trials) in zip(drawing.parts, drawing.variation, strict=True):
-        own = 0.0
-        for trial in trials:
-            lanes = 64 * words_for(drawing.n or request.block)
-            met = [(lanes, total.rounds), *([trial] if trial else [])]
-            apart = "apart" in total.info
-            own += 1.0 if apart else of_coupling(met, request.max_rounds)
+        own = float(len(trials))
+        if "apart" not in total.info:
+            own = sum(of_coupling([met, *trial], request.max_rounds) for trial in trials)
         most, coupled = max(most, own + float(fixed.max(initial=0.0))), max(coupled, own)
     return most, coupled
 
 
-def _of_part(
-    drawing: Drawing, problem: Problem, request: Request
-) -> tuple[np.ndarray, list[tuple[int, int] | None]]:
-    """The bound without coupling, and the trials of coupled groups: (lanes, sweeps)."""
+def _of_part(drawing: Drawing, problem: Problem, request: Request) -> tuple[np.ndarray, Trials]:
+    """The bound without coupling, and what trials of coupled groups have shown."""
     if drawing.decisions is None:
-        trials: list[tuple[int, int] | None] = [None] * (drawing.sampler.name == "cftp")
+        trials: Trials = [[]] * (drawing.sampler.name == "cftp")
         return of_sampler(drawing.sampler, problem, request.theta), trials
-    total, trials = np.zeros(len(request.theta)), []
-    for group in drawing.decisions[problem.evidence].groups:
+    return _of_groups(drawing.decisions[problem.evidence].groups, len(request.theta))
+
+
+def _of_groups(groups: Sequence[ComponentGroup], contexts: int) -> tuple[np.ndarray, Trials]:
+    """As `_of_part`, of what `auto` decided."""
+    total, trials = np.zeros(contexts), []
+    for group in groups:
         total += group.variation
-        trials += [record["trial"] for record in group.records if "trial" in record]
+        trials += [[record["trial"]] for record in group.records if "trial" in record]
     return total, trials
+
+
+def promised(groups: Sequence[ComponentGroup], contexts: int, max_rounds: int) -> float:
+    """The bound that is known before anything is drawn, where `auto` says exact."""
+    fixed, trials = _of_groups(groups, contexts)
+    return float(fixed.max(initial=0.0)) + sum(of_coupling(t, max_rounds) for t in trials)
 
 
 def of_sampler(sampler: Sampler, problem: Problem, theta: np.ndarray) -> np.ndarray:

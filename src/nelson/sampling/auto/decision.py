@@ -43,6 +43,7 @@ class MethodChoice:
     steps: list[str] = field(default_factory=list)  # what preprocessing did
     rows: tuple[str, ...] = ()  # the guarantee of each context
     advice: dict[str, str] = field(default_factory=dict)  # what would help (`sampling/advice.py`)
+    tv_bound: float | None = None  # in a report: how far from P samples may be, if they are exact
 
 
 @dataclass
