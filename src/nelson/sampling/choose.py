@@ -140,8 +140,8 @@ def choose(
     if chosen.choice.guarantee == "exact" and chosen.decisions is not None:
         groups = chosen.decisions[problem.evidence].groups
         far = total_variation.promised(groups, len(rows), policy.auto.max_rounds)
-    whole = chosen.choice.whole and not chosen.on_host
-    return replace(chosen.choice, whole=whole, tv_bound=far)
+    alone = chosen.choice.whole and not chosen.on_host
+    return replace(chosen.choice, whole=alone, tv_bound=far)
 
 
 def verdict_for(formula: Formula, theta: Any = None, budget: Budget | None = None) -> StepVerdict:
