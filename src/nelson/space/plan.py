@@ -8,7 +8,7 @@ for row in plan.rows(seed=0): ...    # without end, one dict after the other
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy as np
 from nelson.budget import Budget
 from nelson.chains.guarantee import weakest
 from nelson.errors import BudgetExceeded
+from nelson.formula.memo import Recent, Slot
 from nelson.kernels.core.deadline import without_deadline
 from nelson.policy import DEFAULT
 from nelson.sampling.options import Options
@@ -31,6 +32,10 @@ from nelson.space.shares import without_shares
 
 if TYPE_CHECKING:
     from nelson.space.declaration import Declaration
+
+
+#: By the options of the draw.
+_PLANS: Slot[Recent[Hashable, SpacePlan]] = Slot("plan of a space")
 
 
 class SpacePlan:
@@ -126,6 +131,26 @@ def space_plan(
         )
         plan = Plan(law.formula, law.theta, options)
         return SpacePlan(space, asked["given"], law, plan, budget)
+
+
+def drawn(
+    space: Declaration, asked: dict[str, Any], how: dict[str, Any], budget: Budget, n: int
+) -> Rows:
+    """n rows of a plan that is drawn from once. Of the space without conditions and weights the
+    plan is kept with the formula, if it is exact and no clock had a part in it.
+    """
+    seed = how.pop("seed")
+    free = all(value is None for name, value in asked.items() if name != "seed")
+    if not free or not budget.counted:
+        return space_plan(space, asked, how, budget).sample(n, seed=seed)
+    known, key = space.formula.memo.recent(_PLANS, 4), tuple(how.values())
+    if (plan := known.get(key)) is not None:
+        return plan.sample(n, seed=seed)
+    plan = space_plan(space, asked, how, budget)
+    rows = plan.sample(n, seed=seed)
+    if plan.guarantee == "exact":
+        known.put(key, plan)
+    return rows
 
 
 def _law(space: Declaration, asked: dict[str, Any], budget: Budget) -> RowLaw:

@@ -203,14 +203,14 @@ class Space(Declaration):
         unique      no row twice. With fewer legal rows than n all are returned, in random order.
         method, seed, threads, seconds, strict: as in `nelson.sample`.
         """
-        from nelson.space.plan import space_plan
+        from nelson.space.plan import drawn
 
         asked = _law(given, weights, shares, first, seed)
         how = {"unique": unique, "seed": seed, "method": method, "threads": threads}
         budget = Budget.of(seconds, threads)
         try:
             with budget.enforced():
-                return space_plan(self, asked, how | {"strict": strict}, budget).sample(n)
+                return drawn(self, asked, how | {"strict": strict}, budget, n)
         except TimeUp as error:
             if strict:
                 raise
