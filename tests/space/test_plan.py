@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 
+import numpy as np
 import pytest
 
 from nelson.errors import BudgetExceeded
 from nelson.space import Space
+from nelson.space import plan as plans
 
 
 def dice() -> Space:
@@ -67,3 +69,22 @@ def test_marginals_and_contradictions_end_in_time():
     with pytest.raises(BudgetExceeded):
         space.contradiction(seconds=0.0)
     assert "cannot hold together" in str(space.contradiction(seconds=60.0))
+
+
+def test_equal_samples_are_planned_once_and_changes_are_seen(monkeypatch):
+    space = Space()
+    x = space.integer("x", 0, 9)
+    planned = []
+    plan = plans.space_plan
+    monkeypatch.setattr(plans, "space_plan", lambda *args: planned.append(1) or plan(*args))
+    first, again = space.sample(50, seed=1), space.sample(50, seed=1)
+    assert len(planned) == 1 and np.array_equal(first["x"], again["x"])
+    assert space.sample(50, seed=2)["x"].tolist() != first["x"].tolist()
+    assert len(planned) == 1
+    assert set(space.sample(200, seed=1, weights={x: {3: 0}})["x"]) == set(range(10)) - {3}
+    assert set(space.sample(9, seed=1, unique=True)["x"]) < set(range(10))
+    space.require(x < 5)
+    assert set(space.sample(200, seed=1)["x"]) == set(range(5))
+    space.prefer(x > 2)
+    assert set(space.sample(200, seed=1)["x"]) == {3, 4}
+    assert len(planned) == 5

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from nelson.exact.solver import SECONDS
 from nelson.policy import DEFAULT
 from nelson.space.clauses.decode import rows_of_states
 from nelson.space.clauses.gates import TRUE, renumbered
+from nelson.space.declaration import Declaration, by_priority
 from nelson.space.language.expressions import Rule
 from nelson.space.language.functions import all_of
 from nelson.space.language.text import text
@@ -32,9 +33,6 @@ from nelson.space.marginals import marginals as marginals_of
 from nelson.space.names import conditions, field_of, field_or_rule, has, terms
 from nelson.space.preferences import compatible
 from nelson.space.shares import with_shares
-
-if TYPE_CHECKING:
-    from nelson.space.declaration import Declaration
 
 
 def law_of(
@@ -65,7 +63,7 @@ def _weighted(space: Declaration, given: Any, weights: Any, budget: Budget) -> R
     factors = (
         [] if weights is None else terms(weights, lambda key: field_or_rule(space, key), "weights")
     )
-    preferred = space.by_priority
+    preferred = by_priority(space)
     rules = [*asked, *preferred, *(rule for rule, _ in factors)]
     formula, literals = space.encoding.extended(rules)
     fixed = len(asked) + len(preferred)

@@ -212,13 +212,6 @@ class Declaration:
             self.preferences.append((float(priority), self.rule(given)))
 
     @property
-    def by_priority(self) -> list[Rule]:
-        """The preferred rules, the most important one first."""
-        stated = self.preferences
-        order = sorted(range(len(stated)), key=lambda k: (stated[k][0], k), reverse=True)
-        return [stated[k][1] for k in order]
-
-    @property
     def formula(self) -> Formula:
         """The clauses. The projection is the variables of the fields, which determine the rest."""
         return self.encoding.formula
@@ -258,5 +251,12 @@ class Declaration:
         wide = max(map(len, fields), default=0)
         lines += [f"  {name.ljust(wide)}  {domain}" for name, domain in fields.items()]
         lines += [f"  {requirement}" for requirement in self.rules]
-        lines += [printable(f"  if possible: {text(rule)}") for rule in self.by_priority]
+        lines += [printable(f"  if possible: {text(rule)}") for rule in by_priority(self)]
         return "\n".join(lines)
+
+
+def by_priority(space: Declaration) -> list[Rule]:
+    """The preferred rules, the most important one first."""
+    stated = space.preferences
+    order = sorted(range(len(stated)), key=lambda k: (stated[k][0], k), reverse=True)
+    return [stated[k][1] for k in order]

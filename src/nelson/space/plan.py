@@ -136,12 +136,12 @@ def space_plan(
 def drawn(
     space: Declaration, asked: dict[str, Any], how: dict[str, Any], budget: Budget, n: int
 ) -> Rows:
-    """n rows of a plan that is drawn from once. Of the space without conditions and weights the
-    plan is kept with the formula, if it is exact and no clock had a part in it.
+    """n rows of a plan that is drawn from once. If the formula of the space alone says what is
+    drawn, the plan is kept with it, provided that it is exact and no clock had a part in it.
     """
     seed = how.pop("seed")
-    free = all(value is None for name, value in asked.items() if name != "seed")
-    if not free or not budget.counted:
+    asks = any(value is not None for name, value in asked.items() if name != "seed")
+    if asks or space.preferences or not budget.counted:
         return space_plan(space, asked, how, budget).sample(n, seed=seed)
     known, key = space.formula.memo.recent(_PLANS, 4), tuple(how.values())
     if (plan := known.get(key)) is not None:

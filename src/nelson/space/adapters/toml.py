@@ -34,6 +34,7 @@ from nelson.errors import FormulaError, shortened
 from nelson.io import atomic
 from nelson.io.streams import text_lines
 from nelson.space.adapters.toml_lines import MAX_ITEMS, Lines, Path, lines_of
+from nelson.space.declaration import by_priority
 from nelson.space.language.expressions import Rule
 from nelson.space.language.fields import (
     FIELDS,
@@ -399,7 +400,7 @@ def to_toml(space: Space) -> str:
     if space.rules and not named:
         lines += ["rules = [", *(f"  {_rule_string(space, r.rule)}," for r in space.rules), "]"]
     if space.preferences:
-        shown = [f"  {_rule_string(space, rule)}," for rule in space.by_priority[::-1]]
+        shown = [f"  {_rule_string(space, rule)}," for rule in by_priority(space)[::-1]]
         lines += ["prefer = [", *shown, "]"]
     lines += ["", "[fields]"] if lines else ["[fields]"]
     lines += [f"{_key(name)} = {form}" for name, form in _forms(space)]
