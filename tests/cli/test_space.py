@@ -327,7 +327,7 @@ def test_what_cover_refuses(arguments, code):
         (["--weight", "burst=3"], 1, "a number for each value"),
         (["--weight", "burst.FIXED=-3"], 1, "0 or more"),
         (["--share", "burst.FIXED=1.5"], 1, "at most 1"),
-        (["--share", "burst.FIXED=0.5", "--first", "burst"], 1, "both shares and first"),
+        (["--share", "burst.FIXED=0.5", "--first", "burst"], 1, "both shares= and first="),
         (["--first", "nothing"], 1, "no field is called 'nothing'"),
         (["--weights", "theta.npy"], 2, "--weight name.value=3"),
         (["--project", "1"], 2, "DIMACS files only"),

@@ -252,7 +252,7 @@ def test_chains_are_diagnosed_once_in_a_while(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:samples without a known law")
+@pytest.mark.filterwarnings("ignore:samples of an unknown distribution")
 def test_chains_of_a_law_that_moves_are_looked_at_again(monkeypatch):
     """Logits rise by 0.1 at each call. After 20 calls the chains are diagnosed again, at the logits
     they have now; the calls before were heuristic as soon as the law had moved.

@@ -136,7 +136,7 @@ def test_projections() -> None:
     assert read("p cnf 5 0\nc ind variables are nice\n").projection is None
     both = read("p cnf 5 0\nc ind 1 0\nc p show 2 0\n")
     assert both.projection == (2,)
-    assert both.notes == ("`c p show` and `c ind` differ: `c p show` taken",)
+    assert both.notes == ("`c p show` and `c ind` differ: `c p show` is used",)
 
 
 # --- weights --------------------------------------------------------------------------------------
@@ -223,7 +223,7 @@ def test_extreme_weights() -> None:
 def test_a_second_header_that_says_the_same_is_noted() -> None:
     f = read("p cnf 3 2\nc ind 1 2 0\np cnf 3 2\n1 -2 0\n2 3 -1 0\n")
     assert f == read("p cnf 3 2\nc ind 1 2 0\n1 -2 0\n2 3 -1 0\n")
-    assert f.notes == ("2 `p` lines that say the same: the first counts",)
+    assert f.notes == ("2 `p` lines say the same; the first is used",)
 
 
 @pytest.mark.parametrize(("first", "second"), [("3 2", "5 2"), ("5 2", "3 2")])
@@ -231,7 +231,7 @@ def test_headers_that_differ_give_the_larger_number_of_variables(first, second) 
     f = read(f"p cnf {first}\np cnf {second}\n1 -2 0\n2 3 -1 0\n")
     assert f.n_vars == 5 and f.clauses() == CLAUSES
     (note,) = f.notes
-    assert "differ" in note and "line 2 says" in note and "taken are 5 variables" in note
+    assert "differ" in note and "line 2 says" in note and ": 5 variables, the larger number" in note
 
 
 def test_headers_that_are_wrong_are_noted_as_one_wrong_header_is() -> None:
@@ -248,7 +248,7 @@ def test_headers_that_are_wrong_are_noted_as_one_wrong_header_is() -> None:
     assert read("p wcnf 1 1\np cnf 1 1\nw 1 0.9\n1 0\n").dialect == "literal"
     assert read("p cnf 3 2\np cnf 3 1\n1 2 0\n").notes == (
         "2 `p` lines differ (line 1 says 3 variables, 2 clauses; line 2 says 3 variables, "
-        "1 clauses): taken are 3 variables, the larger number, and all 1 clauses of the file",
+        "1 clauses): 3 variables, the larger number, and all 1 clauses of the file are used",
     )
 
 

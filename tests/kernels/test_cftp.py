@@ -152,7 +152,7 @@ def test_a_tile_that_does_not_meet_yields_nothing():
     for max_rounds, last in ((1, 1), (5, 8), (1000, 1024)):
         (block,) = drawn(problem, np.zeros(5), 100, max_rounds=max_rounds)
         assert block.stopped and not block.filled.any() and block.rounds == last
-        assert f"128 samples were not determined after {last} sweeps" in block.info["ended"]
+        assert f"chains of 128 samples did not meet after {last} sweeps" in block.info["ended"]
 
 
 def test_one_slow_lane_takes_its_whole_block_and_all_later_ones():

@@ -285,7 +285,7 @@ def test_variables_that_the_bound_holds_back_are_named():
     data = nelson.sample(star, theta, 50_000, seed=1)
     held = learn(star, data, seed=1)
     assert not held.converged and held.theta[0] == 16
-    assert "1 variable (1) is held at its bound of 16" in held.why
+    assert "1 variable (1) stays at its bound of 16" in held.why
     free = learn(star, data, seed=1, optimizer=Newton(bound=40))
     assert free.converged and abs(free.theta[0] - 24) < 1
 

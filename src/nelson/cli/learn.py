@@ -58,7 +58,9 @@ def learn(
         None, metavar="N", help="Examples per iteration. [default: all; paper: 200]"
     ),
     prior: float | None = typer.Option(
-        None, metavar="X", help="Pseudo-examples of the uniform valid law. [default: 1; paper: 0]"
+        None,
+        metavar="X",
+        help="Pseudo-examples, uniform over all valid structures. [default: 1; paper: 0]",
     ),
     terms: str | None = typer.Option(
         None,

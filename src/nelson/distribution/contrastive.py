@@ -110,7 +110,7 @@ class ContrastiveLoss(nn.Module):
             self._source = self._decided(logits)
         if isinstance(self._source, LovaszLayer):
             with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", "samples without a known law")
+                warnings.filterwarnings("ignore", "samples of an unknown distribution")
                 x = self._source.sample(logits)
             self.guarantee, self.why = (self._source.info.get(k, "") for k in ("guarantee", "why"))
             return x

@@ -125,8 +125,8 @@ class LovaszLayer(SamplingLayer):
     def _relabel(self, moved: float) -> None:
         """A diagnosis at another theta says nothing about this one."""
         why = (
-            f"the law has moved since the chains were diagnosed: log P by up to {moved:.2g} nats "
+            f"theta has moved since the chains were diagnosed: log P by up to {moved:.2g} nats "
             f"(one standard deviation), more than {NEAR}"
         )
         self.info |= {"guarantee": "heuristic", "why": f"{why} ({self.info['why']})"}
-        warnings.warn(f"samples without a known law: {why}", stacklevel=4)
+        warnings.warn(f"samples of an unknown distribution: {why}", stacklevel=4)

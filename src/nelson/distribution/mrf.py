@@ -263,7 +263,7 @@ class ConstrainedMRF(Distribution):
         if rows and isinstance(reason := self._law(), Reason):
             warnings.warn(
                 f"log Z of {rows} contexts is estimated, in up to {DEFAULT.log_z.seconds:g} s "
-                f"each: there is no exact law ({reason}); {ADVICE}",
+                f"each: no exact method applies ({reason}); {ADVICE}",
                 stacklevel=5,
             )
 

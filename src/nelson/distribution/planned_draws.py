@@ -80,7 +80,7 @@ class PlannedDraws:
             samples = Plan(self.formula, theta, options).sample(count, seed=seed, strict=True)
         if self.is_auto and samples.guarantee == "heuristic":
             why = samples.info["why"]
-            warnings.warn(f"valid samples, but not of the law asked for: {why}", stacklevel=4)
+            warnings.warn(f"valid samples, but not from P_theta: {why}", stacklevel=4)
         x = samples.to_torch() if isinstance(samples, DeviceSamples) else samples.to_numpy()
         return x.reshape(shape), {**samples.info, "guarantee": samples.guarantee}
 

@@ -175,7 +175,7 @@ def reference_samples(
     """
     if isinstance(law, Law):
         return law.draw(theta[None], count, seed)[0], law.why
-    failed = f"no exact law ({law})"
+    failed = f"no exact distribution ({law})"
     for method in ("prs", "auto"):
         if budget.spent:
             return None, f"{failed}; the time was up"

@@ -33,10 +33,10 @@ from nelson.sampling.projection import refuse_hidden_weights
 
 SHOWS = {
     "validity": "every sample is valid; nothing about how often each structure comes",
-    "chi-square": "the whole law, up to the resolution of this number of samples",
+    "chi-square": "the whole distribution, up to the resolution of this number of samples",
     "marginals": "single variables, pairs and the score only: necessary, not sufficient",
     "conditionals": "can only reject: necessary, not sufficient",
-    "barbarik": "closeness to the law, if the sampler treats conditioned formulas alike",
+    "barbarik": "closeness to P, if the sampler treats conditioned formulas alike",
 }
 
 
@@ -208,7 +208,7 @@ def _validity(case: Case, test: str) -> Finding | None:
     if len(drawn) < case.rules.least_samples:
         more = f": {drawn.info['reason']}" if drawn.info.get("reason") else ""
         few = f"{len(drawn)} sample{'s are' if len(drawn) != 1 else ' is'} too few"
-        return Finding(None, f"{few} to say anything about the law{more}", {})
+        return Finding(None, f"{few} to say anything about the distribution{more}", {})
     return None
 
 

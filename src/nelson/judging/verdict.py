@@ -96,7 +96,7 @@ class Verdict:
         return figure([panel], path)
 
     def __str__(self) -> str:
-        rows = [("law", self.law), ("test", self.test), ("because", self.reason)]
+        rows = [("claim", self.law), ("test", self.test), ("because", self.reason)]
         for name, value in self.evidence.items():
             if name not in _HIDDEN:
                 rows.append((name.replace("_", " "), _shown(value)))

@@ -204,7 +204,7 @@ class NewtonSteps(Unary):
             at_bound = int((np.abs(self.point) >= bound).sum())
             if self.held:
                 return False, (
-                    f"theta of {self.held} is held at its bound of {bound:g}, and their moments "
+                    f"theta of {self.held} stays at its bound of {bound:g}, and their moments "
                     f"differ from the {self.examples.KIND}'s by more than noise: a larger `bound` "
                     f"(at most 100) lets them go on; for the other variables {why}"
                 )

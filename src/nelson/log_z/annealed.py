@@ -113,7 +113,7 @@ def annealed(
         "bias": last_round.bias,
     }
     if info["guarantee"] == "heuristic":
-        info["reason"] = doubt or "the law without terms is heuristic"
+        info["reason"] = doubt or "the samples without terms are heuristic"
         most_z = base_log_z(path.theta + _shares(phi, len(path.theta)))
         high = most_z.value + most_z.half_width
         info["bounds"] = low + phi.constant, high + phi.constant
@@ -121,7 +121,7 @@ def annealed(
         value = min(max(value, low), high)
         half = max(value - low, high - value)
     why = (
-        f"anneal: {points} points, {64 * words:,} lanes from the law without terms "
+        f"anneal: {points} points, {64 * words:,} chains from the distribution without terms "
         f"({base.method}); {since}{error_in_words(info, task.half_width)}"
     )
     spent = time.monotonic() - began

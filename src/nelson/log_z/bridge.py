@@ -146,7 +146,7 @@ class BridgeDraws:
         if self.source.guarantee == "heuristic":
             return HEURISTIC
         if balance.overlap < self.limits.bridge_overlap:
-            return f"only {balance.overlap:.2g} samples lie where both laws overlap"
+            return f"only {balance.overlap:.2g} samples lie where both distributions overlap"
         weight = np.exp(self.draws - self.draws.max())
         mean, square = float(weight.mean()), float((weight**2).mean())
         alone = float(self.draws.max()) + math.log(mean)
@@ -199,7 +199,7 @@ class BridgeDraws:
             half = max(log_p - low, high - log_p)
         source = (
             f"a bridge between {len(self.samples):,} samples ({self.source.method}, "
-            f"{self.source.guarantee}) and sums that hold {len(self.sums.held)} units"
+            f"{self.source.guarantee}) and exact sums over all but {len(self.sums.held)} variables"
         )
         return LogProbability(log_p, half, info, source)
 
@@ -218,9 +218,11 @@ def bridge(
         raise BudgetExceeded(f"rounding to 2^-32 may change log Z by {far:.2g}")
     sums = Sums.cheap(part.problem, part.theta, limits)
     if sums is None:
-        raise BudgetExceeded("no few variables leave a narrow formula if they are held")
+        raise BudgetExceeded("its tables are too large, whichever few variables are kept fixed")
     if sums.sizes.sum() > limits.bridge_values:
-        raise BudgetExceeded(f"the formula stays wide unless {len(sums.held):,} variables are held")
+        raise BudgetExceeded(
+            f"its tables are too large unless {len(sums.held):,} variables are fixed"
+        )
     if not len(sums.held):
         return _without_samples(sums, budget)
     began = time.monotonic()
@@ -254,7 +256,7 @@ def _without_samples(sums: Sums, budget: Budget) -> LogProbability:
     none = {"samples": 0, "held": 0, "noise": 0.0, "bias": 0.0, "rounding": 0.0}
     info = {**none, "guarantee": "exact", "reached": True}
     log_p = sums.total(replace(budget, threads=1))
-    return LogProbability(log_p, 0.0, info, "sums that hold no unit", exact=True)
+    return LogProbability(log_p, 0.0, info, "sums that keep no variable fixed", exact=True)
 
 
 def by_bridge(parts: list[WeightedClauses], task: LogZTask) -> MethodOutcome:

@@ -135,7 +135,9 @@ def _why(task: LogZTask, info: dict[str, Any], sources: list[str]) -> str:
     if not taken:
         return "propagation and evidence left no clause"
     parts = [f"{name} ({times} component{'s' * (times > 1)})" for name, times in taken.items()]
-    why = f"{', '.join(parts)}: " + ("the first that applied" if task.is_auto else "asked for")
+    why = f"{', '.join(parts)}: " + (
+        "the first method that applied" if task.is_auto else "asked for"
+    )
     ends = [f"{name}: {end}" for name, end in info["tried"].items() if end != "done"]
     if ends:
         why += f" ({'; '.join(ends)})"

@@ -98,13 +98,13 @@ class PathRound:
         its region more often than they should, and their weights say so.
         """
         if self.effective < least_effective:
-            return f"{self.effective:.1%} of the lanes carry the weight"
-        runs = {"forward lanes": self.back, **self.others}
+            return f"{self.effective:.1%} of the chains carry the weight"
+        runs = {"the end": self.back, **self.others}
         for name, run in runs.items():
             more = run.value - self.forward.value
             limit = SIGMAS * math.hypot(self.forward.error, run.error) + 0.02  # never matters
             if more > limit or (run is self.back and more < -limit):
-                return f"a run back from {name} finds {more:+.2g} nats more than the run forward"
+                return f"annealing from {name} gives {more:+.2g} nats more than annealing forward"
         return ""
 
 

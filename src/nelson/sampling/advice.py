@@ -36,7 +36,7 @@ SMALLER = "take smaller weights: {}"
 AUTO = 'leave method= and sweeps= out: "auto" looks for an exact method, and measures sweeps'
 TEST = (
     "no other method is known to do better here; `nelson judge --samples`, or nelson.judge, tells "
-    "whether these samples differ from the law"
+    "whether these samples differ from P"
 )
 
 

@@ -280,7 +280,7 @@ def _samples(
 def _with_law(drawing: Drawing, samples: Samples, before: int) -> Samples:
     """The guarantee and the law of distinct samples, given those of independent draws."""
     law = (
-        "drawn one after the other, repeats skipped: a sample follows the law of theta given that "
+        "drawn one after the other, repeats skipped: a sample follows P_theta, given that "
         f"it differs from those before it (single draws: {samples.guarantee})"
     )
     alone = before + len(samples) <= 1

@@ -529,8 +529,8 @@ def _asked_for(
         guarantee, weaker = total_variation.judged(guarantee, most, rounded=True)
         why += f"; but {weaker}" if weaker else ""
     elif guarantee == "heuristic" and sweeps:
-        why += '; nobody has diagnosed these sweeps: method="auto" does. Chains of one call visit '
-        why += "variables in one order: until they mix they may lean together to one side"
+        why += '; these sweeps were not diagnosed (method="auto" does that). All chains of a call '
+        why += "visit variables in the same order: before they mix, all may err in one direction"
     return MethodChoice(sampler.name, sweeps, guarantee, why, advice=for_method(guarantee))
 
 
@@ -539,9 +539,12 @@ def _moves(problem: Problem, name: str) -> Moves:
     if name == "single":
         return SINGLE
     moves, why = (
-        (joint_moves(problem), "stays too wide unless most variables are held")
+        (
+            joint_moves(problem),
+            "needs tables that are too large unless most variables are kept fixed",
+        )
         if name == "joint"
-        else (unit_moves(problem), "is too large for them")
+        else (unit_moves(problem), "is too large for these moves")
     )
     if moves is None:
         raise FormulaError(f'moves="{name}" with a formula that {why}', expected='moves="single"')

@@ -25,7 +25,7 @@ from nelson.sampling.options import Options
 from nelson.sampling.registry import get, missing_modules
 from nelson.sampling.sampler import Sampler
 
-_ADVICE = 'project_law="marginal", the marginal law of all solutions'
+_ADVICE = 'project_law="marginal", the marginal distribution of all solutions'
 
 
 @dataclass(frozen=True)

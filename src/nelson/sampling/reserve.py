@@ -132,8 +132,8 @@ class Reserve:
         packed = [self._packed(evidence, found[evidence], count) for evidence in wanted.evidence]
         info: dict[str, Any] = {
             "method": NAME,
-            "why": f"{fewest} solutions of a CDCL solver in turns, of no known law: all else came "
-            f"to nothing ({why})",
+            "why": f"{fewest} solutions of a CDCL solver in turns, whose distribution is unknown, "
+            f"because all other methods failed ({why})",
             "seed": wanted.seed,
             "requested": wanted.n,
             "starts": fewest,

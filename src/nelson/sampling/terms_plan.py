@@ -118,7 +118,7 @@ class TermsPlan(Plan):
     def _chosen(self, budget: Budget) -> _Route:
         options, policy = self.options, self.options.policy
         if options.sweeps is not None:
-            why = "nobody has diagnosed these sweeps"
+            why = "these sweeps were not diagnosed"
             return _Route(StepVerdict(options.sweeps, "heuristic", why))
         if options.method == "auto":
             evidence = evidence_of(self.formula, options.given)
@@ -163,9 +163,7 @@ class TermsPlan(Plan):
         else:
             states, first = self._chains.draw(n, verdict.sweeps, seed, budget)
             packed, drawn, status = states[:, columns], first.count, first.status
-            why = (
-                f"{verdict.sweeps} sweeps of the valid space with the full conditional of the terms"
-            )
+            why = f"{verdict.sweeps} sweeps over valid structures, by conditionals with the terms"
             info = first.info | verdict.more
             info |= {"method": "heat-bath", "why": f"{why} ({verdict.why})"}
             info["sweeps"] = verdict.sweeps

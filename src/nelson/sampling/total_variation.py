@@ -302,7 +302,7 @@ def judged(guarantee: str, bound: float, rounded: bool = False) -> tuple[str, st
     """
     if guarantee != "exact" or bound <= MOST:
         return guarantee, ""
-    why = f"the law may be {bound:.1g} from P in total variation, more than {MOST:g}"
+    why = f"the distribution may be {bound:.1g} from P in total variation, more than {MOST:g}"
     if rounded:
         return "approximate", f"{why}: probabilities are rounded"
     return "heuristic", why

@@ -51,7 +51,7 @@ def law_of(
     with budget.share(DEFAULT.space.writing_share).enforced():
         law = _weighted(space, given, weights, budget)
     if shares is not None and first is not None:
-        raise FormulaError("both shares and first", expected="one of them")
+        raise FormulaError("both shares= and first=", expected="one of them")
     if shares is not None:
         return with_shares(space, law, shares, seed, budget)
     return law if first is None else _chosen_first(space, law, first, weights or {}, budget)
@@ -122,7 +122,7 @@ def _chosen_first(
         if any(chosen is field for field in fields) and set(weights[key].values()) - {0, 1}:
             raise FormulaError(
                 f"weights of {chosen.name}, which is chosen first, uniformly over its legal values",
-                expected="factors 0 and 1 there, or weights without first",
+                expected="factors 0 and 1 there, or weights without first=",
             )
     combinations = math.prod(field.size for field in fields)
     if combinations > most:

@@ -78,7 +78,7 @@ def without_shares(space: Declaration, law: RowLaw, asked: Any, why: str) -> Row
         "shares": {},
         "shares_guarantee": "heuristic",
         "shares_missed": True,
-        "shares_why": f"{why}; the rows are of the law without these shares",
+        "shares_why": f"{why}; the rows were drawn without these shares",
     }
     return RowLaw(
         formula,

@@ -101,7 +101,7 @@ def test_a_budget_that_is_too_small_gives_nothing():
     host = nelson.sample(f, None, 70, method="cftp", max_rounds=2, seed=1)
     assert len(card) == len(host) == 0
     assert card.status == host.status == "budget"
-    assert "not determined" in card.info["reason"]
+    assert "did not meet" in card.info["reason"]
 
 
 @pytest.mark.parametrize("max_rounds", [1, 3, 4, 8])

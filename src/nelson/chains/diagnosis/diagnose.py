@@ -210,7 +210,7 @@ class PilotRun:
         if against:
             sweeps = min(sweeps, _SWEEPS_IF_FAILED)
         else:
-            texts.append("regions that none of these starts enters are not seen")
+            texts.append("the tests cannot see regions that none of these starts enters")
         why = "; ".join(text for text in texts if text)
         guarantee = "heuristic" if against else "diagnosed"
         return StepVerdict(sweeps, guarantee, why, self._numbers(), complete=self.complete)
@@ -225,6 +225,8 @@ class PilotRun:
                 f"{self.lag} ({self.memory.what}: correlation {self.memory.rho:.2f}, drift "
                 f"{self.memory.drift:.2g} standard deviations)"
             )
+        if not self.kinds:
+            return "no other start was found to compare the chains with"
         if not self.agreement.yes:
             return (
                 f"chains with other starts do not agree after {2 * self.lag} sweeps: "
@@ -232,11 +234,11 @@ class PilotRun:
                 "allows"
             )
         if self.slowest is None or not self.slowest.yes:
-            return "a function of the state is slow: chains keep it, nearly, for many lags"
+            return "some function of the state changes slowly: it hardly varies within a chain"
         if self.meetings is None or not self.meetings.yes:
             worst = np.inf if self.meetings is None else self.meetings.worst
             return (
-                f"pairs of samples do not come together equally after {3 * self.lag} sweeps "
+                f"after {3 * self.lag} sweeps some pairs of chains meet far more often than others "
                 f"({worst * LIMIT:.2g} times the variation by chance): there are regions that "
                 "chains seldom leave"
             )
@@ -261,7 +263,7 @@ class PilotRun:
             )
         if self.meetings is not None and self.meetings.yes:
             texts.append(
-                f"pairs of samples come together equally ({self.met:.0%} meet, "
+                f"all pairs of chains meet about equally often ({self.met:.0%} meet, "
                 f"{self.meetings.worst * LIMIT:.2g} times the variation by chance)"
             )
         return "; ".join(texts)
@@ -318,7 +320,7 @@ def watch(
         groups = [group for probe in others for group in probe.groups()]
         kinds = tuple(dict.fromkeys(group.name for group in groups))
         if not groups:  # nothing was compared
-            differs = Comparison(np.inf, "no other start was found: the law")
+            differs = Comparison(np.inf, "")
         else:
             differs = agreement(features, late, groups)
         run = replace(run, agreement=differs, kinds=kinds, undecided=alternatives.open)

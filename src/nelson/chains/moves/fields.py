@@ -90,7 +90,7 @@ class Units(InPlaceMoves):
     def beyond_resolution(self, theta: np.ndarray) -> str:
         """As `Moves.beyond_resolution`."""
         if float(self.rounding(theta).max()) > MAX_ROUNDING:
-            return "weights are so large that rounding to 32 bits changes the law"
+            return "weights are so large that rounding to 32 bits changes the distribution"
         return beyond_resolution(_padded(theta, self.n)[:, ~self.local])
 
     def rounding(self, theta: np.ndarray) -> np.ndarray:

@@ -43,7 +43,7 @@ class Hubs:
         variable = np.setdiff1d(np.flatnonzero(graph.moving), program.variable)
         share = len(variable) / max(1, int(graph.moving.sum()))
         if len(variable) > limits.hubs or share > limits.hub_share:
-            return f"the formula stays too wide unless {len(variable):,} variables are held"
+            return f"its tables are too large unless {len(variable):,} variables are kept fixed"
         if np.isin(variable, graph.helpers.variable).any() or program.work > limits.jump_work:
             return "jumps would cost too much"
         number = np.full(problem.formula.n_total, -1)

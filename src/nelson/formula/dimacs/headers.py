@@ -24,11 +24,11 @@ def variables_of(headers: Sequence[Header], used: int, n_clauses: int) -> tuple[
     taken, notes = max(variables, used), []
     if other := next((header for header in more if header[:2] != first[:2]), None):
         notes.append(
-            f"{len(headers)} `p` lines differ ({first}; {other}): taken are {taken} variables, "
-            f"the larger number, and all {n_clauses} clauses of the file"
+            f"{len(headers)} `p` lines differ ({first}; {other}): {taken} variables, the larger "
+            f"number, and all {n_clauses} clauses of the file are used"
         )
     elif more:
-        notes.append(f"{len(headers)} `p` lines that say the same: the first counts")
+        notes.append(f"{len(headers)} `p` lines say the same; the first is used")
     if used > variables:
         notes.append(f"header says {variables} variables, the file uses {used}")
     if all(header.clauses != n_clauses for header in headers):

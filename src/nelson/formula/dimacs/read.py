@@ -277,7 +277,7 @@ class _DimacsParser:
                 expected="0 at the end of each clause",
                 line=self._token(len(numbers) - 1)[1],
             )
-        self.notes.append("the last clause has no closing 0: taken as closed")
+        self.notes.append("the last clause has no closing 0: it ends with the file")
         return np.append(numbers, 0)
 
     # --- everything together ----------------------------------------------------------------------
@@ -316,5 +316,5 @@ class _DimacsParser:
         if shown is None or independent is None:
             return shown if independent is None else independent
         if set(shown) != set(independent):
-            self.notes.append("`c p show` and `c ind` differ: `c p show` taken")
+            self.notes.append("`c p show` and `c ind` differ: `c p show` is used")
         return shown

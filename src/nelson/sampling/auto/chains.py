@@ -59,7 +59,7 @@ def by_resampling(part: FormulaPart, budget: Budget, policy: Policy) -> StepVerd
         if wanted > left:
             why = f"a pilot run would take about {wanted:.2g} s: more than "
             why += f"{rules.pilot_share:.0%} of the time left"
-            return StepVerdict(3, "heuristic", f"3 sweeps of the valid space follow ({why})")
+            return StepVerdict(3, "heuristic", f"3 sweeps over valid structures follow ({why})")
     verdict = diagnose(part.problem, part.theta, budget, policy.diagnosis)
     if not verdict.converged and not (large and not verdict.complete):
         part.passed["resampling"] = verdict.why
@@ -75,7 +75,7 @@ def by_resampling(part: FormulaPart, budget: Budget, policy: Policy) -> StepVerd
         why = f"not extremal: {moved.sweeps} {_name(moved)} follow ({moved.why})"
         return _keep(part, "resampling", replace(moved, why=why))
     swept = len(part.problem.program.order)
-    begin = f"not extremal: {verdict.sweeps} sweeps of the valid space over {swept} variables"
+    begin = f"not extremal: {verdict.sweeps} sweeps over valid structures and {swept} variables"
     return _keep(part, "resampling", replace(verdict, why=f"{begin} follow ({verdict.why})"))
 
 
@@ -196,9 +196,9 @@ def _not_too_wide(part: FormulaPart, policy: Policy) -> Moves | str:
     """Joint moves, or why they alone are not tried."""
     moves, rules = joint_moves(part.problem, limits=policy.moves), policy.chains
     if moves is None:
-        return "the formula stays too wide unless most of its variables are held"
+        return "its tables are too large unless most variables are kept fixed"
     if moves.held > rules.held or moves.number_held > rules.most_held:
-        return f"the formula stays too wide unless {moves.number_held:,} variables are held"
+        return f"its tables are too large unless {moves.number_held:,} variables are kept fixed"
     return moves
 
 
@@ -222,7 +222,7 @@ def _verdict_on(
     if not moves.held:
         width = moves.info.get("width")
         if _holds_tables(part, moves):
-            why = f"a joint move holds no variable (width {width}): it draws from P exactly"
+            why = f"a joint move redraws all variables at once (width {width}), exactly from P"
             return StepVerdict(1, "exact", why)
         return StepVerdict(1, "heuristic", LOST)
 

@@ -38,8 +38,8 @@ from nelson.sampling import total_variation
 from nelson.sampling.sampler import Sampler
 
 ENDED = (
-    "{} samples were not determined {}, and dropping them would bias the others, so no sample of "
-    "this block is returned; raise max_rounds or seconds, or take method='auto'"
+    "the coupled chains of {} samples did not meet {}; without these samples the others would be "
+    "biased, so none of this block is returned; raise max_rounds or seconds, or take method='auto'"
 )
 #: The number of this kernel on a GPU.
 CFTP = 3

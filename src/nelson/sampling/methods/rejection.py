@@ -234,7 +234,7 @@ def ready(count: int, width: int | None = None) -> None:
 
 SAMPLER = Sampler(
     name="rejection",
-    summary="propose from the product law of theta, gates computed, until every clause holds",
+    summary="draw inputs independently by theta, compute gates, repeat until every clause holds",
     citation="von Neumann: Various techniques used in connection with random digits, 1951",
     weighted=True,
     guarantee=lambda problem, sweeps: "exact",

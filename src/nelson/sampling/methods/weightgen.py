@@ -55,5 +55,5 @@ SAMPLER = Sampler(
     variation=total_variation.of_coins,
     modules=("pycryptosat",),
     seconds=60.0,
-    promise="within a factor 27.4 of the law (where the count is right: 93%)",
+    promise="within a factor 27.4 of P (where the count is right: 93%)",
 )

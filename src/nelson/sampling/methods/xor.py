@@ -57,5 +57,5 @@ SAMPLER = Sampler(
     variation=total_variation.of_coins,
     modules=("pycryptosat",),
     seconds=60.0,
-    promise="within a factor 1.1 of the law (where the count is right: 95%)",
+    promise="within a factor 1.1 of P (where the count is right: 95%)",
 )
