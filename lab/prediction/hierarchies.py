@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import tarfile
 from collections.abc import Iterable
-from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from lab.prediction.tasks import Part, Task
+from lab.prediction.tasks import Parts, Task
 from nelson.errors import FormulaError
 from nelson.formula import Formula
 
@@ -102,27 +101,33 @@ def targets_of(arff: Arff, labels: list[str]) -> np.ndarray:
     return y
 
 
-@lru_cache(maxsize=2)
-def load(folder: str, name: str, seed: int) -> Task:
-    """One set. seed: of the split into training and validation rows, where none is published."""
+def load(folder: str, name: str) -> Task:
+    """One set. Where no validation part is published, it is a share of the training rows."""
     if name in _FUN:
         hidden, files = _FUN[name], [f"{name}_FUN.{part}" for part in ("train", "valid", "test")]
     else:
         hidden, *files = _OTHERS[name]
     arffs = [read_arff(lines) for lines in _members(Path(folder) / ARCHIVE, files)]
     labels = arffs[0].labels
-    x, y = [inputs_of(one) for one in arffs], [targets_of(one, labels) for one in arffs]
-    if len(x) == 2:  # no validation part
-        order = np.random.default_rng(seed).permutation(len(x[0]))
-        kept, held = order[int(VALID * len(order)) :], order[: int(VALID * len(order))]
-        x, y = [x[0][kept], x[0][held], x[1]], [y[0][kept], y[0][held], y[1]]
-    mean = np.nan_to_num(np.nanmean(np.concatenate(x[:2]), axis=0))
-    filled = [np.where(np.isnan(part), mean, part) for part in x]
-    spread = np.concatenate(filled[:2]).std(axis=0)
-    scaled = [(part - mean) / np.where(spread > 0, spread, 1) for part in filled]
-    parts = [Part(a.astype(np.float32), b) for a, b in zip(scaled, y, strict=True)]
+    x = np.concatenate([inputs_of(one) for one in arffs])
+    y = np.concatenate([targets_of(one, labels) for one in arffs])
+    ends = np.cumsum([len(one.rows) for one in arffs])
+    learned = x[: ends[-2]]  # all rows but the test rows
+    mean = np.nan_to_num(np.nanmean(learned, axis=0))
+    spread = np.where(np.isnan(learned), mean, learned).std(axis=0)
+    x = (np.where(np.isnan(x), mean, x) - mean) / np.where(spread > 0, spread, 1)
+
+    def parts(seed: int) -> Parts:
+        test = np.arange(ends[-2], ends[-1])
+        if len(ends) == 3:
+            return Parts(np.arange(ends[0]), np.arange(ends[0], ends[1]), test)
+        order = np.random.default_rng(seed).permutation(ends[0])
+        held = int(VALID * len(order))
+        return Parts(order[held:], order[:held], test)
+
     formula, ancestors = rules(labels)
-    return Task(name, formula, len(labels), *parts, hidden, DROPOUT, ancestors)
+    x = x.astype(np.float32)
+    return Task(name, formula, len(labels), x, y, parts, hidden, DROPOUT, ancestors=ancestors)
 
 
 def rules(labels: list[str]) -> tuple[Formula, np.ndarray]:

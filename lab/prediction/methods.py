@@ -7,160 +7,198 @@
 | `semantic loss`  | cross-entropy - weight log P(valid)             | `threshold` 0.5; `mode` |
 | `likelihood`     | -log P(y | x, C), log-odds of single variables  | `mode`                  |
 | `mixture`        | the same, a mixture of K such laws              | `mode`                  |
-| `contrastive`    | `nelson.ContrastiveLoss`                        | `mode`                  |
+| `contrastive`    | mean of eight samples - y, as `ContrastiveLoss` | `mode`                  |
 
 Semantic loss: Xu et al., ICML 2018. C-HMCNN: Giunchiglia, Lukasiewicz, NeurIPS 2020. `mode` is
-constrained decoding: the most likely valid structure.
+constrained decoding: the most likely valid structure. All of them take outputs of any shape
+(..., width) and targets (..., variables), and return a number for each row.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
-from torch.nn.functional import binary_cross_entropy, binary_cross_entropy_with_logits, softplus
+from torch import Tensor
+from torch.nn.functional import (
+    binary_cross_entropy,
+    binary_cross_entropy_with_logits,
+    pad,
+    softplus,
+)
 
 from lab.prediction.tasks import Task
-from nelson import ConstrainedMRF, ContrastiveLoss
+from nelson import CircuitLayer
 
-#: Weight of the semantic loss.
-SEMANTIC = 0.1
-#: Components of the mixture.
-COMPONENTS = 4
-METHODS = (
-    "network", "max-constraint", "semantic loss", "likelihood", "mixture", "contrastive",
-)  # fmt: skip
+#: Samples of the contrastive loss.
+SAMPLES = 8
+#: Steps uphill from the best mode of a component.
+ASCENT = 4
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What tuning chooses. trunk: "plain", two hidden layers; "deep", SPL's, with three more."""
+
+    trunk: str = "plain"
+    rate: float = 1e-3
+    dropout: float | None = None  # None: that of the task
+    components: int = 1
+    semantic: float = 0.1  # weight of the semantic loss
 
 
 class Method:
-    """A loss of the network's outputs, and predictions from them. y has all variables."""
-
     predictors: tuple[str, ...] = ("mode",)
 
-    def __init__(self, task: Task) -> None:
-        self.task = task
-        self.extra = task.formula.n_vars - task.outputs
+    def __init__(self, task: Task, layer: CircuitLayer, setting: Setting) -> None:
+        self.task, self.layer, self.setting = task, layer, setting
+        self.outputs, self.extra = task.outputs, task.formula.n_vars - task.outputs
 
     @property
     def width(self) -> int:
         """Outputs of the network."""
-        return self.task.outputs
+        return self.outputs
 
-    def logits(self, out: Tensor) -> Tensor:
-        """With a 0 for variables that the others determine."""
-        return nn.functional.pad(out, (0, self.extra))
+    def logits(self, out: Tensor, given: Tensor | None) -> Tensor:
+        """Log-odds of all variables; those that the others determine get 0. given: log-odds that
+        are known of a row.
+        """
+        out = pad(out, (0, self.extra)) if self.extra else out
+        return out if given is None else out + given
 
-    def law(self, out: Tensor) -> Any:
-        return ConstrainedMRF(self.task.formula, self.logits(out), validate_args=False)
-
-    def loss(self, out: Tensor, y: Tensor) -> Tensor:
+    def loss(self, out: Tensor, y: Tensor, given: Tensor | None) -> Tensor:
         raise NotImplementedError
 
-    def marginals(self, out: Tensor) -> Tensor:
+    def marginals(self, out: Tensor, given: Tensor | None) -> Tensor:
         """Scores of the outputs, for the precision-recall curve."""
-        return self.law(out).mean[:, : self.task.outputs]
+        return self.layer.mean(self.logits(out, given))[..., : self.outputs]
 
-    def predict(self, predictor: str, out: Tensor) -> Tensor:
-        """(rows, outputs) bool."""
-        if predictor == "threshold":
-            return self.scores(out) > 0.5
-        return self.law(out).mode[:, : self.task.outputs] > 0.5
+    def predict(self, predictor: str, out: Tensor, given: Tensor | None) -> Tensor:
+        """(..., outputs) bool."""
+        return self.layer.mode(self.logits(out, given))[..., : self.outputs] > 0.5
 
-    def scores(self, out: Tensor) -> Tensor:
-        return out.sigmoid()
-
-    def log_likelihood(self, out: Tensor, y: Tensor) -> Tensor | None:
-        return self.law(out).log_prob(y)
+    def log_likelihood(self, out: Tensor, y: Tensor, given: Tensor | None) -> Tensor | None:
+        logits = self.logits(out, given)
+        return (logits * y).sum(-1) - self.layer.log_partition(logits)
 
 
 class Network(Method):
     predictors = ("threshold", "mode")
 
-    def loss(self, out: Tensor, y: Tensor) -> Tensor:
-        return binary_cross_entropy_with_logits(out, y[:, : self.task.outputs])
+    def loss(self, out: Tensor, y: Tensor, given: Tensor | None) -> Tensor:
+        targets = y[..., : self.outputs]
+        return binary_cross_entropy_with_logits(out, targets, reduction="none").mean(-1)
 
-    def marginals(self, out: Tensor) -> Tensor:
+    def marginals(self, out: Tensor, given: Tensor | None) -> Tensor:
+        return self.scores(out)
+
+    def scores(self, out: Tensor) -> Tensor:
         return out.sigmoid()
 
+    def predict(self, predictor: str, out: Tensor, given: Tensor | None) -> Tensor:
+        if predictor == "threshold":
+            return self.scores(out) > 0.5
+        return super().predict(predictor, out, given)
 
-class MaxConstraint(Method):
+
+class MaxConstraint(Network):
     """With H the descendants of a label and itself: MCM_a = max_{b in H_a} p_b, and the loss takes
     max_{b in H_a} y_b p_b where y_a = 1.
     """
 
     predictors = ("threshold",)
 
-    def __init__(self, task: Task) -> None:
-        super().__init__(task)
+    def __init__(self, task: Task, layer: CircuitLayer, setting: Setting) -> None:
+        super().__init__(task, layer, setting)
         assert task.ancestors is not None
         pairs = torch.from_numpy(task.ancestors).nonzero()  # (label, its ancestor)
-        self.below, self.above = pairs.T
+        self.below, self.above = pairs.T.to(layer.clauses.device)
 
     def _maxima(self, p: Tensor) -> Tensor:
-        at = self.above.expand(len(p), -1)
-        return torch.zeros_like(p).scatter_reduce(1, at, p[:, self.below], "amax")
+        at = self.above.expand(*p.shape[:-1], -1)
+        return torch.zeros_like(p).scatter_reduce(-1, at, p[..., self.below], "amax")
 
-    def loss(self, out: Tensor, y: Tensor) -> Tensor:
+    def loss(self, out: Tensor, y: Tensor, given: Tensor | None) -> Tensor:
         p = out.sigmoid()
         constrained = (1 - y) * self._maxima(p) + y * self._maxima(y * p)
-        return binary_cross_entropy(constrained.clamp(0, 1), y)
+        return binary_cross_entropy(constrained.clamp(0, 1), y, reduction="none").mean(-1)
 
     def scores(self, out: Tensor) -> Tensor:
         return self._maxima(out.sigmoid())
 
-    def marginals(self, out: Tensor) -> Tensor:
-        return self.scores(out)
-
-    def log_likelihood(self, out: Tensor, y: Tensor) -> Tensor | None:
+    def log_likelihood(self, out: Tensor, y: Tensor, given: Tensor | None) -> Tensor | None:
         return None
 
 
 class SemanticLoss(Network):
-    def loss(self, out: Tensor, y: Tensor) -> Tensor:
-        valid = self.law(out).log_partition() - softplus(out).sum(-1)
-        return super().loss(out, y) - SEMANTIC * valid.mean() / self.task.outputs
+    def loss(self, out: Tensor, y: Tensor, given: Tensor | None) -> Tensor:
+        logits = self.logits(out, None)
+        valid = self.layer.log_partition(logits) - softplus(logits).sum(-1)
+        return super().loss(out, y, given) - self.setting.semantic * valid / self.outputs
 
 
 class Likelihood(Method):
-    def loss(self, out: Tensor, y: Tensor) -> Tensor:
-        return -self.law(out).log_prob(y).mean()
+    def loss(self, out: Tensor, y: Tensor, given: Tensor | None) -> Tensor:
+        found = self.log_likelihood(out, y, given)
+        assert found is not None
+        return -found
 
 
 class Mixture(Likelihood):
+    """log P(y) = logsumexp_k (log w_k + theta_k . y - log Z_k)."""
+
     @property
     def width(self) -> int:
-        return COMPONENTS * (self.task.outputs + 1)
+        return self.setting.components * (self.outputs + 1)
 
-    def law(self, out: Tensor) -> Any:
-        logits = out[:, COMPONENTS:].reshape(len(out), COMPONENTS, self.task.outputs)
-        return ConstrainedMRF(
-            self.task.formula,
-            self.logits(logits),
-            mix=out[:, :COMPONENTS],
-            validate_args=False,
-        )
+    def _parts(self, out: Tensor, given: Tensor | None) -> tuple[Tensor, Tensor]:
+        """log weights (..., K) and logits (..., K, n)."""
+        k = self.setting.components
+        logits = out[..., k:].reshape(*out.shape[:-1], k, self.outputs)
+        given = None if given is None else given.unsqueeze(-2)
+        return out[..., :k].log_softmax(-1), self.logits(logits, given)
+
+    def log_likelihood(self, out: Tensor, y: Tensor, given: Tensor | None) -> Tensor:
+        weights, logits = self._parts(out, given)
+        score = (logits @ y.unsqueeze(-1)).squeeze(-1)
+        return (weights + score - self.layer.log_partition(logits)).logsumexp(-1)
+
+    def marginals(self, out: Tensor, given: Tensor | None) -> Tensor:
+        weights, logits = self._parts(out, given)
+        mean = self.layer.mean(logits)[..., : self.outputs]
+        return (weights.exp().unsqueeze(-1) * mean).sum(-2)
+
+    def predict(self, predictor: str, out: Tensor, given: Tensor | None) -> Tensor:
+        """The best of the components' modes, and then uphill, as `ConstrainedMixture`."""
+        weights, logits = self._parts(out, given)
+        offset = weights - self.layer.log_partition(logits)
+        peaks = self.layer.mode(logits)
+        values = (logits @ peaks.mT + offset.unsqueeze(-1)).logsumexp(-2)  # of each peak
+        best, at = values.max(-1)
+        x = peaks.gather(-2, at[..., None, None].expand(*at.shape, 1, peaks.shape[-1])).squeeze(-2)
+        for _ in range(ASCENT):
+            each = (logits @ x.unsqueeze(-1)).squeeze(-1) + offset
+            pull = (each.softmax(-1).unsqueeze(-2) @ logits).squeeze(-2)
+            after = self.layer.mode(pull)
+            value = ((logits @ after.unsqueeze(-1)).squeeze(-1) + offset).logsumexp(-1)
+            better = value > best
+            x, best = torch.where(better.unsqueeze(-1), after, x), torch.maximum(value, best)
+        return x[..., : self.outputs] > 0.5
 
 
 class Contrastive(Method):
-    def __init__(self, task: Task) -> None:
-        super().__init__(task)
-        self._loss = ContrastiveLoss(task.formula)
-
-    def loss(self, out: Tensor, y: Tensor) -> Tensor:
-        return self._loss(self.logits(out), y)
+    def loss(self, out: Tensor, y: Tensor, given: Tensor | None) -> Tensor:
+        logits = self.logits(out, given)
+        gradient = self.layer.sample(logits.detach(), SAMPLES).mean(0) - y
+        return (logits * gradient).sum(-1)
 
 
-_CLASSES: dict[str, Callable[[Task], Method]] = {
+METHODS: dict[str, Callable[[Task, CircuitLayer, Setting], Method]] = {
     "network": Network,
-    "max-constraint": MaxConstraint,
-    "semantic loss": SemanticLoss,
     "likelihood": Likelihood,
     "mixture": Mixture,
+    "max-constraint": MaxConstraint,
+    "semantic loss": SemanticLoss,
     "contrastive": Contrastive,
 }
-
-
-def method(name: str, task: Task) -> Method:
-    return _CLASSES[name](task)

@@ -13,14 +13,17 @@ from __future__ import annotations
 
 import itertools
 import lzma
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from lab.prediction.tasks import Part, Task, split
+from lab.prediction.tasks import Task, split
 from nelson.formula import Formula
 
-PATHS, SUSHI = "paths", "sushi"
+PATHS, PATHS_GIVEN, SUSHI = "paths", "paths, ends given", "sushi"
+#: Log-odds of what is given.
+SURE = 20.0
 SIDE = 4
 #: Nodes of each edge, in the numbering of the data: rows first, then columns.
 EDGES = [(SIDE * r + c, SIDE * r + c + 1) for r in range(SIDE) for c in range(SIDE - 1)] + [
@@ -29,7 +32,8 @@ EDGES = [(SIDE * r + c, SIDE * r + c + 1) for r in range(SIDE) for c in range(SI
 ITEMS_IN, ITEMS_OUT = (1, 2, 3, 5, 7, 8), (4, 6, 9, 10)
 
 
-def paths(folder: str, seed: int) -> Task:
+def paths(folder: str, given: bool = False) -> Task:
+    """given: removed edges and ends are known, so that a law is over the paths that remain."""
     lines = _lines(Path(folder) / "grid-paths.data.xz")
     x, y = np.ones((len(lines), 40), np.float32), np.zeros((len(lines), 24), bool)
     x[:, 24:] = 0
@@ -38,7 +42,11 @@ def paths(folder: str, seed: int) -> Task:
         x[row, [int(e) for e in removed.split("-") if e]] = 0
         x[row, [24 + int(v) for v in ends.split("-")]] = 1
         target[[int(e) for e in path.split("-")]] = True
-    return _task(PATHS, simple_paths(), 24, x, np.concatenate([y, degree_one(y)], 1), seed)
+    whole = np.concatenate([y, degree_one(y)], 1)
+    if not given:
+        return _task(PATHS, 24, simple_paths(), x, whole)
+    sure = np.concatenate([SURE * (x[:, :24] - 1), SURE * (2 * x[:, 24:] - 1)], 1)
+    return _task(PATHS_GIVEN, 24, simple_paths(), x, whole, sure)
 
 
 def simple_paths() -> Formula:
@@ -85,7 +93,7 @@ def cycles() -> list[list[int]]:
     return [sorted(cycle) for cycle in sorted(found, key=sorted)]
 
 
-def sushi(folder: str, seed: int) -> Task:
+def sushi(folder: str) -> Task:
     rankings = []
     for line in _lines(Path(folder) / "sushi.soc.xz")[12:]:
         times, *order = (int(v) for v in line.split(","))
@@ -96,7 +104,7 @@ def sushi(folder: str, seed: int) -> Task:
     for k in range(size):
         formula = formula.exactly([size * k + j + 1 for j in range(size)], 1)
         formula = formula.exactly([size * j + k + 1 for j in range(size)], 1)
-    return _task(SUSHI, formula, 16, x, y, seed)
+    return _task(SUSHI, 16, formula, x, y)
 
 
 def _matrix(order: list[int], items: tuple[int, ...]) -> np.ndarray:
@@ -106,10 +114,14 @@ def _matrix(order: list[int], items: tuple[int, ...]) -> np.ndarray:
 
 
 def _task(
-    name: str, formula: Formula, outputs: int, x: np.ndarray, y: np.ndarray, seed: int
+    name: str,
+    outputs: int,
+    formula: Formula,
+    x: np.ndarray,
+    y: np.ndarray,
+    given: np.ndarray | None = None,
 ) -> Task:
-    train, valid, test = (Part(x[rows], y[rows]) for rows in split(len(x), seed))
-    return Task(name, formula, outputs, train, valid, test, 128, 0.0)
+    return Task(name, formula, outputs, x, y, partial(split, len(x)), 128, 0.0, given)
 
 
 def _lines(path: Path) -> list[str]:

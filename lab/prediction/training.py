@@ -1,105 +1,158 @@
-"""Train the network of a task with one method, and measure its predictions.
+"""Train networks of a task with one method, and measure their predictions.
 
-Three layers with ReLU and dropout, Adam at 1e-3, batches of 128. Every fifth epoch is looked at on
-the validation rows; for each predictor the epoch counts whose exact match is best there.
+Adam in batches of 128. All settings of a method that have one shape, and all seeds, are trained
+side by side (`stack.py`).
 """
 
 from __future__ import annotations
 
-import copy
 import time
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from lab.prediction.methods import Method
-from lab.prediction.tasks import Part, Task
+from lab.prediction.methods import METHODS, Method, Setting
+from lab.prediction.stack import Stack, Step
+from lab.prediction.tasks import Task
+from nelson import CircuitLayer
 
-LEARNING_RATE, BATCH, LOOK_EVERY = 1e-3, 128, 5
-
-
-def network(task: Task, width: int) -> nn.Module:
-    hidden = task.hidden
-    return nn.Sequential(
-        nn.Linear(task.train.x.shape[1], hidden), nn.ReLU(), nn.Dropout(task.dropout),
-        nn.Linear(hidden, hidden), nn.ReLU(), nn.Dropout(task.dropout),
-        nn.Linear(hidden, width),
-    )  # fmt: skip
+BATCH = 128
+#: Rows times members that are evaluated at a time, divided by the components.
+CHUNK = 4096
 
 
-def train(task: Task, method: Method, seed: int, epochs: int) -> list[dict[str, Any]]:
-    """A row of measures for each predictor of the method."""
-    _warm_up(task, method)
-    torch.manual_seed(seed)
-    net = network(task, method.width)
-    optimiser = torch.optim.Adam(net.parameters(), LEARNING_RATE)
-    x, y = torch.from_numpy(task.train.x), torch.from_numpy(task.train.y).float()
-    best: dict[str, tuple[float, int, Any]] = {}
-    seconds = 0.0
-    for epoch in range(1, epochs + 1):
-        started = time.process_time()
-        net.train()
-        for rows in torch.randperm(len(x)).split(BATCH):
-            optimiser.zero_grad()
-            method.loss(net(x[rows]), y[rows]).backward()
-            optimiser.step()
-        seconds += time.process_time() - started
-        if epoch % LOOK_EVERY and epoch < epochs:
-            continue
-        out = _outputs(net, task.valid)
-        for predictor in method.predictors:
-            made = method.predict(predictor, out)
-            exact = _exact(made.numpy(), task.valid.y[:, : task.outputs])
-            if predictor not in best or exact > best[predictor][0]:
-                best[predictor] = exact, epoch, copy.deepcopy(net.state_dict())
-    rows_of_measures = []
-    for predictor, (exact, epoch, state) in best.items():
-        net.load_state_dict(state)
-        row = measures(task, method, predictor, _outputs(net, task.test))
-        row |= {"valid_exact": exact, "epoch": epoch, "epoch_seconds": seconds / epochs}
-        rows_of_measures.append({"predictor": predictor, **row})
-    return rows_of_measures
+class Data(NamedTuple):
+    """All rows of a task, on a device."""
+
+    x: Tensor
+    y: Tensor
+    given: Tensor | None
+
+    @classmethod
+    def of(cls, task: Task, device: torch.device) -> Data:
+        given = None if task.given is None else torch.from_numpy(task.given).float().to(device)
+        return cls(
+            torch.from_numpy(task.x).to(device), torch.from_numpy(task.y).float().to(device), given
+        )
+
+    def rows(self, at: Tensor) -> Data:
+        return Data(self.x[at], self.y[at], None if self.given is None else self.given[at])
 
 
-def _warm_up(task: Task, method: Method) -> None:
-    """Compile the formula and the kernels, which no epoch pays for."""
-    net = network(task, method.width)
-    rows = slice(0, BATCH)
-    y = torch.from_numpy(task.train.y[rows]).float()
-    method.loss(net(torch.from_numpy(task.train.x[rows])), y).backward()
+class Member(NamedTuple):
+    setting: Setting
+    seed: int
 
 
-@torch.no_grad()
-def _outputs(net: nn.Module, part: Part) -> Tensor:
-    net.eval()
-    return net(torch.from_numpy(part.x))
+class Training:
+    """Members of one shape, learning the rows (members, rows) of a task."""
+
+    def __init__(
+        self, task: Task, name: str, members: Sequence[Member], data: Data, layer: CircuitLayer
+    ) -> None:
+        self.task, self.data = task, data
+        device = data.x.device
+        setting = members[0].setting
+        self.method: Method = METHODS[name](task, layer, setting)
+        hidden = [task.hidden, task.hidden]
+        if setting.trunk == "deep":
+            hidden += [128, 256, 256]
+        sizes = [task.x.shape[1], *hidden, self.method.width]
+        drops = [m.setting.dropout for m in members]
+        self.stack = Stack(
+            sizes,
+            (0, 1),
+            [m.seed for m in members],
+            [m.setting.rate for m in members],
+            [task.dropout if d is None else d for d in drops],
+            device,
+        )
+        self._step: Step | None = None
+
+    def _work(self, at: Tensor) -> None:
+        batch = self.data.rows(at)
+        out = self.stack(batch.x, training=True)
+        losses = self.method.loss(out, batch.y, batch.given)
+        self.stack.descend(losses.mean(-1).sum())
+
+    def epochs(self, rows: np.ndarray) -> Iterator[int]:
+        """Learn these rows (members, rows); yields after each epoch its number, from 1."""
+        rows_there = torch.from_numpy(rows).to(self.data.x.device)
+        epoch = 0
+        while True:
+            steps = _shuffled(rows_there)
+            if self._step is None:
+                self._step = Step(self.stack, self._work, steps[0])
+            for at in steps:
+                self._step(at)
+            epoch += 1
+            yield epoch
+
+    @torch.no_grad()
+    def apart(self, rows: np.ndarray) -> Iterator[tuple[Tensor, Data]]:
+        """Outputs (members, some rows, width) for rows (members, rows), and the data."""
+        per = max(1, CHUNK // self.method.setting.components)
+        for some in np.array_split(rows, 1 + rows.size // per, axis=1):
+            batch = self.data.rows(torch.from_numpy(some).to(self.data.x.device))
+            yield self.stack(batch.x), batch
+
+    def exact(self, rows: np.ndarray) -> dict[str, np.ndarray]:
+        """By predictor: the share of exact matches of each member on rows (members, rows)."""
+        right: dict[str, list[Tensor]] = {one: [] for one in self.method.predictors}
+        for out, batch in self.apart(rows):
+            y = batch.y[..., : self.task.outputs] > 0.5
+            for one, found in right.items():
+                made = self.method.predict(one, out, batch.given)
+                found.append((made == y).all(-1))
+        return {k: torch.cat(v, 1).float().mean(1).cpu().numpy() for k, v in right.items()}
+
+    @torch.no_grad()
+    def measures(self, predictor: str, rows: np.ndarray) -> list[dict[str, Any]]:
+        """Of each member. All but log-likelihood, in nats for one row, are shares in per cent."""
+        made, scores, nats = [], [], []
+        for out, batch in self.apart(rows):
+            made.append(self.method.predict(predictor, out, batch.given).cpu().numpy())
+            scores.append(self.method.marginals(out, batch.given).cpu().numpy())
+            found = self.method.log_likelihood(out, batch.y, batch.given)
+            nats.append(None if found is None else found.cpu().numpy())
+        all_made, all_scores = np.concatenate(made, 1), np.concatenate(scores, 1)
+        all_nats = None if nats[0] is None else np.concatenate(nats, 1)
+        targets = self.task.y[rows][..., : self.task.outputs]
+        return [
+            {
+                **measured(self.task, all_made[k], all_scores[k], targets[k]),
+                "log_likelihood": None if all_nats is None else float(all_nats[k].mean()),
+            }
+            for k in range(len(rows))
+        ]
 
 
-@torch.no_grad()
-def measures(task: Task, method: Method, predictor: str, out: Tensor) -> dict[str, Any]:
-    """On the test rows. All but log-likelihood, in nats for one row, are shares in per cent."""
-    y = task.test.y[:, : task.outputs]
-    started = time.process_time()
-    made = method.predict(predictor, out).numpy()
-    seconds = time.process_time() - started
+def _shuffled(rows: Tensor) -> Tensor:
+    """(members, rows) -> (steps, members, batch), a new order for each member; the last batch is
+    filled with the first rows.
+    """
+    order = torch.rand(rows.shape, device=rows.device).argsort(1)
+    mixed = rows.gather(1, order)
+    batch = min(BATCH, rows.shape[1])
+    steps = -(-rows.shape[1] // batch)
+    mixed = torch.cat([mixed, mixed[:, : steps * batch - rows.shape[1]]], 1)
+    return mixed.reshape(len(rows), steps, batch).transpose(0, 1).contiguous()
+
+
+def measured(task: Task, made: np.ndarray, scores: np.ndarray, y: np.ndarray) -> dict[str, Any]:
     both, either = (made & y).sum(1), (made | y).sum(1)
-    log_likelihood = method.log_likelihood(out, torch.from_numpy(task.test.y).float())
+    right = (made == y).all(1)
     return {
-        "exact": _exact(made, y),
+        "exact": 100 * float(right.mean()),
         "hamming": 100 * float((made == y).mean()),
         "jaccard": 100 * float(np.where(either, both / np.maximum(either, 1), 1).mean()),
-        "auprc": average_precision(method.marginals(out).numpy(), y),
+        "auprc": average_precision(scores, y),
         "valid": 100 * valid(task, made),
-        "log_likelihood": None if log_likelihood is None else float(log_likelihood.mean()),
-        "predict_seconds": seconds,
-        "right": "".join("01"[int(v)] for v in (made == y).all(1)),
+        "right": "".join("01"[int(v)] for v in right),
     }
-
-
-def _exact(made: np.ndarray, y: np.ndarray) -> float:
-    return 100 * float((made == y).all(1).mean())
 
 
 def valid(task: Task, made: np.ndarray) -> float:
@@ -118,3 +171,19 @@ def average_precision(scores: np.ndarray, y: np.ndarray) -> float:
     last = np.flatnonzero(np.diff(scores.ravel()[order], append=-np.inf))  # ends of ties
     precision, recall = right[last] / (last + 1), right[last] / right[-1]
     return float((np.diff(recall, prepend=0.0) * precision).sum())
+
+
+def seconds_per_epoch(training: Training, rows: np.ndarray, repeats: int = 3) -> float:
+    """Of one epoch without a graph, the median after one to warm up."""
+
+    def once() -> float:
+        wait()
+        started = time.perf_counter()
+        for at in _shuffled(torch.from_numpy(rows).to(training.data.x.device)):
+            training._work(at)
+        wait()
+        return time.perf_counter() - started
+
+    wait: Callable[[], Any] = torch.cuda.synchronize if training.data.x.is_cuda else lambda: None
+    once()
+    return float(np.median([once() for _ in range(repeats)]))

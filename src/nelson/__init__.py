@@ -15,6 +15,7 @@ from nelson._version import __version__
 if TYPE_CHECKING:
     from nelson import cluster, learning
     from nelson.cluster.read import read
+    from nelson.distribution.circuit_layer import CircuitLayer
     from nelson.distribution.contrastive import ContrastiveLoss
     from nelson.distribution.layer import LovaszLayer
     from nelson.distribution.mrf import ConstrainedMRF
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 #: Where each public name lives: "module" for a module, "module:attribute" for anything else.
 _HOME = {
     "BudgetExceeded": "nelson.errors:BudgetExceeded",
+    "CircuitLayer": "nelson.distribution.circuit_layer:CircuitLayer",
     "ConstrainedMRF": "nelson.distribution.mrf:ConstrainedMRF",
     "ContrastiveLoss": "nelson.distribution.contrastive:ContrastiveLoss",
     "Formula": "nelson.formula:Formula",
@@ -100,6 +102,7 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "BudgetExceeded",
+    "CircuitLayer",
     "ConstrainedMRF",
     "ContrastiveLoss",
     "Formula",
