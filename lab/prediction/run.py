@@ -36,7 +36,6 @@ from lab.prediction.training import Data, Member, Training, seconds_per_epoch
 from nelson import CircuitLayer
 from nelson.exact.circuit import disk_cache
 from nelson.exact.compiled import compiled
-from nelson_paper.experiments.machine import machine
 
 Row = dict[str, Any]
 
@@ -275,11 +274,12 @@ def main(arguments: list[str] | None = None) -> int:
             stream.write("".join(json.dumps(row) + "\n" for row in rows))
             stream.flush()
 
-        about = {"kind": "run", "task": "", "method": "", "machine": machine()}
-        about |= {"device": options.device, "processes": options.processes}
-        about |= {"torch": torch.__version__, "started": time.strftime("%Y-%m-%dT%H:%M:%S")}
-        if options.device == "cuda":
-            about["gpu"] = torch.cuda.get_device_name()
+        cuda = options.device == "cuda"
+        about = {
+            "kind": "run", "task": "", "method": "", "started": time.strftime("%Y-%m-%d"),
+            "device": torch.cuda.get_device_name() if cuda else "CPU", "torch": torch.__version__,
+            "processes": options.processes, "cores": os.cpu_count(), "load": os.getloadavg()[0],
+        }  # fmt: skip
         save([about])
         jobs = manager.list(planned(options.task, options.method))
         results: Any = manager.Queue()
