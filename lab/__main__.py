@@ -76,7 +76,6 @@ ONLY_IF_NAMED = {
 EXPERIMENTS = {
     "labels": "lab.labels:EXPERIMENT",
     "density": "lab.density:EXPERIMENT",
-    "prediction": "lab.prediction:EXPERIMENT",
 }
 
 
@@ -124,6 +123,10 @@ def main() -> int:
     first, *rest = sys.argv[1:] or [""]
     if first in EXPERIMENTS:
         _experiment([first, *rest])
+    if first == "prediction":
+        from lab.prediction.run import main as predict
+
+        return predict(rest)
     if first == "page":
         if not rest or rest[0] not in pages.NAMES:
             raise SystemExit(f"which page? One of {', '.join(pages.NAMES)}")

@@ -26,6 +26,7 @@ from typing import Any
 
 from lab import auto, auto_truth, cluster_plan, gpu_page, log_z_truth, published_formulas, reach
 from lab.cluster import FIGURES
+from lab.prediction.tables import tables
 from nelson_paper.experiments.machine import machine
 from nelson_paper.experiments.report import markdown
 from nelson_paper.tasks import Routes
@@ -169,14 +170,17 @@ def write_density(folder: Path) -> None:
 
 
 def write_prediction(folder: Path) -> None:
-    lead = _computed("python -m lab prediction", runs_of(folder))
-    load = max(float(run["machine"].get("load", "0").split()[0]) for run in runs_of(folder))
-    busy = f"Other programs ran beside it (load {load:.0f}), so only CPU times are shown." * (
-        load > 2
+    """folder: holds files rows.jsonl of one or more runs."""
+    files = sorted(folder.rglob("rows.jsonl"))
+    rows = [json.loads(line) for file in files for line in file.read_text().splitlines()]
+    ends = [row for row in rows if row["kind"] == "end"]
+    minutes = sum(row["seconds"] for row in ends) / 60
+    lead = (
+        f"`python -m lab prediction` computed these tables on {ends[0]['started']}, on "
+        f"{ends[0]['device']} with {ends[0]['cores']} cores, torch {ends[0]['torch']}, in "
+        f"{minutes:.0f} minutes."
     )
-    text = (folder / "table.md").read_text().strip()
-    body = text[text.index("\n**") :].split("\n\n")  # from the title of the first table on
-    replace("prediction", [f"{lead} {busy}".strip(), *body])
+    replace("prediction", [lead, *(markdown(table) for table in tables(rows))])
 
 
 def write_results(folder: Path) -> None:

@@ -16,7 +16,7 @@ import nelson
 
 NAMES = sorted(set(nelson.__all__) - {"__version__"})
 #: Names whose example needs a package that is not always there.
-TORCH = ("ConstrainedMRF", "ContrastiveLoss", "LovaszLayer")
+TORCH = ("CircuitLayer", "ConstrainedMRF", "ContrastiveLoss", "LovaszLayer")
 NEEDS = {**dict.fromkeys(TORCH, "torch"), "TableEstimator": "pandas"}
 ON_RAY = ["cluster", "read"]
 

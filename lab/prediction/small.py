@@ -22,6 +22,8 @@ from lab.prediction.tasks import Task, split
 from nelson.formula import Formula
 
 PATHS, PATHS_GIVEN, SUSHI = "paths", "paths, ends given", "sushi"
+#: Tasks whose test rows are chosen by seed.
+TEST_BY_SEED = (PATHS, PATHS_GIVEN, SUSHI)
 #: Log-odds of what is given.
 SURE = 20.0
 SIDE = 4

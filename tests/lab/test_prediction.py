@@ -13,18 +13,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import nelson  # noqa: E402
-from lab.prediction import (  # noqa: E402
-    METHODS,
-    cells,
-    hierarchies,
-    run,
-    small,
-    tasks,
-    training,
-)
-from lab.prediction.methods import MaxConstraint, method  # noqa: E402
+from lab.prediction import hierarchies, run, small, stack, tasks, training  # noqa: E402
+from lab.prediction.methods import METHODS, MaxConstraint, Setting  # noqa: E402
 from lab.prediction.tables import tables  # noqa: E402
-from nelson_paper.experiments.base import Cell  # noqa: E402
 
 ARFF = """% a comment
 @RELATION small
@@ -63,13 +54,17 @@ def test_a_hierarchy_as_published():
 
 def test_parts_of_a_set(tmp_path):
     archive(tmp_path)
-    task = hierarchies.load(str(tmp_path), "enron", 0)
-    assert [len(p.x) for p in (task.train, task.valid, task.test)] == [28, 12, 40]
-    both = np.concatenate([task.train.x, task.valid.x])
+    task = hierarchies.load(str(tmp_path), "enron")
+    parts = task.parts(0)
+    assert [len(rows) for rows in parts] == [28, 12, 40]
+    assert sorted(np.concatenate(parts).tolist()) == list(range(80))
+    assert not np.array_equal(parts.valid, task.parts(1).valid)
+    np.testing.assert_array_equal(parts.test, task.parts(1).test)
+    both = task.x[parts.learned]
     np.testing.assert_allclose(both.mean(0), 0, atol=1e-6)
     np.testing.assert_allclose(both.std(0), 1, atol=1e-6)
     with pytest.raises(nelson.FormulaError, match=r"without .*Diatoms"):
-        hierarchies.load(str(tmp_path), "diatoms", 0)
+        hierarchies.load(str(tmp_path), "diatoms")
 
 
 @pytest.mark.slow
@@ -100,15 +95,18 @@ def test_simple_paths_are_those_of_a_walk():
 def test_small_tasks(tmp_path):
     lines = ["21-12-6,13-1,17-16-15", "0,0-2,12-3-4-18"] * 5
     (tmp_path / "grid-paths.data.xz").write_bytes(lzma.compress("\n".join([*lines, ""]).encode()))
-    task = small.paths(str(tmp_path), 0)
-    assert len(task.train.x) == 6 and task.outputs == 24
-    assert task.formula.satisfied(task.train.y).all()
-    assert set(task.train.x[:, :24].sum(1)) <= {21, 23} and (task.train.x[:, 24:].sum(1) == 2).all()
+    task = small.paths(str(tmp_path))
+    assert len(task.parts(0).train) == 6 and task.outputs == 24
+    assert task.formula.satisfied(task.y).all()
+    assert set(task.x[:, :24].sum(1)) <= {21, 23} and (task.x[:, 24:].sum(1) == 2).all()
+    given = small.paths(str(tmp_path), given=True).given
+    assert (given[:, :24] == np.where(task.x[:, :24] > 0, 0, -small.SURE)).all()
+    assert (given[:, 24:] * (2 * task.y[:, 24:] - 1) == small.SURE).all()  # targets agree
     head = ["10", *(f"{k},item" for k in range(1, 11)), "5,5,2"]
     orders = ["3,5,1,2,3,4,6,7,8,9,10", "2,10,9,8,7,6,5,4,3,2,1"]
     (tmp_path / "sushi.soc.xz").write_bytes(lzma.compress("\n".join([*head, *orders, ""]).encode()))
-    task = small.sushi(str(tmp_path), 0)
-    whole = np.concatenate([task.train.y, task.valid.y, task.test.y])
+    task = small.sushi(str(tmp_path))
+    whole = task.y
     assert len(whole) == 5 and task.formula.satisfied(whole).all()
     assert nelson.count(task.formula) == 24
     assert np.trace(whole.reshape(5, 4, 4).sum(0)) == 3 * 4  # the first ranking is in their order
@@ -124,35 +122,102 @@ def test_average_precision_by_hand():
 def test_max_constraint_is_that_of_its_authors():
     labels = ["1", "2", "1/1", "1/1/2"]
     formula, ancestors = hierarchies.rules(labels)
-    part = tasks.Part(np.zeros((1, 3), np.float32), np.zeros((1, 4), bool))
-    task = tasks.Task("tiny", formula, 4, part, part, part, 8, 0.0, ancestors)
-    one = method("max-constraint", task)
-    assert isinstance(one, MaxConstraint)
+    x, y = np.zeros((1, 3), np.float32), np.zeros((1, 4), bool)
+    task = tasks.Task("tiny", formula, 4, x, y, lambda seed: None, 8, 0.0, ancestors=ancestors)
+    one = MaxConstraint(task, nelson.CircuitLayer(formula), Setting())
     out, y = torch.tensor([[-1.0, 0.5, 2.0, -0.5]]), torch.tensor([[1.0, 0, 1, 0]])
     p = out.sigmoid()[0]
     expected = torch.stack([p[2], p[1], p[2], p[3]])
     torch.testing.assert_close(one.scores(out)[0], expected)
-    made = one.predict("threshold", out)
+    made = one.predict("threshold", out, None)
     assert formula.satisfied(made.numpy()).all()
     assert not formula.satisfied((out > 0).numpy()).all()  # the twin: without the maxima
     right = -(p[2].log() * 2 + (1 - p[1]).log() + (1 - p[3]).log()) / 4
-    torch.testing.assert_close(one.loss(out, y), right)
+    torch.testing.assert_close(one.loss(out, y, None)[0], right)
+
+
+def test_a_mixture_is_that_of_the_library():
+    """Log P, marginals and mode of the batched mixture against `ConstrainedMRF(mix=)`."""
+    formula, ancestors = hierarchies.rules(["1", "2", "1/1", "1/2", "2/1"])
+    x, y = np.zeros((1, 3), np.float32), np.zeros((1, 5), bool)
+    task = tasks.Task("tiny", formula, 5, x, y, lambda seed: None, 8, 0.0, ancestors=ancestors)
+    one = METHODS["mixture"](task, nelson.CircuitLayer(formula), Setting(components=3))
+    out = 2 * torch.randn(40, one.width, generator=torch.Generator().manual_seed(0))
+    logits = out[:, 3:].reshape(40, 3, 5)
+    law = nelson.ConstrainedMRF(formula, logits, mix=out[:, :3])
+    made = one.predict("mode", out, None)
+    assert formula.satisfied(made.numpy()).all()
+    assert (made == (law.mode > 0.5)).all(-1).float().mean() > 0.9  # the ascent may end elsewhere
+    y = made.float()
+    torch.testing.assert_close(one.log_likelihood(out, y, None), law.log_prob(y))
+    torch.testing.assert_close(one.marginals(out, None), law.mean)
+
+
+def test_members_of_a_stack_learn_as_if_alone():
+    """Ten steps of Adam: a stack of two against torch's own, without dropout."""
+    x, y = torch.randn(2, 16, 3), torch.randn(2, 16, 1)
+    two = stack.Stack([3, 8, 1], (0,), [5, 6], [1e-2, 1e-3], [0.0, 0.0], torch.device("cpu"))
+    begun = [p.detach().clone() for p in two.parameters]
+    for _ in range(10):
+        two.descend((two(x, training=True) - y).square().mean((1, 2)).sum())
+    for k, rate in enumerate((1e-2, 1e-3)):
+        own = [p[k].clone().requires_grad_() for p in begun]
+        adam = torch.optim.Adam(own, lr=rate, weight_decay=stack.WEIGHT_DECAY)
+        for _ in range(10):
+            adam.zero_grad()
+            out = torch.relu(x[k] @ own[0] + own[1]) @ own[2] + own[3]
+            (out - y[k]).square().mean().backward()
+            adam.step()
+        for ours, theirs in zip(two.parameters, own, strict=True):
+            torch.testing.assert_close(ours[k], theirs, rtol=1e-3, atol=1e-5)
+    kept = two(x, training=False)
+    two.dropouts += 0.5
+    torch.testing.assert_close(two(x), kept)
+    assert not torch.equal(two(x, training=True), kept)  # the twin: dropout does something
+
+
+def test_every_row_is_learned_once_in_an_epoch():
+    rows = torch.stack([torch.randperm(300), torch.randperm(300) + 300])
+    steps = training._shuffled(rows)
+    assert steps.shape == (3, 2, 128)
+    for k in range(2):
+        found = steps[:, k].flatten()
+        assert set(found.tolist()) == set(rows[k].tolist())
+        assert len(found[:300].unique()) == 300
+
+
+def test_tuning_takes_the_best_of_a_smooth_curve():
+    low = {"predictor": "mode", "every": 5, "setting": {"rate": 1e-3}}
+    low["valid_exact"] = [0, 9, 0, 5, 6, 5]  # the peak of one look is noise
+    high = {**low, "setting": {"rate": 3e-4}, "valid_exact": [1, 2, 3, 3, 3, 3]}
+    ((setting, epochs),) = run.chosen([low, high]).values()
+    assert setting.rate == 1e-3 and epochs == 25
+    assert sum(len(g) for g in run.groups(run.SETTINGS["mixture"])) == 6
+    assert {len(settings) for settings in run.SETTINGS.values()} == {6}  # the same budget
 
 
 @pytest.mark.slow
-def test_cells_run_and_make_tables(tmp_path):
-    """All methods of one set, 20 epochs: the input tells the label, so all get it right."""
+def test_all_methods_of_a_set(tmp_path, monkeypatch):
+    """20 epochs where the input tells the label: all get it right, and a second run has nothing
+    left to do.
+    """
     archive(tmp_path)
+    monkeypatch.setattr(run, "SEEDS", 2)
+    few = {name: settings[:2] for name, settings in run.SETTINGS.items()}
+    monkeypatch.setattr(run, "SETTINGS", few)
+    task = run.load(str(tmp_path), "enron")
     rows = []
-    ours = [c for c in cells(False, str(tmp_path)) if c.key["task"] == "enron"]
-    planned = {str(cell.key["method"]): cell for cell in ours}
-    assert set(planned) == set(METHODS)
-    for name, cell in planned.items():
-        short = Cell({**cell.key, "epochs": 20}, cell.seconds)
-        rows += [{**short.key, **row, "status": "ok"} for row in run(short)]
-        assert rows[-1]["exact"] > 90, name
-        if rows[-1]["predictor"] == "mode":
-            assert rows[-1]["valid"] == 100
-    (table,) = tables(rows)
-    assert len(table.rows) == 8 and "AU(PRC) 0.756" in table.note
-    assert not tables([{**rows[0], "status": "T.O."}])
+    for name in METHODS:
+        job = run.Job(task, name, torch.device("cpu"), float("inf"))
+        run.run_job(job, [], rows.extend, epochs=20)
+        again = []
+        run.run_job(job, [r for r in rows if r["method"] == name], again.extend, epochs=20)
+        assert not again
+    finals = [row for row in rows if row["kind"] == "final"]
+    assert len(finals) == 2 * 8
+    assert min(row["exact"] for row in finals) > 90
+    assert {row["valid"] for row in finals if row["predictor"] == "mode"} == {100}
+    everything, table = tables(rows)
+    assert len(table.rows) == 8 and "AU(PRC) 0.756" in table.lead
+    assert "SPL 8.18" in everything.rows[0][-1]
+    assert not tables([])
