@@ -8,6 +8,7 @@ use them. This module loads nothing before `main` has set the handlers of signal
 from __future__ import annotations
 
 import gc
+import sys
 from typing import TYPE_CHECKING, Any
 
 from nelson.cli.interrupt import leave_on_signals
@@ -29,6 +30,11 @@ def __getattr__(name: str) -> Any:
 def main() -> None:
     """Entry point of the `nelson` command."""
     leave_on_signals()
+    if sys.argv[1:] in (["smt2", "--mode", "verilator"], ["smt2", "--mode=verilator"]):
+        from nelson.cli.simulation import serve  # answers before typer is loaded
+
+        serve()
+        return
     # Importing Numba makes many objects and no garbage: collecting it would cost 0.1 s.
     gc.set_threshold(200_000)
     from nelson.cli.commands import app

@@ -18,6 +18,7 @@ from nelson.cli import (
     report,
     sample,
     samplers,
+    smt2,
 )
 from nelson.cli.common import APP_SETTINGS, EXIT_CODES, ExitCode, guarded
 from nelson.cli.joined import JoinedCommands
@@ -62,5 +63,6 @@ app.command("cover", epilog=cover.EXAMPLES)(guarded(cover.cover))
 # Exit code 1 of `judge` is a rejection, so bad input has another.
 app.command("judge", epilog=judge.EXAMPLES)(guarded(judge.judge, ExitCode.WRONG_USAGE))
 app.command("samplers", epilog=samplers.EXAMPLES)(guarded(samplers.samplers))
+app.command("smt2", epilog=smt2.EXAMPLES)(guarded(smt2.smt2))
 app.command("compile", epilog=compile.EXAMPLES)(guarded(compile.compile_))
 app.command("cache", epilog=cache.EXAMPLES)(guarded(cache.cache))

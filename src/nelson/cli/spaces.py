@@ -19,8 +19,9 @@ _ASSIGNMENT = re.compile(r"([^=<>!]+)=(?!=)(.*)", re.DOTALL)
 
 
 def is_space(file: str) -> bool:
-    """Is this the name of a space (TOML) or a feature model (UVL)? All other files are DIMACS."""
-    return file.lower().endswith((".toml", ".toml.gz", ".toml.xz", ".uvl"))
+    """Is this the name of a space (TOML, SMT-LIB2) or a feature model (UVL)? Else it is DIMACS."""
+    kinds = (".toml", ".uvl", ".smt2")
+    return file.lower().removesuffix(".gz").removesuffix(".xz").endswith(kinds)
 
 
 def read_space(file: str) -> Space:

@@ -49,7 +49,7 @@ class Space(Declaration):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Space:
-        """The space in a file: TOML (docs/space-files.md), UVL (*.uvl), or DIMACS (p cnf ...).
+        """The space in a file: TOML (docs/space-files.md), UVL (*.uvl), SMT-LIB2 (*.smt2), DIMACS.
 
         .gz and .xz are decompressed. `from_uvl` and `from_dimacs` have options of their own.
         """
@@ -58,6 +58,8 @@ class Space(Declaration):
         name = os.fspath(path).lower()
         if name.endswith(".uvl"):
             return cls.from_uvl(path)
+        if name.endswith((".smt2", ".smt2.gz", ".smt2.xz")):
+            return cls.from_smt2(path)
         if not name.endswith((".toml", ".toml.gz", ".toml.xz")) and dimacs.is_dimacs(path):
             return cls.from_dimacs(path)
         return cls.from_toml(toml.read(path), os.fspath(path))
@@ -144,6 +146,19 @@ class Space(Declaration):
 
         space = cls()
         dimacs.fill(space, source, names=names, dialect=dialect)
+        return space
+
+    @classmethod
+    def from_smt2(cls, source: str | os.PathLike[str]) -> Space:
+        """A script of SMT-LIB2 (QF_BV, QF_ABV): its path, or its text.
+
+        A constant is a field, a vector of bits or a flag; so is each element of an array whose
+        index appears. The assertions that hold at the end of the script are the rules.
+        """
+        from nelson.space.adapters import smt2
+
+        space = cls()
+        smt2.fill(space, source)
         return space
 
     @classmethod

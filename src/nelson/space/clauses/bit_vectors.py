@@ -7,7 +7,10 @@ from nelson.space.clauses import blaster
 from nelson.space.clauses.gates import FALSE, TRUE
 from nelson.space.clauses.numbers import Numbers
 from nelson.space.clauses.vectors import Vector
+from nelson.space.language.expressions import Expression, Rule
 from nelson.space.language.vectors import Bits
+
+_SUMS = ("bvadd", "bvsub")
 
 
 class BitVectors(Numbers):
@@ -30,7 +33,7 @@ class BitVectors(Numbers):
             return self.bits(args[0])[:width]
         if op == "bvconst":
             return blaster.constant(args[0], width)
-        if op in ("bvadd", "bvsub"):
+        if op in _SUMS:
             terms, rest = self._terms(x)
             return blaster.total(gates, terms, rest, width)
         if op == "bvif":
@@ -66,6 +69,35 @@ class BitVectors(Numbers):
         assert op == "bvsmod", op
         return blaster.modulus(gates, a, b)
 
+    def prepare(self, root: Expression) -> None:
+        """Translate the rules and vectors below a node from the leaves up: depth costs no stack."""
+        stack: list[tuple[Expression, bool]] = [(root, False)]
+        seen: set[int] = set()
+        while stack:
+            node, ready = stack.pop()
+            if ready:
+                if isinstance(node, Bits):
+                    self.pattern(node)
+                elif isinstance(node, Rule):
+                    self.literal(node)
+            elif id(node) not in seen:
+                seen.add(id(node))
+                stack.append((node, True))
+                nested = self._summands(node) if node.op in _SUMS else node.args
+                stack += [(arg, False) for arg in nested if isinstance(arg, (Bits, Rule))]
+
+    @staticmethod
+    def _summands(x: Expression) -> list[Expression]:
+        """The terms of a nested sum, which is translated as one."""
+        found, stack = [], [x]
+        while stack:
+            node = stack.pop()
+            if node.op in _SUMS:
+                stack += node.args
+            else:
+                found.append(node)
+        return found
+
     def _terms(self, x: Bits) -> tuple[list[Vector], int]:
         """x = the sum of some vectors and a constant, mod 2^width: the terms of nested sums."""
         terms: list[Vector] = []
@@ -73,7 +105,7 @@ class BitVectors(Numbers):
         stack = [(x, 1)]
         while stack:
             node, sign = stack.pop()
-            if node.op in ("bvadd", "bvsub") and (node is x or id(node) not in self._patterns):
+            if node.op in _SUMS and (node is x or id(node) not in self._patterns):
                 stack += [(node.args[1], sign if node.op == "bvadd" else -sign)]
                 stack += [(node.args[0], sign)]
                 continue

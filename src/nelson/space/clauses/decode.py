@@ -7,6 +7,7 @@ whose code has bit j. Then one unpacking for each bit, never one for each value.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,7 +35,7 @@ def rows_of_samples(space: Declaration, samples: Samples, law_info: dict[str, An
         info["why"] = f"the space compiled to a circuit of {info['decisions']:,} decisions"
     # The rows are those of a law that was fitted to the asked shares.
     guarantee = weakest([samples.guarantee, info.get("shares_guarantee", "exact")])
-    codes = _columns(space, samples)
+    codes = columns(space, samples, space.fields)
     return Rows(space.fields, codes, samples.count, guarantee, samples.status, info)
 
 
@@ -52,18 +53,19 @@ def rows_of_states(
     return rows_of_samples(space, samples, info or {})
 
 
-def _columns(space: Declaration, samples: Samples) -> dict[str, np.ndarray]:
-    """The codes of each field, (count,)."""
+def columns(space: Declaration, samples: Samples, names: Iterable[str]) -> dict[str, np.ndarray]:
+    """The codes of these fields, (count,)."""
     at = {variable: k for k, variable in enumerate(samples.variables)}
     few = samples.count * len(at) <= _FEW_CELLS
     bits = _bits(samples) if few else None
     out = {}
-    for name, field in space.fields.items():
-        columns = [at[variable] for variable in space.encoding.of_field[field.name]]
-        if bits is not None and len(columns) <= 64:
-            out[name] = _few_codes(field, bits[columns])
+    for name in names:
+        field = space.fields[name]
+        places = [at[variable] for variable in space.encoding.of_field[name]]
+        if bits is not None and len(places) <= 64:
+            out[name] = _few_codes(field, bits[places])
             continue
-        planes = [samples.packed[:, column] for column in columns]
+        planes = [samples.packed[:, place] for place in places]
         if is_one_hot(field):
             planes = _binary(planes)
         out[name] = _codes(field, planes, samples.count)

@@ -1,0 +1,1 @@
+"""Verilator: a solver process whose random values are uniform."""
