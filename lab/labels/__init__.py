@@ -8,7 +8,7 @@ chains mix; it should keep its label.
     python -m lab.labels alone-small kab-star       prints line by line
 
 `case.py` says what counts as wrong, `draw.py` how samples are drawn; the families themselves are in
-`switches.py`, `phases.py`, `sets.py`, `conserved.py` (adversarial) and `honest.py`.
+`switches.py`, `phases.py`, `sets.py`, `conserved.py`, `sectors.py` (adversarial) and `honest.py`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from lab.labels import conserved, honest, phases, sets, switches
+from lab.labels import conserved, honest, phases, sectors, sets, switches
 from lab.labels.case import FAMILIES
 from lab.labels.draw import measure
 from nelson.errors import FormulaError
@@ -28,7 +28,7 @@ FULL_SEEDS = 5
 #: Wall-clock limit of a cell, in seconds.
 LIMIT = 300.0
 #: The modules that register families; they are imported for that.
-SOURCES = (switches, phases, sets, conserved, honest)
+SOURCES = (switches, phases, sets, conserved, sectors, honest)
 _COLUMNS = (
     "family", "kind", "n", "clauses", "label", "samples", "quantity", "estimate", "truth", "sigmas",
     "seconds",

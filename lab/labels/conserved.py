@@ -23,14 +23,17 @@ from nelson.formula import Formula
 _GRAY = ((-1, -1), (-1, 1), (1, 1), (1, -1))
 
 
-def tied_to_5sat(clauses: blocks.Clauses, k: int, n: int, m: int, seed: int) -> Formula:
+def tied_to_5sat(
+    clauses: blocks.Clauses, k: int, n: int, m: int, seed: int, tie: int = 1
+) -> Formula:
     """Clauses over 1..k beside random 5-SAT of n variables and m clauses, four of which have a
-    literal of variable 1. If half of each region has x1 true, the regions keep their probabilities.
+    literal of the variable `tie`. If half of each region has it true, the regions keep their
+    probabilities.
     """
     other = blocks.shifted(blocks.planted(n, m, 5, seed), k)
     random = np.random.default_rng([seed, 6])
     for clause in other[:4]:
-        clause[0] = int(random.choice((-1, 1)))
+        clause[0] = tie * int(random.choice((-1, 1)))
     return Formula([*clauses, *other], n_vars=k + n)
 
 
@@ -50,6 +53,7 @@ def _clocks(sites: int, closed: bool) -> blocks.Clauses:
     ring_40={"sites": 40, "n": 200, "m": 800, "call": "auto"},
     ring_sparse={"sites": 30, "n": 300, "m": 600},
     ring_disguised={"sites": 24, "n": 200, "m": 700, "disguise": True},
+    ring_in_8000={"sites": 24, "n": 8000, "m": 8000, "count": 4096},
 )
 def clocks(seed: int, sites: int, n: int, m: int) -> Case:
     """A closed ring: steps are -1, 0 or 1, and add up to four times a winding number w that no flip

@@ -160,7 +160,7 @@ def hubs(seed: int, hubs: int, leaves: int, degree: int, weights: Sequence[float
 @family(
     "adversarial",
     issue={"rows": 40, "columns": 16, "theta": 0.9, "call": "auto"},
-    colder={"rows": 30, "columns": 12, "theta": 1.2},
+    colder={"rows": 30, "columns": 12, "theta": 1.2, "count": 4096},
     cold={"rows": 16, "columns": 10, "theta": 2.0},
     frozen={"rows": 10, "columns": 8, "theta": 4.0},
     square={"rows": 24, "columns": 14, "theta": 1.0},

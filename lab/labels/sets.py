@@ -88,9 +88,9 @@ def random_set(seed: int, density: float, scale: float = 0.0) -> Case:
     "adversarial",
     uniform={"n": 24, "ratio": 4.5},
     weighted={"n": 24, "ratio": 4.5, "scale": 1.0},
-    strong={"n": 30, "ratio": 4.3, "scale": 4.0},
+    strong={"n": 30, "ratio": 4.3, "scale": 4.0, "count": 4096},
     larger={"n": 40, "ratio": 4.4, "scale": 1.0},
-    dense={"n": 30, "ratio": 5.5},
+    dense={"n": 30, "ratio": 5.5, "count": 4096},
     sparse_strong={"n": 26, "ratio": 2.5, "scale": 10.0},
     sparse_stronger={"n": 24, "ratio": 3.0, "scale": 25.0},
 )
@@ -134,7 +134,7 @@ def parities(seed: int, n: int, m: int, k: int = 3, scale: float = 0.0) -> Case:
     "adversarial",
     permutations={"scale": 2.0},
     permutations_strong={"scale": 10.0},
-    latin={"what": "latin", "scale": 1.0},
+    latin={"what": "latin", "scale": 1.0, "count": 4096},
     colouring={"what": "colouring", "scale": 1.0},
     dominoes={"what": "dominoes", "scale": 1.0},
 )

@@ -233,6 +233,8 @@ class PilotRun:
                 f"{self.agreement.what} differs by {self.agreement.worst:.2g} times what noise "
                 "allows"
             )
+        if self.slowest is not None and self.slowest.silent and not self.slowest.yes:
+            return "no function of the state varies, and no other start was asked for"
         if self.slowest is None or not self.slowest.yes:
             return "some function of the state changes slowly: it hardly varies within a chain"
         if self.meetings is None or not self.meetings.yes:
@@ -255,7 +257,9 @@ class PilotRun:
             f"chains from {len(self.kinds)} other kinds of starts ({', '.join(self.kinds)}) differ "
             f"by at most {self.agreement.worst:.2g} of what noise allows",
         ]
-        if (slow := self.slowest) is not None:
+        if (slow := self.slowest) is not None and slow.silent:
+            texts.append("no function of the state varies; chains from all others came to the same")
+        elif slow is not None:
             texts.append(
                 f"the slowest functions of the state correlate by {slow.rho:.2f} within a chain "
                 f"(split R-hat {slow.rhat:.2f}, effective sample size {slow.ess:,.0f} of "
@@ -330,6 +334,8 @@ def watch(
             before = differs
             continue
         slow_run = _slowest(features, alternatives, late, groups, lag)
+        if slow_run is not None and slow_run.silent and not alternatives.flipped:
+            slow_run = slow_run._replace(rho=np.inf)
         run = replace(run, slowest=slow_run, complete=slow_run is not None)
         if slow_run is None:
             break

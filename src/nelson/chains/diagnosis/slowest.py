@@ -10,6 +10,10 @@ and on the other half the correlation of v . y1 and v . y2 must be small. So a c
 quantity is seen that nobody listed, if it is nearly a sum over variables or over such products: the
 winding number of a matching or of a ring of clocks, a charge, the size of one side.
 
+If no watched function varies, this test says nothing. It then rests on the rare values: for each
+value that no chain takes, a solver was asked for a solution that has it, chains began there, and
+left it (`alternative_starts.py`). If nothing was asked, silence is no pass (`diagnose.py`).
+
 The mean over looks makes it visible: a quantity that stays keeps its variance in the mean, while
 the noise of thousands of quick functions goes down.
 """
@@ -42,6 +46,7 @@ class Slowest(NamedTuple):
     rhat: float  # the largest split R-hat, rank-normalised
     ess: float  # the least effective sample size of the states looked at,
     states: int  # and their number
+    silent: bool = False  # no watched function varies
 
     @property
     def yes(self) -> bool:
@@ -56,7 +61,7 @@ def slowest(look: Callable[[int], np.ndarray], features: Features) -> Slowest:
     p = (first.mean(0) + last.mean(0)) / 2
     varies = np.minimum(p, 1 - p) * chains >= _RARE
     if not varies.any():
-        return Slowest(0.0, 1.0, float(LOOKS * chains), LOOKS * chains)
+        return Slowest(0.0, 1.0, float(LOOKS * chains), LOOKS * chains, silent=True)
     p, varied = p[varies], np.flatnonzero(varies)
     scale = 1 / np.sqrt(p * (1 - p))
     # Whole words are picked: the replicas of a start stay together.
@@ -65,10 +70,17 @@ def slowest(look: Callable[[int], np.ndarray], features: Features) -> Slowest:
     ways *= scale[:, None]
     values = np.stack([_rows(bits[1::2][:, varied]) @ ways for bits in looks])  # (looks, chains, k)
     one, two = values[:half].mean(0), values[half:].mean(0)
-    rho = max(abs(np.corrcoef(a, b)[0, 1]) for a, b in zip(one.T, two.T, strict=True))
+    rho = max(_correlation(a, b) for a, b in zip(one.T, two.T, strict=True))
     mixed = [_mixing(values[:, :, k].T) for k in range(ways.shape[1])]
     rhat, ess = max(r for r, _ in mixed), min(e for _, e in mixed)
-    return Slowest(float(rho), rhat, ess, values.shape[0] * values.shape[1])
+    return Slowest(rho, rhat, ess, values.shape[0] * values.shape[1])
+
+
+def _correlation(a: np.ndarray, b: np.ndarray) -> float:
+    """Its size; 1 if a function that varies in the other chains is constant in these."""
+    if not a.std() or not b.std():
+        return 1.0
+    return float(abs(np.corrcoef(a, b)[0, 1]))
 
 
 def _bits(features: Features, words: np.ndarray) -> np.ndarray:
