@@ -21,7 +21,6 @@ import numpy as np
 
 import nelson
 from lab.common import PEAK_MEMORY_CODE, Row, ksat, ratio, seconds
-from nelson.chains.engine import laws
 from nelson.chains.problem import prepare
 from nelson.kernels.core import bits, rng
 from nelson.kernels.cpu import tiles as cpu
@@ -134,7 +133,7 @@ def floor() -> Iterator[Row]:
     formula, theta = ksat(1000)
     width, count = 16, SAMPLES[1000]
     problem = prepare(formula)
-    table = laws(problem, theta[None])
+    table = problem.law(theta[None])
     space, stop = cpu.scratch(problem.program, width), np.zeros(1, np.int32)
     tiles = count // (64 * width)
     word = np.arange(tiles, dtype=np.int64) * width
