@@ -178,7 +178,7 @@ def test_the_documentation_runs_and_prints_what_it_says():
 
     text = DOCUMENT.read_text()
     pairs = outputs(text)
-    assert len(pairs) == text.count("```python") == 5
+    assert len(pairs) == text.count("```python") == 6
     for said, printed in pairs:
         assert said == printed
 

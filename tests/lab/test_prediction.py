@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import lzma
 import tarfile
+from argparse import Namespace
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -205,10 +207,11 @@ def test_all_methods_of_a_set(tmp_path, monkeypatch):
     monkeypatch.setattr(run, "SEEDS", 2)
     few = {name: settings[:2] for name, settings in run.SETTINGS.items()}
     monkeypatch.setattr(run, "SETTINGS", few)
-    task = run.load(str(tmp_path), "enron")
+    small_net = replace(run.load(str(tmp_path), "enron"), hidden=32, dropout=0.1)
+    monkeypatch.setattr(run, "load", lambda *_: small_net)
     rows = []
     for name in METHODS:
-        job = run.Job(task, name, torch.device("cpu"), float("inf"))
+        job = run.Job(small_net, name, torch.device("cpu"), float("inf"))
         run.run_job(job, [], rows.extend, epochs=20)
         again = []
         run.run_job(job, [r for r in rows if r["method"] == name], again.extend, epochs=20)
@@ -217,7 +220,10 @@ def test_all_methods_of_a_set(tmp_path, monkeypatch):
     assert len(finals) == 2 * 8
     assert min(row["exact"] for row in finals) > 90
     assert {row["valid"] for row in finals if row["predictor"] == "mode"} == {100}
-    everything, table = tables(rows)
+    options = Namespace(task=["enron"], data=str(tmp_path), device="cpu", deadline=float("inf"))
+    timed = run.times(options, rows)
+    assert [row["method"] for row in timed] == list(METHODS) and not run.times(options, timed)
+    everything, table = tables([*rows, *timed])
     assert len(table.rows) == 8 and "AU(PRC) 0.756" in table.lead
     assert "SPL 8.18" in everything.rows[0][-1]
     assert not tables([])
