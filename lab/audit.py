@@ -1,10 +1,11 @@
-"""The audit: sentences of README and docs that say "always", "never", "every", each with its test.
+"""The audit: bold and absolute sentences of README and docs, each with the test that shows it.
 
     python -m lab.audit                 runs every test once, prints claim, file, command, verdict
     python -m lab.audit --only paper    claims whose text or page contains this word
 
 A claim holds if all of its tests pass. `tests/lab/test_audit.py` checks that each text is on its
-page, that each test exists, and that README, index and start have no absolute sentence without one.
+page, that each test exists, and that no sentence of README or docs says "always", "never",
+"nothing" or "every" unless it is a claim or statements.toml says why it promises nothing.
 """
 
 from __future__ import annotations
@@ -44,6 +45,16 @@ def _flat(text: str) -> str:
 def claims() -> list[Claim]:
     listed = tomllib.loads((Path(__file__).parent / "audit.toml").read_text())["claim"]
     return [Claim(one["page"], one["text"], tuple(one["tests"])) for one in listed]
+
+
+def statements() -> dict[str, list[str]]:
+    """Page -> texts with an absolute word that promise nothing about a result."""
+    reasons = tomllib.loads((Path(__file__).parent / "statements.toml").read_text()).values()
+    out: dict[str, list[str]] = {}
+    for pages in reasons:
+        for page, texts in pages.items():
+            out.setdefault(page, []).extend(texts)
+    return out
 
 
 def outcomes(nodes: Sequence[str]) -> dict[str, str]:
