@@ -29,7 +29,7 @@ class AutoPolicy(_Numbers):
     """Which steps `method="auto"` takes, in general."""
 
     #: Steps that are left out, by name: an ablation. The names are those of
-    #: `nelson.sampling.auto.steps.STEPS`; "single", "fields" and "joint" (kinds of moves of chains)
+    #: `nelson.sampling.auto.ladder.STEPS`; "single", "fields" and "joint" (kinds of moves of chains)
     #: and "gates" (rejection over the inputs of gates) can be left out as well.
     without: tuple[str, ...] = ()
     #: Rounds of resampling, or sweeps from the past, after which a sample is given up.
@@ -65,6 +65,8 @@ class EnumerationPolicy(_Numbers):
     #: Most structures times contexts: each context weighs all structures.
     weighed: int = 1 << 22
     share: float = 0.05
+    #: The share for the values of the inputs of gates, where the formula did not compile.
+    input_share: float = 0.2
 
 
 @dataclass(frozen=True, repr=False)

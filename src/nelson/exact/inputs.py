@@ -15,12 +15,16 @@ from nelson.exact.implied import implied
 from nelson.exact.preprocess.gates import empty_store, scratch_for
 from nelson.formula import Formula
 from nelson.formula.flat import lengths_to_offsets, owners, take
+from nelson.formula.memo import Slot
 from nelson.kernels.reduce import fewer_inputs
 from nelson.kernels.reduce import inputs as kernel
 from nelson.kernels.reduce.clause_store import load
 
 #: Most visits of the local search for fewer inputs: 0.3 s or less; and visits for each literal.
 _MORE_VISITS, _MORE_FOR_EACH = 1 << 25, 1 << 13
+
+
+_GATES: Slot[GateOrder] = Slot("inputs and gates")
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +47,11 @@ class GateOrder:
     def targets(self) -> np.ndarray:
         """The variables that have a gate."""
         return self.target[self.target >= 0]
+
+
+def gates_of(formula: Formula) -> GateOrder:
+    """`find_gates`, kept with the formula."""
+    return formula.memo.once(_GATES, lambda: find_gates(formula))
 
 
 def find_gates(formula: Formula) -> GateOrder:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from nelson.budget import Budget
-from nelson.exact.inputs import GateOrder, find_gates
+from nelson.exact.inputs import GateOrder, gates_of
 from nelson.exact.preprocess import Completion, Rebuild
 from nelson.exact.reason import Reason
 from nelson.formula import Formula
@@ -23,7 +23,6 @@ from nelson.io.progress import phase
 from nelson.kernels.core.bits import compact, unpack, words_for
 from nelson.policy import DEFAULT, Policy
 
-_GATES: Slot[GateOrder] = Slot("inputs and gates of clauses")
 _ROWS: Slot[dict[Policy, np.ndarray | Reason]] = Slot("structures by the values of the inputs")
 #: Bit k of a word is value number k: variable i of the inputs, i < 6, is bit i of k.
 _LOW_BITS = [sum(1 << k for k in range(64) if k >> i & 1) for i in range(6)]
@@ -35,7 +34,7 @@ def input_count(formula: Formula, policy: Policy = DEFAULT) -> int | Reason:
     if limits.inputs < 1 or len(formula.literals) > limits.gate_literals:
         return Reason(f"{len(formula.literals):,} literals are too many to look for gates")
     with phase("looking for inputs and gates"):
-        gates = formula.memo.once(_GATES, lambda: find_gates(formula))
+        gates = gates_of(formula)
     inputs = len(gates.inputs)
     if not len(gates.targets):
         return Reason("no gates")
@@ -63,7 +62,7 @@ def _search(formula: Formula, budget: Budget, policy: Policy) -> np.ndarray | Re
     inputs = input_count(formula, policy)
     if isinstance(inputs, Reason):
         return inputs
-    gates = formula.memo.once(_GATES, lambda: find_gates(formula))
+    gates = gates_of(formula)
     with phase("enumerating the values of the inputs"):
         return _rows(formula, gates, budget, policy.exact.row_cells)
 

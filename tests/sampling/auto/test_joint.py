@@ -15,7 +15,7 @@ from tests.kernels.test_joint import one_hot
 from tests.problems import chi_square, exact_law, random_ksat, weights
 from tests.sampling.auto.decisions import ALPHA, decided, drawn, xor3
 
-EXACT_STEPS = ("enumerate", "circuit")
+EXACT_STEPS = ("enumerate", "circuit", "inputs")
 
 
 @pytest.mark.process

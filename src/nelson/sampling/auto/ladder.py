@@ -28,6 +28,7 @@ from nelson.sampling.auto.steps.circuit import Compilation, LateCompilation
 from nelson.sampling.auto.steps.coupling import Coupling
 from nelson.sampling.auto.steps.enumeration import Enumeration
 from nelson.sampling.auto.steps.extremal import Extremal, SlowExtremal
+from nelson.sampling.auto.steps.inputs import InputEnumeration
 from nelson.sampling.auto.steps.rejection import Rejection
 from nelson.sampling.auto.steps.resampling import Resampling
 from nelson.sampling.auto.steps.solver import JointWithGates, SolverChains
@@ -40,6 +41,7 @@ STEPS: list[Step] = [
     Compilation(),  # circuit, exact
     Coupling(),  # cftp, exact
     Rejection(),  # rejection, exact
+    InputEnumeration(),  # enumerate, exact
     SlowExtremal(),  # lovasz, exact
     Resampling(),  # lovasz and sweeps, diagnosed if the diagnostics pass
     SolverChains(),  # sweeps from solutions of a solver, diagnosed if the diagnostics pass

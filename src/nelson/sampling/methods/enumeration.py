@@ -22,7 +22,9 @@ from nelson.chains.problem import Problem
 from nelson.chains.request import Request
 from nelson.errors import BudgetExceeded, Unsatisfiable
 from nelson.exact.listing import MAX_STRUCTURES, structures
+from nelson.exact.reason import Reason
 from nelson.exact.routes import ENUMERATE
+from nelson.exact.rows_by_inputs import rows_by_inputs
 from nelson.formula import Formula
 from nelson.formula.components import split
 from nelson.formula.memo import Recent, Slot
@@ -61,9 +63,12 @@ def _tables(problem: Problem, budget: Budget) -> list[SolutionTable]:
             raise BudgetExceeded(f"the time was up after {len(tables)} components")
         rows = structures(formula, MAX_STRUCTURES, budget)
         if rows is None:
-            raise BudgetExceeded(
-                f"a component of {len(own)} variables has more than {MAX_STRUCTURES} rows"
-            )
+            by_inputs = rows_by_inputs(formula, budget)
+            if isinstance(by_inputs, Reason) or len(by_inputs) > MAX_STRUCTURES:
+                raise BudgetExceeded(
+                    f"a component of {len(own)} variables has more than {MAX_STRUCTURES} rows"
+                )
+            rows = by_inputs[:, : formula.n_vars]
         if not len(rows):
             raise Unsatisfiable("enumeration found no solution")
         tables.append(SolutionTable(own[: formula.n_vars], rows.view(np.uint8)))

@@ -33,9 +33,9 @@ from nelson.chains import compiling, engine
 from nelson.chains.block import Block, Lanes, divided
 from nelson.chains.problem import Problem, prepare
 from nelson.chains.request import Request
-from nelson.exact.inputs import GateOrder, find_gates
+from nelson.exact import inputs
+from nelson.exact.inputs import GateOrder
 from nelson.formula import Formula
-from nelson.formula.memo import Recent, Slot
 from nelson.kernels.core.bits import compact, words_for
 from nelson.kernels.core.reference import LOVASZ
 from nelson.kernels.cpu import gates as kernel
@@ -50,17 +50,13 @@ _BYTES = 64 << 20
 #: The seed of trials, unless another is given.
 TRIAL = 0x6E656C736F6E
 
-#: Gates of a problem, by evidence.
-_GATES: Slot[Recent[tuple[int, ...], GateOrder]] = Slot("inputs and gates")
-
 #: Draws all variables, gates or not.
 PLAIN = replace(engine.RESAMPLE, first_tells=False)
 
 
 def gates_of(problem: Problem) -> GateOrder:
-    """The inputs and gates of a problem. Kept with the formula."""
-    known = problem.formula.memo.recent(_GATES, 16)
-    return known.once(problem.evidence, lambda: find_gates(problem.rest))
+    """The inputs and gates of a problem."""
+    return inputs.gates_of(problem.rest)
 
 
 def kernel_for(problem: Problem) -> engine.Kernel:

@@ -101,30 +101,36 @@ class Rejection(Step):
         return StepVerdict(0, "exact", why, {"accepted": accepted})
 
     def take(self, search: StepSearch) -> None:
-        """Take the formula with its gates, if inputs are often valid and all other components have
-        an exact method.
-        """
-        form = search.form
-        if not form.left or search.policy.auto.skips("gates") or form.beyond:
-            return
-        inner = search.on(search.gated.copy())
-        super().take(inner)
-        if inner.form.taken and inner.form.taken[-1].step is self:
-            if inner.form.left and not search.policy.auto.skips(Compilation.name):
-                inner.compiler = None
-                Compilation().compile(inner, inner.form)
-                if inner.compiler is not None:
-                    inner.compiler.stop()
-            inner.attempt(Coupling())
-            if not inner.form.left:
-                search.form = inner.form
-                return
-        reasons = (part.passed.get(self.name, "") for part in inner.form.left)
-        form.pass_by(self.name, next(filter(None, reasons), ""))
+        """Take the formula with its gates, if its inputs are often valid."""
+        if not search.policy.auto.skips("gates") and not search.form.beyond:
+            take_with_gates(self, search)
 
     def blocks(self, group: ComponentGroup, request: Request) -> Iterator[Block]:
         """A trial has shown how many proposals a sample takes: it gets all of them."""
         return super().blocks(group, replace(request, max_rounds=MAX_ROUNDS))
+
+
+def take_with_gates(step: Step, search: StepSearch) -> None:
+    """Take the formula with its gates, if a step applies to a component of it and all others have
+    an exact method.
+    """
+    form = search.form
+    if not form.left:
+        return
+    inner = search.on(search.gated.copy())
+    Step.take(step, inner)
+    if inner.form.taken and inner.form.taken[-1].step is step:
+        if inner.form.left and not search.policy.auto.skips(Compilation.name):
+            inner.compiler = None
+            Compilation().compile(inner, inner.form)
+            if inner.compiler is not None:
+                inner.compiler.stop()
+        inner.attempt(Coupling())
+        if not inner.form.left:
+            search.form = inner.form
+            return
+    reasons = (part.passed.get(step.name, "") for part in inner.form.left)
+    form.pass_by(step.name, next(filter(None, reasons), ""))
 
 
 def _violated(problem: Problem, theta: np.ndarray) -> float:
