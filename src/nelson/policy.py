@@ -28,9 +28,9 @@ class _Numbers:
 class AutoPolicy(_Numbers):
     """Which steps `method="auto"` takes, in general."""
 
-    #: Steps that are left out, by name: an ablation. The names are those of
-    #: `nelson.sampling.auto.ladder.STEPS`; "single", "fields" and "joint" (kinds of moves of chains)
-    #: and "gates" (rejection over the inputs of gates) can be left out as well.
+    #: Steps that are left out, by name: an ablation. The names are those of `STEPS` in
+    #: `nelson.sampling.auto.ladder`; "single", "fields" and "joint" (kinds of moves of chains) and
+    #: "gates" (rejection over the inputs of gates) can be left out as well.
     without: tuple[str, ...] = ()
     #: Rounds of resampling, or sweeps from the past, after which a sample is given up.
     max_rounds: int = 1000
