@@ -10,37 +10,56 @@ from typing import Any
 from nelson_paper.experiments.base import Table
 from nelson_paper.experiments.report import markdown
 
+#: The figures that docs/gpu.md shows.
+FIGURES = Path(__file__).parent / "gpu-figures.json"
 PRECISIONS = ("float32", "TF32")
 
 
 def parts(found: dict[str, Any]) -> list[str]:
-    """The blocks of Markdown between the marks of the page."""
+    """The blocks of Markdown between the marks of docs/gpu.md."""
     here = found["machine"]
     day = date.fromisoformat(here["date"])
     lead = (
         f"{day:%-d %B %Y}, one {here['card']}, copies {here['bandwidth'] / 1e12:.1f} TB/s; torch "
         f"{here['torch']}, numba-cuda {here['numba-cuda']}, Python {here['python']}."
     )
-    out = [lead, markdown(speed(found)), "![valid samples per second: over the number of "
-           "variables, and over the samples of a call](gpu.svg)"]  # fmt: skip
-    out += [markdown(table) for table in (latencies(found), layers(found), batches(found))]
+    words = "valid samples per second: over the number of variables, and over the samples of a call"
+    out = [lead, f"![{words}](gpu.svg)", markdown(against(found)), markdown(others(found))]
+    out += [markdown(table) for table in (latencies(found), layers(found))]
+    bits = found.get("same bits", [])
+    if bits and all(one["same"] for one in bits):
+        out.append(
+            f"In this run {bits[0]['samples']:,} samples of n = {bits[0]['n']:,}, with 0 and "
+            f"{bits[-1]['sweeps']} sweeps, were compared with those of the CPU: the same bits."
+        )
     if found["skipped"]:
         out.append("Not measured in this run: " + "; ".join(found["skipped"]) + ".")
     return out
 
 
-def speed(found: dict[str, Any]) -> Table:
+def against(found: dict[str, Any]) -> Table:
+    """Weighted formulas of several sizes, beside the dense formulation in both precisions."""
+    rows = []
+    for case in sorted(_weighted(found), key=lambda case: case["n"]):
+        row = [f"{case['n']:,}", _rate(case["rate"]), _power(case["samples"]), _rate(case["floor"])]
+        for precision in PRECISIONS:
+            best = best_dense(found, case["n"], precision)
+            row.append("" if best is None else f"{case['rate'] / best['rate']:,.0f} x "
+                       f"({_rate(best['rate'])} in {_power(best['batch'])})")  # fmt: skip
+        rows.append(row)
+    columns = ("n = L", "nelson", "samples of a call", "floor",
+               *(f"faster than dense, {precision}" for precision in PRECISIONS))  # fmt: skip
+    lead = "TF32 products are exact here, because W, b and V hold 0, 1 and -1."
+    return Table("Valid samples per second, 5-SAT with weights θ ~ N(0, 1)", columns, rows,
+                 lead=lead)  # fmt: skip
+
+
+def others(found: dict[str, Any]) -> Table:
     rows: list[list[str]] = []
     for case in sorted(found["cases"], key=_order):
-        rows.append([_named(case), _power(case["samples"]), _rate(case["rate"]),
-                     _rate(case["floor"]) if "floor" in case else ""])  # fmt: skip
         if case["case"] != "weighted":
-            continue
-        for precision in PRECISIONS:
-            if best := best_dense(found, case["n"], precision):
-                ratio = case["rate"] / best["rate"]
-                note = f"dense, {precision}: nelson is {ratio:,.0f} times as fast"
-                rows.append([f"  {note}", _power(best["batch"]), _rate(best["rate"]), ""])
+            rows.append([_named(case), _power(case["samples"]), _rate(case["rate"]),
+                         _rate(case["floor"]) if "floor" in case else ""])  # fmt: skip
     if "sweeps" in found:
         it = found["sweeps"]
         ratio = (it["with 8 sweeps"] - it["draw"]) / it["draw"]
@@ -51,7 +70,7 @@ def speed(found: dict[str, Any]) -> Table:
         took = statistics.median(it["seconds"])
         rows.append([f"one step of NELSON-CD, n = {it['n']:,}", _power(it["samples"]),
                      f"{1e3 * took:.2g} ms", f"{1e3 * it['floor']:.2g} ms"])  # fmt: skip
-    return Table("Speed", ("case", "samples of a call", "measured", "floor"), rows)
+    return Table("Other cases", ("case", "samples of a call", "measured", "floor"), rows)
 
 
 def latencies(found: dict[str, Any]) -> Table:
@@ -98,52 +117,53 @@ def best_dense(found: dict[str, Any], n: int, precision: str) -> dict[str, Any] 
 
 
 def picture(found: dict[str, Any], path: Path) -> None:
-    """Left: over n, each call as large as is useful. Right: over the samples of a call."""
+    """Above: over n, each call as large as is useful. Below: over the samples of a call."""
     import matplotlib.pyplot as plt
 
     from nelson_paper import style
 
     drawn = {
-        "TF32": (style.ORANGE, "^--", "dense in torch, TF32"),
-        "float32": (style.GREY, "s--", "dense in torch, float32"),
+        "TF32": (style.ORANGE, "^--", "dense, TF32"),
+        "float32": (style.GREY, "s--", "dense, float32"),
     }
-    weighted = sorted((c for c in found["cases"] if c["case"] == "weighted"), key=lambda c: c["n"])
+    weighted = sorted(_weighted(found), key=lambda case: case["n"])
     with style.style():
-        figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 4.2), layout="constrained")
+        figure, (above, below) = plt.subplots(2, 1, figsize=(6.2, 7.6), layout="constrained")
         ends = [(weighted[-1]["rate"], "nelson", style.BLUE)]
-        left.loglog([c["n"] for c in weighted], [c["rate"] for c in weighted], "o-",
+        above.loglog([c["n"] for c in weighted], [c["rate"] for c in weighted], "o-",
                     color=style.BLUE)  # fmt: skip
         for precision, (colour, marker, name) in drawn.items():
             best = [best_dense(found, c["n"], precision) for c in weighted]
             pairs = [(c, d) for c, d in zip(weighted, best, strict=True) if d]
-            left.loglog([d["n"] for _, d in pairs], [d["rate"] for _, d in pairs], marker,
+            above.loglog([d["n"] for _, d in pairs], [d["rate"] for _, d in pairs], marker,
                         color=colour)  # fmt: skip
-            below = precision == "float32"
+            under = precision == "float32"
             for c, d in pairs:
-                left.annotate(f"{c['rate'] / d['rate']:,.0f} x", (d["n"], d["rate"]),
-                              (0, -13 if below else 7), textcoords="offset points", ha="center",
+                above.annotate(f"{c['rate'] / d['rate']:,.0f} x", (d["n"], d["rate"]),
+                              (0, -13 if under else 7), textcoords="offset points", ha="center",
                               color=colour, fontsize="small")  # fmt: skip
-            ends.append((pairs[-1][1]["rate"], name.replace(", ", ",\n"), colour))
-        left.margins(x=0.12, y=0.12)
-        style.measured(left, xlabel="variables n = clauses L", ylabel="valid samples per second",
+            ends.append((pairs[-1][1]["rate"], name, colour))
+        above.margins(x=0.12, y=0.12)
+        style.measured(above, xlabel="variables n = clauses L", ylabel="valid samples per second",
                        title="Best batch of each; numbers: nelson over dense")  # fmt: skip
-        style.label_ends(left, ends)
+        style.label_ends(above, ends)
         n = weighted[0]["n"] if not found["latencies"] else found["latencies"][0]["n"]
         ours = [(it["samples"], it["samples"] / statistics.median(it["call"]))
                 for it in found["latencies"]]  # fmt: skip
         ours += [(c["samples"], c["rate"]) for c in weighted if c["n"] == n]
-        right.loglog(*zip(*sorted(ours), strict=True), "o-", color=style.BLUE)
+        below.loglog(*zip(*sorted(ours), strict=True), "o-", color=style.BLUE)
         ends = [(max(ours)[1], "nelson", style.BLUE)]
         for precision, (colour, marker, name) in drawn.items():
             tried = sorted((d["batch"], d["rate"]) for d in found["dense"]
                            if d["n"] == n and d["precision"] == precision and d["compact"]
                            and d["rate"])  # fmt: skip
             if tried:
-                right.loglog(*zip(*tried, strict=True), marker, color=colour)
-                ends.append((tried[-1][1], name.replace(", ", ",\n"), colour))
-        style.measured(right, xlabel="samples of one call, or of one batch",
+                below.loglog(*zip(*tried, strict=True), marker, color=colour)
+                ends.append((tried[-1][1], name, colour))
+        style.measured(below, xlabel="samples of one call, or of one batch",
+                       ylabel="valid samples per second",
                        title=f"n = L = {n:,}, by batch size")  # fmt: skip
-        style.label_ends(right, ends)
+        style.label_ends(below, ends)
         figure.suptitle(
             f"Random 5-SAT, weights θ ~ N(0, 1), one {found['machine']['card']}, wall time",
             x=0.01, ha="left", fontsize=11,
@@ -152,12 +172,16 @@ def picture(found: dict[str, Any], path: Path) -> None:
         plt.close(figure)
 
 
+def _weighted(found: dict[str, Any]) -> list[dict[str, Any]]:
+    return [case for case in found["cases"] if case["case"] == "weighted"]
+
+
 def _rate_key(entry: dict[str, Any]) -> float:
     return float(entry["rate"])
 
 
 def _order(case: dict[str, Any]) -> tuple[int, int, str]:
-    kinds = ("weighted", "uniform", "large", "sink-free")
+    kinds = ("uniform", "large", "sink-free")
     kind = kinds.index(case["case"]) if case["case"] in kinds else len(kinds)
     return kind, case["n"], case["case"]
 

@@ -8,7 +8,8 @@
     formulas FOLDER  folders of `nelson bench --formulas` (docs/experiments.md)
     routes           the picture of docs/routes.md; about a minute
     reach            one row for each kind of formula (docs/reach.md); about ten minutes
-    gpu FILE         table and picture of docs/gpu.md, from the file of `python -m lab.gpu`
+    gpu [FILE]       tables and picture of docs/gpu.md and lab-gpu.md, from the file of
+                     `python -m lab.gpu` (default: gpu-figures.json)
     cluster          the plan of large jobs, from cluster-figures.json (docs/cluster.md)
 
 From the root of the repository. A page keeps what stands outside of its two marks.
@@ -41,6 +42,7 @@ PAGES = {
     "prediction": "prediction.md",
     "cluster": "cluster.md",
     "gpu": "gpu.md",
+    "gpu-batches": "lab-gpu.md",
     "reach": "reach.md",
     "formulas": "experiments.md",
 }
@@ -72,10 +74,8 @@ def write(name: str, folder: Path = Path()) -> None:
         draw_routes()
     elif name == "reach":
         replace("reach", [_dated(machine()), markdown(reach.table())])
-    elif name == "gpu":
-        found = json.loads(folder.read_text())
-        replace("gpu", gpu_page.parts(found))
-        gpu_page.picture(found, DOCS / "gpu.svg")
+    elif name in ("gpu", "gpu-batches"):
+        write_gpu(gpu_page.FIGURES if folder == Path() else folder)
     elif name == "density":
         write_density(folder)
     elif name == "prediction":
@@ -84,6 +84,13 @@ def write(name: str, folder: Path = Path()) -> None:
         replace("cluster", [cluster_plan.markdown(json.loads(FIGURES.read_text()))])
     else:
         write_results(folder)
+
+
+def write_gpu(file: Path) -> None:
+    found = json.loads(file.read_text())
+    replace("gpu", gpu_page.parts(found))
+    replace("gpu-batches", [markdown(gpu_page.batches(found))])
+    gpu_page.picture(found, DOCS / "gpu.svg")
 
 
 def draw_routes() -> None:
