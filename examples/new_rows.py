@@ -2,8 +2,8 @@
 
     python examples/new_rows.py docs/tables.svg
 
-Left: new rows of a model without rules and pairs. Right: rules found in the table and pairs chosen
-by held-out rows. Each point is a pair of values of two columns; on the line, the pair is as
+Left: new rows of a model without rules and pairs. Right: rules suggested by the table and pairs
+chosen by held-out rows. Each point is a pair of values of two columns; on the line, the pair is as
 frequent in new rows as in the table. The band holds 19 of 20 pairs if only the finite numbers of
 rows make a difference; the pair that is furthest outside has its name.
 """
@@ -78,9 +78,10 @@ def main(picture: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         write_csv(Path(folder) / "plans.csv")
         frame = pd.read_csv(Path(folder) / "plans.csv")
-    space = nelson.Space.from_frame(frame, rules=True)
+    found = nelson.Space.from_frame(frame, rules=True).suggestions
+    space = nelson.Space.from_frame(frame, rules=[suggestion.rule for suggestion in found])
     for requirement in space.rules:
-        print(requirement.name)
+        print(requirement)
     model = space.learn(frame, seed=0)
     plain = nelson.Space.from_frame(frame).learn(frame, pairs=None, seed=0)
     figure, axes = plt.subplots(1, 2, figsize=(9, 4.4), sharey=True, layout="constrained")

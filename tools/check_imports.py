@@ -21,8 +21,8 @@ from pathlib import Path
 BOUNDARIES = (
     # optional packages, or slow to load
     "ConfigSpace", "cpmpy", "cycler", "matplotlib", "networkx", "numba", "pandas",
-    "platformdirs", "psutil", "pyarrow", "ray", "rich", "safetensors", "scipy", "tensorboard",
-    "torch",
+    "platformdirs", "polars", "psutil", "pyarrow", "ray", "rich", "safetensors", "scipy",
+    "tensorboard", "torch",
     # other people's samplers, solvers and compilers
     "py_d4", "pycmsgen", "pycryptosat", "pyganak", "pysat", "pysdd", "pyunigen",
     # modules of the standard library that some systems do not have

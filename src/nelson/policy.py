@@ -451,8 +451,10 @@ class PairPolicy(_Numbers):
     #: Largest cost of a circuit that is tried (`choose._cost`). At ten fields of five values each,
     #: 34 of the 45 pairs compiled in 9 s; all 45 (cost 12 million) did not in 60 s.
     cost: float = 4e6
-    #: Samples of the model in which pairs are counted, at least.
+    #: Samples of the model in which pairs are counted: four for each row, up to this many.
     samples: int = 1 << 17
+    #: Rows times pairs that are counted to rank pairs: of more, every k-th row is looked at.
+    counted: int = 1 << 28
     #: Batches of which not even the best pair helps before the search ends. The pair that differs
     #: most from the model is not always the one that helps.
     misses: int = 3

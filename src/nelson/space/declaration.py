@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -11,9 +12,10 @@ import numpy as np
 
 from nelson.errors import FormulaError, printable
 from nelson.formula import Formula
+from nelson.policy import DEFAULT
 from nelson.space.clauses.encode import Encoder
-from nelson.space.language.evaluate import evaluate
-from nelson.space.language.expressions import MAX_NODES, Rule, extent, leaves, rule
+from nelson.space.language.evaluate import evaluate, has_measure, possible
+from nelson.space.language.expressions import MAX_NODES, Derived, Rule, extent, leaves, rule
 from nelson.space.language.fields import (
     FIELDS,
     Bins,
@@ -30,7 +32,7 @@ from nelson.space.language.fields import (
 from nelson.space.language.parse import parse
 from nelson.space.language.text import text
 from nelson.space.language.vectors import MAX_VECTOR, Bits, vector_of
-from nelson.space.rows import table_codes
+from nelson.space.rows import number_ends, table_codes
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,10 @@ class Declaration:
         #: not use them by itself: space.sample(n, weights=space.weights). The command line does.
         self.weights: dict[Any, Any] = {}
         self.shares: dict[Any, Any] = {}
+        #: What the columns of a table were taken for, if the fields were declared from one.
+        self.columns: Any = None
+        #: Rules that hold in that table and chance does not explain: none is applied.
+        self.suggestions: tuple[Any, ...] = ()
         self.encoding = Encoder()
         self.sets: dict[str, Flags] = {}
         self.preferences: list[tuple[float, Rule]] = []  # (priority, rule): see `prefer`
@@ -101,17 +107,34 @@ class Declaration:
         """One of some values: strings, whole numbers, or anything that can be hashed."""
         return self._add(choice(self._new_name(name), values))
 
-    def bins(self, name: str, edges: Iterable[float]) -> Bins:
-        """A number, known only by the range that it falls in: the values are texts as "[18, 65)".
+    def bins(
+        self,
+        name: str,
+        edges: Iterable[float],
+        *,
+        missing: bool = False,
+        unit: str = "",
+        after: Any = None,
+    ) -> Bins:
+        """A number of a table, kept as the range that it falls in, such as "[18, 65)".
 
-        edges: numbers in rising order; -inf and inf may be the first and the last. This is for
-        continuous columns of a table.
+        edges: numbers in rising order; -inf and inf may be the first and the last. Rules on the
+        number itself (`age >= 21`, `end - start <= 90`) hold in every row that a model of a table
+        draws. missing: may there be no number? (`~age.missing`)
+        unit: "date" (days since 1970-01-01) or "duration" (days).
+        after: another such field; the ranges are those of the difference to it.
         """
+        if unit not in ("", "date", "duration"):
+            raise FormulaError(f"unit = {unit!r} of {name}", expected='"", "date" or "duration"')
         listed = tuple(float(edge) for edge in edges)
         rising = all(a < b for a, b in itertools.pairwise(listed))  # also refuses NaN
         if len(listed) < 2 or not rising:
             raise FormulaError(f"the bins {listed} of {name}", expected="two edges or more, rising")
-        return self._add(Bins(self._new_name(name), listed))
+        if after is not None:
+            after = self[after] if isinstance(after, str) else after
+            if not isinstance(after, Bins) or self.fields.get(after.name) is not after:
+                raise FormulaError(f"{name} after {after!r}", expected="a field of bins")
+        return self._add(Bins(self._new_name(name), listed, bool(missing), unit, after))
 
     def flags(self, name: str, members: Iterable[str]) -> Flags:
         """A set of flags. Its members are the fields `name.member`."""
@@ -138,13 +161,17 @@ class Declaration:
         return field
 
     def __getitem__(self, name: str) -> Any:
-        """The field, the vector of bits, or the set of flags, of this name."""
+        """The field, vector or set of flags of this name; `income.missing`: is it None?"""
         if name in self.vectors:
             return self.vectors[name]
         if name in self.fields:
             return self.fields[name]
         if name in self.sets:
             return self.sets[name]
+        of, _, last = name.rpartition(".")
+        field = self.fields.get(of) if last == "missing" else None
+        if isinstance(field, Choice) and None in field.values:
+            return field.isin([None])
         raise unknown(f"no field is called {name!r}", name, [*self.fields, *self.sets])
 
     def __contains__(self, name: object) -> bool:
@@ -187,7 +214,7 @@ class Declaration:
         for given in rules:
             try:
                 found = self.rule(given)
-                self.encoding.require(found)
+                self._encode(found)
             except FormulaError as error:
                 if source is None or error.source is not None:
                     raise
@@ -211,6 +238,15 @@ class Declaration:
         for given in rules:
             self.preferences.append((float(priority), self.rule(given)))
 
+    def _encode(self, found: Rule) -> None:
+        """Clauses of a rule. Of a rule on numbers in ranges: ranges whose numbers may obey it."""
+        if not has_measure(found):
+            self.encoding.require(found)
+            return
+        fields = [leaf for leaf in leaves(found) if isinstance(leaf, FIELDS)]
+        if math.prod(field.size for field in fields) <= DEFAULT.space.tabulated:
+            self.encoding.require(Derived("possible", (found,)))
+
     @property
     def formula(self) -> Formula:
         """The clauses. The projection is the variables of the fields, which determine the rest."""
@@ -231,8 +267,12 @@ class Declaration:
                 domain = self.fields[name].domain
                 found[f"{name} is not in {domain}"] = np.flatnonzero(outside)
         safe = {name: np.where(bad, 0, column) for name, column in codes.items()}
+        ends = number_ends(self.fields, table, safe)
         for requirement in self.rules:
-            holds = np.broadcast_to(evaluate(requirement.rule, safe), n)
+            if has_measure(requirement.rule):
+                holds = np.broadcast_to(possible(requirement.rule, safe, ends)[0], n)
+            else:
+                holds = np.broadcast_to(evaluate(requirement.rule, safe), n)
             if not (holds | bad).all():
                 found[str(requirement)] = np.flatnonzero(~holds & ~bad)
         return found

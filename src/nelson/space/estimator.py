@@ -15,7 +15,8 @@ import numpy as np
 
 from nelson.errors import FormulaError, NelsonError
 from nelson.space.space import Space
-from nelson.space.tables.frames import is_frame, load_pandas
+from nelson.space.tables.columns import load_pandas
+from nelson.space.tables.frames import as_frame, is_file, is_frame
 
 _Base: Any
 _NotFitted: Any
@@ -54,14 +55,17 @@ except ImportError:
 
 
 class TableEstimator(_Base):
-    """A law over the legal rows of a space, learned from a table.
+    """A law over the rows of a table, and over the legal rows of a space if there is one.
 
-    space         the fields and rules; None: fields are declared from the table, without rules.
-    bins          see `Space.from_frame` (without a space) and `Space.learn` (with one).
+    space         the fields and rules; None: fields are declared from the table.
+    columns, rules, bins   see `Space.from_frame`: what the table does not say by itself, rules that
+                  hold in every new row. With a space: `bins` of `Space.learn`.
     random_state  a number, or a numpy RandomState.
     The others are those of `Space.learn`.
 
-    Fitted: `model_` is the `TableModel`, `space_` its space.
+    Tables: DataFrames of pandas and Polars, Arrow tables, records, arrays, names of files.
+    Fitted: `model_` is the `TableModel`, `space_` its space, and `columns_` what each column was
+    taken for: print it.
 
     >>> import pandas
     >>> sizes, gifts = ["S", "S", "L", "L"] * 50, [True, False, False, False] * 50
@@ -79,6 +83,8 @@ class TableEstimator(_Base):
         self,
         space: Space | None = None,
         *,
+        columns: Any = None,
+        rules: Any = (),
         pairs: Any = "auto",
         bins: Any = None,
         drop_invalid: bool = False,
@@ -89,6 +95,8 @@ class TableEstimator(_Base):
         seconds: float | None = None,
     ) -> None:
         self.space = space
+        self.columns = columns
+        self.rules = rules
         self.pairs = pairs
         self.bins = bins
         self.drop_invalid = drop_invalid
@@ -99,14 +107,24 @@ class TableEstimator(_Base):
         self.seconds = seconds
 
     def fit(self, X: Any, y: Any = None) -> TableEstimator:
-        """Learn from a DataFrame, or from an array of rows. y is ignored."""
-        self._array = not is_frame(X)
+        """Learn from a table, or from an array of rows. y is ignored."""
+        self._array = not _is_table(X)
         table = self._table(X, self.space)
         declared = self.space is None
-        self.space_ = Space.from_frame(table, bins=self.bins) if self.space is None else self.space
-        self.n_features_in_ = table.shape[1]
-        if not self._array and all(isinstance(name, str) for name in table.columns):
-            self.feature_names_in_ = np.array(table.columns, object)
+        if self.space is None:
+            self.space_ = Space.from_frame(
+                table, columns=self.columns, rules=self.rules, bins=self.bins
+            )
+        elif self.columns is not None or self.rules not in (None, (), []):
+            raise FormulaError(
+                "columns or rules beside a space", expected="fields and rules of the space alone"
+            )
+        else:
+            self.space_ = self.space
+        frame = as_frame(table)[0]
+        self.n_features_in_ = frame.shape[1]
+        if not self._array and "labels" not in frame.attrs:
+            self.feature_names_in_ = np.array(frame.columns, object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         self.model_ = self.space_.learn(
@@ -120,6 +138,7 @@ class TableEstimator(_Base):
             seed=_seed(self.random_state),
             seconds=self.seconds,
         )
+        self.columns_ = self.model_.columns
         return self
 
     def sample(self, n_samples: int = 1, random_state: Any = None, given: Any = None) -> Any:
@@ -132,7 +151,7 @@ class TableEstimator(_Base):
         """log P of each row; -inf for a row that is not legal."""
         self._check_fitted()
         table = self._table(X, self.space_)
-        if table.shape[1] != self.n_features_in_ and self._array:
+        if self._array and table.shape[1] != self.n_features_in_:
             raise ValueError(
                 f"X has {table.shape[1]} features, but {type(self).__name__} is expecting "
                 f"{self.n_features_in_} features as input"
@@ -143,17 +162,22 @@ class TableEstimator(_Base):
         """The mean of log P of the rows. y is ignored."""
         return float(self.score_samples(X).mean())
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = tags.input_tags.allow_nan = True
+        return tags
+
     def _check_fitted(self) -> None:
         if not hasattr(self, "model_"):
             raise _NotFitted(f"this {type(self).__name__} is not fitted yet: call fit first")
 
     def _table(self, X: Any, space: Space | None) -> Any:
         """X as a DataFrame; the columns of an array are the fields in order, or x0, x1, ..."""
-        if is_frame(X):
-            return X
+        if _is_table(X):
+            return as_frame(X)[0] if is_file(X) else X
         kind = np.asarray(X).dtype if hasattr(X, "dtype") else None
         numeric = kind is None or kind.kind in "biufc"
-        array = _matrix(X, dtype="numeric" if numeric else None)
+        array = _matrix(X, dtype="numeric" if numeric else None, ensure_all_finite="allow-nan")
         if space is None:
             names = [f"x{k}" for k in range(array.shape[1])]
         else:
@@ -164,6 +188,12 @@ class TableEstimator(_Base):
                     f"{len(names)} features as input"
                 )
         return load_pandas().DataFrame(array, columns=names)
+
+
+def _is_table(X: Any) -> bool:
+    """A table with names of columns, rather than an array of rows?"""
+    records = type(X) is dict or (isinstance(X, list) and len(X) > 0 and isinstance(X[0], dict))
+    return is_frame(X) or is_file(X) or hasattr(X, "to_pandas") or records
 
 
 def _seed(random_state: Any) -> int | None:

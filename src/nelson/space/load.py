@@ -15,9 +15,9 @@ from nelson.learning.model import Model
 from nelson.learning.model import load as load_model
 from nelson.log_z.result import LogPartition
 from nelson.space.space import Space
-from nelson.space.tables.frames import ColumnLook
 from nelson.space.tables.model import FORMAT, KIND, Facts, TableModel
 from nelson.space.tables.potential import MAX_CHOICE, FieldLevels, Potential
+from nelson.space.tables.saved import restored
 
 
 def load(path: str | os.PathLike[str], net: Any = None) -> Model | TableModel:
@@ -62,13 +62,14 @@ def _table_model(folder: Path, meta: dict[str, Any]) -> TableModel:
             raise ValueError(f"{name} of shape {array.shape}, expected {size} finite numbers")
     if np.abs(arrays["theta"]).max(initial=0.0) > 700:
         raise ValueError("a theta beyond 700")
-    look = None if meta["look"] is None else tuple(_column(space, c) for c in meta["look"])
+    columns = None if meta["columns"] is None else restored(space, meta["columns"], arrays)
+    space.columns = columns
     return TableModel(
         space,
         potential,
         arrays["theta"],
         arrays["shares"],
-        look,
+        columns,
         _facts(meta["facts"]),
         log_z=_log_z(meta["log_z"]),
     )
@@ -100,14 +101,6 @@ def _potential(space: Space, meta: dict[str, Any]) -> Potential:
         if a == b or a not in levels or b not in levels or pairs.count((a, b)) > 1:
             raise ValueError(f"the pair {a} x {b}")
     return Potential(levels, reference, tuple(pairs))
-
-
-def _column(space: Space, content: dict[str, Any]) -> ColumnLook:
-    column = ColumnLook(**content)
-    if column.name not in space.fields or not isinstance(column.dtype, str):
-        raise ValueError(f"the column {column.name!r}")
-    kept = None if column.categories is None else tuple(_list(column.categories))
-    return ColumnLook(column.name, column.dtype, kept, bool(column.ordered))
 
 
 def _facts(content: dict[str, Any]) -> Facts:

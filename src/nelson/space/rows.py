@@ -6,6 +6,9 @@ small choice. Values are made when they are asked for.
 
 from __future__ import annotations
 
+import datetime
+import decimal
+import numbers
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, overload
 
@@ -14,6 +17,7 @@ import numpy as np
 from nelson.errors import FormulaError, NelsonError, printable
 from nelson.io.arrow import load_pyarrow
 from nelson.space.language.fields import (
+    Bins,
     Choice,
     Field,
     Flag,
@@ -204,8 +208,9 @@ def codes_of(field: Field, column: Any) -> np.ndarray:
         return _numeric_codes(field, values)
     known: dict[Any, int] = {}
     out = np.empty(len(values), np.int64 if field.size < 2**62 else object)
+    absent = _missing(column, values)
     for k, value in enumerate(values.tolist()):
-        if value != value:  # NaN: a missing value of pandas
+        if absent[k]:
             value = None
         try:
             if value not in known:
@@ -243,6 +248,75 @@ def _numeric_codes(field: Any, values: np.ndarray) -> np.ndarray:
     return np.where(inside, whole - low, -1)
 
 
+def numbers_of(field: Bins, table: Any) -> np.ndarray:
+    """The numbers of a column that is kept in ranges, float64; NaN where there is none.
+
+    Dates and durations are days. Of a field `after` another one: the differences.
+    """
+    found = as_numbers(table[field.name])
+    return found if field.after is None else found - as_numbers(table[field.after.name])
+
+
+def as_numbers(column: Any) -> np.ndarray:
+    """Any column of numbers, dates or durations as float64; NaN where there is no number."""
+    if getattr(getattr(column, "dtype", None), "tz", None) is not None:
+        column = column.dt.tz_convert("UTC").dt.tz_localize(None)
+    values = column.to_numpy() if hasattr(column, "to_numpy") else np.asarray(column)
+    if values.dtype.kind in "Mm":
+        return days(values)
+    if values.dtype.kind in "biuf":
+        return values.astype(float)
+    missing = _missing(column, values)
+    known = values[~missing].tolist()
+    found = np.full(len(values), np.nan)
+    if known and all(isinstance(v, (datetime.date, datetime.timedelta, str)) for v in known):
+        kind = "timedelta64[us]" if isinstance(known[0], datetime.timedelta) else "datetime64[us]"
+        try:
+            found[~missing] = days(np.array(known, kind))
+        except (ValueError, TypeError):
+            pass
+        return found
+    real = (numbers.Real, decimal.Decimal)
+    found[~missing] = [float(v) if isinstance(v, real) else np.nan for v in known]
+    return found
+
+
+def _missing(column: Any, values: np.ndarray) -> np.ndarray:
+    """(n,) bool: where a column of objects has None, NaN or pandas' NA."""
+    if hasattr(column, "isna"):
+        return np.asarray(column.isna(), bool)
+    return np.array([v is None or v != v for v in values.tolist()], bool)
+
+
+def days(values: np.ndarray) -> np.ndarray:
+    """Dates or durations of NumPy as days, float64; NaT is NaN."""
+    whole, _ = np.datetime_data(values.dtype)
+    kind = values.dtype.kind
+    if whole not in ("D", "s", "ms", "us", "ns"):
+        values = values.astype(f"{kind}8[s]")
+        whole = "s"
+    per_day = {"D": 1, "s": 86400, "ms": 86400_000, "us": 86400_000_000, "ns": 86400 * 10**9}
+    found = values.astype(np.int64) / per_day[whole]
+    found[np.isnat(values)] = np.nan
+    return found
+
+
+def number_ends(
+    fields: Mapping[str, Field], table: Any, codes: Mapping[str, np.ndarray]
+) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Least and greatest number of each row, for fields kept in ranges: the number itself where a
+    table has it, the ends of the range for `Rows`.
+    """
+    found = {}
+    for name, field in fields.items():
+        if isinstance(field, Bins):
+            if isinstance(table, Rows):
+                found[name] = field.ends(codes[name])
+            else:
+                found[name] = (numbers_of(field, table),) * 2
+    return found
+
+
 def table_codes(fields: Mapping[str, Field], table: Any) -> dict[str, np.ndarray]:
     """Codes of the columns of a table (DataFrame, Arrow table, Rows, records, dict of columns).
 
@@ -259,8 +333,21 @@ def table_codes(fields: Mapping[str, Field], table: Any) -> dict[str, np.ndarray
             raise FormulaError(
                 f"a table without the column {name!r}", expected=f"columns {list(fields)}"
             ) from None
-        out[name] = codes_of(field, column)
+        if (
+            isinstance(field, Bins)
+            and not hasattr(column, "cat")
+            and not _has_labels(field, column)
+        ):
+            out[name] = field.codes(numbers_of(field, table))
+        else:
+            out[name] = codes_of(field, column)
     return out
+
+
+def _has_labels(field: Bins, column: Any) -> bool:
+    """Are the values texts of ranges, rather than numbers?"""
+    values = column.to_numpy() if hasattr(column, "to_numpy") else np.asarray(column)
+    return values.dtype.kind not in "biufMm" and any(value in field.values for value in values[:9])
 
 
 def _same(fields: Mapping[str, Field], others: Mapping[str, Field]) -> bool:

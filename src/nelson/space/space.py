@@ -19,7 +19,7 @@ from typing import IO, TYPE_CHECKING, Any
 from nelson.budget import Budget, TimeUp
 from nelson.policy import DEFAULT, Policy
 from nelson.space.declaration import Declaration
-from nelson.space.rows import Rows, table_codes
+from nelson.space.rows import Rows
 
 if TYPE_CHECKING:
     from nelson.space.coverage.coverage import Coverage
@@ -163,26 +163,34 @@ class Space(Declaration):
 
     @classmethod
     def from_frame(
-        cls, frame: Any, *, bins: Any = None, name: str | None = None, rules: bool = False
+        cls,
+        frame: Any,
+        *,
+        columns: Mapping[str, str] | None = None,
+        rules: Any = (),
+        bins: Any = None,
+        name: str | None = None,
     ) -> Space:
-        """A field for each column of a DataFrame; add the rules with `require`.
+        """A field for each column of a table: `print(space.columns)` says what each was taken for.
 
-        bool becomes a flag, categories and texts a choice, whole numbers an integer from the
-        smallest to the largest. Other numbers need bins={"age": [0, 18, 65, 120]}, or a number of
-        bins with about equal shares, {"age": 8}; bins=8 holds for all columns of such numbers.
-
-        rules=True requires also what holds in the frame: pairs of values of two columns that never
-        occur together, if that is not due to chance (1% for all pairs together). Look at
-        `space.rules` before you trust them: new rows may break a rule that held so far.
+        frame     a DataFrame of pandas or Polars, an Arrow table, records, or the name of a file
+        columns   what you know better: {"zip": "code", "age": "number"}, of flag, choice, code,
+                  integer, number, date, duration, id, text, constant; {"end": "after start"} keeps
+                  the ranges of a difference
+        rules     texts of rules that hold in every new row: ["end - start <= 90"]. True proposes
+                  rules instead, `space.suggestions`, and applies none
+        bins      {"age": [0, 18, 65, 120]}, or a number of ranges, {"age": 8}; bins=8 holds for all
         """
-        from nelson.space.tables.frames import declare
-        from nelson.space.tables.rules import never_together
+        from nelson.space.tables.describe import describe
+        from nelson.space.tables.frames import as_frame
+        from nelson.space.tables.rules import suggestions
 
         space = cls(name)
-        declare(space, frame, bins)
-        if rules:
-            for pair in never_together(space, table_codes(space.fields, frame)):
-                space.require(pair.rule(space), name=str(pair))
+        table, kind = as_frame(frame)
+        stated = [rules] if isinstance(rules, str) else [] if rules is True else list(rules or ())
+        describe(space, table, kind, columns, stated, bins)
+        if rules is True:
+            space.suggestions = tuple(suggestions(space, table))
         return space
 
     # --- answers ----------------------------------------------------------------------------------

@@ -36,8 +36,8 @@ def small() -> tuple[Space, pd.DataFrame]:
 
 
 def checks():
-    """scikit-learn feeds random floats, which need bins."""
-    for made, check in estimator_checks_generator(TableEstimator(bins=4, random_state=0)):
+    """scikit-learn feeds random floats."""
+    for made, check in estimator_checks_generator(TableEstimator(random_state=0)):
         name = getattr(check, "func", check).__name__
         if name not in SKIPPED:
             yield pytest.param(made, check, id=name)
@@ -97,11 +97,6 @@ def test_scikit_learn_can_use_it():
         clone(made).sample(1)
     with pytest.raises(FormulaError, match="random_state"):
         clone(made).set_params(random_state="x").fit(frame)
-
-
-def test_floats_without_bins_are_refused():
-    with pytest.raises(FormulaError, match="continuous columns are not supported"):
-        TableEstimator().fit(np.random.default_rng(0).random((20, 2)))
 
 
 def test_without_scikit_learn_the_protocol_is_the_same(monkeypatch):

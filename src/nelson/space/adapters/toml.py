@@ -60,6 +60,7 @@ MAX_BITS = 4096
 
 _KEYS = ("name", "fields", "rules", "prefer", "weights", "shares")
 _KINDS = ("integer", "bits", "signed_bits", "choice", "bins", "flags")
+_BINS_KEYS = ("bins", "missing", "unit", "after")
 _FORM = '"flag", { integer = [0, 15] }, { choice = ["a", "b"] } or { flags = ["a", "b"] }'
 _RULES_FORM = 'a list of texts, a table of name = "text", or [[rules]] with name and rule'
 _FORMATS = "a space in TOML, a feature model in UVL (*.uvl) or clauses in DIMACS (p cnf ...)"
@@ -168,6 +169,9 @@ class _SpaceReader:
         if given == "flag":
             self.space.flag(name)
             return
+        if isinstance(given, dict) and "bins" in given:
+            self._bins(name, given)
+            return
         if not isinstance(given, dict) or len(given) != 1:
             raise FormulaError(f"the field {_short(name)} = {_short(given)}", expected=_FORM)
         ((kind, values),) = given.items()
@@ -185,14 +189,6 @@ class _SpaceReader:
             for value in listed:
                 _check_value(name, value)
             self.space.choice(name, listed)
-        elif kind == "bins":
-            for edge in values:
-                if isinstance(edge, bool) or not isinstance(edge, (int, float)):
-                    raise FormulaError(
-                        f"the edge {_short(edge)} of {_short(name)}", expected="a number"
-                    )
-                _check_width(name, edge, 1000)  # a float holds it
-            self.space.bins(name, values)
         else:
             for member in values:
                 if not isinstance(member, str) or not member:
@@ -200,6 +196,28 @@ class _SpaceReader:
                         f"the member {_short(member)} of {_short(name)}", expected="a string"
                     )
             self.space.flags(name, values)
+
+    def _bins(self, name: str, given: dict[str, Any]) -> None:
+        for key in given:
+            if key not in _BINS_KEYS:
+                raise unknown(f"the key {_short(key)} of bins", key, _BINS_KEYS)
+        edges = given["bins"]
+        if not isinstance(edges, list):
+            raise FormulaError(f"bins = {_short(edges)} of {_short(name)}", expected="a list")
+        for edge in edges:
+            if isinstance(edge, bool) or not isinstance(edge, (int, float)):
+                raise FormulaError(
+                    f"the edge {_short(edge)} of {_short(name)}", expected="a number"
+                )
+            _check_width(name, edge, 1000)  # a float holds it
+        missing = given.get("missing", False)
+        if not isinstance(missing, bool):
+            raise FormulaError(f"missing = {_short(missing)}", expected="true or false")
+        after = given.get("after")
+        if after is not None and not isinstance(after, str):
+            raise FormulaError(f"after = {_short(after)}", expected="the name of a field")
+        unit = given.get("unit", "")
+        self.space.bins(name, edges, missing=missing, unit=unit, after=after)
 
     # --- rules -----------------------------------------------------------------------------------
 
@@ -433,7 +451,10 @@ def _form(field: Field) -> str:
     if isinstance(field, Integer):
         return f"{{ integer = [{field.low}, {field.high}] }}"
     if isinstance(field, Bins):
-        return f"{{ bins = [{', '.join(map(repr, field.edges))}] }}"
+        more = ", missing = true" * field.missing
+        more += f", unit = {_string(field.unit)}" * bool(field.unit)
+        more += "" if field.after is None else f", after = {_string(field.after.name)}"
+        return f"{{ bins = [{', '.join(map(repr, field.edges))}]{more} }}"
     if field.size > MAX_ITEMS:
         raise FormulaError(
             f"the choice {field.name} of {field.size:,} values in a file",

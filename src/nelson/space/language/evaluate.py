@@ -6,17 +6,24 @@ clauses, and what finds the rows of a table that break a rule.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping
 from functools import reduce
 from typing import Any
 
 import numpy as np
 
+from nelson.errors import FormulaError
 from nelson.space.language import vector_values
-from nelson.space.language.expressions import Category, Expression, Number, Rule
+from nelson.space.language.expressions import Category, Expression, Number, Rule, leaves
+from nelson.space.language.text import text
 from nelson.space.language.vectors import VECTOR_COMPARISONS, Bits
 
 Columns = Mapping[str, np.ndarray]
+#: Name of a column -> the least and the greatest number that each row may have; NaN: missing.
+Ends = Mapping[str, tuple[np.ndarray, np.ndarray]]
+#: (may the rule hold, may it fail), for each row.
+Possible = tuple[np.ndarray, np.ndarray]
 #: Numbers beyond this are computed with Python's integers.
 _MAX_INT = 2**62
 
@@ -82,6 +89,8 @@ def evaluate(node: Expression, columns: Columns) -> Any:
         return _values(args[0], columns) == _values(args[1], columns)
     if op == "distinct":
         return _distinct([_values(arg, columns) for arg in args])
+    if op == "possible":
+        return possible(args[0], columns, ends_of(args[0], columns))[0]
     if op == "table":
         return _listed([np.asarray(evaluate(arg, columns)) for arg in args[0]], args[1])
     values = [
@@ -146,3 +155,83 @@ def _listed(columns: list[np.ndarray], rows: tuple[tuple[int, ...], ...]) -> Any
     flat = [c.reshape(-1).tolist() for c in every]
     found = [tuple(map(int, row)) in allowed for row in zip(*flat, strict=True)]
     return np.array(found, bool).reshape(every[0].shape)
+
+
+# --- numbers that are known by their ranges: three values ---------------------------------------
+
+
+def ends_of(rule: Expression, codes: Columns) -> Ends:
+    """The ends of the ranges of all columns of a rule that are kept as ranges."""
+    ranged = {leaf.name: leaf for leaf in leaves(rule) if hasattr(leaf, "ends")}  # type: ignore[attr-defined]
+    return {name: leaf.ends(codes[name]) for name, leaf in ranged.items()}
+
+
+def has_measure(rule: Expression) -> bool:
+    """Is there a comparison of a measure in the rule?"""
+    stack: list[Any] = [rule]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, tuple):
+            stack += node
+        elif isinstance(node, Expression):
+            if node.op == "measure":
+                return True
+            stack += node.args
+    return False
+
+
+def possible(node: Expression, codes: Mapping[str, np.ndarray], ends: Ends) -> Possible:
+    """May the rule hold, and may it fail, for numbers between these ends?"""
+    op, args = node.op, node.args
+    if op == "measure":
+        return _compare(args[0], *_bounds(args[1], codes, ends))
+    if not has_measure(node):
+        found = np.asarray(evaluate(node, codes), bool)
+        return found, ~found
+    each = [possible(arg, codes, ends) for arg in args]
+    if op == "not":
+        return each[0][1], each[0][0]
+    if op in ("and", "or"):
+        may = reduce(operator.and_ if op == "and" else operator.or_, [a for a, _ in each])
+        fail = reduce(operator.or_ if op == "and" else operator.and_, [b for _, b in each])
+        return may, fail
+    if op == "implies":
+        (a, not_a), (b, not_b) = each
+        return not_a | b, a & not_b
+    if op == "if":
+        (a, not_a), (b, not_b), (c, not_c) = each
+        return a & b | not_a & c, a & not_b | not_a & not_c
+    if op in ("iff", "xor"):
+        (a, not_a), (b, not_b) = each
+        same, differ = a & b | not_a & not_b, a & not_b | not_a & b
+        return (same, differ) if op == "iff" else (differ, same)
+    raise FormulaError(
+        f"{text(node)}, with numbers that are not whole", expected="and, or, not, implies, iff"
+    )
+
+
+def _bounds(gap: Any, codes: Mapping[str, np.ndarray], ends: Ends) -> tuple[Any, Any]:
+    low: Any = gap.constant
+    high: Any = gap.constant
+    for term, factor in gap.terms:
+        if (name := getattr(term, "name", "")) in ends:
+            a, b = ends[name]
+        else:
+            a = b = np.asarray(evaluate(term, codes), float)
+        low = low + factor * (a if factor > 0 else b)
+        high = high + factor * (b if factor > 0 else a)
+    return low, high
+
+
+def _compare(op: str, low: np.ndarray, high: np.ndarray) -> Possible:
+    """low..high op 0; comparisons with NaN are False, so each line says when it is sure."""
+    never: dict[str, Any] = {
+        "<": lambda: low >= 0,
+        "<=": lambda: low > 0,
+        ">": lambda: high <= 0,
+        ">=": lambda: high < 0,
+        "==": lambda: (low > 0) | (high < 0),
+        "!=": lambda: (low == 0) & (high == 0),
+    }
+    opposite = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
+    return ~np.asarray(never[op]()), ~np.asarray(never[opposite[op]]())

@@ -73,11 +73,13 @@ class Number(Expression):
     # --- arithmetic -------------------------------------------------------------------------------
 
     def __add__(self, other: Any) -> Number:
+        if _is_measure(other):
+            return NotImplemented
         a, b = self, number(other)
         return Computed("+", _joined("+", a, b), a.low + b.low, a.high + b.high)
 
     def __sub__(self, other: Any) -> Number:
-        return self + -number(other)
+        return NotImplemented if _is_measure(other) else self + -number(other)
 
     def __mul__(self, other: Any) -> Number:
         a, b = self, number(other)
@@ -479,7 +481,14 @@ def _rule(left: Expression, op: str, right: Any) -> Rule:
     )
 
 
+def _is_measure(value: Any) -> bool:
+    """Numbers that need not be whole (`nelson.space.language.measures`) know what to do."""
+    return getattr(value, "op", "") == "measure" or hasattr(value, "measure")
+
+
 def _compared(op: str, left: Number, right: Any) -> Rule:
+    if _is_measure(right):
+        return NotImplemented
     if isinstance(right, (str, bytes)) or right is None:
         refuse(f"{left!r} {op} {right!r}", "a number to compare with")
     return Rule(op, (left, number(right)))

@@ -16,6 +16,7 @@ from __future__ import annotations
 import bisect
 import difflib
 import itertools
+import math
 import numbers
 from collections.abc import Hashable, Iterable, Iterator
 from typing import Any
@@ -25,6 +26,7 @@ import numpy as np
 from nelson.errors import FormulaError, shortened
 from nelson.space.language.expressions import Category, Number, Rule
 from nelson.space.language.functions import count
+from nelson.space.language.measures import Measure, date_text
 
 
 class Flag(Rule):
@@ -148,36 +150,129 @@ class Choice(_Listed, Category):
 
 
 class Bins(Choice):
-    """A number, known by the range that it falls in: `[0, 18)`, `[18, 65)`, `[65, 120]`."""
+    """A number, known by the range that it falls in: `[0, 18)`, `[18, 65)`, `[65, 120]`.
 
-    __slots__ = ("edges",)
+    missing   is there one more value, None, for rows without a number?
+    unit      "", or "date" or "duration": numbers are then days (`measures`)
+    after     the ranges are those of the difference to this other field
+    """
+
+    __slots__ = ("after", "edges", "missing", "unit")
     __hash__ = Category.__hash__
 
-    def __init__(self, name: str, edges: tuple[float, ...]) -> None:
-        super().__init__(name, bin_labels(edges))
-        self.edges = edges
+    def __init__(
+        self,
+        name: str,
+        edges: tuple[float, ...],
+        missing: bool = False,
+        unit: str = "",
+        after: Bins | None = None,
+    ) -> None:
+        labels = bin_labels(edges, "duration" if after is not None and unit else unit)
+        super().__init__(name, (*labels, None) if missing else labels)
+        self.edges, self.missing, self.unit, self.after = edges, missing, unit, after
+
+    @property
+    def ranges(self) -> int:
+        return len(self.edges) - 1
 
     def code(self, value: Any) -> int:
-        """The bin of a number, or of the text of a bin."""
+        """The bin of a number (of the difference, if there is `after`), or of the text of a bin."""
         if isinstance(value, str) or not isinstance(value, numbers.Real):
             return super().code(value)
         if not self.edges[0] <= float(value) <= self.edges[-1]:  # also refuses NaN
             raise FormulaError(
                 f"{self.name} = {value!r}", expected=f"{self.edges[0]:g} to {self.edges[-1]:g}"
             )
-        return min(bisect.bisect_right(self.edges, float(value)), self.size) - 1
+        return min(bisect.bisect_right(self.edges, float(value)), self.ranges) - 1
+
+    def codes(self, values: np.ndarray) -> np.ndarray:
+        """`code` of an array of numbers; NaN is missing; -1: not in the domain."""
+        found = np.full(len(values), -1)
+        found[np.isnan(values)] = self.ranges if self.missing else -1
+        inside = (values >= self.edges[0]) & (values <= self.edges[-1])
+        at = np.searchsorted(self.edges, values[inside], side="right")
+        found[inside] = at.clip(1, self.ranges) - 1
+        return found
+
+    def ends(self, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The least and the greatest number of each code; NaN if it is missing."""
+        low = np.array([*self.edges[:-1], np.nan])[codes.astype(np.int64)]
+        high = np.array([*self.edges[1:], np.nan])[codes.astype(np.int64)]
+        last = codes == self.ranges - 1
+        below = np.nextafter(high, -np.inf)  # the upper end of a range does not belong to it
+        return low, np.where(last | np.isinf(high), high, below)
+
+    @property
+    def measure(self) -> Measure:
+        """The number, for rules: that of `after` plus the difference."""
+        if self.after is None:
+            return Measure([(self, 1.0)], unit=self.unit)
+        return Measure([*self.after.measure.terms, (self, 1.0)], unit=self.unit)
+
+    def __eq__(self, other: object) -> Rule:  # type: ignore[override]
+        label = other is None or (isinstance(other, str) and other in self.values)
+        if label or (isinstance(other, Category) and not isinstance(other, Bins)):
+            return Category.__eq__(self, other)
+        return self.measure == other
+
+    def __ne__(self, other: object) -> Rule:  # type: ignore[override]
+        return ~(self == other)
+
+    def __lt__(self, other: Any) -> Rule:  # type: ignore[override]
+        return self.measure < other
+
+    def __le__(self, other: Any) -> Rule:  # type: ignore[override]
+        return self.measure <= other
+
+    def __gt__(self, other: Any) -> Rule:  # type: ignore[override]
+        return self.measure > other
+
+    def __ge__(self, other: Any) -> Rule:  # type: ignore[override]
+        return self.measure >= other
+
+    def __add__(self, other: Any) -> Measure:  # type: ignore[override]
+        return self.measure + other
+
+    __radd__ = __add__  # type: ignore[assignment]
+
+    def __sub__(self, other: Any) -> Measure:  # type: ignore[override]
+        return self.measure - other
+
+    def __rsub__(self, other: Any) -> Measure:  # type: ignore[override]
+        return -self.measure + other
+
+    def __mul__(self, other: Any) -> Measure:  # type: ignore[override]
+        return self.measure * other
+
+    __rmul__ = __mul__  # type: ignore[assignment]
+
+    def __neg__(self) -> Measure:
+        return -self.measure
+
+    def __truediv__(self, other: Any) -> Measure:
+        return self.measure / other
 
 
-def bin_labels(edges: tuple[float, ...]) -> tuple[str, ...]:
-    """[a, b) for each bin; the last one includes its upper end."""
-    shown = [f"{edge:.6g}" for edge in edges]
+def bin_labels(edges: tuple[float, ...], unit: str = "") -> tuple[str, ...]:
+    """[a, b) for each bin; the last one includes its upper end. `= a` for a single number."""
+    shown = [_edge(edge, unit) for edge in edges]
     if len(set(shown)) < len(shown):
         shown = [repr(edge) for edge in edges]
     last = len(edges) - 2
-    return tuple(
-        f"{'(' if low == '-inf' else '['}{low}, {high}{']' if k == last and high != 'inf' else ')'}"
-        for k, (low, high) in enumerate(itertools.pairwise(shown))
-    )
+    found = []
+    for k, (low, high) in enumerate(itertools.pairwise(shown)):
+        closed = k == last and high != "inf"
+        label = f"{'(' if low == '-inf' else '['}{low}, {high}{']' if closed else ')'}"
+        single = np.nextafter(edges[k], np.inf) == edges[k + 1]
+        found.append(f"= {low}" if single else label)
+    return tuple(found)
+
+
+def _edge(edge: float, unit: str) -> str:
+    if unit == "date" and abs(edge) < 3e6:
+        return date_text(edge)
+    return f"{edge:.6g}" + " d" * (unit == "duration" and math.isfinite(edge))
 
 
 class NumericChoice(_Listed, Number):

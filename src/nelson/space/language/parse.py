@@ -22,7 +22,8 @@ from typing import Any
 from nelson.errors import FormulaError, shortened
 from nelson.space.language import expressions, functions, vectors
 from nelson.space.language.expressions import Category, Expression, Number, Rule
-from nelson.space.language.fields import Flags
+from nelson.space.language.fields import Bins, Flags
+from nelson.space.language.measures import Measure
 from nelson.space.language.vectors import Bits
 
 #: Longest text of one rule, and deepest nesting.
@@ -35,6 +36,7 @@ _BINARY: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
     ast.Pow: operator.pow,
     ast.Mod: operator.mod,
     ast.FloorDiv: operator.floordiv,
@@ -212,6 +214,8 @@ class _RuleReader:
 
     def _operand(self, node: ast.expr, value: Any) -> Any:
         """A number or a rule, of the rows or constant: what arithmetic takes."""
+        if isinstance(value, Bins):
+            return value.measure
         if isinstance(value, (Number, Rule, Bits, int, float)):
             return value
         choices = "; the values of a choice are not numbers" * isinstance(value, Category)
@@ -225,6 +229,8 @@ class _RuleReader:
         if isinstance(node.op, ast.Pow) and any(isinstance(x, Expression) for x in (left, right)):
             raise self._unsupported(node)
         left, right = self._operand(node, left), self._operand(node, right)
+        if isinstance(node.op, ast.Div) and not isinstance(left, Measure):
+            raise self._unsupported(node)
         bits = isinstance(node.op, (ast.BitAnd, ast.BitOr, ast.BitXor))
         if bits and isinstance(left, bool) and isinstance(right, bool):
             left = expressions.rule(left)

@@ -79,6 +79,10 @@ def _print(node: Any) -> tuple[str, int]:
         return repr(args[0]), _TIGHT if not isinstance(args[0], int) or args[0] >= 0 else 12
     if op == "truth":
         return _print(args[0])
+    if op == "measure":  # a comparison has its text; a sum shows its columns
+        return (args[2], 5) if len(args) == 3 else (" + ".join(map(text, args[0])) or "0", 10)
+    if op == "possible":
+        return _print(args[0])
     if (shown := _vector(node)) is not None:
         return shown
     if op in _CALLS:

@@ -24,12 +24,15 @@ import numpy as np
 
 from nelson.budget import Budget
 from nelson.policy import DEFAULT, Policy
+from nelson.space.tables.elimination import order_of
 from nelson.space.tables.fit import COVARIANCE_ROWS, Fitted, Prior, TableProblem, covariance, fit
 from nelson.space.tables.potential import Pair, Potential
 
 if TYPE_CHECKING:
     from nelson.space.space import Space
 
+#: The Wald test inverts the covariance of all features: of more it is left out.
+MOST_TESTED = 2000
 Rows = tuple[Mapping[str, np.ndarray], int]
 
 
@@ -178,10 +181,13 @@ def _ranked(
 ) -> tuple[list[tuple[float, Pair]], list[Pair]]:
     """(pairs that differ from the model by more than noise, best first; those too costly)."""
     potential = fitted.potential
-    train, n = search.train
-    m = max(search.policy.pairs.samples, n)
-    drawn = potential.levels_of(fitted.draw(search.space, m, seed=search.seed).codes)
     candidates = [pair for pair in candidates if pair not in potential.pairs]
+    train, n = search.train
+    step = max(1, n * len(candidates) // search.policy.pairs.counted)
+    train = {name: column[::step] for name, column in train.items()}
+    n = -(-n // step)
+    m = max(n, min(search.policy.pairs.samples // step, max(1 << 13, 4 * n)))
+    drawn = potential.levels_of(fitted.draw(search.space, m, seed=search.seed).codes)
     data, model = potential.counts(train, candidates), potential.counts(drawn, candidates)
     ranked, too_wide = [], []
     for pair in candidates:
@@ -240,25 +246,14 @@ def _cost(pairs: list[Pair], potential: Potential) -> float:
 
     A circuit for the pairs is about as large. Rules are not counted: they remove rows.
     """
-    near: dict[str, set[str]] = {}
-    for a, b in pairs:
-        near.setdefault(a, set()).add(b)
-        near.setdefault(b, set()).add(a)
-    sizes = {name: float(potential.levels[name].count) for name in near}
-    total = 0.0
-    while near:
-        price = {name: sizes[name] * math.prod(sizes[x] for x in near[name]) for name in near}
-        name = min(price, key=lambda x: (price[x], x))
-        total += price[name]
-        around = near.pop(name)
-        for other in around:
-            near[other] |= around - {other}
-            near[other].discard(name)
-    return total
+    names = {name for pair in pairs for name in pair}
+    return order_of(pairs, {name: potential.levels[name].count for name in names}).cells
 
 
 def _prune(search: PairSearch, chosen: ChosenPairs, tests: int) -> None:
     """Take out pairs whose theta could be 0, unless rows that were held out speak against it."""
+    if chosen.fitted.potential.size > MOST_TESTED:
+        return
     weak = [
         pair
         for pair, p in _wald(chosen.fitted, *search.train).items()

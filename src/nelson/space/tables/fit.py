@@ -3,10 +3,10 @@
 The log-likelihood of n rows, n (theta . mu - log Z(theta)), is concave. Its gradient is n (mu - E),
 where mu are the shares of the features in the data and E those under the model.
 
-Where exact moments are known (all legal rows are enumerated, or a circuit is compiled), L-BFGS
-climbs it in coordinates in which the covariance of the data is the identity. Near the maximum the
-covariance of the model is close to that of the data, so that about 20 steps are enough. Elsewhere
-the loop of `nelson.learn` does the same with samples.
+Where exact moments are known (fields are eliminated one by one, all legal rows are enumerated, or
+a circuit is compiled), L-BFGS climbs it in coordinates in which the covariance of the data is the
+identity. Near the maximum the covariance of the model is close to that of the data, so that about
+20 steps are enough. Elsewhere the loop of `nelson.learn` does the same with samples.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -38,6 +38,7 @@ from nelson.space.clauses.gates import TRUE
 from nelson.space.language.expressions import Rule
 from nelson.space.law import circuit_of
 from nelson.space.rows import Rows
+from nelson.space.tables.elimination import LevelLaw
 from nelson.space.tables.potential import Potential
 
 if TYPE_CHECKING:
@@ -45,19 +46,25 @@ if TYPE_CHECKING:
 
 #: Rows from which the covariance of the data is estimated. It only scales the steps.
 COVARIANCE_ROWS = 20_000
+#: A law whose moments cost little is climbed without the covariance of more features than this.
+MOST_SCALED = 150
+#: The features of a pair whose covariance is inverted as a whole, at most.
+MOST_IN_BLOCK = 1000
 #: Added to the variance of each feature: pairs that no legal row has never vary.
 _RIDGE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
 class TableProblem:
-    """A potential over the legal rows of a space, as theta on literals of a formula."""
+    """A potential over the legal rows of a space, as theta on literals of a formula; if its fields
+    can be eliminated one by one (`levels`), without the formula.
+    """
 
+    space: Space
     potential: Potential
-    formula: Formula
-    literals: np.ndarray  # (k,): the literal of each feature
-    source: Law | None  # of exact moments
+    levels: LevelLaw | None
     seed: int
+    budget: Budget
     policy: Policy = DEFAULT
 
     @classmethod
@@ -70,13 +77,32 @@ class TableProblem:
         policy: Policy = DEFAULT,
     ) -> TableProblem:
         budget = budget or Budget()
-        with budget.enforced():
-            formula, literals = space.encoding.extended(potential.rules)
+        levels = LevelLaw.of(space, potential, policy.pairs.cost)
+        problem = cls(space, potential, levels, seed, budget, policy)
+        if levels is None:
+            _ = problem.source  # compiled now, within the budget
+        return problem
+
+    @cached_property
+    def _extended(self) -> tuple[Formula, np.ndarray]:
+        with self.budget.enforced():
+            formula, literals = self.space.encoding.extended(self.potential.rules)
+        return formula, np.array(literals, np.int64)
+
+    formula = property(lambda self: self._extended[0])
+    #: (k,): the literal of each feature
+    literals = property(lambda self: self._extended[1])
+
+    @cached_property
+    def source(self) -> LevelLaw | Law | None:
+        """What gives exact moments; None: nothing does."""
+        if self.levels is not None:
+            return self.levels
         with phase("compiling a circuit"):
             # `moments_of` alone spends less on a circuit.
-            circuit_of(formula, budget)
-            source = moments_of(formula, budget=budget.share(policy.fit.exact_share))
-        return cls(potential, formula, np.array(literals, np.int64), source, seed, policy)
+            circuit_of(self.formula, self.budget)
+            share = self.policy.fit.exact_share
+            return moments_of(self.formula, budget=self.budget.share(share))
 
     @property
     def why_not(self) -> str:
@@ -100,12 +126,16 @@ class TableProblem:
         return float(theta[(self.literals < 0) & self.variables | (self.literals == TRUE)].sum())
 
     def log_z(self, theta: np.ndarray) -> float:
-        assert self.source is not None
+        if self.levels is not None:
+            return self.levels.log_z(theta)
+        assert isinstance(self.source, Law)
         return float(self.source.log_z(self.log_odds(theta)[None])[0]) + self.offset(theta)
 
     def mean(self, theta: np.ndarray) -> tuple[np.ndarray, str]:
         """(the share of each feature (k,), guarantee)."""
-        if self.source is None:
+        if self.levels is not None:
+            return self.levels.mean(theta), "exact"
+        if not isinstance(self.source, Law):
             return self._sampled_mean(theta)
         mean = self.source.mean(self.log_odds(theta)[None])[0]
         at = mean[np.where(self.variables, np.abs(self.literals) - 1, 0)] if len(mean) else 0.0
@@ -151,6 +181,9 @@ class Fitted:
 
     def draw(self, space: Space, n: int, **options: Any) -> Rows:
         """n rows of the model."""
+        if self.problem.levels is not None and options.keys() <= {"seed"}:
+            codes = self.problem.levels.draw(self.theta, n, options.get("seed"))
+            return Rows(space.fields, codes, n)
         return space.sample(n, weights=self.weights, **options)
 
     def log_prob(self, rows: Mapping[str, np.ndarray], n: int) -> np.ndarray:
@@ -202,14 +235,15 @@ def fit(
         return Fitted(problem, mu, mu, guarantee, True, "exact: there is no theta to learn")
     start = _start(potential, first, has, mu)
     if problem.source is not None:
-        return _climb(problem, mu, n, start, _scales(potential, rows, n, spread), budget)
+        scales = _scales(potential, rows, n, spread, mu, problem.levels)
+        return _climb(problem, mu, n, start, scales, budget)
     found = _sampled(problem, mu, n, start, budget)
     return replace(found, guarantee=weakest([found.guarantee, guarantee]))
 
 
 def _carried(potential: Potential, known: Fitted) -> np.ndarray:
     """The theta of another model, for the blocks that both have; 0 for others."""
-    out = np.zeros(len(potential.features))
+    out = np.zeros(potential.size)
     for names, place in known.potential.places.items():
         if names in potential.places:
             out[potential.places[names]] = known.theta[place]
@@ -229,20 +263,125 @@ def _start(
     return base + potential.relative(tables)
 
 
+class Scales(Protocol):
+    """A linear map A with A A^T near the inverse covariance of the features."""
+
+    def moved(self, y: np.ndarray) -> np.ndarray:
+        """A y."""
+
+    def pulled(self, g: np.ndarray) -> np.ndarray:
+        """A^T g."""
+
+
+@dataclass(frozen=True)
+class WholeScales:
+    """A: (k, k), or (k,) of the variances alone."""
+
+    matrix: np.ndarray
+
+    def moved(self, y: np.ndarray) -> np.ndarray:
+        return self.matrix * y if self.matrix.ndim == 1 else self.matrix @ y
+
+    def pulled(self, g: np.ndarray) -> np.ndarray:
+        return self.matrix * g if self.matrix.ndim == 1 else self.matrix.T @ g
+
+
+@dataclass(frozen=True)
+class PairScale:
+    """One pair of fields: root of its inverse covariance given the values of both fields, and the
+    regression of its features on those of the fields.
+    """
+
+    place: slice
+    singles: np.ndarray  # places of the features of both fields
+    root: np.ndarray
+    regression: np.ndarray  # (features of both fields, features of the pair)
+
+
+@dataclass(frozen=True)
+class BlockScales:
+    """A for many features: exact for each pair and its two fields, as if pairs were independent."""
+
+    singles: list[tuple[slice, np.ndarray]]
+    pairs: list[PairScale]
+
+    @classmethod
+    def of(cls, potential: Potential, mu: np.ndarray) -> BlockScales:
+        tables = potential.completed(mu)
+        singles, pairs = [], []
+        for names, place in potential.places.items():
+            if len(names) == 1:
+                p = mu[place]
+                singles.append((place, _inverse_root(np.diag(p) - np.outer(p, p))))
+            else:
+                a, b = (potential.places[(name,)] for name in names)
+                at = np.concatenate([np.arange(a.start, a.stop), np.arange(b.start, b.stop)])
+                pairs.append(_pair_scale(potential, names, tables[names], place, at))
+        return cls(singles, pairs)
+
+    def moved(self, y: np.ndarray) -> np.ndarray:
+        out = np.empty_like(y)
+        for place, root in self.singles:
+            out[place] = root @ y[place]
+        for pair in self.pairs:
+            own = pair.root * y[pair.place] if pair.root.ndim == 1 else pair.root @ y[pair.place]
+            out[pair.place] = own
+            out[pair.singles] -= pair.regression @ own
+        return out
+
+    def pulled(self, g: np.ndarray) -> np.ndarray:
+        out = np.empty_like(g)
+        for place, root in self.singles:
+            out[place] = root.T @ g[place]
+        for pair in self.pairs:
+            own = g[pair.place] - pair.regression.T @ g[pair.singles]
+            out[pair.place] = pair.root * own if pair.root.ndim == 1 else pair.root.T @ own
+        return out
+
+
+def _pair_scale(
+    potential: Potential, names: tuple[str, ...], table: np.ndarray, place: slice, at: np.ndarray
+) -> PairScale:
+    """From the shares of all combinations of two fields."""
+    rows, columns = (
+        np.delete(np.arange(k), potential.reference[n])
+        for n, k in zip(names, table.shape, strict=True)
+    )
+    inner = table[np.ix_(rows, columns)]
+    t, p, q = inner.ravel(), table.sum(1)[rows], table.sum(0)[columns]
+    both = np.block([[np.diag(p), inner], [inner.T, np.diag(q)]])
+    single = np.concatenate([p, q])
+    both -= np.outer(single, single)
+    k, m = inner.shape
+    cross = np.zeros((k + m, k * m))  # covariance with the features of the pair
+    cross[np.repeat(np.arange(k), m), np.arange(k * m)] = t
+    cross[k + np.tile(np.arange(m), k), np.arange(k * m)] = t
+    cross -= np.outer(single, t)
+    regression = np.linalg.solve(both + 1e-7 * np.eye(k + m), cross)
+    if k * m > MOST_IN_BLOCK:
+        left = t * (1 - t) - np.einsum("ij,ij->j", regression, cross)
+        return PairScale(place, at, 1 / np.sqrt(left.clip(0) + _RIDGE), regression)
+    left = np.diag(t) - np.outer(t, t) - cross.T @ regression
+    return PairScale(place, at, _inverse_root(left + 1e-8 * np.eye(k * m)), regression)
+
+
 def _scales(
     potential: Potential,
     rows: Mapping[str, np.ndarray],
     n: int,
     spread: np.ndarray,
+    mu: np.ndarray,
+    levels: LevelLaw | None,
     most: int = 3000,
-) -> np.ndarray:
-    """A with A A^T near the inverse covariance of the features: (k, k), or (k,) of the variances
-    alone if there are more than `most` features."""
+) -> Scales:
+    """From the covariance of the data; by blocks if there are more than `most` features."""
     step = max(1, n // COVARIANCE_ROWS)
+    if levels is not None and len(spread) > MOST_SCALED:
+        return BlockScales.of(potential, mu)
     if len(spread) > most:
         share = potential.vector(potential.counts(rows, potential.blocks)) / max(1, n)
-        return 1 / np.sqrt(share * (1 - share) + spread + _RIDGE)
-    return _inverse_root(covariance(potential, rows, step) + np.diag(spread))
+        return WholeScales(1 / np.sqrt(share * (1 - share) + spread + _RIDGE))
+    return WholeScales(_inverse_root(covariance(potential, rows, step) + np.diag(spread)))
 
 
 def covariance(potential: Potential, rows: Mapping[str, np.ndarray], step: int = 1) -> np.ndarray:
@@ -256,6 +395,8 @@ def _inverse_root(matrix: np.ndarray) -> np.ndarray:
     from scipy.linalg import cholesky, solve_triangular
 
     size = len(matrix)
+    if size <= 64:  # SciPy would start threads
+        return np.linalg.inv(np.linalg.cholesky(matrix + _RIDGE * np.eye(size))).T
     lower = cholesky(matrix + _RIDGE * np.eye(size), lower=True)
     return solve_triangular(lower, np.eye(size), lower=True).T
 
@@ -265,25 +406,25 @@ def _climb(
     mu: np.ndarray,
     n: int,
     start: np.ndarray,
-    scale: np.ndarray,
+    scales: Scales,
     budget: Budget,
 ) -> Fitted:
     assert problem.source is not None
 
     def moved(y: np.ndarray) -> np.ndarray:
-        return start + (scale * y if scale.ndim == 1 else scale @ y)
+        return start + scales.moved(y)
 
     def gradient(y: np.ndarray) -> np.ndarray:
-        gap = problem.mean(moved(y))[0] - mu
-        return scale * gap if scale.ndim == 1 else scale.T @ gap
+        return scales.pulled(problem.mean(moved(y))[0] - mu)
 
     size, policy = len(mu), problem.policy.fit
-    tolerance = math.sqrt(2 * policy.close / max(1, n) / size)
+    nats = max(1.0, size / 20)  # the noise of k numbers is k / 2 nats
+    tolerance = math.sqrt(2 * policy.close * nats / max(1, n) / size)
     with phase(f"fitting {size} numbers"):
         end = minimise(gradient, np.zeros(size), tolerance=tolerance, budget=budget)
     theta = moved(end.at)
     missing = 0.5 * max(1, n) * float(end.gradient @ end.gradient)
-    converged = missing <= policy.converged
+    converged = missing <= policy.converged * nats
     why = f"{problem.source.why}; "
     why += (
         f"the log-likelihood of the {n:,} rows is at its maximum, within {missing:.1g} nats"

@@ -13,12 +13,13 @@ import numpy as np
 from nelson.budget import Budget
 from nelson.errors import FormulaError
 from nelson.policy import Policy
-from nelson.space.language.fields import Integer, NumericChoice
+from nelson.space.language.fields import Bins
 from nelson.space.names import field_of
 from nelson.space.rows import Rows, table_codes
 from nelson.space.tables.choose import ChosenPairs, PairSearch, choose
+from nelson.space.tables.columns import columns_of
 from nelson.space.tables.fit import Fitted, Prior, TableProblem, fit
-from nelson.space.tables.frames import continuous, is_continuous, is_frame, look_of
+from nelson.space.tables.frames import as_frame
 from nelson.space.tables.model import Facts, TableModel
 from nelson.space.tables.potential import Pair, Potential, levels_of
 
@@ -46,12 +47,15 @@ def learn(
     budget = Budget.of(seconds)
     seed = int(np.random.default_rng().integers(2**31)) if seed is None else seed
     smoothing = _prior(prior, pair_prior)
-    codes, n, dropped = legal_codes(space, frame, drop_invalid)
+    frame, table = _frame(space, frame)
+    codes, n, dropped, legal = legal_codes(space, frame, drop_invalid)
     potential = _potential(space, codes, bins)
     rows = potential.levels_of(codes)
     asked = _pairs(space, potential, pairs)
     notes = _notes(potential, dropped, n)
-    others = [str(c) for c in frame.columns if c not in space.fields] if is_frame(frame) else []
+    taken = {c.name: c.taken for c in space.columns.columns} if space.columns is not None else {}
+    said = {c.name: c.notes for c in space.columns.columns} if space.columns is not None else {}
+    others = [c for c in frame.columns if c not in space.fields and c not in taken] if table else []
     if others:
         notes.append(f"columns that are no fields were left out: {', '.join(others)}")
     tell = _teller(progress)
@@ -78,7 +82,7 @@ def learn(
     else:
         found = _fitted(space, potential, asked, rows, n, smoothing, budget, seed, policy)
         if _is_table(validation):
-            held, m, _ = legal_codes(space, validation, drop_invalid)
+            held, m, *_ = legal_codes(space, _frame(space, validation)[0], drop_invalid)
             if found.problem.source is not None:
                 score = found.log_prob(potential.levels_of(held), m)
     facts = Facts(
@@ -95,28 +99,43 @@ def learn(
         notes=tuple(notes),
         seconds=round(time.monotonic() - started, 3),
     )
-    look = look_of(frame, space.fields)
-    return TableModel(space, found.potential, found.theta, found.shares, look, facts, found.problem)
+    columns = None
+    if table:
+        kept = None if legal.all() else legal
+        columns = columns_of(space, frame, codes, taken, said, kept, table, seed)
+    return TableModel(
+        space, found.potential, found.theta, found.shares, columns, facts, found.problem
+    )
+
+
+def _frame(space: Space, table: Any) -> tuple[Any, str]:
+    """(a DataFrame, what it was before); other tables of codes stay as they are, with ""."""
+    plain = isinstance(table, (np.ndarray, list, dict)) and space.columns is None
+    if isinstance(table, Rows) or (plain and not any_bins(space)):
+        return table, ""
+    return as_frame(table)
+
+
+def any_bins(space: Space) -> bool:
+    return any(isinstance(field, Bins) for field in space.fields.values())
 
 
 def legal_codes(
     space: Space, frame: Any, drop_invalid: bool
-) -> tuple[dict[str, np.ndarray], int, int]:
-    """(codes of the legal rows, how many they are, how many rows were dropped)."""
+) -> tuple[dict[str, np.ndarray], int, int, np.ndarray]:
+    """(codes of the legal rows, how many they are, how many were dropped, which rows are legal)."""
     codes = {name: np.asarray(column) for name, column in table_codes(space.fields, frame).items()}
     n = len(next(iter(codes.values()))) if codes else 0
     if not n:
         raise FormulaError("a table without rows", expected="one row or more")
-    broken = space.violations(Rows(space.fields, codes, n))  # does not look codes up again
-    if not broken:
-        return codes, n, 0
+    numbers = any_bins(space) and not isinstance(frame, Rows)
+    broken = space.violations(frame if numbers else Rows(space.fields, codes, n))
     legal = np.ones(n, bool)
+    if not broken:
+        return codes, n, 0, legal
     for positions in broken.values():
         legal[positions] = False
     if not drop_invalid:
-        for name, field in space.fields.items():
-            if isinstance(field, (Integer, NumericChoice)) and is_continuous(frame[name]):
-                raise continuous(name)
         raise FormulaError(_complaint(space, frame, broken, n), expected="legal rows only")
     if not legal.any():
         raise FormulaError(
@@ -125,7 +144,7 @@ def legal_codes(
             expected="legal rows",
         )
     kept = {name: column[legal] for name, column in codes.items()}
-    return kept, int(legal.sum()), int((~legal).sum())
+    return kept, int(legal.sum()), int((~legal).sum()), legal
 
 
 def _complaint(
@@ -240,7 +259,7 @@ def _searched(
     """Search for pairs on a part of the rows; the others judge."""
     train, count = rows, n
     if _is_table(validation):
-        codes, m, _ = legal_codes(space, validation, drop_invalid)
+        codes, m, *_ = legal_codes(space, _frame(space, validation)[0], drop_invalid)
         held_out = potential.levels_of(codes)
     else:
         share = _share(validation)

@@ -14,7 +14,8 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nelson._version import __version__
+from nelson.budget import Budget
 from nelson.errors import LINES, FormulaError, printable
 from nelson.exact.compiled import Compiled
 from nelson.exact.routes import CIRCUIT, ENUMERATE
@@ -31,17 +33,24 @@ from nelson.learning.model import writable
 from nelson.log_z.compute import log_z
 from nelson.log_z.result import LogPartition
 from nelson.space.adapters.toml import to_toml
+from nelson.space.answers import explained
 from nelson.space.language.expressions import Rule
+from nelson.space.language.fields import Bins
+from nelson.space.language.measures import constant_of
 from nelson.space.marginals import ValueShares
-from nelson.space.rows import Rows, table_codes
+from nelson.space.names import field_of, has
+from nelson.space.rows import Rows, code_type, table_codes
+from nelson.space.tables.columns import ROUNDS, Columns, given_up, load_pandas
+from nelson.space.tables.elimination import LevelLaw
 from nelson.space.tables.fit import Fitted, TableProblem
-from nelson.space.tables.frames import ColumnLook, as_frame
+from nelson.space.tables.frames import as_frame, like
 from nelson.space.tables.potential import Pair, Potential
+from nelson.space.tables.saved import arrays_of, described
 
 if TYPE_CHECKING:
     from nelson.space.space import Space
 
-FORMAT = 2
+FORMAT = 3
 KIND = "table"
 #: Files of other models that may have been in the folder before.
 _OTHERS = ("formula.cnf", "net.safetensors", "history.csv")
@@ -117,13 +126,13 @@ class TableModel:
         potential: Potential,
         theta: np.ndarray,
         shares: np.ndarray,
-        look: tuple[ColumnLook, ...] | None,
+        columns: Columns | None,
         facts: Facts,
         problem: TableProblem | None = None,
         log_z: LogPartition | None = None,
     ) -> None:
         self.space, self.potential, self.facts = space, potential, facts
-        self.vector, self.look = theta, look
+        self.vector, self.columns = theta, columns
         self._shares, self._problem = shares, problem
         self._learned_with = len(space.fields), len(space.rules)
         if log_z is not None:
@@ -165,13 +174,15 @@ class TableModel:
     def log_z(self) -> LogPartition:
         """log of the sum of exp(potential) over all legal rows: exact, or with its interval."""
         problem = self._fitted.problem
-        shift = problem.offset(self.vector)
-        log_odds = problem.log_odds(self.vector)
         if problem.source is None:
+            log_odds = problem.log_odds(self.vector)
             found = log_z(problem.formula, log_odds, seed=self.facts.seed)
-            return found.shifted(shift)
+            return found.shifted(problem.offset(self.vector))
         value = self._fitted.log_z
-        method = CIRCUIT if isinstance(problem.source, Compiled) else ENUMERATE
+        if problem.levels is not None:
+            method = "elimination"
+        else:
+            method = CIRCUIT if isinstance(problem.source, Compiled) else ENUMERATE
         return LogPartition(value, 0.0, method, problem.source.why, 0.0, True, {})
 
     # --- answers ----------------------------------------------------------------------------------
@@ -179,29 +190,129 @@ class TableModel:
     def rows(
         self, n: int = 1, *, given: Any = None, seed: int | None = None, **options: Any
     ) -> Rows:
-        """n new legal rows. given: a condition, as in `Space.sample`, with its other options."""
-        return self.space.sample(n, given=given, weights=self._weights, seed=seed, **options)
+        """n new legal rows; of numbers that are kept as ranges, the ranges.
+
+        given: a condition, as in `Space.sample`, with its other options.
+        """
+        self._check_space()
+        law = self._law(given) if not options else None
+        if law is None:
+            given = (
+                self._conditions(given)[0]
+                if isinstance(given, Mapping) and self.columns is not None
+                else given
+            )
+            return self.space.sample(n, given=given, weights=self._weights, seed=seed, **options)
+        started = time.monotonic()
+        seed = fresh_seed() if seed is None else int(seed)
+        with explained(self.space, given, Budget()):
+            drawn = law.draw(self.vector, n, seed)
+        codes = {
+            name: column.astype(code_type(self.space.fields[name].size))
+            for name, column in drawn.items()
+        }
+        info = {"method": "elimination", "seed": seed, "seconds": time.monotonic() - started}
+        rows = {name: codes[name] for name in self.space.fields}
+        return Rows(self.space.fields, rows, n, self.guarantee, "ok", info | {"tv_bound": 0.0})
+
+    def _law(self, given: Any) -> LevelLaw | None:
+        """The law of the fields given a condition, if they can be eliminated one by one."""
+        levels = self._fitted.problem.levels
+        if given is None or levels is None:
+            return levels
+        most = self._fitted.problem.policy.pairs.cost
+        return LevelLaw.of(self.space, self.potential, most, self._conditions(given)[0])
+
+    def _conditions(self, given: Any) -> tuple[list[Rule], dict[str, float]]:
+        """`given` as rules, and the numbers that columns kept as ranges are to have."""
+        if given is None:
+            return [], {}
+        if not isinstance(given, Mapping):
+            every = [given] if isinstance(given, (str, Rule)) else list(given)
+            return [self.space.rule(rule) for rule in every], {}
+        rules, numbers = [], {}
+        for key, value in given.items():
+            of = field_of(self.space, key)
+            if not isinstance(of, Bins) or value is None or value in of.values:
+                rules.append(has(of, value))
+            elif of.after is not None:
+                rules.append(of == value)
+            else:
+                numbers[of.name] = constant_of(value, of.unit, of.name)
+                rules.append(has(of, of.value(of.code(numbers[of.name]))))
+        return rules, numbers
 
     def stream(
         self, n: int | None = None, *, given: Any = None, seed: int | None = None, **options: Any
     ) -> Iterator[Rows]:
         """The rows of `rows` in blocks, in constant memory, as `Space.stream`."""
-        return self.space.stream(n, given=given, weights=self._weights, seed=seed, **options)
+        block = int(options.pop("block", 1 << 16))
+        if options or self._law(given) is None:
+            yield from self.space.stream(
+                n, given=given, weights=self._weights, seed=seed, block=block, **options
+            )
+            return
+        seed, first = fresh_seed() if seed is None else int(seed), 0
+        while n is None or first < n:
+            m = block if n is None else min(block, n - first)
+            yield self.rows(m, given=given, seed=_part(seed, first // block))
+            first += m
 
     def sample(
         self, n: int = 1, *, given: Any = None, seed: int | None = None, **options: Any
     ) -> Any:
-        """n new legal rows, as a DataFrame like the one that the model was learned from.
+        """n new rows, as a table like the one that the model was learned from.
 
         Its types, categories and order of columns are the same; `frame.attrs` has the guarantee. A
         model that was learned from another kind of table gives `Rows`.
         """
-        rows = self.rows(n, given=given, seed=seed, **options)
-        return rows if self.look is None else as_frame(rows, self.look)
+        if self.columns is None:
+            return self.rows(n, given=given, seed=seed, **options)
+        frames = list(self.frames(n, given=given, seed=seed, block=max(1, n), **options))
+        return like(frames[0] if len(frames) == 1 else _joined(frames), self.columns.table)
+
+    def frames(
+        self,
+        n: int | None = None,
+        *,
+        given: Any = None,
+        seed: int | None = None,
+        block: int = 1 << 16,
+        first: int = 0,
+        **options: Any,
+    ) -> Iterator[Any]:
+        """The rows of `sample` as DataFrames of at most `block` rows, in constant memory."""
+        assert self.columns is not None
+        seed = fresh_seed() if seed is None else int(seed)
+        rules, fixed = self._conditions(given)
+        done, turn, missed = 0, 0, 0
+        while n is None or done < n or not turn:
+            m = block if n is None else min(block, n - done)
+            part = _part(seed, turn)
+            rows = self.rows(m, given=given, seed=part, **options)
+            numbers, legal = self.columns.completed(rows, part, rules, fixed)
+            if not legal.all():
+                rows, numbers = _kept(rows, legal), {k: v[legal] for k, v in numbers.items()}
+            missed = 0 if len(rows) else missed + 1
+            if missed > ROUNDS:
+                raise given_up(done, n or 0)
+            done, turn = done + len(rows), turn + 1
+            yield self.columns.frame(rows, numbers, first + done - len(rows))
+            if rows.status != "ok" and len(rows) < m:
+                return
 
     def log_prob(self, table: Any) -> np.ndarray:
-        """log P of each row, in nats; -inf if it breaks a rule. `log_z` says how exact it is."""
-        return self._scored(self._codes(table))
+        """log P of each row, in nats; -inf if it breaks a rule. `log_z` says how exact it is.
+
+        Of a number that is kept as ranges: the probability of its range.
+        """
+        table = self._opened(table)
+        return self._scored(self._codes(table), self.space.satisfied(table))
+
+    def _opened(self, table: Any) -> Any:
+        if self.columns is None or isinstance(table, Rows):
+            return table
+        return as_frame(table)[0]
 
     def _codes(self, table: Any) -> Rows:
         codes = {
@@ -210,9 +321,9 @@ class TableModel:
         }
         return Rows(self.space.fields, codes, len(next(iter(codes.values()))))
 
-    def _scored(self, table: Rows) -> np.ndarray:
+    def _scored(self, table: Rows, legal: np.ndarray | None = None) -> np.ndarray:
         self._check_space()
-        legal = self.space.satisfied(table)
+        legal = self.space.satisfied(table) if legal is None else legal
         out = np.full(len(legal), -np.inf)
         if legal.any():
             kept = {name: column[legal] for name, column in table.codes.items()}
@@ -224,8 +335,9 @@ class TableModel:
 
     def evaluate(self, table: Any, seed: int | None = 0) -> Evaluation:
         """How likely are the rows, and do their values occur as often as in the model?"""
+        table = self._opened(table)
         rows = self._codes(table)
-        scores = self._scored(rows)
+        scores = self._scored(rows, self.space.satisfied(table))
         legal = np.isfinite(scores)
         n = int(legal.sum())
         if not n:
@@ -340,6 +452,7 @@ class TableModel:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "model.json").unlink(missing_ok=True)
         arrays = {"theta": self.vector, "shares": self._shares}
+        arrays |= {} if self.columns is None else arrays_of(self.columns)
         atomic.write(folder / "theta.safetensors", pack_tensors(arrays))
         for name in _OTHERS:
             (folder / name).unlink(missing_ok=True)
@@ -355,14 +468,13 @@ class TableModel:
             "levels": {name: levels.starts for name, levels in self.potential.levels.items()},
             "reference": dict(self.potential.reference),
             "pairs": self.pairs,
-            "look": None if self.look is None else [asdict(column) for column in self.look],
+            "columns": None if self.columns is None else described(self.columns),
             "log_z": _saved_log_z(self.__dict__.get("log_z")),
             "facts": asdict(self.facts),
         }
-        if self.look is not None:
-            for column in self.look:
-                for value in column.categories or ():
-                    _check_value(column.name, value)
+        for column in () if self.columns is None else self.columns.columns:
+            for value in column.look.categories or ():
+                _check_value(column.name, value)
         return json.dumps(content, indent=1)
 
     def _readme(self) -> str:
@@ -376,6 +488,26 @@ class TableModel:
             "In Python: `nelson.load(folder).sample(1000)`. Nothing in this folder is pickled.",
         ]
         return "\n".join(lines) + "\n"
+
+
+def _part(seed: int, turn: int) -> int:
+    """The seed of a part of the rows; that of the first one is the seed itself."""
+    return seed if not turn else int(np.random.SeedSequence([seed, turn]).generate_state(1)[0])
+
+
+def fresh_seed() -> int:
+    return int(np.random.default_rng().integers(2**31))
+
+
+def _kept(rows: Rows, legal: np.ndarray) -> Rows:
+    codes = {name: column[legal] for name, column in rows.codes.items()}
+    return Rows(rows.fields, codes, int(legal.sum()), rows.guarantee, rows.status, rows.info)
+
+
+def _joined(frames: list[Any]) -> Any:
+    joined = load_pandas().concat(frames, ignore_index=True)
+    joined.attrs = frames[0].attrs
+    return joined
 
 
 def _saved_log_z(found: LogPartition | None) -> dict[str, Any] | None:

@@ -145,6 +145,11 @@ class Potential:
         return [k for k in range(self.levels[name].count) if k != self.reference[name]]
 
     @cached_property
+    def _places_in_table(self) -> dict[tuple[str, ...], tuple[np.ndarray, ...]]:
+        """Where the free levels of a block are in its table over all levels."""
+        return {names: np.ix_(*map(self._free, names)) for names in self.blocks}
+
+    @cached_property
     def places(self) -> dict[tuple[str, ...], slice]:
         """The part of the vector that each block has."""
         found, first = {}, 0
@@ -154,21 +159,23 @@ class Potential:
             first += size
         return found
 
+    @property
+    def size(self) -> int:
+        """How many theta there are."""
+        return max((place.stop for place in self.places.values()), default=0)
+
     def vector(self, tables: Mapping[tuple[str, ...], np.ndarray]) -> np.ndarray:
         """The entries of tables over all levels, without those of reference levels, as (k,)."""
-        parts = [
-            tables[names][np.ix_(*(self._free(name) for name in names))].ravel()
-            for names in self.blocks
-        ]
+        parts = [tables[names][self._places_in_table[names]].ravel() for names in self.blocks]
         return np.concatenate(parts) if parts else np.zeros(0)
 
     def tables(self, theta: np.ndarray) -> dict[tuple[str, ...], np.ndarray]:
         """theta (k,) as a table over all levels for each block; 0 at reference levels."""
         found = {}
         for names, place in self.places.items():
-            table = np.zeros([self.levels[name].count for name in names])
-            free = [self._free(name) for name in names]
-            table[np.ix_(*free)] = theta[place].reshape([len(f) for f in free])
+            shape = [self.levels[name].count for name in names]
+            table = np.zeros(shape)
+            table[self._places_in_table[names]] = theta[place].reshape([k - 1 for k in shape])
             found[names] = table
         return found
 

@@ -1,5 +1,6 @@
-"""Rules that hold in a table: pairs of values that never occur together. A rule is taken only if
-chance alone would not produce it.
+"""Rules that hold in a table: pairs of values that never occur together, numbers in an order.
+
+A rule is suggested only if chance alone would not produce it; none is applied by itself.
 
 Two values, with m and k of the n rows, never meet. If they were independent, the probability of
 that would be
@@ -10,14 +11,15 @@ A rule is taken if p times the number of all candidates is below `level`. So the
 any rule is taken that only chance has made, in the whole table, is at most `level` (Bonferroni).
 
 What the test does not say: values that meet seldom, but sometimes, pass it as well. Such a rule is
-wrong for a few new rows. Rows that were held out tell how many (`lab.density`).
+wrong for a few new rows. Of s rows that could break it none did, so the share that does is at most
+3 / s, with 95% confidence. Rows that were held out tell more (`lab.density`).
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -25,8 +27,11 @@ import numpy as np
 
 from nelson.errors import FormulaError
 from nelson.space.language.expressions import Rule
+from nelson.space.language.fields import Bins
 from nelson.space.language.functions import any_of
+from nelson.space.language.text import text
 from nelson.space.names import has
+from nelson.space.rows import as_numbers, table_codes
 
 if TYPE_CHECKING:
     from nelson.space.space import Space
@@ -84,17 +89,94 @@ def _listed(values: Sequence[Any]) -> str:
     return " or ".join(str(value) for value in values)
 
 
+@dataclass(frozen=True)
+class Suggestion:
+    """A rule that holds in all rows of a table, and chance does not explain it.
+
+    rule      its text, for `Space.require` and `rules=[...]`
+    support   rows that could have broken it
+    expected  rows that would have broken it, if the two columns were independent
+    log_p     log of the probability that none does, then
+    """
+
+    rule: str
+    support: int
+    expected: float
+    log_p: float
+
+    @property
+    def upper(self) -> float:
+        """The share of such rows that may break it all the same: 95% confidence."""
+        return min(1.0, 3 / max(1, self.support))
+
+    def __str__(self) -> str:
+        return (
+            f"{self.rule}   [holds in all {self.support:,} rows that could break it, by chance "
+            f"{self.expected:,.1f} would; p = {math.exp(max(self.log_p, -700)):.0e}; may fail in "
+            f"up to {self.upper:.2%} of such rows]"
+        )
+
+
+def suggestions(space: Space, frame: Any, level: float = LEVEL) -> list[Suggestion]:
+    """Rules for the fields of a described frame, the ones with the strongest evidence first."""
+    codes = {name: np.asarray(column) for name, column in table_codes(space.fields, frame).items()}
+    ranged = {name for name, field in space.fields.items() if isinstance(field, Bins)}
+    known = {r.name for r in space.rules}
+    found = []
+    for pair in never_together(space, codes, level, without=ranged):
+        if {
+            f"{a} is determined by {b}"
+            for a, b in ((pair.field, pair.other), (pair.other, pair.field))
+        } & known:
+            continue
+        of, other = space.fields[pair.field], space.fields[pair.other]
+        support = int((codes[pair.field] == of.code(pair.value)).sum())
+        out = np.isin(codes[pair.other], [other.code(v) for v in pair.values]).mean()
+        found.append(Suggestion(text(pair.rule(space)), support, float(support * out), pair.log_p))
+    found += _orders(space, frame, ranged, level)
+    return sorted(found, key=lambda each: each.log_p)
+
+
+def _orders(space: Space, frame: Any, names: set[str], level: float) -> list[Suggestion]:
+    """a <= b for columns of numbers whose ranges overlap, and that are not tied already."""
+    found = []
+    values = {name: as_numbers(frame[name]) for name in names}
+    pairs = [(a, b) for a, b in itertools.permutations(sorted(names), 2)]
+    for a, b in pairs:
+        one, other = space.fields[a], space.fields[b]
+        if one.unit != other.unit or other.after is one or one.after is other:  # type: ignore[union-attr]
+            continue
+        both = ~np.isnan(values[a]) & ~np.isnan(values[b])
+        x, y = values[a][both], values[b][both]
+        if len(x) < 2 or (x > y).any() or x.max() <= y.min():
+            continue
+        share = float(np.searchsorted(np.sort(x), y, side="right").mean() / len(x))
+        log_p = len(x) * math.log(max(share, 1e-300))
+        if log_p < math.log(level) - math.log(len(pairs)):
+            found.append(Suggestion(text(one <= other), len(x), len(x) * (1 - share), log_p))  # type: ignore[operator]
+    return found
+
+
 def never_together(
-    space: Space, codes: Mapping[str, np.ndarray], level: float = LEVEL, most: int = 256
+    space: Space,
+    codes: Mapping[str, np.ndarray],
+    level: float = LEVEL,
+    most: int = 256,
+    without: Collection[str] = (),
 ) -> list[Never]:
     """All pairs of values of two fields that never meet in a table, where chance is not the reason.
 
-    codes: of all fields, as `table_codes` gives them. most: fields with more values take no part.
+    codes: of all fields, as `table_codes` gives them. most: fields with more values take no part,
+    nor do those of `without`.
     Rules that the weakest evidence supports come last.
     """
     if not 0 < level < 1:
         raise FormulaError(f"level = {level!r}", expected="a probability between 0 and 1")
-    small = [name for name, field in space.fields.items() if 1 < field.size <= most]
+    small = [
+        name
+        for name, field in space.fields.items()
+        if 1 < field.size <= most and name not in without
+    ]
     columns = {name: np.asarray(codes[name]).astype(np.int64) for name in small}
     n = len(next(iter(columns.values()))) if columns else 0
     sizes = {name: space.fields[name].size for name in small}
