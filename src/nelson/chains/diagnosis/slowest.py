@@ -21,12 +21,12 @@ the noise of thousands of quick functions goes down.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
 
 from nelson.chains.diagnosis.features import Features
+from nelson.chains.diagnosis.mixing import mixing
 from nelson.kernels.core.bits import unpack
 
 #: States of each chain that are looked at, an even number.
@@ -71,9 +71,10 @@ def slowest(look: Callable[[int], np.ndarray], features: Features) -> Slowest:
     values = np.stack([_rows(bits[1::2][:, varied]) @ ways for bits in looks])  # (looks, chains, k)
     one, two = values[:half].mean(0), values[half:].mean(0)
     rho = max(_correlation(a, b) for a, b in zip(one.T, two.T, strict=True))
-    mixed = [_mixing(values[:, :, k].T) for k in range(ways.shape[1])]
-    rhat, ess = max(r for r, _ in mixed), min(e for _, e in mixed)
-    return Slowest(rho, rhat, ess, values.shape[0] * values.shape[1])
+    states = values.shape[0] * values.shape[1]
+    mixed = [mixing(values[:, :, k].T) for k in range(ways.shape[1])]
+    rhat, ess = max(r for r, _ in mixed), min([states, *(e for _, e in mixed)])
+    return Slowest(rho, rhat, ess, states)
 
 
 def _correlation(a: np.ndarray, b: np.ndarray) -> float:
@@ -117,26 +118,3 @@ def _directions(one: np.ndarray, two: np.ndarray) -> np.ndarray:
     best = np.argsort(-np.abs(rho))[:_JUDGED]
     ways: np.ndarray = basis @ (inverse.T @ turned[:, best])
     return ways
-
-
-def _mixing(values: np.ndarray) -> tuple[float, float]:
-    """Split R-hat and effective sample size of values (chains, looks), rank-normalised.
-
-    Vehtari, Gelman, Simpson, Carpenter, Burkner (Bayesian Analysis 16, 2021).
-    """
-    m = values.size
-    rank = np.empty(m)
-    rank[np.argsort(values, axis=None, kind="stable")] = np.arange(1, m + 1)
-    grid = [NormalDist().inv_cdf(q) for q in np.linspace(1, 1023, 1023) / 1024]
-    z = np.interp((rank - 0.375) / (m + 0.25), np.linspace(1, 1023, 1023) / 1024, grid)
-    split = z.reshape(2 * len(values), -1)  # each half of a chain by itself
-    t = split.shape[1]
-    within = float(split.var(axis=1, ddof=1).mean())
-    spread = within * (t - 1) / t + float(split.mean(axis=1).var(ddof=1))
-    z = z.reshape(values.shape)
-    z = z - z.mean()
-    rho = [float((z[:, : z.shape[1] - k] * z[:, k:]).mean() / spread) for k in range(z.shape[1])]
-    total, k = 0.0, 1
-    while k + 1 < len(rho) and rho[k] + rho[k + 1] > 0:  # Geyer's initial positive sequence
-        total, k = total + rho[k] + rho[k + 1], k + 2
-    return float(np.sqrt(spread / within)), float(min(m, m / (1 + 2 * total)))

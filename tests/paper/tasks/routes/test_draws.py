@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from itertools import permutations
 
 import numpy as np
 import pytest
 
-from nelson.errors import BudgetExceeded, FormulaError
+from nelson.errors import BudgetExceeded
 from nelson_paper.tasks.routes import Routes
 from nelson_paper.tasks.routes import resample as resampling
-from nelson_paper.tasks.routes.diagnose import effective_size, split_rhat
 from nelson_paper.tasks.routes.moves import Chains
 from nelson_paper.tasks.routes.resample import resample
 from tests.paper.tasks.routes.cases import SEED, P, first, normal_theta, p_value
@@ -126,41 +124,6 @@ def test_chains_are_the_same_on_any_threads_and_in_any_batch():
     full = resample(29, 60, seed=SEED, threads=3)
     assert (full.orders[:7] == resample(29, 7, seed=SEED, threads=1).orders).all()
     assert (resample(29, 7, seed=SEED, context=1).orders != full.orders[:7]).any()
-
-
-def autoregressive(rho: float, chains: int, length: int, seed: int = SEED) -> np.ndarray:
-    """x_t = rho x_(t-1) + sqrt(1 - rho^2) e_t, started in its law N(0, 1)."""
-    e = np.random.default_rng(seed).standard_normal((chains, length))
-    x = e.copy()
-    for t in range(1, length):
-        x[:, t] = rho * x[:, t - 1] + math.sqrt(1 - rho**2) * e[:, t]
-    return x
-
-
-@pytest.mark.parametrize("rho", [0.0, 0.5, 0.9, -0.3])
-def test_effective_size_of_autoregressive_chains(rho):
-    """Known: draws (1 - rho) / (1 + rho). The estimate has a relative error of some percent."""
-    x = autoregressive(rho, 8, 8000)
-    expected = x.size * (1 - rho) / (1 + rho)
-    assert 0.85 * expected < effective_size(x) < 1.15 * expected
-    assert abs(split_rhat(x) - 1) < 0.01
-    if rho == 0.9:  # a reader that believes in independent draws is wrong by a factor of 19
-        assert effective_size(x) < 0.07 * x.size
-
-
-def test_rhat_sees_chains_that_disagree_or_drift():
-    """Chains with means of variance b: R-hat is sqrt(1 + b), b estimated from 8 means."""
-    x = autoregressive(0.0, 8, 2000)
-    apart = x + np.linspace(-1, 1, 8)[:, None]
-    b = np.repeat(np.linspace(-1, 1, 8), 2).var(ddof=1)
-    assert abs(split_rhat(apart) - math.sqrt(1 + b)) < 0.02
-    assert effective_size(apart) < 100
-    drift = x + np.linspace(0, 3, 2000)
-    assert split_rhat(x) < 1.01 < 1.15 < split_rhat(drift)
-    assert split_rhat(np.ones((4, 10))) == 1 and math.isnan(effective_size(np.ones((4, 10))))
-    assert split_rhat(np.repeat(np.arange(4.0), 10).reshape(4, 10)) == math.inf
-    with pytest.raises(FormulaError, match="length at least 4"):
-        split_rhat(np.ones((4, 3)))
 
 
 @pytest.mark.slow

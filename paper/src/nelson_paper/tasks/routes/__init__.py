@@ -8,8 +8,7 @@
     bavaria.to_routes(new.x), bavaria.lengths(new.x)
     bavaria.cnf().formula                                # positions x locations, for other samplers
 
-Import `Routes` and the two results from here; `diagnose` has R-hat and effective sample size for
-chains of any numbers.
+Import `Routes` and the two results from here.
 """
 
 from nelson_paper.tasks.routes.cnf import RouteFormula
