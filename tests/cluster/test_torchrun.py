@@ -132,7 +132,7 @@ KILLED = """
 import os, signal, time
 from nelson.cli import train
 from nelson.cluster.ranks import Ranks
-from nelson.learning.running import Watcher
+from nelson.learning.run_options import Watcher
 
 watched, fails_first = Watcher.row, Ranks.fails_first
 

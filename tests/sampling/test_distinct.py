@@ -13,8 +13,8 @@ import pytest
 import nelson
 from nelson.kernels.core.bits import pack
 from nelson.policy import Policy, UniquePolicy
-from nelson.sampling import distinct
-from nelson.sampling.distinct import keys_of, keys_of_packed, packed_of, rows_of
+from nelson.sampling import distinct_samples
+from nelson.sampling.distinct_samples import keys_of, keys_of_packed, packed_of, rows_of
 from nelson.sampling.options import Options
 from nelson.sampling.plan import Plan
 from tests.problems import chi_square, exact_law, pigeonhole
@@ -148,15 +148,15 @@ def last_of_all(runs):
 def test_the_last_of_all_solutions_is_uniform(monkeypatch):
     """Mostly an enumerated one. The twin enumerates in the order of the keys."""
     assert chi_square(last_of_all(RUNS), exact_law(MANY, np.zeros(6))) > ALPHA
-    monkeypatch.setattr(distinct, "random_order", lambda count, seed: np.arange(count))
+    monkeypatch.setattr(distinct_samples, "random_order", lambda count, seed: np.arange(count))
     assert chi_square(last_of_all(300), exact_law(MANY, np.zeros(6))) < ALPHA
 
 
 def test_two_enumerated_solutions_come_in_either_order():
     """A fair coin, 5 standard deviations: of 400 seeds at most one in a million fails."""
-    later = [distinct.random_order(2, seed)[0] for seed in range(400)]
+    later = [distinct_samples.random_order(2, seed)[0] for seed in range(400)]
     assert abs(sum(later) - 200) < 5 * 10
-    assert sorted(distinct.random_order(1000, 3)) == list(range(1000))
+    assert sorted(distinct_samples.random_order(1000, 3)) == list(range(1000))
 
 
 def test_without_enumeration_the_draws_go_on_until_the_last():

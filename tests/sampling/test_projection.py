@@ -14,8 +14,7 @@ import pytest
 import nelson
 from nelson.errors import FormulaError, NelsonError, Unsatisfiable
 from nelson.exact.projection import circuits as routes
-from nelson.exact.projection import eliminated as elimination
-from nelson.exact.projection import search
+from nelson.exact.projection import quantification, search
 from nelson.sampling import shards
 from nelson.sampling.options import Options
 from nelson.sampling.plan import Plan
@@ -49,12 +48,12 @@ def draw(f, shown, theta=None, n=DRAWS, law="solutions", **options):
 
 
 def listing(monkeypatch):
-    monkeypatch.setattr(elimination, "GROWTH", ())
+    monkeypatch.setattr(quantification, "GROWTH", ())
     monkeypatch.setattr(search, "by_cases", lambda done, n: None)
 
 
 def cases(monkeypatch):
-    monkeypatch.setattr(elimination, "GROWTH", ())
+    monkeypatch.setattr(quantification, "GROWTH", ())
 
 
 def weighted_cases(count, hidden=None):

@@ -1,4 +1,4 @@
-"""The commands of `nelson`, one file each; other packages join by an entry point (`joined.py`)."""
+"""The commands of `nelson`, one file each; other packages add theirs (`entry_points.py`)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from nelson.cli import (
     smt2,
 )
 from nelson.cli.common import APP_SETTINGS, EXIT_CODES, ExitCode, guarded
-from nelson.cli.joined import JoinedCommands
+from nelson.cli.entry_points import JoinedCommands
 from nelson.cli.options import ClusterCommand
 
 app = typer.Typer(

@@ -106,7 +106,7 @@ def learn(
     """Fit theta to examples of valid structures (NELSON-CD)."""
     from nelson.learning.learn import learn as fit_to
     from nelson.learning.model import writable
-    from nelson.learning.running import Run
+    from nelson.learning.run_options import Run
 
     writable(output)  # refused before any work is done
     chosen = None if terms is None else products(terms)

@@ -87,7 +87,7 @@ def _train(group: ProcessGroup, given: dict[str, Any]) -> None:
     from nelson.learning.learn import learn
     from nelson.learning.loop import formula_fingerprint
     from nelson.learning.model import writable
-    from nelson.learning.running import Run
+    from nelson.learning.run_options import Run
 
     file, data, lead = given["file"], given["data"], group.rank == 0
     if "-" in (file, data):

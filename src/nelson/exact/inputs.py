@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nelson.exact.implied import implied
+from nelson.exact.implied_clauses import implied
 from nelson.exact.preprocess.gates import empty_store, scratch_for
 from nelson.formula import Formula
 from nelson.formula.flat import lengths_to_offsets, owners, take

@@ -13,6 +13,6 @@ Import `learn` from `learn`, `Model` and `load` from `model`, and the figures of
 """
 
 from nelson.learning.optimizers import PAPER, SGD, Adam, Network, Newton, Optimizer, Proximal
-from nelson.learning.running import Run
+from nelson.learning.run_options import Run
 
 __all__ = ["PAPER", "SGD", "Adam", "Network", "Newton", "Optimizer", "Proximal", "Run"]

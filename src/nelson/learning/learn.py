@@ -33,7 +33,7 @@ from nelson.learning.loop import run as run_loop
 from nelson.learning.metrics import Likelihood
 from nelson.learning.model import Model
 from nelson.learning.optimizers import Network, Proximal, optimizer_of
-from nelson.learning.running import Run
+from nelson.learning.run_options import Run
 from nelson.learning.terms import Products, coefficients, lifted, steps_of
 from nelson.pictures.figure import figure
 from nelson.pictures.panels import agreement, bars, noise

@@ -28,7 +28,7 @@ from nelson.learning.draw import Custom, Drawer, NamedSampler
 from nelson.learning.group import State
 from nelson.learning.history import History
 from nelson.learning.learner import Learner
-from nelson.learning.running import Run, Watcher
+from nelson.learning.run_options import Run, Watcher
 
 
 @dataclass(eq=False)

@@ -43,7 +43,7 @@ from nelson.learning.moments import Draw
 from nelson.learning.noise import constant_variables, gap_size, judge_draw
 from nelson.learning.optimizers import Proximal
 from nelson.learning.seeds import VALIDATION, stream_seed
-from nelson.log_z.annealed import Quick
+from nelson.log_z.annealing import Quick
 
 #: log Z at theta, with a seed for an estimate.
 LogZ = Callable[[np.ndarray, int], Quick]

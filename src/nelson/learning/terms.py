@@ -33,7 +33,7 @@ from nelson.learning.persistent import Persistent
 from nelson.learning.pseudo import first_point
 from nelson.learning.steps import FirstOrder
 from nelson.log_z import log_z
-from nelson.log_z.annealed import Quick, quick
+from nelson.log_z.annealing import Quick, quick
 from nelson.log_z.result import LogPartition
 from nelson.log_z.term_chains import Fields
 from nelson.policy import DEFAULT

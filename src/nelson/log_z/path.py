@@ -3,7 +3,7 @@
     P_b(x) ~ exp(base . x + b E(x)) C(x),    E(x) = (theta - base) . x + sum_S c_S prod_{i in S} x_i
 
 Each lane sums W = sum_k |b_k+1 - b_k| E(x_k), with one sweep of P_b at each b between 0 and 1
-(annealed importance sampling, Neal 2001). What the sums say about log Z: `annealed.py`.
+(annealed importance sampling, Neal 2001). What the sums say about log Z: `annealing.py`.
 """
 
 from __future__ import annotations

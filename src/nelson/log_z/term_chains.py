@@ -3,7 +3,7 @@
     P(x) ~ exp(theta . x + sum_S c_S prod_{i in S} x_i) C(x)
 
 They are made for a formula and the sets S; theta and the coefficients c are arguments of every
-sweep, so that one object serves all points of a path (`annealed.py`) and all steps of learning.
+sweep, so that one object serves all points of a path (`annealing.py`) and all steps of learning.
 """
 
 from __future__ import annotations

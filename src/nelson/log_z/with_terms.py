@@ -6,7 +6,7 @@ any more: all methods for such laws apply. `auto` asks in this order:
     enumerate   a sum over all structures, of few variables
     tables      of the law with products as variables
     law         its exact law, but no counter: it would take longer than a path
-    anneal      an estimate along a path from a law without terms (`annealed.py`)
+    anneal      an estimate along a path from a law without terms (`annealing.py`)
     bridge      of the law with products as variables, if the path is not trusted
 """
 
@@ -25,7 +25,7 @@ from nelson.exact.law import MOMENTS
 from nelson.exact.routes import ENUMERATE
 from nelson.formula.checks import evidence_of, theta_rows
 from nelson.formula.polynomial import Polynomial, lift
-from nelson.log_z.annealed import annealed
+from nelson.log_z.annealing import annealed
 from nelson.log_z.method import LogZTask
 from nelson.log_z.methods import EXACT, without_terms
 from nelson.log_z.result import LogPartition

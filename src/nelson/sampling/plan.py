@@ -50,7 +50,7 @@ from nelson.sampling.auto import MethodChoice
 from nelson.sampling.choose import ChosenSampler, choose_sampler, finite
 from nelson.sampling.collect import collect, in_blocks, recut
 from nelson.sampling.device.draw import collect_on_gpu, in_blocks_on_gpu
-from nelson.sampling.distinct import distinct, in_distinct_blocks
+from nelson.sampling.distinct_samples import distinct, in_distinct_blocks
 from nelson.sampling.drawing import Drawing
 from nelson.sampling.options import Options
 from nelson.sampling.projection import padded, source_of

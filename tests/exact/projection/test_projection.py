@@ -15,9 +15,8 @@ from nelson.exact.circuit.frontier import circuit_of_rows
 from nelson.exact.circuit.nnf import NnfCircuit
 from nelson.exact.law import law
 from nelson.exact.projection import circuits as routes
-from nelson.exact.projection import determined as padoa
-from nelson.exact.projection import eliminated as elimination
-from nelson.exact.projection import projected, search
+from nelson.exact.projection import dependence as padoa
+from nelson.exact.projection import projected, quantification, search
 from nelson.exact.queries import count
 from nelson.formula import Formula
 from tests.problems import all_states, encoded, random_ksat
@@ -61,7 +60,7 @@ def cases(count):
 
 
 def no_resolution(monkeypatch):
-    monkeypatch.setattr(elimination, "GROWTH", ())
+    monkeypatch.setattr(quantification, "GROWTH", ())
 
 
 def no_elimination(monkeypatch):
@@ -175,7 +174,7 @@ def test_a_variable_in_no_clause_does_not_double_the_count():
 
 def left_over(clauses, variables):
     f, none = Formula(clauses), np.zeros(0, np.int32)
-    return elimination.Remainder(none, f.literals, f.offsets, np.array(variables) - 1)
+    return quantification.Remainder(none, f.literals, f.offsets, np.array(variables) - 1)
 
 
 @pytest.mark.parametrize("hidden", [1, 2, 4])
@@ -184,7 +183,7 @@ def test_cases_remove_a_cluster_and_everything_new_is_a_function_of_the_others(h
         f, shown = random_ksat(8, 14, 3, seed=seed), list(range(1, 9 - hidden))
         want = brute_force(f, shown)
         try:
-            literals, offsets, new = elimination.by_cases(
+            literals, offsets, new = quantification.by_cases(
                 left_over(f.clauses(), range(9 - hidden, 9)), 8
             )
         except Unsatisfiable:
@@ -206,14 +205,14 @@ def padoa_count(f, shown):
 
 def test_a_large_cluster_does_not_go_by_cases(monkeypatch):
     clauses = [[3, 4, 1], [-3, -4, 2], [3, 2]]
-    assert elimination.by_cases(left_over(clauses, [3, 4]), 4) is not None
-    monkeypatch.setattr(elimination, "CLUSTER", 1)
-    assert elimination.by_cases(left_over(clauses, [3, 4]), 4) is None
+    assert quantification.by_cases(left_over(clauses, [3, 4]), 4) is not None
+    monkeypatch.setattr(quantification, "CLUSTER", 1)
+    assert quantification.by_cases(left_over(clauses, [3, 4]), 4) is None
 
 
 def test_elimination_that_grows_too_much_is_taken_back(monkeypatch):
-    monkeypatch.setattr(elimination, "TIMES", 0)
-    monkeypatch.setattr(elimination, "MORE", 8)
+    monkeypatch.setattr(quantification, "TIMES", 0)
+    monkeypatch.setattr(quantification, "MORE", 8)
     for f, shown, evidence in cases(30):
         assert np.array_equal(found(f, shown, evidence)[0], brute_force(f, shown, evidence))
 

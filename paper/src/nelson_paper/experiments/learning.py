@@ -30,7 +30,7 @@ from nelson.formula.random_ksat import random_ksat
 from nelson.learning.data import load_examples
 from nelson.learning.loop import run
 from nelson.learning.optimizers import PAPER
-from nelson.learning.running import Run
+from nelson.learning.run_options import Run
 from nelson.learning.steps import FirstOrder
 from nelson.sampling.samples import Samples
 from nelson_paper.experiments import published

@@ -25,8 +25,8 @@ from nelson.exact.circuit.build import AUTO, BuildResult
 from nelson.exact.circuit.decisions import DecisionCircuit
 from nelson.exact.compiled import keep_circuits
 from nelson.exact.projection.circuits import projected_circuit
-from nelson.exact.projection.determined import Determined, determined
-from nelson.exact.projection.eliminated import Remainder, by_cases, eliminated, joined
+from nelson.exact.projection.dependence import Determined, determined
+from nelson.exact.projection.quantification import Remainder, by_cases, eliminated, joined
 from nelson.exact.routes import CIRCUIT
 from nelson.formula import Formula
 from nelson.formula.flat import lists, owners, select

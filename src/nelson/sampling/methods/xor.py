@@ -41,7 +41,7 @@ from __future__ import annotations
 from functools import partial
 
 from nelson.sampling import foreign, total_variation
-from nelson.sampling.methods.hashed import draw
+from nelson.sampling.methods.hash_draws import draw
 from nelson.sampling.methods.hashing.paws import factor
 from nelson.sampling.sampler import Sampler
 
