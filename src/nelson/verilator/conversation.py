@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
+from nelson.errors import FormulaError
 from nelson.space.smt.session import Session
 from nelson.verilator import texts
 from nelson.verilator.problems import Instance, Problems
@@ -44,7 +45,10 @@ class Conversation:
         self._instance: Instance | None = None  # of the text so far; None: not looked up yet
         self._has_values = False  # were values of this instance asked for?
         self._pinned = False
+        self._used: dict[str, set[int]] = {}  # values that cyclic variables have had
+        self._cyclic: list[str] = []
         self._last = b""
+        self._exact = False  # are the rows those of an exact law?
         self._session: Session | None = None
 
     # --- text -------------------------------------------------------------------------------------
@@ -100,8 +104,7 @@ class Conversation:
             for _ in range(int(level[2] or 1)):
                 if level[1] == b"push":
                     self._levels.append(Level())
-                elif len(self._levels) > 1:
-                    self._levels.pop()
+                elif len(self._levels) > 1 and self._levels.pop().text:
                     self._instance = self._session = None
         self._stated(text[begin:])
 
@@ -111,19 +114,24 @@ class Conversation:
                 self._levels[-1].bits += texts.hash_bits(text)
                 self._mix(text)
                 return
-            self._levels[-1].text.append(text)
+            self._levels[-1].text.append(text.strip())
             self._instance = self._session = None
 
     def _excludes_last(self, text: bytes) -> bool:
         """Is this (assert (not (and (= x value) ...))) of the values that were given last?"""
         pairs = set(texts.pairs(text))
-        if not pairs or pairs != set(texts.pairs_of_reply(self._last)):
+        if not pairs or not self._exact or pairs != set(texts.pairs_of_reply(self._last)):
             return False
         self._levels[-1].given.add(self._last)
         return True
 
+    @property
+    def _given(self) -> set[bytes]:
+        """The rows that are excluded now."""
+        return set().union(*(level.given for level in self._levels))
+
     def _mix(self, text: bytes) -> None:
-        self._digest = blake2b(text, key=self._digest, digest_size=16).digest()
+        self._digest = blake2b(text.strip(), key=self._digest, digest_size=16).digest()
 
     # --- questions --------------------------------------------------------------------------------
 
@@ -135,7 +143,10 @@ class Conversation:
             return self._check_sat()
         if question.startswith(b"(get-value") and self._instance is not None:
             if self._instance.satisfiable:
-                return self._values(question)
+                try:
+                    return self._values(question)
+                except FormulaError:
+                    return self._truthful(question)
         elif self._pinned and texts.ASSUMED.fullmatch(question):
             return b"sat\n"  # pins are not obeyed, so all of them hold
         elif question == b"(exit)":
@@ -145,23 +156,44 @@ class Conversation:
 
     def _check_sat(self) -> bytes:
         if self._instance is None:
-            text = b"".join(part for level in self._levels for part in level.text)
-            self._instance = self._problems.instance(text, texts.divided)
+            text = b"\n".join(part for level in self._levels for part in level.text)
+            self._used = texts.exclusions(text)
+            if self._used:
+                text = texts.EXCLUSION.sub(b"", text)
+            template, self._instance = self._problems.find(text, texts.divided)
+            fields = self._instance.constraints.space.fields
+            for name in self._used:
+                if name not in template.cyclic and name in fields:
+                    template.cyclic.append(name)
+            self._cyclic = template.cyclic
             self._has_values = False
-            if self._instance.errors:
-                return self._instance.errors.encode() + self._sat()
+            if errors := self._instance.constraints.errors:
+                return errors.encode() + self._sat()
         return self._sat()
 
     def _sat(self) -> bytes:
         assert self._instance is not None
-        return b"sat\n" if self._instance.satisfiable else b"unsat\n"
+        if given := self._given:
+            # A cell that m random equations cut out holds one of 2^m rows, rounded.
+            cell = round(self._instance.count / 2 ** sum(level.bits for level in self._levels))
+            return b"sat\n" if len(given) < cell else b"unsat\n"
+        possible = self._instance.satisfiable
+        if possible and self._used:
+            possible = self._instance.cycle(self._cyclic, self._used, 0) is not None
+        return b"sat\n" if possible else b"unsat\n"
 
     def _values(self, question: bytes) -> bytes:
         assert self._instance is not None
-        asked = self._instance.question(question)
-        self._mix(b"row")
-        self._last = asked.draw(int.from_bytes(self._digest[:7], "little"))
-        self._has_values = True
+        given = self._given
+        while True:
+            self._mix(b"row")
+            seed = int.from_bytes(self._digest[:7], "little")
+            fixed = self._instance.cycle(self._cyclic, self._used, seed) if self._cyclic else ()
+            asked = self._instance.question(question, fixed or ())
+            self._last = asked.draw(seed)
+            if not given or self._last not in given:
+                break
+        self._has_values, self._exact = True, asked.exact
         self._counts[asked.guarantee] = self._counts.get(asked.guarantee, 0) + 1
         return self._last
 
@@ -173,7 +205,7 @@ class Conversation:
             self._session = Session()
             for k, level in enumerate(self._levels):
                 opened = b"(push 1)" if k else b""
-                self._session.reply((opened + b"".join(level.text)).decode(errors="replace"))
+                self._session.reply((opened + b"\n".join(level.text)).decode(errors="replace"))
             if self._instance is not None:
                 self._session.reply("(check-sat)")
         return self._session

@@ -8,28 +8,36 @@ template one circuit with inputs: another value is another condition on it, and 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from nelson.budget import Budget
-from nelson.errors import NelsonError, Unsatisfiable
+from nelson.errors import FormulaError, NelsonError, Unsatisfiable
+from nelson.exact.queries import count
 from nelson.formula.memo import Recent
 from nelson.sampling.options import Options
 from nelson.sampling.plan import Plan
+from nelson.sampling.samples import Samples
 from nelson.space.clauses.decode import columns
+from nelson.space.declaration import Declaration
 from nelson.space.language.evaluate import evaluate
 from nelson.space.language.vectors import Bits
-from nelson.space.law import chosen_method
+from nelson.space.law import circuit_of
 from nelson.space.smt.reader import read, written
 from nelson.space.smt.session import Session
+from nelson.verilator.draws import CircuitRows
 from nelson.verilator.texts import width_and_value
 
 #: Effort of compiling one template, in units of a call's (`Budget.effort`): about two seconds.
 EFFORT = 0.2
-#: Templates of one text with other inputs, and conditions of one template, that are kept.
+#: Templates, and conditions of one template, that are kept.
 KEPT = 256
+#: Rows of the first block, if it is for one condition of many, and else.
+FEW_ROWS, FIRST_ROWS = 8, 32
+#: A cyclic variable of more bits than this is drawn as often as other constraints let it.
+MOST_CYCLIC_BITS = 10
 
 
 class Constraints:
@@ -41,110 +49,186 @@ class Constraints:
         declared = "".join(f"(declare-const {n} (_ BitVec {w}))" for n, w in inputs.items())
         self.errors = self.session.reply(declared + text)
         self.inputs = list(inputs)
-        self._stated = False
-        self._compiled: bool | None = None
+        self.asked: bytes | None = None  # the last list of terms whose values were asked for
+        self._lists: Recent[bytes, tuple[list[Any], list[str]]] = Recent(16)
+        self._is_stated = False
+        self._rows: CircuitRows | None = None
+        self._is_compiled = False
 
     @property
-    def space(self) -> Any:
+    def space(self) -> Declaration:
         return self.session.script.space
 
-    def term(self, given: Any) -> Any:
-        """A term that values are asked of. An element of an array may be new."""
+    def terms(self, asked: bytes) -> tuple[list[Any], list[str]]:
+        """The terms of (get-value (x y)), and their texts."""
+        self.asked = asked
+        return self._lists.once(asked, lambda: self._read(asked))
+
+    def _read(self, asked: bytes) -> tuple[list[Any], list[str]]:
         script = self.session.script
+        (command,) = read(asked.decode())
+        if not command[1]:
+            raise FormulaError("(get-value ()) without a term")
         before = len(script.space.fields)
-        found = script.reader.read(given)
-        if len(script.space.fields) > before:
-            self._compiled = None
-        return found
+        found = [script.reader.read(each) for each in command[1]]
+        if len(script.space.fields) > before:  # elements of arrays that no constraint has
+            self._is_compiled = False
+        return found, [written(each) for each in command[1]]
 
-    def is_exact(self) -> bool:
-        """Have rows an exact law: one circuit, whose solutions are the rows?"""
-        if self._compiled is None:
-            self._compiled = self._compile()
-        return self._compiled
+    @property
+    def rows(self) -> CircuitRows | None:
+        """The circuit whose solutions are the rows; None if there is none within the effort."""
+        if not self._is_compiled:
+            self._is_compiled = True
+            self._rows = self._compiled()
+        return self._rows
 
-    def _compile(self) -> bool:
-        script, space = self.session.script, self.space
-        if script.hidden:
-            return False
-        if not self._stated:
-            self._stated = True
-            for rule, _ in script.asserted:
-                space.encoding.prepare(rule)
-                space.require(rule)
-        formula = space.formula
+    @property
+    def has_law(self) -> bool:
+        """Are rows the solutions of a formula? An element read at a hidden place is none."""
+        return not self.session.script.hidden
+
+    def _compiled(self) -> CircuitRows | None:
+        if not self.has_law:
+            return None
+        self.state()
+        formula = self.space.formula
         try:
-            return chosen_method(formula, Budget(effort=EFFORT)) != "auto" or _small(formula)
+            found = circuit_of(formula, Budget(effort=EFFORT))
         except Unsatisfiable:
-            return True
+            return None
+        return None if found is None else CircuitRows(formula, found)
+
+    def state(self) -> None:
+        """Make the assertions rules of the space."""
+        if not self._is_stated:
+            self._is_stated = True
+            for rule, _ in self.session.script.asserted:
+                self.space.encoding.prepare(rule)
+                self.space.require(rule)
 
     def evidence(self, values: dict[str, int]) -> list[int]:
-        """Literals of the formula that say which values the inputs have."""
-        space = self.space
+        """Literals of the formula that say which values some fields have."""
+        encoding, fields = self.space.encoding, self.space.fields
         return [
-            x
-            for name, value in values.items()
-            for x in space.encoding.code_literals(space.fields[name], value)
+            x for name, value in values.items() for x in encoding.code_literals(fields[name], value)
         ]
 
     def holds(self, values: dict[str, int]) -> bool:
-        """Is there a row with these inputs?"""
+        """Is there a row with these values? A solver says so."""
+        fields = self.space.fields
         shown = "".join(
-            f"(= {n} (_ bv{v} {self.space.fields[n].width}))" for n, v in values.items()
+            f"(= {written(n)} (_ bv{v} {max(fields[n].size - 1, 1).bit_length()}))"
+            for n, v in values.items()
         )
         return self.session.reply(f"(check-sat-assuming ({shown}))") == "sat\n"
 
 
-def _small(formula: Any) -> bool:
-    return formula.n_vars <= 16
-
-
 class Instance:
-    """Constraints with given inputs."""
+    """Constraints with given values of their inputs."""
 
     def __init__(self, constraints: Constraints, values: dict[str, int]) -> None:
         self.constraints, self.values = constraints, values
-        self.errors = constraints.errors
-        self.satisfiable = constraints.holds(values)
-        self._questions: dict[bytes, Question] = {}
+        self._satisfiable: bool | None = None
+        self._count: int | None = None
+        self._questions: dict[tuple[bytes, tuple[tuple[str, int], ...]], Question] = {}
+        self._legal: dict[tuple[str, tuple[tuple[str, int], ...]], list[int]] = {}
 
-    def question(self, asked: bytes) -> Question:
-        """A list of terms, as in (get-value (x y))."""
-        if (known := self._questions.get(asked)) is None:
-            if len(self._questions) >= 16:
+    @property
+    def satisfiable(self) -> bool:
+        """Is there a row? A row that can be drawn says so; else a solver."""
+        if self._satisfiable is None:
+            asked = self.constraints.asked
+            if self.values and asked is not None and self.constraints.rows is not None:
+                self._satisfiable = self.question(asked).is_possible
+            else:
+                self._satisfiable = self.constraints.holds(self.values)
+        return self._satisfiable
+
+    @property
+    def count(self) -> int:
+        """How many rows there are."""
+        if self._count is None:
+            self.constraints.state()
+            given = self.constraints.evidence(self.values)
+            self._count = count(self.constraints.space.formula, given)
+        return self._count
+
+    def question(self, asked: bytes, fixed: tuple[tuple[str, int], ...] = ()) -> Question:
+        """A list of terms, as in (get-value (x y)). fixed: further fields with given values."""
+        if (known := self._questions.get((asked, fixed))) is None:
+            if len(self._questions) >= 2 * 2**MOST_CYCLIC_BITS:
                 self._questions.clear()
-            known = self._questions[asked] = Question(self, asked)
+            known = Question(self.constraints, self.values | dict(fixed), asked)
+            self._questions[asked, fixed] = known
         return known
+
+    # --- cyclic variables -------------------------------------------------------------------------
+
+    def cycle(
+        self,
+        names: list[str],
+        used: dict[str, set[int]],
+        seed: int,
+        fixed: tuple[tuple[str, int], ...] = (),
+    ) -> tuple[tuple[str, int], ...] | None:
+        """Values of the cyclic variables, each uniform over those it has not had; None: no more.
+
+        They are chosen before all other variables, one after the other (IEEE 1800, 18.5.10 and
+        18.4.2), among values that leave a row.
+        """
+        if not names:
+            return fixed
+        chosen = random.Random(seed)
+        left = [v for v in self._values_of(names[0], fixed) if v not in used.get(names[0], ())]
+        chosen.shuffle(left)
+        for value in left:
+            found = self.cycle(names[1:], used, seed, (*fixed, (names[0], value)))
+            if found is not None:
+                return found
+        return None
+
+    def _values_of(self, name: str, fixed: tuple[tuple[str, int], ...]) -> list[int]:
+        """The values that a variable has in some row."""
+        key = name, fixed
+        if key not in self._legal:
+            if len(self._legal) > 4 * KEPT:
+                self._legal.clear()
+            given = self.values | dict(fixed)
+            every = range(self.constraints.space.fields[name].size)
+            self._legal[key] = [v for v in every if self.constraints.holds(given | {name: v})]
+        return self._legal[key]
 
 
 class Question:
-    """Replies to one get-value of one instance: rows in blocks, drawn ahead.
+    """Replies to one get-value under given values: rows in blocks, drawn ahead.
 
-    All terms of the problem asked: rows of the uniform law. Only some of the declared variables
-    asked, as in a phase of `solve ... before`: uniform over the values that these can have.
+    All variables asked: rows of the uniform law. Only some of the declared variables asked, as in a
+    phase of `solve ... before`: uniform over the values that these can have together.
     """
 
-    def __init__(self, instance: Instance, asked: bytes) -> None:
-        self._constraints = constraints = instance.constraints
-        (command,) = read(asked.decode())
-        shown = [written(each) for each in command[1]]
-        self.terms = [constraints.term(each) for each in command[1]]
-        self.parts = [f"({each} " for each in shown]
-        self.instance = instance
-        self.exact = constraints.is_exact()
-        script = constraints.session.script
+    def __init__(self, constraints: Constraints, values: dict[str, int], asked: bytes) -> None:
+        self._constraints, self._values = constraints, values
+        self._terms, self._shown = constraints.terms(asked)
         fields = [name for name in constraints.space.fields if name not in constraints.inputs]
-        self.fields = [t.name for t in self.terms if isinstance(t, Bits) and t.op == "bits"]
-        self.fields += [t.name for t in self.terms if t.op == "field"]
-        self.is_partial = len(set(self.fields)) == len(self.terms) < len(fields)
-        self.waiting: list[bytes] = []  # replies that were drawn and not given yet
-        self._size = 16
+        names = [t.name for t in self._terms if getattr(t, "op", "") in ("bits", "field")]
+        self._names = list(dict.fromkeys(names))
+        self._is_partial = len(self._names) == len(self._terms) < len(fields)
+        self._waiting: list[bytes] = []  # replies that were drawn and not given yet
+        self._size = FEW_ROWS if values else FIRST_ROWS
         self._plan: Plan | None = None
-        self._script = script
+        self.exact = constraints.has_law
 
     @property
     def guarantee(self) -> str:
         return "exact" if self.exact else "heuristic"
+
+    @property
+    def is_possible(self) -> bool:
+        """Is there a row?"""
+        if not self._waiting:
+            self._waiting = self._block(0)
+        return bool(self._waiting)
 
     def draw(self, seed: int) -> bytes:
         """One reply. Rows are drawn in blocks; `seed` chooses among those that wait.
@@ -152,9 +236,9 @@ class Question:
         The rows of a block are independent, and the choice does not look at them, so each reply
         has the law, however few seeds there are.
         """
-        if not self.waiting:
-            self.waiting = self._block(seed)
-        rows = self.waiting
+        if not self._waiting:
+            self._waiting = self._block(seed)
+        rows = self._waiting
         at = seed % len(rows)
         rows[at], last = rows[-1], rows[at]
         rows.pop()
@@ -169,55 +253,63 @@ class Question:
         return [self._solved(seed)]
 
     def _drawn(self, seed: int) -> list[bytes]:
-        space = self._constraints.space
-        if self._plan is None:
-            self._plan = self._planned()
-        samples = self._plan.sample(self._size, seed=seed)
-        self._size = min(4 * self._size, 4096)
-        names = self.fields if self.is_partial else list(space.fields)
-        return self._replies(columns(space, samples, names), len(samples))
+        space, constraints = self._constraints.space, self._constraints
+        size, self._size = self._size, min(4 * self._size, 4096)
+        rows = None if self._is_partial else constraints.rows
+        samples: Samples | None
+        if rows is not None:
+            samples = rows.samples(constraints.evidence(self._values), size, seed)
+            if samples is None:
+                return []
+        else:
+            self._plan = self._plan or self._planned()
+            samples = self._plan.sample(size, seed=seed)
+        names = self._names if self._is_partial else list(space.fields)
+        return list(self._replies(columns(space, samples, names), len(samples)))
 
     def _planned(self) -> Plan:
-        space = self._constraints.space
+        constraints, space = self._constraints, self._constraints.space
+        constraints.state()
         formula = space.formula
-        given = self._constraints.evidence(self.instance.values)
-        if self.is_partial:
-            project = [v for name in self.fields for v in space.encoding.of_field[name]]
-            options = Options(given=given or None, project=project, project_law="solutions")
+        given = constraints.evidence(self._values) or None
+        if self._is_partial:
+            project = [v for name in self._names for v in space.encoding.of_field[name]]
+            options = Options(given=given, project=project, project_law="solutions")
         else:
-            method = chosen_method(formula, Budget(effort=EFFORT))
-            options = Options(
-                given=given or None, project=formula.projection, determined=True, method=method
-            )
+            options = Options(given=given, project=formula.projection, determined=True)
         plan = Plan(formula, None, options)
+        plan.decide(Budget(effort=EFFORT))
         if plan.guarantee != "exact":
             raise NelsonError(f"no exact law: {plan.why}")
         return plan
 
-    def _replies(self, codes: dict[str, np.ndarray], n: int) -> list[bytes]:
+    def _replies(self, codes: dict[str, np.ndarray], n: int) -> Iterator[bytes]:
         """The texts of the replies."""
-        shown = []
-        for part, term in zip(self.parts, self.terms, strict=True):
+        parts = []
+        for shown, term in zip(self._shown, self._terms, strict=True):
             values = np.broadcast_to(evaluate(term, codes), n).tolist()
-            shown.append([part + each + ")" for each in map(_printer(term), values)])
-        return [f"({' '.join(row)})\n".encode() for row in zip(*shown, strict=True)]
+            if not isinstance(term, Bits):
+                values = [str(value).lower() for value in values]
+            parts.append(map(f"({shown} {_form(term)})".format, values))
+        for row in zip(*parts, strict=True):
+            yield f"({' '.join(row)})\n".encode()
 
     def _solved(self, seed: int) -> bytes:
         """A solver's solution, from a random start: nothing is known of its law."""
         session = self._constraints.session
         chosen = random.Random(seed)
         session.prefer(lambda: chosen.random() < 0.5)
-        self._constraints.holds(self.instance.values)
-        asked = " ".join(part[1:] for part in self.parts)
-        return session.reply(f"(get-value ({asked}))").encode()
+        self._constraints.holds(self._values)
+        return session.reply(f"(get-value ({' '.join(self._shown)}))").encode()
 
 
-def _printer(term: Any) -> Callable[[Any], str]:
+def _form(term: Any) -> str:
+    """The value of a term, as a field of `str.format`."""
     if not isinstance(term, Bits):
-        return lambda value: "true" if value else "false"
+        return "{!s}"
     if term.width % 4 == 0:
-        return f"#x{{:0{term.width // 4}x}}".format
-    return f"#b{{:0{term.width}b}}".format
+        return f"#x{{:0{term.width // 4}x}}"
+    return f"#b{{:0{term.width}b}}"
 
 
 class Template:
@@ -226,30 +318,24 @@ class Template:
     def __init__(self, pieces: tuple[bytes, ...], literals: tuple[bytes, ...]) -> None:
         self._pieces, self._first = pieces, literals
         self._inputs: frozenset[int] = frozenset()  # places of literals that have varied
-        self._constraints: dict[tuple[Any, ...], Constraints] = {}
+        self._constraints: Constraints | None = None
         self._instances: Recent[tuple[bytes, ...], Instance] = Recent(KEPT)
+        self.cyclic: list[str] = []  # variables whose values were excluded: randc
 
     def instance(self, literals: tuple[bytes, ...]) -> Instance:
         return self._instances.once(literals, lambda: self._made(literals))
 
     def _made(self, literals: tuple[bytes, ...]) -> Instance:
         varied = {k for k, (a, b) in enumerate(zip(self._first, literals, strict=True)) if a != b}
-        if not varied <= self._inputs:
+        if self._constraints is None or not varied <= self._inputs:
             self._inputs |= varied
-        key = (self._inputs,)
-        if key not in self._constraints:
-            self._constraints.clear()
-            self._constraints[key] = self._with_inputs(literals)
+            widths = {f"!{k}": width_and_value(literals[k])[0] for k in sorted(self._inputs)}
+            self._constraints = Constraints(self._text(literals, self._inputs), widths)
+        constraints = self._constraints
+        if self._inputs and constraints.rows is None:
+            return Instance(Constraints(self._text(literals, frozenset()), {}), {})
         values = {f"!{k}": width_and_value(literals[k])[1] for k in sorted(self._inputs)}
-        constraints = self._constraints[key]
-        if self._inputs and not constraints.is_exact():
-            alone = Constraints(self._text(literals, frozenset()), {})
-            return Instance(alone, {})
         return Instance(constraints, values)
-
-    def _with_inputs(self, literals: tuple[bytes, ...]) -> Constraints:
-        inputs = {f"!{k}": width_and_value(literals[k])[0] for k in sorted(self._inputs)}
-        return Constraints(self._text(literals, self._inputs), inputs)
 
     def _text(self, literals: tuple[bytes, ...], inputs: frozenset[int]) -> str:
         shown = [f"!{k}" if k in inputs else each.decode() for k, each in enumerate(literals)]
@@ -264,13 +350,15 @@ class Problems:
 
     def __init__(self) -> None:
         self._templates: Recent[tuple[Any, ...], Template] = Recent(KEPT)
-        self._known: Recent[bytes, Instance] = Recent(4 * KEPT)
+        self._known: Recent[bytes, tuple[Template, Instance]] = Recent(KEPT)
 
-    def instance(self, text: bytes, divided: Callable[[bytes], Any]) -> Instance:
-        """The problem that a text states."""
+    def find(self, text: bytes, divided: Callable[[bytes], Any]) -> tuple[Template, Instance]:
+        """The problem that a text states, and its template."""
         return self._known.once(text, lambda: self._made(*divided(text)))
 
-    def _made(self, pieces: tuple[bytes, ...], literals: tuple[bytes, ...]) -> Instance:
+    def _made(
+        self, pieces: tuple[bytes, ...], literals: tuple[bytes, ...]
+    ) -> tuple[Template, Instance]:
         widths = tuple(width_and_value(each)[0] for each in literals)
         template = self._templates.once((pieces, widths), lambda: Template(pieces, literals))
-        return template.instance(literals)
+        return template, template.instance(literals)

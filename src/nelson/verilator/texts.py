@@ -44,7 +44,7 @@ _LITERAL = re.compile(
     rb"|(#x[0-9a-fA-F]+|#b[01]+|\(_ bv\d+ \d+\))"
 )
 #: (assert (not (= c (_ bv5 3)))): a value that the cyclic variable c has had.
-EXCLUSION = re.compile(rb"\(assert \(not \(= ([^()\s|]+|\|[^|]*\|) \(_ bv(\d+) (\d+)\)\)\)\)\n")
+EXCLUSION = re.compile(rb"\(assert \(not \(= ([^()\s|]+|\|[^|]*\|) \(_ bv(\d+) (\d+)\)\)\)\)\s*")
 
 
 def hash_bits(parities: bytes) -> int:
@@ -82,13 +82,21 @@ _BLOCK = re.compile(rb"\s*\(assert \((?:not \(and|or|not)\b")
 _REPLY = re.compile(rb"\((\(select [^()]+\)|[^()\s|]+|\|[^|]*\|) (#x[0-9a-f]+|#b[01]+)\)")
 
 
-def pairs(text: bytes) -> list[tuple[bytes, bytes]]:
+def pairs(text: bytes) -> list[tuple[bytes, int]]:
     """(variable, value) of an assertion that these do not hold together; [] if it is another."""
     if not _BLOCK.match(text) or text.count(b"(assert") != 1:
         return []
-    return [(a or c, b or d) for a, b, c, d in _PAIR.findall(text)]
+    return [(a or c, width_and_value(b or d)[1]) for a, b, c, d in _PAIR.findall(text)]
 
 
-def pairs_of_reply(reply: bytes) -> list[tuple[bytes, bytes]]:
+def pairs_of_reply(reply: bytes) -> list[tuple[bytes, int]]:
     """(variable, value) of a reply to get-value."""
-    return _REPLY.findall(reply)
+    return [(name, width_and_value(value)[1]) for name, value in _REPLY.findall(reply)]
+
+
+def exclusions(text: bytes) -> dict[str, set[int]]:
+    """The values that cyclic variables have had, by name."""
+    found: dict[str, set[int]] = {}
+    for name, value, _ in EXCLUSION.findall(text):
+        found.setdefault(name.decode().strip("|"), set()).add(int(value))
+    return found

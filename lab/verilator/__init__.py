@@ -1,0 +1,1 @@
+"""`python -m lab verilator`: randomize() through Verilator's protocol, ours and other solvers."""
