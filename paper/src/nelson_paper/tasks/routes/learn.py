@@ -8,10 +8,11 @@ iteration, so a few sweeps keep the chains near P_theta. The step is Newton's wi
 the Fisher matrix,
 
     theta <- theta + eta_t g / (v + strength),   v = p (1 - p) >= 1 / chains, p = E_theta[x]
-    eta_t = RATE for the first half, then RATE / (1 + (t - T/2) / SMOOTH),
+    eta_t = RATE for the first half, then RATE / sqrt(1 + (t - T/2) / SMOOTH),
 
 where no component moves by more than MAX_STEP. The answer is the mean of theta over the second
-half, in which the noise of the chains averages out. p is a running mean of *earlier* iterations: if
+half, in which the noise of the chains averages out. (Steps that shrink like 1 / t leave the slow
+directions, the length of a route above all, where the noise of the first half put them.) p is a running mean of *earlier* iterations: if
 it included the present one, g and v would share their noise, and the frequencies of rare edges
 would come out too high.
 
@@ -105,7 +106,7 @@ def learn_theta(
         walkers.advance(to_matrix(theta, n), np.ones(sweeps))
         model = frequencies(walkers.routes)
         gap = target - model - shrink.pull(theta)
-        rate = RATE / (1 + max(0, t - iterations // 2) / SMOOTH)
+        rate = RATE / float(np.sqrt(1 + max(0, t - iterations // 2) / SMOOTH))
         v = np.maximum(p * (1 - p), 1 / chains) + shrink.strength
         theta = theta + np.clip(rate * gap / v, -MAX_STEP, MAX_STEP)
         p = p + (model - p) / SMOOTH
