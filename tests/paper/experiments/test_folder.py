@@ -211,7 +211,7 @@ def test_command_line(tmp_path):
     filters = ("--only", "works,stalls", "--only", "n=20")
     run = call(NAME, *filters, "--cell-seconds", "20", "-o", tmp_path / "run")
     assert run.returncode == 0, run.stderr
-    assert "1/1" in run.stderr and "(limit 20 s); about 1.1 s left" in run.stderr
+    assert "1/1" in run.stderr and "(at most 20 s); about 1.1 s left" in run.stderr
     assert "| works   |  0.050 |" in run.stdout
 
 

@@ -239,7 +239,7 @@ class CellProgress:
 
         self._number += 1
         text = f"{self._number}/{self._total} {cell.experiment} {cell}"
-        text += f" (limit {in_words(cell.seconds)}); {self._time_left()}"
+        text += f" (at most {in_words(cell.seconds)}); {self._time_left()}"
         if self._line.wanted:
             self._line.show(text)
         else:

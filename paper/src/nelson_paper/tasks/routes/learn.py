@@ -12,9 +12,9 @@ the Fisher matrix,
 
 where no component moves by more than MAX_STEP. The answer is the mean of theta over the second
 half, in which the noise of the chains averages out. (Steps that shrink like 1 / t leave the slow
-directions, the length of a route above all, where the noise of the first half put them.) p is a running mean of *earlier* iterations: if
-it included the present one, g and v would share their noise, and the frequencies of rare edges
-would come out too high.
+directions, the length of a route above all, where the noise of the first half put them.) p is a
+running mean of *earlier* iterations: if it included the present one, g and v would share their
+noise, and the frequencies of rare edges would come out too high.
 
 Most edges are never seen in the data (at least half of the 812 between 29 locations): without a
 prior their theta goes to -inf. r(theta) is the residual of theta after a fit by the directions
