@@ -159,7 +159,7 @@ class Conversation:
             text = b"\n".join(part for level in self._levels for part in level.text)
             self._used = texts.exclusions(text)
             if self._used:
-                text = texts.EXCLUSION.sub(b"", text)
+                text = texts.EXCLUSION.sub(b"", text).strip()
             template, self._instance = self._problems.find(text, texts.divided)
             fields = self._instance.constraints.space.fields
             for name in self._used:
