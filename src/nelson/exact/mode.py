@@ -16,15 +16,17 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from nelson.budget import Budget
+from nelson.budget import Budget, TimeUp
 from nelson.errors import BudgetExceeded, Unsatisfiable
 from nelson.formula import Formula
 from nelson.formula.checks import duration
+from nelson.kernels.core.deadline import check_time
 
 #: Default budget.
 SECONDS = 60.0
@@ -67,6 +69,7 @@ def most_likely(
     """
     from pysat.examples.rc2 import RC2, RC2Stratified
 
+    began = time.monotonic()
     if seconds is not None:
         duration(seconds)
     problem = _weighted_clauses(formula, theta)
@@ -81,10 +84,17 @@ def most_likely(
             late.set()
             solver.interrupt()
 
-        timer = threading.Timer(threading.TIMEOUT_MAX if seconds is None else seconds, stop)
+        check_time()
+        left = threading.TIMEOUT_MAX
+        if seconds is not None:
+            left = max(0.0, seconds - (time.monotonic() - began))
+        _end_when(late, solver)
+        timer = threading.Timer(left, stop)
         timer.start()
         try:
             model = solver.compute(expect_interrupt=True)
+        except TimeUp:
+            model = None
         finally:
             timer.cancel()
             timer.join()
@@ -112,6 +122,18 @@ class ModeSearch:
         """(n,), may be infinite -> (n,) bool."""
         seconds = None if self.budget.counted else self.budget.left
         return most_likely(self.formula, theta, seconds)
+
+
+def _end_when(late: threading.Event, solver: Any) -> None:
+    """Have RC2 raise TimeUp where it asks what follows from each soft clause, one by one."""
+    propagate = solver.oracle.propagate
+
+    def looked(*given: Any, **options: Any) -> Any:
+        if late.is_set():
+            raise TimeUp("the time was up")
+        return propagate(*given, **options)
+
+    solver.oracle.propagate = looked
 
 
 def _limit(solver: Any, conflicts: int) -> None:
@@ -147,6 +169,8 @@ def _weighted_clauses(formula: Formula, theta: np.ndarray) -> Any:
     for i in np.flatnonzero(infinite).tolist():
         problem.append([i + 1 if theta[i] > 0 else -(i + 1)])
     for i, weight in enumerate(integer_weights(np.where(infinite, 0.0, theta))):
+        if i % 4096 == 0:
+            check_time()
         if weight:
             problem.append([i + 1 if weight > 0 else -(i + 1)], weight=abs(weight))
     return problem

@@ -37,6 +37,7 @@ def _with_repeated_variables(literals: np.ndarray, offsets: np.ndarray) -> np.nd
     """
     odd = []
     for a, b in blocks(offsets, BLOCK):
+        check_time()
         part = np.abs(literals[offsets[a] : offsets[b]]).astype(np.int64)
         if len(part) == 0:
             continue
@@ -84,7 +85,9 @@ def _first_of_equals(literals: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     """
     sums = _clause_hashes(literals, offsets)
     keep = np.ones(len(sums), dtype=bool)
+    check_time()
     order = np.argsort(sums, kind="stable")
+    check_time()
     ranked = sums[order]
     same = np.zeros(len(sums) + 1, dtype=bool)  # same[i]: ranked[i] == ranked[i - 1]
     same[1:-1] = ranked[1:] == ranked[:-1]
@@ -101,6 +104,7 @@ def _first_of_equals(literals: np.ndarray, offsets: np.ndarray) -> np.ndarray:
 def _clause_hashes(literals: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     sums = np.zeros(len(offsets) - 1, dtype=np.uint64)
     for a, b in blocks(offsets, BLOCK):
+        check_time()
         mixed = literals[offsets[a] : offsets[b]].astype(np.int64).view(np.uint64)
         for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):  # splitmix64
             mixed += np.uint64(0x9E3779B97F4A7C15)

@@ -24,6 +24,7 @@ from nelson.formula.components import components
 from nelson.formula.extremal import condition1
 from nelson.formula.propagate import propagated
 from nelson.io.json_values import plain
+from nelson.kernels.core.deadline import check_time
 from nelson.pictures.figure import BLUE, ORANGE, figure
 from nelson.pictures.panels import bars
 from nelson.sampling.auto import MethodChoice
@@ -159,8 +160,10 @@ def _reported(
     except Unsatisfiable as error:
         unsat = str(error)
     labels, witness = components(rest), condition1(shown)
-    mentioned = np.unique(np.abs(rest.literals)) - 1
-    sizes = np.bincount(labels)[np.unique(labels[mentioned])]
+    check_time()
+    mentioned = np.flatnonzero(np.bincount(np.abs(rest.literals), minlength=f.n_total + 1)[1:])
+    sizes = np.bincount(labels[mentioned])
+    sizes = np.bincount(labels)[np.flatnonzero(sizes)]
     clauses = _clauses(shown, witness)
     criteria = {name: getattr(local_lemma, name)(rest, theta) for name in _CRITERIA}
     rest_extremal = witness is None or (fixed > 0 and condition1(rest) is None)

@@ -100,6 +100,8 @@ def test_texts_are_read_and_printed(bus, text, shown):
         ("addr in range(0, 10**9, 3)", "at most 1,000,000"),
         # sizes are looked at before anything is expanded
         ("element(range(10**30), len) == 1", "at most 10,000"),
+        ("bits(1, 10**12) == 1", "1 to 4,096 bits"),
+        ("bits(len, 4) == 1", "a whole number"),
         ("table(range(10**12), [(1,)])", "at most 10,000"),
         ("table([addr, len], range(10**12))", "at most 10,000"),
         ("table([addr, len], [range(10**12)])", r"the row \(0, 1, 2\) of a table"),

@@ -27,6 +27,7 @@ from nelson.errors import FormulaError
 from nelson.formula import Formula
 from nelson.io import atomic
 from nelson.io.table_formats import npz_arrays
+from nelson.kernels.core.deadline import check_time
 from nelson.kernels.core.folders import cache_folder
 
 #: The name of a circuit that the user asked for begins with this.
@@ -71,8 +72,9 @@ def key(formula: Formula, compiler: str) -> str:
     """A hash of all that a circuit depends on: clauses, number of variables, compiler."""
     way = "" if compiler == KEPT else f" {WAY}"
     digest = hashlib.sha256(f"{VERSION}{way} {compiler} {formula.n_total}\n".encode())
-    digest.update(formula.offsets.tobytes())
-    digest.update(formula.literals.tobytes())
+    for array in (formula.offsets, formula.literals):
+        check_time()
+        digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()[:40]
 
 

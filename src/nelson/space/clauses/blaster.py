@@ -11,6 +11,7 @@ With b = 0 every q_k is true and r keeps its value: q = 2^w - 1 and r = a, as SM
 
 from __future__ import annotations
 
+from nelson.kernels.core.deadline import check_time
 from nelson.space.clauses import vectors
 from nelson.space.clauses.gates import FALSE, TRUE, Gates
 
@@ -34,11 +35,12 @@ def product(gates: Gates, a: Vector, b: Vector) -> Vector:
     width = len(a)
     if sum(abs(x) != TRUE for x in a) > sum(abs(x) != TRUE for x in b):
         a, b = b, a
-    shifted = [
-        (1 << j, [gates.all([literal, other]) for other in b[: width - j]] + [FALSE])
-        for j, literal in enumerate(a)
-        if literal != FALSE
-    ]
+    shifted = []
+    for j, literal in enumerate(a):
+        check_time()
+        if literal != FALSE:
+            both = [gates.all([literal, other]) for other in b[: width - j]]
+            shifted.append((1 << j, [*both, FALSE]))
     return vectors.total_mod(gates, shifted, width)
 
 

@@ -6,6 +6,7 @@ known before it is made (`Number.low`, `Number.high`), so every result has room:
 
 from __future__ import annotations
 
+from nelson.kernels.core.deadline import check_time
 from nelson.space.clauses.gates import FALSE, TRUE, Gates
 from nelson.space.language.expressions import width
 
@@ -42,6 +43,7 @@ def total_mod(gates: Gates, terms: list[tuple[int, Vector]], bits: int) -> Vecto
     columns: list[list[int]] = [[] for _ in range(bits)]
     rest = 0
     for c, vector in terms:
+        check_time()
         for j, literal in enumerate(vector):
             sign = -1 if j == len(vector) - 1 else 1  # the sign bit counts -2^j
             weight = c * sign << j
@@ -62,6 +64,7 @@ def total_mod(gates: Gates, terms: list[tuple[int, Vector]], bits: int) -> Vecto
             columns[j].append(TRUE)
     out: Vector = []
     for j, column in enumerate(columns):
+        check_time()
         carries: list[int] = []
         while len(column) > 1:
             a, b = column.pop(0), column.pop(0)

@@ -224,6 +224,9 @@ def span(width: int, is_signed: bool) -> tuple[int, int]:
 
 def constant(value: int, width: int, is_signed: bool = False) -> Bits:
     """A number mod 2^width."""
+    value, width = whole_number(value, ""), whole_number(width, " bits")
+    if not 1 <= width <= MAX_VECTOR:
+        refuse(f"a vector of {width:,} bits", f"1 to {MAX_VECTOR:,} bits")
     return Bits("bvconst", (value % (1 << width),), width, is_signed)
 
 
