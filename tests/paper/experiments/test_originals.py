@@ -70,7 +70,7 @@ def test_every_sampler_of_a_page_is_explained_once(name):
     told = samplers.about(rows)
     assert told is not None
     program = {row[0]: row[1] for row in told.rows}
-    assert len(program) == len(told.rows)
+    assert len(program) == len(told.rows) and all(row[2] for row in told.rows)
     known = {samplers.label(row["sampler"]) for row in rows if row["sampler"] in samplers._ALL}
     assert set(program) == known
     assert program["lovasz (the paper's NELSON)"] == "ours"

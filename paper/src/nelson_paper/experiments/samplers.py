@@ -102,6 +102,7 @@ ABOUT = {
     "auto": "the strongest guarantee that the formula allows (docs/auto.md)",
     "lovasz": "Algorithm 1 of the paper, without sweeps",
     "lovasz + sweeps": "`lovasz`, and as many heat-bath sweeps as a pilot run asks for",
+    "spur": "uniform samples from the search tree of a model counter; its authors' program",
     "gibbs": "100 sweeps; violated clauses are penalised",
     "gibbs-published": (
         "the authors' Gibbs sampler: hard clauses, 50 sweeps from fair coins, and a variable both "
@@ -249,7 +250,7 @@ def about(rows: Iterable[Mapping[str, Any]]) -> Table | None:
         [
             label(name),
             "its authors'" if name in original else "a rewrite" if name in rewrites else "ours",
-            ABOUT.get(name, ""),
+            ABOUT.get(name) or _summary(_ALL[name]),
         ]
         for name in order(here)
     ]
@@ -259,6 +260,11 @@ def about(rows: Iterable[Mapping[str, Any]]) -> Table | None:
         body,
         lead="A rewrite is a program of this package that follows a paper of others.",
     )
+
+
+def _summary(entry: Entry) -> str:
+    """What the registry of samplers says of an entry that needs no other words."""
+    return "" if entry.own is not None else registered(entry.method).summary
 
 
 def gave_up(entry: Entry, spent: float, limit: float, reason: str) -> dict[str, Any]:
