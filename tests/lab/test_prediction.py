@@ -19,6 +19,16 @@ from lab.prediction import hierarchies, run, small, stack, tasks, training  # no
 from lab.prediction.methods import METHODS, MaxConstraint, Setting  # noqa: E402
 from lab.prediction.tables import tables  # noqa: E402
 
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Two threads wait for each other on a busy machine, for minutes."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 ARFF = """% a comment
 @RELATION small
 @ATTRIBUTE size numeric
@@ -207,7 +217,7 @@ def test_all_methods_of_a_set(tmp_path, monkeypatch):
     monkeypatch.setattr(run, "SEEDS", 2)
     few = {name: settings[:2] for name, settings in run.SETTINGS.items()}
     monkeypatch.setattr(run, "SETTINGS", few)
-    small_net = replace(run.load(str(tmp_path), "enron"), hidden=32, dropout=0.1)
+    small_net = replace(run.load(str(tmp_path), "enron"), hidden=256, dropout=0.1)
     monkeypatch.setattr(run, "load", lambda *_: small_net)
     rows = []
     for name in METHODS:
