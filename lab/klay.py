@@ -1,11 +1,12 @@
-"""Weighted counts of random 3-CNF, forward and backward: our circuits against KLay's in torch.
+"""Weighted counts of random 3-CNF, forward and backward: `CircuitLayer` against KLay in torch.
 
     pip install --target FOLDER/klay --no-deps klaycircuits
     python -m lab klay --peers FOLDER
 
 KLay (Maene, Derkinderen, Zuidberg Dos Martires, ICLR 2025) evaluates a d-DNNF layer by layer. Both
-get what D4 compiles from the same clauses, the same log-odds, and one thread; times are CPU times
-of log P(C) for a batch and its gradient. `compile=False`: torch.compile is for GPUs here.
+get what D4 compiles from the same clauses, the same log-odds in single precision, and one thread;
+times are CPU times of log P(C) for a batch and its gradient. `compile=False`: torch.compile is for
+GPUs here.
 """
 
 from __future__ import annotations
@@ -51,14 +52,13 @@ def _compared(n: int, clauses: int) -> Iterator[Row]:
     from torch.nn.functional import logsigmoid, softplus
 
     formula = random_ksat(n, clauses, 3, seed=n)
-    module, nodes = _klay(formula)
+    layer, (module, nodes) = nelson.CircuitLayer(formula), _klay(formula)
     for batch in BATCHES:
         theta = torch.randn(batch, n, generator=torch.Generator().manual_seed(0))
 
         def ours(theta: Any = theta) -> Any:
             theta = theta.clone().requires_grad_()
-            value = nelson.ConstrainedMRF(formula, theta).log_partition("circuit")
-            value = value - softplus(theta).sum(-1)
+            value = layer.log_partition(theta) - softplus(theta).sum(-1)
             value.sum().backward()
             return value, theta.grad
 
