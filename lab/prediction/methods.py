@@ -33,8 +33,6 @@ from nelson import CircuitLayer
 
 #: Samples of the contrastive loss.
 SAMPLES = 8
-#: Steps uphill from the best mode of a component.
-ASCENT = 4
 
 
 @dataclass(frozen=True)
@@ -146,45 +144,27 @@ class Likelihood(Method):
 
 
 class Mixture(Likelihood):
-    """log P(y) = logsumexp_k (log w_k + theta_k . y - log Z_k)."""
-
     @property
     def width(self) -> int:
         return self.setting.components * (self.outputs + 1)
 
     def _parts(self, out: Tensor, given: Tensor | None) -> tuple[Tensor, Tensor]:
-        """log weights (..., K) and logits (..., K, n)."""
+        """Logits (..., K, n) and mix (..., K)."""
         k = self.setting.components
         logits = out[..., k:].reshape(*out.shape[:-1], k, self.outputs)
         given = None if given is None else given.unsqueeze(-2)
-        return out[..., :k].log_softmax(-1), self.logits(logits, given)
+        return self.logits(logits, given), out[..., :k]
 
     def log_likelihood(self, out: Tensor, y: Tensor, given: Tensor | None) -> Tensor:
-        weights, logits = self._parts(out, given)
-        score = (logits @ y.unsqueeze(-1)).squeeze(-1)
-        return (weights + score - self.layer.log_partition(logits)).logsumexp(-1)
+        logits, mix = self._parts(out, given)
+        score = (logits @ y.unsqueeze(-1)).squeeze(-1)  # targets are valid
+        return (mix.log_softmax(-1) + score - self.layer.log_partition(logits)).logsumexp(-1)
 
     def marginals(self, out: Tensor, given: Tensor | None) -> Tensor:
-        weights, logits = self._parts(out, given)
-        mean = self.layer.mean(logits)[..., : self.outputs]
-        return (weights.exp().unsqueeze(-1) * mean).sum(-2)
+        return self.layer.mean(*self._parts(out, given))[..., : self.outputs]
 
     def predict(self, predictor: str, out: Tensor, given: Tensor | None) -> Tensor:
-        """The best of the components' modes, and then uphill, as `ConstrainedMixture`."""
-        weights, logits = self._parts(out, given)
-        offset = weights - self.layer.log_partition(logits)
-        peaks = self.layer.mode(logits)
-        values = (logits @ peaks.mT + offset.unsqueeze(-1)).logsumexp(-2)  # of each peak
-        best, at = values.max(-1)
-        x = peaks.gather(-2, at[..., None, None].expand(*at.shape, 1, peaks.shape[-1])).squeeze(-2)
-        for _ in range(ASCENT):
-            each = (logits @ x.unsqueeze(-1)).squeeze(-1) + offset
-            pull = (each.softmax(-1).unsqueeze(-2) @ logits).squeeze(-2)
-            after = self.layer.mode(pull)
-            value = ((logits @ after.unsqueeze(-1)).squeeze(-1) + offset).logsumexp(-1)
-            better = value > best
-            x, best = torch.where(better.unsqueeze(-1), after, x), torch.maximum(value, best)
-        return x[..., : self.outputs] > 0.5
+        return self.layer.mode(*self._parts(out, given))[..., : self.outputs] > 0.5
 
 
 class Contrastive(Method):

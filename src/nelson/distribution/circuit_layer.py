@@ -31,6 +31,9 @@ from nelson.exact.circuit.decisions import DecisionCircuit
 from nelson.exact.compiled import compiled, why_not
 from nelson.formula import Formula
 
+#: Steps uphill from the best mode of a component: two or three are usual.
+_STEPS_UP = 4
+
 
 class Level(NamedTuple):
     at: slice  # its decisions, in the order of levels
@@ -47,6 +50,8 @@ class CircuitLayer(nn.Module):
     Logits are (..., n) floats on the device of the layer, +-inf is evidence; results have the
     precision of the logits: take float64 where small probabilities matter. Calling the layer is
     `log_prob`. NaN logits give NaN: nothing is checked that would have to wait for a GPU.
+
+    mix       (..., K) for logits (..., K, n): a mixture of K laws with weights softmax(mix)
 
     >>> import torch
     >>> layer = nelson.CircuitLayer(nelson.Formula([[1, 2], [-1, 3]]))  # .to("cuda")
@@ -76,13 +81,16 @@ class CircuitLayer(nn.Module):
     def extra_repr(self) -> str:
         return f"{self.formula!r}, {self.circuit.edges:,} edges in {len(self._levels)} levels"
 
-    def forward(self, logits: Tensor, x: Tensor) -> Tensor:
+    def forward(self, logits: Tensor, x: Tensor, mix: Tensor | None = None) -> Tensor:
         """log P(x), the shape of both without the last axis; -inf where x is not valid."""
-        return self.log_prob(logits, x)
+        return self.log_prob(logits, x, mix)
 
-    def log_prob(self, logits: Tensor, x: Tensor) -> Tensor:
-        """theta . x - log Z; -inf where P(x) = 0. Differentiable in the logits."""
+    def log_prob(self, logits: Tensor, x: Tensor, mix: Tensor | None = None) -> Tensor:
+        """theta . x - log Z; -inf where P(x) = 0. Differentiable in logits and mix."""
         check_device("x", x, logits)
+        if mix is not None:
+            each = self.log_prob(logits, x.unsqueeze(-2)) + mix.log_softmax(-1)
+            return _logsumexp(each)
         x = x.to(logits.dtype)
         score = (finite(logits) * x).sum(-1) - self.log_partition(logits)
         possible = self.valid(x) & (~torch.isinf(logits) | (x == (logits > 0))).all(-1)
@@ -106,8 +114,10 @@ class CircuitLayer(nn.Module):
         return sat[..., self.clauses].any(-1).all(-1)
 
     @torch.no_grad()
-    def mean(self, logits: Tensor) -> Tensor:
-        """P(x_i = 1), the shape of the logits; no gradient."""
+    def mean(self, logits: Tensor, mix: Tensor | None = None) -> Tensor:
+        """P(x_i = 1), the shape of a structure; no gradient."""
+        if mix is not None:
+            return (mix.softmax(-1).unsqueeze(-1) * self.mean(logits)).sum(-2)
         theta = self._rows(logits)
         log_w = _log_weights(theta)
         log_p, terms, values = self._upward(log_w)
@@ -117,10 +127,12 @@ class CircuitLayer(nn.Module):
         return self._columns(p.clamp(0, 1), logits)
 
     @torch.no_grad()
-    def mode(self, logits: Tensor) -> Tensor:
-        """A structure of greatest weight, up to the rounding of sums of logits; the shape, dtype
-        and device of the logits.
+    def mode(self, logits: Tensor, mix: Tensor | None = None) -> Tensor:
+        """A structure of greatest weight, up to the rounding of sums of logits, in their dtype. Of
+        a mixture a likely one: the best mode of a component, and then uphill.
         """
+        if mix is not None:
+            return self._uphill(logits, mix.log_softmax(-1) - self.log_partition(logits))
         theta = self._rows(logits)
         # The better literal of each variable weighs 1, so that unmentioned variables count 0.
         worse = torch.stack([-theta.clamp_min(0), theta.clamp_max(0)], 1).flatten(0, 1)
@@ -129,9 +141,36 @@ class CircuitLayer(nn.Module):
         passed = self._descent(values, first, torch.ones_like(values[0]))
         return self._structures(passed, (theta > 0).to(theta.dtype), logits)
 
+    def _uphill(self, logits: Tensor, offset: Tensor) -> Tensor:
+        """offset (..., K): log weight - log Z. The pull on a structure is the mean of the logits
+        under the responsibilities of the components; its mode is no less likely (as in EM).
+        """
+
+        def each(x: Tensor) -> Tensor:
+            return (finite(logits) @ x.unsqueeze(-1)).squeeze(-1) + offset
+
+        peaks = self.mode(logits)
+        values = (finite(logits) @ peaks.mT + offset.unsqueeze(-1)).logsumexp(-2)  # of each peak
+        best, at = values.max(-1)
+        at = at[..., None, None].expand(*at.shape, 1, peaks.shape[-1])
+        x = peaks.gather(-2, at).squeeze(-2)
+        for _ in range(_STEPS_UP):
+            pull = (each(x).softmax(-1).unsqueeze(-2) @ finite(logits)).squeeze(-2)
+            after = self.mode(pull)
+            value = each(after).logsumexp(-1)
+            x = torch.where((value > best).unsqueeze(-1), after, x)
+            best = torch.maximum(value, best)
+        return x
+
     @torch.no_grad()
-    def sample(self, logits: Tensor, samples: int) -> Tensor:
+    def sample(self, logits: Tensor, samples: int, mix: Tensor | None = None) -> Tensor:
         """(samples, ..., n), independent and exact, from torch's generator of the device."""
+        if mix is not None:
+            weights = mix.softmax(-1).expand(samples, *mix.shape)
+            chosen = torch.multinomial(weights.reshape(-1, mix.shape[-1]), 1)
+            x = self.sample(logits, samples)
+            at = chosen.reshape(*x.shape[:-2], 1, 1).expand(*x.shape[:-2], 1, x.shape[-1])
+            return x.gather(-2, at).squeeze(-2)
         theta = self._rows(logits)
         log_w = _log_weights(theta)
         _, terms, values = self._upward(log_w)
@@ -232,6 +271,13 @@ class _LogP(torch.autograd.Function):
 def _log_weights(theta: Tensor) -> Tensor:
     """(n, b) -> (2 n, b): log w of x_v = 0 and of x_v = 1, one after the other."""
     return torch.stack([logsigmoid(-theta), logsigmoid(theta)], 1).flatten(0, 1)
+
+
+def _logsumexp(each: Tensor) -> Tensor:
+    """Over the last axis, with the gradient 0 where all are -inf."""
+    top = each.detach().amax(-1, keepdim=True)
+    top = top.masked_fill(top.isinf(), 0.0)
+    return (each - top).exp().sum(-1).log() + top.squeeze(-1)
 
 
 def _share(terms: Tensor, values: Tensor) -> Tensor:
