@@ -6,7 +6,7 @@ gives log-odds by a hidden linear law, and the target is the most likely rota. T
 too: with the sigmoid loss, and with the contrastive loss. Both predict the most likely rota of
 their log-odds. Each seed has a hidden law, contexts and initial weights of its own.
 
-    python -m lab rota            # about 20 minutes of CPU time, most of it for exact modes
+    python -m lab rota            # about 10 minutes of CPU time
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from nelson import Formula
 
 SHIFTS, WORKERS, SENIORS = 40, 6, 3
 LEAST, MOST = 10, 16
-INPUTS, TRAIN, TEST, BATCH, EPOCHS, SEEDS = 2, 384, 200, 64, 100, 3
+INPUTS, TRAIN, TEST, BATCH, EPOCHS, SEEDS = 2, 384, 500, 64, 100, 4
 RATE = 0.03
 LOSSES = ("sigmoid", "contrastive")
 
@@ -44,16 +44,47 @@ def rota() -> Formula:
     return formula
 
 
-def data(formula: Formula, rows: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def data(rows: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Contexts (rows, INPUTS), and the most likely rota of each under the hidden law."""
     random = np.random.default_rng(seed)
-    hidden = random.normal(size=(INPUTS, formula.n_vars))
+    hidden = random.normal(size=(INPUTS, SHIFTS * WORKERS))
     contexts = random.normal(size=(rows, INPUTS))
-    return contexts, modes(formula, contexts @ hidden)
+    return contexts, modes(contexts @ hidden)
 
 
-def modes(formula: Formula, theta: np.ndarray) -> np.ndarray:
-    return np.array([nelson.mode(formula, row) for row in theta])
+def modes(theta: np.ndarray) -> np.ndarray:
+    """The most likely rota of each row, by integer programming: `nelson.mode` finds the same, but
+    needs 0.3 s for most rows and more than 10 s for some.
+    """
+    from scipy.optimize import Bounds, LinearConstraint, milp
+    from scipy.sparse import csr_array, eye_array, kron, vstack
+
+    on, of_workers = eye_array(SHIFTS), eye_array(WORKERS)
+    seniors = csr_array(np.array([[w < SENIORS for w in range(WORKERS)]], float))
+    table = vstack(
+        [
+            kron(on, np.ones((1, WORKERS))),
+            kron(on, seniors),
+            kron(eye_array(SHIFTS - 1, SHIFTS) + eye_array(SHIFTS - 1, SHIFTS, k=1), of_workers),
+            kron(np.ones((1, SHIFTS)), of_workers),
+        ]
+    )
+    sizes = (SHIFTS, SHIFTS, (SHIFTS - 1) * WORKERS, WORKERS)
+    limits = LinearConstraint(
+        table, np.repeat([2, 1, 0, LEAST], sizes), np.repeat([2, 2, 1, MOST], sizes)
+    )
+    options = {"mip_rel_gap": 0.0}
+    found = [
+        milp(
+            -row,
+            integrality=np.ones(row.size),
+            bounds=Bounds(0, 1),
+            constraints=limits,
+            options=options,
+        )
+        for row in theta
+    ]
+    return np.array([one.x > 0.5 for one in found])
 
 
 class Trained(NamedTuple):
@@ -69,7 +100,7 @@ def trained(formula: Formula, seed: int) -> Trained:
     import torch
 
     torch.set_num_threads(1)
-    contexts, targets = data(formula, TRAIN + TEST, seed)
+    contexts, targets = data(TRAIN + TEST, seed)
     x, y = torch.from_numpy(contexts).float(), torch.from_numpy(targets).float()
     loss = nelson.ContrastiveLoss(formula, samples=4, proposals=4000)
     sigmoid = torch.nn.BCEWithLogitsLoss()
@@ -88,7 +119,7 @@ def trained(formula: Formula, seed: int) -> Trained:
                 optimiser.step()
                 if name == "contrastive":
                     spent.append(time.process_time() - started)
-        made[name] = modes(formula, net(x[TRAIN:]).detach().numpy().astype(np.float64))
+        made[name] = modes(net(x[TRAIN:]).detach().numpy().astype(np.float64))
     last = loss.history[-1]
     noise = f"noise {last['noise']:.3f} of a gradient of {last['gradient']:.3f}; {loss.why}"
     return Trained(made, targets[TRAIN:], spent, noise)
