@@ -40,6 +40,7 @@ from lab import (
 )
 from lab.common import Row
 from lab.density import save_rules
+from lab.verilator import run as verilator
 from nelson.cli import app
 from nelson_paper.experiments import machine
 from nelson_paper.experiments.base import Table
@@ -68,6 +69,7 @@ ONLY_IF_NAMED = {
     "logz-truth": log_z_truth.rows,
     "overruns": overruns.rows,
     "coverage": coverage.rows,
+    "verilator": verilator.rows,
     **auto.PARTS,
 }
 
