@@ -34,8 +34,9 @@ from nelson.verilator.texts import width_and_value
 EFFORT = 0.2
 #: Templates, and conditions of one template, that are kept.
 KEPT = 256
-#: Rows of the first block, if it is for one condition of many, and else.
-FEW_ROWS, FIRST_ROWS = 8, 32
+#: Rows of a block: all lanes of a word, so that one kernel serves all blocks; and if the rows are
+#: for one condition of many, which may not come again.
+BLOCK, FEW_ROWS = 64, 8
 #: A cyclic variable of more bits than this is drawn as often as other constraints let it.
 MOST_CYCLIC_BITS = 10
 
@@ -215,7 +216,7 @@ class Question:
         self._names = list(dict.fromkeys(names))
         self._is_partial = len(self._names) == len(self._terms) < len(fields)
         self._waiting: list[bytes] = []  # replies that were drawn and not given yet
-        self._size = FEW_ROWS if values else FIRST_ROWS
+        self._size = FEW_ROWS if values else BLOCK
         self._plan: Plan | None = None
         self.exact = constraints.has_law
 
@@ -254,7 +255,7 @@ class Question:
 
     def _drawn(self, seed: int) -> list[bytes]:
         space, constraints = self._constraints.space, self._constraints
-        size, self._size = self._size, min(4 * self._size, 4096)
+        size, self._size = self._size, BLOCK
         rows = None if self._is_partial else constraints.rows
         samples: Samples | None
         if rows is not None:
