@@ -2,15 +2,18 @@
 
     python tools/walks.py            # a table of five calls
     python tools/walks.py sample log_z
+    python tools/walks.py learn --pairs 20     # who hands over to whom, the most frequent first
 
 A reader who follows a call with a finger opens `files` files. A switch is a call from a function of
 one file of the library to a function of another. `distinct` counts each pair of functions once, so
 that a loop counts as its first round; `switches` counts them all. The first run of each call warms
-caches and is not counted.
+caches and is not counted. No call has a limit in seconds, so that its walk does not depend on the
+clock.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -30,6 +33,7 @@ class Walk(NamedTuple):
     functions: int
     distinct: int
     switches: int
+    pairs: list[tuple[str, int]]  # "caller -> callee" and its number, the most frequent first
 
 
 def walk(call: Callable[[], Any]) -> Walk:
@@ -62,7 +66,11 @@ def walk(call: Callable[[], Any]) -> Walk:
     finally:
         sys.setprofile(None)
     files = {file for file, _ in functions}
-    return Walk(len(files), len(functions), len(pairs), pairs.total())
+    shown = [
+        (" -> ".join(f"{Path(file).relative_to(root)}:{name}" for file, name in pair), count)
+        for pair, count in pairs.most_common()
+    ]
+    return Walk(len(files), len(functions), len(pairs), pairs.total(), shown)
 
 
 def sink_free_cycle(n: int) -> nelson.Formula:
@@ -90,20 +98,26 @@ def calls() -> dict[str, Callable[[int], Any]]:
         "sample, 3-SAT n = 150": lambda run: nelson.sample(three_sat(run), None, 1000, seed=0),
         "Space.sample": rows,
         "learn": lambda _: nelson.learn(sink_free_cycle(30), examples, seed=0),
-        "log_z": lambda run: nelson.log_z(three_sat(run), None, seconds=10, seed=0),
+        "log_z": lambda run: nelson.log_z(three_sat(run), None, seed=0),
     }
 
 
-def main(names: list[str]) -> None:
+def main(names: list[str], pairs: int) -> None:
     print(f"{'call':24} {'files':>6} {'functions':>10} {'distinct':>9} {'switches':>9}")
     for name, call in calls().items():
         if names and not any(part in name for part in names):
             continue
         call(1)
         result = walk(lambda call=call: call(2))  # type: ignore[misc]
-        files, functions, distinct, switches = result
+        files, functions, distinct, switches, shown = result
         print(f"{name:24} {files:6} {functions:10} {distinct:9} {switches:9}")
+        for pair, count in shown[:pairs]:
+            print(f"    {count:6}  {pair}")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", help="parts of the names of calls")
+    parser.add_argument("--pairs", type=int, default=0, help="pairs to show")
+    arguments = parser.parse_args()
+    main(arguments.names, arguments.pairs)

@@ -47,5 +47,8 @@ class InputEnumeration(Step):
         return StepVerdict(0, "exact", why)
 
     def take(self, search: StepSearch) -> None:
-        """Take the formula with its gates: without them the inputs are not to be seen."""
-        take_with_gates(self, search)
+        """Take the formula with its gates, which show the inputs. Not without enumeration: samples
+        that are to come from elsewhere would be enumerated after all.
+        """
+        if not search.policy.auto.skips(self.sampler.name):
+            take_with_gates(self, search)
