@@ -73,7 +73,7 @@ fuzz: $(STAMP)  ## every reader on a million damaged files (a night; CASES=10000
 	$(BIN)/python -u -m tests.io.fuzz --cases $(CASES) $(if $(SEED),--seed $(SEED))
 
 kill: $(STAMP)  ## kill commands at random times, 50 times with each signal (an hour or two)
-	NELSON_KILLS=$${NELSON_KILLS:-50} $(BIN)/python -m pytest -s tests/test_kills.py $(PYTEST_ARGS)
+	NELSON_KILLS=$${NELSON_KILLS:-50} $(BIN)/python -m pytest -s tests/test_kills.py tests/cluster/test_killed_clusters.py $(PYTEST_ARGS)
 
 check: $(STAMP)  ## ruff (lint, format), mypy, layers and cycles of imports
 	$(BIN)/ruff check .

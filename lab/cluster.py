@@ -1,68 +1,44 @@
-"""Sampling on Ray: how it scales on one machine, and how fast samples are written to the disk.
+"""The same samples by one process, by `xargs`, and on Ray: rows, time, memory, bytes.
 
-    python -m lab cluster            takes minutes, and 13 GB of disk while it runs
-    python -m lab cluster --quick    a hundredth of the samples
+    python -m lab cluster            2 10^8 samples, five times; takes minutes, and 5 GB of disk
+    python -m lab cluster --quick    a tenth of the samples
 
-Temporary files are in the folder that the environment variable TMPDIR names. Either command writes
-its figures to `cluster-figures.json`, from which `python -m lab.cluster_plan` plans larger
-jobs. All rows use one local Ray cluster, so no figure includes its start. The formula is the one
-with 1000 variables that ships with the package.
+Temporary files are in the folder that the environment variable TMPDIR names. The command writes its
+figures to `cluster-figures.json`, from which `python -m lab page cluster` plans larger jobs. The
+Ray cluster is started before its rows are measured; their time includes the connection.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import resource
+import shlex
 import shutil
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from importlib import resources
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 import nelson
 from lab.common import Row, ksat
-from nelson import Formula, cluster
-from nelson.cluster import ray_cluster
 from nelson.kernels.core.threads import usable_cores
 from nelson.sampling.options import Options
 from nelson.sampling.plan import Plan
+from tests.cluster import ray_head
 
 FIGURES = Path("cluster-figures.json")
-#: Bytes of one sample in a Parquet file: 1000 bits, and a little more.
-SAMPLE_BYTES = 126
-NO_SWEEPS: dict[str, Any] = {"method": "lovasz", "sweeps": 0}
+VARIABLES, SHARES = 64, 8
 
 
-class Sizes(NamedTuple):
-    """The sizes of one run of this benchmark."""
-
-    small: int  # samples of a job that shows the memory of a worker at the beginning
-    scaling: int  # samples of each job that compares one worker with two
-    large: int  # samples of the job that is written to the disk
-    shard: int  # samples per shard, small enough for two workers to end at the same time
-    disk_bytes: int  # bytes written to measure the disk itself
-    repetitions: int  # comparisons of one worker with two
-
-
-FULL = Sizes(2_000_000, 4_000_000, 100_000_000, 262_144, 4 << 30, 5)
-QUICK = Sizes(250_000, 500_000, 1_000_000, 32_768, 256 << 20, 2)
-
-
-def sizes() -> Sizes:
-    return QUICK if "--quick" in sys.argv else FULL
-
-
-def formula() -> Formula:
-    return Formula.from_dimacs(str(resources.files("nelson_paper.tasks") / "data/ksat-1000.cnf"))
-
-
-def disk_speed(folder: Path, size: int) -> float:
+def disk_speed(folder: Path, size: int = 1 << 30) -> float:
     """MB/s of one sequential write of random bytes, fsync included."""
     block = np.random.default_rng(0).bytes(16 << 20)
     path = folder / "disk"
@@ -74,33 +50,6 @@ def disk_speed(folder: Path, size: int) -> float:
     took = time.perf_counter() - started
     path.unlink()
     return size / took / 1e6
-
-
-def job(f: Formula, n: int, folder: Path, workers: int, **options: Any) -> Any:
-    """Run one job into a new folder, delete the folder, and return the job's report."""
-    out = folder / "job"
-    shard = sizes().shard
-    report = cluster.sample(f, None, n, out, seed=1, workers=workers, shard=shard, **options)
-    assert len(report) == n and report.complete
-    shutil.rmtree(out)
-    return report
-
-
-def two_workers_against_one(f: Formula, n: int, repetitions: int) -> tuple[float, float, float]:
-    """(speed-up, seconds of one worker, seconds of two): medians of runs in turns.
-
-    Files are written to memory if /dev/shm exists: two workers have two cores but only one disk.
-    """
-    memory = Path("/dev/shm")
-    fits = memory.is_dir() and shutil.disk_usage(memory).free > 2 * SAMPLE_BYTES * n
-    with tempfile.TemporaryDirectory(dir=memory if fits else None) as name:
-        pairs = []
-        for _ in range(repetitions):
-            one = job(f, n, Path(name), 1).info["seconds"]
-            two = job(f, n, Path(name), 2).info["seconds"]
-            pairs.append((one / two, one, two))
-    ratio, one, two = (statistics.median(pair[k] for pair in pairs) for k in range(3))
-    return ratio, one, two
 
 
 def decide_seconds() -> float:
@@ -116,62 +65,78 @@ def decide_seconds() -> float:
     return statistics.median(once(seed) for seed in range(100, 105))
 
 
+def digest(folder: Path) -> tuple[str, int]:
+    """A digest of all parts, and their bytes."""
+    total, size = hashlib.sha256(), 0
+    for path in sorted(folder.glob("part-*")):
+        data = path.read_bytes()
+        total.update(data)
+        size += len(data)
+    return total.hexdigest(), size
+
+
+def children() -> tuple[float, float]:
+    """(CPU seconds of all child processes that have ended, MB of the largest)."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
+
+
 def rows() -> Iterator[Row]:
-    size = sizes()
-    f, cores = formula(), usable_cores()
-    figures: dict[str, Any] = {
-        "quick": size is QUICK,
-        "cores": cores,
-        "nelson": nelson.__version__,
-    }
-    with (
-        tempfile.TemporaryDirectory() as name,
-        ray_cluster.connected(None, workers=max(2, cores)),
-    ):
-        folder = Path(name)
-        needed = size.large * SAMPLE_BYTES
-        if shutil.disk_usage(folder).free < 1.3 * needed:
-            raise SystemExit(
-                f"{folder} has no room for {needed / 1e9:.0f} GB: set TMPDIR to another folder"
+    quick = "--quick" in sys.argv
+    n = 20_000_000 if quick else 200_000_000
+    figures: dict[str, Any] = {"quick": quick, "cores": usable_cores(), "n": n}
+    figures |= {"nelson": nelson.__version__, "variables": VARIABLES, "engines": []}
+    with tempfile.TemporaryDirectory() as name, ray_head.running(usable_cores()) as head:
+        home = Path(name)
+        formula, _ = ksat(VARIABLES)
+        formula.to_dimacs(home / "f.cnf")
+        nelson.sample(formula, n=1 << 18, seed=1)  # kernels are compiled
+        command = [sys.executable, "-m", "nelson.cli", "sample", str(home / "f.cnf"), "-q"]
+        command += ["-n", str(n), "--seed", "1", "--part-rows", str(1 << 20), "-o", f"{home}/out/"]
+        share = shlex.join([*command, "--threads", "1", "--shard"])
+        xargs = f"seq {SHARES} | xargs -P {{}} -I_ {share} _/{SHARES}"
+        ray = [*command, "--cluster", head.address, "--workers"]
+        engines: list[tuple[str, list[str]]] = [
+            ("one process, one thread", [*command, "--threads", "1"]),
+            (f"one process, {usable_cores()} threads", command),
+            (f"--shard K/{SHARES}, xargs -P 2", ["sh", "-c", xargs.format(2)]),
+            ("Ray, one worker", [*ray, "1"]),
+            ("Ray, two workers", [*ray, "2"]),
+        ]
+        reference = ""
+        for label, words in engines:
+            before, started = children()[0], time.perf_counter()
+            subprocess.run(words, env=head.environment, check=True)
+            took, cpu = time.perf_counter() - started, children()[0] - before
+            found, size = digest(home / "out")
+            reference = reference or found
+            assert found == reference, f"{label}: other rows"
+            folder = nelson.read(home / "out")
+            assert len(folder) == n
+            on_ray = "Ray" in label
+            peak = max((p.memory_info().rss / 2**20 for p in head.workers("ray::")), default=0.0)
+            engine = {
+                "engine": label,
+                "seconds": took,
+                "bytes": size,
+                "parts": folder.info["parts"],
+            }
+            engine |= {"cpu": None if on_ray else cpu, "guarantee": folder.guarantee}
+            engine["mb"] = peak if on_ray else children()[1]
+            figures["engines"].append(engine)
+            figures |= {"method": folder.info["method"], "guarantee": folder.guarantee}
+            spent = "" if on_ray else f"{cpu:.0f} CPU s, "
+            note = f"{took:.1f} s, {spent}{engine['mb']:.0f} MB, {size / 1e9:.2f} GB, rows equal"
+            yield Row(
+                f"cluster: {n:,} samples, {label}", n / took / 1e6, None, None, "M/s", note=note
             )
-        # After this job every worker has compiled its kernels, and `auto` has chosen a method.
-        job(f, size.small, folder, max(2, cores))
-
-        speedup, one, two = two_workers_against_one(f, size.scaling, size.repetitions)
-        note = f"{size.scaling:,} samples to memory, auto: {one:.1f} s and {two:.1f} s; "
-        note += f"{cores} cores"
-        yield Row("cluster: 2 workers against 1", speedup, 1.7, 1.9, note=note)
-
-        disk = [disk_speed(folder, size.disk_bytes)]
-        for label, options, key, guarantee in (
-            ("auto", {}, "rate", "guarantee"),
-            ("lovasz, no sweeps", NO_SWEEPS, "plain", "plain_guarantee"),
-        ):
-            small = job(f, size.small, folder, cores, **options)
-            large = job(f, size.large, folder, cores, **options)
-            disk.append(disk_speed(folder, size.disk_bytes))
-            written, took = large.info["bytes"], large.info["seconds"]
-            figures[key] = size.large / took / cores
-            figures["bytes"] = written / size.large
-            figures[guarantee] = large.guarantee
-            speed, disk_alone = written / took / 1e6, statistics.median(disk[-2:])
-            note = f"{speed:.0f} MB/s, the disk alone {disk_alone:.0f} MB/s; "
-            note += f"{size.large / took:,.0f} samples/s, {took:.0f} s, {written / 1e9:.1f} GB, "
-            note += f"{large.guarantee}; no goal"
-            title = f"  {size.large:,} samples to Parquet ({label}): speed against the disk"
-            yield Row(title, speed / disk_alone, None, None, note=note)
-            before, after = small.info["peak_mb"], large.info["peak_mb"]
-            note = f"{after:.0f} MB, and {before:.0f} MB for {size.small:,} samples"
-            title = "    memory of a worker against a small job"
-            yield Row(title, after / before, 1.1, 1.02, "x", True, note)
-        overhead = statistics.median(job(f, 64, folder, cores).info["seconds"] for _ in range(3))
-        figures |= {
-            "disk_mb_s": statistics.median(disk),
-            "scaling": speedup,
-            "decide": decide_seconds(),
-            "job": overhead,
-        }
+            shutil.rmtree(home / "out")
+        one = figures["engines"][0]
+        figures |= {"rate": n / one["cpu"], "bytes": one["bytes"] / n, "decide": decide_seconds()}
+        figures["disk_mb_s"] = statistics.median(disk_speed(home) for _ in range(3))
+        started = time.perf_counter()
+        for _ in range(3):
+            nelson.cluster.sample(formula, None, 64, home / "small", seed=1)
+            shutil.rmtree(home / "small")
+        figures["job"] = (time.perf_counter() - started) / 3
     FIGURES.write_text(json.dumps(figures, indent=1) + "\n")
-    note = f"a job of 64 samples takes {figures['job']:.2f} s; figures written to {FIGURES}"
-    name = "  time in which auto chooses a method for a new formula"
-    yield Row(name, figures["decide"], 10, 10, "s", True, note)

@@ -7,8 +7,9 @@
     hours        = max(core seconds / cores, bytes / write speed) / machines / 3600
     bytes        = N * bytes per sample
 
-N is the number of samples. `rate` is samples per second and core while all cores are busy;
-`decide` is the time in which `auto` chooses a method, `job` the time of a job of 64 samples.
+N is the number of samples. `rate` is samples per CPU second of one process with one thread, which
+writes them too; `decide` is the time in which `auto` chooses a method, `job` the time of a job of
+64 samples.
 
 The machines of the plan are assumed, not measured. Their cores are assumed to be as fast as the
 measured ones, and k machines to be k times as fast as one, because shards share nothing.
@@ -52,19 +53,29 @@ def hours(
 
 
 def markdown(figures: Mapping[str, Any], machine: Machine = Machine()) -> str:  # noqa: B008
+    n, variables = figures["n"], figures["variables"]
     told = [
-        f"Measured ({figures['cores']} cores, nelson {figures['nelson']}): "
-        f"{figures['rate']:,.0f} samples/s per core with `auto` ({figures['guarantee']}), "
-        f"{figures['plain']:,.0f} with `lovasz` without sweeps ({figures['plain_guarantee']}), "
-        f"{figures['bytes']:.1f} bytes per sample, {figures['decide']:.2f} s for `auto` to choose "
-        f"a method, {figures['job']:.2f} s for a job of 64 samples; 2 workers against 1: "
-        f"{figures['scaling']:.2f}x; this disk: {figures['disk_mb_s']:,.0f} MB/s."
+        f"{n:,} samples of {variables} variables, drawn five times on {figures['cores']} cores "
+        f"(nelson {figures['nelson']}, `{figures['method']}`, {figures['guarantee']}); the bytes "
+        "of all parts are equal. Memory is that of the largest process:"
     ]
     if figures["quick"]:
-        told.append("**From a `--quick` run, which is too small to plan by.**")
+        told[0] = "From a run with `--quick`. " + told[0]
+    table = ["| who draws | seconds | CPU seconds | MB | GB | parts |", "|---|---|---|---|---|---|"]
+    for engine in figures["engines"]:
+        cpu = "-" if engine["cpu"] is None else f"{engine['cpu']:.0f}"
+        table.append(
+            f"| {engine['engine']} | {engine['seconds']:.1f} | {cpu} | {engine['mb']:.0f} | "
+            f"{engine['bytes'] / 1e9:.2f} | {engine['parts']} |"
+        )
+    told.append("\n".join(table))
     told.append(
-        f"Assumed machine: {machine.cores} such cores, {machine.write_mb_s:,.0f} MB/s to the "
-        "storage. Hours, and in brackets what limits them, the cores or writing:"
+        f"So a core draws and writes {figures['rate']:,.0f} such samples per CPU second, "
+        f"{figures['bytes']:.2f} bytes each; `auto` chooses a method for 1,000 variables in "
+        f"{figures['decide']:.2f} s, a job of 64 samples takes {figures['job']:.2f} s, and this "
+        f"disk writes {figures['disk_mb_s']:,.0f} MB/s. Assumed machine: {machine.cores} such "
+        f"cores, {machine.write_mb_s:,.0f} MB/s to the storage. Hours, and in brackets what limits them, "
+        "the cores or writing:"
     )
     table = ["| job | bytes | " + " | ".join(_machines(m) for m in MACHINES) + " |"]
     table.append("|---" * (2 + len(MACHINES)) + "|")
@@ -74,7 +85,8 @@ def markdown(figures: Mapping[str, Any], machine: Machine = Machine()) -> str:  
             time, limit = hours(figures, job, machines, machine)
             cells.append(f"{time:,.3g} ({limit})")
         table.append("| " + " | ".join(cells) + " |")
-    return "\n\n".join(told) + "\n\n" + "\n".join(table) + "\n"
+    told.append("\n".join(table))
+    return "\n\n".join(told) + "\n"
 
 
 def _machines(count: int) -> str:

@@ -1,7 +1,7 @@
 """Every public name has a docstring with an example, and the example prints what it says.
 
 An example is a doctest (`>>>`) that finds `nelson` and `np` imported. `tests/cluster` runs those
-that need Ray.
+that write folders.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NAMES = sorted(set(nelson.__all__) - {"__version__"})
 #: Names whose example needs a package that is not always there.
 TORCH = ("CircuitLayer", "ConstrainedMRF", "ContrastiveLoss", "LovaszLayer")
 NEEDS = {**dict.fromkeys(TORCH, "torch"), "TableEstimator": "pandas"}
-ON_RAY = ["cluster", "read"]
+IN_A_FOLDER = ["cluster", "read"]
 
 
 def example_of(text: str | None, name: str) -> doctest.DocTest:
@@ -49,7 +49,7 @@ def test_every_public_name_has_an_example():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(set(NAMES) - set(ON_RAY)))
+@pytest.mark.parametrize("name", sorted(set(NAMES) - set(IN_A_FOLDER)))
 def test_the_example_of_a_name_runs(name, tmp_path, monkeypatch):
     if name in NEEDS:
         pytest.importorskip(NEEDS[name], reason=f"NO {NEEDS[name]}: the example is not run")

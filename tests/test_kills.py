@@ -287,14 +287,14 @@ def test_bench(places):
     try_all(places, args, content, intact, kills(1))
 
 
-# --------------------------------------------------------------------------------------- cluster
+# -------------------------------------------------------------------------------- folders of parts
 
 
-def test_sample_on_a_cluster(places):
-    pytest.importorskip("ray")
+def test_sample_into_a_folder(places):
+    """What kills a process that draws on Ray, its worker or its cluster: `python -m lab kills`."""
     pytest.importorskip("pyarrow")
-    args: list[object] = ["sample", KSAT, "-n", 200_000, "--seed", 1, "--shard", 20_032, "-q"]
-    args += ["--cluster", "--workers", 1, "-o", "OUT/many/"]
+    args: list[object] = ["sample", KSAT, "-n", 200_000, "--seed", 1, "--part-rows", 20_032, "-q"]
+    args += ["-o", "OUT/many/"]
 
     def content(folder: Path) -> np.ndarray:
         many = nelson.read(folder / "many")
@@ -302,8 +302,7 @@ def test_sample_on_a_cluster(places):
         return np.concatenate([block.packed for block in many.blocks(20_032)])
 
     def intact(folder: Path, reference: np.ndarray, hard: bool) -> None:
-        if list(folder.glob("many/part-*.json")):
+        if (folder / "many").is_dir() and os.listdir(folder / "many"):
             nelson.read(folder / "many", partial=True).verify()
 
-    # While Ray shuts down, for about a second, it has the system's default for SIGTERM in place.
-    try_all(places, args, content, intact, kills(1), abrupt={-signal.SIGTERM})
+    try_all(places, args, content, intact, kills(1))

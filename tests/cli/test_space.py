@@ -331,7 +331,7 @@ def test_what_cover_refuses(arguments, code):
         (["--first", "nothing"], 1, "no field is called 'nothing'"),
         (["--weights", "theta.npy"], 2, "--weight name.value=3"),
         (["--project", "1"], 2, "DIMACS files only"),
-        (["--cluster"], 2, "DIMACS files only"),
+        (["--cluster"], 2, "only with a folder"),
         (["--method", "no-such"], 1, "no-such"),
         (["-o", "rows.txt"], 1, "use .csv"),
         (["-o", "rows"], 1, "use .csv"),

@@ -5,15 +5,13 @@ it, and cells for `nelson_paper.experiments.ray_executor`, which takes them unde
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import time
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
-from nelson.cluster.job_files import LocalFiles, Sink
+from nelson.cluster.store import Store
 
 NAME = "tests.cluster.cells:EXPERIMENT"
 
@@ -38,8 +36,8 @@ def run(cell: Any) -> list[dict[str, Any]]:
 EXPERIMENT = SimpleNamespace(run=run)
 
 
-class Deadly(LocalFiles):
-    """Kills the process that writes to one of `names`, in the middle of it; once for each name.
+class Deadly(Store):
+    """Kills the process that writes one of `names`, before the file is there; once for each name.
 
     Who died is in the folder `graves`: a file for each name, that holds the process id.
     """
@@ -48,26 +46,10 @@ class Deadly(LocalFiles):
         super().__init__(folder)
         self.graves, self.names = os.fspath(graves), names
 
-    @contextlib.contextmanager
-    def writing(self, name: str) -> Iterator[Sink]:
+    def write(self, name: str, data: bytes | memoryview) -> None:
         grave = os.path.join(self.graves, name)
-        with super().writing(name) as sink:
-            yield _Fatal(sink, grave) if name in self.names and not os.path.exists(grave) else sink
-
-
-class _Fatal:
-    """A sink: the first write of more than a few bytes is the last thing the process does."""
-
-    def __init__(self, sink: Sink, grave: str) -> None:
-        self._sink, self._grave = sink, grave
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._sink, name)
-
-    def write(self, data: Any) -> int:
-        written = self._sink.write(data)
-        if written > 1000:
-            with open(self._grave, "x") as file:
+        if name in self.names and not os.path.exists(grave):
+            with open(grave, "x") as file:
                 file.write(str(os.getpid()))
             os.kill(os.getpid(), signal.SIGKILL)
-        return written
+        super().write(name, data)

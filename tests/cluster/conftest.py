@@ -1,9 +1,9 @@
-"""One cluster of two workers for all tests of this folder, and one finished job to copy."""
+"""One cluster of two cores for all tests of this folder, and one finished job to copy."""
 
 from __future__ import annotations
 
-import os
 import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,23 +12,23 @@ import pytest
 import nelson
 from nelson import Formula, cluster
 from nelson.cluster import ray_cluster
-from tests import ROOT
-from tests.cluster import ranks
+from tests.cluster import ranks, ray_head
 from tests.cluster.jobs import KSAT, THETA, TOWN
 
 
 @pytest.fixture(scope="package")
-def ray():
-    """Connected to a real cluster on the loopback interface, whose workers can import `tests`.
-
-    Calls without an address use the cluster that the process is connected to.
+def head():
+    """A cluster on the loopback interface, whose workers can import `tests`; this process is
+    connected to it. Ray reads the variables of its token when it is imported.
     """
-    pytest.importorskip("ray")
-    pytest.importorskip("pyarrow")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(ROOT), prepend=os.pathsep)
-        with ray_cluster.connected(None, workers=2) as connected:
-            yield connected
+    if not ray_head.available():
+        pytest.skip("NO ray: nothing is drawn on a cluster")
+    assert "ray" not in sys.modules
+    with ray_head.running() as running, pytest.MonkeyPatch.context() as patch:
+        for name, value in running.environment.items():
+            patch.setenv(name, value)
+        with ray_cluster.connected(running.address):
+            yield running
 
 
 @pytest.fixture(scope="session")
@@ -36,11 +36,12 @@ def ksat() -> Formula:
     return Formula.from_dimacs(KSAT)
 
 
-@pytest.fixture(scope="package")
-def finished(ray, tmp_path_factory) -> Path:
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory) -> Path:
     """A finished job of four parts."""
+    pytest.importorskip("pyarrow")
     out = tmp_path_factory.mktemp("done") / "job"
-    cluster.sample(TOWN, THETA, 1000, out, seed=3, shard=256)
+    cluster.sample(TOWN, THETA, 1000, out, seed=3, part_rows=256)
     return out
 
 

@@ -12,7 +12,7 @@ from tests.paper.experiments.toy_runs import PLAIN
 
 
 @pytest.mark.process
-def test_sweep_with_limits(ray, monkeypatch):
+def test_sweep_with_limits(head, monkeypatch):
     """Cells that hang, eat memory, raise, or take their worker with them: each has its row, and the
     others are run.
     """
@@ -21,7 +21,7 @@ def test_sweep_with_limits(ray, monkeypatch):
     keys += [{"what": "fine", "x": x} for x in range(1, 4)]
     asked = [Cell(key, 3.0 if key["what"] == "hang" else 60.0, 256 << 20, NAME) for key in keys]
     rows = {}
-    for cell, [row] in ray_executor.executor(iter(asked)):
+    for cell, [row] in ray_executor.executor(iter(asked), address=head.address):
         assert row.items() >= {**cell.key, "experiment": NAME}.items()
         rows[cell.key["what"], cell.key["x"]] = row
     assert len(rows) == len(asked)
@@ -33,11 +33,11 @@ def test_sweep_with_limits(ray, monkeypatch):
 
 
 @pytest.mark.process
-def test_bench_runs_its_cells_on_the_cluster(ray, tmp_path):
+def test_bench_runs_its_cells_on_the_cluster(head, tmp_path):
     """`nelson bench --cluster ADDRESS`: the run goes on past cells that exceed their limits; run
     again, nothing is left to do.
     """
-    address = ray.get_runtime_context().gcs_address
+    address = head.address
     args = [
         "bench",
         PLAIN,

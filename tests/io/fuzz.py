@@ -29,17 +29,17 @@ import tempfile
 import time
 import traceback
 import warnings
-import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow
 
 import nelson
+from nelson import cluster
 from nelson.cluster import parts
-from nelson.cluster.job_files import files_at
 from nelson.cluster.read import read as read_job
 from nelson.errors import NelsonError
 from nelson.exact.circuit import build
@@ -54,7 +54,6 @@ from nelson.learning import PAPER, Newton, Run
 from nelson.learning.checkpoint import load_checkpoint
 from nelson.learning.learn import learn
 from nelson.learning.model import Model, load
-from nelson.sampling.samples import Samples
 from nelson.space import Space, TableModel
 from nelson.space.load import load as load_any
 from nelson_paper.tasks.routes import tsplib
@@ -296,36 +295,29 @@ def read_checkpoint(folder: Path, files: Files, rng: random.Random) -> None:
 
 
 def job_examples() -> list[Files]:
-    s = nelson.sample(FORMULA, None, 100, seed=1)
-    job = {
-        "format": parts.FORMAT, "version": parts.VERSION, "n": 100, "max_rounds": 1000,
-        "variables": [1, 2, 3], "names": None, "formula": "f", "seed": 1, "method": "lovasz",
-        "sweeps": 0, "why": "a test", "guarantee": "exact", "digest": "d",
-    }  # fmt: skip
-    with tempfile.TemporaryDirectory() as folder:
-        files = files_at(folder)
-        parts.write_json(files, parts.JOB, job)
-        written = []
-        for first, count in ((0, 64), (64, 36)):
-            packed = s.packed[first // 64 :][: -(-count // 64)]
-            part = Samples(packed, count, s.variables, "exact")
-            written.append(parts.write_part(files, job, first, count, [part]))
-        unfinished = content(Path(folder))
-        parts.write_json(files, parts.MANIFEST, parts.combined(job, written))
-        return [content(Path(folder)), unfinished]
+    found = []
+    for options in ({}, {"columns": True}, {"shard": "1/2"}):
+        with tempfile.TemporaryDirectory() as folder:
+            cluster.sample(FORMULA, None, 100, folder, seed=1, part_rows=64, **options)
+            found.append(content(Path(folder)))
+    return found
 
 
 def damaged_job(rng: random.Random, name: str, data: bytes, other: bytes) -> bytes:
-    """JSON with a valid checksum, half of the time."""
-    if name.endswith(".json") and rng.random() < 0.7:
-        text = json.dumps(damaged_value(rng, json.loads(data)["content"]), separators=(",", ":"))
-        return f'{{"crc32":{zlib.crc32(text.encode())},"content":{text}}}\n'.encode()
-    return damaged(rng, name, data, other)
+    """With a valid seal, most of the time."""
+    if name == parts.JOB and rng.random() < 0.7:
+        known = json.loads(parts.metadata_of(data)["job"])
+        text = json.dumps(damaged_value(rng, known))
+        schema = pyarrow.schema([("x", pyarrow.binary(1))])
+        return bytes(parts.encoded(schema, (), lambda: {"job": text}, packed=True))
+    changed = bytearray(damaged(rng, name, data, other))
+    if rng.random() < 0.7:
+        parts.seal(changed)
+    return bytes(changed)
 
 
 def read_job_folder(folder: Path, files: Files, rng: random.Random) -> None:
-    partial = parts.MANIFEST not in files or rng.random() < 0.3
-    job = read_job(folder, partial=partial, check=rng.random() < 0.3)
+    job = read_job(folder, partial=len(files) < 3 or rng.random() < 0.3, check=rng.random() < 0.3)
     rows = sum(len(block) for block in job.blocks(50))
     assert rows <= 10_000
     assert job.samples(0, 30).to_numpy().dtype == bool

@@ -33,9 +33,9 @@ def test_the_plan_of_a_large_job():
     """By hand: a core draws 10^6/s, so 10^12 samples are 10^6 core seconds, and one to decide; 100
     bytes each at 1 GB/s are 10^5 s.
     """
-    figures = {"rate": 1e6, "plain": 2e6, "bytes": 100.0, "decide": 0.5, "job": 0.5, "scaling": 1.9}
-    figures |= {"guarantee": "diagnosed", "plain_guarantee": "heuristic", "disk_mb_s": 200.0}
-    figures |= {"quick": False, "cores": 2, "nelson": "1"}
+    figures = {"rate": 1e6, "bytes": 100.0, "decide": 0.5, "job": 0.5, "disk_mb_s": 200.0}
+    figures |= {"quick": False, "cores": 2, "nelson": "1", "n": 10, "variables": 800}
+    figures |= {"method": "lovasz", "guarantee": "exact", "engines": []}
     large, formulas, _ = cluster_plan.JOBS
     slow, fast = cluster_plan.Machine(8, 1000.0), cluster_plan.Machine(64, 1000.0)
     for job, machines, machine, seconds, what in (
@@ -46,4 +46,4 @@ def test_the_plan_of_a_large_job():
         took, waits = cluster_plan.hours(figures, job, machines, machine)
         assert (took, waits) == (pytest.approx(seconds / 3600), what)
     text = cluster_plan.markdown(figures)
-    assert "| 10^12 samples of one formula | 100 TB |" in text and "too small" not in text
+    assert "| 10^12 samples of one formula | 100 TB |" in text and "--quick" not in text

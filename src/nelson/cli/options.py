@@ -148,8 +148,6 @@ Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No notes, no progres
 
 # --- --cluster [ADDRESS] ------------------------------------------------------------------------
 
-_THIS_MACHINE = "local"  # the value of --cluster without an address
-
 
 class ClusterCommand(TyperCommand):
     """Lets `--cluster` stand alone: the next word is its value only if it looks like an address."""
@@ -159,18 +157,13 @@ class ClusterCommand(TyperCommand):
             if word == "--":
                 break
             if word == "--cluster" and not _is_address(args[at + 1 : at + 2]):
-                args = [*args[:at], f"--cluster={_THIS_MACHINE}", *args[at + 1 :]]
+                args = [*args[:at], "--cluster=auto", *args[at + 1 :]]
         return super().parse_args(ctx, args)
 
 
 def _is_address(following: list[str]) -> bool:
-    """ "auto", "local", "host:6379", "ray://host:10001" """
+    """ "auto", "host:6379", "ray://host:10001" """
     if not following or following[0].startswith("-"):
         return False
     word = following[0]
-    return word in ("auto", _THIS_MACHINE) or "://" in word or word.rpartition(":")[2].isdigit()
-
-
-def ray_address(cluster: str) -> str | None:
-    """The value of `--cluster` as `nelson.cluster` takes it; None: start Ray on this machine."""
-    return None if cluster == _THIS_MACHINE else cluster
+    return word == "auto" or "://" in word or word.rpartition(":")[2].isdigit()

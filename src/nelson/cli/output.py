@@ -84,7 +84,7 @@ def _check_spreadsheet(kind: str, spreadsheet: bool) -> None:
 @contextlib.contextmanager
 def _opened(output: str) -> Iterator[BinaryIO]:
     if output.endswith("/"):
-        raise typer.BadParameter("only --cluster writes to a folder", param_hint="-o")
+        raise typer.BadParameter("this command writes one file, no folder", param_hint="-o")
     from nelson.io.atomic import writing
 
     if output == "-":

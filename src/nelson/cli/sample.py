@@ -21,7 +21,7 @@ from nelson.cli.output import (
     shows_progress,
     write_blocks,
 )
-from nelson.cli.sample_on_cluster import output_folder, sample_on_cluster
+from nelson.cli.sample_parts import sample_parts
 from nelson.cli.spaces import law_arguments, read_source, refuse, space_of
 from nelson.errors import FormulaError
 
@@ -37,7 +37,9 @@ Examples:
   nelson sample puzzle.cnf -n 10 --weights theta.npy  weighted; theta_i = log-odds of x_i
   nelson sample puzzle.cnf --method prs -n 100        exact on any formula, within its budget
   zcat puzzle.cnf.gz | nelson sample - -n inf | head  endless, until the reader has enough
-  nelson sample puzzle.cnf -n 1e9 --cluster -o many/  all cores, into a folder of Parquet parts
+  nelson sample puzzle.cnf -n 1e9 -o many/            a folder of Parquet parts
+  nelson sample puzzle.cnf -n 1e9 -o many/ --shard 3/100     one of 100 processes, anywhere
+  nelson sample puzzle.cnf -n 1e9 -o s3://bucket/many --cluster head:6379       on a Ray cluster
   nelson sample shown.cnf --project-law marginal      with c ind lines: the law of all solutions
   nelson sample car.cnf -n 10 --given Engine=true -o cars.csv   names in comments: c 1 Engine
   nelson sample bus.toml -n 1e6 -o rows.parquet       rows of a space; .csv, .arrow, .npz too
@@ -76,17 +78,28 @@ def sample(
     no_check: bool = typer.Option(
         False, "--no-check", help="Also write samples that violate the formula (gibbs, ...)."
     ),
+    shard: str | None = typer.Option(
+        None,
+        metavar="K/N",
+        help="Draw the K-th of N shares of the parts of a folder; other processes draw the others.",
+    ),
     cluster: str | None = typer.Option(
         None,
         metavar="[ADDRESS]",
-        help="Draw on the Ray cluster at ADDRESS into the folder -o; without ADDRESS: on all cores "
-        "of this machine. Run again, it continues where it was stopped.",
+        help="Draw the parts of a folder on the Ray cluster at ADDRESS; default: the one that runs "
+        "on this machine.",
     ),
     workers: int | None = typer.Option(
         None, min=1, metavar="N", help="With --cluster: processes. [default: all cores]"
     ),
-    shard: str | None = typer.Option(
-        None, metavar="N", help="With --cluster: samples per part. [default: about 128 MB]"
+    part_rows: str | None = typer.Option(
+        None, metavar="N", help="For a folder: samples per part. [default: about 128 MB]"
+    ),
+    columns: bool = typer.Option(
+        False, "--columns", help="For a folder: a Boolean column for each variable, no packed bits."
+    ),
+    no_verify: bool = typer.Option(
+        False, "--no-verify", help="For a folder: trust the parts that are there already."
     ),
     dialect: opt.Dialect = "auto",
     spreadsheet: opt.Spreadsheet = False,
@@ -99,6 +112,20 @@ def sample(
     guarantee of the samples: exact, approximate, diagnosed or heuristic.
     """
     options: dict[str, Any] = {"method": method, "seed": seed, "seconds": seconds}
+    of_folder = {
+        "--shard": shard is not None,
+        "--cluster": cluster is not None,
+        "--part-rows": part_rows is not None,
+        "--columns": columns,
+        "--no-verify": no_verify,
+    }
+    folder = output.endswith("/") or "://" in output or os.path.isdir(output)
+    if not folder:
+        refuse(of_folder, "only with a folder: -o samples/")
+    refuse({"--workers": workers is not None and cluster is None}, "not without --cluster")
+    rows = None if part_rows is None else parsed_count(part_rows, "--part-rows", endless=False)
+    parts: dict[str, Any] = {"shard": shard, "part_rows": rows, "verify": not no_verify}
+    parts |= {"threads": threads}
     if (source := read_source(file)) is not None:
         refuse(
             {
@@ -110,29 +137,38 @@ def sample(
                 "--device": device != "cpu",
                 "--no-check": no_check,
                 "--cluster": cluster is not None,
-                "--workers": workers is not None,
-                "--shard": shard is not None,
+                "--columns": columns,
                 "--dialect": dialect != "auto",
             },
             "for DIMACS files only; FILE is a space, or a model of a table",
         )
-        options |= {"n": parsed_count(count), "unique": unique, "threads": threads}
-        options |= law_arguments(source, given, weights, weight, share, first)
+        options |= {"n": parsed_count(count), "threads": threads}
+        law = law_arguments(source, given, weights, weight, share, first)
+        if folder:
+            used = {
+                "--unique": unique,
+                "-n inf": options["n"] is None,
+                "--spreadsheet": spreadsheet,
+            }
+            refuse(
+                used | {"a model of a table": space_of(source) is not source}, "not into a folder"
+            )
+            plan = space_of(source).plan(seed=seed, method=method, threads=threads, **law)
+            options = parts | {"n": options["n"], "seed": seed, "seconds": seconds}
+            sample_parts(plan, options, output, quiet)
+            return
+        options |= {"unique": unique} | law
         _sample_rows(source, output, options, spreadsheet, quiet)
         return
     refuse({"--share": bool(share), "--first": bool(first)}, "for spaces (.toml) only")
     n = parsed_count(count, endless=not unique)
     options |= {"n": n, "sweeps": sweeps, "max_rounds": max_rounds, "check": not no_check}
-    if cluster is not None:
+    if folder:
         used = {"--unique": unique, "--device": device != "cpu", "-n inf": n is None}
         used |= {"--moves": moves != "single", "--spreadsheet": spreadsheet}
-        refuse(used, "not with --cluster")
-        folder = output_folder(output)
-        part = None if shard is None else parsed_count(shard, "--shard", endless=False)
-        options |= {"threads": threads or 1, "workers": workers, "shard": part}
+        refuse(used, "not into a folder")
+        options |= parts | {"columns": columns, "address": cluster, "workers": workers}
     else:
-        used = {"--workers": workers is not None, "--shard": shard is not None}
-        refuse(used, "not without --cluster")
         options |= {"threads": threads, "device": device, "moves": moves}
 
     def read() -> NamedFormula:
@@ -149,21 +185,22 @@ def sample(
             )
         return named
 
-    if cluster is not None:
+    if folder:
         named = read()
         if named.terms:
-            raise FormulaError("a model with terms", expected="one without, for --cluster")
-        sample_on_cluster(named.formula, options, cluster, folder, quiet)
+            raise FormulaError("a model with terms", expected="one without, for a folder of parts")
+        names = named.titles(range(1, named.formula.n_vars + 1))
+        sample_parts(named.formula, options | {"names": names}, output, quiet)
         return
     with open_output(output, spreadsheet) as writer_of:
         named = read()
-        columns = options["project"] or range(1, named.formula.n_vars + 1)
+        shown = options["project"] or range(1, named.formula.n_vars + 1)
         if named.terms:
             if n is None:
                 raise FormulaError("a model with terms and -n inf", expected="a number of samples")
             options |= {"terms": named.terms, "device": None if device == "cpu" else device}
         blocks = drawn_blocks(named.formula, options, unique)
-        sink = SampleSink(writer_of, columns, named.titles)
+        sink = SampleSink(writer_of, shown, named.titles)
         total = write_blocks(blocks, sink, n, shows_progress(output, quiet))
     finish(total, n, quiet, checked=not no_check)
 

@@ -1,10 +1,8 @@
-"""The same work on many processes and machines; Ray, pyarrow and torch are loaded when needed.
+"""The same work by many processes and machines; Ray, pyarrow and torch are loaded when needed.
 
-    nelson.cluster.sample(formula, theta, n, out="folder/")    on Ray: `job.py`
+    nelson.cluster.sample(formula, theta, n, out="folder/")    parts of a folder: `job.py`
     nelson.read("folder/")                                     reads that folder: `read.py`
     torchrun -m nelson.cluster.train FILE DATA -o model        training on torch.distributed
-
-Import `sample`, `Folder` and `bench` from here, anything else from its module.
 
 >>> formula = nelson.Formula([[1, 2], [-1, 3]])
 >>> folder = nelson.cluster.sample(formula, n=1000, out="samples", seed=0)
@@ -21,8 +19,6 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    if name == "bench":
-        return import_module("nelson_paper.experiments.ray_executor")
     home = {"Folder": "nelson.cluster.read", "sample": "nelson.cluster.job"}.get(name)
     if home is None:
         raise AttributeError(f"module 'nelson.cluster' has no attribute {name!r}")

@@ -1,185 +1,224 @@
-"""The content of a job's files: Parquet parts, one small manifest for each, and one for the whole.
+"""The content of a job's folder: Parquet files of one schema, and nothing else.
 
-    job.json                        the request and the decisions; written before anything is drawn
-    part-000000000000000.parquet    samples from number 0 on, one per row
-    part-000000000000000.json       its manifest: written after it, so a part with one is complete
-    manifest.json                   all manifests in one file, written after the last part
+    _nelson.parquet                 no row; its metadata hold the request and the decisions
+    part-000000000000000.parquet    the samples from number 0 on
+    part-000000000065536.parquet    those from number 65,536 on, and so on
 
-A row is one fixed-size binary value x of ceil(n / 8) bytes: bit v % 8 of byte v // 8 is column v,
-as in every `.parquet` file that nelson writes, so any part can be read alone. The metadata of the
-schema holds variables, names, digest of the formula, seed, method, guarantee, first sample and
-count. A JSON file carries a CRC-32 of its content, a manifest also the CRC-32 of its part's bytes.
+So every tool that opens a folder of Parquet files opens this one, at any moment. A part is a
+function of the job and its first sample: drawn twice, it is the same bytes under the same name (for
+one version of pyarrow, which each file names). If it holds fewer samples than it should, or has a
+weaker guarantee than the job, its name says so: part-000000000065536.65530-heuristic.parquet. One
+listing therefore tells all there is to know about a folder.
 
-A part is a function of the job and its first sample: written twice, it is the same bytes under the
-same name. Writing a part holds one block of rows in memory.
+| layout  | columns                                                                             |
+|---------|-------------------------------------------------------------------------------------|
+| packed  | x: ceil(n / 8) bytes; bit v % 8 (the lowest is bit 0) of byte v // 8 is variable v    |
+| columns | one Boolean column for each variable                                                |
+| rows    | the columns of a space, with their types                                            |
+
+A file carries its own checksum, the `nelson.seal` in its metadata: the CRC-32 of all its bytes,
+where the eight digits of the seal are zeros.
 """
 
 from __future__ import annotations
 
+import io
 import json
+import re
 import zlib
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
 
-from nelson.chains.guarantee import GUARANTEES, weakest
-from nelson.cluster.job_files import JobFiles
+import numpy as np
+
+from nelson.chains.guarantee import GUARANTEES
+from nelson.cluster.store import Store
 from nelson.errors import NelsonError
+from nelson.io.arrow import load_pyarrow
 from nelson.kernels.cpu.rows import to_rows
 from nelson.sampling.samples import Samples
 
-FORMAT, VERSION = "nelson samples", 1
-JOB, MANIFEST = "job.json", "manifest.json"
-#: The numbers in a manifest.
-FIELDS = ("first", "asked", "count", "bytes", "crc32")
-#: Further numbers in a manifest, which are combined over all parts.
-TOTALS = ("rounds", "resampled")
+JOB = "_nelson.parquet"
+FORMAT, VERSION = "nelson samples", 2
+LAYOUTS = ("packed", "columns", "rows")
 
-Manifest = dict[str, Any]
+_NAME = re.compile(rf"part-(\d{{15}})(?:\.(\d{{1,15}})-({'|'.join(GUARANTEES)}))?\.parquet")
+_SEAL, _DIGITS = b"nelson.seal", b"0" * 8
 
 
-def part_name(first: int) -> str:
-    return f"part-{first:015d}.parquet"
+class Part(NamedTuple):
+    """A part, as a listing describes it."""
+
+    name: str
+    first: int
+    asked: int
+    rows: int
+    guarantee: str
+    bytes: int
 
 
-def manifest_name(first: int) -> str:
-    return f"part-{first:015d}.json"
+def named(first: int, count: int, guarantee: str, job: Mapping[str, Any]) -> str:
+    """The name of a part."""
+    usual = (count, guarantee) == (_asked(first, job), job["guarantee"])
+    return f"part-{first:015d}{'' if usual else f'.{count}-{guarantee}'}.parquet"
 
 
-def write_part(
-    files: JobFiles, job: Mapping[str, Any], first: int, asked: int, blocks: Iterable[Samples]
-) -> Manifest:
-    """Write the blocks of one part as they are drawn, then its manifest, which is returned."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    kind = pa.binary(max(1, -(-len(job["variables"]) // 8)))
-    schema = pa.schema([pa.field("x", kind, nullable=False)], metadata=_metadata(job, first, asked))
-    totals = _Totals()
-    with files.writing(part_name(first)) as sink:
-        writer = pq.ParquetWriter(
-            sink, schema, compression="none", use_dictionary=False, write_statistics=False
-        )
-        for samples in blocks:
-            rows = to_rows(samples.packed, len(samples))
-            column = pa.Array.from_buffers(kind, len(rows), [None, pa.py_buffer(rows)])
-            writer.write_batch(pa.record_batch([column], schema=schema), row_group_size=len(rows))
-            totals.add(samples)
-        writer.add_key_value_metadata(
-            {
-                "nelson.count": str(totals.count),
-                "nelson.guarantee": totals.guarantee,
-                "nelson.info": json.dumps(totals.info(job)),
-            }
-        )
-        writer.close()
-        size = {"bytes": sink.bytes, "crc32": sink.crc32}
-    manifest = {"first": first, "asked": asked, "count": totals.count, **size, **totals.to_dict()}
-    write_json(files, manifest_name(first), manifest)
-    return manifest
+def listed(sizes: Mapping[str, int], job: Mapping[str, Any], where: str) -> dict[int, Part]:
+    """The parts in a listing, by their first sample, in order. Raises NelsonError for a file that
+    is none, and for a part that is there twice: tools that read the folder would read both.
+    """
+    found: dict[int, Part] = {}
+    for name in sorted(sizes):
+        if name == JOB or not name.endswith(".parquet"):
+            continue
+        match = _NAME.fullmatch(name)
+        first = int(match[1]) if match else -1
+        asked = _asked(first, job)
+        count = int(match[2] or asked) if match else 0
+        if match is None or asked <= 0 or first % job["part_rows"] or count > asked:
+            raise NelsonError(f"{where}: {name} is not a part of the job; remove it")
+        if first in found:
+            raise NelsonError(
+                f"{where}: samples from {first:,} on are there twice, in {found[first].name} and "
+                f"{name}; remove one"
+            )
+        found[first] = Part(name, first, asked, count, match[3] or job["guarantee"], sizes[name])
+    return found
 
 
-class _Totals:
-    """Counts over all blocks of a part."""
-
-    def __init__(self) -> None:
-        self.count = self.rounds = self.resampled = 0
-        self._guarantees: set[str] = set()
-
-    def add(self, samples: Samples) -> None:
-        self.count += len(samples)
-        self.rounds = max(self.rounds, int(samples.info.get("rounds") or 0))
-        self.resampled += int(samples.info.get("resampled") or 0)
-        self._guarantees.add(samples.guarantee)
-
-    @property
-    def guarantee(self) -> str:
-        return weakest(self._guarantees)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"guarantee": self.guarantee, "rounds": self.rounds, "resampled": self.resampled}
-
-    def info(self, job: Mapping[str, Any]) -> dict[str, Any]:
-        """As in other `.parquet` files of nelson."""
-        of_job = {key: job[key] for key in ("method", "sweeps", "seed", "why")}
-        return {"samples": self.count, **of_job, **self.to_dict()}
+def _asked(first: int, job: Mapping[str, Any]) -> int:
+    return int(min(job["part_rows"], job["n"] - first))
 
 
-def _metadata(job: Mapping[str, Any], first: int, asked: int) -> dict[str, str]:
-    metadata = {
-        "variables": json.dumps(job["variables"]),
-        "formula": job["formula"],
-        "seed": str(job["seed"]),
-        "method": job["method"],
-        "first": str(first),
-        "asked": str(asked),
+# ---------------------------------------------------------------------------------------- columns
+
+
+def schema_of(job: Mapping[str, Any], space: Any = None) -> Any:
+    """The schema of all files of the job. space: of a job whose layout is "rows"."""
+    pa, _ = load_pyarrow()
+    variables, names = job["variables"], job["names"]
+    if job["layout"] == "rows":
+        from nelson.space.rows import Rows
+
+        return Rows.empty(space.fields).to_arrow().schema
+    if job["layout"] == "packed":
+        kind = pa.binary(max(1, -(-len(variables) // 8)))
+        return pa.schema([pa.field("x", kind, nullable=False)])
+    return pa.schema(
+        [pa.field(name, pa.bool_(), False) for name in names or [f"x{v}" for v in variables]]
+    )
+
+
+def table_of(samples: Samples, schema: Any, layout: str, space: Any = None) -> Any:
+    """Samples as an Arrow table of that schema."""
+    pa, _ = load_pyarrow()
+    count = len(samples)
+    if layout == "rows":
+        from nelson.space.clauses.decode import rows_of_samples
+
+        return rows_of_samples(space, samples, {}).to_arrow()
+    if layout == "packed":
+        octets = to_rows(samples.packed, count)[None]
+    else:  # Arrow packs Booleans as we do: the bits of a column side by side, the lowest first
+        octets = np.ascontiguousarray(samples.packed.T)
+    columns = [
+        pa.Array.from_buffers(kind, count, [None, pa.py_buffer(bits)])
+        for kind, bits in zip(schema.types, octets, strict=True)
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+# ------------------------------------------------------------------------------------------ bytes
+
+
+def job_file(job: Mapping[str, Any], space: Any = None) -> bytes:
+    """A file of no row, whose metadata hold the job."""
+    return bytes(encoded(schema_of(job, space), (), lambda: {"job": json.dumps(job)}, packed=True))
+
+
+def encoded(
+    schema: Any, tables: Iterable[Any], metadata: Callable[[], Mapping[str, Any]], packed: bool
+) -> memoryview:
+    """A Parquet file in memory, sealed. metadata() is called after the last table."""
+    _, pq = load_pyarrow()
+    out = io.BytesIO()
+    # Packed bits are as good as random: there is nothing to compress.
+    how: Any = {"compression": "none", "use_dictionary": False, "write_statistics": False}
+    writer = pq.ParquetWriter(out, schema, **(how if packed else {"compression": "zstd"}))
+    for table in tables:
+        writer.write_table(table, row_group_size=max(1, len(table)))
+    told = {
+        f"nelson.{key}": value if isinstance(value, str) else json.dumps(value)
+        for key, value in metadata().items()
     }
-    if job["names"] is not None:
-        metadata["names"] = json.dumps(job["names"])
-    return {f"nelson.{key}": value for key, value in metadata.items()}
+    writer.add_key_value_metadata(told | {_SEAL.decode(): _DIGITS.decode()})
+    writer.close()
+    data = out.getbuffer()
+    seal(data)
+    return data
 
 
-# ------------------------------------------------------------------------------------------- JSON
+def seal(data: Any) -> None:
+    """Set the seal of bytes that can be changed."""
+    if (at := _seal_at(data)) >= 0:
+        data[at : at + len(_DIGITS)] = _DIGITS
+        data[at : at + len(_DIGITS)] = b"%08x" % zlib.crc32(data)
 
 
-def write_json(files: JobFiles, name: str, content: Mapping[str, Any]) -> None:
-    text = json.dumps(content, separators=(",", ":"))
-    with files.writing(name) as sink:
-        sink.write(f'{{"crc32":{zlib.crc32(text.encode())},"content":{text}}}\n'.encode())
+def intact(data: bytes) -> bool:
+    """Are these the bytes that `encoded` made? Any changed byte is seen."""
+    at = _seal_at(data)
+    if at < 0:
+        return False
+    view, end = memoryview(data), at + len(_DIGITS)
+    found = zlib.crc32(view[end:], zlib.crc32(_DIGITS, zlib.crc32(view[:at])))
+    return bytes(view[at:end]) == b"%08x" % found
 
 
-def read_json(files: JobFiles, name: str) -> dict[str, Any]:
-    """Raises NelsonError if the file is not as it was written."""
-    with files.open(name) as file:
-        data = file.read()
-    try:
-        whole = json.loads(data)
-        text = json.dumps(whole["content"], separators=(",", ":"))
-        if zlib.crc32(text.encode()) != whole["crc32"]:
-            raise ValueError("its checksum does not match")
-        content = whole["content"]
-        if not isinstance(content, dict):
-            raise ValueError("not a JSON object")
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise NelsonError(f"{files}/{name} is damaged ({error})") from None
-    return content
+def _seal_at(data: Any) -> int:
+    """Where the digits of the seal begin, or -1. The footer is at the end, its length before the
+    last four bytes; after a key of the metadata come two bytes: type and length of the value.
+    """
+    view = memoryview(data)
+    footer = 8 + int.from_bytes(view[-8:-4], "little")
+    if len(view) < 12 or footer > len(view):
+        return -1
+    found = bytes(view[-footer:]).rfind(_SEAL)
+    at = len(view) - footer + found + len(_SEAL) + 2
+    return at if found >= 0 and at + len(_DIGITS) <= len(view) else -1
 
 
-# -------------------------------------------------------------------------------------- the whole
+def fault(data: bytes, part: Part, job: Mapping[str, Any]) -> str | None:
+    """What is wrong with the bytes of a part, or None."""
+    if not intact(data):
+        return "is damaged: its checksum does not match"
+    told = metadata_of(data)
+    expected = {"first": part.first, "count": part.rows, "guarantee": part.guarantee}
+    for key, value in (expected | {key: job[key] for key in ("formula", "law", "seed")}).items():
+        if told.get(key) != str(value):
+            return f"is no part of this job: its {key} is {told.get(key)}, not {value}"
+    return None
 
 
-def combined(job: Mapping[str, Any], manifests: Iterable[Manifest]) -> dict[str, Any]:
-    """The manifest of several parts, in the order of their samples."""
-    ordered = sorted(manifests, key=lambda part: part["first"])
+def metadata_of(data: bytes) -> dict[str, str]:
+    """The entries `nelson.*` of a Parquet file."""
+    _, pq = load_pyarrow()
+    found = pq.read_metadata(io.BytesIO(data)).metadata or {}
     return {
-        "job": job["digest"],
-        "count": sum(part["count"] for part in ordered),
-        "guarantee": weakest([job["guarantee"], *(part["guarantee"] for part in ordered)]),
-        "rounds": max((part["rounds"] for part in ordered), default=0),
-        "resampled": sum(part["resampled"] for part in ordered),
-        "parts": {key: [part[key] for part in ordered] for key in FIELDS},
+        key.decode()[len("nelson.") :]: value.decode()
+        for key, value in found.items()
+        if key.startswith(b"nelson.")
     }
 
 
-def whole(numbers: Any) -> bool:
-    """A list of whole numbers, none of them negative, whose sum fits into 64 bits."""
-    good = isinstance(numbers, list) and all(type(k) is int and k >= 0 for k in numbers)
-    return good and sum(numbers) < 2**63
-
-
-def finished_parts(files: JobFiles, sizes: Mapping[str, int]) -> dict[int, Manifest]:
-    """Manifests by first sample, of the parts whose file has the size that the manifest states."""
-    finished = {}
-    for name in sizes:
-        if not (name.startswith("part-") and name.endswith(".json")):
-            continue
-        try:
-            part = read_json(files, name)
-        except NelsonError:
-            continue
-        numbers = [part.get(field) for field in (*FIELDS, *TOTALS)]
-        if not whole(numbers) or part.get("guarantee") not in GUARANTEES:
-            continue
-        first = part["first"]
-        if manifest_name(first) == name and sizes.get(part_name(first)) == part["bytes"]:
-            finished[first] = part
-    return finished
+def read_job(store: Store) -> dict[str, Any] | None:
+    """The job of a folder; None: there is none. Raises NelsonError if it is damaged."""
+    if (data := store.read(JOB, first=True)) is None:
+        return None
+    try:
+        job = json.loads(metadata_of(data)["job"]) if intact(data) else None
+    except Exception as error:  # pyarrow raises several kinds
+        raise NelsonError(f"{store}/{JOB} is damaged ({error})") from None
+    if not isinstance(job, dict):
+        raise NelsonError(f"{store}/{JOB} is damaged: its checksum does not match")
+    return job

@@ -40,8 +40,7 @@ def writing(
         return
     folder, name = os.path.split(target)
     tidy(folder, name)
-    letters = "".join(secrets.choice(_LETTERS) for _ in range(_COUNT))
-    scratch = os.path.join(folder, f"{PREFIX}{name}.{letters}{SUFFIX}")
+    scratch = os.path.join(folder, _scratch_name(name))
     try:  # from here on: Ctrl-C may come as soon as the file is there
         with os.fdopen(_made_and_locked(scratch), "wb", buffering=buffering) as out:
             yield out
@@ -61,6 +60,41 @@ def write(path: str | os.PathLike[str], data: bytes, *, sync: bool = True) -> No
     """Write a whole file, or leave the old one as it was."""
     with writing(path, sync=sync) as out:
         out.write(data)
+
+
+def create(path: str | os.PathLike[str], data: bytes | memoryview) -> bool:
+    """Write a whole new file and flush it to the disk. Returns False if `path` was there already.
+
+    On Linux the file has no name until it is complete (O_TMPFILE), so that whoever lists the folder
+    finds complete files only, even after SIGKILL. Elsewhere, and on file systems without such files
+    (NFS), an unfinished file lies beside its target, as described above.
+    """
+    folder, name = os.path.split(os.path.abspath(path))
+    at, scratch = os.open(folder, os.O_RDONLY), None
+    try:
+        try:
+            handle = os.open(folder, os.O_TMPFILE | os.O_RDWR, 0o666)
+            source = f"/proc/self/fd/{handle}"
+        except (AttributeError, OSError):
+            tidy(folder, name)
+            source = scratch = os.path.join(folder, _scratch_name(name))
+            handle = _made_and_locked(scratch)
+        with os.fdopen(handle, "wb", buffering=0) as out:
+            rest = memoryview(data)
+            while len(rest):  # a raw file may take only a part
+                rest = rest[out.write(rest) :]
+            os.fsync(out.fileno())
+            os.link(source, name, dst_dir_fd=at)  # the link of /proc is followed to the file
+        with contextlib.suppress(OSError):
+            os.fsync(at)  # the name itself
+    except FileExistsError:
+        return False
+    finally:
+        os.close(at)
+        if scratch is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(scratch)
+    return True
 
 
 def tidy(folder: str | os.PathLike[str], name: str | None = None) -> None:
@@ -92,6 +126,11 @@ def lock(handle: int, *, wait: bool) -> bool | None:
     except (ImportError, OSError):
         return None
     return True
+
+
+def _scratch_name(name: str) -> str:
+    letters = "".join(secrets.choice(_LETTERS) for _ in range(_COUNT))
+    return f"{PREFIX}{name}.{letters}{SUFFIX}"
 
 
 def _made_and_locked(path: str) -> int:

@@ -72,6 +72,11 @@ class SpacePlan:
         """The name of a sampler; several joined by " + " where parts of the space differ."""
         return self._plan.method
 
+    @property
+    def inside(self) -> tuple[Declaration, Plan, Any]:
+        """The space, the plan of its formula, and theta, for draws by several processes."""
+        return self._space, self._plan, self._law.theta
+
     def __repr__(self) -> str:
         return f"SpacePlan({len(self._space.fields)} fields, {self._plan!r})"
 

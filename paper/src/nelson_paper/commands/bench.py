@@ -11,7 +11,7 @@ import typer
 
 from nelson.cli.common import ExitCode, fail, guarded, say
 from nelson.cli.interrupt import interrupted_code
-from nelson.cli.options import ClusterCommand, ray_address
+from nelson.cli.options import ClusterCommand
 from nelson.io.progress import StatusLine
 
 if TYPE_CHECKING:
@@ -98,7 +98,8 @@ def bench(
     cluster: str | None = typer.Option(
         None,
         metavar="[ADDRESS]",
-        help="Run cells as Ray tasks on the cluster at ADDRESS; without ADDRESS: on this machine.",
+        help="Run cells as Ray tasks on the cluster at ADDRESS; default: the one that runs on "
+        "this machine.",
     ),
 ) -> None:
     """Reproduce tables and figures of the paper: run, tabulate, plot, report."""
@@ -147,7 +148,7 @@ def _executor(cluster: str | None) -> Any:
 
     from nelson_paper.experiments.ray_executor import executor
 
-    return partial(executor, address=ray_address(cluster))
+    return partial(executor, address=cluster)
 
 
 def _report(outcome: Outcome, chosen: list[str]) -> None:

@@ -1,7 +1,7 @@
 """Experiments on Ray: an executor for `nelson_paper.experiments.runner` whose cells are Ray tasks.
 
-    runner.run(["table1"], "folder", executor=bench.executor)
-    runner.run(["table1"], "folder", executor=partial(bench.executor, address="host:6379"))
+    runner.run(["table1"], "folder", executor=executor)        # on the cluster of this machine
+    runner.run(["table1"], "folder", executor=partial(executor, address="host:6379"))
 
 Each Ray worker runs its cells in a child process, under the limits `cell.seconds` and
 `cell.memory`. A cell that exceeds a limit is killed with all processes that it started; its one row
@@ -28,21 +28,22 @@ Rows = list[dict[str, Any]]
 
 
 def executor(
-    cells: Iterable[Any], *, address: str | None = None, workers: int | None = None
+    cells: Iterable[Any], *, address: str = "auto", workers: int | None = None
 ) -> Iterator[tuple[Any, Rows]]:
-    """Run cells on a Ray cluster (None: on this machine); yields (cell, rows) as cells end.
+    """Run cells on a Ray cluster ("auto": of this machine); yields (cell, rows) as they end.
 
     A cell is taken from `cells` when there is a core for it.
     """
-    with ray_cluster.connected(address, workers) as ray:
-        tasks = ray_cluster.Tasks(ray, workers, retries=RETRIES)
+    with ray_cluster.connected(address) as ray:
         largest = max((node["Resources"].get("memory", 0.0) for node in ray.nodes()), default=0.0)
 
         def memory(cell: Any) -> dict[str, Any]:
             limit = getattr(cell, "memory", 0)
             return {"memory": int(min(limit, largest))} if limit and largest else {}
 
-        yield from tasks.results(run_cell, None, cells, ahead=1, lost=_lost_cell, options=memory)
+        how: dict[str, Any] = {"workers": workers, "retries": RETRIES, "ahead": 1}
+        how |= {"lost": _lost_cell, "options": memory}
+        yield from ray_cluster.results(address, run_cell, None, cells, **how)
 
 
 _child: list[Any] = []  # the child process of this Ray worker; started with its first cell
