@@ -88,6 +88,7 @@ def rows() -> Iterator[Row]:
     figures |= {"nelson": nelson.__version__, "variables": VARIABLES, "engines": []}
     with tempfile.TemporaryDirectory() as name, ray_head.running(usable_cores()) as head:
         home = Path(name)
+        os.environ.update(head.environment)  # before Ray is imported
         formula, _ = ksat(VARIABLES)
         formula.to_dimacs(home / "f.cnf")
         nelson.sample(formula, n=1 << 18, seed=1)  # kernels are compiled
@@ -95,41 +96,42 @@ def rows() -> Iterator[Row]:
         command += ["-n", str(n), "--seed", "1", "--part-rows", str(1 << 20), "-o", f"{home}/out/"]
         share = shlex.join([*command, "--threads", "1", "--shard"])
         xargs = f"seq {SHARES} | xargs -P {{}} -I_ {share} _/{SHARES}"
-        ray = [*command, "--cluster", head.address, "--workers"]
-        engines: list[tuple[str, list[str]]] = [
+        engines: list[tuple[str, list[str] | int]] = [
             ("one process, one thread", [*command, "--threads", "1"]),
             (f"one process, {usable_cores()} threads", command),
             (f"--shard K/{SHARES}, xargs -P 2", ["sh", "-c", xargs.format(2)]),
-            ("Ray, one worker", [*ray, "1"]),
-            ("Ray, two workers", [*ray, "2"]),
+            ("Ray, one worker", 1),
+            ("Ray, two workers", 2),
         ]
         reference = ""
         for label, words in engines:
             before, started = children()[0], time.perf_counter()
-            subprocess.run(words, env=head.environment, check=True)
-            took, cpu = time.perf_counter() - started, children()[0] - before
+            if isinstance(words, int):
+                on_ray: Any = {"address": head.address, "workers": words, "part_rows": 1 << 20}
+                run = nelson.cluster.sample(formula, None, n, home / "out", seed=1, **on_ray)
+                took, cpu, peak = (
+                    time.perf_counter() - started,
+                    run.info["busy"],
+                    run.info["peak_mb"],
+                )
+            else:
+                subprocess.run(words, check=True)
+                took, cpu, peak = (
+                    time.perf_counter() - started,
+                    children()[0] - before,
+                    children()[1],
+                )
             found, size = digest(home / "out")
             reference = reference or found
             assert found == reference, f"{label}: other rows"
             folder = nelson.read(home / "out")
             assert len(folder) == n
-            on_ray = "Ray" in label
-            peak = max((p.memory_info().rss / 2**20 for p in head.workers("ray::")), default=0.0)
-            engine = {
-                "engine": label,
-                "seconds": took,
-                "bytes": size,
-                "parts": folder.info["parts"],
-            }
-            engine |= {"cpu": None if on_ray else cpu, "guarantee": folder.guarantee}
-            engine["mb"] = peak if on_ray else children()[1]
-            figures["engines"].append(engine)
+            engine: dict[str, Any] = {"engine": label, "seconds": took, "cpu": cpu, "mb": peak}
+            figures["engines"].append(engine | {"bytes": size, "parts": folder.info["parts"]})
             figures |= {"method": folder.info["method"], "guarantee": folder.guarantee}
-            spent = "" if on_ray else f"{cpu:.0f} CPU s, "
-            note = f"{took:.1f} s, {spent}{engine['mb']:.0f} MB, {size / 1e9:.2f} GB, rows equal"
-            yield Row(
-                f"cluster: {n:,} samples, {label}", n / took / 1e6, None, None, "M/s", note=note
-            )
+            note = f"{took:.1f} s, {cpu:.0f} CPU s, {peak:.0f} MB, {size / 1e9:.2f} GB, rows equal"
+            title = f"cluster: {n:,} samples, {label}"
+            yield Row(title, n / took / 1e6, None, None, "M/s", note=note)
             shutil.rmtree(home / "out")
         one = figures["engines"][0]
         figures |= {"rate": n / one["cpu"], "bytes": one["bytes"] / n, "decide": decide_seconds()}

@@ -63,9 +63,8 @@ def markdown(figures: Mapping[str, Any], machine: Machine = Machine()) -> str:  
         told[0] = "From a run with `--quick`. " + told[0]
     table = ["| who draws | seconds | CPU seconds | MB | GB | parts |", "|---|---|---|---|---|---|"]
     for engine in figures["engines"]:
-        cpu = "-" if engine["cpu"] is None else f"{engine['cpu']:.0f}"
         table.append(
-            f"| {engine['engine']} | {engine['seconds']:.1f} | {cpu} | {engine['mb']:.0f} | "
+            f"| {engine['engine']} | {engine['seconds']:.1f} | {engine['cpu']:.0f} | {engine['mb']:.0f} | "
             f"{engine['bytes'] / 1e9:.2f} | {engine['parts']} |"
         )
     told.append("\n".join(table))
@@ -74,8 +73,8 @@ def markdown(figures: Mapping[str, Any], machine: Machine = Machine()) -> str:  
         f"{figures['bytes']:.2f} bytes each; `auto` chooses a method for 1,000 variables in "
         f"{figures['decide']:.2f} s, a job of 64 samples takes {figures['job']:.2f} s, and this "
         f"disk writes {figures['disk_mb_s']:,.0f} MB/s. Assumed machine: {machine.cores} such "
-        f"cores, {machine.write_mb_s:,.0f} MB/s to the storage. Hours, and in brackets what limits them, "
-        "the cores or writing:"
+        f"cores, {machine.write_mb_s:,.0f} MB/s to the storage. Hours, and in brackets what limits "
+        "them, the cores or writing:"
     )
     table = ["| job | bytes | " + " | ".join(_machines(m) for m in MACHINES) + " |"]
     table.append("|---" * (2 + len(MACHINES)) + "|")

@@ -39,7 +39,7 @@ class Drawn:
 
     part: parts.Part
     kept: bool  # it was there already, and whole
-    seconds: float
+    seconds: float  # of the processor
     peak_mb: float  # the most memory that the process ever held
 
 
@@ -47,11 +47,11 @@ def draw_part(work: Work, task: tuple[int, parts.Part | None]) -> Drawn:
     """task: the first sample, and the part that is there already. A part that is not what it should
     be is drawn again.
     """
-    started, (first, held), job = time.monotonic(), task, work.job
+    started, (first, held), job = time.process_time(), task, work.job
     if held is not None:
         data = work.store.read(held.name)
         if data is not None and parts.fault(data, held, job) is None:
-            return Drawn(held, True, time.monotonic() - started, peak_mb())
+            return Drawn(held, True, time.process_time() - started, peak_mb())
     asked = min(job["part_rows"], job["n"] - first)
     counts: list[int] = []
     guarantees = [job["guarantee"]]
@@ -80,7 +80,7 @@ def draw_part(work: Work, task: tuple[int, parts.Part | None]) -> Drawn:
     if held is not None and held.name != part.name:
         work.store.remove(held.name)
     work.store.write(part.name, new)
-    return Drawn(part, False, time.monotonic() - started, peak_mb())
+    return Drawn(part, False, time.process_time() - started, peak_mb())
 
 
 @lru_cache(maxsize=1)
