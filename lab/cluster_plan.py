@@ -64,8 +64,8 @@ def markdown(figures: Mapping[str, Any], machine: Machine = Machine()) -> str:  
     table = ["| who draws | seconds | CPU seconds | MB | GB | parts |", "|---|---|---|---|---|---|"]
     for engine in figures["engines"]:
         table.append(
-            f"| {engine['engine']} | {engine['seconds']:.1f} | {engine['cpu']:.0f} | {engine['mb']:.0f} | "
-            f"{engine['bytes'] / 1e9:.2f} | {engine['parts']} |"
+            f"| {engine['engine']} | {engine['seconds']:.1f} | {engine['cpu']:.0f} | "
+            f"{engine['mb']:.0f} | {engine['bytes'] / 1e9:.2f} | {engine['parts']} |"
         )
     told.append("\n".join(table))
     told.append(
