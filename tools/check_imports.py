@@ -21,7 +21,7 @@ from pathlib import Path
 BOUNDARIES = (
     # optional packages, or slow to load
     "ConfigSpace", "cpmpy", "cycler", "matplotlib", "networkx", "numba", "pandas",
-    "platformdirs", "polars", "psutil", "pyarrow", "ray", "rich", "safetensors", "scipy",
+    "platformdirs", "polars", "psutil", "fsspec", "pyarrow", "ray", "rich", "safetensors", "scipy",
     "tensorboard", "torch",
     # other people's samplers, solvers and compilers
     "py_d4", "pycmsgen", "pycryptosat", "pyganak", "pysat", "pysdd", "pyunigen",

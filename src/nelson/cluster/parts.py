@@ -37,6 +37,8 @@ from nelson.errors import NelsonError
 from nelson.io.arrow import load_pyarrow
 from nelson.kernels.cpu.rows import to_rows
 from nelson.sampling.samples import Samples
+from nelson.space.clauses.decode import rows_of_samples
+from nelson.space.rows import Rows
 
 JOB = "_nelson.parquet"
 FORMAT, VERSION = "nelson samples", 2
@@ -98,8 +100,6 @@ def schema_of(job: Mapping[str, Any], space: Any = None) -> Any:
     pa, _ = load_pyarrow()
     variables, names = job["variables"], job["names"]
     if job["layout"] == "rows":
-        from nelson.space.rows import Rows
-
         return Rows.empty(space.fields).to_arrow().schema
     if job["layout"] == "packed":
         kind = pa.binary(max(1, -(-len(variables) // 8)))
@@ -114,8 +114,6 @@ def table_of(samples: Samples, schema: Any, layout: str, space: Any = None) -> A
     pa, _ = load_pyarrow()
     count = len(samples)
     if layout == "rows":
-        from nelson.space.clauses.decode import rows_of_samples
-
         return rows_of_samples(space, samples, {}).to_arrow()
     if layout == "packed":
         octets = to_rows(samples.packed, count)[None]
