@@ -15,7 +15,7 @@ from nelson.cli import app
 
 #: The words for values. `NAME.VALUE=X`, `[NAME...]` and `none|file|FILE` are made of them.
 WORDS = {
-    "ADDRESS", "FILE", "FOLDER", "LITERALS", "N", "NAME", "RULE", "SECONDS", "VALUE", "VARIABLES",
+    "ADDRESS", "FILE", "FOLDER", "LITERALS", "N", "K", "NAME", "RULE", "SECONDS", "VALUE", "VARIABLES",
     "X",
 }  # fmt: skip
 ROOT = typer.main.get_command(app)
