@@ -72,6 +72,10 @@ class Late(Exception):
     """The seconds are over."""
 
 
+class Lost:
+    """A worker ended early."""
+
+
 class Job:
     """One method on one task."""
 
@@ -203,7 +207,7 @@ def times(options: argparse.Namespace, rows: list[Row]) -> list[Row]:
 #: Methods in running order: what the page needs most comes first.
 ORDER = ("mixture", "network", "likelihood", "max-constraint", "semantic loss", "contrastive")
 #: Seconds that the times of epochs get at the end.
-FOR_TIMES = 60.0
+FOR_TIMES = 25.0
 
 
 def weight(name: str, method: str) -> tuple[int, float]:
@@ -233,6 +237,9 @@ def _worker(jobs: Any, results: Any, known: list[Row], options: argparse.Namespa
             results.put(f"{name}, {method}: no time left")
         except Exception:
             results.put(f"{name}, {method}: {traceback.format_exc()}")
+            if device.type == "cuda":  # its state is lost: another process takes over
+                results.put(Lost())
+                return
         if device.type == "cuda":
             gc.collect()  # a training and its graph hold each other
             torch.cuda.empty_cache()
@@ -300,17 +307,23 @@ def main(arguments: list[str] | None = None) -> int:
         save([about])
         jobs = manager.list(planned(options.task, options.method))
         results: Any = manager.Queue()
-        arguments_ = jobs, results, known, options
-        workers = [
-            context.Process(target=_worker, args=arguments_) for _ in range(options.processes)
-        ]
-        for worker in workers:
-            worker.start()
+        workers: list[Any] = []
+
+        def start() -> None:
+            workers.append(
+                context.Process(target=_worker, args=(jobs, results, known, options), daemon=True)
+            )
+            workers[-1].start()
+
+        for _ in range(options.processes):
+            start()
         running, started = len(workers), time.monotonic()
         while running:
             item = results.get()
             if item is None:
                 running -= 1
+            elif isinstance(item, Lost):
+                start()
             elif isinstance(item, str):
                 print(f"{time.monotonic() - started:.0f} s  {item}", flush=True)
             else:

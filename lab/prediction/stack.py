@@ -6,6 +6,7 @@ as a step of one on a GPU, where it is captured once and replayed as a CUDA grap
 
 from __future__ import annotations
 
+import gc
 import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -103,7 +104,8 @@ class Step:
     """step(rows): `work` on the rows (members, batch) of this step; a CUDA graph on a GPU."""
 
     def __init__(self, stack: Stack, work: Callable[[Tensor], None], rows: Tensor) -> None:
-        self.work, self.graph = work, None
+        self.work = work
+        self.graph: torch.cuda.CUDAGraph | None = None
         if rows.device.type != "cuda":
             return
         self.rows, before = rows.clone(), stack.state()
@@ -113,13 +115,15 @@ class Step:
             for _ in range(_WARM_UP):
                 work(self.rows)
         torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        gc.collect()
+        gc.disable()  # freeing an older graph would break the capture
         try:
-            graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph, capture_error_mode="thread_local"):
                 work(self.rows)
-            self.graph = graph
-        except RuntimeError as error:
-            print(f"no CUDA graph: {error}", flush=True)
+        finally:
+            gc.enable()
+        self.graph = graph
         stack.load(before)
 
     def __call__(self, rows: Tensor) -> None:
