@@ -216,3 +216,17 @@ def test_a_law_without_log_z_says_so(monkeypatch):
     monkeypatch.setattr(nelson.distribution.mrf, "log_z_rows", late)
     with pytest.raises(nelson.BudgetExceeded, match=r"no log Z in time; .*ContrastiveLoss"):
         nelson.ConstrainedMRF(formula, theta, seconds=0.5).log_prob(torch.ones(5))
+
+
+def test_a_plan_that_takes_too_long_makes_room_for_chains(monkeypatch):
+    """On a busy machine `seconds` may end before there is a plan."""
+
+    def late(*_):
+        raise nelson.BudgetExceeded("the time was up while preparing the formula")
+
+    monkeypatch.setattr(contrastive.LovaszLayer, "plan", late)
+    formula = SMALL["example1"]
+    loss = nelson.ContrastiveLoss(formula)
+    theta = torch.zeros(4, formula.n_vars, requires_grad=True)
+    loss(theta, target_of(formula, 4)).backward()
+    assert loss.guarantee == "heuristic" and "chains from the targets" in loss.why

@@ -19,6 +19,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Hashable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,7 @@ from nelson.distribution.tensors import (
     rows_of,
     torch_seed,
 )
-from nelson.errors import FormulaError
+from nelson.errors import BudgetExceeded, FormulaError
 from nelson.formula import Formula
 
 REDUCTIONS = ("mean", "sum", "none")
@@ -133,8 +134,9 @@ class ContrastiveLoss(nn.Module):
 
     def _decided(self, logits: Tensor) -> LovaszLayer | TargetChains:
         layer = LovaszLayer(self.formula, self.samples, seconds=self.seconds)
-        if layer.plan(logits).guarantee in ("exact", "diagnosed"):
-            return layer
+        with suppress(BudgetExceeded):  # too little time for a plan
+            if layer.plan(logits).guarantee in ("exact", "diagnosed"):
+                return layer
         try:
             return TargetChains(self.formula, self.samples, self.proposals)
         except FormulaError:  # auxiliary variables that no constraint explains
