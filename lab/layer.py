@@ -3,14 +3,15 @@
     python -m lab layer
 
 A step is log P of a batch and its backward pass, by the exact law of a chain of n implications
-("i + 1 implies i", a hierarchy of one line for each ten variables), and a step of
-`ContrastiveLoss` by chains. Memory is what Python and NumPy allocate at most in the step.
+("i + 1 implies i", a hierarchy of one line for each ten variables): by `CircuitLayer` in single
+precision, and by `ConstrainedMRF` in double; and a step of `ContrastiveLoss` by chains. Memory is
+how far the process grows in the step (Linux only).
 """
 
 from __future__ import annotations
 
-import tracemalloc
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -38,17 +39,26 @@ def rows() -> Iterator[Row]:
     torch.set_num_threads(1)
     for n, batch, k in SHAPES:
         formula = lines(n)
+        layer = nelson.CircuitLayer(formula)
         theta = torch.randn(batch, k, n, generator=torch.Generator().manual_seed(0))
-        y = torch.zeros(batch, n)
+        y, mix = torch.zeros(batch, n), torch.zeros(batch, k)
 
-        def step(theta: Any = theta, y: Any = y, formula: Formula = formula, k: int = k) -> None:
+        def by_layer(layer: Any = layer, theta: Any = theta, y: Any = y, mix: Any = mix) -> None:
             logits = theta.clone().requires_grad_()
-            mix = torch.zeros(len(y), k)
-            law = nelson.ConstrainedMRF(formula, logits, mix=mix) if k > 1 else None
-            law = nelson.ConstrainedMRF(formula, logits[:, 0]) if law is None else law
+            value = layer(logits, y, mix) if mix.shape[1] > 1 else layer(logits[:, 0], y)
+            value.sum().backward()
+
+        def by_law(f: Any = formula, theta: Any = theta, y: Any = y, mix: Any = mix) -> None:
+            logits = theta.clone().requires_grad_()
+            one = mix.shape[1] == 1
+            law = nelson.ConstrainedMRF(
+                f, logits[:, 0] if one else logits, mix=None if one else mix
+            )
             law.log_prob(y).sum().backward()
 
-        yield from _measured(f"likelihood, n = {n}, batch {batch}, K = {k}", step)
+        shape = f"n = {n}, batch {batch}, K = {k}"
+        yield from _measured(f"CircuitLayer, {shape}", by_layer)
+        yield from _measured(f"ConstrainedMRF, {shape}", by_law)
     from nelson.distribution.target_chains import TargetChains
 
     for n, batch, _ in SHAPES[:5]:
@@ -65,8 +75,13 @@ def rows() -> Iterator[Row]:
 def _measured(name: str, step: Callable[[], None]) -> Iterator[Row]:
     step()
     took = float(np.median([seconds(step) for _ in range(5)]))
-    tracemalloc.start()
+    Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here
+    before = _kilobytes("VmRSS")
     step()
-    peak = tracemalloc.get_traced_memory()[1] / 1e6
-    tracemalloc.stop()
-    yield Row(name, 1e3 * took, None, None, "ms", at_most=True, note=f"{peak:.1f} MB")
+    grown = f"{(_kilobytes('VmHWM') - before) / 1e3:.1f} MB"
+    yield Row(name, 1e3 * took, None, None, "ms", at_most=True, note=grown)
+
+
+def _kilobytes(field: str) -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith(field)).split()[1])
