@@ -10,6 +10,7 @@ how far the process grows in the step (Linux only).
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,7 @@ def rows() -> Iterator[Row]:
 def _measured(name: str, step: Callable[[], None]) -> Iterator[Row]:
     step()
     took = float(np.median([seconds(step) for _ in range(5)]))
+    ctypes.CDLL(None).malloc_trim(0)  # give back what earlier steps have freed
     Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here
     before = _kilobytes("VmRSS")
     step()
