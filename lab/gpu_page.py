@@ -199,7 +199,9 @@ def _named(case: dict[str, Any]) -> str:
 
 
 def _power(count: int) -> str:
-    return f"2^{count.bit_length() - 1}" if count & (count - 1) == 0 else f"{count:,}"
+    if count & (count - 1):
+        return f"{count:,}"
+    return "2" + str(count.bit_length() - 1).translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
 def _rate(rate: float) -> str:

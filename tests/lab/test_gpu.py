@@ -47,7 +47,7 @@ def test_the_page_and_its_picture_name_precision_law_and_batch(found, tmp_path):
         rate = gpu_page.best_dense(found, 12, precision)["rate"]
         assert f"faster than dense, {precision}" in text
         assert f" {weighted['rate'] / rate:,.0f} x (" in text
-    assert "2^6" in text and "the paper's loop" in text and "Not measured" not in text
+    assert "2⁶" in text and "the paper's loop" in text and "Not measured" not in text
     gpu_page.picture(found, tmp_path / "gpu.svg")
     drawn = (tmp_path / "gpu.svg").read_text()
     assert drawn.startswith("<?xml") and len(drawn) > 10_000

@@ -41,16 +41,26 @@ def test_the_table_holds_every_sampler():
 
 def test_docs_hold_the_same_table():
     """docs/samplers.md between its marks; `python -m tests.sampling.test_registry` writes it."""
-    assert table() in DOCS.read_text()
+    for part in PARTS.values():
+        assert part() in DOCS.read_text()
 
 
 def table() -> str:
-    lines = ["| method | weights | guarantee | needs | citation |", "|---|---|---|---|---|"]
+    lines = ["| method | draws by | weights | guarantee | needs |", "|---|---|---|---|---|"]
     for row in describe():
-        needs = f"`nelson-mrf[{row.needs}]`" if row.needs else ""
+        needs = f"`{row.needs}`" if row.needs else ""
         kind = "any" if row.weighted else "uniform only"
-        lines.append(f"| `{row.name}` | {kind} | {row.guarantee} | {needs} | {row.citation} |")
+        how = row.summary.replace("|", "\\|")
+        lines.append(f"| `{row.name}` | {how} | {kind} | {row.guarantee} | {needs} |")
     return "\n".join(lines) + "\n"
+
+
+def sources() -> str:
+    return "".join(f"- `{row.name}`: {row.citation}\n" for row in describe())
+
+
+#: Parts of the page between marks.
+PARTS = {"table": table, "sources": sources}
 
 
 def test_the_docs_name_no_sampler_that_is_not_there():
@@ -73,7 +83,7 @@ def test_the_command_prints_it():
 
 
 if __name__ == "__main__":
-    text = DOCS.read_text()
-    begin, end = "<!-- table -->\n", "<!-- end of table -->"
-    before, rest = text.split(begin)
-    DOCS.write_text(before + begin + table() + end + rest.split(end)[1])
+    for name, part in PARTS.items():
+        before, rest = DOCS.read_text().split(f"<!-- {name} -->\n")
+        end = f"<!-- end of {name} -->"
+        DOCS.write_text(f"{before}<!-- {name} -->\n{part()}{end}{rest.split(end)[1]}")
