@@ -93,7 +93,9 @@ def _first_of_equals(literals: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     same[1:-1] = ranked[1:] == ranked[:-1]
     suspects = order[same[:-1] | same[1:]] if same.any() else order[:0]
     seen: dict[int, set[frozenset[int]]] = {}
-    for j in np.sort(suspects).tolist():
+    for number, j in enumerate(np.sort(suspects).tolist()):
+        if number % 1024 == 0:
+            check_time()
         clause = frozenset(literals[offsets[j] : offsets[j + 1]].tolist())
         group = seen.setdefault(int(sums[j]), set())
         keep[j] = clause not in group

@@ -9,6 +9,7 @@ import numpy as np
 from nelson.errors import FormulaError
 from nelson.formula.flat import blocks, lengths_to_offsets, select
 from nelson.formula.memo import Slot
+from nelson.kernels.core.deadline import check_time
 
 if TYPE_CHECKING:
     from nelson.formula.formula import Formula
@@ -72,6 +73,7 @@ def _all_clauses(literals: np.ndarray, offsets: np.ndarray, rows: np.ndarray) ->
     for a, b in blocks(offsets, max(BLOCK // max(len(ok), 1), 1)):
         if not ok.any():
             break
+        check_time()
         lo, hi = offsets[a], offsets[b]
         values = bits[variables[lo:hi]] ^ flip[lo:hi, None]
         clauses = np.bitwise_or.reduceat(values, offsets[a:b] - lo, axis=0)

@@ -23,6 +23,7 @@ from nelson.formula import Formula
 from nelson.formula.checks import checked_theta
 from nelson.formula.components import by_component
 from nelson.formula.flat import owners
+from nelson.kernels.core.deadline import check_time
 from nelson.theory.clause_graph import adjacency, degree
 
 #: solve(p, mu, rounds) -> (verdict, rounds used): one criterion by monotone iteration.
@@ -31,6 +32,7 @@ Solver = Callable[[np.ndarray, np.ndarray, int], tuple[int, int]]
 
 def violation(f: Formula, theta: np.ndarray | None = None) -> np.ndarray:
     """p_j = prod over the literals of clause j of P_theta(literal is false), float64 (L,)."""
+    check_time()
     log_false, log_true = _log_marginals(f, theta)
     variable = np.abs(f.literals) - 1
     log_p = np.where(f.literals > 0, log_false[variable], log_true[variable])
