@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,7 +32,12 @@ def breach(literals: np.ndarray, offsets: np.ndarray) -> tuple[int, int] | None:
     n = largest_variable(literals)
     start, clauses = occurrences(literals, offsets, n)
     mark, hubs = np.zeros(n, np.int8), np.zeros(2 * n, np.int32)
-    i, j = graph.condition1(literals, offsets, start, clauses, mark, hubs)
+    i = j = -1
+    for first, last in _pieces(offsets, start):
+        some = start[first : last + 1]
+        i, j = graph.condition1(literals, offsets, some, clauses, mark, hubs[first:last])
+        if i >= 0:
+            break
     if i < 0 and hubs.any():
         most = int(hubs.max())
         work, group = np.empty(4 * most, np.int32), np.empty(most, np.int32)
@@ -41,3 +47,15 @@ def breach(literals: np.ndarray, offsets: np.ndarray) -> tuple[int, int] | None:
             if i >= 0:
                 break
     return None if i < 0 else (min(int(i), int(j)), max(int(i), int(j)))
+
+
+def _pieces(offsets: np.ndarray, start: np.ndarray) -> list[tuple[int, int]]:
+    """The literals in ranges that take about 10^8 steps each at most, if one literal does not take
+    more: a kernel looks at the deadline when it is called.
+    """
+    longest = int(np.diff(offsets).max(initial=1))
+    work = np.cumsum(np.diff(start).astype(float)) * longest
+    ends: list[int] = []
+    if len(work):
+        ends = (np.searchsorted(work, np.arange(1e8, work[-1], 1e8)) + 1).tolist()
+    return list(itertools.pairwise(sorted({0, *ends, len(start) - 1})))

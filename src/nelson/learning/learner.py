@@ -9,10 +9,12 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 
+from nelson.budget import TimeUp
 from nelson.chains.problem import prepare
 from nelson.formula import Formula
 from nelson.learning.data import Examples
@@ -129,8 +131,13 @@ class Unary(Learner):
     def _uniform_moments(self, default: np.ndarray, m: int = 4096) -> np.ndarray:
         """E[x] of the uniform law over the valid x; `default` if the sampler found none."""
         theta = np.zeros(self.formula.n_vars)
-        self.drawer.refresh(theta)
-        draw = self.drawer(theta, m, OUTSIDE_ITERATIONS)
+        alone = self.drawer.group.size == 1
+        try:
+            with self.drawer.budget.enforced() if alone else nullcontext():
+                self.drawer.refresh(theta)
+                draw = self.drawer(theta, m, OUTSIDE_ITERATIONS)
+        except TimeUp:
+            return default
         if not draw.count:
             return default
         # A value that no sample has is rare, not impossible, unless propagation excludes it: then

@@ -14,13 +14,14 @@ from __future__ import annotations
 import hashlib
 import secrets
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from nelson.budget import Budget
+from nelson.budget import Budget, TimeUp
 from nelson.chains.guarantee import weakest
 from nelson.formula import Formula
 from nelson.learning.checkpoint import load_checkpoint, refused, same_run, save_checkpoint
@@ -175,10 +176,15 @@ class _Loop:
         point = learner.draw_at(k)
         update = time.perf_counter() - began
         m = learner.m
-        if self._due(k, m, point):
-            drawer.refresh(point)
-            self.refreshed = [k, m]
-        draw = drawer(point, m, k + 1)
+        try:
+            # Several processes must end together: `halt` sees to that.
+            with self.budget.enforced() if self.options.group.size == 1 else nullcontext():
+                if self._due(k, m, point):
+                    drawer.refresh(point)
+                    self.refreshed = [k, m]
+                draw = drawer(point, m, k + 1)
+        except TimeUp:
+            return None
         if draw.count < m and self.options.group.size == 1 and self.budget.spent:
             return None
         began = time.perf_counter()

@@ -444,12 +444,14 @@ class Plan:
             )
             options = source.options
             problems = [prepare(source.formulas[evidence], evidence) for evidence in members]
+            compiles = budget.deadline is not None and options.method == "auto"
+            compiles = compiles and not all(problem.extremal for problem in problems)
         theta = [
             padded(finite(self._rows[contexts]), problem.n)
             for problem, contexts in zip(problems, members.values(), strict=True)
         ]
         if options.method == "auto" and options.sweeps is None:
-            if budget.deadline is not None and not all(problem.extremal for problem in problems):
+            if compiles:
                 most = n or _MANY_SAMPLES
                 budget = _compiled(budget, lambda: auto.ready_once(most, options.width))
             with budget.share(options.policy.reserve.decide_share).enforced():
@@ -461,10 +463,10 @@ class Plan:
             sweeps = (sampler.sweeps or 0) if options.sweeps is None else options.sweeps
             why = "asked for" if options.method != "auto" else f"{sweeps} sweeps asked for"
             why = source.why or why
-            _require_domain(sampler, problems)
-            chosen = ChosenSampler(
-                sampler, _asked_for(sampler, problems, theta, sweeps, why, options)
-            )
+            with budget.enforced():
+                _require_domain(sampler, problems)
+                choice = _asked_for(sampler, problems, theta, sweeps, why, options)
+            chosen = ChosenSampler(sampler, choice)
         return (
             _Arrangement(
                 problems,
