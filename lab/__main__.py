@@ -24,6 +24,7 @@ from lab import (
     coverage,
     gpu,
     klay,
+    latency,
     layer,
     learning,
     load,
@@ -63,6 +64,7 @@ ALL = {
 #: apart, two take half an hour, and the others are parts of `auto`.
 ONLY_IF_NAMED = {
     "space": space.rows,
+    "latency": latency.rows,
     "rota": rota.rows,
     "klay": klay.rows,
     "layer": layer.rows,

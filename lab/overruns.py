@@ -11,7 +11,7 @@ core, and the wall time is read from that clock: so it does what it would do on 
 
 Each call runs in a fork of its own, which is killed after some more seconds. Where a call is still
 running at the bound, its innermost line of nelson is noted. The time includes loading the modules
-and the compiled kernels that the call needs; compile kernels first (`nelson cache --warm`).
+and the compiled kernels that the call needs; run it twice on a machine without built kernels.
 
     python -m lab overruns                       all functions, 1 s; draws also 5 s
     NELSON_OVERRUNS=':solved' python -m lab overruns     has a call samples if PySAT has one?

@@ -1,8 +1,6 @@
 """For all tests: Hypothesis draws the same examples in every run and has no deadline; compiled
 circuits are kept in a folder of this run, not of the user; without a GPU, CUDA kernels run in
-Numba's simulator; Ctrl-C interrupts, also if a shell started the tests in the background. Kernels
-run as machine code (`kernels/test_interpret.py` is about the others); commands that a test starts
-choose by themselves.
+Numba's simulator; Ctrl-C interrupts, also if a shell started the tests in the background.
 """
 
 import os
@@ -42,14 +40,6 @@ def _circuits(tmp_path_factory):
     patch.delenv("NELSON_CACHE_BYTES", raising=False)
     yield
     patch.undo()
-
-
-@pytest.fixture(autouse=True, scope="session")
-def _machine_code():
-    from nelson.kernels.core import interpret
-
-    if interpret.choose("compiled") == "interpreted":  # NELSON_KERNELS=interpreted: as asked for
-        interpret.choose("interpreted")
 
 
 @pytest.fixture

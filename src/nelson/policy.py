@@ -512,6 +512,11 @@ class SpacePolicy(_Numbers):
     #: the space is of small width, for which more is likely to help.
     compile_effort: float = 54.0
     narrow_effort: float = 107.0
+    #: Rows of a trial that says how many obey a rule in `given`,
+    trial_rows: int = 4096
+    #: and the least share with which rows that obey it are picked out of the others: 64 rows of a
+    #: circuit take 2 microseconds. At 64 rows of the trial the share is known within half.
+    least_share: float = 1 / 64
 
 
 @dataclass(frozen=True, repr=False)

@@ -7,17 +7,21 @@ from __future__ import annotations
 import builtins
 import functools
 import os
+import pickle
 import re
 import stat
 import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import NamedTuple
 
+import numpy as np
 import pytest
 
 import nelson
-from nelson.kernels.core import built_kernels, compile, folders, kernel_cache
+from nelson.formula.extremal import condition1
+from nelson.kernels.core import bernoulli, bits, built_kernels, compile, folders, kernel_cache
 from nelson.kernels.core.folders import private_folder
 
 PACKAGE = Path(nelson.__file__).parent
@@ -91,17 +95,18 @@ for folder, _, files in os.walk(sys.argv[1]):
 USE = """
 import numpy as np
 from nelson.kernels.core.bits import pack, unpack
-from nelson.kernels.core.kernel_cache import folder, for_this_processor
+from nelson.kernels.core import built_kernels
+from nelson.kernels.core.kernel_cache import folder
+built_kernels.library = lambda: None  # not those that came with the package
 x = np.arange(70 * 3).reshape(70, 3) % 2 == 0
-with for_this_processor():  # not those that came with the package
-    assert (unpack(pack(x), 70) == x).all()
+assert (unpack(pack(x), 70) == x).all()
 print(folder())
 """
 
 
 def python(code: str, *args: object, **environment: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-W", "always", "-c", code, *map(str, args)]
-    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "NELSON_KERNELS": "compiled"}
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     env |= environment
     return subprocess.run(command, capture_output=True, text=True, env=env, timeout=240)
 
@@ -238,7 +243,7 @@ def test_the_own_group_of_a_user_may_write_above(tmp_path, monkeypatch):
 def test_without_a_private_folder_kernels_are_compiled_and_not_cached(monkeypatch):
     monkeypatch.setattr(kernel_cache, "folder", lambda: None)
     double = compile.kernel(function_in(PACKAGE / "kernels/core/new.py"))
-    assert double(21) == 42
+    assert double(21) == 42  # no library has it
     assert type(double.compiled._cache._user).__name__ == "NullCache"
 
 
@@ -258,21 +263,104 @@ def test_a_warning_names_every_reason_once(tmp_path, monkeypatch):
 
 
 def test_levels_need_all_of_their_instructions():
-    v3, v4 = (dict.fromkeys(built_kernels.LEVELS[f"x86-64-v{k}"], True) for k in (3, 4))
+    v3, v4 = (
+        {built_kernels._LINUX.get(name, name) for name in built_kernels.LEVELS[f"x86-64-v{k}"]}
+        for k in (3, 4)
+    )
     assert built_kernels.usable("x86-64-v3", v3) and built_kernels.usable("x86-64-v3", v4)
     assert built_kernels.usable("x86-64-v4", v4) and not built_kernels.usable("x86-64-v4", v3)
-    assert not built_kernels.usable("x86-64-v3", v3 | {"avx2": False})
-    assert not built_kernels.usable("x86-64-v3", {})
+    assert not built_kernels.usable("x86-64-v3", v3 - {"avx2"})
+    assert not built_kernels.usable("x86-64-v3", set())
 
 
-def test_built_kernels_of_other_sources_are_not_read(monkeypatch, tmp_path):
+def test_built_kernels_of_other_sources_are_not_loaded(monkeypatch, tmp_path):
     monkeypatch.setattr(kernel_cache, "BUILT", tmp_path)
-    folder, levels = built_kernels.folder.__wrapped__, built_kernels.built_levels.__wrapped__
-    monkeypatch.setattr(built_kernels, "folder", folder)
-    (tmp_path / "x86-64-v3" / ("kernels-" + "0" * 16)).mkdir(parents=True)
+    path, levels = built_kernels.path.__wrapped__, built_kernels.built_levels.__wrapped__
+    monkeypatch.setattr(built_kernels, "path", path)
+    (tmp_path / "x86-64-v3").mkdir()
+    (tmp_path / "x86-64-v3" / ("kernels-" + "0" * 16 + ".so")).touch()
     assert levels() == ()
-    folder("x86-64-v3").mkdir(parents=True)
+    path("x86-64-v3").touch()
     assert levels() == ("x86-64-v3",)
-    with kernel_cache.for_this_processor():
-        assert not kernel_cache.reads_built()
-    assert kernel_cache.reads_built()
+
+
+class Pair(NamedTuple):
+    numbers: np.ndarray
+    count: int
+
+
+def flat(*args):
+    types, words = [], []
+    built_kernels._flatten(args, types, words)
+    return "".join(types), words
+
+
+def test_arguments_become_types_and_words():
+    numbers, grid = np.arange(3, dtype=np.int32), np.zeros((2, 4))
+    types, words = flat(Pair(numbers, 5), True, np.uint64(2**63), -1, 0.5, (0, 0), grid, grid[:, 1])
+    assert types == "((i1q)?Qqd(qq)d2d1A)"
+    assert words[:4] == [id(numbers), 5, 1, -(2**63)] and words[4] == -1 and words[-1] != id(grid)
+    assert flat(np.zeros(3, np.int32)[::-1])[0] != flat(np.zeros(3, np.int32))[0]
+    for other in (None, np.zeros(3, ">i4"), np.float32(1), "text"):
+        with pytest.raises(built_kernels.NotBuilt):
+            flat(other)
+
+
+def test_a_numpy_that_keeps_its_fields_elsewhere_gets_no_library(monkeypatch):
+    assert built_kernels._fields_are_right()
+    monkeypatch.setattr(built_kernels, "FIELDS", (16, 40, 32))
+    assert not built_kernels._fields_are_right()
+
+
+@pytest.mark.slow
+def test_built_kernels_give_what_numba_compiles(monkeypatch):
+    """Results of all types, and arrays that are written; what was not built is compiled."""
+    library = built_kernels.library()
+    if library is None:
+        pytest.skip("no kernels were built for this processor: make kernels")
+    x = np.random.default_rng(1).random((70, 9)) < 0.5
+    thr = np.random.default_rng(2).integers(0, 2**32, (2, 9)).astype(np.uint32)
+
+    def results():
+        formula = nelson.Formula([[1, 2, 3], [-1, -2], [-1, -3], [2, -3, 4]])
+        table = bernoulli.law(thr)
+        drawn = nelson.sample(formula, np.linspace(-1, 1, 4), 300, seed=4, method="lovasz")
+        return bits.pack(x), table.table, table.max_rows, drawn.packed, condition1(formula)
+
+    calls = []
+    call = library.call
+
+    def counted(name, args):
+        calls.append(name)
+        return call(name, args)
+
+    monkeypatch.setattr(library, "call", counted)
+    built = results()
+    assert len({*calls}) >= 4
+    monkeypatch.setattr(built_kernels, "library", lambda: None)
+    for one, other in zip(built, results(), strict=True):
+        assert np.array_equal(one, other) and type(one) is type(other)
+
+
+SMALL = """
+import sys
+import nelson
+s = nelson.sample(nelson.Formula([[1, 2], [-1, 3], [2, -4, 5], [-3, 4], [-4, 3]]), n=60, seed=0)
+print(len(s), s.guarantee, sorted({"numba", "scipy", "llvmlite", "torch"} & set(sys.modules)))
+"""
+
+
+LOADED = "{USE}\nimport sys\nprint({{'numba'}} & set(sys.modules))"
+
+
+@pytest.mark.process
+def test_a_draw_loads_no_compiler():
+    """The twin without the library shows that it would be seen."""
+    if built_kernels.library() is None:
+        pytest.skip("no kernels were built for this processor: make kernels")
+    assert python(SMALL).stdout.strip() == "60 exact []"
+    assert "numba" in python(LOADED.format(USE=USE)).stdout
+
+
+def test_kernels_are_pickled_by_name():
+    assert pickle.loads(pickle.dumps(bits._pack)) is bits._pack

@@ -97,7 +97,7 @@ def use(folder: Path, largest_file: int | None = None) -> subprocess.CompletedPr
 
     return subprocess.run(
         [sys.executable, "-c", USE],
-        env=os.environ | {"NUMBA_CACHE_DIR": str(folder), "NELSON_KERNELS": "compiled"},
+        env=os.environ | {"NUMBA_CACHE_DIR": str(folder)},
         capture_output=True,
         text=True,
         check=False,

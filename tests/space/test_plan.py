@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
-from nelson.errors import BudgetExceeded
+from nelson.errors import BudgetExceeded, FormulaError
 from nelson.space import Space
 from nelson.space import plan as plans
 
@@ -88,3 +90,67 @@ def test_equal_samples_are_planned_once_and_changes_are_seen(monkeypatch):
     space.prefer(x > 2)
     assert set(space.sample(200, seed=1)["x"]) == {3, 4}
     assert len(planned) == 5
+
+
+def instructions() -> Space:
+    space = Space()
+    space.choice("op", ["li", "add", "store"])
+    for name in ("rd", "rs"):
+        space.integer(name, 0, 3)
+    for r in range(4):
+        space.require(space.flag(f"written_{r}") | (space["op"] == "li") | (space["rs"] != r))
+    return space
+
+
+def test_rows_given_changing_evidence_are_independent_of_what_else_is_asked_for(compilations):
+    space = instructions()
+    space.sample(1)
+    before = len(compilations)
+    evidence = [{f"written_{r}": r == k for r in range(4)} for k in range(4)]
+    plan = space.plan(seed=3)
+    turns = [[plan.row(given) for given in evidence] for _ in range(300)]  # more than one block
+    assert len(compilations) == before
+    for k, given in enumerate(evidence):
+        alone = space.plan(seed=3)
+        rows = [alone.row(dict(reversed(given.items()))) for _ in range(300)]
+        assert rows == [turn[k] for turn in turns]
+        assert all(row["op"] == "li" or row["rs"] == k for row in rows)
+        assert len({tuple(row.values()) for row in rows}) > 5
+    other = space.plan(seed=4)
+    assert [other.row(evidence[0]) for _ in range(20)] != [turn[0] for turn in turns[:20]]
+
+
+def test_the_rows_that_wait_take_bounded_memory(monkeypatch):
+    """A stream that was given up begins anew: no row is handed out twice because of that."""
+    space = dice()
+    plan = space.plan(seed=1)
+    monkeypatch.setattr("nelson.space.rows_ahead.MEMORY", 2 * 256 * 100 * 2)
+    plan.row({"x": 6})
+    assert plan._ahead is not None and plan._ahead.most == 2
+    for k in range(30):
+        assert plan.row({"x": 3 + k % 3})["x"] == 3 + k % 3
+        assert len(plan._ahead._streams) <= 2
+    assert max(plan._ahead._begun.values()) == 10
+
+
+def test_a_plan_with_evidence_of_its_own_adds_to_it():
+    space = dice()
+    plan = space.plan(given={"x": 6})
+    assert {plan.row({"y": 2 + k % 5})["x"] for k in range(10)} == {6}
+    assert plan.row()["x"] == 6
+    ruled = space.plan(given="x == y")
+    assert all((row := ruled.row())["x"] == row["y"] for _ in range(10))
+    with pytest.raises(FormulaError, match="a rule in given"):
+        ruled.row({"x": 5})
+
+
+def test_threads_share_a_plan():
+    """Draws give what they give alone; rows of one evidence are handed out once each."""
+    space = instructions()
+    plan, given = space.plan(seed=9), {"written_0": True}
+    with ThreadPoolExecutor(8) as threads:
+        drawn = list(threads.map(lambda seed: plan.sample(50, seed=seed).to_list(), range(24)))
+        shared = list(threads.map(lambda _: tuple(plan.row(given).values()), range(1000)))
+    assert drawn == [space.sample(50, seed=seed).to_list() for seed in range(24)]
+    alone = space.plan(seed=9)
+    assert Counter(shared) == Counter(tuple(alone.row(given).values()) for _ in range(1000))

@@ -11,10 +11,8 @@ from nelson.chains.engine import RESAMPLE, Kernel, draw, width_for
 from nelson.chains.problem import prepare
 from nelson.chains.request import Request
 from nelson.formula import Formula
-from nelson.kernels.core.interpret import as_machine_code
 
 
-@as_machine_code()
 def compile_kernel(width: int, kernel: Kernel | None = None) -> None:
     """Compile the kernel of that width, before a clock starts."""
     problem = prepare(Formula([], n_vars=1))

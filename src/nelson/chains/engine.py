@@ -160,13 +160,16 @@ def _run(
     threads = max(1, min(request.budget.threads, tiles))
     spaces = [kernel.scratch(problem.program, width) for _ in range(threads)]
 
+    # Tiles of a kernel that finishes them share a run for their last words: two calls a thread.
+    size = max(1, tiles // (2 * threads)) if kernel.finishes else 1
+
     def work(thread: int, first: int, last: int) -> None:
-        space = spaces[thread]
-        kernel.run(width, problem.program, table, job, result, space, stop, (first, last))
+        space, part = spaces[thread], (first * size, min(last * size, tiles))
+        kernel.run(width, problem.program, table, job, result, space, stop, part)
 
     brief = request.budget.deadline is None or not (request.max_rounds or job.sweeps)
     if brief and tiles * 64 * width * problem.formula.n_total <= _SMALL:
-        work(0, 0, tiles)
+        work(0, 0, -(-tiles // size))
         return False, False
     # With one theta, the first tile tells whether resampling converges at all. If it does not, the
     # other tiles would not converge either.
@@ -177,6 +180,6 @@ def _run(
         math.inf if request.budget.deadline is None else request.budget.deadline - time.monotonic()
     )
     grace = max(1.0, left) if kernel.finishes else math.inf
-    if spread(work, tiles, threads, stop, request.budget.deadline, go_on, grace):
+    if spread(work, -(-tiles // size), threads, stop, request.budget.deadline, go_on, grace):
         return False, True
     return bool((result.rounds == cpu.STOPPED).any()), False

@@ -28,7 +28,6 @@ RENAMED = {
     "info": "nelson report",
     "map": "nelson mode",
     "test": "nelson judge",
-    "warm": "nelson cache --warm",
 }
 
 

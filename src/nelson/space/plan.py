@@ -4,18 +4,21 @@ plan = space.plan(weights={burst: {"FIXED": 60}})
 plan.guarantee, plan.why
 plan.sample(1000, seed=0)            # the rows of space.sample with this seed
 for row in plan.rows(seed=0): ...    # without end, one dict after the other
+plan.row(given={"len": 4})           # the next row with these values
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Mapping
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nelson.budget import Budget
 from nelson.chains.guarantee import weakest
-from nelson.errors import BudgetExceeded
+from nelson.errors import BudgetExceeded, FormulaError
+from nelson.formula.checks import count
 from nelson.formula.memo import Recent, Slot
 from nelson.kernels.core.deadline import without_deadline
 from nelson.policy import DEFAULT
@@ -24,10 +27,13 @@ from nelson.sampling.plan import Plan
 from nelson.sampling.samples import Samples
 from nelson.space.answers import explained, law_of
 from nelson.space.clauses.decode import rows_of_samples
+from nelson.space.conditioned import TRIAL_SEED, Condition, condition
 from nelson.space.language.evaluate import evaluate
 from nelson.space.language.text import text
 from nelson.space.law import RowLaw, chosen_method
+from nelson.space.names import conditions
 from nelson.space.rows import Rows
+from nelson.space.rows_ahead import BLOCK, RowsAhead
 from nelson.space.shares import without_shares
 
 if TYPE_CHECKING:
@@ -56,6 +62,10 @@ class SpacePlan:
     ) -> None:
         self._space, self._given, self._law, self._plan = space, given, law, plan
         self._budget = budget  # of the call that made the plan: it may also explain a contradiction
+        self._condition: Condition | None = None
+        self._asked: dict[str, Any] = {}
+        self._how: dict[str, Any] = {"seed": None}
+        self._ahead: RowsAhead | None = None
 
     @property
     def guarantee(self) -> str:
@@ -65,7 +75,7 @@ class SpacePlan:
 
     @property
     def why(self) -> str:
-        return self._plan.why
+        return self._plan.why + (f"; {self._condition.why}" if self._condition else "")
 
     @property
     def method(self) -> str:
@@ -82,6 +92,10 @@ class SpacePlan:
 
     def sample(self, n: int = 1, *, seed: int | None = None, seconds: float | None = None) -> Rows:
         """n rows: those of `Space.sample` with the same seed."""
+        if self._condition is not None:
+            n = count(n, "n")
+            if n:
+                return next(self.stream(n, block=n, seed=seed, seconds=seconds))
         with explained(self._space, self._given, self._budget):
             samples = self._plan.sample(n, seed=seed, seconds=seconds)
         return self._rows(samples)
@@ -104,9 +118,47 @@ class SpacePlan:
         seconds: float | None = None,
     ) -> Iterator[Rows]:
         """The rows of `Space.stream` with the same seed, in blocks; n None: without end."""
+        if self._condition is not None:
+            first = self._how["seed"] if seed is None else seed
+            yield from self._condition.stream(
+                lambda size: self._blocks(None, size, first, seconds), n, block
+            )
+        else:
+            yield from self._blocks(n, block, seed, seconds)
+
+    def _blocks(
+        self, n: int | None, block: int, seed: int | None, seconds: float | None
+    ) -> Iterator[Rows]:
         with explained(self._space, self._given, self._budget):
             for samples in self._plan.stream(n, block=block, seed=seed, seconds=seconds):
                 yield self._rows(samples)
+
+    def row(self, given: Mapping[Any, Any] | None = None) -> dict[str, Any]:
+        """The next row with these values of fields besides, as a dict.
+
+        Each evidence has a stream of rows of its own, and all share one circuit. Rows are drawn
+        ahead; `rows_ahead.MEMORY` bounds the memory of all that wait. With a seed of the plan, row
+        i of an evidence is the same whatever else is asked for. Threads may share a plan.
+        """
+        values = (
+            () if given is None else tuple((str(getattr(k, "name", k)), given[k]) for k in given)
+        )
+        if self._ahead is None:
+            fields = len(self._space.fields)
+            self._ahead = RowsAhead(self._stream_given, fields, self._how["seed"])
+        return self._ahead.next(tuple(sorted(values)), dict(values))
+
+    def _stream_given(self, given: dict[str, Any], seed: int) -> Iterator[dict[str, Any]]:
+        own = self._asked.get("given")
+        if own is not None and not isinstance(own, Mapping) and given:
+            raise FormulaError(
+                f"plan.row(given={given!r}) of a plan with a rule in given",
+                expected="values of fields in both, or space.sample",
+            )
+        both = {**(own or {}), **given} or None if isinstance(own, Mapping) else given or own
+        plan = space_plan(self._space, self._asked | {"given": both}, self._how, Budget.of())
+        for block in plan.stream(block=BLOCK, seed=seed):
+            yield from block
 
     def rows(self, seed: int | None = None) -> Iterator[dict[str, Any]]:
         """Rows one by one, as dicts, without end."""
@@ -118,6 +170,39 @@ def space_plan(
     space: Declaration, asked: dict[str, Any], how: dict[str, Any], budget: Budget
 ) -> SpacePlan:
     """asked: arguments of `law_of`; how: options of the draw, as in `nelson.sample`."""
+    plan = _with_condition(space, asked, how, budget) or _compiled_plan(space, asked, how, budget)
+    plan._asked, plan._how = asked, how | {"seed": how.get("seed")}
+    return plan
+
+
+def _with_condition(
+    space: Declaration, asked: dict[str, Any], how: dict[str, Any], budget: Budget
+) -> SpacePlan | None:
+    """The plan for rules in `given`, out of the plan without them, if many rows obey them.
+
+    Not with a time limit: the trial is then no part of the time that is shared out.
+    """
+    given = asked["given"]
+    if given is None or isinstance(given, Mapping) or space.preferences or not budget.counted:
+        return None
+    alone = how["method"] == "auto" and not how["unique"]
+    if not alone or asked["shares"] is not None or asked["first"] is not None:
+        return None
+    rules, _ = conditions(space, given)
+    base = kept_plan(space, asked | {"given": None}, how, budget)
+    if base.guarantee != "exact":
+        return None
+    found = condition(rules, lambda size: base._blocks(size, size, TRIAL_SEED, None), DEFAULT.space)
+    if found is None:
+        return None
+    plan = copy(base)
+    plan._given, plan._condition, plan._ahead = given, found, None
+    return plan
+
+
+def _compiled_plan(
+    space: Declaration, asked: dict[str, Any], how: dict[str, Any], budget: Budget
+) -> SpacePlan:
     with explained(space, asked["given"], budget), budget.enforced():
         law = _law(space, asked, budget)
         # If shares were out of reach, the formula did not compile either.
@@ -141,21 +226,27 @@ def space_plan(
 def drawn(
     space: Declaration, asked: dict[str, Any], how: dict[str, Any], budget: Budget, n: int
 ) -> Rows:
-    """n rows of a plan that is drawn from once. If the formula of the space alone says what is
-    drawn, the plan is kept with it, provided that it is exact and no clock had a part in it.
-    """
+    """n rows of a plan that is drawn from once."""
     seed = how.pop("seed")
+    return kept_plan(space, asked, how | {"seed": None}, budget).sample(n, seed=seed)
+
+
+def kept_plan(
+    space: Declaration, asked: dict[str, Any], how: dict[str, Any], budget: Budget
+) -> SpacePlan:
+    """The plan. If the formula of the space alone says what is drawn, it is kept with it, provided
+    that it is exact and no clock had a part in it.
+    """
     asks = any(value is not None for name, value in asked.items() if name != "seed")
     if asks or space.preferences or not budget.counted:
-        return space_plan(space, asked, how, budget).sample(n, seed=seed)
+        return space_plan(space, asked, how, budget)
+    how = how | {"seed": None}
     known, key = space.formula.memo.recent(_PLANS, 4), tuple(how.values())
-    if (plan := known.get(key)) is not None:
-        return plan.sample(n, seed=seed)
-    plan = space_plan(space, asked, how, budget)
-    rows = plan.sample(n, seed=seed)
-    if plan.guarantee == "exact":
-        known.put(key, plan)
-    return rows
+    if (plan := known.get(key)) is None:
+        plan = space_plan(space, asked, how, budget)
+        if plan.guarantee == "exact":
+            known.put(key, plan)
+    return plan
 
 
 def _law(space: Declaration, asked: dict[str, Any], budget: Budget) -> RowLaw:

@@ -15,7 +15,6 @@ from nelson.exact.preprocess.state import State, Visits
 from nelson.formula import Formula
 from nelson.formula.checks import evidence_literals
 from nelson.io.progress import phase
-from nelson.kernels.core.interpret import as_machine_code
 
 #: All steps except unit propagation, which is always done.
 STEPS = ("equal", "probe", "subsume", "gates")
@@ -84,7 +83,6 @@ def preprocess(
 
 
 @cache
-@as_machine_code()
 def compile_kernels() -> None:
     """Compile all kernels before a clock starts. The first call on a machine takes seconds."""
     gate = [[-1, 2], [-1, 3], [1, -2, -3]]

@@ -1,13 +1,12 @@
-"""How the kernels run: a small amount of work in the interpreter, all else as machine code.
+"""How the kernels run: as machine code that comes with the package, else compiled by Numba.
 
-A kernel is a Python function over NumPy arrays that Numba can compile. On a new machine the first
-call would wait for the compiler for 10 seconds or more, and on any machine loading Numba takes 0.3
-seconds. So each process interprets its first kernels as plain Python, until it has spent a budget
-(`interpret.py`); then it compiles them, or loads them from the disk (`machine.py`). Both ways give
-the same bits. NELSON_KERNELS=compiled or =interpreted chooses one of them for the whole process.
+A kernel is a Python function over NumPy arrays that Numba can compile. Compiling takes 10 seconds
+or more, and loading Numba 0.3 seconds. So a call looks for its machine code in the library that
+comes with the package (`built_kernels.py`), which needs neither. What is not there is compiled, and
+kept on the disk for the next process (`machine.py`). Both ways give the same bits.
 
-Decorators: `kernel` for what the library calls, `helper` and `inline` for what kernels call,
-`instruction` for what is written in LLVM's language. Helpers stay plain functions.
+Decorators: `kernel` for what the library calls, `helper` and `inline` for what kernels call.
+`instruction` names what is written in LLVM's language. Helpers stay plain functions.
 """
 
 import sys
@@ -15,7 +14,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from nelson.kernels.core import interpret, kernel_cache
+from nelson.kernels.core import built_kernels, kernel_cache
 from nelson.kernels.core.deadline import check_time
 
 #: Every kernel of the modules that were imported.
@@ -44,23 +43,25 @@ def hashed(function: Any) -> Any:
 
 
 class EntryPoint:
-    """An entry point: interpreted while the budget lasts, then compiled."""
+    """An entry point: built, or compiled at its first call."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        self.py_func = interpret.counted(hashed(function))
+        self.py_func = hashed(function)
         self.__name__, self.__doc__ = function.__name__, function.__doc__
         self.__module__ = function.__module__
         self.compiled: Any = None  # Numba's dispatcher
+        self.name = f"{function.__module__}.{function.__qualname__}"  # in the library
         kernels.append(self)
 
     def __call__(self, *args: Any) -> Any:
         check_time()
-        if self.compiled is None:
-            done, result = interpret.attempt(self.py_func, args)
-            if done:
-                return result
-            self.compile()
-        return self.compiled(*args)
+        library = built_kernels.library()
+        if library is not None:
+            try:
+                return library.call(self.name, args)
+            except built_kernels.NotBuilt:
+                pass
+        return self.compile()(*args)
 
     def compile(self) -> Any:
         """Numba's dispatcher of this kernel. It compiles, or reads the disk, when it is called."""
@@ -110,29 +111,17 @@ def inline(function: Callable[..., Any]) -> Any:
 
 
 def _register(function: Callable[..., Any], options: dict[str, Any]) -> Callable[..., Any]:
-    function = interpret.counted(hashed(function))
+    function = hashed(function)
     helpers.append((function, options))
     return function
 
 
-def instruction(module: str) -> Callable[[Callable[..., Any]], Any]:
-    """Decorator of a function whose machine code is the Numba intrinsic of this name in `module`.
-
-    The body is what the interpreter does.
-    """
-
-    def register(function: Callable[..., Any]) -> Any:
-        instructions.append((function, module))
-        return function
-
-    return register
-
-
-def only_compiled(module: str, name: str) -> Any:
-    """An instruction that the interpreter does not have: a kernel that meets it is compiled."""
+def instruction(module: str, name: str) -> Any:
+    """What kernels call by this name is the Numba intrinsic of this name in `module`."""
 
     def stand_in(*args: Any) -> Any:
         raise NotImplementedError(f"{name} exists as machine code only")
 
     stand_in.__name__ = name
-    return instruction(module)(stand_in)
+    instructions.append((stand_in, module))
+    return stand_in

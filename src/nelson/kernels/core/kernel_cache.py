@@ -10,17 +10,16 @@ Numba's cache files are pickles, and loading a pickle runs code. So the folder m
 folder nothing is cached, and a warning says so.
 """
 
-import contextlib
 import hashlib
 import os
 import shutil
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from nelson.kernels.core import deadline
 from nelson.kernels.core.folders import cache_folder, private_folder
@@ -31,26 +30,6 @@ PACKAGE = Path(__file__).resolve().parents[2]
 BUILT = PACKAGE / "kernels" / "built"
 #: Names of all packages whose kernels were imported.
 packages = {PACKAGE.name}
-
-
-class _Built:
-    """Are kernels taken that came with the package?"""
-
-    are_read = True
-
-
-def reads_built() -> bool:
-    return _Built.are_read
-
-
-@contextlib.contextmanager
-def for_this_processor() -> Iterator[None]:
-    """Inside, kernels are compiled for this very processor, whatever came with the package."""
-    _Built.are_read = False
-    try:
-        yield
-    finally:
-        _Built.are_read = True
 
 
 class _Listener:
@@ -187,20 +166,3 @@ def subfolder(file: str) -> str:
 @cache
 def _digest_once(package: Path) -> str:
     return digest(package)
-
-
-@cache
-def _compiled_files(file: str) -> tuple[str, ...]:
-    """Names of the machine code of a source file, of this user and of the package."""
-    names: list[str] = []
-    for place in (folder(), *BUILT.glob(f"*/{folder_name()}")):
-        with contextlib.suppress(OSError):
-            names += [] if place is None else os.listdir(place / subfolder(file))
-    return tuple(names)
-
-
-def is_kept(function: Callable[..., Any]) -> bool:
-    """Was this kernel compiled before, by any process, or did it come with the package?"""
-    code = function.__code__
-    start = f"{Path(code.co_filename).stem}.{function.__qualname__}-{code.co_firstlineno}."
-    return any(name.startswith(start) for name in _compiled_files(code.co_filename))

@@ -5,12 +5,11 @@ an edit to `rng.py` would leave a stale `rounds.py` kernel behind. It prefers th
 which may be read-only. And it names its folders after the path of the source, so that two checkouts
 of the same code share nothing. So the kernels of this package are cached in the user's cache
 folder, under a name that hashes the source of *all* kernels (`kernel_cache.py`). And it trusts its
-files: machine code with a flipped bit ends the process. So each file begins with a digest. Kernels
-that came with the package (`built_kernels.py`) are read, too, and never written.
+files: machine code with a flipped bit ends the process. So each file begins with a digest.
 
-This module loads Numba, so it is imported when the first kernel is compiled or read from the disk.
-Helpers and instructions are known to Numba (`_link`) only when something is compiled: a kernel that
-is read from the disk needs none of them.
+This module loads Numba, so it is imported when a kernel is called that did not come with the
+package. Helpers and instructions are known to Numba (`_link`) only when something is compiled: a
+kernel that is read from the disk needs none of them.
 """
 
 import contextlib
@@ -26,11 +25,10 @@ from typing import Any, ClassVar
 
 import numba
 import numba.np.arraymath
-from llvmlite.binding import get_host_cpu_features
 from numba.core import caching, event
 from numba.core.registry import cpu_target
 
-from nelson.kernels.core import built_kernels, kernel_cache
+from nelson.kernels.core import kernel_cache
 
 Helpers = list[tuple[Callable[..., Any], dict[str, Any]]]
 Instructions = list[tuple[Callable[..., Any], str]]
@@ -133,75 +131,31 @@ class CheckedFiles(caching.IndexDataCacheFile):
             _say(text)
 
 
-class ReadOnlyLocator(Locator):
-    """The same of a folder that is only read, and need not exist."""
-
-    def ensure_cache_path(self) -> None:
-        """Nothing is made."""
-
-
 @contextmanager
-def _cache_folder(place: Path, locator: type[Locator]) -> Iterator[None]:
+def _cache_folder(place: Path) -> Iterator[None]:
     # Numba picks the cache folder of a function when its cache is made, so the settings need not
     # outlive that.
     before = numba.config.CACHE_DIR, numba.config.CACHE_LOCATOR_CLASSES
     numba.config.CACHE_DIR = str(place)
-    numba.config.CACHE_LOCATOR_CLASSES = f"{__name__}.{locator.__name__}"
+    numba.config.CACHE_LOCATOR_CLASSES = f"{__name__}.{Locator.__name__}"
     try:
         yield
     finally:
         numba.config.CACHE_DIR, numba.config.CACHE_LOCATOR_CLASSES = before
 
 
-class _BuiltCache(caching.FunctionCache):
-    """The kernels of one level that came with the package."""
-
-    level = ""
-
-    def _index_key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
-        sig, (triple, _, _), code = super()._index_key(sig, codegen)
-        return sig, (triple, self.level, built_kernels.features(self.level)), code
-
-
-def _cache(kind: type[Any], function: Callable[..., Any], place: Path, locator: Any) -> Any:
-    """Numba's cache of a kernel in a folder, with checked files."""
-    with _cache_folder(place, locator):
-        made = kind(function)
-    made._cache_file.__class__ = CheckedFiles
-    return made
-
-
 class _KernelCache:
-    """Numba's view of the machine code of a kernel: the user's folder first, then the package."""
+    """Numba's view of the machine code of a kernel in the user's folder, with checked files."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._user: Any = caching.NullCache()
         if (place := kernel_cache.folder()) is not None:
-            with contextlib.suppress(RuntimeError):  # Numba cannot write there: a full disk
-                self._user = _cache(caching.FunctionCache, function, place, Locator)
-        self._built = []
-        for level in _levels():
-            place = built_kernels.folder(level)
-            if (place / kernel_cache.subfolder(function.__code__.co_filename)).is_dir():
-                self._built.append(_cache(_BuiltCache, function, place, ReadOnlyLocator))
-                self._built[-1].level = level
+            with contextlib.suppress(RuntimeError), _cache_folder(place):  # a full disk: no cache
+                self._user = caching.FunctionCache(function)
+                self._user._cache_file.__class__ = CheckedFiles
+        self.load_overload = self._user.load_overload
         self.save_overload = self._user.save_overload
         self.cache_path, self.flush = self._user.cache_path, self._user.flush
-
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
-        for place in (self._user, *self._built):
-            machine_code = place.load_overload(sig, target_context)
-            if machine_code is not None:
-                return machine_code
-        return None
-
-
-def _levels() -> list[str]:
-    """The levels of this processor that came with the package, the highest first."""
-    if not kernel_cache.reads_built():
-        return []
-    have = get_host_cpu_features()
-    return [level for level in built_kernels.built_levels() if built_kernels.usable(level, have)]
 
 
 def dispatcher(function: Callable[..., Any]) -> Any:

@@ -23,9 +23,15 @@ ten times as long (random 5-SAT, L = 0.8 n), and chains meet up to L = 0.8 n ins
 
 A smaller set of states stays inside a larger one under the same coins. So a lane that has met in a
 run of length T has the same result in every longer run, and the length of the first run of a tile
-is free: it is learnt from the tiles before, which saves the short runs. The time that a lane takes
-depends on its result, so no lane may be dropped: a tile with a lane that did not meet within
-`max_rounds` sweeps yields nothing and ends the job.
+is free: it is learnt from the tiles before, so that about one word in sixteen does not meet. Such
+words are put together and drawn by one longer run (*late* words): each has its own keys. The time
+that a lane takes depends on its result, so no lane may be dropped: a tile with a lane that did not
+meet within `max_rounds` sweeps yields nothing and ends the job.
+
+A larger set of states does no harm either, as long as it shrinks in the end. So the first sweeps of
+a long run do less work. Their coins use few random rows, and a lane that is still undecided may get
+both values; sweep k of T takes 4 + 16 k / T rows, whose noise stays far below the share of
+variables that may have both values anyway. And in the first two fifths nothing is *surely* forced.
 
 A *trial* asks only how many sweeps chains need to meet. That number has the same law forwards in
 time, so a trial is one run from time 0 on that ends when all lanes have met, and no shorter run
@@ -39,7 +45,7 @@ import numpy as np
 from nelson.kernels.core.bernoulli import ProductLaw, draw, finish, rows_for
 from nelson.kernels.core.compile import helper, inline, kernel
 from nelson.kernels.core.program import Program
-from nelson.kernels.core.rng import SWEEP_ROUND, class_order
+from nelson.kernels.core.rng import SWEEP_ROUND, class_order, keys
 from nelson.kernels.core.threads import END_AT_ONCE
 from nelson.kernels.core.vector import (
     aligned,
@@ -57,6 +63,7 @@ from nelson.kernels.core.vector import (
     zeros,
 )
 from nelson.kernels.cpu.state import (
+    KEY0,
     KEY1,
     LONG,
     STOPPED,
@@ -64,9 +71,15 @@ from nelson.kernels.cpu.state import (
     Job,
     Result,
     constants,
+    satisfied,
     stream,
 )
-from nelson.kernels.cpu.tiles import begin, hand_out
+
+#: Runs of at least so many sweeps save work in their first sweeps. Shorter ones have no time to
+#: forget what that adds to their bounds.
+SAVING = 32
+#: A tile of fewer words is not likely to find others whose late words it can share a run with.
+FEW_WORDS = 8
 
 
 class Others(NamedTuple):
@@ -86,7 +99,9 @@ class BoundsScratch(NamedTuple):
     first: np.ndarray  # (1,) int64: length of the first run of the next tile
     trial: np.ndarray  # (1,) int64: sweeps that a trial has made before; -1 if this is no trial
     x: np.ndarray  # n rows: the assignments
-    queue_rows: np.ndarray  # 1 row: the valid lanes
+    queue_rows: np.ndarray  # 1 row: lanes that are valid, or that did not meet
+    slots: np.ndarray  # (2, width) int64: tile of each word that is drawn, and its place there
+    late: np.ndarray  # (2, width) int64: the same for words that wait for a longer run
     constants: np.ndarray  # 5 rows, see `state.constants`
 
 
@@ -116,6 +131,8 @@ def scratch(program: Program, width: int, first: int = 1) -> BoundsScratch:
         trial=np.array([-1], np.int64),
         x=aligned(program.n * width),
         queue_rows=aligned(width),
+        slots=np.zeros(2 * width, np.int64),
+        late=np.zeros(2 * width, np.int64),
         constants=constants(width),
     )
 
@@ -175,25 +192,50 @@ def _long(tag, lits, bounds, at, end, v):
 
 
 @inline
-def _bounding_sweep(tag, p, o, law, row, s, job, t, round):
-    """Update the bounds of every variable once. -> the lanes in which one may have both values"""
+def _may_force(tag, p, o, s, v, e, maybe):
+    """Add the lanes in which the other literals of occurrence e of v are maybe false."""
+    at, end = peek(o.ptr, e), peek(o.ptr, e + 1)
+    if at == end:
+        j = peek(p.occ, e)
+        false, _ = _long(tag, p.lits, s.bounds, peek(p.clause_ptr, j), peek(p.clause_ptr, j + 1), v)
+    else:
+        false = ones(tag)
+        for q in range(at, end):
+            false = false & load(tag, s.bounds, peek(o.codes, q))
+    return maybe | false
+
+
+@inline
+def _bounding_sweep(tag, p, o, law, row, s, job, t, round, rows, exact, surely):
+    """Update the bounds of every variable once. -> the lanes in which one may have both values
+
+    rows: random rows of a coin. exact: are lanes decided that are undecided after them? surely: is
+    it used that a variable is surely forced?
+    """
     key1, every, none = load(tag, s.constants, KEY1), ones(tag), zeros(tag)
-    h = rows_for(64.0 * len(tag), law.max_rows)
     c, step = class_order(job.seed, peek(job.context, t), p.n_classes)
     apart = none
     for _ in range(p.n_classes):
         for q in range(peek(p.class_ptr, c), peek(p.class_ptr, c + 1)):
             v = peek(p.order, q)
             y = stream(tag, p, s, round, v)
-            undecided, coin = draw(tag, law, row + v, y, key1, every, h)
-            coin = coin | finish(tag, law, row + v, y, key1, undecided, h)
+            undecided, coin = draw(tag, law, row + v, y, key1, every, rows)
+            if exact:
+                coin = coin | finish(tag, law, row + v, y, key1, undecided, rows)
+                undecided = none
             up, up_surely, down, down_surely = none, none, none, none
-            middle = peek(p.occ_mid, v)
-            for e in range(peek(p.occ_ptr, v), middle):
-                up, up_surely = _forced(tag, p, o, s, v, e, up, up_surely)
-            for e in range(middle, peek(p.occ_ptr, v + 1)):
-                down, down_surely = _forced(tag, p, o, s, v, e, down, down_surely)
-            one = (coin | (up & load(tag, s.bounds, 2 * v))) & ~down_surely
+            first, middle, last = peek(p.occ_ptr, v), peek(p.occ_mid, v), peek(p.occ_ptr, v + 1)
+            if surely:
+                for e in range(first, middle):
+                    up, up_surely = _forced(tag, p, o, s, v, e, up, up_surely)
+                for e in range(middle, last):
+                    down, down_surely = _forced(tag, p, o, s, v, e, down, down_surely)
+            else:
+                for e in range(first, middle):
+                    up = _may_force(tag, p, o, s, v, e, up)
+                for e in range(middle, last):
+                    down = _may_force(tag, p, o, s, v, e, down)
+            one = (coin | undecided | (up & load(tag, s.bounds, 2 * v))) & ~down_surely
             zero = (~coin | (down & load(tag, s.bounds, 2 * v + 1))) & ~up_surely
             store(s.bounds, 2 * v, one)
             store(s.bounds, 2 * v + 1, zero)
@@ -222,11 +264,17 @@ def _run(tag, p, o, law, row, s, job, t, length, stop):
     if made <= 0:
         _start(tag, p, s)
     met, apart, k = length, zeros(tag), max(made, 0)
+    most = rows_for(64.0 * len(tag), law.max_rows)
     while k < length:
         if peek_volatile(stop, 0) >= END_AT_ONCE:
             return STOPPED, apart
         time = k if made >= 0 else length - 1 - k
-        apart = _bounding_sweep(tag, p, o, law, row, s, job, t, SWEEP_ROUND + time)
+        rows, surely = most, True
+        if made < 0 and length >= SAVING:
+            rows, surely = min(most, 4 + 16 * k // length), 5 * k >= 2 * length
+        apart = _bounding_sweep(
+            tag, p, o, law, row, s, job, t, SWEEP_ROUND + time, rows, rows == most, surely
+        )
         k += 1
         if met == length and not any_lane(apart):
             met = k
@@ -243,32 +291,149 @@ def _longest(max_rounds):
     return length
 
 
+@inline
+def _begin(tag, job, s, t, late):
+    """Fill the slots with the words of tile t, or with the first `late` late words; write the keys
+    and the wanted lanes of each.
+    """
+    width = len(tag)
+    for w in range(width):
+        tile, word = np.int64(t), np.int64(w)
+        if late > 0:
+            tile, word = peek(s.late, w), peek(s.late, width + w)
+        poke(s.slots, w, tile)
+        poke(s.slots, width + w, word)
+        left = peek(job.lanes, tile) - 64 * word if late == 0 or w < late else np.int64(0)
+        key0, key1 = keys(job.seed, peek(job.context, tile), peek(job.word, tile) + word)
+        poke(s.constants, KEY0 * width + w, key0)
+        poke(s.constants, KEY1 * width + w, key1)
+        wanted = ~np.uint64(0) if left >= 64 else np.uint64(0)
+        if 0 < left < 64:
+            wanted = (np.uint64(1) << np.uint64(left)) - np.uint64(1)
+        poke(s.constants, WANTED * width + w, wanted)
+
+
+@inline
+def _count_apart(tag, s, apart):
+    """-> the words with a lane that did not meet. Their lanes are in `queue_rows`."""
+    store(s.queue_rows, 0, apart)
+    words = 0
+    for w in range(len(tag)):
+        words += int(peek(s.queue_rows, w) != np.uint64(0))
+    return words
+
+
+@inline
+def _put_off(tag, s, late):
+    """Let the words with lanes in `queue_rows` wait for a longer run. -> words that wait"""
+    width = len(tag)
+    for w in range(width):
+        if peek(s.queue_rows, w) != np.uint64(0):
+            poke(s.late, late, peek(s.slots, w))
+            poke(s.late, width + late, np.int64(w))
+            poke(s.constants, WANTED * width + w, np.uint64(0))
+            late += 1
+    return late
+
+
+@inline
+def _give_up(tag, job, result, s, late):
+    """No tile with a word that waits is complete."""
+    for w in range(late):
+        tile = peek(s.late, w)
+        poke(result.resampled, tile, peek(job.lanes, tile))
+
+
+@inline
+def _hand_out(tag, p, job, result, s):
+    """As `tiles.hand_out`, for the words of the slots that are wanted."""
+    width = len(tag)
+    store(s.queue_rows, 0, satisfied(tag, p, s, load(tag, s.constants, WANTED)))
+    for w in range(width):
+        if peek(s.constants, WANTED * width + w) != np.uint64(0):
+            at = peek(result.row, peek(s.slots, w)) + peek(s.slots, width + w)
+            poke(result.valid, at, peek(s.queue_rows, w))
+    for first in range(0, job.n_columns, 8):
+        end = min(first + 8, job.n_columns)
+        for w in range(width):
+            if peek(s.constants, WANTED * width + w) != np.uint64(0):
+                at = peek(result.row, peek(s.slots, w)) + peek(s.slots, width + w)
+                to = at * job.n_columns
+                for c in range(first, end):
+                    word = peek(s.x, np.int64(peek(job.columns, c)) * width + w)
+                    poke(result.packed, to + c, word)
+
+
+@inline
+def _next_length(first, met, length, bad, words):
+    """The length of the first run of the next tile.
+
+    Lanes meet as late there as in this one, give or take a quarter. Of a tile of many words, one
+    may be late: the length moves towards the sweeps that were needed, and up where two were late.
+    """
+    if words < FEW_WORDS or first * 2 < length:
+        return max(met + met // 4 + 1, length - length // 4)
+    if bad == 0 and first == length:
+        return (3 * length + met + 2) // 4
+    return first if bad == 1 else first + first // 16 + 1
+
+
 @kernel
 def _tiles(tag, program, others, law, job, result, space, stop, first, last):
     p, law, job, result, s = bare(program), bare(law), bare(job), bare(result), bare(space)
-    o, longest = bare(others), _longest(job.max_rounds)
-    for t in range(first, last):
-        if peek_volatile(stop, 0) != 0:
+    o, longest, width = bare(others), _longest(job.max_rounds), len(tag)
+    t, waiting = first, 0
+    while True:
+        ends = t >= last or peek_volatile(stop, 0) != 0
+        late = 0
+        if waiting > 0:
+            other = peek(s.late, 0)
+            if (
+                ends
+                or waiting > width - width // 4
+                or peek(job.row, t) != peek(job.row, other)
+                or peek(job.context, t) != peek(job.context, other)
+            ):
+                late = waiting
+        if ends and late == 0:
             return
-        row = peek(job.row, t) * p.n
-        begin(tag, job, s, t)
-        length, again = min(peek(s.first, 0), longest), True
+        tile = peek(s.late, 0) if late > 0 else np.int64(t)
+        words = min(width, (peek(job.lanes, tile) + 63) // 64)
+        _begin(tag, job, s, tile, late)
+        length = min(peek(s.first, 0), longest)
+        if late > 0:
+            length = min(length + length // 4 + 1, longest)
+        row, again, bad = peek(job.row, tile) * p.n, True, 0
+        met, apart = 0, zeros(tag)
         while again:
-            met, apart = _run(tag, p, o, law, row, s, job, t, length, stop)
+            met, apart = _run(tag, p, o, law, row, s, job, tile, length, stop)
             if met == STOPPED:
-                poke(result.resampled, t, peek(job.lanes, t))
+                poke(result.resampled, tile, peek(job.lanes, tile))
+                _give_up(tag, job, result, s, waiting)
                 return
-            again = any_lane(apart) and length < longest
-            if again:  # if at most one lane in 128 is apart, half as long again is often enough
-                few = 128 * total(popcount(apart)) <= peek(job.lanes, t)
-                length = min(length + (length + 1) // 2 if few else 2 * length, longest)
-        poke(result.rounds, t, length if peek(s.trial, 0) < 0 else met)
-        if any_lane(apart):
-            poke(result.resampled, t, total(popcount(apart)))
+            bad = _count_apart(tag, s, apart)
+            again = length < longest and (4 * bad > words if late == 0 else bad > 0)
+            if again:  # where few lanes are apart, somewhat longer is often enough
+                few = 32 * total(popcount(apart)) <= peek(job.lanes, tile)
+                length = min(length + (length + 2) // 3 if few else 2 * length, longest)
+        if bad > 0 and length == longest:
+            poke(result.rounds, tile, length)
+            poke(result.resampled, tile, total(popcount(apart)))
             poke(stop, 0, END_AT_ONCE)
+            if late == 0:
+                _give_up(tag, job, result, s, waiting)
             return
+        if late > 0:
+            waiting = 0
+            for w in range(late):
+                place = peek(s.late, w)
+                poke(result.rounds, place, max(length, peek(result.rounds, place)))
+        else:
+            poke(result.rounds, tile, length if peek(s.trial, 0) < 0 else met)
+            if bad > 0:
+                waiting = _put_off(tag, s, waiting)
+            poke(s.first, 0, _next_length(peek(s.first, 0), met, length, bad, words))
+            t += 1
         for v in range(p.n):
             store(s.x, v, load(tag, s.bounds, 2 * v))
-        hand_out(tag, p, job, result, s, t)
-        # Lanes meet as late in the next tile as in this one, give or take a quarter.
-        poke(s.first, 0, max(met + met // 4 + 1, length - length // 4))
+        _hand_out(tag, p, job, result, s)

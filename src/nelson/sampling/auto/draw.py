@@ -27,7 +27,6 @@ from nelson.exact.preprocess import Completion, compile_kernels
 from nelson.formula import Formula
 from nelson.kernels.core import kernel_cache
 from nelson.kernels.core.bits import tail_mask, words_for
-from nelson.kernels.core.interpret import as_machine_code
 from nelson.policy import DEFAULT
 from nelson.sampling.auto.decision import ComponentGroup, Decision
 from nelson.sampling.auto.ladder import STEPS
@@ -170,7 +169,6 @@ def settled(decision: Decision, request: Request) -> Decision:
 
 
 @cache
-@as_machine_code()
 def ready(count: int, width: int | None) -> None:
     """Compile the kernels of all steps of the ladder, or load them from the cache."""
     compile_kernels()

@@ -84,8 +84,8 @@ def blocks(problem: Problem, request: Request, first: int | None = None) -> Iter
             block.info["apart"] = apart
             block.stopped, block.info["ended"] = True, ENDED.format(apart, when)
         else:
-            # A quarter less is often enough; if not, a longer run follows.
-            expect(problem, block.rounds - block.rounds // 4)
+            # Some sweeps less are often enough; if not, a longer run follows.
+            expect(problem, block.rounds - block.rounds // 8)
         yield block
         if block.last:
             return

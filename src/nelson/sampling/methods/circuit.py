@@ -32,7 +32,6 @@ from nelson.exact.compiled import Compiled, compiled, why_not
 from nelson.exact.routes import CIRCUIT
 from nelson.formula import Formula
 from nelson.kernels.core.bits import words_for
-from nelson.kernels.core.interpret import as_machine_code
 from nelson.sampling import total_variation
 from nelson.sampling.sampler import Sampler
 
@@ -109,7 +108,6 @@ def ready(count: int, width: int | None = None) -> None:
 
 
 @cache
-@as_machine_code()
 def _ready(width: int) -> None:
     circuit, one = joined_circuits([], np.zeros(0, np.int32), 1), np.zeros(1, np.int64)
     clauses = clauses_of(Formula([], n_vars=1))
