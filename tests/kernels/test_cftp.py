@@ -136,9 +136,28 @@ def test_fewer_samples_are_drawn_as_whole_words():
     theta = theta_for(problem.formula)
     one, word, tile = (drawn(problem, theta, count, 1)[0] for count in (1, 64, 1024))
     assert one.rounds == word.rounds <= tile.rounds
-    assert expected(problem, theta, 1)[2] <= one.rounds == expected(problem, theta, 64)[2]
+    rounds = one.rounds
+    assert expected(problem, theta, 64, first=rounds)[2] == rounds  # all 64 lanes meet in it
+    assert expected(problem, theta, 64, first=rounds // 2)[2] > rounds // 2
     assert np.array_equal(one.filled[0], bits.tail_mask(1))
     assert np.array_equal(bits.unpack(one.packed[0], 1), expected(problem, theta, 1)[0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", [32, 34, 48])
+def test_work_that_long_runs_save_and_late_words_change_no_sample(first):
+    """Random 5-SAT whose chains meet after about 30 sweeps: in tiles of 16 words some are late. The
+    twin: the samples of another seed's words would be seen.
+    """
+    formula = random_ksat(300, 300, 5, 4)
+    problem = prepare(formula)
+    theta = np.random.default_rng(8).normal(size=300)
+    (short,) = drawn(problem, theta, 9 * 1024, 31, width=16)  # runs of 31 sweeps save nothing
+    (block,) = drawn(problem, theta, 9 * 1024, first, width=16)
+    assert block.filled.all() and np.array_equal(block.packed, short.packed)
+    assert not np.array_equal(block.packed[0, :16], block.packed[0, 16:32])
+    alone = [drawn(problem, theta, 64 * k, width=1)[0].packed[0, -1] for k in (1, 100, 144)]
+    assert np.array_equal(alone, block.packed[0, [0, 99, 143]])
 
 
 # --- what ends a draw ---------------------------------------------------------------------------

@@ -156,6 +156,6 @@ def test_the_first_run_of_a_draw_follows_the_trial():
     theta = weights(f)
     s = nelson.sample(f, theta, 1000, seed=SEED)
     (part,) = s.info["auto"]
-    assert part["method"] == "cftp" and s.info["rounds"] == part["coupled"] * 8 // 5
+    assert part["method"] == "cftp" and s.info["rounds"] == part["coupled"] * 5 // 4
     alone = nelson.sample(f.replace(), theta, 1000, seed=SEED, method="cftp")
     assert np.array_equal(s.packed, alone.packed)
