@@ -82,6 +82,26 @@ def test_a_rare_rule_becomes_clauses(rule):
     assert all(row["x"] * row["y"] in (20, 91) for row in plan.sample(20, seed=1))
 
 
+@pytest.mark.parametrize(
+    ("rule", "values"),
+    [("x == 7", {"x": 7}), ("f", {"f": True}), ("not f", {"f": False}), ("c == 'b'", {"c": "b"})],
+)
+def test_a_rule_that_is_a_value_is_evidence(rule, values, compilations):
+    space = pair()
+    space.flag("f")
+    space.choice("c", ["a", "b"])
+    expected = space.sample(20, given=values, seed=3).to_list()
+    before = len(compilations)
+    assert space.sample(20, given=rule, seed=3).to_list() == expected
+    assert len(compilations) == before
+    both = space.sample(200, given=[rule, "x + y > 12"], seed=3).to_list()
+    assert all(row["x"] + row["y"] > 12 and values.items() <= row.items() for row in both)
+    with pytest.raises(Unsatisfiable):
+        space.sample(1, given=["x == 7", "x == 8", "x + y > 12"])
+    with pytest.raises(Unsatisfiable):
+        space.sample(1, given="x == 21")
+
+
 def test_a_rule_that_never_holds_is_told():
     with pytest.raises(Unsatisfiable, match="cannot hold together"):
         pair().sample(1, given="x + y == 3")

@@ -15,7 +15,7 @@ import numpy as np
 
 from nelson.errors import FormulaError
 from nelson.space.language.expressions import Rule
-from nelson.space.language.fields import FIELDS, Field, Flag, unknown
+from nelson.space.language.fields import FIELDS, Field, Flag, Integer, unknown
 from nelson.space.language.vectors import Bits
 
 if TYPE_CHECKING:
@@ -45,14 +45,35 @@ def field_or_rule(space: Declaration, key: Any) -> Any:
 
 def conditions(space: Declaration, given: Any) -> tuple[list[Rule], list[int]]:
     """(rules, literals) that `given` asks for: {field: value}, a rule, its text, or a list."""
+    rules, values = rules_and_values(space, given)
+    return rules, [x for pair in values for x in space.encoding.evidence(*pair)]
+
+
+def rules_and_values(space: Declaration, given: Any) -> tuple[list[Rule], list[tuple[Field, Any]]]:
+    """The conditions of `given`; a rule that one field has one value is a value."""
     if given is None:
         return [], []
-    if isinstance(given, (str, Rule)):
-        return [space.rule(given)], []
-    if not isinstance(given, Mapping):
-        return [space.rule(item) for item in given], []
-    fields = ((field_of(space, key), value) for key, value in given.items())
-    return [], [x for field, value in fields for x in space.encoding.evidence(field, value)]
+    if isinstance(given, Mapping):
+        return [], [(field_of(space, key), value) for key, value in given.items()]
+    rules = [space.rule(item) for item in ([given] if isinstance(given, (str, Rule)) else given)]
+    found = [_value(rule) for rule in rules]
+    rest = [rule for rule, pair in zip(rules, found, strict=True) if pair is None]
+    return rest, [pair for pair in found if pair is not None]
+
+
+def _value(rule: Rule) -> tuple[Field, Any] | None:
+    """(field, value) if the rule is `flag`, `not flag`, `number == 7` or `choice == "a"`."""
+    if isinstance(rule, Flag):
+        return rule, True
+    first = rule.args[0] if rule.args else None
+    if rule.op == "not" and isinstance(first, Flag):
+        return first, False
+    if rule.op == "is" and isinstance(first, FIELDS) and len(rule.args[1]) == 1:
+        return first, first.value(rule.args[1][0])
+    if rule.op == "==" and isinstance(first, Integer) and rule.args[1].op == "const":
+        number = rule.args[1].args[0]
+        return (first, number) if first.low <= number <= first.high else None
+    return None
 
 
 # --- weights and shares ---------------------------------------------------------------------------

@@ -31,7 +31,7 @@ from nelson.space.conditioned import TRIAL_SEED, Condition, condition
 from nelson.space.language.evaluate import evaluate
 from nelson.space.language.text import text
 from nelson.space.law import RowLaw, chosen_method
-from nelson.space.names import conditions
+from nelson.space.names import rules_and_values
 from nelson.space.rows import Rows
 from nelson.space.rows_ahead import BLOCK, RowsAhead
 from nelson.space.shares import without_shares
@@ -185,11 +185,14 @@ def _with_condition(
     given = asked["given"]
     if given is None or isinstance(given, Mapping) or space.preferences or not budget.counted:
         return None
-    alone = how["method"] == "auto" and not how["unique"]
-    if not alone or asked["shares"] is not None or asked["first"] is not None:
+    freely = how["method"] == "auto" and not how["unique"]
+    if not freely or asked["shares"] is not None or asked["first"] is not None:
         return None
-    rules, _ = conditions(space, given)
-    base = kept_plan(space, asked | {"given": None}, how, budget)
+    rules, values = rules_and_values(space, given)
+    alone = {field.name: value for field, value in values} or None
+    if not rules or len(alone or {}) < len(values):
+        return None
+    base = kept_plan(space, asked | {"given": alone}, how, budget)
     if base.guarantee != "exact":
         return None
     found = condition(rules, lambda size: base._blocks(size, size, TRIAL_SEED, None), DEFAULT.space)

@@ -15,8 +15,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any
 
-#: Of all rows that wait. A value of a row takes VALUE_BYTES, counted with its share of the dict.
-MEMORY, VALUE_BYTES = 64 << 20, 100
+#: Of all rows that wait: a value is one of a list; a stream has a plan and a block of samples.
+MEMORY, VALUE_BYTES, STREAM_BYTES = 64 << 20, 16, 32 << 10
 #: Rows of a stream that are drawn at once: a block costs a third of a millisecond.
 BLOCK = 256
 
@@ -31,7 +31,7 @@ class RowsAhead:
     ) -> None:
         """stream: (evidence, seed) -> rows without end. seed: None draws one."""
         self._stream, self._seed = stream, secrets.randbits(63) if seed is None else int(seed)
-        self.most = max(1, MEMORY // (BLOCK * VALUE_BYTES * max(1, fields)))  # streams
+        self.most = max(1, MEMORY // (BLOCK * VALUE_BYTES * fields + STREAM_BYTES))  # streams
         self._streams: OrderedDict[Hashable, Iterator[Row]] = OrderedDict()
         self._begun: dict[Hashable, int] = {}  # how often the stream of an evidence began
         self._lock = threading.Lock()
