@@ -36,6 +36,7 @@ from lab import (
     peers,
     rota,
     sampler,
+    smt,
     space,
     startup,
 )
@@ -72,6 +73,7 @@ ONLY_IF_NAMED = {
     "overruns": overruns.rows,
     "coverage": coverage.rows,
     "verilator": verilator.rows,
+    "smt": smt.rows,
     **auto.PARTS,
 }
 

@@ -32,9 +32,12 @@ from lab.verilator.client import Row as Values
 from lab.verilator.tasks import Case, cases
 
 OURS = "nelson"
-#: Seconds for one solver, one problem and one generation; the slow ones make fewer calls.
-SECONDS = float(os.environ.get("NELSON_VERILATOR_SECONDS", "2"))
-MOST_CALLS = 4000
+#: Calls before the clock starts, in which circuits and kernels are compiled or loaded, and calls
+#: that count; of solvers that make few calls a second; and the longest a run may take, in seconds.
+FAST_CALLS, SLOW_CALLS = (1500, 2500), (5, 45)
+LONGEST = 20.0
+#: Solvers that make few calls a second.
+SLOW = ("z3", "cvc5")
 _MAIN = (
     "import sys; sys.argv = ['nelson', 'smt2', '--mode', 'verilator']; "
     "from nelson.cli import main; main()"
@@ -74,9 +77,12 @@ def rows() -> Iterator[Row]:
 
 
 def _row(case: Case, name: str, command: list[str], generation: int, load: str) -> Row:
-    first, rate, wall = _drawn(case, command, generation, seed=1)
-    again, *_ = _drawn(case, command, generation, seed=1, most=20)
-    other, *_ = _drawn(case, command, generation, seed=2, most=20)
+    calls = SLOW_CALLS if name in SLOW else FAST_CALLS
+    found, rate, wall = _drawn(case, command, generation, 1, *calls)
+    seeds = ""
+    if generation == 1:
+        again, other = (_drawn(case, command, generation, s, 0, 20)[0] for s in (1, 2))
+        seeds = f" {_seeds(found, again, other)};"
     ours = name == OURS
     return Row(
         f"protocol {generation}, {case.name}, {name}",
@@ -84,12 +90,12 @@ def _row(case: Case, name: str, command: list[str], generation: int, load: str) 
         3400 if ours else None,
         5000 if ours else None,
         "calls/s",
-        note=f"{_law(case, first)}; {_seeds(first, again, other)}; wall {wall:,.0f}; {load}",
+        note=f"{_law(case, found)};{seeds} wall {wall:,.0f}; {load}",
     )
 
 
 def _drawn(
-    case: Case, command: list[str], generation: int, seed: int, most: int = MOST_CALLS
+    case: Case, command: list[str], generation: int, seed: int, warm: int, calls: int
 ) -> tuple[list[Values], float, float]:
     """(rows, calls by CPU second, by second) of a new process; the first calls are not timed."""
     pipe = Pipe(command)
@@ -99,18 +105,14 @@ def _drawn(
     process = psutil.Process(pipe.process.pid)
     try:
         client.greet()
-        until = time.monotonic() + 4 * SECONDS
-        for _ in range(min(most, 20)):
-            found.append(client.randomize() or {})
-            if time.monotonic() > until:
-                break
-        before, begun = sum(process.cpu_times()[:2]), time.monotonic()
-        n, until = len(found), begun + SECONDS
-        while len(found) < most and time.monotonic() < until:
-            found.append(client.randomize() or {})
-        done = len(found) - n
-        rate = done / max(sum(process.cpu_times()[:2]) - before, 0.01)
-        wall = done / (time.monotonic() - begun)
+        for more in (warm, calls):
+            used, begun = sum(process.cpu_times()[:2]), time.monotonic()
+            done = 0
+            while done < more and time.monotonic() < begun + LONGEST:
+                found.append(client.randomize() or {})
+                done += 1
+            rate = done / max(sum(process.cpu_times()[:2]) - used, 0.01)
+            wall = done / (time.monotonic() - begun)
     except (EOFError, ValueError, StopIteration, AssertionError) as error:
         print(f"{command[0]}: {type(error).__name__} {error}", file=sys.stderr)
     finally:
@@ -214,7 +216,7 @@ def _simulated(program: Path, script: Path, k: int, case: Case, name: str, load:
     _, short, first = run(20, 1)
     again, *_ = run(20, 1)
     other, *_ = run(20, 2)
-    n = 3000 if name == OURS or name.startswith("dv") else 100
+    n = 60 if name in SLOW else 3000
     found, used, took = run(n, 1)
     ours = name == OURS
     wall = (n - 20) / max(took - first, 1e-9)
