@@ -15,8 +15,8 @@ from nelson.cli import app
 
 #: The words for values. `NAME.VALUE=X`, `[NAME...]` and `none|file|FILE` are made of them.
 WORDS = {
-    "ADDRESS", "FILE", "FOLDER", "LITERALS", "N", "K", "NAME", "RULE", "SECONDS", "VALUE", "VARIABLES",
-    "X",
+    "ADDRESS", "FILE", "FOLDER", "LITERALS", "N", "K", "NAME", "RULE", "SECONDS", "VALUE",
+    "VARIABLES", "X",
 }  # fmt: skip
 ROOT = typer.main.get_command(app)
 #: A context of the kind that belongs to this version of Typer.
