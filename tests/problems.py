@@ -7,6 +7,7 @@ it judges the package, so it uses as little of it as possible.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -281,3 +282,14 @@ def hard_core(rows: int, columns: int) -> Formula:
     edges = [*zip(number[:, :-1].ravel(), number[:, 1:].ravel(), strict=True)]
     edges += [*zip(number[:-1].ravel(), number[1:].ravel(), strict=True)]
     return Formula([[-int(a), -int(b)] for a, b in edges], n_vars=rows * columns)
+
+
+def xor_gates(inputs, gates, seed, extra=()):
+    """Each gate is the sum modulo 2 of three variables before it; `extra`: clauses at the end."""
+    rng, clauses = np.random.default_rng(seed), []
+    for gate in range(inputs + 1, inputs + gates + 1):
+        scope = [*(int(v) + 1 for v in rng.choice(gate - 1, 3, replace=False)), gate]
+        for signs in itertools.product([1, -1], repeat=4):
+            if signs.count(-1) % 2:  # false where the variables sum up to 1
+                clauses.append([sign * v for sign, v in zip(signs, scope, strict=True)])
+    return Formula([*clauses, *extra], n_vars=inputs + gates)

@@ -1,26 +1,14 @@
 """Few inputs decide all variables: exact samples of weighted formulas that do not compile."""
 
-import itertools
-
 import numpy as np
 import pytest
 
 import nelson
 from nelson.errors import Unsatisfiable
+from tests.problems import xor_gates
 
 #: Steps that are exact on such formulas, too, where they are small.
 OTHERS = nelson.Policy().without("circuit", "rejection", "cftp", "extremal")
-
-
-def xor_gates(inputs, gates, seed, extra=()):
-    """Each gate is the sum modulo 2 of three variables before it; `extra`: clauses at the end."""
-    rng, clauses = np.random.default_rng(seed), []
-    for gate in range(inputs + 1, inputs + gates + 1):
-        scope = [*(int(v) + 1 for v in rng.choice(gate - 1, 3, replace=False)), gate]
-        for signs in itertools.product([1, -1], repeat=4):
-            if signs.count(-1) % 2:  # false where the variables sum up to 1
-                clauses.append([sign * v for sign, v in zip(signs, scope, strict=True)])
-    return nelson.Formula([*clauses, *extra], n_vars=inputs + gates)
 
 
 def gap(samples, mean):
