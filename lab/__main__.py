@@ -23,6 +23,7 @@ from lab import (
     cluster,
     coverage,
     gpu,
+    growth,
     klay,
     latency,
     layer,
@@ -64,6 +65,7 @@ ALL = {
 #: Benchmarks that run only when they are named: two need peers that are installed
 #: apart, two take half an hour, and the others are parts of `auto`.
 ONLY_IF_NAMED = {
+    "growth": growth.rows,
     "space": space.rows,
     "latency": latency.rows,
     "rota": rota.rows,

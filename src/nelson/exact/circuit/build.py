@@ -30,6 +30,7 @@ import time
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,7 @@ def compile_parts(
     shown: Sequence[np.ndarray] | None = None,
 ) -> tuple[list[NnfCircuit | str], str]:
     """All parts, one after the other, in one child process with these limits (seconds, bytes).
+    Parts that are equal are compiled once: spaces have many components of the same few kinds.
 
     A part is (literals, offsets) of clauses over variables 1..n, each of them in some clause.
     orders: in which D4 decides the variables of each part.
@@ -131,18 +133,30 @@ def compile_parts(
         places = np.empty(len(order.variables), np.int32)
         places[order.variables] = np.arange(1, len(places) + 1)
         task["places"] = places
+    for task, own in zip(tasks, shown or (), strict=False):
+        task["shown"] = own.astype(np.int32)
+    keys = [tuple((name, np.asarray(v).tobytes()) for name, v in task.items()) for task in tasks]
+    kinds: dict[Any, dict[str, Any]] = {}
+    for key, task in zip(keys, tasks, strict=True):
+        kinds.setdefault(key, task)
     script = Path(__file__).with_name("compile_child.py")
     try:
         with tempfile.TemporaryDirectory() if shown else nullcontext("") as folder:
-            for task, own in zip(tasks, shown or (), strict=False):
-                task |= {"shown": own.astype(np.int32), "file": str(Path(folder) / "part.cnf")}
+            for task in kinds.values() if shown else ():
+                task["file"] = str(Path(folder) / "part.cnf")
             answers, ended = run_child(
-                script, tasks, seconds, memory + RESERVED[compiler], effort=effort, cpu=cpu
+                script,
+                list(kinds.values()),
+                seconds,
+                memory + RESERVED[compiler],
+                effort=effort,
+                cpu=cpu,
             )
     except NelsonError as error:
         # libsdd ends the process if it cannot allocate its first tables.
         return [], "out of memory" if "alloc failed" in str(error) else str(error)
-    return [_read(answer) for answer in answers], ended
+    read = dict(zip(kinds, map(_read, answers), strict=False))
+    return [read[key] for key in takewhile(read.__contains__, keys)], ended
 
 
 def _read(answer: dict[str, Any]) -> NnfCircuit | str:
