@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -125,15 +126,21 @@ class ModeSearch:
 
 
 def _end_when(late: threading.Event, solver: Any) -> None:
-    """Have RC2 raise TimeUp where it asks what follows from each soft clause, one by one."""
-    propagate = solver.oracle.propagate
+    """Have RC2 raise TimeUp where it looks at soft clauses and cores one by one: it takes no
+    interrupt there.
+    """
 
-    def looked(*given: Any, **options: Any) -> Any:
-        if late.is_set():
-            raise TimeUp("the time was up")
-        return propagate(*given, **options)
+    def looked(step: Callable[..., Any]) -> Callable[..., Any]:
+        def ended(*given: Any, **options: Any) -> Any:
+            if late.is_set():
+                raise TimeUp("the time was up")
+            return step(*given, **options)
 
-    solver.oracle.propagate = looked
+        return ended
+
+    solver.oracle.propagate = looked(solver.oracle.propagate)
+    for name in ("_call_oracle", "process_am1", "process_core"):
+        setattr(solver, name, looked(getattr(solver, name)))
 
 
 def _limit(solver: Any, conflicts: int) -> None:
