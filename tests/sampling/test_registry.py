@@ -48,7 +48,7 @@ def test_docs_hold_the_same_table():
 def table() -> str:
     lines = ["| method | draws by | weights | guarantee | needs |", "|---|---|---|---|---|"]
     for row in describe():
-        needs = f"`{row.needs}`" if row.needs else ""
+        needs = row.needs or ""
         kind = "any" if row.weighted else "uniform only"
         how = row.summary.replace("|", "\\|")
         lines.append(f"| `{row.name}` | {how} | {kind} | {row.guarantee} | {needs} |")
