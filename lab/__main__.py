@@ -4,6 +4,7 @@ python -m lab                      the speed table, with goals
 python -m lab auto logz-truth      some of its parts
 python -m lab labels --full        an experiment, with the options of `nelson bench`
 python -m lab gpu gpu.json         on a machine with a GPU; `python -m lab.gpu` needs fewer packages
+python -m lab tables --peers PYTHON        new tables of several tools beside ours
 python -m lab density-rules DATA FOLDER    the rules that `density` finds, as FOLDER/NAME.toml
 """
 
@@ -43,6 +44,7 @@ from lab import (
 )
 from lab.common import Row
 from lab.density import save_rules
+from lab.tables import run as tables
 from lab.verilator import run as verilator
 from nelson.cli import app
 from nelson_paper.experiments import machine
@@ -142,6 +144,8 @@ def main() -> int:
         return 0
     if first == "gpu":
         return gpu.main(rest)
+    if first == "tables":
+        return tables.main(rest)
     if first == "density-rules":
         print(*save_rules(*rest[:2]), sep="\n")
         return 0

@@ -39,7 +39,7 @@ def test_the_menu_has_six_groups(site):
     assert re.findall(r"nav-link nav-internal[^>]*>\s*([^<]+?)\s*<", menu)[:6] == GROUPS
 
 
-@pytest.mark.parametrize("page", ["draw", "learn", "layer", "judge"])
+@pytest.mark.parametrize("page", ["draw", "learn", "tables", "layer", "judge"])
 def test_a_notebook_has_its_outputs_and_pictures(site, page):
     text = (site / "tutorials" / f"{page}.html").read_text()
     assert text.count("cell_output") >= 4

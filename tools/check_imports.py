@@ -22,7 +22,7 @@ BOUNDARIES = (
     # optional packages, or slow to load
     "ConfigSpace", "cpmpy", "cycler", "matplotlib", "networkx", "numba", "pandas",
     "platformdirs", "polars", "psutil", "fsspec", "pyarrow", "ray", "rich", "safetensors", "scipy",
-    "tensorboard", "torch",
+    "sklearn", "tensorboard", "threadpoolctl", "torch",
     # other people's samplers, solvers and compilers
     "py_d4", "pycmsgen", "pycryptosat", "pyganak", "pysat", "pysdd", "pyunigen",
     # modules of the standard library that some systems do not have

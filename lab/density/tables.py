@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from statistics import stdev
 from typing import TYPE_CHECKING, Any
 
-from lab.density.published import NOT_FOUND, PUBLISHED
+from lab.density.published import NOT_FOUND, PUBLISHED, TOLD_RULES
 from nelson_paper.experiments.base import OK, Rows, Table
 
 if TYPE_CHECKING:
@@ -76,18 +76,23 @@ def _seeds(row: Mapping[str, Any]) -> str:
 
 
 def verdict(name: str, row: Mapping[str, Any]) -> str:
-    """ "wins by 0.62", "loses by 0.05" or "level" against the first published figure.
+    """ "wins by 0.62", "loses by 0.05" or "level" against the first published figure, the best one.
 
     Level: within two standard errors of the score. Published figures have errors too, which are
-    not known.
+    not known. No win: of a model that was told rules, and of one that is scored on the rows which
+    chose its pairs.
     """
     if name not in PUBLISHED or row["status"] != OK or not math.isfinite(row["score"]):
         return ""
     who, figure = PUBLISHED[name][0]
+    if str(row.get("model", "")).startswith(TOLD_RULES):
+        return "not compared: it was told rules"
     gap = row["score"] - figure
     noise = 2 * math.hypot(row["error"], row.get("noise", 0.0)) + row["log_z_error"]
     if abs(gap) <= noise:
         return f"level with {who} ({gap:+.2f})"
+    if gap > 0 and row.get("part", "test") != "test":
+        return "not compared: the rows that score it chose it"
     return f"{'wins' if gap > 0 else 'loses'} by {abs(gap):.2f} against {who}"
 
 

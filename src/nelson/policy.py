@@ -444,8 +444,8 @@ class PairPolicy(_Numbers):
     rows: int = 50
     #: False-alarm rate of the tests of all pairs together.
     level: float = 0.01
-    #: A batch stays if its held-out gain is at least this many standard errors above 0.
-    sigmas: float = 2.0
+    #: A batch goes if rows that were held out become less likely by this many standard errors.
+    sigmas: float = 1.0
     #: Combinations of values of the largest pair that is tried.
     cells: int = 4096
     #: Largest cost of a circuit that is tried (`choose._cost`). At ten fields of five values each,

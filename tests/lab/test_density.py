@@ -352,11 +352,17 @@ def test_seeds_become_one_row_with_their_spread():
     (one,) = over_seeds(runs)
     assert one["seeds"] == 3 and one["score"] == pytest.approx(-82.0) and one["spread"] == 2.5
     assert one["noise"] == pytest.approx(math.sqrt(7 / 3))
-    assert verdict("dna", one) == "level with EoNADE (+0.31)"
-    assert verdict("dna", one | {"noise": 0.0}) == "wins by 0.31 against EoNADE"
+    best = "MADE, mask sampling"
+    assert verdict("dna", one) == f"level with {best} (-2.34)"
+    assert verdict("dna", one | {"noise": 0.0}) == f"loses by 2.34 against {best}"
+    sure = one | {"noise": 0.0, "score": -79.0}
+    assert verdict("dna", sure) == f"wins by 0.66 against {best}"
+    assert "rows that score it" in verdict("dna", sure | {"part": "valid"})
+    assert "told rules" in verdict("dna", sure | {"model": "game + cells"})
     table = get(NAME).tables([*runs, row(0, -6.0, set="nltcs")])[0]
     assert list(table.rows[0][2:]) == [
-        "-82.00 ± 0.10", "3, ± 2.50", "-82.31 (EoNADE)", "level with EoNADE (+0.31)"
+        "-82.00 ± 0.10", "3, ± 2.50", f"-79.66 ({best}), -82.31 (EoNADE)",
+        f"level with {best} (-2.34)",
     ]  # fmt: skip
     assert list(table.rows[1][3:]) == ["1", "not found", ""]
 

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, cast
 
 import typer
 
 from nelson.cli import options as opt
 from nelson.cli.common import echo, print_json
+from nelson.cli.spaces import read_source
+from nelson.errors import FormulaError
+
+if TYPE_CHECKING:
+    from nelson.space.tables.model import TableModel
 
 EXAMPLES = """\b
 Examples:
   nelson evaluate model held-out.csv
   nelson evaluate model held-out.npz --train data.npz    the likelihood of both
   nelson evaluate model held-out.npz --json | jq .log_likelihood
+  nelson evaluate model held-out.csv --train rows.csv    a model of a table: new rows against real
 
 Exit codes: 0 ok, 1 bad input, 2 wrong usage.
 """
@@ -34,7 +41,15 @@ def evaluate(
     threads: opt.Threads = None,
     json: opt.Json = False,
 ) -> None:
-    """Likelihood, moments, MAP@10 and validity of a model, given examples."""
+    """Likelihood, moments, MAP@10 and validity of a model, given examples.
+
+    Of a model of a table: rules kept, distances, correlations, detection; with --train also copies.
+    """
+    if (source := read_source(model)) is not None:
+        if not hasattr(source, "evaluate"):
+            raise FormulaError(f"{model}, which is a space", expected="the folder of a model")
+        _evaluate_table(cast("TableModel", source), data, train, seed, json)
+        return
     from nelson.learning.metrics import evaluate as judge
     from nelson.learning.model import load
 
@@ -55,6 +70,26 @@ def evaluate(
         print_json(report, indent=None)
     else:
         echo("\n".join(_lines(report)))
+
+
+def _evaluate_table(model: TableModel, data: str, train: str | None, seed: int, json: bool) -> None:
+    """New rows, as many as the data has, against the data."""
+    from nelson.space.tables.comparison import compare
+    from nelson.space.tables.frames import read_table
+
+    real = read_table(data)
+    fit = model.evaluate(real, seed=seed)
+    new = model.sample(len(real), seed=seed)
+    seen = None if train is None else read_table(train)
+    found = compare(real, new, seen, seed=seed)
+    kept = float(model.space.satisfied(new).mean())
+    if json:
+        print_json({"rules_kept": kept, **asdict(fit), **asdict(found)}, indent=None)
+        return
+    echo(f"rows         {fit.rows:,}, of which {fit.valid:.2%} obey the rules of the model")
+    echo(f"likelihood   {fit.log_likelihood:.4f} +- {fit.error:.4f}  nats a row (numbers: ranges)")
+    echo(f"rules kept   {kept:.2%}  of {len(new):,} new rows")
+    echo(str(found))
 
 
 def _lines(report: dict[str, Any]) -> list[str]:

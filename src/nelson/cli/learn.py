@@ -10,6 +10,8 @@ from nelson.cli import options as opt
 from nelson.cli.common import ExitCode, fail, say
 from nelson.cli.formulas import read_formula
 from nelson.cli.interrupt import interrupted_code
+from nelson.cli.learn_table import is_table, learn_table
+from nelson.cli.spaces import is_space, refuse
 from nelson.errors import FormulaError
 
 if TYPE_CHECKING:
@@ -25,6 +27,9 @@ Examples:
   nelson learn big.cnf data.npz -o model --checkpoint run    run again, it continues
   nelson learn table.cnf train.csv -o model --terms pairs --valid valid.csv
   nelson learn table.cnf train.csv -o model --terms "1*2, 2*3*5" --l1 0 --l2 0.001
+  nelson learn rows.csv -o model                         a table of numbers, dates, texts, ...
+  nelson learn rows.csv -o model --suggest rules.toml    and the rules that hold in it
+  nelson learn rules.toml rows.csv -o model              with the rules of a file, or its fields
 
 The model is a folder: nelson sample model -n 1000, nelson evaluate model DATA.
 Exit codes: 0 ok, 1 bad input, 2 wrong usage, 3 budget reached before the fit converged (the model
@@ -33,8 +38,22 @@ is written), 20 proved unsatisfiable, 130 interrupted (the model is written).
 
 
 def learn(
-    file: opt.FormulaFile,
-    data: opt.Data,
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE",
+            help="DIMACS file (.gz, .xz; - is stdin); a table alone (.csv, .parquet, .arrow); a "
+            "space (.toml), or rules and columns for the table after it.",
+        ),
+    ],
+    data: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[FILE]",
+            help="Examples: .npy, .npz, .parquet, .csv, or SAT-sampler text; of a space: a table.",
+        ),
+    ] = None,
+    *,
     output: Annotated[str, typer.Option("-o", "--output", metavar="FOLDER", help="The model.")],
     preset: str = typer.Option("default", metavar="NAME", help="default, paper, adam."),
     sampler: str | None = typer.Option(
@@ -80,6 +99,11 @@ def learn(
         metavar="FILE",
         help="With --terms: validation rows. [default for pairs: every fifth row of DATA]",
     ),
+    suggest: str | None = typer.Option(
+        None,
+        metavar="FILE",
+        help="Of a table: write the rules that it suggests as .toml; none is applied.",
+    ),
     drop_invalid: opt.DropInvalid = False,
     seed: int | None = typer.Option(
         None, metavar="N", help="Same seed, same model. [default: a fresh one]"
@@ -103,12 +127,36 @@ def learn(
     dialect: opt.Dialect = "auto",
     quiet: opt.Quiet = False,
 ) -> None:
-    """Fit theta to examples of valid structures (NELSON-CD)."""
+    """Fit theta to examples of valid structures (NELSON-CD), or the law of a table to its rows."""
     from nelson.learning.learn import learn as fit_to
     from nelson.learning.model import writable
     from nelson.learning.run_options import Run
 
     writable(output)  # refused before any work is done
+    if is_space(file) or (data is None and is_table(file)):
+        if is_space(file) and data is None:
+            raise typer.BadParameter("a space needs a table as well: FILE DATA")
+        used = {"--preset": preset != "default", "--sampler": sampler is not None}
+        used |= {"--terms": terms is not None, "--checkpoint": checkpoint is not None}
+        used |= {"--iterations": iterations is not None, "--plot": plot is not None}
+        refuse(used | {"--history": history is not None}, "not for a table")
+        learn_table(
+            file,
+            data,
+            output,
+            suggest=suggest,
+            quiet=quiet,
+            prior=1.0 if prior is None else prior,
+            validation=0.2 if valid is None else valid,
+            drop_invalid=drop_invalid,
+            seed=seed,
+            seconds=seconds,
+            progress=False if quiet else None,
+        )
+        return
+    if data is None:
+        raise typer.BadParameter("examples for the formula: FILE DATA", param_hint="FILE")
+    refuse({"--suggest": suggest is not None}, "for a table only")
     chosen = None if terms is None else products(terms)
     formula = read_formula(file, dialect, quiet).formula
     changes: dict[str, Any] = {"sweeps": sweeps, "m": m, "rate": eta, "iterations": iterations}

@@ -136,9 +136,22 @@ def drawn_blocks(formula: Formula, options: dict[str, Any], unique: bool) -> Ite
         yield block.host() if isinstance(block, DeviceSamples) else block
 
 
-def drawn_rows(source: Space | TableModel, options: dict[str, Any]) -> Iterator[Rows]:
-    """Blocks of rows, each of a bounded number of bits. options: those of `Space.stream`."""
+def drawn_rows(source: Space | TableModel, options: dict[str, Any]) -> Iterator[Any]:
+    """Blocks of rows, each of a bounded number of bits. options: those of `Space.stream`.
+
+    Of the model of a table: with the columns and the types of that table.
+    """
     space = space_of(source)
+    if getattr(source, "columns", None) is not None and space is not source:
+        from nelson.space.tables.frames import FrameRows
+
+        given = {name: options[name] for name in ("n", "given", "seed")}
+        used = {"unique": False, "method": "auto", "threads": None, "seconds": None}
+        more = {name: options[name] for name, value in used.items() if options.get(name) != value}
+        if options.get("threads") is not None:
+            more["threads"] = options["threads"]
+        yield from map(FrameRows, source.frames(**given, **more))  # type: ignore[union-attr]
+        return
     yield from source.stream(block=_block_of(space.formula), **options)
 
 

@@ -582,7 +582,7 @@ def test_superfluous_pairs_are_taken_out(monkeypatch):
     False-alarm rate of a pair that stays: 1%.
     """
     space, frame = planted(6000, 0)
-    monkeypatch.setattr(choose, "_forest", lambda ranked: [pair for _, pair in ranked])
+    monkeypatch.setattr(choose, "_forest", lambda ranked, joined: [pair for _, pair in ranked])
     model = space.learn(frame, seed=0)
     assert any("took out" in step and "a x c" in step for step in model.facts.steps)
     assert sorted(model.pairs) == [("a", "b"), ("b", "c"), ("c", "d"), ("c", "e"), ("d", "e")]

@@ -2,9 +2,11 @@
 
 1. Fit the law without pairs.
 2. Score each pair of fields: G = 2 n sum d log(d / m), where d are the shares of its values in the
-   data and m those under the model. If the model is right, G follows a chi-square law.
-3. Add the best pairs, refit, and keep them if rows that were held out become more likely by more
-   than the noise of that difference. Repeat from 2.
+   data and m those under the model. If the model is right, G follows a chi-square law. For fields
+   in an order, n (difference of their correlations)^2 sees less, and sees it sooner. Pairs are
+   ranked by what they would gain on other rows: G - 2 (degrees of freedom), as Akaike has it.
+3. Add the best pairs, refit, and keep them if other rows would be more likely (`_better`). Repeat
+   from 2.
 
 The first batch is a spanning forest of the strongest pairs (Chow and Liu 1968): where a depends on
 b and b on c, the pair (a, c) waits until the others are in the model, and then it is often not
@@ -16,7 +18,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -24,6 +26,8 @@ import numpy as np
 
 from nelson.budget import Budget
 from nelson.policy import DEFAULT, Policy
+from nelson.space.language.expressions import leaves
+from nelson.space.language.fields import FIELDS
 from nelson.space.tables.elimination import order_of
 from nelson.space.tables.fit import COVARIANCE_ROWS, Fitted, Prior, TableProblem, covariance, fit
 from nelson.space.tables.potential import Pair, Potential
@@ -99,11 +103,12 @@ def choose(search: PairSearch) -> ChosenPairs:
     chosen.take(singles, singles.log_prob(*search.held_out), "no pairs", search)
     candidates = _candidates(search.potential, search.policy.pairs.cells)
     tests, limit = len(candidates), search.policy.pairs.cost
+    tied = _tied(search.space)
     misses = 0  # batches of which not even the best pair helped
     failures, most = 0, tests  # circuits that failed, and new pairs of the next one at most
     while not chosen.end:
         ranked, too_wide = _ranked(search, chosen.fitted, candidates, limit, tests)
-        batch = (_disjoint(ranked) if chosen.pairs else _forest(ranked))[:most]
+        batch = (_disjoint(ranked) if chosen.pairs else _forest(ranked, tied))[:most]
         if not ranked:
             chosen.end = _ended(too_wide)
         elif search.late():
@@ -126,7 +131,7 @@ def choose(search: PairSearch) -> ChosenPairs:
                 chosen.end = "the next pairs do not help on rows that were held out: "
                 chosen.end += _listed(batch) + _ended(too_wide, "; ")
     if not search.late():
-        _prune(search, chosen, tests)
+        _prune(search, chosen)
     return chosen
 
 
@@ -135,8 +140,7 @@ def _try(search: PairSearch, chosen: ChosenPairs, tried: Fitted) -> bool:
     while True:
         new = [pair for pair in tried.potential.pairs if pair not in chosen.pairs]
         score = tried.log_prob(*search.held_out)
-        gain, error = _difference(score, chosen.score)
-        if gain > search.policy.pairs.sigmas * error:
+        if _better(search, chosen, tried, score):
             chosen.take(tried, score, f"added {_listed(new)}", search)
             return True
         smaller = None
@@ -147,6 +151,17 @@ def _try(search: PairSearch, chosen: ChosenPairs, tried: Fitted) -> bool:
         if smaller is None:
             return False
         tried = smaller
+
+
+def _better(search: PairSearch, chosen: ChosenPairs, tried: Fitted, score: np.ndarray) -> bool:
+    """Would new rows be more likely? Both estimates together: the gain on rows that were held out,
+    and the gain on the others less one nat for each number (Akaike). The first must not contradict.
+    """
+    gain, error = _difference(score, chosen.score)
+    train = tried.log_prob(*search.train) - chosen.fitted.log_prob(*search.train)
+    numbers = tried.potential.size - chosen.fitted.potential.size
+    together = gain * len(score) + float(train.sum()) - numbers
+    return together > 0 and gain > -search.policy.pairs.sigmas * error
 
 
 def _difference(score: np.ndarray, other: np.ndarray) -> tuple[float, float]:
@@ -198,15 +213,38 @@ def _ranked(
         share = (k + 0.5 * possible) / (m + 0.5 * cells)
         seen = d > 0
         g = 2 * float((d[seen] * np.log(d[seen] / n / share[seen])).sum())
-        g /= 1 + n / m  # the samples of the model have noise as well
-        if _p_value(g, freedom) * tests < search.policy.pairs.level:
+        z = (_correlation(d) - _correlation(k)) ** 2 * n
+        noise = 1 + n / m  # the samples of the model have noise as well
+        g, z = g / noise, z / noise
+        p_value = 2 * min(_p_value(g, freedom), _p_value(z, 1))
+        if p_value * tests < search.policy.pairs.level:
             wide = _cost([*potential.pairs, pair], potential) >= limit
-            too_wide.append(pair) if wide else ranked.append((g - freedom, pair))
+            too_wide.append(pair) if wide else ranked.append((max(g - 2 * freedom, z - 2), pair))
     return sorted(ranked, reverse=True), too_wide
 
 
-def _forest(ranked: list[tuple[float, Pair]]) -> list[Pair]:
-    """The strongest pairs that close no cycle."""
+def _correlation(table: np.ndarray) -> float:
+    """Of the levels, as they are numbered, under a table of counts."""
+    a, b = np.arange(table.shape[0]), np.arange(table.shape[1])
+    total, p, q = table.sum(), table.sum(1), table.sum(0)
+    x, y = a - (a * p).sum() / total, b - (b * q).sum() / total
+    spread = math.sqrt(float((x**2 * p).sum() * (y**2 * q).sum()))
+    return float(x @ table @ y) / spread if spread > 0 else 0.0
+
+
+def _tied(space: Space) -> list[Pair]:
+    """Fields that a rule of two fields joins, such as a column and one that it determines."""
+    found = []
+    for requirement in space.rules:
+        names = {leaf.name for leaf in leaves(requirement.rule) if isinstance(leaf, FIELDS)}
+        if len(names) == 2:
+            a, b = sorted(names)
+            found.append((a, b))
+    return found
+
+
+def _forest(ranked: list[tuple[float, Pair]], joined: Sequence[Pair] = ()) -> list[Pair]:
+    """The strongest pairs that close no cycle, also not with pairs that are joined already."""
     root: dict[str, str] = {}
 
     def find(name: str) -> str:
@@ -214,6 +252,9 @@ def _forest(ranked: list[tuple[float, Pair]]) -> list[Pair]:
             name = above
         return name
 
+    for a, b in joined:
+        if find(a) != find(b):
+            root[find(a)] = find(b)
     found = []
     for _, (a, b) in ranked:
         if find(a) != find(b):
@@ -250,24 +291,27 @@ def _cost(pairs: list[Pair], potential: Potential) -> float:
     return order_of(pairs, {name: potential.levels[name].count for name in names}).cells
 
 
-def _prune(search: PairSearch, chosen: ChosenPairs, tests: int) -> None:
-    """Take out pairs whose theta could be 0, unless rows that were held out speak against it."""
+def _prune(search: PairSearch, chosen: ChosenPairs) -> None:
+    """Take out pairs whose theta could be 0, unless rows that were held out speak against it: the
+    weakest first, since of two pairs that say the same each looks weak beside the other.
+    """
     if chosen.fitted.potential.size > MOST_TESTED:
         return
-    weak = [
-        pair
-        for pair, p in _wald(chosen.fitted, *search.train).items()
-        if p * tests > search.policy.pairs.level
-    ]
-    if not weak:
-        return
-    pairs = [pair for pair in chosen.pairs if pair not in weak]
-    tried = search.fitted(pairs, chosen.singles, chosen.fitted) if pairs else chosen.singles
-    if tried is not None:
+    kept: set[Pair] = set()
+    while not search.late():
+        p_values = _wald(chosen.fitted, *search.train)
+        left = [(p, pair) for pair, p in p_values.items() if pair not in kept]
+        p, weakest = max(left, default=(0.0, None))
+        if weakest is None or p <= search.policy.pairs.level:
+            return
+        kept.add(weakest)
+        pairs = [pair for pair in chosen.pairs if pair != weakest]
+        tried = search.fitted(pairs, chosen.singles, chosen.fitted) if pairs else chosen.singles
+        if tried is None:
+            continue
         score = tried.log_prob(*search.held_out)
-        loss, error = _difference(chosen.score, score)
-        if loss <= search.policy.pairs.sigmas * error:
-            chosen.take(tried, score, f"took out {_listed(weak)}", search)
+        if _better(search, chosen, tried, score):
+            chosen.take(tried, score, f"took out {_listed([weakest])}", search)
 
 
 def _wald(fitted: Fitted, rows: Mapping[str, np.ndarray], n: int) -> dict[Pair, float]:

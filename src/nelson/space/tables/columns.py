@@ -36,7 +36,7 @@ INSIDE_DRAWS = 25
 #: Rounds of such draws before a model gives up.
 ROUNDS = 200
 #: A correlation inside of ranges is kept if it is this many standard errors from 0.
-SIGMAS = 4.0
+SIGMAS = 3.0
 MICROSECONDS = 86400e6  # of a day
 
 

@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from nelson.errors import FormulaError
 from nelson.space.tables.columns import load_pandas, not_a_frame
 
@@ -100,3 +102,38 @@ def like(frame: Any, kind: str) -> Any:
 
         return polars.from_pandas(frame)
     return frame
+
+
+class FrameRows:
+    """A block of new rows as the writers of files take it (`nelson.io.row_files`)."""
+
+    def __init__(self, frame: Any) -> None:
+        self.frame = frame
+        self.guarantee, self.status = frame.attrs["guarantee"], frame.attrs["status"]
+        self.info = frame.attrs["info"]
+
+    @property
+    def columns(self) -> list[str]:
+        return [str(name) for name in self.frame.columns]
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        """Values as CSV has them: dates as `DataFrame.to_csv` writes them, None for a gap."""
+        column = self.frame.iloc[:, self.columns.index(name)]
+        missing = column.isna().to_numpy()
+        if column.dtype.kind in "mM" or getattr(column.dtype, "tz", None) is not None:
+            column = column.astype(str)
+        values = column.to_numpy()
+        if not missing.any():
+            return values
+        values = values.astype(object)
+        values[missing] = None
+        return values
+
+    def to_arrow(self) -> Any:
+        return like(self.frame, "arrow")
+
+    def to_numpy(self) -> np.ndarray:
+        return self.frame.to_records(index=False)

@@ -299,7 +299,7 @@ class TableModel:
             done, turn = done + len(rows), turn + 1
             yield self.columns.frame(rows, numbers, first + done - len(rows))
             if rows.status != "ok" and len(rows) < m:
-                return
+                return  # the time was up
 
     def log_prob(self, table: Any) -> np.ndarray:
         """log P of each row, in nats; -inf if it breaks a rule. `log_z` says how exact it is.

@@ -26,15 +26,16 @@ import numpy as np
 from nelson.errors import FormulaError
 from nelson.io.json_values import scalar
 from nelson.space.rows import as_numbers
-from nelson.space.tables.inside import resolution
+from nelson.space.tables.inside import bins_for, resolution
 
 KINDS = (
     "flag", "choice", "code", "integer", "number", "date", "duration", "id", "text", "constant",
 )  # fmt: skip
 #: Kinds that are kept as ranges of numbers, unless there are few whole numbers.
 NUMERIC = ("integer", "number", "date", "duration")
-#: Whole numbers of a smaller range each have a share of their own.
-SMALL = 64
+#: Whole numbers of a smaller range may each have a share of their own; they have it if they are at
+#: most this many, or as many as ranges of the table would be.
+SMALL, FEW_INTEGERS = 64, 12
 #: Values of the largest choice that is declared from a column.
 MAX_VALUES = 4096
 #: A column of texts is a key, or free text, if it has this many values and they are most rows.
@@ -157,7 +158,7 @@ def _number(present: Any, name: str) -> Taken:
         if same_width >= 0.9:
             return Taken("code", f"{said}, all of one width", "number")
         return Taken("number", said, "code")
-    if cells <= SMALL and low > -(2**31):
+    if cells <= max(FEW_INTEGERS, bins_for(n)) and low > -(2**31):
         return Taken("integer", said)
     return Taken("number", f"whole numbers, {said}")
 

@@ -1,0 +1,117 @@
+"""One tool on one table, in a process of its own: python method.py NAME FOLDER.
+
+FOLDER has train.csv and asked.json (dates, rules, how many rows); new.csv and told.json are
+written. It imports nothing of this repository, so that it runs in the environment of the peers.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+
+MANY = 100_000
+#: Epochs of CTGAN; its own default is 300, which takes hours on the cores of a small machine.
+EPOCHS = 10
+
+
+def nelson(train, asked):
+    import nelson as library
+
+    made = library.TableEstimator(rules=asked["rules"], random_state=0).fit(train)
+    return lambda n: made.sample(n, random_state=1)
+
+
+def copula(train, asked):
+    from sdv.single_table import GaussianCopulaSynthesizer
+
+    made = GaussianCopulaSynthesizer(_metadata(train, asked))
+    return _fitted(made, train)
+
+
+def ctgan(train, asked):
+    from sdv.single_table import CTGANSynthesizer
+
+    made = CTGANSynthesizer(_metadata(train, asked), epochs=EPOCHS)
+    return _fitted(made, train)
+
+
+def _fitted(made, train):
+    made.fit({"rows": train})
+
+    def draw(n):
+        found = made.sample(n)
+        return found["rows"] if isinstance(found, dict) else found
+
+    return draw
+
+
+def _metadata(train, asked):
+    from sdv.metadata import Metadata
+
+    found = Metadata()
+    found.add_table("rows")
+    for name in train:
+        if name in asked["dates"]:
+            kind = {"sdtype": "datetime", "datetime_format": "%Y-%m-%d"}
+        else:
+            kind = {"sdtype": "categorical" if name in asked["choices"] else "numerical"}
+        found.add_column(name, table_name="rows", **kind)
+    return found
+
+
+def mst(train, asked):
+    from dpmm.pipelines.mst import MSTPipeline
+
+    return _marginals(MSTPipeline, train, asked)
+
+
+def aim(train, asked):
+    from dpmm.pipelines.aim import AIMPipeline
+
+    return _marginals(AIMPipeline, train, asked)
+
+
+def _marginals(pipeline, train, asked):
+    """Without noise (`public`); dates as days; 20 uniform bins, as many as ours has at most."""
+    frame = train.copy()
+    for name in asked["dates"]:
+        days = (frame[name] - pd.Timestamp(0)).dt.days
+        frame[name] = days.astype(float) if days.isna().any() else days
+    for name in asked["choices"]:
+        frame[name] = frame[name].astype("category")
+    made = pipeline(epsilon=1e6, delta=1e-5, proc_epsilon=None, n_bins=20, n_jobs=1)
+    made.fit(frame, public=True, random_state=0)
+
+    def draw(n):
+        new = made.generate(n_records=n, random_state=1)
+        for name in asked["dates"]:
+            new[name] = pd.Timestamp(0) + pd.to_timedelta(new[name].round(), unit="D")
+        return new[list(train.columns)]
+
+    return draw
+
+
+def main() -> None:
+    name, folder = sys.argv[1], Path(sys.argv[2])
+    asked = json.loads((folder / "asked.json").read_text())
+    train = pd.read_csv(folder / "train.csv", parse_dates=asked["dates"])
+    started, clock = time.process_time(), time.monotonic()
+    draw = globals()[name](train, asked)
+    told = {"fit": time.process_time() - started, "fit_wall": time.monotonic() - clock}
+    told["fit_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    draw(asked["rows"]).to_csv(folder / f"new.{name}.csv", index=False)
+    (folder / f"told.{name}.json").write_text(json.dumps(told))
+    started = time.process_time()
+    draw(MANY)
+    told["draw"] = time.process_time() - started
+    told["draw_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    (folder / f"told.{name}.json").write_text(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main()
