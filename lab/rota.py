@@ -6,7 +6,7 @@ gives log-odds by a hidden linear law, and the target is the most likely rota. T
 too: with the sigmoid loss, and with the contrastive loss. Both predict the most likely rota of
 their log-odds. Each seed has a hidden law, contexts and initial weights of its own.
 
-    python -m lab rota            # about 10 minutes of CPU time
+    python -m lab rota            # about 4 minutes of CPU time
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from nelson import Formula
 
 SHIFTS, WORKERS, SENIORS = 40, 6, 3
 LEAST, MOST = 10, 16
-INPUTS, TRAIN, TEST, BATCH, EPOCHS, SEEDS = 2, 384, 500, 64, 100, 4
+INPUTS, TRAIN, TEST, BATCH, EPOCHS, SEEDS = 2, 384, 500, 64, 100, 2
 RATE = 0.03
 LOSSES = ("sigmoid", "contrastive")
 
