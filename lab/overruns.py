@@ -88,7 +88,13 @@ def _solved(case: str, formula: Formula) -> Iterator[Row]:
     limit = 4 * solver.wall + 1
     ours = measured(OF_FORMULAS["sample"], formula, limit)
     note = f"CaDiCaL {solver.wall:.2f} s; with {limit:.1f} s {ours.answer}"
-    yield Row(f"{case}:solved", int(ours.answer.split()[0] != "0"), 1, 1, "yes", note=note)
+    yield Row(f"{case}:solved", int(has_samples(ours.answer)), 1, 1, "yes", note=note)
+
+
+def has_samples(answer: str) -> bool:
+    """Does an answer in words begin with a number of samples that is not 0?"""
+    count = answer.split()[0]
+    return count.isdigit() and int(count) > 0
 
 
 def _solve(formula: Formula) -> bool:

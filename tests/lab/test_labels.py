@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from lab import labels
-from lab.labels import blocks, conserved, honest, phases, switches
+from lab.labels import blocks, conserved, honest, phases, sectors, switches
 from lab.labels.case import (
     COUNT,
     FAMILIES,
@@ -113,6 +113,10 @@ def small_cases() -> dict[str, Case]:
         "clocks": conserved.clocks(0, sites=4, n=6, m=4),
         "open clocks": conserved.open_clocks(0, sites=4, n=6, m=4),
         "ice": conserved.ice(0, size=3),
+        "permutations": sectors.permutations(0, n=4, reach=4),
+        "laps": sectors.laps(0, steps=4, cells=4),
+        "clock torus": sectors.clock_torus(0, rows=2, columns=4),
+        "rooms": sectors.rooms(0, left=4, right=5, step=1),
     }
 
 
@@ -146,6 +150,26 @@ def test_matchings_of_a_torus_are_counted_by_their_windings():
     assert case.watch[0].truth == pytest.approx(case.watch[0].of(rows).mean(), abs=1e-9)
     assert case.watch[0].truth < 0.9
     np.testing.assert_allclose(rows.mean(axis=0), 0.25)
+
+
+def test_sectors_are_counted_as_in_a_list():
+    """More structures than a plain sum reaches: their list. Each quantity takes both values."""
+    for case in (
+        sectors.permutations(0, n=7, reach=3),
+        sectors.laps(0, steps=6, cells=5),
+        sectors.colourings(0, rows=2, columns=6),
+    ):
+        rows = structures(case.formula)
+        assert rows is not None
+        for watch in case.watch:
+            assert 0.01 < watch.truth < 0.99
+            assert watch.truth == pytest.approx(watch.of(rows).mean(), abs=1e-9)
+
+
+def test_a_planted_key_has_one_solution():
+    key = np.random.default_rng(1).random(8) < 0.5
+    clauses = sectors.one_solution(key, 1, np.random.default_rng(2))
+    assert structures(Formula(clauses, n_vars=8)).tolist() == [key.tolist()]
 
 
 def test_a_key_of_parities_has_one_solution():

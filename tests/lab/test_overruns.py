@@ -50,3 +50,9 @@ def test_cases_of_a_few_lines_are_what_they_say():
     assert small["5-SAT of 100"].n_clauses == 100
     assert len(FORMULAS) == 20 and len(SPACES) == 12
     assert len(SPACES["product of 48 bits"]().fields) == 2
+
+
+def test_a_call_that_was_killed_has_no_samples():
+    assert overruns.has_samples("100 heuristic ok")
+    for answer in ("0 heuristic budget", "KILLED", "died", "TimeUp: the time was up"):
+        assert not overruns.has_samples(answer)
