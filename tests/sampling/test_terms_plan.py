@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import nelson
+from nelson.budget import TimeUp
 from nelson.formula.polynomial import Polynomial
+from nelson.sampling.terms_plan import TermsPlan
 from tests.distribution.terms import ALPHA, SEED, SMALL, law, terms_of, theta_of
 from tests.problems import chi_square, random_ksat
 
@@ -151,3 +153,19 @@ def test_no_time_means_fewer_samples():
     """Chains that the deadline stops give no samples that are not theirs."""
     s = by_chains(SMALL["random 5-SAT"], terms_of(), None, 1000, seed=1, seconds=0.0)
     assert len(s) < 1000 and s.status == "budget" and s.info["reason"]
+
+
+def test_a_solver_stands_in_reserve_for_laws_with_terms(monkeypatch):
+    """No time for a law or for chains: solutions of a solver, heuristic. The twin has no solver."""
+
+    def late(*_: object) -> None:
+        raise TimeUp("the time was up")
+
+    pytest.importorskip("pysat")
+    f = random_ksat(40, 100, 3, 1)
+    monkeypatch.setattr(TermsPlan, "_in_time", late)
+    s = nelson.sample(f, n=10, seed=1, seconds=10.0, terms={(1, 2): 0.5}, given={3: True})
+    assert len(s) == 10 and s.guarantee == "heuristic" and f.satisfied(s.to_numpy()).all()
+    assert s.to_numpy()[:, 2].all()
+    monkeypatch.setattr(TermsPlan, "_reserve", lambda *_: None)
+    assert not len(nelson.sample(f, n=10, seed=1, seconds=10.0, terms={(1, 2): 0.5}))

@@ -143,11 +143,20 @@ class TermsPlan(Plan):
     def _drawn(self, n: int, options: Options, started: float) -> Samples:
         n = count(n, "n")
         budget = self._budget(n, options.seconds)
+        reserve, samples = self._reserve(n, options, budget), None
         try:
-            with budget.enforced():
-                return self._in_time(n, options, budget, started)
-        except TimeUp as error:
-            return self._nothing(n, options, started, str(error))
+            try:
+                with budget.enforced():
+                    samples = self._in_time(n, options, budget, started)
+                why = str(samples.info.get("reason", ""))
+            except TimeUp as error:
+                why = str(error)
+            if reserve is not None and n and (samples is None or not samples.count):
+                samples = reserve.samples(started, why) or samples
+            return self._nothing(n, options, started, why) if samples is None else samples
+        finally:
+            if reserve is not None:
+                reserve.stop()
 
     def _in_time(self, n: int, options: Options, budget: Budget, started: float) -> Samples:
         self.decide(budget)
