@@ -61,7 +61,7 @@ def test_a_killed_cluster_loses_nothing(victim, reference, tmp_path):
             out, after = tmp_path / str(number), rng.uniform(0, SECONDS)
             driver = start(out, head)
             if number % 4 != 3:  # three in four while it draws, the others at any time
-                after /= 6
+                after /= 12
                 while not list(out.glob("part-*")) and driver.poll() is None:
                     time.sleep(0.02)
             with contextlib.suppress(subprocess.TimeoutExpired):
