@@ -56,6 +56,7 @@ from nelson.learning.learn import learn
 from nelson.learning.model import Model, load
 from nelson.space import Space, TableModel
 from nelson.space.load import load as load_any
+from nelson.space.smt.session import Session
 from nelson_paper.tasks.routes import tsplib
 from nelson_paper.tasks.routes.data import from_table
 from tests.formula import test_fuzz_dimacs
@@ -194,6 +195,32 @@ UVL = [
     b"namespace N\ninclude\n    Boolean.*\nfeatures\n\tR\n\t\talternative\n"
     b"\t\t\tX\n\t\t\tY {v [1, 't']}\n",
 ]
+
+
+SMT2 = (
+    b"""(set-logic QF_ABV) ; a comment
+(declare-const x (_ BitVec 4)) (declare-fun |b c| () Bool)
+(declare-fun a () (Array (_ BitVec 8) (_ BitVec 2)))
+(define-fun bit ((p Bool)) (_ BitVec 1) (ite p #b1 #b0))
+(assert (! (let ((y (bvadd x #x3))) (or (bvult y x) |b c|)) :named n))
+(push 1) (assert (= #b1 (bit (= (select a #x05) ((_ extract 1 0) x))))) (pop 1)
+(assert (distinct (select (store a #x01 #b10) #x02) #b11))
+(check-sat) (get-value (x (bvnot x))) (get-model) (echo "a") (exit)
+""",
+    b"(declare-const q (_ BitVec 3))(assert (=> (bvsle q #b011) (bvuge (bvudiv q #b010) #b001)))",
+)
+
+
+def read_smt2(folder: Path, files: Files, rng: random.Random) -> None:
+    """As a space, and as a conversation, whose errors are replies."""
+    (name,) = files
+    text = files[name].decode(errors="replace")
+    session = Session()
+    for piece in (text[:40], text[40:]):
+        session.reply(piece)
+    session.finish()
+    session.close()
+    Space.from_smt2(folder / name)
 
 
 def read_uvl(folder: Path, files: Files, rng: random.Random) -> None:
@@ -561,6 +588,7 @@ TARGETS: dict[str, Target] = {
         read_named_dimacs,
     ),
     "uvl": Target(each(".uvl", *UVL), read_uvl),
+    "smt2": Target(each(".smt2", *SMT2), read_smt2),
     "rules": programs(grammar.rules, "#", ".toml"),
     "uvl programs": programs(grammar.uvl, "//", ".uvl"),
     "npz": Target(
