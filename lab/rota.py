@@ -54,7 +54,7 @@ def data(rows: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 def modes(theta: np.ndarray) -> np.ndarray:
     """The most likely rota of each row, by integer programming: `nelson.mode` finds the same, but
-    needs 0.3 s for most rows and more than 10 s for some.
+    needs 0.3 s for most rows and more than 6 s for some.
     """
     from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import csr_array, eye_array, kron, vstack
