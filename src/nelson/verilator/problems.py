@@ -15,8 +15,10 @@ import numpy as np
 
 from nelson.budget import Budget
 from nelson.errors import FormulaError, NelsonError, Unsatisfiable
+from nelson.exact.compiled import compiled, not_worth_a_try
 from nelson.exact.queries import count
 from nelson.formula.memo import Recent
+from nelson.policy import DEFAULT
 from nelson.sampling.options import Options
 from nelson.sampling.plan import Plan
 from nelson.sampling.samples import Samples
@@ -24,13 +26,12 @@ from nelson.space.clauses.decode import columns
 from nelson.space.declaration import Declaration
 from nelson.space.language.evaluate import evaluate
 from nelson.space.language.vectors import Bits
-from nelson.space.law import circuit_of
 from nelson.space.smt.reader import read, written
 from nelson.space.smt.session import Session
 from nelson.verilator.draws import CircuitRows
 from nelson.verilator.texts import width_and_value
 
-#: Effort of compiling one template, in units of a call's (`Budget.effort`): about two seconds.
+#: Effort for one template, in units of a call's (`Budget.effort`): about two seconds of compiling.
 EFFORT = 0.2
 #: Templates, and conditions of one template, that are kept.
 KEPT = 256
@@ -95,7 +96,9 @@ class Constraints:
         self.state()
         formula = self.space.formula
         try:
-            found = circuit_of(formula, Budget(effort=EFFORT))
+            if not_worth_a_try(formula):
+                return None
+            found = compiled(formula, Budget(effort=EFFORT), effort=DEFAULT.space.compile_effort)
         except Unsatisfiable:
             return None
         return None if found is None else CircuitRows(formula, found)
