@@ -77,7 +77,7 @@ def aim(train, asked):
 
 
 def _marginals(pipeline, train, asked):
-    """Without noise (`public`); dates as days; 20 uniform bins, as many as ours has at most."""
+    """With next to no noise (epsilon = 10^6); dates as days; 20 uniform bins, as many as ours has at most."""
     frame = train.copy()
     for name in asked["dates"]:
         days = (frame[name] - pd.Timestamp(0)).dt.days
@@ -85,7 +85,7 @@ def _marginals(pipeline, train, asked):
     for name in asked["choices"]:
         frame[name] = frame[name].astype("category")
     made = pipeline(epsilon=1e6, delta=1e-5, proc_epsilon=None, n_bins=20, n_jobs=1)
-    made.fit(frame, public=True, random_state=0)
+    made.fit(frame, random_state=0)
 
     def draw(n):
         new = made.generate(n_records=n, random_state=1)
