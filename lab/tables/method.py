@@ -77,7 +77,7 @@ def aim(train, asked):
 
 
 def _marginals(pipeline, train, asked):
-    """With next to no noise (epsilon = 10^6); dates as days; 20 uniform bins, as many as ours has at most."""
+    """Next to no noise (epsilon = 10^6); dates as days; 20 uniform bins, near the most of ours."""
     frame = train.copy()
     for name in asked["dates"]:
         days = (frame[name] - pd.Timestamp(0)).dt.days

@@ -576,6 +576,16 @@ def test_the_first_pairs_have_no_cycle_and_later_ones_no_field_in_common():
     assert choose._disjoint(ranked) == [("a", "b"), ("c", "d")]
 
 
+def test_pairs_that_rules_join_are_tried_where_there_are_no_others():
+    """`a` and `b` depend on each other beyond the rule that joins them."""
+    space = Space()
+    a, b = space.choice("a", ["x", "y", "z"]), space.choice("b", ["x", "y", "z"])
+    space.require((a == "x").implies(b != "z"))
+    weights = {(a == v) & (b == v): 5.0 for v in "xyz"}
+    frame = space.sample(2000, weights=weights, seed=0).to_pandas()
+    assert space.learn(frame, seed=0).pairs == [("a", "b")]
+
+
 def test_superfluous_pairs_are_taken_out(monkeypatch):
     """If all dependent pairs are added at once, those that the others explain go again.
 

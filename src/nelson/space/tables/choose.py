@@ -108,7 +108,8 @@ def choose(search: PairSearch) -> ChosenPairs:
     failures, most = 0, tests  # circuits that failed, and new pairs of the next one at most
     while not chosen.end:
         ranked, too_wide = _ranked(search, chosen.fitted, candidates, limit, tests)
-        batch = (_disjoint(ranked) if chosen.pairs else _forest(ranked, tied))[:most]
+        forest = [] if chosen.pairs else _forest(ranked, tied)
+        batch = (forest or _disjoint(ranked))[:most]
         if not ranked:
             chosen.end = _ended(too_wide)
         elif search.late():
