@@ -112,6 +112,21 @@ def test_every_byte_of_a_part_counts(finished):
         data[at] ^= 1 << at % 8
 
 
+@pytest.mark.parametrize("sealed", [True, False])
+def test_a_footer_that_cannot_be_read_is_damage(copy, sealed):
+    """Also if somebody computed the checksum again."""
+    data = bytearray((copy / PART).read_bytes())
+    footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    data[footer : footer + 4] = b"\xff" * 4
+    if sealed:
+        parts.seal(data)
+    assert parts.intact(bytes(data)) == sealed
+    (copy / PART).write_bytes(data)
+    says = "its footer cannot be read" if sealed else "its checksum does not match"
+    with pytest.raises(NelsonError, match=says):
+        nelson.read(copy).samples(300, 301)
+
+
 def test_a_part_of_another_seed_is_seen(copy, tmp_path):
     cluster.sample(TOWN, THETA, 1000, tmp_path / "other", seed=4, part_rows=256)
     shutil.copy(tmp_path / "other" / PART, copy / PART)

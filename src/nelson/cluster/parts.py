@@ -190,7 +190,10 @@ def fault(data: bytes, part: Part, job: Mapping[str, Any]) -> str | None:
     """What is wrong with the bytes of a part, or None."""
     if not intact(data):
         return "is damaged: its checksum does not match"
-    told = metadata_of(data)
+    try:
+        told = metadata_of(data)
+    except ValueError as error:
+        return f"is damaged: {error}"
     expected = {"first": part.first, "count": part.rows, "guarantee": part.guarantee}
     for key, value in (expected | {key: job[key] for key in ("formula", "law", "seed")}).items():
         if told.get(key) != str(value):
@@ -199,14 +202,20 @@ def fault(data: bytes, part: Part, job: Mapping[str, Any]) -> str | None:
 
 
 def metadata_of(data: bytes) -> dict[str, str]:
-    """The entries `nelson.*` of a Parquet file."""
+    """The entries `nelson.*` of a Parquet file. Raises ValueError if its footer cannot be read.
+
+    Matching checksums do not exclude that: whoever changes a file can compute them, too.
+    """
     _, pq = load_pyarrow()
-    found = pq.read_metadata(io.BytesIO(data)).metadata or {}
-    return {
-        key.decode()[len("nelson.") :]: value.decode()
-        for key, value in found.items()
-        if key.startswith(b"nelson.")
-    }
+    try:
+        found = pq.read_metadata(io.BytesIO(data)).metadata or {}
+        return {
+            key.decode()[len("nelson.") :]: value.decode()
+            for key, value in found.items()
+            if key.startswith(b"nelson.")
+        }
+    except Exception as error:  # pyarrow raises several kinds
+        raise ValueError(f"its footer cannot be read ({error})") from None
 
 
 def read_job(store: Store) -> dict[str, Any] | None:

@@ -305,6 +305,6 @@ def _check_job(where: str, job: dict[str, Any]) -> None:
         not good
         or not texts
         or not job["part_rows"]
-        or not {"seed", "sweeps", "keyed"} <= job.keys()
+        or not {"seed", "sweeps", "keyed", "names"} <= job.keys()
     ):
         raise NelsonError(f"{where}: {parts.JOB} is damaged")
