@@ -42,7 +42,7 @@ into 1, and adds its own report.
 _CHANGES = {"sweeps": "sweeps", "m": "m", "eta": "rate", "iterations": "iterations"}
 _CHANGES |= {"batch": "batch", "prior": "prior"}
 #: Options of `nelson learn` that ranks do not have: products are learned by one process.
-_ONE_PROCESS = ("terms", "l1", "l2", "valid")
+_ONE_PROCESS = ("terms", "l1", "l2", "valid", "suggest")
 #: Options that must be the same on all ranks.
 _SHARED = (*_CHANGES, "preset", "sampler", "seed", "drop_invalid", "fresh")
 
@@ -204,6 +204,7 @@ def _declare_options() -> None:
     for name in _ONE_PROCESS:
         del options[name]
     path = typer.Argument(metavar="FILE", help="DIMACS file (.gz, .xz).")
+    data = typer.Argument(metavar="DATA", help="Examples: .npy, .npz, .parquet, .csv, or text.")
     threads = typer.Option(
         metavar="N", help="Threads of each rank. [default: its share of the cores]"
     )
@@ -219,14 +220,18 @@ def _declare_options() -> None:
     )
     for name, kind, default in (
         ("file", Annotated[str, path], inspect.Parameter.empty),
+        ("data", Annotated[str, data], inspect.Parameter.empty),
         ("checkpoint", Annotated[str | None, checkpoint], None),
         ("every", Annotated[int, every], 5),
         ("threads", Annotated[int | None, threads], None),
         ("device", Annotated[str, device], "cpu"),
         ("timeout", Annotated[float, timeout], 600.0),
     ):
-        options[name] = options["data"].replace(name=name, annotation=kind, default=default)
-    train.__signature__ = inspect.Signature(list(options.values()))  # type: ignore[attr-defined]
+        options[name] = inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=default
+        )
+    by_name = [option.replace(kind=inspect.Parameter.KEYWORD_ONLY) for option in options.values()]
+    train.__signature__ = inspect.Signature(by_name)  # type: ignore[attr-defined]
     train.__annotations__ = {name: option.annotation for name, option in options.items()}
 
 
