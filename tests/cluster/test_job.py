@@ -222,7 +222,7 @@ def test_auto_decides_once_for_all_parts(tmp_path, monkeypatch):
     calls, decide = [], auto.decide
     monkeypatch.setattr(auto, "decide", lambda *args: calls.append(args) or decide(*args))
     theta = [1, 0, 0, 0, 0]
-    formula = nelson.Formula(LOOSE.clauses)  # nobody has decided anything about it
+    formula = nelson.Formula(list(LOOSE))  # nobody has decided anything about it
     folder = cluster.sample(formula, theta, 1000, tmp_path / "job", seed=1, part_rows=128)
     assert len(calls) == 1
     expected = nelson.sample(LOOSE, theta, 1000, seed=1)
