@@ -277,7 +277,7 @@ def test_a_heuristic_layer_stays_heuristic(monkeypatch):
     formula, theta = hubs_and_leaves()
     layer, logits = LovaszLayer(formula, 8), torch.tensor(theta)
     for _ in range(3):
-        with pytest.warns(match="not of the law"):
+        with pytest.warns(match="not from P_theta"):
             layer(logits)
         assert layer.info["guarantee"] == "heuristic"
 

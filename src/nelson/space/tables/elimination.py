@@ -172,15 +172,21 @@ class LevelLaw:
     def _size(self, name: str) -> int:
         return self.potential.levels[name].count
 
-    def _summed(self, theta: np.ndarray) -> tuple[list[np.ndarray], float]:
-        """(P(v | N(v)) of each step, log Z)."""
+    def _summed(self, theta: np.ndarray) -> tuple[list[np.ndarray], float, float]:
+        """(P(v | N(v)) of each step, log Z, the largest |logarithm| that was added)."""
         tables = list(self._fixed)
         for names, table in self.potential.tables(theta).items():
             step = self._home(names)
             tables[step] = tables[step] + _spread(table, names, self._clique(step))
-        log_z = 0.0
+        log_z = largest = 0.0
         for step, (_, around) in enumerate(self.order.steps):
             table = tables[step]
+            largest = max(
+                largest,
+                float(
+                    np.abs(table, where=np.isfinite(table), out=np.zeros_like(table)).max(initial=0)
+                ),
+            )
             top = table.max(axis=-1, keepdims=True)
             top = np.where(np.isfinite(top), top, 0.0)
             weights = np.exp(table - top)
@@ -195,7 +201,7 @@ class LevelLaw:
                 log_z += float(message)
         if not np.isfinite(log_z):
             raise Unsatisfiable("no row is legal")
-        return tables, log_z
+        return tables, log_z, largest
 
     def log_z(self, theta: np.ndarray) -> float:
         return self._summed(theta)[1]
@@ -217,7 +223,7 @@ class LevelLaw:
 
     def _beliefs(self, theta: np.ndarray) -> list[np.ndarray]:
         """P over the fields of the table of each step."""
-        tables, _ = self._summed(theta)
+        tables, *_ = self._summed(theta)
         for step in reversed(range(len(tables))):
             _, around = self.order.steps[step]
             if around:
@@ -226,9 +232,26 @@ class LevelLaw:
                 tables[step] = tables[step] * outer[..., None]
         return tables
 
-    def draw(self, theta: np.ndarray, n: int, seed: int | None) -> dict[str, np.ndarray]:
-        """Codes of n rows, exact draws: row i depends on the seed and i alone."""
-        tables, _ = self._summed(theta)
+    def tv_bound(self, theta: np.ndarray) -> float:
+        """A bound on the total variation of a row of `draw` from P: what doubles can cost.
+
+        With u = 2^-53, S steps of at most K entries a row, A additions of tables and messages and
+        logarithms of at most M, each logarithm is off by at most e = u (A M + S (4 M + K + 4)):
+        every sum, exp and log adds its own rounding to those of the messages before it. A row is S
+        conditional draws, each off by at most 2 e + (K + 2) u, and these distances add.
+        """
+        tables, _, largest = self._summed(theta)
+        steps, entries = len(tables), max(table.shape[-1] for table in tables)
+        additions = steps + len(self.potential.blocks)
+        one = 2.0**-53
+        error = one * (additions * largest + steps * (4 * largest + entries + 4))
+        return steps * (2 * error + (entries + 2) * one)
+
+    def draw(
+        self, theta: np.ndarray, n: int, seed: int | None, first: int = 0
+    ) -> dict[str, np.ndarray]:
+        """Codes of rows first to first + n, exact draws: row i depends on the seed and i alone."""
+        tables, *_ = self._summed(theta)
         flat = []
         for table in tables:
             rows = np.cumsum(table.reshape(-1, table.shape[-1]), axis=1)
@@ -236,9 +259,11 @@ class LevelLaw:
             flat.append(rows)
         source = np.random.SeedSequence(seed)
         blocks = []
-        for block, first in enumerate(range(0, max(n, 1), BLOCK)):
-            m = min(BLOCK, n - first)
-            blocks.append(self._block(flat, m, source.entropy, block))
+        for block in range(first // BLOCK, max(first + n - 1, first) // BLOCK + 1):
+            start = block * BLOCK
+            codes = self._block(flat, min(BLOCK, first + n - start), source.entropy, block)
+            skipped = max(first - start, 0)
+            blocks.append({name: column[skipped:] for name, column in codes.items()})
         return {name: np.concatenate([b[name] for b in blocks]) for name in self.potential.levels}
 
     def _block(self, flat: list[np.ndarray], m: int, seed: Any, block: int) -> dict[str, Any]:

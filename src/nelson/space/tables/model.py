@@ -32,6 +32,7 @@ from nelson.learning.checkpoint import pack_tensors
 from nelson.learning.model import writable
 from nelson.log_z.compute import log_z
 from nelson.log_z.result import LogPartition
+from nelson.sampling.total_variation import judged
 from nelson.space.adapters.toml import to_toml
 from nelson.space.answers import explained
 from nelson.space.language.expressions import Rule
@@ -195,7 +196,7 @@ class TableModel:
         given: a condition, as in `Space.sample`, with its other options.
         """
         self._check_space()
-        law = self._law(given) if not options else None
+        law = None if self._asks_more(options) else self._law(given)
         if law is None:
             given = (
                 self._conditions(given)[0]
@@ -203,17 +204,27 @@ class TableModel:
                 else given
             )
             return self.space.sample(n, given=given, weights=self._weights, seed=seed, **options)
+        return self._drawn(law, n, given, fresh_seed() if seed is None else int(seed))
+
+    @staticmethod
+    def _asks_more(options: Mapping[str, Any]) -> bool:
+        """Does an option ask for what plain draws of the law of fields do not have?"""
+        plain = {"unique": False, "method": "auto", "seconds": None}
+        return any(options[name] != plain.get(name) for name in options.keys() - {"threads"})
+
+    def _drawn(self, law: LevelLaw, n: int, given: Any, seed: int, first: int = 0) -> Rows:
         started = time.monotonic()
-        seed = fresh_seed() if seed is None else int(seed)
         with explained(self.space, given, Budget()):
-            drawn = law.draw(self.vector, n, seed)
+            drawn = law.draw(self.vector, n, seed, first)
+        bound = law.tv_bound(self.vector)
         codes = {
             name: column.astype(code_type(self.space.fields[name].size))
             for name, column in drawn.items()
         }
         info = {"method": "elimination", "seed": seed, "seconds": time.monotonic() - started}
         rows = {name: codes[name] for name in self.space.fields}
-        return Rows(self.space.fields, rows, n, self.guarantee, "ok", info | {"tv_bound": 0.0})
+        guarantee = judged(self.guarantee, bound)[0]
+        return Rows(self.space.fields, rows, n, guarantee, "ok", info | {"tv_bound": bound})
 
     def _law(self, given: Any) -> LevelLaw | None:
         """The law of the fields given a condition, if they can be eliminated one by one."""
@@ -247,15 +258,17 @@ class TableModel:
     ) -> Iterator[Rows]:
         """The rows of `rows` in blocks, in constant memory, as `Space.stream`."""
         block = int(options.pop("block", 1 << 16))
-        if options or self._law(given) is None:
+        law = None if self._asks_more(options) else self._law(given)
+        if law is None:
             yield from self.space.stream(
                 n, given=given, weights=self._weights, seed=seed, block=block, **options
             )
             return
+        self._check_space()
         seed, first = fresh_seed() if seed is None else int(seed), 0
         while n is None or first < n:
             m = block if n is None else min(block, n - first)
-            yield self.rows(m, given=given, seed=_part(seed, first // block))
+            yield self._drawn(law, m, given, seed, first)
             first += m
 
     def sample(
