@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -28,6 +29,7 @@ def site(tmp_path_factory):
         capture_output=True,
         text=True,
         timeout=900,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},  # threads would wait for each other
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
     return folder

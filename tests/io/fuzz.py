@@ -273,7 +273,7 @@ def table_model_examples() -> list[Files]:
     space.choice("size", ["S", "M", "L"])
     space.integer("n", 0, 500)
     space.bins("age", [0, 18, 65, 120])
-    space.flags("set", ["a", "b"])
+    space.flag("set", ["a", "b"])
     space.require('implies(size == "L", n < 100)', "set.a or set.b")
     rows = space.sample(200, seed=0)
     tables = [rows, rows.to_pandas()]

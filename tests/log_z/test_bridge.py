@@ -235,7 +235,7 @@ def test_budgets() -> None:
     assert not found.info["reached"] and found.half_width > 1e-5 and "not reached" in found.why
     with pytest.raises(BudgetExceeded):
         log_z(f, method="bridge", seed=1, seconds=1e-3)
-    with pytest.raises(BudgetExceeded, match="variables are held"):
+    with pytest.raises(BudgetExceeded, match="variables are fixed"):
         log_z(random_ksat(9000, 9000, 5), method="bridge", seconds=20.0)
     with pytest.raises(BudgetExceeded, match="rounding"):
         log_z(f, np.full(300, 25.0), method="bridge", seconds=20.0)

@@ -104,7 +104,8 @@ def test_the_deadline_is_enforced_in_each_of_them(formula, monkeypatch, module, 
     check_time()
 
 
-def test_a_law_with_terms_has_no_sample_then(formula, monkeypatch):
+def test_a_law_with_terms_and_no_solver_in_reserve_has_no_sample_then(formula, monkeypatch):
+    monkeypatch.setattr(terms_plan.TermsPlan, "_reserve", lambda *_: None)
     asked = {"n": 5, "terms": {(1, 2): 1.0}, "seconds": SECONDS}
     assert len(nelson.sample(formula, **asked)) == 5
     monkeypatch.setattr(terms_plan, "law", late)

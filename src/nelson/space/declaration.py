@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -73,9 +73,23 @@ class Declaration:
 
     # --- fields -----------------------------------------------------------------------------------
 
-    def flag(self, name: str) -> Flag:
-        """A field that is true or false."""
-        return self._add(Flag(self._new_name(name)))
+    @overload
+    def flag(self, name: str) -> Flag: ...
+    @overload
+    def flag(self, name: str, members: Iterable[str]) -> Flags: ...
+    def flag(self, name: str, members: Iterable[str] | None = None) -> Flag | Flags:
+        """A field that is true or false; with members, a set of such fields `name.member`."""
+        self._new_name(name)
+        if members is None:
+            return self._add(Flag(name))
+        listed = [members] if isinstance(members, str) else list(members)
+        if not listed:
+            raise FormulaError(f"the set of flags {name} without members", expected="one or more")
+        if len(set(listed)) < len(listed):
+            raise FormulaError(f"a member of {name} twice", expected="distinct ones")
+        made = {member: self.flag(f"{name}.{member}") for member in listed}
+        self.sets[name] = Flags(name, made)
+        return self.sets[name]
 
     def integer(self, name: str, low: int, high: int) -> Integer:
         """A whole number from low to high, both included; of any size."""
@@ -135,18 +149,6 @@ class Declaration:
             if not isinstance(after, Bins) or self.fields.get(after.name) is not after:
                 raise FormulaError(f"{name} after {after!r}", expected="a field of bins")
         return self._add(Bins(self._new_name(name), listed, bool(missing), unit, after))
-
-    def flags(self, name: str, members: Iterable[str]) -> Flags:
-        """A set of flags. Its members are the fields `name.member`."""
-        self._new_name(name)
-        listed = [members] if isinstance(members, str) else list(members)
-        if not listed:
-            raise FormulaError(f"the set of flags {name} without members", expected="one or more")
-        if len(set(listed)) < len(listed):
-            raise FormulaError(f"a member of {name} twice", expected="distinct ones")
-        made = {member: self.flag(f"{name}.{member}") for member in listed}
-        self.sets[name] = Flags(name, made)
-        return self.sets[name]
 
     def _new_name(self, name: str) -> str:
         if not isinstance(name, str) or not name:

@@ -376,7 +376,7 @@ def test_the_round_trip_would_notice_a_lost_rule():
 
 def test_odd_names_values_sets_names_of_rules_and_weights_come_back(tmp_path):
     space = Space('a "name" \\ with\n\x7f\x01 é')
-    space.flags("opts", ["fast", 'a "b"', "dotted.name"])
+    space.flag("opts", ["fast", 'a "b"', "dotted.name"])
     space.choice("count", ["x'y", 'x"y', "tab\t", "", "1", 2.5, True, -0.5e-300])
     space.integer("wide", -(2**100), 2**100)
     space.integer("two words", 0, 1)

@@ -292,7 +292,7 @@ def test_random_bins_with_gaps(seed):
 
 def test_a_set_of_flags_is_its_members():
     space = Space()
-    space.flags("brakes", ["abs", "esp"])
+    space.flag("brakes", ["abs", "esp"])
     space.integer("x", 0, 10**6)
     assert space.coverage({"brakes.abs": [], "brakes.esp": [], "x": []}, 2, ["brakes"]).legal == 4
 

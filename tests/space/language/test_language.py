@@ -17,7 +17,7 @@ def bus() -> Space:
     space.choice("burst", ["FIXED", "INCR", "WRAP"])
     space.choice("size", [1, 2, 4, 8])
     space.flag("write")
-    space.flags("opt", ["lock", "cache"])
+    space.flag("opt", ["lock", "cache"])
     return space
 
 
@@ -171,8 +171,8 @@ def test_bad_fields_are_refused():
         (lambda: space.choice("y", ["a", "a"]), "twice"),
         (lambda: space.choice("y", "abc"), "a list of values"),
         (lambda: space.choice("y", [[1], [2]]), "hashed"),
-        (lambda: space.flags("y", []), "without members"),
-        (lambda: space.flags("y", ["a", "a"]), "twice"),
+        (lambda: space.flag("y", []), "without members"),
+        (lambda: space.flag("y", ["a", "a"]), "twice"),
         (lambda: space.flag(""), "a string"),
         (lambda: space.flag(3), "a string"),
     ]:
@@ -299,7 +299,7 @@ def test_large_choices_and_numeric_choices():
 def test_the_readme_of_operators():
     """Sets of flags, forbidden tuples, distinct, at_most, element: counted by hand."""
     space = Space()
-    tools = space.flags("tool", ["saw", "drill", "file"])
+    tools = space.flag("tool", ["saw", "drill", "file"])
     a, b, c = (space.integer(n, 0, 3) for n in "abc")
     space.require(distinct(a, b, c), at_most(2, *tools), forbidden([a, b], [(0, 1), (2, 3)]))
     space.require(element([3, 2, 1, 0], a) >= 1)

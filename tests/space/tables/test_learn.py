@@ -263,7 +263,7 @@ def test_a_saved_model_comes_back_with_the_same_bits(learned, tmp_path):
 
 def test_fields_of_every_kind_come_back(tmp_path):
     space = Space("kinds")
-    space.flags("set", ["a", "b"])
+    space.flag("set", ["a", "b"])
     space.integer("wide", -5, 10**12)
     space.bins("age", [-math.inf, 18, 65.5, math.inf])
     space.choice("mixed", ["x", 1, None, 2.5])

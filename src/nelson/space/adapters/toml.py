@@ -195,7 +195,7 @@ class _SpaceReader:
                     raise FormulaError(
                         f"the member {_short(member)} of {_short(name)}", expected="a string"
                     )
-            self.space.flags(name, values)
+            self.space.flag(name, values)
 
     def _bins(self, name: str, given: dict[str, Any]) -> None:
         for key in given:
