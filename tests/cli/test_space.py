@@ -432,7 +432,12 @@ def has_drawn(pid: int, folder: Path) -> bool:
     return False
 
 
-def test_commands_for_formulas_say_that_a_space_is_none(tmp_path):
+def test_commands_say_what_a_space_needs(tmp_path):
+    done = run("learn", BUS, "-o", tmp_path / "m")
+    assert done.returncode == 2 and "a space needs a table as well" in done.stderr
+    done = run("learn", BUS, tmp_path / "data.csv", "-o", tmp_path / "m")
+    assert done.returncode == 1 and "data.csv: No such file" in done.stderr
+    assert not (tmp_path / "m").exists()
     assert run("judge", "--method", "auto", BUS).returncode == 2
 
 

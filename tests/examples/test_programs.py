@@ -35,5 +35,5 @@ def test_pairs_of_columns_make_the_score_better(monkeypatch, capsys):
     pytest.importorskip("matplotlib", reason="pip install nelson-mrf[plots]")
     monkeypatch.syspath_prepend(str(EXAMPLES))
     without, with_pairs = runpy.run_path(str(EXAMPLES / "subscriptions.py"))["main"]()
-    assert with_pairs > without + 0.05
+    assert with_pairs > without + 0.1  # all is seeded; dependencies alone explain the rest
     assert "basic plans have 1 seat" in capsys.readouterr().out
