@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from nelson import Space
+from nelson.budget import Budget
 from nelson.space.tables import elimination
+from nelson.space.tables import model as models
 
 
 @pytest.fixture(scope="module")
@@ -42,3 +44,19 @@ def test_exact_rows_say_how_far_from_their_law(model):
 def test_a_bound_that_is_too_large_is_not_exact(model, monkeypatch):
     monkeypatch.setattr(elimination.LevelLaw, "tv_bound", lambda law, theta: 1e-5)
     assert model.rows(10, seed=1).guarantee == "heuristic"
+
+
+def test_a_limit_does_not_change_rows_and_ends_a_draw(model, monkeypatch):
+    monkeypatch.setattr(elimination, "BLOCK", 64)
+    monkeypatch.setattr(models, "BLOCK", 64)
+    whole = model.rows(300, seed=1)
+    limited = model.rows(300, seed=1, seconds=1000.0)
+    assert all(np.array_equal(limited[name], whole[name]) for name in whole.columns)
+    none = model.rows(300, seed=1, seconds=0.0)
+    assert (len(none), none.status, none.guarantee) == (0, "budget", "heuristic")
+    assert "0 of 300 rows" in none.info["reason"]
+    looks = iter([False, False, True])  # two blocks, then the time is up
+    monkeypatch.setattr(Budget, "spent", property(lambda budget: next(looks)))
+    some = model.rows(300, seed=1, seconds=1000.0)
+    assert (len(some), some.status, some.guarantee) == (128, "budget", "exact")
+    assert all(np.array_equal(some[name], whole[name][:128]) for name in whole.columns)

@@ -42,7 +42,7 @@ from nelson.space.marginals import ValueShares
 from nelson.space.names import field_of, has
 from nelson.space.rows import Rows, code_type, table_codes
 from nelson.space.tables.columns import ROUNDS, Columns, given_up, load_pandas
-from nelson.space.tables.elimination import LevelLaw
+from nelson.space.tables.elimination import BLOCK, LevelLaw
 from nelson.space.tables.fit import Fitted, TableProblem
 from nelson.space.tables.frames import as_frame, like
 from nelson.space.tables.potential import Pair, Potential
@@ -53,6 +53,8 @@ if TYPE_CHECKING:
 
 FORMAT = 3
 KIND = "table"
+#: Options that limit a draw and do not change its rows.
+_LIMITS = {"seconds", "threads"}
 #: Files of other models that may have been in the folder before.
 _OTHERS = ("formula.cnf", "net.safetensors", "history.csv")
 
@@ -204,27 +206,50 @@ class TableModel:
                 else given
             )
             return self.space.sample(n, given=given, weights=self._weights, seed=seed, **options)
-        return self._drawn(law, n, given, fresh_seed() if seed is None else int(seed))
+        seed = fresh_seed() if seed is None else int(seed)
+        return self._drawn(law, n, given, seed, seconds=options.get("seconds"))
 
     @staticmethod
     def _asks_more(options: Mapping[str, Any]) -> bool:
         """Does an option ask for what plain draws of the law of fields do not have?"""
-        plain = {"unique": False, "method": "auto", "seconds": None}
-        return any(options[name] != plain.get(name) for name in options.keys() - {"threads"})
+        plain = {"unique": False, "method": "auto"}
+        return any(options[name] != plain.get(name) for name in options.keys() - _LIMITS)
 
-    def _drawn(self, law: LevelLaw, n: int, given: Any, seed: int, first: int = 0) -> Rows:
+    def _drawn(
+        self,
+        law: LevelLaw,
+        n: int,
+        given: Any,
+        seed: int,
+        first: int = 0,
+        seconds: float | None = None,
+    ) -> Rows:
+        """Rows first to first + n of a seed; fewer if the time is up."""
         started = time.monotonic()
+        budget = Budget.of(seconds)
+        pieces: list[dict[str, np.ndarray]] = []
+        done, asked = 0, n
         with explained(self.space, given, Budget()):
-            drawn = law.draw(self.vector, n, seed, first)
+            while done < n or not pieces:
+                if budget.spent:
+                    n = done
+                m = n - done if seconds is None else min(BLOCK, n - done)
+                pieces.append(law.draw(self.vector, m, seed, first + done))
+                done += m
+        drawn = {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
         bound = law.tv_bound(self.vector)
         codes = {
             name: column.astype(code_type(self.space.fields[name].size))
             for name, column in drawn.items()
         }
         info = {"method": "elimination", "seed": seed, "seconds": time.monotonic() - started}
+        info["tv_bound"] = bound
         rows = {name: codes[name] for name in self.space.fields}
-        guarantee = judged(self.guarantee, bound)[0]
-        return Rows(self.space.fields, rows, n, guarantee, "ok", info | {"tv_bound": bound})
+        guarantee, status = judged(self.guarantee, bound)[0], "ok"
+        if done < asked:
+            guarantee, status = guarantee if done else "heuristic", "budget"
+            info["reason"] = f"the time was up after {done:,} of {asked:,} rows"
+        return Rows(self.space.fields, rows, done, guarantee, status, info)
 
     def _law(self, given: Any) -> LevelLaw | None:
         """The law of the fields given a condition, if they can be eliminated one by one."""
@@ -265,10 +290,13 @@ class TableModel:
             )
             return
         self._check_space()
+        budget = Budget.of(options.get("seconds"))
         seed, first = fresh_seed() if seed is None else int(seed), 0
         while n is None or first < n:
             m = block if n is None else min(block, n - first)
-            yield self._drawn(law, m, given, seed, first)
+            yield (rows := self._drawn(law, m, given, seed, first, budget.seconds_left))
+            if rows.status != "ok":
+                return
             first += m
 
     def sample(
@@ -298,10 +326,13 @@ class TableModel:
         assert self.columns is not None
         seed = fresh_seed() if seed is None else int(seed)
         rules, fixed = self._conditions(given)
+        budget = Budget.of(options.get("seconds"))
         done, turn, missed = 0, 0, 0
         while n is None or done < n or not turn:
             m = block if n is None else min(block, n - done)
             part = _part(seed, turn)
+            if not budget.counted:
+                options["seconds"] = budget.left
             rows = self.rows(m, given=given, seed=part, **options)
             numbers, legal = self.columns.completed(rows, part, rules, fixed)
             if not legal.all():
