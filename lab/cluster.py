@@ -1,15 +1,17 @@
 """The same samples by one process, by `xargs`, and on Ray: rows, time, memory, bytes.
 
-    python -m lab cluster            2 10^8 samples, five times; takes minutes, and 5 GB of disk
-    python -m lab cluster --quick    a tenth of the samples
+    python -m lab cluster            2 10^8 samples, five times; 3 GB of disk while it runs
+    python -m lab cluster --quick    a tenth of the samples; 1.2 GB
 
 Temporary files are in the folder that the environment variable TMPDIR names. The command writes its
 figures to `cluster-figures.json`, from which `python -m lab page cluster` plans larger jobs. The
-Ray cluster is started before its rows are measured; their time includes the connection.
+Ray cluster is started before its rows are measured; their time includes the connection, their CPU
+time and memory are those of its workers.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -20,15 +22,18 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 
 import nelson
 from lab.common import Row, ksat
+from nelson.cluster import parts
 from nelson.kernels.core.threads import usable_cores
 from nelson.sampling.options import Options
 from nelson.sampling.plan import Plan
@@ -81,6 +86,57 @@ def children() -> tuple[float, float]:
     return used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
 
 
+def wide(folder: Path) -> dict[str, float]:
+    """1,000 variables: samples per CPU second of one thread, their bytes; parts of 10^12 samples,
+    and CPU seconds for the bookkeeping of a part.
+    """
+    formula, _ = ksat(1000)
+    nelson.sample(formula, n=64, seed=1, threads=1)
+    started = time.process_time()
+    run = nelson.cluster.sample(formula, None, 1 << 20, folder, seed=1, threads=1)
+    rate = len(run) / (time.process_time() - started)
+    bytes_each = run.info["bytes"] / len(run)
+    run = nelson.cluster.sample(formula, None, 10**12, folder / "plan", seed=1, seconds=0)
+    job = run.job
+    names = [parts.named(k * job["part_rows"], job["part_rows"], job["guarantee"], job)
+             for k in range(200_000)]  # fmt: skip
+    started = time.process_time()
+    nelson.cluster.Folder(run.store, job, parts.listed(dict.fromkeys(names, 1), job, "").values())
+    each = (time.process_time() - started) / len(names)
+    rows = job["part_rows"]
+    return {"wide_rate": rate, "wide_bytes": bytes_each, "wide_rows": rows, "wide_part": each}
+
+
+class Workers:
+    """CPU seconds and memory of the workers of a Ray cluster, looked at five times a second."""
+
+    def __init__(self, head: ray_head.Head) -> None:
+        self._head, self._used, self._first, self.mb = head, {}, {}, 0.0
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+
+    def __enter__(self) -> Workers:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._end.set()
+        self._thread.join()
+
+    @property
+    def cpu(self) -> float:
+        return sum(used - self._first[pid] for pid, used in self._used.items())
+
+    def _watch(self) -> None:
+        while not self._end.wait(0.2):
+            for process in self._head.workers("ray::"):
+                with contextlib.suppress(psutil.Error):
+                    times, drawing = process.cpu_times(), process.cmdline()[0] == "ray::draw"
+                    self._used[process.pid] = times.user + times.system
+                    self._first.setdefault(process.pid, self._used[process.pid])
+                    self.mb = max(self.mb, process.memory_info().rss / 2**20 * drawing)
+
+
 def rows() -> Iterator[Row]:
     quick = "--quick" in sys.argv
     n = 20_000_000 if quick else 200_000_000
@@ -108,19 +164,13 @@ def rows() -> Iterator[Row]:
             before, started = children()[0], time.perf_counter()
             if isinstance(words, int):
                 on_ray: Any = {"address": head.address, "workers": words, "part_rows": 1 << 20}
-                run = nelson.cluster.sample(formula, None, n, home / "out", seed=1, **on_ray)
-                took, cpu, peak = (
-                    time.perf_counter() - started,
-                    run.info["busy"],
-                    run.info["peak_mb"],
-                )
+                with Workers(head) as watched:
+                    nelson.cluster.sample(formula, None, n, home / "out", seed=1, **on_ray)
+                took, cpu, peak = time.perf_counter() - started, watched.cpu, watched.mb
             else:
                 subprocess.run(words, check=True)
-                took, cpu, peak = (
-                    time.perf_counter() - started,
-                    children()[0] - before,
-                    children()[1],
-                )
+                took, (now, peak) = time.perf_counter() - started, children()
+                cpu = now - before
             found, size = digest(home / "out")
             reference = reference or found
             assert found == reference, f"{label}: other rows"
@@ -141,4 +191,9 @@ def rows() -> Iterator[Row]:
             nelson.cluster.sample(formula, None, 64, home / "small", seed=1)
             shutil.rmtree(home / "small")
         figures["job"] = (time.perf_counter() - started) / 3
+        nelson.cluster.sample(formula, None, 64, home / "small", seed=1)
+        before = children()[0]
+        subprocess.run([*command[:5], "-q", "-o", f"{home}/small/", "-n", "64"], check=True)
+        figures["start"] = children()[0] - before
+        figures |= wide(home / "wide")
     FIGURES.write_text(json.dumps(figures, indent=1) + "\n")

@@ -85,7 +85,39 @@ def markdown(figures: Mapping[str, Any], machine: Machine = Machine()) -> str:  
             cells.append(f"{time:,.3g} ({limit})")
         table.append("| " + " | ".join(cells) + " |")
     told.append("\n".join(table))
+    told.append(_first_to_break(figures, machine))
     return "\n\n".join(told) + "\n"
+
+
+def _first_to_break(figures: Mapping[str, Any], machine: Machine) -> str:
+    """The limits of 10^12 samples of 1,000 variables, from the one met first."""
+    size, n = 1e12 * figures["wide_bytes"], 1e12
+    files = n / figures["wide_rows"]
+    drawing, writing = n / figures["wide_rate"] / machine.cores, size / machine.write_mb_s / 1e6
+    limits = [
+        (writing, f"**The storage.** Writing takes {writing / 3600:.3g} hours of one machine, "
+         f"{writing / 3600 / 100:.2g} of a hundred, if the storage takes "
+         f"{machine.write_mb_s / 10:,.0f} GB/s."),
+        (drawing, f"**The cores.** Drawing takes {drawing / 3600:.3g} hours of one machine, at "
+         f"{figures['wide_rate']:,.0f} samples per CPU second."),
+    ]  # fmt: skip
+    told = [text for _, text in sorted(limits, reverse=True)] + [
+        f"**Checking on a rerun.** It reads the {_bytes(size)} that are there, which takes as long "
+        "as writing. Use `--no-verify` and let `nelson read --verify` run apart.",
+        f"**Listing.** An object store gives 1,000 names a request, so one listing is "
+        f"{files / 1000:,.0f} requests; with `--shard K/1000` each share asks for the whole "
+        f"listing once, {files:,.0f} requests together. Fewer and larger shares, or larger parts "
+        "(`--part-rows`), make it less.",
+        f"Not the bookkeeping: {files:,.0f} parts cost {files * figures['wide_part']:.1f} CPU "
+        "seconds and one listing (a test counts the accesses).",
+    ]
+    lines = [f"{number}. {text}" for number, text in enumerate(told, 1)]
+    head = (
+        f"A process of `xargs` costs {figures['start']:.2g} CPU seconds to start: a share should "
+        f"draw for a minute at least. What breaks first, for 10^12 samples of 1,000 variables "
+        f"({_bytes(size)}, {files:,.0f} parts):"
+    )
+    return head + "\n\n" + "\n".join(lines)
 
 
 def _machines(count: int) -> str:

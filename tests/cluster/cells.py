@@ -46,7 +46,7 @@ class Deadly(Store):
         super().__init__(folder)
         self.graves, self.names = os.fspath(graves), names
 
-    def write(self, name: str, data: bytes | memoryview) -> None:
+    def write(self, name: str, data: bytes) -> None:
         grave = os.path.join(self.graves, name)
         if name in self.names and not os.path.exists(grave):
             with open(grave, "x") as file:

@@ -80,8 +80,8 @@ def test_a_part_says_what_it_is(copy):
         ({"seed": 4}, "seed is 3, not 4"),
         ({"formula": LOOSE, "theta": None}, "formula is"),
         ({"theta": None}, "theta is"),
-        ({"method": "prs"}, "method, sweeps, law is"),
-        ({"given": [1]}, "evidence is"),
+        ({"method": "prs"}, "asked method is"),
+        ({"given": [1]}, "given is"),
         ({"project": [1, 2]}, "variables is"),
         ({"part_rows": 128}, "part_rows is 256, not 128"),
         ({"names": list("abcdefg")}, "names is"),
@@ -260,7 +260,7 @@ def test_a_million_parts(tmp_path, monkeypatch):
 
 
 def test_default_sizes_of_parts():
-    wanted = {"variables": range(1000), "n": 10**12}
+    wanted = {"variables": range(1000), "n": 10**12, "layout": "packed"}
     assert job._default_rows(wanted, 1) * 125 <= 128 << 20
     assert job._default_rows(wanted | {"n": 10**6}, 1) == 65_536
     assert job._default_rows(wanted | {"n": 10**6}, 100) == 10_048

@@ -336,11 +336,9 @@ def damaged_job(rng: random.Random, name: str, data: bytes, other: bytes) -> byt
         known = json.loads(parts.metadata_of(data)["job"])
         text = json.dumps(damaged_value(rng, known))
         schema = pyarrow.schema([("x", pyarrow.binary(1))])
-        return bytes(parts.encoded(schema, (), lambda: {"job": text}, packed=True))
-    changed = bytearray(damaged(rng, name, data, other))
-    if rng.random() < 0.7:
-        parts.seal(changed)
-    return bytes(changed)
+        return parts._encoded(schema, (), {"job": text, "guarantee": "exact"}, packed=True)[0]
+    changed = damaged(rng, name, data, other)
+    return parts.sealed(changed) if rng.random() < 0.7 else changed
 
 
 def read_job_folder(folder: Path, files: Files, rng: random.Random) -> None:

@@ -35,7 +35,8 @@ def test_the_plan_of_a_large_job():
     """
     figures = {"rate": 1e6, "bytes": 100.0, "decide": 0.5, "job": 0.5, "disk_mb_s": 200.0}
     figures |= {"quick": False, "cores": 2, "nelson": "1", "n": 10, "variables": 800}
-    figures |= {"method": "lovasz", "guarantee": "exact", "engines": []}
+    figures |= {"method": "lovasz", "guarantee": "exact", "engines": [], "start": 1.0}
+    figures |= {"wide_rate": 1e5, "wide_bytes": 125.0, "wide_rows": 10**6, "wide_part": 3e-6}
     large, formulas, _ = cluster_plan.JOBS
     slow, fast = cluster_plan.Machine(8, 1000.0), cluster_plan.Machine(64, 1000.0)
     for job, machines, machine, seconds, what in (
@@ -47,3 +48,6 @@ def test_the_plan_of_a_large_job():
         assert (took, waits) == (pytest.approx(seconds / 3600), what)
     text = cluster_plan.markdown(figures)
     assert "| 10^12 samples of one formula | 100 TB |" in text and "--quick" not in text
+    assert "(125 TB, 1,000,000 parts)" in text and "parts cost 3.0 CPU seconds" in text
+    # 10^12 / 10^5 / 64 s of drawing are 43.4 h; 125 TB at 1 GB/s are 34.7 h.
+    assert text.index("takes 43.4 hours") < text.index("takes 34.7 hours")

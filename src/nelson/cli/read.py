@@ -71,7 +71,7 @@ def _description(source: Folder) -> str:
     unfinished = "" if source.complete else f" of {job['n']:,}: not finished"
     rows = {
         "samples": f"{len(source):,}{unfinished}",
-        "variables": f"{len(source.variables):,}",
+        "columns": f"{len(source.names):,}",
         "guarantee": f"{source.guarantee} ({job['why']})",
         "method": method_words(job["method"], job["sweeps"]),
         "seed": f"{job['seed']}, keyed by {job['keyed']}",

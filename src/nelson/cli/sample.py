@@ -125,7 +125,7 @@ def sample(
     refuse({"--workers": workers is not None and cluster is None}, "not without --cluster")
     rows = None if part_rows is None else parsed_count(part_rows, "--part-rows", endless=False)
     parts: dict[str, Any] = {"shard": shard, "part_rows": rows, "verify": not no_verify}
-    parts |= {"threads": threads}
+    parts |= {"threads": threads, "address": cluster, "workers": workers}
     if (source := read_source(file)) is not None:
         refuse(
             {
@@ -136,7 +136,6 @@ def sample(
                 "--max-rounds": max_rounds != 1000,
                 "--device": device != "cpu",
                 "--no-check": no_check,
-                "--cluster": cluster is not None,
                 "--columns": columns,
                 "--dialect": dialect != "auto",
             },
@@ -150,12 +149,12 @@ def sample(
                 "-n inf": options["n"] is None,
                 "--spreadsheet": spreadsheet,
             }
-            refuse(
-                used | {"a model of a table": space_of(source) is not source}, "not into a folder"
-            )
-            plan = space_of(source).plan(seed=seed, method=method, threads=threads, **law)
-            options = parts | {"n": options["n"], "seed": seed, "seconds": seconds}
-            sample_parts(plan, options, output, quiet)
+            refuse(used, "not into a folder")
+            if hasattr(source, "plan"):
+                plan = source.plan(seed=seed, method=method, threads=threads, **law)
+                sample_parts(plan, options | parts, output, quiet)
+            else:
+                sample_parts(source, options | parts | law, output, quiet)
             return
         options |= {"unique": unique} | law
         _sample_rows(source, output, options, spreadsheet, quiet)
@@ -167,7 +166,7 @@ def sample(
         used = {"--unique": unique, "--device": device != "cpu", "-n inf": n is None}
         used |= {"--moves": moves != "single", "--spreadsheet": spreadsheet}
         refuse(used, "not into a folder")
-        options |= parts | {"columns": columns, "address": cluster, "workers": workers}
+        options |= parts | {"columns": columns}
     else:
         options |= {"threads": threads, "device": device, "moves": moves}
 

@@ -17,10 +17,11 @@ if TYPE_CHECKING:
     from nelson.cluster.read import Folder
     from nelson.formula import Formula
     from nelson.space.plan import SpacePlan
+    from nelson.space.tables.model import TableModel
 
 
 def sample_parts(
-    source: Formula | SpacePlan, options: dict[str, Any], output: str, quiet: bool
+    source: Formula | SpacePlan | TableModel, options: dict[str, Any], output: str, quiet: bool
 ) -> None:
     """Draw, print the summary, and leave with the exit codes of `nelson sample`."""
     from nelson.cluster import sample

@@ -14,7 +14,7 @@ listing therefore tells all there is to know about a folder.
 |---------|-------------------------------------------------------------------------------------|
 | packed  | x: ceil(n / 8) bytes; bit v % 8 (the lowest is bit 0) of byte v // 8 is variable v    |
 | columns | one Boolean column for each variable                                                |
-| rows    | the columns of a space, with their types                                            |
+| rows    | the columns of a space or a table, with their types                                 |
 
 A file carries its own checksum, the `nelson.seal` in its metadata: the CRC-32 of all its bytes,
 where the eight digits of the seal are zeros.
@@ -26,26 +26,26 @@ import io
 import json
 import re
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from nelson.chains.guarantee import GUARANTEES
+from nelson.chains.guarantee import GUARANTEES, weakest
 from nelson.cluster.store import Store
 from nelson.errors import NelsonError
 from nelson.io.arrow import load_pyarrow
-from nelson.kernels.cpu.rows import to_rows
-from nelson.sampling.samples import Samples
-from nelson.space.clauses.decode import rows_of_samples
-from nelson.space.rows import Rows
+from nelson.io.boolean_table import checked_variables
 
 JOB = "_nelson.parquet"
 FORMAT, VERSION = "nelson samples", 2
-LAYOUTS = ("packed", "columns", "rows")
 
 _NAME = re.compile(rf"part-(\d{{15}})(?:\.(\d{{1,15}})-({'|'.join(GUARANTEES)}))?\.parquet")
-_SEAL, _DIGITS = b"nelson.seal", b"0" * 8
+_SEAL, _ZEROS = b"nelson.seal", b"0" * 8
+#: What a part says of its job.
+_TOLD = ("formula", "law", "seed", "method", "why", "names")
+#: Entries of a job that are read back, and their types: anybody may have changed a file.
+_TYPES: dict[str, type] = dict.fromkeys(("n", "max_rounds", "part_rows"), int)
+_TYPES |= dict.fromkeys(("method", "why", "law", "formula", "begun", "layout", "guarantee"), str)
+_TYPES["variables"] = list
 
 
 class Part(NamedTuple):
@@ -53,15 +53,19 @@ class Part(NamedTuple):
 
     name: str
     first: int
-    asked: int
     rows: int
     guarantee: str
     bytes: int
 
 
+def size_at(first: int, job: Mapping[str, Any]) -> int:
+    """Samples that the part from `first` on should have."""
+    return int(min(job["part_rows"], job["n"] - first))
+
+
 def named(first: int, count: int, guarantee: str, job: Mapping[str, Any]) -> str:
     """The name of a part."""
-    usual = (count, guarantee) == (_asked(first, job), job["guarantee"])
+    usual = (count, guarantee) == (size_at(first, job), job["guarantee"])
     return f"part-{first:015d}{'' if usual else f'.{count}-{guarantee}'}.parquet"
 
 
@@ -75,115 +79,81 @@ def listed(sizes: Mapping[str, int], job: Mapping[str, Any], where: str) -> dict
             continue
         match = _NAME.fullmatch(name)
         first = int(match[1]) if match else -1
-        asked = _asked(first, job)
-        count = int(match[2] or asked) if match else 0
-        if match is None or asked <= 0 or first % job["part_rows"] or count > asked:
+        most = size_at(first, job)
+        count = int(match[2] or most) if match else 0
+        if match is None or most <= 0 or first % job["part_rows"] or count > most:
             raise NelsonError(f"{where}: {name} is not a part of the job; remove it")
         if first in found:
             raise NelsonError(
                 f"{where}: samples from {first:,} on are there twice, in {found[first].name} and "
                 f"{name}; remove one"
             )
-        found[first] = Part(name, first, asked, count, match[3] or job["guarantee"], sizes[name])
+        found[first] = Part(name, first, count, match[3] or job["guarantee"], sizes[name])
     return found
 
 
-def _asked(first: int, job: Mapping[str, Any]) -> int:
-    return int(min(job["part_rows"], job["n"] - first))
-
-
-# ---------------------------------------------------------------------------------------- columns
-
-
-def schema_of(job: Mapping[str, Any], space: Any = None) -> Any:
-    """The schema of all files of the job. space: of a job whose layout is "rows"."""
-    pa, _ = load_pyarrow()
-    variables, names = job["variables"], job["names"]
-    if job["layout"] == "rows":
-        return Rows.empty(space.fields).to_arrow().schema
-    if job["layout"] == "packed":
-        kind = pa.binary(max(1, -(-len(variables) // 8)))
-        return pa.schema([pa.field("x", kind, nullable=False)])
-    return pa.schema(
-        [pa.field(name, pa.bool_(), False) for name in names or [f"x{v}" for v in variables]]
-    )
-
-
-def table_of(samples: Samples, schema: Any, layout: str, space: Any = None) -> Any:
-    """Samples as an Arrow table of that schema."""
-    pa, _ = load_pyarrow()
-    count = len(samples)
-    if layout == "rows":
-        return rows_of_samples(space, samples, {}).to_arrow()
-    if layout == "packed":
-        octets = to_rows(samples.packed, count)[None]
-    else:  # Arrow packs Booleans as we do: the bits of a column side by side, the lowest first
-        octets = np.ascontiguousarray(samples.packed.T)
-    columns = [
-        pa.Array.from_buffers(kind, count, [None, pa.py_buffer(bits)])
-        for kind, bits in zip(schema.types, octets, strict=True)
-    ]
-    return pa.Table.from_arrays(columns, schema=schema)
-
-
-# ------------------------------------------------------------------------------------------ bytes
-
-
-def job_file(job: Mapping[str, Any], space: Any = None) -> bytes:
+def job_file(job: Mapping[str, Any], schema: Any) -> bytes:
     """A file of no row, whose metadata hold the job."""
-    return bytes(encoded(schema_of(job, space), (), lambda: {"job": json.dumps(job)}, packed=True))
+    return _encoded(schema, (), {"job": json.dumps(job), "guarantee": job["guarantee"]}, True)[0]
 
 
-def encoded(
-    schema: Any, tables: Iterable[Any], metadata: Callable[[], Mapping[str, Any]], packed: bool
-) -> memoryview:
-    """A Parquet file in memory, sealed. metadata() is called after the last table."""
+def part_file(
+    job: Mapping[str, Any], schema: Any, tables: Iterable[tuple[Any, str]], first: int
+) -> tuple[Part, bytes]:
+    """A part and its bytes, from Arrow tables and their guarantees."""
+    told = {key: job[key] for key in _TOLD} | {"first": first, "guarantee": job["guarantee"]}
+    told["info"] = {key: job[key] for key in ("method", "why", "seed", "sweeps")}
+    if packed := job["layout"] == "packed":
+        told["variables"] = job["variables"]
+    data, count, guarantee = _encoded(schema, tables, told, packed)
+    name = named(first, count, guarantee, job)
+    return Part(name, first, count, guarantee, len(data)), data
+
+
+def _encoded(
+    schema: Any, tables: Iterable[tuple[Any, str]], told: dict[str, Any], packed: bool
+) -> tuple[bytes, int, str]:
+    """The bytes of a sealed Parquet file, the number of its rows, and their guarantee."""
     _, pq = load_pyarrow()
-    out = io.BytesIO()
+    out, count, guarantee = io.BytesIO(), 0, told["guarantee"]
     # Packed bits are as good as random: there is nothing to compress.
     how: Any = {"compression": "none", "use_dictionary": False, "write_statistics": False}
-    writer = pq.ParquetWriter(out, schema, **(how if packed else {"compression": "zstd"}))
-    for table in tables:
-        writer.write_table(table, row_group_size=max(1, len(table)))
-    told = {
-        f"nelson.{key}": value if isinstance(value, str) else json.dumps(value)
-        for key, value in metadata().items()
-    }
-    writer.add_key_value_metadata(told | {_SEAL.decode(): _DIGITS.decode()})
-    writer.close()
-    data = out.getbuffer()
-    seal(data)
-    return data
+    with pq.ParquetWriter(out, schema, **(how if packed else {"compression": "zstd"})) as writer:
+        for table, of_table in tables:
+            writer.write_table(table, row_group_size=max(1, len(table)))
+            count, guarantee = count + len(table), weakest([guarantee, of_table])
+        told |= {"count": count, "guarantee": guarantee}
+        told["info"] = told.get("info", {}) | {"guarantee": guarantee}
+        texts = {k: v if isinstance(v, str) else json.dumps(v) for k, v in told.items()}
+        entries = {f"nelson.{key}": text for key, text in texts.items()}
+        writer.add_key_value_metadata(entries | {_SEAL.decode(): _ZEROS.decode()})
+    return sealed(out.getvalue()), count, guarantee
 
 
-def seal(data: Any) -> None:
-    """Set the seal of bytes that can be changed."""
-    if (at := _seal_at(data)) >= 0:
-        data[at : at + len(_DIGITS)] = _DIGITS
-        data[at : at + len(_DIGITS)] = b"%08x" % zlib.crc32(data)
+# ------------------------------------------------------------------------------------------ checks
+
+
+def sealed(data: bytes) -> bytes:
+    """A file with the right seal."""
+    at = _seal_at(data)
+    return b"".join((data[:at], _seal_of(data, at), data[at + len(_ZEROS) :]))
 
 
 def intact(data: bytes) -> bool:
-    """Are these the bytes that `encoded` made? Any changed byte is seen."""
+    """Are these the bytes that `sealed` made? Any changed byte is seen."""
     at = _seal_at(data)
-    if at < 0:
-        return False
-    view, end = memoryview(data), at + len(_DIGITS)
-    found = zlib.crc32(view[end:], zlib.crc32(_DIGITS, zlib.crc32(view[:at])))
-    return bytes(view[at:end]) == b"%08x" % found
+    return data[at : at + len(_ZEROS)] == _seal_of(data, at)
 
 
-def _seal_at(data: Any) -> int:
-    """Where the digits of the seal begin, or -1. The footer is at the end, its length before the
-    last four bytes; after a key of the metadata come two bytes: type and length of the value.
-    """
+def _seal_at(data: bytes) -> int:
+    """Where the digits begin: two bytes after their key, for the type and length of the value."""
+    return data.rfind(_SEAL) + len(_SEAL) + 2
+
+
+def _seal_of(data: bytes, at: int) -> bytes:
     view = memoryview(data)
-    footer = 8 + int.from_bytes(view[-8:-4], "little")
-    if len(view) < 12 or footer > len(view):
-        return -1
-    found = bytes(view[-footer:]).rfind(_SEAL)
-    at = len(view) - footer + found + len(_SEAL) + 2
-    return at if found >= 0 and at + len(_DIGITS) <= len(view) else -1
+    found = zlib.crc32(_ZEROS, zlib.crc32(view[:at]))
+    return b"%08x" % zlib.crc32(view[at + len(_ZEROS) :], found)
 
 
 def fault(data: bytes, part: Part, job: Mapping[str, Any]) -> str | None:
@@ -209,23 +179,31 @@ def metadata_of(data: bytes) -> dict[str, str]:
     _, pq = load_pyarrow()
     try:
         found = pq.read_metadata(io.BytesIO(data)).metadata or {}
-        return {
-            key.decode()[len("nelson.") :]: value.decode()
-            for key, value in found.items()
-            if key.startswith(b"nelson.")
-        }
+        entries = {key.decode(errors="replace"): value for key, value in found.items()}
+        return {k[7:]: v.decode() for k, v in entries.items() if k.startswith("nelson.")}
     except Exception as error:  # pyarrow raises several kinds
         raise ValueError(f"its footer cannot be read ({error})") from None
 
 
 def read_job(store: Store) -> dict[str, Any] | None:
     """The job of a folder; None: there is none. Raises NelsonError if it is damaged."""
-    if (data := store.read(JOB, first=True)) is None:
+    if (data := store.read(JOB)) is None:
         return None
     try:
-        job = json.loads(metadata_of(data)["job"]) if intact(data) else None
-    except Exception as error:  # pyarrow raises several kinds
+        if not intact(data):
+            raise ValueError("its checksum does not match")
+        job = json.loads(metadata_of(data)["job"])
+        if (job["format"], job["version"]) != (FORMAT, VERSION):
+            raise ValueError("another format or version")
+        names, counts = job["names"], [job[key] for key, kind in _TYPES.items() if kind is int]
+        good = all(type(job[key]) is kind for key, kind in _TYPES.items())
+        good &= all(0 <= count < 2**62 for count in counts) and job["part_rows"] > 0
+        good &= job["guarantee"] in GUARANTEES and {"seed", "sweeps", "keyed"} <= job.keys()
+        good &= all(isinstance(name, str) for name in names or ())
+        if not good:
+            raise ValueError("an entry of another type or value")
+        bits = job["variables"] if job["layout"] == "rows" or names is None else names
+        checked_variables(job["variables"], len(bits), None)
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         raise NelsonError(f"{store}/{JOB} is damaged ({error})") from None
-    if not isinstance(job, dict):
-        raise NelsonError(f"{store}/{JOB} is damaged: its checksum does not match")
-    return job
+    return dict(job)

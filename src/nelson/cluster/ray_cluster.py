@@ -21,19 +21,6 @@ _WAIT_SECONDS = 1.0
 _ADVICE = "`ray start --head --node-ip-address 127.0.0.1` starts one on this machine"
 
 
-def require_ray() -> Any:
-    """The module `ray`; raises NelsonError if it is not installed."""
-    os.environ.setdefault("RAY_DISABLE_IMPORT_WARNING", "1")
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # keep CUDA_VISIBLE_DEVICES
-    try:
-        import ray
-    except ImportError as error:
-        raise NelsonError(
-            f'a cluster needs Ray: pip install "nelson-mrf[cluster]" ({error})'
-        ) from None
-    return ray
-
-
 def check_reachable(address: str, seconds: float = 5.0) -> None:
     """Raise NelsonError if nothing answers at host:port; Ray itself would try for many minutes."""
     host, _, port = address.rpartition("://")[2].rpartition(":")
@@ -48,7 +35,14 @@ def check_reachable(address: str, seconds: float = 5.0) -> None:
 @contextmanager
 def connected(address: str) -> Iterator[Any]:
     """`ray`, connected to the cluster. A process that is connected already stays as it is."""
-    ray = require_ray()
+    os.environ.setdefault("RAY_DISABLE_IMPORT_WARNING", "1")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # keep CUDA_VISIBLE_DEVICES
+    try:
+        import ray
+    except ImportError as error:
+        raise NelsonError(
+            f'a cluster needs Ray: pip install "nelson-mrf[cluster]" ({error})'
+        ) from None
     if ray.is_initialized():
         yield ray
         return
@@ -76,19 +70,17 @@ def results(
     cpus: int = 1,
     retries: int = 5,
     deadline: float | None = None,
-    ahead: int = 2,
-    lost: Callable[[Any, str], Any] | None = None,
     options: Callable[[Any], dict[str, Any]] = lambda job: {},
-) -> Iterator[Any]:
-    """Yields function(shared, job) of every job, in the order in which they end.
+) -> Iterator[tuple[Any, Any]]:
+    """Yields (job, function(shared, job)) of every job, in the order in which they end.
 
     A task whose worker died, or that raised OSError, is run again, at most `retries` times. After
-    that the error is raised here, or lost(job, why) is yielded. Tasks that run at the deadline end
-    with the connection: `ray.cancel` of a task that is about to end kills the calling process (Ray
-    2.60). A job is taken from its iterator when Ray may have one more task.
+    that, or if it raised something else, the exception stands in place of its value. Tasks that run
+    at the deadline end with the connection: `ray.cancel` of a task that is about to end kills the
+    calling process (Ray 2.60). A job is taken from its iterator when Ray may have one more task.
 
-    workers: tasks at a time; None: as many as the cluster has cores for, also after it has grown.
-    ahead: tasks handed to Ray for each core; of 2, one waits. options(job): more of `ray.remote`.
+    workers: tasks at a time; None: as many as the cluster has cores for, also after it has grown,
+    and as many that wait. options(job): more of `ray.remote`.
     """
     with connected(address) as ray:
         remote = ray.remote(num_cpus=cpus, max_retries=retries, retry_exceptions=[OSError])(
@@ -98,34 +90,26 @@ def results(
         running: dict[Any, Any] = {}
         while True:
             left = _WAIT_SECONDS if deadline is None else deadline - time.monotonic()
-            fit = max(1, int(ray.cluster_resources().get("CPU", 1)) // cpus)
-            # With fewer workers than cores, Ray would start tasks at once that should wait.
-            limit = 0 if left <= 0 else workers if workers and workers < fit else fit * ahead
-            while len(running) < limit and (job := next(waiting, None)) is not None:
+            limit = workers or 2 * max(1, int(ray.cluster_resources().get("CPU", 1)) // cpus)
+            while left > 0 and len(running) < limit and (job := next(waiting, None)) is not None:
                 running[remote.options(**options(job)).remote(common, job)] = job
             if not running or left <= 0:
                 break
             ready, _ = ray.wait(list(running), num_returns=1, timeout=min(_WAIT_SECONDS, left))
             for reference in ready:
-                yield _result(ray, reference, running.pop(reference), lost)
+                yield (job := running.pop(reference)), _outcome(ray, reference, job)
 
 
-def _result(ray: Any, reference: Any, job: Any, lost: Callable[[Any, str], Any] | None) -> Any:
-    """The value that a task returned; an error that it raised is raised here, with its own type."""
-    errors = ray.exceptions
+def _outcome(ray: Any, reference: Any, job: Any) -> Any:
+    """The value that a task returned, or the exception that it raised, with its own type."""
     try:
         return ray.get(reference)
-    except errors.RayTaskError as error:
+    except ray.exceptions.RayTaskError as error:
         cause = getattr(error, "cause", None)
-        if not isinstance(cause, Exception) or isinstance(cause, errors.RayError):
-            cause = NelsonError(f"{job}: {error}")
-        if lost is not None:
-            return lost(job, f"{type(cause).__name__}: {cause}")
-        raise cause from None
-    except errors.RayError as error:
-        if lost is not None:
-            return lost(job, f"lost with its worker ({type(error).__name__})")
-        raise NelsonError(
+        known = isinstance(cause, Exception) and not isinstance(cause, ray.exceptions.RayError)
+        return cause if known else NelsonError(f"{job}: {error}")
+    except ray.exceptions.RayError as error:
+        return NelsonError(
             f"{job} was lost with its worker ({type(error).__name__}), more often than it may be "
             "retried; finished parts are kept, and the same call continues"
-        ) from None
+        )

@@ -10,9 +10,9 @@ Credentials and endpoints come from where these look for them (AWS_ENDPOINT_URL,
 from __future__ import annotations
 
 import os
-import queue
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any, TypeVar
 from urllib.parse import unquote, urlparse
 
@@ -30,7 +30,7 @@ class Store:
     """The files of one job. Small, and can be pickled: every worker opens the store by itself."""
 
     #: Seconds in which a remote store must answer for the first time, and in which one part, or
-    #: the listing, must travel.
+    #: the listing, must travel later.
     first_answer, transfer = 60.0, 900.0
 
     def __init__(self, where: str | os.PathLike[str]) -> None:
@@ -39,19 +39,10 @@ class Store:
             name = unquote(urlparse(name).path)
         self.remote = "://" in name
         self.uri = name.rstrip("/") if self.remote else os.path.abspath(name)
+        self._answered = False
 
     def __str__(self) -> str:
         return self.uri
-
-    def filesystem(self) -> tuple[Any, str]:
-        """What pyarrow takes: an fsspec file system, and the path of the folder in it."""
-        try:
-            import fsspec
-
-            fs, path = fsspec.core.url_to_fs(self.uri)
-        except (ImportError, ValueError) as error:
-            raise NelsonError(f"{self.uri}: cannot be opened: {error}") from None
-        return fs, str(path)
 
     def sizes(self) -> dict[str, int]:
         """The names and bytes of all complete files, from one listing."""
@@ -62,29 +53,22 @@ class Store:
                     return {item.name: item.stat().st_size for item in files if item.is_file()}
             except FileNotFoundError:
                 return {}
-            except NotADirectoryError:
-                raise NelsonError(f"{self.uri} is a file; expected a folder") from None
 
         def listed(fs: Any, path: str) -> list[dict[str, Any]]:
             fs.invalidate_cache()
-            try:
-                return list(fs.ls(path, detail=True))
-            except FileNotFoundError:
-                return []
+            return list(fs.ls(path, detail=True))
 
-        found = self._remote(self.transfer, listed)
-        return {
-            str(item["name"]).rpartition("/")[2]: int(item["size"] or 0)
-            for item in found
-            if item["type"] == "file"
-        }
+        try:
+            found = [item for item in self._remote(listed) if item["type"] == "file"]
+        except FileNotFoundError:
+            return {}
+        return {str(i["name"]).rpartition("/")[2]: int(i["size"] or 0) for i in found}
 
-    def read(self, name: str, first: bool = False) -> bytes | None:
-        """The bytes of a file; None: there is none. first: nothing is known of the store yet."""
+    def read(self, name: str) -> bytes | None:
+        """The bytes of a file; None: there is none."""
         try:
             if self.remote:
-                seconds = self.first_answer if first else self.transfer
-                return self._remote(seconds, lambda fs, path: bytes(fs.cat_file(f"{path}/{name}")))
+                return self._remote(lambda fs, path: bytes(fs.cat_file(f"{path}/{name}")))
             with open(os.path.join(self.uri, name), "rb") as file:
                 return file.read()
         except FileNotFoundError:
@@ -109,14 +93,12 @@ class Store:
                 return False
             return bytes(fs.cat_file(f"{path}/{name}")) == data  # not every store keeps its word
 
-        return self._remote(self.first_answer, put)
+        return self._remote(put)
 
-    def write(self, name: str, data: bytes | memoryview) -> None:
+    def write(self, name: str, data: bytes) -> None:
         """Write a file, or replace it."""
         if self.remote:
-            self._remote(
-                self.transfer, lambda fs, path: fs.pipe_file(f"{path}/{name}", bytes(data))
-            )
+            self._remote(lambda fs, path: fs.pipe_file(f"{path}/{name}", data))
             return
         path = os.path.join(self.uri, name)
         while not atomic.create(path, data):
@@ -125,30 +107,37 @@ class Store:
     def remove(self, name: str) -> None:
         """Remove a file that is there."""
         if self.remote:
-            self._remote(self.transfer, lambda fs, path: fs.rm_file(f"{path}/{name}"))
+            self._remote(lambda fs, path: fs.rm_file(f"{path}/{name}"))
         else:
             os.unlink(os.path.join(self.uri, name))
 
-    def _remote(self, seconds: float, call: Callable[[Any, str], T]) -> T:
-        """call(file system, path), for at most that long. It runs in a thread, so that Ctrl-C and
+    def _remote(self, call: Callable[[Any, str], T]) -> T:
+        """call(file system, path), with a time limit. It runs in a thread, so that Ctrl-C and
         SIGTERM are obeyed while a library waits for a network that does not answer.
         """
-        answer: queue.Queue[tuple[bool, Any]] = queue.Queue()
+        answer: Future[T] = Future()
 
         def run() -> None:
             try:
-                answer.put((True, call(*self.filesystem())))
+                import fsspec
+
+                answer.set_result(call(*fsspec.core.url_to_fs(self.uri)))
             except BaseException as error:
-                answer.put((False, error))
+                answer.set_exception(error)
 
         threading.Thread(target=run, daemon=True, name=f"nelson {self.uri}").start()
+        seconds = self.transfer if self._answered else self.first_answer
         try:
-            good, value = answer.get(timeout=seconds)
-        except queue.Empty:
+            value = answer.result(seconds)
+        except FileNotFoundError:
+            self._answered = True
+            raise
+        except TimeoutError:
             raise StoreError(f"{self.uri}: no answer within {seconds:.0f} s") from None
-        if good:
-            return value
-        if isinstance(value, (FileNotFoundError, NelsonError)):
-            raise value
-        reason = " ".join(str(value).split()) or type(value).__name__
-        raise StoreError(f"{self.uri}: {reason}") from None
+        except (ImportError, ValueError) as error:
+            raise NelsonError(f"{self.uri}: cannot be opened: {error}") from None
+        except Exception as error:
+            reason = " ".join(str(error).split()) or type(error).__name__
+            raise StoreError(f"{self.uri}: {reason}") from None
+        self._answered = True
+        return value

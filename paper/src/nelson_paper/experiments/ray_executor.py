@@ -32,7 +32,7 @@ def executor(
 ) -> Iterator[tuple[Any, Rows]]:
     """Run cells on a Ray cluster ("auto": of this machine); yields (cell, rows) as they end.
 
-    A cell is taken from `cells` when there is a core for it.
+    A cell is taken from `cells` when Ray may have it: it runs, or waits for a core.
     """
     with ray_cluster.connected(address) as ray:
         largest = max((node["Resources"].get("memory", 0.0) for node in ray.nodes()), default=0.0)
@@ -41,22 +41,24 @@ def executor(
             limit = getattr(cell, "memory", 0)
             return {"memory": int(min(limit, largest))} if limit and largest else {}
 
-        how: dict[str, Any] = {"workers": workers, "retries": RETRIES, "ahead": 1}
-        how |= {"lost": _lost_cell, "options": memory}
-        yield from ray_cluster.results(address, run_cell, None, cells, **how)
+        how: dict[str, Any] = {"workers": workers, "retries": RETRIES, "options": memory}
+        for cell, rows in ray_cluster.results(address, run_cell, None, cells, **how):
+            yield cell, _lost(cell, rows) if isinstance(rows, Exception) else rows
 
 
 _child: list[Any] = []  # the child process of this Ray worker; started with its first cell
 
 
-def run_cell(_: None, cell: Any) -> tuple[Any, Rows]:
+def run_cell(_: None, cell: Any) -> Rows:
     """In a Ray worker: run a cell in the worker's child process."""
     if not _child:
         _child.append(Worker())
         atexit.register(_child[0].end)
-    return cell, _child[0].run(cell)
+    rows: Rows = _child[0].run(cell)
+    return rows
 
 
-def _lost_cell(cell: Any, why: str) -> tuple[Any, Rows]:
+def _lost(cell: Any, error: Exception) -> Rows:
     head = {"experiment": getattr(cell, "experiment", ""), **cell.key}
-    return cell, [{**head, "status": f"failed: {why}", "cell_seconds": None}]
+    why = f"{type(error).__name__}: {error}"
+    return [{**head, "status": f"failed: {why}", "cell_seconds": None}]
