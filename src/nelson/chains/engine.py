@@ -34,6 +34,8 @@ _TABLE_BYTES = 256 << 20
 #: Up to this product of variables and lanes a call runs in the caller's thread: starting threads
 #: would take longer.
 _SMALL = 4_000_000
+#: Variables times words of a work space that is kept for the next call: a few MiB at most.
+_KEPT_SCRATCH = 1 << 17
 
 
 def width_for(count: int) -> int:
@@ -158,7 +160,7 @@ def _run(
     tiles = len(job.row)
     stop = np.zeros(1, np.int32)
     threads = max(1, min(request.budget.threads, tiles))
-    spaces = [kernel.scratch(problem.program, width) for _ in range(threads)]
+    spaces = [_work_space(kernel, problem, width) for _ in range(threads)]
 
     # Tiles of a kernel that finishes them share a run for their last words: two calls a thread.
     size = max(1, tiles // (2 * threads)) if kernel.finishes else 1
@@ -170,6 +172,7 @@ def _run(
     brief = request.budget.deadline is None or not (request.max_rounds or job.sweeps)
     if brief and tiles * 64 * width * problem.formula.n_total <= _SMALL:
         work(0, 0, -(-tiles // size))
+        _keep(spaces, kernel, problem, width)
         return False, False
     # With one theta, the first tile tells whether resampling converges at all. If it does not, the
     # other tiles would not converge either.
@@ -182,4 +185,26 @@ def _run(
     grace = max(1.0, left) if kernel.finishes else math.inf
     if spread(work, -(-tiles // size), threads, stop, request.budget.deadline, go_on, grace):
         return False, True
-    return bool((result.rounds == cpu.STOPPED).any()), False
+    stopped = bool((result.rounds == cpu.STOPPED).any())
+    if not stopped:
+        _keep(spaces, kernel, problem, width)
+    return stopped, False
+
+
+def _work_space(kernel: Kernel, problem: Problem, width: int) -> Any:
+    """A work space that is idle, else a new one."""
+    try:
+        if kernel.scratch is cpu.scratch:
+            return problem.idle_scratch[width].pop()
+    except IndexError:
+        pass
+    return kernel.scratch(problem.program, width)
+
+
+def _keep(spaces: list[Any], kernel: Kernel, problem: Problem, width: int) -> None:
+    """Let the next call use these work spaces, unless they are large. A tile that was cut short
+    leaves its work space in disorder: such a one must not be kept.
+    """
+    if kernel.scratch is cpu.scratch and problem.formula.n_total * width <= _KEPT_SCRATCH:
+        idle = problem.idle_scratch[width]
+        idle.extend(spaces[len(idle) :])

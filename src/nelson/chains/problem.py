@@ -7,6 +7,7 @@ extremal components exactly, so only the variables of the other components need 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -24,6 +25,7 @@ from nelson.kernels.core.deadline import check_time
 from nelson.kernels.core.program import Program, build
 from nelson.kernels.core.reference import threshold
 from nelson.kernels.cpu.packed_samples import holds
+from nelson.kernels.cpu.state import TileScratch
 
 _PREPARED: Slot[Recent[tuple[int, ...], Problem]] = Slot("prepared problems by evidence")
 _SWEEPING_ALL: Slot[Recent[tuple[int, ...], Problem]] = Slot("problems that sweep every variable")
@@ -119,6 +121,13 @@ class Problem:
     def _laws(self) -> dict[bytes, ProductLaw]:
         """theta -> its tables."""
         return {}
+
+    @cached_property
+    def idle_scratch(self) -> dict[int, list[TileScratch]]:
+        """Work spaces that no thread uses now, by their width: chains that are watched call the
+        kernel again and again.
+        """
+        return defaultdict(list)
 
 
 def prepare(formula: Formula, evidence: tuple[int, ...] = ()) -> Problem:
