@@ -20,7 +20,7 @@ from pathlib import Path
 #: What may be imported inside a function, with all that lies below it.
 BOUNDARIES = (
     # optional packages, or slow to load
-    "ConfigSpace", "cpmpy", "cycler", "matplotlib", "networkx", "numba", "pandas",
+    "ConfigSpace", "cpmpy", "cycler", "hypothesis", "matplotlib", "networkx", "numba", "pandas",
     "platformdirs", "polars", "psutil", "fsspec", "pyarrow", "ray", "rich", "safetensors", "scipy",
     "sklearn", "tensorboard", "threadpoolctl", "torch",
     # other people's samplers, solvers and compilers
@@ -29,6 +29,8 @@ BOUNDARIES = (
     "fcntl", "resource",
     # compiled kernels, which load Numba, and the distribution, which loads torch
     "nelson.kernels", "nelson.distribution.mrf",
+    # the strategy, which loads Hypothesis
+    "nelson.strategies.legal",
 )  # fmt: skip
 #: Folders and files, below the package, in which any import may stand inside a function: the
 #: command lines, and the face of `Space`, whose methods load what does the work.

@@ -86,13 +86,13 @@ def _by_circuit(
     many = [k for k, cube in enumerate(cubes) if len(cube) > 1]
     for first in range(0, len(many), rows):
         some = many[first : first + rows]
-        shares[some] = _joint(law, circuit, [cubes[k] for k in some])
+        shares[some] = joint(law, circuit, [cubes[k] for k in some])
     owner = np.repeat(np.arange(len(events)), [len(event) for event in events])
     return np.clip(np.bincount(owner, shares, len(events)), 0.0, 1.0)
 
 
-def _joint(law: RowLaw, circuit: Compiled, cubes: list[list[int]]) -> np.ndarray:
-    """P(all literals of a cube hold), for each cube.
+def joint(law: RowLaw, circuit: Compiled, cubes: list[list[int]]) -> np.ndarray:
+    """P(all literals of a cube hold), for each cube; 0.0 if and only if no row has them.
 
     P(e | C) = P(C | e) P(e) / P(C), where P is the law of independent variables with the log-odds
     of the law. Evidence e is infinite log-odds.
