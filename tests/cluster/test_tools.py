@@ -140,3 +140,41 @@ def test_pyarrow_alone_reads_the_samples(finished, folders):
 
     right = nelson.sample(TOWN, THETA, 1000, seed=3).to_numpy()
     assert np.array_equal(rows_of(finished)[:, :7], right)
+
+
+def test_a_rule_in_given_holds_in_the_folder(tmp_path):
+    """Rows that break it are left out part by part: the same rows by two shards, uniform over the
+    legal ones (5 sigma: a false alarm in 10^6), which those of the plan without the rule are not.
+    """
+    pytest.importorskip("pandas")
+    space = nelson.Space()
+    space.integer("a", 1, 6)
+    space.integer("b", 1, 6)
+    plan = space.plan(given="a + b > 6")
+    assert "rows that obey" in plan.why
+    options = {"n": 8000, "seed": 1, "part_rows": 1024}
+    whole = cluster.sample(plan, out=tmp_path / "whole", **options)
+    for k in (2, 1):
+        cluster.sample(plan, out=tmp_path / "shares", shard=f"{k}/2", **options)
+    frame = whole.to_pandas()
+    assert nelson.read(tmp_path / "shares").to_pandas().equals(frame)
+    assert (len(frame), whole.guarantee, whole.job["keyed"]) == (8000, "exact", "part")
+    free = cluster.sample(space.plan(), out=tmp_path / "free", **options).to_pandas()
+    for rows, right in ((frame, True), (free, False)):
+        counts = rows.groupby(["a", "b"]).size()
+        share, n = 1 / 21, len(rows)  # of the 36 pairs
+        far = abs(counts / n - share) > 5 * np.sqrt(share * (1 - share) / n)
+        assert (len(counts) == 21 and not far.any()) == right
+    with pytest.raises(nelson.NelsonError, match="its given is"):
+        cluster.sample(space.plan(given="a + b > 5"), out=tmp_path / "whole", **options)
+
+
+def test_the_guarantee_of_asked_shares_is_that_of_the_plan(tmp_path, monkeypatch):
+    """Also where the shares are known less well than the rows are drawn."""
+    space = nelson.Space()
+    space.integer("a", 1, 6)
+    plan = space.plan(shares={"a": {1: 0.5}})
+    for name, guarantee in (("one", "exact"), ("two", "heuristic")):
+        monkeypatch.setitem(plan.inside[2].info, "shares_guarantee", guarantee)
+        folder = cluster.sample(plan, n=100, out=tmp_path / name, seed=1)
+        assert folder.guarantee == plan.guarantee == guarantee

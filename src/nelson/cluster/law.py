@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from nelson.chains.guarantee import weakest
 from nelson.errors import FormulaError
 from nelson.formula import Formula
 from nelson.formula.checks import checked_projection, evidence_literals, theta_rows
@@ -30,6 +31,7 @@ from nelson.sampling.options import Options
 from nelson.sampling.plan import Plan
 from nelson.space.adapters.toml import to_toml
 from nelson.space.clauses.decode import rows_of_samples
+from nelson.space.conditioned import Condition
 from nelson.space.rows import Rows
 from nelson.space.tables.saved import arrays_of, described
 
@@ -44,13 +46,14 @@ def asked(
     source: Any, theta: Any, n: int, arguments: dict[str, Any]
 ) -> tuple[dict[str, Any], Callable[[int], SampleLaw | ModelLaw]]:
     """source: a formula, the plan of a space, or the model of a table. arguments: of `sample`."""
-    space, layout = None, "columns" if arguments["columns"] else "packed"
+    space, found, condition, layout = None, None, None, "packed"
     if isinstance(source, Formula):
         # `auto` decides by counted work: a clock would decide differently in each process.
         plan = Plan(source, theta, Options.among(arguments | {"seconds": None}))
-        options = plan.options
+        options, layout = plan.options, "columns" if arguments["columns"] else layout
     elif hasattr(source, "inside"):
-        space, plan, theta = source.inside
+        space, plan, found, condition = source.inside
+        theta = found.theta
         options = replace(plan.options, threads=arguments["threads"], seconds=None)
         layout = "rows"
     elif hasattr(source, "frames"):
@@ -80,7 +83,10 @@ def asked(
     request = {key: getattr(options, name) for key, name in _OPTIONS.items()} | {
         "formula": formula_fingerprint(formula)[:32],
         "theta": hashlib.sha256(rows.tobytes()).hexdigest()[:32] if rows.any() else None,
-        "given": sorted(evidence.tolist(), key=abs),
+        "given": [
+            *sorted(evidence.tolist(), key=abs),
+            *map(repr, condition.rules if condition else ()),
+        ],
         "variables": variables if space is None else [],
         "names": names if space is None else list(space.fields),
         "fields": None if space is None else [repr(field) for field in space.fields.values()],
@@ -98,7 +104,7 @@ def asked(
 
     def law_of(seed: int) -> SampleLaw:
         settled = shards.settle(plan.drawing(n, replace(options, seed=seed)))
-        return SampleLaw(settled, schema, layout, space)
+        return SampleLaw(settled, schema, layout, space, found.info if found else {}, condition)
 
     return request, law_of
 
@@ -123,22 +129,26 @@ def _of_model(
 
 @dataclass(frozen=True)
 class SampleLaw:
-    """Of a settled plan. space: its rows have the columns of that space."""
+    """Of a settled plan. space: its rows have the columns of that space; info: what is known of
+    its law; condition: rows that do not obey it are left out, and so each part has a seed.
+    """
 
     settled: shards.Settled
     schema: Any
     layout: str
-    space: Any = None
+    space: Any
+    info: dict[str, Any]
+    condition: Condition | None
 
     @property
     def decided(self) -> dict[str, Any]:
-        plan = self.settled.drawing
+        plan, besides = self.settled.drawing, self.condition
         return {
             "method": plan.sampler.name,
             "sweeps": plan.sweeps,
-            "guarantee": plan.guarantee,
-            "why": plan.choice.why,
-            "keyed": "sample" if self.settled.numbered else "part",
+            "guarantee": weakest([plan.guarantee, self.info.get("shares_guarantee", "exact")]),
+            "why": plan.choice.why + (f"; {besides.why}" if besides else ""),
+            "keyed": "sample" if self.settled.numbered and not besides else "part",
             "law": self.settled.digest,
         }
 
@@ -146,10 +156,11 @@ class SampleLaw:
         pa, _ = load_pyarrow()
         width = max(1, self.settled.drawing.formula.n_total)
         block = 64 * max(1, min(1 << 16, (1 << 28) // width) // 64)  # at most 32 MB
+        if self.space is not None:
+            for rows in self._rows(first, count, block):
+                yield rows.to_arrow(), rows.guarantee
+            return
         for samples in shards.blocks(self.settled, first, count, block):
-            if self.space is not None:
-                yield rows_of_samples(self.space, samples, {}).to_arrow(), samples.guarantee
-                continue
             if self.layout == "packed":
                 octets = to_rows(samples.packed, len(samples))[None]
             else:  # Arrow packs Booleans as we do: the bits of a column side by side, lowest first
@@ -159,6 +170,21 @@ class SampleLaw:
                 for kind, bits in zip(self.schema.types, octets, strict=True)
             ]
             yield pa.Table.from_arrays(columns, schema=self.schema), samples.guarantee
+
+    def _rows(self, first: int, count: int, block: int) -> Iterator[Rows]:
+        def drawn(settled: shards.Settled, first: int, count: int, block: int) -> Iterator[Rows]:
+            for samples in shards.blocks(settled, first, count, block):
+                yield rows_of_samples(self.space, samples, self.info)
+
+        if self.condition is None:
+            return drawn(self.settled, first, count, block)
+        problem, request = self.settled.drawing.parts[0]
+        request = replace(request, seed=seed_of(request.seed, 0, first // 64))
+        drawing = replace(self.settled.drawing, parts=[(problem, request)])
+        settled = replace(self.settled, drawing=drawing)
+        return self.condition.stream(
+            lambda size: drawn(settled, 0, shards.MOST, size), count, block
+        )
 
 
 @dataclass(frozen=True)

@@ -83,9 +83,11 @@ class SpacePlan:
         return self._plan.method
 
     @property
-    def inside(self) -> tuple[Declaration, Plan, Any]:
-        """The space, the plan of its formula, and theta, for draws by several processes."""
-        return self._space, self._plan, self._law.theta
+    def inside(self) -> tuple[Declaration, Plan, RowLaw, Condition | None]:
+        """The space, the plan of its formula, its law, and what rows have to obey besides, for
+        draws by several processes.
+        """
+        return self._space, self._plan, self._law, self._condition
 
     def __repr__(self) -> str:
         return f"SpacePlan({len(self._space.fields)} fields, {self._plan!r})"
