@@ -74,7 +74,7 @@ class PlainDescent:
     """The peer: one circuit under one theta."""
 
     def __init__(self, formula: Formula, theta: np.ndarray) -> None:
-        task = {"compiler": "d4", "n": formula.n_total, "literals": formula.literals}
+        task = {"n": formula.n_total, "literals": formula.literals}
         answers, _ = run_child(
             compile_child.__file__,
             [task | {"offsets": formula.offsets}],

@@ -84,7 +84,6 @@ def _klay(formula: nelson.Formula) -> tuple[Any, int]:
     import klay
 
     task = {
-        "compiler": "d4",
         "n": formula.n_total,
         "literals": formula.literals.astype(np.int32).tobytes(),
         "offsets": formula.offsets.astype(np.int64).tobytes(),

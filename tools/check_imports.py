@@ -24,7 +24,7 @@ BOUNDARIES = (
     "platformdirs", "polars", "psutil", "fsspec", "pyarrow", "ray", "rich", "safetensors", "scipy",
     "sklearn", "tensorboard", "threadpoolctl", "torch",
     # other people's samplers, solvers and compilers
-    "py_d4", "pycmsgen", "pycryptosat", "pyganak", "pysat", "pysdd", "pyunigen",
+    "py_d4", "pycmsgen", "pycryptosat", "pyganak", "pysat", "pyunigen",
     # modules of the standard library that some systems do not have
     "fcntl", "resource",
     # compiled kernels, which load Numba, and the distribution, which loads torch

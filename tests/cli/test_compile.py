@@ -177,7 +177,7 @@ def test_what_can_go_wrong(tmp_path, own_cache, monkeypatch):
     assert done.returncode == 3 and "budget reached" in done.stderr and not done.stdout
     assert run("compile", "-", stdin=UNSAT).returncode == 20
     done = run("compile", path, "--compiler", "d5")
-    assert done.returncode == 1 and "one of auto, d4, sdd, frontier" in done.stderr
+    assert done.returncode == 1 and "one of auto, d4, frontier" in done.stderr
     assert disk_cache.entries() == []
     monkeypatch.setenv("NELSON_CACHE_BYTES", "0")
     done = run("compile", path)

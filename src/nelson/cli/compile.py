@@ -41,7 +41,7 @@ def compile_(
         4.0, min=0.1, metavar="X", help="GiB of memory that the compiler may take."
     ),
     compiler: str = typer.Option(
-        "auto", metavar="NAME", help="auto, d4, sdd or frontier (docs/circuits.md)."
+        "auto", metavar="NAME", help="auto, d4 or frontier (docs/circuits.md)."
     ),
     dialect: opt.Dialect = "auto",
     json: opt.Json = False,

@@ -13,6 +13,7 @@ from nelson.chains.diagnosis.diagnose import diagnose
 from nelson.chains.diagnosis.verdict import StepVerdict
 from nelson.chains.guarantee import weakest
 from nelson.chains.problem import Problem, prepare
+from nelson.exact.enumerated import finite
 from nelson.formula import Formula
 from nelson.formula.checks import evidence_of, theta_rows
 from nelson.policy import DEFAULT, Policy
@@ -155,8 +156,3 @@ def verdict_for(formula: Formula, theta: Any = None, budget: Budget | None = Non
 def _problem(formula: Formula, theta: Any, given: Any = None) -> tuple[Problem, np.ndarray]:
     rows, _ = theta_rows(formula, theta)
     return prepare(formula, evidence_of(formula, given, rows[0])), finite(rows)
-
-
-def finite(theta: np.ndarray) -> np.ndarray:
-    """theta with 0 in place of +-inf, which `evidence_of` has turned into literals."""
-    return np.where(np.isinf(theta), 0.0, theta)

@@ -37,6 +37,7 @@ from nelson.chains.problem import Problem, prepare
 from nelson.chains.request import Request
 from nelson.chains.resolution import beyond_resolution
 from nelson.errors import BudgetExceeded, FormulaError, NelsonError
+from nelson.exact.enumerated import finite
 from nelson.formula import Formula
 from nelson.formula.checks import checked_projection, count, evidence_of, theta_rows
 from nelson.formula.memo import Recent, Slot
@@ -47,7 +48,7 @@ from nelson.policy import Policy
 from nelson.sampling import auto, total_variation
 from nelson.sampling.advice import for_method
 from nelson.sampling.auto import MethodChoice
-from nelson.sampling.choose import ChosenSampler, choose_sampler, finite
+from nelson.sampling.choose import ChosenSampler, choose_sampler
 from nelson.sampling.collect import collect, in_blocks, recut
 from nelson.sampling.device.draw import collect_on_gpu, in_blocks_on_gpu
 from nelson.sampling.distinct_samples import distinct, in_distinct_blocks

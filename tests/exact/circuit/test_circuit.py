@@ -131,7 +131,7 @@ def test_pointers_whose_differences_overflow_are_no_circuit():
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("compiler", ["d4", "sdd"])
+@pytest.mark.parametrize("compiler", ["d4", "frontier"])
 @pytest.mark.parametrize("name", ["random 3-SAT", "free variable", "triangles", "encoded"])
 def test_log_z_and_means_against_enumeration(name, compiler):
     pytest.importorskip(build.COMPILERS[compiler][0])

@@ -78,10 +78,10 @@ def test_the_limit_does_not_change_the_circuit(monkeypatch):
     monkeypatch.setattr(attempts, "FEW_STATES", -1.0)
     real = build.compile_parts
 
-    def without_the_first(parts, compiler, seconds, memory, orders, *more):
+    def without_the_first(parts, seconds, memory, orders, *more):
         if orders is None:
             return [], build.SPENT
-        return real(parts, compiler, seconds, memory, orders, *more)
+        return real(parts, seconds, memory, orders, *more)
 
     monkeypatch.setattr(build, "compile_parts", without_the_first)
     found = [build.build(chain(100), cache=False, effort=e) for e in (1.0, 16.0, 320.0)]

@@ -224,7 +224,7 @@ def along_by_d4(formula: nelson.Formula) -> DecisionCircuit:
     parts = split(*normalise(left.literals, left.offsets), formula.n_total)
     clauses = [(part.literals, part.offsets) for part in parts]
     orders = [frontier_order.best_order(*part, Budget()) for part in clauses]
-    answers, ended = build.compile_parts(clauses, "d4", 240.0, orders=orders)
+    answers, ended = build.compile_parts(clauses, 240.0, orders=orders)
     assert not ended
     found = [decisions_of(a, part.variables) for a, part in zip(answers, parts, strict=True)]
     return joined(found, left.fixed, formula.n_total)
@@ -239,7 +239,7 @@ def test_d4_in_a_given_order(seed):
     ways = np.arange(formula.n_total), np.arange(formula.n_total)[::-1]
     orders = [frontier_order.Order(order, 0.0, 0.0) for order in ways]
     clauses = formula.literals, formula.offsets
-    found, _ = build.compile_parts([clauses] * 2, "d4", 240.0, orders=orders)
+    found, _ = build.compile_parts([clauses] * 2, 240.0, orders=orders)
     own = np.arange(formula.n_total)
     circuits = [joined([decisions_of(c, own)], np.zeros(0, np.int32), len(own)) for c in found]
     assert count(circuits[0]) == count(circuits[1]) == count(by_frontier(formula).circuit)
@@ -254,7 +254,7 @@ def test_d4_begins_with_the_first_variable_of_an_order():
     ways = [np.random.default_rng(seed).permutation(30) for seed in range(3)]
     orders = [frontier_order.Order(order, 0.0, 0.0) for order in ways]
     clauses = formula.literals, formula.offsets
-    found, _ = build.compile_parts([clauses] * 3, "d4", 240.0, orders=orders)
+    found, _ = build.compile_parts([clauses] * 3, 240.0, orders=orders)
     assert [_first_decision(circuit) for circuit in found] == [order[0] + 1 for order in ways]
 
 

@@ -16,7 +16,7 @@ from nelson.kernels.core.threads import usable_cores
 #: Distributions whose versions are listed, by their names on PyPI.
 PACKAGES = (
     "numpy", "numba", "scipy", "torch", "networkx", "matplotlib", "pyarrow", "python-sat",
-    "d4solver", "PySDD", "pyganak", "pycmsgen", "pyunigen", "pycryptosat", "ray",
+    "d4solver", "pyganak", "pycmsgen", "pyunigen", "pycryptosat", "ray",
 )  # fmt: skip
 
 

@@ -4,7 +4,6 @@ Unit propagation and the split into components come first; each component is com
 Evidence plays no part: it is theta = +-inf, and needs no new circuit.
 
     d4         a top-down search with components and caching; in a child process
-    sdd        PySDD, bottom-up; in a child process
     frontier   level by level, for narrow formulas (see `frontier`); in this process
     auto       D4. If the formula is narrow and D4 is not done after a first share of its effort,
                an order of the variables is computed (`frontier_order`). If it leads to few states:
@@ -18,7 +17,7 @@ a limit in seconds instead; then a clock decides.
 D4 finds components that no longer depend on each other, level by level cannot. So D4 in a good
 order needs fewer decisions where components appear; frontier does not slow down where none appear.
 
-`compile_parts` is the only place that starts D4 (or PySDD).
+`compile_parts` is the only place that starts D4.
 """
 
 from __future__ import annotations
@@ -63,15 +62,14 @@ from nelson.process.child import SPENT, STOPPED, Effort, run_child
 #: Module, and name for people, of each compiler.
 COMPILERS = {
     "d4": ("py_d4", "D4"),
-    "sdd": ("pysdd", "PySDD"),
     "frontier": ("numpy", "the frontier compiler"),
 }
 #: D4 first, the frontier compiler where D4 fails or is not installed.
 AUTO = "auto"
 #: D4 gets all the time for formulas with at most this many variables: it always compiles them.
 SMALL = 40
-#: Bytes of address space that a compiler reserves without using them: D4 maps 1.8 GiB at once.
-RESERVED = {"d4": 2 << 30, "sdd": 0}
+#: Bytes of address space that D4 reserves without using them: it maps 1.8 GiB at once.
+RESERVED = 2 << 30
 
 
 @dataclass(frozen=True)
@@ -96,7 +94,6 @@ def missing(compiler: str) -> str | None:
 
 def compile_parts(
     parts: Sequence[tuple[np.ndarray, np.ndarray]],
-    compiler: str,
     seconds: float,
     memory: int = MEMORY,
     orders: Sequence[Order] | None = None,
@@ -112,13 +109,12 @@ def compile_parts(
     effort: counts D4's effort, and may limit it (`effort_of`). cpu: `seconds` are CPU seconds.
     shown: of each part, the variables that D4 projects its solutions on.
 
-    -> for each part its circuit or the compiler's error. The list is shorter than `parts` if the
+    -> for each part its circuit or D4's error. The list is shorter than `parts` if the
     child process ended early; the second value then says how it ended.
     """
     page = LONG_PAGE_BYTES if effort is None else page_of(parts)
     tasks = [
         {
-            "compiler": compiler,
             "page": page,
             "clean": effort is None,
             "n": int(np.abs(literals).max()),
@@ -148,13 +144,12 @@ def compile_parts(
                 script,
                 list(kinds.values()),
                 seconds,
-                memory + RESERVED[compiler],
+                memory + RESERVED,
                 effort=effort,
                 cpu=cpu,
             )
     except NelsonError as error:
-        # libsdd ends the process if it cannot allocate its first tables.
-        return [], "out of memory" if "alloc failed" in str(error) else str(error)
+        return [], str(error)
     read = dict(zip(kinds, map(_read, answers), strict=False))
     return [read[key] for key in takewhile(read.__contains__, keys)], ended
 
@@ -303,11 +298,9 @@ def _by_child(parts: list[Component], attempt: Attempt, whole_effort: float) -> 
     budget, counted = attempt.budget, attempt.budget.counted
     seconds = safety_seconds(whole_effort) if counted else budget.left
     effort = None
-    if attempt.compiler == "d4" and (counted or seconds <= LONG_SECONDS):
+    if counted or seconds <= LONG_SECONDS:
         effort = effort_of(clauses, attempt.effort if counted else math.inf)
-    answers, ended = compile_parts(
-        clauses, attempt.compiler, seconds, budget.memory, attempt.orders, effort, counted
-    )
+    answers, ended = compile_parts(clauses, seconds, budget.memory, attempt.orders, effort, counted)
     unknown = 0.0 if counted else math.inf
     spent = unknown if effort is None else effort.total
     if ended == SPENT:

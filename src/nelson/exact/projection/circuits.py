@@ -142,7 +142,6 @@ def _compiled(
     with phase("compiling a projected circuit with D4"):
         answers, ended = compile_parts(
             clauses,
-            "d4",
             seconds,
             effort=effort_of(clauses, EFFORT) if counted else None,
             cpu=counted,
