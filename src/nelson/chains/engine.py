@@ -79,8 +79,10 @@ def blocks(
             for first in range(0, len(request.theta), group):
                 rows = slice(first, first + group)
                 table = shared if shared is not None else kernel.laws(problem, request.theta[rows])
-                own = request.contexts[rows]
-                parts.append(draw(kernel, method, problem, timed, table, own, at // 64, size))
+                group_contexts = request.contexts[rows]
+                parts.append(
+                    draw(kernel, method, problem, timed, table, group_contexts, at // 64, size)
+                )
                 if parts[-1].last:
                     break
             missing = request.contexts[sum(len(part.filled) for part in parts) :]

@@ -90,8 +90,8 @@ class Problem:
         """The same problem with a program that sweeps every variable that is not fixed."""
         if len(self.program.order) == self.formula.n_total - len(self.fixed):
             return self
-        kept = self.formula.memo.recent(_SWEEPING_ALL, _CACHE_SIZE)
-        return kept.once(self.evidence, lambda: replace(self, sweeps_all=True))
+        problems = self.formula.memo.recent(_SWEEPING_ALL, _CACHE_SIZE)
+        return problems.once(self.evidence, lambda: replace(self, sweeps_all=True))
 
     def thresholds(self, theta: np.ndarray) -> np.ndarray:
         """2^32 P(x_v = 1) for theta (contexts, n): (contexts, n_total) uint32.
@@ -156,10 +156,10 @@ def _swept(rest: Formula, witness: tuple[int, int] | None) -> np.ndarray:
         bad = clause_label[left][witness[0]]
         swept |= label == bad
         left &= clause_label != bad
-        kept = select(rest.literals, rest.offsets, left)
-        for array in kept:  # as in a formula: one kernel serves both
+        clauses_left = select(rest.literals, rest.offsets, left)
+        for array in clauses_left:  # as in a formula: one kernel serves both
             array.setflags(write=False)
-        witness = breach(*kept)
+        witness = breach(*clauses_left)
     swept[np.abs(rest.literals) - 1] = True
     return swept
 

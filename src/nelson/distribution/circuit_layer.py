@@ -65,10 +65,10 @@ class CircuitLayer(nn.Module):
 
     def __init__(self, formula: Formula, seconds: float | None = None) -> None:
         super().__init__()
-        found = compiled(formula, Budget.of(seconds))
-        if found is None:
+        circuit_law = compiled(formula, Budget.of(seconds))
+        if circuit_law is None:
             raise BudgetExceeded(f"{formula!r} was not compiled to a circuit: {why_not(formula)}")
-        self.formula, self.circuit = formula, found.circuit
+        self.formula, self.circuit = formula, circuit_law.circuit
         self._levels, edges, single = _levels(self.circuit)
         self.edges: Tensor
         self.single: Tensor
@@ -178,9 +178,9 @@ class CircuitLayer(nn.Module):
         zero = [_share(t[0], values[slice(*level.rows)]) for t, level in levels]
         wide = [p.repeat(1, samples) for p in zero]
         first = [(torch.rand_like(p) < p).to(p.dtype) for p in wide]
-        own = log_w[1::2].exp().repeat(1, samples)
-        free = (torch.rand_like(own) < own).to(own.dtype)
-        ones = torch.ones(own.shape[1], dtype=own.dtype, device=own.device)
+        p_free = log_w[1::2].exp().repeat(1, samples)
+        free = (torch.rand_like(p_free) < p_free).to(p_free.dtype)
+        ones = torch.ones(p_free.shape[1], dtype=p_free.dtype, device=p_free.device)
         passed = self._descent(values, first, ones)
         return self._structures(passed, free, logits.expand(samples, *logits.shape))
 

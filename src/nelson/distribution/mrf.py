@@ -254,7 +254,7 @@ class ConstrainedMRF(Distribution):
                 results = log_z_rows(self.formula, rows, method, {"seed": torch_seed()} | options)
             except BudgetExceeded as error:
                 raise BudgetExceeded(f"{error}; {ADVICE}") from error
-            self._last_log_z = key, np.array([float(one) for one in results])
+            self._last_log_z = key, np.array([float(result) for result in results])
             self.info["log_partition"] = tuple(results)
         values = self._tensor(self._last_log_z[1]).reshape(self.batch_shape)
         return autograd.log_z(self.logits.double(), values, self._moments)
@@ -278,8 +278,8 @@ class ConstrainedMRF(Distribution):
         """
         exact: Moments | None = None
         if method == "auto":
-            found = self._law()
-            exact = found if isinstance(found, Law) else None
+            law_or_reason = self._law()
+            exact = law_or_reason if isinstance(law_or_reason, Law) else None
         elif method == ENUMERATE:
             all_structures(self.formula)  # raises if there are too many
             exact = enumerated(self.formula)

@@ -86,17 +86,17 @@ def _estimate(formula: Formula) -> CompileGuess:
     depth = _depth(formula, codes, first, clauses)
     ended, width = _width(formula, codes, first[::2], clauses)
     wide, deep = ended != size_estimates.DONE, depth > BOUND
-    told = f"width {'>= ' * wide}{width}"
+    size = f"width {'>= ' * wide}{width}"
     if ended == size_estimates.TIRED:
-        told = f"width not found in {MAX_STEPS:,} steps"
-    told += f", {'more than ' * deep}{min(depth, BOUND):g} decisions deep"
+        size = f"width not found in {MAX_STEPS:,} steps"
+    size += f", {'more than ' * deep}{min(depth, BOUND):g} decisions deep"
     if wide and depth > BOUND / 2 and (few := _states(formula)) <= few_states:
-        why = f"worth compiling: about 2^{few:.0f} states if decided as numbered ({told})"
+        why = f"worth compiling: about 2^{few:.0f} states if decided as numbered ({size})"
         return CompileGuess(width, False, depth, False, why, by_level=True)
     if wide and deep:
-        return CompileGuess(width, False, depth, True, f"hopeless to compile: {told}")
+        return CompileGuess(width, False, depth, True, f"hopeless to compile: {size}")
     reason = "narrow enough" if not wide else "propagation decides most of it"
-    return CompileGuess(width, not wide, depth, False, f"worth compiling: {told} ({reason})")
+    return CompileGuess(width, not wide, depth, False, f"worth compiling: {size} ({reason})")
 
 
 def _states(formula: Formula) -> float:

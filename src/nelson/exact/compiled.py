@@ -77,10 +77,10 @@ def compiled(
         raise Unsatisfiable(refuted)
     if compiler == AUTO and AUTO not in known_circuits(formula):
         kept_on_disk(formula)  # it is known then
-    kept, asked = known_circuits(formula), (seconds, budget.memory, effort)
+    circuits, asked = known_circuits(formula), (seconds, budget.memory, effort)
     for name in (compiler,) if seconds is None else (compiler, compiler + _TIMED):
-        if name in kept and _serves(*kept[name], asked):
-            built = kept[name][0]
+        if name in circuits and _serves(*circuits[name], asked):
+            built = circuits[name][0]
             break
     else:
         try:
@@ -89,7 +89,7 @@ def compiled(
             formula.memo.put(_REFUTED, str(error))
             raise
         timed = seconds is not None and (built.circuit is None or built.effort == math.inf)
-        kept[compiler + _TIMED * timed] = built, asked
+        circuits[compiler + _TIMED * timed] = built, asked
     reason = built.why_not
     if built.circuit is not None and seconds is None and built.effort > effort:
         reason = f"its circuit takes {built.effort:g} units of effort, but the limit is {effort:g}"
@@ -114,8 +114,8 @@ def keep_on_disk(formula: Formula, budget: Budget | None = None, compiler: str =
     Raises BudgetExceeded if a limit ended it, Unsatisfiable if that was proved, NelsonError if
     there is no compiler or no room for the circuit on disk.
     """
-    if (found := kept_on_disk(formula)) is not None:
-        return found
+    if (circuit_before := kept_on_disk(formula)) is not None:
+        return circuit_before
     if not disk_cache.writable():
         raise NelsonError(
             f"circuits cannot be kept in {disk_cache.folder()}: it cannot be written to, or "
@@ -170,8 +170,8 @@ def kept_on_disk(formula: Formula) -> Compiled | None:
 
     It serves every theta and all evidence.
     """
-    if (found := formula.memo.get(_KEPT)) is not None:
-        return found
+    if (circuit_before := formula.memo.get(_KEPT)) is not None:
+        return circuit_before
     name = formula.memo.once(_KEPT_NAME, lambda: disk_cache.kept_name(formula))
     if not os.path.exists(disk_cache.path_of(name)):
         return None
@@ -224,7 +224,7 @@ def why_not(formula: Formula, compiler: str = AUTO) -> str:
 
 def was_cut(formula: Formula, compiler: str = AUTO) -> bool:
     """Was effort counted, and did a safety limit in seconds end the compiler first?"""
-    return compiler in (kept := known_circuits(formula)) and kept[compiler][0].cut
+    return compiler in (circuits := known_circuits(formula)) and circuits[compiler][0].cut
 
 
 @dataclass

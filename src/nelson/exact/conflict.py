@@ -65,17 +65,17 @@ def conflict(
                 raise BudgetExceeded(f"no conflict was found or excluded in {seconds:.3g} seconds")
             return None if answer else sorted(s - first for s in solver.get_core() or ())
 
-        found = core(range(len(soft)))
-        if found is None:
+        groups_left = core(range(len(soft)))
+        if groups_left is None:
             return None
         needed: set[int] = set()
-        while spare := [g for g in found if g not in needed]:
+        while spare := [g for g in groups_left if g not in needed]:
             try:
-                smaller = core([g for g in found if g != spare[-1]])
+                smaller = core([g for g in groups_left if g != spare[-1]])
             except BudgetExceeded:
-                return Conflict(tuple(found), minimal=False)
+                return Conflict(tuple(groups_left), minimal=False)
             if smaller is None:
                 needed.add(spare[-1])
             else:
-                found = smaller
-    return Conflict(tuple(found))
+                groups_left = smaller
+    return Conflict(tuple(groups_left))

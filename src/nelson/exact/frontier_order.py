@@ -85,13 +85,13 @@ def best_order(literals: np.ndarray, offsets: np.ndarray, budget: Budget) -> Ord
     Its deadline ends the search. The number of orders that are tried is limited in any case. If
     none is feasible: the variables of most clauses first, since a star has no good order else.
     """
-    found = _searched(literals, offsets, budget)
-    if found.feasible:
-        return found
+    order_found = _searched(literals, offsets, budget)
+    if order_found.feasible:
+        return order_found
     clauses = clauses_over(literals, offsets)
     degree = np.bincount(clauses.variable, minlength=clauses.n)
     hubs_first = estimated(clauses, np.argsort(-degree, kind="stable"))
-    return min(found, hubs_first, key=lambda order: order.work)
+    return min(order_found, hubs_first, key=lambda order: order.work)
 
 
 def _searched(literals: np.ndarray, offsets: np.ndarray, budget: Budget) -> Order:
@@ -104,9 +104,9 @@ def _searched(literals: np.ndarray, offsets: np.ndarray, budget: Budget) -> Orde
     most_literals = 1_000_000
     clauses, left = clauses_over(literals, offsets), most_literals
     tables = _Tables(clauses)
-    found = [pulled(clauses, start, budget) for start in _starts(clauses, budget)]
-    found.sort(key=lambda order: order.work)  # the most promising first: some may not be tried
-    bases = [order.variables for order in found]
+    orders = [pulled(clauses, start, budget) for start in _starts(clauses, budget)]
+    orders.sort(key=lambda order: order.work)  # the most promising first: some may not be tried
+    bases = [order.variables for order in orders]
     windows = _WINDOWS
     for _ in range(1 + more_rounds):
         for base in bases:
@@ -114,15 +114,15 @@ def _searched(literals: np.ndarray, offsets: np.ndarray, budget: Budget) -> Orde
                 for window, waiting in windows:
                     left -= len(literals)
                     if left < 0 or budget.spent:
-                        return min(found, key=lambda order: order.work)
+                        return min(orders, key=lambda order: order.work)
                     refined = tables.refined(side.tolist(), window, waiting)
-                    found.append(estimated(clauses, refined))
-        found = sorted(found, key=lambda order: order.work)[:n_best]
-        if found[0].work < good:
+                    orders.append(estimated(clauses, refined))
+        orders = sorted(orders, key=lambda order: order.work)[:n_best]
+        if orders[0].work < good:
             break
-        bases = [smoothed(clauses, order.variables, k) for order in found for k in _SMOOTHINGS]
+        bases = [smoothed(clauses, order.variables, k) for order in orders for k in _SMOOTHINGS]
         windows = _LATER_WINDOWS
-    return found[0]
+    return orders[0]
 
 
 def smoothed(clauses: Clauses, order: np.ndarray, rounds: int) -> np.ndarray:
@@ -181,8 +181,8 @@ def pulled(clauses: Clauses, order: np.ndarray, budget: Budget) -> Order:
         wish = np.bincount(clauses.variable, weights=centre[clauses.clause]) / degree
         order = np.argsort(wish, kind="stable")
         place = _inverse(order)
-        found = estimated(clauses, order)
-        best, since = (found, 0) if found.work < best.work else (best, since + 1)
+        candidate = estimated(clauses, order)
+        best, since = (candidate, 0) if candidate.work < best.work else (best, since + 1)
         if since > rounds // 4 or budget.spent:
             break
     return best

@@ -214,12 +214,14 @@ class _CutSearch:
         return answer
 
     def _unsatisfiable(self, columns: list[int]) -> Cut | None:
-        found = conflict(self.formula, [[[self.signed[c]]] for c in columns], self._seconds_left())
-        if found is None:
+        conflicting = conflict(
+            self.formula, [[[self.signed[c]]] for c in columns], self._seconds_left()
+        )
+        if conflicting is None:
             return None
-        if not found.groups:
+        if not conflicting.groups:
             raise Unsatisfiable("a CDCL solver proved that the formula has no solution")
-        return self._cut([columns[g] for g in found.groups])
+        return self._cut([columns[g] for g in conflicting.groups])
 
     def _proved(self, d: np.ndarray) -> tuple[Cut, np.ndarray]:
         """The cut of a direction of integers (it may have depth <= 0), and a solution with the

@@ -27,7 +27,7 @@ _ENTRIES, _GROUPS = 1 << 21, 4096
 
 def implied(formula: Formula) -> list[tuple[int, ...]]:
     """Clauses of SHORTEST to LONGEST literals that the formula implies and does not have."""
-    found: set[tuple[int, ...]] = set()
+    implied_clauses: set[tuple[int, ...]] = set()
     known: dict[bytes, list[tuple[np.ndarray, np.ndarray]]] = {}
     left = _ENTRIES
     for group in _groups(formula)[:_GROUPS]:
@@ -40,12 +40,12 @@ def implied(formula: Formula) -> list[tuple[int, ...]]:
             if left < 0:
                 break
             known[table.tobytes()] = _implicates(table)
-        own = {tuple(sorted(clause)) for clause in clauses}
+        given_clauses = {tuple(sorted(clause)) for clause in clauses}
         names = np.array(variables)
         for places, signs in known[table.tobytes()]:
-            found.add(tuple(sorted((names[places] * signs).tolist())))
-        found -= own
-    return sorted(found)
+            implied_clauses.add(tuple(sorted((names[places] * signs).tolist())))
+        implied_clauses -= given_clauses
+    return sorted(implied_clauses)
 
 
 def _groups(formula: Formula) -> list[np.ndarray]:
@@ -69,8 +69,8 @@ def _groups(formula: Formula) -> list[np.ndarray]:
     offsets = np.append(first, len(owner)).astype(np.int64)
     linked = Formula.from_arrays(pair.astype(np.int32) + 1, offsets, n_vars=int(pair.max()) + 1)
     label = components(linked)[pair[first]]  # of each clause owner[first]
-    own, ends = take(variables, formula.offsets, owner[first])
-    held = np.unique(np.repeat(label.astype(np.int64), np.diff(ends)) * n + own)
+    members, ends = take(variables, formula.offsets, owner[first])
+    held = np.unique(np.repeat(label.astype(np.int64), np.diff(ends)) * n + members)
     count = np.bincount(held // n, minlength=int(label.max()) + 1)
     good = (count >= FEWEST) & (count <= MOST)
     by_label = np.argsort(label, kind="stable")

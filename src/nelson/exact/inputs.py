@@ -119,8 +119,8 @@ class _GateSearch:
         clauses with both of its literals.
         """
         variable, definer = np.abs(self.literals) - 1, self.found.definer
-        own = definer[owners(self.offsets)] == variable
-        signs = [own & (self.literals * sign > 0) for sign in (1, -1)]
+        in_definition = definer[owners(self.offsets)] == variable
+        signs = [in_definition & (self.literals * sign > 0) for sign in (1, -1)]
         held = [np.bincount(variable[sign], minlength=self.n) > 0 for sign in signs]
         constant = held[0] ^ held[1]
         self.found.defined[constant] = 0
@@ -161,8 +161,8 @@ class _GateSearch:
         head = used[first[:-1]]
         target = np.where(is_test[head], -1, self.found.definer[head]).astype(np.int32)
         literals, ends = take(literals, offsets, used)
-        own = np.repeat(np.repeat(target, np.diff(first)), np.diff(ends))
-        keep = np.abs(literals) - 1 != own
+        output = np.repeat(np.repeat(target, np.diff(first)), np.diff(ends))
+        keep = np.abs(literals) - 1 != output
         return GateOrder(
             inputs=np.flatnonzero(self.found.defined == 0).astype(np.int32),
             target=target,

@@ -105,10 +105,10 @@ class Law:
     @property
     def why(self) -> str:
         """In words: "exact: a sum over all 12 structures"."""
-        told = [part.source.why.removeprefix("exact: ") for part in self.parts]
-        if len(told) > 3:
-            told = [*told[-2:], f"{len(told) - 2} more components"]
-        return "exact: " + ("; ".join(told) or "no clause is left")
+        reasons = [part.source.why.removeprefix("exact: ") for part in self.parts]
+        if len(reasons) > 3:
+            reasons = [*reasons[-2:], f"{len(reasons) - 2} more components"]
+        return "exact: " + ("; ".join(reasons) or "no clause is left")
 
     @property
     def cost(self) -> int:
@@ -163,8 +163,8 @@ class Law:
         p = _logistic(rows[:, self.reduction.free])
         y[:, self.reduction.free] = p * (1 - p) * direction[:, self.reduction.free]
         for part in self.parts:
-            own = part.variables
-            y[:, own] = part.source.pull(rows[:, own], direction[:, own])
+            variables = part.variables
+            y[:, variables] = part.source.pull(rows[:, variables], direction[:, variables])
         return self.reduction.pushed(y)[:, : theta.shape[1]]
 
     def covariance(self, theta: np.ndarray) -> np.ndarray:
@@ -175,8 +175,10 @@ class Law:
         p = _logistic(rows[:, self.reduction.free])
         y[:, self.reduction.free, self.reduction.free] = p * (1 - p)
         for part in self.parts:
-            own = part.variables
-            y[np.ix_(np.arange(len(y)), own, own)] = part.source.covariance(rows[:, own])
+            variables = part.variables
+            y[np.ix_(np.arange(len(y)), variables, variables)] = part.source.covariance(
+                rows[:, variables]
+            )
         y = self.reduction.pushed(self.reduction.pushed(y, 1), 2)
         return y[:, :n, :n]
 
@@ -188,8 +190,8 @@ class Law:
         p = _logistic(rows[:, None, self.reduction.free])
         y[..., self.reduction.free] = random.random((*y.shape[:2], p.shape[2])) < p
         for k, part in enumerate(self.parts):
-            own = seed if not k else int(np.random.default_rng([seed, k]).integers(1 << 62))
-            y[..., part.variables] = part.source.draw(rows[:, part.variables], count, own)
+            part_seed = seed if not k else int(np.random.default_rng([seed, k]).integers(1 << 62))
+            y[..., part.variables] = part.source.draw(rows[:, part.variables], count, part_seed)
         return self.reduction.values(y)[..., : theta.shape[1]]
 
     def mode(self, theta: np.ndarray) -> np.ndarray:
@@ -217,9 +219,9 @@ class Law:
         place = np.cumsum(wanted) - 1
         tables = [(np.array([v]), _coin(v, given)) for v in self._free]
         for part in self.parts:
-            own = np.flatnonzero(wanted[part.variables])
-            states = part.source.rows(_within(part.variables, given), own)
-            tables.append((part.variables[own], states))
+            places = np.flatnonzero(wanted[part.variables])
+            states = part.source.rows(_within(part.variables, given), places)
+            tables.append((part.variables[places], states))
         for variables, states in tables:
             y = np.repeat(y, len(states), axis=0)
             y[:, place[variables]] = np.tile(states, (len(y) // len(states), 1))
@@ -245,8 +247,10 @@ class Law:
         if self.evidence:
             given = np.array(self.evidence, np.int64)
             at, value = np.abs(given) - 1, np.where(given > 0, np.inf, -np.inf)
-            own = rows[:, at]
-            if (np.isinf(own) & (own != value)).any() or len(set(self.evidence)) > len(set(at)):
+            given_theta = rows[:, at]
+            if (np.isinf(given_theta) & (given_theta != value)).any() or len(
+                set(self.evidence)
+            ) > len(set(at)):
                 raise Unsatisfiable("the evidence contradicts itself or the infinite log-odds")
             true = np.unique(at[given > 0])
             constant += np.where(np.isinf(rows[:, true]), 0.0, rows[:, true]).sum(axis=1)
@@ -342,9 +346,13 @@ class _RouteSearch:
     def result(self) -> Law | Reason:
         laws = self.formula.memo.recent(_LAWS, _KEPT)
         key = self.evidence, self.policy, self.needs
-        found = laws.get(key) or laws.get((self.evidence, self.policy, MOMENTS))
-        if found is not None and not self._better_by_circuit(found) and not self._is_older(found):
-            return found
+        law_before = laws.get(key) or laws.get((self.evidence, self.policy, MOMENTS))
+        if (
+            law_before is not None
+            and not self._better_by_circuit(law_before)
+            and not self._is_older(law_before)
+        ):
+            return law_before
         if not self.evidence and (law := self._whole()) is not None:
             return laws.put(key, law)
         answer = self._by_parts()
@@ -529,8 +537,8 @@ class _RouteSearch:
 
 def _known_circuit(formula: Formula) -> Compiled | None:
     """The circuit that is kept on disk or with the formula, if any."""
-    if (kept := kept_on_disk(formula)) is not None:
-        return kept
+    if (circuit := kept_on_disk(formula)) is not None:
+        return circuit
     built = known_circuits(formula).get(AUTO)
     if built is None or built[0].circuit is None:
         return None

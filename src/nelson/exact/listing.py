@@ -45,10 +45,10 @@ def structures(
 
     budget: past its deadline the search raises BudgetExceeded.
     """
-    kept = formula.memo.get(_STRUCTURES)
-    if kept is None or (kept[1] is None and kept[0] < limit):
-        kept = formula.memo.put(_STRUCTURES, (limit, _search(formula, limit, budget or Budget())))
-    rows = kept[1]
+    known = formula.memo.get(_STRUCTURES)
+    if known is None or (known[1] is None and known[0] < limit):
+        known = formula.memo.put(_STRUCTURES, (limit, _search(formula, limit, budget or Budget())))
+    rows = known[1]
     return None if rows is None or len(rows) > limit else rows
 
 

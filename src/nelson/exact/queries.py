@@ -102,7 +102,7 @@ def _projected(
     shown = checked_projection(project, formula.n_vars)
     if shown is None:  # "all"
         return formula
-    found = projected(formula, shown, evidence, budget.share(0.5))
-    if found.formula is None:
-        raise BudgetExceeded(found.why)
-    return found.formula
+    projection = projected(formula, shown, evidence, budget.share(0.5))
+    if projection.formula is None:
+        raise BudgetExceeded(projection.why)
+    return projection.formula

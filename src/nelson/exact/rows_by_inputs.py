@@ -80,7 +80,7 @@ def _rows(
     )
     words = words_for(1 << inputs)
     step = max(1, words_at_once // max(1, n))
-    found: list[np.ndarray] = []
+    parts: list[np.ndarray] = []
     cells = 0
     for first in range(0, words, step):
         if budget.spent:
@@ -90,11 +90,11 @@ def _rows(
         out = np.empty((len(numbers), n), np.uint64)
         valid = complete(_values(numbers, inputs), lanes, out)
         if valid.any():
-            found.append(unpack(*compact(out, valid)))
-            cells += found[-1].size
+            parts.append(unpack(*compact(out, valid)))
+            cells += parts[-1].size
         if cells > most_cells:
             return Reason(f"2^{inputs} values of inputs have too many structures to keep")
-    return np.concatenate(found) if found else np.zeros((0, n), bool)
+    return np.concatenate(parts) if parts else np.zeros((0, n), bool)
 
 
 def _values(words: np.ndarray, inputs: int) -> np.ndarray:

@@ -51,7 +51,7 @@ def solutions(
     """
     from pysat.solvers import Solver
 
-    found: list[np.ndarray] = []
+    rows: list[np.ndarray] = []
     with Solver(name="glucose4", bootstrap_with=clauses) as solver:
 
         def ask(preferred: np.ndarray, seconds: float, evidence: Sequence[int] = ()) -> bool | None:
@@ -62,7 +62,7 @@ def solutions(
                 row = preferred.copy()  # kept by variables that are in no clause
                 model = np.array(solver.get_model(), np.int64)
                 row[np.abs(model) - 1] = model > 0
-                found.append(row)
+                rows.append(row)
             return answer
 
         if (answer := ask(near[0], first)) is False:
@@ -73,12 +73,12 @@ def solutions(
         for row in near[1:]:
             if ask(row, until - time.monotonic()) is None:
                 break
-        same = np.flatnonzero((np.array(found) == found[0]).all(axis=0))
+        same = np.flatnonzero((np.array(rows) == rows[0]).all(axis=0))
         for v in same[:flips].tolist():
-            other = -(v + 1) if found[0][v] else v + 1
+            other = -(v + 1) if rows[0][v] else v + 1
             if ask(near[-1], until - time.monotonic(), [other]) is None:
                 break
-    return np.array(found)
+    return np.array(rows)
 
 
 def completed(

@@ -73,8 +73,8 @@ def _repaired(
     keep[clause[after[opposite]]] = False
     keep_literal = keep[clause]
     keep_literal[after] = False
-    kept = np.bincount(clause[keep_literal], minlength=len(lengths))
-    return literals[keep_literal], lengths_to_offsets(kept[keep])
+    lengths_left = np.bincount(clause[keep_literal], minlength=len(lengths))
+    return literals[keep_literal], lengths_to_offsets(lengths_left[keep])
 
 
 def _first_of_equals(literals: np.ndarray, offsets: np.ndarray) -> np.ndarray:

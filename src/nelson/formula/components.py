@@ -95,14 +95,14 @@ def split(
     renumbered = np.zeros(n, np.int32)
     parts = []
     for c in range(count):
-        own = variables[start[c] : start[c + 1]]
-        renumbered[own] = np.arange(1, len(own) + 1)
+        members = variables[start[c] : start[c + 1]]
+        renumbered[members] = np.arange(1, len(members) + 1)
         old, ends = literals, offsets.copy()  # of the only component
         if count > 1:
             old, ends = take(literals, offsets, clauses[first[c] : first[c + 1]])
         check_time()
         new = np.sign(old) * renumbered[np.abs(old) - 1]
-        parts.append(Component(new.astype(np.int32), ends, own))
+        parts.append(Component(new.astype(np.int32), ends, members))
     return parts
 
 

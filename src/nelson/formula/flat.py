@@ -66,8 +66,8 @@ def join(
     """
     first = np.cumsum([0] + [n for _, _, n in parts])
     literals = [
-        own + np.sign(own) * np.int32(shift)
-        for (own, _, _), shift in zip(parts, first[:-1], strict=True)
+        part_literals + np.sign(part_literals) * np.int32(shift)
+        for (part_literals, _, _), shift in zip(parts, first[:-1], strict=True)
     ]
     lengths = np.concatenate([np.diff(offsets) for _, offsets, _ in parts])
     return np.concatenate(literals).astype(np.int32), lengths_to_offsets(lengths)

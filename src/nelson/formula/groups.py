@@ -54,15 +54,15 @@ def _groups(formula: Formula) -> Groups:
     degree = np.bincount(both[:, 0], minlength=2 * n)
     at, near = lengths_to_offsets(degree), both[:, 1].astype(np.int32)
 
-    found = np.zeros(len(lengths), np.uint8)
-    kernel.exactly_one(literals, offsets, at, near, steps, found)
+    is_exact = np.zeros(len(lengths), np.uint8)
+    kernel.exactly_one(literals, offsets, at, near, steps, is_exact)
     used, taken = np.zeros(n, np.uint8), []
-    chosen = np.flatnonzero(found)
+    chosen = np.flatnonzero(is_exact)
     for j in chosen[np.argsort(-lengths[chosen], kind="stable")].tolist():
-        own = literals[offsets[j] : offsets[j + 1]]
-        if not used[np.abs(own) - 1].any():
-            used[np.abs(own) - 1] = 1
-            taken.append(own)
+        clause = literals[offsets[j] : offsets[j + 1]]
+        if not used[np.abs(clause) - 1].any():
+            used[np.abs(clause) - 1] = 1
+            taken.append(clause)
     exact = len(taken)
     seeds = np.flatnonzero(degree)
     seeds = seeds[np.argsort(-degree[seeds], kind="stable")].astype(np.int32)
@@ -71,7 +71,7 @@ def _groups(formula: Formula) -> Groups:
     count = kernel.cliques(seeds, at, near, used, steps, some, out, ends)
     found_codes = out[: ends[count - 1] if count else 0]
     others = ((found_codes >> 1) + 1) * np.where(found_codes & 1, -1, 1)
-    sizes = [len(own) for own in taken] + np.diff(ends[:count], prepend=0).tolist()
+    sizes = [len(clause) for clause in taken] + np.diff(ends[:count], prepend=0).tolist()
     return Groups(
         np.concatenate([*taken, others]).astype(np.int32),
         lengths_to_offsets(np.array(sizes, np.int64)),

@@ -61,8 +61,8 @@ class Polynomial:
                 )
             for monomial, sign in _expanded(literals):
                 total[monomial] = total.get(monomial, 0.0) + sign * float(coefficient)
-        kept = {m: c for m, c in total.items() if c != 0.0}
-        object.__setattr__(self, "coefficients", dict(sorted(kept.items(), key=_by_degree)))
+        nonzero = {m: c for m, c in total.items() if c != 0.0}
+        object.__setattr__(self, "coefficients", dict(sorted(nonzero.items(), key=_by_degree)))
 
     @classmethod
     def table(cls, scope: Iterable[int], values: Any) -> Polynomial:

@@ -82,10 +82,10 @@ def checked_variables(variables: Any, columns: int, source: str | None) -> tuple
 
 def named(columns: list[str], x: np.ndarray, source: str | None) -> Table:
     """`3`, `x3`, `v3` mean variable 3; other names are kept, and columns are variables in order."""
-    found = [_VARIABLE.fullmatch(name.strip()) for name in columns]
-    if columns and all(found):
+    matches = [_VARIABLE.fullmatch(name.strip()) for name in columns]
+    if columns and all(matches):
         # A number of more than ten digits is above MAX_VARIABLE; Python refuses very long ones.
-        numbers = [int(match[1]) if len(match[1]) <= 10 else 0 for match in found if match]
+        numbers = [int(match[1]) if len(match[1]) <= 10 else 0 for match in matches if match]
         if len(set(numbers)) == len(numbers):
             return numbered(x, numbers, source)
     zero_based = columns == [str(i) for i in range(len(columns))]

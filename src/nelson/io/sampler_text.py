@@ -98,12 +98,12 @@ def read_samples(
         inside = (end if last is None else min(end, last)) - max(begin, first)
         if inside <= 0 and variables is not None:
             continue
-        own, values = _parsed(sample, path)
+        own_variables, values = _parsed(sample, path)
         if variables is None:
-            variables, line = own, sample.line
-        elif not np.array_equal(own, variables):
+            variables, line = own_variables, sample.line
+        elif not np.array_equal(own_variables, variables):
             raise FormulaError(
-                f"{len(own)} literals of other variables than line {line}",
+                f"{len(own_variables)} literals of other variables than line {line}",
                 expected="the same variables in every sample",
                 source=path,
                 line=sample.line,

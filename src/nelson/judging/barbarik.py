@@ -114,8 +114,8 @@ def barbarik(case: Case, design: Design) -> Finding:
 
 def _none_rejected(case: Case, t: int, skipped: int, evidence: dict[str, Any]) -> Finding:
     if skipped:
-        many = f"more than {case.rules.pair_draws:,} draws each"
-        reason = f"{skipped} of {t} pairs differ too much in weight: {many}"
+        limit = f"more than {case.rules.pair_draws:,} draws each"
+        reason = f"{skipped} of {t} pairs differ too much in weight: {limit}"
         return Finding(None, reason, evidence)
     if not evidence["tested"]:
         return Finding(True, f"all {t} pairs were of two equal structures", evidence)

@@ -198,5 +198,5 @@ class Case:
         """The projected columns of the samples."""
         if drawn is None or self.projection is None:
             return drawn
-        kept = np.isin(drawn.columns + 1, self.projection)
-        return replace(drawn, x=drawn.x[:, kept], columns=drawn.columns[kept])
+        projected = np.isin(drawn.columns + 1, self.projection)
+        return replace(drawn, x=drawn.x[:, projected], columns=drawn.columns[projected])

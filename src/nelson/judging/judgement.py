@@ -200,9 +200,9 @@ def _validity(case: Case, test: str) -> Finding | None:
     case.say(f"checking {len(drawn):,} samples")
     bad = first_invalid(case.formula, case.evidence, drawn, case.budget)
     if bad is not None:
-        row, many, what = bad
-        reason = f"sample {row + 1} breaks {what}; {many:,} of {len(drawn):,} are invalid"
-        return Finding(False, reason, {"samples": len(drawn), "invalid_samples": many})
+        row, n_invalid, what = bad
+        reason = f"sample {row + 1} breaks {what}; {n_invalid:,} of {len(drawn):,} are invalid"
+        return Finding(False, reason, {"samples": len(drawn), "invalid_samples": n_invalid})
     if test == "validity" and len(drawn):
         return Finding(True, f"all of {len(drawn):,} samples are valid", {"samples": len(drawn)})
     if len(drawn) < case.rules.least_samples:

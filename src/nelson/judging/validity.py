@@ -24,12 +24,12 @@ def first_invalid(
     formula: Formula, evidence: np.ndarray, drawn: JudgedSamples, budget: Budget
 ) -> Invalid | None:
     """None if no invalid sample was found. evidence: literals."""
-    own = evidence[np.isin(np.abs(evidence) - 1, drawn.columns)]
-    place = np.searchsorted(drawn.columns, np.abs(own) - 1)
-    wrong = (drawn.x[:, place] != (own > 0)).any(axis=1)
+    literals = evidence[np.isin(np.abs(evidence) - 1, drawn.columns)]
+    place = np.searchsorted(drawn.columns, np.abs(literals) - 1)
+    wrong = (drawn.x[:, place] != (literals > 0)).any(axis=1)
     if wrong.any():
         row = int(np.argmax(wrong))
-        broken = own[drawn.x[row, place] != (own > 0)][0]
+        broken = literals[drawn.x[row, place] != (literals > 0)][0]
         return row, int(wrong.sum()), f"the evidence {broken}"
     explained = not formula.n_aux or bool(formula.constraints)
     if len(drawn.columns) == formula.n_vars and explained:

@@ -65,8 +65,8 @@ class Verdict:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
-        told = {name: value for name, value in vars(self).items() if name != "counts"}
-        return {"verdict": self.word} | plain(told)
+        entries = {name: value for name, value in vars(self).items() if name != "counts"}
+        return {"verdict": self.word} | plain(entries)
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
         """A picture: what was seen against what the law expects, and the band of noise.
@@ -153,11 +153,11 @@ def family(name: str, p_values: np.ndarray, describe: Callable[[int], str]) -> F
 
 def combined(families: Sequence[Family], delta: float) -> Finding:
     """Accept unless p of all families together is below delta."""
-    worst = min(families, key=lambda one: one.p)
+    worst = min(families, key=lambda family: family.p)
     p = min(1.0, len(families) * worst.p)
-    tests = sum(one.tests for one in families)
+    tests = sum(family.tests for family in families)
     reason = f"the worst of {tests:,} tests has {probability(p, delta)}, corrected for their number"
-    evidence = {"tests": {one.name: one.tests for one in families}}
+    evidence = {"tests": {family.name: family.tests for family in families}}
     return Finding(
         p >= delta, reason, evidence | {"p_value": p, "level": delta, "worst": worst.worst}
     )

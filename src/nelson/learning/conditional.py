@@ -175,8 +175,8 @@ class Conditional(Learner):
         parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
         for index, entry in states.items():
             for value in entry.values():
-                one = not isinstance(value, self.torch.Tensor) or value.numel() == 1
-                if not one and value.shape != parameters[index].shape:
+                is_number = not isinstance(value, self.torch.Tensor) or value.numel() == 1
+                if not is_number and value.shape != parameters[index].shape:
                     raise ValueError("tensors of the optimizer of another shape")
         self.optimizer.load_state_dict({"state": states, "param_groups": groups})
         self.torch.set_rng_state(tensors["rng"])

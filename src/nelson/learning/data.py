@@ -70,8 +70,10 @@ class Examples:
         if not held.any():
             return self, self
         parts = (x[~held], x[held])
-        one, two = (replace(self, packed=pack(x), count=len(x), kept=None) for x in parts)
-        return one, two
+        first_part, second_part = (
+            replace(self, packed=pack(x), count=len(x), kept=None) for x in parts
+        )
+        return first_part, second_part
 
     def to_numpy(self) -> np.ndarray:
         return unpack(self.packed, self.count)
@@ -130,14 +132,14 @@ def load_examples(formula: Formula, data: Any, drop_invalid: bool = False) -> Ex
     if not valid.any():
         what = f"all {len(x)} rows are invalid" if len(x) else "no rows"
         raise FormulaError(what, expected="at least one example", source=table.source)
-    kept = np.flatnonzero(valid) if len(bad) else None
+    used = np.flatnonzero(valid) if len(bad) else None
     return Examples(
-        pack(x if kept is None else x[kept]),
+        pack(x if used is None else x[used]),
         int(valid.sum()),
         table.names,
         table.source,
         len(bad),
-        kept,
+        used,
     )
 
 

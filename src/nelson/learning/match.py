@@ -103,12 +103,12 @@ def match(
     source = moments_of(formula, budget=budget.share(share))
     if source is None and task.given is not formula:  # evidence may leave a formula that compiles
         source = moments_of(task.given, budget=budget.share(share))
-    found = _sampled(task, seed) if source is None else _exact(task, source, seed)
+    outcome = _sampled(task, seed) if source is None else _exact(task, source, seed)
     return Match(
         literals=tuple(task.literals.tolist()),
         targets=task.targets,
         seconds=time.monotonic() - started,
-        **found,
+        **outcome,
     )
 
 
@@ -334,8 +334,8 @@ def _sampled(task: _Task, seed: int | None, known_solutions: int = 4096) -> dict
     learner = NewtonSteps(given, Targets.of(moments, task.policy.fit.examples), settings, start)
     outcome = run(learner, seed=seed, budget=task.budget.share(task.policy.fit.loop_share))
     learner.drawer.budget = task.budget  # the last draw has the rest of the time
-    found = learner.result()
-    draw = learner.drawer(found, learner.m, OUTSIDE_ITERATIONS + 2)
+    theta = learner.result()
+    draw = learner.drawer(theta, learner.m, OUTSIDE_ITERATIONS + 2)
     if not draw.count and task.budget.spent:
         raise BudgetExceeded("the time was up before the shares under theta could be estimated")
     if not draw.count:
@@ -354,7 +354,7 @@ def _sampled(task: _Task, seed: int | None, known_solutions: int = 4096) -> dict
         first = int(np.flatnonzero(off)[0])
         why = f"the share of literal {task.literals[first]} differs by more than noise; {why}"
     return {
-        "theta": np.where(np.isinf(task.start), task.start, found),
+        "theta": np.where(np.isinf(task.start), task.start, theta),
         "achieved": achieved,
         "errors": errors,
         "guarantee": weakest(["diagnosed", outcome.guarantee, draw.guarantee]),
@@ -370,13 +370,13 @@ def _in_words(cut: Cut, literals: list[int], targets: list[float]) -> str:
     down = [i for i, d in enumerate(cut.direction) if d < 0]
     plain = max(map(abs, cut.direction)) == 1
     if plain and cut.highest == 0 and len(up) == 1 and down:
-        [one] = up
+        [place] = up
         named = ", ".join(str(literals[i]) for i in down)
         several = len(down) > 1
         return (
-            f"a share of {targets[one]:.10g} for literal {literals[one]}: every solution with it "
-            f"has {'one of ' * several}{named}, whose {'shares sum to' if several else 'share is'} "
-            f"{sum(targets[i] for i in down):.10g}"
+            f"a share of {targets[place]:.10g} for literal {literals[place]}: every solution with "
+            f"it has {'one of ' * several}{named}, whose "
+            f"{'shares sum to' if several else 'share is'} {sum(targets[i] for i in down):.10g}"
         )
     # An upper limit for a sum of literals: -[l] is [not l] - 1.
     shift = -sum(cut.direction[i] for i in down)

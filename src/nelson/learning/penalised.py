@@ -161,18 +161,18 @@ class Penalised(Unary):
         lag = False
         if log_z.samples is not None and isinstance(self.drawer.custom, NamedSampler):
             lag = self.drawer.custom.renew(log_z.samples)
-        found = float(self.valid.mean() @ mean) - log_z.log_z
-        row = {"l1": self.l1, "validation": found, "validation_error": log_z.error}
+        score = float(self.valid.mean() @ mean) - log_z.log_z
+        row = {"l1": self.l1, "validation": score, "validation_error": log_z.error}
         row["trusted"] = float(log_z.trusted)
-        far = found < max(self.score, self.first) - self.settings.far
+        far = score < max(self.score, self.first) - self.settings.far
         slower = (lag or far) and self.pace > self.LEAST_PACE
         if slower:
             self.pace *= 0.25
         if far and slower:
             self.theta = self.point = self.best
             return row
-        if found > self.score:
-            self.score, self.error, self.best, self.worse = found, log_z.error, mean, 0
+        if score > self.score:
+            self.score, self.error, self.best, self.worse = score, log_z.error, mean, 0
         elif self.settings.l1 is not None or mean[self.n :].any():
             self.worse += 1  # before the first product is used, scores differ by noise only
         self.done = self.worse >= self.settings.patience and self.settings.stop

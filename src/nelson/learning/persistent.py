@@ -141,8 +141,8 @@ class Persistent(NamedSampler):
         return drawn.guarantee, str(drawn.info["why"])
 
     def arrays(self) -> dict[str, np.ndarray]:
-        found = {"chains": self.words, "rungs": self.rungs}
-        return {name: words for name, words in found.items() if words is not None}
+        states = {"chains": self.words, "rungs": self.rungs}
+        return {name: words for name, words in states.items() if words is not None}
 
     def take(self, arrays: dict[str, np.ndarray]) -> None:
         if "chains" in arrays:

@@ -57,20 +57,20 @@ def _allowed(formula: Formula, fields: Fields, x: np.ndarray) -> tuple[np.ndarra
     clause = owners(formula.offsets)
     whole = formula.n_aux > 0
     for u in range(units):
-        own = np.flatnonzero(fields.unit == u)
+        members = np.flatnonzero(fields.unit == u)
         part = formula
         if not whole:
             mine = np.zeros(formula.n_clauses, bool)
-            mine[clause[np.isin(variable, own)]] = True
+            mine[clause[np.isin(variable, members)]] = True
             if not mine.any():
                 continue
             part = Formula.from_arrays(
                 *select(formula.literals, formula.offsets, mine), n_vars=formula.n_vars
             )
         y = x.copy()
-        y[:, own] = False
+        y[:, members] = False
         none[:, u] = part.satisfied(y)
-        for v in own:
+        for v in members:
             y[:, v] = True
             allowed[:, v] = part.satisfied(y)
             y[:, v] = False

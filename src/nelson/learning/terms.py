@@ -148,12 +148,12 @@ def start_at(
     wanted = np.zeros((n, n), bool)
     pairs = np.array([m for m in shape.monomials if len(m) == 2], np.int64).reshape(-1, 2) - 1
     wanted[pairs[:, 0], pairs[:, 1]] = wanted[pairs[:, 1], pairs[:, 0]] = True
-    found = first_point(formula, x, valid, wanted, None if l1 is None else 2 * l1)
+    first = first_point(formula, x, valid, wanted, None if l1 is None else 2 * l1)
     theta = np.zeros(shape.formula.n_vars)
-    theta[:n] = found.theta
+    theta[:n] = first.theta
     at = n + np.array([k for k, m in enumerate(shape.monomials) if len(m) == 2], np.int64)
-    theta[at] = found.table[pairs[:, 0], pairs[:, 1]]
-    return theta, found.l1 / 2 if l1 is None else l1
+    theta[at] = first.table[pairs[:, 0], pairs[:, 1]]
+    return theta, first.l1 / 2 if l1 is None else l1
 
 
 def steps_of(

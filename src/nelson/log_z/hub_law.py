@@ -50,15 +50,19 @@ class HubLaw:
         share = 1.0 / sizes[unit]
         total = len(values) + more
         both = (shown.T @ shown + more * share[:, None] * share) / total
-        one = (shown.sum(axis=0, dtype=np.float64) + more * share) / total
+        shares = (shown.sum(axis=0, dtype=np.float64) + more * share) / total
         with np.errstate(divide="ignore", invalid="ignore"):
-            cells = both * np.log(both / (one[:, None] * one))
+            cells = both * np.log(both / (shares[:, None] * shares))
         information = np.add.reduceat(np.add.reduceat(cells, at[:-1], 0), at[:-1], 1)
         order, parent = spanning(information)
         table = []
         for u, above in enumerate(parent.tolist()):
-            own = slice(at[u], at[u + 1])
-            rows = one[None, own] if above < 0 else both[at[above] : at[above + 1], own]
+            values_of_u = slice(at[u], at[u + 1])
+            rows = (
+                shares[None, values_of_u]
+                if above < 0
+                else both[at[above] : at[above + 1], values_of_u]
+            )
             table.append(rows / rows.sum(axis=1, keepdims=True))
         return cls(order, parent, table, _by_last(rules, order))
 

@@ -98,35 +98,37 @@ class Method(NamedTuple):
 def added(estimates: Sequence[LogProbability], half_width: float) -> LogProbability:
     """The sum of independent estimates. half_width: what was asked for."""
     if len(estimates) == 1:
-        (one,) = estimates
-        one.info["reached"] = one.half_width <= half_width
-        return one
+        (estimate,) = estimates
+        estimate.info["reached"] = estimate.half_width <= half_width
+        return estimate
     info: dict[str, Any] = {}
-    for one in estimates:
-        info |= one.info
+    for estimate in estimates:
+        info |= estimate.info
     for name in ("samples", "bias", "rounding"):
-        info[name] = sum(one.info[name] for one in estimates)
-    info["noise"] = math.hypot(*(one.info["noise"] for one in estimates))
-    info["guarantee"] = weakest(one.info["guarantee"] for one in estimates)
-    log_p = sum(one.log_p for one in estimates)
+        info[name] = sum(estimate.info[name] for estimate in estimates)
+    info["noise"] = math.hypot(*(estimate.info["noise"] for estimate in estimates))
+    info["guarantee"] = weakest(estimate.info["guarantee"] for estimate in estimates)
+    log_p = sum(estimate.log_p for estimate in estimates)
     half = info["noise"] + info["bias"] + info["rounding"]
-    if any("bounds" in one.info for one in estimates):
-        ends = [one.info.get("bounds", _surely(one)) for one in estimates]
+    if any("bounds" in estimate.info for estimate in estimates):
+        ends = [estimate.info.get("bounds", _surely(estimate)) for estimate in estimates]
         low, high = (sum(each) for each in zip(*ends, strict=True))
         info["bounds"] = low, high
-        info["estimate"] = sum(one.info.get("estimate", one.log_p) for one in estimates)
+        info["estimate"] = sum(
+            estimate.info.get("estimate", estimate.log_p) for estimate in estimates
+        )
         if info["guarantee"] == "heuristic":
             half = max(log_p - low, high - log_p)
     info["reached"] = half <= half_width
-    source = "; ".join(one.source for one in estimates)
-    all_exact = all(one.exact for one in estimates)
+    source = "; ".join(estimate.source for estimate in estimates)
+    all_exact = all(estimate.exact for estimate in estimates)
     return LogProbability(log_p, half, info, source, all_exact)
 
 
-def _surely(one: LogProbability) -> tuple[float, float]:
+def _surely(estimate: LogProbability) -> tuple[float, float]:
     """An interval that an estimate from exact samples leaves with probability 3e-7."""
-    far = SIGMAS / Z95 * one.half_width
-    return one.log_p - far, one.log_p + far
+    far = SIGMAS / Z95 * estimate.half_width
+    return estimate.log_p - far, estimate.log_p + far
 
 
 def error_in_words(info: dict[str, Any], half_width: float) -> str:

@@ -103,9 +103,9 @@ def without_terms(task: LogZTask, methods: Sequence[Method] = AUTO) -> LogPartit
         ends = "; ".join(f"{name}: {end}" for name, end in solved.tried.items())
         missing = f"{len(solved.left)} of {len(reduced.parts)} components"
         raise BudgetExceeded(f"no value for {missing} ({ends})")
-    known = math.fsum(one.log_p for one in solved.values if not one.info)
+    known = math.fsum(part.log_p for part in solved.values if not part.info)
     known += 0.0 if solved.whole else reduced.constant
-    estimates = [one for one in solved.values if one.info]
+    estimates = [part for part in solved.values if part.info]
     info: dict[str, Any] = {}
     value, half_width, exact = known, 0.0, True
     if estimates:
@@ -122,7 +122,7 @@ def without_terms(task: LogZTask, methods: Sequence[Method] = AUTO) -> LogPartit
         value,
         half_width,
         max(info["components"], key=METHODS.index, default=ENUMERATE),
-        _why(task, info, [one.source for one in solved.values if one.source]),
+        _why(task, info, [part.source for part in solved.values if part.source]),
         time.monotonic() - started,
         exact,
         info,

@@ -53,28 +53,30 @@ def rejection(
     def draw(first: int, words: int) -> int:
         return hits(problem, kernel, table, first, 64 * words, budget.threads, draw_seed)
 
-    found = tried = 0
-    while found < enough and tried * each < trial_work and not budget.spent:
+    n_valid = tried = 0
+    while n_valid < enough and tried * each < trial_work and not budget.spent:
         words = max(16, min(7 * tried, piece_work // each))
-        found += draw(tried, words)
+        n_valid += draw(tried, words)
         tried += words
     wanted = max((Z95 / (AIM * half_width)) ** 2, enough / 4)
-    words = math.ceil(tried * wanted / max(found, 1))
-    if found < enough // 4 or words * each > work:
-        raise BudgetExceeded(f"only {found} of {64 * tried:,} proposals are valid")
-    first, found, size = tried, 0, max(1, math.ceil(words / 8))
-    while found < wanted and not budget.spent:
+    words = math.ceil(tried * wanted / max(n_valid, 1))
+    if n_valid < enough // 4 or words * each > work:
+        raise BudgetExceeded(f"only {n_valid} of {64 * tried:,} proposals are valid")
+    first, n_valid, size = tried, 0, max(1, math.ceil(words / 8))
+    while n_valid < wanted and not budget.spent:
         some = min(size, max(16, piece_work // each))
-        found += draw(tried, some)
+        n_valid += draw(tried, some)
         tried += some
     proposals = 64 * (tried - first)
-    if found < enough // 4:
-        raise BudgetExceeded(f"{seconds:.3g} s were too short: {found} of {proposals:,} were valid")
-    log_share, variance = log_ratio(found, proposals)
+    if n_valid < enough // 4:
+        raise BudgetExceeded(
+            f"{seconds:.3g} s were too short: {n_valid} of {proposals:,} were valid"
+        )
+    log_share, variance = log_ratio(n_valid, proposals)
     weight = part.theta[gates.targets]
     noise, rounded = Z95 * math.sqrt(variance), float(rounding(part.theta))
     info = {
-        "samples": found,
+        "samples": n_valid,
         "proposals": proposals,
         "noise": noise,
         "bias": 0.0,
@@ -82,7 +84,7 @@ def rejection(
         "guarantee": "exact",
     }
     log_p = log_share + float((np.maximum(weight, 0.0) - np.logaddexp(0.0, weight)).sum())
-    source = f"{found:,} of {proposals:,} proposals were valid"
+    source = f"{n_valid:,} of {proposals:,} proposals were valid"
     return LogProbability(log_p, noise + rounded, info, source)
 
 

@@ -143,15 +143,15 @@ class Sums:
         place = np.full(len(self.graph.moving), -1)
         place[self.held] = np.arange(len(self.held))
         inside = np.minimum.reduceat(place[factors.unit], factors.at[:-1]) >= 0
-        found = []
+        rules = []
         for k in np.flatnonzero(inside) if len(factors.unit) else ():
             rule = []
             for p in range(factors.at[k], factors.at[k + 1]):
                 unit = int(place[factors.unit[p]])
                 false = factors.values[p] >> np.arange(self.sizes[unit]) & 1
                 rule.append((unit, false.astype(bool)))
-            found.append(rule)
-        return found
+            rules.append(rule)
+        return rules
 
     def log_w(self, values: np.ndarray, budget: Budget) -> np.ndarray:
         """(lanes,): log W of values of the held units (lanes, held); -inf if no state has them.

@@ -115,9 +115,9 @@ class Fields:
         self.unit = np.full(n, -1, np.int64)
         owner = owners(groups.offsets)
         for g in range(len(groups.exactly)):
-            own = groups.literals[owner == g]
-            if (own > 0).all() and (own <= n).all():
-                self.unit[own - 1] = g
+            literals = groups.literals[owner == g]
+            if (literals > 0).all() and (literals <= n).all():
+                self.unit[literals - 1] = g
         lone = self.unit < 0
         self.unit[lone] = len(groups.exactly) + np.arange(int(lone.sum()))
         _, self.unit = np.unique(self.unit, return_inverse=True)

@@ -56,8 +56,8 @@ def for_decisions(
     lacking = bool(hopeful) and missing("d4") is not None
     # Seconds to advise: ten times the caller's, a minute at least; ten minutes if there were none.
     longer = 600.0 if seconds is None else max(60.0, float(f"{10.0 * seconds:.2g}"))
-    failed = [told for group in hopeful for told in _failures(group)]
-    full = bool(failed) and all("out of memory" in told for told in failed)
+    failed = [reason for group in hopeful for reason in _failures(group)]
+    full = bool(failed) and all("out of memory" in reason for reason in failed)
     cut = [
         *["preprocessing"] * any(d.reduced is not None and not d.reduced.complete for d in decided),
         *["compiling"] * (bool(failed) and not lacking and not full),

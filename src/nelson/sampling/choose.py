@@ -104,9 +104,9 @@ def _chosen(
     choices = [decision.choice for decision in decisions.values()]
     worst = weakest([choice.guarantee for choice in choices])
     source = problems[0].formula.source if problems else None
-    told = advice.for_decisions(decisions.values(), budget.asked, source)
+    hints = advice.for_decisions(decisions.values(), budget.asked, source)
     most = max(choices, key=lambda choice: choice.sweeps)
-    choice = replace(most, guarantee=worst, advice=told)
+    choice = replace(most, guarantee=worst, advice=hints)
     same = all(other.whole and other.method == choice.method for other in choices)
     samplers = {g.step.sampler for d in decisions.values() for g in d.groups}
     if same and len(samplers) == 1 and _on_gpu(sampler := samplers.pop()):

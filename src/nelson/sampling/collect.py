@@ -115,7 +115,7 @@ def in_blocks(drawing: Drawing, block_size: int) -> Iterator[Samples]:
     request = replace(request, block=block_size)
     contexts, columns = range(len(request.contexts)), len(request.columns)
     left: list[Lanes] = [(np.zeros((0, columns), np.uint64), 0) for _ in contexts]
-    total = found = 0
+    total = n_valid = 0
     started = time.monotonic()
     blocks = valid_blocks(drawing.sampler, problem, request, drawing.check)
     for block in until_interrupted(blocks, request):
@@ -136,8 +136,8 @@ def in_blocks(drawing: Drawing, block_size: int) -> Iterator[Samples]:
         samples = samples_of(drawing, [packed for packed, _ in pieces], shortest)
         yield result(replace(drawing, n=asked), samples, [block], started)
         started = time.monotonic()
-        total, found = total + asked, found + shortest
-        if block.interrupted or (not found and total >= _HOPELESS):
+        total, n_valid = total + asked, n_valid + shortest
+        if block.interrupted or (not n_valid and total >= _HOPELESS):
             return
 
 
@@ -150,11 +150,11 @@ def recut(blocks: Iterator[Samples], size: int, total: int | None) -> Iterator[S
         columns = parts.shape[2]
         held = held or [(parts[k][:0], 0) for k in range(len(parts))]
         held = [
-            concatenate([one, (part, len(block))], columns)
-            for one, part in zip(held, parts, strict=True)
+            concatenate([lanes, (part, len(block))], columns)
+            for lanes, part in zip(held, parts, strict=True)
         ]
         while held and held[0][1] >= size:
-            cuts = [divided([one], size, columns) for one in held]
+            cuts = [divided([lanes], size, columns) for lanes in held]
             held = [rest for _, _, rest in cuts]
             yield _part_of(block, [packed for packed, _, _ in cuts], size, size)
             done += size

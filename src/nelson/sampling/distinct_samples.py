@@ -159,16 +159,16 @@ class _DistinctRows:
 
     def _rest(self, fresh: int) -> np.ndarray:
         """Decide how to go on. -> rows that need not be drawn, in random order; often none"""
-        found, wanted, none = len(self.keys), self.drawing.n, self.keys[:0]
-        if not self.counted and found <= self.rules.repeats * self.draws:
+        n_found, wanted, none = len(self.keys), self.drawing.n, self.keys[:0]
+        if not self.counted and n_found <= self.rules.repeats * self.draws:
             self.counted, self.every = True, self._all_rows()
         uniform = self.drawing.guarantee == "exact" and _uniform(self.drawing)
         if self.every is not None:
             count, columns = self.every.count(), self.request.columns
             most = count if wanted is None else wanted
-            if found >= count:
+            if n_found >= count:
                 self.exhausted = self.ended = True
-            elif uniform and most > self.rules.most * count and found >= self.rules.found * count:
+            elif uniform and most > self.rules.most * count and n_found >= self.rules.found * count:
                 rows = None
                 if count * len(columns) <= self.rules.cells:
                     rows = self.every.rows(count, columns)

@@ -165,8 +165,8 @@ def _cut(held: Block, count: int) -> tuple[Block, Block]:
     words, lanes = words_for(count), tail_mask(count)
     assert held.valid is not None
     parts = [
-        Block(held.packed[:, own], held.filled[:, own], valid=held.valid[:, own], info=held.info)
-        for own in (slice(0, words), slice(words, None))
+        Block(held.packed[:, part], held.filled[:, part], valid=held.valid[:, part], info=held.info)
+        for part in (slice(0, words), slice(words, None))
     ]
     filled = parts[0].filled
     parts[0].stopped = filled.shape[1] < words or bool((filled != lanes).any())

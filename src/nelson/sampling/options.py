@@ -71,8 +71,8 @@ class Options:
         if self.moves not in MOVES:
             expected = " or ".join(f'"{name}"' for name in MOVES)
             raise FormulaError(f"moves={self.moves!r}", expected=expected)
-        many = self.moves != "single"
-        if many and (not self.sweeps or not get(self.named).other_moves):
+        other_moves = self.moves != "single"
+        if other_moves and (not self.sweeps or not get(self.named).other_moves):
             raise FormulaError(
                 f"moves={self.moves!r} with method={self.method!r} and sweeps={self.sweeps}",
                 expected=f'method="{_SWEPT}" and the number of moves, sweeps=32 for example',
@@ -89,7 +89,7 @@ class Options:
         if self.threads == 0:
             raise FormulaError("threads = 0", expected="1 or more")
         checked_law(self.project_law)
-        if self.gpu is not None and many:
+        if self.gpu is not None and other_moves:
             raise FormulaError(f'moves={self.moves!r} with device="cuda"', expected='device="cpu"')
         if self.gpu is not None and self.unique:
             raise FormulaError('unique=True with device="cuda"', expected='device="cpu"')

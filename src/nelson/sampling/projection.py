@@ -58,13 +58,13 @@ def source_of(
     if options.method == unigen.SAMPLER.name and len(variables) < formula.n_vars:
         return _hashed(formula, evidence, variables, options, "asked for")
     share = budget.share(0.5)  # the rest is for drawing
-    found = {given: projected(formula, variables, given, share) for given in evidence}
-    formulas = {given: one.formula for given, one in found.items() if one.formula is not None}
-    one = next((one for one in found.values() if one.formula is None), None)
+    projections = {given: projected(formula, variables, given, share) for given in evidence}
+    formulas = {given: one.formula for given, one in projections.items() if one.formula is not None}
+    one = next((one for one in projections.values() if one.formula is None), None)
     if one is not None:
         _require_hashing(theta, options, one.why)
         return _hashed(formula, evidence, variables, options, one.why)
-    one = next((one for one in found.values() if one.in_circuit), found[evidence[0]])
+    one = next((one for one in projections.values() if one.in_circuit), projections[evidence[0]])
     info = {"project_law": "solutions", "projection": one.route, "projection_why": one.why}
     options = replace(options, determined=True)
     if not one.in_circuit:

@@ -100,9 +100,9 @@ class Report:
         if known:
             slack = np.log10(np.array([c.slack for c in known.values()], float))
             colours = [BLUE if c.holds else ORANGE for c in known.values()]
-            told = "Does theory promise fast resampling?"
+            title = "Does theory promise fast resampling?"
             x = "slack, in powers of ten: it holds right of 0"
-            panels.append(bars(list(known), slack, x=x, title=told, colours=colours))
+            panels.append(bars(list(known), slack, x=x, title=title, colours=colours))
         return figure(panels, path)
 
     def __rich__(self) -> Table:
@@ -267,12 +267,12 @@ def _choice_rows(choice: MethodChoice) -> list[tuple[str, str]]:
         several = part["components"] > 1
         size = f" for {part['components']} components of" if several else " for"
         size = f"{size} {part['variables']:,} variables" if len(choice.parts) > 1 else ""
-        told = f"{part['method']}{sweeps}{size}, {part['guarantee']}: {part['why']}"
-        rows.append(("auto takes", told))
+        text = f"{part['method']}{sweeps}{size}, {part['guarantee']}: {part['why']}"
+        rows.append(("auto takes", text))
         rows += [(f"  not {step}", why) for step, why in part["not taken"].items()]
     if choice.tv_bound is not None:
         rows.append(("distance from P", f"at most {choice.tv_bound:.1g} in total variation"))
-    return rows + [("would help", told) for told in choice.advice.values()]
+    return rows + [("would help", text) for text in choice.advice.values()]
 
 
 def _work_words(r: Report) -> str:

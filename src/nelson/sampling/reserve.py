@@ -111,25 +111,28 @@ class Reserve:
         self.stop()
         if isinstance(self._error, Unsatisfiable):
             raise self._error
-        found = dict(self._rows)
-        if len(found) < len(set(wanted.evidence)):
+        rows_by_evidence = dict(self._rows)
+        if len(rows_by_evidence) < len(set(wanted.evidence)):
             return None
         with without_deadline():
-            return self._samples(found, started, why)
+            return self._samples(rows_by_evidence, started, why)
 
     def _samples(
-        self, found: dict[tuple[int, ...], np.ndarray], started: float, why: str
+        self, rows_by_evidence: dict[tuple[int, ...], np.ndarray], started: float, why: str
     ) -> Samples:
         wanted = self.wanted
         if wanted.unique:
-            for evidence, rows in found.items():
+            for evidence, rows in rows_by_evidence.items():
                 _, first = np.unique(rows[:, wanted.columns], axis=0, return_index=True)
-                found[evidence] = rows[np.sort(first)]
-        fewest = min(map(len, found.values()))
+                rows_by_evidence[evidence] = rows[np.sort(first)]
+        fewest = min(map(len, rows_by_evidence.values()))
         # A row of a million variables is repeated no more often than memory allows.
         count = min(wanted.n, fewest if wanted.unique else wanted.n)
         count = min(count, max(fewest, self.rules.cells // max(1, len(wanted.columns))))
-        packed = [self._packed(evidence, found[evidence], count) for evidence in wanted.evidence]
+        packed = [
+            self._packed(evidence, rows_by_evidence[evidence], count)
+            for evidence in wanted.evidence
+        ]
         info: dict[str, Any] = {
             "method": NAME,
             "why": f"{fewest} solutions of a CDCL solver in turns, whose distribution is unknown, "

@@ -81,10 +81,10 @@ def result(
         info["guarantees"] = [weakest([floor, label]) for label in drawing.guarantees]
     if total.interrupted:
         info["interrupted"] = True
-    status, kept = "ok", samples.count
+    status, n_valid = "ok", samples.count
     reason = more.pop("reason", None)
-    if (drawing.n is not None and kept < drawing.n) or total.interrupted:
-        status, info["reason"] = "budget", reason or _reason(drawing, kept, info)
+    if (drawing.n is not None and n_valid < drawing.n) or total.interrupted:
+        status, info["reason"] = "budget", reason or _reason(drawing, n_valid, info)
     return replace(samples, guarantee=guarantee, status=status, info=info | more)
 
 
@@ -103,13 +103,13 @@ def _clock(drawing: Drawing, info: dict[str, Any]) -> dict[str, Any]:
     reasons += [info[SAFETY]] if SAFETY in info else []
     if not reasons:
         return {}
-    told = "; ".join(dict.fromkeys(reasons))
+    text = "; ".join(dict.fromkeys(reasons))
     warnings.warn(
         f"a limit in seconds decided how to draw, so a faster or slower machine may draw "
-        f"otherwise: {told}. Name a method (method=) to avoid that.",
+        f"otherwise: {text}. Name a method (method=) to avoid that.",
         stacklevel=6,
     )
-    return {SAFETY: told}
+    return {SAFETY: text}
 
 
 def _repeat(drawing: Drawing) -> dict[str, Any] | str:
@@ -126,7 +126,7 @@ def _repeat(drawing: Drawing) -> dict[str, Any] | str:
     return how | ({"sweeps": choice.sweeps} if get(choice.method).sweeps is not None else {})
 
 
-def _reason(drawing: Drawing, kept: int, info: dict[str, Any]) -> str:
+def _reason(drawing: Drawing, n_valid: int, info: dict[str, Any]) -> str:
     request = drawing.request
     if info.get("interrupted"):
         return "interrupted"
@@ -139,14 +139,14 @@ def _reason(drawing: Drawing, kept: int, info: dict[str, Any]) -> str:
             f"the {request.block_seconds:g} s that {drawing.sampler.name!r} has by default were up"
         )
     else:
-        reason = f"{kept} of {drawing.n} samples became valid within {request.max_rounds} rounds"
-        if not kept:
+        reason = f"{n_valid} of {drawing.n} samples became valid within {request.max_rounds} rounds"
+        if not n_valid:
             reason = f"no sample became valid within {request.max_rounds} rounds"
-    told = {
+    explanations = {
         "satisfiable": "; a solver says that solutions exist",
         "undecided": "; a solver could not decide whether there are solutions",
     }
-    return reason + told.get(info.get("solver", ""), "")
+    return reason + explanations.get(info.get("solver", ""), "")
 
 
 def prove_or_explain(drawing: Drawing, problem: Problem, request: Request, block: Block) -> None:

@@ -151,6 +151,8 @@ class Samples:
         shape = " x ".join(map(str, [*self.packed.shape[:-2], self.count, len(self.variables)]))
         method = self.info.get("method", "?")
         advice = ", ".join(self.info.get("advice", ()))
-        told = f"; would help: {advice}" if advice else ""
+        help_text = f"; would help: {advice}" if advice else ""
         far = "" if self.tv_bound is None else f" within {self.tv_bound:.1g}"
-        return f"Samples({shape}, {self.guarantee}{far}, {self.status}, method={method!r}{told})"
+        return (
+            f"Samples({shape}, {self.guarantee}{far}, {self.status}, method={method!r}{help_text})"
+        )

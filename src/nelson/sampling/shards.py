@@ -118,8 +118,8 @@ def _compiled(drawing: Drawing, problem: Problem) -> Iterator[Formula]:
         for group in decision.groups:
             if group.step.sampler.from_circuit and group.problem is not problem:
                 problems.append(group.problem)
-    for one in problems:
-        circuit, why = circuit_of(one, Budget())
+    for formula in problems:
+        circuit, why = circuit_of(formula, Budget())
         if circuit is None:
             raise BudgetExceeded(f"no circuit: {why}")
         yield circuit.formula

@@ -125,9 +125,9 @@ def _tilted(problem: Problem, theta: np.ndarray, delta: np.ndarray) -> np.ndarra
     square = np.zeros(len(theta))
     bound = np.ones(problem.n, bool)
     for part in split(rest.literals, rest.offsets, rest.n_total):
-        own = part.variables[part.variables < problem.n]
-        square += delta[:, own].sum(axis=1) ** 2 / 8
-        bound[own] = False
+        members = part.variables[part.variables < problem.n]
+        square += delta[:, members].sum(axis=1) ** 2 / 8
+        bound[members] = False
     free = np.flatnonzero(bound)
     rare = np.exp(-np.abs(theta[:, free]))
     q = rare / (1 + rare)
@@ -183,8 +183,8 @@ def of_circuit(problem: Problem, theta: np.ndarray) -> np.ndarray:
 
 def _decisions(formula: Formula) -> int:
     """Of the largest circuit that the formula has; 0: it has none."""
-    found = (built.circuit for built, _ in known_circuits(formula).values())
-    return max((circuit.decisions for circuit in found if circuit is not None), default=0)
+    circuits = (built.circuit for built, _ in known_circuits(formula).values())
+    return max((circuit.decisions for circuit in circuits if circuit is not None), default=0)
 
 
 def circuit_error(n: int, decisions: int, theta: np.ndarray) -> np.ndarray:
@@ -210,11 +210,11 @@ def of_law(law: Law, theta: np.ndarray) -> float:
     rows, _ = law._weights(theta)
     rows = np.where(np.isinf(rows), 0.0, rows)
     for part in law.parts:
-        own = rows[:, part.variables]
+        part_theta = rows[:, part.variables]
         if (circuit := getattr(part.source, "circuit", None)) is not None:
-            total += circuit_error(circuit.n, circuit.decisions, own).max()
+            total += circuit_error(circuit.n, circuit.decisions, part_theta).max()
         else:
-            total += rows_error(len(part.source.states), own).max()
+            total += rows_error(len(part.source.states), part_theta).max()
     return float(total)
 
 
@@ -251,10 +251,10 @@ def of_drawing(drawing: Drawing, total: Block, count: int) -> tuple[float, float
     most, coupled = 0.0, 0.0
     met = 64 * words_for(count), total.rounds  # whole words are drawn
     for (_, request), (fixed, trials) in zip(drawing.parts, drawing.variation, strict=True):
-        own = float(len(trials))
+        coupling = float(len(trials))
         if "apart" not in total.info:
-            own = sum(of_coupling([met, *trial], request.max_rounds) for trial in trials)
-        most, coupled = max(most, own + float(fixed.max(initial=0.0))), max(coupled, own)
+            coupling = sum(of_coupling([met, *trial], request.max_rounds) for trial in trials)
+        most, coupled = max(most, coupling + float(fixed.max(initial=0.0))), max(coupled, coupling)
     return most, coupled
 
 

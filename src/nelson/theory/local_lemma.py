@@ -125,11 +125,11 @@ def shearer(f: Formula, theta: np.ndarray | None = None) -> Criterion:
     end = np.cumsum(degrees)
     bit = np.zeros(f.n_clauses, np.int64)
     for a, b in pairwise(first):
-        own = members[a:b]
-        bit[own] = 1 << np.arange(b - a)
-        near = (neighbour[end[j] - degrees[j] : end[j]] for j in own)
-        closed = bit[own] | np.array([bit[i].sum() for i in near], dtype=np.int64)
-        smallest = min(smallest, local_lemma.shearer(p[own], closed, np.empty(1 << (b - a))))
+        clauses = members[a:b]
+        bit[clauses] = 1 << np.arange(b - a)
+        near = (neighbour[end[j] - degrees[j] : end[j]] for j in clauses)
+        closed = bit[clauses] | np.array([bit[i].sum() for i in near], dtype=np.int64)
+        smallest = min(smallest, local_lemma.shearer(p[clauses], closed, np.empty(1 << (b - a))))
     return Criterion(smallest > 1e-12, note=f"least polynomial value {smallest:.3g}")
 
 
@@ -170,11 +170,13 @@ def expected_resamplings(f: Formula, theta: np.ndarray | None = None) -> float |
     mask, negative = np.empty((2, int(n_clauses.max(initial=0))), np.int64)
     total = 0.0
     for c in np.flatnonzero(n_clauses):
-        own = variables[start[c] : start[c + 1]]
-        place[own] = np.arange(len(own))
+        part_variables = variables[start[c] : start[c + 1]]
+        place[part_variables] = np.arange(len(part_variables))
         clauses = members[first[c] : first[c + 1]]
         local_lemma.component_masks(f.literals, f.offsets, clauses, place, mask, negative)
-        local_lemma.enumerate_violations(mask, negative, len(clauses), log_p[own], tables, out)
+        local_lemma.enumerate_violations(
+            mask, negative, len(clauses), log_p[part_variables], tables, out
+        )
         if out[0] == -np.inf:
             return math.inf
         with np.errstate(over="ignore"):

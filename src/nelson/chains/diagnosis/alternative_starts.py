@@ -115,7 +115,7 @@ class AlternativeStarts:
             return []
         words = np.concatenate([words for _, words, _ in parts])
         walkers = self.walkers(words, self.request.theta)
-        return [Probe(walkers, [(name, len(own), replicas) for name, own, replicas in parts])]
+        return [Probe(walkers, [(name, len(states), replicas) for name, states, replicas in parts])]
 
     def seed(self) -> int:
         """A seed that no other chains have."""
@@ -216,11 +216,11 @@ class AlternativeStarts:
 
     def _flipped(self, finder: Finder, base: np.ndarray) -> Iterator[Kind]:
         rest = self.problem.rest
-        found = [
+        candidates = [
             *self.rare_values(base),
             *rare_patterns(base, rest.literals, rest.offsets, self.rng),
         ]
-        targets = [t for t in dict.fromkeys(found) if t not in self.flipped]
+        targets = [t for t in dict.fromkeys(candidates) if t not in self.flipped]
         self.flipped.update(targets)
         if not targets:
             return
@@ -275,15 +275,15 @@ class AlternativeStarts:
         The solver prefers all targets at first; what is left after that is demanded, at most
         `together` at a time.
         """
-        left, found = [target[0] for target in targets], 0
+        left, n_starts = [target[0] for target in targets], 0
         for _ in range(int(self.limits.questions * self.scale)):
-            if not left or found == 2 * self.limits.covering_starts:
+            if not left or n_starts == 2 * self.limits.covering_starts:
                 break
             wanted = np.array(left)
             values = states[self.rng.integers(len(states))].copy()
             values[np.abs(wanted) - 1] = wanted > 0
             demanded = left[:1]
-            if found >= self.limits.covering_starts:
+            if n_starts >= self.limits.covering_starts:
                 demanded = finder.compatible(left[:together]) or demanded
             row = finder.near(values, demanded)
             if not isinstance(row, np.ndarray) and len(demanded) > 1:
@@ -291,7 +291,7 @@ class AlternativeStarts:
                 row = finder.near(values, demanded)
             if isinstance(row, np.ndarray):
                 yield row
-                found += 1
+                n_starts += 1
                 left = wanted[row[np.abs(wanted) - 1] != (wanted > 0)].tolist()
             else:
                 self.open += row is None

@@ -93,7 +93,7 @@ def _excess(lanes: float) -> float:
 def _bit_memory(a: np.ndarray, b: np.ndarray) -> Comparison:
     rho = _correlation(a[::2], b[::2])
     picked = np.argsort(-np.abs(rho))[:_PICKED]
-    kept = np.abs(_correlation(a[1::2][:, picked], b[1::2][:, picked])).max(initial=0.0)
+    correlation = np.abs(_correlation(a[1::2][:, picked], b[1::2][:, picked])).max(initial=0.0)
     m = 64.0 * len(a)
     before, after = ones(a) / m, ones(b) / m
     p = (before + after) / 2
@@ -101,18 +101,18 @@ def _bit_memory(a: np.ndarray, b: np.ndarray) -> Comparison:
     noise = z_bound(len(p)) * np.sqrt(np.maximum(2 * p * (1 - p), z_bound(len(p)) / m) / m)
     drift = (np.abs(after - before) - noise) / np.maximum(spread, 1e-9)
     largest = float(np.max(drift, initial=0.0))
-    worst = max((float(kept) - _excess(m)) / GONE, largest / DRIFT)
+    worst = max((float(correlation) - _excess(m)) / GONE, largest / DRIFT)
     slow = int((np.abs(rho) > SLOW).sum())
-    return Comparison(worst, "a variable or a pair of variables", float(kept), largest, slow)
+    return Comparison(worst, "a variable or a pair of variables", float(correlation), largest, slow)
 
 
 def _correlation(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Of each column between two looks (words, k); 0 for columns that are nearly constant."""
     m = 64.0 * max(1, len(a))
-    one, two, both = ones(a) / m, ones(b) / m, ones(a & b) / m
-    spread = np.sqrt(one * (1 - one) * two * (1 - two))
+    share_a, share_b, both = ones(a) / m, ones(b) / m, ones(a & b) / m
+    spread = np.sqrt(share_a * (1 - share_a) * share_b * (1 - share_b))
     varies = spread * m > RARE / 4
-    return np.where(varies, (both - one * two) / np.where(varies, spread, 1.0), 0.0)
+    return np.where(varies, (both - share_a * share_b) / np.where(varies, spread, 1.0), 0.0)
 
 
 def _rare_memory(a: np.ndarray, b: np.ndarray) -> Comparison:
@@ -139,10 +139,10 @@ def _sum_memory(features: Features, early: np.ndarray, late: np.ndarray) -> Comp
     moved = (b[::2].mean(0) - a[::2].mean(0))[:, None]
     ways = np.concatenate([features.directions, principal(b[::2]), moved], axis=1)
     before, after = a[1::2] @ ways, b[1::2] @ ways
-    one, two = before - before.mean(0), after - after.mean(0)
-    spread = np.sqrt((one**2).mean(0) * (two**2).mean(0))
+    centred_before, centred_after = before - before.mean(0), after - after.mean(0)
+    spread = np.sqrt((centred_before**2).mean(0) * (centred_after**2).mean(0))
     varies = spread > 1e-6 * np.maximum(1.0, np.abs(ways).sum(0))
-    rho = np.abs((one * two).mean(0)) / np.where(varies, spread, 1.0) * varies
+    rho = np.abs((centred_before * centred_after).mean(0)) / np.where(varies, spread, 1.0) * varies
     change = after - before
     noise = z_bound(ways.shape[1]) * change.std(0) / np.sqrt(len(change))
     drift = (np.abs(change.mean(0)) - noise) / np.where(varies, np.sqrt(spread), 1.0) * varies
@@ -158,23 +158,23 @@ def agreement(features: Features, base: np.ndarray, groups: Sequence[ChainGroup]
     others = [features.rows(group.words) for group in groups]
     if groups and len(features.columns):
         # Components of all chains together: if some are in another phase, the first leads there.
-        every = np.concatenate([rows[:1024:2], *(own[::2] for own in others)])
+        every = np.concatenate([rows[:1024:2], *(group_rows[::2] for group_rows in others)])
         ways = np.concatenate([ways, principal(every)], axis=1)
-    for group, own in zip(groups, others, strict=True):
+    for group, group_rows in zip(groups, others, strict=True):
         differences = _bit_differences(known, features.bits(group.words), group, len(groups))
         if len(features.columns):
-            differences += _sum_differences(rows, own, ways, group, len(groups))
+            differences += _sum_differences(rows, group_rows, ways, group, len(groups))
         for answer in differences:
             answers.append(Comparison(answer.worst, f"{answer.what} in chains from {group.name}"))
     return max(answers, key=lambda answer: answer.worst)
 
 
 def _bit_differences(
-    known: np.ndarray, own: np.ndarray, group: ChainGroup, groups: int
+    known: np.ndarray, group_bits: np.ndarray, group: ChainGroup, groups: int
 ) -> list[Comparison]:
-    m, k = 64.0 * len(known), 64.0 * len(own)
+    m, k = 64.0 * len(known), 64.0 * len(group_bits)
     z = z_bound(known.shape[1] * groups)
-    p, q = ones(known) / m, ones(own) / k
+    p, q = ones(known) / m, ones(group_bits) / k
     pooled = (p * m + q * k) / (m + k)
     # The variance is at least z / lanes: a nearly constant feature has heavier tails than a normal
     # number.
@@ -182,7 +182,7 @@ def _bit_differences(
     far = float(np.max(np.abs(p - q) / (z * spread), initial=0.0))
     answers = [Comparison(far, "the mean of a variable or a pair")]
     if group.replicas:
-        answers.append(_rare_starts(own, p, m, group.replicas, groups))
+        answers.append(_rare_starts(group_bits, p, m, group.replicas, groups))
     return answers
 
 
@@ -207,17 +207,17 @@ def _sum_differences(
 
 
 def _rare_starts(
-    own: np.ndarray, p: np.ndarray, m: float, replicas: int, groups: int
+    group_bits: np.ndarray, p: np.ndarray, m: float, replicas: int, groups: int
 ) -> Comparison:
     """Does a start keep a value of a feature that is rare in the other chains?"""
     flip = np.where(p > 0.5, ~np.uint64(0), np.uint64(0))
     rare = np.minimum(p, 1 - p) < 1 / 20
     if not rare.any():
         return Comparison(0.0, "")
-    own = (own ^ flip)[:, rare]
+    group_bits = (group_bits ^ flip)[:, rare]
     shifts = np.arange(0, 64, replicas, dtype=np.uint64)
     mask = np.uint64((1 << replicas) - 1)
-    counts = np.bitwise_count((own[:, None] >> shifts[None, :, None]) & mask).astype(float)
+    counts = np.bitwise_count((group_bits[:, None] >> shifts[None, :, None]) & mask).astype(float)
     expected = replicas * (np.minimum(p, 1 - p)[rare] * m + 3) / m
     log_p = _log_poisson_tail(counts, np.broadcast_to(expected, counts.shape))
     bound = np.log(ALPHA / (counts.size * groups))

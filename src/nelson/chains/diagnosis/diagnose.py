@@ -106,8 +106,8 @@ def _kept(
 ) -> StepVerdict:
     known = problem.formula.memo.recent(VERDICTS, 64)
     key = (problem.evidence, row.tobytes(), limits)
-    if (kept := known.get(key)) is not None:
-        return kept
+    if (verdict_before := known.get(key)) is not None:
+        return verdict_before
     n = problem.formula.n_total
     lanes = next(lanes for most, lanes in _PILOT_LANES if n <= most)
     request = pilot_request(row[None], lanes, budget.share(0.3))
@@ -116,13 +116,13 @@ def _kept(
     return known.put(key, verdict) if verdict.complete else verdict
 
 
-def for_rows(theta: np.ndarray, one: Callable[[np.ndarray], StepVerdict]) -> StepVerdict:
+def for_rows(theta: np.ndarray, diagnose_row: Callable[[np.ndarray], StepVerdict]) -> StepVerdict:
     """The verdicts on some of the contexts as one. A context is heuristic unless a context of the
     same theta was diagnosed: a verdict on one theta says nothing about another.
     """
     theta = theta + 0.0  # -0.0 and 0.0 are the same theta
     chosen = pilots(theta)
-    verdicts = [one(theta[k]) for k in chosen]
+    verdicts = [diagnose_row(theta[k]) for k in chosen]
     worst = weakest(verdict.guarantee for verdict in verdicts)
     shown = next(verdict for verdict in verdicts if verdict.guarantee == worst)
     of_row = {theta[k].tobytes(): v.guarantee for k, v in zip(chosen, verdicts, strict=True)}
@@ -396,12 +396,12 @@ def _coupled(
     """
     each = 64 * 2 * SWEEPS_PER_LAG * lag  # lanes of a word times their sweeps
     afford = alternatives.request.moves.affords(base.shape[1], limits) // 4 // max(1, each)
-    own = int(np.clip(2 * afford // 3, most_own // 3, most_own))
-    rest = int(np.clip(afford // 3, most_others // 3, most_others))
-    words = int(np.clip(afford // (own + rest), 1, most_words))
-    rows = [_spread(base, own)]
-    rows += [_spread(group.words, -(-rest // len(groups))) for group in groups]
-    return alternatives.coupled(np.concatenate(rows)[: own + rest], words)
+    n_own = int(np.clip(2 * afford // 3, most_own // 3, most_own))
+    n_others = int(np.clip(afford // 3, most_others // 3, most_others))
+    words = int(np.clip(afford // (n_own + n_others), 1, most_words))
+    rows = [_spread(base, n_own)]
+    rows += [_spread(group.words, -(-n_others // len(groups))) for group in groups]
+    return alternatives.coupled(np.concatenate(rows)[: n_own + n_others], words)
 
 
 def _spread(words: np.ndarray, count: int) -> np.ndarray:

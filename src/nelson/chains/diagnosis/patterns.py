@@ -39,9 +39,9 @@ def rare_patterns(
     for size in np.unique(sizes[chosen]).tolist():
         first = offsets[chosen[sizes[chosen] == size]]
         group = literals[first[:, None] + np.arange(size)].astype(np.int64)
-        for row, kept in zip(group, _parts(words, group), strict=True):
-            if kept.any():
-                answers[tuple(sorted((-row[kept]).tolist()))] = None
+        for row, in_part in zip(group, _parts(words, group), strict=True):
+            if in_part.any():
+                answers[tuple(sorted((-row[in_part]).tolist()))] = None
     return list(answers)
 
 
@@ -53,22 +53,22 @@ def _parts(words: np.ndarray, clauses: np.ndarray) -> np.ndarray:
     flip = np.where(clauses > 0, everything, np.uint64(0))
     false = words[:, np.abs(clauses) - 1] ^ flip  # (words, c, k)
     share = np.bitwise_count(false).sum(axis=0) / lanes
-    kept = np.ones(clauses.shape, bool)
+    in_part = np.ones(clauses.shape, bool)
     going = np.ones(len(clauses), bool)
     rows = np.arange(len(clauses))
     for _ in range(clauses.shape[1] - 2):
-        held = np.where(kept, false, everything)
+        held = np.where(in_part, false, everything)
         before = np.full(held.shape, everything)
         after = before.copy()
         np.bitwise_and.accumulate(held[:, :, :-1], axis=2, out=before[:, :, 1:])
         np.bitwise_and.accumulate(held[:, :, :0:-1], axis=2, out=after[:, :, -2::-1])
         seen = np.bitwise_count(before & after).sum(axis=0, dtype=np.int64)
-        chance = np.where(kept, share, 1.0).prod(axis=1, keepdims=True) / np.maximum(share, 1e-9)
+        chance = np.where(in_part, share, 1.0).prod(axis=1, keepdims=True) / np.maximum(share, 1e-9)
         expected = chance * lanes
         # The least surprising part of those that are rare: its chance is the largest.
-        rare = kept & (seen * _TIMES_RARER < expected)
+        rare = in_part & (seen * _TIMES_RARER < expected)
         best = np.where(rare, expected - seen * _TIMES_RARER, -1.0).argmax(axis=1)
         going &= rare[rows, best]
-        kept[rows[going], best[going]] = False
-    expected = np.where(kept, share, 1.0).prod(axis=1) * lanes
-    return kept & ~kept.all(axis=1, keepdims=True) & (expected >= _EXPECTED)[:, None]
+        in_part[rows[going], best[going]] = False
+    expected = np.where(in_part, share, 1.0).prod(axis=1) * lanes
+    return in_part & ~in_part.all(axis=1, keepdims=True) & (expected >= _EXPECTED)[:, None]

@@ -69,8 +69,8 @@ def slowest(look: Callable[[int], np.ndarray], features: Features) -> Slowest:
     ways = _directions(*((y[picked][:, varied] - p) * scale for y in (first, last)))
     ways *= scale[:, None]
     values = np.stack([_rows(bits[1::2][:, varied]) @ ways for bits in looks])  # (looks, chains, k)
-    one, two = values[:half].mean(0), values[half:].mean(0)
-    rho = max(_correlation(a, b) for a, b in zip(one.T, two.T, strict=True))
+    half_1, half_2 = values[:half].mean(0), values[half:].mean(0)
+    rho = max(_correlation(a, b) for a, b in zip(half_1.T, half_2.T, strict=True))
     states = values.shape[0] * values.shape[1]
     mixed = [mixing(values[:, :, k].T) for k in range(ways.shape[1])]
     rhat, ess = max(r for r, _ in mixed), min([states, *(e for _, e in mixed)])
@@ -100,17 +100,20 @@ def _rows(bits: np.ndarray) -> np.ndarray:
     return unpack(bits, 64 * len(bits)).astype(np.float32)
 
 
-def _directions(one: np.ndarray, two: np.ndarray) -> np.ndarray:
-    """(features, k): the functions whose values in `one` and `two` (chains, features) correlate
-    most."""
-    one, two = one - one.mean(0), two - two.mean(0)
-    k = min(_DIRECTIONS, *one.shape)
-    basis: np.ndarray = np.random.default_rng(k).normal(size=(one.shape[1], k)).astype(np.float32)
+def _directions(half_1: np.ndarray, half_2: np.ndarray) -> np.ndarray:
+    """(features, k): the functions whose values in `half_1` and `half_2` (chains, features)
+    correlate most.
+    """
+    half_1, half_2 = half_1 - half_1.mean(0), half_2 - half_2.mean(0)
+    k = min(_DIRECTIONS, *half_1.shape)
+    basis: np.ndarray = (
+        np.random.default_rng(k).normal(size=(half_1.shape[1], k)).astype(np.float32)
+    )
     for _ in range(_STEPS):
-        basis = one.T @ (two @ basis) + two.T @ (one @ basis)
+        basis = half_1.T @ (half_2 @ basis) + half_2.T @ (half_1 @ basis)
         basis /= np.maximum(np.linalg.norm(basis, axis=0), 1e-30)
     basis, _ = np.linalg.qr(basis)
-    a, b = (one @ basis).astype(float), (two @ basis).astype(float)
+    a, b = (half_1 @ basis).astype(float), (half_2 @ basis).astype(float)
     total = a.T @ a + b.T @ b
     root = np.linalg.cholesky(total + 1e-6 * np.trace(total) * np.eye(k))
     inverse = np.linalg.inv(root)

@@ -86,5 +86,5 @@ class Finder:
 
     def solutions(self, values: np.ndarray) -> np.ndarray:
         """A solution near each row of values (m, n) -> (k, n), k <= m."""
-        rows = [row for one in values if isinstance(row := self.near(one), np.ndarray)]
+        rows = [row for preferred in values if isinstance(row := self.near(preferred), np.ndarray)]
         return np.array(rows, bool).reshape(-1, self.n)

@@ -58,10 +58,10 @@ class FactorGraph:
         """
         at, literal = self.units
         sizes, n = np.diff(at), problem.formula.n_total
-        one = np.full((len(theta), self.n), 0.5)
-        one[:, :n] = problem.thresholds(theta) / 2.0**32
+        p_true = np.full((len(theta), self.n), 0.5)
+        p_true[:, :n] = problem.thresholds(theta) / 2.0**32
         if not self.fields:
-            return np.stack([1 - one, one], axis=2).reshape(len(theta), -1)
+            return np.stack([1 - p_true, p_true], axis=2).reshape(len(theta), -1)
         every = np.zeros((len(theta), self.n))
         every[:, : theta.shape[1]] = theta
         signed = np.where(literal & 1, every[:, literal >> 1], -every[:, literal >> 1])
@@ -71,7 +71,7 @@ class FactorGraph:
         value /= np.repeat(np.add.reduceat(value, at[:-1], axis=1), sizes, axis=1)
         lone = np.flatnonzero((sizes == 2) & (literal[at[:-1]] < 0))
         names = literal[at[lone] + 1] >> 1
-        value[:, at[lone]], value[:, at[lone] + 1] = 1 - one[:, names], one[:, names]
+        value[:, at[lone]], value[:, at[lone] + 1] = 1 - p_true[:, names], p_true[:, names]
         return value
 
 
@@ -80,11 +80,11 @@ def factor_graph(
 ) -> FactorGraph:
     """The factor graph of a problem with these fields and terms."""
     rest, total = problem.rest, problem.formula.n_total
-    unit, value, last, negative, many = _numbered(total, fields)
+    unit, value, last, negative, n_fields = _numbered(total, fields)
     lengths = np.diff(rest.offsets)
     clause = np.repeat(np.arange(len(lengths)), lengths)
-    own = unit[np.abs(rest.literals) - 1] if many else clause
-    order = np.lexsort((own, clause))  # stable: without fields, literals keep their order
+    literal_unit = unit[np.abs(rest.literals) - 1] if n_fields else clause
+    order = np.lexsort((literal_unit, clause))  # stable: without fields, literals keep their order
     literals, helpers, sizes, n = _cut(rest.literals[order], rest.offsets, unit, total)
     unit = np.concatenate([unit, len(last) + np.arange(n - total)])
     value = np.concatenate([value, np.ones(n - total, np.int64)])
@@ -105,7 +105,7 @@ def factor_graph(
         factors=_in_parts(literals, sizes, column, unit, value, last, negative),
         helpers=helpers,
         moving=moving,
-        fields=many,
+        fields=n_fields,
         terms=np.array(named, np.int64),
     )
 
@@ -118,20 +118,23 @@ def _numbered(
 
     Value 0 of a unit is "none", or the first literal of a field of which exactly one is true.
     """
-    leader, many = np.arange(n), 0
+    leader, n_fields = np.arange(n), 0
     value, highest = np.ones(n, np.int64), np.ones(n, np.int64)
     negative = np.zeros(n, bool)
     for g in range(0 if fields is None else len(fields.exactly)):
         assert fields is not None
-        own, exact = fields.literals[fields.offsets[g] : fields.offsets[g + 1]], fields.exactly[g]
-        if _LEAST_FIELD <= len(own) < MOST_VALUES:
-            names = np.abs(own) - 1
-            leader[names], negative[names] = names.min(), own < 0
-            value[names] = np.arange(len(own)) + (not exact)
-            highest[names.min()] = len(own) - exact
-            many += 1
-    kept, unit = np.unique(leader, return_inverse=True)
-    return unit, value, highest[kept], negative, many
+        literals, exact = (
+            fields.literals[fields.offsets[g] : fields.offsets[g + 1]],
+            fields.exactly[g],
+        )
+        if _LEAST_FIELD <= len(literals) < MOST_VALUES:
+            names = np.abs(literals) - 1
+            leader[names], negative[names] = names.min(), literals < 0
+            value[names] = np.arange(len(literals)) + (not exact)
+            highest[names.min()] = len(literals) - exact
+            n_fields += 1
+    leaders, unit = np.unique(leader, return_inverse=True)
+    return unit, value, highest[leaders], negative, n_fields
 
 
 def _softly(problem: Problem, terms: Terms | None) -> tuple[list[list[int]], list[int]]:
@@ -156,9 +159,9 @@ def _cut(
     The literals of a clause are sorted by their units.
     """
     lengths = np.diff(offsets)
-    own = unit[np.abs(literals) - 1]
+    literal_unit = unit[np.abs(literals) - 1]
     begins = np.ones(len(literals), bool)  # a literal of another unit than the one before it
-    begins[1:] = own[1:] != own[:-1]
+    begins[1:] = literal_unit[1:] != literal_unit[:-1]
     begins[offsets[:-1][lengths > 0]] = True
     number = np.diff(np.concatenate([[0], np.cumsum(begins)])[offsets])
     is_long = number > _LONG
@@ -186,9 +189,11 @@ def _cut(
         codes[:, 1].astype(np.int32),
         codes[:, 2].astype(np.int32),
     )
-    kept = np.concatenate([literals[short], *(np.array(c) for c in clauses)]).astype(np.int32)
+    cut_literals = np.concatenate([literals[short], *(np.array(c) for c in clauses)]).astype(
+        np.int32
+    )
     sizes = np.concatenate([lengths[~is_long], [len(c) for c in clauses]]).astype(np.int64)
-    return kept, helpers, sizes, n
+    return cut_literals, helpers, sizes, n
 
 
 def _in_parts(
@@ -206,23 +211,23 @@ def _in_parts(
     order = np.lexsort((unit[name], factor))
     factor, name, positive = factor[order], name[order], literals[order] > 0
     every = (np.int64(2) << last[unit[name]]) - 1
-    one = np.int64(1) << value[name]
-    false = np.where(positive != negative[name], every & ~one, one)
+    value_bit = np.int64(1) << value[name]
+    false = np.where(positive != negative[name], every & ~value_bit, value_bit)
     new = np.ones(len(name), bool)
     new[1:] = (factor[1:] != factor[:-1]) | (unit[name][1:] != unit[name][:-1])
     starts = np.flatnonzero(new)
     values = np.bitwise_and.reduceat(false, starts) if len(starts) else false
     possible = np.ones(len(sizes), bool)
     possible[factor[starts][values == 0]] = False
-    kept = possible[factor[starts]]
-    many = np.diff(np.append(starts, len(name)))
-    part = np.repeat(kept, many)
-    parts = np.bincount(factor[starts][kept], minlength=len(sizes))[possible]
+    is_kept = possible[factor[starts]]
+    part_sizes = np.diff(np.append(starts, len(name)))
+    part = np.repeat(is_kept, part_sizes)
+    parts = np.bincount(factor[starts][is_kept], minlength=len(sizes))[possible]
     return Factors(
         at=np.concatenate([[0], np.cumsum(parts)]).astype(np.int64),
         weight=column[possible],
-        unit=unit[name][starts][kept].astype(np.int32),
-        values=values[kept],
-        literal_at=np.concatenate([[0], np.cumsum(many[kept])]).astype(np.int64),
+        unit=unit[name][starts][is_kept].astype(np.int32),
+        values=values[is_kept],
+        literal_at=np.concatenate([[0], np.cumsum(part_sizes[is_kept])]).astype(np.int64),
         literal=(2 * name + positive)[part].astype(np.int32),
     )

@@ -61,8 +61,8 @@ class Units(InPlaceMoves):
 
     def weighted(self, coefficients: Any) -> Units:
         """The same moves with these coefficients of the terms, (terms,) or (contexts, terms)."""
-        found = checked_coefficients(coefficients, len(self.kept))
-        return replace(self, coefficients=found)
+        checked = checked_coefficients(coefficients, len(self.kept))
+        return replace(self, coefficients=checked)
 
     @property
     def grouped(self) -> int:
@@ -113,8 +113,8 @@ class Units(InPlaceMoves):
         """The coefficients of the kept terms, (contexts, terms)."""
         if self.coefficients is None:
             return np.zeros((contexts, int(self.kept.sum())))
-        own = np.atleast_2d(self.coefficients)[:, self.kept]
-        return np.broadcast_to(own, (contexts, own.shape[1]))
+        rows = np.atleast_2d(self.coefficients)[:, self.kept]
+        return np.broadcast_to(rows, (contexts, rows.shape[1]))
 
     def weights(self, problem: Problem, theta: np.ndarray) -> kernel.UnitWeights:
         """For theta (contexts, n_vars)."""
@@ -189,8 +189,8 @@ def _unit_moves(problem: Problem, terms: Terms | None, fields: bool) -> Units | 
         return None
     unit = np.full(n, -1, np.int64)
     unit[np.abs(literals) - 1] = np.repeat(np.arange(len(sizes)), sizes)
-    kept = ~_inside_a_unit(terms, unit)
-    parts = take(terms.variables, terms.offsets, np.flatnonzero(kept))
+    varies = ~_inside_a_unit(terms, unit)
+    parts = take(terms.variables, terms.offsets, np.flatnonzero(varies))
     visits = _visits(problem, literals, sizes, unit)
     if visits is None:
         return None
@@ -208,7 +208,7 @@ def _unit_moves(problem: Problem, terms: Terms | None, fields: bool) -> Units | 
         **visits,
         **inputs,
     )
-    return Units(n, program, int((sizes > 1).sum()), kept, term, local)
+    return Units(n, program, int((sizes > 1).sum()), varies, term, local)
 
 
 def _codes(literals: np.ndarray) -> np.ndarray:
@@ -252,9 +252,9 @@ def _units(problem: Problem, terms: Terms, fields: bool) -> tuple[np.ndarray, np
         owner = owners(groups.offsets)
         keep = np.arange(len(owner)) - groups.offsets[:-1][owner] < _LARGEST
         keep &= ~_tied(terms, groups.literals, owner, len(lone))
-        many = np.bincount(owner[keep], minlength=len(groups.exactly))
-        keep &= (many > 1)[owner]
-        literals, sizes = groups.literals[keep], many[many > 1]
+        group_sizes = np.bincount(owner[keep], minlength=len(groups.exactly))
+        keep &= (group_sizes > 1)[owner]
+        literals, sizes = groups.literals[keep], group_sizes[group_sizes > 1]
         lone[np.abs(literals) - 1] = False
     alone = np.flatnonzero(lone).astype(np.int32) + 1
     return np.concatenate([literals, alone]), np.concatenate([sizes, np.ones(len(alone), np.int64)])
@@ -276,10 +276,14 @@ def _inside_a_unit(terms: Terms, unit: np.ndarray, every: bool = False) -> np.nd
 
     every: for each entry of `variables`, is another variable of its term in its unit?
     """
-    term, own = owners(terms.offsets), unit[terms.variables]
-    order = np.lexsort((own, term))
-    same = (np.diff(term[order]) == 0) & (np.diff(own[order]) == 0) & (own[order][1:] >= 0)
-    entry = np.zeros(len(own), bool)
+    term, variable_unit = owners(terms.offsets), unit[terms.variables]
+    order = np.lexsort((variable_unit, term))
+    same = (
+        (np.diff(term[order]) == 0)
+        & (np.diff(variable_unit[order]) == 0)
+        & (variable_unit[order][1:] >= 0)
+    )
+    entry = np.zeros(len(variable_unit), bool)
     entry[order[1:][same]] = True
     entry[order[:-1][same]] = True
     if every:
@@ -297,34 +301,43 @@ def _visits(
     index[np.abs(literals) - 1] = np.arange(len(literals)) - np.repeat(first, sizes)
     sign[np.abs(literals) - 1] = literals > 0
     variable, clause = np.abs(rest.literals) - 1, owners(rest.offsets)
-    own, negative = unit[variable], sign[variable] != (rest.literals > 0)
-    order = np.lexsort((own, clause))
-    variable, clause, own, negative = variable[order], clause[order], own[order], negative[order]
-    begins = np.flatnonzero((np.diff(clause, prepend=-1) != 0) | (np.diff(own, prepend=-1) != 0))
-    pair = np.repeat(np.arange(len(begins)), np.diff(begins, append=len(own)))
+    literal_unit, negative = unit[variable], sign[variable] != (rest.literals > 0)
+    order = np.lexsort((literal_unit, clause))
+    variable, clause, literal_unit, negative = (
+        variable[order],
+        clause[order],
+        literal_unit[order],
+        negative[order],
+    )
+    begins = np.flatnonzero(
+        (np.diff(clause, prepend=-1) != 0) | (np.diff(literal_unit, prepend=-1) != 0)
+    )
+    pair = np.repeat(np.arange(len(begins)), np.diff(begins, append=len(literal_unit)))
     negatives = np.bincount(pair[negative], minlength=len(begins))
 
-    told = negative & (negatives == 1)[pair]  # the negative literals that are alone in their unit
+    lone_negative = negative & (negatives == 1)[pair]  # alone in their unit
     at_zero = begins[negatives == 0]  # one entry for each clause that holds no negative literal
-    own_literal = np.concatenate([np.flatnonzero(told), at_zero])
+    own_literal = np.concatenate([np.flatnonzero(lone_negative), at_zero])
     pattern = np.concatenate(
         [
-            (first[own] + own + index[variable] + 1)[told],
-            (first + np.arange(units))[own[at_zero]],
+            (first[literal_unit] + literal_unit + index[variable] + 1)[lone_negative],
+            (first + np.arange(units))[literal_unit[at_zero]],
         ]
     )
     together = np.bincount(pair, minlength=len(begins))  # literals of a clause in a unit
-    spoils = sizes[own[at_zero]] - together[negatives == 0]
+    spoils = sizes[literal_unit[at_zero]] - together[negatives == 0]
     if spoils.sum() > _MOST_ALSO:
         return None
-    also = _others(at_zero[spoils > 0], own, pair, index[variable], sizes)
-    many = np.concatenate([np.zeros(int(told.sum()), np.int64), spoils])
+    also = _others(at_zero[spoils > 0], literal_unit, pair, index[variable], sizes)
+    spoiled = np.concatenate([np.zeros(int(lone_negative.sum()), np.int64), spoils])
     visited = clause[own_literal]
     # A clause of two literals, the other outside of the unit: only that one is looked at.
-    short = (np.diff(rest.offsets)[visited] == 2) & (many == 0) & (together[pair[own_literal]] == 1)
+    short = (
+        (np.diff(rest.offsets)[visited] == 2) & (spoiled == 0) & (together[pair[own_literal]] == 1)
+    )
     by_pattern = np.lexsort((visited, pattern))
     near, visit = by_pattern[short[by_pattern]], by_pattern[~short[by_pattern]]
-    also, also_at = take(also, lengths_to_offsets(many), visit)
+    also, also_at = take(also, lengths_to_offsets(spoiled), visit)
     both = _codes(rest.literals)[rest.offsets[visited[near]][:, None] + np.arange(2)]
     is_own = both >> 1 == variable[own_literal[near]][:, None]
     patterns = len(literals) + units
@@ -339,10 +352,14 @@ def _visits(
 
 
 def _others(
-    entries: np.ndarray, own: np.ndarray, pair: np.ndarray, index: np.ndarray, sizes: np.ndarray
+    entries: np.ndarray,
+    literal_unit: np.ndarray,
+    pair: np.ndarray,
+    index: np.ndarray,
+    sizes: np.ndarray,
 ) -> np.ndarray:
     """For each entry, the patterns 1 .. K of its unit whose literal its clause does not hold."""
-    size = sizes[own[entries]]
+    size = sizes[literal_unit[entries]]
     ends = lengths_to_offsets(size)
     missing = np.ones(int(ends[-1]), bool)
     number = np.full(int(pair.max(initial=-1)) + 1, -1, np.int64)
@@ -369,13 +386,13 @@ def _inputs(
     entries = np.flatnonzero(unit[terms.variables] >= 0)  # an input is a variable and its term
     entries = entries[np.argsort(terms.variables[entries], kind="stable")]
     variable, term = terms.variables[entries], owners(terms.offsets)[entries]
-    many = np.bincount(variable, minlength=len(unit))
+    n_inputs = np.bincount(variable, minlength=len(unit))
     whole, ends = take(terms.variables, terms.offsets, term)  # with the variable itself
     others = whole != np.repeat(variable, np.diff(ends))
     inputs = {
         "n_inputs": len(entries),
-        "most_inputs": max(int(many.max(initial=0)), kernel.INDEX),
-        "input_at": lengths_to_offsets(many),
+        "most_inputs": max(int(n_inputs.max(initial=0)), kernel.INDEX),
+        "input_at": lengths_to_offsets(n_inputs),
         "rest_at": lengths_to_offsets(np.diff(ends) - 1),
         "rest": whole[others].astype(np.int32),
     }

@@ -50,9 +50,9 @@ class Hubs:
         number[variable] = np.arange(len(variable))
         clauses = []
         for clause in problem.rest.clauses():
-            own = number[np.abs(clause) - 1]
-            if (own >= 0).all():
-                clauses.append(2 * own + (np.array(clause) > 0))
+            numbers = number[np.abs(clause) - 1]
+            if (numbers >= 0).all():
+                clauses.append(2 * numbers + (np.array(clause) > 0))
         return cls(problem, limits.width, graph, program, variable, clauses)
 
     def values(self, words: np.ndarray) -> np.ndarray:
@@ -107,10 +107,10 @@ def region_of(hubs: Hubs, words: np.ndarray, limits: MovesPolicy) -> Region | No
         literal = np.append(literal, 2 * names + values)
         signed = np.where(literal & 1, (literal >> 1) + 1, -(literal >> 1) - 1).tolist()
         problem = prepare(hubs.problem.formula, (*hubs.problem.evidence, *signed))
-        found = Hubs.of(problem, limits)
-        if isinstance(found, str):
+        hubs_or_reason = Hubs.of(problem, limits)
+        if isinstance(hubs_or_reason, str):
             return None
-        inner = found
+        inner = hubs_or_reason
     for width in limits.region_widths:
         more = replace(limits, width=width, jump_work=3 * hubs.program.work // 2)
         wider = Hubs.of(problem, more)

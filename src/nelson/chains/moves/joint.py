@@ -71,9 +71,9 @@ class Joint(InPlaceMoves):
     def cutset(self, number: int) -> Cutset:
         """The cutset of a move."""
         while len(self.made) <= number % _CUTSETS:
-            found = self.following(1 << 62)
-            assert found is not None
-            self.made.append(found)
+            following = self.following(1 << 62)
+            assert following is not None
+            self.made.append(following)
         return self.made[number % _CUTSETS]
 
     def following(self, limit: int) -> Cutset | None:
@@ -99,8 +99,8 @@ class Joint(InPlaceMoves):
     @property
     def number_held(self) -> int:
         """The number of variables that a move holds, helpers included."""
-        many = self.graph.variables
-        return int(many[self.graph.moving].sum() - many[self.cutset(0).variable].sum())
+        sizes = self.graph.variables
+        return int(sizes[self.graph.moving].sum() - sizes[self.cutset(0).variable].sum())
 
     @property
     def held(self) -> float:
@@ -111,9 +111,9 @@ class Joint(InPlaceMoves):
         """Are there states (contexts, words, n) that the first move cannot move, since doubles do
         not hold its tables?
         """
-        contexts, many, n = states.shape
+        contexts, n_words, n = states.shape
         factors = self.factor_weights(contexts)
-        runner = Runner(self.graph, problem, request, (contexts, many), 0, factors)
+        runner = Runner(self.graph, problem, request, (contexts, n_words), 0, factors)
         log2 = runner.run(self.cutset(0), states.reshape(-1, n).copy(), 0, draw=False)
         return not runner.stopped and bool(np.isnan(log2).any())
 
@@ -124,9 +124,11 @@ class Joint(InPlaceMoves):
 
     def weighted(self, coefficients: Any) -> Joint:
         """The same moves with these coefficients of the terms, (terms,) or (contexts, terms)."""
-        found = checked_coefficients(coefficients, 0 if self.terms is None else len(self.terms))
+        checked = checked_coefficients(coefficients, 0 if self.terms is None else len(self.terms))
         if self.terms is not None:
-            size = np.repeat(np.abs(np.atleast_2d(found)).max(axis=0), np.diff(self.terms.offsets))
+            size = np.repeat(
+                np.abs(np.atleast_2d(checked)).max(axis=0), np.diff(self.terms.offsets)
+            )
             around = np.bincount(self.terms.variables, size)
             if around.max(initial=0) > _MOST_AROUND:
                 raise FormulaError(
@@ -134,7 +136,7 @@ class Joint(InPlaceMoves):
                     f"{around.max():.4g}",
                     expected=f"at most {_MOST_AROUND}; forbid structures with clauses instead",
                 )
-        return replace(self, coefficients=found)
+        return replace(self, coefficients=checked)
 
     def factor_weights(self, contexts: int) -> np.ndarray:
         """(contexts, columns): the weights of factors. Column 0 is that of clauses."""
@@ -149,9 +151,9 @@ class Joint(InPlaceMoves):
         self, problem: Problem, request: Request, states: np.ndarray, done: int, first_word: int
     ) -> bool:
         """As `InPlaceMoves.move`."""
-        contexts, many, n = states.shape
+        contexts, n_words, n = states.shape
         factors = self.factor_weights(contexts)
-        runner = Runner(self.graph, problem, request, (contexts, many), first_word, factors)
+        runner = Runner(self.graph, problem, request, (contexts, n_words), first_word, factors)
         moves = range(done, done + request.sweeps)
         runner.run_all([self.cutset(k) for k in moves], states.reshape(-1, n), moves)
         return runner.stopped
@@ -170,22 +172,22 @@ class Runner:
         factors: np.ndarray | None = None,
     ) -> None:
         """shape: contexts, and words of each. factors: their weights, (contexts, columns)."""
-        contexts, many = shape
+        contexts, n_words = shape
         self.graph, self.request, self.n = graph, request, problem.formula.n_total
         self.weights = graph.unit_weights(problem, request.theta)
         self.factors = np.zeros((contexts, 1)) if factors is None else factors
-        self.row = np.repeat(np.arange(contexts), many)
-        self.context = np.repeat(np.asarray(request.contexts, np.int64), many)
-        self.word = np.tile(first_word + np.arange(many), contexts)
+        self.row = np.repeat(np.arange(contexts), n_words)
+        self.context = np.repeat(np.asarray(request.contexts, np.int64), n_words)
+        self.word = np.tile(first_word + np.arange(n_words), contexts)
         self.stopped = False  # by the deadline
 
-    def run(self, one: Cutset, states: np.ndarray, number: int, *, draw: bool) -> np.ndarray:
+    def run(self, cut: Cutset, states: np.ndarray, number: int, *, draw: bool) -> np.ndarray:
         """Move number `number` of states (words, n), in place; -> (64 words,) log2 Z(rest | held),
         NaN where doubles cannot hold the tables: the state has not moved there.
 
         draw: if not, only Z is computed.
         """
-        task = self.run_all([one], states, range(number, number + 1), draw=draw)
+        task = self.run_all([cut], states, range(number, number + 1), draw=draw)
         with np.errstate(divide="ignore"):
             return task.exponent + np.log2(task.mantissa.view(np.float64))
 
@@ -208,21 +210,21 @@ class Runner:
             mantissa=np.zeros(64 * len(states), np.uint64),
         )
         graph, words, blocks = self.graph, len(self.row), 64 // kernel.LANES
-        entries = max((one.entries for one in cutsets), default=0)
-        largest = max((one.largest for one in cutsets), default=1)
+        entries = max((cut.entries for cut in cutsets), default=0)
+        largest = max((cut.largest for cut in cutsets), default=1)
 
         def work(space: Any, stop: np.ndarray, part: tuple[int, int]) -> None:
             # Whole words: two threads that write to lanes of one word would undo each other.
             lanes = part[0] * blocks, part[1] * blocks
-            for k, one in zip(moves, cutsets, strict=True):
-                kernel.move(one, graph.units, graph.helpers, task, space, stop, k, lanes, draw)
+            for k, cut in zip(moves, cutsets, strict=True):
+                kernel.move(cut, graph.units, graph.helpers, task, space, stop, k, lanes, draw)
 
         self.stopped |= in_threads(
             work,
             words,
             lambda _: kernel.space(graph.n, entries, largest),
             self.request,
-            sum(one.work for one in cutsets) * 64 * words,
+            sum(cut.work for cut in cutsets) * 64 * words,
         )
         return task
 
@@ -265,14 +267,14 @@ def _widest(
     low, high, plan = 0, len(widths) - 1, None
     while low <= high:  # wider moves cost more: bisect
         middle = (low + high) // 2
-        one = Joint(widths[middle], graph, terms)
-        if (found := one.following(limits.cutset_steps)) is None:
+        candidate = Joint(widths[middle], graph, terms)
+        if (following := candidate.following(limits.cutset_steps)) is None:
             return None
-        one.made.append(found)
+        candidate.made.append(following)
         smallest = middle == len(widths) - 1
         work = limits.narrow_joint_work if smallest else limits.joint_work
-        if found.work <= work and found.entries <= limits.joint_entries:
-            plan, high = one, middle - 1
+        if following.work <= work and following.entries <= limits.joint_entries:
+            plan, high = candidate, middle - 1
         else:
             low = middle + 1
     return plan
@@ -306,8 +308,8 @@ def _factors(
     rank = np.argsort(np.argsort(smooth)) / plan.n
     held = np.zeros(plan.n)  # by how many cutsets in a row
     row = np.ones(plan.n, bool)
-    for one in plan.made[::-1][:remembered]:
-        row[one.variable] = False
+    for cut in plan.made[::-1][:remembered]:
+        row[cut.variable] = False
         held += row
     half = 0.0 if plan.graph.fields else 0.5
     last = (rng.random(plan.n) < half) + np.maximum(0, held - long_held)

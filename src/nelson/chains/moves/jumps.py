@@ -106,12 +106,12 @@ class Level:
     def __init__(
         self, law: ProposalLaw, request: Request, shape: tuple[int, int], first_word: int
     ) -> None:
-        hubs, many = law.hubs, shape[1]
+        hubs, n_words = law.hubs, shape[1]
         self.law, self.runner = law, Runner(hubs.graph, hubs.problem, request, shape, first_word)
         weights = hubs.graph.unit_weights(hubs.problem, request.theta)
         at = hubs.graph.units.at[hubs.variable]
-        self.zero = np.repeat(np.log2(weights[:, at]), 64 * many, axis=0)  # (lanes, hubs)
-        self.one = np.repeat(np.log2(weights[:, at + 1]), 64 * many, axis=0)
+        self.zero = np.repeat(np.log2(weights[:, at]), 64 * n_words, axis=0)  # (lanes, hubs)
+        self.one = np.repeat(np.log2(weights[:, at + 1]), 64 * n_words, axis=0)
         with np.errstate(over="ignore"):
             seed = rng.spread_seed(request.seed)
             context, word = (a.astype(np.uint64) for a in (self.runner.context, self.runner.word))
@@ -244,8 +244,8 @@ def learned(
     means: list[float] = []
     walk, region, more = None, None, 0
     while len(trees) < limits.jumps_at_most and more < limits.jumps_settled:
-        kept = 2 * fitted_jumps if more else fitted_jumps
-        recent = [*recent, words[0]][-kept:] if len(trees) >= fitted_jumps else [words[0]]
+        n_recent = 2 * fitted_jumps if more else fitted_jumps
+        recent = [*recent, words[0]][-n_recent:] if len(trees) >= fitted_jumps else [words[0]]
         x = hubs.values(np.concatenate(recent))
         trees.append(fitted(x, np.concatenate(past) if more else x[:0], past_share))
         past.append(hubs.values(words[0]))

@@ -111,8 +111,8 @@ class InPlaceMoves(Moves):
         stopped = self.move(problem, request, states, done, first_word)
         valid = np.zeros(states.shape[:2], np.uint64)
         if not stopped:
-            for c, own in enumerate(states):
-                valid[c] = satisfying(problem, own, tail_mask(count))
+            for c, context_states in enumerate(states):
+                valid[c] = satisfying(problem, context_states, tail_mask(count))
         return Block(states, valid, stopped=stopped)
 
 

@@ -27,30 +27,30 @@ class Tree:
 
 def fitted(x: np.ndarray, past: np.ndarray | None = None, share: float = 0.0) -> Tree:
     """The tree of states x (states, hubs) of 0 and 1, and of past ones with that share in all."""
-    many, n = x.shape
+    n_rows, n = x.shape
     if not n:
         return Tree(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, 2)))
     y = x.astype(np.float64)
-    one, both = y.sum(0), y.T @ y
+    counts, both = y.sum(0), y.T @ y
     if past is not None and len(past):
         z = past.astype(np.float64)
-        one = (1 - share) * one + share * many * z.mean(0)
-        both = (1 - share) * both + share * many * (z.T @ z / len(z))
-    total = many + _ADDED
+        counts = (1 - share) * counts + share * n_rows * z.mean(0)
+        both = (1 - share) * both + share * n_rows * (z.T @ z / len(z))
+    total = n_rows + _ADDED
     cells = np.empty((2, 2, n, n))  # cells[a, b, u, v]: share of states in which u = a and v = b
-    cells[1, 1], cells[1, 0], cells[0, 1] = both, one[:, None] - both, one[None, :] - both
-    cells[0, 0] = many - cells[1, 1] - cells[1, 0] - cells[0, 1]
+    cells[1, 1], cells[1, 0], cells[0, 1] = both, counts[:, None] - both, counts[None, :] - both
+    cells[0, 0] = n_rows - cells[1, 1] - cells[1, 0] - cells[0, 1]
     cells = (cells + _ADDED / 4) / total
     first, second = cells.sum(1)[:, None], cells.sum(0)[None, :]
     information = (cells * np.log(cells / (first * second))).sum((0, 1))
     order, parent = spanning(information)
     chance = np.repeat(cells[1].sum(0).diagonal()[:, None], 2, axis=1)
-    own = np.flatnonzero(parent >= 0)
+    children = np.flatnonzero(parent >= 0)
     for a in (0, 1):
-        pair = cells[a, :, parent[own], own]
-        chance[own, a] = pair[:, 1] / pair.sum(1)
+        pair = cells[a, :, parent[children], children]
+        chance[children, a] = pair[:, 1] / pair.sum(1)
     root = order[0]
-    chance[root] = (one[root] + _ADDED / 2) / total
+    chance[root] = (counts[root] + _ADDED / 2) / total
     return Tree(order, parent, chance)
 
 
@@ -72,19 +72,19 @@ def mixture(
     trees: Sequence[Tree], variable: np.ndarray, clauses: Sequence[np.ndarray]
 ) -> kernel.Trees:
     """The trees as the kernel takes them. clauses: literals 2 h + s over the hubs 0, 1, ..."""
-    n, many = len(variable), len(trees)
+    n, n_trees = len(variable), len(trees)
     literals = sum(len(clause) - 1 for clause in clauses)
     made = kernel.Trees(
-        many=many,
+        many=n_trees,
         n=n,
         variable=variable.astype(np.int64),
         order=np.stack([tree.order for tree in trees]).astype(np.int32),
         parent=np.stack([tree.parent for tree in trees]).astype(np.int32),
         chance=np.stack([tree.chance for tree in trees]),
-        clause_at=np.zeros((many, n + 1), np.int64),
-        sign=np.zeros((many, len(clauses)), np.uint8),
-        literal_at=np.zeros((many, len(clauses) + 1), np.int64),
-        literal=np.zeros((many, literals), np.int32),
+        clause_at=np.zeros((n_trees, n + 1), np.int64),
+        sign=np.zeros((n_trees, len(clauses)), np.uint8),
+        literal_at=np.zeros((n_trees, len(clauses) + 1), np.int64),
+        literal=np.zeros((n_trees, literals), np.int32),
     )
     for k, tree in enumerate(trees):
         place = np.empty(n, np.int64)

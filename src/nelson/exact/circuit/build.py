@@ -129,8 +129,8 @@ def compile_parts(
         places = np.empty(len(order.variables), np.int32)
         places[order.variables] = np.arange(1, len(places) + 1)
         task["places"] = places
-    for task, own in zip(tasks, shown or (), strict=False):
-        task["shown"] = own.astype(np.int32)
+    for task, variables in zip(tasks, shown or (), strict=False):
+        task["shown"] = variables.astype(np.int32)
     keys = [tuple((name, np.asarray(v).tobytes()) for name, v in task.items()) for task in tasks]
     kinds: dict[Any, dict[str, Any]] = {}
     for key, task in zip(keys, tasks, strict=True):
@@ -194,12 +194,12 @@ def build(
             return BuildResult(circuit, time.monotonic() - started, cached=True, effort=spent)
     if lacking := not_possible(formula, compiler):
         return BuildResult(None, 0.0, why_not=lacking)
-    found = _compile(formula, budget, effort, compiler)
-    found = replace(found, seconds=time.monotonic() - started)
-    if found.circuit is not None and cache:
-        arrays = {"n": np.int64(found.circuit.n), "effort": np.float64(found.effort)}
-        disk_cache.save(key, arrays | found.circuit.arrays)
-    return found
+    built = _compile(formula, budget, effort, compiler)
+    built = replace(built, seconds=time.monotonic() - started)
+    if built.circuit is not None and cache:
+        arrays = {"n": np.int64(built.circuit.n), "effort": np.float64(built.effort)}
+        disk_cache.save(key, arrays | built.circuit.arrays)
+    return built
 
 
 def _route(compiler: str) -> str:
@@ -209,8 +209,8 @@ def _route(compiler: str) -> str:
 
 def effort_on_disk(key: str) -> float:
     """The effort that the circuit in the disk cache took."""
-    found = disk_cache.load(key, ("effort",))
-    return math.inf if found is None else float(found["effort"])
+    arrays = disk_cache.load(key, ("effort",))
+    return math.inf if arrays is None else float(arrays["effort"])
 
 
 def load_cached(key: str, n: int) -> DecisionCircuit | None:

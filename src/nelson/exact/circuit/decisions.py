@@ -150,12 +150,12 @@ class DecisionCircuit:
         return int(np.diff(self.kid_ptr[::2]).max(initial=0))
 
 
-def decisions_of(circuit: NnfCircuit, own: np.ndarray) -> DecisionCircuit | None:
+def decisions_of(circuit: NnfCircuit, names: np.ndarray) -> DecisionCircuit | None:
     """The decisions of one compiled component; None if the circuit is `false`.
 
-    own: (n,) the variable of the formula that each variable of the component stands for.
+    names: (n,) the variable of the formula that each variable of the component stands for.
     """
-    circuit.check_variables(len(own))
+    circuit.check_variables(len(names))
     nodes, edges = len(circuit.kind), len(circuit.parent)
     first, at = np.zeros(nodes + 1, np.int64), np.empty(edges, np.int64)
     nnf.group(circuit.parent, first, at)
@@ -177,9 +177,9 @@ def decisions_of(circuit: NnfCircuit, own: np.ndarray) -> DecisionCircuit | None
         np.empty(3 * edges + 1, np.int32),
         np.zeros(m, np.uint8),
     )
-    lits, kids = nnf.emit(graph, fate, own.astype(np.int64), out, np.empty(edges + 1, np.int64))
+    lits, kids = nnf.emit(graph, fate, names.astype(np.int64), out, np.empty(edges + 1, np.int64))
     out = out._replace(lits=out.lits[:lits].copy(), kids=out.kids[:kids].copy())
-    return DecisionCircuit(int(own.max(initial=-1)) + 1, *out)
+    return DecisionCircuit(int(names.max(initial=-1)) + 1, *out)
 
 
 def joined(parts: list[DecisionCircuit], fixed: np.ndarray, n: int) -> DecisionCircuit:

@@ -78,7 +78,7 @@ def compiled_along(
     literals: np.ndarray,
     offsets: np.ndarray,
     order: np.ndarray,
-    own: np.ndarray,
+    names: np.ndarray,
     budget: Budget,
     most: int = MAX_STATES,
 ) -> DecisionCircuit | None:
@@ -92,13 +92,13 @@ def compiled_along(
     if levels is None:
         return None
     nodes = _backward(levels, budget)
-    return None if nodes.root == _DEAD else circuit_of(nodes, own[order])
+    return None if nodes.root == _DEAD else circuit_of(nodes, names[order])
 
 
-def circuit_of_rows(rows: np.ndarray, own: np.ndarray) -> DecisionCircuit:
+def circuit_of_rows(rows: np.ndarray, names: np.ndarray) -> DecisionCircuit:
     """The circuit of which these rows are the solutions; rows (m, k) bool: sorted, distinct, m > 0.
 
-    own: (k,) the variable of the formula that each column stands for. O(m k).
+    names: (k,) the variable of the formula that each column stands for. O(m k).
     """
     m, k = rows.shape
     differ = rows[1:] != rows[:-1]
@@ -114,7 +114,7 @@ def circuit_of_rows(rows: np.ndarray, own: np.ndarray) -> DecisionCircuit:
         high[state[rows[:, t]]] = after[rows[:, t]]
         levels.append((low, high))
         state = after
-    return circuit_of(_backward(levels, Budget()), own)
+    return circuit_of(_backward(levels, Budget()), names)
 
 
 def steps(literals: np.ndarray, offsets: np.ndarray, order: np.ndarray) -> list[StateUpdate]:
@@ -165,7 +165,7 @@ def _forward(plan: list[StateUpdate], budget: Budget, most: int) -> list[Level] 
     # States are merged before a level at which at least this share of them has two live branches.
     branching = 0.05
     # More states than this are also merged when they have grown by 30%.
-    many = 1 << 15
+    worth_merging = 1 << 15
     keys = np.zeros((1, 1), np.uint64)  # (words, states)
     levels: list[Level] = []
     total, merged_states, clean = 0, 1, True  # clean: no two states are equal
@@ -175,7 +175,7 @@ def _forward(plan: list[StateUpdate], budget: Budget, most: int) -> list[Level] 
             keys = np.concatenate([keys, more])
         alive = [_alive(keys, moves) for moves in step.moves]
         states = keys.shape[1]
-        grown = states > max(many, 1.3 * merged_states)
+        grown = states > max(worth_merging, 1.3 * merged_states)
         if not clean and (grown or (alive[0] & alive[1]).sum() > branching * states):
             first, merged = _merged(keys)
             if len(first) < states:
@@ -230,19 +230,19 @@ def _alive(keys: np.ndarray, moves: list[tuple[int, int]]) -> np.ndarray:
 
 def _moved(keys: np.ndarray, step: StateUpdate, moves: list[tuple[int, int]]) -> np.ndarray:
     """The keys after a decision."""
-    kept = np.full(len(keys), ~np.uint64(0))
+    mask = np.full(len(keys), ~np.uint64(0))
     for bit in step.cleared:
-        kept[bit // _BITS] &= ~np.uint64(1 << bit % _BITS)
-    out = keys & kept[:, None]
-    one = np.uint64(1)
+        mask[bit // _BITS] &= ~np.uint64(1 << bit % _BITS)
+    out = keys & mask[:, None]
+    bit_0 = np.uint64(1)
     for source, target in moves:
         if target < 0:
             continue
         shift = np.uint64(target % _BITS)
         if source < 0:
-            out[target // _BITS] |= one << shift
+            out[target // _BITS] |= bit_0 << shift
             continue
-        bit = (keys[source // _BITS] >> np.uint64(source % _BITS)) & one
+        bit = (keys[source // _BITS] >> np.uint64(source % _BITS)) & bit_0
         out[target // _BITS] |= bit << shift
     return out
 
@@ -302,20 +302,20 @@ def circuit_of(nodes: Nodes, variable: np.ndarray) -> DecisionCircuit:
     length, end = _chains(nodes.position, both, below)
     # Branches 2 i and 2 i + 1 of each decision; and of the root, unless it is a decision itself.
     starts = np.stack([nodes.low[chosen], nodes.high[chosen]], axis=1).ravel()
-    own = (2 * variable[nodes.position[chosen]][:, None] + np.arange(2)).ravel()
+    codes = (2 * variable[nodes.position[chosen]][:, None] + np.arange(2)).ravel()
     top = nodes.root == _TRUE or not both[nodes.root]
     if top:
-        starts, own = np.append(starts, [nodes.root, _TRUE]), np.append(own, [-1, -1])
+        starts, codes = np.append(starts, [nodes.root, _TRUE]), np.append(codes, [-1, -1])
     single = np.zeros(len(starts) // 2, np.uint8)
     single[len(chosen) :] = 1
-    pointers = lengths_to_offsets(length[starts] + (own >= 0))
+    pointers = lengths_to_offsets(length[starts] + (codes >= 0))
     if pointers[-1] + len(starts) > max_edges:
         raise TooLarge(f"a circuit of {int(pointers[-1]):,} literals is too large")
     lits = np.empty(pointers[-1], np.int32)
-    lits[pointers[:-1][own >= 0]] = own[own >= 0]
+    lits[pointers[:-1][codes >= 0]] = codes[codes >= 0]
     literal = 2 * np.append(variable, 0).astype(np.int32)[nodes.position] + (nodes.high >= 0)
     walking = np.flatnonzero(length[starts])
-    at, node = (pointers[:-1] + (own >= 0))[walking], starts[walking]
+    at, node = (pointers[:-1] + (codes >= 0))[walking], starts[walking]
     while len(node):
         lits[at] = literal[node]
         more = np.flatnonzero(length[node] > 1)

@@ -49,8 +49,8 @@ class Eliminated:
         self._columns = [[np.zeros(0, dtype)] for dtype in self.DTYPES]
 
     def add(self, *columns: np.ndarray | list[int]) -> None:
-        for kept, column, dtype in zip(self._columns, columns, self.DTYPES, strict=True):
-            kept.append(np.asarray(column, dtype))
+        for blocks, column, dtype in zip(self._columns, columns, self.DTYPES, strict=True):
+            blocks.append(np.asarray(column, dtype))
 
     def constants(self, literals: np.ndarray) -> None:
         """Literals that hold: an entry without a clause, flipped where the literal is positive."""
@@ -100,8 +100,8 @@ class State:
     def keep(self, clauses: np.ndarray, places: np.ndarray | None = None) -> None:
         """Keep only these clauses (bool), and in them only these literals (bool)."""
         if places is not None:
-            kept = lengths_to_offsets(places)
-            lengths = kept[self.offsets[1:]] - kept[self.offsets[:-1]]
+            before = lengths_to_offsets(places)
+            lengths = before[self.offsets[1:]] - before[self.offsets[:-1]]
             self.replace(self.literals[places], lengths_to_offsets(lengths))
         self.replace(*select(self.literals, self.offsets, clauses))
 

@@ -61,7 +61,7 @@ def projected_circuit(
             return None, f"{size}: {error}"
         how[words] = how.get(words, 0) + 1
         circuits += [] if circuit is None else [circuit]
-    words = "; ".join(f"{many} x {what}" if many > 1 else what for what, many in how.items())
+    words = "; ".join(f"{times} x {what}" if times > 1 else what for what, times in how.items())
     return joined(circuits, fixed, len(shown)), words
 
 
@@ -82,8 +82,8 @@ def _component(
             rows = listed(part, shown, MANY, budget)
         if rows is None:
             raise NoCircuit(f"{why}; more than {MANY:,} projected solutions, or hard to list")
-    own = part.variables[shown]
-    circuit = circuit_of_rows(rows, own) if len(own) else None
+    variables = part.variables[shown]
+    circuit = circuit_of_rows(rows, variables) if len(variables) else None
     return circuit, f"all {len(rows):,} projected solutions were listed"
 
 
@@ -95,10 +95,10 @@ def listed(
     """
     from pysat.solvers import Solver
 
-    own = np.flatnonzero(shown) + 1
-    most = min(most, MAX_CELLS // max(1, len(own)))
+    variables = np.flatnonzero(shown) + 1
+    most = min(most, MAX_CELLS // max(1, len(variables)))
     clauses = lists(part.literals, part.offsets)
-    found: list[np.ndarray] = []
+    solutions: list[np.ndarray] = []
     with (
         phase("listing the projected solutions"),
         Solver(name="glucose4", bootstrap_with=clauses) as solver,
@@ -112,19 +112,19 @@ def listed(
             solver.conf_budget(left[0])
             solver.prop_budget(left[1])
             answer = solver.solve_limited()
-            if answer is None or (answer and len(found) == most):
+            if answer is None or (answer and len(solutions) == most):
                 return None
             if not answer:
                 break
-            model = np.array(solver.get_model(), np.int64)[own - 1]
-            found.append(model > 0)
-            if not len(own):
+            model = np.array(solver.get_model(), np.int64)[variables - 1]
+            solutions.append(model > 0)
+            if not len(variables):
                 break
             solver.add_clause((-model).tolist())
-    if not found:
+    if not solutions:
         raise Unsatisfiable("a CDCL solver proved that the formula has no solution")
-    rows = np.array(found)
-    return rows[np.lexsort(rows.T[::-1])] if len(own) else rows
+    rows = np.array(solutions)
+    return rows[np.lexsort(rows.T[::-1])] if len(variables) else rows
 
 
 def _compiled(
@@ -187,8 +187,8 @@ def without_hidden(circuit: NnfCircuit, shown: np.ndarray) -> NnfCircuit | None:
             continue
         if len(edges) > 2:
             return None
-        one, two = (set(literals[start[e] : start[e + 1]].tolist()) for e in edges)
-        if not any(-literal in two for literal in one):
+        literals_1, literals_2 = (set(literals[start[e] : start[e + 1]].tolist()) for e in edges)
+        if not any(-literal in literals_2 for literal in literals_1):
             return None
     kind[possible & ~mentions] = nnf.TRUE
     kind[~possible] = nnf.FALSE

@@ -86,7 +86,7 @@ def gates(clauses: list[list[int]], n: int, projection: np.ndarray) -> np.ndarra
     ready: dict[int, list[int]] = {}  # clauses in which the variable is the only unknown one
     waiting = (projection + 1).tolist()
     given = set(waiting)
-    found = set(waiting)
+    determined = set(waiting)
     while waiting:
         u = waiting.pop()
         counted[u] = True
@@ -96,10 +96,10 @@ def gates(clauses: list[list[int]], n: int, projection: np.ndarray) -> np.ndarra
                 continue
             v = next(abs(literal) for literal in clauses[j] if not counted[abs(literal)])
             ready.setdefault(v, []).append(j)
-            if v not in found and _defines([clauses[k] for k in ready[v]], v):
-                found.add(v)
+            if v not in determined and _defines([clauses[k] for k in ready[v]], v):
+                determined.add(v)
                 waiting.append(v)
-    return np.array(sorted(found - given), np.int64)
+    return np.array(sorted(determined - given), np.int64)
 
 
 def _defines(clauses: list[list[int]], v: int) -> bool:
@@ -138,8 +138,8 @@ class _Padoa:
         self.twin = np.arange(n + 1)  # the copy of each variable; of a projected one, itself
         self.twin[others] = n + 1 + np.arange(len(others))
         for clause in clauses:
-            own = np.array(clause)
-            solver.add_clause((np.sign(own) * self.twin[np.abs(own)]).tolist())
+            literals = np.array(clause)
+            solver.add_clause((np.sign(literals) * self.twin[np.abs(literals)]).tolist())
         # The copies as different as possible: then one solution refutes many variables.
         solver.set_phases([*others.tolist(), *(-self.twin[others]).tolist()])
         self.open: list[int] = others.tolist()

@@ -72,7 +72,7 @@ def eliminated(
     growth_of_all = 8
     for growth in GROWTH:
         while True:
-            before, kept = state.version, (state.literals, state.offsets)
+            before, clauses_before = state.version, (state.literals, state.offsets)
             left = _mentioned(state) & may
             if growth > growth_of_all:
                 large = [v for c in clusters(state, left) if len(c) > CLUSTER for v in c]
@@ -83,7 +83,7 @@ def eliminated(
             eliminate(state, VISITS, left, only_defined=False, growth=growth)
             simplify.subsume(state, VISITS)
             if len(state.literals) > most:
-                state.literals, state.offsets = kept
+                state.literals, state.offsets = clauses_before
                 return _result(state, may)
             if state.version == before:
                 break
@@ -107,8 +107,8 @@ def clusters(state: State | Remainder, left: np.ndarray) -> list[list[int]]:
     """Variables among `left` (bool) that clauses connect, without a way over other variables."""
     chosen = left[np.abs(state.literals) - 1]
     counts = np.bincount(owners(state.offsets)[chosen], minlength=len(state.offsets) - 1)
-    own = select(state.literals[chosen], lengths_to_offsets(counts), counts > 0)
-    return [part.variables.tolist() for part in split(*own, len(left))]
+    chosen_clauses = select(state.literals[chosen], lengths_to_offsets(counts), counts > 0)
+    return [part.variables.tolist() for part in split(*chosen_clauses, len(left))]
 
 
 def by_cases(done: Remainder, n: int) -> tuple[np.ndarray, np.ndarray, int] | None:
@@ -141,13 +141,13 @@ def by_cases(done: Remainder, n: int) -> tuple[np.ndarray, np.ndarray, int] | No
 def _cases(clauses: list[list[int]], cluster: list[int], names: Iterator[int]) -> list[list[int]]:
     """Clauses that say that some values of the cluster satisfy these clauses."""
     place = {v: k for k, v in enumerate(cluster)}
-    own = [[literal for literal in clause if abs(literal) in place] for clause in clauses]
+    inner = [[literal for literal in clause if abs(literal) in place] for clause in clauses]
     rest = [[literal for literal in clause if abs(literal) not in place] for clause in clauses]
     cases = set()
     for values in itertools.product((False, True), repeat=len(cluster)):
         needs = frozenset(
             j
-            for j, clause in enumerate(own)
+            for j, clause in enumerate(inner)
             if not any(values[place[abs(literal)]] == (literal > 0) for literal in clause)
         )
         if all(rest[j] for j in needs):
@@ -155,8 +155,8 @@ def _cases(clauses: list[list[int]], cluster: list[int], names: Iterator[int]) -
     if not cases:
         raise Unsatisfiable("no case of a cluster of variables has a solution")
     # A case that needs more than another one does not matter.
-    kept = [case for case in sorted(cases, key=sorted) if not any(o < case for o in cases)]
-    if not kept[0]:
+    minimal = [case for case in sorted(cases, key=sorted) if not any(o < case for o in cases)]
+    if not minimal[0]:
         return []
     out: list[list[int]] = []
 
@@ -169,8 +169,8 @@ def _cases(clauses: list[list[int]], cluster: list[int], names: Iterator[int]) -
         out.extend([-sign * new, sign * literal] for literal in literals)
         return new
 
-    holds = {j: defined(rest[j], -1) for j in sorted(frozenset().union(*kept))}
-    out.append([defined(sorted({holds[j] for j in case}), 1) for case in kept])
+    holds = {j: defined(rest[j], -1) for j in sorted(frozenset().union(*minimal))}
+    out.append([defined(sorted({holds[j] for j in case}), 1) for case in minimal])
     return out
 
 

@@ -73,11 +73,11 @@ def projected(
     """
     budget = Budget() if budget is None else budget
     key = tuple(sorted(variables)), tuple(evidence)
-    kept = formula.memo.recent(_PROJECTED, _KEPT)
-    if (known := kept.get(key)) is None:
+    projections = formula.memo.recent(_PROJECTED, _KEPT)
+    if (known := projections.get(key)) is None:
         known = _ProjectionSearch(formula, key[0], key[1], budget).result()
         if known.formula is not None or budget.counted:
-            kept.put(key, known)
+            projections.put(key, known)
     return known
 
 
@@ -116,8 +116,8 @@ class _ProjectionSearch:
 
     def _determined(self, rest: Propagated, used: np.ndarray, test: Determined) -> Projected:
         why = "all other variables are fixed"
-        if many := len(test.proved):
-            why = f"{_many(many)} a function of the projected ones (gates, "
+        if number := len(test.proved):
+            why = f"{_many(number)} a function of the projected ones (gates, "
             why += f"Padoa's test, {test.conflicts:,} conflicts)"
         free = ~used & ~self.shown
         free[np.abs(rest.fixed) - 1] = False
@@ -132,8 +132,8 @@ class _ProjectionSearch:
         if cases is None:
             return None
         literals, offsets, new = cases
-        kept = hidden - len(done.left)
-        words = [f"{_many(kept, 'was', 'were')} eliminated by resolution"] if kept else []
+        resolved = hidden - len(done.left)
+        words = [f"{_many(resolved, 'was', 'were')} eliminated by resolution"] if resolved else []
         if len(done.left):
             words.append(f"{_many(len(done.left), 'was', 'were')} eliminated by cases")
         if len(test.proved):
@@ -189,9 +189,9 @@ def _used(rest: Propagated, n: int) -> np.ndarray:
     return used
 
 
-def _many(number: int, one: str = "is", more: str = "are each") -> str:
+def _many(number: int, singular: str = "is", plural: str = "are each") -> str:
     """ "1 variable is", "2 variables are each" """
-    return f"{number:,} variable{f's {more}' if number != 1 else f' {one}'}"
+    return f"{number:,} variable{f's {plural}' if number != 1 else f' {singular}'}"
 
 
 def _keep(formula: Formula, circuit: DecisionCircuit) -> None:

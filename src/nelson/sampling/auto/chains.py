@@ -236,8 +236,8 @@ def _verdict_on(
     verdict = for_rows(part.theta, one)
     work = verdict.sweeps * moves.work
     if work > (most := policy.chains.work):
-        told = f"; but a sample would cost {work:.2g} steps, more than {most:.2g}"
-        return replace(verdict, guarantee="heuristic", why=verdict.why + told, rows=())
+        too_costly = f"; but a sample would cost {work:.2g} steps, more than {most:.2g}"
+        return replace(verdict, guarantee="heuristic", why=verdict.why + too_costly, rows=())
     return verdict
 
 

@@ -174,11 +174,11 @@ def interned(owner: Formula, literals: np.ndarray, offsets: np.ndarray, n: int) 
     same = n == owner.n_vars == owner.n_total and np.array_equal(literals, owner.literals)
     if same and np.array_equal(offsets, owner.offsets):
         return owner
-    kept = owner.memo.recent(_COMPONENTS, 64)
+    formulas = owner.memo.recent(_COMPONENTS, 64)
     digest = hashlib.blake2b(literals.tobytes(), digest_size=16)
     digest.update(offsets.tobytes() + n.to_bytes(8, "little"))
     key = digest.digest()
-    return kept.once(key, lambda: Formula.from_arrays(literals, offsets, n_vars=n))
+    return formulas.once(key, lambda: Formula.from_arrays(literals, offsets, n_vars=n))
 
 
 def part_of(owner: Formula, component: WeightedComponent) -> FormulaPart:

@@ -182,11 +182,11 @@ def ready(count: int, width: int | None) -> None:
     request = pilot_request(theta, min(count, 1 << 10), Budget(threads=1))
     request = replace(request, columns=np.arange(3), width=width)
     samplers = {step.sampler.name: step.sampler for step in STEPS if step.draws_whole}
-    for one in samplers.values():
-        if not missing_modules(one):
-            next(one.blocks(problem, request))
-            if one.ready:
-                one.ready(count, width)
+    for sampler in samplers.values():
+        if not missing_modules(sampler):
+            next(sampler.blocks(problem, request))
+            if sampler.ready:
+                sampler.ready(count, width)
     cftp.ready(DEFAULT.coupling.lanes)  # for trials
 
 

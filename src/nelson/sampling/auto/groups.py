@@ -47,7 +47,7 @@ def _require_every_part(taken: Sequence[Taken], reduced: Preprocessed) -> None:
     """Every component must be drawn by exactly one step: else its variables would have no value."""
     nothing = np.zeros(0, np.int64)
     drawn = np.concatenate([nothing, *(member.part.variables for member in taken)])
-    wanted = np.concatenate([nothing, *(one.variables for one in reduced.components)])
+    wanted = np.concatenate([nothing, *(component.variables for component in reduced.components)])
     if not np.array_equal(np.sort(drawn), np.sort(wanted)):
         lost, doubled = np.setdiff1d(wanted, drawn), len(drawn) - len(np.unique(drawn))
         raise AssertionError(

@@ -75,8 +75,8 @@ def _loaded(
     elif log_copies is None:
         log_copies = launch.copies_for(program.n, program.n_clauses, words)
     key = (problem.evidence, columns.tobytes(), lists, log_copies, gpu.index)
-    kept = problem.formula.memo.recent(_PROGRAMS, 8)
-    if (loaded := kept.get(key)) is not None:
+    programs = problem.formula.memo.recent(_PROGRAMS, 8)
+    if (loaded := programs.get(key)) is not None:
         return loaded
     places = program.place[columns]
     try:
@@ -86,7 +86,7 @@ def _loaded(
             laid_out = lay_out(program, places, lists == "sweeps", log_copies)
     except ValueError as error:
         raise NelsonError(f'device="cuda": {error}; use device="cpu"') from error
-    return kept.put(key, launch.Loaded(laid_out))
+    return programs.put(key, launch.Loaded(laid_out))
 
 
 def draw(
@@ -219,9 +219,9 @@ def _valid_on_host(
         lanes = np.where(ran, lanes, np.uint64(0))
     host = gpu.get(launched.packed)[: contexts * words * columns].reshape(contexts, words, columns)
     parts = [compact(host[k], lanes[k]) for k in range(contexts)]
-    kept = min((held for _, held in parts), default=0)
-    cut = np.stack([part[: words_for(kept)] for part, _ in parts]) if parts else host[:, :0]
-    return cut, kept
+    n_valid = min((held for _, held in parts), default=0)
+    cut = np.stack([part[: words_for(n_valid)] for part, _ in parts]) if parts else host[:, :0]
+    return cut, n_valid
 
 
 def collect_on_gpu(drawing: Drawing, started: float) -> DeviceSamples:
@@ -279,19 +279,19 @@ def _blocks(drawing: Drawing, size: int, started: float) -> Iterator[DeviceSampl
         first = (request.start + done) // 64
         assert drawing.sampler.gpu_method is not None
         launched = draw(drawing.sampler.gpu_method, gpu, problem, request, first, count)
-        packed, block, kept = launched.packed, launched.block, count
+        packed, block, n_valid = launched.packed, launched.block, count
         if not launched.whole:
-            host, kept = _valid_on_host(gpu, launched, contexts, words, columns)
-            words = words_for(kept)
+            host, n_valid = _valid_on_host(gpu, launched, contexts, words, columns)
+            words = words_for(n_valid)
             packed = gpu.put(host.reshape(-1)) if host.size else gpu.empty(0, np.uint64)
-            if count and not kept and not done:
+            if count and not n_valid and not done:
                 prove_or_explain(drawing, problem, request, block)
         shape = (words, columns) if drawing.single else (contexts, words, columns)
         samples = DeviceSamples(
-            packed, kept, drawing.variables, "heuristic", packed_shape=shape, gpu=gpu
+            packed, n_valid, drawing.variables, "heuristic", packed_shape=shape, gpu=gpu
         )
         yield result(replace(drawing, n=count), samples, [block], started)
         done += count
         started = time.monotonic()
-        if block.stopped or not kept or (drawing.n is not None and done >= drawing.n):
+        if block.stopped or not n_valid or (drawing.n is not None and done >= drawing.n):
             return

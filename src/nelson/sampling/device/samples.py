@@ -38,11 +38,11 @@ class DeviceSamples(Samples):
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         words: Any = self.packed
-        own = dict(words.__cuda_array_interface__)
-        own.update(shape=self.packed_shape, typestr="<i8", strides=None)
+        interface = dict(words.__cuda_array_interface__)
+        interface.update(shape=self.packed_shape, typestr="<i8", strides=None)
         if 0 in self.packed_shape:
-            own["data"] = (0, False)
-        return own
+            interface["data"] = (0, False)
+        return interface
 
     def __dlpack__(self, **options: Any) -> Any:
         return self._tensor().__dlpack__(**options)

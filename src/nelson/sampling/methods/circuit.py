@@ -109,10 +109,10 @@ def ready(count: int, width: int | None = None) -> None:
 
 @cache
 def _ready(width: int) -> None:
-    circuit, one = joined_circuits([], np.zeros(0, np.int32), 1), np.zeros(1, np.int64)
+    circuit, zero = joined_circuits([], np.zeros(0, np.int32), 1), np.zeros(1, np.int64)
     clauses = clauses_of(Formula([], n_vars=1))
     for plain in (False, True):
-        draws = Draws(circuit, np.zeros((1, 1)), one, clauses, 0, one, 1, width)
+        draws = Draws(circuit, np.zeros((1, 1)), zero, clauses, 0, zero, 1, width)
         draws.plain = plain
         draws.block(0, 1)
 

@@ -48,8 +48,8 @@ def tables(problem: Problem, budget: Budget) -> list[SolutionTable]:
 
     Raises Unsatisfiable if a table has no row, BudgetExceeded if one has too many.
     """
-    kept = problem.formula.memo.recent(_TABLES, 16)
-    return kept.once(problem.evidence, lambda: _tables(problem, budget))
+    tables_known = problem.formula.memo.recent(_TABLES, 16)
+    return tables_known.once(problem.evidence, lambda: _tables(problem, budget))
 
 
 def _tables(problem: Problem, budget: Budget) -> list[SolutionTable]:
@@ -58,7 +58,7 @@ def _tables(problem: Problem, budget: Budget) -> list[SolutionTable]:
     known[np.abs(problem.rest.literals) - 1] = True
     known[np.abs(problem.fixed) - 1] = True
     tables = [SolutionTable(np.array([v]), coin) for v in np.flatnonzero(~known[:n])]
-    for own, formula in _components(problem):
+    for variables, formula in _components(problem):
         if budget.spent:
             raise BudgetExceeded(f"the time was up after {len(tables)} components")
         rows = structures(formula, MAX_STRUCTURES, budget)
@@ -66,12 +66,12 @@ def _tables(problem: Problem, budget: Budget) -> list[SolutionTable]:
             by_inputs = rows_by_inputs(formula, budget)
             if isinstance(by_inputs, Reason) or len(by_inputs) > MAX_STRUCTURES:
                 raise BudgetExceeded(
-                    f"a component of {len(own)} variables has more than {MAX_STRUCTURES} rows"
+                    f"a component of {len(variables)} variables has more than {MAX_STRUCTURES} rows"
                 )
             rows = by_inputs[:, : formula.n_vars]
         if not len(rows):
             raise Unsatisfiable("enumeration found no solution")
-        tables.append(SolutionTable(own[: formula.n_vars], rows.view(np.uint8)))
+        tables.append(SolutionTable(variables[: formula.n_vars], rows.view(np.uint8)))
     return tables
 
 

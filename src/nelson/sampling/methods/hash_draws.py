@@ -34,8 +34,8 @@ def draw(
     formula, rest = problem.formula, problem.rest
     x = np.zeros((count, formula.n_total), bool)
     x[:, np.abs(problem.fixed) - 1] = problem.fixed > 0
-    own, place = np.unique(np.abs(rest.literals), return_inverse=True)
-    known = np.concatenate([own, np.abs(problem.fixed)]) - 1
+    names, place = np.unique(np.abs(rest.literals), return_inverse=True)
+    known = np.concatenate([names, np.abs(problem.fixed)]) - 1
     free = np.setdiff1d(np.arange(formula.n_vars), known)
     rng = np.random.default_rng([seed, 1])
     for v, p in zip(free, np.exp(-np.logaddexp(0, -theta[free])), strict=True):
@@ -46,15 +46,15 @@ def draw(
     clauses[clauses != 0] = np.sign(rest.literals) * (place + 1)
     task = {
         "method": method,
-        "n": len(own),
+        "n": len(names),
         "clauses": clauses,
-        "theta": theta[own[own <= formula.n_vars] - 1],
+        "theta": theta[names[names <= formula.n_vars] - 1],
         "count": count,
         "seed": seed,
     }
     rows, messages, ended = foreign.ask(_SCRIPT, f"CryptoMiniSat ({method})", task, budget)
-    rows = rows.reshape(-1, len(own))
+    rows = rows.reshape(-1, len(names))
     x = x[: len(rows)]
-    x[:, own - 1] = rows
+    x[:, names - 1] = rows
     info = {key: messages[-1][key] for key in _REPORTED if messages and key in messages[-1]}
     return DrawnRows(x, ended, {"epsilon": epsilon, **info})

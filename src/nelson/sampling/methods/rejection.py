@@ -61,24 +61,24 @@ def gates_of(problem: Problem) -> GateOrder:
 
 def kernel_for(problem: Problem) -> engine.Kernel:
     """What draws proposals: all variables, or the inputs if there are gates."""
-    found = gates_of(problem)
-    if not len(found.targets):
+    gates = gates_of(problem)
+    if not len(gates.targets):
         return PLAIN
-    return replace(PLAIN, run=partial(kernel.run, entries(problem, found)), laws=_weights)
+    return replace(PLAIN, run=partial(kernel.run, entries(problem, gates)), laws=_weights)
 
 
-def entries(problem: Problem, found: GateOrder) -> kernel.Entries:
+def entries(problem: Problem, gates: GateOrder) -> kernel.Entries:
     """Gates in the numbers of the program."""
     place = problem.program.place
-    codes = 2 * place[np.abs(found.literals) - 1] + (found.literals > 0)
+    codes = 2 * place[np.abs(gates.literals) - 1] + (gates.literals > 0)
     return kernel.Entries(
-        n_inputs=len(found.inputs),
-        n_entries=len(found.target),
-        inputs=place[found.inputs],
-        target=np.where(found.target < 0, -1, place[found.target]).astype(np.int32),
-        flip=found.flip,
-        first=found.first,
-        start=found.start,
+        n_inputs=len(gates.inputs),
+        n_entries=len(gates.target),
+        inputs=place[gates.inputs],
+        target=np.where(gates.target < 0, -1, place[gates.target]).astype(np.int32),
+        flip=gates.flip,
+        first=gates.first,
+        start=gates.start,
         codes=codes.astype(np.int32),
     )
 

@@ -146,8 +146,8 @@ def _meet(
         if not apart:
             return trial.made, ""
         if apart > before * (rules.stuck if length > rules.first else rules.stuck_at_once):
-            told = f"{apart:.0%} of the variables may have both values"
-            return 0, f"coupled chains do not meet: after {length} sweeps {told}"
+            why = f"{apart:.0%} of the variables may have both values"
+            return 0, f"coupled chains do not meet: after {length} sweeps {why}"
         if length == longest:
             return 0, f"coupled chains did not meet within {longest} sweeps"
         length, before = min(2 * length, longest), apart

@@ -53,11 +53,11 @@ class HashedSpace:
         self.extended = list(clauses)
         top = n
         for v, link in enumerate(self.chains, 1):
-            own = [v] if link.bits == 1 else list(range(top + 1, top + 1 + link.bits))
-            self.names += own
+            names = [v] if link.bits == 1 else list(range(top + 1, top + 1 + link.bits))
+            self.names += names
             if link.bits > 1:
                 top += link.bits
-                self.extended += comparator(v, own[::-1], link.above)
+                self.extended += comparator(v, names[::-1], link.above)
         self.m = len(self.names)
         self.hidden = range(len(theta) + 1, n + 1)
 

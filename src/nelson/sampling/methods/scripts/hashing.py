@@ -39,16 +39,16 @@ def solve(task):
         space = HashedSpace(task["n"], lists, theta, TILT)
         info |= {"hash_bits": space.m, "tilt": space.tilt}
         source = METHODS[task["method"]](space, rng, info)
-    rows, told = bytearray(), time.monotonic()
+    rows, last_message = bytearray(), time.monotonic()
     while info["drawn"] < task["count"]:
         values = next(source)
         info["tries"] += 1
         if values is not None:
             info["drawn"] += 1
             rows += bytes(values)
-        if time.monotonic() - told > SECONDS:
+        if time.monotonic() - last_message > SECONDS:
             yield {"rows": rows, **info}
-            rows, told = bytearray(), time.monotonic()
+            rows, last_message = bytearray(), time.monotonic()
     yield {"rows": rows, **info}
 
 
