@@ -7,9 +7,9 @@ note says how many seeds and gives the worst.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,15 +17,33 @@ import nelson
 from lab.common import Row, ksat, ratio
 from nelson import metrics
 from nelson.budget import Budget
+from nelson.exact.enumerated import law
 from nelson.learning import PAPER
 from nelson.learning.draw import Drawer
 from nelson.learning.learn import Fit, learn
 from nelson.sampling.choose import verdict_for
+from nelson_paper.gradient_error import gradient_error, gradient_floor
 from tests.problems import sink_free
 
 #: Examples N, and seeds (each with another formula), of the fits to a planted theta*.
 EXAMPLES = 10_000
 SEEDS = 16
+
+
+class Timing(NamedTuple):
+    """Seconds per iteration."""
+
+    sampling: float
+    update: float
+
+    @property
+    def total(self) -> float:
+        return self.sampling + self.update
+
+
+def time_per_iteration(history: Sequence[dict[str, Any]]) -> Timing:
+    """Medians over the iterations of a `History`."""
+    return Timing(*(float(np.median([row[k] for row in history])) for k in Timing._fields))
 
 
 def iteration() -> Iterator[Row]:
@@ -55,7 +73,7 @@ def iteration() -> Iterator[Row]:
         optimizer = replace(PAPER, iterations=iterations, **more)
         options: dict[str, Any] = {"optimizer": optimizer, "seed": 1, "threads": 1}
         fit = learn(formula, data, method=sampler or "auto", theta0=theta, **options)
-        return metrics.time_per_iteration(fit.history).total
+        return time_per_iteration(fit.history).total
 
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -116,18 +134,19 @@ def planted() -> Iterator[Row]:
 def gradient() -> Iterator[Row]:
     """L1 error of grad log Z divided by the error that m exact draws leave; 5-SAT, n = L = 10..18.
 
-    The latter is the Monte Carlo floor, `metrics.gradient_floor`.
+    The latter is the Monte Carlo floor, `gradient_floor`.
     """
     for m, formulas, must in ((2_000, 20, 1.25), (2_000_000, 6, 2.0)):
         errors, floors, worst = [], [], 0.0
         for n in range(10, 19, 2):
             for seed in range(formulas):
                 formula, theta = ksat(n, seed=seed)
-                exact = metrics.exact_marginals(formula, theta)
+                states, p = law(formula, theta)
+                exact = p @ states
                 drawer = Drawer(formula, "auto", None, seed, Budget.of(threads=1))
                 drawer.refresh(theta)
-                errors.append(metrics.gradient_error(drawer(theta, m, 1).mean, exact))
-                floors.append(metrics.gradient_floor(exact, m))
+                errors.append(gradient_error(drawer(theta, m, 1).mean, exact))
+                floors.append(gradient_floor(exact, m))
                 worst = max(worst, errors[-1] / floors[-1])
         note = f"L1 {np.mean(errors):.3g}, floor {np.mean(floors):.3g}; {len(errors)} formulas, "
         note += f"worst {worst:.2f}"
@@ -146,7 +165,7 @@ def paper() -> Iterator[Row]:
             optimizer = replace(PAPER, sweeps=verdict_for(formula, theta).sweeps)
         fit = learn(formula, data, optimizer=optimizer, seed=1, threads=1)
         spent = time.perf_counter() - started
-        timing = metrics.time_per_iteration(fit.history)
+        timing = time_per_iteration(fit.history)
         note = f"sampling {timing.sampling * 1e3:.2f} ms, update {timing.update * 1e3:.2f} ms"
         note += f" per iteration; KL to theta* {metrics.kl(formula, theta, fit.theta)!s}"
         yield Row(f"paper preset, n=1000, 1,000 iterations{name}", spent, 30, 5, "s", True, note)

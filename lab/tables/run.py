@@ -19,7 +19,8 @@ from typing import Any
 import pandas as pd
 
 from lab.tables import data, method
-from nelson.space.tables.comparison import Measures, compare, utility
+from lab.tables.utility import utility
+from nelson.space.tables.comparison import Measures, compare
 
 OURS, REAL = "nelson", "real rows"
 PEERS = {

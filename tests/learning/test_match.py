@@ -452,8 +452,8 @@ def timed_phases(monkeypatch, policy=DEFAULT):
     return found, given
 
 
-def test_no_phase_gets_more_time_than_the_caller_gave(monkeypatch):
-    """None gets more than is left, and the sum is below the caller's."""
+def test_shares_keep_the_limit_seconds(monkeypatch):
+    """No phase of `shares=` gets more time than is left, and their sum is below `seconds=`."""
     found, given = timed_phases(monkeypatch)
     assert [name for name, _ in given] == ["exact", "samples", "proof", "fit"]
     assert sum(seconds for _, seconds in given) < 10.0

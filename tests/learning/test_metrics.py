@@ -8,12 +8,10 @@ import numpy as np
 import pytest
 
 import nelson
-from nelson import Formula, FormulaError, metrics
+from nelson import Formula, metrics
 from tests.problems import (
     complete_edges,
     exact_law,
-    exact_marginals,
-    random_ksat,
     sink_free,
     weights,
 )
@@ -79,35 +77,6 @@ def test_log_likelihood_finds_log_z_by_itself_train_and_held_out():
     assert wrong.value < value.value - 5 * value.half_width
 
 
-def test_gradient_error_and_its_floor_by_hand():
-    assert metrics.gradient_error([0.5, 0.25], [0.4, 0.5]) == pytest.approx(0.35)
-    # sqrt(2 / pi) * sqrt(mu (1 - mu) / m), twice
-    floor = 2 * 0.05 * math.sqrt(2 / math.pi)
-    assert metrics.gradient_floor([0.5, 0.5], 100) == pytest.approx(floor)
-    np.testing.assert_allclose(metrics.exact_marginals(EXAMPLE), [2 / 4, 3 / 4, 3 / 4])
-    f = random_ksat(10, 20, 3, seed=3)
-    theta = weights(f)
-    np.testing.assert_allclose(metrics.exact_marginals(f, theta), exact_marginals(f, theta))
-    with pytest.raises(FormulaError, match="at most 20"):
-        metrics.exact_marginals(random_ksat(30, 5))
-
-
-def test_the_floor_is_what_exact_draws_leave():
-    """Mean of 200 errors of exact draws against the floor: within 5 standard errors (6e-7)."""
-    f = sink_free(complete_edges(5))
-    theta = weights(f)
-    mu = exact_marginals(f, theta)
-    states, p = exact_law(f, theta)
-    rng = np.random.default_rng(SEED)
-    errors = [
-        metrics.gradient_error(states[rng.choice(len(states), 500, p=p)].mean(0), mu)
-        for _ in range(200)
-    ]
-    band = 5 * np.std(errors) / math.sqrt(200)
-    assert abs(np.mean(errors) - metrics.gradient_floor(mu, 500)) < band
-    assert abs(np.mean(errors) - metrics.gradient_floor(mu, 800)) > band
-
-
 def test_kl_by_hand():
     # No clause, one variable: P = 1/2 against P = 3/4.
     f = Formula([], n_vars=1)
@@ -131,14 +100,9 @@ def test_kl_from_samples_is_within_its_error():
     assert abs(drawn.value - 1.2 * exact.value) > 5 / 1.96 * drawn.half_width
 
 
-def test_moment_gap_and_timing_by_hand():
+def test_moment_gap_by_hand():
     gap = metrics.moment_gap([0.5, 0.5, 0.5], [0.2, 0.9, 0.5])
     assert gap == pytest.approx({"l1": 0.7, "l2": 0.5, "max": 0.4})
-    rows = [{"sampling": s, "update": u} for s, u in ((1.0, 0.1), (2.0, 0.3), (9.0, 0.2))]
-    timing = metrics.time_per_iteration(rows)
-    assert timing == (2.0, 0.2)
-    assert timing.total == 2.2
-    assert math.isnan(metrics.time_per_iteration([]).total)
 
 
 def test_evaluate_tells_a_good_model_from_a_bad_one():

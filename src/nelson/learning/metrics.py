@@ -7,9 +7,7 @@
 | `map_at_10`          | the mean of MAP@10 over random choices of ten examples                    |
 | `log_likelihood`     | mean log P_theta(x) over examples, with its error bar                     |
 | `kl`                 | KL(P_theta* || P_theta) to a planted theta*                               |
-| `gradient_error`     | L1 error of an estimate of grad log Z = E_theta[x]                        |
 | `moment_gap`         | E_data[x] - E_model[x] in three norms                                     |
-| `time_per_iteration` | seconds of sampling and of the update                                     |
 | `evaluate`           | the report that `nelson evaluate` prints                                  |
 
 >>> formula = nelson.Formula([[1, 2], [-1, 3]])
@@ -23,7 +21,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -74,17 +71,6 @@ class Likelihood(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.value:.6g} ± {self.half_width:.2g} nats ({self.examples:,} examples)"
-
-
-class Timing(NamedTuple):
-    """Seconds per iteration."""
-
-    sampling: float
-    update: float
-
-    @property
-    def total(self) -> float:
-        return self.sampling + self.update
 
 
 def validity(formula: Formula, x: Any) -> float:
@@ -157,26 +143,6 @@ def mean_likelihood(
     )
 
 
-def exact_marginals(formula: Formula, theta: Any = None) -> np.ndarray:
-    """grad log Z = P_theta(x_i = 1 | C), (n,), by enumeration of 2^n states, n <= 20."""
-    states, weight = law(formula, theta)
-    return weight @ states
-
-
-def gradient_error(estimate: Any, exact: Any) -> float:
-    """sum_i |estimate_i - exact_i|, both (n,): the L1 error of grad log Z (errata 13)."""
-    return float(np.abs(np.asarray(estimate, float) - np.asarray(exact, float)).sum())
-
-
-def gradient_floor(exact: Any, m: int) -> float:
-    """The mean of `gradient_error` for m exact, independent draws: sum_i sqrt(2 v_i / (pi m)).
-
-    v_i = mu_i (1 - mu_i). By the normal approximation, which is good if m v_i > 10 or so.
-    """
-    mu = np.asarray(exact, float)
-    return float(np.sqrt(2 * mu * (1 - mu) / (np.pi * m)).sum())
-
-
 def kl(
     formula: Formula,
     planted: Any,
@@ -225,16 +191,6 @@ def moment_gap(data: Any, model: Any) -> dict[str, float]:
         "l2": float(np.sqrt((gap**2).sum())),
         "max": float(gap.max(initial=0.0)),
     }
-
-
-def time_per_iteration(history: Sequence[dict[str, Any]]) -> Timing:
-    """Medians over the iterations of a `History`."""
-    if not history:
-        return Timing(math.nan, math.nan)
-    return Timing(
-        float(np.median([row["sampling"] for row in history])),
-        float(np.median([row["update"] for row in history])),
-    )
 
 
 def evaluate(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nelson.space.tables.comparison import Measures, compare, utility
+from lab.tables.utility import utility
+from nelson.space.tables.comparison import Measures, compare
 from tests.space.tables.people import people
 
 pytest.importorskip("sklearn", reason="NO SCIKIT-LEARN: detection is not tested")

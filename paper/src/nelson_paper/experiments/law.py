@@ -19,7 +19,7 @@ from nelson.errors import FormulaError, Unsatisfiable
 from nelson.exact.enumerated import law
 from nelson.formula import Formula
 from nelson.formula.memo import Recent
-from nelson.learning.metrics import gradient_floor
+from nelson_paper.gradient_error import gradient_floor
 
 #: Formulas with at most this many variables are enumerated: a million states.
 MAX_VARIABLES = 20
@@ -87,7 +87,7 @@ def extremal_moments(formula: Formula, theta: np.ndarray) -> tuple[np.ndarray, n
 def floor(mu: np.ndarray, cov: np.ndarray, m: int) -> tuple[float, float]:
     """Mean and standard deviation of the L1 error of m exact, independent draws.
 
-    The error vector is nearly N(0, cov / m). The mean of its L1 norm is `metrics.gradient_floor`.
+    The error vector is nearly N(0, cov / m). The mean of its L1 norm is `gradient_floor`.
     The standard deviation depends on the correlations and is simulated with fixed random numbers.
     """
     value, vectors = np.linalg.eigh(cov)

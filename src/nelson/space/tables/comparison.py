@@ -5,12 +5,11 @@
     correlation        mean difference of the correlations of pairs of numbers
     detection          area under the curve of a classifier that tells new rows from real ones, by
                        cross-validation: 0.5 is best
-    utility            a model learned from new rows, scored on real ones: F1 (macro), or R^2
     copies             share of new rows that are in the training table
     closer             share of new rows that are closer to a training row than to each row of a
                        held-out table of the same size: 0.5 if nothing was memorised
 
-Detection and utility need scikit-learn. No measure looks at columns of ids and texts.
+Detection needs scikit-learn. No measure looks at columns of ids and texts.
 """
 
 from __future__ import annotations
@@ -183,34 +182,6 @@ def detection(a: Encoded, b: Encoded, seed: int = 0) -> float | None:
     with threadpool_limits(1):  # its threads wait for each other on a busy machine
         scores = cross_val_score(judge, x[order], y[order], cv=3, scoring="roc_auc")
     return float(scores.mean())
-
-
-def utility(train: Encoded, test: Encoded, target: str, seed: int = 0) -> float | None:
-    """F1 (macro) of a class, or R^2 of a number, on `test`, of boosting learned from `train`."""
-    try:
-        from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
-        from sklearn.metrics import f1_score, r2_score
-        from threadpoolctl import threadpool_limits
-    except ImportError:
-        return None
-    k = train.names.index(target)
-    rest = np.arange(len(train.names)) != k
-    x, y = train.numbers[:, rest], train.numbers[:, k]
-    keep = ~np.isnan(y)
-    known = ~np.isnan(test.numbers[:, k])
-    wanted = test.numbers[known][:, k]
-    if train.numeric[k]:
-        judge: Any = HistGradientBoostingRegressor(max_iter=100, random_state=seed)
-        with threadpool_limits(1):
-            judge.fit(x[keep], y[keep])
-        return float(r2_score(wanted, judge.predict(test.numbers[known][:, rest])))
-    if len(np.unique(y[keep])) < 2:
-        return 0.0
-    judge = HistGradientBoostingClassifier(max_iter=100, random_state=seed)
-    with threadpool_limits(1):
-        judge.fit(x[keep], y[keep])
-    found = judge.predict(test.numbers[known][:, rest])
-    return float(f1_score(wanted, found, average="macro"))
 
 
 def _some(x: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:

@@ -42,7 +42,7 @@ from typing import Any
 import numpy as np
 
 from nelson.errors import FormulaError
-from nelson.learning.metrics import gradient_floor
+from nelson_paper.gradient_error import gradient_floor
 from nelson_paper.tasks.base import JUDGING, LEARNING, Learned
 from nelson_paper.tasks.routes.convert import frequencies, to_matrix
 from nelson_paper.tasks.routes.moves import Chains, weighted
