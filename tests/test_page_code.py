@@ -36,6 +36,8 @@ def pages() -> list[Path]:
 def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch, capsys):
     if page.stem == "learning":
         pytest.importorskip("torch", reason="NO TORCH: docs/learning.md is not run")
+    if page.stem == "verification":
+        pytest.importorskip("vsc", reason="NO PYVSC: docs/verification.md is not run")
     if page.stem in ("popping", "routes"):
         pytest.importorskip("networkx", reason=f"NO NETWORKX: docs/{page.name} is not run")
     monkeypatch.chdir(tmp_path)

@@ -24,13 +24,15 @@ BOUNDARIES = (
     "platformdirs", "polars", "psutil", "fsspec", "pyarrow", "ray", "rich", "safetensors", "scipy",
     "sklearn", "tensorboard", "threadpoolctl", "torch",
     # other people's samplers, solvers and compilers
-    "py_d4", "pycmsgen", "pycryptosat", "pyganak", "pysat", "pyunigen",
+    "py_d4", "pycmsgen", "pycryptosat", "pyganak", "pysat", "pyunigen", "vsc",
     # modules of the standard library that some systems do not have
     "fcntl", "resource",
     # compiled kernels, which load Numba, and the distribution, which loads torch
     "nelson.kernels", "nelson.distribution.mrf",
     # the strategy, which loads Hypothesis
     "nelson.strategies.legal",
+    # a back end of PyVSC derives from a class of PyVSC
+    "nelson.pyvsc.backend",
 )  # fmt: skip
 #: Folders and files, below the package, in which any import may stand inside a function: the
 #: command lines, and the face of `Space`, whose methods load what does the work.

@@ -28,16 +28,15 @@ from nelson.space.language.evaluate import evaluate
 from nelson.space.language.vectors import Bits
 from nelson.space.smt.reader import read, written
 from nelson.space.smt.session import Session
-from nelson.verilator.draws import CircuitRows
+from nelson.verilator.draws import BLOCK, CircuitRows
 from nelson.verilator.texts import width_and_value
 
 #: Effort for one template, in units of a call's (`Budget.effort`): about two seconds of compiling.
 EFFORT = 0.2
 #: Templates, and conditions of one template, that are kept.
 KEPT = 256
-#: Rows of a block: all lanes of a word, so that one kernel serves all blocks; and if the rows are
-#: for one condition of many, which may not come again.
-BLOCK, FEW_ROWS = 64, 8
+#: Rows of a block for one condition of many, which may not come again.
+FEW_ROWS = 8
 #: A cyclic variable of more bits than this is drawn as often as other constraints let it.
 MOST_CYCLIC_BITS = 10
 
@@ -101,7 +100,12 @@ class Constraints:
             found = compiled(formula, Budget(effort=EFFORT), effort=DEFAULT.space.compile_effort)
         except Unsatisfiable:
             return None
-        return None if found is None else CircuitRows(formula, found)
+        return None if found is None else CircuitRows(formula, found, self.variables)
+
+    @property
+    def variables(self) -> list[int]:
+        """The variables of the formula that are bits of fields, field by field."""
+        return [v for name in self.space.fields for v in self.space.encoding.of_field[name]]
 
     def state(self) -> None:
         """Make the assertions rules of the space."""
@@ -257,19 +261,22 @@ class Question:
         return [self._solved(seed)]
 
     def _drawn(self, seed: int) -> list[bytes]:
-        space, constraints = self._constraints.space, self._constraints
         size, self._size = self._size, BLOCK
+        codes = self.codes(size, seed)
+        return [] if codes is None else list(self._replies(codes, size))
+
+    def codes(self, n: int, seed: int) -> dict[str, np.ndarray] | None:
+        """Columns of n rows of the law; None if there is no row."""
+        space, constraints = self._constraints.space, self._constraints
         rows = None if self._is_partial else constraints.rows
         samples: Samples | None
         if rows is not None:
-            samples = rows.samples(constraints.evidence(self._values), size, seed)
-            if samples is None:
-                return []
+            samples = rows.samples(constraints.evidence(self._values), n, seed)
         else:
             self._plan = self._plan or self._planned()
-            samples = self._plan.sample(size, seed=seed)
+            samples = self._plan.sample(n, seed=seed)
         names = self._names if self._is_partial else list(space.fields)
-        return list(self._replies(columns(space, samples, names), len(samples)))
+        return None if samples is None else columns(space, samples, names)
 
     def _planned(self) -> Plan:
         constraints, space = self._constraints, self._constraints.space
