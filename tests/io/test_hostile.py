@@ -340,7 +340,7 @@ def test_a_job_with_more_variables_than_bits_is_refused(tmp_path, check):
     for wrong in (list(range(1, 2000)), [1, 1, 2], [0, 1, 2], 3, None, ["1"]):
         text = json.dumps(job | {"variables": wrong})
         schema = fuzz.pyarrow.schema([("x", fuzz.pyarrow.binary(1))])
-        file = fuzz.parts.encoded(schema, (), lambda told=text: {"job": told}, packed=True)
+        file = fuzz.parts._encoded(schema, (), {"job": text, "guarantee": "exact"}, True)[0]
         (tmp_path / fuzz.parts.JOB).write_bytes(file)
         says = "not 250 bytes for 1999 variables" if str(wrong).count(",") > 9 else ""
         with pytest.raises(NelsonError, match=says):
