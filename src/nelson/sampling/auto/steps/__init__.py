@@ -5,6 +5,7 @@ enumeration.py  few structures
 circuit.py      a d-DNNF within a share of the budget; later, with more effort
 coupling.py     coupled chains of all starts meet
 rejection.py    random assignments, or random inputs of gates, are often valid
+inputs.py       few inputs decide all variables: the structures of their values are enumerated
 resampling.py   resampling converges in a pilot run, and sweeps follow
 solver.py       chains from solutions of a CDCL solver
 """
