@@ -16,8 +16,6 @@ from nelson.chains.moves.factor_graph import factor_graph
 from nelson.chains.moves.joint import Joint, joint_moves
 from nelson.chains.problem import prepare
 from nelson.chains.request import Request
-from nelson.chains.terms import Terms
-from nelson.errors import FormulaError
 from nelson.formula import Formula
 from nelson.kernels.core.bits import pack, unpack
 from nelson.kernels.cpu.cutset import Cutset
@@ -90,9 +88,7 @@ def by_reference(f: Formula, plan: Joint, x: np.ndarray, moves: range, **more: i
     for k in moves:
         for v, a, b in zip(h.variable, h.left, h.right, strict=True):
             full[:, v] = (full[:, a >> 1] == (a & 1)) | (full[:, b >> 1] == (b & 1))
-        full = reference_joint.move(
-            plan.cutset(k), graph.units, full, one, 7, k, factors=plan.factor_weights(1)[0], **more
-        )
+        full = reference_joint.move(plan.cutset(k), graph.units, full, one, 7, k, **more)
     return full[:, :n]
 
 
@@ -220,85 +216,6 @@ def test_a_move_keeps_the_values_of_held_fields():
     held = literal[(literal >= 0) & ~free[unit]] >> 1
     held = held[held < f.n_total]
     assert len(held) and (x[:, held] == y[:, held]).all() and f.satisfied(y).all()
-
-
-TERMS = Terms.of([(1, 5), (2, 9, 13), (13, 16), (1, 2), (6, 19)])
-COEFFICIENTS = np.array([1.5, -2.0, 0.7, 9.0, -1.0])  # 1 and 2 are never true together
-
-
-def law_with_terms(f: Formula, coefficients: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    states, p = exact_law(f, weights(f))
-    p = p * np.exp(TERMS.potential(pack(states), coefficients)[: len(states)])
-    return states, p / p.sum()
-
-
-def with_terms(f: Formula, width: int, coefficients: np.ndarray) -> Joint:
-    plan = joint_moves(prepare(f), width, terms=TERMS)
-    assert plan is not None
-    return plan.weighted(coefficients)
-
-
-def test_terms_in_the_kernel_are_those_of_the_reference():
-    f = FORMULAS["fields"]
-    plan, x = with_terms(f, 5, COEFFICIENTS), starts(f, 128)
-    request = request_for(weights(f), 128, plan, sweeps=4, seed=7)
-    block = resumed(prepare(f), request, pack(x)[None], 0, 0, 128)
-    assert np.array_equal(unpack(block.packed[0], 128), by_reference(f, plan, x, range(4)))
-
-
-@pytest.mark.slow
-def test_moves_with_terms_have_the_law_of_the_terms():
-    """Chi-square of 64,000 samples, rate ALPHA. Twins: other coefficients, and no terms at all."""
-    f = FORMULAS["fields"]
-    states, p = law_with_terms(f, COEFFICIENTS)
-    x = states[np.random.default_rng(2).choice(len(states), 64_000, p=p)]
-    assert chi_square(moved(f, with_terms(f, 3, COEFFICIENTS), x, 1), (states, p)) > ALPHA
-    assert chi_square(moved(f, with_terms(f, 3, 0.5 * COEFFICIENTS), x, 1), (states, p)) < ALPHA
-    assert chi_square(moved(f, plan_for(f, 3), x, 1), (states, p)) < ALPHA
-
-
-@pytest.mark.slow
-def test_contexts_have_coefficients_of_their_own():
-    f = FORMULAS["fields"]
-    plan = with_terms(f, 30, np.stack([COEFFICIENTS, -COEFFICIENTS]))
-    assert not plan.held
-    words = np.tile(pack(starts(f, 32_000)), (2, 1, 1))
-    theta = np.tile(weights(f), (2, 1))
-    request = request_for(theta, 32_000, plan, sweeps=1, contexts=np.arange(2))
-    block = resumed(prepare(f), request, words, 0, 0, 32_000)
-    for packed, coefficients in zip(block.packed, (COEFFICIENTS, -COEFFICIENTS), strict=True):
-        assert chi_square(unpack(packed, 32_000), law_with_terms(f, coefficients)) > ALPHA
-
-
-def test_coefficients_that_do_not_fit_are_refused():
-    plan = with_terms(FORMULAS["fields"], 3, COEFFICIENTS)
-    for wrong, told in (
-        (np.ones(4), "shape"),
-        (np.full(5, np.inf), "finite"),
-        (np.full(5, 200), "200"),
-    ):
-        with pytest.raises(FormulaError, match="coefficients") as error:
-            plan.weighted(wrong)
-        assert told in str(error.value) or "add up" in str(error.value)
-
-
-def test_large_terms_neither_overflow_nor_underflow():
-    """A path of 40 variables; each of 39 pairs has weight e^140, so all are true. With e^-140 no
-    two neighbours are.
-    """
-    n = 40
-    f = Formula([[k, k + 1] for k in range(1, n)], n_vars=n)
-    plan = joint_moves(prepare(f), 3, terms=Terms.of([(k, k + 1) for k in range(1, n)]))
-    x = np.ones((64, n), bool)
-    x[:, ::2] = False
-    for sign in (1, -1):
-        request = request_for(
-            np.zeros(n), 64, plan.weighted(np.full(n - 1, sign * 140.0)), sweeps=1
-        )
-        block = resumed(prepare(f), request, pack(x)[None], 0, 0, 64)
-        pairs = unpack(block.packed[0], 64)
-        assert (pairs[:, 1:] & pairs[:, :-1]).all() == (sign > 0)
-        assert (pairs[:, 1:] & pairs[:, :-1]).any() == (sign > 0)
 
 
 def test_messages_of_many_small_factors_do_not_underflow():

@@ -149,7 +149,7 @@ def field_distance(f: Formula, theta: np.ndarray, fields: int) -> tuple[float, f
     the bound of it).
     """
     problem = prepare(f)
-    plan = Joint(18, factor_graph(problem, groups_of(problem.rest), None))
+    plan = Joint(18, factor_graph(problem, groups_of(problem.rest)))
     assert plan.graph.fields == fields and not plan.held
     states, p = exact_law(f, theta)
     at, literal = plan.graph.units

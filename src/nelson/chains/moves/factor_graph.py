@@ -1,9 +1,8 @@
 """The law of a problem as joint moves see it: units with weights, and factors between them.
 
-    P(x) ~ prod_u weight_u(value of u) * prod_f (w_f where all literals of f are false, else 1)
+    P(x) ~ prod_u weight_u(value of u) * prod_f (0 where all literals of f are false, else 1)
 
-A clause is a factor with w = 0. A term, exp(c) on a product of variables, is a factor with w =
-exp(c) on their negations.
+A factor is a clause.
 
 A unit is a variable or a field (`kernels/cpu/cutset.py`). In a clause the literals of one field are
 one part: the set of values for which they are all false. Clauses for which such a set is empty hold
@@ -21,7 +20,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from nelson.chains.problem import Problem
-from nelson.chains.terms import Terms
 from nelson.formula.groups import Groups
 from nelson.kernels.cpu.cutset import MOST_VALUES, Factors, UnitValues
 from nelson.kernels.cpu.joint import Helpers
@@ -43,7 +41,6 @@ class FactorGraph:
     helpers: Helpers
     moving: np.ndarray  # (units,) bool: not fixed
     fields: int  # units that are fields
-    terms: np.ndarray  # (columns - 1,) numbers of the terms: weight k + 1 of a factor is exp(c)
 
     @property
     def variables(self) -> np.ndarray:
@@ -75,10 +72,8 @@ class FactorGraph:
         return value
 
 
-def factor_graph(
-    problem: Problem, fields: Groups | None = None, terms: Terms | None = None
-) -> FactorGraph:
-    """The factor graph of a problem with these fields and terms."""
+def factor_graph(problem: Problem, fields: Groups | None = None) -> FactorGraph:
+    """The factor graph of a problem with these fields."""
     rest, total = problem.rest, problem.formula.n_total
     unit, value, last, negative, n_fields = _numbered(total, fields)
     lengths = np.diff(rest.offsets)
@@ -90,10 +85,6 @@ def factor_graph(
     value = np.concatenate([value, np.ones(n - total, np.int64)])
     last = np.concatenate([last, np.ones(n - total, np.int64)])
     negative = np.concatenate([negative, np.zeros(n - total, bool)])
-    soft, named = _softly(problem, terms)
-    literals = np.concatenate([literals, *(np.array(one, np.int32) for one in soft)])
-    column = np.concatenate([np.zeros(len(sizes)), 1 + np.arange(len(soft))]).astype(np.int32)
-    sizes = np.concatenate([sizes, [len(one) for one in soft]]).astype(np.int64)
     at = np.concatenate([[0], np.cumsum(last + 1)]).astype(np.int64)
     names = np.full(int(at[-1]), -1, np.int32)
     names[at[unit] + value] = 2 * np.arange(n) + ~negative
@@ -102,11 +93,10 @@ def factor_graph(
     return FactorGraph(
         n=n,
         units=UnitValues(at, names),
-        factors=_in_parts(literals, sizes, column, unit, value, last, negative),
+        factors=_in_parts(literals, sizes, unit, value, last, negative),
         helpers=helpers,
         moving=moving,
         fields=n_fields,
-        terms=np.array(named, np.int64),
     )
 
 
@@ -135,20 +125,6 @@ def _numbered(
             n_fields += 1
     leaders, unit = np.unique(leader, return_inverse=True)
     return unit, value, highest[leaders], negative, n_fields
-
-
-def _softly(problem: Problem, terms: Terms | None) -> tuple[list[list[int]], list[int]]:
-    """Terms that may be true, as clauses of negated variables that are not fixed; their numbers."""
-    fixed = np.zeros(problem.formula.n_total, np.int8)
-    fixed[np.abs(problem.fixed) - 1] = np.sign(problem.fixed)
-    clauses, numbers = [], []
-    for t in range(0 if terms is None else len(terms)):
-        assert terms is not None
-        names = terms.variables[terms.offsets[t] : terms.offsets[t + 1]]
-        if (fixed[names] == 0).any() and not (fixed[names] < 0).any():
-            clauses.append([-int(v) - 1 for v in names if not fixed[v]])
-            numbers.append(t)
-    return clauses, numbers
 
 
 def _cut(
@@ -199,7 +175,6 @@ def _cut(
 def _in_parts(
     literals: np.ndarray,
     sizes: np.ndarray,
-    column: np.ndarray,
     unit: np.ndarray,
     value: np.ndarray,
     last: np.ndarray,
@@ -225,7 +200,7 @@ def _in_parts(
     parts = np.bincount(factor[starts][is_kept], minlength=len(sizes))[possible]
     return Factors(
         at=np.concatenate([[0], np.cumsum(parts)]).astype(np.int64),
-        weight=column[possible],
+        weight=np.zeros(int(possible.sum()), np.int32),
         unit=unit[name][starts][is_kept].astype(np.int32),
         values=values[is_kept],
         literal_at=np.concatenate([[0], np.cumsum(part_sizes[is_kept])]).astype(np.int64),

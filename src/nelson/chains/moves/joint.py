@@ -24,7 +24,7 @@ would take a factor of two each, so far fewer variables are held on colourings.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,8 +32,6 @@ import numpy as np
 from nelson.chains.moves.factor_graph import FactorGraph, factor_graph
 from nelson.chains.moves.protocol import InPlaceMoves, in_threads
 from nelson.chains.problem import Problem
-from nelson.chains.terms import Terms, checked_coefficients
-from nelson.errors import FormulaError
 from nelson.formula.groups import groups_of
 from nelson.formula.memo import Recent, Slot
 from nelson.kernels.core import rng
@@ -48,9 +46,6 @@ if TYPE_CHECKING:
 _CUTSETS = 64
 #: Widths that are tried, the largest first.
 _WIDTHS = (18, 16, 14, 12, 10, 8, 5)
-#: Sum of the sizes of all coefficients around a variable, at most: 2^433 is within the range of the
-#: numbers in tables.
-_MOST_AROUND = 300.0
 
 #: Why tables cannot be used: an entry that may count is below the smallest double.
 LOST = "small entries of the tables would be lost"
@@ -64,8 +59,6 @@ class Joint(InPlaceMoves):
 
     width: int
     graph: FactorGraph
-    terms: Terms | None = None
-    coefficients: np.ndarray | None = None  # (terms,) or (contexts, terms)
     made: list[Cutset] = field(default_factory=list)
 
     def cutset(self, number: int) -> Cutset:
@@ -112,8 +105,7 @@ class Joint(InPlaceMoves):
         not hold its tables?
         """
         contexts, n_words, n = states.shape
-        factors = self.factor_weights(contexts)
-        runner = Runner(self.graph, problem, request, (contexts, n_words), 0, factors)
+        runner = Runner(self.graph, problem, request, (contexts, n_words), 0)
         log2 = runner.run(self.cutset(0), states.reshape(-1, n).copy(), 0, draw=False)
         return not runner.stopped and bool(np.isnan(log2).any())
 
@@ -122,38 +114,12 @@ class Joint(InPlaceMoves):
         about = {"moves": "joint", "width": self.width, "held": round(self.held, 4)}
         return about | ({"fields": self.graph.fields} if self.graph.fields else {})
 
-    def weighted(self, coefficients: Any) -> Joint:
-        """The same moves with these coefficients of the terms, (terms,) or (contexts, terms)."""
-        checked = checked_coefficients(coefficients, 0 if self.terms is None else len(self.terms))
-        if self.terms is not None:
-            size = np.repeat(
-                np.abs(np.atleast_2d(checked)).max(axis=0), np.diff(self.terms.offsets)
-            )
-            around = np.bincount(self.terms.variables, size)
-            if around.max(initial=0) > _MOST_AROUND:
-                raise FormulaError(
-                    f"coefficients around variable {1 + int(around.argmax())} that add up to "
-                    f"{around.max():.4g}",
-                    expected=f"at most {_MOST_AROUND}; forbid structures with clauses instead",
-                )
-        return replace(self, coefficients=checked)
-
-    def factor_weights(self, contexts: int) -> np.ndarray:
-        """(contexts, columns): the weights of factors. Column 0 is that of clauses."""
-        weights = np.zeros((contexts, 1 + len(self.graph.terms)))
-        if self.coefficients is not None:
-            weights[:, 1:] = np.exp(np.atleast_2d(self.coefficients)[:, self.graph.terms])
-        else:
-            weights[:, 1:] = 1.0
-        return weights
-
     def move(
         self, problem: Problem, request: Request, states: np.ndarray, done: int, first_word: int
     ) -> bool:
         """As `InPlaceMoves.move`."""
         contexts, n_words, n = states.shape
-        factors = self.factor_weights(contexts)
-        runner = Runner(self.graph, problem, request, (contexts, n_words), first_word, factors)
+        runner = Runner(self.graph, problem, request, (contexts, n_words), first_word)
         moves = range(done, done + request.sweeps)
         runner.run_all([self.cutset(k) for k in moves], states.reshape(-1, n), moves)
         return runner.stopped
@@ -169,13 +135,12 @@ class Runner:
         request: Request,
         shape: tuple[int, int],
         first_word: int,
-        factors: np.ndarray | None = None,
     ) -> None:
-        """shape: contexts, and words of each. factors: their weights, (contexts, columns)."""
+        """shape: contexts, and words of each."""
         contexts, n_words = shape
         self.graph, self.request, self.n = graph, request, problem.formula.n_total
         self.weights = graph.unit_weights(problem, request.theta)
-        self.factors = np.zeros((contexts, 1)) if factors is None else factors
+        self.factors = np.zeros((contexts, 1))  # a clause that is violated weighs 0
         self.row = np.repeat(np.arange(contexts), n_words)
         self.context = np.repeat(np.asarray(request.contexts, np.int64), n_words)
         self.word = np.tile(first_word + np.arange(n_words), contexts)
@@ -230,44 +195,36 @@ class Runner:
 
 
 def joint_moves(
-    problem: Problem,
-    width: int | None = None,
-    terms: Terms | None = None,
-    limits: MovesPolicy = DEFAULT.moves,
+    problem: Problem, width: int | None = None, limits: MovesPolicy = DEFAULT.moves
 ) -> Joint | None:
     """The joint moves of a problem, of that width, or of the largest width that is cheap enough.
-    terms: for laws with terms; `Joint.weighted` gives their coefficients.
 
     None if they would cost too much. Kept with the formula.
     """
     known = problem.formula.memo.recent(_PLANS, 8)
-    key = (problem.evidence, width, limits, b"" if terms is None else terms.key)
-    return known.once(key, lambda: _joint_moves(problem, width, terms, limits))
+    key = problem.evidence, width, limits
+    return known.once(key, lambda: _joint_moves(problem, width, limits))
 
 
-def _joint_moves(
-    problem: Problem, width: int | None, terms: Terms | None, limits: MovesPolicy
-) -> Joint | None:
+def _joint_moves(problem: Problem, width: int | None, limits: MovesPolicy) -> Joint | None:
     """With fields, if the formula has any and if they let a move hold fewer variables."""
-    plan = _widest(factor_graph(problem, None, terms), terms, width, limits)
+    plan = _widest(factor_graph(problem), width, limits)
     if plan is not None and not plan.held:
         return plan
-    graph = factor_graph(problem, groups_of(problem.rest), terms)
-    coded = _widest(graph, terms, width, limits) if graph.fields else None
+    graph = factor_graph(problem, groups_of(problem.rest))
+    coded = _widest(graph, width, limits) if graph.fields else None
     if plan is None or (coded is not None and coded.held < plan.held):
         return coded
     return plan
 
 
-def _widest(
-    graph: FactorGraph, terms: Terms | None, width: int | None, limits: MovesPolicy
-) -> Joint | None:
+def _widest(graph: FactorGraph, width: int | None, limits: MovesPolicy) -> Joint | None:
     """Moves on this graph of that width, or of the largest width that is cheap enough."""
     widths = _WIDTHS if width is None else (width,)
     low, high, plan = 0, len(widths) - 1, None
     while low <= high:  # wider moves cost more: bisect
         middle = (low + high) // 2
-        candidate = Joint(widths[middle], graph, terms)
+        candidate = Joint(widths[middle], graph)
         if (following := candidate.following(limits.cutset_steps)) is None:
             return None
         candidate.made.append(following)
