@@ -33,6 +33,7 @@ myst_heading_anchors = 3
 nb_execution_mode = os.environ.get("NELSON_DOCS_RUN", "force")
 nb_execution_raise_on_error = True
 nb_execution_timeout = 300
+nb_output_stderr = "remove"  # progress, which a notebook shows in one line that changes
 nb_execution_in_temp = True  # files that a notebook writes do not lie in docs
 copybutton_prompt_text = r">>> |\.\.\. "  # the button copies code without prompts
 copybutton_prompt_is_regexp = True

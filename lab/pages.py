@@ -7,6 +7,7 @@
     results FOLDER   the folder of `nelson bench all` (docs/results.md)
     formulas FOLDER  folders of `nelson bench --formulas` (docs/experiments.md)
     routes           the picture of docs/routes.md; about a minute
+    cards            the small pictures of docs/index.md; ten seconds
     reach            one row for each kind of formula (docs/reach.md); about ten minutes
     gpu [FILE]       tables and picture of docs/gpu.md and lab-gpu.md, from the file of
                      `python -m lab.gpu` (default: gpu-figures.json)
@@ -25,7 +26,16 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
-from lab import auto, auto_truth, cluster_plan, gpu_page, log_z_truth, published_formulas, reach
+from lab import (
+    auto,
+    auto_truth,
+    cards,
+    cluster_plan,
+    gpu_page,
+    log_z_truth,
+    published_formulas,
+    reach,
+)
 from lab.cluster import FIGURES
 from lab.prediction.tables import tables
 from nelson_paper.experiments.machine import machine
@@ -46,7 +56,7 @@ PAGES = {
     "reach": "reach.md",
     "formulas": "experiments.md",
 }
-NAMES = (*PAGES, "results", "routes")
+NAMES = (*PAGES, "results", "routes", "cards")
 #: Titles of the tables that the page of densities shows.
 DENSITY = (
     "Log-likelihood of held-out rows",
@@ -72,6 +82,8 @@ def write(name: str, folder: Path = Path()) -> None:
         replace("formulas", [markdown(table) for table in tables])
     elif name == "routes":
         draw_routes()
+    elif name == "cards":
+        cards.draw(DOCS / "_static" / "cards")
     elif name == "reach":
         replace("reach", [_dated(machine()), markdown(reach.table())])
     elif name in ("gpu", "gpu-batches"):
