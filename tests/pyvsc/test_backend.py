@@ -27,6 +27,7 @@ try:
 except ImportError:
     pytest.skip("NO PYVSC: pip install pyvsc; its back end is not tested", allow_module_level=True)
 
+import vsc.dc as vdc
 from vsc.model import bin_expr_type, unary_expr_type
 from vsc.model.expr_bin_model import ExprBinModel
 from vsc.model.expr_cond_model import ExprCondModel
@@ -66,7 +67,7 @@ def rows_of(item, n: int, seed: int, read) -> Counter:
 
 
 def uniform(rows) -> dict:
-    shares = Counter(rows)
+    shares = Counter(list(rows))
     return {row: n / shares.total() for row, n in shares.items()}
 
 
@@ -189,6 +190,7 @@ def test_solve_order():
     shares = {(0, d): 1 / 32 for d in range(16)} | {(1, d): 1 / 4 for d in range(2)}
     found = rows_of(Ordered(), 400, 5, lambda x: (x.s, x.d))
     assert p_of(found, shares, 400) > ALARM
+    assert p_of(found, uniform(shares), 400) < ALARM  # the twin: without the order
 
 
 @vsc.randobj
@@ -243,7 +245,29 @@ def test_weights_are_relative_to_what_other_constraints_leave(most):
     }
     item = Weighted()
     item.most, item.many = most, 4
-    assert p_of(rows_of(item, 400, most, lambda x: (x.x, x.y)), shares, 400) > ALARM
+    found = rows_of(item, 400, most, lambda x: (x.x, x.y))
+    assert p_of(found, shares, 400) > ALARM
+    assert p_of(found, uniform(shares), 400) < ALARM  # the twin: without weights
+
+
+def test_weights_within_an_order():
+    @vsc.randobj
+    class Both:
+        def __init__(self):
+            self.s, self.d = vsc.rand_bit_t(1), vsc.rand_bit_t(4)
+
+        @vsc.constraint
+        def legal(self):
+            vsc.dist(self.s, [vsc.weight(0, 1), vsc.weight(1, 3)])
+            vsc.dist(self.d, [vsc.weight((0, 3), 4), vsc.weight((4, 15), 1)])
+            with vsc.implies(self.s == 1):
+                self.d < 2
+            vsc.solve_order(self.s, self.d)
+
+    shares = {(0, d): (4 / 5 / 4 if d < 4 else 1 / 5 / 12) / 4 for d in range(16)}
+    shares |= {(1, d): 3 / 8 for d in range(2)}
+    found = rows_of(Both(), 400, 2, lambda x: (x.s, x.d))
+    assert p_of(found, shares, 400) > ALARM
 
 
 def soft_class(order):
@@ -296,6 +320,27 @@ def test_inline_constraints_and_random_modes():
     for _ in range(5):
         item.randomize()
         assert (item.s, item.d) == (1, 0)
+
+
+def test_cyclic_fields_of_the_dataclasses():
+    """PyVSC excludes the values of a cycle; the rest is ours: each cycle has all legal values."""
+
+    @vdc.dataclass
+    class Cyclic(vdc.RandClass):
+        c: vdc.u3 = vdc.randc()
+        x: vdc.u3 = vdc.rand()
+
+        @vdc.constraint
+        def legal(self):
+            self.c < self.x
+
+    item, before, found = Cyclic(), drawn(), []
+    for _ in range(21):
+        item.randomize()
+        found.append(int(item.c))
+        assert item.c < item.x
+    assert all(sorted(found[k : k + 7]) == list(range(7)) for k in (0, 7, 14))
+    assert set(drawn() - before) == {"exact"}
 
 
 # --- meaning ------------------------------------------------------------------------------------
@@ -419,7 +464,11 @@ def test_a_set_is_handed_back_with_its_reason():
 
 @pytest.mark.slow
 def test_memory_stays_flat():
-    """New state in each call, and caches are bounded: 4 MB in 1,500 calls would be a leak."""
+    """New state in each call, and caches are bounded: 4 MB in 1,500 calls would be a leak.
+
+    NELSON_CALLS=100000: that many calls, a minute.
+    """
+    calls = int(os.environ.get("NELSON_CALLS", "3000"))
 
     @vsc.randobj
     class Stateful:
@@ -433,11 +482,11 @@ def test_memory_stays_flat():
             self.p >= self.s
 
     item, sizes = seeded(Stateful(), 1), []
-    for k in range(3000):
+    for k in range(calls):
         item.limit = (k * 7919) % 65535 + 1
         item.randomize()
         assert item.s <= item.p < item.limit
-        if k in (1500, 2999):
+        if k in (1500, calls - 1):
             sizes.append(psutil.Process().memory_info().rss)
     assert sizes[1] - sizes[0] < 4_000_000
 
