@@ -15,14 +15,16 @@ changes no law, and it may be held or free as any variable.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from nelson.chains.problem import Problem
 from nelson.formula.groups import Groups
 from nelson.kernels.cpu.cutset import MOST_VALUES, Factors, UnitValues
-from nelson.kernels.cpu.joint import Helpers
+from nelson.kernels.cpu.joint import Helpers, JointScratch
 
 #: Clauses of more units are cut with helpers, unless they have more than _MOST_CUT literals for
 #: each variable: then helpers would be most of the formula.
@@ -41,6 +43,11 @@ class FactorGraph:
     helpers: Helpers
     moving: np.ndarray  # (units,) bool: not fixed
     fields: int  # units that are fields
+
+    @cached_property
+    def idle_scratch(self) -> dict[tuple[int, int], list[JointScratch]]:
+        """Work spaces that no thread uses now, by the sizes of their tables."""
+        return defaultdict(list)
 
     @property
     def variables(self) -> np.ndarray:

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
 #: Different cutsets of a formula. They are computed when they are first used.
 _CUTSETS = 64
+#: Rows of a work space that is kept for the next call: 2 MiB.
+_KEPT_SCRATCH = 1 << 15
 #: Widths that are tried, the largest first.
 _WIDTHS = (18, 16, 14, 12, 10, 8, 5)
 
@@ -184,13 +186,22 @@ class Runner:
             for k, cut in zip(moves, cutsets, strict=True):
                 kernel.move(cut, graph.units, graph.helpers, task, space, stop, k, lanes, draw)
 
-        self.stopped |= in_threads(
-            work,
-            words,
-            lambda _: kernel.space(graph.n, entries, largest),
-            self.request,
-            sum(cut.work for cut in cutsets) * 64 * words,
-        )
+        if (entries, largest) not in graph.idle_scratch:  # those of other sizes are in the way
+            graph.idle_scratch.clear()
+        idle, spaces = graph.idle_scratch[entries, largest], list[kernel.JointScratch]()
+
+        def scratch(_: int) -> kernel.JointScratch:
+            try:
+                spaces.append(idle.pop())
+            except IndexError:
+                spaces.append(kernel.space(graph.n, entries, largest))
+            return spaces[-1]
+
+        cost = sum(cut.work for cut in cutsets) * 64 * words
+        stopped = in_threads(work, words, scratch, self.request, cost)
+        if not stopped and graph.n + entries <= _KEPT_SCRATCH:
+            idle.extend(spaces[len(idle) :])
+        self.stopped |= stopped
         return task
 
 
