@@ -11,7 +11,7 @@
     reach            one row for each kind of formula (docs/reach.md); about ten minutes
     gpu [FILE]       tables and picture of docs/gpu.md and lab-gpu.md, from the file of
                      `python -m lab.gpu` (default: gpu-figures.json)
-    verilator        eight problems, Verilator's protocol (docs/verification.md); six minutes.
+    verilator        eight problems, Verilator's protocol (docs/verification.md); 8 minutes.
                      NELSON_VERILATOR_PEERS: where the other solvers are (lab/verilator/run.py)
     cluster          the plan of large jobs, from cluster-figures.json (docs/cluster.md)
 
@@ -116,8 +116,7 @@ def write_verilator() -> None:
     for each in verilator.measured():
         found.append(each)
         print(each.place, each.case.name, each.solver, each.cell, flush=True)
-    parts = [part for t in verilator.tables(found) for part in (f"{t.title}:", markdown(t))]
-    replace("verilator", [begun, *parts])
+    replace("verilator", [begun, *map(markdown, verilator.tables(found))])
 
 
 def draw_routes() -> None:

@@ -1,6 +1,6 @@
 """Eight problems through Verilator's protocol: calls/s, law, distinct rows, seeds.
 
-    NELSON_VERILATOR_PEERS=FOLDER python -m lab verilator         prints; about six idle minutes
+    NELSON_VERILATOR_PEERS=FOLDER python -m lab verilator         prints; eight idle minutes
     NELSON_VERILATOR_PEERS=FOLDER python -m lab page verilator    writes the tables of the page
 
 Goals: more than 3,400 randomize() calls a second, which dv-solve 0.2.5 makes where it is fast; the
@@ -15,6 +15,7 @@ told too. z = (chi-square - k) / sqrt(2 k) against the exact shares.
 
 from __future__ import annotations
 
+import importlib.util
 import math
 import os
 import resource
@@ -45,11 +46,12 @@ FEW_WARM, MOST_CALLS, MOST_REAL = 3, 2500, 3000
 #: Longest time of the calls before the clock starts, and of those that count, in seconds.
 LONGEST_WARM, LONGEST, LONGEST_REAL = 20.0, 1.0, 1.5
 #: A solver that has not answered after this many seconds is killed.
-PATIENCE = 6.0
+PATIENCE = 3.0
 #: Calls of a run that is only compared with runs of the same and of another seed.
 COMPARED = 10
 TITLES = {
     "Verilator": "The real program, Verilator 5.48",
+    "PyVSC": "PyVSC 1.0, by its solvers (Boolector is its default)",
     "protocol 1": "Protocol 1: random parities, as 5.48 has them",
     "protocol 2": "Protocol 2: pinned bits",
     "protocol 3": "Protocol 3: cells of UniGen2",
@@ -86,6 +88,8 @@ class Measured:
             if more >= 5:
                 cells.append((some, more))
                 some = more = 0.0
+        if cells and more:  # the rest: no bin is left out
+            cells[-1] = cells[-1][0] + some, cells[-1][1] + more
         if len(cells) < 2:
             return math.nan, "too few calls for z"
         chi = sum((o - e) ** 2 / e for o, e in cells)
@@ -153,6 +157,7 @@ def measured() -> Iterator[Measured]:
     """The real program first, then the generations of the protocol."""
     commands = solvers()
     yield from _real(commands)
+    yield from _pyvsc()
     for generation in (1, 2, 3):
         for case in cases():
             for name, command in commands.items():
@@ -179,7 +184,7 @@ def tables(found: list[Measured]) -> list[Table]:
 def _by_protocol(case: Case, name: str, command: list[str], generation: int) -> Measured:
     found, rate, wall = _drawn(case, command, generation, 1, WARM.get(name, FEW_WARM), MOST_CALLS)
     seeds = ""
-    if len(found) >= COMPARED:
+    if len(found) >= COMPARED and (generation == 1 or name == OURS):
         again, other = (_drawn(case, command, generation, s, 0, COMPARED)[0] for s in (1, 2))
         seeds = _seeds(found, again, other)
     return Measured(f"protocol {generation}", case, name, found, rate, wall, seeds)
@@ -220,6 +225,30 @@ def _seeds(first: list[Values], again: list[Values], other: list[Values]) -> str
     wrong = ["same seed, other rows"] * (first[:n] != again[:n])
     wrong += ["other seed, same rows"] * (first[:n] == other[:n])
     return ", ".join(wrong) or "obeyed"
+
+
+# --- PyVSC --------------------------------------------------------------------------------------
+
+
+def _pyvsc() -> Iterator[Measured]:
+    if importlib.util.find_spec("vsc") is None:
+        print("SKIPPED: PyVSC is not there", file=sys.stderr)
+        return
+    from lab.verilator import randobjs
+
+    for case in cases():
+        names = sorted(case.task.variables)
+        for solver in randobjs.SOLVERS if case.name in randobjs.CLASSES else ():
+            begun = time.monotonic()
+            each = list(randobjs.drawn(case.name, names, solver, 1, MOST_REAL, LONGEST_REAL))
+            wall = len(each) / (time.monotonic() - begun)
+            found = [row for row, _ in each]
+            again, other = (
+                [row for row, _ in randobjs.drawn(case.name, names, solver, s, COMPARED, 60)]
+                for s in (1, 2)
+            )
+            seeds = _seeds(found, again, other)
+            yield Measured("PyVSC", case, solver, found, len(each) / each[-1][1], wall, seeds)
 
 
 # --- the real program ---------------------------------------------------------------------------
