@@ -38,38 +38,40 @@ class Data:
         return [n for n in self.train if n in texts or n in few or n == "zip"]
 
 
-def _split(name: str, origin: str, frame: pd.DataFrame, target: str, **more: Any) -> Data:
-    order = np.random.default_rng(0).permutation(len(frame))
+def _split(
+    name: str, origin: str, frame: pd.DataFrame, target: str, seed: int, **more: Any
+) -> Data:
+    order = np.random.default_rng(seed).permutation(len(frame))
     half = min(ROWS, len(frame) // 2)
     parts = [frame.iloc[order[k : k + half]].reset_index(drop=True) for k in (0, half)]
     return Data(name, origin, *parts, target, **more)
 
 
-def people() -> Data:
+def people(seed: int = 0) -> Data:
     """The generated table of the tests, whose law is known; the id is left out."""
     from tests.space.tables.people import people as made
 
     rules = ["end - start <= 90", "end >= start"]
     frame = made(2 * ROWS).drop(columns="id")
     return _split("people", "generated (tests/space/tables/people.py)", frame, "income",
-                  rules=rules, dates=["start", "end"])  # fmt: skip
+                  seed, rules=rules, dates=["start", "end"])  # fmt: skip
 
 
-def diabetes() -> Data:
+def diabetes(seed: int = 0) -> Data:
     from sklearn.datasets import load_diabetes
 
     frame = load_diabetes(as_frame=True, scaled=False).frame
-    return _split("diabetes", "scikit-learn, load_diabetes(scaled=False)", frame, "target")
+    return _split("diabetes", "scikit-learn, load_diabetes(scaled=False)", frame, "target", seed)
 
 
-def breast() -> Data:
+def breast(seed: int = 0) -> Data:
     from sklearn.datasets import load_breast_cancer
 
     frame = load_breast_cancer(as_frame=True).frame
-    return _split("breast cancer", "scikit-learn, load_breast_cancer", frame, "target")
+    return _split("breast cancer", "scikit-learn, load_breast_cancer", frame, "target", seed)
 
 
-def fair(wheel: Path) -> Data:
+def fair(wheel: Path, seed: int = 0) -> Data:
     with zipfile.ZipFile(wheel) as files, files.open("statsmodels/datasets/fair/fair.csv") as file:
         content = file.read()
     frame = pd.read_csv(pd.io.common.BytesIO(content))
@@ -77,14 +79,14 @@ def fair(wheel: Path) -> Data:
         f"{wheel.name}, datasets/fair/fair.csv, SHA-256 {hashlib.sha256(content).hexdigest()[:12]}"
     )
     frame["affairs"] = frame["affairs"].round(3)
-    return _split("fair", origin, frame, "rate_marriage")
+    return _split("fair", origin, frame, "rate_marriage", seed)
 
 
-def adult(folder: Path) -> Data:
+def bits(name: str, folder: Path, seed: int = 0) -> Data:
     """Rows of 0/1 as fields: groups of columns of which exactly one is set."""
     parts, sums = [], []
     for part in ("train", "valid"):
-        content = (folder / f"adult.{part}.data.xz").read_bytes()
+        content = (folder / f"{name}.{part}.data.xz").read_bytes()
         sums.append(hashlib.sha256(content).hexdigest()[:12])
         text = lzma.decompress(content).decode()
         parts.append(np.array([line.split(",") for line in text.split()], np.uint8))
@@ -93,10 +95,10 @@ def adult(folder: Path) -> Data:
     for x in parts:
         columns = {}
         for k, group in enumerate(found):
-            bits = x[:, list(group.columns)]
-            value = np.where(bits.any(axis=1), bits.argmax(axis=1), bits.shape[1])
+            members = x[:, list(group.columns)]
+            value = np.where(members.any(axis=1), members.argmax(axis=1), members.shape[1])
             columns[f"f{k}"] = [f"v{v}" for v in value]
         frames.append(pd.DataFrame(columns))
-    origin = f"adult.train/valid.data, 0/1 columns as fields, SHA-256 {sums[0]}, {sums[1]}"
-    last = frames[0].columns[-1]
-    return Data("adult", origin, frames[0].head(ROWS), frames[1], str(last))
+    origin = f"{name}.train/valid.data, 0/1 columns as fields, SHA-256 {sums[0]}, {sums[1]}"
+    train = frames[0].sample(ROWS, random_state=seed).reset_index(drop=True)
+    return Data(name, origin, train, frames[1], str(train.columns[-1]))

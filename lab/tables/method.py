@@ -1,7 +1,8 @@
 """One tool on one table, in a process of its own: python method.py NAME FOLDER.
 
-FOLDER has train.csv and asked.json (dates, rules, how many rows); new.csv and told.json are
-written. It imports nothing of this repository, so that it runs in the environment of the peers.
+FOLDER has train.csv, test.csv and asked.json (dates, rules, seed, how many rows); new.csv and
+told.json are written. It imports nothing of this repository, so that it runs in the environment of
+the peers.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ EPOCHS = 10
 def nelson(train, asked):
     import nelson as library
 
-    made = library.TableEstimator(rules=asked["rules"], random_state=0).fit(train)
-    return lambda n: made.sample(n, random_state=1)
+    made = library.TableEstimator(rules=asked["rules"], random_state=asked["seed"]).fit(train)
+    asked["score"] = lambda test: float(made.score(test))
+    return lambda n: made.sample(n, random_state=asked["seed"] + 1)
 
 
 def copula(train, asked):
@@ -85,10 +87,10 @@ def _marginals(pipeline, train, asked):
     for name in asked["choices"]:
         frame[name] = frame[name].astype("category")
     made = pipeline(epsilon=1e6, delta=1e-5, proc_epsilon=None, n_bins=20, n_jobs=1)
-    made.fit(frame, random_state=0)
+    made.fit(frame, random_state=asked["seed"])
 
     def draw(n):
-        new = made.generate(n_records=n, random_state=1)
+        new = made.generate(n_records=n, random_state=asked["seed"] + 1)
         for name in asked["dates"]:
             new[name] = pd.Timestamp(0) + pd.to_timedelta(new[name].round(), unit="D")
         return new[list(train.columns)]
@@ -104,6 +106,8 @@ def main() -> None:
     draw = globals()[name](train, asked)
     told = {"fit": time.process_time() - started, "fit_wall": time.monotonic() - clock}
     told["fit_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    if "score" in asked:
+        told["log_p"] = asked["score"](pd.read_csv(folder / "test.csv", parse_dates=asked["dates"]))
     draw(asked["rows"]).to_csv(folder / f"new.{name}.csv", index=False)
     (folder / f"told.{name}.json").write_text(json.dumps(told))
     started = time.process_time()

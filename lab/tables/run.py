@@ -1,6 +1,6 @@
 """Run all tools on all tables, measure their rows, print the tables of the page.
 
-python -m lab tables --peers PYTHON --adult FOLDER --statsmodels WHEEL -o RESULTS.json
+python -m lab tables --peers PYTHON --bits FOLDER --statsmodels WHEEL --seeds 3 -o RESULTS.json
 python -m lab tables --show RESULTS.json
 """
 
@@ -13,7 +13,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from statistics import mean, stdev
 from typing import Any
 
 import pandas as pd
@@ -29,13 +31,12 @@ PEERS = {
     "mst": "MST (dpmm)",
     "aim": "AIM (dpmm)",
 }
-#: Seconds on the clock for each tool and table.
-SECONDS = 400
 #: Columns of the page: (key, heading, digits, is more better?); None: nearest to 0.5 is best.
 COLUMNS: list[tuple[str, str, int, bool | None]] = [
     ("rules", "rules kept", 4, True),
     ("one_way", "one-way", 3, False),
     ("two_way", "two-way", 3, False),
+    ("log_p", "log P", 2, True),
     ("correlation", "correlation", 3, False),
     ("detection", "detection AUC", 3, None),
     ("utility", "utility", 3, True),
@@ -47,12 +48,16 @@ COLUMNS: list[tuple[str, str, int, bool | None]] = [
 ]
 
 
-def tables(adult: str | None, wheel: str | None) -> Iterator[Callable[[], data.Data]]:
-    yield from (data.people, data.diabetes, data.breast)
+def tables(bits: str | None, wheel: str | None) -> Iterator[tuple[str, Callable[[int], data.Data]]]:
+    yield from (
+        ("people", data.people),
+        ("diabetes", data.diabetes),
+        ("breast cancer", data.breast),
+    )
     if wheel:
-        yield lambda: data.fair(Path(wheel))
-    if adult:
-        yield lambda: data.adult(Path(adult))
+        yield "fair", lambda seed: data.fair(Path(wheel), seed)
+    for name in ("adult", "connect4") if bits else ():
+        yield name, partial(data.bits, name, Path(bits or ""))
 
 
 def kept(found: data.Data, new: pd.DataFrame) -> float | None:
@@ -83,22 +88,27 @@ def measured(found: data.Data, new: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def run(names: list[str], arguments: argparse.Namespace) -> list[dict[str, Any]]:
-    """Peers first on all tables, then ours: one tool at a time."""
-    chosen = [make() for make in tables(arguments.adult, arguments.statsmodels)]
-    chosen = [found for found in chosen if not names or found.name in names]
-    rows = []
-    with tempfile.TemporaryDirectory() as folder:
-        for tool in arguments.tools.split(",") if arguments.tools else [REAL, *PEERS, OURS]:
-            for found in chosen:
-                at = Path(folder) / found.name
-                if not at.exists():
-                    _write(found, at)
-                told = _real(found) if tool == REAL else _one(found, tool, at, arguments.peers)
-                rows.append(_about(found) | {"tool": tool} | told)
-                print(rows[-1], flush=True)
-                if arguments.output:
-                    Path(arguments.output).write_text(json.dumps(rows, indent=1))
+def run(arguments: argparse.Namespace) -> list[dict[str, Any]]:
+    """Seed by seed all tools on all tables, one at a time."""
+    rows: list[dict[str, Any]] = []
+    chosen = [
+        (name, make)
+        for name, make in tables(arguments.bits, arguments.statsmodels)
+        if not arguments.names or name in arguments.names
+    ]
+    tools = arguments.tools.split(",") if arguments.tools else [REAL, *PEERS, OURS]
+    for seed in range(arguments.seeds):
+        for _, make in chosen:
+            found = make(seed)
+            with tempfile.TemporaryDirectory() as folder:
+                at = Path(folder)
+                _write(found, at, seed)
+                for tool in tools:
+                    told = _real(found) if tool == REAL else _one(found, tool, at, arguments)
+                    rows.append(_about(found) | {"tool": tool, "seed": seed} | told)
+                    print(rows[-1], flush=True)
+                    if arguments.output:
+                        Path(arguments.output).write_text(json.dumps(rows, indent=1))
     return rows
 
 
@@ -113,23 +123,25 @@ def _real(found: data.Data) -> dict[str, Any]:
     return told | {"copies": None, "closer": None}
 
 
-def _write(found: data.Data, folder: Path) -> None:
-    folder.mkdir()
+def _write(found: data.Data, folder: Path, seed: int) -> None:
+    found.test.to_csv(folder / "test.csv", index=False)
     found.train.to_csv(folder / "train.csv", index=False)
-    asked = {"dates": found.dates, "choices": found.choices, "rules": found.rules}
+    asked = {"dates": found.dates, "choices": found.choices, "rules": found.rules, "seed": seed}
     (folder / "asked.json").write_text(json.dumps(asked | {"rows": len(found.test)}))
 
 
-def _one(found: data.Data, tool: str, folder: Path, peers: str) -> dict[str, Any]:
-    python = sys.executable if tool == OURS else peers
+def _one(
+    found: data.Data, tool: str, folder: Path, arguments: argparse.Namespace
+) -> dict[str, Any]:
+    python = sys.executable if tool == OURS else arguments.peers
     command = [python, method.__file__, tool, str(folder)]
     started = time.monotonic()
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=arguments.seconds)
         said = done.stderr.strip().splitlines()[-1:] or [""]
         failed = "" if done.returncode == 0 else said[0][:200]
     except subprocess.TimeoutExpired:
-        failed = f"not done in {SECONDS} s"
+        failed = f"not done in {arguments.seconds} s"
     told: dict[str, Any] = {"wall": time.monotonic() - started}
     if (path := folder / f"told.{tool}.json").exists():
         told |= json.loads(path.read_text())
@@ -142,37 +154,49 @@ def _one(found: data.Data, tool: str, folder: Path, peers: str) -> dict[str, Any
 
 
 def shown(rows: list[dict[str, Any]]) -> str:
+    """A table for each table: means over the seeds, with the standard deviation of one seed."""
     parts = []
     for name in dict.fromkeys(row["table"] for row in rows):
-        mine = [row for row in rows if row["table"] == name]
-        first = mine[0]
+        mine: dict[str, list[dict[str, Any]]] = {}
+        for row in rows:
+            if row["table"] == name:
+                mine.setdefault(row["tool"], []).append(row)
+        first = next(iter(mine.values()))[0]
         parts.append(
             f"**{name}**: {first['rows']:,} rows to learn from, {first['columns']} columns; "
             f"target of the utility: `{first['target']}`; {first['origin']}\n"
         )
-        columns = [c for c in COLUMNS if any(row.get(c[0]) is not None for row in mine)]
-        parts.append("| | " + " | ".join(heading for _, heading, *_ in columns) + " |")
-        parts.append("|---|" + "--:|" * len(columns))
-        for row in mine:
-            label = {OURS: "**nelson**", REAL: "*real rows*"}.get(row["tool"]) or PEERS[row["tool"]]
-            cells = [_cell(row, mine, *column) for column in columns]
-            failed = f" ({row['failed']})" if "failed" in row else ""
-            parts.append(f"| {label}{failed} | " + " | ".join(cells) + " |")
+        columns = [c for c in COLUMNS if any(_values(some, c[0]) for some in mine.values())]
+        parts.append("| | seeds | " + " | ".join(heading for _, heading, *_ in columns) + " |")
+        parts.append("|---|--:|" + "--:|" * len(columns))
+        for tool, some in mine.items():
+            label = {OURS: "**nelson**", REAL: "*real rows*"}.get(tool) or PEERS[tool]
+            reasons = dict.fromkeys(row["failed"] for row in some if "failed" in row)
+            failed = f" ({'; '.join(reasons)})" if reasons else ""
+            done = sum("failed" not in row for row in some)
+            cells = " | ".join(_cell(tool, mine, *column) for column in columns)
+            parts.append(f"| {label}{failed} | {done} | {cells} |")
         parts.append("")
     return "\n".join(parts)
 
 
-def _cell(row: Any, rows: Any, key: str, _: str, digits: int, more: bool | None) -> str:
-    value = row.get(key)
-    if value is None:
+def _values(rows: list[dict[str, Any]], key: str) -> list[float]:
+    return [row[key] for row in rows if row.get(key) is not None]
+
+
+def _cell(tool: str, mine: Any, key: str, _: str, digits: int, more: bool | None) -> str:
+    values = _values(mine[tool], key)
+    if not values:
         return "–"
-    text = f"{value:,.{digits}f}"
-    others = [r[key] for r in rows if r["tool"] != REAL and r.get(key) is not None]
+    text = f"{mean(values):,.{digits}f}"
+    if len(values) > 1 and digits > 1 and key not in ("rules", "copies"):
+        text += f" ± {stdev(values):.{digits}f}"
+    others = [_values(some, key) for name, some in mine.items() if name != REAL]
 
-    def worth(v: float) -> float:
-        return -abs(v - 0.5) if more is None else v if more else -v
+    def worth(v: list[float]) -> float:
+        return -abs(mean(v) - 0.5) if more is None else mean(v) if more else -mean(v)
 
-    best = row["tool"] != REAL and key != "copies" and worth(value) >= max(map(worth, others))
+    best = tool != REAL and key != "copies" and worth(values) >= max(worth(v) for v in others if v)
     return f"**{text}**" if best else text
 
 
@@ -180,16 +204,18 @@ def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m lab tables")
     parser.add_argument("names", nargs="*", help="tables (default: all)")
     parser.add_argument("--peers", help="the Python of an environment with sdv and dpmm")
-    parser.add_argument("--adult", help="a folder with adult.train.data.xz and adult.valid.data.xz")
+    parser.add_argument("--bits", help="a folder with {adult,connect4}.{train,valid}.data.xz")
     parser.add_argument("--statsmodels", help="a wheel of statsmodels, for its tables")
     parser.add_argument("--tools", help="some of real rows,copula,ctgan,mst,aim,nelson")
+    parser.add_argument("--seeds", type=int, default=1, help="splits of the rows")
+    parser.add_argument("--seconds", type=float, default=400, help="for a tool on a table")
     parser.add_argument("-o", "--output", help="the results as JSON")
     parser.add_argument("--show", help="print the tables of such files, and measure nothing")
     arguments = parser.parse_args(words)
     rows = (
         [row for path in arguments.show.split(",") for row in json.loads(Path(path).read_text())]
         if arguments.show
-        else run(arguments.names, arguments)
+        else run(arguments)
     )
     print(shown(rows))
     return 0
