@@ -50,7 +50,8 @@ def test_extremal_formulas_go_no_further(monkeypatch):
 
 
 def test_an_extremal_formula_that_does_not_converge_is_drawn_otherwise():
-    s = nelson.sample(Formula([[1, 2]]), [-15.0, -15.0], 1000, seed=1)
+    theta = -np.log(2.0**20 - 1)  # its probability is not rounded
+    s = nelson.sample(Formula([[1, 2]]), [theta, theta], 1000, seed=1)
     assert s.status == "ok"
     assert s.guarantee == "exact"
     assert "did not become valid" in s.info["auto"][0]["not taken"]["extremal"]

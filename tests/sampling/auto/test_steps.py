@@ -18,6 +18,9 @@ from tests.problems import chi_square, exact_law, example1, random_ksat, weights
 from tests.sampling import implications
 from tests.sampling.auto.decisions import ALPHA, joined, mixed
 
+#: Log-odds of 2^-20, a probability that is not rounded.
+RARE = -float(np.log(2.0**20 - 1))
+
 
 class Implications(Step):
     """The step of a sampler with a limited domain needs no more than these lines."""
@@ -149,7 +152,7 @@ def test_an_extremal_formula_is_drawn_once(n, tiles):
     list(nelson.stream(example1(), None, n, seed=1, block=1024))
     assert len(tiles) == -(-n // 1024)
     tiles.clear()
-    slow = nelson.sample(nelson.Formula([[1, 2]]), [-15.0, -15.0], n, seed=1)
+    slow = nelson.sample(nelson.Formula([[1, 2]]), [RARE, RARE], n, seed=1)
     assert slow.status == "ok" and slow.info["method"] != "lovasz" and tiles
 
 
@@ -167,7 +170,7 @@ def test_a_failed_trial_ends_after_its_first_tile(monkeypatch):
 
     monkeypatch.setattr(engine, "_run", counted)
     f = nelson.Formula([[1, 2]])
-    s = nelson.sample(f, [-15.0, -15.0], 20_000, seed=1)
+    s = nelson.sample(f, [RARE, RARE], 20_000, seed=1)
     assert s.guarantee == "exact" and s.info["method"] != "lovasz" and rounds[0] == 1
 
 
@@ -175,7 +178,7 @@ def test_a_trial_that_fails_for_any_seed_is_not_made_again(tiles):
     """The second call makes fewer draws and has the samples of a first call. The twin: a trial in
     which most lanes became valid is made again, since another seed may pass it.
     """
-    f, theta = nelson.Formula([[1, 2]]), [-15.0, -15.0]
+    f, theta = nelson.Formula([[1, 2]]), [RARE, RARE]
     nelson.sample(f, theta, 1000, seed=1)
     first = len(tiles)
     tiles.clear()
@@ -194,7 +197,7 @@ def test_a_trial_that_fails_for_any_seed_is_not_made_again(tiles):
 def test_contexts_of_an_extremal_formula_fail_together():
     """One slow context is enough; the stream and the kept plan draw otherwise, too."""
     f = nelson.Formula([[1, 2]])
-    rows = np.array([[0.0, 0.0], [-15.0, -15.0]])
+    rows = np.array([[0.0, 0.0], [RARE, RARE]])
     s = nelson.sample(f, rows, 1000, seed=1)
     assert (s.status, s.guarantee) == ("ok", "exact") and s.info["method"] != "lovasz"
     plan = nelson.plan(f, rows[1])
@@ -202,3 +205,21 @@ def test_contexts_of_an_extremal_formula_fail_together():
         assert len(plan.sample(1000, seed=1)) == 1000
     assert sum(len(block) for block in plan.stream(1000, block=128, seed=1)) == 1000
     assert len(plan.sample(2, seed=1, unique=True)) == 2
+
+
+def test_large_weights_on_a_small_extremal_formula_stay_exact():
+    """Resampling rounds probabilities to multiples of 2^-32: rare values leave P by more than the
+    word allows. A twin without the other exact steps shows it.
+    """
+    formula = nelson.Formula([[1, 3], [-1, 2, 4], [-2, 5], [-3, 6], [-4, -6, 7], [-5, -7]])
+    theta = np.random.default_rng(0).normal(size=7) * 12
+    samples = nelson.sample(formula, theta, 20_000, seed=0)
+    assert formula.is_extremal and samples.guarantee == "exact" and samples.tv_bound < 1e-12
+    x = samples.to_numpy()
+    p = nelson.marginals(formula, theta).mean
+    # 5 sigma for each of seven variables: a false alarm in 1 of 200,000 runs.
+    assert (np.abs(x.mean(0) - p) <= 5 * np.sqrt(p * (1 - p) / len(x)) + 1e-9).all()
+    policy = nelson.Policy().without("enumerate", "circuit")
+    assert nelson.sample(formula, theta, 100, seed=0, policy=policy).guarantee != "exact"
+    ordinary = nelson.sample(formula, theta / 12, 100, seed=0)
+    assert ordinary.guarantee == "exact" and ordinary.info["method"] == "lovasz"

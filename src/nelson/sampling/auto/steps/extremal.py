@@ -18,6 +18,7 @@ from nelson.exact.reason import Reason
 from nelson.formula.memo import Recent, Slot
 from nelson.io.progress import phase
 from nelson.policy import Policy
+from nelson.sampling import total_variation
 from nelson.sampling.auto.decision import FormulaPart, joined
 from nelson.sampling.auto.steps.step import Step
 from nelson.sampling.methods import lovasz
@@ -30,6 +31,14 @@ _CONVERGES: Slot[Recent[tuple[Any, ...], bool]] = Slot("trials of resampling")
 
 EXTREMAL = StepVerdict(0, "exact", "extremal (Condition 1 holds): resampling alone is exact")
 SLOW = "extremal, but some samples of a trial did not become valid within {} rounds"
+COARSE = "extremal, but resampling rounds probabilities: a small part has exact ways that do not"
+
+
+def coarse(part: FormulaPart, policy: Policy) -> bool:
+    """Is a part small, and would the rounding of its probabilities cost the word exact?"""
+    if len(part.variables) > policy.enumeration.up_to:
+        return False
+    return bool((total_variation.of_bits(part.problem, part.theta) > total_variation.MOST).any())
 
 
 def converges(part: FormulaPart, budget: Budget, policy: Policy) -> bool:
@@ -57,7 +66,7 @@ class Extremal(Step):
     early = True
 
     def whole(self, part: FormulaPart, budget: Budget, policy: Policy) -> StepVerdict | None:
-        if not part.problem.extremal or beyond_resolution(part.theta):
+        if not part.problem.extremal or beyond_resolution(part.theta) or coarse(part, policy):
             return None
         return EXTREMAL
 
@@ -71,13 +80,15 @@ class Extremal(Step):
         # The only component of a formula that is not extremal is not extremal.
         known = len(form.left) == 1 and not form.reduced.changed and not search.problem.extremal
         extremal = [] if known else [part for part in form.left if part.problem.extremal]
-        # A formula that is extremal as a whole comes here only after its trial has failed.
+        # An extremal formula as a whole comes here if its trial has failed, or if it is coarse.
         form.slow = bool(search.problem.extremal or form.beyond) or (
             bool(extremal) and not converges(joined(form.owner, extremal), form.budget, form.policy)
         )
         for part in list(form.left):
             if not any(part is other for other in extremal):
                 part.pass_by(self.name, "Condition 1 does not hold")
+            elif coarse(part, form.policy):
+                part.pass_by(self.name, COARSE)
             elif form.slow:
                 part.pass_by(self.name, form.beyond or SLOW.format(form.policy.auto.max_rounds))
             else:
@@ -85,7 +96,7 @@ class Extremal(Step):
 
 
 class SlowExtremal(Extremal):
-    """Extremal parts whose trial failed, and that no other exact step took."""
+    """Extremal parts that are coarse, or whose trial failed, and that no other exact step took."""
 
     name = "slow extremal"
     early = False
@@ -95,7 +106,7 @@ class SlowExtremal(Extremal):
 
     def take(self, search: StepSearch) -> None:
         form = search.form
-        for part in list(form.left) if form.slow else ():
+        for part in list(form.left):
             if part.problem.extremal:
                 why = part.passed.get(Extremal.name, "extremal")
                 guarantee = "heuristic" if form.beyond else "exact"
