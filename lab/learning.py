@@ -21,7 +21,7 @@ from nelson.exact.enumerated import law
 from nelson.learning import PAPER
 from nelson.learning.draw import Drawer
 from nelson.learning.learn import Fit, learn
-from nelson.sampling.choose import verdict_for
+from nelson.sampling.method_choice import verdict_for
 from nelson_paper.gradient_error import gradient_error, gradient_floor
 from tests.problems import sink_free
 

@@ -25,7 +25,7 @@ from nelson.chains.problem import prepare
 from nelson.kernels.core import bits, rng
 from nelson.kernels.cpu import tiles as cpu
 from nelson.kernels.cpu.state import Job
-from nelson.sampling.choose import verdict_for
+from nelson.sampling.method_choice import verdict_for
 
 #: Variables -> samples of a timed call: fewer for larger formulas, to limit time and memory.
 SAMPLES = {100: 1 << 18, 1_000: 1 << 16, 10_000: 1 << 13, 1_000_000: 1 << 10}

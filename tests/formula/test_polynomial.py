@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import nelson
 from nelson.formula.polynomial import Polynomial, lift
 from nelson.log_z import log_z
-from nelson.sampling.choose import verdict_for
+from nelson.sampling.method_choice import verdict_for
 from tests.distribution.terms import ALPHA, DRAWS, SEED, SMALL, law, terms_of, theta_of
 from tests.problems import all_states, chi_square, exact_law
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import nelson
-from nelson.sampling.choose import verdict_for
+from nelson.sampling.method_choice import verdict_for
 from tests.problems import (
     chi_square,
     errata3,

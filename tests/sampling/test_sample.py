@@ -21,7 +21,7 @@ from nelson.chains.block import Block
 from nelson.chains.diagnosis.diagnose import VERDICTS
 from nelson.chains.problem import prepare
 from nelson.exact import solver
-from nelson.sampling.choose import verdict_for
+from nelson.sampling.method_choice import verdict_for
 from tests.problems import complete_edges, example1, pigeonhole, random_ksat, sink_free
 
 #: Samplers that resample; test_samplers.py tests what every sampler must do.

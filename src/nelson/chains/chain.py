@@ -14,7 +14,7 @@ import numpy as np
 
 from nelson.chains import engine
 from nelson.chains.block import Block
-from nelson.chains.moves.single import SMALL
+from nelson.chains.moves.single_flips import SMALL
 from nelson.chains.problem import Problem
 from nelson.chains.request import Request
 from nelson.kernels.core.bits import pack, words_for

@@ -10,7 +10,7 @@ import numpy as np
 
 from nelson.budget import Budget
 from nelson.chains.moves.protocol import Moves
-from nelson.chains.moves.single import SINGLE
+from nelson.chains.moves.single_flips import SINGLE
 
 #: Samples of the first piece before a deadline, and the factor by which pieces grow.
 _FIRST_PIECE, _GROWTH = 64, 4

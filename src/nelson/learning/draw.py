@@ -30,7 +30,7 @@ from nelson.learning.seeds import stream_seed
 from nelson.learning.shares import drawn_together
 from nelson.policy import DEFAULT, Policy
 from nelson.sampling.auto.ladder import STEPS
-from nelson.sampling.choose import choose, verdict_for
+from nelson.sampling.method_choice import choose, verdict_for
 from nelson.sampling.methods import lovasz
 from nelson.sampling.options import Options, gpu_number
 from nelson.sampling.plan import Plan

@@ -32,7 +32,7 @@ from nelson.chains.guarantee import weakest
 from nelson.chains.moves.fields import unit_moves
 from nelson.chains.moves.joint import joint_moves
 from nelson.chains.moves.protocol import Moves
-from nelson.chains.moves.single import SINGLE
+from nelson.chains.moves.single_flips import SINGLE
 from nelson.chains.problem import Problem, prepare
 from nelson.chains.request import Request
 from nelson.chains.resolution import beyond_resolution
@@ -48,11 +48,11 @@ from nelson.policy import Policy
 from nelson.sampling import auto, total_variation
 from nelson.sampling.advice import for_method
 from nelson.sampling.auto import MethodChoice
-from nelson.sampling.choose import ChosenSampler, choose_sampler
 from nelson.sampling.collect import collect, in_blocks, recut
 from nelson.sampling.device.draw import collect_on_gpu, in_blocks_on_gpu
 from nelson.sampling.distinct_samples import distinct, in_distinct_blocks
 from nelson.sampling.drawing import Drawing
+from nelson.sampling.method_choice import ChosenSampler, choose_sampler
 from nelson.sampling.options import Options
 from nelson.sampling.projection import padded, source_of
 from nelson.sampling.registry import get, missing_modules, names

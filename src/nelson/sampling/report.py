@@ -28,7 +28,7 @@ from nelson.kernels.core.deadline import check_time
 from nelson.pictures.figure import BLUE, ORANGE, figure
 from nelson.pictures.panels import bars
 from nelson.sampling.auto import MethodChoice
-from nelson.sampling.choose import choose
+from nelson.sampling.method_choice import choose
 from nelson.sampling.pilot import ExpectedWork, expected_work
 from nelson.theory import clause_graph, local_lemma
 

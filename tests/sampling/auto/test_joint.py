@@ -10,7 +10,7 @@ from nelson.chains.moves import joint
 from nelson.errors import FormulaError
 from nelson.learning.optimizers import Newton
 from nelson.sampling.auto.steps.circuit import Compilation
-from nelson.sampling.choose import choose
+from nelson.sampling.method_choice import choose
 from tests.kernels.test_joint import one_hot
 from tests.problems import chi_square, exact_law, random_ksat, weights
 from tests.sampling.auto.decisions import ALPHA, decided, drawn, xor3

@@ -14,7 +14,7 @@ import nelson
 from nelson.errors import BudgetExceeded, FormulaError, Unsatisfiable
 from nelson.policy import CoverPolicy, Policy
 from nelson.space import Space
-from nelson.space.coverage.legal import LegalTuples
+from nelson.space.coverage.legal_tuples import LegalTuples
 from nelson.space.coverage.tuples import Tuples
 from tests.space.random_spaces import legal_rows, random_space
 

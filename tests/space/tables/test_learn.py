@@ -22,7 +22,7 @@ from nelson.space import Space
 from nelson.space.answers import law_of
 from nelson.space.language.evaluate import evaluate
 from nelson.space.rows import table_codes
-from nelson.space.tables import choose, fit, model
+from nelson.space.tables import fit, model, pair_search
 from nelson.space.tables.model import TableModel
 from nelson.space.tables.potential import FieldLevels, levels_of
 
@@ -572,8 +572,8 @@ def test_the_planted_pairs_are_found_and_no_others(seed):
 
 def test_the_first_pairs_have_no_cycle_and_later_ones_no_field_in_common():
     ranked = [(9.0, ("a", "b")), (8.0, ("b", "c")), (7.0, ("a", "c")), (6.0, ("c", "d"))]
-    assert choose._forest(ranked) == [("a", "b"), ("b", "c"), ("c", "d")]
-    assert choose._disjoint(ranked) == [("a", "b"), ("c", "d")]
+    assert pair_search._forest(ranked) == [("a", "b"), ("b", "c"), ("c", "d")]
+    assert pair_search._disjoint(ranked) == [("a", "b"), ("c", "d")]
 
 
 def test_pairs_that_rules_join_are_tried_where_there_are_no_others():
@@ -592,7 +592,7 @@ def test_superfluous_pairs_are_taken_out(monkeypatch):
     False-alarm rate of a pair that stays: 1%.
     """
     space, frame = planted(6000, 0)
-    monkeypatch.setattr(choose, "_forest", lambda ranked, joined: [pair for _, pair in ranked])
+    monkeypatch.setattr(pair_search, "_forest", lambda ranked, joined: [pair for _, pair in ranked])
     model = space.learn(frame, seed=0)
     assert any("took out" in step and "a x c" in step for step in model.facts.steps)
     assert sorted(model.pairs) == [("a", "b"), ("b", "c"), ("c", "d"), ("c", "e"), ("d", "e")]
@@ -624,12 +624,12 @@ def test_pairs_that_would_not_compile_are_left_out_and_said():
 def test_circuits_that_fail_make_the_search_smaller(monkeypatch):
     """Where the compiler gives up on more than two pairs, two of them are found."""
     space, frame = planted(6000, 0)
-    whole = choose.PairSearch.fitted
+    whole = pair_search.PairSearch.fitted
 
     def limited(self, pairs, singles=None, known=None):
         return None if len(pairs) > 2 else whole(self, pairs, singles, known)
 
-    monkeypatch.setattr(choose.PairSearch, "fitted", limited)
+    monkeypatch.setattr(pair_search.PairSearch, "fitted", limited)
     model = space.learn(frame, seed=0)
     assert len(model.pairs) in (1, 2)
     assert "too large" in model.why or "did not compile" in model.why
@@ -790,11 +790,11 @@ def test_a_batch_that_does_not_help_does_not_end_the_search(monkeypatch):
     a, c = random.random((2, 1500)) < 0.5
     noise = random.random((2, 1500)) < 0.1
     frame = pd.DataFrame({"a": a, "b": a ^ noise[0], "c": c, "d": c ^ noise[1]})
-    real = choose._try
+    real = pair_search._try
 
     def pairs(**options) -> set:
         calls = iter(range(99))
-        monkeypatch.setattr(choose, "_try", lambda *given: next(calls) > 0 and real(*given))
+        monkeypatch.setattr(pair_search, "_try", lambda *given: next(calls) > 0 and real(*given))
         return set(Space.from_frame(frame).learn(frame, seed=0, **options).pairs)
 
     found = pairs()

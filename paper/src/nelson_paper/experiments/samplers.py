@@ -29,7 +29,7 @@ import numpy as np
 from nelson.errors import FormulaError
 from nelson.formula import Formula
 from nelson.kernels.core.bits import pack
-from nelson.sampling.choose import verdict_for
+from nelson.sampling.method_choice import verdict_for
 from nelson.sampling.registry import get as registered
 from nelson.sampling.registry import missing_modules
 from nelson.sampling.sample_stream import sample

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from nelson.chains.moves.protocol import Moves
-from nelson.chains.moves.single import SINGLE
+from nelson.chains.moves.single_flips import SINGLE
 
 
 @dataclass(frozen=True)

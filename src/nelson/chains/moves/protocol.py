@@ -1,9 +1,9 @@
 """What one sweep of a chain does: the class that every kind of moves derives from.
 
-    single.py   every variable once, given all others: the default
-    fields.py   every group of which at most one is true, given all else; knows terms
-    joint.py    all variables but a few held ones at once, exactly
-    jumps.py    the hubs of a formula from a learned law, and all else exactly given them
+    single_flips.py   every variable once, given all others: the default
+    fields.py         every group of which at most one is true, given all else; knows terms
+    joint.py          all variables but a few held ones at once, exactly
+    jumps.py          the hubs of a formula from a learned law, and all else exactly given them
 
 Moves that know terms over several variables have `weighted`, which takes the coefficients
 (`nelson.chains.terms`). Moves are made by `nelson.chains.chain`: `Chains` and `resumed`.

@@ -30,7 +30,7 @@ from nelson.space.clauses.decode import rows_of_states
 from nelson.space.clauses.gates import TRUE
 from nelson.space.coverage.bins import OUTSIDE
 from nelson.space.coverage.coverage import CoverageQuestion
-from nelson.space.coverage.legal import LegalRows
+from nelson.space.coverage.legal_tuples import LegalRows
 from nelson.space.rows import Rows
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from nelson.io.progress import phase
 from nelson.policy import CoverPolicy
 from nelson.space.answers import explained, law_of
 from nelson.space.coverage.bins import BinnedField, Extremes, columns
-from nelson.space.coverage.legal import LegalRows, LegalTuples
+from nelson.space.coverage.legal_tuples import LegalRows, LegalTuples
 from nelson.space.coverage.tuples import Tuples
 from nelson.space.language.expressions import width
 from nelson.space.language.fields import Integer

@@ -16,11 +16,11 @@ from nelson.policy import Policy
 from nelson.space.language.fields import Bins
 from nelson.space.names import field_of
 from nelson.space.rows import Rows, table_codes
-from nelson.space.tables.choose import ChosenPairs, PairSearch, choose
 from nelson.space.tables.columns import columns_of
 from nelson.space.tables.fit import Fitted, Prior, TableProblem, fit
 from nelson.space.tables.frames import as_frame
 from nelson.space.tables.model import Facts, TableModel
+from nelson.space.tables.pair_search import ChosenPairs, PairSearch, choose
 from nelson.space.tables.potential import Pair, Potential, levels_of
 
 if TYPE_CHECKING:
