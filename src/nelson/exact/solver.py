@@ -106,7 +106,8 @@ def completed(
 
 def solve_within(solver: Any, seconds: float, evidence: Sequence[int] = ()) -> bool | None:
     """Ask a PySAT solver: True, False (proved), or None if the time ran out first."""
-    timer = threading.Timer(max(seconds, 0.0), solver.interrupt)
+    # Without a limit the seconds are infinite, or more than a timer takes.
+    timer = threading.Timer(min(max(seconds, 0.0), threading.TIMEOUT_MAX), solver.interrupt)
     timer.start()
     try:
         answer: bool | None = solver.solve_limited(

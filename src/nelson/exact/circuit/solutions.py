@@ -16,7 +16,9 @@ and a branch divides them among its decisions, as the digits of a mixed radix. O
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
 
 import numpy as np
 
@@ -46,6 +48,33 @@ def count(circuit: DecisionCircuit, evidence: Sequence[int] = ()) -> int:
     if _contradict(given):
         return 0
     return value[-1] << (circuit.n - len(given) - power[-1])
+
+
+def weighted(circuit: DecisionCircuit, weights: Mapping[int, Fraction]) -> Fraction:
+    """sum over solutions of the product of w(l) over the literals l that hold, without rounding.
+
+    weights: by literal; others are 1. As P(C) with p(l) = w(l) / (w(v) + w(-v)), times the product
+    of the w(v) + w(-v), of which none may be 0.
+    """
+    share, scale = [Fraction(1, 2)] * (2 * circuit.n), Fraction(1)
+    for v in range(circuit.n):
+        off, on = weights.get(-v - 1, Fraction(1)), weights.get(v + 1, Fraction(1))
+        scale *= off + on
+        share[2 * v], share[2 * v + 1] = off / (off + on), on / (off + on)
+    literals, ends = circuit.lits.tolist(), circuit.lit_ptr.tolist()
+    kids, pointers = circuit.kids.tolist(), circuit.kid_ptr.tolist()
+    value: list[Fraction] = []
+    for i in range(circuit.decisions):
+        total = Fraction(0)
+        for b in range(2 * i, 2 * i + 2 - int(circuit.single[i])):
+            product = math.prod(
+                (share[x] for x in literals[ends[b] : ends[b + 1]]), start=Fraction(1)
+            )
+            total += math.prod(
+                (value[k] for k in kids[pointers[b] : pointers[b + 1]]), start=product
+            )
+        value.append(total)
+    return value[-1] * scale
 
 
 def best(circuit: DecisionCircuit, weights: Sequence[int]) -> np.ndarray | None:
