@@ -199,12 +199,12 @@ def _drawn(
     found: list[Values] = []
     rate = wall = 0.0
     process = psutil.Process(pipe.process.pid)
-    longest_warm = LONGEST_WARM if warm > FEW_WARM else LONGEST
+    longest_warm = LONGEST if warm == FEW_WARM else LONGEST_WARM
     end = threading.Timer(longest_warm + LONGEST + PATIENCE, pipe.process.kill)
     end.start()
     try:
         client.greet()
-        for more, longest in ((warm, longest_warm), (calls, LONGEST)):
+        for more, longest in ((warm, longest_warm), (calls, LONGEST if warm else longest_warm)):
             used, begun = sum(process.cpu_times()[:2]), time.monotonic()
             done = 0
             while done < more and time.monotonic() < begun + longest:
@@ -222,6 +222,8 @@ def _drawn(
 
 def _seeds(first: list[Values], again: list[Values], other: list[Values]) -> str:
     n = min(len(first), len(again), len(other))
+    if n < COMPARED:
+        return ""
     wrong = ["same seed, other rows"] * (first[:n] != again[:n])
     wrong += ["other seed, same rows"] * (first[:n] == other[:n])
     return ", ".join(wrong) or "obeyed"

@@ -500,9 +500,9 @@ def test_the_environment_chooses():
         "import vsc\n"
         "from vsc.impl.ctor import get_solver_backend\n"
         "from vsc.model.solver import select_backend\n"
-        "print(select_backend(get_solver_backend()).name)"
+        "print(type(select_backend(get_solver_backend())).__name__)"
     )
-    for name, expected in (("nelson", "nelson"), ("dv-solve", "dv-solve")):
+    for name, expected in (("nelson", "NelsonBackend"), ("dv-solve", "DvSolveBackend")):
         done = subprocess.run(
             [sys.executable, "-c", code],
             env=os.environ | {"VSC_SOLVER": name},

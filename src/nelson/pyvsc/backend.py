@@ -30,7 +30,9 @@ from nelson.verilator.texts import divided
 class NelsonBackend(SolverBackendIF):
     """PyVSC makes one for each call of randomize(); what is kept belongs to the class."""
 
-    name = "nelson"
+    #: PyVSC 1.0 keeps what it prepares for an object only for a back end of this name; else it
+    #: prepares anew at each call, which takes five times as long as a draw.
+    name = "dv-solve"
     supports_soft = True
     supports_dist_native = True
     randomizes_internally = True
@@ -73,22 +75,27 @@ class NelsonBackend(SolverBackendIF):
             warnings.warn(told + str(error), RuntimeWarning, stacklevel=3)
 
     def _solve(self, rs: Any, randstate: Any) -> None:
-        fields = [f for f in rs.rand_fields() if f.is_used_rand]
-        translation = Translation(fields)
-        lines = translation.declared(width_ranges)
-        lines += [f"(assert {translation.rule(c)})" for c in rs.constraints()]
-        layers = _layers(rs, translation.names)
-        rows = self._found(lines, translation, rs.soft_constraints())
+        # A set that comes again is one that PyVSC kept, since no state that it reads has changed.
+        if (known := getattr(rs, "nelson", None)) is None:
+            rs.nelson = known = self._prepared(rs)
+        names, layers, rows = known
         if not rows.is_possible:
             raise SolveFailure("solve failure", "the constraints contradict each other")
-        if fields:
+        if names:
             values = rows.draw(layers, randstate.rng.getrandbits(64))
-            for field, name in translation.names.items():
+            for field, name in names.items():
                 value = values[name]
                 if field.is_signed and value >> field.width - 1:
                     value -= 1 << field.width
                 field.set_val(value)
         self.drawn["exact"] += 1
+
+    def _prepared(self, rs: Any) -> tuple[dict[Any, str], list[Layer], Rows]:
+        translation = Translation([f for f in rs.rand_fields() if f.is_used_rand])
+        lines = translation.declared(width_ranges)
+        lines += [f"(assert {translation.rule(c)})" for c in rs.constraints()]
+        layers = _layers(rs, translation.names)
+        return translation.names, layers, self._found(lines, translation, rs.soft_constraints())
 
     def _found(self, lines: list[str], translation: Translation, soft: list[Any]) -> Rows:
         """The rows of the constraints, with the largest set of soft ones in order of priority."""
