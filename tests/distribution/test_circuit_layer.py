@@ -144,10 +144,10 @@ def test_invalid_structures_have_no_probability(formula):
     valid = torch.from_numpy(np.asarray(formula.satisfied(every.numpy() > 0)))
     assert torch.equal(layer.valid(every), valid)
     theta = logits_of(formula).expand(len(every), -1)
-    assert torch.equal(layer(theta, every) > -torch.inf, valid)
+    assert torch.equal(layer.log_prob(theta, every) > -torch.inf, valid)
     theta = theta.clone()
     theta[:, 0] = torch.inf
-    assert torch.equal(layer(theta, every) > -torch.inf, valid & (every[:, 0] > 0))
+    assert torch.equal(layer.log_prob(theta, every) > -torch.inf, valid & (every[:, 0] > 0))
 
 
 def test_half_precision_is_the_users_choice_and_shapes_are_checked(formula):
@@ -159,6 +159,36 @@ def test_half_precision_is_the_users_choice_and_shapes_are_checked(formula):
     )
     with pytest.raises(nelson.FormulaError, match="logits of shape"):
         layer.log_partition(theta[:, 1:])
+
+
+NAN = torch.full((2, 3), torch.nan)
+
+
+@pytest.mark.parametrize(
+    ("logits", "x", "mix", "words"),
+    [
+        (NAN, torch.ones(2, 3), None, "logits with 6 NaN, the first of variable 1 in row"),
+        (torch.zeros(2, 3), torch.zeros(2, 3), None, r"target 0: it breaks clause 1 \(1 2\)"),
+        (torch.zeros(2, 3), torch.full((2, 3), 0.5), None, "the value 0.5 for variable 1"),
+        (torch.zeros(2, 3), torch.ones(2, 4), None, r"targets of shape \(2, 4\)"),
+        (torch.zeros(2, 4), torch.ones(2, 3), None, r"logits of shape \(2, 4\)"),
+        (torch.zeros(2, 3).long(), torch.ones(2, 3), None, "logits of torch.int64"),
+        (np.zeros((2, 3)), torch.ones(2, 3), None, "logits of type ndarray; expected a tensor"),
+        (torch.zeros(2, 3, device="meta"), torch.ones(2, 3), None, "targets on cpu for logits on"),
+        (torch.zeros(2, 5, 3), torch.ones(2, 3), torch.zeros(2, 4), r"mix of shape \(2, 4\)"),
+    ],
+)
+def test_bad_input_of_a_training_step_is_one_sentence(logits, x, mix, words):
+    layer = CircuitLayer(Formula([[1, 2], [-1, 3]]))
+    with pytest.raises(nelson.FormulaError, match=words) as caught:
+        layer(logits, x, mix)
+    assert "\n" not in str(caught.value)
+
+
+def test_log_prob_of_a_structure_that_is_not_valid_is_no_error():
+    layer = CircuitLayer(Formula([[1, 2], [-1, 3]]))
+    assert layer.log_prob(torch.zeros(3), torch.zeros(3)) == -torch.inf
+    assert layer.log_prob(NAN, torch.ones(2, 3)).isnan().all()
 
 
 def test_a_formula_that_does_not_compile_says_why(monkeypatch):

@@ -25,8 +25,14 @@ from torch.autograd.function import once_differentiable
 from torch.nn.functional import logsigmoid, softplus
 
 from nelson.budget import Budget
-from nelson.distribution.tensors import check_device, check_shape, finite
-from nelson.errors import BudgetExceeded
+from nelson.distribution.tensors import (
+    check_device,
+    check_layout,
+    check_shape,
+    check_targets,
+    finite,
+)
+from nelson.errors import BudgetExceeded, FormulaError
 from nelson.exact.circuit.decisions import DecisionCircuit
 from nelson.exact.compiled import compiled, why_not
 from nelson.formula import Formula
@@ -49,7 +55,9 @@ class CircuitLayer(nn.Module):
 
     Logits are (..., n) floats on the device of the layer, +-inf is evidence; results have the
     precision of the logits: take float64 where small probabilities matter. Calling the layer is
-    `log_prob`. NaN logits give NaN: nothing is checked that would have to wait for a GPU.
+    `log_prob` of targets: FormulaError for NaN logits and for targets that are not valid, with the
+    rule that they break. The methods check shapes, devices and types alone, which needs no wait for
+    a GPU, and so does a call while a CUDA graph is captured.
 
     mix       (..., K) for logits (..., K, n): a mixture of K laws with weights softmax(mix)
 
@@ -82,13 +90,24 @@ class CircuitLayer(nn.Module):
         return f"{self.formula!r}, {self.circuit.edges:,} edges in {len(self._levels)} levels"
 
     def forward(self, logits: Tensor, x: Tensor, mix: Tensor | None = None) -> Tensor:
-        """log P(x), the shape of both without the last axis; -inf where x is not valid."""
+        """log P(x) of targets x, the shape of both without the last axis."""
+        if not (getattr(logits, "is_cuda", False) and torch.cuda.is_current_stream_capturing()):
+            one = logits if mix is None else logits[..., 0, :]
+            check_shape(logits, self.formula)
+            x = check_targets(one, x, self.formula)
         return self.log_prob(logits, x, mix)
 
     def log_prob(self, logits: Tensor, x: Tensor, mix: Tensor | None = None) -> Tensor:
         """theta . x - log Z; -inf where P(x) = 0. Differentiable in logits and mix."""
+        check_layout(logits, self.formula)
         check_device("x", x, logits)
+        if x.ndim == 0 or x.shape[-1] != self.formula.n_vars:
+            shape = tuple(x.shape)
+            raise FormulaError(f"x of shape {shape}", expected=f"(..., {self.formula.n_vars})")
         if mix is not None:
+            if mix.shape != logits.shape[:-1]:
+                expected = f"the shape of the logits without variables, {tuple(logits.shape[:-1])}"
+                raise FormulaError(f"mix of shape {tuple(mix.shape)}", expected=expected)
             each = self.log_prob(logits, x.unsqueeze(-2)) + mix.log_softmax(-1)
             return _logsumexp(each)
         x = x.to(logits.dtype)
@@ -236,8 +255,7 @@ class CircuitLayer(nn.Module):
 
     def _rows(self, logits: Tensor) -> Tensor:
         """(..., n) -> (variables of the circuit, contexts): 0 for auxiliary variables."""
-        if logits.ndim == 0 or logits.shape[-1] != self.formula.n_vars:
-            check_shape(logits, self.formula)
+        check_layout(logits, self.formula)
         theta = logits.reshape(-1, self.formula.n_vars).T
         hidden = self.circuit.n - len(theta)
         return torch.cat([theta, theta.new_zeros(hidden, theta.shape[1])]) if hidden else theta

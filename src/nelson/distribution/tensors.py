@@ -23,13 +23,20 @@ def finite(theta: Tensor) -> Tensor:
     return theta.masked_fill(torch.isinf(theta), 0.0)
 
 
-def check_shape(logits: Tensor, formula: Formula) -> None:
-    """FormulaError unless the logits are numbers, (..., n), none of them NaN."""
+def check_layout(logits: Tensor, formula: Formula) -> None:
+    """FormulaError unless the logits are floats, (..., n). It does not wait for a GPU."""
+    if not isinstance(logits, Tensor):
+        raise FormulaError(f"logits of type {type(logits).__name__}", expected="a tensor")
     if logits.ndim == 0 or logits.shape[-1] != formula.n_vars:
         shape = tuple(logits.shape)
         raise FormulaError(f"logits of shape {shape}", expected=f"(..., {formula.n_vars})")
     if not logits.is_floating_point():
         raise FormulaError(f"logits of {logits.dtype}", expected="floating-point numbers")
+
+
+def check_shape(logits: Tensor, formula: Formula) -> None:
+    """FormulaError unless the logits are numbers, (..., n), none of them NaN."""
+    check_layout(logits, formula)
     if logits.device.type != "meta" and bool((missing := logits.isnan()).any()):
         where = missing.nonzero()[0].tolist()
         raise FormulaError(
