@@ -19,6 +19,7 @@ import nelson
 from lab import gpu_page
 from nelson.formula.random_ksat import random_ksat
 from nelson.pictures.figure import BLUE, GREEN, GREY, ORANGE
+from nelson_paper import style
 
 Draw = Callable[[Any], None]
 INCHES = (3.2, 1.6)
@@ -153,16 +154,15 @@ def huge(axes: Any) -> None:
 CARDS: tuple[Draw, ...] = (
     rules, table, solutions, features, learned, layer, judged, paper, huge,
 )  # fmt: skip
-_STYLE: dict[Any, Any] = {
-    "font.size": 8, "svg.fonttype": "path", "svg.hashsalt": "nelson", "axes.spines.top": False,
-    "axes.spines.right": False, "legend.frameon": False,
+_SMALL_TYPE: dict[Any, Any] = {
+    "font.size": 8, "axes.labelsize": 8, "axes.grid": False, "lines.linewidth": 1.5,
 }  # fmt: skip
 
 
 def draw(folder: Path) -> None:
     """Write all of them, as NAME.svg."""
     folder.mkdir(parents=True, exist_ok=True)
-    with mpl.rc_context(_STYLE):
+    with style.style(), mpl.rc_context(_SMALL_TYPE):
         for card in CARDS:
             figure = Figure(figsize=INCHES, layout="constrained")
             axes = figure.subplots()
