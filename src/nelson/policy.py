@@ -512,6 +512,9 @@ class SpacePolicy(_Numbers):
     #: the space is of small width, for which more is likely to help.
     compile_effort: float = 54.0
     narrow_effort: float = 107.0
+    #: Variables above which the parts of a space are drawn one by one: numbers of a circuit of all
+    #: of it are rounded more, and draws of 10,000 fields (67,000 variables) are then just exact.
+    one_circuit: int = 60_000
     #: Rows of a trial that says how many obey a rule in `given`,
     trial_rows: int = 4096
     #: and the least share with which rows that obey it are picked out of the others: 64 rows of a

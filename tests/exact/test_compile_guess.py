@@ -79,3 +79,16 @@ def test_the_estimate_of_a_large_formula_ends():
     formula = random_ksat(250_000, 1_000_000, 4, seed=1)
     found = estimate(formula)
     assert found.hopeless and not found.complete and "steps" in found.why
+
+
+def test_many_narrow_components_are_not_hopeless():
+    """The steps of the elimination grow with the number of components: 400,000 literals in 20,000.
+    The twin: as many literals of random 5-SAT, in one component.
+    """
+    part = [[1, 2, 3], [-1, 4], [2, -4, 5], [-5, 6, 7], [3, -6, 8], [-7, -8, 1, 4], [5, 8]]
+    many = nelson.Formula(
+        [[a + 8 * k * (1 if a > 0 else -1) for a in c] for k in range(20_000) for c in part]
+    )
+    found = estimate(many)
+    assert found.complete and found.width <= 7 and not found.hopeless
+    assert estimate(random_ksat(80_000, 80_000, 5, seed=1)).hopeless

@@ -38,14 +38,17 @@ import numpy as np
 from nelson.errors import Unsatisfiable
 from nelson.exact.frontier_order import MAX_LITERALS, MAX_VARIABLES, given_order
 from nelson.formula import Formula
+from nelson.formula.components import components
 from nelson.formula.memo import Slot
 from nelson.kernels.circuit import nnf, size_estimates
 from nelson.kernels.core.cliques import CliqueGraph
 
 #: Width and depth above which compiling is hopeless; the docstring has the calibration.
 BOUND = 45
-#: Steps of all dives together, and steps of the elimination.
+#: Steps of all dives together, and steps of the elimination of one component.
 MAX_STEPS = 4_000_000
+#: Steps of the elimination of many components, for each literal: narrow ones take 8 to 40.
+STEPS_PER_LITERAL = 64
 _ESTIMATE: Slot[CompileGuess] = Slot("guess whether it compiles")
 
 
@@ -88,7 +91,7 @@ def _estimate(formula: Formula) -> CompileGuess:
     wide, deep = ended != size_estimates.DONE, depth > BOUND
     size = f"width {'>= ' * wide}{width}"
     if ended == size_estimates.TIRED:
-        size = f"width not found in {MAX_STEPS:,} steps"
+        size = f"width not found in {_steps(formula):,} steps"
     size += f", {'more than ' * deep}{min(depth, BOUND):g} decisions deep"
     if wide and depth > BOUND / 2 and (few := _states(formula)) <= few_states:
         why = f"worth compiling: about 2^{few:.0f} states if decided as numbered ({size})"
@@ -154,5 +157,12 @@ def _width(
         chain[:n].copy(),
     )
     out = np.zeros(3, np.int64)
-    ended = size_estimates.eliminate(graph, m, BOUND, MAX_STEPS, out)
+    ended = size_estimates.eliminate(graph, m, BOUND, _steps(formula), out)
     return ended, int(out[0])
+
+
+def _steps(formula: Formula) -> int:
+    """Of the elimination: MAX_STEPS for each component, if all were as large as the largest."""
+    largest = int(np.bincount(components(formula), minlength=1).max())
+    parts = formula.n_total // max(1, largest)
+    return max(MAX_STEPS, min(MAX_STEPS * parts, STEPS_PER_LITERAL * len(formula.literals)))

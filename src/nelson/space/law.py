@@ -80,4 +80,6 @@ def circuit_of(formula: Formula, budget: Budget) -> Compiled | None:
 
 def chosen_method(formula: Formula, budget: Budget) -> str:
     """The circuit of the whole space if there is one; else "auto" looks at its parts."""
+    if formula.n_total > DEFAULT.space.one_circuit:
+        return "auto"
     return "auto" if circuit_of(formula, budget) is None else CIRCUIT
