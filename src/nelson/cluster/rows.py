@@ -9,17 +9,16 @@ one random order of all N rows, as in one process; making it takes 8 N bytes on 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from nelson.errors import FormulaError
 from nelson.formula import Formula
-from nelson.formula.evaluate import violated
 from nelson.io.tables import read_rows
-from nelson.kernels.core.bits import pack
-from nelson.learning.data import INVALID_ROWS_SHOWN, Examples, valid_rows, variable_columns
+from nelson.kernels.core.bits import pack, unpack
+from nelson.learning.data import Examples, broken, complaint, valid_rows, variable_columns
 from nelson.learning.group import ALONE, ProcessGroup, span
 from nelson.learning.seeds import MINIBATCHES, stream_seed
 
@@ -52,21 +51,10 @@ class Share(Examples):
         order = np.random.default_rng(stream_seed(seed, MINIBATCHES)).permutation(self.count)
         places = np.flatnonzero((order >= self.first) & (order < self.first + self.held))
         mine = self.to_numpy()[order[places] - self.first]
-        return Share(
-            pack(mine),
-            self.count,
-            self.names,
-            self.source,
-            group=self.group,
-            held=self.held,
-            digest=self.digest,
-            places=places,
-        )
+        return replace(self, packed=pack(mine), dropped=0, first=0, places=places)
 
     def to_numpy(self) -> np.ndarray:
         """The rows of this rank."""
-        from nelson.kernels.core.bits import unpack
-
         return unpack(self.packed, self.held)
 
     def fingerprint(self) -> str:
@@ -88,20 +76,11 @@ def load_share(
     x = variable_columns(formula, table)
     valid = valid_rows(formula, x)
     bad = np.flatnonzero(~valid)
-    broken = [[first + row, violated(formula, x[row])] for row in bad[:INVALID_ROWS_SHOWN].tolist()]
-    told: list[Any] = group.gather([len(bad), broken, len(x) - len(bad)])
+    told: list[Any] = group.gather([len(bad), broken(formula, x, bad, first), len(x) - len(bad)])
     dropped = sum(count for count, _, _ in told)
     if dropped and not drop_invalid:
-        shown = [text for _, texts, _ in told for text in texts][:INVALID_ROWS_SHOWN]
-        listed = "; ".join(f"row {row} breaks {what}" for row, what in shown)
-        more = (
-            f"; and {dropped - INVALID_ROWS_SHOWN:,} more" if dropped > INVALID_ROWS_SHOWN else ""
-        )
-        raise FormulaError(
-            f"{dropped:,} of {total:,} rows are invalid: {listed}{more} "
-            "(rows count from 0; --drop-invalid leaves them out)",
-            source=path,
-        )
+        shown = [text for _, texts, _ in told for text in texts]
+        raise FormulaError(complaint(dropped, total, shown, "--drop-invalid"), source=path)
     kept = [count for _, _, count in told]
     if not sum(kept):
         what = f"all {total} rows are invalid" if total else "no rows"

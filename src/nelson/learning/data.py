@@ -128,7 +128,10 @@ def load_examples(formula: Formula, data: Any, drop_invalid: bool = False) -> Ex
     valid = valid_rows(formula, x)
     bad = np.flatnonzero(~valid)
     if len(bad) and not drop_invalid:
-        raise FormulaError(_complaint(formula, x, bad), source=table.source)
+        raise FormulaError(
+            complaint(len(bad), len(x), broken(formula, x, bad), "drop_invalid"),
+            source=table.source,
+        )
     if not valid.any():
         what = f"all {len(x)} rows are invalid" if len(x) else "no rows"
         raise FormulaError(what, expected="at least one example", source=table.source)
@@ -178,11 +181,16 @@ def valid_rows(formula: Formula, x: np.ndarray, most: int = 1 << 27) -> np.ndarr
     return np.concatenate(blocks) if blocks else np.zeros(0, bool)
 
 
-def _complaint(formula: Formula, x: np.ndarray, bad: np.ndarray) -> str:
+def broken(formula: Formula, x: np.ndarray, bad: np.ndarray, first: int = 0) -> list[str]:
+    """What the first of the bad rows break. first: the number of row 0 of x in the file."""
     shown = bad[:INVALID_ROWS_SHOWN].tolist()
-    parts = [f"row {row} breaks {violated(formula, x[row])}" for row in shown]
-    more = f"; and {len(bad) - len(shown):,} more" if len(bad) > len(shown) else ""
+    return [f"row {first + row} breaks {violated(formula, x[row])}" for row in shown]
+
+
+def complaint(bad: int, total: int, rows: list[str], option: str) -> str:
+    shown = rows[:INVALID_ROWS_SHOWN]
+    more = f"; and {bad - len(shown):,} more" if bad > len(shown) else ""
     return (
-        f"{len(bad):,} of {len(x):,} rows are invalid: {'; '.join(parts)}{more} "
-        "(rows count from 0; drop_invalid leaves them out)"
+        f"{bad:,} of {total:,} rows are invalid: {'; '.join(shown)}{more} "
+        f"(rows count from 0; {option} leaves them out)"
     )
