@@ -20,19 +20,19 @@ import nelson
 from nelson import cluster
 from tests.cli.commands import KSAT, NELSON, TIMEOUT
 from tests.cluster import ray_head
-from tests.cluster.jobs import QUICK
 from tests.test_kills import kills
 
 pytest.importorskip("pyarrow")
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 N, ROWS = 600_000, 20_032
-SECONDS = 12.0  # in which kills lie: about the time that a run takes, its start included
+SWEEPS = 150  # so that drawing takes seconds, and most kills fall into it
+DRAWING, SECONDS = 3.0, 12.0  # in which kills lie: about the times of drawing and of a run
 
 
 def start(out: Path, head: ray_head.Head) -> subprocess.Popen:
     args = ["sample", KSAT, "-n", N, "--seed", 1, "--part-rows", ROWS, "--method", "lovasz"]
-    args += ["--sweeps", 0, "-q", "-o", f"{out}/", "--cluster", head.address]
+    args += ["--sweeps", SWEEPS, "-q", "-o", f"{out}/", "--cluster", head.address]
     return subprocess.Popen(
         [*NELSON, *map(str, args)], env=head.environment, stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
@@ -46,7 +46,8 @@ def parts_of(folder: Path) -> dict[str, bytes]:
 @pytest.fixture(scope="module")
 def reference(tmp_path_factory) -> dict[str, bytes]:
     out = tmp_path_factory.mktemp("reference")
-    cluster.sample(nelson.Formula.from_dimacs(KSAT), None, N, out, seed=1, part_rows=ROWS, **QUICK)
+    formula, options = nelson.Formula.from_dimacs(KSAT), {"seed": 1, "part_rows": ROWS}
+    cluster.sample(formula, None, N, out, method="lovasz", sweeps=SWEEPS, **options)
     return parts_of(out)
 
 
@@ -58,10 +59,9 @@ def test_a_killed_cluster_loses_nothing(victim, reference, tmp_path):
     with contextlib.ExitStack() as stack:
         head = stack.enter_context(ray_head.running())
         for number in range(kills(1)):
-            out, after = tmp_path / str(number), rng.uniform(0, SECONDS)
-            driver = start(out, head)
-            if number % 4 != 3:  # three in four while it draws, the others at any time
-                after /= 12
+            out, drawing = tmp_path / str(number), number % 4 != 3
+            driver, after = start(out, head), rng.uniform(0, DRAWING if drawing else SECONDS)
+            if drawing:  # three in four while it draws, the others at any time
                 while not list(out.glob("part-*")) and driver.poll() is None:
                     time.sleep(0.02)
             with contextlib.suppress(subprocess.TimeoutExpired):
