@@ -34,8 +34,8 @@ _TABLE_BYTES = 256 << 20
 #: Up to this product of variables and lanes a call runs in the caller's thread: starting threads
 #: would take longer.
 _SMALL = 4_000_000
-#: Variables times words of a work space that is kept for the next call: a few MiB at most.
-_KEPT_SCRATCH = 1 << 17
+#: Words of a work space that is kept for the next call, and how many are: 4 MiB for each problem.
+_KEPT_WORDS, _KEPT_SPACES = 1 << 16, 8
 
 
 def width_for(count: int) -> int:
@@ -207,6 +207,7 @@ def _keep(spaces: list[Any], kernel: Kernel, problem: Problem, width: int) -> No
     """Let the next call use these work spaces, unless they are large. A tile that was cut short
     leaves its work space in disorder: such a one must not be kept.
     """
-    if kernel.scratch is cpu.scratch and problem.formula.n_total * width <= _KEPT_SCRATCH:
+    words = (2 * problem.program.n + problem.program.n_clauses) * width
+    if kernel.scratch is cpu.scratch and words <= _KEPT_WORDS:
         idle = problem.idle_scratch[width]
-        idle.extend(spaces[len(idle) :])
+        idle.extend(spaces[len(idle) : _KEPT_SPACES])

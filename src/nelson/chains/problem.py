@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -47,6 +48,11 @@ class Problem:
     fixed: np.ndarray  # literals that propagation found
     clauses: tuple[np.ndarray, np.ndarray]  # (literals, offsets) that propagation leaves
     sweeps_all: bool = False  # does the program sweep every variable that is not fixed?
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickles: without what is kept for speed."""
+        kept_for_speed = "_laws", "idle_scratch"
+        return {name: value for name, value in vars(self).items() if name not in kept_for_speed}
 
     @cached_property
     def n(self) -> int:

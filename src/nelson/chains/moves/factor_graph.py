@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -43,6 +44,10 @@ class FactorGraph:
     helpers: Helpers
     moving: np.ndarray  # (units,) bool: not fixed
     fields: int  # units that are fields
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickles: without what is kept for speed."""
+        return {name: value for name, value in vars(self).items() if name != "idle_scratch"}
 
     @cached_property
     def idle_scratch(self) -> dict[tuple[int, int], list[JointScratch]]:

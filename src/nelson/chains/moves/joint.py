@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 
 #: Different cutsets of a formula. They are computed when they are first used.
 _CUTSETS = 64
-#: Rows of a work space that is kept for the next call: 2 MiB.
-_KEPT_SCRATCH = 1 << 15
+#: Rows of a work space that is kept for the next call (2 MiB), and how many are.
+_KEPT_ROWS, _KEPT_SPACES = 1 << 15, 4
 #: Widths that are tried, the largest first.
 _WIDTHS = (18, 16, 14, 12, 10, 8, 5)
 
@@ -199,8 +199,8 @@ class Runner:
 
         cost = sum(cut.work for cut in cutsets) * 64 * words
         stopped = in_threads(work, words, scratch, self.request, cost)
-        if not stopped and graph.n + entries <= _KEPT_SCRATCH:
-            idle.extend(spaces[len(idle) :])
+        if not stopped and graph.n + entries <= _KEPT_ROWS:
+            idle.extend(spaces[len(idle) : _KEPT_SPACES])
         self.stopped |= stopped
         return task
 
