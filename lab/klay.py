@@ -1,4 +1,5 @@
-"""Weighted counts of random 3-CNF, forward and backward: `CircuitLayer` against KLay in torch.
+"""Weighted counts, forward and backward: `CircuitLayer` against KLay in torch, on random 3-CNF, and
+on rules of docs/prediction.md if NELSON_BENCH_DATA names the folder of its data.
 
     pip install --target FOLDER/klay --no-deps klaycircuits
     python -m lab klay --peers FOLDER
@@ -22,12 +23,15 @@ import numpy as np
 
 import nelson
 from lab.common import Row, ratio, seconds
+from lab.prediction import load
 from nelson.exact.circuit import compile_child
 from tests.problems import random_ksat
 
 #: (variables, clauses) of a formula.
 SIZES = ((30, 75), (45, 112), (60, 150))
 BATCHES = (1, 32, 128)
+#: Tasks whose training steps are compared: their batches have 128 contexts.
+TASKS = ("cellcycle", "diatoms", "imclef07d", "paths")
 
 
 def rows() -> Iterator[Row]:
@@ -42,18 +46,24 @@ def rows() -> Iterator[Row]:
     torch.set_num_threads(1)
     try:
         for n, clauses in SIZES:
-            yield from _compared(n, clauses)
+            yield from _compared(
+                f"3-CNF, n = {n}, L = {clauses}", random_ksat(n, clauses, 3, seed=n)
+            )
+        for name in TASKS if (data := os.environ.get("NELSON_BENCH_DATA")) else ():
+            yield from _compared(name, load(str(data), name).formula, BATCHES[-1:])
     finally:
         torch.set_num_threads(threads)
 
 
-def _compared(n: int, clauses: int) -> Iterator[Row]:
+def _compared(
+    name: str, formula: nelson.Formula, batches: tuple[int, ...] = BATCHES
+) -> Iterator[Row]:
     import torch
     from torch.nn.functional import logsigmoid, softplus
 
-    formula = random_ksat(n, clauses, 3, seed=n)
+    n = formula.n_vars
     layer, (module, nodes) = nelson.CircuitLayer(formula), _klay(formula)
-    for batch in BATCHES:
+    for batch in batches:
         theta = torch.randn(batch, n, generator=torch.Generator().manual_seed(0))
 
         def ours(theta: Any = theta) -> Any:
@@ -73,7 +83,7 @@ def _compared(n: int, clauses: int) -> Iterator[Row]:
         torch.testing.assert_close(da, db, atol=1e-3, rtol=1e-3)
         figure, peer, time = ratio(lambda: _median(theirs), lambda: _median(ours), 5)
         note = f"{time * 1e3:.2f} ms against {peer * 1e3:.2f} ms of CPU; {nodes:,} nodes in KLay"
-        yield Row(f"3-CNF, n = {n}, L = {clauses}, batch {batch}", figure, 1.0, 2.0, "x", note=note)
+        yield Row(f"{name}, batch {batch}", figure, 1.0, 2.0, "x", note=note)
 
 
 def _median(job: Any) -> float:
