@@ -29,8 +29,8 @@ BOUNDARIES = (
     "fcntl", "resource",
     # compiled kernels, which load Numba, and the distribution, which loads torch
     "nelson.kernels", "nelson.distribution.mrf",
-    # the strategy, which loads Hypothesis
-    "nelson.strategies.legal",
+    # the strategy, which loads Hypothesis, and what it draws from, which loads kernels and samplers
+    "nelson.strategies.legal", "nelson.space.walk",
     # a back end of PyVSC derives from a class of PyVSC
     "nelson.pyvsc.backend",
 )  # fmt: skip

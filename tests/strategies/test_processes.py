@@ -117,6 +117,15 @@ def test_the_entry_point_registers_a_class_that_was_bound_before(tmp_path):
     assert "AssertionError" in error  # the twin: pairs of any integers
 
 
+def test_hypothesis_starts_as_fast_as_before(tmp_path):
+    """Whoever has nelson installed loads this module with Hypothesis."""
+    code = "import sys, nelson.strategies; print(sorted(m for m in sys.modules if '.' not in m))"
+    shown, error = output(code, tmp_path)
+    loaded = set(shown.replace("'", "").strip("[]\n").split(", "))
+    assert "nelson" in loaded, error
+    assert not loaded & {"numpy", "scipy", "numba", "hypothesis", "typer", "pandas"}
+
+
 def test_without_hypothesis_the_extra_is_named(tmp_path):
     shown, error = output(WITHOUT, tmp_path)
     assert shown.splitlines() == [

@@ -19,6 +19,7 @@ from scipy.stats import chisquare
 
 import nelson
 from nelson.space import count
+from nelson.space.walk import Walk
 from nelson.strategies import bind, cover, legal, minimal, rows
 from tests.space.random_spaces import legal_rows, random_space
 
@@ -265,7 +266,7 @@ def test_shares_are_zero_exactly_where_no_row_is():
     space = nelson.Space()
     flags = [space.flag(f"f{k}") for k in range(40)]
     space.require(count(flags) == 3)
-    walk = nelson.strategies.Walk(space, None, {flag: math.exp(-30) for flag in flags[:20]})
+    walk = Walk(space, None, {flag: math.exp(-30) for flag in flags[:20]})
     prefix = ()
     for k in range(40):
         left = 3 - sum(prefix)

@@ -19,7 +19,7 @@ import numpy as np
 
 from nelson.budget import Budget
 from nelson.errors import BudgetExceeded
-from nelson.exact.compiled import why_not
+from nelson.exact.compiled import not_worth_a_try, why_not
 from nelson.formula.memo import Recent
 from nelson.space.answers import explained, law_of
 from nelson.space.law import circuit_of
@@ -50,7 +50,7 @@ class Walk:
             formula = self._law.formula
             circuit = circuit_of(formula, budget)
             if circuit is None:
-                why = why_not(formula) or "it is too hard to compile"
+                why = not_worth_a_try(formula) or why_not(formula)
                 raise BudgetExceeded(
                     f"no circuit of {formula!r}: {why}. Rows are chosen value by value "
                     "only where a space compiles: fix fields with given=, or take rows of "

@@ -8,7 +8,10 @@ Each value is a choice of Hypothesis, weighted by exact conditional counts,
     P(x_k = v | x_1, ..., x_(k-1)) = N(x_1, ..., x_(k-1), v) / N(x_1, ..., x_(k-1)),
 
 so that no example is filtered out, replay, database and shrinking are Hypothesis' own, and each
-example that a test ever sees is a legal row. Importing this module does not import Hypothesis.
+example that a test ever sees is a legal row.
+
+Hypothesis imports this module when it is imported itself (`register`): so nothing that takes time
+is loaded before a strategy is made, and this module does not load Hypothesis.
 """
 
 from __future__ import annotations
@@ -20,11 +23,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from nelson.errors import FormulaError, NelsonError
-from nelson.space.space import Space
-from nelson.space.walk import Walk
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
+
+    from nelson.space import Space
 
 C = TypeVar("C", bound=type)
 F = TypeVar("F", bound=Callable[..., Any])
@@ -55,8 +58,9 @@ def rows(
     if into is not None:
         _check(space, into)
         shown.append(f"into={getattr(into, '__name__', into)}")
-    walk = partial(Walk, space, given, weights)
-    return strategy(walk, into or dict, f"rows({', '.join(shown)})")
+    return strategy(
+        partial(_walk, space, given, weights), into or dict, f"rows({', '.join(shown)})"
+    )
 
 
 def minimal(
@@ -71,7 +75,7 @@ def minimal(
              raises NoSuchExample if it finds none.
     """
     if where is None:
-        walk = Walk(space, given)
+        walk = _walk(space, given)
         return (into or dict)(**walk.row(walk.least()))
     _strategy()
     import hypothesis
@@ -130,6 +134,12 @@ def register() -> None:
 
     for cls, made in _BOUND.items():
         strategies.register_type_strategy(cls, made())
+
+
+def _walk(space: Space, given: Any = None, weights: Any = None) -> Any:
+    from nelson.space.walk import Walk
+
+    return Walk(space, given, weights)
 
 
 def _strategy() -> Any:
