@@ -8,6 +8,7 @@ import numpy as np
 
 import nelson
 from nelson.chains.problem import prepare
+from nelson.kernels.core.rng import MAX_ROUNDS
 from tests.problems import random_ksat
 
 
@@ -28,7 +29,8 @@ def test_work_spaces_are_used_again_and_give_the_same_bits():
 
 def test_a_work_space_that_a_deadline_left_in_disorder_is_not_kept():
     hard = random_ksat(200, 800, 3, seed=1)  # satisfiable, but resampling does not converge
-    s = nelson.sample(hard, None, 500, method="lovasz", sweeps=0, seed=1, seconds=0.2)
+    options = {"method": "lovasz", "sweeps": 0, "max_rounds": MAX_ROUNDS, "seconds": 0.2}
+    s = nelson.sample(hard, None, 500, seed=1, **options)
     assert s.status == "budget" and not any(prepare(hard).idle_scratch.values())
 
 
