@@ -322,6 +322,52 @@ def test_inline_constraints_and_random_modes():
         assert (item.s, item.d) == (1, 0)
 
 
+def test_changes_between_calls_are_seen():
+    """PyVSC keeps what it has prepared, and so do we: weights, ranges, modes and lengths change."""
+
+    @vsc.randobj
+    class Changing:
+        def __init__(self):
+            self.x, self.y, self.z = vsc.rand_bit_t(4), vsc.rand_bit_t(3), vsc.rand_bit_t(4)
+            self.many, self.bit = vsc.bit_t(4), vsc.bit_t(2)
+            self.ranges = vsc.rangelist(1, 2)
+            self.list = vsc.rand_list_t(vsc.bit_t(3), 2)
+
+        @vsc.constraint
+        def legal(self):
+            vsc.dist(self.x, [vsc.weight(1, self.many), vsc.weight(2, 8)])
+            self.y < self.x
+            self.z.inside(self.ranges)
+            self.z > self.y
+            self.y[self.bit] == 0
+            with vsc.foreach(self.list, idx=True, it=False) as i:
+                self.list[i] < self.x + i
+
+        @vsc.constraint
+        def positive(self):
+            self.y > 0
+
+    item = seeded(Changing(), 1)
+
+    def found():
+        rows = rows_of(item, 30, 1, lambda i: (i.x, i.y, i.z, len(i.list)))
+        assert all(v < item.x + k for k, v in enumerate(item.list))
+        return set(rows)
+
+    item.many, item.bit = 4, 1
+    assert found() == {(2, 1, 2, 2)}
+    item.positive.constraint_mode(False)
+    assert found() == {(1, 0, 1, 2), (1, 0, 2, 2), (2, 0, 1, 2), (2, 0, 2, 2), (2, 1, 2, 2)}
+    item.many = 0
+    assert found() == {(2, 0, 1, 2), (2, 0, 2, 2), (2, 1, 2, 2)}
+    item.ranges.clear()
+    item.ranges.extend([9])
+    assert found() == {(2, 0, 9, 2), (2, 1, 9, 2)}
+    item.bit = 0
+    item.list.append(0)
+    assert found() == {(2, 0, 9, 3)}
+
+
 def test_cyclic_fields_of_the_dataclasses():
     """PyVSC excludes the values of a cycle; the rest is ours: each cycle has all legal values."""
 

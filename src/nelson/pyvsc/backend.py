@@ -75,10 +75,13 @@ class NelsonBackend(SolverBackendIF):
             warnings.warn(told + str(error), RuntimeWarning, stacklevel=3)
 
     def _solve(self, rs: Any, randstate: Any) -> None:
-        # A set that comes again is one that PyVSC kept, since no state that it reads has changed.
-        if (known := getattr(rs, "nelson", None)) is None:
+        # A set comes again if PyVSC has kept it: the same constraints, and mostly the same state.
+        known = getattr(rs, "nelson", None)
+        if known is None or any(int(f.val) != v for f, v in known[0].state.items()):
             rs.nelson = known = self._prepared(rs)
-        names, layers, rows = known
+        translation, rows = known
+        names = translation.names
+        layers = _layers(rs, names)
         if not rows.is_possible:
             raise SolveFailure("solve failure", "the constraints contradict each other")
         if names:
@@ -90,12 +93,11 @@ class NelsonBackend(SolverBackendIF):
                 field.set_val(value)
         self.drawn["exact"] += 1
 
-    def _prepared(self, rs: Any) -> tuple[dict[Any, str], list[Layer], Rows]:
+    def _prepared(self, rs: Any) -> tuple[Translation, Rows]:
         translation = Translation([f for f in rs.rand_fields() if f.is_used_rand])
         lines = translation.declared(width_ranges)
         lines += [f"(assert {translation.rule(c)})" for c in rs.constraints()]
-        layers = _layers(rs, translation.names)
-        return translation.names, layers, self._found(lines, translation, rs.soft_constraints())
+        return translation, self._found(lines, translation, rs.soft_constraints())
 
     def _found(self, lines: list[str], translation: Translation, soft: list[Any]) -> Rows:
         """The rows of the constraints, with the largest set of soft ones in order of priority."""

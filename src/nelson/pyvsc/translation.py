@@ -47,6 +47,7 @@ class Translation:
 
     def __init__(self, fields: Sequence[Any]) -> None:
         self.names = {field: f"f{k}" for k, field in enumerate(fields)}
+        self.state: dict[Any, int] = {}  # the values that were read
         self._is_soft = False  # are soft constraints read as constraints?
 
     def declared(self, domains: Callable[[Any], list[list[int]]]) -> list[str]:
@@ -158,7 +159,8 @@ class Translation:
         if name is None:
             if not hasattr(field, "is_signed") or hasattr(field, "field_l"):
                 raise Untranslatable("construct", f"{type(field).__name__} as a value")
-            name = literal(int(field.val), field.width)
+            self.state[field] = int(field.val)
+            name = literal(self.state[field], field.width)
         return name, field.width
 
     def _literal(self, e: Any, context: int) -> tuple[str, int]:
