@@ -122,6 +122,26 @@ def test_wide_fields_are_legal_and_shrink_to_the_least_row():
     assert not space.violations(table(seen))
 
 
+@pytest.mark.parametrize("visits", [1, 200_000])
+def test_choices_of_many_values(visits, monkeypatch):
+    """Their values are in no order; in large circuits more than 16 values are steered."""
+    monkeypatch.setattr("nelson.space.walk.MOST_VISITS", visits)
+    space, seen = nelson.Space(), []
+    word = space.choice("word", [f"w{k}" for k in range(300)])
+    number = space.choice("number", [(7 * k) % 293 - 100 for k in range(293)])
+    space.require((word == "w17").implies(number > 150))
+    space.require((number % 2 == 0) | (word != "w299"))
+    space.require(number != -100)
+
+    def fails(row):
+        seen.append(row)
+        return int(row["word"][1:]) >= 17
+
+    assert minimal(space) == {"word": "w0", "number": -93}
+    assert minimal(space, fails) == {"word": "w17", "number": 152}
+    assert not space.violations(table(seen))
+
+
 def test_a_small_space_is_tried_whole():
     """Each row is one sequence of choices, so that Hypothesis knows when it has seen them all."""
     seen = []

@@ -22,6 +22,7 @@ from nelson.errors import BudgetExceeded
 from nelson.exact.compiled import not_worth_a_try, why_not
 from nelson.formula.memo import Recent
 from nelson.space.answers import explained, law_of
+from nelson.space.language.fields import Integer
 from nelson.space.law import circuit_of
 from nelson.space.marginals import joint
 
@@ -79,14 +80,14 @@ class Walk:
         while not self._fits(range(0, len(codes), step)):
             step *= WIDTH
         # Ranges begin at multiples of the step, so that each is few sets of literals.
-        low = getattr(field, "low", 0)
+        low = field.low if isinstance(field, Integer) else 0
         first = codes.start - (low + codes.start) % step
         starts = range(first, codes.stop, step)
         parts = [range(max(k, codes.start), min(k + step, codes.stop)) for k in starts]
         events = [
-            encoding.cubes(field, range(field.value(part[0]), field.value(part[-1]) + 1))
-            if len(part) > 1
-            else [encoding.code_literals(field, part[0])]
+            encoding.cubes(field, range(low + part[0], low + part[-1] + 1))
+            if isinstance(field, Integer)
+            else [encoding.code_literals(field, code) for code in part]
             for part in parts
         ]
         cubes = [cube for event in events for cube in event]
