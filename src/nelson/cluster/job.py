@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 from nelson._version import __version__
 from nelson.budget import Budget, TimeUp
 from nelson.cluster import parts, ray_cluster
-from nelson.cluster.law import ModelLaw, SampleLaw, asked
+from nelson.cluster.law import ModelLaw, SampleLaw, request_of
 from nelson.cluster.read import Folder
 from nelson.cluster.store import Store
 from nelson.errors import FormulaError, NelsonError, shortened
@@ -101,7 +101,7 @@ def sample(
     keyed by the sample (samplers such as cmsgen, unigen, rejection; models of tables) gets one seed
     for each part: its samples depend on `part_rows`, and on nothing else.
     """
-    started, told = time.monotonic(), progress or (lambda samples: None)
+    started, report = time.monotonic(), progress or (lambda samples: None)
     if not os.fspath(out):
         raise FormulaError("no folder to write to", expected='out="folder/"')
     if address is not None:
@@ -112,7 +112,7 @@ def sample(
     if part_rows is not None and (whole_number(part_rows, "part_rows") <= 0 or part_rows % 64):
         raise FormulaError(f"part_rows = {part_rows}", expected="a positive multiple of 64")
     (k, of), store, budget = _shard(shard), Store(out), Budget.of(seconds)
-    request, decide = asked(formula, theta, int(n), locals())
+    request, decide = request_of(formula, theta, int(n), locals())
     law_of = lru_cache(maxsize=1)(decide)
     wanted = {"format": parts.FORMAT, "version": parts.VERSION, "nelson": __version__, **request}
     wanted |= {"n": int(n), "seed": seed, "part_rows": part_rows and int(part_rows)}
@@ -122,7 +122,7 @@ def sample(
     done = {first: held[first] for first in firsts if first in held}
     tasks = [(first, done.get(first)) for first in firsts if verify or first not in done]
     drawn, written = 0, sum(part.rows for part in done.values())
-    told(written)
+    report(written)
     if tasks:
         law = law_of(job["seed"])
         if law.decided["law"] != job["law"]:
@@ -139,7 +139,7 @@ def sample(
         for part, new in results:
             written += part.rows - (done[part.first].rows if part.first in done else 0)
             drawn, done[part.first] = drawn + new, part
-            told(written)
+            report(written)
     note = {"kept": len(done) - drawn, "drawn": drawn, "seconds": time.monotonic() - started}
     return Folder(store, job, done.values(), firsts=firsts, note=note)
 

@@ -1,6 +1,6 @@
 """What a job draws: samples of a formula, rows of a space, or rows like those of a table.
 
-request, law_of = asked(formula, theta, n, arguments)
+request, law_of = request_of(formula, theta, n, arguments)
 request        what was asked for, in plain values: equal for equal requests
 law_of(seed)   all that was decided. It can be pickled, so that any process draws any part:
                law.tables(first, count) yields (Arrow table, guarantee)
@@ -42,18 +42,18 @@ _OPTIONS |= {"max_rounds": "max_rounds", "check": "check"}
 _SHOWN = 1000
 
 
-def asked(
+def request_of(
     source: Any, theta: Any, n: int, arguments: dict[str, Any]
 ) -> tuple[dict[str, Any], Callable[[int], SampleLaw | ModelLaw]]:
     """source: a formula, the plan of a space, or the model of a table. arguments: of `sample`."""
-    space, found, condition, layout = None, None, None, "packed"
+    space, row_law, condition, layout = None, None, None, "packed"
     if isinstance(source, Formula):
         # `auto` decides by counted work: a clock would decide differently in each process.
         plan = Plan(source, theta, Options.among(arguments | {"seconds": None}))
         options, layout = plan.options, "columns" if arguments["columns"] else layout
     elif hasattr(source, "inside"):
-        space, plan, found, condition = source.inside
-        theta = found.theta
+        space, plan, row_law, condition = source.inside
+        theta = row_law.theta
         options = replace(plan.options, threads=arguments["threads"], seconds=None)
         layout = "rows"
     elif hasattr(source, "frames"):
@@ -104,7 +104,7 @@ def asked(
 
     def law_of(seed: int) -> SampleLaw:
         settled = shards.settle(plan.drawing(n, replace(options, seed=seed)))
-        return SampleLaw(settled, schema, layout, space, found.info if found else {}, condition)
+        return SampleLaw(settled, schema, layout, space, row_law.info if row_law else {}, condition)
 
     return request, law_of
 
@@ -235,6 +235,6 @@ class ModelLaw:
                 yield rows.to_arrow(), rows.guarantee, rows.info["method"]
             return
         for frame in self.model.frames(count, first=first, **how):
-            told, frame.attrs = frame.attrs, {}  # pyarrow would keep them in the schema
+            attributes, frame.attrs = frame.attrs, {}  # pyarrow would keep them in the schema
             table = pa.Table.from_pandas(frame, preserve_index=False)
-            yield table, told["guarantee"], told["info"]["method"]
+            yield table, attributes["guarantee"], attributes["info"]["method"]

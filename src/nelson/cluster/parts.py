@@ -41,7 +41,7 @@ FORMAT, VERSION = "nelson samples", 2
 _NAME = re.compile(rf"part-(\d{{15}})(?:\.(\d{{1,15}})-({'|'.join(GUARANTEES)}))?\.parquet")
 _SEAL, _ZEROS = b"nelson.seal", b"0" * 8
 #: What a part says of its job.
-_TOLD = ("formula", "law", "seed", "method", "why", "names")
+_OF_JOB = ("formula", "law", "seed", "method", "why", "names")
 #: Entries of a job that are read back, and their types: anybody may have changed a file.
 _TYPES: dict[str, type] = dict.fromkeys(("n", "max_rounds", "part_rows"), int)
 _TYPES |= dict.fromkeys(("method", "why", "law", "formula", "begun", "layout", "guarantee"), str)
@@ -101,32 +101,32 @@ def part_file(
     job: Mapping[str, Any], schema: Any, tables: Iterable[tuple[Any, str]], first: int
 ) -> tuple[Part, bytes]:
     """A part and its bytes, from Arrow tables and their guarantees."""
-    told = {key: job[key] for key in _TOLD} | {"first": first, "guarantee": job["guarantee"]}
-    told["info"] = {key: job[key] for key in ("method", "why", "seed", "sweeps")}
+    entries = {key: job[key] for key in _OF_JOB} | {"first": first, "guarantee": job["guarantee"]}
+    entries["info"] = {key: job[key] for key in ("method", "why", "seed", "sweeps")}
     if packed := job["layout"] == "packed":
-        told["variables"] = job["variables"]
-    data, count, guarantee = _encoded(schema, tables, told, packed)
+        entries["variables"] = job["variables"]
+    data, count, guarantee = _encoded(schema, tables, entries, packed)
     name = named(first, count, guarantee, job)
     return Part(name, first, count, guarantee, len(data)), data
 
 
 def _encoded(
-    schema: Any, tables: Iterable[tuple[Any, str]], told: dict[str, Any], packed: bool
+    schema: Any, tables: Iterable[tuple[Any, str]], entries: dict[str, Any], packed: bool
 ) -> tuple[bytes, int, str]:
     """The bytes of a sealed Parquet file, the number of its rows, and their guarantee."""
     _, pq = load_pyarrow()
-    out, count, guarantee = io.BytesIO(), 0, told["guarantee"]
+    out, count, guarantee = io.BytesIO(), 0, entries["guarantee"]
     # Packed bits are as good as random: there is nothing to compress.
     how: Any = {"compression": "none", "use_dictionary": False, "write_statistics": False}
     with pq.ParquetWriter(out, schema, **(how if packed else {"compression": "zstd"})) as writer:
         for table, of_table in tables:
             writer.write_table(table, row_group_size=max(1, len(table)))
             count, guarantee = count + len(table), weakest([guarantee, of_table])
-        told |= {"count": count, "guarantee": guarantee}
-        told["info"] = told.get("info", {}) | {"guarantee": guarantee}
-        texts = {k: v if isinstance(v, str) else json.dumps(v) for k, v in told.items()}
-        entries = {f"nelson.{key}": text for key, text in texts.items()}
-        writer.add_key_value_metadata(entries | {_SEAL.decode(): _ZEROS.decode()})
+        entries |= {"count": count, "guarantee": guarantee}
+        entries["info"] = entries.get("info", {}) | {"guarantee": guarantee}
+        texts = {k: v if isinstance(v, str) else json.dumps(v) for k, v in entries.items()}
+        metadata = {f"nelson.{key}": text for key, text in texts.items()}
+        writer.add_key_value_metadata(metadata | {_SEAL.decode(): _ZEROS.decode()})
     return sealed(out.getvalue()), count, guarantee
 
 
@@ -161,13 +161,13 @@ def fault(data: bytes, part: Part, job: Mapping[str, Any]) -> str | None:
     if not intact(data):
         return "is damaged: its checksum does not match"
     try:
-        told = metadata_of(data)
+        entries = metadata_of(data)
     except ValueError as error:
         return f"is damaged: {error}"
     expected = {"first": part.first, "count": part.rows, "guarantee": part.guarantee}
     for key, value in (expected | {key: job[key] for key in ("formula", "law", "seed")}).items():
-        if told.get(key) != str(value):
-            return f"is no part of this job: its {key} is {told.get(key)}, not {value}"
+        if entries.get(key) != str(value):
+            return f"is no part of this job: its {key} is {entries.get(key)}, not {value}"
     return None
 
 
