@@ -60,11 +60,6 @@ class Chains:
     def lanes(self) -> int:
         return int(np.bitwise_count(self.valid).sum())
 
-    def look(self, columns: np.ndarray) -> np.ndarray:
-        """(contexts, words, columns + 1) uint64: those variables, then the valid lanes."""
-        valid = self.valid[:, :, None]
-        return np.concatenate([self.words[:, :, columns] & valid, valid], axis=2)
-
 
 def tiled(rows: np.ndarray, first_word: int, words: int) -> np.ndarray:
     """Starts (m, n) as packed states (words, n): sample i begins at start i mod 64 ceil(m / 64)."""

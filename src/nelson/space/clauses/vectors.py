@@ -23,11 +23,6 @@ def resized(a: Vector, bits: int) -> Vector:
     return a[:bits] if bits <= len(a) else a + [a[-1]] * (bits - len(a))
 
 
-def negated(a: Vector) -> Vector:
-    """-a - 1: all bits turned around."""
-    return [-literal for literal in a]
-
-
 def total(gates: Gates, terms: list[tuple[int, Vector]], low: int, high: int) -> Vector:
     """sum_k c_k a_k for whole numbers c_k, where low <= sum <= high.
 
