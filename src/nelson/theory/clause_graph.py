@@ -17,8 +17,8 @@ from nelson.formula.memo import Slot
 _DEGREES: Slot[tuple[np.ndarray, bool]] = Slot("degree of each clause, and whether it is exact")
 
 #: Neighbours are enumerated if there are at most this many pairs of a clause and a clause that
-#: holds one of its variables; beyond, degrees are upper bounds.
-MAX_PAIRS = 1_000_000_000
+#: holds one of its variables, which takes about a second; beyond, degrees are upper bounds.
+MAX_PAIRS = 40_000_000
 
 
 @dataclass(frozen=True)
