@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import os
 import random
@@ -13,6 +14,7 @@ from fractions import Fraction
 import pytest
 from scipy.stats import chisquare
 
+import nelson
 from nelson.cli import dropins
 from nelson.cli.dropins import DIALECTS
 from tests import ROOT
@@ -57,10 +59,16 @@ def here(tmp_path, monkeypatch):
 
 
 def call(monkeypatch, capfd, name, words):
-    """-> exit code, stdout, stderr."""
+    """-> exit code, stdout, stderr. What `main` changes in a process is put back."""
     monkeypatch.setattr(sys, "argv", [f"nelson-{name}", *words.split()])
-    with pytest.raises(SystemExit) as ended:
-        dropins.main(name)
+    monkeypatch.setattr(dropins, "leave_on_signals", lambda: None)
+    threshold, most_digits = gc.get_threshold(), sys.get_int_max_str_digits()
+    try:
+        with pytest.raises(SystemExit) as ended:
+            dropins.main(name)
+    finally:
+        gc.set_threshold(*threshold)
+        sys.set_int_max_str_digits(most_digits)
     return ended.value.code, *capfd.readouterr()
 
 
@@ -174,6 +182,23 @@ def test_an_approximate_count_is_on_stderr_only(here, monkeypatch, capfd):
     _, out, err = call(monkeypatch, capfd, "approxmc", "a.cnf")
     assert "s mc 96\n" in out
     assert "the count is approximate (epsilon 0.8, delta 0.2): too hard" in err
+
+
+def test_counts_of_any_size_and_limits(here, monkeypatch, capfd):
+    """More digits than Python prints by default; a count that was not made is an error."""
+    (here / "b.cnf").write_text("p cnf 20000 1\n1 2 0\n")
+    code, out, _ = call(monkeypatch, capfd, "ganak", "b.cnf")
+    assert code == 0
+    number = next(line for line in out.splitlines() if "exact arb int" in line).split()[-1]
+    assert (len(number), number[-3:]) == (6021, str(3 * pow(2, 19998, 1000))[-3:])
+
+    def never(*_, **__):
+        raise nelson.BudgetExceeded("too hard")
+
+    monkeypatch.setattr("nelson.exact.queries.count", never)
+    code, out, err = call(monkeypatch, capfd, "ganak", "b.cnf")
+    assert (code, err) == (1, "nelson: ERROR: too hard\n")
+    assert not any(line.startswith("s ") for line in out.splitlines())
 
 
 @pytest.mark.process

@@ -18,10 +18,12 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 
 from nelson._version import __version__
 from nelson.cli.interrupt import interrupted_code, leave_on_signals, signals_raise
+from nelson.errors import NelsonError, Unsatisfiable
 
 if TYPE_CHECKING:
     from nelson.formula import Formula
@@ -42,7 +44,7 @@ class Dialect:
     summary: str
     example: str
     seed: int  # that of a call without --seed
-    run: Callable[[argparse.Namespace, list[str]], int]
+    run: Callable[[argparse.Namespace], int]
     #: Options besides -v, -s and --help: name -> (default, help).
     options: dict[str, tuple[Any, str]]
     #: Options that steer the original's search: taken, without effect. "*": any other one.
@@ -61,11 +63,12 @@ def main(name: str) -> NoReturn:
     """Entry point of `nelson-<name>`."""
     leave_on_signals()
     gc.set_threshold(200_000)
+    sys.set_int_max_str_digits(0)  # counts may have any number of digits
     dialect = DIALECTS[name]
     asked = _parsed(dialect, sys.argv[1:])
     try:
         with signals_raise():
-            code = dialect.run(asked, asked.files)
+            code = dialect.run(asked)
             sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -75,7 +78,7 @@ def main(name: str) -> NoReturn:
     except FileNotFoundError as error:
         _say(f"ERROR! Could not open file '{error.filename}' for reading: {error.strerror}")
         code = dialect.missing
-    except (OSError, ValueError, ImportError, MemoryError) as error:  # FormulaError is a ValueError
+    except (NelsonError, OSError, ValueError, ImportError, MemoryError) as error:
         _say(f"ERROR: {error}")
         code = 1 if dialect.name == "ganak" else MINUS_ONE
     raise SystemExit(code)
@@ -95,10 +98,7 @@ def _parsed(dialect: Dialect, words: list[str]) -> argparse.Namespace:
         if default is False:
             parser.add_argument(option, action="store_true", help=told)
             continue
-        kind = str if default is None else type(default)
-        shown = "FILE" if default is None else "N" if kind is int else "X"
-        if isinstance(default, str):
-            shown = "FILE"
+        kind, shown = type(default), "N" if isinstance(default, int) else "FILE"
         parser.add_argument(option, type=kind, default=default, metavar=shown, help=told)
     for option in dialect.tuning.split():
         if option != "*":
@@ -187,7 +187,7 @@ def _write(
         formula,
         theta,
         n,
-        block=min(BLOCK, n),
+        block=max(1, min(BLOCK, n)),
         project=shown if projected else columns,
         project_law="solutions" if projected else "marginal",
         seed=seed,
@@ -237,14 +237,12 @@ def _opened(path: str | None) -> Iterator[BinaryIO]:
             yield file
 
 
-def _cmsgen(asked: argparse.Namespace, files: list[str]) -> int:
-    from nelson.errors import Unsatisfiable
-
-    if len(files) > 1:
+def _cmsgen(asked: argparse.Namespace) -> int:
+    if len(asked.files) > 1:
         print("ERROR: you can only pass at most one positional parameters: an INPUT file")
         return MINUS_ONE
     _comment(asked, f"executed with command line: {asked.command}")
-    formula, _ = _formula(files[0] if files else "-")
+    formula, _ = _formula(asked.files[0] if asked.files else "-")
     theta = formula.theta
     if formula.projection is not None:
         shown = ",".join(map(str, formula.projection))
@@ -266,14 +264,14 @@ def _cmsgen(asked: argparse.Namespace, files: list[str]) -> int:
     return SAT
 
 
-def _unigen(asked: argparse.Namespace, files: list[str]) -> int:
-    if not files:
+def _unigen(asked: argparse.Namespace) -> int:
+    if not asked.files:
         print("ERROR: you need to provide an input file. Exiting.")
         return MINUS_ONE
-    formula, _ = _formula(files[0])
+    formula, _ = _formula(asked.files[0])
     _announce(asked, formula)
     # The unigen that Barbarik calls has the output as second argument, and other lines.
-    old = files[1] if len(files) > 1 else None
+    old = asked.files[1] if len(asked.files) > 1 else None
     line = "v {} 0:1" if old else None
     return _almost_uniform(asked, formula, old or asked.sampleout or None, line)
 
@@ -281,8 +279,6 @@ def _unigen(asked: argparse.Namespace, files: list[str]) -> int:
 def _almost_uniform(
     asked: argparse.Namespace, formula: Formula, path: str | None, line: str | None
 ) -> int:
-    from nelson.errors import Unsatisfiable
-
     try:
         with _opened(path) as out:
             found = _write(formula, None, asked.samples, asked.seed, out, False, line)
@@ -295,13 +291,13 @@ def _almost_uniform(
 # --- counts ---------------------------------------------------------------------------------------
 
 
-def _approxmc(asked: argparse.Namespace, files: list[str]) -> int:
+def _approxmc(asked: argparse.Namespace) -> int:
     from nelson.sampling.solution_count import solution_count
 
-    if not files:
+    if not asked.files:
         print("ERROR: you need to provide an input file. Exiting.")
         return MINUS_ONE
-    formula, _ = _formula(files[0])
+    formula, _ = _formula(asked.files[0])
     if asked.samples:  # the approxmc that Barbarik calls
         return _almost_uniform(asked, formula, asked.sampleout or None, "1:{} 0")
     _announce(asked, formula)
@@ -310,29 +306,23 @@ def _approxmc(asked: argparse.Namespace, files: list[str]) -> int:
         _say(f"the count is approximate (epsilon 0.8, delta 0.2): {why}")
     print(f"c [appmc] Number of solutions is: {cells}*2**{hashes}*1")
     print("s SATISFIABLE" if cells else "s UNSATISFIABLE")
-    print(f"s mc {_digits(cells << hashes)}")
+    print(f"s mc {cells << hashes}")
     return 0
 
 
-def _digits(number: int) -> str:
-    from nelson.cli.tables import digits
-
-    return digits(number)
-
-
-def _ganak(asked: argparse.Namespace, files: list[str]) -> int:
+def _ganak(asked: argparse.Namespace) -> int:
     from fractions import Fraction
 
     from nelson.exact.queries import count
 
-    if len(files) > 1:
-        _say(f"ERROR: you must only give one CNF as input; you gave {' '.join(files)}")
+    if len(asked.files) > 1:
+        _say(f"ERROR: you must only give one CNF as input; you gave {' '.join(asked.files)}")
         return 1
     if asked.mode not in (0, 1, 7):
         _say(f"ERROR: --mode {asked.mode}: this command has 0, 1 and 7")
         return 1
     _comment(asked, f"o called with: {asked.command}")
-    formula, text = _formula(files[0] if files else "-")
+    formula, text = _formula(asked.files[0] if asked.files else "-")
     is_weighted = formula.theta is not None
     if is_weighted and asked.mode == 0:
         _say("ERROR: the file has weights: --mode 1 (rational numbers) or --mode 7 counts them")
@@ -349,11 +339,10 @@ def _ganak(asked: argparse.Namespace, files: list[str]) -> int:
     log10 = math.log10(total.numerator) - math.log10(total.denominator) if total else -math.inf
     print(f"c s log10-estimate {log10:.8e}")
     if asked.mode == 0:
-        print(f"c s exact arb int {_digits(int(total))}")
+        print(f"c s exact arb int {total}")
     elif asked.mode == 1:
         print(f"c o exact quadruple float {_scientific(total)}")
-        over = f"/{_digits(total.denominator)}" if total.denominator > 1 else ""
-        print(f"c s exact arb frac {_digits(total.numerator)}{over}")
+        print(f"c s exact arb frac {total}")
     else:
         print(f"c s exact quadruple float {_scientific(total)}")
     print("c s pac guarantees epsilon: 0 delta: 0")
@@ -364,9 +353,8 @@ def _scientific(number: Any) -> str:
     """As the format %.8e of C, for fractions of any size."""
     from decimal import Decimal
 
-    digits, _, power = f"{Decimal(number.numerator) / Decimal(number.denominator):.8e}".partition(
-        "e"
-    )
+    value = Decimal(number.numerator) / Decimal(number.denominator)
+    digits, _, power = f"{value:.8e}".partition("e")
     return f"{digits}e{int(power):+03d}"
 
 
@@ -384,7 +372,7 @@ def _weights(text: bytes) -> dict[int, Any]:
 
 def _weighted(formula: Formula, shown: list[int], text: bytes) -> Any:
     """The sum of the weights of the projected solutions, as a fraction."""
-    from nelson.errors import BudgetExceeded, FormulaError, Unsatisfiable
+    from nelson.errors import BudgetExceeded, FormulaError
     from nelson.exact.circuit import solutions
     from nelson.exact.compiled import compiled, why_not
     from nelson.exact.projection import projected
@@ -475,18 +463,6 @@ DIALECTS = {
     )
 }
 
-
-def cmsgen() -> NoReturn:
-    main("cmsgen")
-
-
-def unigen() -> NoReturn:
-    main("unigen")
-
-
-def approxmc() -> NoReturn:
-    main("approxmc")
-
-
-def ganak() -> NoReturn:
-    main("ganak")
+approxmc, cmsgen, ganak, unigen = (
+    partial(main, name) for name in ("approxmc", "cmsgen", "ganak", "unigen")
+)
