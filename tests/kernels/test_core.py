@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nelson.kernels.core import bits, reference, rng
+from nelson.kernels.core import bits, reference, rng, vector
 
 
 def test_threshold_never_rules_a_value_out():
@@ -80,3 +81,31 @@ def test_pack_and_unpack(count, n, seed):
         [(bits.pack(x[:half]), half), (bits.pack(x[half:]), count - half)], n
     )
     assert total == count and np.array_equal(bits.unpack(joined, total), x)
+
+
+GOLDEN = 0x9E3779B97F4A7C15
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2**63, 2**64 - 1, 2**64, 2**127 + 5, -1, -(2**70)])
+def test_a_seed_is_spread_by_the_mixer_of_the_random_words(seed):
+    low, high, golden = (np.array([k & 2**64 - 1], np.uint64) for k in (seed, seed >> 64, GOLDEN))
+    key = rng.scramble(high + golden + golden, np.uint64(0))
+    assert rng.spread_seed(seed) == rng.scramble(low + golden, key)[0]
+
+
+@pytest.mark.parametrize(("words", "count", "first"), [
+    ([0], 0, True), ([1], 1, True), ([2**64 - 1], 64, True), ([6], 2, False),
+    ([2**64 - 1, 3], 66, True), ([2**64 - 1, 2], 65, False), ([1, 1], 2, False), ([0, 0], 0, True),
+])  # fmt: skip
+def test_lanes_that_are_set(words, count, first):
+    assert bits.lanes_set(np.array(words, np.uint64)) == (count, first)
+
+
+def test_arrays_of_one_block_are_zero_aligned_and_apart():
+    sizes = (3, np.uint64), (70, np.uint8), (0, np.int32), (5, np.int64), (17, np.int32)
+    arrays = vector.aligned_arrays(*sizes)
+    assert [(len(a), a.dtype.type) for a in arrays] == list(sizes)
+    for number, array in enumerate(arrays):
+        assert array.ctypes.data % 64 == 0 and not array.any()
+        array[:] = number + 1
+    assert [set(a.tolist()) for a in arrays] == [{1}, {2}, set(), {4}, {5}]

@@ -92,7 +92,7 @@ def test_the_deadline_is_enforced_in_each_of_them(formula, monkeypatch, module, 
     seen = []
 
     def work(*args, **options):
-        seen.append(deadline._DEADLINE.get()[0])
+        seen.append(deadline.DEADLINE.get()[0])
         raise TimeUp("the time was up")
 
     monkeypatch.setattr(module, name, work)
@@ -147,8 +147,8 @@ def test_blocks_that_came_before_the_deadline_are_kept():
 
 def test_only_drawing_is_under_the_deadline():
     def blocks():
-        assert np.isfinite(deadline._DEADLINE.get()[0])
+        assert np.isfinite(deadline.DEADLINE.get()[0])
         yield "drawn in time"
 
     for _ in until_late(blocks(), Budget.of(SECONDS)):
-        assert deadline._DEADLINE.get()[0] == np.inf
+        assert deadline.DEADLINE.get()[0] == np.inf

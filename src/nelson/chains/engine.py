@@ -113,15 +113,15 @@ def draw(
     words = words_for(count)
     per_context = -(-words // width)
     tiles = per_context * len(contexts)
-    word = np.tile(np.arange(per_context, dtype=np.int64) * width, len(contexts))
-    row = np.repeat(np.arange(len(contexts), dtype=np.int64), per_context)
+    row, word = np.divmod(np.arange(tiles), per_context)
+    word *= width
     job = cpu.Job(
         method=method,
         max_rounds=request.max_rounds,
         sweeps=request.sweeps if kernel.sweeps_all or len(problem.program.order) else 0,
         seed=rng.spread_seed(request.seed),
         row=row,
-        context=contexts.astype(np.int64)[row],
+        context=contexts.astype(np.int64, copy=False)[row],
         word=first_word + word,
         lanes=np.minimum(64 * width, count - 64 * word),
         columns=problem.program.place[request.columns],

@@ -19,7 +19,7 @@ from nelson.formula.components import clause_components, components
 from nelson.formula.extremal import breach, condition1
 from nelson.formula.flat import select
 from nelson.formula.memo import Recent, Slot
-from nelson.formula.propagate import propagated
+from nelson.formula.propagate import fixed_literals, values_given, with_values
 from nelson.kernels.core.bernoulli import ProductLaw, law
 from nelson.kernels.core.bits import pack, unpack
 from nelson.kernels.core.deadline import check_time
@@ -45,8 +45,7 @@ class Problem:
 
     formula: Formula  # as given
     evidence: tuple[int, ...]  # literals given with the call
-    fixed: np.ndarray  # literals that propagation found
-    clauses: tuple[np.ndarray, np.ndarray]  # (literals, offsets) that propagation leaves
+    values: np.ndarray | None  # `propagate.fixpoint_values`
     sweeps_all: bool = False  # does the program sweep every variable that is not fixed?
 
     def __getstate__(self) -> dict[str, Any]:
@@ -59,12 +58,18 @@ class Problem:
         return self.formula.n_vars
 
     @cached_property
+    def fixed(self) -> np.ndarray:
+        """The literals that propagation found."""
+        return fixed_literals(self.values)
+
+    @cached_property
     def rest(self) -> Formula:
         """The clauses that propagation leaves, over the same variables."""
         if not len(self.fixed):
             return self.formula
+        left = with_values(self.formula.literals, self.formula.offsets, self.values)
         n, n_aux = self.formula.n_vars, self.formula.n_aux
-        return Formula.from_arrays(*self.clauses, n_vars=n, n_aux=n_aux)
+        return Formula.from_arrays(left.literals, left.offsets, n_vars=n, n_aux=n_aux)
 
     @cached_property
     def _witness(self) -> tuple[int, int] | None:
@@ -143,8 +148,7 @@ def prepare(formula: Formula, evidence: tuple[int, ...] = ()) -> Problem:
 
 
 def _prepare(formula: Formula, evidence: tuple[int, ...]) -> Problem:
-    fixed, literals, offsets = propagated(formula, evidence)
-    return Problem(formula, evidence, fixed, (literals, offsets))
+    return Problem(formula, evidence, values_given(formula, evidence))
 
 
 def _swept(rest: Formula, witness: tuple[int, int] | None) -> np.ndarray:

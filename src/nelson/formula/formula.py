@@ -33,8 +33,6 @@ from nelson.formula.checks import (
     flatten,
     largest_variable,
 )
-from nelson.formula.dimacs.read import DimacsFile, read
-from nelson.formula.dimacs.write import write
 from nelson.formula.encode import Constraint, Linear, Xor, extend
 from nelson.formula.evaluate import satisfied
 from nelson.formula.extremal import condition1
@@ -154,18 +152,18 @@ class Formula:
         `dialect` says how weights are written; "auto" decides and leaves a note. docs/formats.md
         lists every form that is understood.
         """
-        return cls._from_file(read(source, dialect=dialect))
+        return cls._read(source, dialect)
 
     @classmethod
     def from_string(cls, text: str, *, dialect: str = "auto") -> Formula:
         """Read DIMACS text."""
-        return cls._from_file(
-            read(text.encode("utf-8", "backslashreplace"), dialect=dialect, name="<string>")
-        )
+        return cls._read(text.encode("utf-8", "backslashreplace"), dialect, name="<string>")
 
     @classmethod
-    def _from_file(cls, file: DimacsFile) -> Formula:
-        arguments = dict(vars(file))
+    def _read(cls, source: Any, dialect: str, **name: str) -> Formula:
+        from nelson.formula.dimacs.read import read  # 10 ms that a space does not need
+
+        arguments = dict(vars(read(source, dialect=dialect, **name)))
         xors = arguments.pop("xors")
         f = cls.from_arrays(**arguments)
         return extend(f, xors) if xors else f
@@ -177,6 +175,8 @@ class Formula:
 
     def to_dimacs(self, target: str | os.PathLike[str] | IO[Any] | None = None) -> str | None:
         """Write the MCC form to a path or file (.gz and .xz compress); None returns the text."""
+        from nelson.formula.dimacs.write import write
+
         return write(self, target)
 
     # --- a value, not an object ------------------------------------------------------------------

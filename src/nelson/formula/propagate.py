@@ -39,11 +39,19 @@ def propagated(formula: Formula, evidence: Mapping[int, bool] | Iterable[int] = 
 
     Raises Unsatisfiable on a contradiction.
     """
+    values = values_given(formula, evidence)
+    return with_values(formula.literals, formula.offsets, values)
+
+
+def values_given(
+    formula: Formula, evidence: Mapping[int, bool] | Iterable[int] = ()
+) -> np.ndarray | None:
+    """As `fixpoint_values` of a formula. Raises Unsatisfiable on a contradiction."""
     given = evidence_literals(evidence, formula.n_vars)
     if formula.has_empty_clause:
         raise Unsatisfiable("the formula has an empty clause")
     try:
-        return propagate(formula.literals, formula.offsets, formula.n_total, given)
+        return fixpoint_values(formula.literals, formula.offsets, formula.n_total, given)
     except Unsatisfiable as error:
         if not len(given):
             raise
@@ -56,13 +64,20 @@ def propagate(literals: np.ndarray, offsets: np.ndarray, n: int, given: np.ndarr
 
     Raises Unsatisfiable on a contradiction.
     """
+    return with_values(literals, offsets, fixpoint_values(literals, offsets, n, given))
+
+
+def fixpoint_values(
+    literals: np.ndarray, offsets: np.ndarray, n: int, given: np.ndarray
+) -> np.ndarray | None:
+    """(n + 1,) int8: +1 true, -1 false, 0 open; entry 0 is unused. None: all are open."""
     from nelson.kernels.reduce.propagate import CONTRADICTION, FIXPOINT, fixpoint
 
     check_time()
     lengths = np.diff(offsets)
     if not len(given) and (not len(lengths) or lengths.min() > 1):  # there is no unit
-        return Propagated(np.zeros(0, np.int32), literals, offsets)
-    values = np.zeros(n + 1, dtype=np.int8)  # +1 true, -1 false, 0 open; entry 0 unused
+        return None
+    values = np.zeros(n + 1, dtype=np.int8)
     codes = 2 * np.abs(literals) + (literals < 0)
     check_time()
     start = lengths_to_offsets(np.bincount(codes, minlength=2 * n + 2))
@@ -81,10 +96,23 @@ def propagate(literals: np.ndarray, offsets: np.ndarray, n: int, given: np.ndarr
         raise Unsatisfiable("the evidence contradicts itself")
     if outcome != FIXPOINT:
         raise Unsatisfiable(f"unit propagation falsifies clause {outcome + 1}")
+    return values
 
+
+def fixed_literals(values: np.ndarray | None) -> np.ndarray:
+    """The literals that hold, int32, in the order of their variables."""
+    if values is None:
+        return np.zeros(0, np.int32)
+    variables = values.nonzero()[0].astype(np.int32)
+    return variables * values[variables]
+
+
+def with_values(literals: np.ndarray, offsets: np.ndarray, values: np.ndarray | None) -> Propagated:
+    """The clauses with these values of variables."""
     check_time()
-    variables = np.flatnonzero(values)
-    fixed = np.where(values[variables] > 0, variables, -variables).astype(np.int32)
+    fixed = fixed_literals(values)
+    if values is None:
+        return Propagated(fixed, literals, offsets)
     state = values[np.abs(literals)] * np.sign(literals).astype(np.int8)  # of each literal
     check_time()
     true_before = lengths_to_offsets(state > 0)

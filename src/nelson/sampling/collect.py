@@ -21,7 +21,7 @@ from nelson.budget import Budget, TimeUp
 from nelson.chains.block import Block, Lanes, divided
 from nelson.chains.problem import Problem
 from nelson.chains.request import Request
-from nelson.kernels.core.bits import compact, concatenate, tail_mask, words_for
+from nelson.kernels.core.bits import compact, concatenate, lanes_set, last_mask, words_for
 from nelson.sampling.drawing import Drawing
 from nelson.sampling.foreign import FIRST_PIECE
 from nelson.sampling.result import prove_or_explain, result
@@ -87,16 +87,16 @@ def samples_of(drawing: Drawing, packed: list[np.ndarray], count: int) -> Sample
             packed[0][:words] if drawing.single else np.stack([block[:words] for block in packed])
         )
     if count % 64:
-        array[..., -1, :] &= tail_mask(count % 64)
+        array[..., -1, :] &= last_mask(count)
     return Samples(array, count, drawing.variables, "heuristic")  # until `result` knows better
 
 
 def kept(block: Block, context: int) -> tuple[np.ndarray, int]:
     """The valid samples of one context, and their number."""
     packed, valid = block.packed[context], block.filled[context]
-    held = int(np.bitwise_count(valid).sum())
+    held, first = lanes_set(valid)
     words = words_for(held)
-    if np.array_equal(valid[:words], tail_mask(held)):  # no gap: a budget may have cut the end
+    if first:  # no gap: a budget may have cut the end
         if held % 64:
             packed[words - 1] &= valid[words - 1]
         return packed[:words], held

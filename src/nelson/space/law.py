@@ -75,7 +75,7 @@ def circuit_of(formula: Formula, budget: Budget) -> Compiled | None:
     if not budget.counted:
         return compiled(formula, budget.share(limits.compile_share))
     effort = limits.narrow_effort if narrow(formula) else limits.compile_effort
-    return compiled(formula, effort=effort)
+    return compiled(formula, budget, effort=effort)
 
 
 def chosen_method(formula: Formula, budget: Budget) -> str:

@@ -185,8 +185,8 @@ def _signed(size: int) -> Any:
 
 def code_type(size: int) -> Any:
     """The smallest type that holds codes below `size`; objects beyond 64 bits."""
-    for kind in (np.uint8, np.uint16, np.uint32, np.uint64):
-        if size - 1 <= np.iinfo(kind).max:
+    for bits, kind in ((8, np.uint8), (16, np.uint16), (32, np.uint32), (64, np.uint64)):
+        if size <= 1 << bits:
             return kind
     return object
 

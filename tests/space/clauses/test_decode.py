@@ -16,6 +16,7 @@ def space_of_all_kinds() -> nelson.Space:
     space.integer("signed", -1000, 2000)
     space.integer("large", 2**40, 2**40 + 10**6)
     space.integer("few", -3, 5)
+    space.integer("one", 7, 7)
     space.choice("color", ["red", "green", "blue"])
     space.choice("country", [f"c{k}" for k in range(100)])
     return space

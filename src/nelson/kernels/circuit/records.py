@@ -30,7 +30,7 @@ from nelson.kernels.circuit.passes import (
 from nelson.kernels.core.bernoulli import rows_for
 from nelson.kernels.core.compile import helper, inline, kernel
 from nelson.kernels.core.vector import aligned
-from nelson.kernels.cpu.state import constants
+from nelson.kernels.cpu.state import arrays_and_constants
 
 #: Words of a record before its items.
 HEAD = 8
@@ -111,15 +111,15 @@ class CircuitScratch(NamedTuple):
 def space(n: int, program: CircuitProgram, width: int, room: int) -> CircuitScratch:
     """room: most entries that the queue may have to hold."""
     size = 1 << int(room).bit_length()
-    return CircuitScratch(
-        aligned(n * width, fill=0),
-        aligned(len(program.name) * width, fill=0),
-        aligned(width),
-        np.empty(size, np.int64),
-        np.empty(size, np.uint64),
-        size - 1,
-        constants(width),
+    x, mask, row, where, lanes, constants = arrays_and_constants(
+        width,
+        (n * width, np.uint64),
+        (len(program.name) * width, np.uint64),
+        (width, np.uint64),
+        (size, np.int64),
+        (size, np.uint64),
     )
+    return CircuitScratch(x, mask, row, where, lanes, size - 1, constants)
 
 
 @kernel

@@ -16,7 +16,6 @@ from nelson.kernels.circuit.records import CircuitScratch, draw_laws
 from nelson.kernels.core.compile import inline, kernel
 from nelson.kernels.core.rng import counter
 from nelson.kernels.core.vector import (
-    aligned,
     any_lane,
     bare,
     load,
@@ -25,7 +24,7 @@ from nelson.kernels.core.vector import (
     poke,
     zeros,
 )
-from nelson.kernels.cpu.state import KEY0, KEY1, WANTED, begin_tile, constants, violated
+from nelson.kernels.cpu.state import KEY0, KEY1, WANTED, arrays_and_constants, begin_tile, violated
 
 _ZERO = np.uint64(0)
 
@@ -45,10 +44,11 @@ def free(variables: np.ndarray) -> Free:
 
 def space(n: int, room: int) -> CircuitScratch:
     """room: most decisions that wait at once."""
-    where, lanes = np.empty(room + 1, np.int64), np.empty(room + 1, np.uint64)
-    return CircuitScratch(
-        aligned(n, fill=0), aligned(1), aligned(1), where, lanes, room, constants(1)
+    rows, length = np.uint64, room + 1
+    x, mask, row, where, lanes, constants = arrays_and_constants(
+        1, (n, rows), (1, rows), (1, rows), (length, np.int64), (length, rows)
     )
+    return CircuitScratch(x, mask, row, where, lanes, room, constants)
 
 
 @inline

@@ -18,8 +18,22 @@ def tail_mask(count: int) -> np.ndarray:
     """(words,) uint64: ones in the first `count` bits, zeros behind."""
     mask = np.full(words_for(count), ~np.uint64(0))
     if count % 64:
-        mask[-1] = np.uint64((1 << (count % 64)) - 1)
+        mask[-1] = last_mask(count)
     return mask
+
+
+def last_mask(count: int) -> np.uint64:
+    """The last word of `tail_mask(count)`."""
+    return np.uint64(~(~0 << (count - 1) % 64 + 1))
+
+
+def lanes_set(valid: np.ndarray) -> tuple[int, bool]:
+    """How many lanes of valid (words,) are set, and whether they are the first ones."""
+    if len(valid) == 1:
+        word = int(valid[0])
+        return word.bit_count(), word & (word + 1) == 0
+    count = int(np.bitwise_count(valid).sum())
+    return count, np.array_equal(valid[: words_for(count)], tail_mask(count))
 
 
 def unpack(packed: np.ndarray, count: int) -> np.ndarray:

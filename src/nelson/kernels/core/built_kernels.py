@@ -46,6 +46,9 @@ FIELDS = 16, 32, 40
 NONE, INT, UINT, BOOL, FLOAT, TUPLE = 0, 1, 2, 3, 4, 16
 #: Words of the room for a result.
 RESULT_WORDS = 8
+#: Type of the elements -> the names of its arrays of 0, 1, 2, .. dimensions. A draw passes 40
+#: arrays: to write their names anew takes as long as all else that a call of a kernel does.
+_ARRAYS = {np.dtype(char): [f"{char}{ndim}" for ndim in range(8)] for char in "?bBhHiIlLfd"}
 
 
 def features(level: str) -> str:
@@ -145,12 +148,17 @@ def _flatten(args: Any, types: list[str], words: list[int]) -> None:
     """Append the types of the arguments, and a word for each."""
     types.append("(")
     for arg in args:
-        if isinstance(arg, np.ndarray):
-            dtype, order = arg.dtype, "" if arg.flags.c_contiguous else "A"
-            if not dtype.isnative:
-                raise NotBuilt("an array with its bytes in the other order")
-            types.append(f"{dtype.char}{arg.ndim}{order}")
+        kind = type(arg)
+        if kind is np.ndarray:
+            names = _ARRAYS.get(arg.dtype)
+            if names is None:
+                raise NotBuilt(f"an array of {arg.dtype}")
+            name = names[arg.ndim]
+            types.append(name if arg.flags.c_contiguous else f"{name}A")
             words.append(id(arg))
+        elif kind is int and arg < 2**63:
+            types.append("q")
+            words.append(arg)
         elif isinstance(arg, tuple):
             _flatten(arg, types, words)
         elif isinstance(arg, (bool, np.bool_)):

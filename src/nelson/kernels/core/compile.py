@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from nelson.kernels.core import built_kernels, kernel_cache
-from nelson.kernels.core.deadline import check_time
+from nelson.kernels.core.deadline import DEADLINE, NEVER, check_time
 
 #: Every kernel of the modules that were imported.
 kernels: list["EntryPoint"] = []
@@ -54,7 +54,8 @@ class EntryPoint:
         kernels.append(self)
 
     def __call__(self, *args: Any) -> Any:
-        check_time()
+        if DEADLINE.get() is not NEVER:
+            check_time()
         library = built_kernels.library()
         if library is not None:
             try:

@@ -9,12 +9,13 @@ Threads that draw tiles never see the deadline: what they have drawn is kept.
 import math
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 
 _Late = Callable[[], BaseException]  # makes the exception
-_NEVER: tuple[float, _Late] = (math.inf, RuntimeError)
-_DEADLINE: ContextVar[tuple[float, _Late]] = ContextVar("deadline", default=_NEVER)
+NEVER: tuple[float, _Late] = (math.inf, RuntimeError)
+DEADLINE: ContextVar[tuple[float, _Late]] = ContextVar("deadline", default=NEVER)
+_NOTHING = nullcontext()
 
 
 @contextmanager
@@ -23,26 +24,30 @@ def ending_at(deadline: float, late: _Late) -> Iterator[None]:
     so.
     """
     mine = deadline - seconds_compiling(), late
-    token = _DEADLINE.set(min(_DEADLINE.get(), mine, key=lambda pair: pair[0]))
+    token = DEADLINE.set(min(DEADLINE.get(), mine, key=lambda pair: pair[0]))
     try:
         yield
     finally:
-        _DEADLINE.reset(token)
+        DEADLINE.reset(token)
+
+
+def without_deadline() -> AbstractContextManager[None]:
+    """Inside, no deadline ends anything: what was drawn in time is put together."""
+    return _NOTHING if DEADLINE.get() is NEVER else _without_deadline()
 
 
 @contextmanager
-def without_deadline() -> Iterator[None]:
-    """Inside, no deadline ends anything: what was drawn in time is put together."""
-    token = _DEADLINE.set(_NEVER)
+def _without_deadline() -> Iterator[None]:
+    token = DEADLINE.set(NEVER)
     try:
         yield
     finally:
-        _DEADLINE.reset(token)
+        DEADLINE.reset(token)
 
 
 def check_time() -> None:
     """Raise if the deadline of the call has passed."""
-    deadline, late = _DEADLINE.get()
+    deadline, late = DEADLINE.get()
     if deadline < math.inf and time.monotonic() > deadline + seconds_compiling():
         raise late()
 

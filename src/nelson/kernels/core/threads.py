@@ -9,9 +9,12 @@ import math
 import os
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 #: Values of the stop cell besides 0. Past a deadline: begin nothing new, and end what has begun
 #: unless that would bias it. After Ctrl-C or an error: end at once.
@@ -57,6 +60,8 @@ def spread(
         finally:
             inside.discard(thread)
 
+    from concurrent.futures import ThreadPoolExecutor  # 3 ms, of which a small draw needs none
+
     with ThreadPoolExecutor(threads) as pool:
         try:
             if go_on is not None:
@@ -87,6 +92,8 @@ def watch(
 
     longest_wait: seconds of a single wait; operating systems refuse much longer ones.
     """
+    from concurrent.futures import wait
+
     while not all(future.done() for future in running):
         left = longest_wait
         if deadline is not None:

@@ -47,6 +47,10 @@ total = instruction(_LLVM, "total")
 zeros = instruction(_LLVM, "zeros")
 
 
+#: Bytes of an element.
+_BYTES = {np.uint8: 1, np.int32: 4, np.int64: 8, np.uint64: 8}
+
+
 def tag(width: int) -> tuple[int, ...]:
     """A value whose *type* holds the width."""
     return (0,) * width
@@ -61,3 +65,19 @@ def aligned(count: int, dtype: Any = np.uint64, fill: int | None = None) -> np.n
     if fill is not None:
         array[:] = fill
     return array
+
+
+def aligned_arrays(*sizes: tuple[int, Any]) -> list[np.ndarray]:
+    """Flat arrays of zeros in one block of memory, each of (elements, type) and from the start of a
+    cache line on. The system zeroes a large block page by page as it is used.
+    """
+    starts, end = [], 0
+    for count, kind in sizes:
+        starts.append(end)
+        end += -(-count * _BYTES[kind] // 64) * 64
+    raw = np.zeros(end + 64, np.uint8)
+    first = -raw.ctypes.data % 64
+    return [
+        np.ndarray(count, kind, raw, first + start)
+        for (count, kind), start in zip(sizes, starts, strict=True)
+    ]

@@ -48,7 +48,6 @@ from nelson.kernels.core.program import Program
 from nelson.kernels.core.rng import SWEEP_ROUND, class_order, keys
 from nelson.kernels.core.threads import END_AT_ONCE
 from nelson.kernels.core.vector import (
-    aligned,
     any_lane,
     bare,
     load,
@@ -70,7 +69,7 @@ from nelson.kernels.cpu.state import (
     WANTED,
     Job,
     Result,
-    constants,
+    arrays_and_constants,
     satisfied,
     stream,
 )
@@ -125,16 +124,20 @@ def longest(max_rounds: int) -> int:
 
 def scratch(program: Program, width: int, first: int = 1) -> BoundsScratch:
     """first: length of the first run of the first tile."""
-    return BoundsScratch(
-        bounds=aligned(2 * program.n * width),
-        first=np.array([first], np.int64),
-        trial=np.array([-1], np.int64),
-        x=aligned(program.n * width),
-        queue_rows=aligned(width),
-        slots=np.zeros(2 * width, np.int64),
-        late=np.zeros(2 * width, np.int64),
-        constants=constants(width),
+    s = BoundsScratch(
+        *arrays_and_constants(
+            width,
+            (2 * program.n * width, np.uint64),
+            (1, np.int64),
+            (1, np.int64),
+            (program.n * width, np.uint64),
+            (width, np.uint64),
+            (2 * width, np.int64),
+            (2 * width, np.int64),
+        )
     )
+    s.first[0], s.trial[0] = first, -1
+    return s
 
 
 def run(

@@ -24,7 +24,6 @@ from nelson.kernels.core.program import Program
 from nelson.kernels.core.reference import threshold
 from nelson.kernels.core.rng import BITS, GOLDEN, scramble
 from nelson.kernels.core.vector import (
-    aligned,
     any_lane,
     bare,
     load,
@@ -44,7 +43,7 @@ from nelson.kernels.cpu.state import (
     STOPPED,
     WANTED,
     Job,
-    constants,
+    arrays_and_constants,
     satisfied,
     stream,
     violated,
@@ -110,14 +109,14 @@ def scratch(program: Program, width: int) -> GibbsScratch:
     degree = int(np.diff(program.occ_ptr).max(initial=0))
     free = np.ones(program.n, np.uint8)
     free[program.fixed >> 1] = 0
-    return GibbsScratch(
-        x=aligned(program.n * width, fill=0),
-        queue_rows=aligned((BLOCK + 1) * width),
-        queue=np.empty(BLOCK + 1, np.int32),
-        constants=constants(width),
-        level=aligned((2 * degree + 1) * width),
-        free=free,
+    x, queue_rows, queue, level, constants = arrays_and_constants(
+        width,
+        (program.n * width, np.uint64),
+        ((BLOCK + 1) * width, np.uint64),
+        (BLOCK + 1, np.int32),
+        ((2 * degree + 1) * width, np.uint64),
     )
+    return GibbsScratch(x, queue_rows, queue, constants, level, free)
 
 
 def run(

@@ -1,18 +1,32 @@
 """The data of a tile: work space, job, result; and the steps that all CPU kernels share."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from nelson.kernels.core.compile import helper, inline
 from nelson.kernels.core.program import Program
 from nelson.kernels.core.rng import counter, keys
-from nelson.kernels.core.vector import aligned, any_lane, load, peek, poke, store
+from nelson.kernels.core.vector import (
+    aligned_arrays,
+    any_lane,
+    load,
+    peek,
+    poke,
+    prefetch,
+    splat,
+    store,
+)
 
 #: Variables that are drawn before the rows left undecided among them are finished.
 BLOCK = 256
 #: In clauses longer than this, a check stops once every lane satisfies a literal seen so far.
 LONG = 16
+#: Prefetching is this many literals or occurrences ahead. With a million variables a sample takes
+#: 0.82 ns a variable with 24, 0.67 with 48, 0.58 with 96, 0.60 with 160 to 640.
+AHEAD = 96
+#: A state of more bytes than this does not fit the L2 cache and is prefetched.
+PREFETCH_BYTES = 1_000_000
 #: Stands for the number of rounds of a tile that was interrupted.
 STOPPED = -1
 #: Rows of `constants` behind the rows of zeros and of ones: the two keys of each word, and the
@@ -34,7 +48,7 @@ class TileScratch(NamedTuple):
     hit: np.ndarray  # L + 1: violated clauses
     touched: np.ndarray  # n + 1: variables with a mask
     front: np.ndarray  # n + 1: variables whose mask grew (prs)
-    constants: np.ndarray  # 5 rows, see `constants`
+    constants: np.ndarray  # 5 rows, see `arrays_and_constants`
 
 
 class Job(NamedTuple):
@@ -63,31 +77,35 @@ class Result(NamedTuple):
     moved: np.ndarray  # (n,) uint8, numbers of the program: was it ever free to move in a sweep
 
 
-def constants(width: int) -> np.ndarray:
-    """Row 0 is zeros, row 1 ones: row s turns a value into "a literal of sign s is false".
+def arrays_and_constants(width: int, *sizes: tuple[int, Any]) -> list[np.ndarray]:
+    """Arrays of zeros of (elements, type), and the five rows `constants` behind them, in one block.
 
+    Row 0 is zeros, row 1 ones: row s turns a value into "a literal of sign s is false".
     `begin_tile` fills the rows KEY0, KEY1 and WANTED.
     """
-    rows = aligned(5 * width, fill=0)
-    rows[width : 2 * width] = ~np.uint64(0)
-    return rows
+    arrays = aligned_arrays(*sizes, (5 * width, np.uint64))
+    arrays[-1][width : 2 * width] = ~np.uint64(0)
+    return arrays
 
 
 def scratch(program: Program, width: int) -> TileScratch:
     n, m = program.n, program.n_clauses
+    rows, numbers, flags = np.uint64, np.int32, np.uint8
     return TileScratch(
-        x=aligned(n * width, fill=0),
-        mask=aligned(n * width, fill=0),
-        bad=aligned((m + 1) * width),
-        queue_rows=aligned((BLOCK + 1) * width),
-        queue=np.empty(BLOCK + 1, np.int32),
-        dirty=np.zeros(m + 1, np.uint8),
-        listed=np.zeros(n + 1, np.uint8),
-        clauses=np.empty(m + 1, np.int32),
-        hit=np.empty(m + 1, np.int32),
-        touched=np.empty(n + 1, np.int32),
-        front=np.empty(n + 1, np.int32),
-        constants=constants(width),
+        *arrays_and_constants(
+            width,
+            (n * width, rows),
+            (n * width, rows),
+            ((m + 1) * width, rows),
+            ((BLOCK + 1) * width, rows),
+            (BLOCK + 1, numbers),
+            (m + 1, flags),
+            (n + 1, flags),
+            (m + 1, numbers),
+            (m + 1, numbers),
+            (n + 1, numbers),
+            (n + 1, numbers),
+        )
     )
 
 
@@ -115,14 +133,23 @@ def enqueue(s, v, undecided, queued):
 
 
 @inline
+def prefetches(tag, variables, clauses):
+    """Are there too many rows for the L2 cache?"""
+    return 16 * len(tag) * max(variables, clauses) > PREFETCH_BYTES
+
+
+@inline
 def violated(tag, lanes, ptr, lits, s, j):
-    """The lanes, of those given, in which every literal of clause j is false."""
+    """The lanes, of those given, in which every literal of clause j is false.
+
+    The sign comes as a copy of one number to all words: a second row in memory takes 3% longer.
+    """
     at, end = peek(ptr, j), peek(ptr, j + 1)
     if end - at > LONG:
         return _violated_long(tag, lanes, lits, s.x, s.constants, at, end)
     for e in range(at, end):
         code = peek(lits, e)
-        lanes = lanes & (load(tag, s.x, code >> 1) ^ load(tag, s.constants, code & 1))
+        lanes = lanes & (load(tag, s.x, code >> 1) ^ splat(tag, -np.int64(code & 1)))
     return lanes
 
 
@@ -140,7 +167,11 @@ def _violated_long(tag, lanes, lits, x, constants, at, end):
 @inline
 def satisfied(tag, p, s, lanes):
     """The lanes, of those given, in which all clauses as given hold."""
+    ahead = prefetches(tag, p.n, p.n_checks)
     for j in range(p.n_checks):
+        if ahead:
+            for e in range(peek(p.check_ptr, j), peek(p.check_ptr, j + 1)):
+                prefetch(tag, s.x, peek(p.check_lits, e + AHEAD) >> 1)
         lanes = lanes & ~violated(tag, lanes, p.check_ptr, p.check_lits, s, j)
     return lanes
 

@@ -86,7 +86,7 @@ def blocks(problem: Problem, request: Request) -> Iterator[Block]:
         turns: list[Block] = []
         for first, size in request.in_turns(start, count):
             drawn = draws.block(first // 64, size, request.of_block().deadline)
-            if np.isneginf(drawn.log_p).any():
+            if (drawn.log_p == -np.inf).any():
                 given = f" given {list(problem.evidence)}" if problem.evidence else ""
                 raise Unsatisfiable(
                     f"a solver proved that the formula has no solution{given}: its circuit is false"

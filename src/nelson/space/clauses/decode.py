@@ -8,11 +8,12 @@ whose code has bit j. Then one unpacking for each bit, never one for each value.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from nelson.chains.guarantee import weakest
+from nelson.formula.memo import Recent, Slot
 from nelson.kernels.core.bits import pack
 from nelson.sampling.samples import Samples
 from nelson.space.clauses.numbers import is_one_hot
@@ -22,8 +23,7 @@ from nelson.space.rows import Rows, code_type
 if TYPE_CHECKING:
     from nelson.space.declaration import Declaration
 
-#: All variables of up to this many rows x variables are unpacked at once, 8 bytes each: a single
-#: row then takes half the time.
+#: Up to this many rows x variables, all fields are read at once, with 8 bytes for each variable.
 _FEW_CELLS = 1 << 18
 _POWERS = np.uint64(1) << np.arange(64, dtype=np.uint64)
 
@@ -55,28 +55,78 @@ def rows_of_states(
 
 def columns(space: Declaration, samples: Samples, names: Iterable[str]) -> dict[str, np.ndarray]:
     """The codes of these fields, (count,)."""
-    at = {variable: k for k, variable in enumerate(samples.variables)}
-    few = samples.count * len(at) <= _FEW_CELLS
-    bits = _bits(samples) if few else None
+    few = samples.count * len(samples.variables) <= _FEW_CELLS
+    known = _few_codes(space, samples) if few else {}
+    at: dict[int, int] = {}
     out = {}
     for name in names:
-        field = space.fields[name]
-        places = [at[variable] for variable in space.encoding.of_field[name]]
-        if bits is not None and len(places) <= 64:
-            out[name] = _few_codes(field, bits[places])
+        if name in known:
+            out[name] = known[name]
             continue
-        planes = [samples.packed[:, place] for place in places]
+        field = space.fields[name]
+        at = at or {variable: k for k, variable in enumerate(samples.variables)}
+        planes = [samples.packed[:, at[variable]] for variable in space.encoding.of_field[name]]
         if is_one_hot(field):
             planes = _binary(planes)
         out[name] = _codes(field, planes, samples.count)
     return out
 
 
-def _bits(samples: Samples) -> np.ndarray:
-    """The value of each variable in each sample, (variables, count), as 64-bit numbers."""
-    octets = np.ascontiguousarray(samples.packed.T).astype("<u8", copy=False).view(np.uint8)
-    bits = np.unpackbits(octets, axis=1, count=samples.count, bitorder="little")
-    return bits.astype(np.uint64)
+class _Layout(NamedTuple):
+    """How to read the fields of 1 to 64 variables off a few samples, all of them at once."""
+
+    places: np.ndarray  # (total,): the columns of the variables, field by field
+    weights: np.ndarray  # (total, 1) uint64: what a variable that is true adds to its number
+    starts: np.ndarray  # (fields,): the first variable of each field, in `places`
+    signs: np.ndarray  # (fields, 1) uint64: the bit of the sign of a number in two's complement
+    lows: np.ndarray  # (fields, 1) uint64: the lowest value, which has the code 0
+    kinds: list[tuple[str, Any]]  # names, and types of the codes
+
+
+#: By the variables of the samples.
+_LAYOUTS: Slot[Recent[tuple[int, ...], _Layout]] = Slot("layouts of rows")
+
+
+def _layout(space: Declaration, variables: tuple[int, ...]) -> _Layout:
+    at = {variable: k for k, variable in enumerate(variables)}
+    places: list[int] = []
+    weights: list[np.ndarray] = []
+    starts, signs, lows, kinds = [], [], [], []
+    for name, field in space.fields.items():
+        own, low = space.encoding.of_field[name], _lowest(field)
+        if not 0 < len(own) <= 64:
+            continue
+        starts.append(len(places))
+        places += [at[variable] for variable in own]
+        codes = np.arange(len(own), dtype=np.uint64)
+        weights.append(codes if is_one_hot(field) else _POWERS[: len(own)])
+        signs.append(1 << len(own) - 1 if low < 0 else 0)
+        lows.append(low % 2**64)
+        kinds.append((name, code_type(field.size)))
+    return _Layout(
+        np.array(places, np.int64),
+        np.concatenate([np.zeros(0, np.uint64), *weights])[:, None],
+        np.array(starts, np.int64),
+        np.array(signs, np.uint64)[:, None],
+        np.array(lows, np.uint64)[:, None],
+        kinds,
+    )
+
+
+def _few_codes(space: Declaration, samples: Samples) -> dict[str, np.ndarray]:
+    """The codes of the fields of 1 to 64 variables: for a few rows NumPy's calls take the time, so
+    there are few of them for all fields together.
+    """
+    known = space.formula.memo.recent(_LAYOUTS, 4)
+    way = known.once(samples.variables, lambda: _layout(space, samples.variables))
+    if not way.kinds:
+        return {}
+    octets = np.ascontiguousarray(samples.packed.T[way.places]).astype("<u8", copy=False)
+    bits = np.unpackbits(octets.view(np.uint8), axis=1, count=samples.count, bitorder="little")
+    numbers = np.add.reduceat(way.weights * bits, way.starts, axis=0)
+    # In 64 bits: (number ^ sign) - sign extends the sign of a number in two's complement.
+    numbers = (numbers ^ way.signs) - way.signs - way.lows
+    return {name: row.astype(kind) for (name, kind), row in zip(way.kinds, numbers, strict=True)}
 
 
 def _binary(planes: list[np.ndarray]) -> list[np.ndarray]:
@@ -85,15 +135,6 @@ def _binary(planes: list[np.ndarray]) -> list[np.ndarray]:
         np.bitwise_or.reduce([plane for code, plane in enumerate(planes) if code >> j & 1])
         for j in range((len(planes) - 1).bit_length())
     ]
-
-
-def _few_codes(field: Field, bits: np.ndarray) -> np.ndarray:
-    """The codes of a few samples, from the values of the variables, (variables, count)."""
-    if is_one_hot(field):
-        number = np.arange(len(bits), dtype=np.uint64) @ bits
-    else:
-        number = _POWERS[: len(bits)] @ bits
-    return _code_of_number(field, number, len(bits))
 
 
 def _codes(field: Field, planes: list[np.ndarray], count: int) -> np.ndarray:
