@@ -102,9 +102,11 @@ class CouplingPolicy(_Numbers):
     first: int = 16
     first_if_large: int = 4
     large: int = 1_000_000
-    #: Samples of a trial, which takes as long as one of 64; but not if the formula is large.
+    #: Samples of a trial, which takes as long as one of 64; but not if the formula is large: then
+    #: 64 follow 64 until a sample is this close to P.
     lanes: int = 256
     lanes_if_large: int = 64
+    far_if_large: float = 1e-7
     #: Samples of the second trial, of all contexts together; a context has at least 64.
     tile: int = 1024
     #: Twice as many sweeps must leave at most this share of the variables that may have both

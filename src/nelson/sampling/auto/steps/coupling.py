@@ -11,6 +11,11 @@ at most u^j within j T sweeps. It is enough if 256 lanes met within an eighth of
 draw may make: even with u = 1/40, which a trial passes once in 650 times, one of 10^12 samples
 would not meet. Else a tile of 1,024 lanes must meet within a quarter of these sweeps: with
 u = 1/1,000, one of 10^12 samples would not.
+
+A trial of a large formula runs 64 lanes after the other, whose bounds fit the cache (16 MB for a
+million variables), and ends when as many lanes have met as the bound on the total variation asks
+for (`total_variation.of_coupling`). 64 lanes are enough if they met within a fifteenth of the
+sweeps that a draw may make.
 """
 
 from __future__ import annotations
@@ -35,6 +40,7 @@ from nelson.policy import CouplingPolicy, Policy
 from nelson.sampling.auto.decision import FormulaPart
 from nelson.sampling.auto.steps.step import Step
 from nelson.sampling.methods import cftp
+from nelson.sampling.total_variation import of_coupling
 
 if TYPE_CHECKING:
     from nelson.sampling.auto.search import StepSearch
@@ -97,11 +103,18 @@ class Coupling(Step):
 
 def _lanes(problem: Problem, rows: int, sweeps: int, longest: int, rules: CouplingPolicy) -> int:
     """How many lanes of each row met within `sweeps`, at least."""
-    large, tile = len(problem.formula.literals) > rules.large, _tile(rows, rules)
-    twice = large or sweeps > longest // 2
-    if large:
-        return tile
+    if len(problem.formula.literals) > rules.large:
+        return _enough(sweeps, longest, rules)
+    tile = _tile(rows, rules)
+    twice = sweeps > longest // 2
     return (tile if rows == 1 else min(tile, rules.lanes)) if twice else rules.lanes
+
+
+def _enough(sweeps: int, longest: int, rules: CouplingPolicy) -> int:
+    """Lanes of each context that have to meet within `sweeps`, if the formula is large."""
+    sizes = range(rules.lanes_if_large, rules.tile, rules.lanes_if_large)
+    far = rules.far_if_large
+    return next((m for m in sizes if of_coupling([(m, sweeps)], 4 * longest) <= far), rules.tile)
 
 
 def _tile(rows: int, rules: CouplingPolicy) -> int:
@@ -114,16 +127,31 @@ def _trials(
 ) -> tuple[int, str]:
     """(sweeps until the last chains met, "") if those of all contexts met, else (0, why not)."""
     budget = budget.share(rules.share)
-    large = len(problem.formula.literals) > rules.large
+    if len(problem.formula.literals) > rules.large:
+        return _trials_in_turns(problem, theta, longest, budget, rules)
     most, tile = 0, _tile(len(theta), rules)
     for row in theta:
-        lanes = rules.lanes_if_large if large else rules.lanes
-        sweeps, why = _meet(problem, row, lanes, longest, budget, rules)
-        if not why and (large or sweeps > longest // 2):
+        sweeps, why = _meet(problem, row, rules.lanes, longest, budget, rules)
+        if not why and sweeps > longest // 2:
             sweeps, why = _meet(problem, row, tile, longest, budget, rules)
         if why:
             return 0, why
         most = max(most, sweeps)
+    return most, ""
+
+
+def _trials_in_turns(
+    problem: Problem, theta: np.ndarray, longest: int, budget: Budget, rules: CouplingPolicy
+) -> tuple[int, str]:
+    """As `_trials`, of a large formula: few lanes after the other, until they are enough."""
+    most, met, piece = 0, 0, rules.lanes_if_large
+    while not met or met < _enough(most, longest, rules):
+        for row in theta:
+            sweeps, why = _meet(problem, row, piece, longest, budget, rules, met // 64)
+            if why:
+                return 0, why
+            most = max(most, sweeps)
+        met += piece
     return most, ""
 
 
@@ -134,9 +162,10 @@ def _meet(
     longest: int,
     budget: Budget,
     rules: CouplingPolicy,
+    word: int = 0,
 ) -> tuple[int, str]:
-    """(sweeps until all of these lanes met, ""), or (0, why they did not)."""
-    trial, before = _Trial(problem, theta, lanes), np.inf
+    """(sweeps until all of these lanes met, ""), or (0, why they did not). word: of the first."""
+    trial, before = _Trial(problem, theta, lanes, word), np.inf
     large = len(problem.formula.literals) > rules.large
     length = min(rules.first_if_large if large else rules.first, longest)
     while True:
@@ -156,8 +185,8 @@ def _meet(
 class _Trial:
     """Coupled chains of all starts, forwards in time, in a run that can be continued."""
 
-    def __init__(self, problem: Problem, theta: np.ndarray, lanes: int) -> None:
-        self.problem, self.lanes = problem, lanes
+    def __init__(self, problem: Problem, theta: np.ndarray, lanes: int, word: int = 0) -> None:
+        self.problem, self.lanes, self.word = problem, lanes, word
         self.made = 0  # sweeps so far
         self.request = pilot_request(theta[None], lanes, Budget(threads=1))
         self.space = coupled.scratch(problem.program, engine.width_for(lanes))
@@ -174,7 +203,7 @@ class _Trial:
         self.space.first[0], self.space.trial[0] = length, self.made
         request, lanes = replace(self.request, max_rounds=length), self.lanes
         task = self.problem, request, self.table, request.contexts
-        block = engine.draw(self.kernel, 0, *task, 0, lanes)
+        block = engine.draw(self.kernel, 0, *task, self.word, lanes)
         if block.interrupted:
             raise KeyboardInterrupt
         self.made = block.rounds
