@@ -61,6 +61,26 @@ def test_a_large_formula_is_looked_at_earlier(looks):
     assert looks == [(64, 4), (64, 8)]
 
 
+def test_a_large_formula_has_as_many_samples_as_the_bound_asks_for(looks):
+    """64 where they meet soon; 64 after 64 are the samples of one trial of all of them."""
+    f = random_ksat(300, 240, 5, seed=1)
+    part = FormulaPart(np.arange(300), np.zeros((1, 300)), f)
+
+    def trial(**rules):
+        policy = Policy(coupling=CouplingPolicy(large=0, **rules))
+        return coupling.Coupling().applies(part, Budget(threads=1), policy).more["trial"]
+
+    lanes, sweeps = trial()
+    assert lanes == 64 and 8 < sweeps <= 68
+    lanes, most = trial(far_if_large=0.0, tile=256)
+    assert lanes == 256 and most >= sweeps and {size for size, _ in looks} == {64}
+    looks.clear()
+    rules = CouplingPolicy(first=4, stuck=2.0, stuck_at_once=2.0)
+    problem = part.problem.sweeping_all()
+    at_once = coupling._meet(problem, part.theta[0], 256, 256, Budget(threads=1), rules)
+    assert at_once == (most, "") and {size for size, _ in looks} == {256}
+
+
 def test_chains_that_meet_late_have_a_second_trial(looks):
     """A draw makes at most 1,024 sweeps: 128 for the first trial, 256 for the second."""
     f = random_ksat(300, 240, 5, seed=1)
