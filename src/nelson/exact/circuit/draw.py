@@ -131,16 +131,16 @@ class Draws:
         packed = np.empty(contexts * words * len(job.columns), np.uint64)
         done = np.full(contexts * tiles, descent.MISSING, np.uint8)
         interrupted = self._run(job, packed, done, tiles, deadline)
-        packed = packed.reshape(contexts, words, len(job.columns))
+        rows = packed.reshape(contexts, words, len(job.columns))
         valid = np.repeat(tail_mask(count)[None], contexts, 0)
         if (done == descent.FINISHED).all():
-            return DrawnBlock(packed, valid, self.log_p, False, interrupted)
+            return DrawnBlock(rows, valid, self.log_p, False, interrupted)
         if (done == descent.WRONG).any():
             raise NelsonError("a sample drawn from a circuit violates the circuit's own formula")
         finished = np.repeat(done.reshape(contexts, tiles) == descent.FINISHED, self.width, 1)
         valid[~finished[:, :words]] = 0
         stopped = bool((finished.all(1) < (self.log_p > -np.inf)).any())
-        return DrawnBlock(packed, valid, self.log_p, stopped, interrupted)
+        return DrawnBlock(rows, valid, self.log_p, stopped, interrupted)
 
     def _run(
         self,
