@@ -9,9 +9,10 @@ A share is a share of the time that is left; it matters only with `seconds=`.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class _Numbers:
     """Prints only what differs from the default, so that help() stays short."""
 
@@ -23,8 +24,24 @@ class _Numbers:
         ]
         return f"{type(self).__name__}({', '.join(changed)})"
 
+    # Not by `dataclass`, which compiles them for each class: 3 ms of each import.
 
-@dataclass(frozen=True, repr=False)
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self._values() == other._values()
+
+    def __hash__(self) -> int:
+        """Computed once: a memo asks for it at each call."""
+        value = self.__dict__.get("_hash")
+        if value is None:
+            value = hash(self._values())
+            object.__setattr__(self, "_hash", value)
+        return int(value)
+
+    def _values(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, field.name) for field in fields(self))
+
+
+@dataclass(frozen=True, repr=False, eq=False)
 class AutoPolicy(_Numbers):
     """Which steps `method="auto"` takes, in general."""
 
@@ -52,7 +69,7 @@ class AutoPolicy(_Numbers):
         return step in self.without
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class EnumerationPolicy(_Numbers):
     """When `auto` enumerates the structures of a component."""
 
@@ -69,7 +86,7 @@ class EnumerationPolicy(_Numbers):
     input_share: float = 0.2
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class CircuitPolicy(_Numbers):
     """How long `auto` compiles. Effort is counted in units of `nelson.exact.circuit.effort`."""
 
@@ -94,7 +111,7 @@ class CircuitPolicy(_Numbers):
     waiting_share: float = 0.8
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class CouplingPolicy(_Numbers):
     """The trial that tells whether coupled chains of all starts meet (`cftp` is then exact)."""
 
@@ -119,7 +136,7 @@ class CouplingPolicy(_Numbers):
     share: float = 0.1
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class RejectionPolicy(_Numbers):
     """When `auto` proposes random assignments, or random inputs of gates."""
 
@@ -148,7 +165,7 @@ class RejectionPolicy(_Numbers):
     share: float = 0.1
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class ChainPolicy(_Numbers):
     """Which chains `auto` tries and diagnoses, and the share of the time left that each gets."""
 
@@ -188,7 +205,7 @@ class ChainPolicy(_Numbers):
     contexts: int = 8
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class UniquePolicy(_Numbers):
     """How `unique=True` ends: when rows are counted, enumerated, or given up."""
 
@@ -206,7 +223,7 @@ class UniquePolicy(_Numbers):
     cells: int = 1 << 28
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class ReservePolicy(_Numbers):
     """The solver that starts beside `auto`, with `seconds=`, so that nobody leaves empty-handed."""
 
@@ -223,7 +240,7 @@ class ReservePolicy(_Numbers):
     decide_share: float = 0.85
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class ExactPolicy(_Numbers):
     """Which formulas have an exact law (`nelson.exact.law`), and by which route."""
 
@@ -263,7 +280,7 @@ class ExactPolicy(_Numbers):
     seconds: float = 60.0
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class MovesPolicy(_Numbers):
     """Which joint moves and jumps chains make (`nelson.chains.moves`), and what they may cost."""
 
@@ -295,7 +312,7 @@ class MovesPolicy(_Numbers):
     accepted: float = 0.05
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class DiagnosisPolicy(_Numbers):
     """How long a pilot run goes on before chains are called heuristic (`nelson.chains.diagnosis`).
 
@@ -332,7 +349,7 @@ class DiagnosisPolicy(_Numbers):
     mode_seconds: float = 1.0
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class TermsPolicy(_Numbers):
     """How laws with products of variables are drawn (`nelson.sample(..., terms=...)`)."""
 
@@ -343,7 +360,7 @@ class TermsPolicy(_Numbers):
     pilot_share: float = 0.5
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class LogZPolicy(_Numbers):
     """How log Z is computed where the exact law does not answer (`nelson.log_z`)."""
 
@@ -403,7 +420,7 @@ class LogZPolicy(_Numbers):
     terms_bridge_share: float = 0.4
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class FitPolicy(_Numbers):
     """When a fit of theta stops, and how it divides its time: `nelson.learn`, shares, tables.
 
@@ -438,7 +455,7 @@ class FitPolicy(_Numbers):
     converged: float = 1e-2
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class PairPolicy(_Numbers):
     """Which pairs of fields `Space.learn` tries, and when its search ends."""
 
@@ -464,7 +481,7 @@ class PairPolicy(_Numbers):
     failures: int = 4
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class JudgingPolicy(_Numbers):
     """How `nelson.judge` chooses a test and the number of samples."""
 
@@ -488,7 +505,7 @@ class JudgingPolicy(_Numbers):
     pair_draws: int = 4_000_000
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class SpacePolicy(_Numbers):
     """How fields and rules of a space become variables and clauses."""
 
@@ -524,7 +541,7 @@ class SpacePolicy(_Numbers):
     least_share: float = 1 / 64
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class CoverPolicy(_Numbers):
     """How `Space.cover` searches for a small table, and `Space.coverage` for legal tuples."""
 
@@ -551,7 +568,7 @@ class CoverPolicy(_Numbers):
     draw_seconds: float = 5.0
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Policy(_Numbers):
     """One group of numbers for each decision. Frozen and hashable: it is part of memo keys.
 
@@ -578,14 +595,6 @@ class Policy(_Numbers):
     judging: JudgingPolicy = JudgingPolicy()
     space: SpacePolicy = SpacePolicy()
     cover: CoverPolicy = CoverPolicy()
-
-    def __hash__(self) -> int:
-        """Computed once: a memo asks for it at each call."""
-        value = self.__dict__.get("_hash")
-        if value is None:
-            value = hash(tuple(getattr(self, field.name) for field in fields(self)))
-            object.__setattr__(self, "_hash", value)
-        return value
 
     def without(self, *steps: str) -> Policy:
         """The same policy with these steps of `auto` left out, too."""
