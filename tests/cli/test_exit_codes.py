@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from nelson import Formula
+from nelson.budget import Budget
+from nelson.cli import common
 from tests.cli.commands import KSAT, STREETS, UNSAT, Done, literals, run
 
 
@@ -119,3 +121,32 @@ def test_without_a_sample_no_file_is_written_and_an_old_one_stays(tmp_path, name
         path.write_bytes(b"old")
     assert run(*args, "-n", 0).returncode == 0  # the twin: nothing was asked for
     assert path.read_bytes() != b"old"
+
+
+class Clock:
+    """Between two looks at it, some seconds have passed."""
+
+    def __init__(self, step: float) -> None:
+        self.now, self.step = 0.0, step
+
+    def monotonic(self) -> float:
+        self.now += self.step
+        return self.now
+
+
+@pytest.mark.parametrize("command", ["report", "marginals", "count", "mode", "sample"])
+def test_the_limit_of_a_command_counts_from_its_start(command, monkeypatch):
+    """Seconds that reading has used up are not given again; the twin reads at once."""
+    limits: list[float | None] = []
+    made = Budget.of.__func__
+
+    def of(cls, seconds=None, threads=None):
+        limits.append(seconds)
+        return made(cls, seconds, threads)
+
+    monkeypatch.setattr(Budget, "of", classmethod(of))
+    for step, left in ((30.0, 70.0), (0.0, 100.0)):
+        limits.clear()
+        monkeypatch.setattr(common, "time", Clock(step))
+        assert run(command, STREETS, "--seconds", 100).returncode == 0
+        assert left in limits and all(seconds is None or seconds <= left for seconds in limits)

@@ -6,14 +6,16 @@ import contextlib
 import functools
 import os
 import sys
+import time
 from collections.abc import Callable
+from contextvars import ContextVar
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, overload
 
 import typer
 
 from nelson.cli.interrupt import interrupted_code, signals_raise
-from nelson.errors import LINES, NelsonError, Unsatisfiable, printable
+from nelson.errors import LINES, BudgetExceeded, NelsonError, Unsatisfiable, printable
 from nelson.io.progress import listening
 
 if TYPE_CHECKING:
@@ -45,6 +47,11 @@ APP_SETTINGS: dict[str, Any] = {
     },
 }
 
+#: When the command began that runs now.
+_BEGAN: ContextVar[float] = ContextVar("began")
+#: What is left of a limit that reading the input has used up.
+_LEAST_SECONDS = 0.1
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -73,6 +80,7 @@ def guarded(command: F, bad_input: int = ExitCode.BAD_INPUT) -> F:
     @functools.wraps(command)
     def run(*args: Any, **kwargs: Any) -> Any:
         code = bad_input
+        _BEGAN.set(time.monotonic())
         _load_numba_without_scipy()
         try:
             with signals_raise(), listening(None):  # commands show phases in their own way
@@ -92,6 +100,8 @@ def guarded(command: F, bad_input: int = ExitCode.BAD_INPUT) -> F:
             text = f"error: {where}{error.strerror or error}"
         except MemoryError as error:
             text = f"error: out of memory{f': {error}' if str(error) else ''}"
+        except BudgetExceeded as error:
+            code, text = ExitCode.BUDGET, f"budget reached: {error}"
         except (NelsonError, ValueError, ImportError) as error:
             text = f"error: {error}"
         if os.environ.get("NELSON_DEBUG"):
@@ -101,6 +111,19 @@ def guarded(command: F, bad_input: int = ExitCode.BAD_INPUT) -> F:
         fail(text, code)
 
     return run  # type: ignore[return-value]
+
+
+@overload
+def left(seconds: float) -> float: ...
+@overload
+def left(seconds: None) -> None: ...
+@overload
+def left(seconds: float | None) -> float | None: ...
+def left(seconds: float | None) -> float | None:
+    """What is left of `--seconds` after the input was read: the limit is that of the command."""
+    if seconds is None:
+        return None
+    return max(seconds - (time.monotonic() - _BEGAN.get(time.monotonic())), _LEAST_SECONDS)
 
 
 def _load_numba_without_scipy() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from nelson.cli import options as opt
-from nelson.cli.common import ExitCode, fail, print_json
+from nelson.cli.common import ExitCode, fail, left, print_json
 from nelson.cli.formulas import read_formula
 from nelson.cli.spaces import read_source, space_of
 from nelson.cli.tables import digits
@@ -64,7 +64,7 @@ def compile_(
         else:
             formula = read_formula(file, dialect, quiet).formula
         try:
-            budget = replace(Budget.of(seconds), memory=int(memory * 2**30))
+            budget = replace(Budget.of(left(seconds)), memory=int(memory * 2**30))
             circuit = keep_on_disk(formula, budget, compiler)
         except BudgetExceeded as error:
             fail(

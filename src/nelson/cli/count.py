@@ -5,11 +5,10 @@ from __future__ import annotations
 import typer
 
 from nelson.cli import options as opt
-from nelson.cli.common import ExitCode, fail, say
+from nelson.cli.common import fail, left, say
 from nelson.cli.formulas import read_formula
 from nelson.cli.spaces import conditions, read_source, refuse, space_of
 from nelson.cli.tables import digits
-from nelson.errors import BudgetExceeded
 from nelson.io.progress import PhaseLine
 
 EXAMPLES = """\b
@@ -44,25 +43,22 @@ def count(
     from nelson.exact.queries import count as count_solutions
 
     with PhaseLine(not quiet):
-        try:
-            if (source := read_source(file)) is not None:
-                refuse({"--projected": projected}, "for DIMACS files only; FILE is a space")
-                space = space_of(source)
-                number = space.count(conditions(space, given), seconds)
-            else:
-                named = read_formula(file, dialect, quiet)
-                formula, literals = named.formula, named.literals(given) or ()
-                shown = formula.projection
-                if projected and shown is None:
-                    fail(f"--projected: {file} has no c ind or c p show line")
-                number = count_solutions(formula, literals, seconds, shown if projected else None)
-                if shown is not None and not projected and not quiet:
-                    say(
-                        "note: all variables count, not only the projection of the file; "
-                        "--projected counts its projected solutions"
-                    )
-        except BudgetExceeded as error:
-            fail(f"budget reached: {error}", ExitCode.BUDGET)
+        if (source := read_source(file)) is not None:
+            refuse({"--projected": projected}, "for DIMACS files only; FILE is a space")
+            space = space_of(source)
+            number = space.count(conditions(space, given), left(seconds))
+        else:
+            named = read_formula(file, dialect, quiet)
+            formula, literals = named.formula, named.literals(given) or ()
+            shown = formula.projection
+            if projected and shown is None:
+                fail(f"--projected: {file} has no c ind or c p show line")
+            number = count_solutions(formula, literals, left(seconds), shown if projected else None)
+            if shown is not None and not projected and not quiet:
+                say(
+                    "note: all variables count, not only the projection of the file; "
+                    "--projected counts its projected solutions"
+                )
     if json:
         typer.echo(f'{{"count": {digits(number)}}}')
     else:

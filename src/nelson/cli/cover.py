@@ -7,10 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from nelson.cli import options as opt
-from nelson.cli.common import ExitCode, counted, fail, say
+from nelson.cli.common import ExitCode, counted, fail, left, say
 from nelson.cli.output import open_row_output
 from nelson.cli.spaces import conditions, read_space
-from nelson.errors import BudgetExceeded
 from nelson.io.progress import PhaseLine
 
 EXAMPLES = """\b
@@ -64,11 +63,8 @@ def cover(
     with open_row_output(output, spreadsheet) as writer_of:
         space = read_space(file)
         wanted = conditions(space, given)
-        try:
-            with PhaseLine(not quiet):
-                rows = space.cover(t, fields, seed=seed, given=wanted, seconds=seconds)
-        except BudgetExceeded as error:
-            fail(f"budget reached: {error}", ExitCode.BUDGET)
+        with PhaseLine(not quiet):
+            rows = space.cover(t, fields, seed=seed, given=wanted, seconds=left(seconds))
         writer = writer_of(rows)
         writer.write(rows)
         writer.close({"rows": len(rows), "t": t, "status": rows.status})

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import typer
 
 from nelson.cli import options as opt
-from nelson.cli.common import echo, print_json
+from nelson.cli.common import echo, left, print_json
 from nelson.cli.spaces import read_source
 from nelson.errors import FormulaError
 
@@ -60,7 +60,7 @@ def evaluate(
         data,
         samples=samples,
         seed=seed,
-        seconds=seconds,
+        seconds=left(seconds),
         train=train,
         terms=loaded.terms,
         drop_invalid=drop_invalid,

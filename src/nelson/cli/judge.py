@@ -10,6 +10,7 @@ from nelson.cli import options as opt
 from nelson.cli.common import (
     echo,
     law_of_projection,
+    left,
     parsed_count,
     print_json,
 )
@@ -110,7 +111,7 @@ def judge(
             delta=delta,
             n=n,
             seed=seed,
-            seconds=seconds,
+            seconds=left(seconds),
             sweeps=sweeps,
             project_law=law,
             progress=line.show,

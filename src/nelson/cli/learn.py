@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from nelson.cli import options as opt
-from nelson.cli.common import ExitCode, fail, say
+from nelson.cli.common import ExitCode, fail, left, say
 from nelson.cli.formulas import read_formula
 from nelson.cli.interrupt import interrupted_code
 from nelson.cli.learn_table import is_table, learn_table
@@ -175,7 +175,7 @@ def learn(
         drop_invalid=drop_invalid,
         seed=seed,
         threads=threads,
-        seconds=seconds,
+        seconds=left(seconds),
         run=Run(
             checkpoint=checkpoint,
             every=every,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from nelson.cli import options as opt
-from nelson.cli.common import say
+from nelson.cli.common import left, say
 from nelson.cli.formulas import read_formula
 from nelson.cli.spaces import law_arguments, read_source, refuse, space_of
 from nelson.cli.tables import check_name, put
@@ -37,6 +37,7 @@ def marginals(
     share: opt.Share = [],  # noqa: B006
     first: opt.First = [],  # noqa: B006
     seed: opt.Seed = None,
+    seconds: opt.Seconds = None,
     output: opt.TableOutput = "-",
     dialect: opt.Dialect = "auto",
     json: opt.Json = False,
@@ -49,7 +50,7 @@ def marginals(
         if (source := read_source(file)) is not None:
             law = law_arguments(source, given, weights, weight, share, first)
             if source is space_of(source):
-                law["seed"] = seed
+                law |= {"seed": seed, "seconds": left(seconds)}
             shares = source.marginals(**law)
             rows = list(value_rows(shares))
             guarantee, error = shares.guarantee, shares.error
@@ -59,7 +60,7 @@ def marginals(
 
             named = read_formula(file, dialect, quiet)
             theta = named.log_odds(weights, weight, given)
-            means = marginals_of(named.formula, theta, seed=seed)
+            means = marginals_of(named.formula, theta, seconds=left(seconds), seed=seed)
             rows = [(named.shown(v), True, float(p)) for v, p in enumerate(means.mean, start=1)]
             guarantee, error = means.guarantee, means.error
     put(("field", "value", "share"), rows, output, json, spreadsheet)

@@ -7,11 +7,10 @@ from typing import Any
 import typer
 
 from nelson.cli import options as opt
-from nelson.cli.common import ExitCode, fail, print_json, say
+from nelson.cli.common import left, print_json, say
 from nelson.cli.formulas import NamedFormula, read_formula
 from nelson.cli.spaces import law_arguments, read_source, refuse, space_of
 from nelson.cli.tables import check_name, put
-from nelson.errors import BudgetExceeded
 from nelson.io.progress import PhaseLine
 
 EXAMPLES = """\b
@@ -48,21 +47,18 @@ def mode(
 
     named: NamedFormula | None = None
     with PhaseLine(not quiet):
-        try:
-            if (source := read_source(file)) is not None:
-                law = law_arguments(source, given, weights, weight, share, first)
-                is_model = source is not space_of(source)
-                weighted = is_model or any(law[k] for k in ("weights", "shares", "first"))
-                row = source.mode(**(law if is_model else law | {"seconds": seconds}))
-            else:
-                refuse({"--share": bool(share), "--first": bool(first)}, "for spaces (.toml) only")
-                named = read_formula(file, dialect, quiet)
-                weighted = bool(named.log_odds(weights, weight).any())
-                wanted = named.log_odds(weights, weight, given)
-                x = mode_of(named.formula, wanted, seconds=seconds).tolist()
-                row = {named.shown(v): value for v, value in enumerate(x, start=1)}
-        except BudgetExceeded as error:
-            fail(f"budget reached: {error}", ExitCode.BUDGET)
+        if (source := read_source(file)) is not None:
+            law = law_arguments(source, given, weights, weight, share, first)
+            is_model = source is not space_of(source)
+            weighted = is_model or any(law[k] for k in ("weights", "shares", "first"))
+            row = source.mode(**(law if is_model else law | {"seconds": left(seconds)}))
+        else:
+            refuse({"--share": bool(share), "--first": bool(first)}, "for spaces (.toml) only")
+            named = read_formula(file, dialect, quiet)
+            weighted = bool(named.log_odds(weights, weight).any())
+            wanted = named.log_odds(weights, weight, given)
+            x = mode_of(named.formula, wanted, seconds=left(seconds)).tolist()
+            row = {named.shown(v): value for v, value in enumerate(x, start=1)}
     if not quiet and not weighted:
         say("note: without weights all of them are equally likely; this is one")
     _print(row, named, output, json, spreadsheet)

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from nelson.budget import Budget
 from nelson.cli import options as opt
-from nelson.cli.common import echo, print_json
+from nelson.cli.common import echo, left, print_json
 from nelson.cli.formulas import read_formula
 from nelson.cli.marginals import value_rows
 from nelson.cli.spaces import conditions, read_source, refuse, space_of
@@ -33,6 +34,7 @@ def report(
     weights: opt.Weights = None,
     given: opt.Given = [],  # noqa: B006 - Typer copies it
     dialect: opt.Dialect = "auto",
+    seconds: opt.Seconds = None,
     json: opt.Json = False,
 ) -> None:
     """Print what is known about a formula before sampling it, or what a space holds.
@@ -44,26 +46,30 @@ def report(
     """
     if (source := read_source(file)) is not None:
         refuse({"--weights": weights is not None}, "for DIMACS files only; see nelson marginals")
-        _describe(source, given, json)
+        _describe(source, given, left(seconds), json)
         return
     refuse({"--given": bool(given)}, "for spaces (.toml) only")
     named = read_formula(file, dialect)
     from nelson.sampling.report import report as report_on
 
-    result = report_on(named.formula, named.theta(weights))
+    result = report_on(named.formula, named.theta(weights), seconds=left(seconds))
     if json:
         print_json(result.to_dict())
     else:
         echo(str(result))
 
 
-def _describe(source: Space | TableModel, given: list[str], json: bool) -> None:
+def _describe(
+    source: Space | TableModel, given: list[str], seconds: float | None, json: bool
+) -> None:
     """What a space holds; the shares are those of the model, where `source` is one."""
     space = space_of(source)
     with PhaseLine():
         wanted = conditions(space, given)
-        legal, why = _legal_rows(space, wanted)
-        shares = source.marginals(wanted) if legal != 0 else None
+        budget = Budget.of(seconds)
+        legal, why = _legal_rows(space, wanted, budget.share(0.5))
+        limit: dict[str, Any] = {"seconds": budget.seconds_left} if source is space else {}
+        shares = source.marginals(wanted, **limit) if legal != 0 else None
     rows = [] if shares is None else list(value_rows(shares))
     if json:
         print_json(
@@ -91,9 +97,9 @@ def _describe(source: Space | TableModel, given: list[str], json: bool) -> None:
         raise Unsatisfiable(space.contradiction(wanted) or "no row is legal")
 
 
-def _legal_rows(space: Space, given: Any) -> tuple[int | None, str]:
+def _legal_rows(space: Space, given: Any, budget: Budget) -> tuple[int | None, str]:
     """(the number of legal rows, "") or (None, why it is not known)."""
     try:
-        return space.count(given), ""
+        return space.count(given, 60.0 if budget.counted else budget.left), ""
     except BudgetExceeded as error:
         return None, f"not counted: {error}"

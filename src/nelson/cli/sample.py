@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from nelson.cli import options as opt
-from nelson.cli.common import law_of_projection, parsed_count, projection
+from nelson.cli.common import law_of_projection, left, parsed_count, projection
 from nelson.cli.formulas import NamedFormula, read_formula
 from nelson.cli.output import (
     RowSink,
@@ -143,6 +143,7 @@ def sample(
         )
         options |= {"n": parsed_count(count), "threads": threads}
         law = law_arguments(source, given, weights, weight, share, first)
+        options["seconds"] = left(seconds)
         if folder:
             used = {
                 "--unique": unique,
@@ -173,6 +174,7 @@ def sample(
     def read() -> NamedFormula:
         """The formula, and the options whose defaults may stand in its file."""
         named = read_formula(file, dialect, quiet)
+        options["seconds"] = left(seconds)
         options["given"] = named.literals(given)
         options["theta"] = named.theta(weights, weight)
         options["project"] = projection(project, named.formula)
