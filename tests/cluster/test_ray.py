@@ -90,6 +90,11 @@ def test_spaces_circuits_and_errors_of_workers(head, tmp_path):
     options = {"n": 1000, "seed": 1, "part_rows": 256, "address": head.address}
     folder = cluster.sample(plan, out=tmp_path / "b", **options)
     assert folder.to_pandas().equals(plan.sample(1000, seed=1).to_pandas())
+    model = space.learn(plan.sample(300, seed=2), seed=0)
+    for name, source in (("model", model), ("rule", space.plan(given="len > 5"))):
+        on_ray = cluster.sample(source, out=tmp_path / name, **options)
+        alone = cluster.sample(source, out=tmp_path / f"{name} here", **options | {"address": None})
+        assert on_ray.to_pandas().equals(alone.to_pandas())
     drawn = cluster.sample(LOOSE, [1, 0, 0, 0, 0], out=tmp_path / "c", **options)
     expected = nelson.sample(LOOSE, [1, 0, 0, 0, 0], 1000, seed=1)
     assert np.array_equal(drawn.samples().packed, expected.packed)
