@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import random
+from array import array
 
+import numpy as np
 import pytest
 from scipy.stats import chisquare
 
@@ -44,6 +46,15 @@ CALLS = [
     ("solve", ([1, 2],), {}),
     ("add_clauses", ([[3], [-3, 5]],), {}),
     ("add_clauses", ([1, 0],), {}),
+    ("add_clauses", (3,), {}),
+    ("add_clauses", (array("i", [10, 11, 0, 0, -12, 0]),), {}),
+    ("add_clauses", (np.array([10, -11, 0]),), {}),
+    ("add_clauses", (array("q", [1, 2]),), {}),
+    ("add_clauses", (array("d", [1, 0]),), {}),
+    ("add_clauses", (np.zeros((2, 2), np.int32),), {}),
+    ("nb_vars", (), {}),
+    ("solve", ([12],), {}),
+    ("solve", ([-10],), {}),
     ("solve", ([-5],), {}),
     ("add_clause", ([-3],), {}),
     ("solve", (), {}),

@@ -15,7 +15,7 @@ LARGEST = (2**31 - 1) // 2
 def literals(items: Any) -> list[int]:
     """The literals of a clause."""
     found = []
-    for literal in _iterated(items):
+    for literal in iterated(items):
         if not isinstance(literal, int):
             raise TypeError("integer expected !")
         if literal == 0:
@@ -26,7 +26,7 @@ def literals(items: Any) -> list[int]:
     return found
 
 
-def _iterated(items: Any) -> Iterator[Any]:
+def iterated(items: Any) -> Iterator[Any]:
     if not isinstance(items, Iterable):
         raise TypeError("iterable object expected")
     return iter(items)

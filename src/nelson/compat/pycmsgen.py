@@ -7,12 +7,13 @@ exactly where that is possible. Otherwise a warning says what is known.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from array import array
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
-from nelson.compat.clauses import Clauses, literals, not_negative
+from nelson.compat.clauses import Clauses, iterated, literals, not_negative
 from nelson.errors import BudgetExceeded, Unsatisfiable
 from nelson.formula import Formula
 from nelson.sampling.sample_stream import plan
@@ -21,6 +22,27 @@ __version__ = VERSION = "6.1.1"
 
 #: Solutions that are drawn ahead.
 BLOCK = 64
+
+#: Of C integers.
+BUFFERS = (array, memoryview, np.ndarray)
+
+
+def _flat(items: Any) -> Iterator[list[int]]:
+    """The clauses of a buffer, without empty ones."""
+    view = memoryview(items)
+    if view.ndim != 1:
+        raise ValueError(f"invalid clause array: expected 1-D array, got {view.ndim}-D")
+    if view.format not in ("i", "l", "q"):
+        raise ValueError(f"invalid clause array: invalid format '{view.format}'")
+    if len(view) and view[-1] != 0:
+        raise ValueError("last clause not terminated by zero")
+    clause: list[int] = []
+    for x in view.tolist():
+        if x:
+            clause.append(x)
+        elif clause:
+            yield clause
+            clause = []
 
 
 class Solver(Clauses):
@@ -59,9 +81,9 @@ class Solver(Clauses):
         super().add_clause(clause)
         self._forget()
 
-    def add_clauses(self, clauses: Iterable[Iterable[int]]) -> None:
-        """Several clauses."""
-        for clause in list(clauses):
+    def add_clauses(self, clauses: Any) -> None:
+        """Several clauses; or a flat array of C integers in which each clause ends in 0."""
+        for clause in _flat(clauses) if isinstance(clauses, BUFFERS) else iterated(clauses):
             self.add_clause(clause)
 
     def add_xor_clause(self, xor_clause: Iterable[int], rhs: bool) -> None:
