@@ -24,7 +24,7 @@ def nelson(train, asked):
     import nelson as library
 
     made = library.TableEstimator(rules=asked["rules"], random_state=asked["seed"]).fit(train)
-    asked["score"] = lambda test: float(made.score(test))
+    asked["score"] = made.score_samples
     return lambda n: made.sample(n, random_state=asked["seed"] + 1)
 
 
@@ -107,7 +107,9 @@ def main() -> None:
     told = {"fit": time.process_time() - started, "fit_wall": time.monotonic() - clock}
     told["fit_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     if "score" in asked:
-        told["log_p"] = asked["score"](pd.read_csv(folder / "test.csv", parse_dates=asked["dates"]))
+        log_p = asked["score"](pd.read_csv(folder / "test.csv", parse_dates=asked["dates"]))
+        possible = log_p > -float("inf")  # a row with a value that the training rows lack is not
+        told |= {"log_p": float(log_p[possible].mean()), "impossible": float((~possible).mean())}
     draw(asked["rows"]).to_csv(folder / f"new.{name}.csv", index=False)
     (folder / f"told.{name}.json").write_text(json.dumps(told))
     started = time.process_time()

@@ -37,6 +37,7 @@ COLUMNS: list[tuple[str, str, int, bool | None]] = [
     ("one_way", "one-way", 3, False),
     ("two_way", "two-way", 3, False),
     ("log_p", "log P", 2, True),
+    ("impossible", "P = 0", 4, False),
     ("correlation", "correlation", 3, False),
     ("detection", "detection AUC", 3, None),
     ("utility", "utility", 3, True),
