@@ -45,3 +45,17 @@ def test_the_lowest_and_highest_values_are_decoded():
         x = space.integer("x", low, high)
         for value in (low, high):
             assert space.sample(1, given=x == value, seed=0)[0]["x"] == value
+
+
+def test_samples_of_some_fields_are_decoded(monkeypatch):
+    """Samples that are projected on some fields have no variables of the others."""
+    space = space_of_all_kinds()
+    names = ["signed", "color", "one"]
+    variables = [v for name in names for v in space.encoding.of_field[name]]
+    samples = nelson.sample(space.formula, None, 50, seed=2, project=variables)
+    few = decode.columns(space, samples, names)
+    monkeypatch.setattr(decode, "_FEW_CELLS", 0)
+    many = decode.columns(space, samples, names)
+    assert all(np.array_equal(few[name], many[name]) for name in names)
+    with pytest.raises(KeyError):
+        decode.columns(space, samples, ["on"])

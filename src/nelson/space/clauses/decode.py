@@ -94,8 +94,8 @@ def _layout(space: Declaration, variables: tuple[int, ...]) -> _Layout:
     starts, signs, lows, kinds = [], [], [], []
     for name, field in space.fields.items():
         own, low = space.encoding.of_field[name], _lowest(field)
-        if not 0 < len(own) <= 64:
-            continue
+        if not 0 < len(own) <= 64 or not all(variable in at for variable in own):
+            continue  # too wide, or not among the variables of projected samples
         starts.append(len(places))
         places += [at[variable] for variable in own]
         codes = np.arange(len(own), dtype=np.uint64)
