@@ -49,7 +49,7 @@ APP_SETTINGS: dict[str, Any] = {
 
 #: When the command began that runs now.
 _BEGAN: ContextVar[float] = ContextVar("began")
-#: What is left of a limit that reading the input has used up.
+#: What is left of a longer limit that reading the input has used up.
 _LEAST_SECONDS = 0.1
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -123,7 +123,8 @@ def left(seconds: float | None) -> float | None:
     """What is left of `--seconds` after the input was read: the limit is that of the command."""
     if seconds is None:
         return None
-    return max(seconds - (time.monotonic() - _BEGAN.get(time.monotonic())), _LEAST_SECONDS)
+    read = time.monotonic() - _BEGAN.get(time.monotonic())
+    return max(seconds - read, min(seconds, _LEAST_SECONDS))
 
 
 def _load_numba_without_scipy() -> None:
