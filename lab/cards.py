@@ -145,8 +145,8 @@ def paper(axes: Any) -> None:
 
 def huge(axes: Any) -> None:
     """Samples a second of one GPU over the samples of a call, from the page of the GPU."""
-    found = json.loads(gpu_page.FIGURES.read_text())
-    calls = [(it["samples"], it["samples"] / np.median(it["call"])) for it in found["latencies"]]
+    figures = json.loads(gpu_page.FIGURES.read_text())
+    calls = [(it["samples"], it["samples"] / np.median(it["call"])) for it in figures["latencies"]]
     axes.loglog(*np.array(sorted(calls)).T, ".-", color=BLUE)
     axes.set(xlabel="samples of a call", ylabel="samples / s")
 

@@ -1,8 +1,8 @@
 """One tool on one table, in a process of its own: python method.py NAME FOLDER.
 
 FOLDER has train.csv, test.csv and asked.json (dates, rules, seed, how many rows); new.csv and
-told.json are written. It imports nothing of this repository, so that it runs in the environment of
-the peers.
+figures.json are written. It imports nothing of this repository: it runs in the environment of the
+peers.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def _fitted(made, train):
     made.fit({"rows": train})
 
     def draw(n):
-        found = made.sample(n)
-        return found["rows"] if isinstance(found, dict) else found
+        new = made.sample(n)
+        return new["rows"] if isinstance(new, dict) else new
 
     return draw
 
@@ -55,15 +55,15 @@ def _fitted(made, train):
 def _metadata(train, asked):
     from sdv.metadata import Metadata
 
-    found = Metadata()
-    found.add_table("rows")
+    metadata = Metadata()
+    metadata.add_table("rows")
     for name in train:
         if name in asked["dates"]:
             kind = {"sdtype": "datetime", "datetime_format": "%Y-%m-%d"}
         else:
             kind = {"sdtype": "categorical" if name in asked["choices"] else "numerical"}
-        found.add_column(name, table_name="rows", **kind)
-    return found
+        metadata.add_column(name, table_name="rows", **kind)
+    return metadata
 
 
 def mst(train, asked):
@@ -104,19 +104,19 @@ def main() -> None:
     train = pd.read_csv(folder / "train.csv", parse_dates=asked["dates"])
     started, clock = time.process_time(), time.monotonic()
     draw = globals()[name](train, asked)
-    told = {"fit": time.process_time() - started, "fit_wall": time.monotonic() - clock}
-    told["fit_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    figures = {"fit": time.process_time() - started, "fit_wall": time.monotonic() - clock}
+    figures["fit_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     if "score" in asked:
         log_p = asked["score"](pd.read_csv(folder / "test.csv", parse_dates=asked["dates"]))
         possible = log_p > -float("inf")  # a row with a value that the training rows lack is not
-        told |= {"log_p": float(log_p[possible].mean()), "impossible": float((~possible).mean())}
+        figures |= {"log_p": float(log_p[possible].mean()), "impossible": float((~possible).mean())}
     draw(asked["rows"]).to_csv(folder / f"new.{name}.csv", index=False)
-    (folder / f"told.{name}.json").write_text(json.dumps(told))
+    (folder / f"figures.{name}.json").write_text(json.dumps(figures))
     started = time.process_time()
     draw(MANY)
-    told["draw"] = time.process_time() - started
-    told["draw_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    (folder / f"told.{name}.json").write_text(json.dumps(told))
+    figures["draw"] = time.process_time() - started
+    figures["draw_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    (folder / f"figures.{name}.json").write_text(json.dumps(figures))
 
 
 if __name__ == "__main__":

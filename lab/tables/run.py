@@ -74,18 +74,18 @@ def kept(found: data.Data, new: pd.DataFrame) -> float | None:
 def measured(found: data.Data, new: pd.DataFrame) -> dict[str, Any]:
     for name in found.dates:
         new[name] = pd.to_datetime(new[name])
-    told = compare(found.test, new, found.train)
+    figures = compare(found.test, new, found.train)
     how = Measures(found.train)
     score = utility(how.encoded(new), how.encoded(found.test), found.target)
     return {
         "rules": kept(found, new),
-        "one_way": told.one_way,
-        "two_way": told.two_way,
-        "correlation": told.correlation,
-        "detection": told.detection,
+        "one_way": figures.one_way,
+        "two_way": figures.two_way,
+        "correlation": figures.correlation,
+        "detection": figures.detection,
         "utility": score,
-        "copies": told.copies,
-        "closer": told.closer,
+        "copies": figures.copies,
+        "closer": figures.closer,
     }
 
 
@@ -105,8 +105,8 @@ def run(arguments: argparse.Namespace) -> list[dict[str, Any]]:
                 at = Path(folder)
                 _write(found, at, seed)
                 for tool in tools:
-                    told = _real(found) if tool == REAL else _one(found, tool, at, arguments)
-                    rows.append(_about(found) | {"tool": tool, "seed": seed} | told)
+                    figures = _real(found) if tool == REAL else _one(found, tool, at, arguments)
+                    rows.append(_about(found) | {"tool": tool, "seed": seed} | figures)
                     print(rows[-1], flush=True)
                     if arguments.output:
                         Path(arguments.output).write_text(json.dumps(rows, indent=1))
@@ -120,8 +120,8 @@ def _about(found: data.Data) -> dict[str, Any]:
 
 def _real(found: data.Data) -> dict[str, Any]:
     """The training rows themselves: what noise alone gives."""
-    told = measured(found, found.train.copy())
-    return told | {"copies": None, "closer": None}
+    figures = measured(found, found.train.copy())
+    return figures | {"copies": None, "closer": None}
 
 
 def _write(found: data.Data, folder: Path, seed: int) -> None:
@@ -143,12 +143,12 @@ def _one(
         failed = "" if done.returncode == 0 else said[0][:200]
     except subprocess.TimeoutExpired:
         failed = f"not done in {arguments.seconds} s"
-    told: dict[str, Any] = {"wall": time.monotonic() - started}
-    if (path := folder / f"told.{tool}.json").exists():
-        told |= json.loads(path.read_text())
+    figures: dict[str, Any] = {"wall": time.monotonic() - started}
+    if (path := folder / f"figures.{tool}.json").exists():
+        figures |= json.loads(path.read_text())
     if (path := folder / f"new.{tool}.csv").exists():
-        told |= measured(found, pd.read_csv(path))
-    return told | ({"failed": failed} if failed else {})
+        figures |= measured(found, pd.read_csv(path))
+    return figures | ({"failed": failed} if failed else {})
 
 
 # --- the page -------------------------------------------------------------------------------------

@@ -300,7 +300,7 @@ def _simulated(program: Path, script: Path, k: int, case: Case, name: str) -> Me
     def run(n: int, seed: int) -> tuple[list[Values], float, float]:
         return _run(program, script, k, case, n, seed)
 
-    other, *_ = run(COMPARED, 2)  # compiles what is not on disk yet
+    other, *_ = run(COMPARED, 2)  # compiles the circuits that are not on disk yet
     again, few, brief = run(COMPARED, 1)
     n = MOST_REAL if name == OURS else 4 * COMPARED
     while True:  # as many calls as the time allows

@@ -49,8 +49,6 @@ APP_SETTINGS: dict[str, Any] = {
 
 #: When the command began that runs now.
 _BEGAN: ContextVar[float] = ContextVar("began")
-#: What is left of a longer limit that reading the input has used up.
-_LEAST_SECONDS = 0.1
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -124,7 +122,7 @@ def left(seconds: float | None) -> float | None:
     if seconds is None:
         return None
     read = time.monotonic() - _BEGAN.get(time.monotonic())
-    return max(seconds - read, min(seconds, _LEAST_SECONDS))
+    return max(seconds - read, 0.05 * seconds)  # a command may be late by a tenth of its limit
 
 
 def _load_numba_without_scipy() -> None:

@@ -395,6 +395,8 @@ def _weighted(formula: Formula, shown: list[int], text: bytes) -> Any:
 
 # --- the table ------------------------------------------------------------------------------------
 
+_SAMPLEOUT = {"--sampleout": ("", "where they are written; default: stdout")}
+#: What steers the hashing of unigen and approxmc.
 _HASHING = (
     "-e --epsilon -d --delta --arjun --sparse --reusemodels --verbanbcls --verbcls --simplify "
     "--velimratio --forcesolextension --withe --eiter1 --eiter2 --evivif --esparsif --egetreds "
@@ -426,7 +428,7 @@ DIALECTS = {
             _unigen,
             {
                 "--samples": (500, "how many"),
-                "--sampleout": ("", "where they are written; default: stdout"),
+                **_SAMPLEOUT,
             },
             _HASHING,
         ),
@@ -439,7 +441,7 @@ DIALECTS = {
             _approxmc,
             {
                 "--samples": (0, "draw as many samples instead, as approxmc 3 did"),
-                "--sampleout": ("", "where they are written; default: stdout"),
+                **_SAMPLEOUT,
             },
             _HASHING,
         ),

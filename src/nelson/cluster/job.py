@@ -97,9 +97,9 @@ def sample(
     seconds     stop after this long. Finished parts are kept, and the same call continues later.
     progress    called with the number of samples on disk, whenever that grows.
 
-    The other arguments are those of `nelson.sample`, and the samples are the same. What is not
-    keyed by the sample (samplers such as cmsgen, unigen, rejection; models of tables) gets one seed
-    for each part: its samples depend on `part_rows`, and on nothing else.
+    The other arguments are those of `nelson.sample`, and the samples are the same. Samplers
+    whose random numbers have no number of the sample (cmsgen, unigen, rejection), and models of
+    tables, get one seed for each part: their samples depend on `part_rows`, too.
     """
     started, report = time.monotonic(), progress or (lambda samples: None)
     if not os.fspath(out):

@@ -1,7 +1,8 @@
 """PyVSC's back end: `solve_randset` writes one row of the law into the fields of a set.
 
 Texts of constraints are looked up as those of Verilator are: what differs in its literals alone
-shares a circuit. What is not supported goes to a solver of PyVSC, which is counted and told once.
+shares a circuit. Constraints that we do not support go to a solver of PyVSC; each such call is
+counted, and each reason is a warning once.
 """
 
 from __future__ import annotations

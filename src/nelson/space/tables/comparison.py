@@ -80,7 +80,7 @@ class Measures:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The measures; None where one was not asked for, or needs what is not there."""
+    """The measures. None: it was not asked for, or its column or its package is missing."""
 
     rows: int
     one_way: float
