@@ -15,7 +15,7 @@ from typing import Any
 DIVIDED = (
     "tests/test_kills.py",
     "tests/lab/test_labels.py",
-    "tests/cluster/test_torchrun.py",
+    "tests/learning/test_torchrun.py",
     "tests/log_z/test_bounds.py",
 )
 #: Folders and files that take long as a whole.

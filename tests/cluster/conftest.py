@@ -6,13 +6,11 @@ import shutil
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-import nelson
 from nelson import Formula, cluster
 from nelson.cluster import ray_cluster
-from tests.cluster import ranks, ray_head
+from tests.cluster import ray_head
 from tests.cluster.jobs import KSAT, THETA, TOWN
 
 
@@ -48,17 +46,3 @@ def finished(tmp_path_factory) -> Path:
 @pytest.fixture
 def copy(finished, tmp_path) -> Path:
     return Path(shutil.copytree(finished, tmp_path / "copy"))
-
-
-@pytest.fixture(scope="session")
-def examples() -> np.ndarray:
-    """Examples for ranks to learn from."""
-    return nelson.sample(Formula.from_dimacs(ranks.STREETS), ranks.THETA, 1001, seed=1).to_numpy()
-
-
-@pytest.fixture(scope="session")
-def data(tmp_path_factory, examples) -> Path:
-    """The examples in a file."""
-    path = tmp_path_factory.mktemp("data") / "train.npy"
-    np.save(path, examples)
-    return path

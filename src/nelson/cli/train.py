@@ -1,9 +1,9 @@
-"""`torchrun --nproc-per-node 2 -m nelson.cluster.train FILE DATA -o model`: `nelson learn` by
-several processes, on one machine or many. (`nelson.cluster.train` runs this module.)
+"""`torchrun --nproc-per-node 2 -m nelson.cli.train FILE DATA -o model`: `nelson learn` by several
+processes, on one machine or many.
 
 Each rank draws its share of the model's samples (`learning/shares.py`) and holds its share of the
-examples (`cluster/rows.py`). The ranks add up integers only, so theta is the same bits for any
-number of ranks. Rank 0 reports progress, and writes the checkpoints and the model.
+examples (`learning/rank_examples.py`). The ranks add up integers only, so theta is the same bits
+for any number of ranks. Rank 0 reports progress, and writes the checkpoints and the model.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from nelson.cli.interrupt import interrupted_code
 from nelson.errors import FormulaError
 
 if TYPE_CHECKING:
-    from nelson.cluster.ranks import Ranks
     from nelson.learning.group import ProcessGroup
     from nelson.learning.learn import Fit
+    from nelson.learning.ranks import Ranks
 
 EXAMPLES = """\b
 Examples:
-  torchrun --nproc-per-node 2 -m nelson.cluster.train puzzle.cnf data.npz -o model --seed 1
+  torchrun --nproc-per-node 2 -m nelson.cli.train puzzle.cnf data.npz -o model --seed 1
   torchrun --nnodes 4 --nproc-per-node 8 --rdzv-backend c10d --rdzv-endpoint HOST:29400 \\
-      -m nelson.cluster.train puzzle.cnf data.npz -o model
-  python -m nelson.cluster.train puzzle.cnf data.npz -o model     without torchrun: one rank
+      -m nelson.cli.train puzzle.cnf data.npz -o model
+  python -m nelson.cli.train puzzle.cnf data.npz -o model     without torchrun: one rank
 
 Same seed, same theta, on any number of ranks. After a run was killed, the same command continues
 it, with any number of ranks. Exit codes are those of nelson learn; torchrun turns any code but 0
@@ -49,7 +49,7 @@ _SHARED = (*_CHANGES, "preset", "sampler", "seed", "drop_invalid", "fresh")
 
 def train(**given: Any) -> None:
     """Fit theta to examples of valid structures, on all ranks that torchrun has started."""
-    from nelson.cluster.ranks import Ranks, join
+    from nelson.learning.ranks import Ranks, join
 
     group = join(given["device"], given["timeout"])
     if isinstance(group, Ranks):
@@ -61,7 +61,7 @@ def train(**given: Any) -> None:
 
 
 def _train_as_rank(group: Ranks, given: dict[str, Any]) -> None:
-    from nelson.cluster.ranks import Lost
+    from nelson.learning.ranks import Lost
 
     try:
         _train(group, given)
@@ -81,12 +81,12 @@ def _train_as_rank(group: Ranks, given: dict[str, Any]) -> None:
 
 
 def _train(group: ProcessGroup, given: dict[str, Any]) -> None:
-    from nelson.cluster.ranks import device_of_rank, local_ranks
-    from nelson.cluster.rows import file_digest, load_share
     from nelson.kernels.core.threads import usable_cores
     from nelson.learning.learn import learn
     from nelson.learning.loop import formula_fingerprint
     from nelson.learning.model import writable
+    from nelson.learning.rank_examples import file_digest, load_share
+    from nelson.learning.ranks import device_of_rank, local_ranks
     from nelson.learning.run_options import Run
 
     file, data, lead = given["file"], given["data"], group.rank == 0
@@ -173,7 +173,7 @@ def iteration_of(folder: Path) -> int | None:
 
 def _how_to_continue(error: BaseException, given: dict[str, Any]) -> str:
     """After contact with a rank was lost; else nothing."""
-    from nelson.cluster.ranks import Lost
+    from nelson.learning.ranks import Lost
 
     if not isinstance(error, Lost):
         return ""
@@ -239,7 +239,7 @@ def main() -> None:
     _declare_options()
     app = typer.Typer(add_completion=False, **APP_SETTINGS)
     app.command(epilog=EXAMPLES)(guarded(train))
-    app(prog_name="nelson.cluster.train")
+    app(prog_name="nelson.cli.train")
 
 
 if __name__ == "__main__":

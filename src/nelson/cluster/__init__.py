@@ -1,8 +1,7 @@
-"""The same work by many processes and machines; Ray, pyarrow and torch are loaded when needed.
+"""Samples in folders, drawn by one process or many; Ray and pyarrow are loaded when needed.
 
     nelson.cluster.sample(formula, theta, n, out="folder/")    parts of a folder: `job.py`
     nelson.read("folder/")                                     reads that folder: `read.py`
-    torchrun -m nelson.cluster.train FILE DATA -o model        training on torch.distributed
 
 >>> formula = nelson.Formula([[1, 2], [-1, 3]])
 >>> folder = nelson.cluster.sample(formula, n=1000, out="samples", seed=0)

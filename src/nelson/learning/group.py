@@ -1,7 +1,7 @@
 """The processes that learn together. With a single process every collective is a no-op.
 
 Random bits depend on a sample's number only, and sums are over integers. So theta is the same for
-any number of ranks (`nelson.cluster.train`).
+any number of ranks (`nelson.cli.train`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class ProcessGroup:
-    """One process. `cluster.ranks.Ranks` is several; all of them must call every method."""
+    """One process. `learning.ranks.Ranks` is several; all of them must call every method."""
 
     rank = 0
     size = 1

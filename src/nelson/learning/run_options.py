@@ -27,7 +27,7 @@ class Run:
     callback    called with the row of the history after each iteration. If it returns False, the
                 run ends as if its time were up
     group       processes that learn together, each of which calls `learn`: see
-                `nelson.cluster.train`
+                `nelson.cli.train`
     """
 
     checkpoint: str | os.PathLike[str] | None = None

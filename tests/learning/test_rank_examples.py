@@ -13,11 +13,11 @@ import pytest
 import nelson
 from nelson import Formula, FormulaError
 from nelson.cli.train import same_everywhere
-from nelson.cluster.rows import file_digest, load_share
 from nelson.io import atomic, sample_files, tables
 from nelson.learning.data import load_examples
 from nelson.learning.group import ALONE, ProcessGroup, span
-from tests.cluster.ranks import STREETS, THETA, Threads
+from nelson.learning.rank_examples import file_digest, load_share
+from tests.learning.ranks import STREETS, THETA, Threads
 
 
 def _files(folder: Path, samples: nelson.Samples) -> list[Path]:

@@ -19,7 +19,7 @@ from nelson.learning import PAPER
 from nelson.learning.model import load
 from tests import ROOT
 from tests.cli.commands import TIMEOUT
-from tests.cluster.ranks import MIXED, STREETS, random_clauses, training_cases
+from tests.learning.ranks import MIXED, STREETS, random_clauses, training_cases
 
 pytestmark = pytest.mark.process
 
@@ -28,10 +28,10 @@ DRIVER = """
 import os, signal, sys
 import numpy as np
 import nelson
-from nelson.cluster.ranks import join
-from nelson.cluster.rows import load_share
+from nelson.learning.ranks import join
+from nelson.learning.rank_examples import load_share
 from nelson.learning import Run
-from tests.cluster.ranks import training_cases
+from tests.learning.ranks import training_cases
 
 group = join()
 result = {"ranks": np.array([group.rank, group.size])}
@@ -125,13 +125,13 @@ def test_three_ranks_of_torchrun_learn_what_one_process_does(folder):
     assert alone["newton"].theta.tobytes() != alone["another seed"].theta.tobytes()
 
 
-TRAIN = ["-m", "nelson.cluster.train"]
-#: `nelson.cluster.train`, but a rank is killed at its 27th iteration, the first time. The other
+TRAIN = ["-m", "nelson.cli.train"]
+#: `nelson.cli.train`, but a rank is killed at its 27th iteration, the first time. The other
 #: rank reports that after torchrun has sent it SIGTERM, as may happen on a loaded machine.
 KILLED = """
 import os, signal, time
 from nelson.cli import train
-from nelson.cluster.ranks import Ranks
+from nelson.learning.ranks import Ranks
 from nelson.learning.run_options import Watcher
 
 watched, fails_first = Watcher.row, Ranks.fails_first
@@ -210,7 +210,7 @@ def test_one_rank_with_torchrun_and_without(tmp_path, data):
         assert load(tmp_path / name).theta.tobytes() == alone.theta.tobytes()
 
 
-#: `nelson.cluster.train` on "machines" with files of their own.
+#: `nelson.cli.train` on "machines" with files of their own.
 ELSEWHERE = """
 import os
 os.chdir(os.environ["RANK"])

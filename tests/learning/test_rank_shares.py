@@ -16,13 +16,13 @@ import pytest
 import nelson
 from nelson import Formula
 from nelson.budget import Budget
-from nelson.cluster.rows import file_digest, load_share
 from nelson.kernels.core.bits import pack, unpack
 from nelson.learning import PAPER, Run, shares
 from nelson.learning.draw import Draw, Drawer
 from nelson.learning.group import ALONE, ProcessGroup, span
+from nelson.learning.rank_examples import file_digest, load_share
 from nelson.sampling.device.gpu import available
-from tests.cluster.ranks import MIXED, STREETS, THETA, Threads
+from tests.learning.ranks import MIXED, STREETS, THETA, Threads
 
 
 @pytest.mark.parametrize("unit", [1, 64])
