@@ -1,7 +1,8 @@
 """Expressions on rows, with NumPy: the plain meaning of every operator.
 
 Columns are codes (`fields`): one array for each field. This is the reference that judges the
-clauses, and what finds the rows of a table that break a rule.
+clauses, and what finds the rows of a table that break a rule. Bit vectors are patterns, numbers
+0 .. 2^w - 1: int64 up to 31 bits, where no product leaves 62 bits, and Python's integers beyond.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from nelson.errors import FormulaError
-from nelson.space.language import vector_values
 from nelson.space.language.expressions import Category, Expression, Number, Rule, leaves
 from nelson.space.language.text import text
 from nelson.space.language.vectors import VECTOR_COMPARISONS, Bits
@@ -26,6 +26,8 @@ Ends = Mapping[str, tuple[np.ndarray, np.ndarray]]
 Possible = tuple[np.ndarray, np.ndarray]
 #: Numbers beyond this are computed with Python's integers.
 _MAX_INT = 2**62
+#: Widest vectors whose products, and shifts by their width, fit in int64.
+_NARROW = 31
 
 _OPERATIONS: dict[str, Callable[..., Any]] = {
     "==": np.equal,
@@ -52,6 +54,7 @@ _OPERATIONS: dict[str, Callable[..., Any]] = {
     "implies": lambda a, b: ~a | b,
     "if": np.where,
 }
+_LOGICAL = {"not", "and", "or", "xor", "iff", "implies"}
 
 
 def evaluate(node: Expression, columns: Columns) -> Any:
@@ -65,22 +68,20 @@ def evaluate(node: Expression, columns: Columns) -> Any:
             return codes
         values = node.values_of(codes)  # type: ignore[attr-defined]
         return values if isinstance(node, Rule) else _integers(values, node)
-    if op == "truth":
-        return np.asarray(evaluate(args[0], columns)).astype(np.int64)
-    if op == "count":
+    if op in ("truth", "count"):
         return sum(np.asarray(evaluate(arg, columns)).astype(np.int64) for arg in args)
     if op == "value":
-        patterns, w = evaluate(args[0], columns), args[0].width
+        patterns = evaluate(args[0], columns)
         if args[0].is_signed:
-            patterns = vector_values.signed_value(patterns, w)
+            patterns = _signed(patterns, args[0].width)
         return _integers(np.asarray(patterns), node)
     if op == "bit":
         return np.asarray(evaluate(args[0], columns) >> args[1] & 1, bool)
     if op in VECTOR_COMPARISONS:
         a, b = (evaluate(arg, columns) for arg in args)
-        return np.asarray(vector_values.compare(op, a, b, args[0].width), bool)
+        return _vector_comparison(op, a, b, args[0].width)
     if isinstance(node, Bits):
-        return _pattern(node, columns)
+        return _patterns(node, columns)
     if op == "is":
         return np.isin(evaluate(args[0], columns), np.array(args[1], np.int64))
     if op == "in":
@@ -96,31 +97,15 @@ def evaluate(node: Expression, columns: Columns) -> Any:
     values = [
         evaluate(arg, columns) if isinstance(arg, Expression) else np.asarray(arg) for arg in args
     ]
-    wide = isinstance(node, Number) and _wide(node)
-    if wide or any(v.dtype == object for v in values if op not in _LOGICAL):
+    if _wide(node) or any(v.dtype == object for v in values if op not in _LOGICAL):
         values = [v if v.dtype == bool else v.astype(object) for v in values]
     apply = _OPERATIONS[op]
-    found = reduce(apply, values) if op in ("+", "and", "or") else apply(*values)
+    result = reduce(apply, values) if op in ("+", "and", "or") else apply(*values)
     # NumPy turns an array of objects without an axis, as of two wide constants, into its object.
-    return np.asarray(found, bool) if isinstance(node, Rule) else np.asarray(found)
+    return np.asarray(result, bool) if isinstance(node, Rule) else np.asarray(result)
 
 
-def _pattern(node: Bits, columns: Columns) -> Any:
-    """The bits of a vector, as numbers 0 .. 2^w - 1."""
-    op, args = node.op, node.args
-    if op == "bits":
-        return vector_values.pattern(evaluate(args[0], columns), node.width)
-    if op == "bvconst":
-        return vector_values.pattern(args[0], node.width)
-    values = tuple(evaluate(a, columns) if isinstance(a, Expression) else a for a in args)
-    widths = tuple(a.width for a in args if isinstance(a, Bits))
-    return vector_values.apply(op, node.width, values, widths)
-
-
-_LOGICAL = {"not", "and", "or", "xor", "iff", "implies"}
-
-
-def _wide(node: Number | Expression) -> bool:
+def _wide(node: Expression) -> bool:
     return isinstance(node, Number) and max(abs(node.low), abs(node.high)) > _MAX_INT
 
 
@@ -140,8 +125,8 @@ def _within(values: np.ndarray, runs: tuple[tuple[int, int], ...]) -> Any:
 
 def _values(node: Expression, columns: Columns) -> Any:
     """Values rather than codes, so that choices with other lists of values can be compared."""
-    found = evaluate(node, columns)
-    return node.values_of(found) if isinstance(node, Category) else found  # type: ignore[attr-defined]
+    codes = evaluate(node, columns)
+    return node.values_of(codes) if isinstance(node, Category) else codes  # type: ignore[attr-defined]
 
 
 def _distinct(values: list[Any]) -> Any:
@@ -153,8 +138,119 @@ def _listed(columns: list[np.ndarray], rows: tuple[tuple[int, ...], ...]) -> Any
     every = np.broadcast_arrays(*columns)
     allowed = set(rows)
     flat = [c.reshape(-1).tolist() for c in every]
-    found = [tuple(map(int, row)) in allowed for row in zip(*flat, strict=True)]
-    return np.array(found, bool).reshape(every[0].shape)
+    inside = [tuple(map(int, row)) in allowed for row in zip(*flat, strict=True)]
+    return np.array(inside, bool).reshape(every[0].shape)
+
+
+# --- bit vectors ----------------------------------------------------------------------------------
+
+
+def _patterns(node: Bits, columns: Columns) -> Any:
+    """The bits of a vector, as numbers 0 .. 2^w - 1."""
+    op, args = node.op, node.args
+    if op in ("bits", "bvconst"):
+        value = args[0]
+        return _modulo(evaluate(value, columns) if op == "bits" else value, node.width)
+    widest = max(node.width, *(arg.width for arg in args if isinstance(arg, Bits)))
+    values = [evaluate(arg, columns) if isinstance(arg, Expression) else arg for arg in args]
+    for k, arg in enumerate(args):
+        if isinstance(arg, Bits):
+            values[k] = np.asarray(values[k]).astype(np.int64 if widest <= _NARROW else object)
+    return _modulo(_VECTOR_OPERATIONS[op](node, *values), node.width)
+
+
+def _modulo(values: Any, width: int) -> Any:
+    """Numbers mod 2^width, in the type of vectors of this width."""
+    kind = np.int64 if width <= _NARROW else object
+    wide = np.asarray(values)
+    if wide.dtype.kind == "u" or kind is object:
+        wide = wide.astype(object)
+    # NumPy turns an array of objects without an axis into its object.
+    return np.asarray(np.asarray(wide & ((1 << width) - 1)), kind)
+
+
+def _signed(a: Any, width: int) -> Any:
+    """Patterns as numbers in two's complement."""
+    half = 1 << (width - 1)
+    return (a ^ half) - half
+
+
+def _where(condition: Any, then: Any, otherwise: Any) -> Any:
+    return np.where(np.asarray(condition, bool), then, otherwise)
+
+
+def _quotient(node: Bits, a: Any, b: Any) -> Any:
+    return _where(b == 0, (1 << node.width) - 1, a // _where(b == 0, 1, b))
+
+
+def _remainder(node: Bits, a: Any, b: Any) -> Any:
+    return _where(b == 0, a, a % _where(b == 0, 1, b))
+
+
+def _negative(node: Bits, a: Any) -> Any:
+    return np.asarray(a >> (node.width - 1), bool)
+
+
+def _magnitude(node: Bits, a: Any) -> Any:
+    return _where(_negative(node, a), (1 << node.width) - a, a)
+
+
+def _signed_quotient(node: Bits, a: Any, b: Any) -> Any:
+    quotient = _quotient(node, _magnitude(node, a), _magnitude(node, b))
+    return _where(_negative(node, a) != _negative(node, b), -quotient, quotient)
+
+
+def _signed_remainder(node: Bits, a: Any, b: Any) -> Any:
+    rest = _remainder(node, _magnitude(node, a), _magnitude(node, b))
+    return _where(_negative(node, a), -rest, rest)
+
+
+def _signed_modulus(node: Bits, a: Any, b: Any) -> Any:
+    """The remainder with the sign of the divisor."""
+    rest = _signed_remainder(node, a, b)
+    differ = _negative(node, a) != _negative(node, b)
+    return _where((rest % (1 << node.width) != 0) & differ, rest + b, rest)
+
+
+def _amount(node: Bits, b: Any) -> Any:
+    """The amount of a shift; more than the width shifts as much as the width."""
+    return _where(b >= node.width, node.width, b)
+
+
+#: op -> numbers that are the patterns of a node mod 2^w, of the values of its arguments.
+_VECTOR_OPERATIONS: dict[str, Callable[..., Any]] = {
+    "bvneg": lambda node, a: -a,
+    "bvnot": lambda node, a: ~a,
+    "bvadd": lambda node, a, b: a + b,
+    "bvsub": lambda node, a, b: a - b,
+    "bvmul": lambda node, a, b: a * b,
+    "bvand": lambda node, a, b: a & b,
+    "bvor": lambda node, a, b: a | b,
+    "bvxor": lambda node, a, b: a ^ b,
+    "bvudiv": _quotient,
+    "bvurem": _remainder,
+    "bvsdiv": _signed_quotient,
+    "bvsrem": _signed_remainder,
+    "bvsmod": _signed_modulus,
+    "bvshl": lambda node, a, b: a << _amount(node, b),
+    "bvlshr": lambda node, a, b: a >> _amount(node, b),
+    "bvashr": lambda node, a, b: _signed(a, node.width) >> _amount(node, b),
+    "bvif": lambda node, condition, a, b: _where(condition, a, b),
+    "concat": lambda node, a, b: (a << node.args[1].width) | b,
+    "extract": lambda node, a, high, low: a >> low,
+    "zero_extend": lambda node, a, more: a,
+    "sign_extend": lambda node, a, more: _signed(a, node.args[0].width),
+    "signed": lambda node, a: a,
+    "unsigned": lambda node, a: a,
+}
+
+
+def _vector_comparison(op: str, a: Any, b: Any, width: int) -> np.ndarray:
+    """bv=, bvult, bvule, bvslt, bvsle on patterns."""
+    if op[2] == "s":
+        a, b = _signed(a, width), _signed(b, width)
+    compare = operator.eq if op == "bv=" else operator.lt if op.endswith("lt") else operator.le
+    return np.asarray(compare(a, b), bool)
 
 
 # --- numbers that are known by their ranges: three values ---------------------------------------
@@ -171,12 +267,12 @@ def has_measure(rule: Expression) -> bool:
     stack: list[Any] = [rule]
     while stack:
         node = stack.pop()
-        if isinstance(node, tuple):
-            stack += node
-        elif isinstance(node, Expression):
+        if isinstance(node, Expression):
             if node.op == "measure":
                 return True
-            stack += node.args
+            node = node.args
+        if isinstance(node, tuple):
+            stack += node
     return False
 
 
@@ -186,8 +282,8 @@ def possible(node: Expression, codes: Mapping[str, np.ndarray], ends: Ends) -> P
     if op == "measure":
         return _compare(args[0], *_bounds(args[1], codes, ends))
     if not has_measure(node):
-        found = np.asarray(evaluate(node, codes), bool)
-        return found, ~found
+        holds = np.asarray(evaluate(node, codes), bool)
+        return holds, ~holds
     each = [possible(arg, codes, ends) for arg in args]
     if op == "not":
         return each[0][1], each[0][0]

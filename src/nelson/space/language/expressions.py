@@ -57,11 +57,51 @@ def refuse(what: str, expected: str) -> NoReturn:
     raise FormulaError(what, expected=expected)
 
 
-class Number(Expression):
+def _refused(sign: str, expected: str, turned: bool = False) -> Any:
+    """An operator that numbers do not have; turned: with the number to its right."""
+
+    def refused(self: Any, other: Any) -> NoReturn:
+        left, right = (other, self) if turned else (self, other)
+        refuse(f"{left!r} {sign} {right!r}", expected)
+
+    return refused
+
+
+class Ordered(Expression):
+    """What can be compared: `_compared` makes the rule."""
+
+    __slots__ = ()
+    __hash__ = Expression.__hash__
+
+    def _compared(self, op: str, other: Any) -> Rule:
+        raise NotImplementedError
+
+    def __eq__(self, other: object) -> Rule:  # type: ignore[override]
+        return self._compared("==", other)
+
+    def __ne__(self, other: object) -> Rule:  # type: ignore[override]
+        return self._compared("!=", other)
+
+    def __lt__(self, other: Any) -> Rule:
+        return self._compared("<", other)
+
+    def __le__(self, other: Any) -> Rule:
+        return self._compared("<=", other)
+
+    def __gt__(self, other: Any) -> Rule:
+        return self._compared(">", other)
+
+    def __ge__(self, other: Any) -> Rule:
+        return self._compared(">=", other)
+
+    def __bool__(self) -> NoReturn:
+        raise TypeError(f"{self!r} has no truth value in Python: compare it with a number")
+
+
+class Number(Ordered):
     """A whole number for each row, between low and high."""
 
     __slots__ = ("high", "low")
-    __hash__ = Expression.__hash__
 
     def __init__(self, op: str, args: tuple[Any, ...], low: int, high: int) -> None:
         super().__init__(op, args)
@@ -114,17 +154,12 @@ class Number(Expression):
         c = _divisor(self, "//", other)
         return Computed("//", (self, c), self.low // c, self.high // c)
 
-    def __truediv__(self, other: Any) -> NoReturn:
-        refuse(f"{self!r} / {other!r}", "`//`, which rounds down: all numbers are whole")
-
-    def __pow__(self, other: Any) -> NoReturn:
-        refuse(f"{self!r} ** {other!r}", "products: powers are not supported")
-
-    def __rmod__(self, other: Any) -> NoReturn:
-        refuse(f"{other!r} % {self!r}", "a positive constant to divide by")
-
-    def __rfloordiv__(self, other: Any) -> NoReturn:
-        refuse(f"{other!r} // {self!r}", "a positive constant to divide by")
+    __truediv__ = _refused("/", "`//`, which rounds down: all numbers are whole")
+    __pow__ = _refused("**", "products: powers are not supported")
+    __rmod__ = _refused("%", "a positive constant to divide by", turned=True)
+    __rfloordiv__ = _refused("//", "a positive constant to divide by", turned=True)
+    __rlshift__ = _refused("<<", "a shift by a constant", turned=True)
+    __rrshift__ = _refused(">>", "a shift by a constant", turned=True)
 
     # --- bits, in two's complement without end ----------------------------------------------------
 
@@ -156,43 +191,18 @@ class Number(Expression):
         k = _shift(self, ">>", other)
         return Computed(">>", (self, k), self.low >> k, self.high >> k)
 
-    def __rlshift__(self, other: Any) -> NoReturn:
-        refuse(f"{other!r} << {self!r}", "a shift by a constant")
-
-    def __rrshift__(self, other: Any) -> NoReturn:
-        refuse(f"{other!r} >> {self!r}", "a shift by a constant")
-
     # --- comparisons ------------------------------------------------------------------------------
 
-    def __eq__(self, other: object) -> Rule:  # type: ignore[override]
-        return _compared("==", self, other)
-
-    def __ne__(self, other: object) -> Rule:  # type: ignore[override]
-        return _compared("!=", self, other)
-
-    def __lt__(self, other: Any) -> Rule:
-        return _compared("<", self, other)
-
-    def __le__(self, other: Any) -> Rule:
-        return _compared("<=", self, other)
-
-    def __gt__(self, other: Any) -> Rule:
-        return _compared(">", self, other)
-
-    def __ge__(self, other: Any) -> Rule:
-        return _compared(">=", self, other)
+    def _compared(self, op: str, other: Any) -> Rule:
+        if _is_measure(other):
+            return NotImplemented
+        if isinstance(other, (str, bytes)) or other is None:
+            refuse(f"{self!r} {op} {other!r}", "a number to compare with")
+        return Rule(op, (self, number(other)))
 
     def isin(self, values: Iterable[Any]) -> Rule:
         """Is the number one of these? A list, a set or a range."""
-        if isinstance(values, range) and abs(values.step) == 1:  # any length, without a list
-            ends = sorted((values[0], values[-1])) if values else []  # no len: it may be > 2^63
-            return Derived("in", (self, ((ends[0], ends[1]),) if ends else ()))
-        listed = members(values, self)
-        whole = [whole_number(v, " in ", self, ".isin(...)") for v in listed]
-        return Derived("in", (self, runs(sorted(set(whole)))))
-
-    def __bool__(self) -> NoReturn:
-        raise TypeError(f"{self!r} has no truth value in Python: compare it with a number")
+        return Derived("in", (self, ranges(values, self)))
 
 
 class Rule(Expression):
@@ -242,19 +252,23 @@ class Rule(Expression):
         return number(self).isin(members(values, self))
 
 
-def _number_operator(name: str) -> Any:
-    def apply(self: Rule, *others: Any) -> Any:
-        return getattr(number(self), name)(*others)
+def forward(cls: type, convert: Callable[[Any], Any], *names: str) -> None:
+    """Give a class these operators, as they work on what `convert` makes of it."""
 
-    return apply
+    def forwarded(name: str) -> Callable[..., Any]:
+        return lambda self, *others: getattr(convert(self), name)(*others)
+
+    for name in names:
+        setattr(cls, name, forwarded(name))
 
 
-for _name in (
+forward(
+    Rule,
+    lambda rule: number(rule),
     *("__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__", "__neg__"),
     *("__mod__", "__floordiv__", "__truediv__", "__lshift__", "__rshift__"),
     *("__lt__", "__le__", "__gt__", "__ge__"),
-):
-    setattr(Rule, _name, _number_operator(_name))
+)
 
 
 # Python asks the right operand first if its class derives from that of the left one. So that
@@ -265,14 +279,12 @@ class Computed(Number):
     """A number made by an operator."""
 
     __slots__ = ()
-    __hash__ = Expression.__hash__
 
 
 class Derived(Rule):
     """A rule made by an operator."""
 
     __slots__ = ()
-    __hash__ = Expression.__hash__
 
 
 class Category(Expression):
@@ -358,13 +370,21 @@ def any_of_rules(rules: list[Rule]) -> Rule:
 
 def runs(values: Iterable[int]) -> tuple[tuple[int, int], ...]:
     """Sorted numbers as ranges (first, last) without a gap."""
-    found: list[list[int]] = []
+    ends: list[list[int]] = []
     for value in values:
-        if found and value == found[-1][1] + 1:
-            found[-1][1] = value
+        if ends and value == ends[-1][1] + 1:
+            ends[-1][1] = value
         else:
-            found.append([value, value])
-    return tuple((first, last) for first, last in found)
+            ends.append([value, value])
+    return tuple((first, last) for first, last in ends)
+
+
+def ranges(values: Iterable[Any], of: Expression) -> tuple[tuple[int, int], ...]:
+    """The whole numbers in a list, a set or a range as ranges (first, last)."""
+    if isinstance(values, range) and abs(values.step) == 1:  # any length, without a list
+        return ((min(values[0], values[-1]), max(values[0], values[-1])),) if values else ()
+    listed = members(values, of)
+    return runs(sorted({whole_number(v, " in ", of, ".isin(...)") for v in listed}))
 
 
 def extent(expression: Expression) -> tuple[int, int]:
@@ -386,18 +406,18 @@ def extent(expression: Expression) -> tuple[int, int]:
 def leaves(expression: Expression) -> list[Expression]:
     """All nodes without nodes below them, each once."""
     seen: set[int] = set()
-    found: list[Expression] = []
+    ends: list[Expression] = []
     stack = [expression]
     while stack:
         node = stack.pop()
         below = [arg for arg in _flat(node.args) if isinstance(arg, Expression)]
         if not below:
-            found.append(node)
+            ends.append(node)
         for arg in below:
             if id(arg) not in seen:
                 seen.add(id(arg))
                 stack.append(arg)
-    return found
+    return ends
 
 
 def _joined(op: str, a: Expression, b: Expression) -> tuple[Any, ...]:
@@ -484,14 +504,6 @@ def _rule(left: Expression, op: str, right: Any) -> Rule:
 def _is_measure(value: Any) -> bool:
     """Numbers that need not be whole (`nelson.space.language.measures`) know what to do."""
     return getattr(value, "op", "") == "measure" or hasattr(value, "measure")
-
-
-def _compared(op: str, left: Number, right: Any) -> Rule:
-    if _is_measure(right):
-        return NotImplemented
-    if isinstance(right, (str, bytes)) or right is None:
-        refuse(f"{left!r} {op} {right!r}", "a number to compare with")
-    return Rule(op, (left, number(right)))
 
 
 def width(low: int, high: int) -> int:

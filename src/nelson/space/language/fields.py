@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from nelson.errors import FormulaError, shortened
-from nelson.space.language.expressions import Category, Number, Rule
+from nelson.space.language.expressions import Category, Number, Rule, forward
 from nelson.space.language.functions import count
 from nelson.space.language.measures import Measure, date_text
 
@@ -33,7 +33,6 @@ class Flag(Rule):
     """True or false."""
 
     __slots__ = ("name",)
-    __hash__ = Rule.__hash__
     size = 2
 
     def __init__(self, name: str) -> None:
@@ -62,7 +61,6 @@ class Integer(Number):
     """A whole number between low and high, both included."""
 
     __slots__ = ("name", "size")
-    __hash__ = Number.__hash__
 
     def __init__(self, name: str, low: int, high: int) -> None:
         super().__init__("field", (), low, high)
@@ -99,7 +97,6 @@ class BitField(Integer):
     """A vector of bits, kept as the number that it stands for. Rules see it as a `vectors.Bits`."""
 
     __slots__ = ("is_signed", "width")
-    __hash__ = Number.__hash__
 
     def __init__(self, name: str, width: int, is_signed: bool) -> None:
         half = 1 << (width - 1)
@@ -138,7 +135,6 @@ class Choice(_Listed, Category):
     """One of some values: strings, or anything that can be hashed."""
 
     __slots__ = ("_codes", "name", "values")
-    __hash__ = Category.__hash__
 
     def __init__(self, name: str, values: tuple[Hashable, ...]) -> None:
         super().__init__("field", ())
@@ -188,12 +184,12 @@ class Bins(Choice):
 
     def codes(self, values: np.ndarray) -> np.ndarray:
         """`code` of an array of numbers; NaN is missing; -1: not in the domain."""
-        found = np.full(len(values), -1)
-        found[np.isnan(values)] = self.ranges if self.missing else -1
+        codes = np.full(len(values), -1)
+        codes[np.isnan(values)] = self.ranges if self.missing else -1
         inside = (values >= self.edges[0]) & (values <= self.edges[-1])
         at = np.searchsorted(self.edges, values[inside], side="right")
-        found[inside] = at.clip(1, self.ranges) - 1
-        return found
+        codes[inside] = at.clip(1, self.ranges) - 1
+        return codes
 
     def ends(self, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The least and the greatest number of each code; NaN if it is missing."""
@@ -219,39 +215,13 @@ class Bins(Choice):
     def __ne__(self, other: object) -> Rule:  # type: ignore[override]
         return ~(self == other)
 
-    def __lt__(self, other: Any) -> Rule:  # type: ignore[override]
-        return self.measure < other
 
-    def __le__(self, other: Any) -> Rule:  # type: ignore[override]
-        return self.measure <= other
-
-    def __gt__(self, other: Any) -> Rule:  # type: ignore[override]
-        return self.measure > other
-
-    def __ge__(self, other: Any) -> Rule:  # type: ignore[override]
-        return self.measure >= other
-
-    def __add__(self, other: Any) -> Measure:  # type: ignore[override]
-        return self.measure + other
-
-    __radd__ = __add__  # type: ignore[assignment]
-
-    def __sub__(self, other: Any) -> Measure:  # type: ignore[override]
-        return self.measure - other
-
-    def __rsub__(self, other: Any) -> Measure:  # type: ignore[override]
-        return -self.measure + other
-
-    def __mul__(self, other: Any) -> Measure:  # type: ignore[override]
-        return self.measure * other
-
-    __rmul__ = __mul__  # type: ignore[assignment]
-
-    def __neg__(self) -> Measure:
-        return -self.measure
-
-    def __truediv__(self, other: Any) -> Measure:
-        return self.measure / other
+forward(
+    Bins,
+    lambda field: field.measure,
+    *("__lt__", "__le__", "__gt__", "__ge__", "__neg__", "__truediv__"),
+    *("__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__"),
+)
 
 
 def bin_labels(edges: tuple[float, ...], unit: str = "") -> tuple[str, ...]:
@@ -260,13 +230,13 @@ def bin_labels(edges: tuple[float, ...], unit: str = "") -> tuple[str, ...]:
     if len(set(shown)) < len(shown):
         shown = [repr(edge) for edge in edges]
     last = len(edges) - 2
-    found = []
+    labels = []
     for k, (low, high) in enumerate(itertools.pairwise(shown)):
         closed = k == last and high != "inf"
         label = f"{'(' if low == '-inf' else '['}{low}, {high}{']' if closed else ')'}"
         single = np.nextafter(edges[k], np.inf) == edges[k + 1]
-        found.append(f"= {low}" if single else label)
-    return tuple(found)
+        labels.append(f"= {low}" if single else label)
+    return tuple(labels)
 
 
 def _edge(edge: float, unit: str) -> str:
@@ -279,7 +249,6 @@ class NumericChoice(_Listed, Number):
     """One of some whole numbers."""
 
     __slots__ = ("_codes", "name", "values")
-    __hash__ = Number.__hash__
 
     def __init__(self, name: str, values: tuple[int, ...]) -> None:
         super().__init__("field", (), min(values), max(values))
@@ -363,12 +332,9 @@ def _code(name: str, codes: dict[Any, int], value: Any) -> int:
     if isinstance(value, np.generic):
         value = value.item()
     try:
-        found = codes.get(value)
-    except TypeError:
-        found = None
-    if found is None:
-        raise unknown(f"{name} has no value {value!r}", value, codes)
-    return found
+        return codes[value]
+    except (KeyError, TypeError):  # TypeError: it cannot be hashed
+        raise unknown(f"{name} has no value {value!r}", value, codes) from None
 
 
 def _shown(values: tuple[Hashable, ...]) -> str:

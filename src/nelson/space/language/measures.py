@@ -13,16 +13,22 @@ from __future__ import annotations
 
 import datetime
 import math
-import operator
 import re
 from collections.abc import Iterable
-from functools import reduce
 from typing import Any, NoReturn
 
 import numpy as np
 
 from nelson.errors import FormulaError
-from nelson.space.language.expressions import Derived, Expression, Number, Rule, number, refuse
+from nelson.space.language.expressions import (
+    Derived,
+    Expression,
+    Number,
+    Rule,
+    any_of_rules,
+    number,
+    refuse,
+)
 from nelson.space.language.text import text
 
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
@@ -36,7 +42,6 @@ class Measure(Number):
     """constant + sum of coefficient * column; unit: "", "date" or "duration"."""
 
     __slots__ = ("constant", "terms", "unit")
-    __hash__ = Expression.__hash__
 
     def __init__(
         self, terms: Iterable[tuple[Expression, float]], constant: float = 0.0, unit: str = ""
@@ -95,7 +100,7 @@ class Measure(Number):
 
     __rmul__ = __mul__
 
-    def __truediv__(self, other: Any) -> Measure:  # type: ignore[override]
+    def __truediv__(self, other: Any) -> Measure:
         divisor = self._operand(other)
         if divisor.terms or not divisor.constant:
             refuse(f"{self!r} / {other!r}", "a division by a constant that is not 0")
@@ -113,30 +118,11 @@ class Measure(Number):
         gap = self - other
         return Derived("measure", (op, gap, text_of(op, gap)))
 
-    def __eq__(self, other: object) -> Rule:  # type: ignore[override]
-        return self._compared("==", other)
-
-    def __ne__(self, other: object) -> Rule:  # type: ignore[override]
-        return self._compared("!=", other)
-
-    def __lt__(self, other: Any) -> Rule:
-        return self._compared("<", other)
-
-    def __le__(self, other: Any) -> Rule:
-        return self._compared("<=", other)
-
-    def __gt__(self, other: Any) -> Rule:
-        return self._compared(">", other)
-
-    def __ge__(self, other: Any) -> Rule:
-        return self._compared(">=", other)
-
     def isin(self, values: Iterable[Any]) -> Rule:
         """Is the number one of these?"""
         if isinstance(values, range) and values.step == 1:
             return (self >= values.start) & (self < values.stop)
-        found = [self == value for value in values]
-        return reduce(operator.or_, found) if found else Derived("const", (False,))
+        return any_of_rules([self == value for value in values])
 
 
 def constant_of(value: Any, unit: str, of: str) -> float:
@@ -177,12 +163,12 @@ def text_of(op: str, gap: Measure) -> str:
 
 def _columns(gap: Measure) -> list[tuple[Expression, float]]:
     """The terms by column: the field of a column `after` another one is their difference."""
-    found: dict[int, list[Any]] = {}
+    columns: dict[int, list[Any]] = {}
     for term, factor in gap.terms:
-        found.setdefault(id(term), [term, 0.0])[1] += factor
+        columns.setdefault(id(term), [term, 0.0])[1] += factor
         if (after := getattr(term, "after", None)) is not None:
-            found.setdefault(id(after), [after, 0.0])[1] -= factor
-    return [(term, factor) for term, factor in found.values() if factor]
+            columns.setdefault(id(after), [after, 0.0])[1] -= factor
+    return [(term, factor) for term, factor in columns.values() if factor]
 
 
 def shown(value: float) -> str:
@@ -198,9 +184,9 @@ def date_text(days: float) -> str:
 
 
 def _sum(terms: list[tuple[Expression, float]]) -> str:
-    found = ""
+    line = ""
     for term, factor in terms:
         shape = text(term) if abs(factor) == 1 else f"{shown(abs(factor))} * {text(term)}"
         sign = "-" if factor < 0 else "+"
-        found += (f" {sign} " if found else "-" * (factor < 0)) + shape
-    return found
+        line += (f" {sign} " if line else "-" * (factor < 0)) + shape
+    return line

@@ -17,7 +17,7 @@ _LEVELS = (
     ("not",),
     ("==", "!=", "<", "<=", ">", ">=", "in", "is", "same"),
     ("|",),
-    ("^", "xor"),
+    ("^",),
     ("&",),
     ("<<", ">>"),
     ("+",),
@@ -25,12 +25,18 @@ _LEVELS = (
     ("neg",),
 )
 _BINDING = {op: level for level, ops in enumerate(_LEVELS, start=1) for op in ops}
-_CALLS = {"implies", "iff", "count", "distinct"}
 _TIGHT = 20
-
-
-#: Operators of bit vectors that print as those of numbers.
-_VECTOR_SIGNS = {
+#: What is printed as a call of a function on all arguments.
+_CALLS = {
+    **{op: op for op in ("implies", "iff", "count", "distinct")},
+    **{op: op for op in ("concat", "signed", "unsigned", "bvsmod")},
+    "value": "number",
+}
+#: Operators with one argument: their sign, and how tightly they bind.
+_PREFIXES = {"not": ("not ", 4), "neg": ("-", 12), "bvneg": ("-", 12), "bvnot": ("~", 12)}
+#: Operators with two arguments that have another name than their sign.
+_SIGNS = {
+    "xor": "^",
     "bvadd": "+",
     "bvsub": "-",
     "bvmul": "*",
@@ -50,7 +56,6 @@ _VECTOR_SIGNS = {
     "bvule": "<=",
     "bvsle": "<=",
 }
-_VECTOR_CALLS = {"concat", "signed", "unsigned", "bvsmod"}
 _SHIFTS = ("bvshl", "bvlshr", "bvashr")
 
 
@@ -73,94 +78,75 @@ def _print(node: Any) -> tuple[str, int]:
     if not hasattr(node, "op"):
         return repr(node), _TIGHT
     op, args = node.op, node.args
-    if op == "field":
+    if op in ("field", "bits"):
         return name_text(node.name), _TIGHT
     if op == "const":
         return repr(args[0]), _TIGHT if not isinstance(args[0], int) or args[0] >= 0 else 12
-    if op == "truth":
+    if op == "bvconst":
+        return f"bits({args[0]}, {node.width})", _TIGHT
+    if op in ("truth", "possible"):
         return _print(args[0])
     if op == "measure":  # a comparison has its text; a sum shows its columns
         return (args[2], 5) if len(args) == 3 else (" + ".join(map(text, args[0])) or "0", 10)
-    if op == "possible":
-        return _print(args[0])
-    if (shown := _vector(node)) is not None:
-        return shown
-    if op in _CALLS:
-        return f"{op}({', '.join(text(arg) for arg in args)})", _TIGHT
-    if op == "table":
-        columns, rows = args
-        cells = [tuple(_value(c, v) for c, v in zip(columns, row, strict=True)) for row in rows]
-        return f"table([{', '.join(map(text, columns))}], {cells!r})", _TIGHT
-    if op == "not" and args[0].op in ("is", "in", "same"):
-        return _membership(args[0], negated=True)
-    if op in ("is", "in", "same"):
-        return _membership(node, negated=False)
-    if op == "not":
-        return f"not {_inside(args[0], 4)}", 4
-    if op == "neg":
-        return f"-{_inside(args[0], 12)}", 12
-    if op == "if":
-        return f"{_inside(args[1], 2)} if {_inside(args[0], 2)} else {_inside(args[2], 1)}", 1
-    binding = _BINDING[op]
-    if op == "+":
-        return _sum(args), binding
-    if op in ("and", "or"):
-        return f" {op} ".join(_inside(arg, binding + 1) for arg in args), binding
-    # A comparison within a comparison takes parentheses on both sides: Python would chain them.
-    left = _inside(args[0], binding if binding != 5 else 6)
-    return f"{left} {'^' if op == 'xor' else op} {_inside(args[1], binding + 1)}", binding
-
-
-def _vector(node: Any) -> tuple[str, int] | None:
-    """An expression over bit vectors; None if it is none."""
-    op, args = node.op, node.args
-    if op == "bits":
-        return name_text(args[0].name), _TIGHT
-    if op == "bvconst":
-        return f"bits({args[0]}, {node.width})", _TIGHT
-    if op == "value":
-        return f"number({text(args[0])})", _TIGHT
     if op == "bit":
         return f"{_inside(args[0], _TIGHT)}[{args[1]}] == 1", 5
-    if op == "count" and _is_popcount(args):
-        return f"popcount({text(args[0].args[0])})", _TIGHT
     if op == "extract":
         x, high, low = args
         return f"{_inside(x, _TIGHT)}[{high}{f':{low}' if low != high else ''}]", _TIGHT
     if op in ("zero_extend", "sign_extend"):
         return f"{op}({text(args[0])}, {node.width})", _TIGHT
-    if op in _VECTOR_CALLS:
-        return f"{op}({', '.join(text(arg) for arg in args)})", _TIGHT
-    if op in ("bvneg", "bvnot"):
-        return f"{'-' if op == 'bvneg' else '~'}{_inside(args[0], 12)}", 12
-    if op == "bvif":
+    if op == "count" and _is_popcount(args):
+        return f"popcount({text(args[0].args[0])})", _TIGHT
+    if op in _CALLS:
+        return f"{_CALLS[op]}({', '.join(map(text, args))})", _TIGHT
+    if op == "table":
+        columns, rows = args
+        cells = [tuple(_value(c, v) for c, v in zip(columns, row, strict=True)) for row in rows]
+        return f"table([{', '.join(map(text, columns))}], {cells!r})", _TIGHT
+    negated = op == "not"
+    compared = args[0] if negated else node
+    if compared.op in ("is", "in", "same"):
+        return _membership(compared, negated)
+    if negated and compared.op == "bv=":
+        return _infix("bv=", "!=", compared.args)
+    if op in _PREFIXES:
+        sign, binding = _PREFIXES[op]
+        return f"{sign}{_inside(args[0], binding)}", binding
+    if op in ("if", "bvif"):
         then, otherwise = _operands(args[1], args[2], 2, 1)
         return f"{then} if {_inside(args[0], 2)} else {otherwise}", 1
-    unequal = op == "not" and args[0].op == "bv="
-    op, args = ("bv=", args[0].args) if unequal else (op, args)
-    if op not in _VECTOR_SIGNS:
-        return None
-    sign = "!=" if unequal else _VECTOR_SIGNS[op]
+    if op == "+":
+        return _sum(args), _BINDING[op]
+    if op in ("and", "or"):
+        return f" {op} ".join(_inside(arg, _BINDING[op] + 1) for arg in args), _BINDING[op]
+    return _infix(op, _SIGNS.get(op, op), args)
+
+
+def _infix(op: str, sign: str, args: tuple[Any, ...]) -> tuple[str, int]:
     binding = _BINDING["+" if sign == "-" else sign]
-    tight = binding if binding != 5 else 6
+    # A comparison within a comparison takes parentheses on both sides: Python would chain them.
+    tight = 6 if binding == 5 else binding
     left, right = _operands(args[0], args[1], tight, binding + 1, op in _SHIFTS)
     return f"{left} {sign} {right}", binding
 
 
 def _operands(a: Any, b: Any, left: int, right: int, shift: bool = False) -> tuple[str, str]:
-    """Two operands of one width: a constant beside a vector that is none prints as its number."""
-    shown = []
-    for x, other, least in ((a, b, left), (b, a, right)):
-        plain = x.op == "bvconst" and other.op != "bvconst" and x.is_signed == other.is_signed
-        first = x is a
-        if x.op == "bvconst" and (plain or shift) and not (shift and first):
-            value = x.args[0]
-            if x.is_signed and value >> (x.width - 1):
-                value -= 1 << x.width
-            shown.append(f"({value})" if value < 0 else str(value))
-        else:
-            shown.append(_inside(x, least))
-    return shown[0], shown[1]
+    """Two operands. A constant vector beside a vector that is none prints as its number, and so
+    does the amount of a shift.
+    """
+
+    def shown(x: Any, other: Any, least: int, is_amount: bool) -> str:
+        if getattr(x, "op", "") != "bvconst":
+            return _inside(x, least)
+        beside = other.op != "bvconst" and x.is_signed == other.is_signed
+        if not (is_amount or (beside and not shift)):
+            return _inside(x, least)
+        value = x.args[0]
+        if x.is_signed and value >> (x.width - 1):
+            value -= 1 << x.width
+        return f"({value})" if value < 0 else str(value)
+
+    return shown(a, b, left, False), shown(b, a, right, shift)
 
 
 def _is_popcount(args: tuple[Any, ...]) -> bool:

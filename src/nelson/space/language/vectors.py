@@ -5,15 +5,15 @@
     x[7:4], x[0]        bits 7 to 4, bit 0: vectors again
     x < y               with sign if both are signed, else without
 
-A vector node has the operator of SMT-LIB as its `op`; `nelson.smt` reads terms into the same nodes.
-Their meaning in Python is in `vector_values.py`, their clauses in `clauses/blaster.py`.
+A vector node has the operator of SMT-LIB as its `op`; `space/smt` reads terms into the same nodes.
+Their meaning in Python is in `evaluate.py`, their clauses in `clauses/bit_vectors.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import reduce
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -21,14 +21,13 @@ from nelson.errors import FormulaError
 from nelson.space.language.expressions import (
     Computed,
     Derived,
-    Expression,
     Number,
+    Ordered,
     Rule,
     any_of_rules,
-    members,
+    ranges,
     refuse,
     rule,
-    runs,
     whole_number,
 )
 from nelson.space.language.fields import BitField
@@ -39,11 +38,23 @@ MAX_VECTOR = 4096
 VECTOR_COMPARISONS = frozenset({"bv=", "bvult", "bvule", "bvslt", "bvsle"})
 
 
-class Bits(Expression):
+def _operator(op: str, signed_op: str = "") -> Callable[[Any, Any], Bits]:
+    """An operator on two vectors of one width. signed_op: of vectors that both are signed."""
+
+    def apply(self: Bits, other: Any) -> Bits:
+        if isinstance(other, Rule):
+            return NotImplemented
+        a, b = _pair(self, other)
+        is_signed = a.is_signed and b.is_signed
+        return Bits(signed_op if is_signed and signed_op else op, (a, b), a.width, is_signed)
+
+    return apply
+
+
+class Bits(Ordered):
     """A vector of `width` bits for each row. `is_signed` says how it is compared and extended."""
 
     __slots__ = ("is_signed", "width")
-    __hash__ = Expression.__hash__
 
     def __init__(self, op: str, args: tuple[Any, ...], width: int, is_signed: bool = False) -> None:
         super().__init__(op, args)
@@ -73,55 +84,15 @@ class Bits(Expression):
 
     # --- arithmetic, mod 2^w ----------------------------------------------------------------------
 
-    def __add__(self, other: Any) -> Bits:
-        return _joined("bvadd", self, other)
-
-    def __sub__(self, other: Any) -> Bits:
-        return _joined("bvsub", self, other)
-
-    def __mul__(self, other: Any) -> Bits:
-        return _joined("bvmul", self, other)
-
-    def __floordiv__(self, other: Any) -> Bits:
-        """The quotient, rounded toward zero."""
-        return _joined("bvudiv", self, other, signed_op="bvsdiv")
-
-    def __mod__(self, other: Any) -> Bits:
-        """The remainder, which has the sign of the dividend."""
-        return _joined("bvurem", self, other, signed_op="bvsrem")
-
-    def __and__(self, other: Any) -> Bits:
-        return _joined("bvand", self, other)
-
-    def __or__(self, other: Any) -> Bits:
-        return _joined("bvor", self, other)
-
-    def __xor__(self, other: Any) -> Bits:
-        return _joined("bvxor", self, other)
-
-    def __radd__(self, other: Any) -> Bits:
-        return self.constant(other) + self
-
-    def __rsub__(self, other: Any) -> Bits:
-        return self.constant(other) - self
-
-    def __rmul__(self, other: Any) -> Bits:
-        return self.constant(other) * self
-
-    def __rfloordiv__(self, other: Any) -> Bits:
-        return self.constant(other) // self
-
-    def __rmod__(self, other: Any) -> Bits:
-        return self.constant(other) % self
-
-    def __rand__(self, other: Any) -> Bits:
-        return self.constant(other) & self
-
-    def __ror__(self, other: Any) -> Bits:
-        return self.constant(other) | self
-
-    def __rxor__(self, other: Any) -> Bits:
-        return self.constant(other) ^ self
+    __add__ = _operator("bvadd")
+    __sub__ = _operator("bvsub")
+    __mul__ = _operator("bvmul")
+    #: The quotient is rounded toward zero, and the remainder has the sign of the dividend.
+    __floordiv__ = _operator("bvudiv", signed_op="bvsdiv")
+    __mod__ = _operator("bvurem", signed_op="bvsrem")
+    __and__ = _operator("bvand")
+    __or__ = _operator("bvor")
+    __xor__ = _operator("bvxor")
 
     def __neg__(self) -> Bits:
         return Bits("bvneg", (self,), self.width, self.is_signed)
@@ -141,12 +112,6 @@ class Bits(Expression):
         """Arithmetic if the vector is signed."""
         op = "bvashr" if self.is_signed else "bvlshr"
         return Bits(op, (self, self._amount(other)), self.width, self.is_signed)
-
-    def __rlshift__(self, other: Any) -> Bits:
-        return self.constant(other) << self
-
-    def __rrshift__(self, other: Any) -> Bits:
-        return self.constant(other) >> self
 
     def _amount(self, other: Any) -> Bits:
         if isinstance(other, Bits):
@@ -172,34 +137,22 @@ class Bits(Expression):
 
     # --- comparisons ------------------------------------------------------------------------------
 
-    def __eq__(self, other: object) -> Rule:  # type: ignore[override]
-        return _compared("bv=", self, other)
-
-    def __ne__(self, other: object) -> Rule:  # type: ignore[override]
-        return ~_compared("bv=", self, other)
-
-    def __lt__(self, other: Any) -> Rule:
-        return _compared("bvult", self, other)
-
-    def __le__(self, other: Any) -> Rule:
-        return _compared("bvule", self, other)
-
-    def __gt__(self, other: Any) -> Rule:
-        return _compared("bvult", self, other, swapped=True)
-
-    def __ge__(self, other: Any) -> Rule:
-        return _compared("bvule", self, other, swapped=True)
+    def _compared(self, op: str, other: Any) -> Rule:
+        a, b = _pair(self, other)
+        if op in (">", ">="):
+            a, b = b, a
+        kind = "s" if a.is_signed and b.is_signed else "u"
+        if op in ("==", "!="):
+            same = Derived("bv=", (a, b))
+            return same if op == "==" else ~same
+        return Derived(f"bv{kind}{'le' if '=' in op else 'lt'}", (a, b))
 
     def isin(self, values: Iterable[Any]) -> Rule:
         """Is the value one of these? A list, a set or a range."""
-        if isinstance(values, range) and abs(values.step) == 1:
-            ends = sorted((values[0], values[-1])) if values else []
-            ranges = [(ends[0], ends[1])] if ends else []
-        else:
-            whole = {whole_number(v, " in ", self, ".isin(...)") for v in members(values, self)}
-            ranges = list(runs(sorted(whole)))
-        found = [self == a if a == b else (self >= a) & (self <= b) for a, b in ranges]
-        return any_of_rules(found)
+        inside = [
+            self == a if a == b else (self >= a) & (self <= b) for a, b in ranges(values, self)
+        ]
+        return any_of_rules(inside)
 
     def constant(self, value: Any) -> Bits:
         """A constant of the same width; a vector stays as it is."""
@@ -213,8 +166,14 @@ class Bits(Expression):
             refuse(f"{whole} together with {self!r}", f"a number of {self.width} bits")
         return constant(whole, self.width, self.is_signed)
 
-    def __bool__(self) -> NoReturn:
-        raise TypeError(f"{self!r} has no truth value in Python: compare it with a number")
+
+def _turned(name: str) -> Callable[[Bits, Any], Bits]:
+    """`constant OP vector`, from `vector OP vector`."""
+    return lambda self, other: getattr(self.constant(other), f"__{name}__")(self)
+
+
+for _name in ("add", "sub", "mul", "floordiv", "mod", "and", "or", "xor", "lshift", "rshift"):
+    setattr(Bits, f"__r{_name}__", _turned(_name))
 
 
 def span(width: int, is_signed: bool) -> tuple[int, int]:
@@ -315,18 +274,3 @@ def _pair(a: Bits, other: Any) -> tuple[Bits, Bits]:
             expected="vectors of one width: zero_extend(x, width) or sign_extend(x, width)",
         )
     return a, b
-
-
-def _joined(op: str, a: Bits, other: Any, signed_op: str = "") -> Bits:
-    if isinstance(other, Rule):
-        return NotImplemented
-    a, b = _pair(a, other)
-    is_signed = a.is_signed and b.is_signed
-    return Bits(signed_op if is_signed and signed_op else op, (a, b), a.width, is_signed)
-
-
-def _compared(op: str, a: Bits, other: Any, swapped: bool = False) -> Rule:
-    a, b = _pair(a, other)
-    if a.is_signed and b.is_signed:
-        op = op.replace("bvu", "bvs")
-    return Derived(op, (b, a) if swapped else (a, b))
