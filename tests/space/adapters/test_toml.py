@@ -333,7 +333,6 @@ def test_lines_of_keys_with_quotes_and_comments():
         ("b",): 3,
         ("b", 0): 4,
         ("b", 1): 5,
-        ("b", 1, "c"): 5,
         ("d",): 6,
         ("d", "e", "f g"): 7,
     }

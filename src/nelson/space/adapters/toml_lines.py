@@ -7,12 +7,11 @@ checks nothing else; `tomllib` refuses what is no TOML.
 
 from __future__ import annotations
 
+import itertools
 import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import NoReturn
 
 from nelson.errors import FormulaError
 
@@ -44,11 +43,68 @@ _ENDING = {'"""': re.compile(r'\\.|"{3,5}', re.DOTALL), "'''": re.compile(r"'{3,
 
 
 def lines_of(text: str, source: str | None) -> Lines:
-    """The lines of the values. Raises FormulaError if the text exceeds a limit."""
-    scan = _Scan(source)
-    for kind, shown, line in _tokens(text):
-        scan.take(kind, shown, line)
-    return scan.lines
+    """The lines of headers, keys, and the values of their lists. (What stands in an inline table,
+    or deeper, is on the line of what holds it, or near.) FormulaError if a limit is exceeded.
+    """
+    lines: Lines = {}
+    counts: Counter[Path] = Counter()  # keys of each table, tables of each [[list]]
+    table: Path = ()  # of the last header
+    key: list[str] = []  # the parts of the key or header that is being read
+    header = 0  # brackets at the beginning of a header
+    path: Path | None = None  # of the value behind the last `=`
+    brackets: list[tuple[str, int]] = []  # open ones, with the number of their items
+    is_begun = False  # the parts of `1.5`, of a date, or of `key = value` are one item
+    parts, last = 0, ""
+
+    def check(number: int, most: int, what: str) -> None:
+        if number > most:
+            raise FormulaError(what, expected=f"at most {most:,}", source=source, line=line)
+
+    for kind, shown, line in itertools.chain(_tokens(text), [("newline", "\n", 0)]):
+        if is_part := kind in ("word", "string"):
+            parts = parts + 1 if last == "." else 1
+            check(parts, MAX_PARTS, "a key of too many parts")
+            check(len(shown) * (kind == "word"), MAX_WORD, f"a word of {len(shown):,} characters")
+        last = shown
+        if path is None:  # a key or a header
+            if is_part:
+                key.append(_unquoted(shown) if shown[0] in "\"'" else shown)
+            elif shown == "[":
+                header += 1
+            elif shown == "=":
+                counts[table] += 1
+                check(counts[table], MAX_ITEMS, "too many keys in one table")
+                path = (*table, *key)
+                lines.setdefault(path, line)
+                is_begun = False
+            elif kind == "newline":
+                if header:
+                    table = tuple(key)
+                    if header == 2:  # [[rules]]: one more entry of a list
+                        counts["[[", *table] += 1
+                        check(counts["[[", *table], MAX_ITEMS, "too many tables in one list")
+                        table = (*table, counts["[[", *table] - 1)
+                    lines.setdefault(table, line)
+                key, header = [], 0
+        elif is_part or shown in ("[", "{"):
+            if brackets and not is_begun:
+                mark, items = brackets.pop()
+                check(items + 1, MAX_ITEMS, "a list or table of too many values")
+                if mark == "[" and not brackets:
+                    lines.setdefault((*path, items), line)
+                brackets.append((mark, items + 1))
+            is_begun = is_part
+            if not is_part:
+                check(len(brackets) + 1, MAX_DEPTH, "brackets that are nested too deeply")
+                brackets.append((shown, 0))
+        elif shown in ("]", "}"):
+            del brackets[-1:]
+            is_begun = True
+        elif shown == ",":
+            is_begun = False
+        elif kind == "newline" and not brackets:
+            key, path = [], None
+    return lines
 
 
 def _tokens(text: str) -> Iterator[tuple[str, str, int]]:
@@ -80,119 +136,6 @@ def _end_of_string(text: str, at: int, quotes: str) -> int:
         if match[0][0] == quotes[0]:
             return match.end()
     return len(text)
-
-
-@dataclass
-class _Bracket:
-    """An open list or inline table."""
-
-    mark: str
-    path: Path
-    items: int = 0
-
-
-class _Scan:
-    """Follows headers, keys and brackets, one token after the other."""
-
-    def __init__(self, source: str | None) -> None:
-        self.lines: Lines = {}
-        self._source = source
-        self._state = self._in_key
-        self._table: Path = ()  # of the last header
-        self._key: list[str] = []  # parts of the key or header that is being read
-        self._header = 0  # brackets at the beginning of a header
-        self._open: list[_Bracket] = []
-        self._path: Path = ()  # of the value behind the last `=`
-        self._begun = False  # the parts of `1.5` or of a date are one value of a list
-        self._counts: Counter[Path] = Counter()  # keys of each table, tables of each [[list]]
-
-    def take(self, kind: str, shown: str, line: int) -> None:
-        if kind == "word" and len(shown) > MAX_WORD:
-            self._refuse(f"a number or word of {len(shown):,} characters", MAX_WORD, line)
-        self._state(kind, shown, line)
-
-    def _in_key(self, kind: str, shown: str, line: int) -> None:
-        if kind in ("word", "string"):
-            self._add_part(shown, line)
-        elif shown == "[" and not self._open and not self._key:
-            self._state, self._header = self._in_header, 1
-        elif shown == "=":
-            table = self._open[-1].path if self._open else self._table
-            self._count(table, "keys in one table", line)
-            self._path = (*table, *self._key)
-            self._keep(self._path, line)
-            self._key, self._begun, self._state = [], False, self._in_value
-        elif shown == "}":
-            self._close()
-        elif kind == "newline":
-            self._key = []
-
-    def _in_header(self, kind: str, shown: str, line: int) -> None:
-        if kind in ("word", "string"):
-            self._add_part(shown, line)
-        elif shown == "[":
-            self._header += 1
-        elif kind == "newline":
-            path: Path = tuple(self._key)
-            if self._header == 2:  # [[rules]]: one more entry of a list
-                self._count(("[[", *path), "tables in one list", line)
-                path = (*path, self._counts["[[", *path] - 1)
-            self._table, self._key, self._state = path, [], self._in_key
-            self._keep(path, line)
-
-    def _in_value(self, kind: str, shown: str, line: int) -> None:
-        if kind in ("word", "string") or shown in ("[", "{"):
-            path = self._value(line)
-            if kind == "mark":
-                if len(self._open) >= MAX_DEPTH:
-                    self._refuse("brackets that are nested too deeply", MAX_DEPTH, line)
-                self._open.append(_Bracket(shown, path))
-                self._begun = False
-                self._state = self._in_value if shown == "[" else self._in_key
-        elif shown in ("]", "}"):
-            self._close()
-        elif shown == ",":
-            self._begun = False
-            if self._open and self._open[-1].mark == "{":
-                self._state = self._in_key
-        elif kind == "newline" and not self._open:
-            self._state = self._in_key
-
-    def _value(self, line: int) -> Path:
-        """The path of the value that begins here, or that has begun."""
-        if not self._open or self._open[-1].mark == "{":
-            return self._path
-        bracket = self._open[-1]
-        if not self._begun:
-            self._begun = True
-            bracket.items += 1
-            if bracket.items > MAX_ITEMS:
-                self._refuse("a list of too many values", MAX_ITEMS, line)
-            self._keep((*bracket.path, bracket.items - 1), line)
-        return (*bracket.path, bracket.items - 1)
-
-    def _close(self) -> None:
-        if self._open:
-            self._open.pop()
-        self._key, self._begun, self._state = [], True, self._in_value
-
-    def _add_part(self, shown: str, line: int) -> None:
-        if len(self._key) >= MAX_PARTS:
-            self._refuse("a key of too many parts", MAX_PARTS, line)
-        quoted = shown[0] in "\"'"
-        self._key.append(_unquoted(shown) if quoted else shown)
-
-    def _keep(self, path: Path, line: int) -> None:
-        if len(path) <= 3:  # ("fields", "burst", "choice"): no error names the line of more
-            self.lines.setdefault(path, line)
-
-    def _count(self, path: Path, what: str, line: int) -> None:
-        self._counts[path] += 1
-        if self._counts[path] > MAX_ITEMS:
-            self._refuse(f"too many {what}", MAX_ITEMS, line)
-
-    def _refuse(self, what: str, most: int, line: int) -> NoReturn:
-        raise FormulaError(what, expected=f"at most {most:,}", source=self._source, line=line)
 
 
 def _unquoted(shown: str) -> str:
