@@ -15,7 +15,6 @@ from typing import Any
 from nelson.space.declaration import Declaration
 from nelson.space.language import vectors
 from nelson.space.language.expressions import Rule, if_else
-from nelson.space.language.fields import BitField, Flag
 from nelson.space.language.vectors import Bits
 from nelson.space.smt.reader import Symbol, written
 from nelson.space.smt.terms import (
@@ -68,30 +67,30 @@ class Script:
         if parameters:
             unsupported(f"the function {written(name)} with arguments: only constants")
         self._check_new(name)
-        found = read_sort(sort, self.aliases)
-        if found.index:
-            made: Meaning = ArrayTerm(found, "declared", (str(name),))
-            self.elements[made] = Elements()  # type: ignore[index]
-        else:
-            made = self._field(name, found)
-        self._define(name, made)
+        of = read_sort(sort, self.aliases)
+        if not of.index:
+            self._define(name, self._field(name, of))
+            return
+        array = ArrayTerm(of, "declared", (str(name),))
+        self.elements[array] = Elements()
+        self._define(name, array)
 
     def define(self, name: Any, parameters: Any, sort: Any, body: Any) -> None:
         self._check_new(name)
-        found = read_sort(sort, self.aliases)
+        of = read_sort(sort, self.aliases)
         if not isinstance(parameters, list) or not all(
             isinstance(p, list) and len(p) == 2 and isinstance(p[0], str) for p in parameters
         ):
             refuse(f"the parameters {written(parameters)}")
         if parameters:
             pairs = [(p[0], read_sort(p[1], self.aliases)) for p in parameters]
-            self._define(name, Macro(tuple(pairs), found, body))
+            self._define(name, Macro(tuple(pairs), of, body))
             return
         term = self.reader.read(body)
-        if sort_of(term) != found:
-            refuse(f"{written(name)} of sort {found} is a term of sort {sort_of(term)}")
+        if sort_of(term) != of:
+            refuse(f"{written(name)} of sort {of} is a term of sort {sort_of(term)}")
         # A nameless function, so that the term is built once.
-        self._define(name, Macro((), found, term))
+        self._define(name, Macro((), of, term))
 
     def define_sort(self, name: Any, parameters: Any, sort: Any) -> None:
         if parameters or not isinstance(name, str):
@@ -101,16 +100,18 @@ class Script:
 
     def require(self, term: Any) -> None:
         self.reader.named = []
-        found = self.reader.rule(term)
+        stated = self.reader.rule(term)
         name = None
         if isinstance(term, list) and term[0] == "!" and self.reader.named:
             name = self.reader.named[-1][0]
         for each, meaning in self.reader.named:
             self._check_new(each)
             self._define(each, Macro((), sort_of(meaning), meaning))
-        self.levels[-1].asserted.append((found, name))
+        self.levels[-1].asserted.append((stated, name))
 
     def push(self, levels: int) -> None:
+        if levels > 10_000:
+            refuse(f"push of {levels} levels")
         self.levels += [Level() for _ in range(levels)]
 
     def pop(self, levels: int) -> None:
@@ -197,7 +198,3 @@ def _chosen(values: list[Bits], index: Bits) -> Bits:
             for low, high in zip(values[::2], values[1::2], strict=True)
         ]
     return values[0]
-
-
-#: Fields of a script, as `Declaration.fields` has them.
-ScriptField = Flag | BitField

@@ -14,14 +14,13 @@ from typing import Any
 import numpy as np
 
 from nelson._version import __version__
-from nelson.errors import FormulaError, NelsonError
+from nelson.errors import NelsonError
 from nelson.space.language.evaluate import evaluate
 from nelson.space.language.expressions import Rule
-from nelson.space.language.vectors import Bits
 from nelson.space.smt.reader import CommandReader, Misread, Quoted, written
 from nelson.space.smt.script import Script, index_text
 from nelson.space.smt.solver import IncrementalSolver
-from nelson.space.smt.terms import ArrayTerm, Macro, Unsupported, numeral, refuse, unsupported
+from nelson.space.smt.terms import ArrayTerm, Macro, numeral, refuse, sort_of, unsupported
 
 _LOGICS = {"QF_BV", "QF_ABV", "QF_UF", "QF_UFBV", "QF_AUFBV", "ALL"}
 #: Options with their values at the start.
@@ -76,8 +75,8 @@ class Session:
     def _line(self, command: Any) -> str:
         if self.is_over:
             return ""
-        found = self.execute(command)
-        return "" if found is None else found + "\n"
+        reply = self.execute(command)
+        return "" if reply is None else reply + "\n"
 
     def execute(self, command: Any) -> str | None:
         """The reply to one command; None if it has none."""
@@ -92,18 +91,16 @@ class Session:
             least, most, run = _COMMANDS[name]
             if not least <= len(arguments) <= most:
                 refuse(f"({name}) with {len(arguments)} arguments")
-            found = run(self, *arguments)
-        except Unsupported as error:
-            return self._error(error.what)
-        except FormulaError as error:
-            return self._error(str(error))
+            reply = run(self, *arguments)
         except NelsonError as error:
             return self._error(str(error))
         except RecursionError:
             return self._error("a term that is nested too deeply")
-        if found is None and self._options[":print-success"] == "true":
+        if name in _CHANGES:
+            self._status = ""
+        if reply is None and self._options[":print-success"] == "true":
             return "success"
-        return found or None
+        return reply or None
 
     @staticmethod
     def _error(why: str) -> str:
@@ -121,9 +118,6 @@ class Session:
         self._options[name] = written(value)
         return None
 
-    def _get_option(self, name: Any) -> str:
-        return self._options.get(name, "unsupported")
-
     def _get_info(self, name: Any) -> str:
         if name == ":assertion-stack-levels":
             return f"(:assertion-stack-levels {len(self.script.levels) - 1})"
@@ -131,36 +125,7 @@ class Session:
             return "(:reason-unknown incomplete)"
         return f"({name} {_INFO[name]})" if name in _INFO else "unsupported"
 
-    # --- declarations -----------------------------------------------------------------------------
-
-    def _changed(self) -> None:
-        self._status = ""
-
-    def _declare(self, name: Any, parameters: Any, sort: Any) -> None:
-        self.script.declare(name, parameters, sort)
-        self._changed()
-
-    def _define(self, name: Any, parameters: Any, sort: Any, body: Any) -> None:
-        self.script.define(name, parameters, sort, body)
-        self._changed()
-
-    def _define_sort(self, name: Any, parameters: Any, sort: Any) -> None:
-        self.script.define_sort(name, parameters, sort)
-
-    def _assert(self, term: Any) -> None:
-        self.script.require(term)
-        self._changed()
-
-    def _push(self, levels: Any = "1") -> None:
-        n = numeral(levels)
-        if n > 10_000:
-            refuse(f"push of {n} levels")
-        self.script.push(n)
-        self._changed()
-
-    def _pop(self, levels: Any = "1") -> None:
-        self.script.pop(numeral(levels))
-        self._changed()
+    # --- the state --------------------------------------------------------------------------------
 
     def _reset(self) -> None:
         self.close()
@@ -188,16 +153,10 @@ class Session:
 
     # --- questions --------------------------------------------------------------------------------
 
-    def _check_sat(self) -> str:
-        return self._check([])
-
-    def _check_sat_assuming(self, literals: Any) -> str:
-        if not isinstance(literals, list):
-            refuse("(check-sat-assuming (literal ...))")
-        return self._check(literals)
-
-    def _check(self, assumed: list[Any]) -> str:
+    def _check(self, assumed: Any) -> str:
         """Are all assertions, and these assumptions, satisfiable together?"""
+        if not isinstance(assumed, list):
+            refuse("(check-sat-assuming (literal ...))")
         assumptions = [(each, self.script.reader.rule(each)) for each in assumed]
         if self._solver is None:
             self._solver = IncrementalSolver(self.script.space.encoding)
@@ -226,8 +185,8 @@ class Session:
         for name, meaning in self.script.names.items():
             if isinstance(meaning, Macro):
                 continue
-            sort = meaning.sort if isinstance(meaning, ArrayTerm) else _sort(meaning)
-            lines.append(f"  (define-fun {written(name)} () {sort} {self._value(meaning)})")
+            value = self._value(meaning)
+            lines.append(f"  (define-fun {written(name)} () {sort_of(meaning)} {value})")
         return "\n".join(["(", *lines, ")"])
 
     def _get_assignment(self) -> str:
@@ -276,10 +235,8 @@ class Session:
         space = self.script.space
         if self._solver is None:
             return 0
-        found = 0
-        for k, variable in enumerate(space.encoding.of_field[name]):
-            found |= int(self._solver.value(variable)) << k
-        return found
+        bits = map(self._solver.value, space.encoding.of_field[name])
+        return sum(int(bit) << k for k, bit in enumerate(bits))
 
 
 class _Solution(dict[str, Any]):
@@ -293,10 +250,6 @@ class _Solution(dict[str, Any]):
         return np.array([self._session.code(name)], object)
 
 
-def _sort(term: Any) -> str:
-    return f"(_ BitVec {term.width})" if isinstance(term, Bits) else "Bool"
-
-
 def value_text(term: Any, values: Any) -> str:
     """The first value of a column of a term."""
     value = np.asarray(values).reshape(-1)[0]
@@ -305,34 +258,27 @@ def value_text(term: Any, values: Any) -> str:
     return index_text(int(value), term.width)
 
 
-def _silent(session: Session, *arguments: Any) -> None:
-    return None
-
-
-def _unsupported(session: Session, *arguments: Any) -> str:
-    return "unsupported"
-
-
-_ANY = 10**9
-#: Name -> (fewest and most arguments, method).
+#: Commands after which the answer of the last (check-sat) is no longer known.
+_CHANGES = {"declare-fun", "declare-const", "define-fun", "define-const", "assert", "push", "pop"}
+#: Name -> (fewest and most arguments, what it does).
 _COMMANDS: dict[str, tuple[int, int, Callable[..., str | None]]] = {
     "set-logic": (1, 1, Session._set_logic),
-    "set-info": (1, 2, _silent),
+    "set-info": (1, 2, lambda s, *info: None),
     "set-option": (1, 2, Session._set_option),
-    "get-option": (1, 1, Session._get_option),
+    "get-option": (1, 1, lambda s, name: s._options.get(name, "unsupported")),
     "get-info": (1, 1, Session._get_info),
-    "declare-fun": (3, 3, Session._declare),
-    "declare-const": (2, 2, lambda s, name, sort: s._declare(name, [], sort)),
-    "define-fun": (4, 4, Session._define),
-    "define-const": (3, 3, lambda s, name, sort, body: s._define(name, [], sort, body)),
-    "define-sort": (3, 3, Session._define_sort),
-    "assert": (1, 1, Session._assert),
-    "push": (0, 1, Session._push),
-    "pop": (0, 1, Session._pop),
+    "declare-fun": (3, 3, lambda s, *function: s.script.declare(*function)),
+    "declare-const": (2, 2, lambda s, name, sort: s.script.declare(name, [], sort)),
+    "define-fun": (4, 4, lambda s, *function: s.script.define(*function)),
+    "define-const": (3, 3, lambda s, name, sort, body: s.script.define(name, [], sort, body)),
+    "define-sort": (3, 3, lambda s, *sort: s.script.define_sort(*sort)),
+    "assert": (1, 1, lambda s, term: s.script.require(term)),
+    "push": (0, 1, lambda s, levels="1": s.script.push(numeral(levels))),
+    "pop": (0, 1, lambda s, levels="1": s.script.pop(numeral(levels))),
     "reset": (0, 0, Session._reset),
     "reset-assertions": (0, 0, Session._reset_assertions),
-    "check-sat": (0, 0, Session._check_sat),
-    "check-sat-assuming": (1, 1, Session._check_sat_assuming),
+    "check-sat": (0, 0, lambda s: s._check([])),
+    "check-sat-assuming": (1, 1, lambda s, literals: s._check(literals)),
     "get-value": (1, 1, Session._get_value),
     "get-model": (0, 0, Session._get_model),
     "get-assignment": (0, 0, Session._get_assignment),
