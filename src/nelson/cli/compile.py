@@ -9,10 +9,8 @@ from typing import Any
 import typer
 
 from nelson.cli import options as opt
-from nelson.cli.common import ExitCode, fail, left, print_json
-from nelson.cli.formulas import read_formula
-from nelson.cli.spaces import read_source, space_of
-from nelson.cli.tables import digits
+from nelson.cli.common import ExitCode, digits, fail, left, print_json
+from nelson.cli.inputs import read_formula, read_source, space_of
 from nelson.errors import BudgetExceeded
 from nelson.io.progress import PhaseLine
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 import typer
 
 from nelson.cli import options as opt
-from nelson.cli.common import fail, left, say
-from nelson.cli.formulas import read_formula
-from nelson.cli.spaces import conditions, read_source, refuse, space_of
-from nelson.cli.tables import digits
+from nelson.cli.common import digits, fail, left, say
+from nelson.cli.inputs import conditions, read_formula, read_source, refuse, space_of
 from nelson.io.progress import PhaseLine
 
 EXAMPLES = """\b

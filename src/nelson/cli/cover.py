@@ -8,8 +8,8 @@ import typer
 
 from nelson.cli import options as opt
 from nelson.cli.common import ExitCode, counted, fail, left, say
+from nelson.cli.inputs import conditions, read_space
 from nelson.cli.output import open_row_output
-from nelson.cli.spaces import conditions, read_space
 from nelson.io.progress import PhaseLine
 
 EXAMPLES = """\b

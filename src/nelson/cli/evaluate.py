@@ -9,7 +9,7 @@ import typer
 
 from nelson.cli import options as opt
 from nelson.cli.common import echo, left, print_json
-from nelson.cli.spaces import read_source
+from nelson.cli.inputs import read_source
 from nelson.errors import FormulaError
 
 if TYPE_CHECKING:

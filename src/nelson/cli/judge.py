@@ -14,7 +14,7 @@ from nelson.cli.common import (
     parsed_count,
     print_json,
 )
-from nelson.cli.formulas import read_formula
+from nelson.cli.inputs import read_formula
 from nelson.io.progress import StatusLine
 
 EXAMPLES = """\b

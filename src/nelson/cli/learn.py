@@ -8,10 +8,9 @@ import typer
 
 from nelson.cli import options as opt
 from nelson.cli.common import ExitCode, fail, left, say
-from nelson.cli.formulas import read_formula
+from nelson.cli.inputs import is_space, read_formula, refuse
 from nelson.cli.interrupt import interrupted_code
 from nelson.cli.learn_table import is_table, learn_table
-from nelson.cli.spaces import is_space, refuse
 from nelson.errors import FormulaError
 
 if TYPE_CHECKING:

@@ -6,10 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from nelson.cli import options as opt
-from nelson.cli.common import left, say
-from nelson.cli.formulas import read_formula
-from nelson.cli.spaces import law_arguments, read_source, refuse, space_of
-from nelson.cli.tables import check_name, put
+from nelson.cli.common import check_name, left, put, say
+from nelson.cli.inputs import law_arguments, read_formula, read_source, refuse, space_of
 from nelson.io.progress import PhaseLine
 
 if TYPE_CHECKING:

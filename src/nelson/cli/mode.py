@@ -7,10 +7,15 @@ from typing import Any
 import typer
 
 from nelson.cli import options as opt
-from nelson.cli.common import left, print_json, say
-from nelson.cli.formulas import NamedFormula, read_formula
-from nelson.cli.spaces import law_arguments, read_source, refuse, space_of
-from nelson.cli.tables import check_name, put
+from nelson.cli.common import check_name, left, print_json, put, say
+from nelson.cli.inputs import (
+    NamedFormula,
+    law_arguments,
+    read_formula,
+    read_source,
+    refuse,
+    space_of,
+)
 from nelson.io.progress import PhaseLine
 
 EXAMPLES = """\b

@@ -11,8 +11,8 @@ import typer
 
 from nelson.chains.guarantee import weakest
 from nelson.cli.common import ExitCode, counted, fail, say
+from nelson.cli.inputs import space_of
 from nelson.cli.interrupt import Interruptible, arrived, interrupted_code
-from nelson.cli.spaces import space_of
 from nelson.errors import printable
 from nelson.io.progress import Bar, PhaseLine
 
@@ -95,11 +95,31 @@ def _opened(output: str) -> Iterator[BinaryIO]:
         yield file
 
 
-class SampleSink:
-    """Blocks of samples on their way to a writer.
+class RowSink:
+    """Blocks of rows on their way to a writer, which is made when the first block is there.
 
-    columns: the variables of a file that gets no samples. titles: their names, or None.
+    nothing: rows with the columns of a file that gets no rows.
     """
+
+    what = "row"
+
+    def __init__(self, writer_of: Callable[[Any], Any], nothing: Any) -> None:
+        self._writer_of, self._nothing = writer_of, nothing
+        self._writer: Any = None
+
+    def _open(self, block: Any) -> Any:
+        self._writer = self._writer or self._writer_of(block)
+        return self._writer
+
+    def write(self, block: Any) -> None:
+        self._open(block).write(block)
+
+    def close(self, info: dict[str, Any]) -> None:
+        self._open(self._nothing).close(info)
+
+
+class SampleSink(RowSink):
+    """The same for samples. columns: the variables of a file that gets none; titles: their names."""
 
     what = "sample"
 
@@ -109,19 +129,10 @@ class SampleSink:
         columns: Sequence[int],
         titles: Callable[[Sequence[int]], list[str] | None],
     ) -> None:
-        self._writer_of, self._columns, self._titles = writer_of, columns, titles
-        self._writer: Writer | None = None
-
-    def _open(self, variables: Sequence[int]) -> Writer:
-        if self._writer is None:
-            self._writer = self._writer_of(variables, self._titles(variables))
-        return self._writer
+        super().__init__(lambda variables: writer_of(variables, titles(variables)), columns)
 
     def write(self, block: Samples) -> None:
         self._open(block.variables).write(block.packed, len(block))
-
-    def close(self, info: dict[str, Any]) -> None:
-        self._open(self._columns).close(info)
 
 
 def drawn_blocks(formula: Formula, options: dict[str, Any], unique: bool) -> Iterator[Samples]:
@@ -155,29 +166,9 @@ def drawn_rows(source: Space | TableModel, options: dict[str, Any]) -> Iterator[
     yield from source.stream(block=_block_of(space.formula), **options)
 
 
-class RowSink:
-    """Blocks of rows on their way to a writer, which is made when the first block is there."""
-
-    what = "row"
-
-    def __init__(self, writer_of: Callable[[Rows], RowWriter], nothing: Rows) -> None:
-        self._writer_of, self._nothing = writer_of, nothing
-        self._writer: RowWriter | None = None
-
-    def _open(self, rows: Rows) -> RowWriter:
-        self._writer = self._writer or self._writer_of(rows)
-        return self._writer
-
-    def write(self, rows: Rows) -> None:
-        self._open(rows).write(rows)
-
-    def close(self, info: dict[str, Any]) -> None:
-        self._open(self._nothing).close(info)
-
-
 def write_blocks(
     blocks: Iterator[Any],
-    sink: SampleSink | RowSink,
+    sink: RowSink,
     n: int | None,
     show_progress: bool,
 ) -> dict[str, Any]:
@@ -244,8 +235,8 @@ def finish(
     """
     if not quiet and (total["samples"] or n == 0):  # without samples the error line says it all
         say(_summary(total, checked, what))
-        for told in total.get("advice", {}).values():
-            say(f"would help: {told}")
+        for advice in total.get("advice", {}).values():
+            say(f"would help: {advice}")
     if total["interrupted"]:
         if not quiet:
             say(f"interrupted: all finished {what}s are written, and the file is complete")

@@ -8,11 +8,9 @@ import typer
 
 from nelson.budget import Budget
 from nelson.cli import options as opt
-from nelson.cli.common import echo, left, print_json
-from nelson.cli.formulas import read_formula
+from nelson.cli.common import aligned, digits, echo, left, print_json, shown
+from nelson.cli.inputs import conditions, read_formula, read_source, refuse, space_of
 from nelson.cli.marginals import value_rows
-from nelson.cli.spaces import conditions, read_source, refuse, space_of
-from nelson.cli.tables import aligned, digits, shown
 from nelson.errors import BudgetExceeded, Unsatisfiable
 from nelson.io.progress import PhaseLine
 

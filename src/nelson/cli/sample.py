@@ -3,30 +3,51 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from nelson.cli import options as opt
-from nelson.cli.common import law_of_projection, left, parsed_count, projection
-from nelson.cli.formulas import NamedFormula, read_formula
+from nelson.cli.common import (
+    ExitCode,
+    counted,
+    fail,
+    law_of_projection,
+    left,
+    parsed_count,
+    projection,
+    say,
+)
+from nelson.cli.inputs import (
+    NamedFormula,
+    law_arguments,
+    read_formula,
+    read_source,
+    refuse,
+    space_of,
+)
+from nelson.cli.interrupt import interrupted_code
 from nelson.cli.output import (
     RowSink,
     SampleSink,
     drawn_blocks,
     drawn_rows,
     finish,
+    method_words,
     open_output,
     open_row_output,
     shows_progress,
     write_blocks,
 )
-from nelson.cli.sample_parts import sample_parts
-from nelson.cli.spaces import law_arguments, read_source, refuse, space_of
 from nelson.errors import FormulaError
+from nelson.io.progress import Bar, PhaseLine
 
 if TYPE_CHECKING:
+    from nelson.cluster.read import Folder
+    from nelson.formula import Formula
     from nelson.space import Space
+    from nelson.space.plan import SpacePlan
     from nelson.space.tables.model import TableModel
 
 EXAMPLES = """\b
@@ -153,9 +174,9 @@ def sample(
             refuse(used, "not into a folder")
             if hasattr(source, "plan"):
                 plan = source.plan(seed=seed, method=method, threads=threads, **law)
-                sample_parts(plan, options | parts, output, quiet)
+                _sample_parts(plan, options | parts, output, quiet)
             else:
-                sample_parts(source, options | parts | law, output, quiet)
+                _sample_parts(source, options | parts | law, output, quiet)
             return
         options |= {"unique": unique} | law
         _sample_rows(source, output, options, spreadsheet, quiet)
@@ -191,7 +212,7 @@ def sample(
         if named.terms:
             raise FormulaError("a model with terms", expected="one without, for a folder of parts")
         names = named.titles(range(1, named.formula.n_vars + 1))
-        sample_parts(named.formula, options | {"names": names}, output, quiet)
+        _sample_parts(named.formula, options | {"names": names}, output, quiet)
         return
     with open_output(output, spreadsheet) as writer_of:
         named = read()
@@ -220,3 +241,53 @@ def _sample_rows(
         blocks = drawn_rows(source, options)
         total = write_blocks(blocks, sink, options["n"], shows_progress(output, quiet))
     finish(total, options["n"], quiet, what="row")
+
+
+# --- a folder of parts ----------------------------------------------------------------------------
+
+
+def _sample_parts(
+    source: Formula | SpacePlan | TableModel, options: dict[str, Any], output: str, quiet: bool
+) -> None:
+    """The same samples, by this process, one of many (`--shard 3/100`) or a Ray cluster."""
+    from nelson.cluster import sample
+
+    written = 0
+    show = not quiet and sys.stderr.isatty()
+    try:
+        phases = PhaseLine(show)
+        with Bar("sampling", options["n"], show) as bar, phases:
+
+            def progress(done: int) -> None:
+                nonlocal written
+                written = done
+                phases.close()
+                bar.update(done)
+
+            folder = sample(source, out=output, progress=progress, **options)
+    except (KeyboardInterrupt, SystemExit):  # Ray turns SIGTERM into the latter
+        if not quiet:
+            say(f"interrupted: {written:,} samples are in {output}; run the command again to go on")
+        raise typer.Exit(interrupted_code()) from None
+    if not quiet:
+        say(_folder_summary(folder))
+    if folder.status != "ok":
+        asked = folder.info["requested"]
+        reason = folder.info["reason"]
+        fail(f"budget reached, {len(folder):,} of {asked:,} samples: {reason}", ExitCode.BUDGET)
+
+
+def _folder_summary(folder: Folder) -> str:
+    info, job = folder.info, folder.job
+    parts = f"{info['parts']:,} parts"
+    if info.get("kept"):
+        parts += f", {info['kept']:,} of them from before"
+    return " · ".join(
+        [
+            counted(len(folder), "sample"),
+            f"{folder.guarantee} ({method_words(job['method'], job['sweeps'])})",
+            f"{parts}, {info['bytes'] / 1e6:,.1f} MB in {folder.store}",
+            f"{info['seconds']:.3g} s",
+            f"seed {job['seed']}",
+        ]
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from nelson.cli import options as opt
-from nelson.cli.common import print_json
+from nelson.cli.common import aligned, print_json
 
 EXAMPLES = """\b
 Examples:
@@ -31,16 +31,14 @@ def samplers(
     if json:
         print_json([row._asdict() for row in rows])
         return
-    table = [("name", "weights", "guarantee", "needs")]
+    table = [["name", "weights", "guarantee", "needs"]]
     for row in rows:
         extra = f"nelson-mrf[{row.needs}]" if row.needs else ""
         missing = "" if row.installed else ", not installed"
         weights = "any" if row.weighted else "uniform"
-        table.append((row.name, weights, row.guarantee, extra + missing))
-    widths = [max(len(line[k]) for line in table) for k in range(4)]
-    for k, line in enumerate(table):
-        cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
-        typer.echo("  ".join(cells).rstrip())
+        table.append([row.name, weights, row.guarantee, extra + missing])
+    for k, line in enumerate(aligned(table).splitlines()):
+        typer.echo(line)
         if long and k:
             typer.echo(f"    {rows[k - 1].summary}")
             typer.echo(f"    {rows[k - 1].citation}")

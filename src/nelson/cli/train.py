@@ -17,7 +17,7 @@ import typer
 
 from nelson.cli import learn as command
 from nelson.cli.common import APP_SETTINGS, ExitCode, fail, guarded, say
-from nelson.cli.formulas import read_formula
+from nelson.cli.inputs import read_formula
 from nelson.cli.interrupt import interrupted_code
 from nelson.errors import FormulaError
 

@@ -1,1 +1,1 @@
-"""P_theta(x | C) in torch: `mrf.ConstrainedMRF`, `layer.LovaszLayer`, `dense.DenseLayer`."""
+"""P_theta(x | C) in torch: `mrf.ConstrainedMRF` and `layer.LovaszLayer`."""

@@ -49,7 +49,7 @@ made, 2 wrong usage, 130 interrupted.
 
 
 def add(app: typer.Typer) -> None:
-    """Declare the command (`nelson.cli.entry_points`)."""
+    """Declare the command (`nelson.cli.commands`)."""
     app.command("bench", cls=ClusterCommand, epilog=EXAMPLES)(guarded(bench))
 
 

@@ -47,7 +47,7 @@ _BAR_WIDTH = 24  # characters
 
 
 def add(app: typer.Typer) -> None:
-    """Declare the command (`nelson.cli.entry_points`)."""
+    """Declare the command (`nelson.cli.commands`)."""
     app.command("demo", epilog=EXAMPLES)(guarded(demo))
 
 

@@ -1,10 +1,23 @@
-"""Expressions over bit vectors as vectors of literals, each made once."""
+"""Bit vectors as gates: expressions as vectors of literals, each made once.
+
+A vector is a list of literals, the lowest bit first, here without a sign: bit k counts 2^k. Sums
+and products drop their carries. A quotient is made by long division, so each of its bits is a
+function of the operands, also where the divisor is 0:
+
+    for k from the highest bit down:  r = 2 r + a_k;  q_k = (r >= b);  r = r - b if q_k
+
+With b = 0 every q_k is true and r keeps its value: q = 2^w - 1 and r = a, as SMT-LIB wants it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from nelson.formula.encode import Thresholds
-from nelson.space.clauses import blaster
-from nelson.space.clauses.gates import FALSE, TRUE
+from nelson.kernels.core.deadline import check_time
+from nelson.space.clauses import vectors
+from nelson.space.clauses.gates import FALSE, TRUE, Gates
 from nelson.space.clauses.numbers import Numbers
 from nelson.space.clauses.vectors import Vector
 from nelson.space.language.expressions import Expression, Rule
@@ -32,13 +45,12 @@ class BitVectors(Numbers):
         if op == "bits":
             return self.bits(args[0])[:width]
         if op == "bvconst":
-            return blaster.constant(args[0], width)
+            return vectors.constant(args[0], width)
         if op in _SUMS:
-            terms, rest = self._terms(x)
-            return blaster.total(gates, terms, rest, width)
+            return total(gates, *self._terms(x), width)
         if op == "bvif":
             then, otherwise = self.pattern(args[1]), self.pattern(args[2])
-            return blaster.chosen(gates, self.literal(args[0]), then, otherwise)
+            return vectors.chosen(gates, self.literal(args[0]), then, otherwise)
         a = self.pattern(args[0])
         if op == "extract":
             return a[args[2] : args[1] + 1]
@@ -49,25 +61,8 @@ class BitVectors(Numbers):
         if op == "bvnot":
             return [-literal for literal in a]
         if op == "bvneg":
-            return blaster.negated(gates, a)
-        b = self.pattern(args[1])
-        if op == "concat":
-            return b + a
-        if op == "bvmul":
-            return blaster.product(gates, a, b)
-        if op == "bvxor":
-            return [gates.xor(p, q) for p, q in zip(a, b, strict=True)]
-        if op in ("bvand", "bvor"):
-            join = gates.all if op == "bvand" else gates.any
-            return [join([p, q]) for p, q in zip(a, b, strict=True)]
-        if op in ("bvshl", "bvlshr", "bvashr"):
-            return blaster.shifted(gates, op, a, b)
-        if op in ("bvudiv", "bvurem"):
-            return blaster.divided(gates, a, b)[op == "bvurem"]
-        if op in ("bvsdiv", "bvsrem"):
-            return blaster.signed_divided(gates, a, b)[op == "bvsrem"]
-        assert op == "bvsmod", op
-        return blaster.modulus(gates, a, b)
+            return negated(gates, a)
+        return _BINARY[op](gates, a, self.pattern(args[1]))
 
     def prepare(self, root: Expression) -> None:
         """Translate the rules and vectors below a node from the leaves up: depth costs no stack."""
@@ -89,14 +84,14 @@ class BitVectors(Numbers):
     @staticmethod
     def _summands(x: Expression) -> list[Expression]:
         """The terms of a nested sum, which is translated as one."""
-        found, stack = [], [x]
+        terms, stack = [], [x]
         while stack:
             node = stack.pop()
             if node.op in _SUMS:
                 stack += node.args
             else:
-                found.append(node)
-        return found
+                terms.append(node)
+        return terms
 
     def _terms(self, x: Bits) -> tuple[list[Vector], int]:
         """x = the sum of some vectors and a constant, mod 2^width: the terms of nested sums."""
@@ -129,10 +124,10 @@ class BitVectors(Numbers):
                     return counted
         p, q = self.pattern(a), self.pattern(b)
         if op == "bv=":
-            return blaster.equal(self.gates, p, q)
+            return self.gates.all(vectors.equal(self.gates, p, q))
         if op.endswith("lt"):  # a < b is not b <= a
-            return -blaster.at_most(self.gates, q, p, op == "bvslt")
-        return blaster.at_most(self.gates, p, q, op == "bvsle")
+            return -at_most(self.gates, q, p, op == "bvslt")
+        return at_most(self.gates, p, q, op == "bvsle")
 
     def _counted(self, op: str, x: Bits, y: Bits, left: bool) -> int | None:
         """The comparison of a sum of single bits, a population count, with a constant y.
@@ -170,3 +165,119 @@ class BitVectors(Numbers):
             self.gates.add(clause)
         counter.written.clear()
         return literal
+
+
+# --- operators ------------------------------------------------------------------------------------
+
+
+def total(gates: Gates, terms: list[Vector], rest: int, width: int) -> Vector:
+    """The sum of some vectors and a constant, mod 2^width."""
+    parts = [(1, [*term[:width], FALSE]) for term in terms]
+    if rest := rest % (1 << width):
+        parts.append((1, [*vectors.constant(rest, width), FALSE]))
+    return vectors.total_mod(gates, parts, width)
+
+
+def product(gates: Gates, a: Vector, b: Vector) -> Vector:
+    """a b mod 2^width."""
+    width = len(a)
+    if sum(abs(x) != TRUE for x in a) > sum(abs(x) != TRUE for x in b):
+        a, b = b, a
+    shifted = []
+    for j, literal in enumerate(a):
+        check_time()
+        if literal != FALSE:
+            both = [gates.all([literal, other]) for other in b[: width - j]]
+            shifted.append((1 << j, [*both, FALSE]))
+    return vectors.total_mod(gates, shifted, width)
+
+
+def negated(gates: Gates, a: Vector) -> Vector:
+    """-a mod 2^width."""
+    return total(gates, [[-x for x in a]], 1, len(a))
+
+
+def difference(gates: Gates, a: Vector, b: Vector) -> Vector:
+    """a - b mod 2^width."""
+    return total(gates, [a, [-x for x in b]], 1, len(a))
+
+
+def at_most(gates: Gates, a: Vector, b: Vector, is_signed: bool = False) -> int:
+    """A literal for: a <= b."""
+    if is_signed:
+        return -gates.any_of_all(vectors.breaches(gates, a, b))
+    return -gates.any_of_all(vectors.breaches(gates, [*a, FALSE], [*b, FALSE]))
+
+
+def divided(gates: Gates, a: Vector, b: Vector) -> tuple[Vector, Vector]:
+    """(quotient, remainder), without signs."""
+    if all(abs(x) == TRUE for x in b) and sum(x == TRUE for x in b) == 1:
+        k = b.index(TRUE)  # a power of two
+        return a[k:] + [FALSE] * k, a[:k] + [FALSE] * (len(a) - k)
+    quotient: Vector = []
+    rest: Vector = []  # below b, or below 2^(number of steps)
+    for literal in reversed(a):
+        rest = [literal, *rest]
+        bits = len(rest)
+        wide = any(x != FALSE for x in b[bits:])
+        low = b[:bits] + [FALSE] * (bits - len(b))
+        bit = at_most(gates, low, rest)
+        if wide:
+            bit = gates.all([bit, *(-x for x in b[bits:])])
+        quotient.append(bit)
+        rest = vectors.chosen(gates, bit, difference(gates, rest, low), rest)[: len(a)]
+    return quotient[::-1], rest
+
+
+def signed_divided(gates: Gates, a: Vector, b: Vector) -> tuple[Vector, Vector]:
+    """(quotient rounded toward zero, remainder with the sign of the dividend)."""
+    minus_a, minus_b = a[-1], b[-1]
+    quotient, rest = divided(gates, magnitude(gates, a), magnitude(gates, b))
+    turned = gates.xor(minus_a, minus_b)
+    return (
+        vectors.chosen(gates, turned, negated(gates, quotient), quotient),
+        vectors.chosen(gates, minus_a, negated(gates, rest), rest),
+    )
+
+
+def modulus(gates: Gates, a: Vector, b: Vector) -> Vector:
+    """The remainder with the sign of the divisor (bvsmod)."""
+    _, rest = signed_divided(gates, a, b)
+    other = gates.all([gates.any(rest), gates.xor(a[-1], b[-1])])
+    return vectors.chosen(gates, other, total(gates, [rest, b], 0, len(a)), rest)
+
+
+def magnitude(gates: Gates, a: Vector) -> Vector:
+    return vectors.chosen(gates, a[-1], negated(gates, a), a)
+
+
+def shifted(op: str, gates: Gates, a: Vector, amount: Vector) -> Vector:
+    """bvshl, bvlshr or bvashr, by a vector of any width without sign."""
+    width, fill = len(a), a[-1] if op == "bvashr" else FALSE
+    stages = (width - 1).bit_length()
+    out = list(a)
+    for k, literal in enumerate(amount[:stages]):
+        step = min(1 << k, width)
+        if op == "bvshl":
+            moved = [FALSE] * step + out[: width - step]
+        else:
+            moved = out[step:] + [fill] * step
+        out = vectors.chosen(gates, literal, moved, out)
+    if beyond := gates.any(amount[stages:]) if amount[stages:] else FALSE:
+        out = vectors.chosen(gates, beyond, [fill] * width, out)
+    return out
+
+
+_BINARY: dict[str, Callable[[Gates, Vector, Vector], Vector]] = {
+    "concat": lambda gates, a, b: b + a,
+    "bvmul": product,
+    "bvand": lambda gates, a, b: [gates.all(pair) for pair in zip(a, b, strict=True)],
+    "bvor": lambda gates, a, b: [gates.any(pair) for pair in zip(a, b, strict=True)],
+    "bvxor": lambda gates, a, b: [gates.xor(p, q) for p, q in zip(a, b, strict=True)],
+    **{op: partial(shifted, op) for op in ("bvshl", "bvlshr", "bvashr")},
+    "bvudiv": lambda gates, a, b: divided(gates, a, b)[0],
+    "bvurem": lambda gates, a, b: divided(gates, a, b)[1],
+    "bvsdiv": lambda gates, a, b: signed_divided(gates, a, b)[0],
+    "bvsrem": lambda gates, a, b: signed_divided(gates, a, b)[1],
+    "bvsmod": modulus,
+}

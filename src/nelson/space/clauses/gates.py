@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -92,15 +92,15 @@ class Gates:
         stated = [*self.clauses, *more]
         number: dict[int, int] = {}
         for roots in ((x for clause in stated for x in clause), *([x] for x in literals)):
-            stack, found = [abs(x) for x in roots if abs(x) != TRUE], set()
+            stack, gates = [abs(x) for x in roots if abs(x) != TRUE], set()
             while stack:
                 v = stack.pop()
                 self._look()
-                if v > self.n_fields and v not in number and v not in found:
-                    found.add(v)
+                if v > self.n_fields and v not in number and v not in gates:
+                    gates.add(v)
                     for clause in self.defined.get(v, ()):
                         stack += [abs(x) for x in clause]
-            number |= {v: k for k, v in enumerate(sorted(found), self.n_fields + len(number) + 1)}
+            number |= {v: k for k, v in enumerate(sorted(gates), self.n_fields + len(number) + 1)}
         definitions = [clause for v in number for clause in self.defined.get(v, ())]
         clauses = []
         for clause in definitions + stated:
@@ -110,10 +110,10 @@ class Gates:
 
     def add(self, clause: Iterable[int]) -> None:
         """A clause that must hold."""
-        kept = [literal for literal in clause if literal != FALSE]
-        if TRUE not in kept:
-            self.grow(kept)
-            self.clauses.append(kept)
+        literals = [literal for literal in clause if literal != FALSE]
+        if TRUE not in literals:
+            self.grow(literals)
+            self.clauses.append(literals)
 
     def forbid(self, sets: Iterable[list[int]]) -> None:
         """Clauses that must hold: none of these sets of literals is all true."""
@@ -147,11 +147,7 @@ class Gates:
         if len(wanted) < 2:
             return wanted.pop() if wanted else TRUE
         key = tuple(sorted(wanted))
-        if (known := self._known.get(("all", key))) is not None:
-            return known
-        gate = self._new("all", key)
-        clauses = [[-gate, literal] for literal in key]
-        return self._define(gate, [*clauses, [gate, *(-literal for literal in key)]])
+        return self._gate("all", key, lambda g: [*([-g, x] for x in key), [g, *(-x for x in key)]])
 
     def any(self, literals: Iterable[int]) -> int:
         """A literal for: one or more of these are true."""
@@ -168,12 +164,8 @@ class Gates:
         if abs(a) == abs(b):
             return FALSE if a == b else TRUE
         flip = (a < 0) != (b < 0)
-        key = tuple(sorted((abs(a), abs(b))))
-        gate = self._known.get(("xor", key))
-        if gate is None:
-            gate = self._new("xor", key)
-            p, q = key
-            self._define(gate, ([-gate, p, q], [-gate, -p, -q], [gate, -p, q], [gate, p, -q]))
+        p, q = key = tuple(sorted((abs(a), abs(b))))
+        gate = self._gate("xor", key, lambda g: ([-g, p, q], [-g, -p, -q], [g, -p, q], [g, p, -q]))
         return -gate if flip else gate
 
     def xor3(self, a: int, b: int, c: int) -> int:
@@ -182,15 +174,17 @@ class Gates:
         if any(abs(x) == TRUE for x in literals) or len({abs(x) for x in literals}) < 3:
             return self.xor(self.xor(a, b), c)
         flip = sum(x < 0 for x in literals) % 2 == 1
-        key = tuple(sorted(map(abs, literals)))
-        gate = self._known.get(("xor", key))
-        if gate is None:
-            gate = self._new("xor", key)
-            p, q, r = key
-            for s in (1, -1):
-                for t in (1, -1):
-                    even, odd = [s * p, t * q, s * t * r], [s * p, t * q, -s * t * r]
-                    self._define(gate, ([-gate, *even], [gate, *odd]))
+        p, q, r = key = tuple(sorted(map(abs, literals)))
+        signs = ((1, 1), (1, -1), (-1, 1), (-1, -1))
+        gate = self._gate(
+            "xor",
+            key,
+            lambda g: (
+                clause
+                for s, t in signs
+                for clause in ([-g, s * p, t * q, s * t * r], [g, s * p, t * q, -s * t * r])
+            ),
+        )
         return -gate if flip else gate
 
     def majority(self, a: int, b: int, c: int) -> int:
@@ -206,12 +200,12 @@ class Gates:
         key = tuple(sorted((a, b, c)))
         if sum(x < 0 for x in key) >= 2:  # majority(-a, -b, -c) = -majority(a, b, c)
             return -self.majority(-a, -b, -c)
-        if (known := self._known.get(("majority", key))) is not None:
-            return known
-        gate = self._new("majority", key)
-        for p, q in ((a, b), (a, c), (b, c)):
-            self._define(gate, ([-gate, p, q], [gate, -p, -q]))
-        return gate
+        pairs = ((a, b), (a, c), (b, c))
+        return self._gate(
+            "majority",
+            key,
+            lambda g: (clause for p, q in pairs for clause in ([-g, p, q], [g, -p, -q])),
+        )
 
     def agree(self, so_far: int, a: int, b: int) -> int:
         """A literal for: `so_far` is true, and a equals b."""
@@ -219,11 +213,14 @@ class Gates:
         if any(abs(x) == TRUE for x in literals) or len({abs(x) for x in literals}) < 3:
             return self.all([so_far, -self.xor(a, b)])
         key = (so_far, a, b) if abs(a) < abs(b) else (so_far, b, a)
-        if (known := self._known.get(("agree", key))) is not None:
-            return known
-        gate = self._new("agree", key)
-        self._define(gate, ([-gate, so_far], [-gate, a, -b], [-gate, -a, b]))
-        return self._define(gate, ([gate, -so_far, a, b], [gate, -so_far, -a, -b]))
+        return self._gate(
+            "agree",
+            key,
+            lambda g: (
+                *([-g, so_far], [-g, a, -b], [-g, -a, b]),
+                *([g, -so_far, a, b], [g, -so_far, -a, -b]),
+            ),
+        )
 
     def mux(self, condition: int, then: int, otherwise: int) -> int:
         """A literal for: `then` if the condition is true, else `otherwise`."""
@@ -243,36 +240,31 @@ class Gates:
             return (self.any if holds else self.all)([-condition if holds else condition, then])
         if condition < 0:
             condition, then, otherwise = -condition, otherwise, then
-        key = (condition, then, otherwise)
-        if (known := self._known.get(("mux", key))) is not None:
-            return known
-        gate = self._new("mux", key)
-        for sign in (1, -1):
-            yes = [-sign * gate, -condition, sign * then]
-            self._define(gate, (yes, [-sign * gate, condition, sign * otherwise]))
-        return gate
+        c, p, q = key = condition, then, otherwise
+        return self._gate("mux", key, lambda g: ([-g, -c, p], [-g, c, q], [g, -c, -p], [g, c, -q]))
 
     def select(self, has: list[int], values: list[int]) -> int:
         """A literal for: values[k], where exactly one literal has[k] is true."""
-        key = (*has, *values)
-        if (known := self._known.get(("select", key))) is not None:
-            return known
-        gate = self._new("select", key)
-        for condition, value in zip(has, values, strict=True):
-            self._define(gate, ([-condition, -gate, value], [-condition, gate, -value]))
-        return gate
+        pairs = list(zip(has, values, strict=True))
+        return self._gate(
+            "select",
+            (*has, *values),
+            lambda g: (clause for c, x in pairs for clause in ([-c, -g, x], [-c, g, -x])),
+        )
 
-    def _new(self, kind: str, key: tuple[int, ...]) -> int:
-        gate = self._known[kind, key] = self.variable()
-        self.defined[gate] = []
-        return gate
-
-    def _define(self, gate: int, clauses: Iterable[list[int]]) -> int:
-        for clause in clauses:
-            if TRUE not in clause:
-                kept = [x for x in clause if x != FALSE]
-                self.grow(kept)
-                self.defined[gate].append(kept)
+    def _gate(
+        self, kind: str, key: tuple[int, ...], clauses: Callable[[int], Iterable[list[int]]]
+    ) -> int:
+        """The gate of a kind on some literals, which is made once; clauses: what defines it."""
+        gate = self._known.get((kind, key))
+        if gate is None:
+            gate = self._known[kind, key] = self.variable()
+            self.defined[gate] = []
+            for clause in clauses(gate):
+                if TRUE not in clause:
+                    open_literals = [x for x in clause if x != FALSE]
+                    self.grow(open_literals)
+                    self.defined[gate].append(open_literals)
         return gate
 
 

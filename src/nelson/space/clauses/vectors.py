@@ -13,9 +13,9 @@ from nelson.space.language.expressions import width
 Vector = list[int]
 
 
-def constant(value: int) -> Vector:
-    bits = width(value, value)
-    return [TRUE if value >> k & 1 else FALSE for k in range(bits)]
+def constant(value: int, bits: int | None = None) -> Vector:
+    """bits: None: as many as the number needs."""
+    return [TRUE if value >> k & 1 else FALSE for k in range(bits or width(value, value))]
 
 
 def resized(a: Vector, bits: int) -> Vector:
