@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 import nelson
 from lab import gpu_page
 from nelson.formula.random_ksat import random_ksat
-from nelson.pictures.figure import BLUE, GREEN, GREY, ORANGE
+from nelson.pictures import BLUE, GREEN, GREY, ORANGE
 from nelson_paper import style
 
 Draw = Callable[[Any], None]

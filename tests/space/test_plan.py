@@ -124,7 +124,7 @@ def test_the_rows_that_wait_take_bounded_memory(monkeypatch):
     """A stream that was given up begins anew: no row is handed out twice because of that."""
     space = dice()
     plan = space.plan(seed=1)
-    monkeypatch.setattr("nelson.space.rows_ahead.MEMORY", 100_000)
+    monkeypatch.setattr("nelson.space.plan.MEMORY", 100_000)
     plan.row({"x": 6})
     assert plan._ahead is not None and plan._ahead.most == 2
     for k in range(30):

@@ -119,7 +119,7 @@ class RowSink:
 
 
 class SampleSink(RowSink):
-    """The same for samples. columns: the variables of a file that gets none; titles: their names."""
+    """The same for samples. columns: the variables of a file that gets none; titles: names."""
 
     what = "sample"
 

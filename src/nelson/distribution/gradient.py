@@ -1,4 +1,4 @@
-"""A gradient for samples of P_theta(x | C): what all sampling layers share.
+"""Gradients: of samples of P_theta(x | C), which all sampling layers share; of log Z; of the mean.
 
 A draw of bits has no pathwise derivative, but an expectation has one,
 
@@ -30,6 +30,14 @@ which is an equality if f is quadratic. So
 
 `gradient="straight-through"` makes both ways pass gradients through as if x were theta:
 dx/dtheta := I. This is always biased; it is there because it is in wide use.
+
+`log_z_of` and `mean_of` make functions of theta out of values that were computed in any way:
+
+    d log Z / d theta = E[x],      d E[x] / d theta = Cov(x)
+
+A backward pass through log Z needs a mean, and a second one a product with the covariance. Both
+come from a `nelson.log_z.moments.Moments`, which is made only if a gradient is needed. There are no
+third derivatives. All gradients at infinite theta (hard evidence) are 0.
 """
 
 from __future__ import annotations
@@ -40,10 +48,15 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
-from nelson.distribution.tensors import finite
+from nelson.distribution.tensors import finite, rows_of
 from nelson.errors import FormulaError
 from nelson.formula import Formula
+from nelson.log_z.moments import Moments
+
+#: Made when a gradient is needed.
+Source = Callable[[], Moments]
 
 GRADIENTS = ("score", "straight-through")
 
@@ -140,3 +153,45 @@ class _Trapezoid(torch.autograd.Function):
         rise = (slope * centred).sum(-1, keepdim=True)
         pulled = (rise * centred).sum(-2) * (m / (m - 1))
         return pulled.masked_fill(torch.isinf(logits), 0.0), None
+
+
+# --- log Z and the mean ---------------------------------------------------------------------------
+
+
+def log_z_of(theta: Tensor, values: Tensor, source: Source) -> Tensor:
+    """`values` (batch) as a function of theta (batch, n), both float64."""
+    return _LogZ.apply(theta, values, source)
+
+
+def mean_of(theta: Tensor, source: Source) -> Tensor:
+    """E[x], (batch, n) float64, as a function of theta (batch, n) float64."""
+    return _Mean.apply(theta, source())
+
+
+class _LogZ(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, theta: Tensor, values: Tensor, source: Source) -> Tensor:
+        ctx.save_for_backward(theta)
+        ctx.source = source
+        return values.clone()
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        (theta,) = ctx.saved_tensors
+        moved = grad.unsqueeze(-1) * _Mean.apply(theta, ctx.source())
+        return moved.masked_fill(torch.isinf(theta), 0.0), None, None
+
+
+class _Mean(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, theta: Tensor, moments: Moments) -> Tensor:
+        ctx.save_for_backward(theta)
+        ctx.moments = moments
+        return torch.from_numpy(moments.mean(rows_of(theta))).to(theta.device).reshape(theta.shape)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        (theta,) = ctx.saved_tensors
+        pulled = torch.from_numpy(ctx.moments.pull(rows_of(theta), rows_of(grad)))
+        return pulled.to(theta.device).reshape(theta.shape).masked_fill(theta.isinf(), 0.0), None

@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.distributions import Distribution, constraints, register_kl
 
 from nelson.budget import Budget
-from nelson.distribution import autograd
+from nelson.distribution.gradient import log_z_of, mean_of
 from nelson.distribution.mixture import ConstrainedMixture
 from nelson.distribution.planned_draws import PlannedDraws
 from nelson.distribution.tensors import (
@@ -257,7 +257,7 @@ class ConstrainedMRF(Distribution):
             self._last_log_z = key, np.array([float(result) for result in results])
             self.info["log_partition"] = tuple(results)
         values = self._tensor(self._last_log_z[1]).reshape(self.batch_shape)
-        return autograd.log_z(self.logits.double(), values, self._moments)
+        return log_z_of(self.logits.double(), values, self._moments)
 
     def _warn_if_slow(self, rows: int) -> None:
         if rows and isinstance(reason := self._law(), Reason):
@@ -305,7 +305,7 @@ class ConstrainedMRF(Distribution):
     @property
     def mean(self) -> Tensor:
         """P(x_i = 1), batch_shape + (n,). Differentiable: its Jacobian is the covariance."""
-        return autograd.mean(self.logits.double(), self._moments).to(self.logits.dtype)
+        return mean_of(self.logits.double(), self._moments).to(self.logits.dtype)
 
     @property
     def variance(self) -> Tensor:
@@ -321,7 +321,7 @@ class ConstrainedMRF(Distribution):
     def entropy(self) -> Tensor:
         """H = log Z - theta . E[x] in nats, batch_shape. Differentiable."""
         theta = self.logits.double()
-        mean = autograd.mean(theta, self._moments)
+        mean = mean_of(theta, self._moments)
         return (self._log_z() - (finite(theta) * mean).sum(-1)).to(self.logits.dtype)
 
     # --- single structures -----------------------------------------------------------------------
@@ -370,7 +370,7 @@ def _kl(p: ConstrainedMRF, q: ConstrainedMRF) -> Tensor:
     if not same_clauses(p.formula, q.formula):
         raise ValueError("KL divergence needs two ConstrainedMRFs over one formula")
     theta_p, theta_q = p.logits.double(), q.logits.double()
-    mean = autograd.mean(theta_p, p._moments)
+    mean = mean_of(theta_p, p._moments)
     gap = finite(theta_p) - finite(theta_q)
     kl = (gap * mean).sum(-1) - p._log_z() + q._log_z()
     forbidden = theta_q.isinf() & ((mean.detach() - (theta_q > 0).double()).abs() > 1e-12)

@@ -11,8 +11,7 @@ import numpy as np
 
 from nelson.errors import NelsonError
 from nelson.io.json_values import plain
-from nelson.pictures.figure import figure
-from nelson.pictures.panels import agreement, noise, ratios
+from nelson.pictures import agreement, figure, noise, ratios
 
 #: Evidence that `reason` repeats, or that only programs need: not printed.
 _HIDDEN = {"skipped", "statistic", "degrees_of_freedom", "p_value", "level", "exact"}

@@ -10,8 +10,7 @@ from typing import Any
 from nelson.errors import NelsonError
 from nelson.io import atomic
 from nelson.io.arrow import load_pyarrow
-from nelson.pictures.figure import Panel, figure
-from nelson.pictures.panels import curve
+from nelson.pictures import Panel, curve, figure
 
 
 class History(list[dict[str, Any]]):

@@ -35,8 +35,7 @@ from nelson.learning.model import Model
 from nelson.learning.optimizers import Network, Proximal, optimizer_of
 from nelson.learning.run_options import Run
 from nelson.learning.terms import Products, coefficients, lifted, steps_of
-from nelson.pictures.figure import figure
-from nelson.pictures.panels import agreement, bars, noise
+from nelson.pictures import agreement, bars, figure, noise
 from nelson.sampling.samples import Samples
 
 

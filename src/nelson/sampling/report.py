@@ -25,8 +25,7 @@ from nelson.formula.extremal import condition1
 from nelson.formula.propagate import propagated
 from nelson.io.json_values import plain
 from nelson.kernels.core.deadline import check_time
-from nelson.pictures.figure import BLUE, ORANGE, figure
-from nelson.pictures.panels import bars
+from nelson.pictures import BLUE, ORANGE, bars, figure
 from nelson.sampling.auto import MethodChoice
 from nelson.sampling.method_choice import choose
 from nelson.sampling.pilot import ExpectedWork, expected_work

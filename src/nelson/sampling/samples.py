@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from nelson import pictures
 from nelson.errors import FormulaError
-from nelson.pictures import panels
-from nelson.pictures.figure import figure
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,13 +138,15 @@ class Samples:
         x = Samples(
             self.packed[:words], min(self.count, 64 * words), self.variables, self.guarantee
         ).to_numpy()
-        shown = np.flatnonzero(x.any(0) & ~x.all(0))[: panels.MOST_NAMED]
+        shown = np.flatnonzero(x.any(0) & ~x.all(0))[: pictures.MOST_NAMED]
         title = f"{self.count:,} samples, {self.guarantee}"
-        drawn = [panels.marginals(names, shares, title)]
+        drawn = [pictures.marginals(names, shares, title)]
         if len(shown) > 1:
             some = [names[k] for k in shown]
-            drawn.append(panels.correlations(some, x[:, shown], "Which pairs depend on each other"))
-        return figure(drawn, path)
+            drawn.append(
+                pictures.correlations(some, x[:, shown], "Which pairs depend on each other")
+            )
+        return pictures.figure(drawn, path)
 
     def __repr__(self) -> str:
         shape = " x ".join(map(str, [*self.packed.shape[:-2], self.count, len(self.variables)]))

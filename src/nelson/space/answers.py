@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -19,7 +19,9 @@ from nelson.budget import Budget
 from nelson.errors import BudgetExceeded, FormulaError, Unsatisfiable
 from nelson.exact import queries
 from nelson.exact.conflict import conflict
-from nelson.exact.solver import SECONDS
+from nelson.exact.solver import SECONDS, satisfiable
+from nelson.formula import Formula
+from nelson.formula.memo import Recent, Slot
 from nelson.policy import DEFAULT
 from nelson.space.clauses.decode import rows_of_states
 from nelson.space.clauses.gates import TRUE, renumbered
@@ -31,8 +33,11 @@ from nelson.space.law import RowLaw, extended_law
 from nelson.space.marginals import ValueShares, shares_of
 from nelson.space.marginals import marginals as marginals_of
 from nelson.space.names import conditions, field_of, field_or_rule, has, terms
-from nelson.space.preferences import compatible
 from nelson.space.shares import with_shares
+
+#: Soft rules that hold together, by (evidence, literals of the rules); so many answers are kept.
+_PREFERRED: Slot[Recent[tuple[tuple[int, ...], tuple[int, ...]], list[int]]] = Slot("soft rules")
+_MOST_PREFERRED = 4096
 
 
 def law_of(
@@ -76,6 +81,35 @@ def _weighted(space: Declaration, given: Any, weights: Any, budget: Budget) -> R
         elif abs(x) != TRUE:
             theta[abs(x) - 1] += math.log(factor) if x > 0 else -math.log(factor)
     return RowLaw(formula, theta, tuple(evidence), {}, tuple(rules))
+
+
+def compatible(
+    formula: Formula, evidence: Sequence[int], literals: Sequence[int], budget: Budget
+) -> list[int]:
+    """The literals that are kept: each one that can hold with the evidence and those before it.
+
+    TRUE and -TRUE are constants. At most one call of a solver for each literal.
+    """
+    if not literals:
+        return []
+    known = formula.memo.once(_PREFERRED, lambda: Recent(_MOST_PREFERRED))
+    key = tuple(evidence), tuple(literals)
+    return known.once(key, lambda: _compatible(formula, list(evidence), literals, budget))
+
+
+def _compatible(
+    formula: Formula, evidence: list[int], literals: Sequence[int], budget: Budget
+) -> list[int]:
+    held: list[int] = []
+    for x in literals:
+        if abs(x) == TRUE or -TRUE in evidence:
+            continue
+        answer = satisfiable(formula, [*evidence, *held, x], seconds=min(budget.left, SECONDS))
+        if answer is None:
+            raise BudgetExceeded("it was not decided in time which preferred rules can hold")
+        if answer:
+            held.append(x)
+    return held
 
 
 def count(space: Declaration, given: Any, budget: Budget) -> int:

@@ -9,7 +9,11 @@ plan.row(given={"len": 4})           # the next row with these values
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+import hashlib
+import secrets
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
@@ -33,13 +37,17 @@ from nelson.space.language.text import text
 from nelson.space.law import RowLaw, chosen_method
 from nelson.space.names import rules_and_values
 from nelson.space.rows import Rows
-from nelson.space.rows_ahead import BLOCK, RowsAhead
 from nelson.space.shares import without_shares
 
 if TYPE_CHECKING:
     from nelson.space.declaration import Declaration
 
+#: Of all rows that wait: a value is one of a list; a stream has a plan and a block of samples.
+MEMORY, VALUE_BYTES, STREAM_BYTES = 64 << 20, 16, 32 << 10
+#: Rows of a stream that are drawn at once: a block costs a third of a millisecond.
+BLOCK = 256
 
+Row = dict[str, Any]
 #: By the options of the draw.
 _PLANS: Slot[Recent[Hashable, SpacePlan]] = Slot("plan of a space")
 
@@ -139,7 +147,7 @@ class SpacePlan:
         """The next row with these values of fields besides, as a dict.
 
         Each evidence has a stream of rows of its own, and all share one circuit. Rows are drawn
-        ahead; `rows_ahead.MEMORY` bounds the memory of all that wait. With a seed of the plan, row
+        ahead; `MEMORY` bounds the memory of all that wait. With a seed of the plan, row
         i of an evidence is the same whatever else is asked for. Threads may share a plan.
         """
         values = (
@@ -265,3 +273,41 @@ def _law(space: Declaration, asked: dict[str, Any], budget: Budget) -> RowLaw:
     except BudgetExceeded as error:
         base = law_of(space, **asked | {"shares": None}, budget=budget)
         return without_shares(space, base, asked["shares"], str(error))
+
+
+# --- rows drawn ahead -----------------------------------------------------------------------------
+
+
+class RowsAhead:
+    """Rows that are drawn ahead, for each evidence that is asked for in turn. Threads may share it.
+
+    A state machine asks for one row given what happened before: the same few hundred evidences come
+    again and again. Each has a stream of rows, drawn in blocks; a row out of a block costs about a
+    microsecond. The blocks that wait take at most MEMORY bytes, about: the stream that was not used
+    for longest is given up, and begins anew with other random numbers when it is asked for again.
+    """
+
+    def __init__(
+        self, stream: Callable[[Any, int], Iterator[Row]], fields: int, seed: int | None
+    ) -> None:
+        """stream: (evidence, seed) -> rows without end. seed: None draws one."""
+        self._stream, self._seed = stream, secrets.randbits(63) if seed is None else int(seed)
+        self.most = max(1, MEMORY // (BLOCK * VALUE_BYTES * fields + STREAM_BYTES))  # streams
+        self._streams: OrderedDict[Hashable, Iterator[Row]] = OrderedDict()
+        self._begun: dict[Hashable, int] = {}  # how often the stream of an evidence began
+        self._lock = threading.Lock()
+
+    def next(self, key: Hashable, evidence: Any) -> Row:
+        """The next row of an evidence. key: what tells it from others."""
+        with self._lock:
+            stream = self._streams.get(key)
+            if stream is None:
+                begun = self._begun[key] = self._begun.get(key, 0) + 1
+                named = hashlib.sha256(repr((self._seed, key, begun)).encode()).digest()
+                stream = self._stream(evidence, int.from_bytes(named[:8]) >> 1)
+                self._streams[key] = stream
+                if len(self._streams) > self.most:
+                    self._streams.popitem(last=False)
+            else:
+                self._streams.move_to_end(key)
+            return next(stream)

@@ -12,15 +12,14 @@ import itertools
 import logging
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import IO, Any, NoReturn
+from typing import IO, Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from nelson.errors import FormulaError, shortened
 from nelson.formula.checks import MAX_VARIABLE
-from nelson.formula.dimacs.headers import Header, variables_of
 from nelson.formula.dimacs.weights import DIALECTS, WeightLines, choose, to_theta
 from nelson.formula.encode import Xor
 from nelson.io.streams import decompressed, load
@@ -64,6 +63,17 @@ def read(
     if dialect not in DIALECTS:
         raise FormulaError(f"dialect {dialect!r}", expected=f"one of {', '.join(DIALECTS)}")
     return _DimacsParser(decompressed(data, name), name).content(dialect)
+
+
+class Header(NamedTuple):
+    """A `p` line. A file should have one, but some public files have two."""
+
+    variables: int
+    clauses: int
+    line: int
+
+    def __str__(self) -> str:
+        return f"line {self.line} says {self.variables} variables, {self.clauses} clauses"
 
 
 class _DimacsParser:
@@ -293,7 +303,7 @@ class _DimacsParser:
         taken, notes = choose(self.weights, dialect)
         n_vars = max(self.largest, self.weights.largest() if taken == "minic2d" else 0)
         if self.headers:
-            n_vars, said = variables_of(self.headers, n_vars, n_clauses)
+            n_vars, said = _variables_of(self.headers, n_vars, n_clauses)
             self.notes += said
             if self.behind_clauses:
                 self.notes.append(
@@ -318,3 +328,24 @@ class _DimacsParser:
         if set(shown) != set(independent):
             self.notes.append("`c p show` and `c ind` differ: `c p show` is used")
         return shown
+
+
+def _variables_of(headers: Sequence[Header], used: int, n_clauses: int) -> tuple[int, list[str]]:
+    """The number of variables of a file that uses `used` and has `n_clauses` clauses, and notes
+    about what is wrong. It is the largest number that a header says or that the file uses.
+    """
+    first, *more = headers
+    variables = max(header.variables for header in headers)
+    taken, notes = max(variables, used), []
+    if other := next((header for header in more if header[:2] != first[:2]), None):
+        notes.append(
+            f"{len(headers)} `p` lines differ ({first}; {other}): {taken} variables, the larger "
+            f"number, and all {n_clauses} clauses of the file are used"
+        )
+    elif more:
+        notes.append(f"{len(headers)} `p` lines say the same; the first is used")
+    if used > variables:
+        notes.append(f"header says {variables} variables, the file uses {used}")
+    if all(header.clauses != n_clauses for header in headers):
+        notes.append(f"header says {first.clauses} clauses, the file has {n_clauses}")
+    return taken, notes

@@ -1,1 +1,0 @@
-"""Pictures of results: samples, fits, reports and verdicts. Plain arrays in, a figure out."""
