@@ -8,7 +8,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from nelson.cli import app, entry_points
+from nelson.cli import app, commands
 from nelson.cli.common import guarded
 
 
@@ -27,7 +27,7 @@ def entries(monkeypatch):
     """The entry points that are installed, as a list to be filled, and how often it was read."""
     found: list[EntryPoint] = []
     reads: list[str] = []
-    monkeypatch.setattr(entry_points, "_entries", lambda: reads.append("read") or found)
+    monkeypatch.setattr(commands, "_entries", lambda: reads.append("read") or found)
     return found, reads
 
 
@@ -36,7 +36,7 @@ def run(*words: str):
 
 
 def test_a_command_joins(entries):
-    entries[0].append(EntryPoint("greet", f"{__name__}:add", entry_points.GROUP))
+    entries[0].append(EntryPoint("greet", f"{__name__}:add", commands.GROUP))
     assert run("greet", "--times", "2").output == "hello hello \n"
     assert "Usage: nelson greet" in run("greet", "--help").output
     told = run("--help").output
@@ -58,12 +58,12 @@ def test_without_the_package_it_is_said_what_to_install(entries, name):
     assert name not in run("--help").output.split()
 
 
-@pytest.mark.parametrize("former", entry_points.RENAMED)
+@pytest.mark.parametrize("former", commands.RENAMED)
 def test_a_former_name_says_what_to_type(former):
     done = run(former, "FILE")
     assert done.exit_code == 2 and not done.stdout
-    assert done.stderr == f"nelson: error: nelson {former} is now {entry_points.RENAMED[former]}\n"
-    command = entry_points.RENAMED[former].split()[1]
+    assert done.stderr == f"nelson: error: nelson {former} is now {commands.RENAMED[former]}\n"
+    command = commands.RENAMED[former].split()[1]
     assert run(command, "--help").exit_code == 0  # the twin
     assert f"\n  {former} " not in run("--help").output
 

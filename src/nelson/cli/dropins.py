@@ -94,12 +94,12 @@ def _parsed(dialect: Dialect, words: list[str]) -> argparse.Namespace:
     parser.add_argument("--version", action="version", version=f"nelson {__version__}")
     parser.add_argument("-v", "--verb", type=int, default=1, metavar="N", help="0: fewer lines")
     parser.add_argument("-s", "--seed", type=int, default=dialect.seed, metavar="N", help="seed")
-    for option, (default, told) in dialect.options.items():
+    for option, (default, text) in dialect.options.items():
         if default is False:
-            parser.add_argument(option, action="store_true", help=told)
+            parser.add_argument(option, action="store_true", help=text)
             continue
         kind, shown = type(default), "N" if isinstance(default, int) else "FILE"
-        parser.add_argument(option, type=kind, default=default, metavar=shown, help=told)
+        parser.add_argument(option, type=kind, default=default, metavar=shown, help=text)
     for option in dialect.tuning.split():
         if option != "*":
             parser.add_argument(option, help=argparse.SUPPRESS)
@@ -192,10 +192,10 @@ def _write(
         project_law="solutions" if projected else "marginal",
         seed=seed,
     )
-    written, told, random = 0, "", np.random.default_rng(seed)
+    written, warning, random = 0, "", np.random.default_rng(seed)
     for block in blocks:
         if block.guarantee != "exact":
-            told = told or f"the samples are {block.guarantee}: {block.why}"
+            warning = warning or f"the samples are {block.guarantee}: {block.why}"
         written += block.count
         if line is None and not (whole and projected):
             writer.write(block.packed, block.count)
@@ -213,8 +213,8 @@ def _write(
         for row in signs.tolist():
             out.write(f"{line.format(' '.join(map(str, row)))}\n".encode())
     writer.close({})
-    if told:
-        _say(told)
+    if warning:
+        _say(warning)
     if written < n:
         _say(f"{written:,} of {n:,} samples were found within the limits of nelson")
     return written
@@ -247,20 +247,20 @@ def _cmsgen(asked: argparse.Namespace) -> int:
     if formula.projection is not None:
         shown = ",".join(map(str, formula.projection))
         few = f"vars set (total num: {len(formula.projection)} ) : {shown}"
-        many = "var set contains over 100 variables, not displaying"
-        print(f"c Sampling {few if len(formula.projection) <= 100 else many}")
+        too_many = "var set contains over 100 variables, not displaying"
+        print(f"c Sampling {few if len(formula.projection) <= 100 else too_many}")
     print(f"c Writing samples to file: {asked.samplefile}", flush=True)
     try:
         with _opened(asked.samplefile) as out:
-            found = _write(formula, theta, asked.samples, asked.seed, out, whole=True)
+            written = _write(formula, theta, asked.samples, asked.seed, out, whole=True)
     except Unsatisfiable:
         with _opened(asked.samplefile):
             pass
         print("WARNING: No samples generated, CNF is unsatisfiable")
         return UNSAT
-    if found < asked.samples:
+    if written < asked.samples:
         return UNDECIDED
-    print(f"c Finished generating all {found} samples")
+    print(f"c Finished generating all {written} samples")
     return SAT
 
 
@@ -281,11 +281,11 @@ def _almost_uniform(
 ) -> int:
     try:
         with _opened(path) as out:
-            found = _write(formula, None, asked.samples, asked.seed, out, False, line)
+            written = _write(formula, None, asked.samples, asked.seed, out, False, line)
     except Unsatisfiable:
         print("c o [unig] The input formula is unsatisfiable.")
         return MINUS_ONE
-    return 0 if found == asked.samples else MINUS_ONE
+    return 0 if written == asked.samples else MINUS_ONE
 
 
 # --- counts ---------------------------------------------------------------------------------------
@@ -364,8 +364,8 @@ def _weights(text: bytes) -> dict[int, Any]:
     """
     from fractions import Fraction
 
-    found = re.findall(rb"^c p weight (-?\d+) (\S+)", text, re.MULTILINE)
-    weights = {int(literal): Fraction(number.decode()) for literal, number in found}
+    lines = re.findall(rb"^c p weight (-?\d+) (\S+)", text, re.MULTILINE)
+    weights = {int(literal): Fraction(number.decode()) for literal, number in lines}
     lone = {-x: 1 - w if w <= 1 else Fraction(1) for x, w in weights.items() if -x not in weights}
     return weights | lone
 
@@ -382,12 +382,12 @@ def _weighted(formula: Formula, shown: list[int], text: bytes) -> Any:
     if hidden:
         raise FormulaError(f"a weight of variable {min(hidden)}, which c p show leaves out")
     try:
-        found = projected(formula, shown)
-        if found.formula is None:
-            raise BudgetExceeded(f"no count: {found.why}")
-        circuit = compiled(found.formula)
+        projection = projected(formula, shown)
+        if projection.formula is None:
+            raise BudgetExceeded(f"no count: {projection.why}")
+        circuit = compiled(projection.formula)
         if circuit is None:
-            raise BudgetExceeded(f"no count: {why_not(found.formula)}")
+            raise BudgetExceeded(f"no count: {why_not(projection.formula)}")
     except Unsatisfiable:
         return 0
     return solutions.weighted(circuit.circuit, weights)

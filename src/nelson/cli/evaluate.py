@@ -81,15 +81,15 @@ def _evaluate_table(model: TableModel, data: str, train: str | None, seed: int, 
     fit = model.evaluate(real, seed=seed)
     new = model.sample(len(real), seed=seed)
     seen = None if train is None else read_table(train)
-    found = compare(real, new, seen, seed=seed)
-    kept = float(model.space.satisfied(new).mean())
+    comparison = compare(real, new, seen, seed=seed)
+    share_legal = float(model.space.satisfied(new).mean())
     if json:
-        print_json({"rules_kept": kept, **asdict(fit), **asdict(found)}, indent=None)
+        print_json({"rules_kept": share_legal, **asdict(fit), **asdict(comparison)}, indent=None)
         return
     echo(f"rows         {fit.rows:,}, of which {fit.valid:.2%} obey the rules of the model")
     echo(f"likelihood   {fit.log_likelihood:.4f} +- {fit.error:.4f}  nats a row (numbers: ranges)")
-    echo(f"rules kept   {kept:.2%}  of {len(new):,} new rows")
-    echo(str(found))
+    echo(f"rules kept   {share_legal:.2%}  of {len(new):,} new rows")
+    echo(str(comparison))
 
 
 def _lines(report: dict[str, Any]) -> list[str]:

@@ -86,9 +86,9 @@ def write_suggestions(space: Space, path: str) -> None:
     from nelson.io import atomic
     from nelson.space.language.text import text
 
-    found = [requirement.rule for requirement in space.rules if requirement.name is None]
+    rules = [requirement.rule for requirement in space.rules if requirement.name is None]
     lines = ["# Rules that hold in every new row.", "rules = ["]
-    lines += [f"  {json.dumps(text(rule))}," for rule in found]
+    lines += [f"  {json.dumps(text(rule))}," for rule in rules]
     lines += ["]", "", "# What each column was taken for; name another kind to change it."]
     lines += [f"# {line}" for line in str(space.columns).splitlines()]
     lines += ["[columns]", ""]

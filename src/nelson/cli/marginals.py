@@ -66,9 +66,9 @@ def marginals(
         say(guarantee if not error else f"{guarantee}: standard errors up to {error:.2g}")
 
 
-def value_rows(found: ValueShares) -> Iterator[tuple[str, Any, float]]:
+def value_rows(shares_of: ValueShares) -> Iterator[tuple[str, Any, float]]:
     """(field, value, share); ranges of values as a..b."""
-    for name, shares in found.items():
+    for name, shares in shares_of.items():
         for value, share in shares.items():
             shown = f"{value[0]}..{value[-1]}" if isinstance(value, range) else value
             yield name, shown, share

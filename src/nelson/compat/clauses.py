@@ -14,7 +14,7 @@ LARGEST = (2**31 - 1) // 2
 
 def literals(items: Any) -> list[int]:
     """The literals of a clause."""
-    found = []
+    checked = []
     for literal in iterated(items):
         if not isinstance(literal, int):
             raise TypeError("integer expected !")
@@ -22,8 +22,8 @@ def literals(items: Any) -> list[int]:
             raise ValueError("non-zero integer expected")
         if abs(literal) > LARGEST:
             raise ValueError(f"integer {literal} is too small or too large")
-        found.append(int(literal))
-    return found
+        checked.append(int(literal))
+    return checked
 
 
 def iterated(items: Any) -> Iterator[Any]:
@@ -42,12 +42,12 @@ class Clauses:
 
     def add_clause(self, clause: Iterable[int]) -> None:
         """Literals, of which one at least is true."""
-        found = literals(clause)
-        self._clauses.append(found)
-        self._grow(found)
+        checked = literals(clause)
+        self._clauses.append(checked)
+        self._grow(checked)
 
-    def _grow(self, found: Iterable[int]) -> None:
-        self._largest = max([self._largest, *map(abs, found)])
+    def _grow(self, clause: Iterable[int]) -> None:
+        self._largest = max([self._largest, *map(abs, clause)])
 
     def _tell(self, samples: Samples) -> None:
         """Warn, once, if these samples are not exact."""

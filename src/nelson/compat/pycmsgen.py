@@ -90,13 +90,13 @@ class Solver(Clauses):
         """x_1 + ... + x_k = rhs (mod 2)."""
         if not isinstance(rhs, bool):
             raise TypeError("rhs must be boolean")
-        found = literals(xor_clause)
-        if min(found, default=1) < 0:
+        variables = literals(xor_clause)
+        if min(variables, default=1) < 0:
             raise ValueError(
                 "XOR clause must contiain only positive variables (not inverted literals)"
             )
-        self._xors.append((found, rhs))
-        self._grow(found)
+        self._xors.append((variables, rhs))
+        self._grow(variables)
         self._forget()
 
     def set_var_weight(self, var: int, weight: float) -> None:

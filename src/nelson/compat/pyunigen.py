@@ -77,5 +77,5 @@ class Sampler(Clauses):
             if why:
                 warnings.warn(f"the count is ApproxMC's: {why}", stacklevel=2)
         rows = drawn.to_numpy().tolist()
-        found = [[v if x else -v for v, x in zip(shown, row, strict=True)] for row in rows]
-        return (*count, found)
+        chosen = [[v if x else -v for v, x in zip(shown, row, strict=True)] for row in rows]
+        return (*count, chosen)

@@ -92,9 +92,9 @@ class CircuitLayer(nn.Module):
     def forward(self, logits: Tensor, x: Tensor, mix: Tensor | None = None) -> Tensor:
         """log P(x) of targets x, the shape of both without the last axis."""
         if not (getattr(logits, "is_cuda", False) and torch.cuda.is_current_stream_capturing()):
-            one = logits if mix is None else logits[..., 0, :]
+            single = logits if mix is None else logits[..., 0, :]
             check_shape(logits, self.formula)
-            x = check_targets(one, x, self.formula)
+            x = check_targets(single, x, self.formula)
         return self.log_prob(logits, x, mix)
 
     def log_prob(self, logits: Tensor, x: Tensor, mix: Tensor | None = None) -> Tensor:

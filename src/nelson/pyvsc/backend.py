@@ -72,8 +72,8 @@ class NelsonBackend(SolverBackendIF):
         if self.otherwise is None:
             raise BackendIncomplete(f"nelson: {error}", reason_code=error.reason)
         if self.drawn[who] == 1:
-            told = f"nelson leaves a set of fields to {self.otherwise}, whose law is not exact: "
-            warnings.warn(told + str(error), RuntimeWarning, stacklevel=3)
+            message = f"nelson leaves a set of fields to {self.otherwise}, whose law is not exact: "
+            warnings.warn(message + str(error), RuntimeWarning, stacklevel=3)
 
     def _solve(self, rs: Any, randstate: Any) -> None:
         # A set comes again if PyVSC has kept it: the same constraints, and mostly the same state.
@@ -169,7 +169,7 @@ def _entries(field: Any, scopes: list[Any]) -> list[Entry] | None:
         raise Untranslatable("dist", "two dists of one field")
     whole = width_ranges(field)
     lowest, highest = whole[0][0], whole[-1][1]
-    found = []
+    entries = []
     for each in active[0].dist_c.weights:
         if refs_used_rand(each.weight):
             raise Untranslatable("dist-weight", "a weight that depends on a random field")
@@ -179,8 +179,8 @@ def _entries(field: Any, scopes: list[Any]) -> list[Entry] | None:
         inside = max(low, lowest), min(high, highest)
         n, left = high - low + 1, inside[1] - inside[0] + 1
         if weight and left > 0:
-            found.append((*inside, weight * (left if each.is_per_value else left / n)))
-    return found
+            entries.append((*inside, weight * (left if each.is_per_value else left / n)))
+    return entries
 
 
 def _holds(condition: Any) -> bool:

@@ -76,8 +76,8 @@ class Translation:
 
     def _rule(self, c: Any) -> str:
         for cls in type(c).__mro__:
-            if found := _RULES.get(cls.__name__):
-                return found(self, c)
+            if read := _RULES.get(cls.__name__):
+                return read(self, c)
         raise Untranslatable("construct", f"a constraint of type {type(c).__name__}")
 
     def _all(self, c: Any) -> str:
@@ -147,9 +147,9 @@ class Translation:
 
     def term(self, e: Any, context: int = 0) -> tuple[str, int]:
         """(text, width) of an expression within something of `context` bits."""
-        found = _TERMS.get(type(e).__name__)
-        if found is not None:
-            return found(self, e, context)
+        read = _TERMS.get(type(e).__name__)
+        if read is not None:
+            return read(self, e, context)
         if type(e).__name__ in _TRUTHS:
             return f"(ite {self.truth(e)} #b1 #b0)", 1
         raise Untranslatable("construct", f"an expression of type {type(e).__name__}")
@@ -223,17 +223,17 @@ class Translation:
     def _inside(self, e: Any) -> str:
         if not e.rhs.rl:
             return "true"  # as PyVSC has it
-        found = []
+        rules = []
         for each in e.rhs.rl:
             if type(each).__name__ == "ExprRangeModel":
-                found.append(
+                rules.append(
                     f"(and {self._ordered(each.lhs, e.lhs)} {self._ordered(e.lhs, each.rhs)})"
                 )
             elif (array := _array(each)) is not None:
-                found += [self._equal(e.lhs, _Reference(x)) for x in self._elements(array)]
+                rules += [self._equal(e.lhs, _Reference(x)) for x in self._elements(array)]
             else:
-                found.append(self._equal(e.lhs, each))
-        return any_of(found) if found else "true"
+                rules.append(self._equal(e.lhs, each))
+        return any_of(rules) if rules else "true"
 
     def _ordered(self, a: Any, b: Any) -> str:
         left, right, _, is_signed = self._operands(a, b)
@@ -275,8 +275,8 @@ class _Reference:
 
 def _array(e: Any) -> Any:
     """The array that an expression names; None if it names none."""
-    found = getattr(e, "fm", None)
-    return found if hasattr(found, "is_rand_sz") else None
+    field = getattr(e, "fm", None)
+    return field if hasattr(field, "is_rand_sz") else None
 
 
 def literal(value: int, width: int) -> str:

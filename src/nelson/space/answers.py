@@ -200,14 +200,14 @@ def contradiction(space: Declaration, given: Any, budget: Budget) -> str | None:
     groups = [[[x for x in c if x != -TRUE] for c in g if TRUE not in c] for g in groups]
     literals = [x for group in groups for clause in group for x in clause]
     hard, _, number = encoder.gates.numbered([], literals)
-    found = conflict(
+    clash = conflict(
         hard,
         [[[renumbered(x, number) for x in c] for c in group] for group in groups],
         budget.left,
     )
-    if found is None:
+    if clash is None:
         return None
-    lines = [f"  {names[k]}" for k in found.groups]
+    lines = [f"  {names[k]}" for k in clash.groups]
     what = "this rule cannot hold" if len(lines) == 1 else "these rules cannot hold together"
     return "no row is legal: " + "\n".join([what, *lines])
 

@@ -84,11 +84,11 @@ def condition(
     rows = next(blocks(policy.trial_rows))
     if len(rows) < policy.trial_rows or rows.guarantee != "exact":
         return None
-    found = Condition(tuple(rules), 1.0, len(rows))
-    found = found._replace(share=float(found.obeyed(rows).mean()))
-    if found.share < policy.least_share:
+    trial = Condition(tuple(rules), 1.0, len(rows))
+    trial = trial._replace(share=float(trial.obeyed(rows).mean()))
+    if trial.share < policy.least_share:
         return None
-    return found if _bound(rows, found.share) <= MOST else None
+    return trial if _bound(rows, trial.share) <= MOST else None
 
 
 def _bound(rows: Rows, share: float) -> float:

@@ -183,24 +183,24 @@ class Declaration:
 
     def rule(self, given: Rule | str | bool) -> Rule:
         """A rule from its text, with the names of this space: space.rule("len in [2, 4, 8]")."""
-        found = parse(given, self.__getitem__) if isinstance(given, str) else rule(given)
-        nodes, depth = extent(found)
+        stated = parse(given, self.__getitem__) if isinstance(given, str) else rule(given)
+        nodes, depth = extent(stated)
         if nodes > MAX_NODES:
             raise FormulaError(f"a rule of {nodes:,} parts", expected=f"at most {MAX_NODES:,}")
         try:
             if depth > 100:
-                text(found)
+                text(stated)
         except RecursionError:
             raise FormulaError(
                 "a rule that is nested too deeply", expected="several smaller rules"
             ) from None
-        for leaf in leaves(found):
+        for leaf in leaves(stated):
             if isinstance(leaf, FIELDS) and self.fields.get(leaf.name) is not leaf:
                 raise FormulaError(
-                    f"the field {leaf.name!r} of another space in {found!r}",
+                    f"the field {leaf.name!r} of another space in {stated!r}",
                     expected="fields of this space",
                 )
-        return found
+        return stated
 
     def require(
         self,
@@ -215,8 +215,8 @@ class Declaration:
         """
         for given in rules:
             try:
-                found = self.rule(given)
-                self._encode(found)
+                rule = self.rule(given)
+                self._encode(rule)
             except FormulaError as error:
                 if source is None or error.source is not None:
                     raise
@@ -227,7 +227,7 @@ class Declaration:
                 raise FormulaError(
                     "a rule that is nested too deeply", expected="several smaller rules"
                 ) from None
-            self.rules.append(Requirement(found, name, source, line))
+            self.rules.append(Requirement(rule, name, source, line))
 
     def prefer(self, *rules: Rule | str | bool, priority: float = 0) -> None:
         """Rows obey these rules as far as they can: soft rules, as `soft` in SystemVerilog.
@@ -240,14 +240,14 @@ class Declaration:
         for given in rules:
             self.preferences.append((float(priority), self.rule(given)))
 
-    def _encode(self, found: Rule) -> None:
+    def _encode(self, rule: Rule) -> None:
         """Clauses of a rule. Of a rule on numbers in ranges: ranges whose numbers may obey it."""
-        if not has_measure(found):
-            self.encoding.require(found)
+        if not has_measure(rule):
+            self.encoding.require(rule)
             return
-        fields = [leaf for leaf in leaves(found) if isinstance(leaf, FIELDS)]
+        fields = [leaf for leaf in leaves(rule) if isinstance(leaf, FIELDS)]
         if math.prod(field.size for field in fields) <= DEFAULT.space.tabulated:
-            self.encoding.require(Derived("possible", (found,)))
+            self.encoding.require(Derived("possible", (rule,)))
 
     @property
     def formula(self) -> Formula:
@@ -260,14 +260,14 @@ class Declaration:
         """Which rows of a table break what: {rule or field: positions}, for those with a breach."""
         codes = table_codes(self.fields, table)
         n = len(next(iter(codes.values())))
-        found: dict[str, np.ndarray] = {}
+        breaches: dict[str, np.ndarray] = {}
         bad = np.zeros(n, bool)
         for name, column in codes.items():
             outside = np.asarray(column == -1, bool)
             if outside.any():
                 bad |= outside
                 domain = self.fields[name].domain
-                found[f"{name} is not in {domain}"] = np.flatnonzero(outside)
+                breaches[f"{name} is not in {domain}"] = np.flatnonzero(outside)
         safe = {name: np.where(bad, 0, column) for name, column in codes.items()}
         ends = number_ends(self.fields, table, safe)
         for requirement in self.rules:
@@ -276,8 +276,8 @@ class Declaration:
             else:
                 holds = np.broadcast_to(evaluate(requirement.rule, safe), n)
             if not (holds | bad).all():
-                found[str(requirement)] = np.flatnonzero(~holds & ~bad)
-        return found
+                breaches[str(requirement)] = np.flatnonzero(~holds & ~bad)
+        return breaches
 
     def satisfied(self, table: Any) -> np.ndarray:
         """(rows,) bool: which rows of a table are legal."""

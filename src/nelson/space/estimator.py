@@ -46,10 +46,10 @@ except ImportError:
             return self
 
     def _two_dimensions(array: Any, **options: Any) -> np.ndarray:
-        found = np.asarray(array)
-        if found.ndim != 2:
-            raise ValueError(f"Expected 2D array, got an array with {found.ndim} dimensions")
-        return found
+        matrix = np.asarray(array)
+        if matrix.ndim != 2:
+            raise ValueError(f"Expected 2D array, got an array with {matrix.ndim} dimensions")
+        return matrix
 
     _Base, _NotFitted, _matrix = _Parameters, NelsonError, _two_dimensions
 

@@ -83,9 +83,9 @@ def _by_circuit(
     for k, cube in enumerate(cubes):
         if len(cube) == 1:
             shares[k] = mean[cube[0] - 1] if cube[0] > 0 else 1 - mean[-cube[0] - 1]
-    many = [k for k, cube in enumerate(cubes) if len(cube) > 1]
-    for first in range(0, len(many), rows):
-        some = many[first : first + rows]
+    joint_cubes = [k for k, cube in enumerate(cubes) if len(cube) > 1]
+    for first in range(0, len(joint_cubes), rows):
+        some = joint_cubes[first : first + rows]
         shares[some] = joint(law, circuit, [cubes[k] for k in some])
     owner = np.repeat(np.arange(len(events)), [len(event) for event in events])
     return np.clip(np.bincount(owner, shares, len(events)), 0.0, 1.0)

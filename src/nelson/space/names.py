@@ -56,9 +56,9 @@ def rules_and_values(space: Declaration, given: Any) -> tuple[list[Rule], list[t
     if isinstance(given, Mapping):
         return [], [(field_of(space, key), value) for key, value in given.items()]
     rules = [space.rule(item) for item in ([given] if isinstance(given, (str, Rule)) else given)]
-    found = [_value(rule) for rule in rules]
-    rest = [rule for rule, pair in zip(rules, found, strict=True) if pair is None]
-    return rest, [pair for pair in found if pair is not None]
+    pairs = [_value(rule) for rule in rules]
+    rest = [rule for rule, pair in zip(rules, pairs, strict=True) if pair is None]
+    return rest, [pair for pair in pairs if pair is not None]
 
 
 def _value(rule: Rule) -> tuple[Field, Any] | None:
@@ -85,20 +85,20 @@ def terms(asked: Any, find: Find, what: str) -> Terms:
         raise FormulaError(
             f"{what} of type {type(asked).__name__}", expected="{field: {value: number}}"
         )
-    found: Terms = []
+    pairs: Terms = []
     for key, numbers in asked.items():
         of = find(key)
         if isinstance(numbers, Mapping):
             if not isinstance(of, FIELDS):
                 raise FormulaError(f"{what} of {of!r} by value", expected="one number for a rule")
-            found += [(has(of, v), _number(f"{what} of {of.name}", x)) for v, x in numbers.items()]
+            pairs += [(has(of, v), _number(f"{what} of {of.name}", x)) for v, x in numbers.items()]
         elif isinstance(of, Rule):
-            found.append((of, _number(f"{what} of {of!r}", numbers)))
+            pairs.append((of, _number(f"{what} of {of!r}", numbers)))
         else:
             raise FormulaError(
                 f"{what} of {of!r} = {numbers!r}", expected="a number for each value, as a dict"
             )
-    return found
+    return pairs
 
 
 def share_terms(asked: Any, find: Find, tolerance: float = 1e-6) -> Terms:
@@ -106,8 +106,8 @@ def share_terms(asked: Any, find: Find, tolerance: float = 1e-6) -> Terms:
 
     tolerance: shares of all values of a field add up to 1 within this.
     """
-    found = terms(asked, find, "shares")
-    for rule, share in found:
+    asked_terms = terms(asked, find, "shares")
+    for rule, share in asked_terms:
         if share > 1:
             raise FormulaError(f"the share {share:g} of {rule!r}", expected="at most 1")
     for key, numbers in asked.items():
@@ -119,7 +119,7 @@ def share_terms(asked: Any, find: Find, tolerance: float = 1e-6) -> Terms:
         if total > 1 + tolerance or (covered == of.size and abs(total - 1) > tolerance):
             rest = "1" if covered == of.size else "at most 1"
             raise FormulaError(f"the shares of {of.name} add up to {total:g}", expected=rest)
-    return found
+    return asked_terms
 
 
 def has(field: Field, value: Any) -> Rule:

@@ -78,8 +78,8 @@ class SpacePlan:
     @property
     def guarantee(self) -> str:
         """The guarantee of the rows; that of the shares, if it is weaker."""
-        found = self._law.info.get("shares_guarantee", "exact")
-        return weakest([self._plan.guarantee, found])
+        of_shares = self._law.info.get("shares_guarantee", "exact")
+        return weakest([self._plan.guarantee, of_shares])
 
     @property
     def why(self) -> str:
@@ -159,13 +159,17 @@ class SpacePlan:
         return self._ahead.next(tuple(sorted(values)), dict(values))
 
     def _stream_given(self, given: dict[str, Any], seed: int) -> Iterator[dict[str, Any]]:
-        own = self._asked.get("given")
-        if own is not None and not isinstance(own, Mapping) and given:
+        given_to_plan = self._asked.get("given")
+        if given_to_plan is not None and not isinstance(given_to_plan, Mapping) and given:
             raise FormulaError(
                 f"plan.row(given={given!r}) of a plan with a rule in given",
                 expected="values of fields in both, or space.sample",
             )
-        both = {**(own or {}), **given} or None if isinstance(own, Mapping) else given or own
+        both = (
+            {**(given_to_plan or {}), **given} or None
+            if isinstance(given_to_plan, Mapping)
+            else given or given_to_plan
+        )
         plan = space_plan(self._space, self._asked | {"given": both}, self._how, Budget.of())
         for block in plan.stream(block=BLOCK, seed=seed):
             yield from block
@@ -205,11 +209,13 @@ def _with_condition(
     base = kept_plan(space, asked | {"given": alone}, how, budget)
     if base.guarantee != "exact":
         return None
-    found = condition(rules, lambda size: base._blocks(size, size, TRIAL_SEED, None), DEFAULT.space)
-    if found is None:
+    condition_kept = condition(
+        rules, lambda size: base._blocks(size, size, TRIAL_SEED, None), DEFAULT.space
+    )
+    if condition_kept is None:
         return None
     plan = copy(base)
-    plan._given, plan._condition, plan._ahead = given, found, None
+    plan._given, plan._condition, plan._ahead = given, condition_kept, None
     return plan
 
 

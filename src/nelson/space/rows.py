@@ -253,8 +253,8 @@ def numbers_of(field: Bins, table: Any) -> np.ndarray:
 
     Dates and durations are days. Of a field `after` another one: the differences.
     """
-    found = as_numbers(table[field.name])
-    return found if field.after is None else found - as_numbers(table[field.after.name])
+    column = as_numbers(table[field.name])
+    return column if field.after is None else column - as_numbers(table[field.after.name])
 
 
 def as_numbers(column: Any) -> np.ndarray:
@@ -268,17 +268,17 @@ def as_numbers(column: Any) -> np.ndarray:
         return values.astype(float)
     missing = _missing(column, values)
     known = values[~missing].tolist()
-    found = np.full(len(values), np.nan)
+    out = np.full(len(values), np.nan)
     if known and all(isinstance(v, (datetime.date, datetime.timedelta, str)) for v in known):
         kind = "timedelta64[us]" if isinstance(known[0], datetime.timedelta) else "datetime64[us]"
         try:
-            found[~missing] = days(np.array(known, kind))
+            out[~missing] = days(np.array(known, kind))
         except (ValueError, TypeError):
             pass
-        return found
+        return out
     real = (numbers.Real, decimal.Decimal)
-    found[~missing] = [float(v) if isinstance(v, real) else np.nan for v in known]
-    return found
+    out[~missing] = [float(v) if isinstance(v, real) else np.nan for v in known]
+    return out
 
 
 def _missing(column: Any, values: np.ndarray) -> np.ndarray:
@@ -296,9 +296,9 @@ def days(values: np.ndarray) -> np.ndarray:
         values = values.astype(f"{kind}8[s]")
         whole = "s"
     per_day = {"D": 1, "s": 86400, "ms": 86400_000, "us": 86400_000_000, "ns": 86400 * 10**9}
-    found = values.astype(np.int64) / per_day[whole]
-    found[np.isnat(values)] = np.nan
-    return found
+    in_days = values.astype(np.int64) / per_day[whole]
+    in_days[np.isnat(values)] = np.nan
+    return in_days
 
 
 def number_ends(
@@ -307,14 +307,14 @@ def number_ends(
     """Least and greatest number of each row, for fields kept in ranges: the number itself where a
     table has it, the ends of the range for `Rows`.
     """
-    found = {}
+    ends = {}
     for name, field in fields.items():
         if isinstance(field, Bins):
             if isinstance(table, Rows):
-                found[name] = field.ends(codes[name])
+                ends[name] = field.ends(codes[name])
             else:
-                found[name] = (numbers_of(field, table),) * 2
-    return found
+                ends[name] = (numbers_of(field, table),) * 2
+    return ends
 
 
 def table_codes(fields: Mapping[str, Field], table: Any) -> dict[str, np.ndarray]:

@@ -38,7 +38,7 @@ def with_shares(
     base = law.padded(formula.n_vars, evidence=True)
     circuit_of(formula, budget)
     try:
-        found = match(
+        fit = match(
             formula,
             [literals[k] for k in used],
             [share for _, share in wanted],
@@ -50,19 +50,19 @@ def with_shares(
     except ImpossibleShares as error:
         raise _in_words(error, wanted) from None
     achieved = {
-        text(rule): float(share) for (rule, _), share in zip(wanted, found.achieved, strict=True)
+        text(rule): float(share) for (rule, _), share in zip(wanted, fit.achieved, strict=True)
     }
     # Rows of a law that misses the asked shares, or may miss them, are not what was asked for.
-    label = found.guarantee if found.converged else "heuristic"
+    label = fit.guarantee if fit.converged else "heuristic"
     info = {
         "shares": achieved,
         "shares_guarantee": label,
-        "shares_missed": not found.converged,
-        "shares_why": found.why,
+        "shares_missed": not fit.converged,
+        "shares_why": fit.why,
     }
-    fixed = np.flatnonzero(np.isinf(found.theta))
-    given = tuple(int(v + 1) if found.theta[v] > 0 else -int(v + 1) for v in fixed)
-    theta = np.where(np.isinf(found.theta), 0.0, found.theta)
+    fixed = np.flatnonzero(np.isinf(fit.theta))
+    given = tuple(int(v + 1) if fit.theta[v] > 0 else -int(v + 1) for v in fixed)
+    theta = np.where(np.isinf(fit.theta), 0.0, fit.theta)
     return RowLaw(formula, theta, given, info, (*law.rules, *(rule for rule, _ in wanted)))
 
 

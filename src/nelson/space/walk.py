@@ -92,8 +92,8 @@ class Walk:
         ]
         cubes = [cube for event in events for cube in event]
         owner = np.repeat(np.arange(len(parts)), [len(event) for event in events])
-        found = np.bincount(owner, joint(law, self._circuit, cubes), len(parts))
-        return {part: x for part, x in zip(parts, found.tolist(), strict=True) if x > 0}
+        shares = np.bincount(owner, joint(law, self._circuit, cubes), len(parts))
+        return {part: x for part, x in zip(parts, shares.tolist(), strict=True) if x > 0}
 
     def _fits(self, codes: range) -> bool:
         most = min(MOST_VALUES, MOST_VISITS // max(1, self._circuit.edges))
@@ -106,16 +106,16 @@ class Walk:
     def nearest(self, prefix: Prefix, code: int) -> int:
         """The next legal code at or after this one; the last one if there is none."""
         domain = self.domain(prefix)
-        found = self._first(prefix, domain, code)
-        return self._last(prefix, domain) if found is None else found
+        first = self._first(prefix, domain, code)
+        return self._last(prefix, domain) if first is None else first
 
     def _first(self, prefix: Prefix, codes: range, least: int) -> int | None:
         """The first legal code of a range that is not below `least`."""
         for part in self.shares(prefix, codes):
             if part[-1] >= least:
-                found = part[0] if len(part) == 1 else self._first(prefix, part, least)
-                if found is not None:
-                    return found
+                code = part[0] if len(part) == 1 else self._first(prefix, part, least)
+                if code is not None:
+                    return code
         return None
 
     def _last(self, prefix: Prefix, codes: range) -> int:

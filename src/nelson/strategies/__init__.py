@@ -166,9 +166,9 @@ def _check(space: Space, into: Callable[..., Any]) -> None:
     }
     lost, missing = sorted(set(space.fields) - wanted), sorted(required - set(space.fields))
     if lost or missing:
-        told = [f"has no {', '.join(lost)}"] * bool(lost)
-        told += [f"asks for {', '.join(missing)}, no field of the space"] * bool(missing)
+        problems = [f"has no {', '.join(lost)}"] * bool(lost)
+        problems += [f"asks for {', '.join(missing)}, no field of the space"] * bool(missing)
         raise FormulaError(
-            f"into={getattr(into, '__name__', into)}, which {' and '.join(told)}",
+            f"into={getattr(into, '__name__', into)}, which {' and '.join(problems)}",
             expected=f"a dataclass of {', '.join(space.fields)}",
         )

@@ -71,10 +71,10 @@ class Constraints:
         if not command[1]:
             raise FormulaError("(get-value ()) without a term")
         before = len(script.space.fields)
-        found = [script.reader.read(each) for each in command[1]]
+        terms = [script.reader.read(each) for each in command[1]]
         if len(script.space.fields) > before:  # elements of arrays that no constraint has
             self._is_compiled = False
-        return found, [written(each) for each in command[1]]
+        return terms, [written(each) for each in command[1]]
 
     @property
     def rows(self) -> CircuitRows | None:
@@ -97,10 +97,10 @@ class Constraints:
         try:
             if not_worth_a_try(formula):
                 return None
-            found = compiled(formula, Budget(effort=EFFORT), effort=DEFAULT.space.compile_effort)
+            circuit = compiled(formula, Budget(effort=EFFORT), effort=DEFAULT.space.compile_effort)
         except Unsatisfiable:
             return None
-        return None if found is None else CircuitRows(formula, found, self.variables)
+        return None if circuit is None else CircuitRows(formula, circuit, self.variables)
 
     @property
     def variables(self) -> list[int]:
@@ -191,9 +191,9 @@ class Instance:
         left = [v for v in self._values_of(names[0], fixed) if v not in used.get(names[0], ())]
         chosen.shuffle(left)
         for value in left:
-            found = self.cycle(names[1:], used, seed, (*fixed, (names[0], value)))
-            if found is not None:
-                return found
+            values = self.cycle(names[1:], used, seed, (*fixed, (names[0], value)))
+            if values is not None:
+                return values
         return None
 
     def _values_of(self, name: str, fixed: tuple[tuple[str, int], ...]) -> list[int]:

@@ -49,7 +49,7 @@ EXCLUSION = re.compile(rb"\(assert \(not \(= ([^()\s|]+|\|[^|]*\|) \(_ bv(\d+) (
 
 def hash_bits(parities: bytes) -> int:
     """How many equations over single bits these are."""
-    return sum(len(found) for found in _HASH_BITS.findall(parities))
+    return sum(len(bits) for bits in _HASH_BITS.findall(parities))
 
 
 def divided(text: bytes) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
@@ -96,7 +96,7 @@ def pairs_of_reply(reply: bytes) -> list[tuple[bytes, int]]:
 
 def exclusions(text: bytes) -> dict[str, set[int]]:
     """The values that cyclic variables have had, by name."""
-    found: dict[str, set[int]] = {}
+    values: dict[str, set[int]] = {}
     for name, value, _ in EXCLUSION.findall(text):
-        found.setdefault(name.decode().strip("|"), set()).add(int(value))
-    return found
+        values.setdefault(name.decode().strip("|"), set()).add(int(value))
+    return values

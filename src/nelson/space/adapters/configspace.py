@@ -159,8 +159,8 @@ class _Hyperparameter:
     def where(self, test: Callable[[Any], bool]) -> Rule:
         """The rule: active, and with a value for which the test holds."""
         assert self.values is not None
-        found = [value for value in self.values if test(value)]
-        return self.field.isin(found) if found else rule(False)
+        values = [value for value in self.values if test(value)]
+        return self.field.isin(values) if values else rule(False)
 
     def compared(self, compare: Compare, value: Any) -> Rule:
         """The rule: active, and `compare(its value, value)`. Ordinals compare by position."""
@@ -268,10 +268,10 @@ def _binned(hp: Any, bins: Any) -> list[Hashable]:
         values = hp.to_value((np.arange(bins) + 0.5) / bins)
     else:
         values = list(bins)
-    found = sorted({float(v) for v in values})
-    for value in found:
+    middles = sorted({float(v) for v in values})
+    for value in middles:
         if not hp.legal_value(value):
             raise FormulaError(f"{value!r} in the bins of {hp.name!r}", expected=str(hp))
-    if not found:
+    if not middles:
         raise FormulaError(f"bins of {hp.name!r} without values", expected="one or more")
-    return list(found)
+    return list(middles)

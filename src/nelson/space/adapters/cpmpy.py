@@ -270,10 +270,10 @@ class _ModelReader:
     def _power(self, e: Any) -> Number:
         if not _is_constant(e.args[1]) or _constant(e.args[1]) < 0:
             raise _unsupported(e, "a power with a constant exponent, 0 or more")
-        base, found = self.number(e.args[0]), expressions.number(1)
+        base, product = self.number(e.args[0]), expressions.number(1)
         for k in range(_constant(e.args[1])):
-            found = found * base if k else base
-        return found
+            product = product * base if k else base
+        return product
 
     def _picked(self, items: list[Number], indices: list[Number], shape: list[int]) -> Number:
         """items[index]; with a guard if an index may be outside of its range."""
@@ -302,10 +302,10 @@ class _ModelReader:
 def _quotient(a: Number, c: int) -> Number:
     """a / c, rounded toward zero."""
     k = abs(c)
-    found = a // k if a.low >= 0 else -(-a // k)
+    quotient = a // k if a.low >= 0 else -(-a // k)
     if a.low < 0 < a.high:
-        found = if_else(a < 0, -(-a // k), a // k)
-    return found if c > 0 else -found
+        quotient = if_else(a < 0, -(-a // k), a // k)
+    return quotient if c > 0 else -quotient
 
 
 def _remainder(a: Number, c: int) -> Number:
@@ -327,10 +327,10 @@ def _chosen(items: list[Number], at: Number, first: int) -> Number:
 
 def _before(a: list[Number], b: list[Number], equal: bool) -> Rule:
     """The list a comes before the list b in the order of a dictionary."""
-    found = expressions.rule(equal)
+    before = expressions.rule(equal)
     for x, y in zip(reversed(a), reversed(b), strict=True):
-        found = (x < y) | ((x == y) & found)
-    return found
+        before = (x < y) | ((x == y) & before)
+    return before
 
 
 def _flat(items: Any) -> list[Any]:

@@ -264,7 +264,7 @@ class _SpaceReader:
         """{field or rule: number, or {value: number}}, as `space.sample` takes it."""
         if not isinstance(given, dict):
             raise self._wrong((what,), f"{what} = {_short(given)}", f"a table [{what}.field]")
-        found: dict[Any, Any] = {}
+        by_key: dict[Any, Any] = {}
         for key, numbers in given.items():
             try:
                 of = key_of(self.space, key)
@@ -275,25 +275,25 @@ class _SpaceReader:
                 terms({of: numbers}, self._named, what)  # checks numbers and values
             except FormulaError as error:
                 raise error if error.line else self._at((what, key), error) from None
-            found[of] = numbers
-        return found
+            by_key[of] = numbers
+        return by_key
 
     def _named(self, key: Any) -> Any:
         return field_or_rule(self.space, key)
 
     def _by_value(self, what: str, name: str, numbers: dict[str, Any]) -> dict[Any, Any]:
         field = field_of(self.space, name)
-        found: dict[Any, Any] = {}
+        by_value: dict[Any, Any] = {}
         for shown, number in numbers.items():
             try:
                 value = value_of(field, shown)
                 terms({name: {value: number}}, self._named, what)
-                if value in found:
+                if value in by_value:
                     raise FormulaError(f"{what} of {name} = {shown} twice", expected="one number")
             except FormulaError as error:
                 raise self._at((what, name, shown), error) from None
-            found[value] = number
-        return found
+            by_value[value] = number
+        return by_value
 
 
 def _ends(name: str, values: list[Any]) -> list[int]:
@@ -365,9 +365,9 @@ def value_of(field: Field, shown: str) -> Any:
     if isinstance(field, Choice):
         if shown in field.values:
             return shown
-        found = [v for v in field.values if not isinstance(v, str) and _same(v, shown)]
-        if len(found) == 1:
-            return found[0]
+        values = [v for v in field.values if not isinstance(v, str) and _same(v, shown)]
+        if len(values) == 1:
+            return values[0]
         raise unknown(f"{field.name} has no value {_short(shown)}", shown, field.values)
     if (ends := _RANGE.fullmatch(shown)) is not None:
         low, high = (_whole(field, end) for end in ends.groups())

@@ -129,11 +129,11 @@ class _Tree:
         self, feature: Feature, alias: str, local: str, parent: str | None, file: _File
     ) -> str:
         """The root of an imported file, in the place where the tree names it."""
-        found = [(name, line) for name, known, line in file.model.imports if known == alias]
-        if not found:
+        imports = [(name, line) for name, known, line in file.model.imports if known == alias]
+        if not imports:
             what = f"the feature {feature.name!r}, but no file is imported as {alias!r}"
             file.refuse(what, "imports", feature.line)
-        name, line = found[-1]
+        name, line = imports[-1]
         if "/" in name or "\\" in name:
             what = f"the import of {name}"
             file.refuse(what, "folders and a file with dots between them", line)
@@ -316,7 +316,7 @@ class _Translator:
         return number(total), common
 
     def _below(self, name: str) -> list[str]:
-        found = [name]
-        for each in found:  # grows
-            found += self.tree.below[each]
-        return found
+        names = [name]
+        for each in names:  # grows
+            names += self.tree.below[each]
+        return names

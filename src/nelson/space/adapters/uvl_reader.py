@@ -246,20 +246,20 @@ def _feature(line: _Line, text: str, source: str, model: FeatureModel, depth: in
         and line.tokens[1].kind in ("name", "quoted")
     ):
         kind = words.next().text
-    found = Feature(words.reference(), line.number, kind)
+    feature = Feature(words.reference(), line.number, kind)
     if words.take("cardinality"):
         low, high = words.cardinality()
         if (low, high) != (1, 1):
             words.fail(
-                f"the feature {found.name!r} with a cardinality: several copies of a feature",
+                f"the feature {feature.name!r} with a cardinality: several copies of a feature",
                 expected="no feature cardinality: it is not supported",
             )
     if words.peek() == "{":
-        found.attributes = words.attributes(model.constraints)
+        feature.attributes = words.attributes(model.constraints)
     words.end()
     for below in line.below:
-        found.groups.append(_group(below, text, source, model, depth + 1))
-    return found
+        feature.groups.append(_group(below, text, source, model, depth + 1))
+    return feature
 
 
 def _group(line: _Line, text: str, source: str, model: FeatureModel, depth: int) -> FeatureGroup:
@@ -304,9 +304,9 @@ class _Words:
 
     def take(self, text: str) -> bool:
         """Skip a word if it comes next."""
-        found = self.peek() == text
-        self.at += found
-        return found
+        is_next = self.peek() == text
+        self.at += is_next
+        return is_next
 
     def want(self, text: str) -> None:
         if not self.take(text):
@@ -358,16 +358,16 @@ class _Words:
 
     def attributes(self, constraints: list[Constraint]) -> dict[str, Any]:
         """{price 100, tested true, abstract}; nested ones get names with dots."""
-        found: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         self.want("{")
         while not self.take("}"):
             if self.peek() in ("constraint", "constraints"):
-                many = self.next().text == "constraints"
-                if many:
+                is_list = self.next().text == "constraints"
+                if is_list:
                     self.want("[")
-                while not (many and self.take("]")):
+                while not (is_list and self.take("]")):
                     constraints.append(self.constraint())
-                    if not many:
+                    if not is_list:
                         break
                     if self.peek() != "]":
                         self.want(",")
@@ -375,12 +375,12 @@ class _Words:
                 key = self.reference()
                 if self.peek() == "{":
                     nested = self.attributes(constraints)
-                    found |= {f"{key}.{name}": value for name, value in nested.items()}
+                    values |= {f"{key}.{name}": value for name, value in nested.items()}
                 else:
-                    found[key] = True if self.peek() in (",", "}") else self.value()
+                    values[key] = True if self.peek() in (",", "}") else self.value()
             if self.peek() != "}":
                 self.want(",")
-        return found
+        return values
 
     def value(self) -> Any:
         if self.take("["):

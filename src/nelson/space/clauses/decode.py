@@ -93,14 +93,14 @@ def _layout(space: Declaration, variables: tuple[int, ...]) -> _Layout:
     weights: list[np.ndarray] = []
     starts, signs, lows, kinds = [], [], [], []
     for name, field in space.fields.items():
-        own, low = space.encoding.of_field[name], _lowest(field)
-        if not 0 < len(own) <= 64 or not all(variable in at for variable in own):
+        of_field, low = space.encoding.of_field[name], _lowest(field)
+        if not 0 < len(of_field) <= 64 or not all(variable in at for variable in of_field):
             continue  # too wide, or not among the variables of projected samples
         starts.append(len(places))
-        places += [at[variable] for variable in own]
-        codes = np.arange(len(own), dtype=np.uint64)
-        weights.append(codes if is_one_hot(field) else _POWERS[: len(own)])
-        signs.append(1 << len(own) - 1 if low < 0 else 0)
+        places += [at[variable] for variable in of_field]
+        codes = np.arange(len(of_field), dtype=np.uint64)
+        weights.append(codes if is_one_hot(field) else _POWERS[: len(of_field)])
+        signs.append(1 << len(of_field) - 1 if low < 0 else 0)
         lows.append(low % 2**64)
         kinds.append((name, code_type(field.size)))
     return _Layout(

@@ -174,14 +174,14 @@ class Encoder(BitVectors):
 
     def _add(self, clause: Iterable[int]) -> None:
         """A clause of the rule that is being stated, or of a field."""
-        kept = [literal for literal in clause if literal != FALSE]
-        if TRUE in kept:
+        literals = [literal for literal in clause if literal != FALSE]
+        if TRUE in literals:
             return
-        self.gates.grow(kept)
+        self.gates.grow(literals)
         if self._group is None:
-            self.gates.clauses.append(kept)
+            self.gates.clauses.append(literals)
         else:
-            self._group.append(kept)
+            self._group.append(literals)
 
     def _assert(self, rule: Rule, holds: bool) -> None:
         op, args = rule.op, rule.args

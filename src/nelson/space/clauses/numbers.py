@@ -94,13 +94,13 @@ class Numbers:
             return [self.evidence(field, value) for value in key]
         first, last = key[0], key[-1]
         made = self.of_field[field.name]
-        found = []
+        sets = []
         while first <= last:
             free = (first & -first).bit_length() - 1 if first else len(made)
             free = min(free, (last - first + 1).bit_length() - 1, len(made))
-            found.append([x if first >> k & 1 else -x for k, x in enumerate(made) if k >= free])
+            sets.append([x if first >> k & 1 else -x for k, x in enumerate(made) if k >= free])
             first += 1 << free
-        return found
+        return sets
 
     def bits(self, field: Integer | NumericChoice) -> Vector:
         """The number that a field holds, as a vector."""

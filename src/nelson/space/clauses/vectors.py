@@ -112,14 +112,14 @@ def breaches(gates: Gates, a: Vector, b: Vector) -> list[list[int]]:
     pairs = [(-a[-1], -b[-1]), *zip(a[-2::-1], b[-2::-1], strict=True)]
     while pairs and (pairs[-1][0] == FALSE or pairs[-1][1] == TRUE):
         pairs.pop()  # the lowest bits are no breach
-    agree, found = TRUE, []
+    agree, sets = TRUE, []
     for p, q in pairs:
         if agree == FALSE:
             break
         if p != FALSE and q != TRUE:
-            found.append([agree, p, -q])
+            sets.append([agree, p, -q])
         agree = gates.agree(agree, p, q)
-    return found
+    return sets
 
 
 def equal(gates: Gates, a: Vector, b: Vector) -> list[int]:

@@ -264,7 +264,7 @@ class _RowSearch:
             for c in self.rng.permutation(len(self.tuples.sizes)).tolist():
                 self._choose(candidates, c, only_new=step == 0)
         gains = self._gains(candidates)
-        best, found = 0, None
+        best, best_row = 0, None
         order = np.argsort(-gains, kind="stable")[: self.policy.repaired].tolist()
         for k in order:
             if gains[k] <= best:
@@ -272,13 +272,13 @@ class _RowSearch:
             row, state = self._repaired(candidates[k])
             gain = int(self._gains(row[None])[0])
             if gain > best:
-                best, found = gain, (row, state)
-        if found is None:  # the first candidate's own tuple is legal and new
+                best, best_row = gain, (row, state)
+        if best_row is None:  # the first candidate's own tuple is legal and new
             self.solver.scatter(self.rng)
-            own = zip(columns[0].tolist(), bins[0].tolist(), strict=True)
-            self.solver.ask([self.solver.literals[c][b] for c, b in own])
-            found = self.solver.row(), self.solver.state
-        return found
+            start = zip(columns[0].tolist(), bins[0].tolist(), strict=True)
+            self.solver.ask([self.solver.literals[c][b] for c, b in start])
+            best_row = self.solver.row(), self.solver.state
+        return best_row
 
     def _starts(self, uncovered: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Uncovered tuples to start from: those whose bins are in most uncovered tuples."""
@@ -295,7 +295,7 @@ class _RowSearch:
 
     def _choose(self, candidates: np.ndarray, c: int, only_new: bool) -> None:
         """Give column c the bin of the greatest gain in each candidate; equal ones by lot."""
-        others, strides, own, offsets = self.crosses[c]
+        others, strides, stride, offsets = self.crosses[c]
         base = np.repeat(offsets[None], len(candidates), axis=0)
         for k in range(others.shape[1]):
             base += candidates[:, others[:, k]] * strides[:, k]
@@ -303,7 +303,7 @@ class _RowSearch:
         gains = np.empty((len(candidates), size))
         for b in range(size):  # mode="clip": places below 0 are place 0
             gains[:, b] = self.weights.take(base, mode="clip").sum(axis=1)
-            base += own
+            base += stride
         gains += self.rng.random(gains.shape) * 0.5
         chosen = gains.argmax(axis=1)
         fixed = (candidates[:, c] >= 0) & only_new
@@ -327,8 +327,8 @@ class _RowSearch:
 
     def _worth(self, candidate: np.ndarray, c: int) -> int:
         """New tuples of a candidate that column c takes part in."""
-        others, strides, own, offsets = self.crosses[c]
-        base = offsets + candidate[c] * own
+        others, strides, stride, offsets = self.crosses[c]
+        base = offsets + candidate[c] * stride
         for k in range(others.shape[1]):
             base = base + candidate[others[:, k]] * strides[:, k]
         return int((self.weights[np.maximum(base, 0)] == 1).sum())

@@ -58,8 +58,8 @@ class Missing(Sequence[dict[str, Any]]):
 
     def __repr__(self) -> str:
         lines = [
-            printable(", ".join(f"{name} = {_shown(label)}" for name, label in found.items()))
-            for found in self[:5]
+            printable(", ".join(f"{name} = {_shown(label)}" for name, label in values.items()))
+            for values in self[:5]
         ]
         more = len(self) - len(lines)
         return "\n".join([*lines, f"... and {more:,} more"] if more else lines) or "none"
@@ -130,11 +130,11 @@ def _coverage(question: CoverageQuestion, table: Any) -> Coverage:
     space = question.space
     codes = table_codes(space.fields, table)
     good = space.satisfied(table)
-    found = [c.places(np.asarray(codes[c.field.name])[good]) for c in question.columns]
+    places = [c.places(np.asarray(codes[c.field.name])[good]) for c in question.columns]
     covered = np.zeros(question.tuples.total, bool)
-    question.tuples.mark(covered, found)
+    question.tuples.mark(covered, places)
     # A few rows of the table help to find legal parts of tuples.
-    some = np.stack([column[:4096].astype(np.int64) for column in found], axis=1)
+    some = np.stack([column[:4096].astype(np.int64) for column in places], axis=1)
     legal = question.legal(covered, some)
     return Coverage(
         question.tuples.t,

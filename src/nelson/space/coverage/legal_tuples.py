@@ -97,9 +97,9 @@ class LegalRows:
         if answer is None:
             raise BudgetExceeded("the time ran out")
         if answer and model:
-            found = np.array(self._sat.get_model(), np.int64)[: self.n_vars]
+            model_literals = np.array(self._sat.get_model(), np.int64)[: self.n_vars]
             self._state[:] = False
-            self._state[np.abs(found) - 1] = found > 0
+            self._state[np.abs(model_literals) - 1] = model_literals > 0
             self._state[-1] = True
         return answer
 
@@ -111,8 +111,8 @@ class LegalRows:
     def row(self) -> np.ndarray:
         """(columns,) int64: the bins of the last row found."""
         holds = self._state[self._at] == (self._flat > 0)
-        found = np.add.reduceat(np.where(holds, self._number - OUTSIDE, 0), self._starts)
-        return found + OUTSIDE
+        bins = np.add.reduceat(np.where(holds, self._number - OUTSIDE, 0), self._starts)
+        return bins + OUTSIDE
 
     def core(self) -> list[int]:
         """After `ask` was answered by no: some of the literals that suffice for this."""
@@ -196,7 +196,7 @@ class LegalTuples:
         return undecided
 
     def _solved(self, tuples: Tuples, legal: np.ndarray, undecided: np.ndarray) -> None:
-        found: list[np.ndarray] = []
+        rows: list[np.ndarray] = []
         columns, bins = tuples.decode(undecided)
         literals = self.solver.literals
         self.solver.scatter(self.rng)
@@ -207,12 +207,12 @@ class LegalTuples:
                 continue
             if self.solver.ask([literals[c][b] for c, b in zip(at, which, strict=True)]):
                 row = self.solver.row()
-                found.append(row)
+                rows.append(row)
                 legal[tuples.places(row[None])[0]] = True
                 self.solver.scatter(self.rng)
         legal[0] = False
-        if found:
-            self.rows = np.concatenate([self.rows, np.array(found)])
+        if rows:
+            self.rows = np.concatenate([self.rows, np.array(rows)])
 
 
 def _parts_legal(

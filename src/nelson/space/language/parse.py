@@ -120,8 +120,8 @@ def parse(text: str, names: Names) -> Rule:
         reason = getattr(error, "msg", None) or str(error)
         raise FormulaError(f"the rule {_cut(text)} cannot be read: {reason}") from None
     try:
-        found = _RuleReader(text, names).read(tree.body)
-        return expressions.rule(found)
+        value = _RuleReader(text, names).read(tree.body)
+        return expressions.rule(value)
     except FormulaError as error:
         if error.what.startswith("in the rule "):
             raise
@@ -142,9 +142,9 @@ class _RuleReader:
         reader = getattr(self, f"_{type(node).__name__}", None)
         if reader is None:
             raise self._unsupported(node)
-        found = reader(node)
+        value = reader(node)
         self.depth -= 1
-        return found
+        return value
 
     def _unsupported(self, node: ast.expr) -> FormulaError:
         return FormulaError(f"{self._piece(node)} is not supported", expected="see docs/space.md")

@@ -63,15 +63,15 @@ class IncrementalSolver:
     def _handed(self, literal: int) -> int:
         """The literal in the solver's numbers, once all clauses that define its gate are there."""
         gates, numbers = self._encoder.gates, self._number
-        found: list[list[int]] = []
+        definitions: list[list[int]] = []
         stack = [abs(literal)]
         while stack:
             v = stack.pop()
             if v not in numbers:
                 numbers[v] = len(numbers) + 1
                 clauses = gates.defined.get(v, ())
-                found += clauses
+                definitions += clauses
                 stack += [abs(x) for clause in clauses for x in clause]
-        for clause in found:
+        for clause in definitions:
             self._solver.add_clause([numbers[x] if x > 0 else -numbers[-x] for x in clause])
         return numbers[literal] if literal > 0 else -numbers[-literal]

@@ -156,8 +156,8 @@ class TermReader:
         return value
 
     def rule(self, given: Any) -> Rule:
-        found = self.read(given)
-        return found if isinstance(found, Rule) else refuse(f"{_shown(given)} is no Bool")
+        term = self.read(given)
+        return term if isinstance(term, Rule) else refuse(f"{_shown(given)} is no Bool")
 
     # --- the walk ---------------------------------------------------------------------------------
 
@@ -196,8 +196,8 @@ class TermReader:
             refuse(f"the function {_shown(atom)} without arguments")
         if atom in ("true", "false"):
             return rule(atom == "true")
-        if (found := literal(atom)) is not None:
-            return found
+        if (constant := literal(atom)) is not None:
+            return constant
         if atom[:1].isdigit():
             unsupported(f"the number {_shown(atom)}")
         return refuse(f"unknown constant {_shown(atom)}")
@@ -216,28 +216,28 @@ class TermReader:
     def _within(self, names: list[str], values: list[Any], body: Any) -> Steps:
         for name, value in zip(names, values, strict=True):
             self._bound.setdefault(name, []).append(value)
-        found = yield body
+        term = yield body
         for name in names:
             self._bound[name].pop()
-        return found
+        return term
 
     def _called(self, name: str, macro: Macro, arguments: list[Any]) -> Steps:
         wanted = [sort for _, sort in macro.parameters]
         if [sort_of(each) for each in arguments] != wanted:
             refuse(f"{name} of {_sorts(arguments)}, expected {' '.join(map(str, wanted))}")
         outside, self._bound = self._bound, {}  # its body sees its parameters only
-        found = yield from self._within([n for n, _ in macro.parameters], arguments, macro.body)
+        term = yield from self._within([n for n, _ in macro.parameters], arguments, macro.body)
         self._bound = outside
-        return found
+        return term
 
     def _annotated(self, given: list[Any]) -> Steps:
         if len(given) < 2:
             refuse("(!) without a term")
-        found = yield given[1]
+        term = yield given[1]
         for key, value in zip(given[2::2], given[3::2], strict=False):
             if key == ":named" and isinstance(value, str):
-                self.named.append((value, found))
-        return found
+                self.named.append((value, term))
+        return term
 
     def _indexed(self, given: list[Any]) -> Steps:
         head = given[0]
@@ -314,8 +314,8 @@ class TermReader:
             return _choices(stores, array.args[0])
         if array.op == "ite":
             c, a, b = array.args
-            found = if_else(c, self._selected(a, index), self._selected(b, index))
-            return _choices(stores, found)
+            element = if_else(c, self._selected(a, index), self._selected(b, index))
+            return _choices(stores, element)
         return _choices(stores, self.element(array, index))
 
 
