@@ -15,7 +15,7 @@ from nelson.formula import Formula
 from nelson.policy import DEFAULT
 from nelson.space.clauses.encode import Encoder
 from nelson.space.language.evaluate import evaluate, has_measure, possible
-from nelson.space.language.expressions import MAX_NODES, Derived, Rule, extent, leaves, rule
+from nelson.space.language.expressions import MAX_NODES, Derived, Rule, extent, leaves, refuse, rule
 from nelson.space.language.fields import (
     FIELDS,
     Bins,
@@ -84,9 +84,9 @@ class Declaration:
             return self._add(Flag(name))
         listed = [members] if isinstance(members, str) else list(members)
         if not listed:
-            raise FormulaError(f"the set of flags {name} without members", expected="one or more")
+            refuse(f"the set of flags {name} without members", "one or more")
         if len(set(listed)) < len(listed):
-            raise FormulaError(f"a member of {name} twice", expected="distinct ones")
+            refuse(f"a member of {name} twice", "distinct ones")
         made = {member: self.flag(f"{name}.{member}") for member in listed}
         self.sets[name] = Flags(name, made)
         return self.sets[name]
@@ -99,13 +99,10 @@ class Declaration:
             if isinstance(end, (bool, np.bool_)) or not (
                 isinstance(end, (int, np.integer)) or (isinstance(end, float) and end.is_integer())
             ):
-                raise FormulaError(f"the end {end!r} of {name}", expected="a whole number")
+                refuse(f"the end {end!r} of {name}", "a whole number")
             ends.append(int(end))
         if ends[0] > ends[1]:
-            raise FormulaError(
-                f"the integer {name} from {low} to {high}, which has no values",
-                expected="low <= high",
-            )
+            refuse(f"the integer {name} from {low} to {high}, which has no values", "low <= high")
         return self._add(Integer(name, *ends))
 
     def bits(self, name: str, width: int, signed: bool = False) -> Bits:
@@ -113,7 +110,7 @@ class Declaration:
         self._new_name(name)
         wide = isinstance(width, (int, np.integer)) and not isinstance(width, bool)
         if not wide or not 1 <= width <= MAX_VECTOR:
-            raise FormulaError(f"{name} of {width!r} bits", expected=f"1 to {MAX_VECTOR:,} bits")
+            refuse(f"{name} of {width!r} bits", f"1 to {MAX_VECTOR:,} bits")
         self.vectors[name] = vector_of(self._add(BitField(name, int(width), bool(signed))))
         return self.vectors[name]
 
@@ -139,22 +136,22 @@ class Declaration:
         after: another such field; the ranges are those of the difference to it.
         """
         if unit not in ("", "date", "duration"):
-            raise FormulaError(f"unit = {unit!r} of {name}", expected='"", "date" or "duration"')
+            refuse(f"unit = {unit!r} of {name}", '"", "date" or "duration"')
         listed = tuple(float(edge) for edge in edges)
         rising = all(a < b for a, b in itertools.pairwise(listed))  # also refuses NaN
         if len(listed) < 2 or not rising:
-            raise FormulaError(f"the bins {listed} of {name}", expected="two edges or more, rising")
+            refuse(f"the bins {listed} of {name}", "two edges or more, rising")
         if after is not None:
             after = self[after] if isinstance(after, str) else after
             if not isinstance(after, Bins) or self.fields.get(after.name) is not after:
-                raise FormulaError(f"{name} after {after!r}", expected="a field of bins")
+                refuse(f"{name} after {after!r}", "a field of bins")
         return self._add(Bins(self._new_name(name), listed, bool(missing), unit, after))
 
     def _new_name(self, name: str) -> str:
         if not isinstance(name, str) or not name:
-            raise FormulaError(f"the name {name!r} of a field", expected="a string")
+            refuse(f"the name {name!r} of a field", "a string")
         if name in self.fields or name in self.sets:
-            raise FormulaError(f"a second field {name!r}", expected="another name")
+            refuse(f"a second field {name!r}", "another name")
         return name
 
     def _add(self, field: Any) -> Any:
@@ -186,7 +183,7 @@ class Declaration:
         stated = parse(given, self.__getitem__) if isinstance(given, str) else rule(given)
         nodes, depth = extent(stated)
         if nodes > MAX_NODES:
-            raise FormulaError(f"a rule of {nodes:,} parts", expected=f"at most {MAX_NODES:,}")
+            refuse(f"a rule of {nodes:,} parts", f"at most {MAX_NODES:,}")
         try:
             if depth > 100:
                 text(stated)
@@ -196,9 +193,9 @@ class Declaration:
             ) from None
         for leaf in leaves(stated):
             if isinstance(leaf, FIELDS) and self.fields.get(leaf.name) is not leaf:
-                raise FormulaError(
+                refuse(
                     f"the field {leaf.name!r} of another space in {stated!r}",
-                    expected="fields of this space",
+                    "fields of this space",
                 )
         return stated
 

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from nelson.errors import FormulaError, NelsonError
+from nelson.errors import NelsonError
+from nelson.space.language.expressions import refuse
 from nelson.space.space import Space
 from nelson.space.tables.columns import load_pandas
 from nelson.space.tables.frames import as_frame, is_file, is_frame
@@ -116,9 +117,7 @@ class TableEstimator(_Base):
                 table, columns=self.columns, rules=self.rules, bins=self.bins
             )
         elif self.columns is not None or self.rules not in (None, (), []):
-            raise FormulaError(
-                "columns or rules beside a space", expected="fields and rules of the space alone"
-            )
+            refuse("columns or rules beside a space", "fields and rules of the space alone")
         else:
             self.space_ = self.space
         frame = as_frame(table)[0]
@@ -205,4 +204,4 @@ def _seed(random_state: Any) -> int | None:
         return int(random_state.integers(2**31 - 1))
     if isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool):
         return int(random_state)
-    raise FormulaError(f"random_state = {random_state!r}", expected="a whole number or None")
+    return refuse(f"random_state = {random_state!r}", "a whole number or None")

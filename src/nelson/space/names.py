@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nelson.errors import FormulaError
-from nelson.space.language.expressions import Rule
+from nelson.space.language.expressions import Rule, refuse
 from nelson.space.language.fields import FIELDS, Field, Flag, Integer, unknown
 from nelson.space.language.vectors import Bits
 
@@ -82,22 +81,18 @@ def _value(rule: Rule) -> tuple[Field, Any] | None:
 def terms(asked: Any, find: Find, what: str) -> Terms:
     """The rules and numbers of `asked`; what: "weights" or "shares", for errors."""
     if not isinstance(asked, Mapping):
-        raise FormulaError(
-            f"{what} of type {type(asked).__name__}", expected="{field: {value: number}}"
-        )
+        refuse(f"{what} of type {type(asked).__name__}", "{field: {value: number}}")
     pairs: Terms = []
     for key, numbers in asked.items():
         of = find(key)
         if isinstance(numbers, Mapping):
             if not isinstance(of, FIELDS):
-                raise FormulaError(f"{what} of {of!r} by value", expected="one number for a rule")
+                refuse(f"{what} of {of!r} by value", "one number for a rule")
             pairs += [(has(of, v), _number(f"{what} of {of.name}", x)) for v, x in numbers.items()]
         elif isinstance(of, Rule):
             pairs.append((of, _number(f"{what} of {of!r}", numbers)))
         else:
-            raise FormulaError(
-                f"{what} of {of!r} = {numbers!r}", expected="a number for each value, as a dict"
-            )
+            refuse(f"{what} of {of!r} = {numbers!r}", "a number for each value, as a dict")
     return pairs
 
 
@@ -109,7 +104,7 @@ def share_terms(asked: Any, find: Find, tolerance: float = 1e-6) -> Terms:
     asked_terms = terms(asked, find, "shares")
     for rule, share in asked_terms:
         if share > 1:
-            raise FormulaError(f"the share {share:g} of {rule!r}", expected="at most 1")
+            refuse(f"the share {share:g} of {rule!r}", "at most 1")
     for key, numbers in asked.items():
         of = find(key)
         if not isinstance(numbers, Mapping):
@@ -118,7 +113,7 @@ def share_terms(asked: Any, find: Find, tolerance: float = 1e-6) -> Terms:
         covered = sum((v[-1] - v[0]) // v.step + 1 if isinstance(v, range) else 1 for v in numbers)
         if total > 1 + tolerance or (covered == of.size and abs(total - 1) > tolerance):
             rest = "1" if covered == of.size else "at most 1"
-            raise FormulaError(f"the shares of {of.name} add up to {total:g}", expected=rest)
+            refuse(f"the shares of {of.name} add up to {total:g}", rest)
     return asked_terms
 
 
@@ -126,9 +121,7 @@ def has(field: Field, value: Any) -> Rule:
     """The rule: the field has this value, or one of this range."""
     if isinstance(value, range) and not isinstance(field, Flag):
         if not value:  # no len: it may be > 2^63
-            raise FormulaError(
-                f"the values {value!r} of {field.name}", expected="a range of values"
-            )
+            refuse(f"the values {value!r} of {field.name}", "a range of values")
         field.code(value[0])
         field.code(value[-1])
         return field.isin(value)
@@ -141,5 +134,5 @@ def has(field: Field, value: Any) -> Rule:
 def _number(what: str, value: Any) -> float:
     good = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
     if not good or not math.isfinite(value) or value < 0:
-        raise FormulaError(f"{what} = {value!r}", expected="a finite number, 0 or more")
+        refuse(f"{what} = {value!r}", "a finite number, 0 or more")
     return float(value)

@@ -16,6 +16,7 @@ import numpy as np
 
 from nelson.errors import FormulaError, NelsonError, printable
 from nelson.io.arrow import load_pyarrow
+from nelson.space.language.expressions import refuse
 from nelson.space.language.fields import (
     Bins,
     Choice,
@@ -147,9 +148,7 @@ class Rows(Sequence[dict[str, Any]]):
         if column.dtype != object:
             return arrow.array(column)
         if max(field.high, -field.low) >= 10**38:  # type: ignore[union-attr]
-            raise FormulaError(
-                f"to_arrow of the column {name}, of more than 126 bits", expected="to_pandas"
-            )
+            refuse(f"to_arrow of the column {name}, of more than 126 bits", "to_pandas")
         return arrow.array(column.tolist(), arrow.decimal128(38, 0))
 
     def to_numpy(self) -> np.ndarray:

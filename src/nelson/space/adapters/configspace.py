@@ -26,7 +26,7 @@ import numpy as np
 from nelson.errors import FormulaError, NelsonError
 from nelson.io.json_values import scalar
 from nelson.policy import DEFAULT
-from nelson.space.language.expressions import Number, Rule, rule
+from nelson.space.language.expressions import Number, Rule, refuse, rule
 from nelson.space.language.fields import Integer
 from nelson.space.language.functions import all_of, any_of
 
@@ -66,14 +66,10 @@ def fill(space: Space, given: Any, bins: Mapping[str, Any]) -> None:
             'from_configspace needs ConfigSpace: pip install "nelson-mrf[configspace]"'
         ) from error
     if not isinstance(given, ConfigurationSpace):
-        raise FormulaError(
-            f"from_configspace of {type(given).__name__}", expected="a ConfigurationSpace"
-        )
+        refuse(f"from_configspace of {type(given).__name__}", "a ConfigurationSpace")
     for name in bins:
         if name not in given:
-            raise FormulaError(
-                f"bins of {name!r}", expected=f"names of hyperparameters: {list(given)}"
-            )
+            refuse(f"bins of {name!r}", f"names of hyperparameters: {list(given)}")
     conditional = set(given.conditional_hyperparameters)
     known: dict[str, _Hyperparameter] = {}
     for name, hp in given.items():
@@ -121,7 +117,7 @@ class _Hyperparameter:
         if kind.endswith("FloatHyperparameter"):
             self.values = _binned(hp, bins)
         elif bins is not None:
-            raise FormulaError(f"bins of {hp}", expected="bins of continuous hyperparameters only")
+            refuse(f"bins of {hp}", "bins of continuous hyperparameters only")
         elif kind == "CategoricalHyperparameter":
             self.values = [scalar(v) for v in hp.choices]
         elif self.ordinal:
@@ -129,7 +125,7 @@ class _Hyperparameter:
         elif kind == "Constant":
             self.values = [scalar(hp.value)]
         elif not kind.endswith("IntegerHyperparameter"):
-            raise FormulaError(f"the hyperparameter {hp}", expected="a kind that ConfigSpace has")
+            refuse(f"the hyperparameter {hp}", "a kind that ConfigSpace has")
         elif conditional and hp.upper - hp.lower < MAX_NONE:
             self.values = list(range(int(hp.lower), int(hp.upper) + 1))
         self.field: Any
@@ -226,7 +222,7 @@ def _condition(condition: Any, known: Mapping[str, _Hyperparameter]) -> Rule:
     if kind == "InCondition":
         return known[condition.parent.name].isin(condition.values)
     if kind not in _COMPARE:
-        raise FormulaError(f"the condition {condition}", expected="a kind that ConfigSpace has")
+        refuse(f"the condition {condition}", "a kind that ConfigSpace has")
     parent = known[condition.parent.name]
     if kind == "NotEqualsCondition":  # holds for an inactive parent
         return ~parent.compared(operator.eq, condition.value)
@@ -242,7 +238,7 @@ def _forbidden(clause: Any, known: Mapping[str, _Hyperparameter]) -> Rule:
     if kind == "ForbiddenInClause":
         return known[clause.hyperparameter.name].isin(clause.values)
     if kind not in _COMPARE:
-        raise FormulaError(f"the clause {clause}", expected="a kind that ConfigSpace has")
+        refuse(f"the clause {clause}", "a kind that ConfigSpace has")
     try:
         if kind.endswith("Relation"):
             left, right = known[clause.left.name], known[clause.right.name]
@@ -257,13 +253,13 @@ def _forbidden(clause: Any, known: Mapping[str, _Hyperparameter]) -> Rule:
 def _binned(hp: Any, bins: Any) -> list[Hashable]:
     """The values that stand for a continuous hyperparameter."""
     if bins is None:
-        raise FormulaError(
+        refuse(
             f"the continuous hyperparameter {hp.name!r}",
-            expected=f"bins={{{hp.name!r}: [...]}}, the values to take, or their number",
+            f"bins={{{hp.name!r}: [...]}}, the values to take, or their number",
         )
     if isinstance(bins, (int, np.integer)) and not isinstance(bins, bool):
         if bins < 1:
-            raise FormulaError(f"bins of {hp.name!r} = {bins}", expected="1 or more")
+            refuse(f"bins of {hp.name!r} = {bins}", "1 or more")
         # The middles of equal parts of the unit interval, on the scale of the hyperparameter.
         values = hp.to_value((np.arange(bins) + 0.5) / bins)
     else:
@@ -271,7 +267,7 @@ def _binned(hp: Any, bins: Any) -> list[Hashable]:
     middles = sorted({float(v) for v in values})
     for value in middles:
         if not hp.legal_value(value):
-            raise FormulaError(f"{value!r} in the bins of {hp.name!r}", expected=str(hp))
+            refuse(f"{value!r} in the bins of {hp.name!r}", str(hp))
     if not middles:
-        raise FormulaError(f"bins of {hp.name!r} without values", expected="one or more")
+        refuse(f"bins of {hp.name!r} without values", "one or more")
     return list(middles)

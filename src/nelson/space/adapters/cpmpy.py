@@ -26,14 +26,6 @@ from nelson.space.language.functions import COMPARISONS, all_of, any_of, count, 
 if TYPE_CHECKING:
     from nelson.space.space import Space
 
-_CHAINS = {
-    "increasing": operator.le,
-    "decreasing": operator.ge,
-    "strictly_increasing": operator.lt,
-    "strictly_decreasing": operator.gt,
-    "allequal": operator.eq,
-}
-
 
 def fill(space: Space, model: Any) -> None:
     """Add the variables and constraints of a CPMpy model."""
@@ -96,28 +88,10 @@ class _ModelReader:
         return [self.rule(item) for item in _flat(items)]
 
     def _rule(self, e: Any) -> Rule:
-        name, args = e.name, e.args
-        if name in COMPARISONS:
-            return self._comparison(name, *args)
-        if name in ("and", "or"):
-            return (all_of if name == "and" else any_of)(self.rules(args))
-        if name == "not":
-            return ~self.rule(args[0])
-        if name == "->":
-            return self.rule(args[0]).implies(self.rule(args[1]))
-        if name == "xor":
-            return parity(*self.rules(args))
-        if name == "ite":
-            return if_else(*self.rules(args))
-        if name == "alldifferent":
-            return distinct(*self.numbers(args))
-        if name in _CHAINS:
-            numbers = self.numbers(args)
-            return all_of(_CHAINS[name](a, b) for a, b in itertools.pairwise(numbers))
-        special = getattr(self, f"_{name}", None)
-        if special is not None:
-            return special(e)
-        return self._decomposed(e)
+        if e.name in COMPARISONS:
+            return self._comparison(e.name, *e.args)
+        read = _RULES.get(e.name)
+        return self._decomposed(e) if read is None else read(self, e)
 
     def _comparison(self, name: str, a: Any, b: Any) -> Rule:
         if name in ("==", "!=") and _is_truth(a) and _is_truth(b):
@@ -144,27 +118,19 @@ class _ModelReader:
             )
         return parts, defining
 
-    def _alldifferent_except_n(self, e: Any) -> Rule:
-        items, free = self.numbers(e.args[0]), [_constant(v) for v in _flat(e.args[1])]
+    def _alldifferent_except(self, e: Any) -> Rule:
+        items, free = self.numbers(e.args[0]), _constants(e.args[1])
         pairs = itertools.combinations(items, 2)
         return all_of((a != b) | a.isin(free) for a, b in pairs)
 
-    _alldifferent_except_0 = _alldifferent_except_n
-    _alldifferent_except0 = _alldifferent_except_n
-
-    def _indomain(self, e: Any) -> Rule:
-        return self.number(e.args[0]).isin([_constant(v) for v in _flat(e.args[1])])
+    def _chain(self, e: Any, compare: Callable[[Number, Number], Rule]) -> Rule:
+        return all_of(itertools.starmap(compare, itertools.pairwise(self.numbers(e.args))))
 
     def _table(self, e: Any) -> Rule:
-        columns = self.numbers(e.args[0])
-        rows = [[_constant(v) for v in _flat(row)] for row in e.args[1]]
-        return functions.table(columns, rows)
-
-    def _negative_table(self, e: Any) -> Rule:
-        return ~self._table(e)
+        return functions.table(self.numbers(e.args[0]), [_constants(row) for row in e.args[1]])
 
     def _gcc(self, e: Any) -> Rule:
-        items, values = self.numbers(e.args[0]), [_constant(v) for v in _flat(e.args[1])]
+        items, values = self.numbers(e.args[0]), _constants(e.args[1])
         times = self.numbers(e.args[2])
         rules = [count([a == v for a in items]) == n for v, n in zip(values, times, strict=True)]
         if e.closed:
@@ -194,11 +160,12 @@ class _ModelReader:
                 rules.append(any_of(~nodes[i].isin(part) for i in part))
         return all_of(rules)
 
-    def _lex_less(self, e: Any) -> Rule:
-        return _before(self.numbers(e.args[0]), self.numbers(e.args[1]), equal=False)
-
-    def _lex_lesseq(self, e: Any) -> Rule:
-        return _before(self.numbers(e.args[0]), self.numbers(e.args[1]), equal=True)
+    def _before(self, e: Any, equal: bool) -> Rule:
+        """The first list comes before the second one in the order of a dictionary."""
+        before = expressions.rule(equal)
+        for x, y in zip(*(reversed(self.numbers(each)) for each in e.args[:2]), strict=True):
+            before = (x < y) | ((x == y) & before)
+        return before
 
     # --- numbers ----------------------------------------------------------------------------------
 
@@ -216,46 +183,16 @@ class _ModelReader:
         return [self.number(item) for item in _flat(items)]
 
     def _number(self, e: Any) -> Number:
-        name, args = e.name, e.args
-        if name == "sum":
-            return expressions.number(sum(self.numbers(args)))
-        if name == "wsum":
-            weights = [_constant(w) for w in _flat(args[0])]
-            pairs = zip(weights, self.numbers(args[1]), strict=True)
-            return expressions.number(sum(w * a for w, a in pairs))
-        if name == "sub":
-            return self.number(args[0]) - self.number(args[1])
-        if name == "-":
-            return -self.number(args[0])
-        if name == "mul":
-            return self.number(args[0]) * self.number(args[1])
-        if name in ("div", "mod"):
-            return self._divided(e, _quotient if name == "div" else _remainder)
-        if name == "pow":
-            return self._power(e)
-        if name == "abs":
-            return abs(self.number(args[0]))
-        if name in ("min", "max"):
-            return (functions.minimum if name == "min" else functions.maximum)(self.numbers(args))
-        if name == "element":
-            return self._picked(self.numbers(args[0]), [self.number(args[1])], [len(args[0])])
-        if name == "nd_element":
-            shape = list(args[0].shape)
-            return self._picked(self.numbers(args[0]), self.numbers(args[1:]), shape)
-        if name == "count":
-            value = self.number(args[1])
-            return count([a == value for a in self.numbers(args[0])])
-        if name == "among":
-            values = [_constant(v) for v in _flat(args[1])]
-            return count([a.isin(values) for a in self.numbers(args[0])])
-        if name == "nvalue":
-            return self._values(e, self.numbers(args), set())
-        if name == "nvalue_except":
-            return self._values(e, self.numbers(args[0]), {_constant(args[1])})
+        if (read := _NUMBERS.get(e.name)) is not None:
+            return expressions.number(read(self, e))
         value, defining = self._decomposition(e)
         for constraint in _flat(defining):
             self.space.require(self.rule(constraint))
         return self.number(value)
+
+    def _weighted(self, e: Any) -> Any:
+        pairs = zip(_constants(e.args[0]), self.numbers(e.args[1]), strict=True)
+        return sum(w * a for w, a in pairs)
 
     def _divided(self, e: Any, by: Callable[[Number, int], Number], most: int = 256) -> Number:
         """One quotient for each value of the divisor, which may have only a few."""
@@ -275,9 +212,12 @@ class _ModelReader:
             product = product * base if k else base
         return product
 
-    def _picked(self, items: list[Number], indices: list[Number], shape: list[int]) -> Number:
-        """items[index]; with a guard if an index may be outside of its range."""
-        at = expressions.number(0)
+    def _count(self, items: Any, value: Number) -> Number:
+        return count([a == value for a in self.numbers(items)])
+
+    def _picked(self, of: Any, at_each: Any, shape: list[int]) -> Number:
+        """of[at_each]; with a guard if an index may be outside of its range."""
+        items, indices, at = self.numbers(of), self.numbers(at_each), expressions.number(0)
         for index, size in zip(indices, shape, strict=True):
             if index.low < 0 or index.high >= size:
                 self.guards[-1].append((index >= 0) & (index < size))
@@ -325,14 +265,6 @@ def _chosen(items: list[Number], at: Number, first: int) -> Number:
     return if_else(at < first + half, left, right)
 
 
-def _before(a: list[Number], b: list[Number], equal: bool) -> Rule:
-    """The list a comes before the list b in the order of a dictionary."""
-    before = expressions.rule(equal)
-    for x, y in zip(reversed(a), reversed(b), strict=True):
-        before = (x < y) | ((x == y) & before)
-    return before
-
-
 def _flat(items: Any) -> list[Any]:
     """The items of nested lists and arrays."""
     if isinstance(items, np.ndarray):
@@ -363,6 +295,10 @@ def _constant(e: Any) -> int:
     return int(value)
 
 
+def _constants(items: Any) -> list[int]:
+    return [_constant(item) for item in _flat(items)]
+
+
 def _name(constraint: Any) -> str | None:
     """A global constraint as CPMpy prints it, which is shorter than the rule; else None."""
     known = _is_constant(constraint) or constraint.name in (*COMPARISONS, "and", "or", "not", "->")
@@ -378,3 +314,51 @@ def _unsupported(e: Any, expected: str, new: list[str] | None = None) -> Formula
 
 def _short(e: Any) -> str:
     return shortened(" ".join(str(e).split()), 200)
+
+
+#: Name of a Boolean expression, besides comparisons -> how it is read.
+_RULES: dict[str, Callable[[_ModelReader, Any], Rule]] = {
+    "and": lambda r, e: all_of(r.rules(e.args)),
+    "or": lambda r, e: any_of(r.rules(e.args)),
+    "not": lambda r, e: ~r.rule(e.args[0]),
+    "->": lambda r, e: r.rule(e.args[0]).implies(r.rule(e.args[1])),
+    "xor": lambda r, e: parity(*r.rules(e.args)),
+    "ite": lambda r, e: if_else(*r.rules(e.args)),
+    "alldifferent": lambda r, e: distinct(*r.numbers(e.args)),
+    "alldifferent_except_n": _ModelReader._alldifferent_except,
+    "alldifferent_except_0": _ModelReader._alldifferent_except,
+    "alldifferent_except0": _ModelReader._alldifferent_except,
+    "increasing": lambda r, e: r._chain(e, operator.le),
+    "decreasing": lambda r, e: r._chain(e, operator.ge),
+    "strictly_increasing": lambda r, e: r._chain(e, operator.lt),
+    "strictly_decreasing": lambda r, e: r._chain(e, operator.gt),
+    "allequal": lambda r, e: r._chain(e, operator.eq),
+    "indomain": lambda r, e: r.number(e.args[0]).isin(_constants(e.args[1])),
+    "table": _ModelReader._table,
+    "negative_table": lambda r, e: ~r._table(e),
+    "gcc": _ModelReader._gcc,
+    "inverse": _ModelReader._inverse,
+    "circuit": _ModelReader._circuit,
+    "lex_less": lambda r, e: r._before(e, equal=False),
+    "lex_lesseq": lambda r, e: r._before(e, equal=True),
+}
+#: Name of a numerical expression -> how it is read.
+_NUMBERS: dict[str, Callable[[_ModelReader, Any], Any]] = {
+    "sum": lambda r, e: sum(r.numbers(e.args)),
+    "wsum": _ModelReader._weighted,
+    "sub": lambda r, e: r.number(e.args[0]) - r.number(e.args[1]),
+    "-": lambda r, e: -r.number(e.args[0]),
+    "mul": lambda r, e: r.number(e.args[0]) * r.number(e.args[1]),
+    "div": lambda r, e: r._divided(e, _quotient),
+    "mod": lambda r, e: r._divided(e, _remainder),
+    "pow": _ModelReader._power,
+    "abs": lambda r, e: abs(r.number(e.args[0])),
+    "min": lambda r, e: functions.minimum(r.numbers(e.args)),
+    "max": lambda r, e: functions.maximum(r.numbers(e.args)),
+    "element": lambda r, e: r._picked(e.args[0], e.args[1:], [len(e.args[0])]),
+    "nd_element": lambda r, e: r._picked(e.args[0], e.args[1:], list(e.args[0].shape)),
+    "count": lambda r, e: r._count(e.args[0], r.number(e.args[1])),
+    "among": lambda r, e: count([a.isin(_constants(e.args[1])) for a in r.numbers(e.args[0])]),
+    "nvalue": lambda r, e: r._values(e, r.numbers(e.args), set()),
+    "nvalue_except": lambda r, e: r._values(e, r.numbers(e.args[0]), {_constant(e.args[1])}),
+}

@@ -35,7 +35,7 @@ from nelson.io import atomic
 from nelson.io.streams import text_lines
 from nelson.space.adapters.toml_lines import MAX_ITEMS, Lines, Path, lines_of
 from nelson.space.declaration import by_priority
-from nelson.space.language.expressions import Rule
+from nelson.space.language.expressions import Rule, refuse
 from nelson.space.language.fields import (
     FIELDS,
     Bins,
@@ -93,7 +93,7 @@ def read(path: str | os.PathLike[str]) -> str:
 def fill(space: Space, content: str, source: str | None) -> None:
     """Add what a TOML text says to an empty space. source: what errors call the text."""
     if not isinstance(content, str):
-        raise FormulaError(f"a TOML text of type {type(content).__name__}", expected="a string")
+        refuse(f"a TOML text of type {type(content).__name__}", "a string")
     lines = lines_of(content, source)  # limits first: some short texts cost tomllib gigabytes
     _SpaceReader(space, _parsed(content, source), lines, source).fill()
 
@@ -173,7 +173,7 @@ class _SpaceReader:
             self._bins(name, given)
             return
         if not isinstance(given, dict) or len(given) != 1:
-            raise FormulaError(f"the field {_short(name)} = {_short(given)}", expected=_FORM)
+            refuse(f"the field {_short(name)} = {_short(given)}", _FORM)
         ((kind, values),) = given.items()
         if kind not in _KINDS:
             raise unknown(f"the field {_short(name)} of kind {_short(kind)}", kind, _KINDS)
@@ -181,7 +181,7 @@ class _SpaceReader:
             self.space.bits(name, values, kind == "signed_bits")
             return
         if not isinstance(values, list):
-            raise FormulaError(f"{kind} = {_short(values)} of {_short(name)}", expected="a list")
+            refuse(f"{kind} = {_short(values)} of {_short(name)}", "a list")
         if kind == "integer":
             self.space.integer(name, *_ends(name, values))
         elif kind == "choice":
@@ -192,9 +192,7 @@ class _SpaceReader:
         else:
             for member in values:
                 if not isinstance(member, str) or not member:
-                    raise FormulaError(
-                        f"the member {_short(member)} of {_short(name)}", expected="a string"
-                    )
+                    refuse(f"the member {_short(member)} of {_short(name)}", "a string")
             self.space.flag(name, values)
 
     def _bins(self, name: str, given: dict[str, Any]) -> None:
@@ -203,19 +201,17 @@ class _SpaceReader:
                 raise unknown(f"the key {_short(key)} of bins", key, _BINS_KEYS)
         edges = given["bins"]
         if not isinstance(edges, list):
-            raise FormulaError(f"bins = {_short(edges)} of {_short(name)}", expected="a list")
+            refuse(f"bins = {_short(edges)} of {_short(name)}", "a list")
         for edge in edges:
             if isinstance(edge, bool) or not isinstance(edge, (int, float)):
-                raise FormulaError(
-                    f"the edge {_short(edge)} of {_short(name)}", expected="a number"
-                )
+                refuse(f"the edge {_short(edge)} of {_short(name)}", "a number")
             _check_width(name, edge, 1000)  # a float holds it
         missing = given.get("missing", False)
         if not isinstance(missing, bool):
-            raise FormulaError(f"missing = {_short(missing)}", expected="true or false")
+            refuse(f"missing = {_short(missing)}", "true or false")
         after = given.get("after")
         if after is not None and not isinstance(after, str):
-            raise FormulaError(f"after = {_short(after)}", expected="the name of a field")
+            refuse(f"after = {_short(after)}", "the name of a field")
         unit = given.get("unit", "")
         self.space.bins(name, edges, missing=missing, unit=unit, after=after)
 
@@ -270,7 +266,7 @@ class _SpaceReader:
                 of = key_of(self.space, key)
                 if isinstance(numbers, dict):
                     if not isinstance(of, str):
-                        raise FormulaError(f"{what} by value of a rule", expected="one number")
+                        refuse(f"{what} by value of a rule", "one number")
                     numbers = self._by_value(what, of, numbers)
                 terms({of: numbers}, self._named, what)  # checks numbers and values
             except FormulaError as error:
@@ -289,7 +285,7 @@ class _SpaceReader:
                 value = value_of(field, shown)
                 terms({name: {value: number}}, self._named, what)
                 if value in by_value:
-                    raise FormulaError(f"{what} of {name} = {shown} twice", expected="one number")
+                    refuse(f"{what} of {name} = {shown} twice", "one number")
             except FormulaError as error:
                 raise self._at((what, name, shown), error) from None
             by_value[value] = number
@@ -299,13 +295,10 @@ class _SpaceReader:
 def _ends(name: str, values: list[Any]) -> list[int]:
     whole = all(type(v) is int for v in values)
     if len(values) != 2 or not whole:
-        raise FormulaError(
-            f"integer = {_short(values)} of {_short(name)}", expected="[lowest, highest]"
-        )
+        refuse(f"integer = {_short(values)} of {_short(name)}", "[lowest, highest]")
     if max(v.bit_length() for v in values) > MAX_BITS:
-        raise FormulaError(
-            f"an end of the integer {_short(name)} of more than {MAX_BITS} bits",
-            expected="a smaller number",
+        refuse(
+            f"an end of the integer {_short(name)} of more than {MAX_BITS} bits", "a smaller number"
         )
     return values
 
@@ -315,18 +308,16 @@ def _check_value(name: str, value: Any) -> None:
         isinstance(value, float) and math.isfinite(value)
     )
     if not good:
-        raise FormulaError(
+        refuse(
             f"the value {_short(value)} of {_short(name)}",
-            expected="strings, finite numbers, true, false, or {} for None",
+            "strings, finite numbers, true, false, or {} for None",
         )
     _check_width(name, value)
 
 
 def _check_width(name: str, value: Any, most: int = MAX_BITS) -> None:
     if type(value) is int and value.bit_length() > most:
-        raise FormulaError(
-            f"a value of {_short(name)} of more than {most} bits", expected="a smaller number"
-        )
+        refuse(f"a value of {_short(name)} of more than {most} bits", "a smaller number")
 
 
 def _short(value: Any) -> str:
@@ -360,7 +351,7 @@ def value_of(field: Field, shown: str) -> Any:
     if isinstance(field, Flag):
         value = {"true": True, "false": False, "1": True, "0": False}.get(shown.strip().lower())
         if value is None:
-            raise FormulaError(f"{field.name} = {_short(shown)}", expected="true or false")
+            refuse(f"{field.name} = {_short(shown)}", "true or false")
         return value
     if isinstance(field, Choice):
         if shown in field.values:
@@ -412,7 +403,7 @@ def save(space: Space, path: str | os.PathLike[str]) -> None:
 def to_toml(space: Space) -> str:
     """The text of a space; `fill` reads it back."""
     if not space.fields:
-        raise FormulaError("a space without fields", expected="space.integer(...), ...")
+        refuse("a space without fields", "space.integer(...), ...")
     lines = [f"name = {_string(space.name)}"] if space.name is not None else []
     named = any(requirement.name is not None for requirement in space.rules)
     if space.rules and not named:
@@ -456,9 +447,8 @@ def _form(field: Field) -> str:
         more += "" if field.after is None else f", after = {_string(field.after.name)}"
         return f"{{ bins = [{', '.join(map(repr, field.edges))}]{more} }}"
     if field.size > MAX_ITEMS:
-        raise FormulaError(
-            f"the choice {field.name} of {field.size:,} values in a file",
-            expected=f"at most {MAX_ITEMS:,}",
+        refuse(
+            f"the choice {field.name} of {field.size:,} values in a file", f"at most {MAX_ITEMS:,}"
         )
     return f"{{ choice = [{', '.join(_value(field.name, v) for v in field.values)}] }}"
 
@@ -472,9 +462,9 @@ def _value(name: str, value: Any) -> str:
         return "{}"
     if type(value) is int or (type(value) is float and math.isfinite(value)):
         return repr(value)
-    raise FormulaError(
+    return refuse(
         f"the value {_short(value)} of {name} in a file",
-        expected="strings, finite numbers, True, False or None",
+        "strings, finite numbers, True, False or None",
     )
 
 

@@ -20,7 +20,7 @@ grammar is small, so this is a reader of our own.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, NoReturn
@@ -119,186 +119,161 @@ class _Line:
 def read(text: str, source: str) -> FeatureModel:
     """The tree of a file. Raises FormulaError with the source and the line."""
     try:
-        return _model(text, source)
+        return _ModelReader(text, source).read()
     except RecursionError:
         raise FormulaError(
             "a file that is nested too deeply", expected="a feature model", source=source
         ) from None
 
 
-def _model(text: str, source: str) -> FeatureModel:
-    model = FeatureModel(source)
-    seen: set[str] = set()
-    for section in _nested(_lines(text, source), source):
-        reader = _Words(section.tokens, text, source)
-        word = reader.next().text
-        if word in seen or word not in _SECTIONS:
-            expected = f"{', '.join(_SECTIONS)}, each at most once"
-            reader.fail(f"the section {word!r}", expected=expected)
-        seen.add(word)
-        if word == "namespace":
-            reader.reference()
-        elif word == "imports":
-            model.imports = [_imported(line, text, source) for line in section.below]
-        elif word == "features":
-            roots = [_feature(line, text, source, model, 0) for line in section.below]
-            if len(roots) != 1:
-                reader.fail(f"{len(roots)} root features", expected="one")
-            model.root = roots[0]
-        elif word == "constraints":
-            for line in section.below:
-                words = _Words(line.tokens, text, source)
-                model.constraints.append(words.constraint())
-                words.end(line)
-        reader.end()
-    if model.root is None:
-        raise FormulaError("a UVL file without features", expected="features", source=source)
-    return model
+class _ModelReader:
+    """One file, section by section."""
 
+    def __init__(self, text: str, source: str) -> None:
+        self.text, self.model = text, FeatureModel(source)
 
-# --- lines --------------------------------------------------------------------------------------
+    def fail(self, what: str, expected: str, line: int | None) -> NoReturn:
+        what = shortened(what, 800)
+        raise FormulaError(what, expected=expected, source=self.model.source, line=line)
 
+    def read(self) -> FeatureModel:
+        model, seen = self.model, set[str]()
+        for section in self._nested():
+            words = _Words(section, self)
+            word = words.next().text
+            if word in seen or word not in _SECTIONS:
+                expected = f"{', '.join(_SECTIONS)}, each at most once"
+                words.fail(f"the section {word!r}", expected)
+            seen.add(word)
+            if word == "namespace":
+                words.reference()
+            elif word == "imports":
+                model.imports = [self._imported(line) for line in section.below]
+            elif word == "features":
+                roots = [self._feature(line, 0) for line in section.below]
+                if len(roots) != 1:
+                    words.fail(f"{len(roots)} root features", "one")
+                model.root = roots[0]
+            elif word == "constraints":
+                for line in section.below:
+                    of_line = _Words(line, self)
+                    model.constraints.append(of_line.constraint())
+                    of_line.end(alone=True)
+            words.end()
+        if model.root is None:
+            self.fail("a UVL file without features", "features", None)
+        return model
 
-def _lines(text: str, source: str) -> Iterator[_Line]:
-    """Lines with their indentation. A line goes on where a bracket is open."""
-    line = 1
-    at = begin = depth = indent = 0
-    tokens: list[Token] = []
-    while at < len(text):
-        match = _TOKEN.match(text, at)
-        if match is None:
-            raise FormulaError(
-                f"unexpected {text[at]!r}",
-                expected='names, numbers and operators; other names in double quotes: "a b"',
-                source=source,
-                line=line,
-            )
-        kind, start, at = match.lastgroup or "", at, match.end()
-        if kind == "number" and at - start > MAX_DIGITS:
-            raise FormulaError(
-                f"a number of {at - start} digits",
-                expected=f"at most {MAX_DIGITS}",
-                source=source,
-                line=line,
-            )
-        if kind == "newline":
-            line += 1
-            begin = at
-            if not depth and tokens:
-                yield _Line(tokens, indent)
-                tokens = []
-        elif kind == "blank":
-            line += len(re.findall(r"\r\n|\n|\r", match[0]))
-        else:
-            if not tokens:
-                indent = len(text[begin:start].expandtabs(8))
-            depth += (match[0] in "([{") - (match[0] in ")]}") if kind == "sign" else 0
-            tokens.append(Token(kind, match[0], line, start, at))
-    if depth > 0:
-        raise FormulaError(
-            "a bracket that is never closed", expected=") ] or }", source=source, line=line
-        )
-    if tokens:
-        yield _Line(tokens, indent)
+    # --- lines ------------------------------------------------------------------------------------
 
+    def _lines(self) -> Iterator[_Line]:
+        """Lines with their indentation. A line goes on where a bracket is open."""
+        text, line = self.text, 1
+        at = begin = depth = indent = 0
+        tokens: list[Token] = []
+        while at < len(text):
+            match = _TOKEN.match(text, at)
+            if match is None:
+                expected = 'names, numbers and operators; other names in double quotes: "a b"'
+                self.fail(f"unexpected {text[at]!r}", expected, line)
+            kind, start, at = match.lastgroup or "", at, match.end()
+            if kind == "number" and at - start > MAX_DIGITS:
+                self.fail(f"a number of {at - start} digits", f"at most {MAX_DIGITS}", line)
+            if kind == "newline":
+                line += 1
+                begin = at
+                if not depth and tokens:
+                    yield _Line(tokens, indent)
+                    tokens = []
+            elif kind == "blank":
+                line += len(re.findall(r"\r\n|\n|\r", match[0]))
+            else:
+                if not tokens:
+                    indent = len(text[begin:start].expandtabs(8))
+                depth += (match[0] in "([{") - (match[0] in ")]}") if kind == "sign" else 0
+                tokens.append(Token(kind, match[0], line, start, at))
+        if depth > 0:
+            self.fail("a bracket that is never closed", ") ] or }", line)
+        if tokens:
+            yield _Line(tokens, indent)
 
-def _nested(lines: Iterator[_Line], source: str) -> list[_Line]:
-    """The outermost lines; each holds the lines that are indented below it."""
-    top: list[_Line] = []
-    open_: list[_Line] = []
-    for line in lines:
-        closed = None
-        while open_ and open_[-1].indent >= line.indent:
-            closed = open_.pop()
-        if closed is not None and closed.indent != line.indent:
-            raise FormulaError(
-                "an indentation that fits no line above it",
-                expected="the same indentation within a group",
-                source=source,
-                line=line.number,
-            )
-        (open_[-1].below if open_ else top).append(line)
-        open_.append(line)
-    return top
+    def _nested(self) -> list[_Line]:
+        """The outermost lines; each holds the lines that are indented below it."""
+        top: list[_Line] = []
+        open_: list[_Line] = []
+        for line in self._lines():
+            closed = None
+            while open_ and open_[-1].indent >= line.indent:
+                closed = open_.pop()
+            if closed is not None and closed.indent != line.indent:
+                what = "an indentation that fits no line above it"
+                self.fail(what, "the same indentation within a group", line.number)
+            (open_[-1].below if open_ else top).append(line)
+            open_.append(line)
+        return top
 
+    # --- features ---------------------------------------------------------------------------------
 
-# --- features -----------------------------------------------------------------------------------
+    def _imported(self, line: _Line) -> tuple[str, str, int]:
+        words = _Words(line, self)
+        name = words.reference()
+        alias = words.reference() if words.take("as") else name
+        words.end(alone=True)
+        return name, alias, line.number
 
-
-def _imported(line: _Line, text: str, source: str) -> tuple[str, str, int]:
-    words = _Words(line.tokens, text, source)
-    name = words.reference()
-    alias = name
-    if words.take("as"):
-        alias = words.reference()
-    words.end(line)
-    return name, alias, line.number
-
-
-def _feature(line: _Line, text: str, source: str, model: FeatureModel, depth: int) -> Feature:
-    words = _Words(line.tokens, text, source)
-    if depth > MAX_DEPTH:
-        words.fail("features nested too deeply", expected=f"at most {MAX_DEPTH} levels")
-    kind = "Boolean"
-    if (
-        words.peek() in _TYPES
-        and len(line.tokens) > 1
-        and line.tokens[1].kind in ("name", "quoted")
-    ):
-        kind = words.next().text
-    feature = Feature(words.reference(), line.number, kind)
-    if words.take("cardinality"):
-        low, high = words.cardinality()
-        if (low, high) != (1, 1):
+    def _feature(self, line: _Line, depth: int) -> Feature:
+        words = _Words(line, self)
+        if depth > MAX_DEPTH:
+            words.fail("features nested too deeply", f"at most {MAX_DEPTH} levels")
+        after = line.tokens[1].kind if len(line.tokens) > 1 else ""
+        typed = words.peek() in _TYPES and after in ("name", "quoted")
+        kind = words.next().text if typed else "Boolean"
+        feature = Feature(words.reference(), line.number, kind)
+        if words.take("cardinality") and words.cardinality() != (1, 1):
             words.fail(
                 f"the feature {feature.name!r} with a cardinality: several copies of a feature",
-                expected="no feature cardinality: it is not supported",
+                "no feature cardinality: it is not supported",
             )
-    if words.peek() == "{":
-        feature.attributes = words.attributes(model.constraints)
-    words.end()
-    for below in line.below:
-        feature.groups.append(_group(below, text, source, model, depth + 1))
-    return feature
+        if words.peek() == "{":
+            feature.attributes = words.attributes(self.model.constraints)
+        words.end()
+        feature.groups = [self._group(below, depth + 1) for below in line.below]
+        return feature
 
-
-def _group(line: _Line, text: str, source: str, model: FeatureModel, depth: int) -> FeatureGroup:
-    words = _Words(line.tokens, text, source)
-    if words.peek() == "[":
-        group = FeatureGroup("cardinality", *words.cardinality(), line.number)
-    else:
-        word = words.next().text
-        if word not in _GROUPS:
-            words.fail(
-                f"the group {word!r}",
-                expected="mandatory, optional, or, alternative or [1..2]",
-            )
-        group = FeatureGroup(word, *_GROUPS[word], line.number)
-    words.end()
-    group.features = [_feature(below, text, source, model, depth) for below in line.below]
-    if not group.features:
-        words.fail("a group without features", expected="features, indented below it")
-    return group
+    def _group(self, line: _Line, depth: int) -> FeatureGroup:
+        words = _Words(line, self)
+        if words.peek() == "[":
+            group = FeatureGroup("cardinality", *words.cardinality(), line.number)
+        else:
+            word = words.next().text
+            if word not in _GROUPS:
+                words.fail(f"the group {word!r}", "mandatory, optional, or, alternative or [1..2]")
+            group = FeatureGroup(word, *_GROUPS[word], line.number)
+        words.end()
+        group.features = [self._feature(below, depth) for below in line.below]
+        if not group.features:
+            words.fail("a group without features", "features, indented below it")
+        return group
 
 
 class _Words:
     """The tokens of a line, read from left to right."""
 
-    def __init__(self, tokens: list[Token], text: str, source: str) -> None:
-        self.tokens, self.text, self.source = tokens, text, source
+    def __init__(self, line: _Line, reader: _ModelReader) -> None:
+        self.line, self.tokens, self.reader = line, line.tokens, reader
         self.at = self.depth = 0
 
-    def fail(self, what: str, *, expected: str) -> NoReturn:
-        token = self.tokens[min(self.at, len(self.tokens) - 1)]
-        what = shortened(what, 800)
-        raise FormulaError(what, expected=expected, source=self.source, line=token.line)
+    def fail(self, what: str, expected: str, back: int = 0) -> NoReturn:
+        """back: so many words before the next one are wrong."""
+        token = self.tokens[min(self.at - back, len(self.tokens) - 1)]
+        self.reader.fail(what, expected, token.line)
 
     def peek(self) -> str:
         return self.tokens[self.at].text if self.at < len(self.tokens) else ""
 
     def next(self) -> Token:
         if self.at == len(self.tokens):
-            self.fail("the line ends early", expected="more words")
+            self.fail("the line ends early", "more words")
         self.at += 1
         return self.tokens[self.at - 1]
 
@@ -310,19 +285,15 @@ class _Words:
 
     def want(self, text: str) -> None:
         if not self.take(text):
-            self.fail(f"{self.peek() or 'the end of the line'!r}", expected=repr(text))
+            self.fail(f"{self.peek() or 'the end of the line'!r}", repr(text))
 
-    def end(self, line: _Line | None = None) -> None:
+    def end(self, alone: bool = False) -> None:
+        """alone: and no line stands below this one."""
         if self.at < len(self.tokens):
-            self.fail(f"unexpected {self.peek()!r}", expected="the end of the line")
-        if line is not None and line.below:
-            self.at = 0
-            raise FormulaError(
-                "a line that is indented too far",
-                expected="the indentation of the line above it",
-                source=self.source,
-                line=line.below[0].number,
-            )
+            self.fail(f"unexpected {self.peek()!r}", "the end of the line")
+        if alone and self.line.below:
+            what, number = "a line that is indented too far", self.line.below[0].number
+            self.reader.fail(what, "the indentation of the line above it", number)
 
     def reference(self) -> str:
         """Names with dots between them; quotes are dropped."""
@@ -330,8 +301,7 @@ class _Words:
         while True:
             token = self.next()
             if token.kind not in ("name", "quoted"):
-                self.at -= 1
-                self.fail(f"{token.text!r}", expected='a name; unusual ones in quotes: "a b"')
+                self.fail(f"{token.text!r}", 'a name; unusual ones in quotes: "a b"', back=1)
             parts.append(token.text.strip('"'))
             if not self.take("."):
                 return ".".join(parts)
@@ -344,14 +314,13 @@ class _Words:
             high = None if self.take("*") else self.whole()
         self.want("]")
         if high is not None and high < low:
-            self.fail(f"the cardinality [{low}..{high}]", expected="low <= high")
+            self.fail(f"the cardinality [{low}..{high}]", "low <= high")
         return low, high
 
     def whole(self) -> int:
         token = self.next()
         if not token.text.isdigit():
-            self.at -= 1
-            self.fail(f"{token.text!r}", expected="a whole number")
+            self.fail(f"{token.text!r}", "a whole number", back=1)
         return int(token.text)
 
     # --- attributes -------------------------------------------------------------------------------
@@ -362,15 +331,10 @@ class _Words:
         self.want("{")
         while not self.take("}"):
             if self.peek() in ("constraint", "constraints"):
-                is_list = self.next().text == "constraints"
-                if is_list:
-                    self.want("[")
-                while not (is_list and self.take("]")):
+                if self.next().text == "constraint":
                     constraints.append(self.constraint())
-                    if not is_list:
-                        break
-                    if self.peek() != "]":
-                        self.want(",")
+                else:
+                    constraints += self._list(self.constraint)
             else:
                 key = self.reference()
                 if self.peek() == "{":
@@ -382,14 +346,18 @@ class _Words:
                 self.want(",")
         return values
 
+    def _list(self, item: Callable[[], Any]) -> list[Any]:
+        self.want("[")
+        items = []
+        while not self.take("]"):
+            items.append(item())
+            if self.peek() != "]":
+                self.want(",")
+        return items
+
     def value(self) -> Any:
-        if self.take("["):
-            items = []
-            while not self.take("]"):
-                items.append(self.value())
-                if self.peek() != "]":
-                    self.want(",")
-            return items
+        if self.peek() == "[":
+            return self._list(self.value)
         negative = self.take("-")
         token = self.next()
         if token.kind == "number":
@@ -397,8 +365,7 @@ class _Words:
         if not negative and token.text in ("true", "false"):
             return token.text == "true"
         if negative or token.kind not in ("string", "quoted"):
-            self.at -= 1
-            self.fail(f"the value {token.text!r}", expected="a number, true, false or 'text'")
+            self.fail(f"the value {token.text!r}", "a number, true, false or 'text'", back=1)
         return token.text[1:-1]
 
     # --- constraints ------------------------------------------------------------------------------
@@ -407,7 +374,7 @@ class _Words:
         first = self.at
         line = self.tokens[min(first, len(self.tokens) - 1)].line
         tree = self._expression(0)
-        shown = self.text[self.tokens[first].start : self.tokens[self.at - 1].end]
+        shown = self.reader.text[self.tokens[first].start : self.tokens[self.at - 1].end]
         return Constraint(tree, line, " ".join(shown.split()))
 
     def _expression(self, least: int) -> tuple[Any, ...]:
@@ -420,7 +387,7 @@ class _Words:
         while (level := _LEVEL.get(self.peek(), -1)) >= least:
             sign = self.next().text
             if compared and level == _COMPARISON:
-                self.fail("a chain of comparisons", expected="one, or several joined by &")
+                self.fail("a chain of comparisons", "one, or several joined by &")
             right = self._expression(level + 1)
             if chain and tree[0] == sign:
                 tree[1].append(right)
@@ -434,7 +401,7 @@ class _Words:
         if self.take("("):
             self.depth += 1
             if self.depth > MAX_DEPTH:
-                self.fail("a constraint nested too deeply", expected=f"at most {MAX_DEPTH} levels")
+                self.fail("a constraint nested too deeply", f"at most {MAX_DEPTH} levels")
             tree = self._expression(0)
             self.want(")")
             self.depth -= 1
@@ -443,8 +410,7 @@ class _Words:
             negative = self.take("-")
             token = self.next()
             if token.kind != "number":
-                self.at -= 1
-                self.fail(f"{token.text!r} after -", expected="a number")
+                self.fail(f"{token.text!r} after -", "a number", back=1)
             return "number", Fraction(token.text) * (-1 if negative else 1)
         if word[:1] == "'":
             return "string", self.next().text[1:-1]

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nelson.errors import FormulaError
-from nelson.space.language.expressions import Rule, rule, runs
+from nelson.space.language.expressions import Rule, refuse, rule, runs
 from nelson.space.language.fields import Field, Flag, Integer, NumericChoice
 from nelson.space.names import field_of, has
 
@@ -90,9 +89,7 @@ def columns(space: Space, fields: Any, extremes: Extremes) -> tuple[list[BinnedF
         asked = {name: bins for key, bins in fields.items() for name in _named(space, key)}
     elif fields is not None:
         if isinstance(fields, str) or not hasattr(fields, "__iter__"):
-            raise FormulaError(
-                f"fields = {fields!r}", expected="a list of fields, or {field: bins}"
-            )
+            refuse(f"fields = {fields!r}", "a list of fields, or {field: bins}")
         for item in fields:
             key, bins = item if isinstance(item, tuple) and len(item) == 2 else (item, None)
             asked |= dict.fromkeys(_named(space, key), bins)
@@ -117,10 +114,7 @@ def _column(field: Field, bins: Any, extremes: Extremes, ranges: int = 8) -> Bin
         return _of(field, _ranges(field, int(bins)))
     if bins is not None:
         if isinstance(bins, (str, bytes)) or not hasattr(bins, "__iter__"):
-            raise FormulaError(
-                f"the bins {bins!r} of {field.name}",
-                expected="a number, or a list of values and ranges",
-            )
+            refuse(f"the bins {bins!r} of {field.name}", "a number, or a list of values and ranges")
         return _of(field, list(bins))
     if isinstance(field, Integer) and field.size > MAX_VALUES:
         low, high = extremes(field)
@@ -131,14 +125,9 @@ def _column(field: Field, bins: Any, extremes: Extremes, ranges: int = 8) -> Bin
 
 def _ranges(field: Field, count: int) -> list[Any]:
     if not isinstance(field, Integer):
-        raise FormulaError(
-            f"{count} ranges of {field.name}, which is no integer", expected="a list of bins"
-        )
+        refuse(f"{count} ranges of {field.name}, which is no integer", "a list of bins")
     if not 1 <= count <= field.size:
-        raise FormulaError(
-            f"{count} ranges of {field.name}",
-            expected=f"1 to {field.size}, the number of its values",
-        )
+        refuse(f"{count} ranges of {field.name}", f"1 to {field.size}, the number of its values")
     return _equal(field.low, field.high + 1, count)
 
 
@@ -151,10 +140,7 @@ def _equal(first: int, end: int, count: int) -> list[Any]:
 
 def _of(field: Field, bins: list[Any]) -> BinnedField:
     if not bins or len(bins) > MAX_BINS:
-        raise FormulaError(
-            f"{len(bins)} bins of {field.name}",
-            expected=f"1 to {MAX_BINS}; name fewer or wider ones",
-        )
+        refuse(f"{len(bins)} bins of {field.name}", f"1 to {MAX_BINS}; name fewer or wider ones")
     labels, intervals = [], []
     for label in bins:
         labels.append(tuple(label) if isinstance(label, (list, set, frozenset)) else label)
@@ -162,9 +148,9 @@ def _of(field: Field, bins: list[Any]) -> BinnedField:
     every = sorted((first, last, k) for k, parts in enumerate(intervals) for first, last in parts)
     for (_, last, j), (first, _, k) in itertools.pairwise(every):
         if first <= last:
-            raise FormulaError(
+            refuse(
                 f"the bins {labels[j]!r} and {labels[k]!r} of {field.name} share a value",
-                expected="bins that do not overlap",
+                "bins that do not overlap",
             )
     return BinnedField(field, tuple(labels), tuple(intervals))
 
@@ -173,11 +159,11 @@ def _codes(field: Field, label: Any) -> tuple[tuple[int, int], ...]:
     """The codes of a bin: of a value, a range, or a list of values."""
     if isinstance(label, range):
         if not isinstance(field, (Integer, NumericChoice)) or not len(label):
-            raise FormulaError(f"the bin {label!r} of {field.name}", expected="values of the field")
+            refuse(f"the bin {label!r} of {field.name}", "values of the field")
         if isinstance(field, NumericChoice):
             values: Any = [v for v in field.values if v in label]
             if not values:
-                raise FormulaError(f"the bin {label!r} of {field.name}", expected="a value in it")
+                refuse(f"the bin {label!r} of {field.name}", "a value in it")
         elif label.step in (1, -1):
             ends = sorted((field.code(label[0]), field.code(label[-1])))
             return ((ends[0], ends[1]),)
@@ -186,8 +172,8 @@ def _codes(field: Field, label: Any) -> tuple[tuple[int, int], ...]:
     else:
         values = label if isinstance(label, (list, set, frozenset)) else [label]
     if not 0 < len(values) <= MAX_BINS:
-        raise FormulaError(
+        refuse(
             f"the bin {label!r} of {field.name}, of {len(values)} single values",
-            expected=f"1 to {MAX_BINS} values, or a range without a step",
+            f"1 to {MAX_BINS} values, or a range without a step",
         )
     return runs(sorted({field.code(value) for value in values}))

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from nelson.budget import Budget
-from nelson.errors import FormulaError, NelsonError, Unsatisfiable, printable
+from nelson.errors import NelsonError, Unsatisfiable, printable
 from nelson.io.progress import phase
 from nelson.policy import CoverPolicy
 from nelson.space.answers import explained, law_of
 from nelson.space.coverage.bins import BinnedField, Extremes, columns
 from nelson.space.coverage.legal_tuples import LegalRows, LegalTuples
 from nelson.space.coverage.tuples import Tuples
-from nelson.space.language.expressions import width
+from nelson.space.language.expressions import refuse, width
 from nelson.space.language.fields import Integer
 from nelson.space.law import RowLaw, extended_law
 from nelson.space.rows import table_codes
@@ -156,17 +156,15 @@ class CoverageQuestion:
     ) -> None:
         whole = isinstance(t, (int, np.integer)) and not isinstance(t, (bool, np.bool_))
         if not whole or t < 1:
-            raise FormulaError(
-                f"t = {t!r}", expected="1 for values, 2 for pairs, 3 for triples, ..."
-            )
+            refuse(f"t = {t!r}", "1 for values, 2 for pairs, 3 for triples, ...")
         self.space, self.given, self.budget, self.policy = space, given, budget, policy
         self.law = law_of(space, given, budget=budget)
         self.columns, self.left_out = columns(space, fields, self._extremes())
         if t > len(self.columns):
             out = f"; left out: {', '.join(self.left_out)}" if self.left_out else ""
-            raise FormulaError(
+            refuse(
                 f"t = {t} with {len(self.columns)} fields{out}",
-                expected="no more than there are fields; name wide fields in `fields`",
+                "no more than there are fields; name wide fields in `fields`",
             )
         self.tuples = Tuples([len(c) for c in self.columns], int(t))
         rules = [rule for column in self.columns for rule in column.rules()]

@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from nelson.errors import FormulaError
-from nelson.space.language.expressions import Category, Expression, Number, Rule, leaves
+from nelson.space.language.expressions import Category, Expression, Number, Rule, leaves, refuse
 from nelson.space.language.text import text
 from nelson.space.language.vectors import VECTOR_COMPARISONS, Bits
 
@@ -301,9 +300,7 @@ def possible(node: Expression, codes: Mapping[str, np.ndarray], ends: Ends) -> P
         (a, not_a), (b, not_b) = each
         same, differ = a & b | not_a & not_b, a & not_b | not_a & b
         return (same, differ) if op == "iff" else (differ, same)
-    raise FormulaError(
-        f"{text(node)}, with numbers that are not whole", expected="and, or, not, implies, iff"
-    )
+    return refuse(f"{text(node)}, with numbers that are not whole", "and, or, not, implies, iff")
 
 
 def _bounds(gap: Any, codes: Mapping[str, np.ndarray], ends: Ends) -> tuple[Any, Any]:

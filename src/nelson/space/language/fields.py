@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from nelson.errors import FormulaError, shortened
-from nelson.space.language.expressions import Category, Number, Rule, forward
+from nelson.space.language.expressions import Category, Number, Rule, forward, refuse
 from nelson.space.language.functions import count
 from nelson.space.language.measures import Measure, date_text
 
@@ -44,7 +44,7 @@ class Flag(Rule):
             isinstance(value, (int, float, np.integer, np.floating)) and value in (0, 1)
         ):
             return int(value)
-        raise FormulaError(f"{self.name} = {value!r}", expected="True or False")
+        return refuse(f"{self.name} = {value!r}", "True or False")
 
     def value(self, code: int) -> bool:
         return bool(code)
@@ -70,9 +70,7 @@ class Integer(Number):
         whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
         whole = whole or (isinstance(value, (float, np.floating)) and float(value).is_integer())
         if not whole or not self.low <= value <= self.high:
-            raise FormulaError(
-                f"{self.name} = {value!r}", expected=f"a whole number in {self.low}..{self.high}"
-            )
+            refuse(f"{self.name} = {value!r}", f"a whole number in {self.low}..{self.high}")
         return int(value) - self.low
 
     def value(self, code: int) -> int:
@@ -177,9 +175,7 @@ class Bins(Choice):
         if isinstance(value, str) or not isinstance(value, numbers.Real):
             return super().code(value)
         if not self.edges[0] <= float(value) <= self.edges[-1]:  # also refuses NaN
-            raise FormulaError(
-                f"{self.name} = {value!r}", expected=f"{self.edges[0]:g} to {self.edges[-1]:g}"
-            )
+            refuse(f"{self.name} = {value!r}", f"{self.edges[0]:g} to {self.edges[-1]:g}")
         return min(bisect.bisect_right(self.edges, float(value)), self.ranges) - 1
 
     def codes(self, values: np.ndarray) -> np.ndarray:
@@ -292,15 +288,15 @@ class Flags:
 def choice(name: str, values: Iterable[Any]) -> Choice | NumericChoice:
     """A choice; of numbers if all values are whole numbers."""
     if isinstance(values, (str, bytes)) or not hasattr(values, "__iter__"):
-        raise FormulaError(f"the values {values!r} of {name}", expected="a list of values")
+        refuse(f"the values {values!r} of {name}", "a list of values")
     listed = tuple(v.item() if isinstance(v, np.generic) else v for v in values)
     if not listed:
-        raise FormulaError(f"the choice {name} without values", expected="one value or more")
+        refuse(f"the choice {name} without values", "one value or more")
     try:
         seen: set[Hashable] = set()
         for value in listed:
             if value in seen:
-                raise FormulaError(f"the value {value!r} of {name} twice", expected="distinct ones")
+                refuse(f"the value {value!r} of {name} twice", "distinct ones")
             seen.add(value)
     except TypeError:
         raise FormulaError(f"the values of {name}", expected="values that can be hashed") from None

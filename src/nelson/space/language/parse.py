@@ -21,7 +21,7 @@ from typing import Any
 
 from nelson.errors import FormulaError, shortened
 from nelson.space.language import expressions, functions, vectors
-from nelson.space.language.expressions import Category, Expression, Number, Rule
+from nelson.space.language.expressions import Category, Expression, Number, Rule, refuse
 from nelson.space.language.fields import Bins, Flags
 from nelson.space.language.measures import Measure
 from nelson.space.language.vectors import Bits
@@ -111,9 +111,9 @@ Names = Callable[[str], Any]
 def parse(text: str, names: Names) -> Rule:
     """The rule that a text states. Raises FormulaError with the text and the place."""
     if not isinstance(text, str):
-        raise FormulaError(f"a rule of type {type(text).__name__}", expected="a string or a rule")
+        refuse(f"a rule of type {type(text).__name__}", "a string or a rule")
     if len(text) > MAX_TEXT:
-        raise FormulaError(f"a rule of {len(text)} characters", expected=f"at most {MAX_TEXT}")
+        refuse(f"a rule of {len(text)} characters", f"at most {MAX_TEXT}")
     try:
         tree = ast.parse(text.strip(), mode="eval")
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
@@ -138,7 +138,7 @@ class _RuleReader:
     def read(self, node: ast.expr) -> Any:
         self.depth += 1
         if self.depth > MAX_DEPTH:
-            raise FormulaError("nested too deeply", expected=f"at most {MAX_DEPTH} levels")
+            refuse("nested too deeply", f"at most {MAX_DEPTH} levels")
         reader = getattr(self, f"_{type(node).__name__}", None)
         if reader is None:
             raise self._unsupported(node)
@@ -155,9 +155,7 @@ class _RuleReader:
 
     def _Constant(self, node: ast.Constant) -> Any:
         if isinstance(node.value, int) and node.value.bit_length() > MAX_BITS:
-            raise FormulaError(
-                f"a number of {node.value.bit_length():,} bits", expected=f"at most {MAX_BITS:,}"
-            )
+            refuse(f"a number of {node.value.bit_length():,} bits", f"at most {MAX_BITS:,}")
         if isinstance(node.value, (bool, int, float, str)) or node.value is None:
             return node.value
         raise self._unsupported(node)
@@ -220,7 +218,7 @@ class _RuleReader:
             return value
         choices = "; the values of a choice are not numbers" * isinstance(value, Category)
         shown = shortened(repr(value), 200)
-        raise FormulaError(f"{shown} in {self._piece(node)}", expected=f"numbers or rules{choices}")
+        return refuse(f"{shown} in {self._piece(node)}", f"numbers or rules{choices}")
 
     def _BinOp(self, node: ast.BinOp) -> Any:
         if type(node.op) not in _BINARY:
@@ -295,7 +293,7 @@ class _RuleReader:
         function, least, most, form = _FUNCTIONS[name]
         if not least <= len(values) <= most:
             what = f"{self._piece(node)}, with {len(values)} arguments"
-            raise FormulaError(what, expected=form)
+            refuse(what, form)
         for k, value in enumerate(values):
             if isinstance(value, range):
                 values[k] = expressions.items(value, f"{name} of a range", MAX_RANGE)
@@ -310,9 +308,7 @@ class _RuleReader:
         if func.attr not in known or len(node.args) != least:
             forms = ", ".join(f".{name}({'...' if name != 'count' else ''})" for name in known)
             what = f"{self._piece(node)}, a method of {shortened(repr(of), 200)}"
-            raise FormulaError(
-                what, expected=forms or "a rule, a number, a choice or a set before it"
-            )
+            refuse(what, forms or "a rule, a number, a choice or a set before it")
         return getattr(of, func.attr)(*map(self.read, node.args))
 
 
