@@ -91,9 +91,15 @@ def test_spaces_circuits_and_errors_of_workers(head, tmp_path):
     folder = cluster.sample(plan, out=tmp_path / "b", **options)
     assert folder.to_pandas().equals(plan.sample(1000, seed=1).to_pandas())
     model = space.learn(plan.sample(300, seed=2), seed=0)
-    for name, source in (("model", model), ("rule", space.plan(given="len > 5"))):
-        on_ray = cluster.sample(source, out=tmp_path / name, **options)
-        alone = cluster.sample(source, out=tmp_path / f"{name} here", **options | {"address": None})
+    for name, source, more in (
+        ("model", model, {}),
+        ("rule", space.plan(given="len > 5"), {}),
+        ("terms", LOOSE, {"terms": {(1, 2): 0.7}}),
+        ("chains", LOOSE, {"terms": {(1, 2): 0.7}, "sweeps": 9}),
+    ):
+        on_ray = cluster.sample(source, out=tmp_path / name, **options | more)
+        more |= {"address": None}
+        alone = cluster.sample(source, out=tmp_path / f"{name} here", **options | more)
         assert on_ray.to_pandas().equals(alone.to_pandas())
     drawn = cluster.sample(LOOSE, [1, 0, 0, 0, 0], out=tmp_path / "c", **options)
     expected = nelson.sample(LOOSE, [1, 0, 0, 0, 0], 1000, seed=1)

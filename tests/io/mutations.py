@@ -228,7 +228,7 @@ def damaged_safetensors(rng: random.Random, data: bytes) -> bytes:
     from safetensors.numpy import load, save
 
     arrays = load(data)
-    name = rng.choice(list(arrays))
+    name = rng.choice(sorted(arrays))  # `load` gives them in another order each time
     array = damaged_array(rng, arrays[name])
     try:
         return save(arrays | {name: np.array(array, order="C")})

@@ -209,10 +209,9 @@ def sample(
 
     if folder:
         named = read()
-        if named.terms:
-            raise FormulaError("a model with terms", expected="one without, for a folder of parts")
         names = named.titles(range(1, named.formula.n_vars + 1))
-        _sample_parts(named.formula, options | {"names": names}, output, quiet)
+        more = {"names": names, "terms": named.terms or None}
+        _sample_parts(named.formula, options | more, output, quiet)
         return
     with open_output(output, spreadsheet) as writer_of:
         named = read()

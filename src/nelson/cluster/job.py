@@ -23,14 +23,13 @@ import secrets
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nelson._version import __version__
 from nelson.budget import Budget, TimeUp
 from nelson.cluster import parts, ray_cluster
-from nelson.cluster.law import ModelLaw, SampleLaw, request_of
+from nelson.cluster.law import Law, request_of
 from nelson.cluster.read import Folder
 from nelson.cluster.store import Store
 from nelson.errors import FormulaError, NelsonError, shortened
@@ -48,7 +47,9 @@ _PART_BYTES = 128 << 20
 _MIN_PARTS = 16
 #: ... unless these would have fewer samples than this.
 _MIN_ROWS = 1 << 16
+#: The first sample of a part, and the part that is there already; a part, and was it drawn now?
 Task = tuple[int, parts.Part | None]
+Result = tuple[parts.Part, bool]
 
 
 def sample(
@@ -64,6 +65,7 @@ def sample(
     given: Mapping[int, bool] | Iterable[int] | None = None,
     project: Iterable[int] | str | None = None,
     project_law: str = "marginal",
+    terms: Any = None,
     seed: int | None = None,
     max_rounds: int = 1000,
     check: bool = True,
@@ -97,9 +99,9 @@ def sample(
     seconds     stop after this long. Finished parts are kept, and the same call continues later.
     progress    called with the number of samples on disk, whenever that grows.
 
-    The other arguments are those of `nelson.sample`, and the samples are the same. Samplers
-    whose random numbers have no number of the sample (cmsgen, unigen, rejection), and models of
-    tables, get one seed for each part: their samples depend on `part_rows`, too.
+    The other arguments are those of `nelson.sample`, and the samples are the same. Samplers whose
+    random numbers have no number of the sample (cmsgen, unigen, rejection), laws with terms, and
+    models of tables get one seed for each part: their samples depend on `part_rows`, too.
     """
     started, report = time.monotonic(), progress or (lambda samples: None)
     if not os.fspath(out):
@@ -116,22 +118,22 @@ def sample(
     law_of = lru_cache(maxsize=1)(decide)
     wanted = {"format": parts.FORMAT, "version": parts.VERSION, "nelson": __version__, **request}
     wanted |= {"n": int(n), "seed": seed, "part_rows": part_rows and int(part_rows)}
-    job, held = _join_or_begin(store, wanted, law_of, of)
-    size, total = job["part_rows"], -(-job["n"] // job["part_rows"])
+    job = _joined_or_begun(store, wanted, law_of, of)
+    held, size = parts.listed(store.sizes(), job, str(store)), job["part_rows"]
+    total = -(-job["n"] // size)
     firsts = range(total * (k - 1) // of * size, total * k // of * size, size)
     done = {first: held[first] for first in firsts if first in held}
     tasks = [(first, done.get(first)) for first in firsts if verify or first not in done]
     drawn, written = 0, sum(part.rows for part in done.values())
     report(written)
     if tasks:
-        law = law_of(job["seed"])
-        if law.decided["law"] != job["law"]:
+        work = Work(store, job, law_of(job["seed"]))
+        if work.law.decided["law"] != job["law"]:
             raise NelsonError(
                 f"{store}: begun with {job['method']}; here the same call leads to "
-                f"{law.decided['method']}, or to other starts or circuits. Name the method, or use "
-                "another folder"
+                f"{work.law.decided['method']}, or to other starts or circuits. Name the method, "
+                "or use another folder"
             )
-        work = Work(store, job, law)
         results = work.here(tasks, budget)
         if address is not None:
             how: Any = {"workers": workers, "cpus": threads, "retries": retries}
@@ -144,20 +146,15 @@ def sample(
     return Folder(store, job, done.values(), firsts=firsts, note=note)
 
 
-@dataclass(frozen=True)
-class Work:
-    """All that is needed to draw any part of a job, in any process. A result: a part that is on
-    disk, and was it drawn now?
-    """
+class Work(NamedTuple):
+    """All that is needed to draw any part of a job, in any process."""
 
     store: Store
     job: Mapping[str, Any]
-    law: SampleLaw | ModelLaw
+    law: Law
 
-    def part(self, task: Task) -> tuple[parts.Part, bool]:
-        """task: the first sample, and the part that is there already. A part that is not what it
-        should be is drawn again.
-        """
+    def part(self, task: Task) -> Result:
+        """A part that is there and not what it should be is drawn again."""
         (first, held), job, store = task, self.job, self.store
         if held is not None:
             data = store.read(held.name)
@@ -170,20 +167,18 @@ class Work:
         store.write(new.name, data)
         return new, True
 
-    def here(self, tasks: Iterable[Task], budget: Budget) -> Iterator[tuple[parts.Part, bool]]:
+    def here(self, tasks: Iterable[Task], budget: Budget) -> Iterator[Result]:
         for task in tasks:
-            if budget.spent:
-                return
             try:
                 with budget.enforced():  # not around `yield`: the caller would be under it
-                    result = self.part(task)
+                    result = None if budget.spent else self.part(task)
             except TimeUp:
+                return
+            if result is None:
                 return
             yield result
 
-    def on_ray(
-        self, address: str, tasks: Iterable[Task], how: dict[str, Any]
-    ) -> Iterator[tuple[parts.Part, bool]]:
+    def on_ray(self, address: str, tasks: Iterable[Task], how: Any) -> Iterator[Result]:
         # As bytes: Ray would hand out the arrays read-only, in shared memory. For Numba a read-only
         # array is another type, and it would compile every kernel again.
         blob = pickle.dumps(self, protocol=5)
@@ -193,7 +188,7 @@ class Work:
             yield result
 
 
-def draw(blob: bytes, task: Task) -> tuple[parts.Part, bool]:
+def draw(blob: bytes, task: Task) -> Result:
     """In a Ray worker."""
     work = _unpickled(blob)
     if work.job["nelson"] != __version__:
@@ -211,15 +206,12 @@ def _unpickled(blob: bytes) -> Work:
     return work
 
 
-def _join_or_begin(
-    store: Store, wanted: Mapping[str, Any], law_of: Callable[[int], Any], shards: int
-) -> tuple[dict[str, Any], dict[int, parts.Part]]:
-    """The job of the folder, and the parts that are there. The folder's own seed and size of parts
-    are taken where `wanted` has None.
-    """
-    job, sizes = parts.read_job(store), store.sizes()
-    if job is None:
-        if found := [name for name in sizes if name.endswith(".parquet")]:
+def _joined_or_begun(
+    store: Store, wanted: Mapping[str, Any], law_of: Callable[[int], Law], shards: int
+) -> dict[str, Any]:
+    """The job of the folder, whose seed and size of parts are taken where `wanted` has None."""
+    if (job := parts.read_job(store)) is None:
+        if found := [name for name in store.sizes() if name.endswith(".parquet")]:
             raise NelsonError(f"{store}: holds {found[0]}, but no {parts.JOB}; use another folder")
         seed = secrets.randbits(63) if wanted["seed"] is None else int(wanted["seed"])
         law, rows = law_of(seed), wanted["part_rows"] or _default_rows(wanted, shards)
@@ -227,8 +219,8 @@ def _join_or_begin(
         begun = f"{now} on {socket.gethostname()} by process {os.getpid()}"
         new = {**wanted, "seed": seed, "part_rows": rows, **law.decided, "begun": begun}
         if store.begin(parts.JOB, parts.job_file(new, law.schema)):
-            return new, {}
-        job, sizes = parts.read_job(store), store.sizes()  # another process was a moment earlier
+            return new
+        job = parts.read_job(store)  # another process was a moment earlier
         assert job is not None
     for key, value in wanted.items():
         if job.get(key) != value and not (value is None and key in ("seed", "part_rows")):
@@ -236,7 +228,7 @@ def _join_or_begin(
                 f"{store} holds another job, begun {job['begun']}: its {key} is "
                 f"{shortened(repr(job.get(key)))}, not {shortened(repr(value))}; use another folder"
             )
-    return job, parts.listed(sizes, job, str(store))
+    return job
 
 
 def _shard(text: str | None) -> tuple[int, int]:

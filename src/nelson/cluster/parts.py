@@ -40,8 +40,8 @@ FORMAT, VERSION = "nelson samples", 2
 
 _NAME = re.compile(rf"part-(\d{{15}})(?:\.(\d{{1,15}})-({'|'.join(GUARANTEES)}))?\.parquet")
 _SEAL, _ZEROS = b"nelson.seal", b"0" * 8
-#: What a part says of its job.
-_OF_JOB = ("formula", "law", "seed", "method", "why", "names")
+#: What a part says of its job, and that which is compared when it is read.
+_TOLD, _COMPARED = ("method", "why", "names"), ("formula", "law", "seed")
 #: Entries of a job that are read back, and their types: anybody may have changed a file.
 _TYPES: dict[str, type] = dict.fromkeys(("n", "max_rounds", "part_rows"), int)
 _TYPES |= dict.fromkeys(("method", "why", "law", "formula", "begun", "layout", "guarantee"), str)
@@ -84,10 +84,8 @@ def listed(sizes: Mapping[str, int], job: Mapping[str, Any], where: str) -> dict
         if match is None or most <= 0 or first % job["part_rows"] or count > most:
             raise NelsonError(f"{where}: {name} is not a part of the job; remove it")
         if first in found:
-            raise NelsonError(
-                f"{where}: samples from {first:,} on are there twice, in {found[first].name} and "
-                f"{name}; remove one"
-            )
+            twice = f"{found[first].name} and {name}"
+            raise NelsonError(f"{where}: samples from {first:,} on are there twice, in {twice}")
         found[first] = Part(name, first, count, match[3] or job["guarantee"], sizes[name])
     return found
 
@@ -101,10 +99,11 @@ def part_file(
     job: Mapping[str, Any], schema: Any, tables: Iterable[tuple[Any, str]], first: int
 ) -> tuple[Part, bytes]:
     """A part and its bytes, from Arrow tables and their guarantees."""
-    entries = {key: job[key] for key in _OF_JOB} | {"first": first, "guarantee": job["guarantee"]}
+    entries = {key: job[key] for key in _TOLD + _COMPARED} | {"first": first}
     entries["info"] = {key: job[key] for key in ("method", "why", "seed", "sweeps")}
     if packed := job["layout"] == "packed":
         entries["variables"] = job["variables"]
+    entries["guarantee"] = job["guarantee"]
     data, count, guarantee = _encoded(schema, tables, entries, packed)
     name = named(first, count, guarantee, job)
     return Part(name, first, count, guarantee, len(data)), data
@@ -135,47 +134,46 @@ def _encoded(
 
 def sealed(data: bytes) -> bytes:
     """A file with the right seal."""
-    at = _seal_at(data)
-    return b"".join((data[:at], _seal_of(data, at), data[at + len(_ZEROS) :]))
+    at, seal = _seal(data)
+    return b"".join((data[: at.start], seal, data[at.stop :]))
 
 
 def intact(data: bytes) -> bool:
     """Are these the bytes that `sealed` made? Any changed byte is seen."""
-    at = _seal_at(data)
-    return data[at : at + len(_ZEROS)] == _seal_of(data, at)
+    at, seal = _seal(data)
+    return data[at] == seal
 
 
-def _seal_at(data: bytes) -> int:
-    """Where the digits begin: two bytes after their key, for the type and length of the value."""
-    return data.rfind(_SEAL) + len(_SEAL) + 2
-
-
-def _seal_of(data: bytes, at: int) -> bytes:
-    view = memoryview(data)
-    found = zlib.crc32(_ZEROS, zlib.crc32(view[:at]))
-    return b"%08x" % zlib.crc32(view[at + len(_ZEROS) :], found)
+def _seal(data: bytes) -> tuple[slice, bytes]:
+    """Where the digits are, and what they should be. Between them and their key are two bytes: the
+    type and the length of a value.
+    """
+    start = data.rfind(_SEAL) + len(_SEAL) + 2
+    end, view = start + len(_ZEROS), memoryview(data)
+    checksum = zlib.crc32(view[end:], zlib.crc32(_ZEROS, zlib.crc32(view[:start])))
+    return slice(start, end), b"%08x" % checksum
 
 
 def fault(data: bytes, part: Part, job: Mapping[str, Any]) -> str | None:
     """What is wrong with the bytes of a part, or None."""
-    if not intact(data):
-        return "is damaged: its checksum does not match"
     try:
         entries = metadata_of(data)
     except ValueError as error:
         return f"is damaged: {error}"
     expected = {"first": part.first, "count": part.rows, "guarantee": part.guarantee}
-    for key, value in (expected | {key: job[key] for key in ("formula", "law", "seed")}).items():
+    for key, value in (expected | {key: job[key] for key in _COMPARED}).items():
         if entries.get(key) != str(value):
             return f"is no part of this job: its {key} is {entries.get(key)}, not {value}"
     return None
 
 
 def metadata_of(data: bytes) -> dict[str, str]:
-    """The entries `nelson.*` of a Parquet file. Raises ValueError if its footer cannot be read.
+    """The entries `nelson.*` of a Parquet file. Raises ValueError if the file is damaged.
 
-    Matching checksums do not exclude that: whoever changes a file can compute them, too.
+    A checksum that matches excludes no damage: whoever changes a file can compute it, too.
     """
+    if not intact(data):
+        raise ValueError("its checksum does not match")
     _, pq = load_pyarrow()
     try:
         found = pq.read_metadata(io.BytesIO(data)).metadata or {}
@@ -190,8 +188,6 @@ def read_job(store: Store) -> dict[str, Any] | None:
     if (data := store.read(JOB)) is None:
         return None
     try:
-        if not intact(data):
-            raise ValueError("its checksum does not match")
         job = json.loads(metadata_of(data)["job"])
         if (job["format"], job["version"]) != (FORMAT, VERSION):
             raise ValueError("another format or version")

@@ -24,12 +24,11 @@ _ADVICE = "`ray start --head --node-ip-address 127.0.0.1` starts one on this mac
 def check_reachable(address: str, seconds: float = 5.0) -> None:
     """Raise NelsonError if nothing answers at host:port; Ray itself would try for many minutes."""
     host, _, port = address.rpartition("://")[2].rpartition(":")
-    if not (host and port.isdigit()):
-        return
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=seconds).close()
-    except (OSError, OverflowError) as error:
-        raise NelsonError(f"no Ray cluster at {address}: {error}; {_ADVICE}") from None
+    if host and port.isdigit():
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=seconds).close()
+        except (OSError, OverflowError) as error:
+            raise NelsonError(f"no Ray cluster at {address}: {error}; {_ADVICE}") from None
 
 
 @contextmanager
@@ -49,7 +48,7 @@ def connected(address: str) -> Iterator[Any]:
     check_reachable(address)
     try:
         ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False)
-    except (ConnectionError, RuntimeError, ValueError, OSError, ray.exceptions.RayError) as error:
+    except (RuntimeError, ValueError, OSError, ray.exceptions.RayError) as error:
         raise NelsonError(
             f"no Ray cluster at {address} lets this process in: {error}; {_ADVICE}. If it asks for "
             "a token, set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN_PATH to the file with its token"
@@ -82,11 +81,9 @@ def results(
     workers: tasks at a time; None: as many as the cluster has cores for, also after it has grown,
     and as many that wait. options(job): more of `ray.remote`.
     """
+    how: Any = {"num_cpus": cpus, "max_retries": retries, "retry_exceptions": [OSError]}
     with connected(address) as ray:
-        remote = ray.remote(num_cpus=cpus, max_retries=retries, retry_exceptions=[OSError])(
-            function
-        )
-        common, waiting = ray.put(shared), iter(jobs)
+        remote, common, waiting = ray.remote(**how)(function), ray.put(shared), iter(jobs)
         running: dict[Any, Any] = {}
         while True:
             left = _WAIT_SECONDS if deadline is None else deadline - time.monotonic()
@@ -94,22 +91,18 @@ def results(
             while left > 0 and len(running) < limit and (job := next(waiting, None)) is not None:
                 running[remote.options(**options(job)).remote(common, job)] = job
             if not running or left <= 0:
-                break
-            ready, _ = ray.wait(list(running), num_returns=1, timeout=min(_WAIT_SECONDS, left))
-            for reference in ready:
-                yield (job := running.pop(reference)), _outcome(ray, reference, job)
-
-
-def _outcome(ray: Any, reference: Any, job: Any) -> Any:
-    """The value that a task returned, or the exception that it raised, with its own type."""
-    try:
-        return ray.get(reference)
-    except ray.exceptions.RayTaskError as error:
-        cause = getattr(error, "cause", None)
-        known = isinstance(cause, Exception) and not isinstance(cause, ray.exceptions.RayError)
-        return cause if known else NelsonError(f"{job}: {error}")
-    except ray.exceptions.RayError as error:
-        return NelsonError(
-            f"{job} was lost with its worker ({type(error).__name__}), more often than it may be "
-            "retried; finished parts are kept, and the same call continues"
-        )
+                return
+            for done in ray.wait(list(running), timeout=min(_WAIT_SECONDS, left))[0]:
+                job = running.pop(done)
+                try:
+                    outcome = ray.get(done)
+                except ray.exceptions.RayTaskError as error:  # what the function raised
+                    cause, lost = getattr(error, "cause", None), ray.exceptions.RayError
+                    known = isinstance(cause, Exception) and not isinstance(cause, lost)
+                    outcome = cause if known else NelsonError(f"{job}: {error}")
+                except ray.exceptions.RayError as error:
+                    outcome = NelsonError(
+                        f"{job} was lost with its worker ({type(error).__name__}), more often than "
+                        "it may be retried; finished parts are kept, and the same call continues"
+                    )
+                yield job, outcome

@@ -1,12 +1,5 @@
 """`nelson.read(folder)`: the samples that `nelson.cluster.sample` wrote, read when asked for.
 
-    s = nelson.read("folder/")
-    len(s), s.guarantee, s.variables
-    s.samples(0, 1000)             # Samples
-    for block in s: ...            # Samples, 65,536 at a time, in constant memory
-    s.to_pandas(0, 1000)           # a DataFrame, one column per variable, or per field of a space
-    s.mean()                       # how often each variable is true
-
 Opening costs one listing: parts that are missing or there twice are an error. Before the first row
 of a part is read, its checksum, seed and law are compared (not with `check=False`). Other tools
 open the folder as it is, and compare nothing.
@@ -90,13 +83,13 @@ class Folder:
         self.complete = len(self._parts) == len(wanted)
         self.status = "ok" if len(self) == requested else "budget"
         self.guarantee: str = weakest([job["guarantee"], *{p.guarantee for p in self._parts}])
-        self.info: dict[str, Any] = {key: job[key] for key in ("method", "why", "seed", "sweeps")}
-        self.info |= {"requested": requested, "parts": len(self._parts), **(note or {})}
-        self.info["bytes"] = sum(part.bytes for part in self._parts)
+        self._drawn_by = {key: job[key] for key in ("method", "why", "seed", "sweeps")}
+        self.info: dict[str, Any] = self._drawn_by | {"requested": requested, **(note or {})}
+        self.info |= {"parts": len(self._parts), "bytes": sum(part.bytes for part in self._parts)}
         if not self.complete:
-            there = f"{len(self._parts):,} of {len(wanted):,} parts are there"
             pairs = zip_longest(wanted, (part.first for part in self._parts))
             gone = next(first for first, held in pairs if first != held)
+            there = f"{len(self._parts):,} of {len(wanted):,} parts are there"
             self.info["reason"] = f"{there}; samples from {gone:,} on are missing"
         elif self.status != "ok":
             rounds = f"became valid within {job['max_rounds']} rounds"
@@ -113,12 +106,16 @@ class Folder:
 
     def samples(self, start: int = 0, stop: int | None = None) -> Samples:
         """Rows start .. stop - 1, all in memory."""
-        width = max(1, -(-len(self.variables) // 8))
-        pieces = [np.zeros((0, width), np.uint8), *map(self._octets, self._tables(start, stop))]
-        rows = np.concatenate(pieces)
-        info = {key: self.info[key] for key in ("method", "why", "seed", "sweeps")}
-        packed = from_rows(rows, len(self.variables))
-        return Samples(packed, len(rows), self.variables, self.guarantee, "ok", info)
+        if self.job["layout"] == "rows":
+            raise NelsonError(f"{self.store} holds rows with typed columns: use to_pandas()")
+        n, tables = len(self.variables), self._tables(start, stop)
+        try:
+            pieces = [octets(table, n) for table in tables]
+        except (ValueError, KeyError) as error:
+            raise NelsonError(f"{self.store}: a part is damaged ({error})") from None
+        rows = np.concatenate([np.zeros((0, max(1, -(-n // 8))), np.uint8), *pieces])
+        packed = from_rows(rows, n)
+        return Samples(packed, len(rows), self.variables, self.guarantee, "ok", {**self._drawn_by})
 
     def blocks(
         self, size: int = 1 << 16, *, start: int = 0, stop: int | None = None
@@ -151,15 +148,17 @@ class Folder:
 
     def verify(self) -> None:
         """Compare every part with its checksum, seed and law. Reads all files; names all faults."""
-        faults = []
-        for part in self._parts:
-            try:
-                self._bytes(part)
-            except NelsonError as error:
-                faults.append(str(error))
+        faults = [told for part in self._parts if (told := self._read(part, True)[1])]
         if faults:
             more = f" (and {len(faults) - 10:,} more)" if len(faults) > 10 else ""
             raise NelsonError("; ".join(faults[:10]) + more)
+
+    def _read(self, part: parts.Part, check: bool) -> tuple[bytes, str]:
+        """The bytes of a part, and what is wrong with them."""
+        data = self.store.read(part.name)
+        fault = "is missing" if data is None else parts.fault(data, part, self.job) if check else ""
+        told = f"{self.store}/{part.name} {fault}; run the job again to draw it again"
+        return data or b"", told if fault else ""
 
     def _tables(self, start: int, stop: int | None) -> Iterator[Any]:
         """The same rows as Arrow tables, one for each part."""
@@ -173,35 +172,14 @@ class Folder:
             start = end
 
     def _table(self, part: parts.Part) -> Any:
+        data, told = self._read(part, self._check)
+        if told:
+            raise NelsonError(told)
         _, pq = load_pyarrow()
-        data = self._bytes(part, self._check)
         try:
-            table = pq.read_table(io.BytesIO(data))
-            if len(table) != part.rows:
-                raise ValueError(f"{len(table):,} rows, not {part.rows:,}")
-            return table.combine_chunks()
+            table = pq.read_table(io.BytesIO(data)).combine_chunks()
         except Exception as error:  # pyarrow raises several kinds
             raise NelsonError(f"{self.store}/{part.name} is damaged ({error})") from None
-
-    def _bytes(self, part: parts.Part, check: bool = True) -> bytes:
-        if (data := self.store.read(part.name)) is None:
-            raise NelsonError(f"{self.store}/{part.name} is missing")
-        if check and (fault := parts.fault(data, part, self.job)) is not None:
-            raise NelsonError(
-                f"{self.store}/{part.name} {fault}; run the job again to draw it again"
-            )
-        return data
-
-    def _octets(self, table: Any) -> np.ndarray:
-        """Rows of an Arrow table as packed bits."""
-        if self.job["layout"] == "rows":
-            raise NelsonError(f"{self.store} holds rows with typed columns: use to_pandas()")
-        try:
-            if self.job["layout"] == "packed":
-                return octets(table.column("x").combine_chunks(), len(self.variables))
-            x = np.zeros((len(table), max(1, table.num_columns)), bool)
-            for number, column in enumerate(table.columns):
-                x[:, number] = column.to_numpy(zero_copy_only=False)
-            return np.packbits(x, axis=1, bitorder="little")
-        except Exception as error:  # pyarrow raises several kinds
-            raise NelsonError(f"{self.store}: a part is damaged ({error})") from None
+        if len(table) != part.rows:
+            raise NelsonError(f"{self.store}/{part.name} is damaged ({len(table):,} rows)")
+        return table

@@ -1,10 +1,9 @@
 """Where the files of a job lie: a folder on this machine, or a URI that fsspec opens (s3://, ...).
 
 A file appears under its name only when it is complete: a local one gets its name at the end
-(`io/atomic.py`), and an object store shows an object only after its upload has ended.
-
-fsspec needs a package for each kind of store: s3fs for s3://, gcsfs for gs://, adlfs for abfs://.
-Credentials and endpoints come from where these look for them (AWS_ENDPOINT_URL, ~/.aws, ...).
+(`io/atomic.py`), and an object store shows an object only after its upload has ended. fsspec needs
+a package for each kind of store: s3fs for s3://, gcsfs for gs://, adlfs for abfs://. Credentials
+and endpoints come from where these look for them (AWS_ENDPOINT_URL, ~/.aws, ...).
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from nelson.errors import NelsonError
 from nelson.io import atomic
 
 T = TypeVar("T")
+_AN_ERROR = object()
 
 
 class StoreError(NelsonError, OSError):
@@ -47,28 +47,24 @@ class Store:
     def sizes(self) -> dict[str, int]:
         """The names and bytes of all complete files, from one listing."""
         if not self.remote:
-            try:
-                with os.scandir(self.uri) as items:
-                    files = (item for item in items if not item.name.startswith(atomic.PREFIX))
-                    return {item.name: item.stat().st_size for item in files if item.is_file()}
-            except FileNotFoundError:
+            if not os.path.isdir(self.uri):
                 return {}
+            with os.scandir(self.uri) as items:
+                files = (item for item in items if not item.name.startswith(atomic.PREFIX))
+                return {item.name: item.stat().st_size for item in files if item.is_file()}
 
         def listed(fs: Any, path: str) -> list[dict[str, Any]]:
             fs.invalidate_cache()
             return list(fs.ls(path, detail=True))
 
-        try:
-            found = [item for item in self._remote(listed) if item["type"] == "file"]
-        except FileNotFoundError:
-            return {}
-        return {str(i["name"]).rpartition("/")[2]: int(i["size"] or 0) for i in found}
+        found = [item for item in self._remote(listed, absent=[]) if item["type"] == "file"]
+        return {str(item["name"]).rpartition("/")[2]: int(item["size"] or 0) for item in found}
 
     def read(self, name: str) -> bytes | None:
         """The bytes of a file; None: there is none."""
+        if self.remote:
+            return self._remote(lambda fs, path: fs.cat_file(f"{path}/{name}"), absent=None)
         try:
-            if self.remote:
-                return self._remote(lambda fs, path: bytes(fs.cat_file(f"{path}/{name}")))
             with open(os.path.join(self.uri, name), "rb") as file:
                 return file.read()
         except FileNotFoundError:
@@ -100,20 +96,18 @@ class Store:
         if self.remote:
             self._remote(lambda fs, path: fs.pipe_file(f"{path}/{name}", data))
             return
-        path = os.path.join(self.uri, name)
-        while not atomic.create(path, data):
-            os.unlink(path)
+        while not atomic.create(os.path.join(self.uri, name), data):
+            self.remove(name)
 
     def remove(self, name: str) -> None:
-        """Remove a file that is there."""
         if self.remote:
             self._remote(lambda fs, path: fs.rm_file(f"{path}/{name}"))
         else:
             os.unlink(os.path.join(self.uri, name))
 
-    def _remote(self, call: Callable[[Any, str], T]) -> T:
-        """call(file system, path), with a time limit. It runs in a thread, so that Ctrl-C and
-        SIGTERM are obeyed while a library waits for a network that does not answer.
+    def _remote(self, call: Callable[[Any, str], T], absent: Any = _AN_ERROR) -> T:
+        """call(file system, path); absent: the result if it finds no file. It runs in a thread, so
+        that Ctrl-C and SIGTERM are obeyed while a library waits for a network without an answer.
         """
         answer: Future[T] = Future()
 
@@ -123,15 +117,15 @@ class Store:
 
                 answer.set_result(call(*fsspec.core.url_to_fs(self.uri)))
             except BaseException as error:
-                answer.set_exception(error)
+                if isinstance(error, FileNotFoundError) and absent is not _AN_ERROR:
+                    answer.set_result(absent)
+                else:
+                    answer.set_exception(error)
 
         threading.Thread(target=run, daemon=True, name=f"nelson {self.uri}").start()
         seconds = self.transfer if self._answered else self.first_answer
         try:
             value = answer.result(seconds)
-        except FileNotFoundError:
-            self._answered = True
-            raise
         except TimeoutError:
             raise StoreError(f"{self.uri}: no answer within {seconds:.0f} s") from None
         except (ImportError, ValueError) as error:

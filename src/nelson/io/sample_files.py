@@ -33,7 +33,7 @@ from typing import IO, Any, BinaryIO, Protocol
 import numpy as np
 
 from nelson.errors import NelsonError
-from nelson.io.arrow import load_pyarrow
+from nelson.io.arrow import load_pyarrow, packed_table
 from nelson.io.table_formats import delimited, npz, parquet, text
 
 FORMATS = ("text", "csv", "npz", "parquet")
@@ -247,22 +247,18 @@ class ParquetWriter:
         self, out: BinaryIO, variables: Sequence[int], names: Sequence[str] | None = None
     ) -> None:
         pa, pq = load_pyarrow()
-        self._type = pa.binary(max(1, -(-len(variables) // 8)))
+        kind = pa.binary(max(1, -(-len(variables) // 8)))
         meta = {"nelson.variables": json.dumps([int(v) for v in variables])}
         if names is not None:
             meta["nelson.names"] = json.dumps(list(names))
-        schema = pa.schema([pa.field("x", self._type, nullable=False)], metadata=meta)
+        schema = pa.schema([pa.field("x", kind, nullable=False)], metadata=meta)
         self._file = pq.ParquetWriter(out, schema, compression="none", use_dictionary=False)
 
     def write(self, packed: np.ndarray, count: int) -> None:
-        from nelson.kernels.cpu.rows import to_rows
-
-        pa, _ = load_pyarrow()
         for start in range(0, count, _ROWS_PER_GROUP):
             stop = min(count, start + _ROWS_PER_GROUP)
-            rows = to_rows(packed[start // 64 : -(-stop // 64)], stop - start)
-            column = pa.Array.from_buffers(self._type, len(rows), [None, pa.py_buffer(rows)])
-            self._file.write_batch(pa.record_batch([column], schema=self._file.schema))
+            words = packed[start // 64 : -(-stop // 64)]
+            self._file.write_table(packed_table(words, stop - start, self._file.schema))
 
     def close(self, info: dict[str, Any]) -> None:
         self._file.add_key_value_metadata({"nelson.info": json.dumps(info)})

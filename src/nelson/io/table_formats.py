@@ -262,7 +262,7 @@ def parquet(path: str, window: Window = None) -> TableSlice:
             return TableSlice(arrow_table(table, path, first), first, total)
         variables = json.loads(metadata[b"nelson.variables"])
         info = _json_object(metadata.get(b"nelson.info", b"{}"))
-        rows = octets(table.column("x").combine_chunks(), len(variables))
+        rows = octets(table, len(variables))
         x = np.unpackbits(rows, axis=1, count=len(variables), bitorder="little").astype(bool)
         return TableSlice(numbered(x, variables, path, info), first, total)
 

@@ -56,6 +56,19 @@ class Settled:
         return self.drawing.keyed
 
     @property
+    def decided(self) -> dict[str, Any]:
+        """What was decided, in plain values."""
+        drawing = self.drawing
+        return {
+            "method": drawing.sampler.name,
+            "sweeps": drawing.sweeps,
+            "guarantee": drawing.guarantee,
+            "why": drawing.choice.why,
+            "keyed": "sample" if self.numbered else "part",
+            "law": self.digest,
+        }
+
+    @property
     def digest(self) -> str:
         """Differs if the same request would draw other samples."""
         text = hashlib.sha256(f"{self.drawing.sampler.name} {self.drawing.request.sweeps}".encode())
@@ -135,8 +148,8 @@ def _known(formula: Formula) -> tuple[Formula, dict[str, Any]]:
     return formula, circuits
 
 
-def blocks(settled: Settled, first: int, count: int, block: int) -> Iterator[Samples]:
-    """Samples `first` (a multiple of 64) to `first + count`, `block` at a time.
+def blocks(settled: Settled, first: int, count: int, block: int | None = None) -> Iterator[Samples]:
+    """Samples `first` (a multiple of 64) to `first + count`, `block` at a time (default: 32 MB).
 
     Samples that do not become valid within the rounds are left out, as in `nelson.sample`. Raises
     BudgetExceeded if drawing ended before all samples were tried.
@@ -146,6 +159,8 @@ def blocks(settled: Settled, first: int, count: int, block: int) -> Iterator[Sam
     for formula, circuits in settled.circuits:
         keep_circuits(formula, circuits)
     drawing = _moved(settled, first, count)
+    width = max(1, drawing.formula.n_total)
+    block = block or 64 * max(1, min(1 << 16, (1 << 28) // width) // 64)
     tried, reason = 0, ""
     for samples in _uninterrupted(in_blocks(drawing, block)):
         asked = min(block, count - tried)

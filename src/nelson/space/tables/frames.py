@@ -108,7 +108,8 @@ class FrameRows:
     """A block of new rows as the writers of files take it (`nelson.io.row_files`)."""
 
     def __init__(self, frame: Any) -> None:
-        self.frame = frame
+        self.frame = frame.copy(deep=False)
+        self.frame.attrs = {}  # pyarrow would keep them in the schema
         self.guarantee, self.status = frame.attrs["guarantee"], frame.attrs["status"]
         self.info = frame.attrs["info"]
 
@@ -133,7 +134,10 @@ class FrameRows:
         return values
 
     def to_arrow(self) -> Any:
-        return like(self.frame, "arrow")
+        """Its schema says which types the columns have in pandas."""
+        import pyarrow
+
+        return pyarrow.Table.from_pandas(self.frame, preserve_index=False)
 
     def to_numpy(self) -> np.ndarray:
         return self.frame.to_records(index=False)
