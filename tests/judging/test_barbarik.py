@@ -11,8 +11,8 @@ from nelson.errors import FormulaError
 from nelson.exact.listing import structures
 from nelson.formula import Formula
 from nelson.formula.random_ksat import random_ksat
-from nelson.judging import pair_formula
-from nelson.judging.design import Design
+from nelson.judging import pair_design
+from nelson.judging.pair_design import Design
 from tests.judging.known_laws import SEED, SMALL, distance, judge, parity, simulated
 from tests.problems import all_states, non_extremal, weights
 
@@ -20,7 +20,7 @@ from tests.problems import all_states, non_extremal, weights
 def test_chain_formulas_have_the_number_of_solutions_asked_for():
     for bits in (1, 2, 4, 5):
         for c in range(1, 1 << bits, 2):
-            f = Formula(pair_formula.chain(c, list(range(1, bits + 1))), n_vars=bits)
+            f = Formula(pair_design.chain(c, list(range(1, bits + 1))), n_vars=bits)
             assert int(np.sum(f.satisfied(all_states(bits)))) == c
 
 
@@ -32,7 +32,7 @@ def test_a_pair_formula_holds_two_structures_and_equally_many_extensions(encoded
     states = structures(formula)
     assert states is not None
     for s, t in ((0, 1), (0, len(states) - 1)):
-        made = pair_formula.pair_formula(formula, states[s], states[t], 100, SEED)
+        made = pair_design.pair_formula(formula, states[s], states[t], 100, SEED)
         assert made.formula.n_vars == formula.n_vars + made.new
         found = structures(made.formula)
         assert found is not None and len(found) == 2 * made.extensions >= 200

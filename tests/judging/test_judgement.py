@@ -13,7 +13,7 @@ from nelson.errors import FormulaError, Unsatisfiable
 from nelson.exact.law import law
 from nelson.exact.reason import Reason
 from nelson.formula import Formula
-from nelson.judging import Verdict, exact, judgement
+from nelson.judging import Verdict, judgement, marginals
 from nelson.policy import DEFAULT, ExactPolicy, JudgingPolicy, Policy
 from tests.judging.known_laws import DELTA, LARGE, SEED, SMALL, judge, parity, simulated
 from tests.problems import exact_law, exact_marginals, weights
@@ -54,7 +54,7 @@ def test_where_nothing_counts_samplers_are_tested_by_pairs(nothing_counts):
 def test_counts_of_ganak_give_marginals(monkeypatch):
     pytest.importorskip("pyganak")
     theta = weights(SMALL)
-    found = exact.counted_means(SMALL, theta, 0, Budget.of(60.0))
+    found = marginals.counted_means(SMALL, theta, 0, Budget.of(60.0))
     assert sorted(found.variables) == list(range(8))
     np.testing.assert_allclose(
         found.mean, exact_marginals(SMALL, theta)[found.variables], atol=1e-9
@@ -70,7 +70,7 @@ def test_circuits_and_lists_give_the_same_moments():
     pytest.importorskip("py_d4")
     theta, every = weights(SMALL), np.arange(8)
     circuits = Policy(exact=ExactPolicy(few_cells=0, inputs=0))
-    a, b = (exact.exact_moments(law(SMALL, policy=how), theta) for how in (DEFAULT, circuits))
+    a, b = (marginals.exact_moments(law(SMALL, policy=how), theta) for how in (DEFAULT, circuits))
     assert a.how != b.how
     np.testing.assert_allclose(a.mean, b.mean, atol=1e-12)
     np.testing.assert_allclose(a.joint(every), b.joint(every), atol=1e-12)

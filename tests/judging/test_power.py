@@ -8,7 +8,7 @@ import pytest
 import nelson
 from nelson.exact.law import Law, law
 from nelson.formula import Formula
-from nelson.judging.band import Band
+from nelson.judging.tails import Band
 from tests.judging.known_laws import (
     LARGE,
     SEED,

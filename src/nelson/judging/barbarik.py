@@ -1,14 +1,15 @@
 """A conditional test of a sampler, for formulas whose structures cannot be counted.
 
     repeat t times:  s ~ sampler,  r ~ reference,  alpha = w(s) / w(r)
-                     K = formula whose solutions extend s or r (`pair_formula.py`)
+                     K = formula whose solutions extend s or r (`pair_design.py`)
                      reject if the share of s among N of the sampler's draws from K is above T,
                      where alpha / (1 + alpha) is the right share
 
 A sampler that gives some structures too much weight returns them as s, and against an r of the
 right law they win more often than they should. This is Barbarik2 (Meel, Pote, Chakraborty, "On
 Testing of Samplers", NeurIPS 2020); with alpha = 1 it tests uniform samplers, as Barbarik did
-(Chakraborty and Meel, "On Testing of Uniform Samplers", AAAI 2019). With t, N, T of `design.py` it
+(Chakraborty and Meel, "On Testing of Uniform Samplers", AAAI 2019). With the t, N, T of
+`pair_design.py` it
 
     accepts with probability >= 1 - delta if (1 - epsilon) P <= law <= (1 + epsilon) P everywhere
     rejects with probability >= 1 - delta if the L1 distance of the laws is at least eta (of 2)
@@ -18,9 +19,9 @@ the formula, conditioned* ("subquery consistent"): the test sees the sampler on 
 choose its method anew for K; there the method that it took for the formula is held fixed. If the
 sampler itself claims less on K than on the formula, the test is undecided.
 
-Departures from the paper: N is smaller for the same errors (`design.py`), K is built differently
-(`pair_formula.py`), and pairs that need more than `policy.judging.pair_draws` draws are skipped;
-then the test does not accept.
+Departures from the paper: N is smaller for the same errors, K is built differently (both in
+`pair_design.py`), and pairs that need more than `policy.judging.pair_draws` draws are skipped; then
+the test does not accept.
 """
 
 from __future__ import annotations
@@ -38,8 +39,7 @@ from nelson.exact.law import Law
 from nelson.exact.reason import Reason
 from nelson.formula import Formula
 from nelson.judging.case import Case
-from nelson.judging.design import Design
-from nelson.judging.pair_formula import pair_formula
+from nelson.judging.pair_design import Design, pair_formula
 from nelson.judging.source import Draw
 from nelson.judging.tails import binomial_tails
 from nelson.judging.verdict import Finding, probability

@@ -17,9 +17,9 @@ from nelson.exact.projection import Projected, projected
 from nelson.exact.reason import Reason
 from nelson.formula import Formula
 from nelson.formula.checks import count, duration, evidence_of
-from nelson.judging.band import Band
-from nelson.judging.design import Design
+from nelson.judging.pair_design import Design
 from nelson.judging.source import JudgedSamples, Subject
+from nelson.judging.tails import Band
 from nelson.log_z.moments import condition
 from nelson.policy import DEFAULT, JudgingPolicy, Policy
 

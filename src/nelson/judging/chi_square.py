@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 
 from nelson.exact.enumerated import probabilities
-from nelson.judging.band import Band
-from nelson.judging.tails import chi_square_tail
+from nelson.judging.tails import Band, chi_square_tail
 from nelson.judging.verdict import Counts, Finding, probability
 
 #: Samples that a cell must expect.

@@ -25,8 +25,7 @@ from scipy.special import expit
 
 from nelson.budget import Budget
 from nelson.formula import Formula
-from nelson.judging.band import Band
-from nelson.judging.tails import two_sided
+from nelson.judging.tails import Band, two_sided
 from nelson.judging.verdict import Family, Finding, combined, family
 
 

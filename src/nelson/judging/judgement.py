@@ -21,8 +21,7 @@ from nelson.judging.barbarik import barbarik
 from nelson.judging.case import Case, JudgeSettings
 from nelson.judging.chi_square import chi_square, listed, resolved
 from nelson.judging.conditionals import conditionals
-from nelson.judging.exact import ExactMoments, counted_means, exact_moments
-from nelson.judging.marginals import marginals
+from nelson.judging.marginals import ExactMoments, counted_means, exact_moments, marginals
 from nelson.judging.source import source_of
 from nelson.judging.validity import first_invalid
 from nelson.judging.verdict import Finding, Verdict

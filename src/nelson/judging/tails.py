@@ -1,4 +1,4 @@
-"""Tail probabilities of chi-square, normal and binomial distributions, by SciPy.
+"""Tail probabilities by SciPy, and how far a law may be off and still count as right.
 
     P(chi2_k > x)       = Q(k / 2, x / 2)        regularised upper incomplete gamma function
     P(Bin(m, p) >= k)   = I_p(k, m - k + 1)      regularised incomplete beta function
@@ -10,10 +10,10 @@ the relative error is below 1e-9 for tails down to 1e-290 and m up to 10^6.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import special  # not scipy.stats, which takes half a second longer to load
+from scipy import special
 
 
 def chi_square_tail(statistic: float, degrees: int) -> float:
@@ -42,3 +42,45 @@ def two_sided(k: Any, m: Any, low_p: Any, high_p: Any) -> np.ndarray:
     at_most, _ = binomial_tails(k, m, low_p)
     _, at_least = binomial_tails(k, m, high_p)
     return np.minimum(1.0, 2 * np.minimum(at_most, at_least))
+
+
+class Band(NamedTuple):
+    """The laws Q that count as right for P = P_theta(x | C). (1, 1) allows P only.
+
+    low P(x) <= Q(x) <= high P(x)   for every structure x,   low <= 1 <= high
+    """
+
+    low: float = 1.0
+    high: float = 1.0
+
+    @classmethod
+    def of(cls, epsilon: float | None, claimed: float | None = None) -> Band:
+        """The caller's tolerance if there is one, else the one that the sampler claims, if any."""
+        if epsilon is not None:
+            return cls(1 - epsilon, 1 + epsilon)
+        if claimed:
+            return cls(1 / (1 + claimed), 1 + claimed)
+        return cls()
+
+    @property
+    def exact(self) -> bool:
+        return self.low == self.high
+
+    def __str__(self) -> str:
+        return f"each probability {self.low:.4g} to {self.high:.4g} times that"
+
+    def events(self, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Range of Q(event) for an event with P(event) = p.
+
+        Both the event and its complement are sums of structures, and both sums must be in range.
+        """
+        least = np.maximum(self.low * p, 1 - self.high * (1 - p))
+        most = np.minimum(self.high * p, 1 - self.low * (1 - p))
+        return np.clip(least, 0.0, 1.0), np.clip(most, 0.0, 1.0)
+
+    def choices(self, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Range of Q(x | x or y) for two structures with P(x | x or y) = p."""
+        if self.low <= 0:
+            return np.zeros(len(p)), np.ones(len(p))
+        factor = self.high / self.low
+        return p / (p + factor * (1 - p)), factor * p / (factor * p + 1 - p)
