@@ -20,7 +20,7 @@ from lab.common import Row, ksat, ratio, seconds
 from nelson import Formula, sample
 from nelson.budget import Budget
 from nelson.exact.circuit import compile_child
-from nelson.exact.circuit.nnf import NnfCircuit
+from nelson.exact.circuit.decisions import NnfCircuit
 from nelson.exact.compiled import compiled
 from nelson.kernels.circuit.nnf import AND, OR, TRUE, evaluate
 from nelson.process.child import run_child

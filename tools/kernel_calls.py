@@ -12,9 +12,8 @@ import numpy as np
 
 import nelson
 import nelson.kernels
-from nelson.chains.moves.trees import fitted, mixture
-from nelson.exact.circuit.decisions import decisions_of
-from nelson.exact.circuit.nnf import NnfCircuit
+from nelson.chains.moves.hubs import fitted, mixture
+from nelson.exact.circuit.decisions import NnfCircuit, decisions_of
 from nelson.exact.preprocess import compile_kernels as compile_preprocessing
 from nelson.formula.extremal import occurrences
 from nelson.io.sample_files import TextWriter

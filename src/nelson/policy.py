@@ -88,7 +88,7 @@ class EnumerationPolicy(_Numbers):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class CircuitPolicy(_Numbers):
-    """How long `auto` compiles. Effort is counted in units of `nelson.exact.circuit.effort`."""
+    """How long `auto` compiles. Effort is counted in units of `nelson.exact.circuit.attempts`."""
 
     #: Effort of a compiler without a limit in seconds: about 3 s of one core.
     effort: float = 16.0
@@ -262,7 +262,7 @@ class ExactPolicy(_Numbers):
     gate_literals: int = 1_000_000
     #: The most structures x variables of a list, one byte each: 128 MiB.
     row_cells: int = 1 << 27
-    #: Effort of the compiler without a deadline, about 3 s (`nelson.exact.circuit.effort`).
+    #: Effort of the compiler without a deadline, about 3 s (`nelson.exact.circuit.attempts`).
     effort: float = 16.0
     #: With a deadline: the part of the time that preprocessing may take,
     preprocessing_share: float = 0.1
@@ -527,8 +527,8 @@ class SpacePolicy(_Numbers):
     law_share: float = 0.5
     #: With a deadline: the part of the time left for a circuit of the whole space.
     compile_share: float = 0.5
-    #: Without one: the effort for it, in units of `nelson.exact.circuit.effort`, about 10 s; and if
-    #: the space is of small width, for which more is likely to help.
+    #: Without one: the effort for it (`nelson.exact.circuit.attempts`), about 10 s; and if the
+    #: space is of small width, for which more is likely to help.
     compile_effort: float = 54.0
     narrow_effort: float = 107.0
     #: Variables above which the parts of a space are drawn one by one: numbers of a circuit of all

@@ -11,10 +11,9 @@ from nelson.budget import Budget
 from nelson.chains.chain import Chains, resumed
 from nelson.chains.diagnosis.diagnose import pilot_request
 from nelson.chains.diagnosis.solver import Finder
-from nelson.chains.moves.hubs import Hubs, ProposalLaw
+from nelson.chains.moves.hubs import Hubs, ProposalLaw, fitted, mixture
 from nelson.chains.moves.joint import Runner, joint_moves
 from nelson.chains.moves.jumps import Jumps, JumpWalk, learned
-from nelson.chains.moves.trees import fitted, mixture
 from nelson.chains.problem import prepare
 from nelson.formula import Formula
 from nelson.kernels.core import rng

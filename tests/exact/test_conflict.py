@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from nelson.errors import BudgetExceeded, FormulaError
-from nelson.exact import conflict as module
-from nelson.exact.conflict import Conflict, conflict
+from nelson.exact import solver as module
+from nelson.exact.solver import Conflict, conflict
 from nelson.formula import Formula
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import nelson
-from nelson.exact.implied_clauses import LONGEST, MOST, implied
+from nelson.exact.inputs import LONGEST, MOST, implied
 from nelson.formula.propagate import propagated
 from tests.problems import random_ksat
 from tests.structured.words import SBOX

@@ -18,7 +18,7 @@ from nelson.exact import counter
 from nelson.exact.circuit import build
 from nelson.exact.compiled import compiled
 from nelson.exact.law import COUNT, MODE, Law, law
-from nelson.exact.reason import Reason
+from nelson.exact.routes import Reason
 from nelson.exact.rows_by_inputs import rows_by_inputs
 from nelson.formula import Formula
 from nelson.policy import ExactPolicy, Policy

@@ -26,7 +26,7 @@ from nelson.exact.compiled import compiled
 from nelson.exact.counter import GanakCounter, missing
 from nelson.exact.enumerated import Enumerated
 from nelson.exact.listing import structures
-from nelson.exact.reason import Reason
+from nelson.exact.routes import Reason
 from nelson.exact.rows_by_inputs import rows_by_inputs
 from nelson.kernels.core.bits import pack, unpack
 from nelson.log_z.parts import merge, reduce

@@ -43,9 +43,8 @@ from nelson.cluster import parts
 from nelson.cluster.read import read as read_job
 from nelson.errors import NelsonError
 from nelson.exact.circuit import build
-from nelson.exact.circuit.decisions import DecisionCircuit, decisions_of, joined
+from nelson.exact.circuit.decisions import DecisionCircuit, NnfCircuit, decisions_of, joined
 from nelson.exact.circuit.draw import Draws, clauses_of
-from nelson.exact.circuit.nnf import NnfCircuit
 from nelson.formula import Formula
 from nelson.io import sample_files, tables
 from nelson.io.table_formats import vector

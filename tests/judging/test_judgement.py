@@ -11,7 +11,7 @@ import nelson
 from nelson.budget import Budget
 from nelson.errors import FormulaError, Unsatisfiable
 from nelson.exact.law import law
-from nelson.exact.reason import Reason
+from nelson.exact.routes import Reason
 from nelson.formula import Formula
 from nelson.judging import Verdict, judgement, marginals
 from nelson.policy import DEFAULT, ExactPolicy, JudgingPolicy, Policy

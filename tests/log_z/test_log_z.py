@@ -15,7 +15,7 @@ from nelson import BudgetExceeded, Formula, FormulaError, NelsonError, Unsatisfi
 from nelson.budget import Budget
 from nelson.exact import counter
 from nelson.exact.circuit import build
-from nelson.exact.circuit.nnf import NnfCircuit
+from nelson.exact.circuit.decisions import NnfCircuit
 from nelson.log_z import LogPartition, exact, log_z
 from nelson.log_z.method import LogZTask
 from nelson.log_z.parts import merge, reduce

@@ -37,8 +37,7 @@ from nelson.exact.enumerated import enumerated
 from nelson.exact.law import Law, law
 from nelson.exact.listing import all_structures
 from nelson.exact.queries import mode
-from nelson.exact.reason import Reason
-from nelson.exact.routes import CIRCUIT, ENUMERATE
+from nelson.exact.routes import CIRCUIT, ENUMERATE, Reason
 from nelson.formula import Formula
 from nelson.formula.names import Names
 from nelson.log_z.moments import Moments, Sampled, log_z_rows, once_per_row

@@ -27,10 +27,10 @@ import numpy as np
 from nelson.budget import Budget
 from nelson.errors import BudgetExceeded, NelsonError, Unsatisfiable
 from nelson.exact.circuit import disk_cache, solutions
+from nelson.exact.circuit.attempts import EFFORT
 from nelson.exact.circuit.build import AUTO, BuildResult, build, load_cached, narrow, not_possible
 from nelson.exact.circuit.decisions import DecisionCircuit
 from nelson.exact.circuit.draw import Draws, clauses_of
-from nelson.exact.circuit.effort import EFFORT
 from nelson.exact.compile_guess import estimate
 from nelson.exact.enumerated import evidence_in, finite
 from nelson.exact.mode import integer_weights

@@ -31,9 +31,8 @@ import numpy as np
 
 from nelson.budget import Budget
 from nelson.errors import BudgetExceeded, Unsatisfiable
-from nelson.exact.conflict import conflict
 from nelson.exact.mode import most_likely
-from nelson.exact.solver import SECONDS, solve_within
+from nelson.exact.solver import SECONDS, conflict, solve_within
 from nelson.formula import Formula
 from nelson.io.progress import phase
 

@@ -43,9 +43,8 @@ from nelson.exact.counter import GanakCounter, missing
 from nelson.exact.enumerated import Enumerated
 from nelson.exact.listing import structures
 from nelson.exact.mode import ModeSearch
-from nelson.exact.reason import Reason
 from nelson.exact.reduction import Piece, Reduction, joined, reduction
-from nelson.exact.routes import CIRCUIT, ENUMERATE
+from nelson.exact.routes import CIRCUIT, ENUMERATE, Reason
 from nelson.exact.rows_by_inputs import input_count, rows_by_inputs
 from nelson.formula import Formula
 from nelson.formula.checks import evidence_literals
@@ -430,16 +429,29 @@ class _RouteSearch:
         return Reason(f"{size}: {'; '.join(dict.fromkeys(self.passed))}")
 
     def _enumerate(self, pieces: list[Piece], parts: list[SolvedPart]) -> list[Piece]:
-        left = []
-        for piece in pieces:
-            rows = self._few(piece.formula)
-            if rows is None:
-                left.append(piece)
-            else:
-                part = SolvedPart(piece.variables, Enumerated(rows), ENUMERATE)
-                parts.append(self._or_circuit(piece, part))
+        left = self._listed(pieces, parts, ENUMERATE, self._few, or_circuit=True)
         if left:
             self.passed.append("too many structures to enumerate")
+        return left
+
+    def _listed(
+        self,
+        pieces: list[Piece],
+        parts: list[SolvedPart],
+        route: str,
+        rows_of: Callable[[Formula], np.ndarray | Reason | None],
+        or_circuit: bool = False,
+    ) -> list[Piece]:
+        """Solve the pieces whose structures `rows_of` lists; -> the others."""
+        left = []
+        for piece in pieces:
+            rows = rows_of(piece.formula)
+            if isinstance(rows, np.ndarray):
+                part = SolvedPart(piece.variables, Enumerated(rows), route)
+                parts.append(self._or_circuit(piece, part) if or_circuit else part)
+            else:
+                left.append(piece)
+                self.passed += [] if rows is None else [rows]
         return left
 
     def _or_circuit(self, piece: Piece, part: SolvedPart) -> SolvedPart:
@@ -467,15 +479,10 @@ class _RouteSearch:
         return left + self._inputs(few, parts)
 
     def _inputs(self, pieces: list[Piece], parts: list[SolvedPart]) -> list[Piece]:
-        left = []
-        for piece in pieces:
-            rows = rows_by_inputs(piece.formula, self.budget, self.policy)
-            if isinstance(rows, Reason):
-                left.append(piece)
-                self.passed.append(rows)
-            else:
-                parts.append(SolvedPart(piece.variables, Enumerated(rows), "inputs"))
-        return left
+        def rows_of(formula: Formula) -> np.ndarray | Reason:
+            return rows_by_inputs(formula, self.budget, self.policy)
+
+        return self._listed(pieces, parts, "inputs", rows_of)
 
     def _compile(self, pieces: list[Piece], parts: list[SolvedPart]) -> list[Piece]:
         promising, left = [], []
@@ -505,26 +512,20 @@ class _RouteSearch:
         return compiled(formula, self.budget.share(share), effort=self.limits.effort)
 
     def _enumerate_more(self, pieces: list[Piece], parts: list[SolvedPart]) -> list[Piece]:
-        left = []
-        for piece in pieces:
-            most = min(self.limits.structures, self.limits.row_cells // piece.formula.n_total)
-            rows = self._structures(piece.formula, most)
-            if rows is None:
-                left.append(piece)
-            else:
-                parts.append(SolvedPart(piece.variables, Enumerated(rows), ENUMERATE))
-        return left
+        def rows_of(formula: Formula) -> np.ndarray | None:
+            limits = self.limits
+            most = min(limits.structures, limits.row_cells // formula.n_total)
+            return self._structures(formula, most)
+
+        return self._listed(pieces, parts, ENUMERATE, rows_of)
 
     def _count(self, pieces: list[Piece], parts: list[SolvedPart]) -> list[Piece]:
         if lacking := missing():
             self.passed.append(lacking)
             return pieces
         whole = joined(pieces)
-        parts.append(
-            SolvedPart(
-                whole.variables, GanakCounter(whole.formula, self.budget, self.policy), "counter"
-            )
-        )
+        counter = GanakCounter(whole.formula, self.budget, self.policy)
+        parts.append(SolvedPart(whole.variables, counter, "counter"))
         return []
 
     def _search(self, pieces: list[Piece], parts: list[SolvedPart]) -> list[Piece]:

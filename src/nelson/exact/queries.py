@@ -12,7 +12,7 @@ from nelson.errors import BudgetExceeded, FormulaError, Unsatisfiable
 from nelson.exact import counter
 from nelson.exact.law import COUNT, MODE, law
 from nelson.exact.projection import projected
-from nelson.exact.reason import Reason
+from nelson.exact.routes import Reason
 from nelson.formula import Formula
 from nelson.formula.checks import checked_projection, evidence_literals, theta_rows, with_evidence
 from nelson.policy import DEFAULT, Policy

@@ -15,7 +15,7 @@ import numpy as np
 from nelson.budget import Budget
 from nelson.exact.inputs import GateOrder, gates_of
 from nelson.exact.preprocess import Completion, Rebuild
-from nelson.exact.reason import Reason
+from nelson.exact.routes import Reason
 from nelson.formula import Formula
 from nelson.formula.flat import lengths_to_offsets
 from nelson.formula.memo import Slot

@@ -36,7 +36,7 @@ from nelson.budget import Budget
 from nelson.chains.guarantee import weakest
 from nelson.errors import NelsonError, Unsatisfiable
 from nelson.exact.law import Law
-from nelson.exact.reason import Reason
+from nelson.exact.routes import Reason
 from nelson.formula import Formula
 from nelson.judging.case import Case
 from nelson.judging.pair_design import Design, pair_formula

@@ -14,7 +14,7 @@ from nelson.errors import FormulaError
 from nelson.exact.enumerated import finite
 from nelson.exact.law import Law, law
 from nelson.exact.projection import Projected, projected
-from nelson.exact.reason import Reason
+from nelson.exact.routes import Reason
 from nelson.formula import Formula
 from nelson.formula.checks import count, duration, evidence_of
 from nelson.judging.pair_design import Design

@@ -13,8 +13,7 @@ from nelson.budget import TimeUp
 from nelson.chains.compiling import ready
 from nelson.errors import FormulaError
 from nelson.exact.law import Law, law
-from nelson.exact.reason import Reason
-from nelson.exact.routes import CIRCUIT
+from nelson.exact.routes import CIRCUIT, Reason
 from nelson.formula import Formula
 from nelson.formula.checks import evidence_literals, theta_rows, with_evidence
 from nelson.judging.barbarik import barbarik

@@ -33,7 +33,7 @@ from nelson.budget import Budget
 from nelson.errors import NelsonError, Unsatisfiable
 from nelson.exact.counter import GanakCounter, missing
 from nelson.exact.law import Law
-from nelson.exact.reason import Reason
+from nelson.exact.routes import Reason
 from nelson.formula import Formula
 from nelson.judging.source import JudgedSamples
 from nelson.judging.tails import Band, normal_tail, two_sided

@@ -19,12 +19,11 @@ import numpy as np
 from nelson.budget import Budget
 from nelson.errors import BudgetExceeded, NelsonError, Unsatisfiable
 from nelson.exact import counter
+from nelson.exact.circuit.attempts import SECONDS_PER_EFFORT
 from nelson.exact.circuit.build import missing
-from nelson.exact.circuit.effort import SECONDS_PER_EFFORT
 from nelson.exact.compiled import Compiled, compiled, why_not
 from nelson.exact.law import law
-from nelson.exact.reason import Reason
-from nelson.exact.routes import ENUMERATE
+from nelson.exact.routes import ENUMERATE, Reason
 from nelson.formula import Formula
 from nelson.formula.checks import evidence_of, theta_rows
 from nelson.kernels.reduce import local_lemma

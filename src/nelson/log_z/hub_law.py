@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nelson.chains.moves.trees import spanning
+from nelson.chains.moves.hubs import spanning
 
 #: (unit, for each of its values: is it one of those that must not come together).
 Rule = Sequence[tuple[int, np.ndarray]]

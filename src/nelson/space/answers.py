@@ -18,8 +18,7 @@ import numpy as np
 from nelson.budget import Budget
 from nelson.errors import BudgetExceeded, FormulaError, Unsatisfiable
 from nelson.exact import queries
-from nelson.exact.conflict import conflict
-from nelson.exact.solver import SECONDS, satisfiable
+from nelson.exact.solver import SECONDS, conflict, satisfiable
 from nelson.formula import Formula
 from nelson.formula.memo import Recent, Slot
 from nelson.policy import DEFAULT

@@ -13,9 +13,8 @@ import pytest
 import nelson
 from nelson.budget import Budget
 from nelson.exact.circuit import build, decisions, draw
-from nelson.exact.circuit.decisions import decisions_of, joined
+from nelson.exact.circuit.decisions import NnfCircuit, decisions_of, joined
 from nelson.exact.circuit.draw import Draws, clauses_of
-from nelson.exact.circuit.nnf import NnfCircuit
 from nelson.exact.compiled import compiled
 from nelson.kernels.circuit import passes
 from nelson.kernels.core import rng

@@ -11,7 +11,7 @@ import pytest
 from nelson import budget
 from nelson.budget import Budget
 from nelson.exact import compiled as compiled_module
-from nelson.exact.circuit import attempts, build, disk_cache, effort
+from nelson.exact.circuit import attempts, build, disk_cache
 from nelson.exact.compiled import compiled, was_cut, why_not
 from nelson.formula.random_ksat import random_ksat
 
@@ -42,7 +42,7 @@ def same(a, b):
 
 def test_the_lines_of_d4_add_up_to_its_effort():
     parts = [(np.ones(200_000, np.int32), np.zeros(2, np.int64))]
-    spent = effort.effort_of(parts, 4.0)
+    spent = attempts.effort_of(parts, 4.0)
     for line in (
         b"c |        time|     #posHit|",
         b"c Number of decision: 7",
@@ -129,8 +129,8 @@ def test_a_clock_that_runs_fast_changes_nothing(monkeypatch):
 
 
 def test_a_safety_limit_that_cuts_in_is_said(monkeypatch):
-    monkeypatch.setattr(effort, "SAFETY", 0.0)
-    monkeypatch.setattr(effort, "SAFETY_PER_EFFORT", 0.0)
+    monkeypatch.setattr(attempts, "SAFETY", 0.0)
+    monkeypatch.setattr(attempts, "SAFETY_PER_EFFORT", 0.0)
     formula = middling()
     assert compiled(formula) is None and was_cut(formula)
     assert "safety limit" in why_not(formula)

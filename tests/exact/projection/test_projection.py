@@ -11,8 +11,8 @@ import pytest
 
 from nelson.errors import Unsatisfiable
 from nelson.exact.circuit import solutions as circuits
+from nelson.exact.circuit.decisions import NnfCircuit
 from nelson.exact.circuit.frontier import circuit_of_rows
-from nelson.exact.circuit.nnf import NnfCircuit
 from nelson.exact.law import law
 from nelson.exact.projection import circuits as routes
 from nelson.exact.projection import dependence as padoa

@@ -20,7 +20,7 @@ from nelson.chains.diagnosis.solver import Finder
 from nelson.chains.problem import prepare
 from nelson.errors import BudgetExceeded
 from nelson.exact import listing, mode
-from nelson.exact.circuit import attempts, build, effort
+from nelson.exact.circuit import attempts, build
 from nelson.exact.compiled import compiled
 from nelson.exact.listing import structures
 from nelson.exact.preprocess import pipeline, preprocess
@@ -120,8 +120,8 @@ def test_a_clock_that_runs_fast_changes_nothing(monkeypatch, make):
 @pytest.mark.process
 def test_a_safety_limit_that_cuts_in_is_said(monkeypatch):
     pytest.importorskip("py_d4")
-    monkeypatch.setattr(effort, "SAFETY", 0.0)
-    monkeypatch.setattr(effort, "SAFETY_PER_EFFORT", 0.0)
+    monkeypatch.setattr(attempts, "SAFETY", 0.0)
+    monkeypatch.setattr(attempts, "SAFETY_PER_EFFORT", 0.0)
     with pytest.warns(UserWarning, match="a faster or slower machine may draw otherwise.*CPU time"):
         samples = nelson.sample(random_ksat(40, 80, 3, seed=2), n=64, seed=0)
     assert "safety limit of 0 s of CPU time" in samples.info[SAFETY]

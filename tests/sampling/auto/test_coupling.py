@@ -12,7 +12,7 @@ from nelson.budget import Budget
 from nelson.chains.diagnosis.diagnose import pilot_request
 from nelson.chains.diagnosis.verdict import StepVerdict
 from nelson.chains.problem import prepare
-from nelson.exact.reason import Reason
+from nelson.exact.routes import Reason
 from nelson.formula import Formula
 from nelson.kernels.core.bits import tail_mask
 from nelson.policy import DEFAULT, AutoPolicy, CouplingPolicy, Policy

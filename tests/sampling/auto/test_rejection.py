@@ -8,7 +8,7 @@ import pytest
 import nelson
 from nelson.budget import Budget
 from nelson.chains.problem import prepare
-from nelson.exact.reason import Reason
+from nelson.exact.routes import Reason
 from nelson.policy import DEFAULT, Policy, RejectionPolicy
 from nelson.sampling.auto.decision import FormulaPart
 from nelson.sampling.auto.steps.rejection import Rejection

@@ -9,7 +9,7 @@ import nelson
 from nelson.budget import Budget
 from nelson.chains.diagnosis.verdict import StepVerdict
 from nelson.chains.problem import prepare
-from nelson.exact.reason import Reason
+from nelson.exact.routes import Reason
 from nelson.policy import DEFAULT, Policy
 from nelson.sampling.auto import groups, ladder
 from nelson.sampling.auto.decision import FormulaPart

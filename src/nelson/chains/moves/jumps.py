@@ -15,7 +15,7 @@ other variables, and is accepted with the probability of Metropolis and Hastings
 Then the rest is drawn exactly given h'. So P is stationary, whatever Q is. W(h) comes from the
 upward pass of a joint move (`kernels/cpu/joint.py`).
 
-Q is a mixture of trees (`trees.py`), learned beforehand from a population of other chains: a tree
+Q is a mixture of trees (`hubs.py`), learned beforehand from a population of other chains: a tree
 is fitted to the population, the population jumps with that tree, and so on. Right values of hubs
 are in the population one by one; the trees bring them together, and W decides. The first trees keep
 a share in Q, so that chains that begin far away may leave too.
@@ -35,10 +35,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nelson.chains.moves.hubs import Hubs, ProposalLaw, Region, region_of
+from nelson.chains.moves.hubs import Hubs, ProposalLaw, Region, Tree, fitted, region_of
 from nelson.chains.moves.joint import LOST, Joint, Runner, joint_moves
 from nelson.chains.moves.protocol import InPlaceMoves
-from nelson.chains.moves.trees import Tree, fitted
 from nelson.chains.problem import Problem
 from nelson.kernels.core import rng
 from nelson.kernels.core.bits import pack

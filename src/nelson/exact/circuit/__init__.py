@@ -2,6 +2,6 @@
 
 `nelson.exact.compiled` is the front. `build` chooses the compiler and is the only place that starts
 D4; `frontier` is a compiler for narrow formulas, and `nelson.exact.frontier_order` finds an order
-of variables for it and for D4. `Circuit` of `nnf` is a d-DNNF as D4 writes it, `DecisionCircuit` of
-`decisions` is the form that is kept and sampled.
+of variables for it and for D4. `NnfCircuit` is a d-DNNF as D4 writes it, `DecisionCircuit` the form
+that is kept and sampled.
 """

@@ -38,17 +38,17 @@ import numpy as np
 from nelson.budget import Budget
 from nelson.errors import FormulaError, NelsonError, Unsatisfiable
 from nelson.exact.circuit import disk_cache, frontier
-from nelson.exact.circuit.attempts import Attempt, attempts
-from nelson.exact.circuit.decisions import DecisionCircuit, decisions_of, joined
-from nelson.exact.circuit.effort import (
+from nelson.exact.circuit.attempts import (
     EFFORT,
     LONG_PAGE_BYTES,
     LONG_SECONDS,
+    Attempt,
+    attempts,
     effort_of,
     page_of,
     safety_seconds,
 )
-from nelson.exact.circuit.nnf import NnfCircuit
+from nelson.exact.circuit.decisions import DecisionCircuit, NnfCircuit, decisions_of, joined
 from nelson.exact.compile_guess import estimate
 from nelson.exact.frontier_order import MAX_LITERALS, MAX_VARIABLES, Order
 from nelson.formula import Formula

@@ -1,4 +1,4 @@
-"""A d-DNNF as flat arrays of decisions.
+"""A d-DNNF: as D4 writes it (`NnfCircuit`), and as flat arrays of decisions (`DecisionCircuit`).
 
     value(decision) = value(branch 0) + value(branch 1)
     value(branch)   = prod over its literals of w(l)  x  prod over its decisions of value(decision)
@@ -20,11 +20,67 @@ from typing import ClassVar
 
 import numpy as np
 
-from nelson.exact.circuit.nnf import NnfCircuit
 from nelson.formula.flat import lengths_to_offsets
 from nelson.kernels.circuit import levels, nnf, passes, records
 from nelson.kernels.core.bits import words_for
 from nelson.kernels.core.threads import spread, usable_cores
+
+
+@dataclass(frozen=True)
+class NnfCircuit:
+    """A d-DNNF in D4's text format (Lagniez, Marquis 2017): "o i 0", "a i 0", "t i 0", "f i 0"
+    declare nodes, "i j l .. 0" is an edge from i to j that carries literals; node 1 is the root.
+
+    value(and) is the product, value(or) the sum over edges of weight(edge) value(child). Children
+    of "and" share no variable, those of "or" exclude each other.
+    """
+
+    kind: np.ndarray  # (nodes + 1,) uint8; entry 0 unused
+    parent: np.ndarray  # (edges,) int32, edges out of a node before edges into it
+    child: np.ndarray  # (edges,) int32
+    start: np.ndarray  # (edges + 1,) int64: literals of edge e are literals[start[e]:start[e+1]]
+    literals: np.ndarray  # int32
+
+    @classmethod
+    def parse(cls, text: str | bytes) -> NnfCircuit:
+        """Read D4's text, in linear time. Raises ValueError if it is not a circuit."""
+        raw = np.frombuffer(text.encode() if isinstance(text, str) else text, np.uint8)
+        size = np.zeros(3, np.int64)
+        nnf.measure(raw, size)
+        nodes, edges, literals = size.tolist()
+        # A line declares a node, so that there are fewer nodes than characters.
+        if not 0 < nodes <= len(raw) < 2**31 or literals < 0:
+            raise ValueError("not the text of a circuit")
+        circuit = cls(
+            np.full(nodes + 1, nnf.FALSE, np.uint8),
+            np.empty(edges, np.int32),
+            np.empty(edges, np.int32),
+            np.zeros(edges + 1, np.int64),
+            np.empty(literals, np.int32),
+        )
+        c = circuit
+        if not nnf.read(raw, c.kind, c.parent, c.child, c.start, c.literals):
+            raise ValueError("not the text of a circuit")
+        if not nnf.ordered(c.parent, c.child, np.zeros(nodes + 1, np.uint8)):
+            raise ValueError("edges of a circuit that are not in bottom-up order")
+        leaf = (c.kind == nnf.TRUE) | (c.kind == nnf.FALSE)
+        if leaf[c.parent].any() or (c.parent == c.child).any():
+            raise ValueError("edges out of a leaf of a circuit, or from a node to itself")
+        return circuit
+
+    def check_variables(self, n: int) -> None:
+        """Raise ValueError unless all literals are of variables 1..n: kernels check no bounds."""
+        variables = np.abs(self.literals.astype(np.int64))
+        if len(variables) and not 1 <= variables.min() <= variables.max() <= n:
+            raise ValueError(f"literals of a circuit that are not of variables 1..{n}")
+
+    def log_value(self, log_p: np.ndarray) -> float:
+        """log P(C); log_p (n, 2): log P(x_i = 0), log P(x_i = 1). O(edges + literals)."""
+        self.check_variables(len(log_p))
+        value = np.where(np.isin(self.kind, (nnf.AND, nnf.TRUE)), 0.0, -np.inf)
+        nnf.evaluate(self.kind, self.parent, self.child, self.start, self.literals, log_p, value)
+        return float(value[1])
+
 
 #: Edges times theta below which starting a thread costs more than it saves.
 MIN_THREADED_VISITS = 200_000

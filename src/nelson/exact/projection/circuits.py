@@ -16,11 +16,10 @@ import numpy as np
 
 from nelson.budget import Budget
 from nelson.errors import Unsatisfiable
+from nelson.exact.circuit.attempts import EFFORT, effort_of, safety_seconds
 from nelson.exact.circuit.build import compile_parts, missing
-from nelson.exact.circuit.decisions import DecisionCircuit, decisions_of, joined
-from nelson.exact.circuit.effort import EFFORT, effort_of, safety_seconds
+from nelson.exact.circuit.decisions import DecisionCircuit, NnfCircuit, decisions_of, joined
 from nelson.exact.circuit.frontier import circuit_of_rows
-from nelson.exact.circuit.nnf import NnfCircuit
 from nelson.exact.compile_guess import estimate
 from nelson.formula import Formula
 from nelson.formula.components import Component, split

@@ -22,8 +22,7 @@ from nelson.chains.problem import Problem
 from nelson.chains.request import Request
 from nelson.errors import BudgetExceeded, Unsatisfiable
 from nelson.exact.listing import MAX_STRUCTURES, structures
-from nelson.exact.reason import Reason
-from nelson.exact.routes import ENUMERATE
+from nelson.exact.routes import ENUMERATE, Reason
 from nelson.exact.rows_by_inputs import rows_by_inputs
 from nelson.formula import Formula
 from nelson.formula.components import split

@@ -31,7 +31,7 @@ from nelson.chains import engine
 from nelson.chains.diagnosis.diagnose import pilot_request, pilots
 from nelson.chains.diagnosis.verdict import StepVerdict
 from nelson.chains.problem import Problem
-from nelson.exact.reason import Reason
+from nelson.exact.routes import Reason
 from nelson.formula.memo import Recent, Slot
 from nelson.io.progress import phase
 from nelson.kernels.core.bits import tail_mask

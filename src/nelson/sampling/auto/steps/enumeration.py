@@ -6,7 +6,7 @@ from nelson.budget import Budget
 from nelson.chains.diagnosis.verdict import StepVerdict
 from nelson.errors import BudgetExceeded, Unsatisfiable
 from nelson.exact.listing import MAX_STRUCTURES, structures
-from nelson.exact.reason import Reason
+from nelson.exact.routes import Reason
 from nelson.io.progress import phase
 from nelson.policy import Policy
 from nelson.sampling.auto import compiler

@@ -14,7 +14,7 @@ from nelson.chains.diagnosis.verdict import StepVerdict
 from nelson.errors import Unsatisfiable
 from nelson.exact.inputs import gates_of
 from nelson.exact.listing import MAX_STRUCTURES
-from nelson.exact.reason import Reason
+from nelson.exact.routes import Reason
 from nelson.exact.rows_by_inputs import rows_by_inputs
 from nelson.policy import Policy
 from nelson.sampling.auto.decision import FormulaPart

@@ -25,7 +25,7 @@ from nelson.chains.diagnosis.verdict import StepVerdict
 from nelson.chains.problem import Problem
 from nelson.chains.request import Request
 from nelson.chains.resolution import beyond_resolution
-from nelson.exact.reason import Reason
+from nelson.exact.routes import Reason
 from nelson.formula.memo import Recent, Slot
 from nelson.io.progress import phase
 from nelson.kernels.core.rng import MAX_ROUNDS

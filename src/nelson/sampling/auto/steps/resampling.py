@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from nelson.budget import Budget
 from nelson.chains.diagnosis.verdict import StepVerdict
-from nelson.exact.reason import Reason
+from nelson.exact.routes import Reason
 from nelson.policy import Policy
 from nelson.sampling.auto import chains
 from nelson.sampling.auto.decision import FormulaPart

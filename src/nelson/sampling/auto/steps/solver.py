@@ -15,7 +15,7 @@ from nelson.chains.block import Block
 from nelson.chains.chain import resumed, tiled
 from nelson.chains.diagnosis.verdict import StepVerdict
 from nelson.chains.request import Request
-from nelson.exact.reason import Reason
+from nelson.exact.routes import Reason
 from nelson.kernels.core.bits import words_for
 from nelson.policy import Policy
 from nelson.sampling import foreign

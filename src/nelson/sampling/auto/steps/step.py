@@ -17,7 +17,7 @@ from nelson.budget import Budget
 from nelson.chains.block import Block
 from nelson.chains.diagnosis.verdict import StepVerdict
 from nelson.chains.request import Request
-from nelson.exact.reason import Reason
+from nelson.exact.routes import Reason
 from nelson.policy import Policy
 from nelson.sampling.auto.decision import ComponentGroup, FormulaPart
 from nelson.sampling.sampler import Sampler
