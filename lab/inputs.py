@@ -20,7 +20,8 @@ from nelson import Formula
 from nelson.chains.problem import prepare
 from nelson.process.child import run_child
 from nelson.sampling import foreign
-from nelson.sampling.methods import quicksampler, unigen
+from nelson.sampling.methods import unigen
+from nelson_paper.samplers import quicksampler
 
 #: Registered samplers that take a sampling set.
 SAMPLERS = ("unigen", "weightgen", "xor", "quicksampler")

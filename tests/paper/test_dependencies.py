@@ -15,7 +15,7 @@ import pytest
 from tests import ROOT
 
 #: Foreign samplers, with which results are compared where they are installed.
-OPTIONAL = {"pycmsgen"}
+OPTIONAL = {"pycmsgen", "pycryptosat"}
 #: What `make demo` does not install.
 ABSENT = ("torch", "ray", "pandas", "sklearn", "safetensors", "tensorboard", "cpmpy")
 

@@ -12,6 +12,8 @@ import nelson
 from nelson.chains.guarantee import GUARANTEES
 from nelson.chains.problem import prepare
 from nelson.cli import app
+from nelson.errors import NelsonError
+from nelson.sampling import registry
 from nelson.sampling.registry import describe, get
 from tests import ROOT
 from tests.problems import extremal, non_extremal
@@ -37,6 +39,16 @@ def test_the_table_holds_every_sampler():
     assert [row.name for row in rows] == nelson.samplers()
     assert {row.name for row in rows if not row.weighted} >= {"unigen"}
     assert all(row.installed for row in rows if row.needs is None)
+
+
+def test_peers_of_the_paper_are_named_only_where_nelson_paper_is_installed(monkeypatch):
+    peers = {"kus", "waps", "weightgen", "xor", "quicksampler"}
+    assert peers <= set(nelson.samplers())
+    monkeypatch.setattr(registry, "_is_installed", lambda module: module != "nelson_paper")
+    assert not peers & set(nelson.samplers())
+    for name in peers:
+        with pytest.raises(NelsonError, match="pip install nelson-paper"):
+            get(name)
 
 
 def test_docs_hold_the_same_table():

@@ -13,7 +13,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple
 
-from nelson.errors import FormulaError
+from nelson.errors import FormulaError, NelsonError
 
 if TYPE_CHECKING:
     from nelson.sampling.sampler import Sampler
@@ -27,30 +27,33 @@ _REGISTRY = {
     "rejection": "nelson.sampling.methods.rejection",
     "enumerate": "nelson.sampling.methods.enumeration",
     "circuit": "nelson.sampling.methods.circuit",
-    "kus": "nelson.sampling.methods.kus",
-    "waps": "nelson.sampling.methods.waps",
     "cmsgen": "nelson.sampling.methods.cmsgen",
     "unigen": "nelson.sampling.methods.unigen",
-    "weightgen": "nelson.sampling.methods.weightgen",
-    "xor": "nelson.sampling.methods.xor",
-    "quicksampler": "nelson.sampling.methods.quicksampler",
+}
+#: Peers of the paper, rewritten from their papers: the distribution nelson-paper has them.
+_PEERS = {
+    name: f"nelson_paper.samplers.{name}"
+    for name in ("kus", "waps", "weightgen", "xor", "quicksampler")
 }
 
 
 def names() -> list[str]:
-    """All registered samplers; "auto" picks among them.
+    """All samplers that can be named, those of nelson-paper if it is installed; "auto" picks among
+    ours.
 
     >>> nelson.samplers()[:3]
     ['lovasz', 'moser-tardos', 'prs']
     """
-    return list(_REGISTRY)
+    return [*_REGISTRY, *(_PEERS if _is_installed("nelson_paper") else ())]
 
 
 def get(name: str) -> Sampler:
     """The `Sampler` of that name."""
-    if name not in _REGISTRY:
+    module = _REGISTRY.get(name) or _PEERS.get(name)
+    if module is None:
         raise FormulaError(f"no sampler {name!r}", expected="one of auto, " + ", ".join(names()))
-    module = _REGISTRY[name]
+    if name in _PEERS and not _is_installed("nelson_paper"):
+        raise NelsonError(f"method {name!r} comes with nelson-paper: pip install nelson-paper")
     known = getattr(sys.modules.get(module), "SAMPLER", None)  # `import_module` takes 5 us
     return known or import_module(module).SAMPLER
 

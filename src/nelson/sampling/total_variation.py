@@ -218,11 +218,6 @@ def of_law(law: Law, theta: np.ndarray) -> float:
     return float(total)
 
 
-def of_coins(problem: Problem, theta: np.ndarray) -> np.ndarray:
-    """Of variables that are drawn one by one, each with a uniform number of 53 bits."""
-    return np.full(len(theta), 4 * theta.shape[1] * _ULP)
-
-
 # --- coupling -------------------------------------------------------------------------------------
 
 

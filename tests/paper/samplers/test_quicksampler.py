@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import nelson
-from nelson.sampling.methods.scripts import quicksampler as script
+from nelson_paper.samplers.scripts import quicksampler as script
 from tests.problems import all_states, chi_square, exact_law, random_ksat
 
 SEED = 11

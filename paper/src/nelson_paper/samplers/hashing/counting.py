@@ -10,7 +10,7 @@ import math
 import random
 from collections.abc import Callable
 
-from nelson.sampling.methods.hashing.cells import DIMENSIONS, HashedSpace
+from nelson_paper.samplers.hashing.cells import DIMENSIONS, HashedSpace
 
 #: Probability that `bracket` errs.
 DELTA = 0.05

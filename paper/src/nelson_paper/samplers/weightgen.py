@@ -35,10 +35,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from nelson.sampling import foreign, total_variation
-from nelson.sampling.methods.hash_draws import draw
-from nelson.sampling.methods.hashing.weightgen import EPSILON
+from nelson.sampling import foreign
 from nelson.sampling.sampler import Sampler
+from nelson_paper.samplers.hash_draws import draw, variation
+from nelson_paper.samplers.hashing.weightgen import EPSILON
 
 #: The probability that a try succeeds is at least this.
 SUCCESS = 0.62
@@ -52,7 +52,7 @@ SAMPLER = Sampler(
     guarantee=lambda problem, sweeps: "approximate" if problem.rest.n_clauses else "exact",
     blocks=partial(foreign.blocks, partial(draw, "weightgen", (1 + EPSILON) / SUCCESS - 1)),
     needs="samplers",
-    variation=total_variation.of_coins,
+    variation=variation,
     modules=("pycryptosat",),
     seconds=60.0,
     promise="within a factor 27.4 of P (where the count is right: 93%)",

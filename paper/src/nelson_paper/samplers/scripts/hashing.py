@@ -11,9 +11,9 @@ import math
 import random
 import time
 
-from nelson.sampling.methods.hashing import paws, weightgen
-from nelson.sampling.methods.hashing.cells import HashedSpace
 from nelson.sampling.methods.scripts.messages import SECONDS, clauses
+from nelson_paper.samplers.hashing import paws, weightgen
+from nelson_paper.samplers.hashing.cells import HashedSpace
 
 #: Formulas with at most this many solutions are enumerated and drawn from by weight: exactly.
 FEW = 256

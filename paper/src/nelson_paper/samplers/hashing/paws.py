@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
-from nelson.sampling.methods.hashing.cells import HashedSpace
-from nelson.sampling.methods.hashing.counting import bracket, gamma
+from nelson_paper.samplers.hashing.cells import HashedSpace
+from nelson_paper.samplers.hashing.counting import bracket, gamma
 
 #: P: a cell of P or more elements is a failed try.
 CELL = 64

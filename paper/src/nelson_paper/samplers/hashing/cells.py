@@ -22,7 +22,7 @@ import math
 import random
 from typing import Any, NamedTuple
 
-from nelson.sampling.methods.hashing.embed import comparator, embed
+from nelson_paper.samplers.hashing.embed import comparator, embed
 
 #: Up to this many free dimensions all points of a subspace are checked.
 DIMENSIONS = 18

@@ -21,8 +21,8 @@ from tests.problems import chi_square, exact_law, random_ksat, state_codes, weig
 
 pytest.importorskip("pycryptosat")
 
-from nelson.sampling.methods.hashing import cells, counting, paws, weightgen
-from nelson.sampling.methods.scripts import hashing as script
+from nelson_paper.samplers.hashing import cells, counting, paws, weightgen
+from nelson_paper.samplers.scripts import hashing as script
 
 ALPHA = 1e-6
 FORMULA = random_ksat(12, 10, 4, seed=3)  # 1966 solutions

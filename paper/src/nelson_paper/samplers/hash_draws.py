@@ -22,6 +22,11 @@ _SCRIPT = Path(__file__).with_name("scripts") / "hashing.py"
 _REPORTED = ("tries", "structures", "hash_bits", "parities", "tilt")
 
 
+def variation(problem: Problem, theta: np.ndarray) -> np.ndarray:
+    """As `Sampler.variation`: each variable is drawn with a uniform number of 53 bits."""
+    return np.full(len(theta), 4 * theta.shape[1] * 2.0**-53)
+
+
 def draw(
     method: str,
     epsilon: float,

@@ -40,10 +40,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from nelson.sampling import foreign, total_variation
-from nelson.sampling.methods.hash_draws import draw
-from nelson.sampling.methods.hashing.paws import factor
+from nelson.sampling import foreign
 from nelson.sampling.sampler import Sampler
+from nelson_paper.samplers.hash_draws import draw, variation
+from nelson_paper.samplers.hashing.paws import factor
 
 SAMPLER = Sampler(
     name="xor",
@@ -54,7 +54,7 @@ SAMPLER = Sampler(
     guarantee=lambda problem, sweeps: "approximate" if problem.rest.n_clauses else "exact",
     blocks=partial(foreign.blocks, partial(draw, "xor", 1 / factor() - 1)),
     needs="samplers",
-    variation=total_variation.of_coins,
+    variation=variation,
     modules=("pycryptosat",),
     seconds=60.0,
     promise="within a factor 1.1 of P (where the count is right: 95%)",

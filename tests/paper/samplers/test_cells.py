@@ -16,8 +16,8 @@ from tests.problems import exact_law, random_ksat, weights
 
 pytest.importorskip("pycryptosat")
 
-from nelson.sampling.methods.hashing import cells, counting, paws, weightgen
-from nelson.sampling.methods.hashing.embed import MAX_BITS, chain, comparator, embed
+from nelson_paper.samplers.hashing import cells, counting, paws, weightgen
+from nelson_paper.samplers.hashing.embed import MAX_BITS, chain, comparator, embed
 
 FORMULA = random_ksat(12, 10, 4, seed=3)  # 1966 solutions
 LAW = exact_law(FORMULA)

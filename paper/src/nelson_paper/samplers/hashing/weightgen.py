@@ -8,8 +8,8 @@ import math
 import random
 from collections.abc import Iterator
 
-from nelson.sampling.methods.hashing.cells import HashedSpace
-from nelson.sampling.methods.hashing.counting import estimate
+from nelson_paper.samplers.hashing.cells import HashedSpace
+from nelson_paper.samplers.hashing.counting import estimate
 
 #: Tolerance: probabilities are within a factor 1 + EPSILON. The theory needs more than 6.84; the
 #: paper's experiments use 16.

@@ -1,0 +1,1 @@
+"""What runs in child processes; see `nelson.sampling.methods.scripts`."""

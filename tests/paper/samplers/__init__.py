@@ -1,0 +1,1 @@
+"""Tests of nelson_paper.samplers."""
