@@ -22,9 +22,8 @@ from nelson.chains.block import Block, Lanes, divided
 from nelson.chains.problem import Problem
 from nelson.chains.request import Request
 from nelson.kernels.core.bits import compact, concatenate, lanes_set, last_mask, words_for
-from nelson.sampling.drawing import Drawing
+from nelson.sampling.drawing import Drawing, prove_or_explain, result
 from nelson.sampling.foreign import FIRST_PIECE
-from nelson.sampling.result import prove_or_explain, result
 from nelson.sampling.sampler import Sampler
 from nelson.sampling.samples import Samples
 

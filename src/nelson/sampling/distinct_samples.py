@@ -46,8 +46,7 @@ from nelson.sampling.collect import (
     until_late,
     valid_blocks,
 )
-from nelson.sampling.drawing import Drawing
-from nelson.sampling.result import prove_or_explain, result
+from nelson.sampling.drawing import Drawing, prove_or_explain, result
 from nelson.sampling.samples import Samples
 
 #: Samples that are unpacked at once.

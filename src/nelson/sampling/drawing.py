@@ -1,24 +1,34 @@
-"""One draw of a plan: a sampler, and a request to it for each set of contexts."""
+"""One draw of a plan: a sampler, and a request to it for each set of contexts; and its result, with
+guarantee, status and info, for samples from the CPU and from a GPU.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from nelson.chains.block import Block
 from nelson.chains.engine import width_for
+from nelson.chains.guarantee import weakest
 from nelson.chains.problem import Problem
 from nelson.chains.request import Request
+from nelson.errors import Unsatisfiable
+from nelson.exact import solver
 from nelson.formula import Formula
 from nelson.kernels.core.bits import words_for
 from nelson.policy import DEFAULT, Policy
+from nelson.sampling import total_variation
 from nelson.sampling.auto import Decision, MethodChoice
+from nelson.sampling.auto.decision import SAFETY
+from nelson.sampling.registry import get, names
 from nelson.sampling.sampler import Sampler
+from nelson.sampling.samples import Samples
 
 
 @dataclass
@@ -119,3 +129,152 @@ class Drawing:
                 for context, label in zip(request.contexts.tolist(), rows, strict=False):
                     labels[context] = label
         return labels
+
+
+AnySamples = TypeVar("AnySamples", bound=Samples)
+
+
+def result(
+    drawing: Drawing, samples: AnySamples, blocks: Sequence[Block], started: float, **more: Any
+) -> AnySamples:
+    """The samples of `drawing`, which `blocks` brought, with guarantee, status and info.
+
+    more: further entries of info; reason=: why there are fewer samples than drawing.n.
+    """
+    guarantee, request, sweeps = drawing.guarantee, drawing.request, drawing.sweeps
+    total = Block.sum(blocks)
+    # Whatever was promised: samples that remain follow another law, and no samples follow none.
+    untrue = bool(total.invalid) or (guarantee == "diagnosed" and not samples.count)
+    if untrue:
+        guarantee = weakest([guarantee, "heuristic"])
+    why, far = drawing.choice.why, {}
+    if guarantee == "exact" and samples.count:
+        bound, coupled = total_variation.of_drawing(drawing, total, samples.count)
+        rounded = coupled <= total_variation.MOST
+        guarantee, weaker = total_variation.judged(guarantee, bound, rounded)
+        why, far = f"{why}; but {weaker}" if weaker else why, {"tv_bound": bound}
+    info: dict[str, Any] = {
+        "method": drawing.sampler.name,
+        "why": why,
+        "seed": request.seed,
+        "requested": drawing.n,
+        "rounds": total.rounds,
+        "resampled": total.resampled,
+        "sweeps": sweeps,
+        **({"moves": "single"} if sweeps else {}),  # other moves say so themselves
+        **(
+            {"threads": request.budget.threads}
+            if drawing.gpu is None
+            else {"device": f"cuda:{drawing.gpu}"}
+        ),
+        "fixed": len(drawing.problem.fixed),
+        "seconds": time.monotonic() - started,
+    }
+    if guarantee == "heuristic" and drawing.choice.advice:
+        info["advice"] = dict(drawing.choice.advice)
+    if drawing.choice.parts or not drawing.choice.whole:  # it was "auto"
+        info |= {
+            "auto": [
+                dict(part) for part in drawing.choice.parts
+            ],  # the decision serves other calls
+            "whole": drawing.choice.whole,
+            "preprocessing": list(drawing.choice.steps),
+        }
+    info |= drawing.info | total.info | far
+    if guarantee == "approximate" and "epsilon" not in info:
+        info["epsilon"] = total_variation.epsilon(drawing, float(info.get("tv_bound", 0.0)))
+    info |= _clock(drawing, info)
+    if drawing.sampler.may_be_invalid or total.invalid:
+        validity = 1 - total.invalid / max(total.drawn, 1)
+        info |= {"drawn": total.drawn, "invalid": total.invalid, "validity": validity}
+    if not drawing.single:
+        floor = guarantee if untrue or far else "exact"
+        info["guarantees"] = [weakest([floor, label]) for label in drawing.guarantees]
+    if total.interrupted:
+        info["interrupted"] = True
+    status, n_valid = "ok", samples.count
+    reason = more.pop("reason", None)
+    if (drawing.n is not None and n_valid < drawing.n) or total.interrupted:
+        status, info["reason"] = "budget", reason or _reason(drawing, n_valid, info)
+    return replace(samples, guarantee=guarantee, status=status, info=info | more)
+
+
+def _clock(drawing: Drawing, info: dict[str, Any]) -> dict[str, Any]:
+    """Where a clock decided: which limit did so though the caller had set none, with a warning; or
+    how to repeat a call with `seconds=`.
+    """
+    if drawing.decisions is None:
+        return {}
+    if drawing.request.budget.deadline is not None:
+        return {"repeat": _repeat(drawing)}
+    reasons = [
+        part["not taken"][SAFETY] for part in drawing.choice.parts if SAFETY in part["not taken"]
+    ]
+    reasons += [step for step in drawing.choice.steps if SAFETY in step]
+    reasons += [info[SAFETY]] if SAFETY in info else []
+    if not reasons:
+        return {}
+    text = "; ".join(dict.fromkeys(reasons))
+    warnings.warn(
+        f"a limit in seconds decided how to draw, so a faster or slower machine may draw "
+        f"otherwise: {text}. Name a method (method=) to avoid that.",
+        stacklevel=6,
+    )
+    return {SAFETY: text}
+
+
+def _repeat(drawing: Drawing) -> dict[str, Any] | str:
+    """What gives the same samples again, whatever the time: options of `nelson.sample`, if one
+    method draws the formula as given.
+    """
+    choice = drawing.choice
+    if not (choice.whole and choice.method in names()):
+        return (
+            "leave out seconds=: the decision and the samples then depend on the seed alone, and "
+            "may differ from these"
+        )
+    how: dict[str, Any] = {"method": choice.method, "seed": drawing.request.seed}
+    return how | ({"sweeps": choice.sweeps} if get(choice.method).sweeps is not None else {})
+
+
+def _reason(drawing: Drawing, n_valid: int, info: dict[str, Any]) -> str:
+    request = drawing.request
+    if info.get("interrupted"):
+        return "interrupted"
+    if info.get("ended"):
+        reason = info["ended"]
+    elif request.budget.deadline is not None and time.monotonic() >= request.budget.deadline:
+        reason = "the time was up"
+    elif request.block_seconds is not None:
+        reason = (
+            f"the {request.block_seconds:g} s that {drawing.sampler.name!r} has by default were up"
+        )
+    else:
+        reason = f"{n_valid} of {drawing.n} samples became valid within {request.max_rounds} rounds"
+        if not n_valid:
+            reason = f"no sample became valid within {request.max_rounds} rounds"
+    explanations = {
+        "satisfiable": "; a solver says that solutions exist",
+        "undecided": "; a solver could not decide whether there are solutions",
+    }
+    return reason + explanations.get(info.get("solver", ""), "")
+
+
+def prove_or_explain(drawing: Drawing, problem: Problem, request: Request, block: Block) -> None:
+    """No sample was valid: ask a solver, unless one was asked already.
+
+    Raises Unsatisfiable if the solver proves it; else the block's info holds the answer.
+    """
+    if "solver" in block.info:
+        return
+    seconds = (
+        None if request.budget.deadline is None else request.budget.deadline - time.monotonic()
+    )
+    if seconds is not None and seconds <= 0:
+        block.info["solver"] = "not asked"
+        return
+    answer = solver.satisfiable(problem.formula, problem.evidence, seconds=seconds)
+    if answer is False:
+        given = f" given {list(problem.evidence)}" if problem.evidence else ""
+        raise Unsatisfiable(f"a CDCL solver proved that the formula has no solution{given}")
+    block.info["solver"] = "satisfiable" if answer else "undecided"

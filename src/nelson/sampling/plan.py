@@ -113,21 +113,23 @@ class Plan:
     @property
     def guarantee(self) -> str:
         """The weakest guarantee of all contexts."""
-        return self.decide()._arrangement.chosen.choice.guarantee
+        return self.choice.guarantee
 
     @property
     def why(self) -> str:
-        return self.decide()._arrangement.chosen.choice.why
+        return self.choice.why
 
     @property
     def method(self) -> str:
         """The name of a sampler; several joined by " + " where components differ."""
-        return self.decide()._arrangement.chosen.choice.method
+        return self.choice.method
 
     @property
     def choice(self) -> MethodChoice:
         """Method, sweeps, guarantee and reasons, component by component."""
-        return self.decide()._arrangement.chosen.choice
+        self.decide()
+        assert self._decided is not None
+        return self._decided.chosen.choice
 
     def __repr__(self) -> str:
         how = "not decided yet"
@@ -143,11 +145,6 @@ class Plan:
         if self._decided is None:
             self._decided = self._known_or_arranged(budget or self._budget(None))[0]
         return self
-
-    @property
-    def _arrangement(self) -> _Arrangement:
-        assert self._decided is not None
-        return self._decided
 
     # --- drawing ---------------------------------------------------------------------------------
 
@@ -181,10 +178,7 @@ class Plan:
         samples = None
         try:
             try:
-                drawing = self.drawing(n, options, budget)
-                with without_deadline():  # `until_late` looks at it
-                    draw = distinct if options.unique else carry_out
-                    samples = draw(drawing, started)
+                samples = self._in_time(n, options, budget, started)
                 why = str(samples.info.get("reason", ""))
             except TimeUp as error:
                 why = str(error)
@@ -194,6 +188,12 @@ class Plan:
         finally:
             if reserve is not None:
                 reserve.stop()
+
+    def _in_time(self, n: int, options: Options, budget: Budget, started: float) -> Samples:
+        """The samples; raises TimeUp if the time was up before there was one."""
+        drawing = self.drawing(n, options, budget)
+        with without_deadline():  # `until_late` looks at it
+            return distinct(drawing, started) if options.unique else carry_out(drawing, started)
 
     def _reserve(self, n: int, options: Options, budget: Budget) -> Reserve | None:
         """A solver for the case that the time is up before there is a sample."""

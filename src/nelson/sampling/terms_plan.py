@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from nelson.budget import Budget, TimeUp
+from nelson.budget import Budget
 from nelson.chains.chain import Chains
 from nelson.chains.diagnosis.diagnose import SEED, diagnose_chains, pilot_request
 from nelson.chains.diagnosis.verdict import StepVerdict
@@ -34,7 +34,7 @@ from nelson.chains.terms import Terms
 from nelson.errors import FormulaError
 from nelson.exact.law import Law, law
 from nelson.formula import Formula
-from nelson.formula.checks import count, evidence_of
+from nelson.formula.checks import evidence_of
 from nelson.formula.memo import Recent, Slot
 from nelson.formula.polynomial import Lifted, Polynomial, lift
 from nelson.kernels.core.bits import pack, tail_mask
@@ -89,24 +89,12 @@ class TermsPlan(Plan):
 
     @property
     def choice(self) -> MethodChoice:
+        """The exact method of the lifted formula, else "heat-bath"."""
         self.decide()
         assert self._route is not None
         verdict = self._route.verdict
         method = "heat-bath" if self._route.law is None else self._route.law.method
         return MethodChoice(method, verdict.sweeps, verdict.guarantee, verdict.why)
-
-    @property
-    def guarantee(self) -> str:
-        return self.choice.guarantee
-
-    @property
-    def why(self) -> str:
-        return self.choice.why
-
-    @property
-    def method(self) -> str:
-        """The exact method of the lifted formula, else "heat-bath"."""
-        return self.choice.method
 
     def at(self, theta: Any, *, keep: bool = False) -> TermsPlan:
         """As `Plan.at`. An exact law serves every theta; chains are diagnosed anew, or kept."""
@@ -140,25 +128,13 @@ class TermsPlan(Plan):
 
     # --- drawing ---------------------------------------------------------------------------------
 
-    def _drawn(self, n: int, options: Options, started: float) -> Samples:
-        n = count(n, "n")
-        budget = self._budget(n, options.seconds)
-        reserve, samples = self._reserve(n, options, budget), None
-        try:
-            try:
-                with budget.enforced():
-                    samples = self._in_time(n, options, budget, started)
-                why = str(samples.info.get("reason", ""))
-            except TimeUp as error:
-                why = str(error)
-            if reserve is not None and n and (samples is None or not samples.count):
-                samples = reserve.samples(started, why) or samples
-            return self._nothing(n, options, started, why) if samples is None else samples
-        finally:
-            if reserve is not None:
-                reserve.stop()
-
     def _in_time(self, n: int, options: Options, budget: Budget, started: float) -> Samples:
+        with budget.enforced():
+            return self._exactly_or_by_chains(n, options, budget, started)
+
+    def _exactly_or_by_chains(
+        self, n: int, options: Options, budget: Budget, started: float
+    ) -> Samples:
         self.decide(budget)
         assert self._route is not None
         seed = secrets.randbits(63) if options.seed is None else int(options.seed)

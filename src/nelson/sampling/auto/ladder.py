@@ -26,9 +26,8 @@ from nelson.sampling.auto.groups import Taken, group_of
 from nelson.sampling.auto.search import StepSearch
 from nelson.sampling.auto.steps.circuit import Compilation, LateCompilation
 from nelson.sampling.auto.steps.coupling import Coupling
-from nelson.sampling.auto.steps.enumeration import Enumeration
+from nelson.sampling.auto.steps.enumeration import Enumeration, InputEnumeration
 from nelson.sampling.auto.steps.extremal import Extremal, SlowExtremal
-from nelson.sampling.auto.steps.inputs import InputEnumeration
 from nelson.sampling.auto.steps.rejection import Rejection
 from nelson.sampling.auto.steps.resampling import Resampling
 from nelson.sampling.auto.steps.solver import JointWithGates, SolverChains

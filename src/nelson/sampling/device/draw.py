@@ -28,9 +28,8 @@ from nelson.kernels.cpu.cftp import longest
 from nelson.sampling.collect import collect, in_blocks
 from nelson.sampling.device.gpu import Gpu
 from nelson.sampling.device.samples import DeviceSamples
-from nelson.sampling.drawing import Drawing
+from nelson.sampling.drawing import Drawing, prove_or_explain, result
 from nelson.sampling.methods.cftp import CFTP, ENDED
-from nelson.sampling.result import prove_or_explain, result
 from nelson.sampling.samples import Samples
 
 _PROGRAMS: Slot[Recent[Any, Any]] = Slot("programs on a GPU")

@@ -11,7 +11,7 @@ import math
 import random
 import time
 
-from nelson.sampling.methods.scripts.messages import SECONDS, clauses
+from nelson.sampling.methods.scripts import SECONDS, clauses
 from nelson_paper.samplers.hashing import paws, weightgen
 from nelson_paper.samplers.hashing.cells import HashedSpace
 

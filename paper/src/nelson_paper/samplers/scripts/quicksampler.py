@@ -14,7 +14,7 @@ import random
 import threading
 import time
 
-from nelson.sampling.methods.scripts.messages import clauses
+from nelson.sampling.methods.scripts import clauses
 
 #: Most mutations in one combination.
 LEVELS = 6

@@ -10,7 +10,7 @@ conflicts, then with twice as many, and so on. Each limit that did not suffice c
 
 import array
 
-from nelson.sampling.methods.scripts.messages import sent
+from nelson.sampling.methods.scripts import sent
 
 
 def solve(task):

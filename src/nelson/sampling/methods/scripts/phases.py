@@ -7,7 +7,7 @@ answers  {"rows": one byte per sample and variable}, several; {"unsatisfiable": 
 
 import random
 
-from nelson.sampling.methods.scripts.messages import clauses, sent
+from nelson.sampling.methods.scripts import clauses, sent
 
 
 def solve(task):

@@ -13,7 +13,7 @@ draws all remaining samples.
 
 import math
 
-from nelson.sampling.methods.scripts.messages import clauses
+from nelson.sampling.methods.scripts import clauses
 
 #: UniGen's default for uniformity.
 KAPPA = 0.638
