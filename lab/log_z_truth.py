@@ -22,7 +22,7 @@ from lab.common import Row
 from nelson import BudgetExceeded, Formula
 from nelson.budget import Budget
 from nelson.log_z import log_z
-from nelson.log_z.bridge import HEURISTIC
+from nelson.log_z.bridge_draws import HEURISTIC
 from nelson.log_z.method import LogZTask
 from nelson.log_z.methods import AUTO, without_terms
 from nelson.policy import AutoPolicy, Policy

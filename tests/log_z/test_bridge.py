@@ -12,11 +12,10 @@ from scipy.stats import binom
 from nelson import BudgetExceeded, Formula
 from nelson.budget import Budget
 from nelson.formula.polynomial import lift
-from nelson.log_z import LogPartition, log_z, sums, with_terms
-from nelson.log_z.bennett import Bridge
+from nelson.log_z import LogPartition, compute, log_z, sums
 from nelson.log_z.bridge import bridge
+from nelson.log_z.bridge_draws import Bridge, PartSampler
 from nelson.log_z.method import LogProbability
-from nelson.log_z.part_sampler import PartSampler
 from nelson.log_z.parts import merge, reduce
 from nelson.policy import AutoPolicy, LogZPolicy, Policy
 from tests.log_z.test_bounds import bipartite, grid
@@ -205,8 +204,8 @@ def test_a_path_that_is_not_trusted_is_followed_by_a_bridge(
     def poor(*_: object) -> LogPartition:
         return LogPartition(9.0, 99.0, "anneal", "asked for; not trusted (one)", 0.0, False, info)
 
-    monkeypatch.setattr(with_terms, "annealed", poor)
-    monkeypatch.setattr(with_terms, "EXACT", ())
+    monkeypatch.setattr(compute, "annealed", poor)
+    monkeypatch.setattr(compute, "EXACT", ())
     found = log_z(f, terms={**terms, (): 2.0}, seed=1)
     assert found.method == "bridge" and abs(found.value - truth - 2.0) <= 3 * found.half_width
     assert "a bridge between" in found.why and "not trusted (one)" in found.why
