@@ -14,7 +14,7 @@ import nelson
 from nelson import Formula, FormulaError
 from nelson.learning import PAPER, Newton, Run
 from nelson.learning.learn import learn
-from nelson.learning.noise import chi2_quantile
+from nelson.learning.moments import chi2_quantile
 from tests.learning.planted import (
     SEED,
     draws,

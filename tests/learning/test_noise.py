@@ -13,8 +13,7 @@ from nelson.kernels.core.bits import pack
 from nelson.kernels.cpu.packed_samples import dot, pair_counts
 from nelson.learning import PAPER
 from nelson.learning.learn import learn
-from nelson.learning.moments import Draw
-from nelson.learning.noise import chi2_quantile, curvature, judge
+from nelson.learning.moments import Draw, chi2_quantile, curvature, judge
 from tests.learning.planted import SEED
 from tests.problems import exact_law, exact_marginals, weights
 

@@ -14,7 +14,7 @@ from nelson.formula.evaluate import violated
 from nelson.io.boolean_table import Table
 from nelson.io.tables import read
 from nelson.kernels.core.bits import pack, unpack
-from nelson.learning.seeds import MINIBATCHES, stream_seed
+from nelson.learning.group import MINIBATCHES, stream_seed
 
 INVALID_ROWS_SHOWN = 5  # in an error message
 

@@ -24,9 +24,8 @@ from nelson.chains.resolution import beyond_resolution
 from nelson.errors import FormulaError
 from nelson.formula import Formula
 from nelson.kernels.core.bits import pack
-from nelson.learning.group import ALONE, ProcessGroup
+from nelson.learning.group import ALONE, ProcessGroup, stream_seed
 from nelson.learning.moments import Draw
-from nelson.learning.seeds import stream_seed
 from nelson.learning.shares import drawn_together
 from nelson.policy import DEFAULT, Policy
 from nelson.sampling.auto.ladder import STEPS

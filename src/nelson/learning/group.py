@@ -1,7 +1,9 @@
-"""The processes that learn together. With a single process every collective is a no-op.
+"""The processes that learn together, and the random streams that they share. With a single process
+every collective is a no-op.
 
 Random bits depend on a sample's number only, and sums are over integers. So theta is the same for
-any number of ranks (`nelson.cli.train`).
+any number of ranks (`nelson.cli.train`). Sample i of (seed, key) is the same bits, whatever was
+drawn before it. Iteration k = 1, 2, ... draws its samples with key k; all other keys are far above.
 """
 
 from __future__ import annotations
@@ -58,3 +60,14 @@ def span(count: int, group: ProcessGroup, unit: int = 1) -> tuple[int, int]:
     ends = (units * (group.rank + k) // group.size * unit for k in (0, 1))
     first, last = (min(count, end) for end in ends)
     return first, last
+
+
+OUTSIDE_ITERATIONS = 1 << 40  # first key of draws that belong to no iteration
+MINIBATCHES = 1 << 41  # first key of the random choice of examples
+VALIDATION = 1 << 42  # first key of estimates of log Z
+
+
+def stream_seed(seed: int, key: int) -> int:
+    """63 bits from (seed, key)."""
+    words = np.random.SeedSequence([abs(seed), int(seed < 0), key]).generate_state(1, np.uint64)
+    return int(words[0] >> np.uint64(1))

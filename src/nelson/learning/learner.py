@@ -19,12 +19,10 @@ from nelson.chains.problem import prepare
 from nelson.formula import Formula
 from nelson.learning.data import Examples
 from nelson.learning.draw import Drawer
-from nelson.learning.group import State
+from nelson.learning.group import OUTSIDE_ITERATIONS, State
 from nelson.learning.history import History
-from nelson.learning.moments import Draw
-from nelson.learning.noise import constant_variables, judge_draw
+from nelson.learning.moments import Draw, constant_variables, judge_draw
 from nelson.learning.optimizers import Newton, Optimizer
-from nelson.learning.seeds import OUTSIDE_ITERATIONS
 
 
 class Learner(ABC):
@@ -152,7 +150,7 @@ class Unary(Learner):
         return self.point
 
     def test(self, draw: Draw, behind: float = 0.0) -> dict[str, Any]:
-        """A test of the moments as a row of the history; `behind` as in `noise.judge_draw`."""
+        """A test of the moments as a row of the history; `behind` as in `moments.judge_draw`."""
         free = self.asked & ~constant_variables(self.target - draw.mean, self.target)
         gap, _, _ = judge_draw(draw, self.target, free, behind, self.settings.level)
         return gap.row("check", 0.0)

@@ -34,11 +34,11 @@ from nelson.exact.law import Law
 from nelson.formula import Formula
 from nelson.formula.checks import checked_theta, evidence_literals, evidence_of
 from nelson.learning.data import Targets
+from nelson.learning.group import OUTSIDE_ITERATIONS
 from nelson.learning.loop import run
 from nelson.learning.newton import NewtonSteps
 from nelson.learning.optimizers import Newton
 from nelson.learning.optimum import minimise, newton_step
-from nelson.learning.seeds import OUTSIDE_ITERATIONS
 from nelson.log_z.moments import condition, moments_of
 from nelson.policy import DEFAULT, Policy
 from nelson.sampling.sample_stream import sample

@@ -31,8 +31,8 @@ from nelson.learning.data import Targets
 from nelson.learning.group import State
 from nelson.learning.history import History
 from nelson.learning.learner import Unary
-from nelson.learning.moments import Draw
-from nelson.learning.noise import (
+from nelson.learning.moments import (
+    Draw,
     Gap,
     constant_variables,
     direction,

@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nelson.budget import Budget
-from nelson.learning.noise import solve
+from nelson.learning.moments import solve
 
 Gradient = Callable[[np.ndarray], np.ndarray]
 #: (theta, gradient) -> a step along which f falls.

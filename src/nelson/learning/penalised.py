@@ -21,7 +21,7 @@ point with steps a quarter as long and the same l1. Steps also become shorter if
 from the samples that came with log Z.
 
 Without validation examples, stages of doubled length follow each other until a draw at the mean
-shows that the gradient is noise (`noise.py`).
+shows that the gradient is noise (`moments.py`).
 """
 
 from __future__ import annotations
@@ -36,13 +36,11 @@ from nelson.errors import BudgetExceeded
 from nelson.formula import Formula
 from nelson.learning.data import Examples
 from nelson.learning.draw import NamedSampler
-from nelson.learning.group import State
+from nelson.learning.group import VALIDATION, State, stream_seed
 from nelson.learning.history import History
 from nelson.learning.learner import Unary
-from nelson.learning.moments import Draw
-from nelson.learning.noise import constant_variables, gap_size, judge_draw
+from nelson.learning.moments import Draw, constant_variables, gap_size, judge_draw
 from nelson.learning.optimizers import Proximal
-from nelson.learning.seeds import VALIDATION, stream_seed
 from nelson.log_z.annealing import Quick
 
 #: log Z at theta, with a seed for an estimate.

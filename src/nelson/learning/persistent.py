@@ -23,7 +23,7 @@ from nelson.formula import Formula
 from nelson.formula.polynomial import Lifted
 from nelson.kernels.core.bits import pack, unpack, words_for
 from nelson.learning.draw import NamedSampler
-from nelson.learning.seeds import stream_seed
+from nelson.learning.group import stream_seed
 from nelson.log_z.term_chains import Fields, TermChains
 from nelson.sampling.methods import lovasz
 from nelson.sampling.sample_stream import sample

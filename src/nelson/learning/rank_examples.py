@@ -19,8 +19,7 @@ from nelson.formula import Formula
 from nelson.io.tables import read_rows
 from nelson.kernels.core.bits import pack, unpack
 from nelson.learning.data import Examples, broken, complaint, valid_rows, variable_columns
-from nelson.learning.group import ALONE, ProcessGroup, span
-from nelson.learning.seeds import MINIBATCHES, stream_seed
+from nelson.learning.group import ALONE, MINIBATCHES, ProcessGroup, span, stream_seed
 
 
 @dataclass(frozen=True, eq=False)

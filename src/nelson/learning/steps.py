@@ -17,8 +17,7 @@ from nelson.learning.data import Examples
 from nelson.learning.draw import Drawer
 from nelson.learning.group import State
 from nelson.learning.learner import Unary
-from nelson.learning.moments import Draw
-from nelson.learning.noise import gap_size
+from nelson.learning.moments import Draw, gap_size
 from nelson.learning.optimizers import SGD, Adam
 
 
