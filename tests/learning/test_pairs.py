@@ -11,13 +11,13 @@ import pytest
 
 import nelson
 from nelson import Formula, Polynomial
+from nelson.chains.term_chains import Fields
 from nelson.kernels.core.bits import pack
 from nelson.learning import Proximal, Run
 from nelson.learning import terms as products
 from nelson.learning.persistent import Persistent
 from nelson.learning.pseudo import Conditionals, first_point
 from nelson.learning.terms import all_pairs, coefficients, lifted
-from nelson.log_z.term_chains import Fields
 
 SEED, N = 20231, 4000
 #: Three fields of three values and two lone variables; the first values exclude each other.

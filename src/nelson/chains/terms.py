@@ -13,8 +13,7 @@ learning and annealing change them all the time. How to draw from P with chains:
 
 Coefficients have the shape (terms,), or (contexts, terms) to give each context its own: one factor
 for each stage of an annealing path, for example. A chain continues with other weights if a new
-`Chains` is made of its words and `swept`. `Terms.products` and `Terms.potential` evaluate the terms
-of packed states.
+`Chains` is made of its words and `swept`. `term_chains.py` puts this together.
 """
 
 from __future__ import annotations
@@ -27,10 +26,6 @@ import numpy as np
 
 from nelson.errors import FormulaError
 from nelson.formula.flat import lengths_to_offsets
-from nelson.kernels.core.bits import unpack
-
-#: Words of states whose products are computed at once.
-_WORDS = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,20 +56,6 @@ class Terms:
     def key(self) -> bytes:
         """Equal for equal terms."""
         return self.variables.tobytes() + self.offsets.tobytes()
-
-    def products(self, words: np.ndarray) -> np.ndarray:
-        """Packed states (..., n) -> (..., terms) uint64: where all variables of a term are true."""
-        if not len(self):
-            return np.zeros((*words.shape[:-1], 0), np.uint64)
-        return np.bitwise_and.reduceat(words[..., self.variables], self.offsets[:-1], axis=-1)
-
-    def potential(self, words: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
-        """Packed states (words, n) -> phi of each lane, (64 words,) float64."""
-        parts = [np.zeros(0)]
-        for first in range(0, len(words), _WORDS):
-            some = self.products(words[first : first + _WORDS])
-            parts.append(unpack(some, 64 * len(some)) @ np.asarray(coefficients, np.float64))
-        return np.concatenate(parts)
 
 
 def checked_coefficients(values: Any, n_terms: int) -> np.ndarray:

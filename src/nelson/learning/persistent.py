@@ -19,12 +19,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from nelson.chains.term_chains import Fields, TermChains
 from nelson.formula import Formula
 from nelson.formula.polynomial import Lifted
 from nelson.kernels.core.bits import pack, unpack, words_for
 from nelson.learning.draw import NamedSampler
 from nelson.learning.group import stream_seed
-from nelson.log_z.term_chains import Fields, TermChains
+from nelson.log_z.path import valid_starts
 from nelson.sampling.methods import lovasz
 from nelson.sampling.sample_stream import sample
 from nelson.sampling.samples import Samples
@@ -76,7 +77,7 @@ class Persistent(NamedSampler):
 
     def _first(self, theta: np.ndarray, count: int, seed: int) -> np.ndarray:
         if self.walk.n > self.shape.n or not len(self.examples):
-            return self.walk.start(theta, count, seed)[0]
+            return valid_starts(self.walk, theta, count, seed)[0]
         random = np.random.default_rng(seed)
         return pack(self.examples[random.integers(0, len(self.examples), 64 * count)])
 

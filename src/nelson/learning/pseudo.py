@@ -19,10 +19,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nelson.chains.term_chains import Fields
 from nelson.formula import Formula
 from nelson.formula.flat import owners, select
 from nelson.io.progress import phase
-from nelson.log_z.term_chains import Fields
 
 
 class Conditionals:

@@ -18,6 +18,7 @@ import numpy as np
 
 from nelson.budget import Budget
 from nelson.chains.problem import prepare
+from nelson.chains.term_chains import Fields
 from nelson.errors import FormulaError
 from nelson.exact.law import Law, law
 from nelson.formula import Formula
@@ -35,7 +36,6 @@ from nelson.learning.steps import FirstOrder
 from nelson.log_z import log_z
 from nelson.log_z.annealing import Quick, quick
 from nelson.log_z.result import LogPartition
-from nelson.log_z.term_chains import Fields
 from nelson.policy import DEFAULT
 from nelson.sampling.samples import Samples
 

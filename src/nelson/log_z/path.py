@@ -15,12 +15,14 @@ from itertools import pairwise
 
 import numpy as np
 
+from nelson.chains.term_chains import Fields, TermChains
+from nelson.errors import BudgetExceeded
 from nelson.formula import Formula
 from nelson.formula.polynomial import Polynomial
 from nelson.kernels.core.bits import pack, unpack
 from nelson.log_z.method import SIGMAS
-from nelson.log_z.term_chains import Fields, TermChains
 from nelson.policy import DEFAULT
+from nelson.sampling.sample_stream import sample
 
 #: Words of 64 lanes of a pilot and of the first run, and their points.
 WORDS, PILOT_POINTS = 8, 64
@@ -108,6 +110,19 @@ class PathRound:
         return ""
 
 
+def valid_starts(
+    chains: TermChains, theta: np.ndarray, words: int, seed: int
+) -> tuple[np.ndarray, str]:
+    """64 lanes for each word from the law without terms, and their guarantee."""
+    drawn = sample(chains.formula, chains.padded(theta), 64 * words, seed=seed, project="all")
+    if not drawn.count:
+        raise BudgetExceeded("no valid start was found for chains with terms")
+    packed = drawn.packed
+    if drawn.count < 64 * words:
+        packed = pack(drawn.to_numpy()[np.arange(64 * words) % drawn.count])
+    return np.array(packed), drawn.guarantee
+
+
 class AnnealingPath:
     """The laws between P_0 and P_1 for one formula, theta (n,) finite, and terms."""
 
@@ -137,13 +152,13 @@ class AnnealingPath:
         the spread of E."""
         x = self.starts
         if x is None:
-            words, _ = self.chains.start(self.theta, WORDS, self.seed())
+            words, _ = valid_starts(self.chains, self.theta, WORDS, self.seed())
             words, _, _ = self.along(words, self.grid)
             words = self.equilibrated(words, PILOT_POINTS // 4)
             x = unpack(words, 64 * len(words))[:, : len(self.theta)]
         fields = Fields(self.chains.given)
         self.base = fields.independent(x.mean(axis=0), 0.5 / len(x))
-        words, self.guarantee = self.chains.start(self.base, WORDS, self.seed())
+        words, self.guarantee = valid_starts(self.chains, self.base, WORDS, self.seed())
         _, _, spread = self.along(words, self.grid)
         length = np.concatenate([[0.0], np.cumsum(spread / max(spread.sum(), 1e-300))])
         self.length = (length + self.grid) / 2  # never sparse anywhere
@@ -186,7 +201,7 @@ class AnnealingPath:
         """
         seen = []
         for theta in (self.base, np.zeros_like(self.base)):
-            words, _ = self.chains.start(theta, 2, self.seed())
+            words, _ = valid_starts(self.chains, theta, 2, self.seed())
             words = self.chains.sweep(
                 words, cold * self.theta, cold * self.c, self.seed(), 0, sweeps
             )
@@ -211,7 +226,7 @@ class AnnealingPath:
     def round(self, words: int, k: int, others: dict[str, np.ndarray]) -> PathRound:
         """One run forward, one back, and runs back from other starts, with k points each."""
         grid = self.points(k)
-        first, _ = self.chains.start(self.base, words, self.seed())
+        first, _ = valid_starts(self.chains, self.base, words, self.seed())
         last, work, _ = self.along(first, grid)
         forward = PathRun.of(work, 1)
         top = self.equilibrated(self.resampled(last, work), k)

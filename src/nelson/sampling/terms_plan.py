@@ -28,10 +28,9 @@ from nelson.budget import Budget
 from nelson.chains.chain import Chains
 from nelson.chains.diagnosis.diagnose import SEED, diagnose_chains, pilot_request
 from nelson.chains.diagnosis.verdict import StepVerdict
-from nelson.chains.moves.fields import moves_with_terms
-from nelson.chains.problem import prepare
-from nelson.chains.terms import Terms
+from nelson.chains.term_chains import TermChains
 from nelson.errors import FormulaError
+from nelson.exact.enumerated import finite
 from nelson.exact.law import Law, law
 from nelson.formula import Formula
 from nelson.formula.checks import evidence_of
@@ -166,27 +165,23 @@ class _Chains:
     def __init__(
         self, formula: Formula, weights: np.ndarray, phi: Polynomial, options: Options
     ) -> None:
-        # A start must be a full assignment, so auxiliary variables become visible.
-        whole = Formula.from_arrays(formula.literals, formula.offsets, n_vars=formula.n_total)
-        weights = np.concatenate([weights, np.zeros(formula.n_aux)])
-        self.problem = prepare(whole, evidence_of(whole, options.given, weights))
-        self.monomials = list(phi.products)
-        coefficients = np.array(list(phi.products.values()))
+        evidence = evidence_of(formula, options.given, weights)
+        self.walk = TermChains(formula, list(phi.products), evidence)
         self.limits = options.policy.diagnosis
-        moves = moves_with_terms(self.problem, Terms.of(self.monomials), coefficients)
-        finite = np.where(np.isinf(weights), 0.0, weights)
-        request = pilot_request(finite[None], 0, Budget.of(threads=options.threads))
-        self.request = replace(request, moves=moves)
+        weights = self.walk.padded(weights)
+        request = pilot_request(finite(weights)[None], 0, Budget.of(threads=options.threads))
+        coefficients = np.array(list(phi.products.values()))
+        self.request = replace(request, moves=self.walk.moves.weighted(coefficients))
         starts = replace(
             options, method=lovasz.SAMPLER.name, sweeps=0, project=None, terms=None, strict=False
         )
-        self.starts = Plan(whole, weights, starts)
+        self.starts = Plan(self.walk.formula, weights, starts)
 
     def diagnosed(self, budget: Budget) -> StepVerdict:
         """The verdict of a pilot run."""
         starts = self.starts.sample(_PILOT_SAMPLES, seed=SEED, seconds=_seconds(budget))
         chains = self._at(starts, ~SEED, budget)
-        return diagnose_chains(chains, self.monomials, self.limits)
+        return diagnose_chains(chains, self.walk.monomials, self.limits)
 
     def draw(self, n: int, sweeps: int, seed: int, budget: Budget) -> tuple[np.ndarray, Samples]:
         """(states after that many sweeps from valid starts, the starts)."""
@@ -203,7 +198,7 @@ class _Chains:
         count = starts.count
         request = replace(self.request, count=count, block=max(1, count), seed=seed, budget=budget)
         valid = tail_mask(count)[None]
-        return Chains(self.problem, request, starts.packed[None], valid)
+        return Chains(self.walk.problem, request, starts.packed[None], valid)
 
 
 def _seconds(budget: Budget) -> float | None:

@@ -156,17 +156,6 @@ class Units(InPlaceMoves):
         )
 
 
-def moves_with_terms(problem: Problem, terms: Terms, coefficients: Any) -> Units:
-    """The unit sweeps of a problem with these coefficients of the terms."""
-    moves = unit_moves(problem, terms)
-    if moves is None:
-        raise FormulaError(
-            "a formula that is too large for sweeps with terms",
-            expected="a smaller one, or fewer variables in groups of which at most one is true",
-        )
-    return moves.weighted(coefficients)
-
-
 def unit_moves(problem: Problem, terms: Terms | None = None, fields: bool = True) -> Units | None:
     """The unit sweeps of a problem; fields=False: every variable alone. Kept with the formula.
 

@@ -3,7 +3,8 @@
     P(x) ~ exp(theta . x + sum_S c_S prod_{i in S} x_i) C(x)
 
 They are made for a formula and the sets S; theta and the coefficients c are arguments of every
-sweep, so that one object serves all points of a path (`annealing.py`) and all steps of learning.
+sweep, so that one object serves all points of a path (`log_z/annealing.py`), all steps of learning,
+and all draws of a plan.
 """
 
 from __future__ import annotations
@@ -19,19 +20,20 @@ from nelson.chains.diagnosis.diagnose import pilot_request
 from nelson.chains.moves.fields import unit_moves
 from nelson.chains.problem import prepare
 from nelson.chains.terms import Terms
-from nelson.errors import BudgetExceeded, NelsonError
+from nelson.errors import FormulaError
 from nelson.formula import Formula
 from nelson.formula.flat import owners
 from nelson.formula.groups import groups_of
 from nelson.formula.polynomial import Monomial
-from nelson.kernels.core.bits import pack, unpack
-from nelson.sampling.sample_stream import sample
+from nelson.kernels.core.bits import unpack
 
 
 class TermChains:
     """States are packed words, (words, n) uint64, over all variables with the auxiliary ones."""
 
-    def __init__(self, formula: Formula, monomials: Sequence[Monomial]) -> None:
+    def __init__(
+        self, formula: Formula, monomials: Sequence[Monomial], evidence: tuple[int, ...] = ()
+    ) -> None:
         self.given, self.visible = formula, formula.n_vars
         self.formula = Formula.from_arrays(
             formula.literals, formula.offsets, n_vars=formula.n_total
@@ -43,23 +45,15 @@ class TermChains:
         self._more = np.flatnonzero(degrees != 2)
         both = np.array([self.monomials[k] for k in self._pairs], np.int64).reshape(-1, 2) - 1
         self._first, self._second = both.T
-        self.problem = prepare(self.formula)
+        self.problem = prepare(self.formula, evidence)
         moves = unit_moves(self.problem, Terms.of(self.monomials))
         if moves is None:
-            raise NelsonError("the formula is too large for sweeps with terms")
-        self._moves = moves
+            raise FormulaError(
+                "a formula that is too large for sweeps with terms",
+                expected="a smaller one, or fewer variables in groups of which at most one is true",
+            )
+        self.moves = moves
         self._request = pilot_request(np.zeros((1, self.n)), 64, Budget(threads=1), 0)
-
-    def start(self, theta: np.ndarray, words: int, seed: int) -> tuple[np.ndarray, str]:
-        """64 lanes for each word from the law without terms, and their guarantee."""
-        drawn = sample(self.formula, self.padded(theta), 64 * words, seed=seed, project="all")
-        if not drawn.count:
-            raise BudgetExceeded("no valid start was found for chains with terms")
-        packed = drawn.packed
-        if drawn.count < 64 * words:
-            x = drawn.to_numpy()
-            packed = pack(x[np.arange(64 * words) % drawn.count])
-        return np.array(packed), drawn.guarantee
 
     def padded(self, theta: np.ndarray) -> np.ndarray:
         """With zeros for auxiliary variables."""
@@ -79,7 +73,7 @@ class TermChains:
         request = replace(
             self._request,
             theta=self.padded(theta)[None],
-            moves=self._moves.weighted(coefficients),
+            moves=self.moves.weighted(coefficients),
             seed=seed,
             sweeps=sweeps,
             budget=Budget(threads=threads or 1),
