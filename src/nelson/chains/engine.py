@@ -74,28 +74,41 @@ def blocks(
         if request.block_seconds is not None:
             timed = replace(request, budget=request.of_block())
         turns: list[Block] = []
+        last = False
         for at, size in request.in_turns(start, count):
-            parts: list[Block] = []
-            for first in range(0, len(request.theta), group):
-                rows = slice(first, first + group)
-                table = shared if shared is not None else kernel.laws(problem, request.theta[rows])
-                group_contexts = request.contexts[rows]
-                parts.append(
-                    draw(kernel, method, problem, timed, table, group_contexts, at // 64, size)
-                )
-                if parts[-1].last:
-                    break
-            missing = request.contexts[sum(len(part.filled) for part in parts) :]
-            if len(missing):  # a budget ended before their turn
-                none = replace(request, contexts=missing)
-                parts.append(Block.empty(none, words_for(size)))
-            turns.append(parts[0] if len(parts) == 1 else joined(parts, axis=0))
-            if turns[-1].last:
+            if shared is None:
+                turns.append(_by_groups(kernel, method, problem, timed, group, at // 64, size))
+            else:
+                task = problem, timed, shared, request.contexts
+                turns.append(draw(kernel, method, *task, at // 64, size))
+            if last := turns[-1].last:
                 break
-        block = turns[0] if len(turns) == 1 else joined(turns)
-        yield block
-        if block.last:
+        yield turns[0] if len(turns) == 1 else joined(turns)
+        if last:
             return
+
+
+def _by_groups(
+    kernel: Kernel,
+    method: int,
+    problem: Problem,
+    request: Request,
+    group: int,
+    first_word: int,
+    count: int,
+) -> Block:
+    """As `draw` for all contexts, with tables for so many of them at a time."""
+    parts: list[Block] = []
+    for first in range(0, len(request.theta), group):
+        rows = slice(first, first + group)
+        task = problem, request, kernel.laws(problem, request.theta[rows]), request.contexts[rows]
+        parts.append(draw(kernel, method, *task, first_word, count))
+        if parts[-1].last:
+            break
+    missing = request.contexts[sum(len(part.filled) for part in parts) :]
+    if len(missing):  # a budget ended before their turn
+        parts.append(Block.empty(replace(request, contexts=missing), words_for(count)))
+    return joined(parts, axis=0)
 
 
 def draw(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -89,11 +90,21 @@ class Request:
 
     def pieces(self) -> Iterator[tuple[int, int]]:
         """(number of the first sample, number of samples) of each block, or of its pieces."""
+        blocks: Iterator[int] = itertools.repeat(self.block)
+        if self.count is not None:
+            full, rest = divmod(self.count, max(1, self.block))
+            blocks = itertools.chain(itertools.repeat(self.block, full), [rest] if rest else [])
+        if self.sizes is None:
+            return zip(itertools.count(self.start, self.block), blocks)
+        return self._cut(blocks, self.sizes)
+
+    def _cut(self, blocks: Iterator[int], sizes: PieceSizes) -> Iterator[tuple[int, int]]:
+        """The pieces of blocks of these sizes."""
         done = number = 0
-        while self.count is None or done < self.count:
-            end = done + (self.block if self.count is None else min(self.block, self.count - done))
+        for block in blocks:
+            end = done + block
             while done < end:
-                size = end - done if self.sizes is None else self.sizes.piece(number, end - done)
+                size = sizes.piece(number, end - done)
                 yield self.start + done, size
                 done, number = done + size, number + 1
 
@@ -110,10 +121,10 @@ class Request:
         The block is one piece if it is one already, or if there is one context or no deadline.
         """
         budget = self.of_block()
-        if most is None and not budget.counted and not self.fits(count):
+        timed = budget.deadline is not None
+        if most is None and timed and not self.fits(count):
             most = _ROOM // (8 * len(self.contexts) * len(self.columns)) * 64
-        if self.sizes is not None or (most is None and (budget.counted or len(self.contexts) == 1)):
-            yield first, count
-            return
+        if self.sizes is not None or (most is None and (not timed or len(self.contexts) == 1)):
+            return iter([(first, count)])
         sizes = PieceSizes(budget, min(count, most or count))
-        yield from replace(self, start=first, count=count, block=count, sizes=sizes).pieces()
+        return replace(self, start=first, count=count, block=count, sizes=sizes).pieces()

@@ -80,7 +80,7 @@ def _search(formula: Formula, limit: int, budget: Budget) -> np.ndarray | None:
     rows = np.zeros((0, 1), np.uint64)  # (words, frontier): step t is bit t % 64 of word t // 64
     work = 0
     for step in range(n):
-        if budget.spent:
+        if step % 16 == 0 and budget.spent:
             raise BudgetExceeded(f"the time was up with {step} of {n} variables enumerated")
         variable = _next_variable(literals, offsets, left, place)
         place[variable] = step

@@ -190,8 +190,8 @@ class Sums:
         padded = np.zeros((64 * words, values.shape[1]), np.int8, order="F")
         padded[: len(values)] = values
         request = pilot_request(self.theta[None], 64 * words, budget)
-        runner = Runner(self.graph, self.problem, request, (1, words), 0)
-        runner.weights = np.exp(weights)[None]
+        shape, weight = (1, words), np.exp(weights)[None]
+        runner = Runner(self.graph, self.problem, request, shape, 0, weight)
         log2 = runner.run(self.program, pack(self.states(padded)), 0, draw=False)
         if runner.stopped:
             raise BudgetExceeded("the time was up in sums over tables")

@@ -280,7 +280,7 @@ class Plan:
             plan.options = replace(self.options, reuse=True)
         plan._rows, plan._single = theta_rows(self.formula, theta)
         if self.options.method != "auto" and plan._rows.any():
-            _require_able(get(self.options.method), plan._rows, self.options.sweeps)
+            _require_weights(get(self.options.method), plan._rows)
         if self._decided is not None:
             plan._decided = plan._inherited(self._decided, keep)
         return plan
@@ -608,13 +608,18 @@ def _require_able(sampler: Sampler, theta: np.ndarray, sweeps: int | None) -> No
             f"method {sampler.name!r} needs {', '.join(missing)}: "
             f'pip install "nelson-mrf[{sampler.needs}]"'
         )
-    if not sampler.weighted and (np.isfinite(theta) & (theta != 0)).any():
-        raise FormulaError(
-            f"theta that is not 0 with the uniform sampler {sampler.name!r}",
-            expected="theta=None, or one of " + ", ".join(n for n in names() if get(n).weighted),
-        )
+    _require_weights(sampler, theta)
     if sweeps and sampler.sweeps is None:
         raise FormulaError(
             f"sweeps = {sweeps} with method {sampler.name!r}, which makes none",
             expected="one of " + ", ".join(n for n in names() if get(n).sweeps is not None),
+        )
+
+
+def _require_weights(sampler: Sampler, theta: np.ndarray) -> None:
+    """Raise if the sampler is uniform and theta is not."""
+    if not sampler.weighted and (np.isfinite(theta) & (theta != 0)).any():
+        raise FormulaError(
+            f"theta that is not 0 with the uniform sampler {sampler.name!r}",
+            expected="theta=None, or one of " + ", ".join(n for n in names() if get(n).weighted),
         )

@@ -137,11 +137,14 @@ class Runner:
         request: Request,
         shape: tuple[int, int],
         first_word: int,
+        weights: np.ndarray | None = None,
     ) -> None:
-        """shape: contexts, and words of each."""
+        """shape: contexts, and words of each. weights: of all values; None: those of theta."""
         contexts, n_words = shape
         self.graph, self.request, self.n = graph, request, problem.formula.n_total
-        self.weights = graph.unit_weights(problem, request.theta)
+        if weights is None:
+            weights = graph.unit_weights(problem, request.theta)
+        self.weights = weights
         self.factors = np.zeros((contexts, 1))  # a clause that is violated weighs 0
         self.row = np.repeat(np.arange(contexts), n_words)
         self.context = np.repeat(np.asarray(request.contexts, np.int64), n_words)

@@ -112,7 +112,7 @@ class Decision:
     #: begins again with what `auto` decides next.
     on_trial: bool = False
 
-    @property
+    @cached_property
     def guarantee(self) -> str:
         """The weakest of all groups."""
         return weakest([group.guarantee for group in self.groups])
