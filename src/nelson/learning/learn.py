@@ -28,8 +28,7 @@ from nelson.learning.data import Examples, load_examples
 from nelson.learning.draw import Custom
 from nelson.learning.group import ProcessGroup
 from nelson.learning.learner import Learner
-from nelson.learning.loop import Outcome
-from nelson.learning.loop import run as run_loop
+from nelson.learning.loop import Loop, Outcome
 from nelson.learning.metrics import Likelihood
 from nelson.learning.model import Model
 from nelson.learning.optimizers import Network, Proximal, optimizer_of
@@ -216,7 +215,8 @@ def learn(
         learner, method = products.learner(start), products.sampler
     else:
         learner = steps_of(formula, examples, settings, start)
-    outcome = run_loop(learner, method, seed=seed, budget=budget, device=device, options=options)
+    loop = Loop(learner, method, seed=seed, budget=budget, device=device, options=options)
+    outcome = loop.outcome()
     theta, coefficient = learner.result(), None
     if shape is not None and theta is not None:
         coefficient = {m: c for m, c in coefficients(shape, theta).items() if c or not penalised}

@@ -45,32 +45,21 @@ class Outcome:
     info: dict[str, Any]
 
 
-def run(
-    learner: Learner,
-    method: str | Custom = "auto",
-    *,
-    seed: int | None = None,
-    budget: Budget | None = None,
-    device: Any = None,
-    options: Run | None = None,
-) -> Outcome:
-    """`learner.result()` has what was learned.
+class Loop:
+    """A run; afterwards `learner.result()` has what was learned."""
 
-    method   of the samples: as in `nelson.sample`, or a function. budget: of the whole run.
-    """
-    return _Loop(learner, method, seed, budget or Budget(), device, options or Run()).outcome()
-
-
-class _Loop:
     def __init__(
         self,
         learner: Learner,
-        method: str | Custom,
-        seed: int | None,
-        budget: Budget,
-        device: Any,
-        options: Run,
+        method: str | Custom = "auto",
+        *,
+        seed: int | None = None,
+        budget: Budget | None = None,
+        device: Any = None,
+        options: Run | None = None,
     ) -> None:
+        """method: of the samples, as in `nelson.sample`, or a function. budget: of the whole run."""
+        budget, options = budget or Budget(), options or Run()
         self.learner, self.options, self.budget = learner, options, budget
         self.policy = learner.settings.policy.fit
         self.identity = _identity(learner, method, seed)
@@ -110,6 +99,7 @@ class _Loop:
             self.refreshed = rest.get("chosen_at", [latest, learner.m])
 
     def outcome(self) -> Outcome:
+        """Iterate, and say how it ended."""
         ended = self._iterate()
         self._save()
         if not ended:

@@ -35,7 +35,7 @@ from nelson.formula import Formula
 from nelson.formula.checks import checked_theta, evidence_literals, evidence_of
 from nelson.learning.data import Targets
 from nelson.learning.group import OUTSIDE_ITERATIONS
-from nelson.learning.loop import run
+from nelson.learning.loop import Loop
 from nelson.learning.newton import NewtonSteps
 from nelson.learning.optimizers import Newton
 from nelson.learning.optimum import minimise, newton_step
@@ -332,7 +332,8 @@ def _sampled(task: _Task, seed: int | None, known_solutions: int = 4096) -> dict
     settings = Newton(prior=0.0, bound=50.0)
     start = base if base.any() else None
     learner = NewtonSteps(given, Targets.of(moments, task.policy.fit.examples), settings, start)
-    outcome = run(learner, seed=seed, budget=task.budget.share(task.policy.fit.loop_share))
+    budget = task.budget.share(task.policy.fit.loop_share)
+    outcome = Loop(learner, seed=seed, budget=budget).outcome()
     learner.drawer.budget = task.budget  # the last draw has the rest of the time
     theta = learner.result()
     draw = learner.drawer(theta, learner.m, OUTSIDE_ITERATIONS + 2)

@@ -18,19 +18,20 @@ import hashlib
 import time
 from dataclasses import replace
 from functools import cache
-from typing import Any, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nelson.chains.guarantee import GUARANTEES
-from nelson.formula import Formula
-from nelson.learning.group import ProcessGroup, span
+from nelson.learning.group import span
 from nelson.learning.moments import Draw
 from nelson.sampling.drawing import Drawing
-from nelson.sampling.options import Options
-from nelson.sampling.plan import Plan, carry_out
+from nelson.sampling.plan import carry_out
 from nelson.sampling.registry import get, names
 from nelson.sampling.samples import Samples
+
+if TYPE_CHECKING:
+    from nelson.learning.draw import Drawer
 
 
 @cache
@@ -39,22 +40,7 @@ def by_number() -> frozenset[str]:
     return frozenset(n for n in names() if get(n).keyed and not get(n).may_be_invalid)
 
 
-class SharedDrawer(Protocol):
-    """The parts of `draw.Drawer` that are needed to share its draws."""
-
-    formula: Formula
-    custom: Any
-    method: str
-    group: ProcessGroup
-
-    def options(self, key: int) -> Options: ...
-
-    def plan(self, theta: np.ndarray) -> Plan: ...
-
-    def alone(self, theta: np.ndarray, m: int, key: int) -> Draw: ...
-
-
-def drawn_together(drawer: SharedDrawer, theta: np.ndarray, m: int, key: int) -> Draw:
+def drawn_together(drawer: Drawer, theta: np.ndarray, m: int, key: int) -> Draw:
     """The samples of `drawer.alone`, drawn by all ranks; each rank holds its share."""
     group, started = drawer.group, time.perf_counter()
     plan = None
@@ -94,12 +80,12 @@ def drawn_together(drawer: SharedDrawer, theta: np.ndarray, m: int, key: int) ->
     )
 
 
-def _planned(drawer: SharedDrawer, theta: np.ndarray, m: int, key: int) -> Drawing:
+def _planned(drawer: Drawer, theta: np.ndarray, m: int, key: int) -> Drawing:
     """The plan for all m samples, so that decisions do not depend on the size of a share."""
     return drawer.plan(theta).drawing(m, drawer.options(key)).confirmed()
 
 
-def _agreed(plan: Drawing, drawer: SharedDrawer) -> bool:
+def _agreed(plan: Drawing, drawer: Drawer) -> bool:
     """Have all ranks decided the same, and only for samplers that number their samples?
 
     They see the same formula and theta, but each rank has another clock.

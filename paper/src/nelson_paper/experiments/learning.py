@@ -28,7 +28,7 @@ from nelson.errors import BudgetExceeded
 from nelson.formula import Formula
 from nelson.formula.random_ksat import random_ksat
 from nelson.learning.data import load_examples
-from nelson.learning.loop import run
+from nelson.learning.loop import Loop
 from nelson.learning.optimizers import PAPER
 from nelson.learning.run_options import Run
 from nelson.learning.steps import FirstOrder
@@ -134,7 +134,9 @@ def fit(
     try:
         learner = FirstOrder(formula, load_examples(formula, data, False), settings)
         method = entry.method if own else drawn
-        outcome = run(learner, method, seed=seed, budget=budget, options=Run(callback=done))
+        outcome = Loop(
+            learner, method, seed=seed, budget=budget, options=Run(callback=done)
+        ).outcome()
         theta, guarantee = learner.result(), outcome.guarantee
     except (TooFewSamples, BudgetExceeded) as error:
         reason = str(error)

@@ -17,14 +17,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from nelson.chains.chain import Chains
 from nelson.chains.diagnosis.compare import ChainGroup, ones
 from nelson.chains.diagnosis.features import Features
-from nelson.chains.diagnosis.meeting import Coupled
 from nelson.chains.diagnosis.patterns import rare_patterns
 from nelson.chains.diagnosis.solver import Finder
 from nelson.chains.problem import Problem
@@ -43,20 +42,11 @@ RARE_SHARE = 1 / 64
 Kind = tuple[str, np.ndarray, int]
 
 
-class Walkers(Protocol):
-    """Chains of one context; see `nelson.chains.chain.Chains`."""
-
-    words: np.ndarray  # (1, words, n)
-    complete: bool
-
-    def sweep_to(self, sweeps: int) -> None: ...
-
-
 @dataclass
 class Probe:
     """Chains of several kinds, swept together. kinds: (name, words, replicas) in their order."""
 
-    walkers: Walkers
+    walkers: Chains  # of one context
     kinds: list[tuple[str, int, int]]
 
     def groups(self) -> Iterator[ChainGroup]:
@@ -125,13 +115,13 @@ class AlternativeStarts:
     def _asked(self, lanes: int, **more: Any) -> Request:
         return replace(self.request, count=lanes, block=lanes, seed=self.seed(), **more)
 
-    def walkers(self, words: np.ndarray, theta: np.ndarray) -> Walkers:
+    def walkers(self, words: np.ndarray, theta: np.ndarray) -> Chains:
         """Chains at the states (words, n), with random numbers that no other chains have."""
         asked = self._asked(64 * len(words), theta=theta)
         valid = np.full((1, len(words)), ~np.uint64(0))
         return Chains(self.problem, asked, words[None], valid)
 
-    def coupled(self, rows: np.ndarray, words: int) -> Coupled:
+    def coupled(self, rows: np.ndarray, words: int) -> Chains:
         """Chains from each row (starts, n), 64 `words` of each, with common random numbers."""
         asked = self._asked(
             64 * words,

@@ -28,10 +28,10 @@ import numpy as np
 
 from nelson.budget import Budget
 from nelson.chains.chain import Chains
-from nelson.chains.diagnosis.alternative_starts import AlternativeStarts, Probe, Walkers
+from nelson.chains.diagnosis.alternative_starts import AlternativeStarts, Probe
 from nelson.chains.diagnosis.compare import ChainGroup, Comparison, agreement, memory
 from nelson.chains.diagnosis.features import Features
-from nelson.chains.diagnosis.meeting import LIMIT, Coupled, meetings
+from nelson.chains.diagnosis.meeting import LIMIT, meetings
 from nelson.chains.diagnosis.slowest import Slowest, slowest
 from nelson.chains.diagnosis.verdict import StepVerdict
 from nelson.chains.guarantee import weakest
@@ -286,7 +286,7 @@ class PilotRun:
 
 def watch(
     features: Features,
-    base: Walkers,
+    base: Chains,
     alternatives: AlternativeStarts,
     limits: DiagnosisPolicy,
     lags: tuple[int, ...],
@@ -388,7 +388,7 @@ def _coupled(
     most_own: int = 24,
     most_others: int = 12,
     most_words: int = 4,
-) -> Coupled:
+) -> Chains:
     """Chains from some states of the chains and of all other kinds, within the work of a pilot.
 
     most_own, most_others: states of the chains, and of all other kinds together; a third of them at

@@ -24,10 +24,9 @@ labels`: at most 1.1 where chains mix, 1.7 to 16 where they do not and other tes
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import numpy as np
 
+from nelson.chains.chain import Chains
 from nelson.chains.diagnosis.compare import Comparison
 
 #: The spread may be this large.
@@ -36,17 +35,11 @@ LIMIT = 1.5
 _TELLING = (0.02, 0.98)
 
 
-class Coupled(Protocol):
-    """Chains (starts, words, n) of which lane k has the same random numbers for every start."""
+def meetings(chains: Chains, variables: np.ndarray, sweeps: int) -> tuple[Comparison, float]:
+    """(the answer after `sweeps` and after twice as many, the share of pairs that met by then).
 
-    words: np.ndarray
-    complete: bool
-
-    def sweep_to(self, sweeps: int) -> None: ...
-
-
-def meetings(chains: Coupled, variables: np.ndarray, sweeps: int) -> tuple[Comparison, float]:
-    """(the answer after `sweeps` and after twice as many, the share of pairs that met by then)."""
+    chains: states (starts, words, n); lane k has the same random numbers for every start.
+    """
     worst, share = 0.0, 0.0
     for after in (sweeps, 2 * sweeps):
         chains.sweep_to(after)

@@ -26,7 +26,7 @@ from nelson.exact.law import Law
 from nelson.formula import Formula
 from nelson.io.progress import phase
 from nelson.learning.data import Targets
-from nelson.learning.loop import run
+from nelson.learning.loop import Loop
 from nelson.learning.newton import NewtonSteps
 from nelson.learning.optimizers import Newton
 from nelson.learning.optimum import minimise
@@ -451,7 +451,7 @@ def _sampled(
         problem.log_odds(start),
     )
     with phase("fitting with samples"):
-        outcome = run(learner, seed=problem.seed, budget=budget)
+        outcome = Loop(learner, seed=problem.seed, budget=budget).outcome()
     theta = np.zeros(len(mu))
     theta[first] = sign * learner.result()[at]
     shares, kind = problem.mean(theta)
