@@ -58,7 +58,7 @@ class Loop:
         device: Any = None,
         options: Run | None = None,
     ) -> None:
-        """method: of the samples, as in `nelson.sample`, or a function. budget: of the whole run."""
+        """method: of the samples, as in `nelson.sample`, or a function. budget: of the run."""
         budget, options = budget or Budget(), options or Run()
         self.learner, self.options, self.budget = learner, options, budget
         self.policy = learner.settings.policy.fit
