@@ -33,6 +33,8 @@ BOUNDARIES = (
     "nelson.kernels", "nelson.distribution.mrf",
     # the strategy, which loads Hypothesis, and what it draws from, which loads kernels and samplers
     "nelson.strategies.legal", "nelson.space.walk",
+    # Verilator is answered before anything heavy is loaded
+    "nelson.verilator.conversation",
     # a back end of PyVSC derives from a class of PyVSC
     "nelson.pyvsc.backend",
 )  # fmt: skip

@@ -31,7 +31,7 @@ def main() -> None:
     """Entry point of the `nelson` command."""
     leave_on_signals()
     if sys.argv[1:] in (["smt2", "--mode", "verilator"], ["smt2", "--mode=verilator"]):
-        from nelson.cli.simulation import serve  # answers before typer is loaded
+        from nelson.verilator import serve  # answers before typer is loaded
 
         serve()
         return

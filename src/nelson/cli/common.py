@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, overload
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import typer
 
@@ -52,6 +52,7 @@ APP_SETTINGS: dict[str, Any] = {
 _BEGAN: ContextVar[float] = ContextVar("began")
 
 F = TypeVar("F", bound=Callable[..., Any])
+Seconds = TypeVar("Seconds", float, float | None)
 
 
 def say(message: str) -> None:
@@ -112,13 +113,7 @@ def guarded(command: F, bad_input: int = ExitCode.BAD_INPUT) -> F:
     return run  # type: ignore[return-value]
 
 
-@overload
-def left(seconds: float) -> float: ...
-@overload
-def left(seconds: None) -> None: ...
-@overload
-def left(seconds: float | None) -> float | None: ...
-def left(seconds: float | None) -> float | None:
+def left(seconds: Seconds) -> Seconds:
     """What is left of `--seconds` after the input was read: the limit is that of the command."""
     if seconds is None:
         return None

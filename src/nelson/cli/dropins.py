@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import gc
-import io
 import math
 import os
 import re
@@ -129,16 +128,13 @@ def _comment(asked: argparse.Namespace, text: str) -> None:
 
 def _formula(file: str) -> tuple[Formula, bytes]:
     """The formula in a file, and the text."""
+    from nelson.cli.inputs import named_bytes
     from nelson.formula import Formula
-    from nelson.io.streams import decompressed, load
 
     if file != "-":
         open(file, "rb").close()  # FileNotFoundError has an exit code of its own
-    name, data = load(file)
-    data = decompressed(data, name)
-    source: Any = io.BytesIO(data)
-    source.name = name
-    return Formula.from_dimacs(source), data
+    source = named_bytes(file)
+    return Formula.from_dimacs(source), source.getvalue()
 
 
 def _shown(formula: Formula) -> list[int]:
@@ -229,9 +225,6 @@ def _opened(path: str | None) -> Iterator[BinaryIO]:
         sys.stdout.flush()
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
-    elif os.path.exists(path) and not os.path.isfile(path):  # /dev/null
-        with open(path, "wb") as file:
-            yield file
     else:
         with writing(path) as file:
             yield file

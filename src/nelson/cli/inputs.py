@@ -126,23 +126,29 @@ def read_formula(file: str, dialect: str, quiet: bool = False) -> NamedFormula:
         names = Names(model.formula.n_vars, model.names) if model.names else None
         return NamedFormula(model.formula, names, model.theta_for(), model.terms)
     from nelson.formula import Formula
-    from nelson.io.streams import decompressed, load
 
-    name, data = load(file)
-    data = decompressed(data, name)
-    source: Any = io.BytesIO(data)
-    source.name = name  # what errors call it
+    source = named_bytes(file)
     formula = Formula.from_dimacs(source, dialect=dialect)
     if not quiet:
         for note in formula.notes:
             say(f"note: {note}")
     try:
-        titles = names_in_comments(data, name, formula.n_vars)
+        titles = names_in_comments(source.getvalue(), source.name, formula.n_vars)
     except FormulaError as error:  # comments are comments: no file is refused for them
         titles = {}
         if not quiet:
             say(f"note: no names are taken from comments: {error.what}")
     return NamedFormula(formula, Names(formula.n_vars, titles) if titles else None, formula.theta)
+
+
+def named_bytes(file: str) -> Any:
+    """The content of a file, decompressed, as an open file whose name is what errors call it."""
+    from nelson.io.streams import decompressed, load
+
+    name, data = load(file)
+    source: Any = io.BytesIO(decompressed(data, name))
+    source.name = name
+    return source
 
 
 def literals(given: list[str], names: Names | None) -> list[int] | None:

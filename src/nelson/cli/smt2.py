@@ -32,7 +32,7 @@ def smt2(
 ) -> None:
     """Answer the commands of SMT-LIB2: check-sat, get-value, push, pop, get-unsat-core, ..."""
     if mode == "verilator":
-        from nelson.cli.simulation import serve
+        from nelson.verilator import serve
 
         serve()
         return

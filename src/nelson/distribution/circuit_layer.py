@@ -31,6 +31,8 @@ from nelson.distribution.tensors import (
     check_shape,
     check_targets,
     finite,
+    log_sum_exp,
+    picked,
 )
 from nelson.errors import BudgetExceeded, FormulaError
 from nelson.exact.circuit.decisions import DecisionCircuit
@@ -109,7 +111,7 @@ class CircuitLayer(nn.Module):
                 expected = f"the shape of the logits without variables, {tuple(logits.shape[:-1])}"
                 raise FormulaError(f"mix of shape {tuple(mix.shape)}", expected=expected)
             each = self.log_prob(logits, x.unsqueeze(-2)) + mix.log_softmax(-1)
-            return _logsumexp(each)
+            return log_sum_exp(each)
         x = x.to(logits.dtype)
         score = (finite(logits) * x).sum(-1) - self.log_partition(logits)
         possible = self.valid(x) & (~torch.isinf(logits) | (x == (logits > 0))).all(-1)
@@ -171,8 +173,7 @@ class CircuitLayer(nn.Module):
         peaks = self.mode(logits)
         values = (finite(logits) @ peaks.mT + offset.unsqueeze(-1)).logsumexp(-2)  # of each peak
         best, at = values.max(-1)
-        at = at[..., None, None].expand(*at.shape, 1, peaks.shape[-1])
-        x = peaks.gather(-2, at).squeeze(-2)
+        x = picked(peaks, at)
         for _ in range(_STEPS_UP):
             pull = (each(x).softmax(-1).unsqueeze(-2) @ finite(logits)).squeeze(-2)
             after = self.mode(pull)
@@ -188,8 +189,7 @@ class CircuitLayer(nn.Module):
             weights = mix.softmax(-1).expand(samples, *mix.shape)
             chosen = torch.multinomial(weights.reshape(-1, mix.shape[-1]), 1)
             x = self.sample(logits, samples)
-            at = chosen.reshape(*x.shape[:-2], 1, 1).expand(*x.shape[:-2], 1, x.shape[-1])
-            return x.gather(-2, at).squeeze(-2)
+            return picked(x, chosen.reshape(x.shape[:-2]))
         theta = self._rows(logits)
         log_w = _log_weights(theta)
         _, terms, values = self._upward(log_w)
@@ -289,13 +289,6 @@ class _LogP(torch.autograd.Function):
 def _log_weights(theta: Tensor) -> Tensor:
     """(n, b) -> (2 n, b): log w of x_v = 0 and of x_v = 1, one after the other."""
     return torch.stack([logsigmoid(-theta), logsigmoid(theta)], 1).flatten(0, 1)
-
-
-def _logsumexp(each: Tensor) -> Tensor:
-    """Over the last axis, with the gradient 0 where all are -inf."""
-    top = each.detach().amax(-1, keepdim=True)
-    top = top.masked_fill(top.isinf(), 0.0)
-    return (each - top).exp().sum(-1).log() + top.squeeze(-1)
 
 
 def _share(terms: Tensor, values: Tensor) -> Tensor:

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution, constraints
 
-from nelson.distribution.tensors import rows_of
+from nelson.distribution.tensors import log_sum_exp, picked, rows_of
 from nelson.errors import FormulaError
 from nelson.exact.listing import structures
 from nelson.exact.queries import mode
@@ -90,9 +90,7 @@ class ConstrainedMixture(Distribution):
     def log_prob(self, value: Tensor) -> Tensor:
         """log sum_k w_k P_k(x), sample_shape + batch_shape; differentiable in logits and mix."""
         each = self.components.log_prob(value.unsqueeze(-2)) + self.log_weights
-        top = each.detach().amax(-1, keepdim=True)
-        top = top.masked_fill(top.isinf(), 0.0)  # of a structure that no component allows
-        return (each - top).exp().sum(-1).log() + top.squeeze(-1)
+        return log_sum_exp(each)
 
     def responsibilities(self, value: Tensor) -> Tensor:
         """P(component k | x), (..., K)."""
@@ -103,9 +101,7 @@ class ConstrainedMixture(Distribution):
         """sample_shape + (..., n), all valid. Draws from all components, and keeps one of them."""
         x = self.components.sample(sample_shape)
         shape = torch.Size(sample_shape)
-        k = torch.distributions.Categorical(logits=self.log_weights).sample(shape)
-        at = k[..., None, None].expand(*k.shape, 1, x.shape[-1])
-        return x.gather(-2, at).squeeze(-2)
+        return picked(x, torch.distributions.Categorical(logits=self.log_weights).sample(shape))
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         """As `ConstrainedMRF.enumerate_support`."""
@@ -164,8 +160,7 @@ class ConstrainedMixture(Distribution):
     def _ascended(self, peaks: Tensor, seconds: float | None) -> Tensor:
         """The best peak of a component, and then uphill."""
         each = torch.stack([self.log_prob(peak) for peak in peaks.unbind(-2)], -1)  # (..., K)
-        at = each.argmax(-1)[..., None, None].expand(*each.shape[:-1], 1, peaks.shape[-1])
-        x = peaks.gather(-2, at).squeeze(-2)
+        x = picked(peaks, each.argmax(-1))
         for _ in range(_STEPS):
             q = self.responsibilities(x).unsqueeze(-1)
             pull = torch.where(q > 0, q * self.components.logits, 0.0).sum(-2)  # not 0 x inf

@@ -23,6 +23,18 @@ def finite(theta: Tensor) -> Tensor:
     return theta.masked_fill(torch.isinf(theta), 0.0)
 
 
+def log_sum_exp(each: Tensor) -> Tensor:
+    """Over the last axis, with the gradient 0 where all are -inf."""
+    top = each.detach().amax(-1, keepdim=True)
+    top = top.masked_fill(top.isinf(), 0.0)
+    return (each - top).exp().sum(-1).log() + top.squeeze(-1)
+
+
+def picked(x: Tensor, at: Tensor) -> Tensor:
+    """x[..., at, :]: of K rows (..., K, n) that of the number (...)."""
+    return x.gather(-2, at[..., None, None].expand(*at.shape, 1, x.shape[-1])).squeeze(-2)
+
+
 def check_layout(logits: Tensor, formula: Formula) -> None:
     """FormulaError unless the logits are floats, (..., n). It does not wait for a GPU."""
     if not isinstance(logits, Tensor):

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         unsigned,
         zero_extend,
     )
-    from nelson.space.marginals import ValueShares
+    from nelson.space.law import ValueShares
     from nelson.space.rows import Rows
     from nelson.space.space import Space
     from nelson.space.tables.model import TableModel
@@ -40,7 +40,7 @@ _HOME = {
     "Rows": "nelson.space.rows",
     "Space": "nelson.space.space",
     "TableModel": "nelson.space.tables.model",
-    "ValueShares": "nelson.space.marginals",
+    "ValueShares": "nelson.space.law",
     "if_else": "nelson.space.language.expressions",
     **dict.fromkeys(
         ("concat", "popcount", "sign_extend", "signed", "unsigned", "zero_extend"),

@@ -28,9 +28,8 @@ from nelson.space.declaration import Declaration, by_priority
 from nelson.space.language.expressions import Rule
 from nelson.space.language.functions import all_of
 from nelson.space.language.text import text
-from nelson.space.law import RowLaw, extended_law
-from nelson.space.marginals import ValueShares, shares_of
-from nelson.space.marginals import marginals as marginals_of
+from nelson.space.law import RowLaw, ValueShares, extended_law, shares_of
+from nelson.space.law import marginals as marginals_of
 from nelson.space.names import conditions, field_of, field_or_rule, has, terms
 from nelson.space.shares import with_shares
 

@@ -23,7 +23,7 @@ from nelson.space.rows import Rows
 
 if TYPE_CHECKING:
     from nelson.space.coverage.coverage import Coverage
-    from nelson.space.marginals import ValueShares
+    from nelson.space.law import ValueShares
     from nelson.space.plan import SpacePlan
     from nelson.space.tables.model import TableModel
 

@@ -23,8 +23,7 @@ from nelson.exact.compiled import not_worth_a_try, why_not
 from nelson.formula.memo import Recent
 from nelson.space.answers import explained, law_of
 from nelson.space.language.fields import Integer
-from nelson.space.law import circuit_of
-from nelson.space.marginals import joint
+from nelson.space.law import circuit_of, joint
 
 if TYPE_CHECKING:
     from nelson.space.declaration import Declaration

@@ -87,10 +87,6 @@ class Conversation:
     def _state(self, text: bytes) -> None:
         if not text or text.isspace():
             return
-        if self._has_values and texts.PARITIES.fullmatch(text):
-            self._levels[-1].bits += texts.hash_bits(text)
-            self._mix(text)
-            return
         if self._has_values and texts.PINS.fullmatch(text):
             self._pinned = True
             self._mix(text)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,9 @@ KEPT = 256
 FEW_ROWS = 8
 #: A cyclic variable of more bits than this is drawn as often as other constraints let it.
 MOST_CYCLIC_BITS = 10
+
+#: Fields with given values.
+Fixed = tuple[tuple[str, int], ...]
 
 
 class Constraints:
@@ -137,39 +141,29 @@ class Instance:
 
     def __init__(self, constraints: Constraints, values: dict[str, int]) -> None:
         self.constraints, self.values = constraints, values
-        self._satisfiable: bool | None = None
-        self._count: int | None = None
-        self._questions: dict[tuple[bytes, tuple[tuple[str, int], ...]], Question] = {}
-        self._legal: dict[tuple[str, tuple[tuple[str, int], ...]], list[int]] = {}
+        self._questions: Recent[tuple[bytes, Fixed], Question] = Recent(2 * 2**MOST_CYCLIC_BITS)
+        self._legal: Recent[tuple[str, Fixed], list[int]] = Recent(4 * KEPT)
 
-    @property
+    @cached_property
     def satisfiable(self) -> bool:
         """Is there a row? A row that can be drawn says so; else a solver."""
-        if self._satisfiable is None:
-            asked = self.constraints.asked
-            if self.values and asked is not None and self.constraints.rows is not None:
-                self._satisfiable = self.question(asked).is_possible
-            else:
-                self._satisfiable = self.constraints.holds(self.values)
-        return self._satisfiable
+        asked = self.constraints.asked
+        if self.values and asked is not None and self.constraints.rows is not None:
+            return self.question(asked).is_possible
+        return self.constraints.holds(self.values)
 
-    @property
+    @cached_property
     def count(self) -> int:
         """How many rows there are."""
-        if self._count is None:
-            self.constraints.state()
-            given = self.constraints.evidence(self.values)
-            self._count = count(self.constraints.space.formula, given)
-        return self._count
+        self.constraints.state()
+        return count(self.constraints.space.formula, self.constraints.evidence(self.values))
 
-    def question(self, asked: bytes, fixed: tuple[tuple[str, int], ...] = ()) -> Question:
+    def question(self, asked: bytes, fixed: Fixed = ()) -> Question:
         """A list of terms, as in (get-value (x y)). fixed: further fields with given values."""
-        if (known := self._questions.get((asked, fixed))) is None:
-            if len(self._questions) >= 2 * 2**MOST_CYCLIC_BITS:
-                self._questions.clear()
-            known = Question(self.constraints, self.values | dict(fixed), asked)
-            self._questions[asked, fixed] = known
-        return known
+        values = self.values | dict(fixed)
+        return self._questions.once(
+            (asked, fixed), lambda: Question(self.constraints, values, asked)
+        )
 
     # --- cyclic variables -------------------------------------------------------------------------
 
@@ -178,8 +172,8 @@ class Instance:
         names: list[str],
         used: dict[str, set[int]],
         seed: int,
-        fixed: tuple[tuple[str, int], ...] = (),
-    ) -> tuple[tuple[str, int], ...] | None:
+        fixed: Fixed = (),
+    ) -> Fixed | None:
         """Values of the cyclic variables, each uniform over those it has not had; None: no more.
 
         They are chosen before all other variables, one after the other (IEEE 1800, 18.5.10 and
@@ -196,16 +190,13 @@ class Instance:
                 return values
         return None
 
-    def _values_of(self, name: str, fixed: tuple[tuple[str, int], ...]) -> list[int]:
+    def _values_of(self, name: str, fixed: Fixed) -> list[int]:
         """The values that a variable has in some row."""
-        key = name, fixed
-        if key not in self._legal:
-            if len(self._legal) > 4 * KEPT:
-                self._legal.clear()
-            given = self.values | dict(fixed)
-            every = range(self.constraints.space.fields[name].size)
-            self._legal[key] = [v for v in every if self.constraints.holds(given | {name: v})]
-        return self._legal[key]
+        given, every = self.values | dict(fixed), range(self.constraints.space.fields[name].size)
+        return self._legal.once(
+            (name, fixed),
+            lambda: [v for v in every if self.constraints.holds(given | {name: v})],
+        )
 
 
 class Question:

@@ -38,7 +38,7 @@ from nelson.space.answers import explained
 from nelson.space.language.expressions import Rule
 from nelson.space.language.fields import Bins
 from nelson.space.language.measures import constant_of
-from nelson.space.marginals import ValueShares
+from nelson.space.law import ValueShares
 from nelson.space.names import field_of, has
 from nelson.space.rows import Rows, code_type, table_codes
 from nelson.space.tables.columns import ROUNDS, Columns, given_up, load_pandas
