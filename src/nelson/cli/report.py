@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from nelson.budget import Budget
 from nelson.cli import options as opt
 from nelson.cli.common import aligned, digits, echo, left, print_json, shown
 from nelson.cli.inputs import conditions, read_formula, read_source, refuse, space_of
@@ -15,6 +14,7 @@ from nelson.errors import BudgetExceeded, Unsatisfiable
 from nelson.io.progress import PhaseLine
 
 if TYPE_CHECKING:
+    from nelson.budget import Budget
     from nelson.space import Space
     from nelson.space.tables.model import TableModel
 
@@ -61,6 +61,8 @@ def _describe(
     source: Space | TableModel, given: list[str], seconds: float | None, json: bool
 ) -> None:
     """What a space holds; the shares are those of the model, where `source` is one."""
+    from nelson.budget import Budget
+
     space = space_of(source)
     with PhaseLine():
         wanted = conditions(space, given)

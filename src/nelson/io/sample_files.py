@@ -127,7 +127,7 @@ class CsvWriter:
         self, out: BinaryIO, variables: Sequence[int], names: Sequence[str] | None = None
     ) -> None:
         self._out, self._n = out, len(variables)
-        out.write(csv_line(names or [f"x{v}" for v in variables]))
+        out.write(csv_lines([names or [f"x{v}" for v in variables]]))
 
     def write(self, packed: np.ndarray, count: int) -> None:
         from nelson.kernels.core.bits import unpack
@@ -144,11 +144,6 @@ class CsvWriter:
 
     def close(self, info: dict[str, Any]) -> None:
         self._out.flush()
-
-
-def csv_line(cells: Iterable[Any]) -> bytes:
-    """One line of a CSV file."""
-    return csv_lines([cells])
 
 
 def csv_lines(rows: Iterable[Iterable[Any]]) -> bytes:

@@ -46,11 +46,6 @@ class CommandReader:
         self._size = 0
         self._in_garbage = False
 
-    @property
-    def is_waiting(self) -> bool:
-        """Is there text that is no complete command yet?"""
-        return bool(self._open or self._text.strip())
-
     def feed(self, piece: str) -> Iterator[Any]:
         """The s-expressions, and `Misread`s, that this piece completes."""
         text, at = self._text + piece, 0

@@ -28,10 +28,6 @@ from nelson.space.smt.reader import Misread, Quoted, written
 WHOLE_ARRAYS = 6
 
 
-class Unsupported(FormulaError):
-    """What this solver does not know, although it may be right SMT-LIB."""
-
-
 @dataclass(frozen=True)
 class Sort:
     """Bool (width 0), a vector of `width` bits, or an array of such; index: bits of its indices."""
@@ -110,7 +106,8 @@ def refuse(why: str) -> NoReturn:
 
 
 def unsupported(why: str) -> NoReturn:
-    raise Unsupported(f"{why} is not supported")
+    """For what this solver does not know, although it may be right SMT-LIB."""
+    refuse(f"{why} is not supported")
 
 
 def _shown(given: Any) -> str:
