@@ -181,8 +181,7 @@ def total(gates: Gates, terms: list[Vector], rest: int, width: int) -> Vector:
 def product(gates: Gates, a: Vector, b: Vector) -> Vector:
     """a b mod 2^width."""
     width = len(a)
-    if sum(abs(x) != TRUE for x in a) > sum(abs(x) != TRUE for x in b):
-        a, b = b, a
+    a, b = vectors.by_unknowns(a, b)
     shifted = []
     for j, literal in enumerate(a):
         check_time()

@@ -72,10 +72,14 @@ def total_mod(gates: Gates, terms: list[tuple[int, Vector]], bits: int) -> Vecto
     return out
 
 
+def by_unknowns(a: Vector, b: Vector) -> tuple[Vector, Vector]:
+    """Two factors, the one with fewer literals that are no constants first."""
+    return (b, a) if sum(abs(x) != TRUE for x in a) > sum(abs(x) != TRUE for x in b) else (a, b)
+
+
 def product(gates: Gates, a: Vector, b: Vector, low: int, high: int) -> Vector:
     """a b, where low <= a b <= high."""
-    if sum(abs(x) != TRUE for x in a) > sum(abs(x) != TRUE for x in b):
-        a, b = b, a
+    a, b = by_unknowns(a, b)
     terms = []
     for j, literal in enumerate(a):
         sign = -1 if j == len(a) - 1 else 1

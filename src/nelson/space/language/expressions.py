@@ -12,7 +12,7 @@ rules of a space can be printed (`text`), evaluated on rows (`evaluate`) and tra
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any, NoReturn
 
 import numpy as np
@@ -145,13 +145,13 @@ class Number(Ordered):
         return self if self.low >= 0 else if_else(self < 0, -self, self)
 
     def __mod__(self, other: Any) -> Number:
-        c = _divisor(self, "%", other)
+        c = _constant(self, "%", other)
         if self.low // c == self.high // c:
             return Computed("%", (self, c), self.low % c, self.high % c)
         return Computed("%", (self, c), 0, c - 1)
 
     def __floordiv__(self, other: Any) -> Number:
-        c = _divisor(self, "//", other)
+        c = _constant(self, "//", other)
         return Computed("//", (self, c), self.low // c, self.high // c)
 
     __truediv__ = _refused("/", "`//`, which rounds down: all numbers are whole")
@@ -184,11 +184,11 @@ class Number(Ordered):
         return -self - 1
 
     def __lshift__(self, other: Any) -> Number:
-        k = _shift(self, "<<", other)
+        k = _constant(self, "<<", other)
         return Computed("<<", (self, k), self.low << k, self.high << k)
 
     def __rshift__(self, other: Any) -> Number:
-        k = _shift(self, ">>", other)
+        k = _constant(self, ">>", other)
         return Computed(">>", (self, k), self.low >> k, self.high >> k)
 
     # --- comparisons ------------------------------------------------------------------------------
@@ -392,13 +392,12 @@ def extent(expression: Expression) -> tuple[int, int]:
     known: dict[int, tuple[int, int]] = {}
     stack = [expression]
     while stack:
-        node = stack[-1]
-        below = [arg for arg in _flat(node.args) if isinstance(arg, Expression)]
-        missing = [arg for arg in below if id(arg) not in known]
+        below = _below(stack[-1])
+        missing = [node for node in below if id(node) not in known]
         if missing:
             stack += missing
             continue
-        sizes, depths = zip((0, 0), *(known[id(arg)] for arg in below), strict=True)
+        sizes, depths = zip((0, 0), *(known[id(node)] for node in below), strict=True)
         known[id(stack.pop())] = 1 + sum(sizes), 1 + max(depths)
     return known[id(expression)]
 
@@ -410,7 +409,7 @@ def leaves(expression: Expression) -> list[Expression]:
     stack = [expression]
     while stack:
         node = stack.pop()
-        below = [arg for arg in _flat(node.args) if isinstance(arg, Expression)]
+        below = _below(node)
         if not below:
             ends.append(node)
         for arg in below:
@@ -425,12 +424,10 @@ def _joined(op: str, a: Expression, b: Expression) -> tuple[Any, ...]:
     return (*a.args, b) if a.op == op else (a, b)
 
 
-def _flat(args: Iterable[Any]) -> Iterator[Any]:
-    for arg in args:
-        if isinstance(arg, tuple):
-            yield from arg
-        else:
-            yield arg
+def _below(node: Expression) -> list[Expression]:
+    """The nodes among the arguments; those of a table are in a tuple."""
+    flat = itertools.chain.from_iterable(a if isinstance(a, tuple) else (a,) for a in node.args)
+    return [arg for arg in flat if isinstance(arg, Expression)]
 
 
 # --- checks of operands -------------------------------------------------------------------------
@@ -467,22 +464,18 @@ def members(values: Any, of: Expression) -> list[Any]:
     return items(values, f"{of!r}.isin")
 
 
-def _divisor(left: Expression, op: str, right: Any) -> int:
+def _constant(left: Expression, op: str, right: Any) -> int:
+    """The constant that a number is divided or shifted by."""
+    shift = op in ("<<", ">>")
     if isinstance(right, Expression):
-        refuse(f"{left!r} {op} {right!r}", "a constant to divide by: not supported otherwise")
+        what = "a shift by a constant" if shift else "a constant to divide by"
+        refuse(f"{left!r} {op} {right!r}", f"{what}: not supported otherwise")
     c = whole_number(right)
-    if c < 1:
+    if shift and not 0 <= c <= 4096:
+        refuse(f"{left!r} {op} {c}", "a shift by 0 to 4096 bits")
+    if not shift and c < 1:
         refuse(f"{left!r} {op} {c}", "a positive constant to divide by")
     return c
-
-
-def _shift(left: Expression, op: str, right: Any) -> int:
-    if isinstance(right, Expression):
-        refuse(f"{left!r} {op} {right!r}", "a shift by a constant: not supported otherwise")
-    k = whole_number(right)
-    if not 0 <= k <= 4096:
-        refuse(f"{left!r} {op} {k}", "a shift by 0 to 4096 bits")
-    return k
 
 
 def _bits(left: Expression, op: str, right: Any) -> Number:
