@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 import operator
+import re
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -38,22 +39,14 @@ MAX_NONE = DEFAULT.space.one_hot_choice - 1
 _ACTIVE = ".active"
 
 Compare = Callable[[Any, Any], Any]
-#: Classes of conditions and of forbidden clauses with one value, and of forbidden relations.
+#: What conditions, forbidden clauses and relations are called, without these words.
 _COMPARE: dict[str, Compare] = {
-    "EqualsCondition": operator.eq,
-    "NotEqualsCondition": operator.ne,
-    "LessThanCondition": operator.lt,
-    "GreaterThanCondition": operator.gt,
-    "ForbiddenEqualsClause": operator.eq,
-    "ForbiddenLessThanClause": operator.lt,
-    "ForbiddenLessThanEqualsClause": operator.le,
-    "ForbiddenGreaterThanClause": operator.gt,
-    "ForbiddenGreaterThanEqualsClause": operator.ge,
-    "ForbiddenEqualsRelation": operator.eq,
-    "ForbiddenLessThanRelation": operator.lt,
-    "ForbiddenLessThanEqualsRelation": operator.le,
-    "ForbiddenGreaterThanRelation": operator.gt,
-    "ForbiddenGreaterThanEqualsRelation": operator.ge,
+    "Equals": operator.eq,
+    "NotEquals": operator.ne,
+    "LessThan": operator.lt,
+    "LessThanEquals": operator.le,
+    "GreaterThan": operator.gt,
+    "GreaterThanEquals": operator.ge,
 }
 
 
@@ -79,13 +72,13 @@ def fill(space: Space, given: Any, bins: Mapping[str, Any]) -> None:
             space.weights[name] = weights
     for condition in given.conditions:
         child = known[condition.child.name]
-        holds = _condition(condition, known)
+        holds = _holds(condition, known)
         space.require(child.active.iff(holds), name=f"condition {condition}")
     for hyper in known.values():
         if hyper.pinned is not None:
             space.require(hyper.active | (hyper.field == hyper.pinned))
     for clause in given.forbidden_clauses:
-        space.require(~_forbidden(clause, known), name=str(clause))
+        space.require(~_holds(clause, known), name=str(clause))
 
 
 def configurations(given: Any, rows: Any) -> Iterator[Any]:
@@ -213,41 +206,28 @@ _SWAPPED: dict[Compare, Compare] = {
 }
 
 
-def _condition(condition: Any, known: Mapping[str, _Hyperparameter]) -> Rule:
-    """The rule: the condition holds."""
-    kind = type(condition).__name__
-    if kind in ("AndConjunction", "OrConjunction"):
-        parts = [_condition(c, known) for c in condition.components]
-        return all_of(parts) if kind == "AndConjunction" else any_of(parts)
-    if kind == "InCondition":
-        return known[condition.parent.name].isin(condition.values)
-    if kind not in _COMPARE:
-        refuse(f"the condition {condition}", "a kind that ConfigSpace has")
-    parent = known[condition.parent.name]
-    if kind == "NotEqualsCondition":  # holds for an inactive parent
-        return ~parent.compared(operator.eq, condition.value)
-    return parent.compared(_COMPARE[kind], condition.value)
-
-
-def _forbidden(clause: Any, known: Mapping[str, _Hyperparameter]) -> Rule:
-    """The rule: the forbidden clause is fulfilled."""
+def _holds(clause: Any, known: Mapping[str, _Hyperparameter]) -> Rule:
+    """The rule: a condition holds, or a forbidden clause is fulfilled."""
     kind = type(clause).__name__
-    if kind in ("ForbiddenAndConjunction", "ForbiddenOrConjunction"):
-        parts = [_forbidden(c, known) for c in clause.components]
-        return all_of(parts) if kind == "ForbiddenAndConjunction" else any_of(parts)
-    if kind == "ForbiddenInClause":
-        return known[clause.hyperparameter.name].isin(clause.values)
-    if kind not in _COMPARE:
-        refuse(f"the clause {clause}", "a kind that ConfigSpace has")
+    if kind.endswith("Conjunction"):
+        parts = [_holds(c, known) for c in clause.components]
+        return any_of(parts) if "Or" in kind else all_of(parts)
+    name = re.sub("^Forbidden|Condition$|Clause$|Relation$", "", kind)
+    if name != "In" and name not in _COMPARE:
+        refuse(f"the condition or clause {clause}", "a kind that ConfigSpace has")
     try:
         if kind.endswith("Relation"):
             left, right = known[clause.left.name], known[clause.right.name]
-            return left.related(_COMPARE[kind], right)
-        return known[clause.hyperparameter.name].compared(_COMPARE[kind], clause.value)
+            return left.related(_COMPARE[name], right)
+        of = clause.parent if kind.endswith("Condition") else clause.hyperparameter
+        if name == "In":
+            return known[of.name].isin(clause.values)
+        if name == "NotEquals":  # holds for an inactive parent
+            return ~known[of.name].compared(operator.eq, clause.value)
+        return known[of.name].compared(_COMPARE[name], clause.value)
     except TypeError as error:
-        raise FormulaError(
-            f"the clause {clause}: {error}", expected="values with an order"
-        ) from None
+        what = f"the condition or clause {clause}: {error}"
+        raise FormulaError(what, expected="values with an order") from None
 
 
 def _binned(hp: Any, bins: Any) -> list[Hashable]:
