@@ -28,6 +28,7 @@ import os
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from nelson.errors import FormulaError, shortened
@@ -121,29 +122,25 @@ class _SpaceReader:
         self.space, self.content, self.lines, self.source = space, content, lines, source
 
     def fill(self) -> None:
-        for key in self.content:
-            if key not in _KEYS:
-                raise self._at((key,), unknown(f"the key {_short(key)}", key, _KEYS))
-        name = self.content.get("name")
-        if name is not None and not isinstance(name, str):
-            raise self._wrong(("name",), f"name = {_short(name)}", "a string")
-        self.space.name = name
-        fields = self.content.get("fields")
-        if not isinstance(fields, dict) or not fields:
-            raise self._wrong(
-                ("fields",), "a space without fields", "a table [fields] with one field or more"
-            )
+        self._check_keys(self.content, _KEYS)
+        with self._at("name"):
+            name = self.content.get("name")
+            if name is not None and not isinstance(name, str):
+                refuse(f"name = {_short(name)}", "a string")
+            self.space.name = name
+        with self._at("fields"):
+            fields = self.content.get("fields")
+            if not isinstance(fields, dict) or not fields:
+                refuse("a space without fields", "a table [fields] with one field or more")
         for field, given in fields.items():
-            with_line = ("fields", field)
-            try:
+            with self._at("fields", field):
                 self._field(field, given)
-            except FormulaError as error:
-                raise self._at(with_line, error) from None
         for path, rule_name, rule in self._rules():
             self._rule(path, rule_name, rule)
-        preferred = self.content.get("prefer", [])
-        if not isinstance(preferred, list):
-            raise self._wrong(("prefer",), f"prefer = {_short(preferred)}", "a list of texts")
+        with self._at("prefer"):
+            preferred = self.content.get("prefer", [])
+            if not isinstance(preferred, list):
+                refuse(f"prefer = {_short(preferred)}", "a list of texts")
         for k, rule in enumerate(preferred):
             self._rule(("prefer", k), None, rule, prefer=True)
         self.space.weights = self._numbers("weights", self.content.get("weights", {}))
@@ -157,11 +154,24 @@ class _SpaceReader:
             path = path[:-1]
         return self.lines.get(path)
 
-    def _wrong(self, path: Path, what: str, expected: str | None) -> FormulaError:
-        return FormulaError(what, expected=expected, source=self.source, line=self._line(path))
+    @contextmanager
+    def _at(self, *path: str | int) -> Iterator[None]:
+        """An error inside, if it does not say its line yet, gets that of this value."""
+        try:
+            yield
+        except FormulaError as error:
+            line = error.line or self._line(path)
+            raise FormulaError(
+                error.what, expected=error.expected, source=self.source, line=line
+            ) from None
 
-    def _at(self, path: Path, error: FormulaError) -> FormulaError:
-        return self._wrong(path, error.what, error.expected)
+    def _check_keys(
+        self, table: dict[str, Any], known: tuple[str, ...], of: str = "", *path: str | int
+    ) -> None:
+        for key in table:
+            with self._at(*path, key):
+                if key not in known:
+                    raise unknown(f"the key {_short(key)}{of}", key, known)
 
     # --- fields ----------------------------------------------------------------------------------
 
@@ -196,9 +206,7 @@ class _SpaceReader:
             self.space.flag(name, values)
 
     def _bins(self, name: str, given: dict[str, Any]) -> None:
-        for key in given:
-            if key not in _BINS_KEYS:
-                raise unknown(f"the key {_short(key)} of bins", key, _BINS_KEYS)
+        self._check_keys(given, _BINS_KEYS, " of bins", "fields", name)
         edges = given["bins"]
         if not isinstance(edges, list):
             refuse(f"bins = {_short(edges)} of {_short(name)}", "a list")
@@ -224,54 +232,54 @@ class _SpaceReader:
             for name, rule in given.items():
                 yield ("rules", name), name, rule
             return
-        if not isinstance(given, list):
-            raise self._wrong(("rules",), f"rules = {_short(given)}", _RULES_FORM)
+        with self._at("rules"):
+            if not isinstance(given, list):
+                refuse(f"rules = {_short(given)}", _RULES_FORM)
         for k, entry in enumerate(given):
             if not isinstance(entry, dict):
                 yield ("rules", k), None, entry
                 continue
-            for key in entry:
-                if key not in ("name", "rule"):
-                    error = unknown(f"the key {_short(key)} of a rule", key, ("name", "rule"))
-                    raise self._at(("rules", k, key), error)
+            self._check_keys(entry, ("name", "rule"), " of a rule", "rules", k)
             name = entry.get("name")
-            if name is not None and not isinstance(name, str):
-                raise self._wrong(("rules", k, "name"), f"the name {_short(name)}", "a string")
-            if "rule" not in entry:
-                raise self._wrong(("rules", k), "a rule without text", 'rule = "..."')
+            with self._at("rules", k, "name"):
+                if name is not None and not isinstance(name, str):
+                    refuse(f"the name {_short(name)}", "a string")
+            with self._at("rules", k):
+                if "rule" not in entry:
+                    refuse("a rule without text", 'rule = "..."')
             yield ("rules", k, "rule"), name, entry["rule"]
 
     def _rule(self, path: Path, name: str | None, rule: Any, prefer: bool = False) -> None:
-        if not isinstance(rule, str):
-            raise self._wrong(path, f"the rule {_short(rule)}", "a string")
-        rule = " ".join(rule.splitlines())  # a rule may go over several lines
-        try:
-            if prefer:
-                self.space.prefer(rule)
-            else:
-                self.space.require(rule, name=name, source=self.source, line=self._line(path))
-        except FormulaError as error:
-            what = f"{error.what} (rule {_short(name)})" if name else error.what
-            raise self._wrong(path, what, error.expected) from None
+        with self._at(*path):
+            if not isinstance(rule, str):
+                refuse(f"the rule {_short(rule)}", "a string")
+            rule = " ".join(rule.splitlines())  # a rule may go over several lines
+            try:
+                if prefer:
+                    self.space.prefer(rule)
+                else:
+                    self.space.require(rule, name=name, source=self.source, line=self._line(path))
+            except FormulaError as error:
+                what = f"{error.what} (rule {_short(name)})" if name else error.what
+                raise FormulaError(what, expected=error.expected) from None
 
     # --- weights and shares ----------------------------------------------------------------------
 
     def _numbers(self, what: str, given: Any) -> dict[Any, Any]:
         """{field or rule: number, or {value: number}}, as `space.sample` takes it."""
-        if not isinstance(given, dict):
-            raise self._wrong((what,), f"{what} = {_short(given)}", f"a table [{what}.field]")
+        with self._at(what):
+            if not isinstance(given, dict):
+                refuse(f"{what} = {_short(given)}", f"a table [{what}.field]")
         by_key: dict[Any, Any] = {}
         for key, numbers in given.items():
-            try:
+            with self._at(what, key):
                 of = key_of(self.space, key)
                 if isinstance(numbers, dict):
                     if not isinstance(of, str):
                         refuse(f"{what} by value of a rule", "one number")
                     numbers = self._by_value(what, of, numbers)
                 terms({of: numbers}, self._named, what)  # checks numbers and values
-            except FormulaError as error:
-                raise error if error.line else self._at((what, key), error) from None
-            by_key[of] = numbers
+                by_key[of] = numbers
         return by_key
 
     def _named(self, key: Any) -> Any:
@@ -281,14 +289,12 @@ class _SpaceReader:
         field = field_of(self.space, name)
         by_value: dict[Any, Any] = {}
         for shown, number in numbers.items():
-            try:
+            with self._at(what, name, shown):
                 value = value_of(field, shown)
                 terms({name: {value: number}}, self._named, what)
                 if value in by_value:
                     refuse(f"{what} of {name} = {shown} twice", "one number")
-            except FormulaError as error:
-                raise self._at((what, name, shown), error) from None
-            by_value[value] = number
+                by_value[value] = number
         return by_value
 
 
