@@ -97,9 +97,10 @@ def split(
     for c in range(count):
         members = variables[start[c] : start[c + 1]]
         renumbered[members] = np.arange(1, len(members) + 1)
-        old, ends = literals, offsets.copy()  # of the only component
         if count > 1:
             old, ends = take(literals, offsets, clauses[first[c] : first[c + 1]])
+        else:
+            old, ends = literals, offsets.copy()
         check_time()
         new = np.sign(old) * renumbered[np.abs(old) - 1]
         parts.append(Component(new.astype(np.int32), ends, members))

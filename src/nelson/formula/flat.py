@@ -52,7 +52,7 @@ def take(
     literals: np.ndarray, offsets: np.ndarray, clauses: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """The clauses with these indices, in the order of the indices."""
-    lengths = np.diff(offsets)[clauses]
+    lengths = offsets[clauses + 1] - offsets[clauses]
     ends = lengths_to_offsets(lengths)
     return literals[np.arange(ends[-1]) + np.repeat(offsets[clauses] - ends[:-1], lengths)], ends
 

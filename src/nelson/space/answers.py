@@ -199,7 +199,7 @@ def contradiction(space: Declaration, given: Any, budget: Budget) -> str | None:
     literals = [x for group in groups for clause in group for x in clause]
     hard, _, number = encoder.gates.numbered([], literals)
     clash = conflict(
-        hard,
+        list(hard),
         [[[renumbered(x, number) for x in c] for c in group] for group in groups],
         budget.left,
     )

@@ -82,9 +82,11 @@ class Gates:
 
     def numbered(
         self, more: Iterable[list[int]], literals: Iterable[int]
-    ) -> tuple[list[list[int]], int, dict[int, int]]:
+    ) -> tuple[Iterator[list[int]], int, dict[int, int]]:
         """All clauses that must hold, `more`, and the definitions of the gates that occur in them
         or in `literals`: (clauses, number of variables, final number of each gate).
+
+        Clauses come one by one: Python's garbage collector looks at every list that is there.
 
         Gates of the clauses come first, then those of each literal: further literals do not change
         the numbers of the gates before them.
@@ -101,12 +103,15 @@ class Gates:
                     for clause in self.defined.get(v, ()):
                         stack += [abs(x) for x in clause]
             number |= {v: k for k, v in enumerate(sorted(gates), self.n_fields + len(number) + 1)}
-        definitions = [clause for v in number for clause in self.defined.get(v, ())]
-        clauses = []
-        for clause in definitions + stated:
+        return self._final(number, stated), self.n_fields + len(number), number
+
+    def _final(self, number: dict[int, int], stated: list[list[int]]) -> Iterator[list[int]]:
+        """The definitions of these gates and the clauses, with final numbers."""
+        final = number | {-gate: -v for gate, v in number.items()}
+        definitions = (clause for gate in number for clause in self.defined.get(gate, ()))
+        for clause in itertools.chain(definitions, stated):
             self._look()
-            clauses.append([renumbered(x, number) for x in clause])
-        return clauses, self.n_fields + len(number), number
+            yield [final.get(x, x) for x in clause]
 
     def add(self, clause: Iterable[int]) -> None:
         """A clause that must hold."""
